@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+// The one error class and the checks that demand values.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lathe {
+
+// Whose turn it is when something fails. One table (error_kinds) maps a kind to its exit code,
+// HTTP status and Python exception.
+enum class ErrorKind {
+  invalid_argument,
+  invalid_model,
+  unsupported,
+  out_of_memory,
+  device,
+  io,
+  internal,
+  interrupted,
+};
+
+struct ErrorKindInfo {
+  ErrorKind kind;
+  std::string_view name;  // as messages and docs spell it, e.g. "InvalidModel"
+  int exit_code;
+  int http_status;
+  std::string_view python_exception;
+};
+
+std::span<const ErrorKindInfo> error_kinds();
+const ErrorKindInfo& error_kind_info(ErrorKind kind);
+
+// What failed, and where. `notes` are the indented lines below the message; each is added once, by
+// whoever knows it (the importer knows the node, the pass runner the pass).
+class Error : public std::exception {
+ public:
+  Error(ErrorKind kind, std::string message);
+
+  ErrorKind kind() const { return kind_; }
+  const std::string& message() const { return message_; }
+  const std::vector<std::string>& notes() const { return notes_; }
+  Error& note(std::string line);
+  // Message and notes, without the leading "error: ", at most 64 KB.
+  const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  void render();
+
+  ErrorKind kind_;
+  std::string message_;
+  std::vector<std::string> notes_;
+  std::string text_;
+};
+
+// Throws an Error. A message must carry at least one value: constant text helps nobody.
+template <class First, class... Rest>
+[[noreturn]] void fail(ErrorKind kind, fmt::format_string<First, Rest...> format, First&& first,
+                       Rest&&... rest) {
+  throw Error(kind,
+              fmt::format(format, std::forward<First>(first), std::forward<Rest>(rest)...));
+}
+
+template <class First, class... Rest>
+void check(bool condition, ErrorKind kind, fmt::format_string<First, Rest...> format,
+           First&& first, Rest&&... rest) {
+  if (!condition) [[unlikely]] {
+    fail(kind, format, std::forward<First>(first), std::forward<Rest>(rest)...);
+  }
+}
+
+// A name from a file made safe to print: control and bidirectional characters as \xNN or \u{NNNN},
+// invalid UTF-8 bytes as \xNN, cut at `max_bytes` with "…".
+std::string escape(std::string_view text, size_t max_bytes = 200);
+
+// " (did you mean 'x'?)" for the nearest candidate within a third of the length, else "".
+std::string did_you_mean(std::string_view name, std::span<const std::string_view> candidates);
+
+}  // namespace lathe
