@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+// Dims: integers or expressions over symbols, kept in one canonical form.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lathe {
+
+inline constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
+
+// Bound: read from the shapes of a module's inputs. Length: the fill of a state. Found: defined by
+// an instruction when it runs.
+enum class SymbolKind : uint8_t { bound, length, found };
+
+// Closed interval of a dim's possible values; arithmetic saturates at ±kUnbounded.
+struct Range {
+  int64_t min = 0;
+  int64_t max = kUnbounded;
+  friend bool operator==(const Range&, const Range&) = default;
+};
+
+struct Symbol {
+  std::string name;  // unique in its program; the identity of the symbol
+  SymbolKind kind = SymbolKind::bound;
+  Range range;
+  std::vector<int64_t> preferred;  // sizes worth a specialised variant, ascending
+};
+using SymbolRef = std::shared_ptr<const Symbol>;
+
+enum class Ternary : uint8_t { no, unknown, yes };
+
+// A polynomial with integer coefficients over atoms; an atom is a symbol or one of floor_div,
+// ceil_div, mod, min, max, bcast of dims. Equal canonical forms mean equal values, so
+// "(a + b) * 2" and "2 * b + a * 2" are the same Dim. Immutable; copies are cheap.
+class Dim {
+ public:
+  enum class Func : uint8_t { floor_div, ceil_div, mod, min, max, bcast };
+
+  Dim(int64_t value = 0);  // NOLINT: integers are dims
+  Dim(SymbolRef symbol);   // NOLINT: symbols are dims
+
+  bool is_constant() const;
+  std::optional<int64_t> constant() const;
+  // The symbol, if this dim is nothing but one symbol.
+  SymbolRef as_symbol() const;
+
+  friend Dim operator+(const Dim& a, const Dim& b);
+  friend Dim operator-(const Dim& a, const Dim& b);
+  friend Dim operator*(const Dim& a, const Dim& b);
+  friend bool operator==(const Dim& a, const Dim& b);  // same canonical form
+  // A total order over canonical forms, for sorting and maps.
+  static int compare(const Dim& a, const Dim& b);
+
+  // Rounds toward minus infinity / plus infinity; mod has the divisor's sign. Simplifies where it
+  // can: constants, exact division of every term, floor_div(x, 1), mod(k*x, k), min/max by range.
+  static Dim floor_div(const Dim& a, const Dim& b);
+  static Dim ceil_div(const Dim& a, const Dim& b);
+  static Dim mod(const Dim& a, const Dim& b);
+  static Dim min(const Dim& a, const Dim& b);
+  static Dim max(const Dim& a, const Dim& b);
+  // The extent of a and b broadcast together: the one that is not 1. bcast(a, a) = a,
+  // bcast(a, 1) = a, bcast(a, k) = k for a constant k > 1 (the requirement a ∈ {1, k} is the
+  // caller's to state). Commutative and associative.
+  static Dim bcast(const Dim& a, const Dim& b);
+
+  Range range() const;  // by interval arithmetic over the symbols' ranges
+  // The same with other ranges for the symbols (capacity buckets).
+  Range range_under(const std::function<Range(const Symbol&)>& ranges) const;
+
+  // The value, given every symbol's; nullopt if a symbol is not known, a division by zero or an
+  // overflow occurs, or bcast meets two different extents neither of which is 1.
+  std::optional<int64_t> evaluate(
+      const std::function<std::optional<int64_t>(const Symbol&)>& values) const;
+  // With symbols (by name) replaced by dims; others stay.
+  Dim substitute(const std::map<std::string, Dim, std::less<>>& replacements) const;
+  // Adds every symbol that occurs, each once, in order of first occurrence.
+  void collect_symbols(std::vector<SymbolRef>& out) const;
+
+  // "4", "batch", "2*batch*heads + past - 1", "floor_div(length + 1, 2)".
+  std::string to_string() const;
+  // Inverse of to_string. `lookup` maps a name to its symbol (null: unknown name). On a syntax error
+  // throws Error(InvalidArgument) whose message ends with " at offset N".
+  static Dim parse(std::string_view text,
+                   const std::function<SymbolRef(std::string_view)>& lookup);
+
+  struct Node;  // canonical form; dim.cpp only
+
+ private:
+  explicit Dim(std::shared_ptr<const Node> node, int64_t constant);
+  std::shared_ptr<const Node> node_;  // null for constants
+  int64_t constant_ = 0;
+};
+
+// Equality for every binding of the symbols within their ranges: yes if the canonical forms agree,
+// no if the difference cannot be zero, else unknown.
+Ternary equal(const Dim& a, const Dim& b);
+// a <= b for every binding.
+Ternary less_equal(const Dim& a, const Dim& b);
+
+}  // namespace lathe
