@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+// The record that defines an op; everything else about the op is derived from it.
+//
+// An elementwise op is its formula:
+//
+//   static const Register relu{{
+//       .name = "relu",
+//       .doc = "max(x, 0).",
+//       .operands = {{"x", kNumeric}},
+//       .formula = [](const Formula& f) { return max(f.x(0), 0); },
+//   }};
+//
+// A composite is its expansion into simpler ops; others have a reference evaluation; control flow,
+// literals and states are structural: the executor knows them.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ir/attribute.h"
+#include "ir/expr.h"
+
+namespace lathe {
+
+class Infer;
+class Expansion;
+class Evaluation;
+class ViewRequest;
+
+// A set of element types.
+using TypeSet = uint32_t;
+constexpr TypeSet type_bit(ElementType type) { return TypeSet{1} << static_cast<int>(type); }
+template <class... T>
+constexpr TypeSet types(T... list) {
+  return (type_bit(list) | ...);
+}
+inline constexpr TypeSet kFloat8 =
+    types(ElementType::f8e4m3fn, ElementType::f8e4m3fnuz, ElementType::f8e5m2,
+          ElementType::f8e5m2fnuz, ElementType::f8e8m0, ElementType::f4e2m1);
+inline constexpr TypeSet kFloats =
+    types(ElementType::f32, ElementType::f64, ElementType::f16, ElementType::bf16);
+inline constexpr TypeSet kSigned =
+    types(ElementType::i8, ElementType::i16, ElementType::i32, ElementType::i64);
+inline constexpr TypeSet kUnsigned =
+    types(ElementType::u8, ElementType::u16, ElementType::u32, ElementType::u64);
+inline constexpr TypeSet kIntegers = kSigned | kUnsigned;
+inline constexpr TypeSet kNumeric = kFloats | kIntegers;
+inline constexpr TypeSet kSmallInts =
+    types(ElementType::i2, ElementType::i4, ElementType::u2, ElementType::u4);
+inline constexpr TypeSet kBoolean = types(ElementType::boolean);
+inline constexpr TypeSet kComplex = types(ElementType::c64, ElementType::c128);
+inline constexpr TypeSet kString = types(ElementType::string);
+inline constexpr TypeSet kIndices = types(ElementType::i32, ElementType::i64);
+inline constexpr TypeSet kAnyType = ~TypeSet{0};
+
+enum class Arity : uint8_t { one, optional, variadic };  // variadic: last operand only, one or more
+
+struct OperandSpec {
+  std::string_view name;
+  TypeSet types = kAnyType;    // element types accepted (of tensors)
+  Arity arity = Arity::one;
+  char group = 0;              // operands of one group share their element type
+  Type::Kind kind = Type::Kind::tensor;
+  bool any_kind = false;       // identity, optional, if, loop: takes anything
+};
+
+// An attribute with a default, or without one (required, or optional and then absent).
+struct AttributeSpec {
+  AttributeSpec(std::string_view n, Attribute value)
+      : name(n), kind(kind_of(value)), fallback(std::move(value)), has_fallback(true) {}
+  AttributeSpec(std::string_view n, int value) : AttributeSpec(n, Attribute(int64_t{value})) {}
+  AttributeSpec(std::string_view n, const char* value)
+      : AttributeSpec(n, Attribute(std::string(value))) {}
+  AttributeSpec(std::string_view n, AttributeKind k, bool must = true)
+      : name(n), kind(k), required(must) {}
+  std::string_view name;
+  AttributeKind kind;
+  Attribute fallback;
+  bool has_fallback = false;
+  bool required = false;
+};
+
+enum Trait : uint32_t {
+  kPure = 0,
+  kImpure = 1,        // not folded, not merged: random numbers
+  kCommutative = 2,
+  kTakesUnranked = 4, // infer handles operands of unknown rank itself
+};
+
+// What the executor does for a structural op.
+enum class Structural : uint8_t {
+  none,
+  literal,
+  dims,     // an integer tensor of dims, known once the symbols are
+  if_,
+  loop,
+  scan,
+  state_read,
+  state_append,
+  state_replace,
+};
+
+struct Op {
+  std::string_view name;
+  std::string_view doc;  // one sentence
+  std::vector<OperandSpec> operands;
+  std::vector<AttributeSpec> attributes;
+  uint32_t traits = kPure;
+  int results = 1;                 // -1: decided by the builder (split, if, loop)
+  std::vector<std::string_view> bodies;  // names of the modules it takes
+  Structural structural = Structural::none;
+
+  // Elementwise ops without `infer`: operands broadcast; the result has the element type of operand
+  // `result_like`, or `result_element` if that is not the string type.
+  int result_like = 0;
+  ElementType result_element = ElementType::string;
+
+  void (*infer)(Infer& c) = nullptr;
+
+  // The meaning: exactly one of these, unless structural.
+  Expr (*formula)(const Formula& f) = nullptr;
+  void (*expand)(Expansion& e) = nullptr;
+  void (*eval)(Evaluation& c) = nullptr;
+
+  // For ops whose result can be the operand's memory under other extents and strides: fills in the
+  // view and says true, or false where this operand needs a copy (made by `eval`).
+  bool (*view)(ViewRequest& v) = nullptr;
+
+  const AttributeSpec* find_attribute_spec(std::string_view attribute) const;
+};
+
+// Registers an op at program start; a second op of the same name is an Internal error.
+class Register {
+ public:
+  explicit Register(Op op);
+};
+
+const Op* find_op(std::string_view name);
+// The op, or an InvalidArgument error with the nearest name.
+const Op& get_op(std::string_view name);
+std::vector<const Op*> all_ops();  // sorted by name
+
+}  // namespace lathe
