@@ -2,6 +2,7 @@
 // Type inference: what an op's `infer` function sees and says.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -88,8 +89,14 @@ class Infer {
  private:
   friend void infer(Instruction& instruction);
   friend struct InferRun;
+  void run();
+  void check_operands() const;
+  void check_operand(const OperandSpec& spec, int i) const;
+  void infer_elementwise();
+  void infer_unranked();
   [[noreturn]] void raise(std::string message) const;
   Instruction& instruction_;
+  std::vector<Type> probes_;  // while ranks are tried: the operands' types
   std::vector<Type> types_;
   std::vector<std::optional<std::vector<Dim>>> elements_;
   std::vector<Guard> guards_;

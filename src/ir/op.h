@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,7 @@
 namespace lathe {
 
 class Infer;
+class Instruction;
 class Expansion;
 class Evaluation;
 class ViewRequest;
@@ -119,6 +121,15 @@ struct Op {
   ElementType result_element = ElementType::string;
 
   void (*infer)(Infer& c) = nullptr;
+  // Elementwise ops on small integer tensors: the symbolic value of one element, from those of the
+  // operands; nullopt where it cannot be said.
+  std::optional<Dim> (*dim_formula)(std::span<const Dim> x) = nullptr;
+
+  // Ops with bodies. `capture` names the operand whose value a body's parameter has in every call,
+  // or -1 (an iteration's own value). `bind_bodies` types the bodies' parameters from the operands
+  // and infers the bodies.
+  int (*capture)(const Instruction& instruction, int body, int parameter) = nullptr;
+  void (*bind_bodies)(Instruction& instruction) = nullptr;
 
   // The meaning: exactly one of these, unless structural.
   Expr (*formula)(const Formula& f) = nullptr;

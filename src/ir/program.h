@@ -54,6 +54,7 @@ class Value {
  private:
   friend class Module;
   friend class Instruction;
+  friend class Program;
   Type type_;
   std::string name_;
   Instruction* definition_ = nullptr;

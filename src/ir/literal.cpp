@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+#include "ir/literal.h"
+
+#include <xxhash.h>
+
+namespace lathe {
+
+uint64_t Literal::hash() const {
+  if (hash_ != 0) return hash_;
+  XXH3_state_t* state = XXH3_createState();
+  XXH3_64bits_reset(state);
+  const std::string type = to_string(tensor.type(), tensor.dims());
+  XXH3_64bits_update(state, type.data(), type.size());
+  const Tensor dense = tensor.dense();
+  if (dense.type() == ElementType::string) {
+    for (const std::string& text : dense.elements<std::string>()) {
+      const uint64_t size = text.size();
+      XXH3_64bits_update(state, &size, sizeof(size));
+      XXH3_64bits_update(state, text.data(), text.size());
+    }
+  } else {
+    XXH3_64bits_update(state, dense.data(), static_cast<size_t>(dense.byte_size()));
+  }
+  hash_ = XXH3_64bits_digest(state);
+  XXH3_freeState(state);
+  if (hash_ == 0) hash_ = 1;  // zero means not computed
+  return hash_;
+}
+
+}  // namespace lathe
