@@ -62,13 +62,12 @@ class Error : public std::exception {
 template <class First, class... Rest>
 [[noreturn]] void fail(ErrorKind kind, fmt::format_string<First, Rest...> format, First&& first,
                        Rest&&... rest) {
-  throw Error(kind,
-              fmt::format(format, std::forward<First>(first), std::forward<Rest>(rest)...));
+  throw Error(kind, fmt::format(format, std::forward<First>(first), std::forward<Rest>(rest)...));
 }
 
 template <class First, class... Rest>
-void check(bool condition, ErrorKind kind, fmt::format_string<First, Rest...> format,
-           First&& first, Rest&&... rest) {
+void check(bool condition, ErrorKind kind, fmt::format_string<First, Rest...> format, First&& first,
+           Rest&&... rest) {
   if (!condition) [[unlikely]] {
     fail(kind, format, std::forward<First>(first), std::forward<Rest>(rest)...);
   }

@@ -46,23 +46,33 @@ std::string list_text(const std::vector<T>& values, F&& item) {
 
 std::string_view to_string(AttributeKind kind) {
   static constexpr std::array<std::string_view, 10> kNames{
-      "an integer",          "a number",          "true or false",   "a text",
-      "an element type",     "a list of integers", "a list of numbers", "a list of texts",
-      "a list of dims",      "a type"};
+      "an integer",        "a number",
+      "true or false",     "a text",
+      "an element type",   "a list of integers",
+      "a list of numbers", "a list of texts",
+      "a list of dims",    "a type"};
   return kNames[static_cast<size_t>(kind)];
 }
 
 std::string to_string(const Attribute& value) {
   const auto integer = [](int64_t v) { return fmt::format("{}", v); };
   switch (kind_of(value)) {
-    case AttributeKind::integer: return integer(std::get<int64_t>(value));
-    case AttributeKind::number: return number_text(std::get<double>(value));
-    case AttributeKind::boolean: return std::get<bool>(value) ? "true" : "false";
-    case AttributeKind::text: return quoted(std::get<std::string>(value));
-    case AttributeKind::element_type: return std::string(info(std::get<ElementType>(value)).name);
-    case AttributeKind::integers: return list_text(std::get<Integers>(value), integer);
-    case AttributeKind::numbers: return list_text(std::get<Numbers>(value), number_text);
-    case AttributeKind::texts: return list_text(std::get<Texts>(value), quoted);
+    case AttributeKind::integer:
+      return integer(std::get<int64_t>(value));
+    case AttributeKind::number:
+      return number_text(std::get<double>(value));
+    case AttributeKind::boolean:
+      return std::get<bool>(value) ? "true" : "false";
+    case AttributeKind::text:
+      return quoted(std::get<std::string>(value));
+    case AttributeKind::element_type:
+      return std::string(info(std::get<ElementType>(value)).name);
+    case AttributeKind::integers:
+      return list_text(std::get<Integers>(value), integer);
+    case AttributeKind::numbers:
+      return list_text(std::get<Numbers>(value), number_text);
+    case AttributeKind::texts:
+      return list_text(std::get<Texts>(value), quoted);
     case AttributeKind::dims: {
       const auto& dims = std::get<std::vector<Dim>>(value);
       std::string out = list_text(dims, [](const Dim& dim) { return dim.to_string(); });
@@ -70,7 +80,8 @@ std::string to_string(const Attribute& value) {
       out.back() = ')';
       return "dims" + out;
     }
-    case AttributeKind::type: return fmt::format("type({})", std::get<Type>(value).to_string());
+    case AttributeKind::type:
+      return fmt::format("type({})", std::get<Type>(value).to_string());
   }
   return "";
 }

@@ -19,9 +19,8 @@ using Numbers = std::vector<double>;
 using Texts = std::vector<std::string>;
 
 // The alternatives' order is that of AttributeKind.
-using Attribute =
-    std::variant<int64_t, double, bool, std::string, ElementType, Integers, Numbers, Texts,
-                 std::vector<Dim>, Type>;
+using Attribute = std::variant<int64_t, double, bool, std::string, ElementType, Integers, Numbers,
+                               Texts, std::vector<Dim>, Type>;
 
 enum class AttributeKind : uint8_t {
   integer,

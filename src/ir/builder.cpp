@@ -68,8 +68,7 @@ Value* Builder::operator()(std::string_view op, std::vector<Value*> operands,
 }
 
 Value* Builder::literal(LiteralRef literal, std::string_view name) {
-  Instruction* instruction =
-      module_->insert(get_op("literal"), {}, {}, {}, 1, before_, name);
+  Instruction* instruction = module_->insert(get_op("literal"), {}, {}, {}, 1, before_, name);
   instruction->set_origins(origins_);
   instruction->set_literal(std::move(literal));
   infer(*instruction);
@@ -139,9 +138,7 @@ const T& get(const Instruction& instruction, std::string_view name) {
 bool Expansion::has_attribute(std::string_view name) const {
   return find_attribute(instruction_.attributes(), name) != nullptr;
 }
-int64_t Expansion::integer(std::string_view name) const {
-  return get<int64_t>(instruction_, name);
-}
+int64_t Expansion::integer(std::string_view name) const { return get<int64_t>(instruction_, name); }
 double Expansion::number(std::string_view name) const { return get<double>(instruction_, name); }
 bool Expansion::boolean(std::string_view name) const { return get<bool>(instruction_, name); }
 const std::string& Expansion::text(std::string_view name) const {

@@ -125,8 +125,8 @@ void Infer::result_elements(std::vector<Dim> elements) {
 
 Dim Infer::found(std::string_view hint, Range range) {
   if (!probes_.empty()) {
-    return SymbolRef(std::make_shared<const Symbol>(
-        Symbol{std::string(hint), SymbolKind::found, range, {}}));
+    return SymbolRef(
+        std::make_shared<const Symbol>(Symbol{std::string(hint), SymbolKind::found, range, {}}));
   }
   if (found_count_ == instruction_.found().size()) {
     instruction_.add_found(
@@ -162,8 +162,8 @@ Dim Infer::broadcast(const Dim& a, const Dim& b, std::string_view what) {
   check(!(a_constant && b_constant), "{}: extents {} and {} do not broadcast", what, a.to_string(),
         b.to_string());
   const Dim one = 1;
-  const bool impossible = equal(a, b) == Ternary::no && equal(a, one) == Ternary::no &&
-                          equal(b, one) == Ternary::no;
+  const bool impossible =
+      equal(a, b) == Ternary::no && equal(a, one) == Ternary::no && equal(b, one) == Ternary::no;
   check(!impossible, "{}: extents {} and {} do not broadcast", what, a.to_string(), b.to_string());
   guards_.push_back({Guard::Kind::requirement, Guard::Relation::broadcast, a, b,
                      fmt::format("{}: {}", instruction_.op().name, what)});

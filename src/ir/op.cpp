@@ -39,8 +39,7 @@ const Op& get_op(std::string_view name) {
   if (op == nullptr) {
     std::vector<std::string_view> names;
     for (const auto& [known, record] : registry()) names.push_back(known);
-    fail(ErrorKind::invalid_argument, "unknown op '{}'{}", escape(name),
-         did_you_mean(name, names));
+    fail(ErrorKind::invalid_argument, "unknown op '{}'{}", escape(name), did_you_mean(name, names));
   }
   return *op;
 }

@@ -62,11 +62,11 @@ enum class Arity : uint8_t { one, optional, variadic };  // variadic: last opera
 
 struct OperandSpec {
   std::string_view name;
-  TypeSet types = kAnyType;    // element types accepted (of tensors)
+  TypeSet types = kAnyType;  // element types accepted (of tensors)
   Arity arity = Arity::one;
-  char group = 0;              // operands of one group share their element type
+  char group = 0;  // operands of one group share their element type
   Type::Kind kind = Type::Kind::tensor;
-  bool any_kind = false;       // identity, optional, if, loop: takes anything
+  bool any_kind = false;  // identity, optional, if, loop: takes anything
 };
 
 // An attribute with a default, or without one (required, or optional and then absent).
@@ -87,16 +87,16 @@ struct AttributeSpec {
 
 enum Trait : uint32_t {
   kPure = 0,
-  kImpure = 1,        // not folded, not merged: random numbers
+  kImpure = 1,  // not folded, not merged: random numbers
   kCommutative = 2,
-  kTakesUnranked = 4, // infer handles operands of unknown rank itself
+  kTakesUnranked = 4,  // infer handles operands of unknown rank itself
 };
 
 // What the executor does for a structural op.
 enum class Structural : uint8_t {
   none,
   literal,
-  dims,     // an integer tensor of dims, known once the symbols are
+  dims,  // an integer tensor of dims, known once the symbols are
   if_,
   loop,
   scan,
@@ -108,11 +108,11 @@ enum class Structural : uint8_t {
 struct Op {
   std::string_view name;
   std::string_view doc;  // one sentence
-  std::vector<OperandSpec> operands;
-  std::vector<AttributeSpec> attributes;
+  std::vector<OperandSpec> operands{};
+  std::vector<AttributeSpec> attributes{};
   uint32_t traits = kPure;
-  int results = 1;                 // -1: decided by the builder (split, if, loop)
-  std::vector<std::string_view> bodies;  // names of the modules it takes
+  int results = 1;                         // -1: decided by the builder (split, if, loop)
+  std::vector<std::string_view> bodies{};  // names of the modules it takes
   Structural structural = Structural::none;
 
   // Elementwise ops without `infer`: operands broadcast; the result has the element type of operand

@@ -90,8 +90,8 @@ std::unique_ptr<Program> Program::clone() const {
   copy->states_ = states_;
   std::map<const Module*, Module*> modules;
   for (const auto& module : modules_) {
-    Module& target = module.get() == modules_.front().get() ? copy->main()
-                                                            : copy->add_module(module->name());
+    Module& target =
+        module.get() == modules_.front().get() ? copy->main() : copy->add_module(module->name());
     modules[module.get()] = &target;
   }
   std::map<const Value*, Value*> values{{nullptr, nullptr}};

@@ -40,7 +40,7 @@ struct Use {
 class Value {
  public:
   const Type& type() const { return type_; }
-  const std::string& name() const { return name_; }  // unique in its module, without '%'
+  const std::string& name() const { return name_; }        // unique in its module, without '%'
   Instruction* definition() const { return definition_; }  // null for a parameter
   Module* module() const { return module_; }
   int index() const { return index_; }  // among the results or parameters
@@ -145,8 +145,8 @@ class Module {
   void remove_parameter(int index);  // Internal error if it is used
   // Appends, or inserts before `before`. Results are created untyped: see infer().
   Instruction* insert(const Op& op, std::vector<Value*> operands, Attributes attributes,
-                      std::vector<Module*> bodies, int result_count,
-                      Instruction* before = nullptr, std::string_view name = "");
+                      std::vector<Module*> bodies, int result_count, Instruction* before = nullptr,
+                      std::string_view name = "");
   void set_results(std::vector<Value*> results, std::vector<std::string> names);
   void set_result(int index, Value* value);
   void remove_result(int index);
@@ -178,9 +178,9 @@ std::string_view to_string(StateKind kind);
 struct State {
   std::string name;  // without '@'
   StateKind kind = StateKind::append;
-  Type type;          // append, window: dims[axis] is the length symbol
-  int axis = -1;      // append, window: the axis that grows
-  int64_t window = 0; // window: rows kept
+  Type type;           // append, window: dims[axis] is the length symbol
+  int axis = -1;       // append, window: the axis that grows
+  int64_t window = 0;  // window: rows kept
   std::string input;   // names of the past and present in the file, for export in its layout
   std::string output;
 };
@@ -197,7 +197,7 @@ class Program {
   Program& operator=(const Program&) = delete;
   ~Program();
 
-  std::string name;   // for messages: the model's file name
+  std::string name;  // for messages: the model's file name
   Stage stage = Stage::imported;
   std::map<std::string, std::string> metadata;
 

@@ -40,10 +40,14 @@ Type Type::map(ElementType key, Type value) {
 
 std::string Type::to_string() const {
   switch (kind) {
-    case Kind::sequence: return fmt::format("seq<{}>", item->to_string());
-    case Kind::optional: return fmt::format("opt<{}>", item->to_string());
-    case Kind::map: return fmt::format("map<{}, {}>", info(element).name, item->to_string());
-    case Kind::tensor: break;
+    case Kind::sequence:
+      return fmt::format("seq<{}>", item->to_string());
+    case Kind::optional:
+      return fmt::format("opt<{}>", item->to_string());
+    case Kind::map:
+      return fmt::format("map<{}, {}>", info(element).name, item->to_string());
+    case Kind::tensor:
+      break;
   }
   std::string text(info(element).name);
   if (!dims) return text + "[*]";

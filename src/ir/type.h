@@ -16,9 +16,9 @@ struct Type {
   enum class Kind : uint8_t { tensor, sequence, optional, map };
 
   Kind kind = Kind::tensor;
-  ElementType element = ElementType::f32;   // of a tensor; key of a map
-  std::optional<std::vector<Dim>> dims;     // of a tensor; nullopt: unknown rank
-  std::shared_ptr<const Type> item;         // of a sequence or optional; value of a map
+  ElementType element = ElementType::f32;  // of a tensor; key of a map
+  std::optional<std::vector<Dim>> dims;    // of a tensor; nullopt: unknown rank
+  std::shared_ptr<const Type> item;        // of a sequence or optional; value of a map
 
   static Type tensor(ElementType element, std::vector<Dim> dims);
   static Type unranked(ElementType element);

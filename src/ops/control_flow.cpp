@@ -30,8 +30,7 @@ void collect_found(const Module& body, std::set<std::string>& out) {
 void bind_captures(Instruction& instruction, int body_index) {
   Module& body = *instruction.bodies()[static_cast<size_t>(body_index)];
   for (size_t p = 0; p < body.parameters().size(); ++p) {
-    const int operand =
-        instruction.op().capture(instruction, body_index, static_cast<int>(p));
+    const int operand = instruction.op().capture(instruction, body_index, static_cast<int>(p));
     if (operand < 0) continue;
     const Value* value = instruction.operands()[static_cast<size_t>(operand)];
     body.parameters()[p]->set_type(value->type());
@@ -51,8 +50,7 @@ std::set<std::string> inner_symbols(const Instruction& instruction, const Module
   return inner;
 }
 
-Dim outer_dim(Infer& c, const Dim& dim, const std::set<std::string>& inner,
-              std::string_view hint) {
+Dim outer_dim(Infer& c, const Dim& dim, const std::set<std::string>& inner, std::string_view hint) {
   std::vector<SymbolRef> symbols;
   dim.collect_symbols(symbols);
   for (const SymbolRef& symbol : symbols) {

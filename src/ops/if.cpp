@@ -17,8 +17,7 @@ void infer_if(Infer& c) {
   for (size_t i = 0; i < yes.results().size(); ++i) {
     const Type& a = yes.results()[i]->type();
     const Type& b = no.results()[i]->type();
-    std::optional<Type> joined =
-        join_types(a, b, [&](int) { return c.found("branch"); });
+    std::optional<Type> joined = join_types(a, b, [&](int) { return c.found("branch"); });
     c.check(joined.has_value(), "result {} is {} in 'then' and {} in 'else'", i, a.to_string(),
             b.to_string());
     std::set<std::string> inner = inner_yes;

@@ -8,8 +8,7 @@ namespace lathe {
 namespace {
 
 int carried_count(const Instruction& instruction) {
-  return static_cast<int>(
-      std::get<int64_t>(*find_attribute(instruction.attributes(), "carried")));
+  return static_cast<int>(std::get<int64_t>(*find_attribute(instruction.attributes(), "carried")));
 }
 
 void bind_loop(Instruction& instruction) {

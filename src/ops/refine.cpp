@@ -6,7 +6,8 @@ namespace lathe {
 
 static const Register refine{{
     .name = "refine",
-    .doc = "The operand, whose extents are these dims: known ones are required, found ones defined.",
+    .doc =
+        "The operand, whose extents are these dims: known ones are required, found ones defined.",
     .operands = {{"x"}},
     .attributes = {{"dims", AttributeKind::dims}},
     .infer =
@@ -24,10 +25,7 @@ static const Register refine{{
           c.result(c.element(0), dims);
           if (c.elements(0) != nullptr) c.result_elements(*c.elements(0));
         },
-    .eval =
-        [](Evaluation& c) {
-          copy_elements(c.in(0), c.out(0, c.in(0).extents()));
-        },
+    .eval = [](Evaluation& c) { copy_elements(c.in(0), c.out(0, c.in(0).extents())); },
     .view =
         [](ViewRequest& v) {
           v.result = v.operand;

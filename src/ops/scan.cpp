@@ -8,8 +8,7 @@ namespace lathe {
 namespace {
 
 int count_of(const Instruction& instruction, std::string_view attribute) {
-  return static_cast<int>(
-      std::get<int64_t>(*find_attribute(instruction.attributes(), attribute)));
+  return static_cast<int>(std::get<int64_t>(*find_attribute(instruction.attributes(), attribute)));
 }
 
 int64_t entry(const Instruction& instruction, std::string_view attribute, int i) {
@@ -41,7 +40,8 @@ void bind_scan(Instruction& instruction) {
   for (int i = 0; i < scanned; ++i) {
     const Type& input = instruction.operands()[static_cast<size_t>(carried + i)]->type();
     Type slice = input;
-    if (input.dims) slice.dims->erase(slice.dims->begin() + scan_axis(instruction, i, input.rank()));
+    if (input.dims)
+      slice.dims->erase(slice.dims->begin() + scan_axis(instruction, i, input.rank()));
     body.parameters()[static_cast<size_t>(carried + i)]->set_type(std::move(slice));
   }
   bind_carried(instruction, body, 0, 0, 0, carried);

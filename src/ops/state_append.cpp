@@ -10,8 +10,7 @@ namespace {
 void infer_append(Infer& c) {
   const State& state = state_of(c.instruction());
   c.check(state.kind == StateKind::append || state.kind == StateKind::window,
-          "state '{}' is of kind {}, expected append or window", state.name,
-          to_string(state.kind));
+          "state '{}' is of kind {}, expected append or window", state.name, to_string(state.kind));
   c.check(c.element(0) == state.type.element && c.rank(0) == state.type.rank() &&
               c.element(1) == state.type.element && c.rank(1) == state.type.rank(),
           "state '{}' is {}", state.name, state.type.to_string());

@@ -86,10 +86,9 @@ class Dim {
 
   // "4", "batch", "2*batch*heads + past - 1", "floor_div(length + 1, 2)".
   std::string to_string() const;
-  // Inverse of to_string. `lookup` maps a name to its symbol (null: unknown name). On a syntax error
-  // throws Error(InvalidArgument) whose message ends with " at offset N".
-  static Dim parse(std::string_view text,
-                   const std::function<SymbolRef(std::string_view)>& lookup);
+  // Inverse of to_string. `lookup` maps a name to its symbol (null: unknown name). On a syntax
+  // error throws Error(InvalidArgument) whose message ends with " at offset N".
+  static Dim parse(std::string_view text, const std::function<SymbolRef(std::string_view)>& lookup);
 
   struct Node;  // canonical form; dim.cpp only
 
