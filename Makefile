@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: MIT
+# `make help` lists the goals. Each installs what it needs and is missing.
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-arm64 bench fuzz format lint
+
+FUZZ_SECONDS ?= 600
+
+help: ## this list
+	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 18
+
+demo: ## build the program and read a digit from an image
+	@scripts/demo.sh
+
+test: ## build release and dev, run all checks and tests
+	@scripts/test.sh
+
+test-arm64: ## cross-build for 64-bit ARM, run the op tests under qemu
+	@scripts/setup.sh test arm64
+	@scripts/build.sh arm64
+	@ctest --test-dir build/arm64 --output-on-failure -R '^(base|tensor|ops)$$' --no-tests=error
+
+bench: ## build and run the benchmarks
+	@scripts/setup.sh test
+	@scripts/build.sh release
+	@for program in build/release/bench/*; do [ ! -x "$$program" ] || "$$program"; done
+
+fuzz: ## run each fuzz target for FUZZ_SECONDS (600)
+	@scripts/setup.sh test
+	@scripts/build.sh fuzz
+	@scripts/fuzz.sh $(FUZZ_SECONDS)
+
+format: ## format all C++ sources
+	@scripts/setup.sh test
+	@git ls-files '*.cpp' '*.h' | xargs -r clang-format-19 -i
+
+lint: ## run clang-tidy over the sources
+	@scripts/setup.sh test develop
+	@scripts/build.sh release
+	@git ls-files 'src/*.cpp' | xargs -r -P 2 -n 8 clang-tidy-19 --quiet -p build/release

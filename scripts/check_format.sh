@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# All C++ sources are as clang-format prints them.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+mapfile -t files < <(git ls-files '*.cpp' '*.h')
+clang-format-19 --dry-run -Werror "${files[@]}"
+echo "${#files[@]} files"

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+"""Checks that folders of src/ include only themselves and those before them, that system calls stand
+only in src/base/os_*.cpp, and that every header compiles alone.
+
+usage: check_includes.py [--headers]     with --headers, only the last
+"""
+
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+# Each row may include itself (its folder only) and the rows before it.
+ORDER = [
+    ["base"],
+    ["tensor"],
+    ["ir"],
+    ["ops"],
+    ["import", "passes"],
+    ["plan"],
+    ["targets"],
+    ["runtime"],
+    ["cli", "capi"],
+]
+RANK = {folder: rank for rank, row in enumerate(ORDER) for folder in row}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
+COMMENTS_AND_STRINGS = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
+SYSTEM_HEADERS = re.compile(
+    r"sys/.+|net/.+|netinet/.+|arpa/.+|linux/.+|asm/.+|unistd\.h|fcntl\.h|signal\.h|csignal|poll\.h"
+    r"|dlfcn\.h|pthread\.h|sched\.h|termios\.h|dirent\.h|spawn\.h|pwd\.h|aio\.h"
+)
+# Calls that need no system header of their own, or get one through another; words that name other
+# things too count only where they are qualified.
+SYSTEM_CALLS = re.compile(
+    r"(?:(?<![\w.>:])(?:::)?(mmap|munmap|mremap|madvise|msync|isatty|ioctl|fork|execve|execvp|popen"
+    r"|sigaction|dlopen|dlsym|fsync|ftruncate|fstat|getpid|sysconf|getrusage|setenv|unsetenv|mkstemp)"
+    r"|(?<!\w)(?:std)?::(system|signal|raise|kill|rename|tmpfile|open|close|read|write|pipe))"
+    r"\s*\("
+)
+
+
+def relation(folder, other):
+    if other not in RANK:
+        return f"'{other}' is not a folder of src"
+    if folder == other or RANK[other] < RANK[folder]:
+        return None
+    return f"'{folder}' may include only itself and what comes before it"
+
+
+def check_file(path, text):
+    problems = []
+
+    def report(position, message):
+        problems.append(f"{path}:{text.count(chr(10), 0, position) + 1}: {message}")
+
+    folder = path.parts[1] if path.parts[0] == "src" else "include"
+    owns_system_calls = path.match("src/base/os_*.cpp")
+    for match in INCLUDE.finditer(text):
+        quote, name = match.groups()
+        first = name.split("/")[0]
+        if quote == "<":
+            if not owns_system_calls and SYSTEM_HEADERS.fullmatch(name):
+                report(match.start(), f"<{name}> belongs in src/base/os_*.cpp")
+        elif first == "lathe":
+            if folder not in ("cli", "capi", "include"):
+                report(match.start(), f"'{folder}' includes the public header '{name}'")
+        elif folder == "include":
+            report(match.start(), f"a public header includes '{name}'")
+        elif not pathlib.Path("src", name).exists():
+            report(match.start(), f"'{name}' is not relative to src")
+        elif problem := relation(folder, first):
+            report(match.start(), f"includes '{name}': {problem}")
+    if not owns_system_calls:
+        code = COMMENTS_AND_STRINGS.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
+        for match in SYSTEM_CALLS.finditer(code):
+            report(match.start(), f"system call '{match.group(1) or match.group(2)}' belongs in src/base/os_*.cpp")
+    if path.suffix == ".h" and "#pragma once" not in text:
+        report(0, "header without '#pragma once'")
+    return problems
+
+
+def compile_header(path):
+    command = ["clang++-19", "-std=c++20", "-fsyntax-only", "-w", "-Isrc", "-Iinclude"]
+    command += ["-DLATHE_VERSION=\"\"", "-x", "c++", str(path)]
+    run = subprocess.run(command, capture_output=True, text=True)
+    return [] if run.returncode == 0 else [f"{path} does not compile alone:\n{run.stderr[:2000]}"]
+
+
+def main():
+    os.chdir(pathlib.Path(__file__).resolve().parent.parent)
+    listed = subprocess.check_output(["git", "ls-files", "src", "include"], text=True).split()
+    files = [p for p in map(pathlib.Path, listed) if p.suffix in (".h", ".cpp") and p.exists()]
+    problems = []
+    if "--headers" in sys.argv:
+        files = [p for p in files if p.suffix == ".h"]
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            for found in pool.map(compile_header, files):
+                problems += found
+    else:
+        for path in files:
+            problems += check_file(path, path.read_text())
+    for problem in problems:
+        print(problem)
+    print(f"{len(files)} files, {len(problems)} problems")
+    return 1 if problems or not files else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

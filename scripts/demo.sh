@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Builds the program and shows it reading a digit.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+start=$SECONDS
+digits=examples/digits
+scripts/setup.sh demo
+scripts/build.sh release lathe
+echo "ready after $((SECONDS - start)) s"
+
+show() {
+  printf '\n$ %s\n' "$*"
+  "build/release/bin/$@"
+}
+show lathe run "$digits/digits.onnx" --input "$digits/seven.png" --labels "$digits/labels.txt" --top 3
+show lathe verify "$digits/digits.onnx"
+cat <<END
+
+Try next (after export PATH=\$PWD/build/release/bin:\$PATH):
+  lathe inspect $digits/digits.onnx
+  lathe run $digits/digits.onnx --input $digits/four.png --labels $digits/labels.txt --top 3
+  lathe perf $digits/digits.onnx --iterations 50
+END

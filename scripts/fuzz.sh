@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# usage: fuzz.sh SECONDS
+# Runs every fuzz target of the fuzz preset. New inputs are kept in build/fuzz/corpus.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+seconds=${1:-600}
+count=0
+for program in build/fuzz/fuzz/*_fuzz; do
+  [ -x "$program" ] || continue
+  name=$(basename "$program" _fuzz)
+  corpus=build/fuzz/corpus/$name
+  seeds=tests/fuzz/seeds/$name
+  mkdir -p "$corpus" build/fuzz/crashes
+  folders=("$corpus")
+  [ ! -d "$seeds" ] || folders+=("$seeds")
+  echo "fuzzing $name for $seconds s"
+  "$program" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -malloc_limit_mb=1024 \
+    -artifact_prefix="build/fuzz/crashes/$name-" -print_final_stats=1 "${folders[@]}" \
+    >"build/log/fuzz-$name.log" 2>&1 || {
+    tail -n 40 "build/log/fuzz-$name.log" >&2
+    echo "error: fuzz target '$name' failed; input in build/fuzz/crashes/$name-*" >&2
+    exit 1
+  }
+  grep -E 'number_of_executed_units|peak_rss_mb' "build/log/fuzz-$name.log"
+  count=$((count + 1))
+done
+[ "$count" -gt 0 ] || { echo "error: no fuzz target in build/fuzz/fuzz" >&2; exit 1; }
+echo "$count fuzz targets ran without a crash"

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+"""Counts the lines of each op with its test, and keeps the largest small: an elementwise op (a
+formula) takes at most 25 lines, a composite (an expansion) at most 50.
+"""
+
+import pathlib
+import re
+import sys
+
+LIMITS = {"elementwise": 25, "composite": 50}
+MEANINGS = {"formula": "elementwise", "expand": "composite", "eval": "other", "structural": "other"}
+MEANING = re.compile(r"^\s*\.(formula|expand|eval|structural)\s*=", re.M)
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parent.parent
+    sources = sorted((root / "src/ops").glob("*.cpp"))
+    sizes = {kind: [] for kind in MEANINGS.values()}
+    for source in sources:
+        text = source.read_text()
+        meaning = MEANING.search(text)
+        if not meaning or "Register " not in text:
+            continue
+        test = root / "tests/ops" / f"{source.stem}.test"
+        lines = len(text.splitlines())
+        if test.exists():
+            lines += len(test.read_text().splitlines())
+        sizes[MEANINGS[meaning.group(1)]].append((lines, source.stem))
+    failed = False
+    for kind, limit in LIMITS.items():
+        for lines, name in sorted(sizes[kind], reverse=True):
+            if lines > limit:
+                print(f"{name}: {lines} lines with its test, {kind} ops take at most {limit}")
+                failed = True
+    if sources and not any(sizes.values()):
+        print(f"no op was recognised in {len(sources)} files of src/ops")
+        failed = True
+    print("; ".join(
+        f"{len(rows)} {kind}" + (", largest {1} ({0} lines)".format(*max(rows)) if rows else "")
+        for kind, rows in sizes.items()))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
