@@ -156,6 +156,30 @@ int Expansion::axis(std::string_view attribute, int rank) const {
   return static_cast<int>(value < 0 ? value + rank : value);
 }
 
+namespace {
+
+// The expansion may know an extent under another name; the instruction's own name stays.
+Value* refine(Builder& builder, const Instruction& instruction, Value* value, const Type& wanted) {
+  const Type& have = value->type();
+  check(have.is_ranked() && wanted.is_ranked() && have.element == wanted.element &&
+            have.rank() == wanted.rank(),
+        ErrorKind::internal, "the expansion of {} gives {}, expected {}", instruction.op().name,
+        have.to_string(), wanted.to_string());
+  Instruction* refined = builder.module().insert(get_op("refine"), {value},
+                                                 {{"dims", *wanted.dims}}, {}, 1, builder.before());
+  refined->set_origins(instruction.origins());
+  for (const Dim& dim : *wanted.dims) {
+    const SymbolRef symbol = dim.as_symbol();
+    for (const SymbolRef& own : instruction.found()) {
+      if (symbol != nullptr && own->name == symbol->name) refined->add_found(own);
+    }
+  }
+  infer(*refined);
+  return refined->result();
+}
+
+}  // namespace
+
 void expand_instruction(Instruction* instruction) {
   Module& module = *instruction->module();
   Builder builder(module, instruction);
@@ -173,9 +197,7 @@ void expand_instruction(Instruction* instruction) {
             "the expansion of {} leaves out result {}, which is used", instruction->op().name, i);
       continue;
     }
-    check(fresh->type() == old->type(), ErrorKind::internal,
-          "the expansion of {} gives {}, expected {}", instruction->op().name,
-          fresh->type().to_string(), old->type().to_string());
+    if (!(fresh->type() == old->type())) fresh = refine(builder, *instruction, fresh, old->type());
     module.replace_uses(old, fresh);
   }
   module.erase(instruction);

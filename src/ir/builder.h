@@ -19,6 +19,7 @@ class Builder {
       : module_(&module), before_(before) {}
 
   Module& module() const { return *module_; }
+  Instruction* before() const { return before_; }
   Program& program() const { return module_->program(); }
   void set_origins(std::vector<Origin> origins) { origins_ = std::move(origins); }
   const std::vector<Origin>& origins() const { return origins_; }

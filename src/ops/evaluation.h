@@ -2,6 +2,8 @@
 // Reference evaluation: what an op's `eval` and `view` functions see.
 #pragma once
 
+#include <array>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -14,6 +16,7 @@
 
 namespace lathe {
 
+class CompiledExpr;
 class ThreadPool;
 
 // One evaluation of one instruction. The executor and the constant folder fill it in. Operands may
@@ -96,9 +99,18 @@ class ViewRequest {
   std::vector<bool> is_known_;
 };
 
-// Runs an instruction's reference meaning on `c`: its formula through the interpreter, or its
-// `eval`. Composites must have been expanded before.
-void evaluate(Evaluation& c);
+// The reference meaning of one instruction, prepared once: its formula compiled for its element
+// types, or its `eval`. Composites must have been expanded before. Immutable after construction.
+class PreparedEvaluation {
+ public:
+  explicit PreparedEvaluation(const Instruction& instruction);
+  ~PreparedEvaluation();
+  void run(Evaluation& c) const;
+
+ private:
+  const Instruction* instruction_;
+  std::unique_ptr<const CompiledExpr> formula_;
+};
 
 // Evaluates one instruction (composites through their expansion) on tensors of the host, as
 // constant folding and tests do.
@@ -127,11 +139,5 @@ inline int64_t offset_of(const TensorView& view, std::span<const int64_t> index)
   for (size_t axis = 0; axis < index.size(); ++axis) offset += index[axis] * view.strides[axis];
   return offset;
 }
-
-// Calls `f` with a null pointer of the C++ type that computes this element type's arithmetic when
-// values are loaded and stored through load_as/store_as: float for floats up to 32 bits, double,
-// int64_t, uint64_t or bool.
-template <class F>
-void with_compute_type(ElementType type, F&& f);
 
 }  // namespace lathe
