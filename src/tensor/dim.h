@@ -39,7 +39,10 @@ enum class Ternary : uint8_t { no, unknown, yes };
 
 // A polynomial with integer coefficients over atoms; an atom is a symbol or one of floor_div,
 // ceil_div, mod, min, max, bcast of dims. Equal canonical forms mean equal values, so
-// "(a + b) * 2" and "2 * b + a * 2" are the same Dim. Immutable; copies are cheap.
+// "(a + b) * 2" and "2 * b + a * 2" are the same Dim. Immutable; copies are cheap, and constants
+// allocate nothing. Operations throw Error(unsupported) where a constant or coefficient does not
+// fit in 64 bits or the expression grows beyond any use, Error(invalid_argument) for a division by
+// the constant zero and for a broadcast of two different constants.
 class Dim {
  public:
   enum class Func : uint8_t { floor_div, ceil_div, mod, min, max, bcast };
@@ -59,8 +62,9 @@ class Dim {
   // A total order over canonical forms, for sorting and maps.
   static int compare(const Dim& a, const Dim& b);
 
-  // Rounds toward minus infinity / plus infinity; mod has the divisor's sign. Simplifies where it
-  // can: constants, exact division of every term, floor_div(x, 1), mod(k*x, k), min/max by range.
+  // Rounds toward minus infinity / plus infinity; mod has the divisor's sign. Simplified where
+  // rules or ranges allow: floor_div(4*a + r, 4) = a + floor_div(r, 4), (a*b + b) / (a + 1) = b,
+  // ceil_div by a constant becomes floor_div, min and max drop arguments that never decide.
   static Dim floor_div(const Dim& a, const Dim& b);
   static Dim ceil_div(const Dim& a, const Dim& b);
   static Dim mod(const Dim& a, const Dim& b);
@@ -90,7 +94,7 @@ class Dim {
   // error throws Error(InvalidArgument) whose message ends with " at offset N".
   static Dim parse(std::string_view text, const std::function<SymbolRef(std::string_view)>& lookup);
 
-  struct Node;  // canonical form; dim.cpp only
+  struct Node;  // canonical form; dim_node.h
 
  private:
   explicit Dim(std::shared_ptr<const Node> node, int64_t constant);
@@ -99,9 +103,9 @@ class Dim {
 };
 
 // Equality for every binding of the symbols within their ranges: yes if the canonical forms agree,
-// no if the difference cannot be zero, else unknown.
+// no if the difference is proved never to be zero, else unknown.
 Ternary equal(const Dim& a, const Dim& b);
-// a <= b for every binding.
+// Yes: a <= b for every binding; no: a > b for every binding.
 Ternary less_equal(const Dim& a, const Dim& b);
 
 }  // namespace lathe
