@@ -13,6 +13,7 @@ namespace lathe {
 class RangeBody {
  public:
   template <class F>
+    requires(!std::is_same_v<std::remove_const_t<F>, RangeBody>)
   RangeBody(F& body)  // NOLINT: implicit by design
       : object_(&body), call_([](void* object, int64_t begin, int64_t end) {
           (*static_cast<F*>(object))(begin, end);

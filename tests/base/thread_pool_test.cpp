@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+#include "base/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace lathe {
+namespace {
+
+TEST(ThreadPool, EveryIndexIsVisitedOnceInChunksOfTheGrain) {
+  for (const int threads : {1, 2, 5}) {
+    ThreadPool pool(threads);
+    EXPECT_EQ(pool.threads(), threads);
+    for (const int64_t count : {0, 1, 7, 64, 1000}) {
+      std::vector<int> visits(static_cast<size_t>(count));
+      auto body = [&](int64_t begin, int64_t end) {
+        EXPECT_EQ(begin % 8, 0);
+        EXPECT_LE(end, begin + 8);
+        for (int64_t i = begin; i < end; ++i) ++visits[static_cast<size_t>(i)];
+      };
+      pool.run(count, 8, body);
+      EXPECT_EQ(visits, std::vector<int>(static_cast<size_t>(count), 1));
+    }
+  }
+}
+
+TEST(ThreadPool, TheFirstFailingChunkIsReportedAfterAllHaveEnded) {
+  ThreadPool pool(3);
+  std::atomic<int> ended{0};
+  auto body = [&](int64_t begin, int64_t) {
+    ++ended;
+    if (begin >= 20) throw std::runtime_error(std::to_string(begin));
+  };
+  for (int i = 0; i < 100; ++i) {
+    ended = 0;
+    try {
+      pool.run(100, 1, body);
+      FAIL() << "nothing was thrown";
+    } catch (const std::runtime_error& error) {
+      EXPECT_STREQ(error.what(), "20");
+    }
+    EXPECT_EQ(ended, 100);
+  }
+}
+
+TEST(ThreadPool, NestedRegionsRunOnTheirCaller) {
+  ThreadPool pool(4);
+  std::atomic<int> sum{0};
+  auto outer = [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const auto caller = std::this_thread::get_id();
+      auto inner = [&](int64_t from, int64_t to) {
+        EXPECT_EQ(std::this_thread::get_id(), caller);
+        sum += static_cast<int>(to - from);
+      };
+      pool.run(10, 1, inner);
+    }
+  };
+  pool.run(20, 1, outer);
+  EXPECT_EQ(sum, 200);
+}
+
+TEST(ThreadPool, ManyCallersShareOnePool) {
+  ThreadPool pool(3);
+  std::vector<std::thread> callers;
+  std::atomic<int64_t> total{0};
+  for (int t = 0; t < 6; ++t) {
+    callers.emplace_back([&] {
+      for (int round = 0; round < 200; ++round) {
+        int64_t squares[50] = {};
+        parallel_for(&pool, 50, 4, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) squares[i] = i * i;
+        });
+        for (const int64_t square : squares) total += square;
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(total, 6 * 200 * int64_t{40425});
+}
+
+TEST(ThreadPool, WorkersTakePart) {
+  ThreadPool pool(2);
+  std::atomic<int> inside{0};
+  auto body = [&](int64_t, int64_t) {
+    ++inside;
+    // Each of the two chunks waits for the other: only two threads can end this.
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (inside < 2 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    EXPECT_EQ(inside, 2);
+  };
+  pool.run(2, 1, body);
+}
+
+}  // namespace
+}  // namespace lathe
