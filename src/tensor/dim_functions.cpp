@@ -176,19 +176,16 @@ Dim divide_or_apply(const Dim& a, const Dim& b) {
 
 // floor_div of what whole terms left over: common content cancelled, nested divisions merged.
 Dim divide_remainder(Dim a, const Term& divisor) {
-  Term content = common_content(a, divisor);
+  const Term content = common_content(a, divisor);
   const int64_t constant = Node::constant_of(a);
-  Term reduced = divisor;
+  Dim b = monomial(divisor.coefficient, divisor.factors);
   if (divisor.factors.empty()) {
     // floor((g*p + k) / (g*c)) = floor((p + floor(k/g)) / c) for g, c > 0.
-    reduced.coefficient /= content.coefficient;
+    b = divisor.coefficient / content.coefficient;
     a = divide_content(a, content) + *checked_floor_div(constant, content.coefficient);
-  } else if (constant == 0) {
-    reduced.coefficient /= content.coefficient;
-    reduced.factors = *divide_factors(divisor.factors, content.factors);
-    a = divide_content(a, content);
+  } else if (constant == 0 && (content.coefficient > 1 || !content.factors.empty())) {
+    return Dim::floor_div(divide_content(a, content), divide_content(b, content));
   }
-  const Dim b = monomial(reduced.coefficient, reduced.factors);
   if (const auto merged = merge_nested_division(a, b)) return *merged;
   return divide_or_apply(a, b);
 }
@@ -285,6 +282,12 @@ Dim Dim::ceil_div(const Dim& a, const Dim& b) {
   if (divisor->coefficient < 0) return ceil_div(0 - a, 0 - b);
   const Division division = divide_terms(a, *divisor);
   if (is_zero(division.remainder)) return division.quotient;
+  const Term content = common_content(division.remainder, *divisor);
+  const bool is_cancelled = content.coefficient > 1 || !content.factors.empty();
+  if (is_cancelled && Node::constant_of(division.remainder) == 0) {
+    return division.quotient +
+           ceil_div(divide_content(division.remainder, content), divide_content(b, content));
+  }
   return division.quotient + apply(Func::ceil_div, {division.remainder, b});
 }
 
@@ -305,8 +308,9 @@ Dim Dim::mod(const Dim& a, const Dim& b) {
   rest = divide_content(rest, content) + *checked_floor_div(constant, g);
   const Dim reduced =
       monomial(divisor->coefficient / g, *divide_factors(divisor->factors, content.factors));
+  if (!content.factors.empty()) return monomial(g, content.factors) * mod(rest, reduced);
   const Dim remainder = is_within(rest, reduced) ? rest : apply(Func::mod, {rest, reduced});
-  return monomial(g, content.factors) * remainder + *checked_mod(constant, g);
+  return g * remainder + *checked_mod(constant, g);
 }
 
 Dim Dim::min(const Dim& a, const Dim& b) { return min_or_max(Func::min, a, b); }

@@ -117,6 +117,9 @@ TEST_F(Dims, DivisionCancelsWhatBothSidesShare) {
   expect_same("floor_div(a*b, 2*a)", "floor_div(b, 2)");
   expect_same("floor_div(3*a*b + a*c, 2*a*b)", "floor_div(3*b + c, 2*b)");
   expect_same("floor_div(a, 2*a)", "0");
+  expect_same("ceil_div(a*b, 2*a*c)", "ceil_div(b, 2*c)");
+  expect_same("ceil_div(a*b, 2*a)", "ceil_div(b, 2)");
+  expect_same("mod(-b, 17*b)", "16*b");
 }
 
 TEST_F(Dims, DivisionByPolynomialsIsExactWhereItCanBe) {
