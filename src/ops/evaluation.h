@@ -82,11 +82,12 @@ class Evaluation {
   std::vector<TensorView> outputs_;
 };
 
-// Asks an op whether result 0 can be a view of operand 0. `result` comes with type and extents
+// Asks an op whether result `index` can be a view of operand 0. `result` comes with type and extents
 // filled in; a `view` function that says true has set its strides and data.
 class ViewRequest {
  public:
   const Instruction* instruction = nullptr;
+  int index = 0;
   TensorView operand;
   TensorView result;
   int64_t integer(std::string_view name) const;

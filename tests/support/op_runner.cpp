@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: MIT
+#include "tests/support/op_runner.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "ir/builder.h"
+#include "ops/evaluation.h"
+#include "ops/symbolic.h"
+#include "tests/support/compare.h"
+#include "tests/support/guarded.h"
+
+namespace lathe::test {
+namespace {
+
+enum class Extents : uint8_t { constants, symbols };
+// What inference knows of small integer operands: their values (as literals), nothing, or a symbol
+// for every positive value.
+enum class Values : uint8_t { constants, unknown, symbols };
+
+// The row's instruction in a program of its own.
+struct Built {
+  Program program;
+  Instruction* instruction = nullptr;
+  std::map<std::string, int64_t> bindings;  // symbols' values in this row
+
+  std::optional<int64_t> evaluate(const Dim& dim) const {
+    return dim.evaluate([&](const Symbol& symbol) -> std::optional<int64_t> {
+      const auto at = bindings.find(symbol.name);
+      if (at == bindings.end()) return std::nullopt;
+      return at->second;
+    });
+  }
+};
+
+bool carries_values(const RowValue& value) {
+  return value.box.is_tensor() && is_integer(value.type.element) &&
+         value.box.tensor().count() <= kMaxSymbolicElements;
+}
+
+Value* add_operand(Built& built, const RowValue& value, size_t index, Extents extents,
+                   Values values) {
+  Module& module = built.program.main();
+  const bool integers = carries_values(value);
+  if (integers && values == Values::constants) {
+    return Builder(module).literal(value.box.tensor());
+  }
+  const auto symbol = [&](std::string_view hint, int64_t bound) -> Dim {
+    const SymbolRef added = built.program.add_symbol(hint, SymbolKind::bound, {0, kUnbounded});
+    built.bindings[added->name] = bound;
+    return added;
+  };
+  Type type = value.type;
+  const bool known = integers && values == Values::symbols;
+  if (type.is_tensor() && extents == Extents::symbols && !known) {
+    for (size_t axis = 0; axis < type.dims->size(); ++axis) {
+      Dim& dim = (*type.dims)[axis];
+      dim = symbol(fmt::format("x{}_{}", index, axis), *dim.constant());
+    }
+  }
+  Value* parameter = module.add_parameter(std::move(type), fmt::format("x{}", index));
+  if (known) {
+    std::vector<Dim> elements;
+    for (const int64_t element : integer_values(value.box.tensor())) {
+      elements.push_back(element > 0 ? symbol(fmt::format("v{}", index), element) : Dim(element));
+    }
+    parameter->set_elements(std::move(elements));
+  }
+  return parameter;
+}
+
+// Empty lists have no element that tells their kind.
+Attributes typed_attributes(const OpRow& row) {
+  Attributes attributes = row.attributes;
+  for (auto& [name, value] : attributes) {
+    const AttributeSpec* spec = get_op(row.op).find_attribute_spec(name);
+    const auto* list = std::get_if<Integers>(&value);
+    if (spec == nullptr || list == nullptr) continue;
+    if (spec->kind == AttributeKind::numbers) value = Numbers(list->begin(), list->end());
+    if (spec->kind == AttributeKind::texts && list->empty()) value = Texts{};
+  }
+  return attributes;
+}
+
+std::unique_ptr<Built> build(const OpRow& row, Extents extents, Values values) {
+  auto built = std::make_unique<Built>();
+  std::vector<Value*> operands;
+  for (size_t i = 0; i < row.operands.size(); ++i) {
+    operands.push_back(row.operands[i].absent
+                           ? nullptr
+                           : add_operand(*built, row.operands[i], i, extents, values));
+  }
+  built->instruction = Builder(built->program.main())
+                           .add(row.op, std::move(operands), typed_attributes(row), {},
+                                static_cast<int>(std::max<size_t>(row.results.size(), 1)));
+  return built;
+}
+
+std::vector<Box> operand_boxes(const OpRow& row, Layout layout, std::vector<Guarded>& keep) {
+  std::vector<Box> boxes;
+  for (const RowValue& operand : row.operands) {
+    if (layout == Layout::dense || !operand.box.is_tensor()) {
+      boxes.push_back(operand.box);
+      continue;
+    }
+    const Tensor& dense = operand.box.tensor();
+    keep.emplace_back(dense.type(), dense.dims(), layout);
+    copy_elements(dense.view(), keep.back().view());
+    boxes.push_back(Box{keep.back().tensor()});
+  }
+  // Trailing absent operands are no operands.
+  while (!row.operands.empty() && boxes.size() > 0 && row.operands[boxes.size() - 1].absent) {
+    boxes.pop_back();
+  }
+  return boxes;
+}
+
+void expect_results(const OpRow& row, const std::vector<Box>& results) {
+  ASSERT_EQ(results.size(), row.results.size());
+  for (size_t i = 0; i < results.size(); ++i) {
+    const std::string found = difference(results[i], row.results[i].box, row.tolerance);
+    EXPECT_TRUE(found.empty()) << "result " << i << " " << found;
+  }
+}
+
+// Evaluates into guarded memory.
+class GuardedEvaluation final : public Evaluation {
+ public:
+  GuardedEvaluation(const Built& built, const std::vector<Box>& boxes, Layout layout)
+      : boxes_(boxes), layout_(layout) {
+    instruction_ = built.instruction;
+    for (const Box& box : boxes_) {
+      inputs_.push_back(box.is_tensor() ? box.tensor().view() : TensorView{});
+    }
+    const size_t count = built.instruction->results().size();
+    outputs_.resize(count);
+    results_.resize(count);
+    guarded_.resize(count);
+    for (size_t i = 0; i < count; ++i) {
+      const Type& type = built.instruction->result(static_cast<int>(i))->type();
+      if (!type.is_ranked()) continue;
+      Dims dims;
+      for (const Dim& dim : *type.dims) dims.push_back(built.evaluate(dim).value_or(-1));
+      if (std::find(dims.begin(), dims.end(), -1) == dims.end()) allocate(i, dims);
+    }
+  }
+
+  using Evaluation::out;
+  const TensorView& out(int i, std::span<const int64_t> dims) override {
+    const auto at = static_cast<size_t>(i);
+    if (guarded_[at] == nullptr) allocate(at, Dims(dims.begin(), dims.end()));
+    check(std::ranges::equal(outputs_[at].extents(), dims),
+          "result {} has extents [{}], inference promised [{}]", i, fmt::join(dims, ", "),
+          fmt::join(outputs_[at].extents(), ", "));
+    return outputs_[at];
+  }
+  const Box& box(int i) const override { return boxes_[static_cast<size_t>(i)]; }
+  void set_box(int i, Box box) override { results_[static_cast<size_t>(i)] = std::move(box); }
+
+  std::vector<Box> finish() {
+    for (size_t i = 0; i < guarded_.size(); ++i) {
+      if (guarded_[i] == nullptr) continue;
+      EXPECT_TRUE(guarded_[i]->intact()) << "memory beside result " << i << " is overwritten";
+      if (results_[i].empty()) results_[i] = Box{guarded_[i]->tensor()};
+    }
+    return results_;
+  }
+
+ private:
+  void allocate(size_t i, const Dims& dims) {
+    const ElementType type = instruction_->result(static_cast<int>(i))->type().element;
+    guarded_[i] = std::make_unique<Guarded>(type, dims, layout_);
+    outputs_[i] = guarded_[i]->view();
+  }
+  const std::vector<Box>& boxes_;
+  Layout layout_;
+  std::vector<Box> results_;
+  std::vector<std::unique_ptr<Guarded>> guarded_;
+};
+
+void check_evaluation(const OpRow& row, Extents extents, Values values, Layout layout) {
+  SCOPED_TRACE(fmt::format("evaluation with {} extents, values {}, {} strides",
+                           extents == Extents::symbols ? "symbolic" : "constant",
+                           values == Values::constants ? "known" : "unknown",
+                           layout == Layout::odd ? "odd" : "dense"));
+  const auto built = build(row, extents, values);
+  std::vector<Guarded> keep;
+  const std::vector<Box> boxes = operand_boxes(row, layout, keep);
+  GuardedEvaluation evaluation(*built, boxes, layout);
+  PreparedEvaluation(*built->instruction).run(evaluation);
+  expect_results(row, evaluation.finish());
+}
+
+// Values that lie in operand 0's memory must be the expected result.
+void check_view(const OpRow& row, Layout layout) {
+  SCOPED_TRACE("view");
+  const auto built = build(row, Extents::constants, Values::constants);
+  std::vector<Guarded> keep;
+  const std::vector<Box> boxes = operand_boxes(row, layout, keep);
+  if (!boxes.front().is_tensor()) return;
+  for (size_t i = 0; i < row.results.size(); ++i) {
+    if (!row.results[i].box.is_tensor()) continue;
+    const Tensor& expected = row.results[i].box.tensor();
+    ViewRequest request;
+    request.instruction = built->instruction;
+    request.index = static_cast<int>(i);
+    request.operand = boxes.front().tensor().view();
+    request.result = expected.view();
+    request.result.data = nullptr;
+    for (const RowValue& operand : row.operands) {
+      const bool known = carries_values(operand);
+      request.is_known_.push_back(known);
+      request.known_.push_back(known ? integer_values(operand.box.tensor())
+                                     : std::vector<int64_t>{});
+    }
+    if (!built->instruction->op().view(request)) continue;
+    const TensorView& view = request.result;
+    const Tensor seen(view.type, Dims(view.extents().begin(), view.extents().end()),
+                      Dims(view.strides.begin(), view.strides.begin() + view.rank), view.data,
+                      nullptr);
+    const std::string found = difference(Box{seen}, row.results[i].box, row.tolerance);
+    EXPECT_TRUE(found.empty()) << "the view of result " << i << " " << found;
+  }
+}
+
+void check_type(const Built& built, const Type& type, const RowValue& expected) {
+  if (!type.is_tensor()) {
+    EXPECT_EQ(type.kind, expected.type.kind) << type.to_string();
+    return;
+  }
+  EXPECT_TRUE(expected.type.is_tensor()) << type.to_string();
+  EXPECT_EQ(type.element, expected.type.element) << type.to_string();
+  if (!type.dims) return;
+  ASSERT_EQ(type.rank(), expected.type.rank()) << type.to_string();
+  for (size_t axis = 0; axis < type.dims->size(); ++axis) {
+    const Dim& dim = (*type.dims)[axis];
+    std::vector<SymbolRef> symbols;
+    dim.collect_symbols(symbols);
+    const bool found = std::any_of(symbols.begin(), symbols.end(), [](const SymbolRef& symbol) {
+      return symbol->kind == SymbolKind::found;
+    });
+    const std::optional<int64_t> value = built.evaluate(dim);
+    EXPECT_TRUE(found || value == *(*expected.type.dims)[axis].constant())
+        << type.to_string() << ", axis " << axis << " is " << value.value_or(-1) << ", expected "
+        << expected.type.to_string();
+  }
+}
+
+void check_inference(const OpRow& row, Extents extents, Values values) {
+  SCOPED_TRACE(fmt::format("inference with {} extents and {} values",
+                           extents == Extents::symbols ? "symbolic" : "constant",
+                           values == Values::constants ? "known"
+                           : values == Values::unknown ? "unknown"
+                                                       : "symbolic"));
+  const auto built = build(row, extents, values);
+  const Instruction& instruction = *built->instruction;
+  for (size_t i = 0; i < row.results.size(); ++i) {
+    const Value& result = *instruction.result(static_cast<int>(i));
+    check_type(*built, result.type(), row.results[i]);
+    if (!result.elements() || !row.results[i].box.is_tensor()) continue;
+    const std::vector<int64_t> expected = integer_values(row.results[i].box.tensor());
+    ASSERT_EQ(result.elements()->size(), expected.size());
+    for (size_t j = 0; j < expected.size(); ++j) {
+      const Dim& element = (*result.elements())[j];
+      EXPECT_EQ(built->evaluate(element), expected[j])
+          << "element " << j << ": " << element.to_string();
+    }
+  }
+  for (const Guard& guard : built->program.main().guards()) {
+    const std::optional<int64_t> a = built->evaluate(guard.a);
+    const std::optional<int64_t> b = built->evaluate(guard.b);
+    if (!a || !b) continue;
+    const bool holds = guard.relation == Guard::Relation::equal ? *a == *b
+                       : guard.relation == Guard::Relation::less_equal
+                           ? *a <= *b
+                           : *a == *b || *a == 1 || *b == 1;
+    EXPECT_TRUE(holds) << "requirement '" << guard.reason << "' on " << guard.a.to_string()
+                       << " and " << guard.b.to_string();
+  }
+  const InferRun again(*built->instruction);
+  for (size_t i = 0; i < again.types.size(); ++i) {
+    EXPECT_EQ(again.types[i], instruction.result(static_cast<int>(i))->type())
+        << "inferred again: " << again.types[i].to_string();
+  }
+}
+
+void check_error(const OpRow& row) {
+  try {
+    const auto built = build(row, Extents::constants, Values::constants);
+    std::vector<Guarded> keep;
+    evaluate_instruction(*built->instruction, operand_boxes(row, Layout::dense, keep));
+    ADD_FAILURE() << "expected the error \"" << *row.error << "\"";
+  } catch (const Error& error) {
+    EXPECT_NE(error.kind(), ErrorKind::internal) << error.what();
+    EXPECT_NE(error.message().find(*row.error), std::string::npos) << error.what();
+  }
+}
+
+void check_static(const OpRow& row) {
+  try {
+    build(row, Extents::symbols, Values::unknown);
+    ADD_FAILURE() << "inference works with symbols: 'static' is not needed";
+  } catch (const Error& error) {
+    EXPECT_NE(error.kind(), ErrorKind::internal) << error.what();
+  }
+}
+
+void run(const OpRow& row) {
+  if (row.error) return check_error(row);
+  const Op& op = get_op(row.op);
+  {
+    const auto built = build(row, Extents::constants, Values::constants);
+    for (const Layout layout : {Layout::dense, Layout::odd}) {
+      SCOPED_TRACE(layout == Layout::odd ? "odd operand strides" : "dense operands");
+      std::vector<Guarded> keep;
+      expect_results(row,
+                     evaluate_instruction(*built->instruction, operand_boxes(row, layout, keep)));
+    }
+  }
+  check_inference(row, Extents::constants, Values::constants);
+  const bool alone = op.expand == nullptr;
+  if (alone) {
+    check_evaluation(row, Extents::constants, Values::constants, Layout::odd);
+    check_evaluation(row, Extents::constants, Values::unknown, Layout::dense);
+  }
+  if (op.view != nullptr) {
+    check_view(row, Layout::dense);
+    check_view(row, Layout::odd);
+  }
+  if (row.is_static) return check_static(row);
+  for (const Values values : {Values::constants, Values::unknown, Values::symbols}) {
+    check_inference(row, Extents::symbols, values);
+  }
+  if (alone) check_evaluation(row, Extents::symbols, Values::unknown, Layout::odd);
+}
+
+}  // namespace
+
+void run_op_row(const OpRow& row) {
+  try {
+    run(row);
+  } catch (const Error& error) {
+    ADD_FAILURE() << error.what();
+  }
+}
+
+}  // namespace lathe::test
