@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// Files: read-only maps, files written whole or not at all, and what the importers ask of paths.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace lathe {
+
+// A regular file mapped read-only. Only the pages that are read become resident.
+class FileMap {
+ public:
+  // Io if the file cannot be opened, InvalidArgument for a folder, a pipe or a device.
+  static std::shared_ptr<const FileMap> open(const std::string& path);
+  ~FileMap();
+  FileMap(const FileMap&) = delete;
+  FileMap& operator=(const FileMap&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::span<const std::byte> bytes() const { return bytes_; }
+  std::string_view text() const {
+    return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};
+  }
+
+ private:
+  FileMap(std::string path, std::span<const std::byte> bytes)
+      : path_(std::move(path)), bytes_(bytes) {}
+  std::string path_;
+  std::span<const std::byte> bytes_;
+};
+
+// Writes beside the target and renames on commit(): readers see the old file or the whole new one.
+// Without commit() nothing remains. A pipe or device that exists already is written in place.
+class FileWriter {
+ public:
+  explicit FileWriter(std::string path);
+  ~FileWriter();
+  FileWriter(const FileWriter&) = delete;
+  FileWriter& operator=(const FileWriter&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text);
+  void commit();
+
+ private:
+  void open_temporary();
+  [[noreturn]] void fail_with_errno(std::string_view what) const;
+
+  std::string path_;       // as the user named it
+  std::string target_;     // where it leads: links are followed, not replaced
+  std::string temporary_;  // empty when written in place
+  int descriptor_ = -1;
+  size_t written_ = 0;
+};
+void write_file(const std::string& path, std::string_view text);
+
+bool file_exists(const std::string& path);  // of any kind
+bool is_folder(const std::string& path);
+// Both exist and are one file, whatever the names.
+bool is_same_file(const std::string& a, const std::string& b);
+// Absolute, without links; Io if the file does not exist.
+std::string real_path(const std::string& path);
+// "." for a name without a folder.
+std::string parent_folder(const std::string& path);
+std::string join_path(const std::string& folder, std::string_view name);
+// By names alone, so both must be real paths.
+bool is_within(std::string_view path, std::string_view folder);
+
+}  // namespace lathe

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/file_map.h"
+
+namespace lathe {
+namespace {
+
+std::string errno_text() { return std::generic_category().message(errno); }
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+std::string_view kind_of_file(mode_t mode) {
+  switch (mode & S_IFMT) {
+    case S_IFDIR:
+      return "a folder";
+    case S_IFIFO:
+      return "a pipe";
+    case S_IFSOCK:
+      return "a socket";
+    case S_IFCHR:
+    case S_IFBLK:
+      return "a device";
+    default:
+      return "no regular file";
+  }
+}
+
+void check_path(const std::string& path) {
+  check(!path.empty() && path.find('\0') == std::string::npos, ErrorKind::invalid_argument,
+        "'{}' is no file name: it is empty or holds a zero byte", escape(path));
+}
+
+// Directories forget a rename at a power cut unless they are synchronised too; where that is not
+// possible the file itself is still whole.
+void synchronise_folder(const std::string& path) {
+  const Descriptor folder(::open(parent_folder(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.number() >= 0) (void)::fsync(folder.number());
+}
+
+}  // namespace
+
+std::shared_ptr<const FileMap> FileMap::open(const std::string& path) {
+  check_path(path);
+  // Without O_NONBLOCK, opening a pipe that nobody writes would wait for ever.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  check(file.number() >= 0, ErrorKind::io, "cannot open '{}': {}", escape(path), errno_text());
+  struct stat status{};
+  check(::fstat(file.number(), &status) == 0, ErrorKind::io, "cannot inspect '{}': {}",
+        escape(path), errno_text());
+  check(S_ISREG(status.st_mode), ErrorKind::invalid_argument, "'{}' is {}, expected a regular file",
+        escape(path), kind_of_file(status.st_mode));
+  const auto size = static_cast<size_t>(status.st_size);
+  std::span<const std::byte> bytes;
+  if (size > 0) {
+    void* memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number(), 0);
+    check(memory != MAP_FAILED, ErrorKind::io, "cannot map '{}' ({} bytes): {}", escape(path), size,
+          errno_text());
+    bytes = {static_cast<const std::byte*>(memory), size};
+  }
+  return std::shared_ptr<const FileMap>(new FileMap(path, bytes));
+}
+
+FileMap::~FileMap() {
+  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+FileWriter::FileWriter(std::string path) : path_(std::move(path)), target_(path_) {
+  check_path(path_);
+  struct stat status{};
+  const bool exists = ::stat(path_.c_str(), &status) == 0;
+  if (exists && !S_ISREG(status.st_mode)) {
+    check(!S_ISDIR(status.st_mode), ErrorKind::invalid_argument,
+          "cannot write '{}': it is a folder, expected the name of a file", escape(path_));
+    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+    if (descriptor_ < 0) fail_with_errno("cannot open");
+    return;
+  }
+  if (exists) {
+    if (::access(path_.c_str(), W_OK) != 0) fail_with_errno("cannot write");
+    target_ = real_path(path_);
+  }
+  open_temporary();
+  if (exists) (void)::fchmod(descriptor_, status.st_mode & 07777);
+}
+
+void FileWriter::open_temporary() {
+  static std::atomic<unsigned> counter{0};
+  do {  // a name may be left over from a process that was killed
+    temporary_ = fmt::format("{}.{}-{}.tmp", target_, ::getpid(), ++counter);
+    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  } while (descriptor_ < 0 && errno == EEXIST);
+  if (descriptor_ < 0) {
+    temporary_.clear();
+    fail_with_errno("cannot create a file beside");
+  }
+}
+
+FileWriter::~FileWriter() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void FileWriter::fail_with_errno(std::string_view what) const {
+  fail(ErrorKind::io, "{} '{}' after {} bytes: {}", what, escape(path_), written_, errno_text());
+}
+
+void FileWriter::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      fail_with_errno("cannot write");
+    }
+    bytes = bytes.subspan(static_cast<size_t>(count));
+    written_ += static_cast<size_t>(count);
+  }
+}
+
+void FileWriter::write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+
+void FileWriter::commit() {
+  if (!temporary_.empty() && ::fsync(descriptor_) != 0) fail_with_errno("cannot write");
+  const int closed = ::close(descriptor_);
+  descriptor_ = -1;
+  if (closed != 0) fail_with_errno("cannot close");
+  if (temporary_.empty()) return;
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail_with_errno("cannot rename to");
+  temporary_.clear();
+  synchronise_folder(target_);
+}
+
+void write_file(const std::string& path, std::string_view text) {
+  FileWriter writer(path);
+  writer.write(text);
+  writer.commit();
+}
+
+bool file_exists(const std::string& path) {
+  struct stat status{};
+  return ::stat(path.c_str(), &status) == 0;
+}
+
+bool is_folder(const std::string& path) {
+  struct stat status{};
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+bool is_same_file(const std::string& a, const std::string& b) {
+  struct stat first{};
+  struct stat second{};
+  return ::stat(a.c_str(), &first) == 0 && ::stat(b.c_str(), &second) == 0 &&
+         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+std::string real_path(const std::string& path) {
+  check_path(path);
+  const std::unique_ptr<char, void (*)(void*)> resolved(::realpath(path.c_str(), nullptr),
+                                                        std::free);
+  check(resolved != nullptr, ErrorKind::io, "cannot find '{}': {}", escape(path), errno_text());
+  return resolved.get();
+}
+
+std::string parent_folder(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string join_path(const std::string& folder, std::string_view name) {
+  std::string out = folder;
+  if (!out.empty() && out.back() != '/') out += '/';
+  return out.append(name);
+}
+
+bool is_within(std::string_view path, std::string_view folder) {
+  if (folder == "/") return path.starts_with('/');
+  return path.starts_with(folder) && (path.size() == folder.size() || path[folder.size()] == '/');
+}
+
+}  // namespace lathe

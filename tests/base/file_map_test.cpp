@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+#include "base/file_map.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <iterator>
+
+#include "tests/support/errors.h"
+#include "tests/support/folder.h"
+
+namespace lathe {
+namespace {
+
+namespace fs = std::filesystem;
+
+int64_t files_in(const std::string& folder) {
+  return std::distance(fs::directory_iterator(folder), fs::directory_iterator());
+}
+
+TEST(FileMap, ShowsTheBytesOfAFile) {
+  const TestFolder folder;
+  const auto map = FileMap::open(folder.write("a.bin", std::string_view("ab\0c", 4)));
+  EXPECT_EQ(map->text(), std::string_view("ab\0c", 4));
+  EXPECT_EQ(map->bytes().size(), 4u);
+  EXPECT_EQ(map->path(), folder.path("a.bin"));
+}
+
+TEST(FileMap, AnEmptyFileHasNoBytes) {
+  const TestFolder folder;
+  EXPECT_TRUE(FileMap::open(folder.write("empty", ""))->bytes().empty());
+}
+
+TEST(FileMap, WhatIsNoRegularFileIsRefusedAtOnce) {
+  const TestFolder folder;
+  ASSERT_EQ(mkfifo(folder.path("pipe").c_str(), 0600), 0);
+  EXPECT_EQ(error_of([&] { FileMap::open(folder.path("pipe")); }),
+            "InvalidArgument: '" + folder.path("pipe") + "' is a pipe, expected a regular file");
+  EXPECT_EQ(error_of([&] { FileMap::open(folder.path()); }),
+            "InvalidArgument: '" + folder.path() + "' is a folder, expected a regular file");
+  EXPECT_EQ(error_of([&] { FileMap::open("/dev/zero"); }),
+            "InvalidArgument: '/dev/zero' is a device, expected a regular file");
+}
+
+TEST(FileMap, NamesThatCannotBeOpenedAreNamed) {
+  const TestFolder folder;
+  EXPECT_EQ(error_of([&] { FileMap::open(folder.path("none")); }),
+            "Io: cannot open '" + folder.path("none") + "': No such file or directory");
+  EXPECT_EQ(error_of([] { FileMap::open(""); }),
+            "InvalidArgument: '' is no file name: it is empty or holds a zero byte");
+  EXPECT_EQ(error_of([] { FileMap::open(std::string("a\0b", 3)); }),
+            "InvalidArgument: 'a\\x00b' is no file name: it is empty or holds a zero byte");
+}
+
+TEST(FileWriter, ReplacesAFileOnlyWhenCommitted) {
+  const TestFolder folder;
+  const std::string path = folder.write("a", "old");
+  {
+    FileWriter writer(path);
+    writer.write("new");
+    EXPECT_EQ(FileMap::open(path)->text(), "old");
+    writer.commit();
+  }
+  EXPECT_EQ(FileMap::open(path)->text(), "new");
+  {
+    FileWriter abandoned(path);
+    abandoned.write("half");
+  }
+  EXPECT_EQ(FileMap::open(path)->text(), "new");
+  EXPECT_EQ(files_in(folder.path()), 1);
+}
+
+TEST(FileWriter, FollowsLinksAndKeepsPermissions) {
+  const TestFolder folder;
+  folder.write("target", "old");
+  fs::permissions(folder.path("target"), fs::perms::owner_read | fs::perms::owner_write);
+  folder.link("target", "link");
+  write_file(folder.path("link"), "new");
+  EXPECT_TRUE(fs::is_symlink(folder.path("link")));
+  EXPECT_EQ(FileMap::open(folder.path("target"))->text(), "new");
+  EXPECT_EQ(fs::status(folder.path("target")).permissions(),
+            fs::perms::owner_read | fs::perms::owner_write);
+}
+
+TEST(FileWriter, AFullDiskIsAnIoError) {
+  EXPECT_EQ(error_of([] { write_file("/dev/full", "x"); }),
+            "Io: cannot write '/dev/full' after 0 bytes: No space left on device");
+}
+
+TEST(FileWriter, DevicesAreWrittenInPlace) {
+  write_file("/dev/null", "x");
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+}
+
+TEST(FileWriter, FoldersAreRefused) {
+  const TestFolder folder;
+  EXPECT_EQ(error_of([&] { write_file(folder.path(), "x"); }),
+            "InvalidArgument: cannot write '" + folder.path() +
+                "': it is a folder, expected the name of a file");
+  EXPECT_EQ(error_of([&] { write_file(folder.path("none/a"), "x"); }),
+            "Io: cannot create a file beside '" + folder.path("none/a") +
+                "' after 0 bytes: No such file or directory");
+}
+
+TEST(Paths, AreTakenApartAndJoined) {
+  EXPECT_EQ(parent_folder("a/b"), "a");
+  EXPECT_EQ(parent_folder("a"), ".");
+  EXPECT_EQ(parent_folder("/a"), "/");
+  EXPECT_EQ(join_path("a", "b"), "a/b");
+  EXPECT_EQ(join_path("a/", "b"), "a/b");
+  EXPECT_TRUE(is_within("/a/b", "/a"));
+  EXPECT_TRUE(is_within("/a", "/"));
+  EXPECT_FALSE(is_within("/ab", "/a"));
+  EXPECT_FALSE(is_within("/", "/a"));
+}
+
+TEST(Paths, LinksToOneFileAreThatFile) {
+  const TestFolder folder;
+  folder.write("a", "x");
+  folder.write("b", "x");
+  folder.link("a", "link");
+  EXPECT_TRUE(is_same_file(folder.path("a"), folder.path("link")));
+  EXPECT_FALSE(is_same_file(folder.path("a"), folder.path("b")));
+  EXPECT_FALSE(is_same_file(folder.path("a"), folder.path("none")));
+  EXPECT_EQ(real_path(folder.path("link")), real_path(folder.path("a")));
+  EXPECT_TRUE(is_folder(folder.path()));
+  EXPECT_FALSE(is_folder(folder.path("a")));
+}
+
+}  // namespace
+}  // namespace lathe
