@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+#include "import/onnx/external_data.h"
+
+#include <charconv>
+
+#include "base/error.h"
+
+namespace lathe::onnx {
+namespace {
+
+void check_location(std::string_view location, std::string_view tensor) {
+  check(!location.empty() && location.find('\0') == std::string_view::npos,
+        ErrorKind::invalid_model, "tensor '{}': location '{}' of its external data is no file name",
+        escape(tensor), escape(location));
+  bool inside = location.front() != '/';
+  for (std::string_view rest = location; inside && !rest.empty();) {
+    const size_t slash = std::min(rest.find('/'), rest.size());
+    inside = rest.substr(0, slash) != "..";
+    rest.remove_prefix(std::min(slash + 1, rest.size()));
+  }
+  check(inside, ErrorKind::invalid_model,
+        "tensor '{}': location '{}' of its external data leaves the model's folder, expected a "
+        "relative path without '..'",
+        escape(tensor), escape(location));
+}
+
+uint64_t parse_number(std::string_view text, std::string_view key, std::string_view tensor) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  check(error == std::errc() && end == text.data() + text.size(), ErrorKind::invalid_model,
+        "tensor '{}': {} of its external data is '{}', expected a number of bytes", escape(tensor),
+        key, escape(text));
+  return value;
+}
+
+// hub/models--a--b/snapshots/REVISION/… holds links to hub/models--a--b/blobs/HASH.
+bool is_blob_of_same_entry(const std::string& target, const std::string& folder) {
+  constexpr std::string_view kSnapshots = "/snapshots/";
+  const size_t at = folder.rfind(kSnapshots);
+  return at != std::string::npos && at + kSnapshots.size() < folder.size() &&
+         parent_folder(target) == folder.substr(0, at) + "/blobs";
+}
+
+}  // namespace
+
+ExternalData parse_external_data(const StringPairs& pairs, std::string_view tensor,
+                                 std::shared_ptr<ExternalFolder> folder) {
+  ExternalData data;
+  for (const auto& [key, value] : pairs) {
+    if (key == "location") data.location = value;
+    if (key == "offset") data.offset = parse_number(value, key, tensor);
+    if (key == "length") data.length = parse_number(value, key, tensor);
+  }
+  check_location(data.location, tensor);
+  data.folder = std::move(folder);
+  return data;
+}
+
+std::shared_ptr<const FileMap> ExternalFolder::open(std::string_view location,
+                                                    std::string_view tensor) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = files_.find(location); found != files_.end()) return found->second;
+  try {
+    const std::string target = real_path(join_path(folder_, location));
+    check(is_within(target, folder_) || is_blob_of_same_entry(target, folder_),
+          ErrorKind::invalid_model, "'{}' is a link to '{}', outside the model's folder '{}'",
+          escape(location), escape(target), escape(folder_));
+    return files_.emplace(location, FileMap::open(target)).first->second;
+  } catch (Error& error) {
+    error.note(fmt::format("external data of tensor '{}', at '{}' in folder '{}'", escape(tensor),
+                           escape(location), escape(folder_)));
+    throw;
+  }
+}
+
+ExternalFolder::Bytes ExternalFolder::read(const ExternalData& data, std::string_view tensor,
+                                           uint64_t size) {
+  check(data.length.value_or(size) == size, ErrorKind::invalid_model,
+        "tensor '{}': its external data has length {}, but type and extents need {} bytes",
+        escape(tensor), data.length.value_or(size), size);
+  std::shared_ptr<const FileMap> file = open(data.location, tensor);
+  const uint64_t available = file->bytes().size();
+  check(data.offset <= available && size <= available - data.offset, ErrorKind::invalid_model,
+        "tensor '{}': {} bytes at offset {} of '{}' wanted, but that file has {} bytes",
+        escape(tensor), size, data.offset, escape(data.location), available);
+  return {file->bytes().subspan(data.offset, size), std::move(file)};
+}
+
+}  // namespace lathe::onnx

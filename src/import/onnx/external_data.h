@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// Tensors whose bytes lie in files beside the model.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/file_map.h"
+#include "import/onnx/graph_view.h"
+
+namespace lathe::onnx {
+
+// The folder of a model; maps the files its tensors name, each once and when first wanted.
+// A file must lie in the folder, links followed; a link may lead out of it only from snapshots/ to
+// blobs/ of one Hugging Face cache entry. Thread-safe.
+class ExternalFolder {
+ public:
+  explicit ExternalFolder(const std::string& folder) : folder_(real_path(folder)) {}
+
+  struct Bytes {
+    std::span<const std::byte> bytes;
+    std::shared_ptr<const FileMap> file;
+  };
+  // The `size` bytes of `tensor`: Io if the file cannot be opened, InvalidModel if they are not
+  // there or may not be read.
+  Bytes read(const ExternalData& data, std::string_view tensor, uint64_t size);
+
+ private:
+  std::shared_ptr<const FileMap> open(std::string_view location, std::string_view tensor);
+
+  std::string folder_;
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<const FileMap>, std::less<>> files_;
+};
+
+// From the pairs of TensorProto.external_data. The location's form is checked here, so that a
+// hostile one is refused even if nobody reads the tensor.
+using StringPairs = std::vector<std::pair<std::string_view, std::string_view>>;
+ExternalData parse_external_data(const StringPairs& pairs, std::string_view tensor,
+                                 std::shared_ptr<ExternalFolder> folder);
+
+}  // namespace lathe::onnx

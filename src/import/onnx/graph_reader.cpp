@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: MIT
+#include "import/onnx/graph_reader.h"
+
+#include <unordered_set>
+
+#include "base/error.h"
+
+namespace lathe::onnx {
+namespace {
+
+// AttributeProto.AttributeType.
+enum class AttributeType : int64_t {
+  undefined = 0,
+  number,
+  integer,
+  text,
+  tensor,
+  graph,
+  numbers,
+  integers,
+  texts,
+  tensors,
+  graphs,
+  sparse_tensor,
+  sparse_tensors,
+  type_proto,
+  type_protos,
+};
+
+// The fields of an AttributeProto; which of them counts is known only when all are read.
+struct AttributeFields {
+  AttributeType declared = AttributeType::undefined;
+  AttributeType seen = AttributeType::undefined;  // of the last field that holds a value
+  float number = 0;
+  int64_t integer = 0;
+  std::string_view text;
+  std::optional<std::string_view> tensor, graph, type;
+  std::vector<float> numbers;
+  std::vector<int64_t> integers;
+  std::vector<std::string_view> texts, tensors, graphs;
+};
+
+// Reads a field that holds a value; false if the tag is of none.
+bool read_value_field(ProtoMessage& message, AttributeFields& fields) {
+  using enum AttributeType;
+  switch (message.tag()) {
+    case 2:
+      fields.number = message.number();
+      fields.seen = number;
+      return true;
+    case 3:
+      fields.integer = message.integer();
+      fields.seen = integer;
+      return true;
+    case 4:
+      fields.text = message.text();
+      fields.seen = text;
+      return true;
+    case 5:
+      fields.tensor = message.text();
+      fields.seen = tensor;
+      return true;
+    case 6:
+      fields.graph = message.text();
+      fields.seen = graph;
+      return true;
+    case 7:
+      message.append(fields.numbers);
+      fields.seen = numbers;
+      return true;
+    case 8:
+      message.append(fields.integers);
+      fields.seen = integers;
+      return true;
+    case 9:
+      fields.texts.push_back(message.text());
+      fields.seen = texts;
+      return true;
+    case 10:
+      fields.tensors.push_back(message.text());
+      fields.seen = tensors;
+      return true;
+    case 11:
+      fields.graphs.push_back(message.text());
+      fields.seen = graphs;
+      return true;
+    case 14:
+      fields.type = message.text();
+      fields.seen = type_proto;
+      return true;
+    case 15:
+      message.skip();
+      fields.seen = type_protos;
+      return true;
+    case 22:
+      message.skip();
+      fields.seen = sparse_tensor;
+      return true;
+    case 23:
+      message.skip();
+      fields.seen = sparse_tensors;
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::string_view require(const std::optional<std::string_view>& field, std::string_view attribute,
+                         std::string_view what) {
+  check(field.has_value(), ErrorKind::invalid_model,
+        "attribute '{}' is declared as {}, but holds none", escape(attribute), what);
+  return *field;
+}
+
+}  // namespace
+
+std::vector<Extent> GraphReader::extents(std::string_view bytes, std::string_view value) {
+  std::vector<Extent> out;
+  ProtoMessage shape(place_, "TensorShapeProto", bytes);
+  while (shape.next()) {
+    if (shape.tag() != 1) {
+      shape.skip();
+      continue;
+    }
+    check(out.size() < static_cast<size_t>(kMaxRank), ErrorKind::unsupported,
+          "'{}' has a rank above {}, which is not supported", escape(value), kMaxRank);
+    Extent& extent = out.emplace_back();
+    ProtoMessage dimension(place_, "Dimension", shape.text());
+    while (dimension.next()) {
+      switch (dimension.tag()) {
+        case 1:
+          extent.value = dimension.integer();
+          break;
+        case 2:
+          extent.symbol = dimension.text();
+          break;
+        default:
+          dimension.skip();
+      }
+    }
+  }
+  return out;
+}
+
+void GraphReader::tensor_type(std::string_view bytes, std::string_view value, ValueType& out) {
+  out.kind = ValueType::Kind::tensor;
+  ProtoMessage message(place_, "TypeProto.Tensor", bytes);
+  while (message.next()) {
+    switch (message.tag()) {
+      case 1:
+        if (const int64_t type = message.integer(); type != 0) {
+          out.element = element_type_of(type, fmt::format("'{}'", escape(value)));
+        }
+        break;
+      case 2:
+        out.extents = extents(message.text(), value);
+        break;
+      default:
+        message.skip();
+    }
+  }
+}
+
+ValueType GraphReader::type(std::string_view bytes, std::string_view value) {
+  ValueType out;
+  ProtoMessage message(place_, "TypeProto", bytes);
+  while (message.next()) {
+    const uint32_t tag = message.tag();
+    switch (tag) {
+      case 1:
+        tensor_type(message.text(), value, out);
+        break;
+      case 4:
+      case 9:
+      case 5: {
+        out.kind = tag == 4   ? ValueType::Kind::sequence
+                   : tag == 9 ? ValueType::Kind::optional
+                              : ValueType::Kind::map;
+        ProtoMessage inner(place_, "TypeProto", message.text());
+        const uint32_t item = tag == 5 ? 2 : 1;
+        while (inner.next()) {
+          if (inner.tag() == item) {
+            out.item = std::make_shared<const ValueType>(type(inner.text(), value));
+          } else if (tag == 5 && inner.tag() == 1) {
+            out.element = element_type_of(inner.integer(), fmt::format("'{}'", escape(value)));
+          } else {
+            inner.skip();
+          }
+        }
+        break;
+      }
+      case 7:
+      case 8:
+        fail(ErrorKind::unsupported, "'{}' is {}, which is not supported", escape(value),
+             tag == 8 ? "a sparse tensor" : "of an opaque type");
+      default:
+        message.skip();
+    }
+  }
+  return out;
+}
+
+ValueInfo GraphReader::value_info(std::string_view bytes) {
+  ValueInfo out;
+  std::string_view type_bytes;
+  ProtoMessage message(place_, "ValueInfoProto", bytes);
+  while (message.next()) {
+    switch (message.tag()) {
+      case 1:
+        out.name = message.text();
+        break;
+      case 2:
+        type_bytes = message.text();
+        break;
+      default:
+        message.skip();
+    }
+  }
+  if (!type_bytes.empty()) out.type = type(type_bytes, out.name);
+  return out;
+}
+
+std::shared_ptr<const TensorData> GraphReader::tensor(std::string_view bytes) {
+  return std::make_shared<const TensorData>(read_tensor_data(place_, bytes, source_));
+}
+
+std::shared_ptr<Graph> GraphReader::subgraph(std::string_view bytes, const OpsetImports& imports) {
+  check(depth_ < kMaxGraphDepth, ErrorKind::invalid_model,
+        "subgraphs nest deeper than {} levels, at byte {}", kMaxGraphDepth,
+        place_.at - place_.begin);
+  ++depth_;
+  auto out = std::make_shared<Graph>(graph(bytes, imports));
+  --depth_;
+  return out;
+}
+
+Attribute GraphReader::attribute(std::string_view bytes, const OpsetImports& imports) {
+  using enum AttributeType;
+  Attribute out;
+  AttributeFields fields;
+  ProtoMessage message(place_, "AttributeProto", bytes);
+  while (message.next()) {
+    if (read_value_field(message, fields)) continue;
+    switch (message.tag()) {
+      case 1:
+        out.name = message.text();
+        break;
+      case 20:
+        fields.declared = static_cast<AttributeType>(message.integer());
+        break;
+      case 21:
+        out.reference = message.text();
+        break;
+      default:
+        message.skip();
+    }
+  }
+  if (!out.reference.empty()) return out;
+  // Writers of the oldest files leave the type out.
+  switch (fields.declared == undefined ? fields.seen : fields.declared) {
+    case number:
+      out.value = fields.number;
+      break;
+    case integer:
+      out.value = fields.integer;
+      break;
+    case text:
+      out.value = fields.text;
+      break;
+    case tensor:
+      out.value = this->tensor(require(fields.tensor, out.name, "TENSOR"));
+      break;
+    case graph:
+      out.value = subgraph(require(fields.graph, out.name, "GRAPH"), imports);
+      break;
+    case numbers:
+      out.value = std::move(fields.numbers);
+      break;
+    case integers:
+      out.value = std::move(fields.integers);
+      break;
+    case texts:
+      out.value = std::move(fields.texts);
+      break;
+    case tensors: {
+      auto& list = out.value.emplace<std::vector<std::shared_ptr<const TensorData>>>();
+      for (const std::string_view item : fields.tensors) list.push_back(this->tensor(item));
+      break;
+    }
+    case graphs: {
+      auto& list = out.value.emplace<std::vector<std::shared_ptr<Graph>>>();
+      for (const std::string_view item : fields.graphs) list.push_back(subgraph(item, imports));
+      break;
+    }
+    case type_proto:
+      out.value = std::make_shared<const ValueType>(
+          type(require(fields.type, out.name, "TYPE_PROTO"), out.name));
+      break;
+    case sparse_tensor:
+    case sparse_tensors:
+    case type_protos:
+      break;
+    default:
+      fail(ErrorKind::invalid_model, "attribute '{}' has type {} and no value, expected 1 to 14",
+           escape(out.name), static_cast<int64_t>(fields.declared));
+  }
+  return out;
+}
+
+void GraphReader::read_attributes(const std::vector<std::string_view>& messages, Node& node,
+                                  const OpsetImports& imports) {
+  std::unordered_set<std::string_view> names;
+  for (const std::string_view bytes : messages) {
+    node.attributes.push_back(attribute(bytes, imports));
+    const std::string_view name = node.attributes.back().name;
+    check(!name.empty(), ErrorKind::invalid_model, "attribute {} of the node has no name",
+          names.size());
+    check(names.insert(name).second, ErrorKind::invalid_model, "attribute '{}' is given twice",
+          escape(name));
+  }
+}
+
+Node GraphReader::node(std::string_view bytes, int64_t index, const OpsetImports& imports) {
+  Node out;
+  out.index = index;
+  try {
+    std::vector<std::string_view> attributes;
+    ProtoMessage message(place_, "NodeProto", bytes);
+    while (message.next()) {
+      switch (message.tag()) {
+        case 1:
+          out.inputs.push_back(message.text());
+          break;
+        case 2:
+          out.outputs.push_back(message.text());
+          break;
+        case 3:
+          out.name = message.text();
+          break;
+        case 4:
+          out.op_type = message.text();
+          break;
+        case 5:
+          attributes.push_back(message.text());
+          break;
+        case 7:
+          out.domain = canonical_domain(message.text());
+          break;
+        case 8:
+          out.overload = message.text();
+          break;
+        default:
+          message.skip();
+      }
+    }
+    check(!out.op_type.empty(), ErrorKind::invalid_model, "node {} names no op type", index);
+    read_attributes(attributes, out, imports);
+  } catch (Error& error) {
+    error.note(node_note(origin_, imports, out));
+    throw;
+  }
+  return out;
+}
+
+Graph GraphReader::graph(std::string_view bytes, const OpsetImports& imports) {
+  Graph out;
+  ProtoMessage message(place_, "GraphProto", bytes);
+  while (message.next()) {
+    switch (message.tag()) {
+      case 1:
+        out.nodes.push_back(node(message.text(), static_cast<int64_t>(out.nodes.size()), imports));
+        break;
+      case 2:
+        out.name = message.text();
+        break;
+      case 5:
+        out.initializers.push_back(read_tensor_data(place_, message.text(), source_));
+        break;
+      case 11:
+        out.inputs.push_back(value_info(message.text()));
+        break;
+      case 12:
+        out.outputs.push_back(value_info(message.text()));
+        break;
+      case 13:
+        out.value_infos.push_back(value_info(message.text()));
+        break;
+      case 15:
+        fail(ErrorKind::unsupported, "graph '{}' has sparse initialisers, which are not supported",
+             escape(out.name));
+      default:
+        message.skip();
+    }
+  }
+  return out;
+}
+
+}  // namespace lathe::onnx

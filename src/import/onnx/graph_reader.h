@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// Graphs, nodes, attributes and types out of their protobuf messages.
+#pragma once
+
+#include <string_view>
+
+#include "import/onnx/graph_view.h"
+#include "import/onnx/proto_message.h"
+#include "import/onnx/tensor_proto.h"
+
+namespace lathe::onnx {
+
+class GraphReader {
+ public:
+  GraphReader(ProtoPlace& place, const TensorSource& source, std::string_view origin)
+      : place_(place), source_(source), origin_(origin) {}
+
+  // `imports` serves only messages.
+  Graph graph(std::string_view bytes, const OpsetImports& imports);
+  Node node(std::string_view bytes, int64_t index, const OpsetImports& imports);
+  Attribute attribute(std::string_view bytes, const OpsetImports& imports);
+
+ private:
+  void read_attributes(const std::vector<std::string_view>& messages, Node& node,
+                       const OpsetImports& imports);
+  ValueInfo value_info(std::string_view bytes);
+  ValueType type(std::string_view bytes, std::string_view value);
+  void tensor_type(std::string_view bytes, std::string_view value, ValueType& out);
+  std::vector<Extent> extents(std::string_view bytes, std::string_view value);
+  std::shared_ptr<const TensorData> tensor(std::string_view bytes);
+  std::shared_ptr<Graph> subgraph(std::string_view bytes, const OpsetImports& imports);
+
+  ProtoPlace& place_;
+  const TensorSource& source_;
+  std::string_view origin_;
+  int depth_ = 0;
+};
+
+}  // namespace lathe::onnx

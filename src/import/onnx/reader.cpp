@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+#include "import/onnx/reader.h"
+
+#include "base/error.h"
+#include "base/file_map.h"
+#include "import/onnx/external_data.h"
+#include "import/onnx/graph_reader.h"
+#include "import/onnx/sniff.h"
+#include "import/onnx/text_reader.h"
+#include "import/onnx/well_formed.h"
+
+namespace lathe::onnx {
+namespace {
+
+// A ModelProto's embedded messages, found before any of them is read: the opset imports, which
+// messages about nodes name, may stand behind the graph.
+struct Parts {
+  std::string_view graph;
+  std::vector<std::string_view> functions;
+  bool has_graph = false;
+};
+
+OpsetImport read_import(ProtoPlace& place, std::string_view bytes) {
+  OpsetImport out;
+  ProtoMessage message(place, "OperatorSetIdProto", bytes);
+  while (message.next()) {
+    switch (message.tag()) {
+      case 1:
+        out.domain = canonical_domain(message.text());
+        break;
+      case 2:
+        out.version = message.integer();
+        break;
+      default:
+        message.skip();
+    }
+  }
+  return out;
+}
+
+std::pair<std::string_view, std::string_view> read_metadata(ProtoPlace& place,
+                                                            std::string_view bytes) {
+  std::pair<std::string_view, std::string_view> out;
+  ProtoMessage message(place, "StringStringEntryProto", bytes);
+  while (message.next()) {
+    switch (message.tag()) {
+      case 1:
+        out.first = message.text();
+        break;
+      case 2:
+        out.second = message.text();
+        break;
+      default:
+        message.skip();
+    }
+  }
+  return out;
+}
+
+Parts scan_model(ProtoPlace& place, std::string_view bytes, Model& model) {
+  Parts parts;
+  ProtoMessage message(place, "ModelProto", bytes);
+  while (message.next()) {
+    switch (message.tag()) {
+      case 1:
+        model.ir_version = message.integer();
+        break;
+      case 2:
+        model.producer = message.text();
+        break;
+      case 3:
+        model.producer_version = message.text();
+        break;
+      case 4:
+        model.domain = message.text();
+        break;
+      case 5:
+        model.model_version = message.integer();
+        break;
+      case 7:
+        parts.graph = message.text();
+        parts.has_graph = true;
+        break;
+      case 8:
+        model.imports.push_back(read_import(place, message.text()));
+        break;
+      case 14:
+        model.metadata.push_back(read_metadata(place, message.text()));
+        break;
+      case 25:
+        parts.functions.push_back(message.text());
+        break;
+      default:
+        message.skip();
+    }
+  }
+  return parts;
+}
+
+// A function's opset imports may stand behind its nodes, so nodes are read in a second go.
+Function read_function(ProtoPlace& place, GraphReader& reader, std::string_view bytes,
+                       const OpsetImports& model_imports) {
+  Function out;
+  std::vector<std::string_view> nodes;
+  std::vector<std::string_view> defaults;
+  ProtoMessage message(place, "FunctionProto", bytes);
+  while (message.next()) {
+    switch (message.tag()) {
+      case 1:
+        out.name = message.text();
+        break;
+      case 4:
+        out.inputs.push_back(message.text());
+        break;
+      case 5:
+        out.outputs.push_back(message.text());
+        break;
+      case 6:
+        out.attributes.push_back(message.text());
+        break;
+      case 7:
+        nodes.push_back(message.text());
+        break;
+      case 9:
+        out.imports.push_back(read_import(place, message.text()));
+        break;
+      case 10:
+        out.domain = canonical_domain(message.text());
+        break;
+      case 11:
+        defaults.push_back(message.text());
+        break;
+      case 13:
+        out.overload = message.text();
+        break;
+      default:
+        message.skip();
+    }
+  }
+  try {
+    for (const std::string_view item : defaults) {
+      out.defaults.push_back(reader.attribute(item, model_imports));
+    }
+    for (const std::string_view item : nodes) {
+      out.nodes.push_back(reader.node(item, static_cast<int64_t>(out.nodes.size()), out.imports));
+    }
+  } catch (Error& error) {
+    error.note(function_note(out));
+    throw;
+  }
+  return out;
+}
+
+// Only the outermost message decides whether the bytes are a model at all.
+Parts scan_or_explain(ProtoPlace& place, std::string_view bytes, Model& model) {
+  std::string reason = "it holds no graph";
+  try {
+    Parts parts;
+    with_proto_errors(model.origin, "ONNX model", place,
+                      [&] { parts = scan_model(place, bytes, model); });
+    if (parts.has_graph) return parts;
+  } catch (const Error& error) {
+    if (sniff(bytes).empty()) throw;
+    reason = error.message();
+  }
+  const std::string_view kind = sniff(bytes);
+  fail(ErrorKind::invalid_model, "'{}' ({} bytes) is no ONNX model: {}", escape(model.origin),
+       bytes.size(), kind.empty() ? reason : fmt::format("it looks like {}", kind));
+}
+
+}  // namespace
+
+Model parse_model(std::string_view bytes, std::string_view origin,
+                  std::shared_ptr<const void> owner, const std::string& folder) {
+  TensorSource source{std::move(owner), nullptr};
+  if (!folder.empty()) source.folder = std::make_shared<ExternalFolder>(folder);
+  if (is_onnx_text(bytes)) return parse_text_model(bytes, origin, source);
+  Model model;
+  model.origin = origin;
+  model.owners.push_back(source.owner);
+  ProtoPlace place(bytes);
+  const Parts parts = scan_or_explain(place, bytes, model);
+  check(model.ir_version > 0, ErrorKind::invalid_model, "'{}' has ir_version {}, expected 1 to {}",
+        escape(origin), model.ir_version, kIrVersion);
+  with_proto_errors(origin, "ONNX model", place, [&] {
+    GraphReader reader(place, source, model.origin);
+    model.graph = reader.graph(parts.graph, model.imports);
+    for (const std::string_view item : parts.functions) {
+      model.functions.push_back(read_function(place, reader, item, model.imports));
+    }
+  });
+  make_well_formed(model);
+  return model;
+}
+
+Model read_model(const std::string& path) {
+  std::shared_ptr<const FileMap> file = FileMap::open(path);
+  const std::string_view text = file->text();
+  return parse_model(text, path, std::move(file), parent_folder(path));
+}
+
+}  // namespace lathe::onnx
