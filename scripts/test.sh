@@ -11,8 +11,10 @@ failed=0
 for preset in release dev; do
   if scripts/build.sh "$preset"; then
     echo "testing $preset"
-    GTEST_OUTPUT="json:$PWD/build/results/$preset/" ctest --test-dir "build/$preset" -j 2 \
-      --output-on-failure --no-tests=error --output-junit "$PWD/build/results/$preset.xml" || failed=1
+    GTEST_OUTPUT="xml:$PWD/build/results/$preset/" ctest --test-dir "build/$preset" -j 2 \
+      --output-on-failure --no-tests=error \
+      --test-output-size-passed 1000000 --test-output-size-failed 1000000 \
+      --output-junit "$PWD/build/results/$preset.xml" || failed=1
   else
     echo "failed  build $preset" >>build/results/builds.txt
     failed=1
