@@ -10,12 +10,14 @@ namespace {
 
 constexpr std::array<std::string_view, 5> kStateKinds{"append", "window", "scatter", "carry",
                                                       "cross"};
+constexpr std::array<std::string_view, 3> kSymbolKinds{"bound", "length", "found"};
 constexpr std::array<std::string_view, 6> kStages{"imported", "canonical", "optimised",
                                                   "fused",    "lowered",   "planned"};
 
 }  // namespace
 
 std::string_view to_string(StateKind kind) { return kStateKinds[static_cast<size_t>(kind)]; }
+std::string_view to_string(SymbolKind kind) { return kSymbolKinds[static_cast<size_t>(kind)]; }
 std::string_view to_string(Stage stage) { return kStages[static_cast<size_t>(stage)]; }
 
 std::optional<Stage> stage_from_name(std::string_view name) {

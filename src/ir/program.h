@@ -173,6 +173,7 @@ class Module {
 
 enum class StateKind : uint8_t { append, window, scatter, carry, cross };
 std::string_view to_string(StateKind kind);
+std::string_view to_string(SymbolKind kind);
 
 // A tensor that lives across runs and is updated in place.
 struct State {

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// The side file of a program's text: the tensors that the text names by their hash.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "ir/program.h"
+
+namespace lathe {
+
+// Writes every literal that print() shows as a hash, each once, in pieces.
+void write_literals(const Program& program, const std::function<void(std::string_view)>& write);
+// The same into a file, whole or not at all.
+void write_literals(const std::string& path, const Program& program);
+
+// Reads a side file in place: tensors share its bytes.
+class LiteralFile {
+ public:
+  static LiteralFile open(const std::string& path);
+  // Checks the index; InvalidModel if it does not fit the bytes. `owner` keeps the bytes alive.
+  LiteralFile(std::string name, std::string_view bytes, std::shared_ptr<const void> owner);
+
+  // Null if the file has no such literal; InvalidModel if its bytes do not have that hash.
+  LiteralRef find(uint64_t hash) const;
+  size_t size() const { return entries_.size(); }
+
+ private:
+  struct Entry {
+    ElementType type = ElementType::f32;
+    Dims dims;
+    size_t offset = 0;
+    size_t bytes = 0;
+  };
+  Tensor tensor_of(const Entry& entry) const;
+  Tensor strings_of(const Entry& entry) const;
+
+  std::string name_;
+  std::string_view bytes_;
+  std::shared_ptr<const void> owner_;
+  std::map<uint64_t, Entry> entries_;
+};
+
+}  // namespace lathe

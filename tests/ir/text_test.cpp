@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: MIT
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "base/quote.h"
+#include "ir/builder.h"
+#include "ir/parse.h"
+#include "ir/print.h"
+#include "tensor/convert.h"
+
+namespace lathe {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+testing::AssertionResult contains(std::string_view text, std::string_view part) {
+  if (text.find(part) != std::string_view::npos) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "no '" << part << "' in: " << text;
+}
+
+// Parses, prints, parses and prints again; both texts must agree.
+std::string round_trip(std::string_view text, bool verify = true) {
+  ParseOptions options;
+  options.verify = verify;
+  const std::string once = print(*parse_program(text, options));
+  const std::string twice = print(*parse_program(once, options));
+  EXPECT_EQ(once, twice);
+  return twice;
+}
+
+std::string in_main(std::string_view body, std::string_view parameters = "%x: f32[2, 3]",
+                    std::string_view declarations = "") {
+  return fmt::format("program \"t\" stage imported {{\n{}\n  module @main({}) {{\n{}\n  }}\n}}\n",
+                     declarations, parameters, body);
+}
+
+Error error_of(std::string_view text) {
+  try {
+    parse_program(text, {.file = "t.lathe"});
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "no error for " << text;
+  return {ErrorKind::internal, "none"};
+}
+
+constexpr std::string_view kEverything = R"(program "model \"a\".onnx" stage imported {
+  meta "empty" = ""
+  meta "producer" = "pytorch"
+  symbol "2 rows" bound 1..* preferred 1, 8
+  symbol batch bound 1..*
+  symbol count found 0..100
+  symbol past length 0..2048
+  symbol signed bound *..7
+
+  module @main(%x: f32[batch, 3], %"odd/name \"q\"": f32["2 rows", 3], %s: seq<opt<f32[*]>>, %m: map<string, i64[2*batch + 1]>) {
+    require broadcast(batch, "2 rows"): "test_add: axis 0"
+    require batch == "2 rows": "test_same: rows of a and of b"
+    require batch <= past: "by hand"
+    assume floor_div(batch, 2) == past: "a \"shared\" name"
+    %w = literal f32[3] {1.5, -0, inf}
+    %y = test_add(%x, %w) : f32[batch, 3]  from "conv1" Conv 57
+    %z = test_add(%y, %"odd/name \"q\"") : f32[bcast("2 rows", batch), 3]  from "" Add, "b" "my op" 2 in "other.onnx"
+    %0 = test_same(%x, %"odd/name \"q\"") : f32[batch, 3]
+    %a, %a_1 = test_split(%y, _, %x) {axis = 1} : f32[batch, 3], f32[batch, 3]
+    %n = test_nonzero(%y) found count : i64[2, count]
+    %d = dims() {values = dims(batch, 2*batch)} : i64[2]
+    %r = test_reshape(%x, %d) : f32[batch, 2*batch]
+    return %z as "output name", %n as "n", %a, %r as "x"
+  }
+
+  module @"unused body"() {
+    return
+  }
+}
+)";
+
+TEST(Text, prints_what_it_parsed_for_every_kind_of_line) {
+  EXPECT_EQ(print(*parse_program(kEverything)), kEverything);
+}
+
+TEST(Text, says_what_the_symbols_and_modules_hold) {
+  const auto program = parse_program(kEverything);
+  EXPECT_EQ(program->name, "model \"a\".onnx");
+  EXPECT_EQ(program->metadata.at("producer"), "pytorch");
+  const SymbolRef rows = program->find_symbol("2 rows");
+  ASSERT_NE(rows, nullptr);
+  EXPECT_EQ(rows->range, (Range{1, kUnbounded}));
+  EXPECT_EQ(rows->preferred, (std::vector<int64_t>{1, 8}));
+  EXPECT_EQ(program->find_symbol("signed")->range.min, -kUnbounded);
+  EXPECT_EQ(program->main().guards().size(), 4u);
+  EXPECT_EQ(program->main().result_names(), (Strings{"output name", "n", "", "x"}));
+  const Instruction& add = *program->main().results()[0]->definition();
+  ASSERT_EQ(add.origins().size(), 2u);
+  EXPECT_EQ(add.origins()[0].file, program->name);
+  EXPECT_EQ(add.origins()[1].op_type, "my op");
+  EXPECT_EQ(add.origins()[1].file, "other.onnx");
+}
+
+TEST(Text, leaves_out_attributes_equal_to_their_defaults) {
+  const std::string text =
+      round_trip(in_main("%y = test_everything() {must = 1, integer = 3, text = \"as is\", "
+                         "integers = [1, 2], flag = true}\nreturn %y"));
+  EXPECT_TRUE(contains(text, "%y = test_everything() {must = 1} : f32[]\n"));
+}
+
+TEST(Text, round_trips_every_kind_of_attribute) {
+  const std::string line =
+      "%y = test_everything() {dims = dims(b, 2*b, 4), element = i4, flag = false, "
+      "integer = -9223372036854775808, integers = [], must = 0, number = -inf, "
+      "numbers = [0.1, 1e+300, -0.0, nan], text = \"q\\\"\\\\\\x00\", texts = [\"\", \"a, b\"], "
+      "type = type(opt<seq<bf16[b]>>)} : f32[]";
+  const std::string text = round_trip(in_main(line + "\nreturn %y", "", "symbol b bound 0..*"));
+  EXPECT_TRUE(contains(text, line));
+}
+
+TEST(Text, takes_types_and_attributes_in_any_order_and_without_types) {
+  const std::string text = round_trip(
+      in_main("// a comment\n%a, %b = test_split(%x) %c = test_add(%a,%b) return %c as \"c\""));
+  EXPECT_TRUE(contains(text, "%a, %b = test_split(%x) : f32[2, 3], f32[2, 3]\n"));
+  EXPECT_TRUE(contains(text, "%c = test_add(%a, %b) : f32[2, 3]\n"));
+}
+
+TEST(Text, keeps_names_that_exchange_numbers) {
+  const std::string body =
+      "    %b_1, %b, %b_2 = test_split(%x) : f32[2, 3], f32[2, 3], f32[2, 3]\n"
+      "    %1, %0 = test_split(%b) : f32[2, 3], f32[2, 3]\n    return";
+  EXPECT_TRUE(contains(round_trip(in_main(body)), body));
+}
+
+TEST(Text, adds_the_conditions_that_inference_finds) {
+  const std::string text =
+      round_trip(in_main("%y = test_same(%x, %z) return %y", "%x: f32[j], %z: f32[k]",
+                         "symbol j bound 0..* symbol k bound 0..*"));
+  EXPECT_TRUE(contains(text, "require j == k: \"test_same: rows of a and of b\"\n"));
+}
+
+TEST(Text, types_bodies_with_the_values_of_what_they_capture) {
+  const std::string body =
+      "    %d = literal i64[2] {3, 2}\n"
+      "    %r = if(%c, %x, %d) {then = @then, else = @else} : f32[3, 2]\n"
+      "    return %r as \"r\"\n  }\n\n"
+      "  module @then(%x: f32[2, 3], %shape: i64[2]) {\n"
+      "    %y = test_reshape(%x, %shape) : f32[3, 2]\n    return %y\n  }\n\n"
+      "  module @else(%x: f32[2, 3], %shape: i64[2]) {\n"
+      "    %y = literal f32[3, 2] {0, 0, 0, 0, 0, 0}\n    return %y";
+  EXPECT_TRUE(contains(round_trip(in_main(body, "%c: bool[], %x: f32[2, 3]")), body));
+}
+
+TEST(Text, round_trips_states_and_their_versions) {
+  const std::string text = R"(program "m" stage canonical {
+  symbol batch bound 1..*
+  symbol past length 0..*
+  state @"past/0" : f32[batch, 4, past, 8] append axis 2 input "past.0" output "present.0"
+  state @ring : f16[past] window axis 0 window 64
+  state @h : f32[4] carry
+
+  module @main(%x: f32[batch, 4, 1, 8], %n: f32[4]) {
+    %s = state_read() {state = "past/0"} : f32[batch, 4, past, 8]
+    %t = state_append(%s, %x) {state = "past/0"} : f32[batch, 4, past + 1, 8]
+    %h = state_read() {state = "h"} : f32[4]
+    %g = state_replace(%h, %n) {state = "h"} : f32[4]
+    return %t as "present.0"
+  }
+}
+)";
+  EXPECT_EQ(print(*parse_program(text)), text);
+}
+
+TEST(Text, round_trips_deferred_instructions_and_implemented_modules) {
+  const std::string text = R"(program "m" stage lowered {
+
+  module @main(%x: f32[2]) {
+    %w = literal f32[2] {1, 2}
+    %v = deferred test_add(%w, %w) : f32[2]
+    %y = test_add(%x, %v) implements @meaning : f32[2]
+    return %y as "y"
+  }
+
+  module @meaning(%a: f32[2], %b: f32[2]) {
+    %y = test_composite(%a) : f32[2]
+    return %y
+  }
+}
+)";
+  EXPECT_EQ(print(*parse_program(text)), text);
+}
+
+// A literal of this element type with these bytes, as the text form has it.
+std::string literal_line(const Tensor& tensor) {
+  Program program;
+  Builder builder(program.main());
+  Value* value = builder.literal(tensor, "w");
+  program.main().set_results({value}, {"w"});
+  const std::string once = print(program, {.inline_bytes = 1 << 20});
+  const auto parsed = parse_program(once);
+  EXPECT_EQ(print(*parsed, {.inline_bytes = 1 << 20}), once);
+  const Tensor& read = (*parsed->main().instructions().begin())->literal()->tensor;
+  EXPECT_TRUE(identical(read, tensor)) << once;
+  const std::string line = print(*value->definition(), {.inline_bytes = 1 << 20});
+  return line.substr(line.find('{'));
+}
+
+TEST(LiteralText, keeps_every_bit_pattern_of_types_up_to_16_bits) {
+  for (const ElementTypeInfo& type : element_types()) {
+    if (type.bits == 0 || type.bits > 16 || type.type == ElementType::boolean) continue;
+    const int64_t count = int64_t{1} << type.bits;
+    Tensor tensor(type.type, {count});
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t per_byte = std::max(8 / type.bits, 1);
+      uint8_t* byte = tensor.as<uint8_t>() + (type.bits < 8 ? i / per_byte : i * (type.bits / 8));
+      if (type.bits < 8) {
+        *byte = static_cast<uint8_t>(*byte | (i << ((i % per_byte) * type.bits)));
+      } else {
+        std::memcpy(byte, &i, static_cast<size_t>(type.bits / 8));
+      }
+    }
+    SCOPED_TRACE(type.name);
+    EXPECT_GT(literal_line(tensor).size(), static_cast<size_t>(count));
+  }
+}
+
+template <class T>
+std::string line_of(ElementType type, const std::vector<T>& values) {
+  const size_t bytes = static_cast<size_t>(info(type).bits) / 8;
+  Tensor tensor(type, {static_cast<int64_t>(values.size() * sizeof(T) / bytes)});
+  std::memcpy(tensor.data(), values.data(), values.size() * sizeof(T));
+  return literal_line(tensor);
+}
+
+TEST(LiteralText, prints_the_shortest_decimals_and_the_bits_of_odd_nans) {
+  EXPECT_EQ(line_of<uint32_t>(ElementType::f32, {0x3dcccccd, 0x80000000, 0x7f800000, 0x7fc00000,
+                                                 0x7fc00001, 0xff800001, 0x00000001, 0x7f7fffff}),
+            "{0.1, -0, inf, nan, nan(0x7fc00001), nan(0xff800001), 1e-45, 3.4028235e+38}");
+  EXPECT_EQ(line_of<uint64_t>(ElementType::f64, {0x3fb999999999999a, 0x7ff8000000000001, 1}),
+            "{0.1, nan(0x7ff8000000000001), 5e-324}");
+  EXPECT_EQ(line_of<uint16_t>(ElementType::f16, {0x2e66, 0x7bff, 0xfc00, 0x0001}),
+            "{0.1, 65504, -inf, 6e-08}");
+  EXPECT_EQ(line_of<uint64_t>(ElementType::u64, {~uint64_t{0}}), "{18446744073709551615}");
+  EXPECT_EQ(line_of<int64_t>(ElementType::i64, {INT64_MIN, -1}), "{-9223372036854775808, -1}");
+  EXPECT_EQ(line_of<uint32_t>(ElementType::c64, {0x3f800000, 0x7fc00001}),
+            "{(1, nan(0x7fc00001))}");
+  EXPECT_EQ(line_of<double>(ElementType::c128, {0.1, -0.0}), "{(0.1, -0)}");
+  EXPECT_EQ(line_of<uint8_t>(ElementType::boolean, {1, 0}), "{true, false}");
+}
+
+TEST(LiteralText, quotes_strings_of_any_bytes) {
+  Tensor tensor(ElementType::string, {4});
+  tensor.elements<std::string>()[0] = std::string("a\0b\"\\", 5);
+  tensor.elements<std::string>()[1] = "gr\xc3\xbc\xc3\x9f \xe2\x80\xae";  // the last reverses text
+  tensor.elements<std::string>()[2] = "\xc3";
+  EXPECT_EQ(literal_line(tensor),
+            "{\"a\\x00b\\\"\\\\\", \"gr\xc3\xbc\xc3\x9f \\xe2\\x80\\xae\", \"\\xc3\", \"\"}");
+}
+
+TEST(LiteralText, prints_large_literals_as_hash_or_place_in_a_file) {
+  Program program;
+  Builder builder(program.main());
+  auto mapped = std::make_shared<Literal>();
+  mapped->tensor = Tensor(ElementType::f32, {400});
+  mapped->file = "weights \"1\".bin";
+  mapped->offset = 4096;
+  mapped->bindable = true;
+  builder.literal(LiteralRef(mapped), "a");
+  auto computed = std::make_shared<Literal>();
+  computed->tensor = Tensor(ElementType::i8, {2000});
+  builder.literal(LiteralRef(computed), "b");
+  const std::string text = print(program);
+  EXPECT_TRUE(contains(text,
+                       "%a = literal bindable f32[400] file \"weights \\\"1\\\".bin\" offset "
+                       "4096\n"));
+  EXPECT_TRUE(contains(text, fmt::format("%b = literal i8[2000] #{:016x}\n", computed->hash())));
+  const auto again = parse_program(text, with_literals_of(program));
+  EXPECT_EQ(print(*again), text);
+  EXPECT_EQ(again->main().instructions().front()->literal(), mapped);
+  const Error error = error_of(text);
+  EXPECT_TRUE(contains(error.message(), "cannot be found"));
+}
+
+TEST(TextErrors, name_file_line_and_column_and_show_the_line_with_a_caret) {
+  const Error error = error_of(in_main("    %y = test_ad(%x, %x) : f32[2, 3]\n    return %y"));
+  EXPECT_EQ(error.kind(), ErrorKind::invalid_model);
+  EXPECT_EQ(error.message(), "t.lathe:4:10: unknown op 'test_ad' (did you mean 'test_add'?)");
+  EXPECT_EQ(error.notes(), (Strings{"    %y = test_ad(%x, %x) : f32[2, 3]", "         ^"}));
+}
+
+TEST(TextErrors, point_at_the_dim_inside_a_type) {
+  const Error error = error_of(in_main("return", "%x: f32[2, batch + ]"));
+  EXPECT_TRUE(std::string_view(error.message()).starts_with("t.lathe:3:")) << error.message();
+  EXPECT_TRUE(contains(error.message(), "batch"));
+  ASSERT_EQ(error.notes().size(), 2u);
+  EXPECT_EQ(error.notes()[0].substr(error.notes()[1].size() - 1, 5), "batch");
+}
+
+TEST(TextErrors, count_characters_and_not_bytes) {
+  const Error error = error_of("program \"\xc3\xbc\xc3\xbc\" stag imported {");
+  EXPECT_TRUE(std::string_view(error.message()).starts_with("t.lathe:1:14: ")) << error.message();
+  EXPECT_EQ(error.notes()[1], "             ^");
+}
+
+TEST(TextErrors, show_a_window_of_a_long_line) {
+  const std::string filler(500, ' ');
+  const Error error = error_of("program \"t\" " + filler + "stag imported " + filler + "{");
+  EXPECT_LT(error.notes()[0].size(), 130u);
+  EXPECT_TRUE(contains(error.notes()[0], "stag"));
+}
+
+struct BadText {
+  std::string_view text;
+  std::string_view message;  // a part of it
+};
+
+class TextErrorOf : public testing::TestWithParam<BadText> {};
+
+TEST_P(TextErrorOf, is_an_invalid_model_with_a_place) {
+  const Error error = error_of(GetParam().text);
+  EXPECT_EQ(error.kind(), ErrorKind::invalid_model);
+  EXPECT_TRUE(contains(error.what(), GetParam().message));
+  EXPECT_TRUE(std::string_view(error.message()).starts_with("t.lathe:")) << error.message();
+}
+
+#define MAIN(parameters, body) \
+  "program \"t\" stage imported { module @main(" parameters ") {\n" body "\n} }"
+
+INSTANTIATE_TEST_SUITE_P(
+    Program, TextErrorOf,
+    testing::Values(
+        BadText{"", "expected 'program' at the beginning of a program, found the end of the text"},
+        BadText{"program x", "expected the program's name in quotes, found 'x'"},
+        BadText{"program \"t\" stage canonicl {", "unknown stage 'canonicl' (did you mean"},
+        BadText{"program \"t\" stage imported {", "found the end of the text"},
+        BadText{"program \"t\" stage imported { }", "has no module @main"},
+        BadText{"program \"t\" stage imported { module @a() {} }", "@main is the first module"},
+        BadText{"program \"t\" stage imported { module @main() {", "is not closed"},
+        BadText{"program \"t\" stage imported { modul @main() {} }", "did you mean 'module'?"},
+        BadText{"program \"t\" stage imported { symbol a bound 3..1 ", "the range 3..1 is empty"},
+        BadText{"program \"t\" stage imported { symbol a bound 0..1 symbol a bound 0..1",
+                "symbol 'a' is declared twice"},
+        BadText{"program \"t\" stage imported { state @s : f32[2] append", "needs an axis"},
+        BadText{"program \"t\" stage imported { state @s : f32[*] carry", "of known rank"},
+        BadText{"program \"t\" stage imported { state @s : f32[2] append axis 1", "out of range"},
+        BadText{MAIN("", "return \""), "is not closed on its line"},
+        BadText{MAIN("", "return \x01"), "unexpected character '\\x01'"},
+        BadText{MAIN("%x: f33[2]", "return"), "unknown element type 'f33' (did you mean"},
+        BadText{MAIN("%x: f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]", "return"), "a type of rank 17"},
+        BadText{MAIN("%x: f32[99999999999999999999]", "return"), "more than 63 bits"},
+        BadText{MAIN("%x: f32[2], %x: f32[2]", "return"), "'%x' is defined twice"},
+        BadText{MAIN("%x: f32[n]", "return"), "no symbol is named 'n'"}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Instruction, TextErrorOf,
+    testing::Values(
+        BadText{MAIN("%input: f32[2]", "%y = test_add(%inptu, %input)"),
+                "no value before this line is named '%inptu' (did you mean 'input'?)"},
+        BadText{MAIN("%x: f32[2]", "%y = test_split(%x) {axes = 1}"),
+                "test_split has no attribute 'axes' (did you mean 'axis'?)"},
+        BadText{MAIN("%x: f32[2]", "%y = test_split(%x) {axis = 1.5}"), "expected an integer"},
+        BadText{MAIN("%x: f32[2]", "%y = test_split(%x) {axis = 1, axis = 2}"), "given twice"},
+        BadText{MAIN("%x: f32[2]", "%y = test_everything()"), "needs the attribute 'must'"},
+        BadText{MAIN("%x: f32[2]", "%y, %z = test_add(%x, %x)"), "1 results, 2 are written"},
+        BadText{MAIN("%x: f32[2]", "%y = test_add(%x, %x) : f32[3]"),
+                "%y is f32[2] by inference, written f32[3]"},
+        BadText{MAIN("%x: f32[2], %w: f32[3]", "%y = test_add(%x, %w)"), "do not broadcast"},
+        BadText{MAIN("%x: f32[2]", "%y = if(%x) {then = @main, els = @b}"), "did you mean"},
+        BadText{MAIN("%c: bool[]", "%y = if(%c) {then = @mian, else = @mian}"),
+                "no module is named 'mian' (did you mean 'main'?)"},
+        BadText{MAIN("%c: bool[]", "%y = if(%c) {then = @main, else = @main}"), "contains itself"},
+        BadText{MAIN("%c: bool[]", "%y = if(%c)"), "needs the body 'then'"},
+        BadText{MAIN("%x: f32[2]", "return %x as y"), "expected the result's name in quotes"},
+        BadText{MAIN("%x: f32[2]", "return %x %x = test_add(%x, %x)"), "expected '}' after"},
+        BadText{MAIN("", "%w = literal f32[999999999999] {1}"), "only"},
+        BadText{MAIN("", "%w = literal f32[4611686018427387904, 4] {1}"), "4611686018427387904"},
+        BadText{MAIN("", "%w = literal i8[2] {1, 128}"),
+                "128 is out of range for i8 (-128 to 127)"},
+        BadText{MAIN("", "%w = literal u4[1] {-1}"), "'-1' is no u4"},
+        BadText{MAIN("", "%w = literal f32[1] {nan(0x7f800000)}"), "not the bits of a NaN"},
+        BadText{MAIN("", "%w = literal f16[1] {nan(0x17e00)}"), "not the bits of a NaN"},
+        BadText{MAIN("", "%w = literal f16[1] {1e9}"), "1e9 is out of range for f16"},
+        BadText{MAIN("", "%w = literal f32[2] {1}"), "expected ',' between elements"},
+        BadText{MAIN("", "%w = literal f32[1] {1, 2}"), "expected '}' after the elements"},
+        BadText{MAIN("", "%w = literal f32[1] #12"), "16 hexadecimal digits"},
+        BadText{MAIN("", "require 1 > 2: \"\""), "follows a complete expression"},
+        BadText{MAIN("", "require 1 == 2 \"\""), "dim"}));
+
+TEST(Text, nested_types_and_bodies_have_a_limit) {
+  std::string type = "f32[]";
+  for (int i = 0; i < 1000; ++i) type = "seq<" + type + ">";
+  EXPECT_TRUE(contains(error_of(in_main("return", "%x: " + type)).message(), "nested types"));
+  std::string text = in_main("%y = if(%c) {then = @m0, else = @none} return", "%c: bool[]");
+  text.erase(text.rfind('}'));
+  for (int i = 0; i < 200; ++i) {
+    text += fmt::format("module @m{}(%c: bool[]) {{ %y = if(%c) {{then = @m{}, else = @none}} }}\n",
+                        i, i + 1);
+  }
+  text += "module @m200() {} module @none() {} }";
+  EXPECT_TRUE(contains(error_of(text).message(), "is nested too deeply"));
+}
+
+TEST(Text, is_recognised_by_its_first_word) {
+  EXPECT_TRUE(looks_like_program(kEverything));
+  EXPECT_TRUE(looks_like_program("// made by hand\n\n  program\"x\""));
+  EXPECT_FALSE(looks_like_program("programme \"x\""));
+  EXPECT_FALSE(looks_like_program("// program"));
+  EXPECT_FALSE(looks_like_program(""));
+  EXPECT_FALSE(looks_like_program(std::string_view("\x08\x07\x12\x07pytorch", 11)));
+}
+
+TEST(Quote, gives_every_byte_back) {
+  for (int a = 0; a < 256; ++a) {
+    for (int b = 0; b < 256; ++b) {
+      const std::string text{static_cast<char>(a), static_cast<char>(b)};
+      const std::string quoted = quote(text);
+      EXPECT_EQ(unquote(std::string_view(quoted).substr(1, quoted.size() - 2)), text) << a << b;
+    }
+  }
+  EXPECT_EQ(unquote("a\\q"), std::nullopt);
+  EXPECT_EQ(unquote("\\x1"), std::nullopt);
+  EXPECT_EQ(unquote("\\xg1"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace lathe
