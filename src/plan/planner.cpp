@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: MIT
+// From a lowered program to a plan: slots, launches, segments, lifetimes.
+#include "plan/planner.h"
+
+#include <algorithm>
+
+namespace lathe {
+
+Planner::Planner(Plan& plan, const SelectKernel& select) : plan_(plan), select_(select) {
+  for (const auto& [name, symbol] : plan.program->symbols()) {
+    symbol_ids_.emplace(name, static_cast<SymbolId>(plan.symbols.size()));
+    plan.symbols.push_back(symbol);
+  }
+}
+
+DimId Planner::dim_id(const Dim& dim) {
+  const auto [at, added] =
+      dim_ids_.emplace(dim.to_string(), static_cast<DimId>(plan_.dims.size()));
+  if (!added) return at->second;
+  PlannedDim planned;
+  planned.dim = dim;
+  planned.constant = dim.constant();
+  std::vector<SymbolRef> symbols;
+  dim.collect_symbols(symbols);
+  for (const SymbolRef& symbol : symbols) planned.symbols.emplace_back(symbol, symbol_id(*symbol));
+  plan_.dims.push_back(std::move(planned));
+  return at->second;
+}
+
+SymbolId Planner::symbol_id(const Symbol& symbol) const {
+  const auto at = symbol_ids_.find(symbol.name);
+  check(at != symbol_ids_.end(), ErrorKind::internal, "symbol '{}' is not one of the program's",
+        symbol.name);
+  return at->second;
+}
+
+bool Planner::knows(const std::set<SymbolId>& known, const Dim& dim) const {
+  std::vector<SymbolRef> symbols;
+  dim.collect_symbols(symbols);
+  return std::all_of(symbols.begin(), symbols.end(), [&](const SymbolRef& symbol) {
+    return known.contains(symbol_id(*symbol));
+  });
+}
+
+bool Planner::knows(const std::set<SymbolId>& known, const Type& type) const {
+  return type.is_ranked() && std::all_of(type.dims->begin(), type.dims->end(),
+                                         [&](const Dim& dim) { return knows(known, dim); });
+}
+
+int Planner::plan_module(const Module& module, std::set<SymbolId> known) {
+  const int index = static_cast<int>(plan_.modules.size());
+  plan_.modules.emplace_back();
+  ModulePlanner planner(*this, module, std::move(known), index == 0);
+  ModulePlan planned = planner.run();
+  plan_.modules[static_cast<size_t>(index)] = std::move(planned);
+  return index;
+}
+
+ModulePlanner::ModulePlanner(Planner& planner, const Module& module, std::set<SymbolId> known,
+                             bool is_main)
+    : planner_(planner), plan_(planner.plan()), module_(module), known_(std::move(known)),
+      is_main_(is_main) {
+  out_.module = &module;
+}
+
+ModulePlan ModulePlanner::run() {
+  plan_inputs();
+  open_segment();
+  for (const auto& instruction : module_.instructions()) {
+    if (instruction->deferred()) {
+      plan_deferred(*instruction);
+    } else if (instruction->op().structural == Structural::literal) {
+      const Literal& literal = *instruction->literal();
+      add_literal(*instruction->result(), literal.tensor);
+    } else {
+      plan_instruction(*instruction);
+    }
+  }
+  plan_results();
+  close_segment();
+  plan_guards();
+  plan_lifetimes();
+  return std::move(out_);
+}
+
+SlotId ModulePlanner::add_slot(const Value& value, SlotKind kind) {
+  Slot slot;
+  slot.value = &value;
+  slot.kind = value.type().is_boxed() ? SlotKind::box : kind;
+  slot.type = value.type().element;
+  slot.ranked = value.type().is_ranked();
+  slot.segment = static_cast<int>(out_.segments.size());
+  if (slot.ranked) {
+    for (const Dim& dim : *value.type().dims) slot.dims.push_back(planner_.dim_id(dim));
+  }
+  out_.slots.push_back(std::move(slot));
+  const auto id = static_cast<SlotId>(out_.slots.size() - 1);
+  slots_[&value] = id;
+  return id;
+}
+
+void ModulePlanner::plan_inputs() {
+  if (is_main_) {
+    for (const State& state : plan_.program->states()) {
+      std::vector<SymbolRef> symbols;
+      if (state.axis >= 0) {
+        (*state.type.dims)[static_cast<size_t>(state.axis)].collect_symbols(symbols);
+      }
+      for (const SymbolRef& symbol : symbols) known_.insert(planner_.symbol_id(*symbol));
+    }
+  }
+  // Symbols first: an extent that is an expression may stand before the input that binds it.
+  std::set<SymbolId> bound;
+  for (const bool binding : {true, false}) {
+    for (size_t i = 0; i < module_.parameters().size(); ++i) {
+      const Value& parameter = *module_.parameters()[i];
+      if (binding) {
+        const SlotId slot = add_slot(parameter, SlotKind::input);
+        out_.slots[static_cast<size_t>(slot)].index = static_cast<int>(i);
+        out_.inputs.push_back(slot);
+      }
+      if (!parameter.type().is_ranked()) continue;
+      for (int axis = 0; axis < parameter.type().rank(); ++axis) {
+        const Dim& dim = (*parameter.type().dims)[static_cast<size_t>(axis)];
+        const SymbolRef symbol = dim.as_symbol();
+        const bool binds = symbol != nullptr && !known_.contains(planner_.symbol_id(*symbol));
+        if (binds != binding) continue;
+        InputDim input{static_cast<int>(i), axis, planner_.dim_id(dim), -1};
+        if (binds) {
+          input.binds = planner_.symbol_id(*symbol);
+          bound.insert(input.binds);
+          known_.insert(input.binds);
+        }
+        out_.input_dims.push_back(input);
+      }
+    }
+  }
+}
+
+void ModulePlanner::open_segment() {
+  Segment segment;
+  segment.first = static_cast<int>(out_.launches.size());
+  out_.segments.push_back(std::move(segment));
+  known_at_.push_back(known_);
+}
+
+void ModulePlanner::close_segment() {
+  out_.segments.back().last = static_cast<int>(out_.launches.size());
+}
+
+void ModulePlanner::add_literal(const Value& value, Tensor tensor) {
+  const SlotId slot = add_slot(value, SlotKind::literal);
+  out_.slots[static_cast<size_t>(slot)].index = static_cast<int>(plan_.literals.size());
+  if (value.type().element == ElementType::string) {
+    out_.slots[static_cast<size_t>(slot)].kind = SlotKind::literal;
+  }
+  plan_.literals.push_back(tensor.dense());
+}
+
+void ModulePlanner::plan_deferred(const Instruction& instruction) {
+  std::vector<Box> operands;
+  for (const Value* operand : instruction.operands()) {
+    if (operand == nullptr) {
+      operands.emplace_back();
+      continue;
+    }
+    const Slot& slot = out_.slots[static_cast<size_t>(slots_.at(operand))];
+    check(slot.kind == SlotKind::literal, ErrorKind::internal,
+          "deferred {} uses '%{}', which is not constant", instruction.op().name, operand->name());
+    operands.push_back(Box{plan_.literals[static_cast<size_t>(slot.index)]});
+  }
+  std::vector<Box> results = evaluate_instruction(instruction, operands);
+  for (size_t i = 0; i < results.size(); ++i) {
+    add_literal(*instruction.result(static_cast<int>(i)), results[i].tensor());
+  }
+}
+
+LaunchKind ModulePlanner::kind_of(const Instruction& instruction) const {
+  switch (instruction.op().structural) {
+    case Structural::dims: return LaunchKind::dims;
+    case Structural::if_: return LaunchKind::if_;
+    case Structural::loop: return LaunchKind::loop;
+    case Structural::scan: return LaunchKind::scan;
+    case Structural::state_read: return LaunchKind::state_read;
+    case Structural::state_append: return LaunchKind::state_append;
+    case Structural::state_replace: return LaunchKind::state_replace;
+    default: break;
+  }
+  if ((instruction.op().traits & kTakesUnranked) == 0) {
+    for (const Value* operand : instruction.operands()) {
+      const bool late =
+          operand != nullptr && operand->type().is_tensor() && !operand->type().is_ranked();
+      if (late) return LaunchKind::late;
+    }
+  }
+  const Value& result = *instruction.result();
+  const bool plain = !result.type().is_boxed() && instruction.operands()[0] != nullptr &&
+                     !instruction.operands()[0]->type().is_boxed();
+  if (instruction.op().view != nullptr && plain && !is_result(result)) return LaunchKind::view;
+  return LaunchKind::kernel;
+}
+
+bool ModulePlanner::is_result(const Value& value) const {
+  return std::any_of(value.uses().begin(), value.uses().end(),
+                     [](const Use& use) { return use.user == nullptr; });
+}
+
+void ModulePlanner::plan_instruction(const Instruction& instruction) {
+  Launch launch;
+  launch.instruction = &instruction;
+  const bool may_view = !instruction.operands().empty() || instruction.op().structural !=
+                                                               Structural::none;
+  launch.kind = may_view ? kind_of(instruction) : LaunchKind::kernel;
+  for (const Value* operand : instruction.operands()) {
+    launch.operands.push_back(operand == nullptr ? -1 : slots_.at(operand));
+  }
+  for (const Module* body : instruction.bodies()) {
+    launch.bodies.push_back(planner_.plan_module(*body, known_));
+  }
+  if (launch.kind == LaunchKind::kernel || launch.kind == LaunchKind::view) {
+    KernelChoice choice = planner_.select()(instruction);
+    check(choice.kernel != nullptr, ErrorKind::internal, "no kernel for {}: {}",
+          instruction.op().name, choice.reason);
+    launch.kernel = std::move(choice.kernel);
+  }
+  if (launch.kind == LaunchKind::late) launch.late = std::make_unique<LateSite>();
+  if (instruction.op().structural >= Structural::state_read) {
+    const auto& name = std::get<std::string>(*find_attribute(instruction.attributes(), "state"));
+    launch.state = static_cast<int>(plan_.program->find_state(name) -
+                                    plan_.program->states().data());
+  }
+  plan_results_of(instruction, launch);
+  const bool defines = launch.defines_symbols;
+  out_.launches.push_back(std::move(launch));
+  if (defines) {
+    for (const SymbolRef& symbol : instruction.found()) {
+      known_.insert(planner_.symbol_id(*symbol));
+    }
+    close_segment();
+    open_segment();
+  }
+}
+
+void ModulePlanner::plan_results_of(const Instruction& instruction, Launch& launch) {
+  for (const Value& result : instruction.results()) {
+    SlotKind kind = SlotKind::arena;
+    if (launch.kind == LaunchKind::view) kind = SlotKind::view;
+    if (launch.state >= 0) kind = SlotKind::state;
+    if (launch.kind == LaunchKind::state_replace) kind = SlotKind::state;
+    const bool known = planner_.knows(known_, result.type());
+    if (!known && !result.type().is_boxed()) {
+      check(!instruction.found().empty(), ErrorKind::internal,
+            "the extents of '%{}' ({}) are not known when {} runs", result.name(),
+            result.type().to_string(), instruction.op().name);
+      if (kind == SlotKind::arena) kind = SlotKind::late;
+      launch.defines_symbols = true;
+    }
+    const SlotId slot = add_slot(result, kind);
+    launch.results.push_back(slot);
+  }
+  launch.defines_symbols |= !instruction.found().empty();
+  for (const SlotId slot : launch.results) {
+    out_.slots[static_cast<size_t>(slot)].first = static_cast<int>(out_.launches.size());
+  }
+}
+
+// Each result gets memory of the caller's: at its producer, or by a copy at the end.
+void ModulePlanner::plan_results() {
+  for (size_t i = 0; i < module_.results().size(); ++i) {
+    const Value& value = *module_.results()[i];
+    const SlotId id = slots_.at(&value);
+    Slot& slot = out_.slots[static_cast<size_t>(id)];
+    if (slot.kind == SlotKind::arena || slot.kind == SlotKind::late) {
+      slot.kind = SlotKind::output;
+      slot.index = static_cast<int>(i);
+      out_.results.push_back(id);
+      continue;
+    }
+    if (slot.kind == SlotKind::box) {
+      out_.results.push_back(id);
+      continue;
+    }
+    Launch copy;
+    copy.kind = LaunchKind::copy;
+    copy.operands = {id};
+    Slot target;
+    target.value = &value;
+    target.kind = SlotKind::output;
+    target.type = slot.type;
+    target.dims = slot.dims;
+    target.index = static_cast<int>(i);
+    target.segment = static_cast<int>(out_.segments.size()) - 1;
+    target.first = target.last = static_cast<int>(out_.launches.size());
+    if (value.type().element == ElementType::string) target.kind = SlotKind::box;
+    out_.slots.push_back(std::move(target));
+    copy.results = {static_cast<SlotId>(out_.slots.size() - 1)};
+    out_.results.push_back(copy.results[0]);
+    out_.launches.push_back(std::move(copy));
+  }
+}
+
+void ModulePlanner::plan_guards() {
+  for (const Guard& guard : module_.guards()) {
+    for (size_t i = 0; i < out_.segments.size(); ++i) {
+      if (!planner_.knows(known_at_[i], guard.a) || !planner_.knows(known_at_[i], guard.b)) {
+        continue;
+      }
+      out_.segments[i].guards.push_back(
+          {guard, planner_.dim_id(guard.a), planner_.dim_id(guard.b)});
+      break;
+    }
+  }
+  for (size_t i = 0; i < out_.segments.size(); ++i) {
+    std::set<DimId> dims;
+    for (const PlannedGuard& guard : out_.segments[i].guards) dims.insert({guard.a, guard.b});
+    std::set<SymbolId> capacities;
+    for (size_t s = 0; s < out_.slots.size(); ++s) {
+      Slot& slot = out_.slots[s];
+      const bool late = slot.kind == SlotKind::late || slot.kind == SlotKind::box;
+      if (static_cast<size_t>(slot.segment) != i || late || !slot.ranked) continue;
+      if (slot.value != nullptr && !planner_.knows(known_at_[i], slot.value->type())) continue;
+      dims.insert(slot.dims.begin(), slot.dims.end());
+      out_.segments[i].slots.push_back(static_cast<SlotId>(s));
+      if (slot.kind != SlotKind::arena) continue;
+      for (const DimId dim : slot.dims) {
+        for (const auto& [ref, id] : plan_.dims[static_cast<size_t>(dim)].symbols) {
+          capacities.insert(id);
+        }
+      }
+    }
+    for (const auto& launch : out_.launches) {
+      if (launch.kind != LaunchKind::dims) continue;
+      const auto& values =
+          std::get<std::vector<Dim>>(*find_attribute(launch.instruction->attributes(), "values"));
+      const int segment = out_.slots[static_cast<size_t>(launch.results[0])].segment;
+      if (static_cast<size_t>(segment) != i) continue;
+      for (const Dim& dim : values) dims.insert(planner_.dim_id(dim));
+    }
+    out_.segments[i].dims.assign(dims.begin(), dims.end());
+    out_.segments[i].capacities.assign(capacities.begin(), capacities.end());
+  }
+}
+
+// A slot's memory is needed until the last launch that reads it or a view of it.
+void ModulePlanner::plan_lifetimes() {
+  std::map<SlotId, SlotId> root;
+  for (size_t i = 0; i < out_.launches.size(); ++i) {
+    const Launch& launch = out_.launches[i];
+    for (SlotId operand : launch.operands) {
+      while (operand >= 0) {
+        Slot& slot = out_.slots[static_cast<size_t>(operand)];
+        slot.last = std::max(slot.last, static_cast<int>(i));
+        const auto at = root.find(operand);
+        operand = at == root.end() ? -1 : at->second;
+      }
+    }
+    for (const SlotId result : launch.results) {
+      Slot& slot = out_.slots[static_cast<size_t>(result)];
+      slot.last = std::max(slot.last, static_cast<int>(i));
+    }
+    if (launch.kind == LaunchKind::view) {
+      for (const SlotId result : launch.results) root[result] = launch.operands[0];
+    }
+  }
+}
+
+std::shared_ptr<Plan> make_plan(std::unique_ptr<Program> program, const SelectKernel& select) {
+  auto plan = std::make_shared<Plan>();
+  program->stage = Stage::planned;
+  plan->program = std::move(program);
+  Planner planner(*plan, select);
+  planner.plan_module(plan->program->main(), {});
+  return plan;
+}
+
+}  // namespace lathe

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// Makes plans; see plan.h for what they are.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace lathe {
+
+// What the modules of one program share while they are planned.
+class Planner {
+ public:
+  Planner(Plan& plan, const SelectKernel& select);
+
+  Plan& plan() const { return plan_; }
+  const SelectKernel& select() const { return select_; }
+  DimId dim_id(const Dim& dim);
+  SymbolId symbol_id(const Symbol& symbol) const;
+  bool knows(const std::set<SymbolId>& known, const Dim& dim) const;
+  bool knows(const std::set<SymbolId>& known, const Type& type) const;
+  // Plans a module and its bodies; `known` are the symbols that its caller knows.
+  int plan_module(const Module& module, std::set<SymbolId> known);
+
+ private:
+  Plan& plan_;
+  const SelectKernel& select_;
+  std::map<std::string, SymbolId, std::less<>> symbol_ids_;
+  std::map<std::string, DimId> dim_ids_;
+};
+
+class ModulePlanner {
+ public:
+  ModulePlanner(Planner& planner, const Module& module, std::set<SymbolId> known, bool is_main);
+  ModulePlan run();
+
+ private:
+  SlotId add_slot(const Value& value, SlotKind kind);
+  void add_literal(const Value& value, Tensor tensor);
+  void plan_inputs();
+  void plan_instruction(const Instruction& instruction);
+  void plan_results_of(const Instruction& instruction, Launch& launch);
+  void plan_deferred(const Instruction& instruction);
+  void plan_results();
+  void plan_guards();
+  void plan_lifetimes();
+  void open_segment();
+  void close_segment();
+  LaunchKind kind_of(const Instruction& instruction) const;
+  bool is_result(const Value& value) const;
+
+  Planner& planner_;
+  Plan& plan_;
+  const Module& module_;
+  std::set<SymbolId> known_;
+  bool is_main_;
+  ModulePlan out_;
+  std::map<const Value*, SlotId> slots_;
+  std::vector<std::set<SymbolId>> known_at_;  // per segment
+};
+
+}  // namespace lathe
