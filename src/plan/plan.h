@@ -74,6 +74,9 @@ struct Launch {
   std::vector<SlotId> operands;  // -1: absent
   std::vector<SlotId> results;
   std::vector<int> bodies;       // module plans
+  // Views: per operand the dims of its elements, where the host knows them.
+  std::vector<std::optional<std::vector<DimId>>> known;
+  std::vector<DimId> values;     // of `dims`
   int state = -1;
   bool defines_symbols = false;  // the host waits for it: extents are found
   std::unique_ptr<LateSite> late;

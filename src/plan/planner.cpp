@@ -223,6 +223,25 @@ void ModulePlanner::plan_instruction(const Instruction& instruction) {
           instruction.op().name, choice.reason);
     launch.kernel = std::move(choice.kernel);
   }
+  if (launch.kind == LaunchKind::view) {
+    for (const Value* operand : instruction.operands()) {
+      auto& known = launch.known.emplace_back();
+      if (operand == nullptr || !operand->elements()) continue;
+      const auto& elements = *operand->elements();
+      if (!std::all_of(elements.begin(), elements.end(),
+                       [&](const Dim& dim) { return planner_.knows(known_, dim); })) {
+        continue;
+      }
+      known.emplace();
+      for (const Dim& dim : elements) known->push_back(planner_.dim_id(dim));
+    }
+  }
+  if (launch.kind == LaunchKind::dims) {
+    for (const Dim& dim :
+         std::get<std::vector<Dim>>(*find_attribute(instruction.attributes(), "values"))) {
+      launch.values.push_back(planner_.dim_id(dim));
+    }
+  }
   if (launch.kind == LaunchKind::late) launch.late = std::make_unique<LateSite>();
   if (instruction.op().structural >= Structural::state_read) {
     const auto& name = std::get<std::string>(*find_attribute(instruction.attributes(), "state"));
@@ -252,7 +271,9 @@ void ModulePlanner::plan_results_of(const Instruction& instruction, Launch& laun
       check(!instruction.found().empty(), ErrorKind::internal,
             "the extents of '%{}' ({}) are not known when {} runs", result.name(),
             result.type().to_string(), instruction.op().name);
-      if (kind == SlotKind::arena) kind = SlotKind::late;
+      // Its extents come from the evaluation, so it cannot be a view made on the host.
+      if (launch.kind == LaunchKind::view) launch.kind = LaunchKind::kernel;
+      if (kind == SlotKind::arena || kind == SlotKind::view) kind = SlotKind::late;
       launch.defines_symbols = true;
     }
     const SlotId slot = add_slot(result, kind);
@@ -330,11 +351,10 @@ void ModulePlanner::plan_guards() {
     }
     for (const auto& launch : out_.launches) {
       if (launch.kind != LaunchKind::dims) continue;
-      const auto& values =
-          std::get<std::vector<Dim>>(*find_attribute(launch.instruction->attributes(), "values"));
       const int segment = out_.slots[static_cast<size_t>(launch.results[0])].segment;
-      if (static_cast<size_t>(segment) != i) continue;
-      for (const Dim& dim : values) dims.insert(planner_.dim_id(dim));
+      if (static_cast<size_t>(segment) == i) {
+        dims.insert(launch.values.begin(), launch.values.end());
+      }
     }
     out_.segments[i].dims.assign(dims.begin(), dims.end());
     out_.segments[i].capacities.assign(capacities.begin(), capacities.end());

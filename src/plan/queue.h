@@ -22,6 +22,8 @@ class Queue {
   virtual void enqueue(Work& work) = 0;
   // Returns when all work has ended; rethrows the first failure and forgets it.
   virtual void wait() = 0;
+  // Makes the next wait throw this.
+  virtual void fail(std::exception_ptr failure) = 0;
 };
 
 // Runs work at once, on the caller.
@@ -38,6 +40,7 @@ class InlineQueue final : public Queue {
   void wait() override {
     if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
   }
+  void fail(std::exception_ptr failure) override { failure_ = std::move(failure); }
 
  private:
   std::exception_ptr failure_;

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// The log: levels 1 to 6, each a superset of the one before (LATHE_LOG).
+#pragma once
+
+#include <string_view>
+
+namespace lathe {
+
+// 1 what ran where, 2 kernel times, 3 passes and changes, 4 generated code, 5 programs after each
+// pass, 6 each rule that fired. 0 and below: warnings only.
+void set_log_level(int level);
+int log_level();
+inline bool logs(int level) { return log_level() >= level; }
+
+void log_line(int level, std::string_view text);
+// "warning: …" on standard error; always shown.
+void log_warning(std::string_view text);
+
+}  // namespace lathe

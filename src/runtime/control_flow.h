@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// Launches that run other modules.
+#pragma once
+
+#include "runtime/frame.h"
+
+namespace lathe {
+
+void run_if(Frame& frame, const Launch& launch);
+void run_loop(Frame& frame, const Launch& launch);
+void run_scan(Frame& frame, const Launch& launch);
+void run_late(Frame& frame, const Launch& launch);
+
+}  // namespace lathe

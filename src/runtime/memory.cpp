@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+#include "runtime/memory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+
+namespace lathe {
+
+bool MemoryBudget::take(int64_t bytes) {
+  const int64_t now = used_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  if (limit_ > 0 && now > limit_) {
+    used_.fetch_sub(bytes, std::memory_order_relaxed);
+    return false;
+  }
+  int64_t peak = peak_.load(std::memory_order_relaxed);
+  while (now > peak && !peak_.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+  }
+  return true;
+}
+
+void* MemoryBudget::allocate(size_t bytes, size_t alignment) {
+  if (!take(static_cast<int64_t>(bytes))) return nullptr;
+  void* pointer = source_.allocate(bytes, alignment);
+  if (pointer == nullptr) {
+    release(static_cast<int64_t>(bytes));
+  } else {
+    allocations_.fetch_add(1, std::memory_order_relaxed);
+  }
+  return pointer;
+}
+
+void MemoryBudget::deallocate(void* pointer, size_t bytes) noexcept {
+  source_.deallocate(pointer, bytes);
+  release(static_cast<int64_t>(bytes));
+}
+
+void MemoryBudget::charge(int64_t bytes) {
+  check(take(bytes), ErrorKind::out_of_memory,
+        "{} more bytes exceed the session's memory limit of {} bytes ({} in use)", bytes, limit_,
+        used());
+}
+
+GrowingBuffer::GrowingBuffer(GrowingBuffer&& other) noexcept
+    : allocator_(other.allocator_),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+GrowingBuffer::~GrowingBuffer() {
+  if (data_ != nullptr) allocator_->deallocate(data_, static_cast<size_t>(size_));
+}
+
+void* GrowingBuffer::reserve(int64_t bytes) { return extend(bytes, 0); }
+
+void* GrowingBuffer::extend(int64_t bytes, int64_t keep) {
+  bytes = std::max<int64_t>(bytes, 1);
+  if (bytes <= size_) return data_;
+  // Half as much again, so that a buffer that grows step by step is copied rarely.
+  const int64_t wanted = size_ == 0 ? bytes : std::max(bytes, size_ + size_ / 2);
+  void* fresh = allocator_->allocate(static_cast<size_t>(wanted), 64);
+  check(fresh != nullptr, ErrorKind::out_of_memory, "no memory for a buffer of {} bytes", wanted);
+  if (keep > 0) std::memcpy(fresh, data_, static_cast<size_t>(keep));
+  if (data_ != nullptr) allocator_->deallocate(data_, static_cast<size_t>(size_));
+  data_ = fresh;
+  size_ = wanted;
+  return data_;
+}
+
+}  // namespace lathe

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// Memory of sessions: counted, limited, from the caller's allocator.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "tensor/tensor.h"
+
+namespace lathe {
+
+// Counts what passes through to another allocator and refuses what exceeds a limit.
+class MemoryBudget final : public Allocator {
+ public:
+  explicit MemoryBudget(Allocator& source, int64_t limit_bytes = 0)
+      : source_(source), limit_(limit_bytes) {}
+  void* allocate(size_t bytes, size_t alignment) override;
+  void deallocate(void* pointer, size_t bytes) noexcept override;
+  // Counts memory that lies elsewhere (a state's pages); OutOfMemory over the limit.
+  void charge(int64_t bytes);
+  void release(int64_t bytes) noexcept { used_.fetch_sub(bytes, std::memory_order_relaxed); }
+
+  int64_t used() const { return used_.load(std::memory_order_relaxed); }
+  int64_t peak() const { return peak_.load(std::memory_order_relaxed); }
+  int64_t allocations() const { return allocations_.load(std::memory_order_relaxed); }
+  int64_t limit() const { return limit_; }
+
+ private:
+  bool take(int64_t bytes);
+  Allocator& source_;
+  int64_t limit_;  // 0: none
+  std::atomic<int64_t> used_{0};
+  std::atomic<int64_t> peak_{0};
+  std::atomic<int64_t> allocations_{0};
+};
+
+// A block that grows and never shrinks; growing loses the content.
+class GrowingBuffer {
+ public:
+  explicit GrowingBuffer(Allocator& allocator) : allocator_(&allocator) {}
+  GrowingBuffer(GrowingBuffer&& other) noexcept;
+  GrowingBuffer& operator=(GrowingBuffer&&) = delete;
+  ~GrowingBuffer();
+  // At least `bytes` bytes, 64-byte aligned. OutOfMemory if there are none.
+  void* reserve(int64_t bytes);
+  // The same, keeping the first `keep` bytes.
+  void* extend(int64_t bytes, int64_t keep);
+  void* data() const { return data_; }
+
+ private:
+  Allocator* allocator_;
+  void* data_ = nullptr;
+  int64_t size_ = 0;
+};
+
+}  // namespace lathe

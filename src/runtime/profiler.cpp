@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+#include "runtime/profiler.h"
+
+#include <nlohmann/json.hpp>
+
+namespace lathe {
+
+std::string describe(const Launch& launch) {
+  if (launch.instruction == nullptr) return "copy";
+  std::string text(launch.instruction->op().name);
+  for (const Origin& origin : launch.instruction->origins()) {
+    return text + fmt::format(" '{}'", escape(origin.node.empty() ? origin.op_type : origin.node));
+  }
+  return text;
+}
+
+std::string Profiler::chrome_trace() const {
+  nlohmann::json trace = nlohmann::json::array();
+  const auto micros = [&](Clock::time_point time) {
+    return std::chrono::duration<double, std::micro>(time - events_.front().begin).count();
+  };
+  for (const Event& event : events_) {
+    trace.push_back({{"name", describe(*event.launch)},
+                     {"cat", event.launch->instruction == nullptr
+                                 ? "copy"
+                                 : std::string(event.launch->instruction->op().name)},
+                     {"ph", "X"},
+                     {"ts", micros(event.begin)},
+                     {"dur", micros(event.end) - micros(event.begin)},
+                     {"pid", 1},
+                     {"tid", event.depth}});
+  }
+  return trace.dump();
+}
+
+ProfileScope::ProfileScope(Environment& environment, const Launch& launch)
+    : environment_(environment) {
+  Profiler* profiler = environment.profiler;
+  if (profiler == nullptr) return;
+  event_ = profiler->events_.size();
+  profiler->events_.push_back({&launch, Clock::now(), {}, profiler->depth_++});
+}
+
+ProfileScope::~ProfileScope() {
+  Profiler* profiler = environment_.profiler;
+  if (profiler == nullptr) return;
+  try {
+    environment_.queue->wait();
+  } catch (...) {
+    // The executor meets the failure again when it next waits.
+    environment_.queue->fail(std::current_exception());
+  }
+  profiler->events_[event_].end = Clock::now();
+  --profiler->depth_;
+}
+
+}  // namespace lathe

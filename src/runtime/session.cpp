@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: MIT
+#include "runtime/session.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/log.h"
+#include "ir/infer.h"
+#include "runtime/assumption.h"
+
+namespace lathe {
+namespace {
+
+std::string describe(const Box& box) {
+  if (box.is_tensor()) return to_string(box.tensor().type(), box.tensor().dims());
+  if (box.is_sequence()) return fmt::format("a sequence of {}", box.sequence().size());
+  return box.empty() ? "nothing" : "a map";
+}
+
+// The program with one symbol per extent of an input, so that nothing is assumed to be shared.
+std::unique_ptr<Program> with_separate_symbols(const Program& source) {
+  std::unique_ptr<Program> program = source.clone();
+  Module& main = program->main();
+  std::set<std::string> seen;
+  for (const auto& parameter : main.parameters()) {
+    if (!parameter->type().is_ranked()) continue;
+    Type type = parameter->type();
+    for (Dim& dim : *type.dims) {
+      const SymbolRef symbol = dim.as_symbol();
+      if (symbol == nullptr || seen.insert(symbol->name).second) continue;
+      dim = program->add_symbol(symbol->name, SymbolKind::bound, symbol->range, symbol->preferred);
+    }
+    parameter->set_type(std::move(type));
+  }
+  main.guards().clear();
+  infer(main);
+  return program;
+}
+
+}  // namespace
+
+// The caller's memory for the results of main.
+class Session::Output final : public Receiver {
+ public:
+  Output(Session& session, const RunOptions& options, std::span<Box> results)
+      : session_(session), options_(options), results_(results) {}
+
+  TensorView receive(int index, ElementType type, std::span<const int64_t> dims) override {
+    const auto at = static_cast<size_t>(index);
+    const std::string& name = session_.plan_->program->main().result_names()[at];
+    if (at < options_.outputs.size() && options_.outputs[at].data() != nullptr) {
+      const Tensor& bound = options_.outputs[at];
+      check(bound.type() == type && std::equal(bound.dims().begin(), bound.dims().end(),
+                                               dims.begin(), dims.end()),
+            ErrorKind::invalid_argument, "output '{}' is {}, the tensor given for it is {}",
+            escape(name), to_string(type, dims), to_string(bound.type(), bound.dims()));
+      results_[at] = Box{bound};
+      return bound.view();
+    }
+    if (options_.callback != nullptr) {
+      const TensorView view = (*options_.callback)(index, type, dims);
+      check(view.data != nullptr || view.count() == 0, ErrorKind::out_of_memory,
+            "no memory was given for output '{}' ({})", escape(name), to_string(type, dims));
+      return view;
+    }
+    results_[at] = Box{Tensor(type, Dims(dims.begin(), dims.end()), *session_.budget_)};
+    return results_[at].tensor().view();
+  }
+  void receive_box(int index, Box box) override {
+    results_[static_cast<size_t>(index)] = std::move(box);
+  }
+
+ private:
+  Session& session_;
+  const RunOptions& options_;
+  std::span<Box> results_;
+};
+
+Session::Session(std::shared_ptr<const Plan> plan, SessionOptions options)
+    : plan_(std::move(plan)),
+      options_(std::move(options)),
+      own_budget_(options_.budget != nullptr
+                      ? nullptr
+                      : std::make_unique<MemoryBudget>(
+                            options_.allocator != nullptr ? *options_.allocator : host_allocator(),
+                            options_.memory_limit)),
+      budget_(options_.budget != nullptr ? options_.budget : own_budget_.get()),
+      environment_(*budget_) {
+  environment_.queue = plan_->make_queue();
+  environment_.pool = options_.pool;
+  environment_.symbols.assign(plan_->symbols.size(), -1);
+  for (const State& state : plan_->program->states()) {
+    environment_.states.push_back(std::make_unique<StateStore>(
+        state, *budget_, environment_.counters, options_.reserve_rows));
+  }
+  frame_ = std::make_unique<Frame>(*plan_, 0, environment_);
+  arguments_.resize(plan_->program->main().parameters().size());
+}
+
+Session::~Session() = default;
+
+std::vector<Box> Session::run(std::span<const Box> inputs, const RunOptions& options) {
+  std::vector<Box> results(plan_->program->main().results().size());
+  run(inputs, results, options);
+  return results;
+}
+
+void Session::run(std::span<const Box> inputs, std::span<Box> results, const RunOptions& options) {
+  check(!busy_.exchange(true, std::memory_order_acquire), ErrorKind::invalid_argument,
+        "a session over '{}' is in use by another thread: give each thread its own",
+        escape(plan_->program->name));
+  struct Release {
+    std::atomic<bool>& busy;
+    ~Release() { busy.store(false, std::memory_order_release); }
+  } const release{busy_};
+  check(!poisoned_, ErrorKind::device, "this session over '{}' met a device error: make another",
+        escape(plan_->program->name));
+  check_inputs(inputs);
+  if (separate_ != nullptr) {
+    separate_->run(inputs, results, options);
+    return;
+  }
+  try {
+    run_once(inputs, results, options);
+  } catch (const AssumptionFailure& failure) {
+    if (!plan_->stateless()) throw Error(ErrorKind::invalid_argument, failure.message());
+    run_separate(inputs, results, options, failure);
+  }
+}
+
+void Session::check_inputs(std::span<const Box> inputs) const {
+  const auto& parameters = plan_->program->main().parameters();
+  check(inputs.size() == parameters.size(), ErrorKind::invalid_argument,
+        "{} inputs given, '{}' takes {}", inputs.size(), escape(plan_->program->name),
+        parameters.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Type& type = parameters[i]->type();
+    const Box& box = inputs[i];
+    bool fits = !type.is_tensor() || box.is_tensor();
+    if (type.is_tensor() && fits) {
+      const Tensor& tensor = box.tensor();
+      fits = tensor.type() == type.element && (!type.dims || tensor.rank() == type.rank());
+    } else if (type.kind == Type::Kind::sequence) {
+      fits = box.is_sequence();
+    }
+    check(fits, ErrorKind::invalid_argument, "input '{}' is {}, expected {}",
+          escape(parameters[i]->name()), describe(box), escape(type.to_string()));
+  }
+}
+
+// The symbols of the states' lengths; states that share one must agree.
+void Session::bind_lengths() {
+  for (const auto& store : environment_.states) {
+    const State& state = store->state();
+    if (state.axis < 0) continue;
+    const SymbolRef symbol = (*state.type.dims)[static_cast<size_t>(state.axis)].as_symbol();
+    for (size_t i = 0; i < plan_->symbols.size(); ++i) {
+      if (symbol == nullptr || plan_->symbols[i]->name != symbol->name) continue;
+      check(environment_.symbols[i] < 0 || environment_.symbols[i] == store->length(),
+            ErrorKind::internal, "states of length '{}' hold {} and {} rows", symbol->name,
+            environment_.symbols[i], store->length());
+      environment_.symbols[i] = store->length();
+    }
+  }
+}
+
+void Session::run_once(std::span<const Box> inputs, std::span<Box> results,
+                       const RunOptions& options) {
+  std::fill(environment_.symbols.begin(), environment_.symbols.end(), -1);
+  environment_.cancel = options.cancel;
+  environment_.deadline = options.deadline;
+  environment_.profiler = options.profiler;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const bool boxed = plan_->program->main().parameters()[i]->type().is_boxed();
+    arguments_[i] = boxed ? Argument{{}, &inputs[i]} : Argument{inputs[i].tensor().view(), nullptr};
+  }
+  Output output(*this, options, results);
+  try {
+    environment_.check_cancelled();
+    bind_lengths();
+    frame_->run(arguments_, output);
+    environment_.check_cancelled();
+  } catch (...) {
+    // Work under way still uses the caller's memory.
+    try {
+      environment_.queue->wait();
+    } catch (const Error& error) {
+      poisoned_ = poisoned_ || error.kind() == ErrorKind::device;
+    } catch (...) {  // the first failure is the one to report
+    }
+    for (const auto& state : environment_.states) state->rollback();
+    throw;
+  }
+  for (const auto& state : environment_.states) state->commit(options.rows);
+  ++environment_.counters.runs;
+}
+
+void Session::run_separate(std::span<const Box> inputs, std::span<Box> results,
+                           const RunOptions& options, const Error& why) {
+  std::shared_ptr<const Plan> plan;
+  {
+    const std::lock_guard lock(plan_->separate_mutex);
+    if (plan_->separate == nullptr) {
+      std::unique_ptr<Program> program;
+      try {
+        program = with_separate_symbols(*plan_->source);
+      } catch (const Error& error) {
+        Error report(ErrorKind::invalid_argument, why.message());
+        report.note(fmt::format("and the model does not hold without that: {}", error.message()));
+        throw report;
+      }
+      plan_->separate = plan_->compile(std::move(program));
+      ++plan_->compilations;
+      const std::string text =
+          fmt::format("{}: compiled again with separate symbols", why.message());
+      options_.warn ? options_.warn(text) : log_warning(text);
+    }
+    plan = plan_->separate;
+  }
+  SessionOptions inner = options_;
+  inner.budget = budget_;
+  separate_ = std::make_unique<Session>(plan, std::move(inner));
+  separate_->run(inputs, results, options);
+}
+
+StateStore& Session::store(std::string_view state) const {
+  for (const auto& store : environment_.states) {
+    if (store->state().name == state) return *store;
+  }
+  fail(ErrorKind::invalid_argument, "the program has no state '{}'", escape(state));
+}
+
+int64_t Session::length(std::string_view state) const { return store(state).length(); }
+
+void Session::reset() {
+  for (const auto& state : environment_.states) state->reset();
+}
+
+void Session::truncate(int64_t length) {
+  for (const auto& state : environment_.states) {
+    if (state->state().kind == StateKind::append) state->truncate(length);
+  }
+}
+
+void Session::copy_states_from(const Session& other) {
+  check(other.plan_ == plan_, ErrorKind::invalid_argument,
+        "the sessions are over different plans ('{}', '{}')", escape(plan_->program->name),
+        escape(other.plan_->program->name));
+  for (size_t i = 0; i < environment_.states.size(); ++i) {
+    environment_.states[i]->copy_from(*other.environment_.states[i]);
+  }
+}
+
+SharedSession::SharedSession(std::shared_ptr<const Plan> plan, SessionOptions options)
+    : plan_(std::move(plan)), options_(std::move(options)) {
+  check(plan_->stateless(), ErrorKind::invalid_argument,
+        "'{}' has {} states: threads need sessions of their own", escape(plan_->program->name),
+        plan_->program->states().size());
+}
+
+SharedSession::~SharedSession() {
+  for (std::atomic<Session*>& kept : idle_) delete kept.load();
+}
+
+std::vector<Box> SharedSession::run(std::span<const Box> inputs, const RunOptions& options) {
+  std::unique_ptr<Session> session;
+  for (std::atomic<Session*>& kept : idle_) {
+    session.reset(kept.exchange(nullptr, std::memory_order_acq_rel));
+    if (session != nullptr) break;
+  }
+  if (session == nullptr) session = std::make_unique<Session>(plan_, options_);
+  std::vector<Box> results = session->run(inputs, options);
+  for (std::atomic<Session*>& kept : idle_) {
+    Session* expected = nullptr;
+    if (kept.compare_exchange_strong(expected, session.get(), std::memory_order_acq_rel)) {
+      session.release();
+      break;
+    }
+  }
+  return results;
+}
+
+}  // namespace lathe

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: MIT
+#include "runtime/state_store.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/os_memory.h"
+#include "ops/evaluation.h"
+#include "plan/layout.h"
+#include "runtime/counters.h"
+
+namespace lathe {
+namespace {
+
+bool grows(const State& state) {
+  return state.kind == StateKind::append || state.kind == StateKind::window;
+}
+
+}  // namespace
+
+StateStore::StateStore(const State& state, MemoryBudget& budget, Counters& counters,
+                       int64_t reserve_rows)
+    : state_(state), budget_(budget), counters_(counters), reserve_rows_(reserve_rows) {}
+
+StateStore::~StateStore() { free_memory(); }
+
+void StateStore::free_memory() {
+  free_retired();
+  if (pages_ != nullptr) release_pages(pages_, static_cast<size_t>(page_bytes_));
+  budget_.release(charged_);
+  pages_ = nullptr;
+  charged_ = 0;
+  capacity_ = 0;
+}
+
+int64_t StateStore::length() const { return *std::max_element(lengths_.begin(), lengths_.end()); }
+
+Dims StateStore::strides_for(std::span<const int64_t> dims) const {
+  Dims full(dims.begin(), dims.end());
+  full[static_cast<size_t>(state_.axis)] = capacity_;
+  return Tensor::dense_strides(full);
+}
+
+// Bytes of one row of the growing axis over all other indices.
+int64_t StateStore::row_bytes() const {
+  Dims row = dims_;
+  row[static_cast<size_t>(state_.axis)] = 1;
+  return bytes_for(state_.type.element, element_count(row));
+}
+
+void StateStore::allocate(std::span<const int64_t> dims, int64_t rows) {
+  const auto axis = static_cast<size_t>(state_.axis);
+  Dims fresh(dims.begin(), dims.end());
+  int64_t capacity = std::max<int64_t>(rows, 1);
+  if (state_.kind == StateKind::append) {
+    const int64_t bound = (*state_.type.dims)[axis].range().max;
+    capacity = std::max(capacity, bound == kUnbounded ? reserve_rows_ : bound);
+  }
+  // The content moves only when the reserved address space runs out.
+  void* old_pages = pages_;
+  const int64_t old_bytes = page_bytes_;
+  const int64_t old_capacity = capacity_;
+  const Dims old_dims = dims_;
+  fresh[axis] = capacity;
+  const int64_t bytes = bytes_for(state_.type.element, element_count(fresh));
+  void* pages = reserve_pages(static_cast<size_t>(std::max<int64_t>(bytes, 1)));
+  check(pages != nullptr, ErrorKind::out_of_memory,
+        "state '{}': no address space for {} bytes ({} rows)", state_.name, bytes, capacity);
+  pages_ = pages;
+  page_bytes_ = std::max<int64_t>(bytes, 1);
+  capacity_ = capacity;
+  dims_.assign(dims.begin(), dims.end());
+  if (old_pages == nullptr) return;
+  dims_[axis] = old_dims[axis];
+  Dims held = dims_;
+  held[axis] = std::min(old_capacity, start_ + length() + appended_);
+  Dims old_full = held;
+  old_full[axis] = old_capacity;
+  const Tensor from(state_.type.element, held, Tensor::dense_strides(old_full), old_pages, nullptr);
+  copy_elements(from.view(), rows_view(held, 0));
+  counters_.state_bytes_copied += from.byte_size();
+  retired_.emplace_back(old_pages, static_cast<size_t>(old_bytes));
+}
+
+// Extents `dims` from row `start` of the buffer on.
+TensorView StateStore::rows_view(std::span<const int64_t> dims, int64_t start) const {
+  const Dims strides = strides_for(dims);
+  const int64_t element = info(state_.type.element).bits / 8;
+  char* data = static_cast<char*>(pages_) +
+               start * strides[static_cast<size_t>(state_.axis)] * element;
+  return Tensor(state_.type.element, Dims(dims.begin(), dims.end()), strides, data, nullptr).view();
+}
+
+void StateStore::free_retired() {
+  for (const auto& [pages, bytes] : retired_) release_pages(pages, bytes);
+  retired_.clear();
+}
+
+TensorView StateStore::read(std::span<const int64_t> dims) {
+  appended_ = 0;
+  replaced_ = false;
+  if (!grows(state_)) {
+    Tensor& buffer = buffers_[static_cast<size_t>(current_)];
+    const bool same = std::equal(dims.begin(), dims.end(), buffer.dims().begin(),
+                                 buffer.dims().end());
+    if (buffer.data() == nullptr || (!same && length() == 0)) {
+      buffer = Tensor(state_.type.element, Dims(dims.begin(), dims.end()), budget_);
+    } else {
+      check(same, ErrorKind::invalid_argument,
+            "state '{}' holds {}, this run needs extents {}: reset the session first", state_.name,
+            to_string(buffer.type(), buffer.dims()), fmt::join(dims, "x"));
+    }
+    return buffer.view();
+  }
+  const auto axis = static_cast<size_t>(state_.axis);
+  check(info(state_.type.element).bits >= 8, ErrorKind::unsupported,
+        "state '{}' has element type {}: types below 8 bits do not grow", state_.name,
+        to_string(state_.type.element));
+  Dims others(dims.begin(), dims.end());
+  others[axis] = dims_.empty() ? 0 : dims_[axis];
+  if (others != dims_) {
+    check(length() == 0, ErrorKind::invalid_argument,
+          "state '{}' holds {}, this run needs extents {}: reset the session first", state_.name,
+          to_string(state_.type.element, dims_), fmt::join(dims, "x"));
+    free_memory();
+    allocate(dims, state_.kind == StateKind::window ? 2 * state_.window + 1 : 1);
+    dims_[axis] = 0;
+    lengths_.assign(1, 0);
+    start_ = 0;
+  }
+  step_start_ = start_;
+  return rows_view(dims, step_start_);
+}
+
+// Moves the committed window to the front when the step would run over the end.
+void StateStore::slide(int64_t appended) {
+  const int64_t held = length();
+  if (start_ + held + appended <= capacity_) return;
+  if (held + appended > start_ || start_ < held) {
+    // The front is too short to hold the step without touching what is committed.
+    allocate(dims_, 2 * (state_.window + appended) + held + start_);
+    if (start_ + held + appended <= capacity_) return;
+  }
+  Dims dims = dims_;
+  dims[static_cast<size_t>(state_.axis)] = held;
+  step_start_ = 0;
+  copy_elements(rows_view(dims, start_), rows_view(dims, 0));
+  counters_.state_bytes_copied += held * row_bytes();
+}
+
+TensorView StateStore::append(const TensorView& version, const TensorView& x) {
+  const auto axis = static_cast<size_t>(state_.axis);
+  const int64_t rows = x.dims[axis];
+  Dims dims(version.extents().begin(), version.extents().end());
+  const int64_t needed = dims[axis] + rows;
+  if (state_.kind == StateKind::window) {
+    check(lengths_.size() == 1 ||
+              std::equal(lengths_.begin() + 1, lengths_.end(), lengths_.begin()),
+          ErrorKind::unsupported, "state '{}' is a window: its {} rows must have equal lengths",
+          state_.name, lengths_.size());
+    if (appended_ == 0) slide(rows);
+  }
+  if (step_start_ + needed > capacity_) {
+    allocate(dims_, std::max(step_start_ + needed, capacity_ * 2));
+  }
+  // Memory counts as it is committed, by capacity.
+  const int64_t bytes = std::min(capacity_for(needed), capacity_) * row_bytes();
+  if (bytes > charged_) {
+    budget_.charge(bytes - charged_);
+    charged_ = bytes;
+  }
+  appended_ += rows;
+  dims[axis] = needed;
+  return rows_view(dims, step_start_);
+}
+
+void StateStore::write_rows(const TensorView& version, const TensorView& x) {
+  const auto axis = static_cast<size_t>(state_.axis);
+  const int64_t element = info(state_.type.element).bits / 8;
+  const int64_t before = version.dims[axis];
+  const int64_t base = length();
+  TensorView target = x;
+  target.strides = version.strides;
+  auto* const start = static_cast<char*>(version.data);
+  const bool ragged = !std::equal(lengths_.begin() + 1, lengths_.end(), lengths_.begin());
+  if (!ragged) {
+    target.data = start + before * version.strides[axis] * element;
+    copy_elements(x, target);
+    return;
+  }
+  // A length per row of axis 0: shorter rows get theirs earlier, and zeros up to the longest.
+  for (int64_t row = 0; row < x.dims[0]; ++row) {
+    const int64_t at = lengths_[static_cast<size_t>(row)] + (before - base);
+    char* const line = start + row * version.strides[0] * element;
+    TensorView from = x;
+    from.dims[0] = 1;
+    from.data = static_cast<char*>(x.data) + row * x.strides[0] * element;
+    target.dims[0] = 1;
+    target.dims[axis] = x.dims[axis];
+    target.data = line + at * version.strides[axis] * element;
+    copy_elements(from, target);
+    TensorView gap = target;
+    gap.dims[axis] = before - at;
+    gap.data = line + (at + x.dims[axis]) * version.strides[axis] * element;
+    for_each_index(gap.extents(), [&](std::span<const int64_t> index) {
+      std::memset(static_cast<char*>(gap.data) + offset_of(gap, index) * element, 0,
+                  static_cast<size_t>(element));
+    });
+  }
+}
+
+TensorView StateStore::replace(std::span<const int64_t> dims) {
+  Tensor& other = buffers_[static_cast<size_t>(1 - current_)];
+  if (!std::equal(dims.begin(), dims.end(), other.dims().begin(), other.dims().end()) ||
+      other.data() == nullptr) {
+    other = Tensor(state_.type.element, Dims(dims.begin(), dims.end()), budget_);
+  }
+  replaced_ = true;
+  return other.view();
+}
+
+void StateStore::commit(std::span<const int64_t> rows) {
+  if (!grows(state_)) {
+    if (replaced_) current_ = 1 - current_;
+    if (replaced_) lengths_.assign(1, 1);
+    replaced_ = false;
+    return;
+  }
+  const auto axis = static_cast<size_t>(state_.axis);
+  if (!rows.empty() && lengths_.size() != rows.size()) {
+    lengths_.assign(rows.size(), lengths_.front());
+  }
+  for (size_t row = 0; row < lengths_.size(); ++row) {
+    lengths_[row] += rows.empty() ? appended_ : rows[row];
+  }
+  free_retired();
+  start_ = step_start_;
+  if (state_.kind == StateKind::window && length() > state_.window) {
+    start_ += length() - state_.window;
+    lengths_.assign(lengths_.size(), state_.window);
+  }
+  dims_[axis] = length();
+  appended_ = 0;
+}
+
+void StateStore::rollback() {
+  free_retired();
+  appended_ = 0;
+  replaced_ = false;
+  step_start_ = start_;
+}
+
+void StateStore::reset() {
+  rollback();
+  free_memory();
+  dims_.clear();
+  lengths_.assign(1, 0);
+  start_ = step_start_ = 0;
+  buffers_ = {};
+  current_ = 0;
+}
+
+void StateStore::truncate(int64_t length) {
+  check(state_.kind == StateKind::append, ErrorKind::unsupported,
+        "state '{}' is of kind {}: only append states are cut to {} rows", state_.name,
+        to_string(state_.kind), length);
+  check(length >= 0 && length <= this->length(), ErrorKind::invalid_argument,
+        "state '{}' holds {} rows and cannot be cut to {}", state_.name, this->length(), length);
+  for (int64_t& row : lengths_) row = std::min(row, length);
+  if (!dims_.empty()) dims_[static_cast<size_t>(state_.axis)] = length;
+}
+
+void StateStore::copy_from(const StateStore& other) {
+  reset();
+  for (size_t i = 0; i < buffers_.size(); ++i) {
+    if (other.buffers_[i].data() != nullptr) buffers_[i] = other.buffers_[i].clone();
+  }
+  current_ = other.current_;
+  lengths_ = other.lengths_;
+  if (other.pages_ == nullptr) return;
+  dims_ = other.dims_;
+  allocate(other.dims_, other.capacity_);
+  Dims held = dims_;
+  held[static_cast<size_t>(state_.axis)] = other.length();
+  copy_elements(other.rows_view(held, other.start_), rows_view(held, 0));
+  charged_ = std::min(capacity_for(length()), capacity_) * row_bytes();
+  budget_.charge(charged_);
+}
+
+}  // namespace lathe
