@@ -82,8 +82,8 @@ class Evaluation {
   std::vector<TensorView> outputs_;
 };
 
-// Asks an op whether result `index` can be a view of operand 0. `result` comes with type and extents
-// filled in; a `view` function that says true has set its strides and data.
+// Asks an op whether result `index` can be a view of operand 0. `result` comes with type and
+// extents filled in; a `view` function that says true has set its strides and data.
 class ViewRequest {
  public:
   const Instruction* instruction = nullptr;

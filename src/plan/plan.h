@@ -41,24 +41,24 @@ struct Slot {
   ElementType type = ElementType::f32;
   std::vector<DimId> dims;  // empty for unranked boxes
   bool ranked = true;
-  int index = -1;           // input, output: position; literal: index into literals; state: state
-  int first = 0;            // arena: launches during which the memory is needed
+  int index = -1;  // input, output: position; literal: index into literals; state: state
+  int first = 0;   // arena: launches during which the memory is needed
   int last = 0;
-  int segment = 0;          // in which the extents become known
+  int segment = 0;  // in which the extents become known
 };
 
 enum class LaunchKind : uint8_t {
   kernel,
-  view,     // host only; falls back to the kernel where the operand's strides refuse
+  view,  // host only; falls back to the kernel where the operand's strides refuse
   dims,
   if_,
   loop,
   scan,
-  late,     // operands of unknown rank: compiled for the ranks seen, at first run
+  late,  // operands of unknown rank: compiled for the ranks seen, at first run
   state_read,
   state_append,
   state_replace,
-  copy,     // a result that already lies elsewhere
+  copy,  // a result that already lies elsewhere
 };
 
 // Compiled programs of one instruction, one per combination of ranks seen.
@@ -73,10 +73,10 @@ struct Launch {
   std::unique_ptr<const Kernel> kernel;
   std::vector<SlotId> operands;  // -1: absent
   std::vector<SlotId> results;
-  std::vector<int> bodies;       // module plans
+  std::vector<int> bodies;  // module plans
   // Views: per operand the dims of its elements, where the host knows them.
   std::vector<std::optional<std::vector<DimId>>> known;
-  std::vector<DimId> values;     // of `dims`
+  std::vector<DimId> values;  // of `dims`
   int state = -1;
   bool defines_symbols = false;  // the host waits for it: extents are found
   std::unique_ptr<LateSite> late;
@@ -99,11 +99,11 @@ struct PlannedGuard {
 // A stretch of launches whose extents are known before its first one.
 struct Segment {
   int first = 0;
-  int last = 0;                       // one past the end
-  std::vector<DimId> dims;            // evaluated at the start
-  std::vector<PlannedGuard> guards;   // checked at the start
-  std::vector<SlotId> slots;          // placed or shaped at the start
-  std::vector<SymbolId> capacities;   // symbols that decide the layout
+  int last = 0;                      // one past the end
+  std::vector<DimId> dims;           // evaluated at the start
+  std::vector<PlannedGuard> guards;  // checked at the start
+  std::vector<SlotId> slots;         // placed or shaped at the start
+  std::vector<SymbolId> capacities;  // symbols that decide the layout
 };
 
 struct ModulePlan {

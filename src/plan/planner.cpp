@@ -14,8 +14,7 @@ Planner::Planner(Plan& plan, const SelectKernel& select) : plan_(plan), select_(
 }
 
 DimId Planner::dim_id(const Dim& dim) {
-  const auto [at, added] =
-      dim_ids_.emplace(dim.to_string(), static_cast<DimId>(plan_.dims.size()));
+  const auto [at, added] = dim_ids_.emplace(dim.to_string(), static_cast<DimId>(plan_.dims.size()));
   if (!added) return at->second;
   PlannedDim planned;
   planned.dim = dim;
@@ -37,9 +36,8 @@ SymbolId Planner::symbol_id(const Symbol& symbol) const {
 bool Planner::knows(const std::set<SymbolId>& known, const Dim& dim) const {
   std::vector<SymbolRef> symbols;
   dim.collect_symbols(symbols);
-  return std::all_of(symbols.begin(), symbols.end(), [&](const SymbolRef& symbol) {
-    return known.contains(symbol_id(*symbol));
-  });
+  return std::all_of(symbols.begin(), symbols.end(),
+                     [&](const SymbolRef& symbol) { return known.contains(symbol_id(*symbol)); });
 }
 
 bool Planner::knows(const std::set<SymbolId>& known, const Type& type) const {
@@ -58,7 +56,10 @@ int Planner::plan_module(const Module& module, std::set<SymbolId> known) {
 
 ModulePlanner::ModulePlanner(Planner& planner, const Module& module, std::set<SymbolId> known,
                              bool is_main)
-    : planner_(planner), plan_(planner.plan()), module_(module), known_(std::move(known)),
+    : planner_(planner),
+      plan_(planner.plan()),
+      module_(module),
+      known_(std::move(known)),
       is_main_(is_main) {
   out_.module = &module;
 }
@@ -177,14 +178,22 @@ void ModulePlanner::plan_deferred(const Instruction& instruction) {
 
 LaunchKind ModulePlanner::kind_of(const Instruction& instruction) const {
   switch (instruction.op().structural) {
-    case Structural::dims: return LaunchKind::dims;
-    case Structural::if_: return LaunchKind::if_;
-    case Structural::loop: return LaunchKind::loop;
-    case Structural::scan: return LaunchKind::scan;
-    case Structural::state_read: return LaunchKind::state_read;
-    case Structural::state_append: return LaunchKind::state_append;
-    case Structural::state_replace: return LaunchKind::state_replace;
-    default: break;
+    case Structural::dims:
+      return LaunchKind::dims;
+    case Structural::if_:
+      return LaunchKind::if_;
+    case Structural::loop:
+      return LaunchKind::loop;
+    case Structural::scan:
+      return LaunchKind::scan;
+    case Structural::state_read:
+      return LaunchKind::state_read;
+    case Structural::state_append:
+      return LaunchKind::state_append;
+    case Structural::state_replace:
+      return LaunchKind::state_replace;
+    default:
+      break;
   }
   if ((instruction.op().traits & kTakesUnranked) == 0) {
     for (const Value* operand : instruction.operands()) {
@@ -208,8 +217,8 @@ bool ModulePlanner::is_result(const Value& value) const {
 void ModulePlanner::plan_instruction(const Instruction& instruction) {
   Launch launch;
   launch.instruction = &instruction;
-  const bool may_view = !instruction.operands().empty() || instruction.op().structural !=
-                                                               Structural::none;
+  const bool may_view =
+      !instruction.operands().empty() || instruction.op().structural != Structural::none;
   launch.kind = may_view ? kind_of(instruction) : LaunchKind::kernel;
   for (const Value* operand : instruction.operands()) {
     launch.operands.push_back(operand == nullptr ? -1 : slots_.at(operand));
@@ -245,8 +254,8 @@ void ModulePlanner::plan_instruction(const Instruction& instruction) {
   if (launch.kind == LaunchKind::late) launch.late = std::make_unique<LateSite>();
   if (instruction.op().structural >= Structural::state_read) {
     const auto& name = std::get<std::string>(*find_attribute(instruction.attributes(), "state"));
-    launch.state = static_cast<int>(plan_.program->find_state(name) -
-                                    plan_.program->states().data());
+    launch.state =
+        static_cast<int>(plan_.program->find_state(name) - plan_.program->states().data());
   }
   plan_results_of(instruction, launch);
   const bool defines = launch.defines_symbols;

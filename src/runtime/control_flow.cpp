@@ -35,8 +35,8 @@ std::vector<Argument> arguments_from(Frame& frame, const Launch& launch, size_t 
 
 bool read_condition(Frame& frame, SlotId id) {
   const Argument condition = frame.argument(id);
-  const TensorView view = condition.box != nullptr ? condition.box->tensor().view()
-                                                   : condition.view;
+  const TensorView view =
+      condition.box != nullptr ? condition.box->tensor().view() : condition.view;
   check(view.count() == 1, ErrorKind::invalid_argument, "a condition has {} elements, expected 1",
         view.count());
   return *view.as<bool>();
@@ -44,7 +44,8 @@ bool read_condition(Frame& frame, SlotId id) {
 
 // One value that goes from iteration to iteration, in two buffers by turns.
 struct Carried {
-  explicit Carried(Allocator& allocator) : memory{GrowingBuffer(allocator), GrowingBuffer(allocator)} {}
+  explicit Carried(Allocator& allocator)
+      : memory{GrowingBuffer(allocator), GrowingBuffer(allocator)} {}
   std::array<GrowingBuffer, 2> memory;
   std::array<Box, 2> box;
   std::array<TensorView, 2> view;
@@ -90,8 +91,8 @@ class IterationReceiver final : public Receiver {
       return carried.view[next];
     }
     Stacked& stacked = stacked_[at - carried_.size()];
-    check(!stacked.known || std::equal(dims.begin(), dims.end(), stacked.slice.begin(),
-                                       stacked.slice.end()),
+    check(!stacked.known ||
+              std::equal(dims.begin(), dims.end(), stacked.slice.begin(), stacked.slice.end()),
           ErrorKind::invalid_argument,
           "loop: a scan output's slice has extents [{}], the one before had [{}]",
           fmt::join(dims, ", "), fmt::join(stacked.slice, ", "));
@@ -99,8 +100,7 @@ class IterationReceiver final : public Receiver {
           to_string(type));
     stacked.slice.assign(dims.begin(), dims.end());
     stacked.known = true;
-    void* memory =
-        stacked.memory.extend(bytes * (stacked.count + 1), bytes * stacked.count);
+    void* memory = stacked.memory.extend(bytes * (stacked.count + 1), bytes * stacked.count);
     return dense_view(type, dims, static_cast<char*>(memory) + bytes * stacked.count);
   }
 
@@ -156,8 +156,8 @@ TensorView slice_of(const TensorView& whole, int axis, int64_t position) {
   const int64_t bytes = whole.type == ElementType::string
                             ? static_cast<int64_t>(sizeof(std::string))
                             : info(whole.type).bits / 8;
-  slice.data = static_cast<char*>(whole.data) +
-               position * whole.strides[static_cast<size_t>(axis)] * bytes;
+  slice.data =
+      static_cast<char*>(whole.data) + position * whole.strides[static_cast<size_t>(axis)] * bytes;
   return slice;
 }
 
@@ -188,8 +188,8 @@ class ScanReceiver final : public Receiver {
     whole.insert(whole.begin() + axis, trips_);
     if (step == 0) frame_.result_memory(id, whole);
     const bool backward = entry(launch_, "output_directions", output) == 1;
-    const TensorView slice = slice_of(frame_.view(id), static_cast<int>(axis),
-                                      backward ? trips_ - 1 - step : step);
+    const TensorView slice =
+        slice_of(frame_.view(id), static_cast<int>(axis), backward ? trips_ - 1 - step : step);
     check(std::equal(dims.begin(), dims.end(), slice.extents().begin(), slice.extents().end()),
           ErrorKind::invalid_argument, "scan: a slice has extents [{}], the one before had [{}]",
           fmt::join(dims, ", "), fmt::join(slice.extents(), ", "));

@@ -132,20 +132,20 @@ void Frame::bind_input_dim(const InputDim& input) {
     const Symbol& symbol = *plan_.symbols[static_cast<size_t>(input.binds)];
     check(extent >= symbol.range.min && extent <= symbol.range.max, ErrorKind::invalid_argument,
           "input '{}': axis {} has extent {}, but '{}' lies in {}..{}",
-          escape(slot(id).value->name()), input.axis, extent, escape(symbol.name),
-          symbol.range.min, symbol.range.max);
+          escape(slot(id).value->name()), input.axis, extent, escape(symbol.name), symbol.range.min,
+          symbol.range.max);
     environment_.symbols[static_cast<size_t>(input.binds)] = extent;
     return;
   }
   evaluate_dim(input.dim);
   const int64_t expected = dim(input.dim);
   if (extent == expected) return;
-  const std::string message =
-      fmt::format("input '{}': axis {} has extent {}, expected {}", escape(slot(id).value->name()),
-                  input.axis, extent,
-                  planned.constant ? std::to_string(expected)
-                                   : fmt::format("{} (the value of '{}')", expected,
-                                                 escape(planned.dim.to_string())));
+  const std::string message = fmt::format(
+      "input '{}': axis {} has extent {}, expected {}", escape(slot(id).value->name()), input.axis,
+      extent,
+      planned.constant
+          ? std::to_string(expected)
+          : fmt::format("{} (the value of '{}')", expected, escape(planned.dim.to_string())));
   if (planned.dim.as_symbol() != nullptr) throw AssumptionFailure(message);
   throw Error(ErrorKind::invalid_argument, message);
 }
@@ -228,8 +228,8 @@ void Frame::shape_slot(SlotId id) {
   std::array<int64_t, kMaxRank> dims;
   for (size_t axis = 0; axis < slot.dims.size(); ++axis) {
     dims[axis] = dim(slot.dims[axis]);
-    check(dims[axis] >= 0, ErrorKind::invalid_argument,
-          "'{}': axis {} would have extent {} ({})", escape(slot.value->name()), axis, dims[axis],
+    check(dims[axis] >= 0, ErrorKind::invalid_argument, "'{}': axis {} would have extent {} ({})",
+          escape(slot.value->name()), axis, dims[axis],
           escape(plan_.dims[static_cast<size_t>(slot.dims[axis])].dim.to_string()));
   }
   const std::span<const int64_t> extents(dims.data(), slot.dims.size());
@@ -281,8 +281,8 @@ const Layout& Frame::layout_for(size_t index) {
   if (!bounded) {
     items.clear();
     for (const SlotId id : arena.slots) {
-      items.push_back({bytes_for(slot(id).type, element_count(view(id).extents())),
-                       slot(id).first, slot(id).last});
+      items.push_back({bytes_for(slot(id).type, element_count(view(id).extents())), slot(id).first,
+                       slot(id).last});
     }
     capacities_.assign(segment.capacities.size(), -1);
   }
@@ -312,8 +312,8 @@ Argument Frame::argument(SlotId id) {
 }
 
 Frame& Frame::child(const Launch& launch, int body) {
-  auto& slot = children_[static_cast<size_t>(&launch - planned_.launches.data())]
-                        [static_cast<size_t>(body)];
+  auto& slot =
+      children_[static_cast<size_t>(&launch - planned_.launches.data())][static_cast<size_t>(body)];
   if (slot == nullptr) {
     slot = std::make_unique<Frame>(plan_, launch.bodies[static_cast<size_t>(body)], environment_);
   }
@@ -323,13 +323,12 @@ Frame& Frame::child(const Launch& launch, int body) {
 TensorView Frame::result_memory(SlotId id, std::span<const int64_t> dims) {
   const Slot& slot = this->slot(id);
   TensorView& known = view(id);
-  const bool placed =
-      slot.kind == SlotKind::arena ||
-      (slot.kind == SlotKind::output && received_[static_cast<size_t>(slot.index)]);
+  const bool placed = slot.kind == SlotKind::arena ||
+                      (slot.kind == SlotKind::output && received_[static_cast<size_t>(slot.index)]);
   if (placed) {
     check(std::equal(dims.begin(), dims.end(), known.extents().begin(), known.extents().end()),
-          ErrorKind::internal, "'{}' has extents [{}], inference promised [{}]",
-          slot.value->name(), fmt::join(dims, ", "), fmt::join(known.extents(), ", "));
+          ErrorKind::internal, "'{}' has extents [{}], inference promised [{}]", slot.value->name(),
+          fmt::join(dims, ", "), fmt::join(known.extents(), ", "));
     return known;
   }
   if (slot.kind == SlotKind::box) {
@@ -339,8 +338,7 @@ TensorView Frame::result_memory(SlotId id, std::span<const int64_t> dims) {
     known = receiver_->receive(slot.index, slot.type, dims);
     received_[static_cast<size_t>(slot.index)] = true;
   } else {
-    GrowingBuffer& memory =
-        late_[static_cast<size_t>(late_index_[static_cast<size_t>(id)])];
+    GrowingBuffer& memory = late_[static_cast<size_t>(late_index_[static_cast<size_t>(id)])];
     known = dense_view(slot.type, dims, memory.reserve(bytes_for(slot.type, element_count(dims))));
   }
   return known;
@@ -358,20 +356,33 @@ void Frame::launch(size_t index) {
       context.prepare();
       environment_.queue->enqueue(context);
       break;
-    case LaunchKind::view: launch_view(launch, context); break;
-    case LaunchKind::if_: run_if(*this, launch); break;
-    case LaunchKind::loop: run_loop(*this, launch); break;
-    case LaunchKind::scan: run_scan(*this, launch); break;
-    case LaunchKind::late: run_late(*this, launch); break;
-    case LaunchKind::copy: launch_copy(launch, context); break;
-    default: launch_state(launch, context); break;
+    case LaunchKind::view:
+      launch_view(launch, context);
+      break;
+    case LaunchKind::if_:
+      run_if(*this, launch);
+      break;
+    case LaunchKind::loop:
+      run_loop(*this, launch);
+      break;
+    case LaunchKind::scan:
+      run_scan(*this, launch);
+      break;
+    case LaunchKind::late:
+      run_late(*this, launch);
+      break;
+    case LaunchKind::copy:
+      launch_copy(launch, context);
+      break;
+    default:
+      launch_state(launch, context);
+      break;
   }
   if (launch.defines_symbols) bind_found(launch);
 }
 
 bool Frame::try_view(const Launch& launch, size_t result) {
-  ViewRequest& request =
-      *requests_[static_cast<size_t>(&launch - planned_.launches.data())];
+  ViewRequest& request = *requests_[static_cast<size_t>(&launch - planned_.launches.data())];
   request.index = static_cast<int>(result);
   request.operand = view(launch.operands[0]);
   request.result = view(launch.results[result]);
@@ -381,8 +392,7 @@ bool Frame::try_view(const Launch& launch, size_t result) {
 }
 
 void Frame::launch_view(const Launch& launch, LaunchContext& context) {
-  ViewRequest& request =
-      *requests_[static_cast<size_t>(&launch - planned_.launches.data())];
+  ViewRequest& request = *requests_[static_cast<size_t>(&launch - planned_.launches.data())];
   for (size_t k = 0; k < launch.known.size(); ++k) {
     if (!launch.known[k]) continue;
     for (size_t i = 0; i < launch.known[k]->size(); ++i) {

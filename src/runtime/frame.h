@@ -110,7 +110,7 @@ class Frame {
   std::vector<std::unique_ptr<LaunchContext>> contexts_;
   std::vector<Arena> arenas_;  // per segment
   std::vector<GrowingBuffer> late_;
-  std::vector<int> late_index_;  // per slot
+  std::vector<int> late_index_;                                // per slot
   std::vector<std::vector<std::unique_ptr<Frame>>> children_;  // per launch, per body
   std::vector<std::unique_ptr<ViewRequest>> requests_;         // per launch
   std::vector<int64_t> capacities_;

@@ -15,8 +15,9 @@ Type current_type(Program& program, const Type& declared, const Argument& value)
   for (int axis = 0; axis < view.rank; ++axis) {
     const bool constant =
         declared.is_ranked() && (*declared.dims)[static_cast<size_t>(axis)].is_constant();
-    dims.push_back(constant ? (*declared.dims)[static_cast<size_t>(axis)]
-                            : Dim(program.add_symbol("extent", SymbolKind::bound, {0, kUnbounded})));
+    dims.push_back(constant
+                       ? (*declared.dims)[static_cast<size_t>(axis)]
+                       : Dim(program.add_symbol("extent", SymbolKind::bound, {0, kUnbounded})));
   }
   return Type::tensor(view.type, std::move(dims));
 }
@@ -58,9 +59,9 @@ std::unique_ptr<Program> program_of(const Launch& launch, const std::vector<Argu
       operands.push_back(main.add_parameter(type, ""));
     }
   }
-  Instruction* copy = builder.add(instruction.op().name, std::move(operands),
-                                  instruction.attributes(), {},
-                                  static_cast<int>(instruction.results().size()));
+  Instruction* copy =
+      builder.add(instruction.op().name, std::move(operands), instruction.attributes(), {},
+                  static_cast<int>(instruction.results().size()));
   std::vector<Value*> results;
   for (size_t i = 0; i < copy->results().size(); ++i) {
     results.push_back(copy->result(static_cast<int>(i)));
@@ -103,10 +104,10 @@ void run_late(Frame& frame, const Launch& launch) {
       continue;
     }
     const auto extents = argument.view.extents();
-    inputs.push_back(Box{Tensor(argument.view.type, Dims(extents.begin(), extents.end()),
-                                Dims(argument.view.strides.begin(),
-                                     argument.view.strides.begin() + argument.view.rank),
-                                argument.view.data, nullptr)});
+    inputs.push_back(Box{Tensor(
+        argument.view.type, Dims(extents.begin(), extents.end()),
+        Dims(argument.view.strides.begin(), argument.view.strides.begin() + argument.view.rank),
+        argument.view.data, nullptr)});
   }
   Session session(plan, SessionOptions{.budget = &environment.budget, .pool = environment.pool});
   RunOptions options;

@@ -28,8 +28,8 @@ void LaunchContext::prepare() {
 void LaunchContext::execute() {
   switch (launch_.kind) {
     case LaunchKind::dims: {
-      const auto& values = std::get<std::vector<Dim>>(
-          *find_attribute(launch_.instruction->attributes(), "values"));
+      const auto& values =
+          std::get<std::vector<Dim>>(*find_attribute(launch_.instruction->attributes(), "values"));
       auto* target = outputs_[0].as<int64_t>();
       for (size_t i = 0; i < values.size(); ++i) {
         target[static_cast<int64_t>(i) * outputs_[0].strides[0]] = frame_.dim(launch_.values[i]);
@@ -40,9 +40,14 @@ void LaunchContext::execute() {
       frame_.environment().states[static_cast<size_t>(launch_.state)]->write_rows(inputs_[0],
                                                                                   inputs_[1]);
       return;
-    case LaunchKind::state_replace: copy_elements(inputs_[1], outputs_[0]); return;
-    case LaunchKind::copy: copy_elements(inputs_[0], outputs_[0]); return;
-    default: break;
+    case LaunchKind::state_replace:
+      copy_elements(inputs_[1], outputs_[0]);
+      return;
+    case LaunchKind::copy:
+      copy_elements(inputs_[0], outputs_[0]);
+      return;
+    default:
+      break;
   }
   // Boxes may have been filled by launches before this one.
   for (size_t i = 0; i < launch_.operands.size(); ++i) {
@@ -78,10 +83,10 @@ const Box& LaunchContext::box(int i) const {
   if (boxed_[at].empty()) {
     const TensorView& from = inputs_[at];
     const auto extents = from.extents();
-    boxed_[at] = Box{Tensor(from.type, Dims(extents.begin(), extents.end()),
-                            Dims(from.strides.begin(), from.strides.begin() + from.rank),
-                            from.data, nullptr)
-                         .clone()};
+    boxed_[at] =
+        Box{Tensor(from.type, Dims(extents.begin(), extents.end()),
+                   Dims(from.strides.begin(), from.strides.begin() + from.rank), from.data, nullptr)
+                .clone()};
   }
   return boxed_[at];
 }

@@ -50,8 +50,8 @@ class Session::Output final : public Receiver {
     const std::string& name = session_.plan_->program->main().result_names()[at];
     if (at < options_.outputs.size() && options_.outputs[at].data() != nullptr) {
       const Tensor& bound = options_.outputs[at];
-      check(bound.type() == type && std::equal(bound.dims().begin(), bound.dims().end(),
-                                               dims.begin(), dims.end()),
+      check(bound.type() == type &&
+                std::equal(bound.dims().begin(), bound.dims().end(), dims.begin(), dims.end()),
             ErrorKind::invalid_argument, "output '{}' is {}, the tensor given for it is {}",
             escape(name), to_string(type, dims), to_string(bound.type(), bound.dims()));
       results_[at] = Box{bound};

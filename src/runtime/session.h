@@ -16,12 +16,12 @@
 namespace lathe {
 
 struct SessionOptions {
-  Allocator* allocator = nullptr;   // null: the host's
-  int64_t memory_limit = 0;         // bytes of scratch, outputs and states; 0: none
-  MemoryBudget* budget = nullptr;   // another session's, to share its limit
-  ThreadPool* pool = nullptr;       // null: kernels run on the calling thread
-  int64_t reserve_rows = 32768;     // address space kept for append states without a bound
-  std::function<void(std::string_view)> warn;  // takes warnings; null: the log
+  Allocator* allocator = nullptr;  // null: the host's
+  int64_t memory_limit = 0;        // bytes of scratch, outputs and states; 0: none
+  MemoryBudget* budget = nullptr;  // another session's, to share its limit
+  ThreadPool* pool = nullptr;      // null: kernels run on the calling thread
+  int64_t reserve_rows = 32768;    // address space kept for append states without a bound
+  std::function<void(std::string_view)> warn{};  // takes warnings; null: the log
 };
 
 // Called once per output with its final extents; gives the memory to write it to.
@@ -68,8 +68,8 @@ class Session {
   void check_inputs(std::span<const Box> inputs) const;
   void bind_lengths();
   void run_once(std::span<const Box> inputs, std::span<Box> results, const RunOptions& options);
-  void run_separate(std::span<const Box> inputs, std::span<Box> results,
-                    const RunOptions& options, const Error& why);
+  void run_separate(std::span<const Box> inputs, std::span<Box> results, const RunOptions& options,
+                    const Error& why);
   StateStore& store(std::string_view state) const;
 
   std::shared_ptr<const Plan> plan_;

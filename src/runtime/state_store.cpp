@@ -87,8 +87,8 @@ void StateStore::allocate(std::span<const int64_t> dims, int64_t rows) {
 TensorView StateStore::rows_view(std::span<const int64_t> dims, int64_t start) const {
   const Dims strides = strides_for(dims);
   const int64_t element = info(state_.type.element).bits / 8;
-  char* data = static_cast<char*>(pages_) +
-               start * strides[static_cast<size_t>(state_.axis)] * element;
+  char* data =
+      static_cast<char*>(pages_) + start * strides[static_cast<size_t>(state_.axis)] * element;
   return Tensor(state_.type.element, Dims(dims.begin(), dims.end()), strides, data, nullptr).view();
 }
 
@@ -102,8 +102,8 @@ TensorView StateStore::read(std::span<const int64_t> dims) {
   replaced_ = false;
   if (!grows(state_)) {
     Tensor& buffer = buffers_[static_cast<size_t>(current_)];
-    const bool same = std::equal(dims.begin(), dims.end(), buffer.dims().begin(),
-                                 buffer.dims().end());
+    const bool same =
+        std::equal(dims.begin(), dims.end(), buffer.dims().begin(), buffer.dims().end());
     if (buffer.data() == nullptr || (!same && length() == 0)) {
       buffer = Tensor(state_.type.element, Dims(dims.begin(), dims.end()), budget_);
     } else {
@@ -155,10 +155,10 @@ TensorView StateStore::append(const TensorView& version, const TensorView& x) {
   Dims dims(version.extents().begin(), version.extents().end());
   const int64_t needed = dims[axis] + rows;
   if (state_.kind == StateKind::window) {
-    check(lengths_.size() == 1 ||
-              std::equal(lengths_.begin() + 1, lengths_.end(), lengths_.begin()),
-          ErrorKind::unsupported, "state '{}' is a window: its {} rows must have equal lengths",
-          state_.name, lengths_.size());
+    check(
+        lengths_.size() == 1 || std::equal(lengths_.begin() + 1, lengths_.end(), lengths_.begin()),
+        ErrorKind::unsupported, "state '{}' is a window: its {} rows must have equal lengths",
+        state_.name, lengths_.size());
     if (appended_ == 0) slide(rows);
   }
   if (step_start_ + needed > capacity_) {

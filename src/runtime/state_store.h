@@ -66,17 +66,17 @@ class StateStore {
   int64_t reserve_rows_;
 
   // append, window: one reserved block of `capacity_` rows per outer index.
-  Dims dims_;             // extents, the growing one as committed
+  Dims dims_;  // extents, the growing one as committed
   int64_t capacity_ = 0;
   void* pages_ = nullptr;
   int64_t page_bytes_ = 0;
   // Blocks that were outgrown in this step; earlier versions may still be read there.
   std::vector<std::pair<void*, size_t>> retired_;
   int64_t charged_ = 0;
-  int64_t start_ = 0;                 // window: first committed row in the buffer
-  std::vector<int64_t> lengths_{0};   // committed
-  int64_t appended_ = 0;              // rows of the step in progress
-  int64_t step_start_ = 0;            // window: where this step's view begins
+  int64_t start_ = 0;                // window: first committed row in the buffer
+  std::vector<int64_t> lengths_{0};  // committed
+  int64_t appended_ = 0;             // rows of the step in progress
+  int64_t step_start_ = 0;           // window: where this step's view begins
 
   // others: two buffers, `current_` committed.
   std::array<Tensor, 2> buffers_;

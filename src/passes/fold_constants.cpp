@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+#include "passes/fold_constants.h"
+
+#include <map>
+
+#include "ir/builder.h"
+#include "ops/evaluation.h"
+#include "ops/symbolic.h"
+
+namespace lathe {
+namespace {
+
+bool is_constant(const Value* value) {
+  const Instruction* definition = value == nullptr ? nullptr : value->definition();
+  if (value == nullptr) return true;
+  if (definition == nullptr) return false;
+  if (definition->literal() != nullptr) return !definition->literal()->bindable;
+  return definition->deferred();
+}
+
+bool can_fold(const Instruction& instruction) {
+  const Op& op = instruction.op();
+  if (op.structural != Structural::none || (op.traits & kImpure) != 0 || !op.bodies.empty() ||
+      instruction.deferred() || instruction.operands().empty()) {
+    return false;
+  }
+  for (const Value& result : instruction.results()) {
+    if (result.type().is_boxed() || !constant_values(*result.type().dims)) return false;
+  }
+  for (const Value* operand : instruction.operands()) {
+    if (!is_constant(operand) || (operand != nullptr && operand->type().is_boxed())) return false;
+  }
+  return true;
+}
+
+int64_t result_bytes(const Instruction& instruction) {
+  int64_t bytes = 0;
+  for (const Value& result : instruction.results()) {
+    const auto dims = constant_values(*result.type().dims);
+    bytes += bytes_for(result.type().element, element_count(*dims));
+  }
+  return bytes;
+}
+
+// A small integer tensor whose every element is a dim becomes `dims`, or a literal.
+bool fold_elements(Instruction& instruction) {
+  if (instruction.results().size() != 1) return false;
+  Value& result = *instruction.result();
+  const Structural structural = instruction.op().structural;
+  if (structural != Structural::none || !result.elements() || !result.type().is_ranked() ||
+      result.type().element == ElementType::boolean) {
+    return false;
+  }
+  Builder builder(*instruction.module(), &instruction);
+  builder.set_origins(instruction.origins());
+  Value* dims = builder.dims(*result.elements());
+  if (result.type().rank() != 1) dims = builder.reshape(dims, *result.type().dims);
+  dims = builder.cast(dims, result.type().element);
+  instruction.module()->replace_uses(&result, dims);
+  instruction.module()->erase(&instruction);
+  return true;
+}
+
+void fold(Instruction& instruction) {
+  std::vector<Box> operands;
+  for (const Value* operand : instruction.operands()) {
+    operands.push_back(operand == nullptr ? Box{} : Box{operand->definition()->literal()->tensor});
+  }
+  std::vector<Box> results = evaluate_instruction(instruction, operands);
+  Builder builder(*instruction.module(), &instruction);
+  builder.set_origins(instruction.origins());
+  for (size_t i = 0; i < results.size(); ++i) {
+    Value* old = instruction.result(static_cast<int>(i));
+    if (old->uses().empty()) continue;
+    instruction.module()->replace_uses(old, builder.literal(results[i].tensor()));
+  }
+  instruction.module()->erase(&instruction);
+}
+
+bool any_deferred(const Instruction& instruction) {
+  for (const Value* operand : instruction.operands()) {
+    if (operand != nullptr && operand->definition()->deferred()) return true;
+  }
+  return false;
+}
+
+int64_t operand_bytes(const Instruction& instruction) {
+  int64_t bytes = 0;
+  for (const Value* operand : instruction.operands()) {
+    if (operand == nullptr) continue;
+    const auto dims = constant_values(*operand->type().dims);
+    bytes += bytes_for(operand->type().element, element_count(*dims));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+bool fold_constants(Program& program) {
+  bool changed = false;
+  for (const auto& module : program.modules()) {
+    for (auto at = module->instructions().begin(); at != module->instructions().end();) {
+      Instruction& instruction = **at++;
+      if (fold_elements(instruction)) {
+        changed = true;
+        continue;
+      }
+      if (!can_fold(instruction)) continue;
+      const bool large = result_bytes(instruction) > kDeferredBytes ||
+                         operand_bytes(instruction) > kDeferredBytes || any_deferred(instruction);
+      if (large) {
+        instruction.set_deferred(true);
+      } else {
+        fold(instruction);
+      }
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+}  // namespace lathe

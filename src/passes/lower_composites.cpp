@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+#include "passes/lower_composites.h"
+
+#include "ir/builder.h"
+
+namespace lathe {
+namespace {
+
+// An operand of unknown rank keeps its composite: it is expanded for the ranks that turn up.
+bool has_known_ranks(const Instruction& instruction) {
+  for (const Value* operand : instruction.operands()) {
+    if (operand != nullptr && operand->type().is_tensor() && !operand->type().is_ranked()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool lower(Module& module, const std::function<bool(const Instruction&)>& expands) {
+  bool changed = false;
+  for (bool again = true; again;) {
+    again = false;
+    for (auto at = module.instructions().begin(); at != module.instructions().end();) {
+      Instruction* instruction = (at++)->get();
+      if (instruction->op().expand == nullptr || !expands(*instruction) ||
+          !has_known_ranks(*instruction)) {
+        continue;
+      }
+      expand_instruction(instruction);
+      again = changed = true;
+    }
+  }
+  return changed;
+}
+
+}  // namespace
+
+bool lower_composites(Program& program, const std::function<bool(const Instruction&)>& expands) {
+  bool changed = false;
+  // Expansions may add modules, so the list is walked by index.
+  for (size_t i = 0; i < program.modules().size(); ++i) {
+    changed |= lower(*program.modules()[i], expands);
+  }
+  return changed;
+}
+
+}  // namespace lathe

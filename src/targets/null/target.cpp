@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+#include "targets/null/target.h"
+
+#include <cstring>
+
+#include "targets/null/async_queue.h"
+
+namespace lathe {
+namespace {
+
+// Writes zeros; extents that would be found are zero.
+class ZeroKernel final : public Kernel {
+ public:
+  explicit ZeroKernel(const Instruction& instruction)
+      : name_(fmt::format("null.{}", instruction.op().name)) {}
+  std::string_view name() const override { return name_; }
+  void launch(Evaluation& c) const override {
+    for (int i = 0; i < c.results(); ++i) {
+      const Type& type = c.instruction().result(i)->type();
+      if (!type.is_ranked()) {
+        c.set_box(i, type.kind == Type::Kind::sequence
+                         ? Box{std::make_shared<const std::vector<Box>>()}
+                         : Box{Tensor(type.element, {0})});
+        continue;
+      }
+      std::array<int64_t, kMaxRank> dims{};
+      bool known = c.out(i).data != nullptr;
+      if (!known) {
+        for (size_t axis = 0; axis < type.dims->size(); ++axis) {
+          dims[axis] = (*type.dims)[axis].constant().value_or(0);
+        }
+      }
+      const TensorView& out =
+          known ? c.out(i) : c.out(i, {dims.data(), static_cast<size_t>(type.rank())});
+      if (out.type != ElementType::string && out.is_dense()) {
+        std::memset(out.data, 0, static_cast<size_t>(bytes_for(out.type, out.count())));
+      }
+    }
+  }
+
+ private:
+  std::string name_;
+};
+
+}  // namespace
+
+std::string_view NullTarget::doc() const {
+  return asynchronous_ ? "reference kernels on another thread after random delays, to test sessions"
+                       : "compiles everything and runs nothing, to test compilation";
+}
+
+KernelChoice NullTarget::select(const Instruction& instruction) const {
+  KernelChoice reference = make_reference_kernel(instruction);
+  if (asynchronous_ || reference.kernel == nullptr) return reference;
+  return {std::make_unique<ZeroKernel>(instruction), ""};
+}
+
+bool NullTarget::expands(const Instruction& instruction) const {
+  return instruction.op().expand != nullptr;
+}
+
+std::unique_ptr<Queue> NullTarget::make_queue() const {
+  if (asynchronous_) return std::make_unique<AsyncQueue>(20240229);
+  return std::make_unique<InlineQueue>();
+}
+
+}  // namespace lathe

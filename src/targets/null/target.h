@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "targets/target.h"
+
+namespace lathe {
+
+// Compiles everything and runs nothing: kernels write zeros. With `asynchronous` the reference
+// kernels run on a thread of the queue after random delays, so that whatever the executor forgets
+// to wait for shows.
+class NullTarget final : public Target {
+ public:
+  explicit NullTarget(bool asynchronous) : asynchronous_(asynchronous) {}
+  std::string_view name() const override { return asynchronous_ ? "null:async" : "null"; }
+  std::string_view doc() const override;
+  KernelChoice select(const Instruction& instruction) const override;
+  bool expands(const Instruction& instruction) const override;
+  std::unique_ptr<Queue> make_queue() const override;
+
+ private:
+  bool asynchronous_;
+};
+
+}  // namespace lathe

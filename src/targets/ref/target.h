@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "targets/target.h"
+
+namespace lathe {
+
+class RefTarget final : public Target {
+ public:
+  std::string_view name() const override { return "ref"; }
+  std::string_view doc() const override;
+  KernelChoice select(const Instruction& instruction) const override;
+  bool expands(const Instruction& instruction) const override;
+  std::unique_ptr<Queue> make_queue() const override;
+};
+
+}  // namespace lathe
