@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+#include <cmath>
+
+#include "ops/math.h"
+#include "ops/math/real.h"
+
+namespace lathe {
+namespace {
+
+// e^a / 2 for a >= 0, which overflows only where sinh and cosh do.
+Expr half_exp(const Expr& a) {
+  const Real real(a);
+  const ExpArgument split = reduce_exp(min(a, real.choose(90, 711)));
+  return scale(exp_near_zero(split.r), split.k - 1);
+}
+
+}  // namespace
+
+// e^x = 2^k e^r. At most 1 ulp: the polynomial's last addition and the rounding of r.
+Expr exp(const Expr& x) {
+  const ExpArgument split = reduce_exp(clamp_exp(x));
+  return scale(exp_near_zero(split.r), split.k);
+}
+
+// 2^k (e^r - 1) + (2^k - 1), halved inside so that 2^128 is never needed. At most 2 ulp, where both
+// terms have opposite signs (k = 1).
+Expr expm1(const Expr& x) {
+  const Real real(x);
+  const Expr bounded = max(clamp_exp(x), real.choose(-18, -38));
+  const ExpArgument split = reduce_exp(bounded);
+  const Expr half = power_of_two(split.k - 1, real);
+  const Expr y = fma(half, expm1_near_zero(split.r), half - 0.5) * 2;
+  return select(abs(x) < real.epsilon() / 2, x, y);
+}
+
+// With t = e^-2|x| - 1: -t / (2 + t). At most 2.5 ulp.
+Expr tanh(const Expr& x) {
+  const Expr t = expm1(abs(x) * -2);
+  return copysign(t / (t + 2), x);
+}
+
+// Near 0 from e^x - 1, else e^x/2 - 1/(4 e^x/2). At most 3 ulp.
+Expr sinh(const Expr& x) {
+  const Expr a = abs(x);
+  const Expr t = expm1(min(a, 1));
+  const Expr h = half_exp(a);
+  return copysign(select(a < 1, (t + t / (t + 1)) * 0.5, h - 0.25 / h), x);
+}
+
+// e^x/2 + 1/(4 e^x/2). At most 1.5 ulp.
+Expr cosh(const Expr& x) {
+  const Expr h = half_exp(abs(x));
+  return h + 0.25 / h;
+}
+
+// With t = e^-|x|: 1 / (1 + t) or t / (1 + t), neither of which overflows. At most 2.5 ulp.
+Expr sigmoid(const Expr& x) {
+  const Expr t = exp(-abs(x));
+  return select(x >= 0, 1, t) / (t + 1);
+}
+
+}  // namespace lathe

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+#include <cmath>
+
+#include "ops/math.h"
+#include "ops/math/real.h"
+
+namespace lathe {
+namespace {
+
+constexpr int kStepBits = 52;
+
+// |x| modulo |y| in f64: long division by |y| 2^(52 j), from the highest j of the type's range
+// down. A quotient below 2^53 is one too large at most, and the remainder of the fma is exact.
+Expr remainder(Expr a, const Expr& b, int steps) {
+  for (int j = steps - 1; j >= 0; --j) {
+    // In two factors, for 2^(52 j) itself may overflow.
+    const int low = kStepBits * (j / 2);
+    const Expr divisor = b * std::ldexp(1.0, low) * std::ldexp(1.0, kStepBits * j - low);
+    const Expr quotient = trunc(a / divisor);
+    const Expr rest = fma(-quotient, divisor, a);
+    a = select(quotient == 0, a, select(rest < 0, rest + divisor, rest));
+  }
+  return a;
+}
+
+Expr integer_fmod(const Expr& x, const Expr& y) { return x - x / y * y; }
+
+}  // namespace
+
+Expr fmod(const Expr& x, const Expr& y) {
+  if (!is_floating(x.type())) return integer_fmod(x, y);
+  // Exponents differ by up to 277 in f32 and 2098 in f64.
+  const int steps = Real(x).single ? 6 : 41;
+  const auto wide = [](const Expr& e) { return convert(abs(e), ExprType::f64); };
+  return copysign(convert(remainder(wide(x), wide(y), steps), x.type()), x);
+}
+
+Expr mod(const Expr& x, const Expr& y) {
+  const Expr rest = fmod(x, y);
+  if (x.type() == ExprType::u64) return rest;
+  const Expr nonzero = rest != 0;
+  const Expr moved = select(nonzero && (rest < 0) != (y < 0), rest + y, rest);
+  return is_floating(x.type()) ? select(nonzero, moved, copysign(rest, y)) : moved;
+}
+
+}  // namespace lathe

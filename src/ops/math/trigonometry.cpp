@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+#include <cmath>
+
+#include "ops/math.h"
+#include "ops/math/coefficients.h"
+#include "ops/math/real.h"
+
+namespace lathe {
+namespace {
+
+// x = quadrant · pi/2 + r + low with |r| <= pi/4 and a bit; the quadrant is modulo 4 in its low
+// bits.
+struct Angle {
+  Expr r;
+  Expr low;
+  Expr quadrant;
+};
+
+// 2/pi in terms of 29 bits: each product with an f32 is exact in f64, and so is its remainder
+// modulo 4. What is left after subtracting the quadrant adds up without cancellation, because the
+// terms lie on ever finer grids. Right for every f32.
+Angle reduce_single(const Expr& x) {
+  constexpr size_t kLarge = 5;  // the terms that can exceed 4
+  const Expr wide = convert(x, ExprType::f64);
+  std::vector<Expr> terms;
+  for (const double part : coefficients::kTwoOverPi) {
+    const Expr product = wide * part;
+    terms.push_back(terms.size() < kLarge ? fma(-4, round_even(product * 0.25), product) : product);
+  }
+  Expr sum = terms[0];
+  for (size_t i = 1; i < terms.size(); ++i) sum = sum + terms[i];
+  const Rounded quarter = round_to_integer(sum);
+  Expr fraction = terms[0] - quarter.real;
+  for (size_t i = 1; i < terms.size(); ++i) fraction = fraction + terms[i];
+  const Expr angle = fraction * coefficients::kHalfPiF64[0];
+  const Expr r = convert(angle, ExprType::f32);
+  const Expr low = convert(angle - convert(r, ExprType::f64), ExprType::f32);
+  return {r, low, convert(quarter.integer, ExprType::i32)};
+}
+
+// pi/2 in three parts; n times the first is exact inside the fma, n times the second is kept in two
+// floats. Right for |x| <= 2^45.
+Angle reduce_double(const Expr& x) {
+  const auto& parts = coefficients::kHalfPiF64;
+  const Expr bounded = select(abs(x) <= std::ldexp(1.0, 45), x, x * 0);
+  const Rounded n = round_to_integer(bounded * (2 / M_PI));
+  const Expr first = fma(-n.real, parts[0], bounded);
+  const Expr second = n.real * parts[1];
+  const Expr second_low = fma(n.real, parts[1], -second);
+  const Expr r = first - second;
+  // The rounding error of first - second, whichever of the two is larger.
+  const Expr taken = first - r;
+  const Expr error = (first - (r + taken)) + (taken - second);
+  return {r, error - fma(n.real, parts[2], second_low), n.integer};
+}
+
+Angle reduce(const Expr& x) { return Real(x).single ? reduce_single(x) : reduce_double(x); }
+
+Expr sin_near_zero(const Angle& angle) {
+  const Real real(angle.r);
+  const Expr z = angle.r * angle.r;
+  const Expr p = polynomial(z, real.choose(coefficients::kSinF32, coefficients::kSinF64));
+  return angle.r + fma(angle.r * z, p, angle.low * fma(z, -0.5, 1));
+}
+
+Expr cos_near_zero(const Angle& angle) {
+  const Real real(angle.r);
+  const Expr z = angle.r * angle.r;
+  const Expr p = polynomial(z, real.choose(coefficients::kCosF32, coefficients::kCosF64));
+  const Expr main = fma(z, -0.5, 1);
+  const Expr lost = fma(z, -0.5, 1 - main);
+  return main + (lost + fma(z * z, p, -(angle.r * angle.low)));
+}
+
+Expr is_odd(const Expr& quadrant) { return (quadrant & 1) != 0; }
+Expr negate_if(const Expr& condition, const Expr& y) { return select(condition, -y, y); }
+
+// asin(s) - s for s = sqrt(z) or x, |s| <= 1/2.
+Expr asin_tail(const Expr& s, const Expr& z) {
+  return s * z * polynomial(z, Real(s).choose(coefficients::kAsinF32, coefficients::kAsinF64));
+}
+
+// sqrt(z) and what its rounding lost.
+struct Root {
+  Expr s;
+  Expr low;
+};
+Root exact_sqrt(const Expr& z) {
+  const Expr s = sqrt(z);
+  return {s, select(s > 0, fma(-s, s, z) / (s * 2), 0)};
+}
+
+}  // namespace
+
+// At most 1 ulp.
+Expr sin(const Expr& x) {
+  const Real real(x);
+  const Angle angle = reduce(x);
+  const Expr y = select(is_odd(angle.quadrant), cos_near_zero(angle), sin_near_zero(angle));
+  const Expr tiny = abs(x) < std::ldexp(1.0, -real.mantissa / 2 - 1);
+  return select(tiny, x, negate_if((angle.quadrant & 2) != 0, y));
+}
+
+// At most 1 ulp.
+Expr cos(const Expr& x) {
+  const Angle angle = reduce(x);
+  const Expr y = select(is_odd(angle.quadrant), sin_near_zero(angle), cos_near_zero(angle));
+  return negate_if(((angle.quadrant + 1) & 2) != 0, y);
+}
+
+// At most 2.5 ulp: sine, cosine and the division.
+Expr tan(const Expr& x) {
+  const Real real(x);
+  const Angle angle = reduce(x);
+  const Expr sine = sin_near_zero(angle), cosine = cos_near_zero(angle);
+  const Expr odd = is_odd(angle.quadrant);
+  const Expr y = select(odd, -cosine, sine) / select(odd, sine, cosine);
+  return select(abs(x) < std::ldexp(1.0, -real.mantissa / 2 - 1), x, y);
+}
+
+// Beyond 1/2, pi/2 - 2 asin(sqrt((1 - |x|) / 2)). At most 1 ulp.
+Expr asin(const Expr& x) {
+  const Real real(x);
+  const auto half_pi = real.choose(coefficients::kHalfPiF32, coefficients::kHalfPiF64);
+  const Expr a = abs(x);
+  const Expr outer = a > 0.5;
+  const Expr z = select(outer, (1 - a) * 0.5, a * a);
+  const Root root = exact_sqrt(z);
+  const Expr s = select(outer, root.s, a);
+  const Expr tail = asin_tail(s, z);
+  const Expr far = half_pi[0] - root.s * 2 - ((tail + root.low) * 2 - half_pi[1]);
+  return copysign(select(outer, far, a + tail), x);
+}
+
+// 2 asin(sqrt((1 - x) / 2)) above 1/2, its complement to pi below -1/2. At most 1.5 ulp.
+Expr acos(const Expr& x) {
+  const Real real(x);
+  const auto half_pi = real.choose(coefficients::kHalfPiF32, coefficients::kHalfPiF64);
+  const Expr a = abs(x);
+  const Expr outer = a > 0.5;
+  const Expr z = select(outer, (1 - a) * 0.5, x * x);
+  const Root root = exact_sqrt(z);
+  const Expr s = select(outer, root.s, x);
+  const Expr tail = asin_tail(s, z);
+  const Expr inner = half_pi[0] - (x - (half_pi[1] - tail));
+  const Expr above = (root.s + (tail + root.low)) * 2;
+  const Expr below = (half_pi[0] - (root.s + ((tail + root.low) - half_pi[1]))) * 2;
+  return select(outer, select(x > 0, above, below), inner);
+}
+
+// Beyond 1, pi/2 - atan(1/x). At most 1.5 ulp.
+Expr atan(const Expr& x) {
+  const Real real(x);
+  const auto half_pi = real.choose(coefficients::kHalfPiF32, coefficients::kHalfPiF64);
+  const Expr a = abs(x);
+  const Expr outer = a > 1;
+  const Expr t = select(outer, 1 / a, a);
+  const Expr z = t * t;
+  const auto p = real.choose(coefficients::kAtanF32, coefficients::kAtanF64);
+  const Expr tail = t * z * polynomial(z, p);
+  const Expr far = half_pi[0] - (t + (tail - half_pi[1]));
+  return copysign(select(outer, far, t + tail), x);
+}
+
+}  // namespace lathe
