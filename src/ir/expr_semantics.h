@@ -90,8 +90,12 @@ template <class T>
 }
 template <class T>
 [[gnu::always_inline]] inline T sqrt_of(T a) {
+#if __has_builtin(__builtin_elementwise_sqrt)  // does not set errno, so that loops vectorise
+  return __builtin_elementwise_sqrt(a);
+#else
   if constexpr (sizeof(T) == 4) return __builtin_sqrtf(a);
   return static_cast<T>(__builtin_sqrt(a));
+#endif
 }
 
 template <class To, class From>

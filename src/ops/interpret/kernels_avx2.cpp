@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// The kernels once more, for processors with AVX2 and FMA. Only what follows the pragma is compiled
+// for them: inline functions of the headers are shared with the whole program. (GCC applies the
+// options in force at the end of the file to templates, so they stay.)
+#include <type_traits>
+
+#include "ir/expr_semantics.h"
+#include "ops/interpret/kernels.h"
+
+#if defined(__x86_64__)
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
+#pragma GCC target("avx2,fma")
+#endif
+
+#include "ops/interpret/kernel_loops.h"
+
+namespace lathe::interpret {
+
+Kernel find_avx2_kernel(const KernelKey& key) { return find(key); }
+
+}  // namespace lathe::interpret
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif
+
+#else
+
+namespace lathe::interpret {
+
+Kernel find_avx2_kernel(const KernelKey&) { return nullptr; }
+
+}  // namespace lathe::interpret
+
+#endif
