@@ -314,7 +314,8 @@ std::vector<OpRow> read_op_rows(const std::string& file) {
     } else if (line.starts_with(' ')) {
       check(!texts.empty(), ErrorKind::invalid_argument, "{}:{}: this line continues no row", file,
             number);
-      texts.back() += '\n' + line;
+      // A line end counts as one blank, also within a text.
+      texts.back() += line.substr(line.find_first_not_of(' ') - 1);
     } else {
       check(!comment.empty(), ErrorKind::invalid_argument,
             "{}:{}: a row needs a comment before it that says what it shows", file, number);

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+#include "ops/axes.h"
+
+#include <algorithm>
+
+#include "ops/views.h"
+
+namespace lathe {
+namespace {
+
+// Both contexts offer check().
+template <class Context>
+std::vector<int> normalised(const Context& c, const std::vector<int64_t>& values, int rank) {
+  std::vector<int> axes;
+  for (const int64_t value : values) {
+    c.check(value >= -rank && value < rank, "axis {} is out of range for rank {}", value, rank);
+    const int axis = static_cast<int>(value < 0 ? value + rank : value);
+    c.check(std::find(axes.begin(), axes.end(), axis) == axes.end(), "axis {} is named twice",
+            value);
+    axes.push_back(axis);
+  }
+  return axes;
+}
+
+}  // namespace
+
+std::optional<std::vector<int>> known_axes(const Infer& c, int i, int rank) {
+  const auto values = c.constants(i);
+  if (!values) return std::nullopt;
+  return normalised(c, *values, rank);
+}
+
+std::optional<int64_t> known_length(const Infer& c, int i) {
+  if (!c.type(i).is_ranked()) return std::nullopt;
+  c.check(c.rank(i) == 1, "operand {} has rank {}, expected 1", i, c.rank(i));
+  return c.dim(i, 0).constant();
+}
+
+std::vector<int> axes_of(const Evaluation& c, int i, int rank) {
+  return normalised(c, c.values(i), rank);
+}
+
+std::optional<std::vector<Dim>> found_dims(Infer& c, std::optional<int64_t> rank,
+                                           std::string_view hint) {
+  if (!rank) return std::nullopt;
+  c.check(*rank >= 0 && *rank <= kMaxRank, "the result has rank {}, the most is {}", *rank,
+          kMaxRank);
+  std::vector<Dim> dims;
+  for (int64_t axis = 0; axis < *rank; ++axis) dims.push_back(c.found(hint));
+  return dims;
+}
+
+int64_t count_between(std::span<const int64_t> dims, int begin, int end) {
+  int64_t count = 1;
+  for (int axis = begin; axis < end; ++axis) count *= dims[static_cast<size_t>(axis)];
+  return count;
+}
+
+bool view_reshaped(ViewRequest& v) {
+  const auto view = reshaped(v.operand, v.result.extents());
+  if (view) v.result = *view;
+  return view.has_value();
+}
+
+}  // namespace lathe

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+
+#include "ops/element_flow.h"
+#include "ops/evaluation.h"
+#include "ops/staging.h"
+#include "ops/views.h"
+
+namespace lathe {
+namespace {
+
+void infer_concat(Infer& c) {
+  c.check(c.count() > 0, "{} operands given, expected at least one", c.count());
+  const int axis = c.axis("axis", c.rank(0));
+  std::vector<Dim> dims = c.dims(0);
+  for (int i = 1; i < c.count(); ++i) {
+    c.check(c.rank(i) == c.rank(0), "operand {} has rank {}, operand 0 has {}", i, c.rank(i),
+            c.rank(0));
+    for (int other = 0; other < c.rank(0); ++other) {
+      Dim& dim = dims[static_cast<size_t>(other)];
+      if (other == axis) {
+        dim = dim + c.dim(i, other);
+        continue;
+      }
+      c.require_equal(dim, c.dim(i, other), fmt::format("axis {} of operand {}", other, i));
+      if (c.dim(i, other).is_constant()) dim = c.dim(i, other);
+    }
+  }
+  c.result(c.element(0), std::move(dims));
+  std::vector<int> all(static_cast<size_t>(c.count()));
+  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
+  flow_elements(c, all);
+}
+
+void eval_concat(Evaluation& c) {
+  const int axis = c.axis("axis", c.in(0).rank);
+  Dims dims(c.in(0).extents().begin(), c.in(0).extents().end());
+  int64_t& total = dims[static_cast<size_t>(axis)];
+  for (int i = 1; i < c.count(); ++i) total += c.in(i).dims[axis];
+  const WholeResult out(c.out(0, dims));
+  int64_t begin = 0;
+  for (int i = 0; i < c.count(); ++i) {
+    const WholeOperand part(c.in(i));
+    const int64_t extent = part.view().dims[axis];
+    const TensorView place = narrow(out.view(), axis, begin, extent);
+    begin += extent;
+    c.check(std::ranges::equal(place.extents(), part.view().extents()),
+            "operand {} is {}, which does not fit beside {}", i,
+            to_string(c.in(i).type, c.in(i).extents()), to_string(c.in(0).type, c.in(0).extents()));
+    // A caller may pass one buffer as past and present: then the past is there already.
+    if (!same_memory(part.view(), place)) copy_elements(part.view(), place);
+  }
+  out.store();
+}
+
+}  // namespace
+
+static const Register concat{{
+    .name = "concat",
+    .doc = "The operands one behind the other along an axis.",
+    .operands = {{.name = "parts", .arity = Arity::variadic, .group = 'T'}},
+    .attributes = {{"axis", AttributeKind::integer}},
+    .infer = infer_concat,
+    .eval = eval_concat,
+}};
+
+}  // namespace lathe

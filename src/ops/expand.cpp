@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+
+#include "ops/axes.h"
+#include "ops/element_flow.h"
+#include "ops/staging.h"
+#include "ops/views.h"
+
+namespace lathe {
+namespace {
+
+void infer_expand(Infer& c) {
+  if (const std::vector<Dim>* wanted = c.elements(1)) {
+    for (const Dim& value : *wanted) {
+      c.check(!value.is_constant() || *value.constant() >= 0, "shape value {} is negative",
+              value.to_string());
+    }
+    c.result(c.element(0), c.broadcast(c.dims(0), *wanted));
+    return flow_elements(c, {0});
+  }
+  const std::optional<int64_t> length = known_length(c, 1);
+  if (!length) return c.result(Type::unranked(c.element(0)));
+  const int64_t rank = std::max<int64_t>(*length, c.rank(0));
+  c.check(rank <= kMaxRank, "the result has rank {}, the most is {}", rank, kMaxRank);
+  std::vector<Dim> dims;
+  for (int64_t axis = 0; axis < rank; ++axis) {
+    const int64_t own = axis - (rank - c.rank(0));
+    const bool asked = axis >= rank - *length;
+    // An extent that cannot be 1 stays, as does one that the shape does not reach.
+    const bool stays =
+        own >= 0 && (!asked || equal(c.dim(0, static_cast<int>(own)), 1) == Ternary::no);
+    dims.push_back(stays ? c.dim(0, static_cast<int>(own)) : c.found("expand"));
+  }
+  c.result(c.element(0), std::move(dims));
+}
+
+Dims target_dims(const Evaluation& c) {
+  const TensorView& x = c.in(0);
+  const Dims shape = c.values(1);
+  Dims dims(std::max(shape.size(), static_cast<size_t>(x.rank)), 1);
+  std::copy(shape.rbegin(), shape.rend(), dims.rbegin());
+  for (int axis = 0; axis < x.rank; ++axis) {
+    int64_t& extent = dims[dims.size() - static_cast<size_t>(x.rank - axis)];
+    c.check(extent == x.dims[axis] || extent == 1 || x.dims[axis] == 1,
+            "{} does not broadcast to [{}]", to_string(x.type, x.extents()),
+            fmt::join(shape, ", "));
+    if (extent == 1) extent = x.dims[axis];
+  }
+  return dims;
+}
+
+}  // namespace
+
+static const Register expand{{
+    .name = "expand",
+    .doc = "x broadcast together with a tensor of the extents `shape`.",
+    .operands = {{"x"}, {"shape", kIndices}},
+    .infer = infer_expand,
+    .eval =
+        [](Evaluation& c) {
+          const WholeOperand x(c.in(0));
+          const WholeResult out(c.out(0, target_dims(c)));
+          copy_elements(broadcast_to(x.view(), out.view().extents()), out.view());
+          out.store();
+        },
+    .view =
+        [](ViewRequest& v) {
+          v.result = broadcast_to(v.operand, v.result.extents());
+          return !is_packed(v.operand.type) || v.result.is_dense();
+        },
+}};
+
+}  // namespace lathe

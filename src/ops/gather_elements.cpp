@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+#include "ops/element_flow.h"
+#include "ops/indices.h"
+#include "ops/staging.h"
+#include "ops/views.h"
+
+namespace lathe {
+namespace {
+
+void infer_gather_elements(Infer& c) {
+  c.check(c.rank(0) == c.rank(1), "x has rank {}, indices have {}", c.rank(0), c.rank(1));
+  const int axis = c.axis("axis", c.rank(0));
+  for (int other = 0; other < c.rank(0); ++other) {
+    if (other == axis) continue;
+    c.require_less_equal(c.dim(1, other), c.dim(0, other), fmt::format("indices' axis {}", other));
+  }
+  c.result(c.element(0), c.dims(1));
+  flow_elements(c, {0});
+}
+
+void eval_gather_elements(Evaluation& c) {
+  const WholeOperand x(c.in(0));
+  const int axis = c.axis("axis", x.view().rank);
+  const std::vector<int64_t> indices = indices_of(c, 1, x.view().dims[axis]);
+  const WholeResult out(c.out(0, c.in(1).extents()));
+  with_raw_type(x.view().type, [&](auto* tag) {
+    using T = std::remove_pointer_t<decltype(tag)>;
+    size_t next = 0;
+    for_each_index(out.view().extents(), [&](std::span<const int64_t> place) {
+      std::array<int64_t, kMaxRank> index;
+      std::copy(place.begin(), place.end(), index.begin());
+      index[static_cast<size_t>(axis)] = indices[next++];
+      const int64_t from = offset_of(x.view(), {index.data(), place.size()});
+      out.view().as<T>()[offset_of(out.view(), place)] = x.view().as<T>()[from];
+    });
+  });
+  out.store();
+}
+
+}  // namespace
+
+static const Register gather_elements{{
+    .name = "gather_elements",
+    .doc = "Element [i, j, …] is x[i, j, …] with the coordinate of `axis` taken from `indices`.",
+    .operands = {{"x"}, {"indices", kIndices}},
+    .attributes = {{"axis", 0}},
+    .infer = infer_gather_elements,
+    .eval = eval_gather_elements,
+}};
+
+}  // namespace lathe

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// x[batch…, data…], indices[batch…, places…, k]: the last axis of `indices` holds coordinates of
+// x's first k axes behind the batch axes.
+#include "ops/element_flow.h"
+#include "ops/indices.h"
+#include "ops/staging.h"
+#include "ops/views.h"
+
+namespace lathe {
+namespace {
+
+template <class D>
+std::vector<D> gathered(std::span<const D> x, std::span<const D> indices, int64_t first_kept) {
+  std::vector<D> dims(indices.begin(), indices.end() - 1);
+  dims.insert(dims.end(), x.begin() + first_kept, x.end());
+  return dims;
+}
+
+void infer_gather_nd(Infer& c) {
+  const int64_t batch = c.integer("batch_dims");
+  c.check(c.rank(1) >= 1 && batch >= 0 && batch < c.rank(1) && batch < std::max(c.rank(0), 1),
+          "batch_dims is {} for ranks {} and {}", batch, c.rank(0), c.rank(1));
+  for (int axis = 0; axis < batch; ++axis) {
+    c.require_equal(c.dim(0, axis), c.dim(1, axis), fmt::format("batch axis {}", axis));
+  }
+  const std::optional<int64_t> depth = c.dims(1).back().constant();
+  if (!depth) return c.result(Type::unranked(c.element(0)));
+  c.check(batch + *depth <= c.rank(0), "indices have {} coordinates behind {} batch axes, x has {}",
+          *depth, batch, c.rank(0));
+  c.result(c.element(0), gathered<Dim>(c.dims(0), c.dims(1), batch + *depth));
+  flow_elements(c, {0});
+}
+
+void eval_gather_nd(Evaluation& c) {
+  const WholeOperand x(c.in(0));
+  const TensorView& places = c.in(1);
+  const int64_t batch = c.integer("batch_dims");
+  const int64_t depth = places.dims[places.rank - 1];
+  c.check(batch + depth <= x.view().rank,
+          "indices have {} coordinates behind {} batch axes, x has "
+          "rank {}",
+          depth, batch, x.view().rank);
+  const std::vector<int64_t> indices = c.values(1);
+  const WholeResult out(
+      c.out(0, gathered<int64_t>(x.view().extents(), places.extents(), batch + depth)));
+  if (out.view().count() == 0) return;
+  size_t next = 0;
+  for_each_index(places.extents().first(static_cast<size_t>(places.rank - 1)),
+                 [&](std::span<const int64_t> place) {
+                   TensorView from = x.view();
+                   TensorView to = out.view();
+                   for (const int64_t at : place) to = select_axis(to, 0, at);
+                   for (int64_t axis = 0; axis < batch; ++axis) {
+                     from = select_axis(from, 0, place[static_cast<size_t>(axis)]);
+                   }
+                   for (int64_t k = 0; k < depth; ++k) {
+                     from = select_axis(from, 0, checked_index(c, indices[next++], from.dims[0]));
+                   }
+                   copy_elements(from, to);
+                 });
+  out.store();
+}
+
+}  // namespace
+
+static const Register gather_nd{{
+    .name = "gather_nd",
+    .doc = "The slices of x at the coordinates in the last axis of `indices`.",
+    .operands = {{"x"}, {"indices", types(ElementType::i64)}},
+    .attributes = {{"batch_dims", 0}},
+    .infer = infer_gather_nd,
+    .eval = eval_gather_nd,
+}};
+
+}  // namespace lathe

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+// pads: how many elements before each axis, then behind each; negative ones cut.
+#include <algorithm>
+#include <array>
+
+#include "ops/axes.h"
+#include "ops/element_flow.h"
+#include "ops/staging.h"
+#include "ops/views.h"
+
+namespace lathe {
+namespace {
+
+constexpr std::array<std::string_view, 4> kModes{"constant", "reflect", "edge", "wrap"};
+
+void infer_pad(Infer& c) {
+  const std::string& mode = c.text("mode");
+  c.check(std::find(kModes.begin(), kModes.end(), mode) != kModes.end(), "unknown mode '{}'{}",
+          escape(mode), did_you_mean(mode, kModes));
+  std::vector<Dim> dims = c.dims(0);
+  std::optional<std::vector<int>> axes;
+  if (c.has(3)) {
+    axes = known_axes(c, 3, c.rank(0));
+    c.require_equal(c.dim(1, 0), c.dim(3, 0) * 2, "number of pads");
+  } else {
+    c.require_equal(c.dim(1, 0), 2 * c.rank(0), "number of pads");
+    axes.emplace();
+    for (int axis = 0; axis < c.rank(0); ++axis) axes->push_back(axis);
+  }
+  const std::vector<Dim>* pads = c.elements(1);
+  if (!axes || pads == nullptr) {
+    for (Dim& dim : dims) dim = c.found("pad");
+    return c.result(c.element(0), std::move(dims));
+  }
+  c.check(pads->size() == 2 * axes->size(), "{} pads for {} axes", pads->size(), axes->size());
+  for (size_t i = 0; i < axes->size(); ++i) {
+    Dim& dim = dims[static_cast<size_t>((*axes)[i])];
+    dim = dim + (*pads)[i] + (*pads)[i + axes->size()];
+    c.require_less_equal(0, dim, fmt::format("extent of axis {}", (*axes)[i]));
+  }
+  c.result(c.element(0), std::move(dims));
+}
+
+// Where the element at `place` (before 0 and behind the extent included) comes from; -1: nowhere.
+int64_t source_of(const std::string& mode, int64_t place, int64_t extent) {
+  if (place >= 0 && place < extent) return place;
+  if (mode == "constant" || extent == 0) return -1;
+  if (mode == "edge") return place < 0 ? 0 : extent - 1;
+  const int64_t period = mode == "wrap" ? extent : std::max<int64_t>(2 * (extent - 1), 1);
+  const int64_t phase = ((place % period) + period) % period;
+  return phase < extent ? phase : period - phase;
+}
+
+void eval_pad(Evaluation& c) {
+  const WholeOperand x(c.in(0));
+  const auto rank = static_cast<size_t>(x.view().rank);
+  const std::string& mode = c.text("mode");
+  const std::vector<int64_t> pads = c.values(1);
+  std::vector<int> axes;
+  if (c.count() > 3 && c.has(3)) {
+    axes = axes_of(c, 3, x.view().rank);
+  } else {
+    for (size_t axis = 0; axis < rank; ++axis) axes.push_back(static_cast<int>(axis));
+  }
+  c.check(pads.size() == 2 * axes.size(), "{} pads for {} axes", pads.size(), axes.size());
+  Dims before(rank, 0);
+  Dims dims(x.view().extents().begin(), x.view().extents().end());
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const auto axis = static_cast<size_t>(axes[i]);
+    before[axis] = pads[i];
+    dims[axis] += pads[i] + pads[i + axes.size()];
+    c.check(dims[axis] >= 0, "axis {} would have extent {}", axis, dims[axis]);
+    c.check(dims[axis] == 0 || x.view().dims[axis] > 0 || mode == "constant",
+            "axis {} has nothing to pad with in mode {}", axis, mode);
+  }
+  const Tensor zero(x.view().type, {});
+  const bool given = c.count() > 2 && c.has(2);
+  const WholeOperand value(given ? c.in(2) : zero.view());
+  const WholeResult out(c.out(0, dims));
+  with_raw_type(x.view().type, [&](auto* tag) {
+    using T = std::remove_pointer_t<decltype(tag)>;
+    for_each_index(dims, [&](std::span<const int64_t> index) {
+      int64_t from = 0;
+      bool inside = true;
+      for (size_t axis = 0; axis < rank && inside; ++axis) {
+        const int64_t at = source_of(mode, index[axis] - before[axis], x.view().dims[axis]);
+        inside = at >= 0;
+        from += at * x.view().strides[axis];
+      }
+      out.view().as<T>()[offset_of(out.view(), index)] =
+          inside ? x.view().as<T>()[from] : *value.view().as<T>();
+    });
+  });
+  out.store();
+}
+
+}  // namespace
+
+static const Register pad{{
+    .name = "pad",
+    .doc = "x with elements added before and behind its axes: a constant, its reflection, its edge "
+           "or x again.",
+    .operands = {{"x", kAnyType, Arity::one, 'T'},
+                 {"pads", types(ElementType::i64)},
+                 {"value", kAnyType, Arity::optional, 'T'},
+                 {"axes", kIndices, Arity::optional}},
+    .attributes = {{"mode", "constant"}},
+    .infer = infer_pad,
+    .eval = eval_pad,
+}};
+
+}  // namespace lathe

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+// A shape value of -1 stands for what is left; 0 for the operand's own extent, or with allow_zero
+// for itself. A symbolic value is taken as itself.
+#include "ops/axes.h"
+#include "ops/views.h"
+
+namespace lathe {
+namespace {
+
+void infer_known(Infer& c, const std::vector<Dim>& wanted) {
+  const bool ranked = c.type(0).is_ranked();
+  std::vector<Dim> dims;
+  int open = -1;  // the axis of -1
+  Dim known = 1;
+  for (size_t axis = 0; axis < wanted.size(); ++axis) {
+    const Dim& value = wanted[axis];
+    c.check(!value.is_constant() || *value.constant() >= -1, "shape value {} is negative",
+            value.to_string());
+    dims.push_back(value);
+    if (value == Dim(-1)) {
+      c.check(open < 0, "axes {} and {} are both -1", open, axis);
+      open = static_cast<int>(axis);
+      continue;
+    }
+    if (value == Dim(0) && !c.boolean("allow_zero")) {
+      c.check(!ranked || static_cast<int>(axis) < c.rank(0),
+              "shape value 0 at axis {} keeps an extent that the operand does not have", axis);
+      dims.back() = ranked ? c.dim(0, static_cast<int>(axis)) : c.found("reshape");
+    }
+    known = known * dims.back();
+  }
+  if (ranked) {
+    const Dim total = element_count(c.dims(0));
+    if (open >= 0) {
+      c.check(!(known == Dim(0)), "axis {} is -1 beside an extent of 0 in [{}]", open,
+              fmt::join(*c.constants(1), ", "));
+      Dim& rest = dims[static_cast<size_t>(open)];
+      rest = Dim::floor_div(total, known);
+      known = known * rest;
+    }
+    c.require_equal(total, known, "number of elements");
+  } else if (open >= 0) {
+    dims[static_cast<size_t>(open)] = c.found("reshape");
+  }
+  c.result(c.element(0), std::move(dims));
+}
+
+void infer_reshape(Infer& c) {
+  const std::vector<Dim>* wanted = c.elements(1);
+  const std::optional<int64_t> rank = known_length(c, 1);
+  if (wanted != nullptr) {
+    infer_known(c, *wanted);
+  } else if (rank == 1 && c.type(0).is_ranked()) {
+    c.result(c.element(0), {element_count(c.dims(0))});  // nothing else fits
+  } else if (auto dims = found_dims(c, rank, "reshape")) {
+    c.result(c.element(0), std::move(*dims));
+  } else {
+    c.result(Type::unranked(c.element(0)));
+  }
+  if (c.elements(0) != nullptr) c.result_elements(*c.elements(0));
+}
+
+Dims target_dims(const Evaluation& c) {
+  Dims dims = c.values(1);
+  const TensorView& x = c.in(0);
+  const bool allow_zero = c.boolean("allow_zero");
+  int64_t known = 1;
+  int64_t* open = nullptr;
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    if (dims[axis] == -1) {
+      c.check(open == nullptr, "more than one shape value is -1 in [{}]", fmt::join(dims, ", "));
+      open = &dims[axis];
+      continue;
+    }
+    if (dims[axis] == 0 && !allow_zero) {
+      c.check(static_cast<int>(axis) < x.rank,
+              "shape value 0 at axis {} keeps an extent that the operand does not have", axis);
+      dims[axis] = x.dims[axis];
+    }
+    c.check(dims[axis] >= 0, "shape value {} is negative", dims[axis]);
+    known *= dims[axis];
+  }
+  if (open != nullptr) {
+    c.check(known != 0, "a shape value is -1 beside an extent of 0 in [{}]", fmt::join(dims, ", "));
+    *open = x.count() / known;
+  }
+  return dims;
+}
+
+void eval_reshape(Evaluation& c) {
+  // Extents that inference knows are right even where the values leave -1 beside 0.
+  const TensorView& promised = c.out(0);
+  const Dims dims = promised.data != nullptr
+                        ? Dims(promised.extents().begin(), promised.extents().end())
+                        : target_dims(c);
+  c.check(element_count(dims) == c.in(0).count(), "{} does not fit into [{}]",
+          to_string(c.in(0).type, c.in(0).extents()), fmt::join(dims, ", "));
+  copy_flat(c.in(0), c.out(0, dims));
+}
+
+}  // namespace
+
+static const Register reshape{{
+    .name = "reshape",
+    .doc = "The same elements in row-major order under the extents `shape`.",
+    .operands = {{"x"}, {"shape", kIndices}},
+    .attributes = {{"allow_zero", Attribute(false)}},
+    .traits = kTakesUnranked,
+    .infer = infer_reshape,
+    .eval = eval_reshape,
+    .view = view_reshaped,
+}};
+
+}  // namespace lathe

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+#include "ops/indices.h"
+#include "ops/scatter.h"
+#include "ops/views.h"
+
+namespace lathe {
+namespace {
+
+void infer_scatter_elements(Infer& c) {
+  c.check(c.rank(0) == c.rank(1) && c.rank(1) == c.rank(2),
+          "x has rank {}, indices {}, updates {}; expected the same", c.rank(0), c.rank(1),
+          c.rank(2));
+  const int axis = c.axis("axis", c.rank(0));
+  for (int other = 0; other < c.rank(0); ++other) {
+    c.require_equal(c.dim(1, other), c.dim(2, other),
+                    fmt::format("axis {} of indices and updates", other));
+    if (other == axis) continue;
+    c.require_less_equal(c.dim(1, other), c.dim(0, other), fmt::format("indices' axis {}", other));
+  }
+  infer_scatter(c);
+}
+
+void eval_scatter_elements(Evaluation& c) {
+  const ScatterReduction reduction = scatter_reduction(c.text("reduction"));
+  const ElementType type = scatter_type(c.in(0).type, reduction);
+  const StagedOperand x(c.in(0), type);
+  const StagedOperand updates(c.in(2), type);
+  const int axis = c.axis("axis", x.view().rank);
+  const std::vector<int64_t> indices = indices_of(c, 1, x.view().dims[axis]);
+  const StagedResult out(c.out(0, x.view().extents()), type);
+  copy_elements(x.view(), out.view());
+  size_t next = 0;
+  for_each_index(updates.view().extents(), [&](std::span<const int64_t> place) {
+    TensorView from = updates.view();
+    TensorView to = out.view();
+    for (size_t i = 0; i < place.size(); ++i) {
+      const bool along = static_cast<int>(i) == axis;
+      from = select_axis(from, 0, place[i]);
+      to = select_axis(to, 0, along ? indices[next] : place[i]);
+    }
+    ++next;
+    scatter_into(reduction, from, to);
+  });
+  out.store();
+}
+
+}  // namespace
+
+static const Register scatter_elements{{
+    .name = "scatter_elements",
+    .doc = "x with updates[i, j, …] written at [i, j, …] with the coordinate of `axis` taken from "
+           "`indices`.",
+    .operands = {{"x", kAnyType, Arity::one, 'T'},
+                 {"indices", kIndices},
+                 {"updates", kAnyType, Arity::one, 'T'}},
+    .attributes = {{"axis", 0}, {"reduction", "none"}},
+    .infer = infer_scatter_elements,
+    .eval = eval_scatter_elements,
+}};
+
+}  // namespace lathe

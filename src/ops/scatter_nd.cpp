@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// indices[places…, k] holds coordinates of x's first k axes; updates[places…, rest of x].
+#include "ops/indices.h"
+#include "ops/scatter.h"
+#include "ops/views.h"
+
+namespace lathe {
+namespace {
+
+void infer_scatter_nd(Infer& c) {
+  c.check(c.rank(1) >= 1, "indices have rank {}, expected at least 1", c.rank(1));
+  const int places = c.rank(1) - 1;
+  if (const std::optional<int64_t> depth = c.dims(1).back().constant()) {
+    c.check(*depth <= c.rank(0), "indices have {} coordinates, x has rank {}", *depth, c.rank(0));
+    const int kept = c.rank(0) - static_cast<int>(*depth);
+    c.check(c.rank(2) == places + kept, "updates have rank {}, expected {}", c.rank(2),
+            places + kept);
+    for (int axis = 0; axis < kept; ++axis) {
+      c.require_equal(c.dim(2, places + axis), c.dim(0, static_cast<int>(*depth) + axis),
+                      fmt::format("updates' axis {}", places + axis));
+    }
+  }
+  for (int axis = 0; axis < std::min(places, c.rank(2)); ++axis) {
+    c.require_equal(c.dim(1, axis), c.dim(2, axis),
+                    fmt::format("axis {} of indices and updates", axis));
+  }
+  infer_scatter(c);
+}
+
+void eval_scatter_nd(Evaluation& c) {
+  const ScatterReduction reduction = scatter_reduction(c.text("reduction"));
+  const ElementType type = scatter_type(c.in(0).type, reduction);
+  const StagedOperand x(c.in(0), type);
+  const StagedOperand updates(c.in(2), type);
+  const TensorView& places = c.in(1);
+  const int64_t depth = places.dims[places.rank - 1];
+  c.check(depth <= x.view().rank && updates.view().rank == places.rank - 1 + x.view().rank - depth,
+          "{} coordinates and updates of rank {} do not fit x of rank {}", depth,
+          updates.view().rank, x.view().rank);
+  const std::vector<int64_t> indices = c.values(1);
+  const StagedResult out(c.out(0, x.view().extents()), type);
+  copy_elements(x.view(), out.view());
+  size_t next = 0;
+  for_each_index(places.extents().first(static_cast<size_t>(places.rank - 1)),
+                 [&](std::span<const int64_t> place) {
+                   TensorView from = updates.view();
+                   TensorView to = out.view();
+                   for (const int64_t at : place) from = select_axis(from, 0, at);
+                   for (int64_t k = 0; k < depth; ++k) {
+                     to = select_axis(to, 0, checked_index(c, indices[next++], to.dims[0]));
+                   }
+                   c.check(std::ranges::equal(from.extents(), to.extents()),
+                           "an update has extents [{}], expected [{}]",
+                           fmt::join(from.extents(), ", "), fmt::join(to.extents(), ", "));
+                   scatter_into(reduction, from, to);
+                 });
+  out.store();
+}
+
+}  // namespace
+
+static const Register scatter_nd{{
+    .name = "scatter_nd",
+    .doc = "x with the slices `updates` written at the coordinates in the last axis of `indices`.",
+    .operands = {{"x", kAnyType, Arity::one, 'T'},
+                 {"indices", types(ElementType::i64)},
+                 {"updates", kAnyType, Arity::one, 'T'}},
+    .attributes = {{"reduction", "none"}},
+    .infer = infer_scatter_nd,
+    .eval = eval_scatter_nd,
+}};
+
+}  // namespace lathe

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+// Starts and ends count from the back where they are negative, and are cut to the axis: to [0, d],
+// going backwards to [0, d - 1] and [-1, d - 1]. From 2^31 - 1 on they mean "to the end" (exporters
+// write INT_MAX as well as INT64_MAX).
+#include <algorithm>
+#include <limits>
+
+#include "ops/axes.h"
+#include "ops/element_flow.h"
+#include "ops/staging.h"
+#include "ops/views.h"
+
+namespace lathe {
+namespace {
+
+constexpr int64_t kEnd = std::numeric_limits<int32_t>::max();
+
+bool is_far(const Dim& value) { return value.is_constant() && *value.constant() >= kEnd; }
+bool is_far_back(const Dim& value) { return value.is_constant() && *value.constant() <= -kEnd; }
+
+// A start or end counted from the front, not yet cut; nullopt where its sign is not known.
+std::optional<Dim> from_front(const Dim& value, const Dim& extent) {
+  const Range range = value.range();
+  if (range.min >= 0) return value;
+  if (range.max < 0) return value + extent;
+  return std::nullopt;
+}
+
+// The extent of a sliced axis; nullopt where it depends on what inference does not know.
+std::optional<Dim> sliced_extent(const Dim& extent, const Dim& start, const Dim& end,
+                                 int64_t step) {
+  const std::optional<Dim> first = from_front(start, extent);
+  const std::optional<Dim> last = from_front(end, extent);
+  if (!first || !last) return std::nullopt;
+  if (step > 0) {
+    if (is_far(start) || is_far_back(end)) return Dim(0);
+    const Dim begin = is_far_back(start) ? Dim(0) : Dim::min(Dim::max(*first, 0), extent);
+    if (is_far(end)) return Dim::ceil_div(extent - begin, step);
+    const Dim length = Dim::min(Dim::max(*last, 0), extent) - begin;
+    return Dim::max(Dim::ceil_div(length, step), 0);
+  }
+  // The lowest integer has no positive counterpart.
+  const int64_t back = -std::max(step, -kUnbounded);
+  const Dim top = extent - 1;
+  const Dim begin = is_far(start) || start == Dim(-1) ? top : Dim::min(Dim::max(*first, 0), top);
+  if (is_far_back(end)) return Dim::max(Dim::ceil_div(begin + 1, back), 0);
+  const Dim limit = is_far(end) ? top : Dim::min(Dim::max(*last, -1), top);
+  return Dim::max(Dim::ceil_div(begin - limit, back), 0);
+}
+
+// The axes that starts and ends speak of, or nullopt.
+std::optional<std::vector<int>> sliced_axes(const Infer& c) {
+  if (c.has(3)) return known_axes(c, 3, c.rank(0));
+  const std::optional<int64_t> count = known_length(c, 1);
+  if (!count) return std::nullopt;
+  c.check(*count <= c.rank(0), "{} starts given, the rank is {}", *count, c.rank(0));
+  std::vector<int> axes;
+  for (int axis = 0; axis < *count; ++axis) axes.push_back(axis);
+  return axes;
+}
+
+void infer_slice(Infer& c) {
+  std::vector<Dim> dims = c.dims(0);
+  const auto axes = sliced_axes(c);
+  if (!axes) {
+    for (Dim& dim : dims) dim = c.found("slice", {0, dim.range().max});
+    return c.result(c.element(0), std::move(dims));
+  }
+  const std::vector<Dim>* starts = c.elements(1);
+  const std::vector<Dim>* ends = c.elements(2);
+  const auto steps = c.has(4) ? c.constants(4) : std::vector<int64_t>(axes->size(), 1);
+  for (const auto& [name, list] : {std::pair{"starts", starts}, std::pair{"ends", ends}}) {
+    c.check(list == nullptr || list->size() == axes->size(), "{} {} for {} axes",
+            list == nullptr ? 0 : list->size(), name, axes->size());
+  }
+  const size_t step_count = steps ? steps->size() : axes->size();
+  c.check(step_count == axes->size(), "{} steps for {} axes", step_count, axes->size());
+  for (size_t i = 0; i < axes->size(); ++i) {
+    Dim& dim = dims[static_cast<size_t>((*axes)[i])];
+    c.check(!steps || (*steps)[i] != 0, "step {} is 0", i);
+    std::optional<Dim> extent;
+    if (starts != nullptr && ends != nullptr && steps) {
+      extent = sliced_extent(dim, (*starts)[i], (*ends)[i], (*steps)[i]);
+    }
+    dim = extent ? *extent : c.found("slice", {0, dim.range().max});
+  }
+  c.result(c.element(0), std::move(dims));
+  flow_elements(c, {0});
+}
+
+struct SliceValues {
+  std::span<const int64_t> starts;
+  std::span<const int64_t> ends;
+  std::span<const int64_t> steps;  // empty: all 1
+};
+
+TensorView sliced(TensorView view, const std::vector<int>& axes, const SliceValues& values) {
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const int axis = axes[i];
+    const int64_t extent = view.dims[axis];
+    const int64_t step = values.steps.empty() ? 1 : values.steps[i];
+    const auto place = [&](int64_t value, int64_t low, int64_t high) {
+      if (value <= -kEnd) return low;
+      return std::clamp(value < 0 ? value + extent : value, low, std::max(low, high));
+    };
+    int64_t begin = 0;
+    int64_t count = 0;
+    if (step > 0) {
+      begin = place(values.starts[i], 0, extent);
+      count = (place(values.ends[i], 0, extent) - begin + step - 1) / step;
+    } else {
+      begin = std::min(place(values.starts[i], 0, extent - 1), extent - 1);
+      const int64_t end = place(values.ends[i], -1, extent - 1);
+      count = begin > end ? (begin - end - 1) / -std::max(step, -kUnbounded) + 1 : 0;
+    }
+    view = narrow(view, axis, begin, std::max<int64_t>(count, 0), count > 1 ? step : 1);
+  }
+  return view;
+}
+
+void eval_slice(Evaluation& c) {
+  const WholeOperand x(c.in(0));
+  const auto given = [&](int i) { return c.count() > i && c.has(i); };
+  const std::vector<int64_t> starts = c.values(1);
+  const std::vector<int64_t> ends = c.values(2);
+  std::vector<int> axes;
+  if (given(3)) {
+    axes = axes_of(c, 3, x.view().rank);
+  } else {
+    for (size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<int>(i));
+  }
+  const std::vector<int64_t> steps = given(4) ? c.values(4) : std::vector<int64_t>(axes.size(), 1);
+  c.check(starts.size() == axes.size() && ends.size() == axes.size() &&
+              steps.size() == axes.size() && static_cast<int>(axes.size()) <= x.view().rank,
+          "{} starts, {} ends and {} steps for {} axes of rank {}", starts.size(), ends.size(),
+          steps.size(), axes.size(), x.view().rank);
+  for (const int64_t step : steps) c.check(step != 0, "a step is {}", step);
+  const TensorView part = sliced(x.view(), axes, {starts, ends, steps});
+  const WholeResult out(c.out(0, part.extents()));
+  copy_elements(part, out.view());
+  out.store();
+}
+
+bool view_slice(ViewRequest& v) {
+  const size_t count = v.instruction->operands().size();
+  if (is_packed(v.operand.type)) return false;
+  for (size_t i = 1; i < count; ++i) {
+    if (v.instruction->operands()[i] != nullptr && !v.is_known(static_cast<int>(i))) return false;
+  }
+  const auto given = [&](size_t i) { return count > i && v.instruction->operands()[i] != nullptr; };
+  std::vector<int> axes;
+  for (size_t i = 0; i < v.known(1).size(); ++i) {
+    const int64_t axis = given(3) ? v.known(3)[i] : static_cast<int64_t>(i);
+    axes.push_back(static_cast<int>(axis < 0 ? axis + v.operand.rank : axis));
+  }
+  v.result = sliced(v.operand, axes,
+                    {v.known(1), v.known(2), given(4) ? v.known(4) : std::span<const int64_t>{}});
+  return true;
+}
+
+}  // namespace
+
+static const Register slice{{
+    .name = "slice",
+    .doc = "Elements start, start + step, … before end along the named axes (the first ones).",
+    .operands = {{"x"},
+                 {"starts", kIndices},
+                 {"ends", kIndices},
+                 {"axes", kIndices, Arity::optional},
+                 {"steps", kIndices, Arity::optional}},
+    .infer = infer_slice,
+    .eval = eval_slice,
+    .view = view_slice,
+}};
+
+}  // namespace lathe

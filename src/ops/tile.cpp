@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+#include "ops/axes.h"
+#include "ops/element_flow.h"
+#include "ops/staging.h"
+#include "ops/views.h"
+
+namespace lathe {
+namespace {
+
+void infer_tile(Infer& c) {
+  c.require_equal(c.dim(1, 0), c.rank(0), "number of repeats");
+  const std::vector<Dim>* repeats = c.elements(1);
+  std::vector<Dim> dims;
+  for (int axis = 0; axis < c.rank(0); ++axis) {
+    const Dim times = repeats != nullptr ? (*repeats)[static_cast<size_t>(axis)] : Dim(0);
+    c.check(!times.is_constant() || *times.constant() >= 0, "axis {} is repeated {} times", axis,
+            times.to_string());
+    dims.push_back(repeats != nullptr ? c.dim(0, axis) * times : c.found("tile"));
+  }
+  c.result(c.element(0), std::move(dims));
+  flow_elements(c, {0});
+}
+
+void eval_tile(Evaluation& c) {
+  const WholeOperand x(c.in(0));
+  const std::vector<int64_t> repeats = c.values(1);
+  const int rank = x.view().rank;
+  c.check(static_cast<int>(repeats.size()) == rank, "{} repeats for rank {}", repeats.size(), rank);
+  Dims dims;
+  for (int axis = 0; axis < rank; ++axis) {
+    const int64_t times = repeats[static_cast<size_t>(axis)];
+    c.check(times >= 0, "axis {} is repeated {} times", axis, times);
+    dims.push_back(x.view().dims[axis] * times);
+  }
+  const WholeResult out(c.out(0, dims));
+  for_each_index(repeats, [&](std::span<const int64_t> copy) {
+    TensorView place = out.view();
+    for (int axis = 0; axis < rank; ++axis) {
+      const int64_t extent = x.view().dims[axis];
+      place = narrow(place, axis, copy[static_cast<size_t>(axis)] * extent, extent);
+    }
+    copy_elements(x.view(), place);
+  });
+  out.store();
+}
+
+}  // namespace
+
+static const Register tile{{
+    .name = "tile",
+    .doc = "x repeated so many times along each axis.",
+    .operands = {{"x"}, {"repeats", types(ElementType::i64)}},
+    .infer = infer_tile,
+    .eval = eval_tile,
+}};
+
+}  // namespace lathe

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <numeric>
+
+#include "ops/element_flow.h"
+#include "ops/evaluation.h"
+#include "ops/staging.h"
+#include "ops/views.h"
+
+namespace lathe {
+namespace {
+
+// The permutation; without one, the axes in reversed order.
+Integers permutation_of(const Integers& given, int rank) {
+  if (!given.empty() || rank == 0) return given;
+  Integers reversed(static_cast<size_t>(rank));
+  std::iota(reversed.rbegin(), reversed.rend(), 0);
+  return reversed;
+}
+
+void infer_transpose(Infer& c) {
+  const Integers permutation = permutation_of(c.integers("permutation"), c.rank(0));
+  Integers sorted = permutation;
+  std::sort(sorted.begin(), sorted.end());
+  for (size_t axis = 0; axis < sorted.size(); ++axis) {
+    c.check(
+        sorted[axis] == static_cast<int64_t>(axis) && static_cast<int>(sorted.size()) == c.rank(0),
+        "[{}] is not a permutation of {} axes", fmt::join(permutation, ", "), c.rank(0));
+  }
+  std::vector<Dim> dims;
+  for (const int64_t axis : permutation) dims.push_back(c.dim(0, static_cast<int>(axis)));
+  c.result(c.element(0), std::move(dims));
+  flow_elements(c, {0});
+}
+
+}  // namespace
+
+static const Register transpose{{
+    .name = "transpose",
+    .doc = "Axis i of the result is axis permutation[i] of x; reversed axes without a permutation.",
+    .operands = {{"x"}},
+    .attributes = {{"permutation", Integers{}}},
+    .infer = infer_transpose,
+    .eval =
+        [](Evaluation& c) {
+          const WholeOperand x(c.in(0));
+          const auto permutation = permutation_of(c.integers("permutation"), x.view().rank);
+          const TensorView moved = permuted(x.view(), permutation);
+          const WholeResult out(c.out(0, moved.extents()));
+          copy_elements(moved, out.view());
+          out.store();
+        },
+    .view =
+        [](ViewRequest& v) {
+          v.result = permuted(v.operand, permutation_of(v.integers("permutation"), v.operand.rank));
+          return !is_packed(v.operand.type) || v.result.is_dense();
+        },
+}};
+
+}  // namespace lathe
