@@ -39,8 +39,7 @@ std::optional<Dim> sliced_extent(const Dim& extent, const Dim& start, const Dim&
     const Dim length = Dim::min(Dim::max(*last, 0), extent) - begin;
     return Dim::max(Dim::ceil_div(length, step), 0);
   }
-  // The lowest integer has no positive counterpart.
-  const int64_t back = -std::max(step, -kUnbounded);
+  const int64_t back = -std::max(step, -(int64_t{1} << 62));  // no overflow, as far as extents go
   const Dim top = extent - 1;
   const Dim begin = is_far(start) || start == Dim(-1) ? top : Dim::min(Dim::max(*first, 0), top);
   if (is_far_back(end)) return Dim::max(Dim::ceil_div(begin + 1, back), 0);

@@ -81,8 +81,12 @@ int main(int argc, char** argv) {
       std::cerr << "unknown argument '" << argv[1] << "', expected --file FILE[:LINE]\n";
       return 2;
     }
-    if (one) testing::GTEST_FLAG(filter) = "*";
-    lathe::test::register_rows(one ? argv[2] : "");
+    const std::string selected = one ? argv[2] : "";
+    if (one) {
+      const std::string file = selected.substr(0, selected.find(':'));
+      testing::GTEST_FLAG(filter) = std::filesystem::path(file).stem().string() + ".*";
+    }
+    lathe::test::register_rows(selected);
   } catch (const std::exception& error) {
     std::cerr << "error: " << error.what() << "\n";
     return 1;
