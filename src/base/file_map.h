@@ -25,6 +25,9 @@ class FileMap {
     return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};
   }
 
+  // Makes these bytes non-resident; reading them again brings them back.
+  void release(std::span<const std::byte> bytes) const;
+
  private:
   FileMap(std::string path, std::span<const std::byte> bytes)
       : path_(std::move(path)), bytes_(bytes) {}

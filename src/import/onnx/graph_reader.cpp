@@ -53,7 +53,7 @@ bool read_value_field(ProtoMessage& message, AttributeFields& fields) {
       fields.seen = integer;
       return true;
     case 4:
-      fields.text = message.text();
+      fields.text = message.name();
       fields.seen = text;
       return true;
     case 5:
@@ -73,7 +73,7 @@ bool read_value_field(ProtoMessage& message, AttributeFields& fields) {
       fields.seen = integers;
       return true;
     case 9:
-      fields.texts.push_back(message.text());
+      fields.texts.push_back(message.name());
       fields.seen = texts;
       return true;
     case 10:
@@ -132,7 +132,7 @@ std::vector<Extent> GraphReader::extents(std::string_view bytes, std::string_vie
           extent.value = dimension.integer();
           break;
         case 2:
-          extent.symbol = dimension.text();
+          extent.symbol = dimension.name();
           break;
         default:
           dimension.skip();
@@ -207,7 +207,7 @@ ValueInfo GraphReader::value_info(std::string_view bytes) {
   while (message.next()) {
     switch (message.tag()) {
       case 1:
-        out.name = message.text();
+        out.name = message.name();
         break;
       case 2:
         type_bytes = message.text();
@@ -243,13 +243,13 @@ Attribute GraphReader::attribute(std::string_view bytes, const OpsetImports& imp
     if (read_value_field(message, fields)) continue;
     switch (message.tag()) {
       case 1:
-        out.name = message.text();
+        out.name = message.name();
         break;
       case 20:
         fields.declared = static_cast<AttributeType>(message.integer());
         break;
       case 21:
-        out.reference = message.text();
+        out.reference = message.name();
         break;
       default:
         message.skip();
@@ -329,25 +329,25 @@ Node GraphReader::node(std::string_view bytes, int64_t index, const OpsetImports
     while (message.next()) {
       switch (message.tag()) {
         case 1:
-          out.inputs.push_back(message.text());
+          out.inputs.push_back(message.name());
           break;
         case 2:
-          out.outputs.push_back(message.text());
+          out.outputs.push_back(message.name());
           break;
         case 3:
-          out.name = message.text();
+          out.name = message.name();
           break;
         case 4:
-          out.op_type = message.text();
+          out.op_type = message.name();
           break;
         case 5:
           attributes.push_back(message.text());
           break;
         case 7:
-          out.domain = canonical_domain(message.text());
+          out.domain = canonical_domain(message.name());
           break;
         case 8:
-          out.overload = message.text();
+          out.overload = message.name();
           break;
         default:
           message.skip();
@@ -371,7 +371,7 @@ Graph GraphReader::graph(std::string_view bytes, const OpsetImports& imports) {
         out.nodes.push_back(node(message.text(), static_cast<int64_t>(out.nodes.size()), imports));
         break;
       case 2:
-        out.name = message.text();
+        out.name = message.name();
         break;
       case 5:
         out.initializers.push_back(read_tensor_data(place_, message.text(), source_));

@@ -19,7 +19,15 @@ ProtoMessage::ProtoMessage(ProtoPlace& place, std::string_view kind, std::string
 bool ProtoMessage::next() {
   place_.at = reader_.data().data();
   place_.message = kind_;
+  if (place_.at < place_.released) place_.released = place_.at;  // a second go
+  if (place_.at - place_.released > ProtoPlace::kReleaseBytes) release_passed();
   return reader_.next();
+}
+
+void ProtoMessage::release_passed() {
+  const std::string_view passed(place_.released, static_cast<size_t>(place_.at - place_.released));
+  if (place_.file != nullptr) place_.file->release(std::as_bytes(std::span(passed)));
+  place_.released = place_.at;
 }
 
 void ProtoMessage::expect(Wire type) {
@@ -33,6 +41,11 @@ std::string_view ProtoMessage::text() {
   expect(Wire::length_delimited);
   const protozero::data_view view = reader_.get_view();
   return {view.data(), view.size()};
+}
+
+std::string_view ProtoMessage::name() {
+  const std::string_view view = text();
+  return place_.strings == nullptr ? view : place_.strings->keep(view);
 }
 
 int64_t ProtoMessage::integer() {

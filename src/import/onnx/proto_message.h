@@ -8,16 +8,25 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/file_map.h"
+#include "import/onnx/string_arena.h"
 
 namespace lathe::onnx {
 
 // Where reading stands; shared by all messages of one file.
 struct ProtoPlace {
-  explicit ProtoPlace(std::string_view bytes) : begin(bytes.data()), at(bytes.data()) {}
+  explicit ProtoPlace(std::string_view bytes)
+      : begin(bytes.data()), at(bytes.data()), released(bytes.data()) {}
+  // Behind the reader, a mapped file is made non-resident in pieces of this size.
+  static constexpr ptrdiff_t kReleaseBytes = 16 << 20;
+
   const char* begin;
   const char* at;              // the field being read
   std::string_view message{};  // the kind of message it is in
   int depth = 0;
+  StringArena* strings = nullptr;  // where names are copied to; null: they stay in the file
+  const FileMap* file = nullptr;   // whose bytes are read, if they are a file's
+  const char* released;            // up to here
 };
 
 class ProtoMessage {
@@ -36,6 +45,7 @@ class ProtoMessage {
   void skip() { reader_.skip(); }
 
   std::string_view text();  // also bytes and embedded messages
+  std::string_view name();  // a text that is kept, apart from the file
   int64_t integer();
   float number();
   // Repeated scalars, packed or one by one.
@@ -46,6 +56,7 @@ class ProtoMessage {
 
  private:
   void expect(protozero::pbf_wire_type type);
+  void release_passed();
 
   ProtoPlace& place_;
   std::string_view kind_;

@@ -26,7 +26,7 @@ OpsetImport read_import(ProtoPlace& place, std::string_view bytes) {
   while (message.next()) {
     switch (message.tag()) {
       case 1:
-        out.domain = canonical_domain(message.text());
+        out.domain = canonical_domain(message.name());
         break;
       case 2:
         out.version = message.integer();
@@ -45,10 +45,10 @@ std::pair<std::string_view, std::string_view> read_metadata(ProtoPlace& place,
   while (message.next()) {
     switch (message.tag()) {
       case 1:
-        out.first = message.text();
+        out.first = message.name();
         break;
       case 2:
-        out.second = message.text();
+        out.second = message.name();
         break;
       default:
         message.skip();
@@ -66,13 +66,13 @@ Parts scan_model(ProtoPlace& place, std::string_view bytes, Model& model) {
         model.ir_version = message.integer();
         break;
       case 2:
-        model.producer = message.text();
+        model.producer = message.name();
         break;
       case 3:
-        model.producer_version = message.text();
+        model.producer_version = message.name();
         break;
       case 4:
-        model.domain = message.text();
+        model.domain = message.name();
         break;
       case 5:
         model.model_version = message.integer();
@@ -107,16 +107,16 @@ Function read_function(ProtoPlace& place, GraphReader& reader, std::string_view 
   while (message.next()) {
     switch (message.tag()) {
       case 1:
-        out.name = message.text();
+        out.name = message.name();
         break;
       case 4:
-        out.inputs.push_back(message.text());
+        out.inputs.push_back(message.name());
         break;
       case 5:
-        out.outputs.push_back(message.text());
+        out.outputs.push_back(message.name());
         break;
       case 6:
-        out.attributes.push_back(message.text());
+        out.attributes.push_back(message.name());
         break;
       case 7:
         nodes.push_back(message.text());
@@ -125,13 +125,13 @@ Function read_function(ProtoPlace& place, GraphReader& reader, std::string_view 
         out.imports.push_back(read_import(place, message.text()));
         break;
       case 10:
-        out.domain = canonical_domain(message.text());
+        out.domain = canonical_domain(message.name());
         break;
       case 11:
         defaults.push_back(message.text());
         break;
       case 13:
-        out.overload = message.text();
+        out.overload = message.name();
         break;
       default:
         message.skip();
@@ -168,17 +168,16 @@ Parts scan_or_explain(ProtoPlace& place, std::string_view bytes, Model& model) {
        bytes.size(), kind.empty() ? reason : fmt::format("it looks like {}", kind));
 }
 
-}  // namespace
-
-Model parse_model(std::string_view bytes, std::string_view origin,
-                  std::shared_ptr<const void> owner, const std::string& folder) {
-  TensorSource source{std::move(owner), nullptr};
-  if (!folder.empty()) source.folder = std::make_shared<ExternalFolder>(folder);
+Model parse(std::string_view bytes, std::string_view origin, const TensorSource& source,
+            const FileMap* file) {
   if (is_onnx_text(bytes)) return parse_text_model(bytes, origin, source);
+  const auto strings = std::make_shared<StringArena>();
   Model model;
   model.origin = origin;
-  model.owners.push_back(source.owner);
+  model.owners = {source.owner, strings};
   ProtoPlace place(bytes);
+  place.strings = strings.get();
+  place.file = file;
   const Parts parts = scan_or_explain(place, bytes, model);
   check(model.ir_version > 0, ErrorKind::invalid_model, "'{}' has ir_version {}, expected 1 to {}",
         escape(origin), model.ir_version, kIrVersion);
@@ -193,10 +192,19 @@ Model parse_model(std::string_view bytes, std::string_view origin,
   return model;
 }
 
+}  // namespace
+
+Model parse_model(std::string_view bytes, std::string_view origin,
+                  std::shared_ptr<const void> owner, const std::string& folder) {
+  TensorSource source{std::move(owner), nullptr};
+  if (!folder.empty()) source.folder = std::make_shared<ExternalFolder>(folder);
+  return parse(bytes, origin, source, nullptr);
+}
+
 Model read_model(const std::string& path) {
-  std::shared_ptr<const FileMap> file = FileMap::open(path);
-  const std::string_view text = file->text();
-  return parse_model(text, path, std::move(file), parent_folder(path));
+  const std::shared_ptr<const FileMap> file = FileMap::open(path);
+  const TensorSource source{file, std::make_shared<ExternalFolder>(parent_folder(path))};
+  return parse(file->text(), path, source, file.get());
 }
 
 }  // namespace lathe::onnx

@@ -84,10 +84,10 @@ StringPairs::value_type read_pair(ProtoPlace& place, std::string_view bytes) {
   while (message.next()) {
     switch (message.tag()) {
       case 1:
-        pair.first = message.text();
+        pair.first = message.name();
         break;
       case 2:
-        pair.second = message.text();
+        pair.second = message.name();
         break;
       default:
         message.skip();
@@ -142,7 +142,7 @@ void read_fields(ProtoPlace& place, std::string_view bytes, Fields& fields, Tens
         message.skip();
         break;
       case 8:
-        tensor.name = message.text();
+        tensor.name = message.name();
         break;
       case 13:
         fields.external.push_back(read_pair(place, message.text()));
