@@ -117,5 +117,8 @@ struct InferRun {
 void infer(Instruction& instruction);
 // The same for every instruction of a module, bodies included, in order.
 void infer(Module& module);
+// Brings all that depends on `value` up to date, bodies included, after its type or its symbolic
+// values changed or it took the place of another value.
+void infer_users(Value& value);
 
 }  // namespace lathe

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+// Rewrite rules as plain values: a table of rows "name, pattern, replacement".
+//
+//   const Pattern x = value("x");
+//   const RuleTable rules({
+//       {"multiply_by_one", x * constant(1), x},
+//       {"transpose_twice", op("transpose", {op("transpose", {x}).named("inner")}),
+//       join_transposes},
+//   });
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <source_location>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/builder.h"
+#include "ir/program.h"
+
+namespace lathe {
+
+// Describes a value by the instructions that lead to it. Copies are cheap.
+class Pattern {
+ public:
+  struct Node;
+  explicit Pattern(std::shared_ptr<const Node> node) : node_(std::move(node)) {}
+
+  // The same, binding the value it matches. Names are literals: they outlive the table.
+  Pattern named(std::string_view name) const;
+  const Node& node() const { return *node_; }
+
+ private:
+  std::shared_ptr<const Node> node_;
+};
+
+// Any value; one name that stands twice must be the same value.
+Pattern value(std::string_view name);
+// Any literal that sessions cannot bind.
+Pattern literal(std::string_view name);
+// A literal of numbers whose elements all have the bits of this number: 0 is not -0.
+Pattern constant(double number);
+// The first result of an op with one result. Attributes given must be equal, others are free;
+// operands of commutative ops match in either order.
+Pattern op(std::string_view name, std::vector<Pattern> operands, Attributes attributes = {});
+Pattern operator+(const Pattern& a, const Pattern& b);  // add
+Pattern operator-(const Pattern& a, const Pattern& b);  // sub
+Pattern operator*(const Pattern& a, const Pattern& b);  // mul
+Pattern operator/(const Pattern& a, const Pattern& b);  // div
+
+// A place where a pattern fits, and what builds the replacement there.
+class Match {
+ public:
+  Match(Instruction& root, Builder& builder) : b(builder), root_(&root) {}
+  // Binds the pattern's names if it fits the root.
+  bool fits(const Pattern& pattern);
+
+  Builder& b;  // places before the root, with its origins
+  Instruction& root() const { return *root_; }
+  Value* operator[](std::string_view name) const;  // Internal error for a name not bound
+  const Type& type(std::string_view name) const { return (*this)[name]->type(); }
+  Instruction& instruction(std::string_view name) const { return *(*this)[name]->definition(); }
+
+ private:
+  friend class Matcher;
+  Instruction* root_;
+  std::vector<std::pair<std::string_view, Value*>> bound_;
+};
+
+// The op at a pattern's root; empty if the root is no op.
+std::string_view root_op(const Pattern& pattern);
+
+// One row. The replacement is a pattern built from the bound values, or a function that returns the
+// value to use instead of the root's, or null where the rule does not apply.
+struct Rule {
+  using Replace = std::function<Value*(Match& match)>;
+  using Condition = std::function<bool(const Match& match)>;
+
+  Rule(std::string_view rule_name, Pattern before, Replace after,
+       std::source_location at = std::source_location::current());
+  Rule(std::string_view rule_name, Pattern before, const Pattern& after, Condition condition = {},
+       std::source_location at = std::source_location::current());
+
+  std::string_view name;
+  Pattern pattern;
+  Replace replace;
+  std::source_location place;
+};
+
+// Rules indexed by the op at their root; of several that fit, the first in the table applies.
+class RuleTable {
+ public:
+  explicit RuleTable(std::vector<Rule> rules);
+
+  // Rewrites every module until no rule applies; whether any did. A replacement counts only if its
+  // type equals the root's. What rewriting leaves unused stays for the runner's cleanup.
+  bool apply(Program& program) const;
+  const std::vector<Rule>& rules() const { return rules_; }
+
+ private:
+  bool apply(Module& module, int64_t& budget) const;
+  // The value that takes the place of the root's result, or null.
+  Value* rewrite(Instruction& root, const Rule*& applied) const;
+
+  std::vector<Rule> rules_;
+  std::unordered_map<std::string_view, std::vector<size_t>> by_root_;
+};
+
+// While one lives, it is called on this thread after every rule that applied.
+class RuleWatch {
+ public:
+  using Function = std::function<void(const Rule& rule, const Program& program)>;
+  explicit RuleWatch(Function function);
+  ~RuleWatch();
+  RuleWatch(const RuleWatch&) = delete;
+  RuleWatch& operator=(const RuleWatch&) = delete;
+
+ private:
+  friend class RuleTable;
+  Function function_;
+  RuleWatch* outer_;
+};
+
+}  // namespace lathe

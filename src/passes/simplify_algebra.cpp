@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+// Rules that keep every bit, -0 and NaN included. A rule whose replacement would have another type
+// (x was broadcast, say) does not apply: the table sees to that.
+#include "passes/simplify_algebra.h"
+
+#include "ir/op.h"
+
+namespace lathe {
+namespace {
+
+// Whether every number of `narrow` is one of `wide`, and NaN and infinities stay what they are.
+bool holds_all_of(ElementType wide, ElementType narrow) {
+  using enum ElementType;
+  const ElementTypeInfo& w = info(wide);
+  const ElementTypeInfo& n = info(narrow);
+  switch (n.cls) {
+    case ElementClass::floating:
+      return (wide == f64 && (narrow == f32 || narrow == f16 || narrow == bf16)) ||
+             (wide == f32 && (narrow == f16 || narrow == bf16));
+    case ElementClass::signed_int:
+      if (is_floating(wide)) return (wide == f64 && n.bits <= 32) || (wide == f32 && n.bits <= 16);
+      return w.cls == ElementClass::signed_int && w.bits >= n.bits;
+    case ElementClass::unsigned_int:
+      if (is_floating(wide)) return (wide == f64 && n.bits <= 32) || (wide == f32 && n.bits <= 16);
+      return (w.cls == ElementClass::unsigned_int && w.bits >= n.bits) ||
+             (w.cls == ElementClass::signed_int && w.bits > n.bits);
+    case ElementClass::boolean:
+      return is_integer(wide) || wide == f64 || wide == f32;
+    default:
+      return false;
+  }
+}
+
+ElementType element_of(const Match& match, std::string_view name) {
+  return match.type(name).element;
+}
+
+bool is_integer_x(const Match& match) { return is_integer(element_of(match, "x")); }
+bool is_floating_x(const Match& match) { return is_floating(element_of(match, "x")); }
+
+Value* narrow_again(Match& match) {
+  const ElementType wide = element_of(match, "wide");
+  const ElementType narrow = match.root().result()->type().element;
+  const bool is_lossless = element_of(match, "x") == narrow && holds_all_of(wide, narrow);
+  return is_lossless ? match["x"] : nullptr;
+}
+
+const Integers& permutation_of(const Instruction& instruction) {
+  return std::get<Integers>(*find_attribute(instruction.attributes(), "permutation"));
+}
+
+// transpose(transpose(x, p), q) = transpose(x, p ∘ q), or x where that moves nothing.
+Value* join_transposes(Match& match) {
+  const Integers& inner = permutation_of(match.instruction("inner"));
+  const Integers& outer = permutation_of(match.root());
+  if (inner.size() != outer.size()) return nullptr;
+  Integers joined;
+  bool moves = false;
+  for (size_t axis = 0; axis < outer.size(); ++axis) {
+    joined.push_back(inner[static_cast<size_t>(outer[axis])]);
+    moves |= joined.back() != static_cast<int64_t>(axis);
+  }
+  return moves ? match.b.transpose(match["x"], joined) : match["x"];
+}
+
+Value* drop_still_transpose(Match& match) {
+  const Integers& permutation = permutation_of(match.root());
+  for (size_t axis = 0; axis < permutation.size(); ++axis) {
+    if (permutation[axis] != static_cast<int64_t>(axis)) return nullptr;
+  }
+  return permutation.empty() ? nullptr : match["x"];
+}
+
+}  // namespace
+
+const RuleTable& simplify_algebra_rules() {
+  static const Pattern x = value("x");
+  static const RuleTable rules({
+      {"identity", op("identity", {x}), x},
+      {"multiply_by_one", x * constant(1), x},
+      {"divide_by_one", x / constant(1), x},
+      // -0 + 0 is 0, so that adding nothing is for floats to add -0.
+      {"add_zero", x + constant(0), x, is_integer_x},
+      {"add_minus_zero", x + constant(-0.0), x, is_floating_x},
+      {"subtract_zero", x - constant(0), x},
+      {"negate_twice", op("neg", {op("neg", {x})}), x},
+      {"not_twice", op("not", {op("not", {x})}), x},
+      {"cast_to_own_type", op("cast", {x}), x},
+      {"widen_and_narrow", op("cast", {op("cast", {x}).named("wide")}), narrow_again},
+      {"transpose_nothing", op("transpose", {x}), drop_still_transpose},
+      {"transpose_twice", op("transpose", {op("transpose", {x}).named("inner")}), join_transposes},
+  });
+  return rules;
+}
+
+const Pass simplify_algebra{
+    .name = "simplify_algebra",
+    .doc = "Applies identities of arithmetic, casts and transposes that keep every bit.",
+    .run = [](Program& program) { return simplify_algebra_rules().apply(program); },
+};
+
+}  // namespace lathe

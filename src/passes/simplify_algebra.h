@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "ir/pass.h"
+#include "ir/rule.h"
+
+namespace lathe {
+
+// Applies identities of arithmetic, casts and transposes that keep every bit.
+extern const Pass simplify_algebra;
+const RuleTable& simplify_algebra_rules();
+
+}  // namespace lathe
