@@ -29,7 +29,10 @@ class Evaluation {
 
   const Instruction& instruction() const { return *instruction_; }
   int count() const { return static_cast<int>(instruction_->operands().size()); }
-  bool has(int i) const { return instruction_->operands()[static_cast<size_t>(i)] != nullptr; }
+  // False for an absent optional operand, as in Infer.
+  bool has(int i) const {
+    return i < count() && instruction_->operands()[static_cast<size_t>(i)] != nullptr;
+  }
 
   // Operands and results in plain memory.
   const TensorView& in(int i) const { return inputs_[static_cast<size_t>(i)]; }
