@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// Windows that slide over the spatial axes: convolution and pooling.
+#pragma once
+
+#include "ir/infer.h"
+#include "ops/evaluation.h"
+
+namespace lathe {
+
+// Extents of the result: `input` and `kernel` are spatial. Reads strides, dilations, pads,
+// auto_pad.
+std::vector<Dim> window_dims(Infer& c, std::span<const Dim> input, std::span<const Dim> kernel,
+                             bool ceil_mode = false);
+
+// One spatial axis at run time.
+struct WindowAxis {
+  int64_t input = 1;
+  int64_t output = 1;
+  int64_t kernel = 1;
+  int64_t stride = 1;
+  int64_t dilation = 1;
+  int64_t pad_begin = 0;
+  int64_t pad_end = 0;
+};
+
+// The spatial axes of input and output views [n, c, spatial…] under a kernel.
+std::vector<WindowAxis> window_axes(const Evaluation& c, const TensorView& input,
+                                    const TensorView& output, std::span<const int64_t> kernel);
+
+// Attribute `name` as one integer per spatial axis.
+template <class Context>
+Integers window_list(const Context& c, std::string_view name, size_t size, int64_t fallback) {
+  if (!c.has_attribute(name) || c.integers(name).empty()) return Integers(size, fallback);
+  const Integers& list = c.integers(name);
+  c.check(list.size() == size, "'{}' has {} entries, expected {}", name, list.size(), size);
+  return list;
+}
+
+// The attributes strides, dilations, pads and auto_pad, and those of `extra`.
+std::vector<AttributeSpec> window_attributes(std::vector<AttributeSpec> extra = {});
+
+}  // namespace lathe
