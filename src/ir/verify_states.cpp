@@ -15,8 +15,11 @@ bool is_version(const Instruction& instruction) {
   return is_update(instruction) || instruction.op().structural == Structural::state_read;
 }
 
-const std::string& state_name(const Instruction& instruction) {
-  return std::get<std::string>(*find_attribute(instruction.attributes(), "state"));
+// Empty if the attribute is broken, which check_record() reports.
+std::string state_name(const Instruction& instruction) {
+  const Attribute* state = find_attribute(instruction.attributes(), "state");
+  const auto* name = state == nullptr ? nullptr : std::get_if<std::string>(state);
+  return name == nullptr ? "" : *name;
 }
 
 }  // namespace
@@ -27,11 +30,12 @@ void Verifier::check_states() {
     // An implemented module states a meaning; the versions it speaks of are its parameters.
     if (implementations_.contains(module.get())) continue;
     for (const auto& instruction : module->instructions()) {
-      if (!is_version(*instruction) || !is_sound()) continue;
-      const std::string& state = state_name(*instruction);
+      if (!is_version(*instruction)) continue;
+      const std::string state = state_name(*instruction);
       if (module.get() != &program_.main()) {
         problem("a state is used in a body, where its order is not known: {}", place(*instruction));
       } else if (is_update(*instruction)) {
+        if (instruction->operands().empty() || instruction->operands()[0] == nullptr) continue;
         const Value* version = instruction->operands()[0];
         const Instruction* before = version->definition();
         if (before == nullptr || !is_version(*before) || state_name(*before) != state) {

@@ -7,17 +7,14 @@
 #include "ir/builder.h"
 #include "ir/parse.h"
 #include "ir/print.h"
-#include "tensor/convert.h"
+#include "tests/support/contains.h"
 
 namespace lathe {
 namespace {
 
 using Strings = std::vector<std::string>;
 
-testing::AssertionResult contains(std::string_view text, std::string_view part) {
-  if (text.find(part) != std::string_view::npos) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << "no '" << part << "' in: " << text;
-}
+using test::contains;
 
 // Parses, prints, parses and prints again; both texts must agree.
 std::string round_trip(std::string_view text, bool verify = true) {
