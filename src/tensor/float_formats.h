@@ -19,6 +19,12 @@ inline constexpr uint32_t kSign = 0x80000000;
 inline constexpr uint32_t kInf = 0x7F800000;  // magnitudes above are NaNs
 inline constexpr uint32_t kNan = 0x7FC00000;
 
+// Comparisons of numbers below 2^31 as signed ones: SSE2 has no others.
+constexpr bool is_less(uint32_t a, uint32_t b) {
+  return static_cast<int32_t>(a) < static_cast<int32_t>(b);
+}
+constexpr uint32_t smaller(uint32_t a, uint32_t b) { return is_less(a, b) ? a : b; }
+
 // The magnitude of a finite f32 rounded half to even to fewer bits. Exponents beyond the format
 // simply run on: the caller compares with its largest code.
 template <int kMantissaBits, int kBias>
@@ -33,7 +39,7 @@ uint32_t round_magnitude(uint32_t magnitude) {
   const uint32_t normal = ((magnitude + kHalf + ((magnitude >> kShift) & 1)) >> kShift) - kRebias;
   const float sum = std::bit_cast<float>(magnitude) + std::bit_cast<float>(kMagic);
   const uint32_t subnormal = std::bit_cast<uint32_t>(sum) - kMagic;
-  return magnitude < kSmallestNormal ? subnormal : normal;
+  return is_less(magnitude, kSmallestNormal) ? subnormal : normal;
 }
 
 // The finite value of a code without its sign.
@@ -60,9 +66,9 @@ struct SignedF8 {
     const auto bits = std::bit_cast<uint32_t>(x);
     const uint32_t magnitude = bits & ~kSign;
     const uint32_t overflow = saturate ? kMax : (kInfCode != 0 ? kInfCode : kNanCode);
-    uint32_t code = round_magnitude<kMantissaBits, kBias>(std::min(magnitude, kInf));
-    code = code > kMax ? overflow : code;
-    code = magnitude > kInf ? kNanCode : code;
+    uint32_t code = round_magnitude<kMantissaBits, kBias>(smaller(magnitude, kInf));
+    code = is_less(kMax, code) ? overflow : code;
+    code = is_less(kInf, magnitude) ? kNanCode : code;
     return static_cast<uint8_t>(code | (bits & kSign) >> 24);
   }
   static constexpr float decode(uint32_t byte) {
@@ -79,9 +85,10 @@ struct UnsignedZeroF8 {
   static uint8_t encode(float x, bool saturate) {
     const auto bits = std::bit_cast<uint32_t>(x);
     const uint32_t magnitude = bits & ~kSign;
-    const uint32_t code = round_magnitude<kMantissaBits, kBias>(std::min(magnitude, kInf));
-    const bool is_nan = magnitude > kInf || (code > 0x7F && !saturate);
-    const uint32_t finite = std::min(code, 0x7Fu);
+    const uint32_t code = round_magnitude<kMantissaBits, kBias>(smaller(magnitude, kInf));
+    const uint32_t limit = saturate ? kInf : 0x7F;
+    const bool is_nan = is_less(kInf, magnitude) || is_less(limit, code);
+    const uint32_t finite = smaller(code, 0x7F);
     const uint32_t sign = finite == 0 ? 0 : (bits & kSign) >> 24;
     return static_cast<uint8_t>(is_nan ? 0x80 : finite | sign);
   }
@@ -125,8 +132,8 @@ inline float half_to_float(uint16_t half) {
   const uint32_t normal = magnitude + (112u << 23);
   // A subnormal's bits count steps of 2^-24.
   const float subnormal = static_cast<float>(static_cast<int32_t>(half & 0x7FFFu)) * 0x1p-24f;
-  uint32_t bits = magnitude < (1u << 23) ? std::bit_cast<uint32_t>(subnormal) : normal;
-  bits = magnitude >= (31u << 23) ? magnitude | kInf : bits;
+  uint32_t bits = is_less(magnitude, 1u << 23) ? std::bit_cast<uint32_t>(subnormal) : normal;
+  bits = is_less(magnitude, 31u << 23) ? bits : magnitude | kInf;
   return std::bit_cast<float>(bits | static_cast<uint32_t>(half & 0x8000) << 16);
 }
 
@@ -134,9 +141,9 @@ inline uint16_t float_to_half(float x) {
   using namespace small_float;
   const auto bits = std::bit_cast<uint32_t>(x);
   const uint32_t magnitude = bits & ~kSign;
-  const uint32_t rounded = std::min(round_magnitude<10, 15>(magnitude), 0x7C00u);
+  const uint32_t rounded = smaller(round_magnitude<10, 15>(magnitude), 0x7C00);
   const uint32_t nan = 0x7E00 | ((magnitude >> 13) & 0x3FF);
-  const uint32_t code = magnitude > kInf ? nan : rounded;
+  const uint32_t code = is_less(kInf, magnitude) ? nan : rounded;
   return static_cast<uint16_t>(code | (bits & kSign) >> 16);
 }
 
@@ -149,7 +156,7 @@ inline uint16_t float_to_bf16(float x) {
   const auto bits = std::bit_cast<uint32_t>(x);
   const uint32_t rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
   const uint32_t nan = 0x7FC0 | (bits & kSign) >> 16;
-  return static_cast<uint16_t>((bits & ~kSign) > kInf ? nan : rounded);
+  return static_cast<uint16_t>(is_less(kInf, bits & ~kSign) ? nan : rounded);
 }
 
 inline float f8e4m3fn_to_float(uint8_t value) {
@@ -217,8 +224,8 @@ inline uint8_t float_to_f4e2m1(float x) {
   const auto bits = std::bit_cast<uint32_t>(x);
   const uint32_t magnitude = bits & ~kSign;
   const uint32_t sign = (bits & kSign) >> 28;
-  const uint32_t code = std::min(round_magnitude<1, 1>(std::min(magnitude, kInf)), 7u);
-  return static_cast<uint8_t>(magnitude > kInf ? 8 - sign : code | sign);
+  const uint32_t code = smaller(round_magnitude<1, 1>(smaller(magnitude, kInf)), 7);
+  return static_cast<uint8_t>(is_less(kInf, magnitude) ? 8 - sign : code | sign);
 }
 
 }  // namespace lathe
