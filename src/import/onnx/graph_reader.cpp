@@ -112,7 +112,16 @@ std::string_view require(const std::optional<std::string_view>& field, std::stri
   return *field;
 }
 
+// A node of five bytes takes two hundred here; no real model comes near this many.
+constexpr int64_t kMaxParts = 2'000'000;
+
 }  // namespace
+
+void GraphReader::count_part() {
+  check(++parts_ <= kMaxParts, ErrorKind::invalid_model,
+        "'{}' has more than {} nodes, values, tensors and attributes, at byte {}", escape(origin_),
+        kMaxParts, place_.at - place_.begin);
+}
 
 std::vector<Extent> GraphReader::extents(std::string_view bytes, std::string_view value) {
   std::vector<Extent> out;
@@ -201,6 +210,7 @@ ValueType GraphReader::type(std::string_view bytes, std::string_view value) {
 }
 
 ValueInfo GraphReader::value_info(std::string_view bytes) {
+  count_part();
   ValueInfo out;
   std::string_view type_bytes;
   ProtoMessage message(place_, "ValueInfoProto", bytes);
@@ -216,11 +226,14 @@ ValueInfo GraphReader::value_info(std::string_view bytes) {
         message.skip();
     }
   }
+  check(!out.name.empty(), ErrorKind::invalid_model, "a value without a name at byte {}",
+        place_.at - place_.begin);
   if (!type_bytes.empty()) out.type = type(type_bytes, out.name);
   return out;
 }
 
 std::shared_ptr<const TensorData> GraphReader::tensor(std::string_view bytes) {
+  count_part();
   return std::make_shared<const TensorData>(read_tensor_data(place_, bytes, source_));
 }
 
@@ -236,6 +249,7 @@ std::shared_ptr<Graph> GraphReader::subgraph(std::string_view bytes, const Opset
 
 Attribute GraphReader::attribute(std::string_view bytes, const OpsetImports& imports) {
   using enum AttributeType;
+  count_part();
   Attribute out;
   AttributeFields fields;
   ProtoMessage message(place_, "AttributeProto", bytes);
@@ -321,6 +335,7 @@ void GraphReader::read_attributes(const std::vector<std::string_view>& messages,
 }
 
 Node GraphReader::node(std::string_view bytes, int64_t index, const OpsetImports& imports) {
+  count_part();
   Node out;
   out.index = index;
   try {
@@ -374,6 +389,7 @@ Graph GraphReader::graph(std::string_view bytes, const OpsetImports& imports) {
         out.name = message.name();
         break;
       case 5:
+        count_part();
         out.initializers.push_back(read_tensor_data(place_, message.text(), source_));
         break;
       case 11:

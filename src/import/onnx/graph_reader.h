@@ -23,6 +23,7 @@ class GraphReader {
  private:
   void read_attributes(const std::vector<std::string_view>& messages, Node& node,
                        const OpsetImports& imports);
+  void count_part();
   ValueInfo value_info(std::string_view bytes);
   ValueType type(std::string_view bytes, std::string_view value);
   void tensor_type(std::string_view bytes, std::string_view value, ValueType& out);
@@ -34,6 +35,7 @@ class GraphReader {
   const TensorSource& source_;
   std::string_view origin_;
   int depth_ = 0;
+  int64_t parts_ = 0;
 };
 
 }  // namespace lathe::onnx

@@ -64,7 +64,9 @@ void ProtoMessage::append(std::vector<int64_t>& out) {
     return;
   }
   expect(Wire::length_delimited);
-  for (const int64_t value : reader_.get_packed_int64()) out.push_back(value);
+  const auto values = reader_.get_packed_int64();
+  if (out.empty()) out.reserve(values.size());  // not for each of many small lists
+  for (const int64_t value : values) out.push_back(value);
 }
 
 std::string_view ProtoMessage::fixed(size_t width) {

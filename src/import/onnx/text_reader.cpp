@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <type_traits>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "import/onnx/text_values.h"
@@ -30,6 +31,9 @@ constexpr std::array kKindNames{
     KindName{"tensors", Kind::tensors}, KindName{"graphs", Kind::graphs},
     KindName{"type_proto", Kind::type},
 };
+
+// The syntax is for people; a large model is none of theirs.
+constexpr size_t kMaxText = 32 << 20;
 
 class Parser {
  public:
@@ -217,11 +221,12 @@ class Parser {
   std::vector<Attribute> attributes() {
     std::vector<Attribute> out;
     lexer_.expect_symbol('<');
+    std::unordered_set<std::string_view> names;
     do {
       const Token name = lexer_.peek();
       out.push_back(attribute(lexer_.expect_name("an attribute's name")));
-      for (size_t i = 0; i + 1 < out.size(); ++i) {
-        if (out[i].name == out.back().name) lexer_.fail_at(name, "this attribute is given twice");
+      if (!names.insert(out.back().name).second) {
+        lexer_.fail_at(name, "this attribute is given twice");
       }
     } while (lexer_.take_symbol(','));
     lexer_.expect_symbol('>');
@@ -396,6 +401,9 @@ class Parser {
 }  // namespace
 
 Model parse_text_model(std::string_view text, std::string_view origin, const TensorSource& source) {
+  check(text.size() <= kMaxText, ErrorKind::invalid_model,
+        "'{}' has {} bytes, expected at most {} of a textual model", escape(origin), text.size(),
+        kMaxText);
   auto memory = std::make_shared<TextMemory>();
   memory->file = source.owner;
   if (source.owner == nullptr) text = memory->source = text;

@@ -254,6 +254,15 @@ TEST(Reader, NestingIsBounded) {
                   .starts_with("InvalidModel: messages nest deeper than 200 levels"));
 }
 
+TEST(Reader, SmallBytesMakeNoLargeMemory) {
+  std::string values;
+  for (int i = 0; i < 2'000'001; ++i) values += std::string_view("\x6a\x03\x0a\x01v", 5);
+  const std::string error = error_in(model_bytes(Bytes().raw(values)));
+  EXPECT_TRUE(error.starts_with("InvalidModel: 'm.onnx' has more than 2000000 nodes")) << error;
+  EXPECT_EQ(error_in(relu_model(Bytes().message(13, Bytes()))).substr(0, 43),
+            "InvalidModel: a value without a name at byt");
+}
+
 TEST(Reader, AVersionIsNeeded) {
   EXPECT_EQ(error_in(Bytes().message(7, Bytes())),
             "InvalidModel: 'm.onnx' has ir_version 0, expected 1 to 14");
