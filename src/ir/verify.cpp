@@ -10,12 +10,6 @@
 namespace lathe {
 namespace {
 
-bool is_state_op(const Instruction& instruction) {
-  const Structural kind = instruction.op().structural;
-  return kind == Structural::state_read || kind == Structural::state_append ||
-         kind == Structural::state_replace;
-}
-
 // Those with an operand of unknown rank wait: they are expanded for the ranks that turn up.
 bool is_expandable(const Instruction& instruction) {
   if (instruction.op().expand == nullptr) return false;
@@ -36,7 +30,6 @@ struct StageSpec {
 };
 
 constexpr std::array kStageSpecs{
-    StageSpec{Stage::imported, Stage::imported, "an instruction on a state", is_state_op},
     StageSpec{Stage::imported, Stage::imported, "a deferred instruction",
               [](const Instruction& i) { return i.deferred(); }},
     StageSpec{Stage::imported, Stage::fused, "an instruction that implements a module",

@@ -90,7 +90,7 @@ SlotId ModulePlanner::add_slot(const Value& value, SlotKind kind) {
   slot.kind = value.type().is_boxed() ? SlotKind::box : kind;
   slot.type = value.type().element;
   slot.ranked = value.type().is_ranked();
-  slot.segment = static_cast<int>(out_.segments.size());
+  slot.segment = std::max(static_cast<int>(out_.segments.size()) - 1, 0);
   if (slot.ranked) {
     for (const Dim& dim : *value.type().dims) slot.dims.push_back(planner_.dim_id(dim));
   }

@@ -37,7 +37,7 @@ void LaunchContext::execute() {
       return;
     }
     case LaunchKind::state_append:
-      frame_.environment().states[static_cast<size_t>(launch_.state)]->write_rows(inputs_[0],
+      frame_.environment().states[static_cast<size_t>(launch_.state)]->write_rows(outputs_[0],
                                                                                   inputs_[1]);
       return;
     case LaunchKind::state_replace:

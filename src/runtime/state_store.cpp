@@ -154,7 +154,12 @@ TensorView StateStore::append(const TensorView& version, const TensorView& x) {
   const int64_t rows = x.dims[axis];
   Dims dims(version.extents().begin(), version.extents().end());
   const int64_t needed = dims[axis] + rows;
-  if (state_.kind == StateKind::window) {
+  if (state_.kind == StateKind::append) {
+    const int64_t bound = (*state_.type.dims)[axis].range().max;
+    check(needed <= bound, ErrorKind::invalid_argument,
+          "state '{}' would hold {} rows, '{}' is at most {}", state_.name, needed,
+          escape((*state_.type.dims)[axis].to_string()), bound);
+  } else {
     check(
         lengths_.size() == 1 || std::equal(lengths_.begin() + 1, lengths_.end(), lengths_.begin()),
         ErrorKind::unsupported, "state '{}' is a window: its {} rows must have equal lengths",
@@ -178,7 +183,7 @@ TensorView StateStore::append(const TensorView& version, const TensorView& x) {
 void StateStore::write_rows(const TensorView& version, const TensorView& x) {
   const auto axis = static_cast<size_t>(state_.axis);
   const int64_t element = info(state_.type.element).bits / 8;
-  const int64_t before = version.dims[axis];
+  const int64_t before = version.dims[axis] - x.dims[axis];
   const int64_t base = length();
   TensorView target = x;
   target.strides = version.strides;

@@ -35,7 +35,7 @@ class StateStore {
   // Version 0: `dims` are its extents this run. Allocates at first use; InvalidArgument if another
   // extent than the growing one changed while the state holds something.
   TensorView read(std::span<const int64_t> dims);
-  // The view with x behind it; the rows themselves are written by write_rows.
+  // The next version: the view with room for x behind it, which write_rows fills.
   TensorView append(const TensorView& version, const TensorView& x);
   void write_rows(const TensorView& version, const TensorView& x);
   // The other buffer with these extents, to be written by the caller.

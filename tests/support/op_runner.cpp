@@ -11,6 +11,7 @@
 #include "ops/symbolic.h"
 #include "tests/support/compare.h"
 #include "tests/support/guarded.h"
+#include "tests/support/program_runner.h"
 
 namespace lathe::test {
 namespace {
@@ -308,6 +309,7 @@ void check_static(const OpRow& row) {
 }
 
 void run(const OpRow& row) {
+  if (row.op == "run") return run_program_row(row);
   if (row.error) return check_error(row);
   const Op& op = get_op(row.op);
   {

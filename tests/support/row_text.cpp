@@ -311,12 +311,18 @@ std::vector<OpRow> read_op_rows(const std::string& file) {
     comment_open = false;
     if (line.find_first_not_of(' ') == std::string::npos) {
       comment.clear();
-    } else if (line.starts_with(' ')) {
+    } else if (line.starts_with(' ') || line.starts_with('}')) {
       check(!texts.empty(), ErrorKind::invalid_argument, "{}:{}: this line continues no row", file,
             number);
+      if (texts.back().starts_with("program ")) {
+        texts.back() += '\n' + line;
+        continue;
+      }
       // A line end counts as one blank, also within a text.
-      texts.back() += line.substr(line.find_first_not_of(' ') - 1);
+      texts.back() += ' ' + line.substr(line.find_first_not_of(' '));
     } else {
+      const bool follows = line.starts_with("run(") || line.starts_with("then(");
+      if (comment.empty() && follows && !rows.empty()) comment = rows.back().sentence;
       check(!comment.empty(), ErrorKind::invalid_argument,
             "{}:{}: a row needs a comment before it that says what it shows", file, number);
       OpRow row;
@@ -327,15 +333,29 @@ std::vector<OpRow> read_op_rows(const std::string& file) {
       texts.push_back(line);
     }
   }
+  std::vector<OpRow> tests;
+  std::string program;
   for (size_t i = 0; i < rows.size(); ++i) {
+    if (texts[i].starts_with("program ")) {
+      program = texts[i];
+      continue;
+    }
     try {
       read_row(texts[i], rows[i]);
     } catch (const Error& error) {
       fail(error.kind(), "{}:{}: {}", file, rows[i].line, error.message());
     }
+    if (rows[i].op == "then") {
+      check(!tests.empty() && tests.back().op == "run", ErrorKind::invalid_argument,
+            "{}:{}: 'then' follows no 'run'", file, rows[i].line);
+      tests.back().then.push_back(std::move(rows[i]));
+      continue;
+    }
+    if (rows[i].op == "run") rows[i].program = program;
+    tests.push_back(std::move(rows[i]));
   }
-  check(!rows.empty(), ErrorKind::invalid_argument, "{} has no rows", file);
-  return rows;
+  check(!tests.empty(), ErrorKind::invalid_argument, "{} has no rows", file);
+  return tests;
 }
 
 }  // namespace lathe::test

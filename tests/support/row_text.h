@@ -30,6 +30,9 @@ struct OpRow {
   std::optional<std::string> error;  // part of the expected message
   std::optional<double> tolerance;
   bool is_static = false;  // inference needs constant extents
+  // `run` rows: the text of the program they run, and the runs that follow in the same session.
+  std::string program;
+  std::vector<OpRow> then;
 };
 
 // All rows of a file, or an InvalidArgument error with file and line.
