@@ -94,9 +94,7 @@ int64_t operand_bytes(const Instruction& instruction) {
   return bytes;
 }
 
-}  // namespace
-
-bool fold_constants(Program& program) {
+bool run(Program& program) {
   bool changed = false;
   for (const auto& module : program.modules()) {
     for (auto at = module->instructions().begin(); at != module->instructions().end();) {
@@ -118,5 +116,13 @@ bool fold_constants(Program& program) {
   }
   return changed;
 }
+
+}  // namespace
+
+const Pass fold_constants{
+    .name = "fold_constants",
+    .doc = "Computes what depends on literals alone, and integers that are dims.",
+    .run = run,
+};
 
 }  // namespace lathe

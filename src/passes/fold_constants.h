@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include "ir/program.h"
+#include "ir/pass.h"
 
 namespace lathe {
 
 // Evaluates what depends on literals alone. Small results become literals at once; where operands
 // or results are above 64 KiB the instruction is marked deferred and evaluated when the plan is
 // made. Integer tensors whose values are dims become `dims`.
-bool fold_constants(Program& program);
+extern const Pass fold_constants;
 
 }  // namespace lathe

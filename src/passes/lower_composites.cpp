@@ -33,15 +33,23 @@ bool lower(Module& module, const std::function<bool(const Instruction&)>& expand
   return changed;
 }
 
-}  // namespace
-
-bool lower_composites(Program& program, const std::function<bool(const Instruction&)>& expands) {
+bool lower_all(Program& program, const std::function<bool(const Instruction&)>& expands) {
   bool changed = false;
   // Expansions may add modules, so the list is walked by index.
   for (size_t i = 0; i < program.modules().size(); ++i) {
     changed |= lower(*program.modules()[i], expands);
   }
   return changed;
+}
+
+}  // namespace
+
+Pass lower_composites(std::function<bool(const Instruction&)> expands) {
+  return {.name = "lower_composites",
+          .doc = "Replaces composites without a kernel by their expansions.",
+          .run = [expands = std::move(expands)](Program& program) {
+            return lower_all(program, expands);
+          }};
 }
 
 }  // namespace lathe

@@ -3,11 +3,11 @@
 
 #include <functional>
 
-#include "ir/program.h"
+#include "ir/pass.h"
 
 namespace lathe {
 
 // Replaces composites by their expansions until none is left that `expands` says true for.
-bool lower_composites(Program& program, const std::function<bool(const Instruction&)>& expands);
+Pass lower_composites(std::function<bool(const Instruction&)> expands);
 
 }  // namespace lathe

@@ -66,8 +66,7 @@ struct Window {
 
 std::optional<Window> match_window(Instruction* instruction, const Value* past) {
   if (instruction == nullptr || instruction->op().name != "slice") return std::nullopt;
-  std::optional<Growth> growth =
-      match_concat(instruction->operands()[0]->definition(), past);
+  std::optional<Growth> growth = match_concat(instruction->operands()[0]->definition(), past);
   const std::optional<int64_t> start = constant_of(*instruction, 1);
   const std::optional<int64_t> end = constant_of(*instruction, 2);
   const std::optional<int64_t> axis = constant_of(*instruction, 3);
@@ -152,8 +151,7 @@ class Promotion {
   void append(const std::string& name, Value* version, Instruction* concat) {
     Builder builder(main_, concat);
     builder.set_origins(concat->origins());
-    Value* grown =
-        builder("state_append", {version, concat->operands()[1]}, {{"state", name}});
+    Value* grown = builder("state_append", {version, concat->operands()[1]}, {{"state", name}});
     main_.replace_uses(concat->result(), grown);
     main_.erase(concat);
   }

@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "targets/compile.h"
 
-#include "passes/fold_constants.h"
-#include "passes/lower_composites.h"
+#include "targets/pipeline.h"
 
 namespace lathe {
 
-void run_pipeline(Program& program, const CompileOptions& options, Stage last) {
+std::vector<PassRecord> run_pipeline(Program& program, const CompileOptions& options, Stage last) {
   const auto target = options.target != nullptr ? options.target : find_target("ref");
-  if (last >= Stage::canonical && program.stage < Stage::canonical) {
-    fold_constants(program);
-    program.stage = Stage::canonical;
-  }
-  if (last >= Stage::lowered && program.stage < Stage::lowered) {
-    lower_composites(program, [&](const Instruction& i) { return target->expands(i); });
-    fold_constants(program);
-    program.stage = Stage::lowered;
-  }
+  PassOptions passes = options.passes;
+  if (!passes.stop_after || *passes.stop_after > last) passes.stop_after = last;
+  return run_passes(program, make_pipeline(target), passes);
 }
 
 std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program,
@@ -31,6 +24,8 @@ std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program,
       });
   plan->source = std::move(source);
   plan->target = std::string(used.target->name());
+  // Programs compiled while running are not the ones that were asked to be traced or watched.
+  used.passes = PassOptions{.verify_each_pass = used.passes.verify_each_pass};
   plan->compile = [used](std::unique_ptr<Program> other) {
     return lathe::compile(std::move(other), used);
   };

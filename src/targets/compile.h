@@ -6,17 +6,20 @@
 #include <optional>
 #include <string>
 
+#include "ir/pass_runner.h"
 #include "plan/plan.h"
 #include "targets/target.h"
 
 namespace lathe {
 
 struct CompileOptions {
-  std::shared_ptr<const Target> target;  // null: ref
+  std::shared_ptr<const Target> target{};  // null: ref
+  PassOptions passes{};
 };
 
-// Runs the pipeline up to and including the passes of `last`; the program's stage says how far.
-void run_pipeline(Program& program, const CompileOptions& options, Stage last = Stage::lowered);
+// Runs the passes up to and including those of `last`; the program's stage says how far it got.
+std::vector<PassRecord> run_pipeline(Program& program, const CompileOptions& options,
+                                     Stage last = Stage::lowered);
 
 // The whole way: pipeline and plan.
 std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program,

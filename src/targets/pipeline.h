@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "ir/pass.h"
+#include "targets/target.h"
+
+namespace lathe {
+
+// The passes from an imported program to one that can be planned, by stage: the page to read first.
+Pipeline make_pipeline(const std::shared_ptr<const Target>& target);
+
+}  // namespace lathe
