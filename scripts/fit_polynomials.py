@@ -14,7 +14,7 @@ import sys
 from mpmath import mp, mpf, matrix, lu_solve
 import mpmath as m
 
-mp.prec = 320
+mp.prec = 1400
 OUTPUT = pathlib.Path(__file__).parent.parent / "src/ops/math/coefficients.h"
 
 
@@ -139,13 +139,13 @@ def split(value, widths):
     return parts
 
 
-def chunks(value, count, bits):
-    """`value` as a sum of `count` terms on a fixed grid, each `bits` wide (truncated)."""
+def digits(value, count, bits):
+    """The first `count` digits of `value` in base 2^bits, each scaled to lie in [0, 1)."""
     parts = []
-    for i in range(1, count + 1):
-        part = m.floor(m.ldexp(value, bits * i)) / mpf(2) ** (bits * i)
-        parts.append(part)
-        value -= part
+    for _ in range(count):
+        value = m.ldexp(value, bits)
+        parts.append(m.ldexp(m.floor(value), -bits))
+        value -= m.floor(value)
     return parts
 
 
@@ -166,9 +166,10 @@ def generate():
             parts = split(value, widths)
             rest = abs(value - sum(parts))
             out.append(emit(name, suffix, comment, parts, rest))
-    parts = chunks(2 / m.pi, 7, 29)
-    out.append(emit("TwoOverPi", "", "2/pi in terms of 29 bits, so that an f32 times each is exact "
-                    "in f64", parts, 2 / m.pi - sum(parts)))
+    for suffix, bits, count in (("F32", 29, 7), ("F64", 53, 23)):
+        out.append(emit("TwoOverPi", suffix, f"2/pi in digits of {bits} bits, each in [0, 1)",
+                        digits(2 / m.pi, count, bits), mpf(2) ** (-bits * count)))
+    mp.prec = 320
     for name, comment, f, weight, (low, high), small, large in FITS:
         for suffix, degree, bits, end in (("F32", small, 24, 4), ("F64", large, 53, 6)):
             upper = mpf(end) if high is None else high

@@ -15,8 +15,7 @@ Expr expm1(const Expr& x);  // 2 / 2
 Expr log(const Expr& x);    // 1 / 1
 Expr log1p(const Expr& x);  // 1.5 / 1.5
 
-// f32: all arguments. f64: |x| <= 2^45; beyond, where neighbours are many periods apart, finite
-// arguments give the value at 0.
+// However large the argument.
 Expr sin(const Expr& x);  // 1 / 1
 Expr cos(const Expr& x);  // 1 / 1
 Expr tan(const Expr& x);  // 2.5 / 2.5
@@ -26,8 +25,8 @@ Expr acos(const Expr& x);  // 1.5 / 1.5
 Expr atan(const Expr& x);  // 1.5 / 1.5
 
 Expr sinh(const Expr& x);   // 3 / 3
-Expr cosh(const Expr& x);   // 1.5 / 1.5
-Expr tanh(const Expr& x);   // 2.5 / 2.5
+Expr cosh(const Expr& x);   // 2 / 2
+Expr tanh(const Expr& x);   // 2.5 / 3
 Expr asinh(const Expr& x);  // 3 / 3
 Expr acosh(const Expr& x);  // 3 / 3
 Expr atanh(const Expr& x);  // 3 / 3
@@ -35,9 +34,9 @@ Expr atanh(const Expr& x);  // 3 / 3
 Expr erf(const Expr& x);       // 1.5 / 2
 Expr sigmoid(const Expr& x);   // 2.5 / 2.5; 1 / (1 + e^-x)
 Expr softplus(const Expr& x);  // 2 / 2; log(1 + e^x)
-Expr rsqrt(const Expr& x);     // 1 / 1; 1 / sqrt(x)
+Expr rsqrt(const Expr& x);     // 1.5 / 1.5; 1 / sqrt(x)
 
-// Floats: 1 / 1.5, with C99's table of special cases. Integers: exact modulo 2^64 for exponents
+// Floats: 1.5 / 1.5, with C99's table of special cases. Integers: exact modulo 2^64 for exponents
 // from 0 to 63; beyond, bases other than -1, 0 and 1 give 0; negative exponents truncate 1 / x^n
 // toward zero, and 0 to a negative power is 0.
 Expr pow(const Expr& x, const Expr& y);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The bodies of the kernels. Included once per instruction set, inside whatever selects it, so
 // everything here has internal linkage; the including file includes the headers.
+#pragma once
 
 namespace lathe::interpret {
 namespace {

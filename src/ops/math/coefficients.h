@@ -44,15 +44,42 @@ inline constexpr std::array<double, 3> kHalfPiF64{
     -0x1.f1976b7ed8fbcp-110,
 };
 
-// 2/pi in terms of 29 bits, so that an f32 times each is exact in f64; error 2^-203.9.
-inline constexpr std::array<double, 7> kTwoOverPi{
+// 2/pi in digits of 29 bits, each in [0, 1); error 2^-203.0.
+inline constexpr std::array<double, 7> kTwoOverPiF32{
     0x1.45f306d000000p-1,
-    0x1.9391054000000p-30,
-    0x1.4fe13ab000000p-59,
-    0x1.d1f534d000000p-88,
-    0x1.b81b6c5000000p-117,
-    0x1.5993c40000000p-148,
-    0x1.c820ff2000000p-175,
+    0x1.9391054000000p-1,
+    0x1.4fe13ab000000p-1,
+    0x1.d1f534d000000p-1,
+    0x1.b81b6c5000000p-1,
+    0x1.5993c40000000p-3,
+    0x1.c820ff2000000p-1,
+};
+
+// 2/pi in digits of 53 bits, each in [0, 1); error 2^-1219.0.
+inline constexpr std::array<double, 23> kTwoOverPiF64{
+    0x1.45f306dc9c882p-1,
+    0x1.4a7f09d5f47d4p-1,
+    0x1.a6ee06db14accp-1,
+    0x1.3c439041fe516p-1,
+    0x1.d5ef5de2b0db8p-3,
+    0x1.2371d2126e970p-2,
+    0x1.924bba8274600p-8,
+    0x1.21cfe1deb1cb1p-1,
+    0x1.4d39f74411af8p-3,
+    0x1.4baed1213a671p-1,
+    0x1.8135a2fbf209cp-1,
+    0x1.91d639835339fp-1,
+    0x1.272117e2ef7e4p-2,
+    0x1.41d8ffc4bffeep-2,
+    0x1.02cc07f79788cp-1,
+    0x1.6b414da3eda6cp-2,
+    0x1.fb3c9f2c26dd2p-2,
+    0x1.d18fd9a797fa8p-1,
+    0x1.6ba93dd63f5f2p-1,
+    0x1.f17b3d0739f78p-1,
+    0x1.4a525d4d7f6bfp-1,
+    0x1.88fc6ae842b00p-2,
+    0x1.98237e3db5d5fp-1,
 };
 
 // e^r = 1 + r + r^2 P(r) for |r| <= ln(2)/2; error 2^-28.7.

@@ -52,7 +52,7 @@ Expr softplus(const Expr& x) { return max(x, 0) + log1p(exp(-abs(x))); }
 Expr asinh(const Expr& x) {
   const Real real(x);
   const Expr a = abs(x);
-  const Expr far = a > std::ldexp(1.0, real.mantissa / 2 + 2);
+  const Expr far = a > std::ldexp(1.0, real.mantissa + 4);
   const Expr square = a * a;
   const Expr near = a + square / (sqrt(square + 1) + 1);
   const Expr y = log1p(select(far, a, near));
@@ -63,9 +63,10 @@ Expr asinh(const Expr& x) {
 Expr acosh(const Expr& x) {
   const Real real(x);
   const Expr t = x - 1;
-  const Expr far = x > std::ldexp(1.0, real.mantissa / 2 + 2);
+  const Expr far = x > std::ldexp(1.0, real.mantissa + 4);
   const Expr y = log1p(select(far, x, t + sqrt(fma(t, t, t * 2))));
-  return y + select(far, Expr::constant(real.type, std::log(2.0)), 0);
+  const Expr sum = y + select(far, Expr::constant(real.type, std::log(2.0)), 0);
+  return select(x >= 1, sum, x * kNaN);
 }
 
 // log1p(2a / (1 - a)) / 2. At most 3 ulp.

@@ -92,12 +92,12 @@ Expr integer_pow(const Expr& x, const Expr& n) {
 
 }  // namespace
 
-// e^(y log|x|) in pairs, with the sign of odd powers. At most 1 ulp in f32, 1.5 ulp in f64.
+// e^(y log|x|) in pairs, with the sign of odd powers. At most 1.5 ulp.
 Expr pow(const Expr& x, const Expr& y) {
   return is_floating(x.type()) ? real_pow(x, y) : integer_pow(x, y);
 }
 
-// At most 1 ulp: two correctly rounded steps.
+// At most 1.5 ulp: two correctly rounded steps.
 Expr rsqrt(const Expr& x) { return 1 / sqrt(x); }
 
 }  // namespace lathe

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <cmath>
+#include <vector>
 
 #include "ops/math.h"
 #include "ops/math/real.h"
@@ -7,15 +7,14 @@
 namespace lathe {
 namespace {
 
-constexpr int kStepBits = 52;
-
-// |x| modulo |y| in f64: long division by |y| 2^(52 j), from the highest j of the type's range
-// down. A quotient below 2^53 is one too large at most, and the remainder of the fma is exact.
+// a modulo b in f64, for a, b >= 0: long division by b 2^(52 j), from the highest j of the type's
+// range down. A quotient below 2^53 is one too large at most, and the remainder of the fma is
+// exact. A divisor that overflows gives the quotient 0.
 Expr remainder(Expr a, const Expr& b, int steps) {
-  for (int j = steps - 1; j >= 0; --j) {
-    // In two factors, for 2^(52 j) itself may overflow.
-    const int low = kStepBits * (j / 2);
-    const Expr divisor = b * std::ldexp(1.0, low) * std::ldexp(1.0, kStepBits * j - low);
+  std::vector<Expr> divisors{b};
+  while (std::ssize(divisors) < steps) divisors.push_back(divisors.back() * 0x1p52);
+  for (; !divisors.empty(); divisors.pop_back()) {
+    const Expr& divisor = divisors.back();
     const Expr quotient = trunc(a / divisor);
     const Expr rest = fma(-quotient, divisor, a);
     a = select(quotient == 0, a, select(rest < 0, rest + divisor, rest));

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "ops/math.h"
 #include "ops/math/coefficients.h"
@@ -16,16 +18,19 @@ struct Angle {
   Expr quadrant;
 };
 
-// 2/pi in terms of 29 bits: each product with an f32 is exact in f64, and so is its remainder
+// x modulo 4, exactly.
+Expr modulo4(const Expr& x) { return fma(-4, round_even(x * 0.25), x); }
+
+// x · 2/pi in digits of 29 bits: each product with an f32 is exact in f64, and so is its remainder
 // modulo 4. What is left after subtracting the quadrant adds up without cancellation, because the
-// terms lie on ever finer grids. Right for every f32.
+// terms lie on ever finer grids.
 Angle reduce_single(const Expr& x) {
   constexpr size_t kLarge = 5;  // the terms that can exceed 4
   const Expr wide = convert(x, ExprType::f64);
   std::vector<Expr> terms;
-  for (const double part : coefficients::kTwoOverPi) {
-    const Expr product = wide * part;
-    terms.push_back(terms.size() < kLarge ? fma(-4, round_even(product * 0.25), product) : product);
+  for (const double digit : coefficients::kTwoOverPiF32) {
+    const Expr term = wide * std::ldexp(digit, -29 * static_cast<int>(terms.size()));
+    terms.push_back(terms.size() < kLarge ? modulo4(term) : term);
   }
   Expr sum = terms[0];
   for (size_t i = 1; i < terms.size(); ++i) sum = sum + terms[i];
@@ -38,20 +43,69 @@ Angle reduce_single(const Expr& x) {
   return {r, low, convert(quarter.integer, ExprType::i32)};
 }
 
-// pi/2 in three parts; n times the first is exact inside the fma, n times the second is kept in two
-// floats. Right for |x| <= 2^45.
+constexpr int kDigitBits = 53;
+constexpr size_t kDigits = 5;  // that matter for one exponent
+
+// |x| < 2^107 and the digits of 2/pi that matter: those before give multiples of 4 and are dropped
+// together with a power of 2^53 of x. Digits are chosen by shifting the table by powers of two.
+struct Window {
+  Expr x;
+  std::vector<Expr> digits;
+};
+Window choose_digits(const Expr& x) {
+  const Real real(x);
+  const Expr exponent = ((bitcast(x, real.bits) >> real.mantissa) & 2047) - real.bias;
+  // (e - 54) / 53 for e up to 1024.
+  const Expr skipped = ((max(exponent, kDigitBits + 1) - (kDigitBits + 1)) * 1237) >> 16;
+  std::vector<Expr> digits;
+  for (const double digit : coefficients::kTwoOverPiF64) {
+    digits.push_back(Expr::constant(real.type, digit));
+  }
+  for (size_t step = 16; step > 0; step /= 2) {
+    const Expr shifted = (skipped & static_cast<int64_t>(step)) != 0;
+    const size_t needed = std::min(digits.size(), kDigits + step - 1);
+    for (size_t i = 0; i < needed; ++i) {
+      const Expr next = i + step < digits.size() ? digits[i + step] : digits[i] * 0;
+      digits[i] = select(shifted, next, digits[i]);
+    }
+    digits.erase(digits.begin() + static_cast<std::ptrdiff_t>(needed), digits.end());
+  }
+  return {x * power_of_two(skipped * -kDigitBits, real), std::move(digits)};
+}
+
+// As for f32, but each product is a pair of floats, and the sum keeps what its roundings lose.
 Angle reduce_double(const Expr& x) {
-  const auto& parts = coefficients::kHalfPiF64;
-  const Expr bounded = select(abs(x) <= std::ldexp(1.0, 45), x, x * 0);
-  const Rounded n = round_to_integer(bounded * (2 / M_PI));
-  const Expr first = fma(-n.real, parts[0], bounded);
-  const Expr second = n.real * parts[1];
-  const Expr second_low = fma(n.real, parts[1], -second);
-  const Expr r = first - second;
-  // The rounding error of first - second, whichever of the two is larger.
-  const Expr taken = first - r;
-  const Expr error = (first - (r + taken)) + (taken - second);
-  return {r, error - fma(n.real, parts[2], second_low), n.integer};
+  constexpr size_t kLarge = 5;  // the terms that can exceed 4
+  const Window window = choose_digits(x);
+  std::vector<Expr> terms;
+  for (size_t i = 0; i < kDigits; ++i) {
+    const Expr digit = window.digits[i] * std::ldexp(1.0, -kDigitBits * static_cast<int>(i));
+    const Expr product = window.x * digit;
+    terms.push_back(product);
+    terms.push_back(fma(window.x, digit, -product));
+  }
+  for (size_t i = 0; i < kLarge; ++i) terms[i] = modulo4(terms[i]);
+  Expr sum = terms[0];
+  for (size_t i = 1; i < terms.size(); ++i) sum = sum + terms[i];
+  const Rounded quarter = round_to_integer(sum);
+  Expr high = terms[0] - quarter.real;
+  Expr low = high * 0;
+  for (size_t i = 1; i < terms.size(); ++i) {
+    if (i >= kLarge) {
+      low = low + terms[i];
+      continue;
+    }
+    const Expr next = high + terms[i];
+    const Expr taken = next - high;  // of the term; either may be the larger
+    low = low + ((high - (next - taken)) + (terms[i] - taken));
+    high = next;
+  }
+  const auto& half_pi = coefficients::kHalfPiF64;
+  const Expr fraction = high + low;
+  const Expr rest = low - (fraction - high);
+  const Expr r = fraction * half_pi[0];
+  const Expr r_low = fma(fraction, half_pi[0], -r);
+  return {r, fma(fraction, half_pi[1], fma(rest, half_pi[0], r_low)), quarter.integer};
 }
 
 Angle reduce(const Expr& x) { return Real(x).single ? reduce_single(x) : reduce_double(x); }
@@ -128,8 +182,10 @@ Expr asin(const Expr& x) {
   const Root root = exact_sqrt(z);
   const Expr s = select(outer, root.s, a);
   const Expr tail = asin_tail(s, z);
-  const Expr far = half_pi[0] - root.s * 2 - ((tail + root.low) * 2 - half_pi[1]);
-  return copysign(select(outer, far, a + tail), x);
+  const Expr far = half_pi[0] - root.s * 2;
+  const Expr lost = half_pi[0] - far - root.s * 2;
+  const Expr above = far + (lost - ((tail + root.low) * 2 - half_pi[1]));
+  return copysign(select(outer, above, a + tail), x);
 }
 
 // 2 asin(sqrt((1 - x) / 2)) above 1/2, its complement to pi below -1/2. At most 1.5 ulp.
