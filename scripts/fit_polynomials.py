@@ -160,6 +160,7 @@ CONSTANTS = [
 def generate():
     out = ["// SPDX-License-Identifier: MIT",
            "// Written by scripts/fit_polynomials.py: minimax fits, lowest power first.",
+           "// clang-format off",
            "#pragma once\n", "#include <array>\n", "namespace lathe::coefficients {\n"]
     for name, comment, value, small, large in CONSTANTS:
         for suffix, widths in (("F32", small), ("F64", large)):

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Written by scripts/fit_polynomials.py: minimax fits, lowest power first.
+// clang-format off
 #pragma once
 
 #include <array>
