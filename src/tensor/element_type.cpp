@@ -3,6 +3,7 @@
 
 #include <array>
 #include <limits>
+#include <string>
 
 #include "base/error.h"
 
@@ -88,6 +89,12 @@ int64_t bytes_for(ElementType type, int64_t count) {
   check(count <= std::numeric_limits<int64_t>::max() / bytes, ErrorKind::out_of_memory,
         "{} elements of {} need more bytes than an address can count", count, info(type).name);
   return count * bytes;
+}
+
+size_t alignment_of(ElementType type) {
+  if (type == ElementType::string) return alignof(std::string);
+  const size_t bytes = static_cast<size_t>(info(type).bits + 7) / 8;
+  return info(type).cls == ElementClass::complex ? bytes / 2 : bytes;
 }
 
 }  // namespace lathe

@@ -2,6 +2,7 @@
 // The element types of ONNX and what is known of each, in one table.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -62,5 +63,7 @@ inline bool is_integer(ElementType type) {
 inline bool is_packed(ElementType type) { return info(type).bits < 8 && info(type).bits > 0; }
 // Bytes that hold `count` elements side by side (not for string).
 int64_t bytes_for(ElementType type, int64_t count);
+// Of the number a kernel reads: a complex element's is that of its parts, a packed type's is 1.
+size_t alignment_of(ElementType type);
 
 }  // namespace lathe

@@ -164,6 +164,12 @@ Tensor Tensor::clone() const {
   return copy;
 }
 
+bool Tensor::is_aligned() const {
+  return reinterpret_cast<uintptr_t>(data_) % alignment_of(type_) == 0;
+}
+
+Tensor Tensor::aligned() const { return is_aligned() ? *this : clone(); }
+
 bool identical(const Tensor& a, const Tensor& b) {
   if (a.type() != b.type() || a.dims() != b.dims()) return false;
   const int64_t count = a.count();

@@ -80,6 +80,9 @@ class Tensor {
   TensorView view() const;
   Tensor dense() const;  // itself if dense, else a dense copy
   Tensor clone() const;  // always a dense copy
+  // Foreign memory may begin anywhere; `as` and `elements` need it aligned.
+  bool is_aligned() const;
+  Tensor aligned() const;  // itself if aligned, else a dense copy
 
  private:
   ElementType type_ = ElementType::f32;

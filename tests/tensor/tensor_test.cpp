@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <numeric>
 #include <set>
@@ -226,6 +228,22 @@ TEST(Tensors, CopyRefusesDifferentTypesAndExtents) {
 TEST(Tensors, ShapesPrintAsTheTextFormSpellsThem) {
   EXPECT_EQ(to_string(ElementType::f32, Dims{2, 3}), "f32[2, 3]");
   EXPECT_EQ(to_string(ElementType::boolean, Dims{}), "bool[]");
+}
+
+TEST(Tensors, ForeignMemoryIsCopiedWhereItIsMisaligned) {
+  alignas(8) std::array<std::byte, 16> memory{};
+  for (const size_t shift : {0u, 1u, 2u, 4u}) {
+    const float value = 1.5f;
+    std::memcpy(memory.data() + shift, &value, sizeof value);
+    const Tensor tensor(ElementType::f32, {1}, {1}, memory.data() + shift, nullptr);
+    EXPECT_EQ(tensor.is_aligned(), shift % 4 == 0);
+    EXPECT_EQ(tensor.aligned().data() == tensor.data(), shift % 4 == 0);
+    EXPECT_EQ(tensor.aligned().elements<float>()[0], 1.5f);
+  }
+  EXPECT_EQ(alignment_of(ElementType::c64), 4u);
+  EXPECT_EQ(alignment_of(ElementType::c128), 8u);
+  EXPECT_EQ(alignment_of(ElementType::u4), 1u);
+  EXPECT_EQ(alignment_of(ElementType::bf16), 2u);
 }
 
 }  // namespace

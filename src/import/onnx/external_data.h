@@ -23,6 +23,8 @@ class ExternalFolder {
  public:
   explicit ExternalFolder(const std::string& folder) : folder_(real_path(folder)) {}
 
+  std::string path(std::string_view location) const { return join_path(folder_, location); }
+
   struct Bytes {
     std::span<const std::byte> bytes;
     std::shared_ptr<const FileMap> file;

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "import/onnx/type_reader.h"
 
 namespace lathe::onnx {
 namespace {
@@ -123,92 +124,6 @@ void GraphReader::count_part() {
         kMaxParts, place_.at - place_.begin);
 }
 
-std::vector<Extent> GraphReader::extents(std::string_view bytes, std::string_view value) {
-  std::vector<Extent> out;
-  ProtoMessage shape(place_, "TensorShapeProto", bytes);
-  while (shape.next()) {
-    if (shape.tag() != 1) {
-      shape.skip();
-      continue;
-    }
-    check(out.size() < static_cast<size_t>(kMaxRank), ErrorKind::unsupported,
-          "'{}' has a rank above {}, which is not supported", escape(value), kMaxRank);
-    Extent& extent = out.emplace_back();
-    ProtoMessage dimension(place_, "Dimension", shape.text());
-    while (dimension.next()) {
-      switch (dimension.tag()) {
-        case 1:
-          extent.value = dimension.integer();
-          break;
-        case 2:
-          extent.symbol = dimension.name();
-          break;
-        default:
-          dimension.skip();
-      }
-    }
-  }
-  return out;
-}
-
-void GraphReader::tensor_type(std::string_view bytes, std::string_view value, ValueType& out) {
-  out.kind = ValueType::Kind::tensor;
-  ProtoMessage message(place_, "TypeProto.Tensor", bytes);
-  while (message.next()) {
-    switch (message.tag()) {
-      case 1:
-        if (const int64_t type = message.integer(); type != 0) {
-          out.element = element_type_of(type, fmt::format("'{}'", escape(value)));
-        }
-        break;
-      case 2:
-        out.extents = extents(message.text(), value);
-        break;
-      default:
-        message.skip();
-    }
-  }
-}
-
-ValueType GraphReader::type(std::string_view bytes, std::string_view value) {
-  ValueType out;
-  ProtoMessage message(place_, "TypeProto", bytes);
-  while (message.next()) {
-    const uint32_t tag = message.tag();
-    switch (tag) {
-      case 1:
-        tensor_type(message.text(), value, out);
-        break;
-      case 4:
-      case 9:
-      case 5: {
-        out.kind = tag == 4   ? ValueType::Kind::sequence
-                   : tag == 9 ? ValueType::Kind::optional
-                              : ValueType::Kind::map;
-        ProtoMessage inner(place_, "TypeProto", message.text());
-        const uint32_t item = tag == 5 ? 2 : 1;
-        while (inner.next()) {
-          if (inner.tag() == item) {
-            out.item = std::make_shared<const ValueType>(type(inner.text(), value));
-          } else if (tag == 5 && inner.tag() == 1) {
-            out.element = element_type_of(inner.integer(), fmt::format("'{}'", escape(value)));
-          } else {
-            inner.skip();
-          }
-        }
-        break;
-      }
-      case 7:
-      case 8:
-        fail(ErrorKind::unsupported, "'{}' is {}, which is not supported", escape(value),
-             tag == 8 ? "a sparse tensor" : "of an opaque type");
-      default:
-        message.skip();
-    }
-  }
-  return out;
-}
-
 ValueInfo GraphReader::value_info(std::string_view bytes) {
   count_part();
   ValueInfo out;
@@ -228,7 +143,7 @@ ValueInfo GraphReader::value_info(std::string_view bytes) {
   }
   check(!out.name.empty(), ErrorKind::invalid_model, "a value without a name at byte {}",
         place_.at - place_.begin);
-  if (!type_bytes.empty()) out.type = type(type_bytes, out.name);
+  if (!type_bytes.empty()) out.type = read_type(place_, type_bytes, out.name);
   return out;
 }
 
@@ -308,7 +223,7 @@ Attribute GraphReader::attribute(std::string_view bytes, const OpsetImports& imp
     }
     case type_proto:
       out.value = std::make_shared<const ValueType>(
-          type(require(fields.type, out.name, "TYPE_PROTO"), out.name));
+          read_type(place_, require(fields.type, out.name, "TYPE_PROTO"), out.name));
       break;
     case sparse_tensor:
     case sparse_tensors:

@@ -25,9 +25,6 @@ class GraphReader {
                        const OpsetImports& imports);
   void count_part();
   ValueInfo value_info(std::string_view bytes);
-  ValueType type(std::string_view bytes, std::string_view value);
-  void tensor_type(std::string_view bytes, std::string_view value, ValueType& out);
-  std::vector<Extent> extents(std::string_view bytes, std::string_view value);
   std::shared_ptr<const TensorData> tensor(std::string_view bytes);
   std::shared_ptr<Graph> subgraph(std::string_view bytes, const OpsetImports& imports);
 

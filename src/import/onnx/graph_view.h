@@ -16,6 +16,10 @@
 #include "tensor/element_type.h"
 #include "tensor/tensor.h"
 
+namespace lathe {
+class FileMap;
+}
+
 namespace lathe::onnx {
 
 class ExternalFolder;
@@ -156,6 +160,7 @@ struct Model {
   std::vector<std::pair<std::string_view, std::string_view>> metadata;
   Graph graph;
   std::vector<Function> functions;
+  std::shared_ptr<const FileMap> file;  // null: not from a (binary) file
   std::vector<std::shared_ptr<const void>> owners;
 
   const Function* find_function(std::string_view domain, std::string_view name,

@@ -169,15 +169,16 @@ Parts scan_or_explain(ProtoPlace& place, std::string_view bytes, Model& model) {
 }
 
 Model parse(std::string_view bytes, std::string_view origin, const TensorSource& source,
-            const FileMap* file) {
+            const std::shared_ptr<const FileMap>& file) {
   if (is_onnx_text(bytes)) return parse_text_model(bytes, origin, source);
   const auto strings = std::make_shared<StringArena>();
   Model model;
   model.origin = origin;
   model.owners = {source.owner, strings};
+  model.file = file;
   ProtoPlace place(bytes);
   place.strings = strings.get();
-  place.file = file;
+  place.file = file.get();
   const Parts parts = scan_or_explain(place, bytes, model);
   check(model.ir_version > 0, ErrorKind::invalid_model, "'{}' has ir_version {}, expected 1 to {}",
         escape(origin), model.ir_version, kIrVersion);
@@ -204,7 +205,7 @@ Model parse_model(std::string_view bytes, std::string_view origin,
 Model read_model(const std::string& path) {
   const std::shared_ptr<const FileMap> file = FileMap::open(path);
   const TensorSource source{file, std::make_shared<ExternalFolder>(parent_folder(path))};
-  return parse(file->text(), path, source, file.get());
+  return parse(file->text(), path, source, file);
 }
 
 }  // namespace lathe::onnx

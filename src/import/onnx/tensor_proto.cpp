@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <protozero/pbf_writer.hpp>
 
@@ -210,11 +211,6 @@ void check_size(const TensorData& tensor, int64_t count, bool has_elements) {
         has_elements ? "" : ": its elements are missing");
 }
 
-size_t alignment_of(ElementType type) {
-  const size_t bytes = static_cast<size_t>(info(type).bits + 7) / 8;
-  return info(type).cls == ElementClass::complex ? bytes / 2 : bytes;
-}
-
 }  // namespace
 
 ElementType element_type_of(int64_t data_type, std::string_view what) {
@@ -288,7 +284,7 @@ TensorData read_tensor_data(ProtoPlace& place, std::string_view message,
   return tensor;
 }
 
-Tensor to_tensor(const TensorData& data) {
+Tensor to_tensor(const TensorData& data, Misaligned misaligned) {
   if (data.type == ElementType::string) {
     Tensor out(data.type, data.dims);
     const std::span<std::string> elements = out.elements<std::string>();
@@ -310,13 +306,25 @@ Tensor to_tensor(const TensorData& data) {
   }
   if (bytes.empty()) return Tensor(data.type, data.dims);
   void* memory = const_cast<std::byte*>(bytes.data());  // a map is read-only; literals are too
-  if (reinterpret_cast<uintptr_t>(memory) % alignment_of(data.type) == 0) {
-    return Tensor(data.type, data.dims, Tensor::dense_strides(data.dims), memory,
-                  std::const_pointer_cast<void>(owner));
+  const Tensor shared(data.type, data.dims, Tensor::dense_strides(data.dims), memory,
+                      std::const_pointer_cast<void>(owner));
+  return misaligned == Misaligned::copy ? shared.aligned() : shared;
+}
+
+std::optional<FilePlace> file_place(const Model& model, const TensorData& data) {
+  if (data.external) {
+    if (data.external->folder == nullptr) return std::nullopt;
+    return FilePlace{data.external->folder->path(data.external->location),
+                     static_cast<int64_t>(data.external->offset)};
   }
-  Tensor out(data.type, data.dims);
-  std::memcpy(out.data(), memory, bytes.size());
-  return out;
+  if (model.file == nullptr || data.bytes.empty()) return std::nullopt;
+  const std::span<const std::byte> all = model.file->bytes();
+  const std::less_equal<const std::byte*> before;  // of pointers into different memory too
+  const std::byte* end = data.bytes.data() + data.bytes.size();
+  if (!before(all.data(), data.bytes.data()) || !before(end, all.data() + all.size())) {
+    return std::nullopt;
+  }
+  return FilePlace{model.file->path(), data.bytes.data() - all.data()};
 }
 
 std::string write_tensor_proto(const Tensor& tensor, std::string_view name) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -32,8 +33,17 @@ void set_integers(TensorData& tensor, std::span<const int64_t> numbers);
 TensorData read_tensor_data(ProtoPlace& place, std::string_view message,
                             const TensorSource& source);
 
-// Dense. Shares the file's memory where that is aligned for the element type, else copies it.
-Tensor to_tensor(const TensorData& data);
+// Dense. Shares the file's memory where that is aligned for the element type; elsewhere copies it,
+// or with `keep` shares it all the same: whoever computes on it asks for Tensor::aligned() first.
+enum class Misaligned : uint8_t { copy, keep };
+Tensor to_tensor(const TensorData& data, Misaligned misaligned = Misaligned::copy);
+
+// Where the bytes of to_tensor lie; nullopt if in no file as they are.
+struct FilePlace {
+  std::string file;
+  int64_t offset = 0;
+};
+std::optional<FilePlace> file_place(const Model& model, const TensorData& data);
 
 // The serialised TensorProto. InvalidArgument above protobuf's limit of 2 GiB.
 std::string write_tensor_proto(const Tensor& tensor, std::string_view name);

@@ -83,29 +83,34 @@ class Parser {
     return key;
   }
 
-  OpsetImports imports() {
-    OpsetImports out;
+  // "[ item, item ]"
+  template <class F>
+  void bracketed(F&& item) {
     lexer_.expect_symbol('[');
     while (!lexer_.at_symbol(']')) {
-      const std::string_view domain = lexer_.expect_text("a quoted domain");
-      lexer_.expect_symbol(':');
-      out.push_back({canonical_domain(domain), lexer_.expect_integer("a version")});
+      item();
       if (!lexer_.take_symbol(',')) break;
     }
     lexer_.expect_symbol(']');
+  }
+
+  OpsetImports imports() {
+    OpsetImports out;
+    bracketed([&] {
+      const std::string_view domain = lexer_.expect_text("a quoted domain");
+      lexer_.expect_symbol(':');
+      out.push_back({canonical_domain(domain), lexer_.expect_integer("a version")});
+    });
     return out;
   }
 
   std::vector<std::pair<std::string_view, std::string_view>> metadata() {
     std::vector<std::pair<std::string_view, std::string_view>> out;
-    lexer_.expect_symbol('[');
-    while (!lexer_.at_symbol(']')) {
+    bracketed([&] {
       const std::string_view key = lexer_.expect_text("a quoted key");
       lexer_.expect_symbol(':');
       out.emplace_back(key, lexer_.expect_text("a quoted value"));
-      if (!lexer_.take_symbol(',')) break;
-    }
-    lexer_.expect_symbol(']');
+    });
     return out;
   }
 

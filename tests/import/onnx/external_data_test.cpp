@@ -34,6 +34,11 @@ TEST(ExternalData, IsReadWhereItLies) {
       "m.onnx",
       model_with({{"location", "sub/w.bin"}, {"offset", "4"}, {"length", "8"}, {"checksum", "?"}})
           .data());
+  const Model model = read_model(path);
+  const std::optional<FilePlace> place = file_place(model, model.graph.initializers.at(0));
+  ASSERT_TRUE(place.has_value());
+  EXPECT_EQ(place->file, real_path(folder.path("sub/w.bin")));
+  EXPECT_EQ(place->offset, 4);
   const Tensor tensor = read_weight(path);
   EXPECT_EQ(tensor.elements<float>()[0], 1);
   EXPECT_EQ(tensor.elements<float>()[1], 2);

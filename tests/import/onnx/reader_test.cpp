@@ -135,6 +135,20 @@ TEST(Reader, WeightsStayWhereTheyAre) {
   EXPECT_GE(bytes.data(), map->bytes().data());
   EXPECT_LE(bytes.data() + bytes.size(), map->bytes().data() + map->bytes().size());
   EXPECT_EQ(to_tensor(model.graph.initializers[0]).elements<float>()[1], 2.0f);
+  const Tensor shared = to_tensor(model.graph.initializers[0], Misaligned::keep);
+  EXPECT_EQ(shared.data(), bytes.data());
+  const std::optional<FilePlace> place = file_place(model, model.graph.initializers[0]);
+  ASSERT_TRUE(place.has_value());
+  EXPECT_EQ(place->file, path);
+  EXPECT_EQ(FileMap::open(path)->bytes().data()[place->offset + 7], std::byte{0x40});
+}
+
+TEST(Reader, TypedListsLieInNoFile) {
+  const TestFolder folder;
+  const Bytes weight = tensor_bytes("w", 7, {1}).integers(7, {5});
+  const Model model =
+      read_model(folder.write("m.onnx", relu_model(Bytes().message(5, weight)).data()));
+  EXPECT_FALSE(file_place(model, model.graph.initializers.at(0)).has_value());
 }
 
 TEST(Reader, ErrorsInANodeSayWhere) {
