@@ -118,7 +118,8 @@ std::string escape(std::string_view text, size_t max_bytes) {
 std::string did_you_mean(std::string_view name, std::span<const std::string_view> candidates) {
   if (name.size() > 128) return "";
   std::string_view best;
-  size_t best_distance = std::max<size_t>(name.size() / 3, 1) + 1;
+  // At least one character must be right.
+  size_t best_distance = std::min(std::max<size_t>(name.size() / 3, 1) + 1, name.size());
   for (const std::string_view candidate : candidates) {
     if (candidate.size() > 128) continue;
     const size_t distance = edit_distance(name, candidate);

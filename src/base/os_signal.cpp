@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+#include "base/os_signal.h"
+
+#include <signal.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+
+namespace lathe {
+namespace {
+
+constexpr int kInterruptedCode = 130;
+constexpr int kGraceMicroseconds = 500'000;  // beyond 2 seconds
+
+void (*first_action)() = nullptr;
+std::atomic<bool> interrupted{false};
+
+void end_process(int) {
+  constexpr char kMessage[] = "error: interrupted: ended while work was still under way\n";
+  const ssize_t written = ::write(STDERR_FILENO, kMessage, sizeof kMessage - 1);
+  static_cast<void>(written);
+  ::_exit(kInterruptedCode);
+}
+
+void interrupt(int number) {
+  const int before = errno;
+  if (interrupted.exchange(true)) end_process(number);
+  first_action();
+  itimerval timer{};
+  timer.it_value.tv_sec = 2;
+  timer.it_value.tv_usec = kGraceMicroseconds;
+  ::setitimer(ITIMER_REAL, &timer, nullptr);
+  errno = before;
+}
+
+void handle(int number, void (*handler)(int)) {
+  struct sigaction action{};
+  action.sa_handler = handler;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;
+  ::sigaction(number, &action, nullptr);
+}
+
+}  // namespace
+
+void watch_interrupts(void (*on_first)()) {
+  first_action = on_first;
+  handle(SIGINT, interrupt);
+  handle(SIGTERM, interrupt);
+  handle(SIGALRM, end_process);
+  handle(SIGPIPE, SIG_IGN);
+}
+
+void exit_now(int code) { ::_exit(code); }
+
+}  // namespace lathe

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// Interrupts of the whole process.
+#pragma once
+
+namespace lathe {
+
+// On the first SIGINT or SIGTERM calls `on_first`, which must be safe in a signal handler; on the
+// second, or if the process still lives 2.5 seconds later, ends it with exit code 130. A write to a
+// closed pipe becomes an error of that write.
+void watch_interrupts(void (*on_first)());
+
+// Ends the process at once, without destructors; what was written stays written.
+[[noreturn]] void exit_now(int code);
+
+}  // namespace lathe
