@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+#include "cli/commands.h"
+
+#include <array>
+
+namespace lathe::cli {
+namespace {
+
+constexpr std::array<Command, 3> kCommands{{
+    {"inspect", "Shows the program in a model.",
+     "lathe inspect examples/digits/digits.onnx --stop-after canonical", inspect},
+    {"run", "Runs a model once and prints or writes its outputs.",
+     "lathe run examples/digits/digits.onnx --input examples/digits/seven.png "
+     "--labels examples/digits/labels.txt --top 3",
+     run},
+    {"doctor", "Says what this program, this machine and this environment are.", "lathe doctor",
+     doctor},
+}};
+
+}  // namespace
+
+std::span<const Command> commands() { return kCommands; }
+
+}  // namespace lathe::cli

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+// The subcommands, one file each.
+#pragma once
+
+#include "cli/command_line.h"
+
+namespace lathe::cli {
+
+int doctor(CommandLine& line);
+int inspect(CommandLine& line);
+int run(CommandLine& line);
+
+}  // namespace lathe::cli

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+#include <thread>
+
+#include "base/file_map.h"
+#include "base/os_environment.h"
+#include "base/os_system.h"
+#include "cli/commands.h"
+#include "ir/op.h"
+#include "targets/target.h"
+
+namespace lathe::cli {
+namespace {
+
+constexpr std::string_view kBuild =
+#ifdef NDEBUG
+    "release"
+#else
+    "debug"
+#endif
+    ;
+
+std::string compiler() {
+#if defined(__clang__)
+  return fmt::format("clang {}.{}.{}", __clang_major__, __clang_minor__, __clang_patchlevel__);
+#else
+  return fmt::format("gcc {}.{}.{}", __GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
+#endif
+}
+
+std::string gibibytes(int64_t bytes) {
+  return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (int64_t{1} << 30));
+}
+
+void row(Output& out, std::string_view name, std::string_view value) {
+  out.write(fmt::format("{:<12} {}\n", name, value));
+}
+
+void print_machine(Output& out) {
+  const SystemInfo system = system_info();
+  row(out, "system", system.kernel);
+  row(out, "processor",
+      fmt::format("{}, {} of {} cores available", system.processor, system.available_cores,
+                  std::thread::hardware_concurrency()));
+  row(out, "features", fmt::format("{}", fmt::join(system.features, " ")));
+  row(out, "memory",
+      fmt::format("{} of {} available", gibibytes(system.available_bytes),
+                  gibibytes(system.total_bytes)));
+}
+
+void print_targets(Output& out) {
+  for (const std::string_view name : target_names()) {
+    row(out, "target", fmt::format("{}: {}", name, find_target(name)->doc()));
+  }
+}
+
+// Every option that is not at its default, and variables that mean nothing.
+void print_options(Output& out, const Options& options) {
+  for (const OptionInfo& option : option_table()) {
+    const std::string& origin = options.origin(option.name);
+    if (origin.empty()) continue;
+    row(out, "option",
+        fmt::format("{} = {} (from {})", option.name, escape(options.text(option.name)), origin));
+  }
+}
+
+}  // namespace
+
+int doctor(CommandLine& line) {
+  bool markdown = false;
+  line.flag("--options-markdown", markdown, "Prints docs/options.md.");
+  line.options(
+      {"target", "threads", "memory-limit", "timeout", "seed", "round-trip", "verify-each-pass"});
+  if (!line.parse()) return 0;
+  Output& out = line.out();
+  if (markdown) {
+    out.write(options_markdown());
+    return 0;
+  }
+  row(out, "version", fmt::format("lathe {} ({}, {})", LATHE_VERSION, kBuild, compiler()));
+  print_machine(out);
+  print_targets(out);
+  row(out, "ops", fmt::format("{}", all_ops().size()));
+  print_options(out, line.options());
+  return 0;
+}
+
+}  // namespace lathe::cli

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+#include "cli/execution.h"
+
+#include "base/log.h"
+#include "cli/model.h"
+#include "passes/promote_state.h"
+
+namespace lathe::cli {
+namespace {
+
+constexpr Stage kStages[] = {Stage::imported, Stage::canonical, Stage::optimised, Stage::fused,
+                             Stage::lowered};
+
+}  // namespace
+
+CancelToken& interrupts() {
+  static CancelToken token;
+  return token;
+}
+
+CompileOptions compile_options(const Options& options) {
+  CompileOptions out;
+  try {
+    out.target = find_target(options.text("target"));
+  } catch (Error& error) {
+    error.note(fmt::format("from {}", options.origin("target")));
+    throw;
+  }
+  out.passes.verify_each_pass = kVerifyEachPass || options.boolean("verify-each-pass");
+  out.passes.round_trip = options.boolean("round-trip");
+  out.passes.check_interrupt = [deadline = deadline_of(options)] {
+    check(!interrupts().cancelled(), ErrorKind::interrupted, "interrupted while compiling ({})",
+          "before the next pass");
+    check(!deadline || Clock::now() < *deadline, ErrorKind::interrupted,
+          "the time is over ({}) while compiling", "--timeout");
+  };
+  out.passes.trace = [](const std::string& line) { log_line(3, line); };
+  return out;
+}
+
+std::optional<Clock::time_point> deadline_of(const Options& options) {
+  const double seconds = options.number("timeout");
+  if (seconds == 0) return std::nullopt;
+  return Clock::now() +
+         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+std::vector<std::string_view> stage_names() {
+  std::vector<std::string_view> names;
+  for (const Stage stage : kStages) names.push_back(to_string(stage));
+  return names;
+}
+
+std::optional<Stage> parse_stage(const std::string& name, std::string_view flag) {
+  if (name.empty()) return std::nullopt;
+  for (const Stage stage : kStages) {
+    if (to_string(stage) == name) return stage;
+  }
+  fail(ErrorKind::invalid_argument, "{} is '{}'{}, expected one of: {}", flag, escape(name),
+       did_you_mean(name, stage_names()), fmt::join(stage_names(), ", "));
+}
+
+void ProgramArguments::declare(CommandLine& line) {
+  line.positional("MODEL", model, "An ONNX model, or a program's text.");
+  line.texts("--state", states, "PAST=PRESENT",
+             "Keeps an output's value for this input of the next run, in place.");
+}
+
+std::unique_ptr<Program> ProgramArguments::load() const {
+  std::vector<StatePair> pairs;
+  for (const std::string& state : states) {
+    const size_t equals = state.find('=');
+    check(equals != std::string::npos && equals > 0 && equals + 1 < state.size(),
+          ErrorKind::invalid_argument, "--state is '{}', expected PAST=PRESENT", escape(state));
+    pairs.push_back({state.substr(0, equals), state.substr(equals + 1)});
+  }
+  std::unique_ptr<Program> program = load_program(model);
+  if (!pairs.empty()) promote_state(*program, pairs);
+  return program;
+}
+
+Execution::Execution(std::unique_ptr<Program> program, const Options& options)
+    : plan_(compile(std::move(program), compile_options(options))),
+      pool_(std::make_unique<ThreadPool>(static_cast<int>(options.integer("threads")))),
+      deadline_(deadline_of(options)) {
+  SessionOptions session;
+  session.memory_limit = options.integer("memory-limit");
+  session.pool = pool_.get();
+  session_ = std::make_unique<Session>(plan_, session);
+}
+
+RunOptions Execution::run_options() const {
+  RunOptions options;
+  options.cancel = &interrupts();
+  options.deadline = deadline_;
+  return options;
+}
+
+}  // namespace lathe::cli

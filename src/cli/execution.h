@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// What the commands that run programs share.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "cli/command_line.h"
+#include "cli/inputs.h"
+#include "runtime/session.h"
+#include "targets/compile.h"
+
+namespace lathe::cli {
+
+// Cancelled by SIGINT.
+CancelToken& interrupts();
+
+// Compilation as the options want it. InvalidArgument if there is no such target.
+CompileOptions compile_options(const Options& options);
+
+// The moment at which --timeout, counted from here, is over.
+std::optional<Clock::time_point> deadline_of(const Options& options);
+
+std::optional<Stage> parse_stage(const std::string& name, std::string_view flag);
+std::vector<std::string_view> stage_names();
+
+// The flags of a program to be run, and the program.
+struct ProgramArguments {
+  std::string model;
+  std::vector<std::string> states;  // PAST=PRESENT
+
+  void declare(CommandLine& line);
+  std::unique_ptr<Program> load() const;
+};
+
+// A plan with a session and its threads.
+class Execution {
+ public:
+  Execution(std::unique_ptr<Program> program, const Options& options);
+
+  const Plan& plan() const { return *plan_; }
+  Session& session() { return *session_; }
+  RunOptions run_options() const;
+
+ private:
+  std::shared_ptr<const Plan> plan_;
+  std::unique_ptr<ThreadPool> pool_;
+  std::unique_ptr<Session> session_;
+  std::optional<Clock::time_point> deadline_;
+};
+
+}  // namespace lathe::cli

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: MIT
+#include "cli/inputs.h"
+
+#include <cmath>
+#include <optional>
+
+#include "base/error.h"
+#include "base/file_map.h"
+#include "cli/npy.h"
+#include "cli/npz.h"
+#include "cli/random.h"
+#include "import/onnx/tensor_proto.h"
+
+namespace lathe::cli {
+namespace {
+
+constexpr int64_t kMaxExtent = int64_t{1} << 40;
+
+std::string describe(const Box& box) {
+  if (box.is_tensor()) return to_string(box.tensor().type(), box.tensor().dims());
+  if (box.is_sequence()) return fmt::format("a sequence of {}", box.sequence().size());
+  return box.empty() ? "nothing" : "a map";
+}
+
+onnx::ValueType::Kind stored_kind(const Type& type) {
+  switch (type.kind) {
+    case Type::Kind::sequence:
+      return onnx::ValueType::Kind::sequence;
+    case Type::Kind::optional:
+      return onnx::ValueType::Kind::optional;
+    case Type::Kind::map:
+      return onnx::ValueType::Kind::map;
+    case Type::Kind::tensor:
+      break;
+  }
+  return onnx::ValueType::Kind::tensor;
+}
+
+class InputMaker {
+ public:
+  InputMaker(const Program& program, const InputArguments& arguments, uint64_t seed,
+             const std::map<std::string, int64_t>& defaults)
+      : program_(program), arguments_(arguments), seed_(seed), defaults_(defaults) {
+    boxes_.resize(parameters().size());
+  }
+
+  Inputs make() {
+    for (const std::string& fill : arguments_.fills) read_fill(fill);
+    for (const std::string& file : arguments_.files) read_file(file);
+    Inputs inputs;
+    for (size_t i = 0; i < boxes_.size(); ++i) {
+      if (!boxes_[i]) boxes_[i] = make_value(parameters()[i]->type(), *parameters()[i]);
+      inputs.values.push_back(*boxes_[i]);
+    }
+    inputs.files = std::move(files_);
+    inputs.symbols = std::move(symbols_);
+    return inputs;
+  }
+
+ private:
+  const std::vector<std::unique_ptr<Value>>& parameters() const {
+    return program_.main().parameters();
+  }
+
+  std::optional<size_t> find_parameter(std::string_view name) const {
+    for (size_t i = 0; i < parameters().size(); ++i) {
+      if (parameters()[i]->name() == name) return i;
+    }
+    return std::nullopt;
+  }
+
+  std::vector<std::string_view> parameter_names() const {
+    std::vector<std::string_view> names;
+    for (const auto& parameter : parameters()) names.push_back(parameter->name());
+    return names;
+  }
+
+  std::string list_of_inputs() const {
+    std::string list;
+    for (const auto& parameter : parameters()) {
+      list += fmt::format("{}{} {}", list.empty() ? "" : ", ", escape(parameter->name()),
+                          escape(parameter->type().to_string()));
+    }
+    return list.empty() ? "none" : escape(list, 2000);
+  }
+
+  [[noreturn]] void fail_unknown(std::string_view name, std::string_view flag) const {
+    Error error(ErrorKind::invalid_argument,
+                fmt::format("{}: the model has no input '{}'{}", flag, escape(name),
+                            did_you_mean(name, parameter_names())));
+    error.note(fmt::format("inputs: {}", list_of_inputs()));
+    throw error;
+  }
+
+  void read_fill(const std::string& fill) {
+    const size_t equals = fill.rfind('=');
+    check(equals != std::string::npos && equals > 0, ErrorKind::invalid_argument,
+          "--fill is '{}', expected NAME=VALUE", escape(fill));
+    const std::string name = fill.substr(0, equals);
+    const std::string value = fill.substr(equals + 1);
+    const std::string origin = fmt::format("--fill {}", escape(name));
+    if (find_parameter(name)) {
+      fills_[name] = parse_number(value, -INFINITY, INFINITY, origin);
+      return;
+    }
+    const SymbolRef symbol = program_.find_symbol(name);
+    if (symbol != nullptr && symbol->kind == SymbolKind::bound) {
+      symbols_[name] = parse_integer(value, 0, kMaxExtent, origin);
+      return;
+    }
+    std::vector<std::string_view> names = parameter_names();
+    for (const auto& [known, reference] : program_.symbols()) {
+      if (reference->kind == SymbolKind::bound) names.push_back(known);
+    }
+    Error error(ErrorKind::invalid_argument,
+                fmt::format("--fill: the model has no input or dim '{}'{}", escape(name),
+                            did_you_mean(name, names)));
+    error.note(fmt::format("inputs: {}", list_of_inputs()));
+    throw error;
+  }
+
+  void read_file(const std::string& argument) {
+    // "a=b.npy" names input a, unless a file of that whole name exists and no such input.
+    const size_t equals = argument.find('=');
+    std::string name;
+    std::string path = argument;
+    if (equals != std::string::npos &&
+        (find_parameter(argument.substr(0, equals)) || !file_exists(argument))) {
+      name = argument.substr(0, equals);
+      path = argument.substr(equals + 1);
+      if (!find_parameter(name)) fail_unknown(name, "--input");
+    }
+    files_.push_back(path);
+    const auto file = FileMap::open(path);
+    if (looks_like_npz(file->text())) return read_npz(file, name);
+    const size_t index = name.empty() ? only_open_input(path) : *find_parameter(name);
+    bind(index, read_value(file, parameters()[index]->type()), path);
+  }
+
+  // The input that a file without a name is for.
+  size_t only_open_input(const std::string& path) const {
+    std::optional<size_t> open;
+    for (size_t i = 0; i < boxes_.size(); ++i) {
+      const bool is_set = boxes_[i].has_value() || fills_.contains(parameters()[i]->name());
+      if (is_set) continue;
+      check(!open.has_value(), ErrorKind::invalid_argument,
+            "--input {}: which input is it for? Say NAME={}; inputs: {}", escape(path),
+            escape(path), list_of_inputs());
+      open = i;
+    }
+    check(open.has_value(), ErrorKind::invalid_argument,
+          "--input {}: every input has a value already; inputs: {}", escape(path),
+          list_of_inputs());
+    return *open;
+  }
+
+  void read_npz(const std::shared_ptr<const FileMap>& file, const std::string& name) {
+    const NpzReader reader(file);
+    check(!reader.names().empty(), ErrorKind::invalid_argument, "'{}' holds no arrays",
+          escape(file->path()));
+    if (!name.empty() && reader.names().size() == 1) {
+      return bind(*find_parameter(name), read_member(reader, reader.names().front(), name),
+                  file->path());
+    }
+    for (const std::string& member : reader.names()) {
+      if (!name.empty() && member != name) continue;
+      if (!find_parameter(member)) fail_unknown(member, escape(file->path()));
+      bind(*find_parameter(member), read_member(reader, member, member), file->path());
+    }
+  }
+
+  Box read_member(const NpzReader& reader, const std::string& member, const std::string& input) {
+    return Box{reader.read(member, parameters()[*find_parameter(input)]->type().element)};
+  }
+
+  Box read_value(const std::shared_ptr<const FileMap>& file, const Type& type) const {
+    const std::string_view bytes = file->text();
+    if (looks_like_npy(bytes)) return Box{read_npy(bytes, file->path(), type.element, file)};
+    if (looks_like_image(bytes)) {
+      check(type.is_ranked(), ErrorKind::invalid_argument,
+            "picture '{}' cannot fill an input of type {}", escape(file->path()),
+            escape(type.to_string()));
+      return Box{
+          read_image(bytes, file->path(), type.element, known_extents(type), arguments_.image)};
+    }
+    try {
+      return onnx::read_stored_value(file->path(), stored_kind(type)).value;
+    } catch (const Error& problem) {
+      if (problem.kind() != ErrorKind::invalid_model) throw;
+      Error error(ErrorKind::invalid_argument, problem.message());
+      error.note("expected an .npy, .npz, PNG, JPEG or TensorProto file");
+      throw error;
+    }
+  }
+
+  // -1 where a dim is not known yet.
+  Dims known_extents(const Type& type) const {
+    Dims extents;
+    for (const Dim& dim : *type.dims) extents.push_back(extent_of(dim).value_or(-1));
+    return extents;
+  }
+
+  std::optional<int64_t> extent_of(const Dim& dim) const {
+    return dim.evaluate([&](const Symbol& symbol) -> std::optional<int64_t> {
+      const auto found = symbols_.find(symbol.name);
+      return found == symbols_.end() ? std::nullopt : std::optional<int64_t>(found->second);
+    });
+  }
+
+  // Takes the value and what it says about symbols. Whether unequal sizes of one symbol are an
+  // error is for the session to say; fixed extents are compared here, where the file is known.
+  void bind(size_t index, Box box, const std::string& path) {
+    const Value& parameter = *parameters()[index];
+    const Type& type = parameter.type();
+    bool fits = type.is_tensor() ? box.is_tensor() && box.tensor().type() == type.element
+                                 : type.kind != Type::Kind::sequence || box.is_sequence();
+    if (fits && type.is_ranked()) {
+      const Dims& dims = box.tensor().dims();
+      fits = dims.size() == type.dims->size();
+      for (size_t i = 0; fits && i < dims.size(); ++i) {
+        const Dim& dim = (*type.dims)[i];
+        if (const SymbolRef symbol = dim.as_symbol()) {
+          symbols_.try_emplace(symbol->name, dims[i]);
+        } else if (dim.is_constant()) {
+          fits = dim.constant() == dims[i];
+        }
+      }
+    }
+    check(fits, ErrorKind::invalid_argument, "'{}' is {}, but input '{}' is {}", escape(path),
+          describe(box), escape(parameter.name()), escape(type.to_string()));
+    check(!boxes_[index].has_value(), ErrorKind::invalid_argument,
+          "--input {}: input '{}' has a value already", escape(path), escape(parameter.name()));
+    check(!fills_.contains(parameter.name()), ErrorKind::invalid_argument,
+          "input '{}' is given twice: by --fill and by '{}'", escape(parameter.name()),
+          escape(path));
+    boxes_[index] = std::move(box);
+  }
+
+  int64_t default_extent(const Symbol& symbol) {
+    const auto found = defaults_.find(symbol.name);
+    const int64_t wanted = found == defaults_.end() ? 1 : found->second;
+    const int64_t extent = std::clamp(wanted, symbol.range.min, symbol.range.max);
+    return symbols_.try_emplace(symbol.name, extent).first->second;
+  }
+
+  Box make_value(const Type& type, const Value& parameter) {
+    const std::string name = escape(parameter.name());
+    switch (type.kind) {
+      case Type::Kind::sequence:
+        return Box{std::make_shared<const std::vector<Box>>(2, make_value(*type.item, parameter))};
+      case Type::Kind::optional:
+        return make_value(*type.item, parameter);
+      case Type::Kind::map:
+        fail(ErrorKind::invalid_argument, "input '{}' is a map: give it by --input {}=FILE", name,
+             name);
+      case Type::Kind::tensor:
+        break;
+    }
+    check(type.is_ranked(), ErrorKind::invalid_argument,
+          "input '{}' is of unknown rank: give it by --input {}=FILE", name, name);
+    Dims dims;
+    for (const Dim& dim : *type.dims) {
+      const std::optional<int64_t> extent = dim.evaluate(
+          [&](const Symbol& symbol) -> std::optional<int64_t> { return default_extent(symbol); });
+      check(extent.has_value() && *extent >= 0, ErrorKind::invalid_argument,
+            "input '{}' is {}: extent {} cannot be computed, give dims by --fill", name,
+            escape(type.to_string()), escape(dim.to_string()));
+      dims.push_back(*extent);
+    }
+    const auto fill = fills_.find(parameter.name());
+    if (fill != fills_.end()) {
+      return Box{filled_tensor(type.element, dims, fill->second, parameter.name())};
+    }
+    return Box{random_tensor(type.element, dims, seed_, parameter.name())};
+  }
+
+  const Program& program_;
+  const InputArguments& arguments_;
+  uint64_t seed_;
+  const std::map<std::string, int64_t>& defaults_;
+  std::vector<std::optional<Box>> boxes_;
+  std::map<std::string, double> fills_;
+  std::map<std::string, int64_t> symbols_;
+  std::vector<std::string> files_;
+};
+
+}  // namespace
+
+void InputArguments::declare(CommandLine& line) {
+  line.texts("--input,-i", files, "[NAME=]FILE",
+             "An input: .npy, .npz, TensorProto, PNG or JPEG; others are random (see --seed).");
+  line.texts("--fill", fills, "NAME=VALUE", "A value for a whole input, or the size of a dim.");
+  line.numbers("--mean", image.mean, "Pictures: subtracted after --scale, per channel.");
+  line.numbers("--std", image.std, "Pictures: divides after --mean, per channel.");
+  line.numbers("--scale", image.scale, "Pictures: multiplies pixels (default 1/255 for floats).");
+  line.choice("--layout", image.layout, {"auto", "nchw", "nhwc"},
+              "Pictures: where the channels lie.");
+}
+
+Inputs make_inputs(const Program& program, const InputArguments& arguments, uint64_t seed,
+                   const std::map<std::string, int64_t>& defaults) {
+  return InputMaker(program, arguments, seed, defaults).make();
+}
+
+}  // namespace lathe::cli

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// Values for a program's inputs: from files, filled, or random.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cli/command_line.h"
+#include "cli/image.h"
+#include "ir/program.h"
+#include "tensor/box.h"
+
+namespace lathe::cli {
+
+// What the user said about inputs.
+struct InputArguments {
+  std::vector<std::string> files;  // FILE or NAME=FILE
+  std::vector<std::string> fills;  // input=value or dim=value
+  ImageOptions image;
+
+  void declare(CommandLine& line);
+};
+
+struct Inputs {
+  std::vector<Box> values;         // one per parameter of main
+  std::vector<std::string> files;  // that were read
+  // Extents of symbols as bound by files, --fill or by default.
+  std::map<std::string, int64_t> symbols;
+};
+
+// InvalidArgument where a name, file, type or extent does not fit the program. What is not given is
+// random, from `seed`, with the extents in `defaults` for symbols that nothing else binds, else 1.
+Inputs make_inputs(const Program& program, const InputArguments& arguments, uint64_t seed,
+                   const std::map<std::string, int64_t>& defaults = {});
+
+}  // namespace lathe::cli

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+#include "base/file_map.h"
+#include "cli/commands.h"
+#include "cli/execution.h"
+#include "cli/model.h"
+#include "ir/literal_file.h"
+#include "ir/print.h"
+
+namespace lathe::cli {
+
+int inspect(CommandLine& line) {
+  ProgramArguments model;
+  std::string format = "text";
+  std::string stage;
+  std::string literals;
+  model.declare(line);
+  line.choice("--format", format, {"text"}, "What to print (default text).");
+  line.text("--stop-after", stage, "STAGE",
+            fmt::format("Shows the program after {}.", fmt::join(stage_names(), ", ")));
+  line.text("--literals", literals, "FILE",
+            "Writes the literals that the text names by hash; TEXT.literals is found by itself.");
+  line.options({"target", "verify-each-pass", "round-trip"});
+  if (!line.parse()) return 0;
+
+  const std::optional<Stage> last = parse_stage(stage, "--stop-after");
+  std::unique_ptr<Program> program = model.load();
+  if (last) run_pipeline(*program, compile_options(line.options()), *last);
+  if (!literals.empty()) {
+    for (const std::string& file : files_of(model.model, *program)) {
+      check(!is_same_file(literals, file), ErrorKind::invalid_argument,
+            "--literals {}: that is '{}', which this command reads", escape(literals),
+            escape(file));
+    }
+    write_literals(literals, *program);
+  }
+  line.out().write(print(*program));
+  return 0;
+}
+
+}  // namespace lathe::cli
