@@ -232,8 +232,10 @@ TEST_F(Verify, checks_attributes_against_the_record) {
 }
 
 TEST_F(Verify, enforces_the_specification_of_the_stage) {
+  Value* w = value("w");
+  Builder(main())("test_add", {w, w})->definition()->set_deferred(true);
   program_->stage = Stage::imported;
-  EXPECT_TRUE(contains(problems(), "an instruction on a state may not appear at stage imported"));
+  EXPECT_TRUE(contains(problems(), "a deferred instruction may not appear at stage imported"));
   EXPECT_TRUE(find_problems(*program_, {.stage_spec = false}).empty());
   program_->stage = Stage::lowered;
   Builder builder(main());
