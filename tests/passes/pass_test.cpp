@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+// One test per case of tests/passes/*.test; the file bears the name of its pass.
+// `passes_tests --file tests/passes/simplify_algebra.test:1` runs one case, without ":1" one file;
+// `passes_tests --update` writes what the passes do now into the files.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+
+#include "base/error.h"
+#include "base/file_map.h"
+#include "targets/pipeline.h"
+#include "tests/support/pass_case.h"
+
+namespace lathe::test {
+namespace {
+
+Pass find_pass(std::string_view name) {
+  const Pipeline pipeline = make_pipeline(find_target("ref"));
+  std::vector<std::string_view> known{pipeline.cleanup.name};
+  if (pipeline.cleanup.name == name) return pipeline.cleanup;
+  for (const StagePasses& stage : pipeline.stages) {
+    for (const Pass& pass : stage.passes) {
+      if (pass.name == name) return pass;
+      known.push_back(pass.name);
+    }
+  }
+  fail(ErrorKind::invalid_argument, "no pipeline has a pass '{}'{}", name,
+       did_you_mean(name, known));
+}
+
+class CaseTest : public testing::Test {
+ public:
+  explicit CaseTest(PassCase row) : row_(std::move(row)) {}
+  void TestBody() override {
+    const Pass pass = find_pass(std::filesystem::path(row_.file).stem().string());
+    EXPECT_EQ(run_pass_case(row_, pass), row_.after);
+    if (HasFailure()) {
+      std::cerr << "rerun: passes_tests --file " << row_.file << ":" << row_.line << "\n";
+    }
+  }
+
+ private:
+  PassCase row_;
+};
+
+// The sentence with '_' for what no filter could match.
+std::string name_of(std::string name) {
+  for (char& c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  }
+  while (name.ends_with('_')) name.pop_back();
+  return name;
+}
+
+std::vector<std::string> test_files() {
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator("tests/passes")) {
+    if (entry.path().extension() == ".test") files.push_back(entry.path().string());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+int register_cases(const std::string& file, int line) {
+  int count = 0;
+  const std::string suite = std::filesystem::path(file).stem().string();
+  for (const PassCase& row : read_pass_cases(file)) {
+    if (line != 0 && row.line != line) continue;
+    testing::RegisterTest(suite.c_str(), name_of(row.sentence).c_str(), nullptr, nullptr,
+                          row.file.c_str(), row.line,
+                          [row]() -> testing::Test* { return new CaseTest(row); });
+    ++count;
+  }
+  return count;
+}
+
+void update(const std::string& file) {
+  const Pass pass = find_pass(std::filesystem::path(file).stem().string());
+  std::vector<PassCase> cases = read_pass_cases(file);
+  for (PassCase& row : cases) row.after = run_pass_case(row, pass);
+  write_file(file, print_pass_cases(cases));
+}
+
+class Updates : public testing::Test {
+ public:
+  void TestBody() override {
+    for (const std::string& file : test_files()) update(file);
+  }
+};
+
+void register_selected(const std::string& selected) {
+  if (selected.empty()) {
+    for (const std::string& file : test_files()) register_cases(file, 0);
+    return;
+  }
+  const size_t colon = selected.find(':');
+  const int line = colon == std::string::npos ? 0 : std::stoi(selected.substr(colon + 1));
+  const std::string file = selected.substr(0, colon);
+  const int count = register_cases(file, line);
+  check(count > 0, ErrorKind::invalid_argument, "'{}' selects no case", selected);
+  testing::GTEST_FLAG(filter) = std::filesystem::path(file).stem().string() + ".*";
+}
+
+}  // namespace
+}  // namespace lathe::test
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  try {
+    const std::string_view argument = argc > 1 ? argv[1] : "";
+    if (argument == "--update" && argc == 2) {
+      testing::RegisterTest("update", "expectations", nullptr, nullptr, __FILE__, __LINE__,
+                            []() -> testing::Test* { return new lathe::test::Updates; });
+    } else if (argument == "--file" && argc == 3) {
+      lathe::test::register_selected(argv[2]);
+    } else if (argc == 1) {
+      lathe::test::register_selected("");
+    } else {
+      std::cerr << "unknown argument '" << argument << "', expected --file FILE[:LINE], --update\n";
+      return 2;
+    }
+  } catch (const std::exception& error) {
+    std::cerr << "error: " << error.what() << "\n";
+    return 1;
+  }
+  return RUN_ALL_TESTS();
+}
