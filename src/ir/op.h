@@ -74,6 +74,8 @@ struct AttributeSpec {
   AttributeSpec(std::string_view n, Attribute value)
       : name(n), kind(kind_of(value)), fallback(std::move(value)), has_fallback(true) {}
   AttributeSpec(std::string_view n, int value) : AttributeSpec(n, Attribute(int64_t{value})) {}
+  AttributeSpec(std::string_view n, double value) : AttributeSpec(n, Attribute(value)) {}
+  AttributeSpec(std::string_view n, bool value) : AttributeSpec(n, Attribute(value)) {}
   AttributeSpec(std::string_view n, const char* value)
       : AttributeSpec(n, Attribute(std::string(value))) {}
   AttributeSpec(std::string_view n, AttributeKind k, bool must = true)

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+#include "ir/op.h"
+
+namespace lathe {
+
+static const Register bitwise_and_op{{
+    .name = "bitwise_and",
+    .doc = "Bits set in both.",
+    .operands = {{"a", kIntegers, Arity::one, 'T'}, {"b", kIntegers, Arity::one, 'T'}},
+    .traits = kCommutative,
+    .formula = [](const Formula& f) { return f.x(0) & f.x(1); },
+}};
+
+}  // namespace lathe

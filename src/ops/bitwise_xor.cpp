@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+#include "ir/op.h"
+
+namespace lathe {
+
+static const Register bitwise_xor_op{{
+    .name = "bitwise_xor",
+    .doc = "Bits set in one of both.",
+    .operands = {{"a", kIntegers, Arity::one, 'T'}, {"b", kIntegers, Arity::one, 'T'}},
+    .traits = kCommutative,
+    .formula = [](const Formula& f) { return f.x(0) ^ f.x(1); },
+}};
+
+}  // namespace lathe

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+#include "ir/builder.h"
+
+namespace lathe {
+
+static const Register clip_op{{
+    .name = "clip",
+    .doc = "min(max(x, low), high).",
+    .operands = {{"x", kNumeric, Arity::one, 'T'},
+                 {"low", kNumeric, Arity::optional, 'T'},
+                 {"high", kNumeric, Arity::optional, 'T'}},
+    .infer = [](Infer& c) { c.result(c.element(0), c.dims(0)); },
+    .expand =
+        [](Expansion& e) {
+          Value* y = e.operand(0);
+          if (e.has(1)) y = e.b("max", {y, e.operand(1)});
+          if (e.has(2)) y = e.b("min", {y, e.operand(2)});
+          e.result(y);
+        },
+}};
+
+}  // namespace lathe

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+#include "ir/op.h"
+
+namespace lathe {
+
+static const Register equal_op{{
+    .name = "equal",
+    .doc = "a = b.",
+    .operands = {{"a", kNumeric | kBoolean, Arity::one, 'T'},
+                 {"b", kNumeric | kBoolean, Arity::one, 'T'}},
+    .traits = kCommutative,
+    .result_element = ElementType::boolean,
+    .formula = [](const Formula& f) { return f.x(0) == f.x(1); },
+}};
+
+}  // namespace lathe

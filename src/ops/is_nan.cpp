@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+#include "ir/op.h"
+
+namespace lathe {
+
+static const Register is_nan_op{{
+    .name = "is_nan",
+    .doc = "Whether x is not a number.",
+    .operands = {{"x", kFloats | kFloat8}},
+    .result_element = ElementType::boolean,
+    .formula = [](const Formula& f) { return is_nan(f.x(0)); },
+}};
+
+}  // namespace lathe

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+#include "ir/op.h"
+
+namespace lathe {
+
+static const Register where_op{{
+    .name = "where",
+    .doc = "a where the condition holds, else b.",
+    .operands = {{"condition", kBoolean},
+                 {"a", kAnyType & ~kString & ~kComplex, Arity::one, 'T'},
+                 {"b", kAnyType & ~kString & ~kComplex, Arity::one, 'T'}},
+    .result_like = 1,
+    .formula = [](const Formula& f) { return select(f.x(0), f.x(1), f.x(2)); },
+}};
+
+}  // namespace lathe
