@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// What quantize_linear and dequantize_linear share: which scale an element has.
+#pragma once
+
+#include "ir/infer.h"
+#include "ops/evaluation.h"
+
+namespace lathe {
+
+inline constexpr TypeSet kQuantized =
+    kFloat8 | kSmallInts |
+    types(ElementType::i8, ElementType::u8, ElementType::i16, ElementType::u16, ElementType::i32);
+
+// Checks scale (operand 1) and zero point (operand 2) against x, `axis` and `block_size`.
+void check_quantization(Infer& c);
+
+// Scales are one for all, one per position of an axis, or one per block of an axis; element indices
+// and scale indices are row-major.
+class ScaleLayout {
+ public:
+  ScaleLayout(const Evaluation& c, const TensorView& x, const TensorView& scale);
+  int64_t at(int64_t element) const {
+    if (extent_ == 0) return 0;
+    const int64_t position = element / inner_ % extent_ / block_;
+    return blocked_ ? (element / inner_ / extent_ * blocks_ + position) * inner_ + element % inner_
+                    : position;
+  }
+
+ private:
+  int64_t extent_ = 0;  // of the axis; 0: one scale for all
+  int64_t inner_ = 1;
+  int64_t block_ = 1;
+  int64_t blocks_ = 1;
+  bool blocked_ = false;
+};
+
+// The elements of a view, row-major, in f32 or i64.
+std::vector<float> float_values(const TensorView& view);
+
+}  // namespace lathe
