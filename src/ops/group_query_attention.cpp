@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT
+// Attention over a cache [b, key heads, keys, size] whose rows have their own lengths. Query rows
+// of batch row b sit at positions past[b] + i, where past[b] = seqlens_k[b] + 1 - s, or 0 in a
+// first prompt (s equals total_sequence_length), which may be padded on the right.
+#include "base/thread_pool.h"
+#include "ir/infer.h"
+#include "ops/attend.h"
+#include "ops/evaluation.h"
+#include "ops/product.h"
+#include "ops/quantization.h"
+#include "tensor/convert.h"
+
+namespace lathe {
+namespace {
+
+enum Operand {
+  kQuery,
+  kKey,
+  kValue,
+  kPastKey,
+  kPastValue,
+  kSeqlens,
+  kTotal,
+  kCos,
+  kSin,
+  kPositions,
+  kBias,
+  kSink
+};
+
+void infer_gqa(Infer& c) {
+  const int64_t heads = c.integer("num_heads");
+  const int64_t kv_heads = c.integer("kv_num_heads");
+  c.check(heads > 0 && kv_heads > 0 && heads % kv_heads == 0,
+          "num_heads {} is not a multiple of kv_num_heads {}", heads, kv_heads);
+  c.check(
+      c.rank(kQuery) == 3 && c.has(kKey) == c.has(kValue) && c.has(kPastKey) == c.has(kPastValue),
+      "query has rank {}, expected 3, with key and value, and both pasts, or neither",
+      c.rank(kQuery));
+  const bool packed = !c.has(kKey);
+  const int64_t parts = packed ? heads + 2 * kv_heads : heads;
+  const Dim size = Dim::floor_div(c.dim(kQuery, 2), parts);
+  const Dim& batch = c.dim(kQuery, 0);
+  const Dim& length = c.dim(kQuery, 1);
+  if (!packed) {
+    c.require_equal(c.dim(kKey, 1), length, "lengths of query and key");
+    c.require_equal(c.dim(kKey, 2), size * kv_heads, "columns of key");
+    c.require_equal(c.dim(kValue, 2), size * kv_heads, "columns of value");
+  }
+  const std::vector<Dim>* total = c.elements(kTotal);
+  Dim keys = total != nullptr && total->size() == 1 ? total->front() : c.found("total", {0});
+  if (c.has(kPastKey)) {
+    c.check(c.rank(kPastKey) == 4, "past_key has rank {}, expected 4", c.rank(kPastKey));
+    c.require_equal(c.dim(kPastKey, 1), kv_heads, "heads of past_key");
+    c.require_equal(c.dim(kPastKey, 3), size, "head sizes of query and past_key");
+    // A past of the whole capacity is also the present's buffer.
+    keys = Dim::max(keys, c.dim(kPastKey, 2));
+  }
+  c.result(c.element(kQuery), {batch, length, size * heads});
+  c.result(c.element(kQuery), {batch, kv_heads, keys, size});
+  c.result(c.element(kQuery), {batch, kv_heads, keys, size});
+  const bool scores = c.integer("qk_output") != 0;
+  c.result(c.element(kQuery), {batch, heads, length, scores ? keys : Dim(0)});
+}
+
+// Rotates heads [b, n, s, size] into `to`; row s of batch row b has position positions[b·s + s].
+void rotate(Evaluation& c, const TensorView& from, const TensorView& to,
+            std::span<const int64_t> positions) {
+  const TensorView& cos = c.in(kCos);
+  const int64_t half = cos.dims[1];
+  const int64_t size = from.dims[3];
+  c.check(2 * half <= size, "the rotary tables have {} columns for heads of {}", half, size);
+  const std::vector<float> cosines = float_values(cos);
+  const std::vector<float> sines = float_values(c.in(kSin));
+  const bool pairs = c.boolean("rotary_interleaved");
+  for (const int64_t position : positions) {
+    c.check(position >= 0 && position < cos.dims[0],
+            "position {} lies outside the rotary tables "
+            "of {} rows",
+            position, cos.dims[0]);
+  }
+  const int64_t rows = from.dims[2];
+  parallel_for(c.pool, from.dims[0] * from.dims[1] * rows, 64, [&](int64_t begin, int64_t end) {
+    std::vector<float> head(static_cast<size_t>(size));
+    std::vector<float> turned(static_cast<size_t>(size));
+    for (int64_t at = begin; at < end; ++at) {
+      const int64_t row = at % rows;
+      const int64_t n = at / rows % from.dims[1];
+      const int64_t b = at / rows / from.dims[1];
+      const std::array<int64_t, 4> index = {b, n, row, 0};
+      load_run({from.type, from.data, 0, 0, 0}, offset_of(from, index), from.strides[3], size,
+               head.data());
+      turned = head;
+      const int64_t angle = positions[static_cast<size_t>(b * rows + row)] * half;
+      for (int64_t i = 0; i < half; ++i) {
+        const auto x = static_cast<size_t>(pairs ? 2 * i : i);
+        const auto y = static_cast<size_t>(pairs ? 2 * i + 1 : half + i);
+        const float cosine = cosines[static_cast<size_t>(angle + i)];
+        const float sine = sines[static_cast<size_t>(angle + i)];
+        turned[x] = head[x] * cosine - head[y] * sine;
+        turned[y] = head[x] * sine + head[y] * cosine;
+      }
+      store_block<float>({to.type, to.data, offset_of(to, index), 0, to.strides[3]},
+                         {0, 1, 0, size}, turned.data(), 0);
+    }
+  });
+}
+
+// Rows [begin, begin + count) of axis 2 of batch row b, as a view of one batch row.
+TensorView rows_of(const TensorView& view, int64_t b, int64_t begin, int64_t count) {
+  TensorView out = view;
+  out.dims[0] = 1;
+  out.dims[2] = count;
+  out.data = view.as<std::byte>() +
+             (b * view.strides[0] + begin * view.strides[2]) * (info(view.type).bits / 8);
+  return out;
+}
+
+// Writes the new rows behind each batch row's past. Where the past is not the present's own memory,
+// the past is copied and what lies behind the new rows is zero.
+void update_cache(const TensorView* past, const TensorView& added, const TensorView& present,
+                  std::span<const int64_t> lengths) {
+  const int64_t count = added.dims[2];
+  const bool in_place = past != nullptr && past->data == present.data;
+  if (!in_place) {
+    const Tensor zeros(present.type, {1, present.dims[1], 1, present.dims[3]});
+    TensorView zero = zeros.view();
+    for (int64_t b = 0; b < present.dims[0]; ++b) {
+      const int64_t length = lengths[static_cast<size_t>(b)];
+      if (past != nullptr)
+        copy_elements(rows_of(*past, b, 0, length), rows_of(present, b, 0, length));
+      const int64_t end = length + count;
+      zero.dims[2] = present.dims[2] - end;
+      zero.strides[2] = 0;
+      copy_elements(zero, rows_of(present, b, end, zero.dims[2]));
+    }
+  }
+  for (int64_t b = 0; b < present.dims[0]; ++b) {
+    copy_elements(rows_of(added, b, 0, count),
+                  rows_of(present, b, lengths[static_cast<size_t>(b)], count));
+  }
+}
+
+// What each batch row's cache holds before this run.
+std::vector<int64_t> past_lengths(const Evaluation& c, int64_t batch, int64_t rows) {
+  const std::vector<int64_t> seqlens = c.values(kSeqlens);
+  const std::vector<int64_t> total = c.values(kTotal);
+  c.check(static_cast<int64_t>(seqlens.size()) == batch && total.size() == 1,
+          "{} lengths and {} totals for a batch of {}", seqlens.size(), total.size(), batch);
+  std::vector<int64_t> past(seqlens.size(), 0);
+  for (size_t b = 0; b < past.size() && total[0] != rows; ++b) past[b] = seqlens[b] + 1 - rows;
+  const int64_t most = c.has(kPastKey) ? c.in(kPastKey).dims[2] : 0;
+  for (const int64_t length : past) {
+    c.check(length >= 0 && length <= most && length + rows <= std::max(total[0], most),
+            "seqlens_k says {} past keys; the past holds {} and the total is {}", length, most,
+            total[0]);
+  }
+  return past;
+}
+
+void evaluate_gqa(Evaluation& c) {
+  const int64_t heads = c.integer("num_heads");
+  const int64_t kv_heads = c.integer("kv_num_heads");
+  const bool packed = !c.has(kKey);
+  const TensorView all = split_heads(c.in(kQuery), packed ? heads + 2 * kv_heads : heads);
+  TensorView query = slice_heads(all, 0, heads);
+  TensorView key = packed ? slice_heads(all, heads, kv_heads) : split_heads(c.in(kKey), kv_heads);
+  const TensorView value =
+      packed ? slice_heads(all, heads + kv_heads, kv_heads) : split_heads(c.in(kValue), kv_heads);
+  const int64_t batch = query.dims[0];
+  const int64_t rows = query.dims[2];
+  const int64_t size = query.dims[3];
+  Attend attend;
+  attend.first = past_lengths(c, batch, rows);
+  Tensor turned_query;
+  Tensor turned_key;
+  if (c.boolean("do_rotary")) {
+    c.check(c.has(kCos) && c.has(kSin),
+            "do_rotary needs cos_cache and sin_cache, {} operands given", c.count());
+    std::vector<int64_t> positions;
+    if (c.has(kPositions)) positions = c.values(kPositions);
+    for (int64_t at = 0; !c.has(kPositions) && at < batch * rows; ++at) {
+      positions.push_back(attend.first[static_cast<size_t>(at / rows)] + at % rows);
+    }
+    c.check(static_cast<int64_t>(positions.size()) == batch * rows, "{} positions, expected {}",
+            positions.size(), batch * rows);
+    turned_query = Tensor(query.type, {batch, heads, rows, size});
+    turned_key = Tensor(key.type, {batch, kv_heads, rows, size});
+    rotate(c, query, turned_query.view(), positions);
+    rotate(c, key, turned_key.view(), positions);
+    query = turned_query.view();
+    key = turned_key.view();
+  }
+  const int64_t total = c.values(kTotal)[0];
+  const int64_t keys = std::max(total, c.has(kPastKey) ? c.in(kPastKey).dims[2] : 0);
+  const std::array<int64_t, 4> extents = {batch, kv_heads, keys, size};
+  attend.k = c.out(1, extents);
+  attend.v = c.out(2, extents);
+  update_cache(c.has(kPastKey) ? &c.in(kPastKey) : nullptr, key, attend.k, attend.first);
+  update_cache(c.has(kPastValue) ? &c.in(kPastValue) : nullptr, value, attend.v, attend.first);
+  attend.q = query;
+  attend.y = split_heads(c.out(0), heads);
+  const double scale = c.number("scale");
+  attend.scale = scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(size));
+  attend.softcap = c.number("softcap");
+  attend.causal = c.boolean("causal");
+  const int64_t window = c.integer("local_window_size");
+  attend.left = window > 0 ? window - 1 : -1;
+  for (const int64_t last : c.values(kSeqlens)) {
+    attend.length.push_back(std::clamp<int64_t>(last + 1, 0, keys));
+  }
+  if (c.has(kBias)) attend.bias = broadcast_to_rank4(c.in(kBias));
+  if (c.has(kSink)) {
+    const std::vector<float> sinks = float_values(c.in(kSink));
+    c.check(static_cast<int64_t>(sinks.size()) == heads, "{} head sinks for {} heads", sinks.size(),
+            heads);
+    attend.sinks.assign(sinks.begin(), sinks.end());
+  } else if (c.boolean("smooth_softmax")) {
+    attend.sinks.assign(static_cast<size_t>(heads), 0.0);
+  }
+  const int64_t mode = c.integer("qk_output");
+  const std::array<int64_t, 4> scores = {batch, heads, rows, mode != 0 ? keys : 0};
+  attend.scores = c.out(3, scores);
+  if (mode == 1) attend.kept = AttentionScores::biased;
+  if (mode == 2) attend.kept = AttentionScores::weights;
+  attend.run(c.pool);
+}
+
+constexpr OperandSpec optional(std::string_view name, TypeSet types, char group = 0) {
+  return {.name = name, .types = types, .arity = Arity::optional, .group = group};
+}
+
+}  // namespace
+
+static const Register group_query_attention{{
+    .name = "group_query_attention",
+    .doc = "Causal attention with grouped heads, rotary positions and a cache with row lengths.",
+    .operands = {{"query", kFloats, Arity::one, 'T'},
+                 optional("key", kFloats, 'T'),
+                 optional("value", kFloats, 'T'),
+                 optional("past_key", kFloats, 'T'),
+                 optional("past_value", kFloats, 'T'),
+                 {"seqlens_k", kIndices},
+                 {"total_sequence_length", kIndices},
+                 optional("cos_cache", kFloats),
+                 optional("sin_cache", kFloats),
+                 optional("position_ids", kIndices),
+                 optional("attention_bias", kFloats),
+                 optional("head_sink", kFloats)},
+    .attributes = {{"num_heads", AttributeKind::integer},
+                   {"kv_num_heads", AttributeKind::integer},
+                   {"scale", Attribute(0.0)},
+                   {"softcap", Attribute(0.0)},
+                   {"do_rotary", Attribute(false)},
+                   {"rotary_interleaved", Attribute(false)},
+                   {"local_window_size", -1},
+                   {"smooth_softmax", Attribute(false)},
+                   {"causal", Attribute(true)},
+                   {"qk_output", 0}},
+    .results = 4,
+    .infer = infer_gqa,
+    .eval = evaluate_gqa,
+}};
+
+}  // namespace lathe
