@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+// Data of i4 or u4 is logical; u8 data holds 8 / bits elements per byte along the last axis, low
+// bits first, and so do its zero points.
+#include "base/thread_pool.h"
+#include "ops/convolution.h"
+#include "ops/quantization.h"
+#include "tensor/convert.h"
+
+namespace lathe {
+namespace {
+
+constexpr TypeSet kCodes = types(ElementType::i4, ElementType::u4, ElementType::u8);
+
+// Elements per stored one along the last axis.
+int64_t packing(ElementType type, int64_t bits) { return type == ElementType::u8 ? 8 / bits : 1; }
+
+void infer_gather(Infer& c) {
+  const int64_t bits = c.integer("bits");
+  const int64_t block = c.integer("block_size");
+  c.check((bits == 2 || bits == 4 || bits == 8) && block > 0,
+          "bits {} and block_size {}: expected 2, 4 or 8, and at least 1", bits, block);
+  std::vector<Dim> data = c.dims(0);
+  c.check(!data.empty() && c.rank(2) == c.rank(0), "data has rank {}, scales {}", c.rank(0),
+          c.rank(2));
+  data.back() = data.back() * packing(c.element(0), bits);
+  const auto gathered = static_cast<size_t>(c.axis("gather_axis", c.rank(0)));
+  const auto blocked = static_cast<size_t>(c.axis("quantize_axis", c.rank(0)));
+  c.check(c.element(0) != ElementType::u8 || gathered + 1 < data.size() || bits == 8,
+          "gather_axis {} is the packed axis", gathered);
+  for (size_t i = 0; i < data.size(); ++i) {
+    const Dim expected = i == blocked ? Dim::ceil_div(data[i], block) : data[i];
+    c.require_equal(c.dims(2)[i], expected, fmt::format("scales' extent on axis {}", i));
+  }
+  std::vector<Dim> dims(data.begin(), data.begin() + static_cast<std::ptrdiff_t>(gathered));
+  dims.insert(dims.end(), c.dims(1).begin(), c.dims(1).end());
+  dims.insert(dims.end(), data.begin() + static_cast<std::ptrdiff_t>(gathered) + 1, data.end());
+  c.result(c.element(2), std::move(dims));
+}
+
+// Code `at` of a dense row-major tensor whose rows of `width` codes begin at a byte.
+int64_t code(const Tensor& tensor, int64_t bits, int64_t width, int64_t at) {
+  if (tensor.type() != ElementType::u8) return load_int(tensor.type(), tensor.data(), at);
+  const int64_t pitch = (width * bits + 7) / 8;
+  const int64_t column = at % width;
+  const uint8_t byte = tensor.as<uint8_t>()[at / width * pitch + column * bits / 8];
+  return byte >> (column * bits % 8) & ((1 << bits) - 1);
+}
+
+void evaluate_gather(Evaluation& c) {
+  const int64_t bits = c.in(0).type == ElementType::u8 ? c.integer("bits") : 4;
+  const Tensor data = dense_tensor(c.in(0));
+  const Tensor zeros = c.has(3) ? dense_tensor(c.in(3)) : Tensor();
+  const std::vector<float> scales = float_values(c.in(2));
+  const std::vector<int64_t> indices = c.values(1);
+  Dims dims = data.dims();
+  dims.back() *= packing(data.type(), bits);
+  const int64_t width = dims.back();
+  const int64_t block = c.integer("block_size");
+  const auto gathered = static_cast<size_t>(c.axis("gather_axis", data.rank()));
+  const auto blocked = static_cast<size_t>(c.axis("quantize_axis", data.rank()));
+  const Dims strides = Tensor::dense_strides(dims);
+  Dims scale_dims = dims;
+  scale_dims[blocked] = (dims[blocked] + block - 1) / block;
+  const Dims scale_strides = Tensor::dense_strides(scale_dims);
+  const int64_t plain = c.in(0).type == ElementType::u8 ? int64_t{1} << (bits - 1) : 0;
+  for (const int64_t index : indices) {
+    c.check(index >= -dims[gathered] && index < dims[gathered],
+            "index {} is out of range for an extent of {}", index, dims[gathered]);
+  }
+  const int64_t inner = strides[gathered];
+  const auto count = static_cast<int64_t>(indices.size());
+  const int64_t rows = count == 0 || inner == 0 ? 0 : c.out().count() / inner;
+  with_dense_result(c, [&](const TensorView& y) {
+    parallel_for(c.pool, rows, 1, [&](int64_t begin, int64_t end) {
+      std::vector<float> values(static_cast<size_t>(inner));
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t index = indices[static_cast<size_t>(row % count)];
+        const int64_t from =
+            (row / count * dims[gathered] + (index < 0 ? index + dims[gathered] : index)) * inner;
+        for (int64_t i = 0; i < inner; ++i) {
+          int64_t scale_at = 0;
+          for (size_t axis = 0; axis < dims.size(); ++axis) {
+            const int64_t position = (from + i) / strides[axis] % dims[axis];
+            scale_at += (axis == blocked ? position / block : position) * scale_strides[axis];
+          }
+          const int64_t zero = c.has(3) ? code(zeros, bits, scale_dims.back(), scale_at) : plain;
+          values[static_cast<size_t>(i)] =
+              static_cast<float>(code(data, bits, width, from + i) - zero) *
+              scales[static_cast<size_t>(scale_at)];
+        }
+        convert(y.type, y.as<std::byte>() + row * inner * info(y.type).bits / 8, ElementType::f32,
+                values.data(), inner);
+      }
+    });
+  });
+}
+
+}  // namespace
+
+static const Register gather_block_quantized{{
+    .name = "gather_block_quantized",
+    .doc = "Slices of quantised data at the indices, dequantised by the scales of their blocks.",
+    .operands = {{"data", kCodes, Arity::one, 'T'},
+                 {"indices", kIndices},
+                 {"scales", kFloats},
+                 {"zero_points", kCodes, Arity::optional, 'T'}},
+    .attributes = {{"bits", 4}, {"block_size", 128}, {"gather_axis", 0}, {"quantize_axis", 1}},
+    .infer = infer_gather,
+    .eval = evaluate_gather,
+}};
+
+}  // namespace lathe
