@@ -265,9 +265,14 @@ void Infer::infer_elementwise() {
       }
       arguments[static_cast<size_t>(i)] = (*known)[at];
     }
-    std::optional<Dim> value = op.dim_formula(arguments);
-    if (!value) return;
-    values[flat] = *value;
+    try {
+      std::optional<Dim> value = op.dim_formula(arguments);
+      if (!value) return;
+      values[flat] = *value;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::unsupported) throw;
+      return;  // beyond 64 bits integers wrap around, dims do not
+    }
   }
   result_elements(std::move(values));
 }

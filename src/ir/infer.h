@@ -57,6 +57,15 @@ class Infer {
   void result(Type type);
   // Symbolic values of the result stated last.
   void result_elements(std::vector<Dim> elements);
+  // The same as f() gives them; none where one goes beyond 64 bits, at which integers wrap around.
+  template <class F>
+  void try_result_elements(F&& f) {
+    try {
+      result_elements(f());
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::unsupported) throw;
+    }
+  }
   int results() const { return static_cast<int>(types_.size()); }
   int expected_results() const { return static_cast<int>(instruction_.results().size()); }
 

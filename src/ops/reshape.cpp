@@ -90,7 +90,8 @@ Dims target_dims(const Evaluation& c) {
 void eval_reshape(Evaluation& c) {
   // Extents that inference knows are right even where the values leave -1 beside 0.
   const TensorView& promised = c.out(0);
-  const Dims dims = promised.data != nullptr
+  const bool known = c.instruction().found().empty() && c.instruction().result()->type().dims;
+  const Dims dims = known && promised.data != nullptr
                         ? Dims(promised.extents().begin(), promised.extents().end())
                         : target_dims(c);
   c.check(element_count(dims) == c.in(0).count(), "{} does not fit into [{}]",

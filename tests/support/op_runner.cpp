@@ -65,7 +65,9 @@ Value* add_operand(Built& built, const RowValue& value, size_t index, Extents ex
   if (known) {
     std::vector<Dim> elements;
     for (const int64_t element : integer_values(value.box.tensor())) {
-      elements.push_back(element > 0 ? symbol(fmt::format("v{}", index), element) : Dim(element));
+      // Symbols stand for extents: not for zero and -1, which mean something, nor for end marks.
+      const bool extent = element > 0 && element < std::numeric_limits<int32_t>::max();
+      elements.push_back(extent ? symbol(fmt::format("v{}", index), element) : Dim(element));
     }
     parameter->set_elements(std::move(elements));
   }

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+#include "ops/arg.h"
+
+namespace lathe {
+
+static const Register arg_max{{
+    .name = "arg_max",
+    .doc = "The place of the greatest element along an axis; of equal ones the first, or the last.",
+    .operands = {{"x", kNumeric}},
+    .attributes = arg_attributes(),
+    .infer = infer_arg,
+    .eval = [](Evaluation& c) { eval_arg(c, true); },
+}};
+
+}  // namespace lathe

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// Upper and lower case of UTF-8 text: Latin, Greek, Cyrillic and Armenian letters that map one to
+// one, whatever the locale. Other characters, and bytes that are no UTF-8, stay.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace lathe {
+
+std::string to_lower_case(std::string_view text);
+std::string to_upper_case(std::string_view text);
+
+}  // namespace lathe

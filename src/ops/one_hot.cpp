@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+#include "ir/infer.h"
+#include "ops/evaluation.h"
+#include "ops/staging.h"
+#include "ops/views.h"
+#include "tensor/convert.h"
+
+namespace lathe {
+namespace {
+
+// The axis of the result that is added.
+template <class Context>
+int added_axis(const Context& c, int64_t axis, int rank) {
+  c.check(axis >= -rank - 1 && axis <= rank, "axis {} is out of range for rank {}", axis, rank + 1);
+  return static_cast<int>(axis < 0 ? axis + rank + 1 : axis);
+}
+
+void infer_one_hot(Infer& c) {
+  c.require_equal(element_count(c.dims(1)), 1, "number of values of depth");
+  c.require_equal(element_count(c.dims(2)), 2, "number of values (off and on)");
+  std::vector<Dim> dims = c.dims(0);
+  const int axis = added_axis(c, c.integer("axis"), c.rank(0));
+  const std::vector<Dim>* depth = c.elements(1);
+  if (depth != nullptr) c.require_less_equal(0, depth->front(), "depth");
+  dims.insert(dims.begin() + axis, depth != nullptr ? depth->front() : c.found("depth"));
+  c.result(c.element(2), std::move(dims));
+}
+
+int64_t number_at(const TensorView& x, int64_t offset) {
+  const void* place = shifted(x, offset).data;
+  if (is_integer(x.type)) return load_int(x.type, place, 0);
+  const double value = load_double(x.type, place, 0);
+  return std::abs(value) < 0x1p62 ? static_cast<int64_t>(value) : -kUnbounded;
+}
+
+void eval_one_hot(Evaluation& c) {
+  const TensorView& indices = c.in(0);
+  const int64_t depth = number_at(c.in(1), 0);
+  c.check(depth >= 0, "depth is {}", depth);
+  const WholeOperand values(c.in(2));
+  const TensorView off = narrow(values.view(), 0, 0, 1);
+  const TensorView on = narrow(values.view(), 0, 1, 1);
+  const int axis = added_axis(c, c.integer("axis"), indices.rank);
+  Dims dims(indices.extents().begin(), indices.extents().end());
+  dims.insert(dims.begin() + axis, depth);
+  const WholeResult out(c.out(0, dims));
+  fill_elements(off, out.view());
+  for_each_index(indices.extents(), [&](std::span<const int64_t> index) {
+    int64_t place = number_at(indices, offset_of(indices, index));
+    if (place < 0) place += depth;
+    if (place < 0 || place >= depth) return;  // nothing is on
+    TensorView target = select_axis(out.view(), axis, place);
+    for (const int64_t at : index) target = select_axis(target, 0, at);
+    fill_elements(on, target);
+  });
+  out.store();
+}
+
+}  // namespace
+
+static const Register one_hot{{
+    .name = "one_hot",
+    .doc = "An axis of extent `depth` more, along which the element at the index is values[1] and "
+           "others are values[0].",
+    .operands = {{"indices", kNumeric}, {"depth", kNumeric}, {"values"}},
+    .attributes = {{"axis", -1}},
+    .infer = infer_one_hot,
+    .eval = eval_one_hot,
+}};
+
+}  // namespace lathe

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+#include "ops/sequences.h"
+
+namespace lathe {
+
+static const Register optional_has_element{{
+    .name = "optional_has_element",
+    .doc = "Whether there is a value: an operand that is not an optional is one.",
+    .operands = {{.name = "x", .arity = Arity::optional, .any_kind = true}},
+    .traits = kTakesUnranked,
+    .infer = [](Infer& c) { c.result(ElementType::boolean, {}); },
+    .eval = [](Evaluation& c) { *c.out(0, {}).as<bool>() = c.has(0) && !c.box(0).empty(); },
+}};
+
+}  // namespace lathe

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+#include "ops/reduce.h"
+
+namespace lathe {
+
+static const Register reduce_l2{{
+    .name = "reduce_l2",
+    .doc = "The root of the sum of squares over the named axes.",
+    .operands = reduce_operands(kNumeric),
+    .attributes = reduce_attributes(),
+    .infer = [](Infer& c) { infer_reduce(c); },
+    .eval =
+        [](Evaluation& c) {
+          eval_reduce(c, [](const auto& group) {
+            using T = typename std::remove_cvref_t<decltype(group)>::Element;
+            double sum = 0;
+            group.each([&](T x) { sum += static_cast<double>(x) * static_cast<double>(x); });
+            return std::sqrt(sum);
+          });
+        },
+}};
+
+}  // namespace lathe

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+#include "ops/reduce.h"
+
+namespace lathe {
+
+static const Register reduce_log_sum{{
+    .name = "reduce_log_sum",
+    .doc = "The logarithm of the sum over the named axes.",
+    .operands = reduce_operands(kNumeric),
+    .attributes = reduce_attributes(),
+    .infer = [](Infer& c) { infer_reduce(c); },
+    .eval =
+        [](Evaluation& c) {
+          eval_reduce(c, [](const auto& group) {
+            using T = typename std::remove_cvref_t<decltype(group)>::Element;
+            double sum = 0;
+            group.each([&](T x) { sum += static_cast<double>(x); });
+            return std::log(sum);
+          });
+        },
+}};
+
+}  // namespace lathe

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+#include "ops/reduce.h"
+
+namespace lathe {
+
+static const Register reduce_log_sum_exp{{
+    .name = "reduce_log_sum_exp",
+    .doc = "The logarithm of the sum of exponentials over the named axes.",
+    .operands = reduce_operands(kNumeric),
+    .attributes = reduce_attributes(),
+    .infer = [](Infer& c) { infer_reduce(c); },
+    .eval =
+        [](Evaluation& c) {
+          eval_reduce(c, [](const auto& group) {
+            using T = typename std::remove_cvref_t<decltype(group)>::Element;
+            // exp(x - m) cannot overflow; where m is infinite, so is the sum, unless there is a
+            // NaN.
+            double m = -std::numeric_limits<double>::infinity();
+            group.each([&](T x) { m = std::max(m, static_cast<double>(x)); });
+            if (std::isinf(m)) m = 0;
+            double sum = 0;
+            group.each([&](T x) { sum += std::exp(static_cast<double>(x) - m); });
+            return std::log(sum) + m;
+          });
+        },
+}};
+
+}  // namespace lathe

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+#include "ops/reduce.h"
+
+namespace lathe {
+
+static const Register reduce_max{{
+    .name = "reduce_max",
+    .doc = "The greatest element over the named axes; a NaN wins.",
+    .operands = reduce_operands(kNumeric | kBoolean),
+    .attributes = reduce_attributes(),
+    .infer =
+        [](Infer& c) {
+          infer_reduce(c, [](const Dim& a, const Dim& b) { return Dim::max(a, b); });
+        },
+    .eval =
+        [](Evaluation& c) {
+          eval_reduce(c, [](const auto& group) {
+            using T = typename std::remove_cvref_t<decltype(group)>::Element;
+            T best = std::numeric_limits<T>::lowest();
+            if constexpr (std::is_floating_point_v<T>) {
+              best = -std::numeric_limits<T>::infinity();
+            }
+            group.each([&](T x) {
+              if (x > best || x != x) best = x;
+            });
+            return best;
+          });
+        },
+}};
+
+}  // namespace lathe

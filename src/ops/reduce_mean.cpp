@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+#include "ops/reduce.h"
+
+namespace lathe {
+
+static const Register reduce_mean{{
+    .name = "reduce_mean",
+    .doc = "The mean over the named axes; integers are truncated, nothing gives NaN or 0.",
+    .operands = reduce_operands(kNumeric),
+    .attributes = reduce_attributes(),
+    .infer = [](Infer& c) { infer_reduce(c); },
+    .eval =
+        [](Evaluation& c) {
+          eval_reduce(c, [](const auto& group) {
+            using T = typename std::remove_cvref_t<decltype(group)>::Element;
+            Accumulator<T> sum = 0;
+            group.each([&](T x) { sum += static_cast<Accumulator<T>>(x); });
+            if constexpr (std::is_floating_point_v<T>) {
+              return sum / static_cast<double>(group.count());
+            } else {
+              using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
+              const auto count = static_cast<Wide>(group.count());
+              return count == 0 ? Wide{0} : static_cast<Wide>(sum) / count;
+            }
+          });
+        },
+}};
+
+}  // namespace lathe

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+#include "ops/reduce.h"
+
+namespace lathe {
+
+static const Register reduce_prod{{
+    .name = "reduce_prod",
+    .doc = "The product over the named axes; 1 of nothing.",
+    .operands = reduce_operands(kNumeric),
+    .attributes = reduce_attributes(),
+    .infer = [](Infer& c) { infer_reduce(c, [](const Dim& a, const Dim& b) { return a * b; }); },
+    .eval =
+        [](Evaluation& c) {
+          eval_reduce(c, [](const auto& group) {
+            using T = typename std::remove_cvref_t<decltype(group)>::Element;
+            Accumulator<T> product = 1;
+            group.each([&](T x) { product *= static_cast<Accumulator<T>>(x); });
+            return product;
+          });
+        },
+}};
+
+}  // namespace lathe

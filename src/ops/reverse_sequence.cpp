@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+#include "ir/infer.h"
+#include "ops/evaluation.h"
+#include "ops/staging.h"
+#include "ops/views.h"
+
+namespace lathe {
+namespace {
+
+void eval_reverse_sequence(Evaluation& c) {
+  const WholeOperand x(c.in(0));
+  const int batch = c.axis("batch_axis", x.view().rank);
+  const int time = c.axis("time_axis", x.view().rank);
+  const std::vector<int64_t> lengths = c.values(1);
+  const int64_t extent = x.view().dims[time];
+  const WholeResult out(c.out(0, x.view().extents()));
+  copy_elements(x.view(), out.view());
+  for (size_t row = 0; row < lengths.size(); ++row) {
+    const int64_t length = lengths[row];
+    c.check(length >= 0 && length <= extent, "length {} is out of range for an extent of {}",
+            length, extent);
+    const auto at = static_cast<int64_t>(row);
+    const TensorView from = narrow(narrow(x.view(), batch, at, 1), time, length - 1, length, -1);
+    copy_elements(from, narrow(narrow(out.view(), batch, at, 1), time, 0, length));
+  }
+  out.store();
+}
+
+}  // namespace
+
+static const Register reverse_sequence{{
+    .name = "reverse_sequence",
+    .doc = "In each row of the batch axis, the first lengths[row] elements of the time axis are "
+           "reversed.",
+    .operands = {{"x"}, {"lengths", types(ElementType::i64)}},
+    .attributes = {{"batch_axis", 1}, {"time_axis", 0}},
+    .infer =
+        [](Infer& c) {
+          const int batch = c.axis("batch_axis", c.rank(0));
+          const int time = c.axis("time_axis", c.rank(0));
+          c.check(batch != time, "batch_axis and time_axis are both {}", batch);
+          c.check(c.rank(1) == 1, "lengths have rank {}, expected 1", c.rank(1));
+          c.require_equal(c.dim(1, 0), c.dim(0, batch), "number of lengths");
+          c.result(c.element(0), c.dims(0));
+        },
+    .eval = eval_reverse_sequence,
+}};
+
+}  // namespace lathe

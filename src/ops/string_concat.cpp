@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+#include "ir/infer.h"
+#include "ops/evaluation.h"
+#include "ops/views.h"
+
+namespace lathe {
+namespace {
+
+Dims broadcast_extents(const Evaluation& c) {
+  const TensorView& a = c.in(0);
+  const TensorView& b = c.in(1);
+  Dims dims(static_cast<size_t>(std::max(a.rank, b.rank)), 1);
+  for (const TensorView* x : {&a, &b}) {
+    for (int axis = 0; axis < x->rank; ++axis) {
+      int64_t& extent = dims[dims.size() - static_cast<size_t>(x->rank - axis)];
+      const int64_t own = x->dims[axis];
+      c.check(extent == 1 || own == 1 || extent == own, "extents {} and {} do not broadcast",
+              extent, own);
+      if (extent == 1) extent = own;
+    }
+  }
+  return dims;
+}
+
+}  // namespace
+
+static const Register string_concat{{
+    .name = "string_concat",
+    .doc = "Each text of x followed by that of y.",
+    .operands = {{"x", kString}, {"y", kString}},
+    .infer = [](Infer& c) { c.result(ElementType::string, c.broadcast_operands()); },
+    .eval =
+        [](Evaluation& c) {
+          const TensorView& out = c.out(0, broadcast_extents(c));
+          const TensorView x = broadcast_to(c.in(0), out.extents());
+          const TensorView y = broadcast_to(c.in(1), out.extents());
+          for_each_index(out.extents(), [&](std::span<const int64_t> at) {
+            out.as<std::string>()[offset_of(out, at)] =
+                x.as<std::string>()[offset_of(x, at)] + y.as<std::string>()[offset_of(y, at)];
+          });
+        },
+}};
+
+}  // namespace lathe

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+
+#include "ir/infer.h"
+#include "ops/evaluation.h"
+#include "ops/letter_case.h"
+
+namespace lathe {
+namespace {
+
+void infer_string_normalizer(Infer& c) {
+  const std::string& action = c.text("case_change_action");
+  c.check(action == "NONE" || action == "LOWER" || action == "UPPER",
+          "case_change_action is '{}', expected NONE, LOWER or UPPER", escape(action));
+  c.check(c.rank(0) == 1 || c.rank(0) == 2, "x has rank {}, expected 1 or 2", c.rank(0));
+  std::vector<Dim> dims = c.dims(0);
+  if (dims.size() == 2) c.require_equal(dims[0], 1, "extent of axis 0");
+  const auto& words = std::get<Texts>(*find_attribute(c.instruction().attributes(), "stopwords"));
+  if (!words.empty()) {
+    dims.back() = c.found("words", {1, std::max<int64_t>(1, dims.back().range().max)});
+  }
+  c.result(ElementType::string, std::move(dims));
+}
+
+void eval_string_normalizer(Evaluation& c) {
+  const TensorView& x = c.in(0);
+  const std::string& action = c.text("case_change_action");
+  const bool exact = c.boolean("is_case_sensitive");
+  Texts stopwords = c.texts("stopwords");
+  if (!exact) {
+    for (std::string& word : stopwords) word = to_lower_case(word);
+  }
+  Texts kept;
+  for_each_index(x.extents(), [&](std::span<const int64_t> at) {
+    const std::string& text = x.as<std::string>()[offset_of(x, at)];
+    const std::string compared = exact ? text : to_lower_case(text);
+    if (std::find(stopwords.begin(), stopwords.end(), compared) != stopwords.end()) return;
+    kept.push_back(action == "LOWER"   ? to_lower_case(text)
+                   : action == "UPPER" ? to_upper_case(text)
+                                       : text);
+  });
+  if (kept.empty() && !stopwords.empty()) kept.emplace_back();
+  Dims dims(x.extents().begin(), x.extents().end());
+  dims.back() = static_cast<int64_t>(kept.size());
+  const TensorView& out = c.out(0, dims);
+  for (size_t i = 0; i < kept.size(); ++i) {
+    out.as<std::string>()[static_cast<int64_t>(i) * out.strides[out.rank - 1]] = kept[i];
+  }
+}
+
+}  // namespace
+
+static const Register string_normalizer{{
+    .name = "string_normalizer",
+    .doc = "Texts without the stop words, their case changed; one empty text if none is left.",
+    .operands = {{"x", kString}},
+    .attributes = {{"case_change_action", "NONE"},
+                   {"is_case_sensitive", Attribute(false)},
+                   {"stopwords", Attribute(Texts{})},
+                   {"locale", AttributeKind::text, false}},
+    .infer = infer_string_normalizer,
+    .eval = eval_string_normalizer,
+}};
+
+}  // namespace lathe
