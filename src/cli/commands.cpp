@@ -6,13 +6,16 @@
 namespace lathe::cli {
 namespace {
 
-constexpr std::array<Command, 3> kCommands{{
+constexpr std::array<Command, 5> kCommands{{
     {"inspect", "Shows the program in a model.",
      "lathe inspect examples/digits/digits.onnx --stop-after canonical", inspect},
     {"run", "Runs a model once and prints or writes its outputs.",
      "lathe run examples/digits/digits.onnx --input examples/digits/seven.png "
      "--labels examples/digits/labels.txt --top 3",
      run},
+    {"perf", "Measures how long a model takes, and where the time goes.",
+     "lathe perf examples/digits/digits.onnx --fill batch=8 --iterations 50 --json", perf},
+    {"ops", "Lists the ops of programs, or describes one.", "lathe ops matmul", ops},
     {"doctor", "Says what this program, this machine and this environment are.", "lathe doctor",
      doctor},
 }};

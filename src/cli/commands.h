@@ -8,6 +8,8 @@ namespace lathe::cli {
 
 int doctor(CommandLine& line);
 int inspect(CommandLine& line);
+int ops(CommandLine& line);
+int perf(CommandLine& line);
 int run(CommandLine& line);
 
 }  // namespace lathe::cli

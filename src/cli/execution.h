@@ -43,6 +43,7 @@ class Execution {
 
   const Plan& plan() const { return *plan_; }
   Session& session() { return *session_; }
+  int threads() const { return pool_->threads(); }
   RunOptions run_options() const;
 
  private:

@@ -297,6 +297,10 @@ void InputArguments::declare(CommandLine& line) {
               "Pictures: where the channels lie.");
 }
 
+std::string describe_input(const Value& parameter, const Box& box) {
+  return fmt::format("{} {}", escape(parameter.name()), describe(box));
+}
+
 Inputs make_inputs(const Program& program, const InputArguments& arguments, uint64_t seed,
                    const std::map<std::string, int64_t>& defaults) {
   return InputMaker(program, arguments, seed, defaults).make();

@@ -35,4 +35,7 @@ struct Inputs {
 Inputs make_inputs(const Program& program, const InputArguments& arguments, uint64_t seed,
                    const std::map<std::string, int64_t>& defaults = {});
 
+// "image f32[1, 1, 8, 8]"
+std::string describe_input(const Value& parameter, const Box& box);
+
 }  // namespace lathe::cli

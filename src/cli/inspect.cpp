@@ -2,11 +2,23 @@
 #include "base/file_map.h"
 #include "cli/commands.h"
 #include "cli/execution.h"
+#include "cli/formats.h"
 #include "cli/model.h"
 #include "ir/literal_file.h"
 #include "ir/print.h"
 
 namespace lathe::cli {
+namespace {
+
+std::string formatted(const Program& program, std::string_view format) {
+  if (format == "json") return program_json(program);
+  if (format == "dot") return program_dot(program);
+  if (format == "svg") return program_svg(program);
+  if (format == "onnx") return program_onnx(program);
+  return print(program);
+}
+
+}  // namespace
 
 int inspect(CommandLine& line) {
   ProgramArguments model;
@@ -14,7 +26,8 @@ int inspect(CommandLine& line) {
   std::string stage;
   std::string literals;
   model.declare(line);
-  line.choice("--format", format, {"text"}, "What to print (default text).");
+  line.choice("--format", format, {"text", "json", "dot", "svg", "onnx"},
+              "What to print (default text); onnx is a model for viewers such as Netron.");
   line.text("--stop-after", stage, "STAGE",
             fmt::format("Shows the program after {}.", fmt::join(stage_names(), ", ")));
   line.text("--literals", literals, "FILE",
@@ -33,7 +46,7 @@ int inspect(CommandLine& line) {
     }
     write_literals(literals, *program);
   }
-  line.out().write(print(*program));
+  line.out().write(formatted(*program, format));
   return 0;
 }
 

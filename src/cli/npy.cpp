@@ -261,11 +261,6 @@ Tensor as_c_order(const Tensor& read, const Dims& dims) {
   return Tensor(read.type(), dims, strides, read.data(), read.owner()).dense();
 }
 
-size_t alignment_of(ElementType type) {
-  const auto bytes = static_cast<size_t>(std::max(info(type).bits, 8)) / 8;
-  return info(type).cls == ElementClass::complex ? bytes / 2 : bytes;
-}
-
 Tensor read_numbers(std::string_view data, const Dtype& dtype, ElementType type, const Dims& dims,
                     const std::shared_ptr<const void>& owner) {
   if (is_packed(type)) return pack(data, type, dims);

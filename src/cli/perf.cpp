@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT
+#include <nlohmann/json.hpp>
+
+#include "base/os_memory.h"
+#include "cli/commands.h"
+#include "cli/execution.h"
+#include "cli/model.h"
+#include "cli/profile.h"
+#include "cli/trace.h"
+
+namespace lathe::cli {
+namespace {
+
+using Milliseconds = std::chrono::duration<double, std::milli>;
+
+struct Measurement {
+  std::string model;
+  std::string target;
+  int64_t threads = 0;
+  double load_ms = 0;
+  double compile_ms = 0;
+  double first_ms = 0;
+  std::vector<double> latencies;  // ascending
+  Profile profile;
+  int64_t peak_bytes = 0;
+  int64_t session_bytes = 0;
+  std::vector<std::string> inputs;
+};
+
+// Linear between the nearest two of the sorted values.
+double percentile(const std::vector<double>& sorted, double part) {
+  const double place = part * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<size_t>(place);
+  const size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (sorted[above] - sorted[below]) * (place - static_cast<double>(below));
+}
+
+double mean(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+// Every measured run starts from the same states.
+double time_run(Session& session, const std::vector<Box>& inputs, std::vector<Box>& results,
+                const RunOptions& options) {
+  session.reset();
+  const Clock::time_point begin = Clock::now();
+  session.run(inputs, results, options);
+  return Milliseconds(Clock::now() - begin).count();
+}
+
+nlohmann::ordered_json to_json(const std::vector<ProfileRow>& rows, double total) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const ProfileRow& row : rows) {
+    list.push_back({{"name", row.name},
+                    {"op", row.op},
+                    {"result", row.result},
+                    {"calls", row.calls},
+                    {"ms", row.milliseconds},
+                    {"share", total > 0 ? row.milliseconds / total : 0.0}});
+  }
+  return list;
+}
+
+std::string json_text(const Measurement& m) {
+  nlohmann::ordered_json json;
+  json["model"] = m.model;
+  json["target"] = m.target;
+  json["threads"] = m.threads;
+  json["inputs"] = m.inputs;
+  json["iterations"] = m.latencies.size();
+  json["load_ms"] = m.load_ms;
+  json["compile_ms"] = m.compile_ms;
+  json["first_run_ms"] = m.first_ms;
+  json["latency_ms"] = {{"min", m.latencies.front()},
+                        {"p50", percentile(m.latencies, 0.5)},
+                        {"p90", percentile(m.latencies, 0.9)},
+                        {"p99", percentile(m.latencies, 0.99)},
+                        {"mean", mean(m.latencies)}};
+  json["runs_per_second"] = 1000.0 / mean(m.latencies);
+  json["peak_memory_bytes"] = m.peak_bytes;
+  json["session_memory_bytes"] = m.session_bytes;
+  json["overhead_ms"] = m.profile.overhead_ms;
+  json["instructions"] = to_json(m.profile.instructions, m.profile.total_ms);
+  json["ops"] = to_json(m.profile.ops, m.profile.total_ms);
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+void print_rows(Output& out, const std::vector<ProfileRow>& rows, double total, size_t most,
+                bool is_op) {
+  double rest = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const ProfileRow& row = rows[i];
+    if (i >= most) {
+      rest += row.milliseconds;
+      continue;
+    }
+    const double share = total > 0 ? 100 * row.milliseconds / total : 0;
+    out.write(fmt::format("  {:>10.4f} {:>6.1f} {:>6}  {}\n", row.milliseconds, share, row.calls,
+                          is_op ? row.op : fmt::format("{} : {}", row.name, row.result)));
+  }
+  if (rows.size() > most) {
+    out.write(fmt::format("  {:>10.4f} {:>6.1f} {:>6}  ({} more)\n", rest,
+                          total > 0 ? 100 * rest / total : 0, "", rows.size() - most));
+  }
+}
+
+void print_table(Output& out, const Measurement& m, bool all) {
+  constexpr size_t kShown = 20;
+  const size_t most = all ? std::numeric_limits<size_t>::max() : kShown;
+  out.write(fmt::format("{} on {}, {} threads\n", escape(m.model), m.target, m.threads));
+  for (const std::string& input : m.inputs) out.write(fmt::format("  {}\n", input));
+  out.write(fmt::format("\nload {:.2f} ms, compile {:.2f} ms, first run {:.2f} ms\n", m.load_ms,
+                        m.compile_ms, m.first_ms));
+  out.write(
+      fmt::format("latency of {} runs in ms: min {:.4f}, p50 {:.4f}, p90 {:.4f}, p99 {:.4f}, "
+                  "mean {:.4f} ({:.1f} runs per second)\n",
+                  m.latencies.size(), m.latencies.front(), percentile(m.latencies, 0.5),
+                  percentile(m.latencies, 0.9), percentile(m.latencies, 0.99), mean(m.latencies),
+                  1000.0 / mean(m.latencies)));
+  constexpr double kMebi = 1 << 20;
+  out.write(fmt::format("peak memory {:.1f} MiB, of which the session {:.1f} MiB\n",
+                        static_cast<double>(m.peak_bytes) / kMebi,
+                        static_cast<double>(m.session_bytes) / kMebi));
+  out.write("\n          ms      %  calls  op\n");
+  print_rows(out, m.profile.ops, m.profile.total_ms, most, true);
+  out.write("\n          ms      %  calls  instruction\n");
+  print_rows(out, m.profile.instructions, m.profile.total_ms, most, false);
+  out.write(fmt::format("  {:>10.4f} {:>6.1f} {:>6}  between instructions\n", m.profile.overhead_ms,
+                        100 * m.profile.overhead_ms / m.profile.total_ms, ""));
+}
+
+}  // namespace
+
+int perf(CommandLine& line) {
+  ProgramArguments model;
+  InputArguments input;
+  int64_t iterations = 30;
+  int64_t warmup = 3;
+  bool json = false;
+  bool all = false;
+  std::string trace;
+  model.declare(line);
+  input.declare(line);
+  line.integer("--iterations,-n", iterations, 1, 1000000, "Runs to measure.");
+  line.integer("--warmup", warmup, 0, 1000000, "Runs before those, not counted.");
+  line.flag("--json", json, "Prints one JSON object: latency_ms, peak_memory_bytes, …");
+  line.flag("--all", all, "Lists every instruction, not only the slowest.");
+  line.text("--trace", trace, "FILE", "Writes one run's times for chrome://tracing or Perfetto.");
+  line.options({"target", "threads", "memory-limit", "timeout", "seed"});
+  if (!line.parse()) return 0;
+
+  Measurement m;
+  Clock::time_point begin = Clock::now();
+  std::unique_ptr<Program> program = model.load();
+  m.load_ms = Milliseconds(Clock::now() - begin).count();
+  const Inputs inputs =
+      make_inputs(*program, input, static_cast<uint64_t>(line.options().integer("seed")));
+  for (size_t i = 0; i < inputs.values.size(); ++i) {
+    m.inputs.push_back(describe_input(*program->main().parameters()[i], inputs.values[i]));
+  }
+  std::vector<std::string> read = files_of(model.model, *program);
+  read.insert(read.end(), inputs.files.begin(), inputs.files.end());
+  Trace traced(trace, read);
+  begin = Clock::now();
+  Execution execution(std::move(program), line.options());
+  m.compile_ms = Milliseconds(Clock::now() - begin).count();
+  m.model = model.model;
+  m.target = execution.plan().target;
+  m.threads = execution.threads();
+
+  Session& session = execution.session();
+  RunOptions options = execution.run_options();
+  std::vector<Box> results(execution.plan().program->main().results().size());
+  m.first_ms = time_run(session, inputs.values, results, options);
+  for (int64_t i = 0; i < warmup; ++i) time_run(session, inputs.values, results, options);
+  for (int64_t i = 0; i < iterations; ++i) {
+    m.latencies.push_back(time_run(session, inputs.values, results, options));
+  }
+  std::sort(m.latencies.begin(), m.latencies.end());
+  Profiler profiler;
+  options.profiler = &profiler;
+  ProfileSum sum;
+  constexpr int64_t kProfiled = 10;
+  for (int64_t i = 0; i < std::min(iterations, kProfiled); ++i) {
+    profiler.clear();
+    sum.add(profiler, time_run(session, inputs.values, results, options));
+  }
+  m.profile = sum.mean();
+  if (traced.profiler() != nullptr) {
+    options.profiler = traced.profiler();
+    time_run(session, inputs.values, results, options);
+    traced.write();
+  }
+  m.peak_bytes = peak_resident_bytes();
+  m.session_bytes = session.memory().peak();
+  if (json) {
+    line.out().write(json_text(m));
+  } else {
+    print_table(line.out(), m, all);
+  }
+  return 0;
+}
+
+}  // namespace lathe::cli

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+#include "cli/profile.h"
+
+#include <algorithm>
+
+#include "ir/op.h"
+
+namespace lathe::cli {
+
+void ProfileSum::add(const Profiler& profiler, double run_ms) {
+  ++runs_;
+  total_ms_ += run_ms;
+  // Events are listed as they began; an event's children follow it one level deeper.
+  std::vector<const Launch*> parents;
+  for (const Profiler::Event& event : profiler.events()) {
+    const double elapsed =
+        std::chrono::duration<double, std::milli>(event.end - event.begin).count();
+    const auto depth = static_cast<size_t>(event.depth);
+    parents.resize(depth);
+    if (depth > 0) entries_[parents.back()].milliseconds -= elapsed;
+    const auto [at, added] = entries_.try_emplace(event.launch);
+    if (added) order_.push_back(event.launch);
+    ++at->second.calls;
+    at->second.milliseconds += elapsed;
+    parents.push_back(event.launch);
+  }
+}
+
+Profile ProfileSum::mean() const {
+  Profile profile;
+  const auto runs = static_cast<double>(std::max<int64_t>(runs_, 1));
+  std::map<std::string, ProfileRow> ops;
+  profile.total_ms = total_ms_ / runs;
+  profile.overhead_ms = profile.total_ms;
+  for (const Launch* launch : order_) {
+    const Entry& entry = entries_.at(launch);
+    ProfileRow row;
+    row.name = describe(*launch);
+    row.op = launch->instruction == nullptr ? "copy" : std::string(launch->instruction->op().name);
+    if (launch->instruction != nullptr && !launch->instruction->results().empty()) {
+      row.result = escape(launch->instruction->result()->type().to_string());
+    }
+    row.calls = entry.calls / std::max<int64_t>(runs_, 1);
+    row.milliseconds = entry.milliseconds / runs;
+    profile.overhead_ms -= row.milliseconds;
+    ProfileRow& sum = ops[row.op];
+    sum.name = sum.op = row.op;
+    sum.calls += row.calls;
+    sum.milliseconds += row.milliseconds;
+    profile.instructions.push_back(std::move(row));
+  }
+  for (auto& [name, row] : ops) profile.ops.push_back(std::move(row));
+  const auto slower = [](const ProfileRow& a, const ProfileRow& b) {
+    return a.milliseconds != b.milliseconds ? a.milliseconds > b.milliseconds : a.name < b.name;
+  };
+  std::sort(profile.instructions.begin(), profile.instructions.end(), slower);
+  std::sort(profile.ops.begin(), profile.ops.end(), slower);
+  return profile;
+}
+
+}  // namespace lathe::cli

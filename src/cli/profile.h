@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// Sums of launch times.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/profiler.h"
+
+namespace lathe::cli {
+
+// Time of an instruction or op in one run, without that of the launches inside its bodies.
+struct ProfileRow {
+  std::string name;
+  std::string op;
+  std::string result;  // type
+  int64_t calls = 0;   // in one run
+  double milliseconds = 0;
+};
+
+struct Profile {
+  std::vector<ProfileRow> instructions;  // the slowest first
+  std::vector<ProfileRow> ops;
+  double total_ms = 0;     // a run with the profiler
+  double overhead_ms = 0;  // what of it lies between instructions
+};
+
+class ProfileSum {
+ public:
+  void add(const Profiler& profiler, double run_ms);
+  Profile mean() const;
+
+ private:
+  struct Entry {
+    int64_t calls = 0;
+    double milliseconds = 0;
+  };
+  std::map<const Launch*, Entry> entries_;
+  std::vector<const Launch*> order_;  // of first calls
+  double total_ms_ = 0;
+  int64_t runs_ = 0;
+};
+
+}  // namespace lathe::cli
