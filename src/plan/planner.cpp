@@ -155,7 +155,7 @@ void ModulePlanner::add_literal(const Value& value, Tensor tensor) {
   if (value.type().element == ElementType::string) {
     out_.slots[static_cast<size_t>(slot)].kind = SlotKind::literal;
   }
-  plan_.literals.push_back(tensor.dense());
+  plan_.literals.push_back(tensor.aligned().dense());
 }
 
 void ModulePlanner::plan_deferred(const Instruction& instruction) {
