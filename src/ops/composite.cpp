@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+#include "ops/composite.h"
+
+namespace lathe {
+
+ElementType composite_type(ElementType type) {
+  return is_floating(type) && info(type).bits < 32 ? ElementType::f32 : type;
+}
+
+Value* widen(Builder& b, Value* x) { return b.cast(x, composite_type(x->type().element)); }
+
+void conclude(Expansion& e, Value* value) {
+  if (value != nullptr) {
+    const Type& promised = e.result_type(static_cast<int>(e.results().size()));
+    value = e.b.cast(value, promised.element);
+    if (!(value->type() == promised)) {
+      value = e.b("refine", {value}, {{"dims", *promised.dims}});
+    }
+  }
+  e.result(value);
+}
+
+Value* slice(Builder& b, Value* x, int64_t axis, const Dim& begin, const Dim& end) {
+  return b("slice", {x, b.dims({begin}), b.dims({end}), b.integers({axis})});
+}
+
+Value* as_column(Builder& b, Value* vector, int trailing) {
+  std::vector<Dim> dims(static_cast<size_t>(trailing) + 1, Dim(1));
+  dims[0] = (*vector->type().dims)[0];
+  return b.reshape(vector, dims);
+}
+
+Value* reduce(Builder& b, std::string_view op, Value* x, const std::vector<int64_t>& axes) {
+  return b(op, {x, b.integers(axes)}, {{"keep_dims", true}});
+}
+
+std::vector<int64_t> axis_range(int first, int last) {
+  std::vector<int64_t> axes;
+  for (int axis = first; axis < last; ++axis) axes.push_back(axis);
+  return axes;
+}
+
+Normalized normalize(Builder& b, Value* x, const std::vector<int64_t>& axes, double epsilon) {
+  Value* mean = reduce(b, "reduce_mean", x, axes);
+  Value* centred = b("sub", {x, mean});
+  const Normalized scaled = normalize_rms(b, centred, axes, epsilon);
+  return {scaled.value, mean, scaled.inverse};
+}
+
+Normalized normalize_rms(Builder& b, Value* x, const std::vector<int64_t>& axes, double epsilon) {
+  Value* square = reduce(b, "reduce_mean", b("mul", {x, x}), axes);
+  Value* sum = b("add", {square, b.scalar(x->type().element, epsilon)});
+  Value* inverse = b("reciprocal", {b("sqrt", {sum})});
+  return {b("mul", {x, inverse}), nullptr, inverse};
+}
+
+void require_channels(Infer& c, std::initializer_list<int> operands) {
+  c.check(c.rank(0) >= 2, "x has rank {}, expected at least 2", c.rank(0));
+  for (const int i : operands) {
+    c.check(c.rank(i) == 1, "operand {} has rank {}, expected 1", i, c.rank(i));
+    c.require_equal(c.dim(i, 0), c.dim(0, 1), fmt::format("operand {} and the channels of x", i));
+  }
+}
+
+std::vector<Dim> reduced_from(const Infer& c, int i, int axis) {
+  std::vector<Dim> dims = c.dims(i);
+  for (size_t at = static_cast<size_t>(axis); at < dims.size(); ++at) dims[at] = 1;
+  return dims;
+}
+
+}  // namespace lathe

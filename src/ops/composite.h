@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// What the expansions of composites have in common.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "ir/builder.h"
+
+namespace lathe {
+
+// Composites compute in f32 where their operands are narrower floats, and round once at the end.
+ElementType composite_type(ElementType type);
+Value* widen(Builder& b, Value* x);
+
+// States the next result: `value` rounded to the type and seen under the extents that inference
+// promised; null stays null (a result that nobody uses).
+void conclude(Expansion& e, Value* value);
+
+// Elements [begin, end) along an axis.
+Value* slice(Builder& b, Value* x, int64_t axis, const Dim& begin, const Dim& end);
+// A vector [n] as [n, 1, …] with `trailing` ones.
+Value* as_column(Builder& b, Value* vector, int trailing);
+// A reduction over axes, which stay with extent 1.
+Value* reduce(Builder& b, std::string_view op, Value* x, const std::vector<int64_t>& axes);
+// Axes first … last - 1.
+std::vector<int64_t> axis_range(int first, int last);
+
+// (x - mean) · inverse over the axes, inverse = 1 / sqrt(variance + epsilon).
+struct Normalized {
+  Value* value;
+  Value* mean;
+  Value* inverse;
+};
+Normalized normalize(Builder& b, Value* x, const std::vector<int64_t>& axes, double epsilon);
+// The same about zero: x · inverse, inverse = 1 / sqrt(mean of squares + epsilon); no mean.
+Normalized normalize_rms(Builder& b, Value* x, const std::vector<int64_t>& axes, double epsilon);
+
+// Checks that operands are vectors of the extent of x's channels (axis 1).
+void require_channels(Infer& c, std::initializer_list<int> operands);
+// The extents of `i` with those from `axis` on replaced by 1.
+std::vector<Dim> reduced_from(const Infer& c, int i, int axis);
+
+}  // namespace lathe

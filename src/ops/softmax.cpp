@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+#include "ops/composite.h"
+
+namespace lathe {
+
+static const Register softmax{{
+    .name = "softmax",
+    .doc = "exp(x) over its sum along an axis.",
+    .operands = {{"x", kFloats}},
+    .attributes = {{"axis", -1}},
+    .infer =
+        [](Infer& c) {
+          c.axis("axis", c.rank(0));
+          c.result(c.element(0), c.dims(0));
+        },
+    .expand =
+        [](Expansion& e) {
+          Builder& b = e.b;
+          const std::vector<int64_t> axes = {e.axis("axis", e.rank(0))};
+          Value* x = widen(b, e.operand(0));
+          Value* powers = b("exp", {b("sub", {x, reduce(b, "reduce_max", x, axes)})});
+          conclude(e, b("div", {powers, reduce(b, "reduce_sum", powers, axes)}));
+        },
+}};
+
+}  // namespace lathe
