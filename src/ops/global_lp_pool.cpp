@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "ir/builder.h"
+#include "ops/composite.h"
 #include "ops/pool.h"
 
 namespace lathe {
@@ -7,17 +7,17 @@ namespace lathe {
 static const Register global_lp_pool{{
     .name = "global_lp_pool",
     .doc = "The p-norm of each plane.",
-    .operands = {{.name = "x", .types = kPoolTypes}},
+    .operands = {{"x", kPoolTypes}},
     .attributes = {{"p", 2}},
     .infer = infer_global_pool,
     .expand =
         [](Expansion& e) {
           Builder& b = e.b;
-          const ElementType type = e.element(0);
-          Value* p = b.scalar(type, static_cast<double>(e.integer("p")));
-          Value* powers = b("pow", {b("abs", {e.operand(0)}), p});
-          Value* sum = b("reduce_sum", {powers, spatial_axes(e)});
-          e.result(b("pow", {sum, b("reciprocal", {p})}));
+          Value* x = widen(b, e.operand(0));
+          Value* p = b.scalar(x->type().element, static_cast<double>(e.integer("p")));
+          Value* powers = b("pow", {b("abs", {x}), p});
+          Value* sum = reduce(b, "reduce_sum", powers, axis_range(2, e.rank(0)));
+          conclude(e, b("pow", {sum, b("reciprocal", {p})}));
         },
 }};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "ir/builder.h"
+#include "ops/composite.h"
 #include "ops/pool.h"
 
 namespace lathe {
@@ -7,9 +7,12 @@ namespace lathe {
 static const Register global_max_pool{{
     .name = "global_max_pool",
     .doc = "The maximum of each plane.",
-    .operands = {{.name = "x", .types = kPoolTypes}},
+    .operands = {{"x", kPoolTypes}},
     .infer = infer_global_pool,
-    .expand = [](Expansion& e) { e.result(e.b("reduce_max", {e.operand(0), spatial_axes(e)})); },
+    .expand =
+        [](Expansion& e) {
+          conclude(e, reduce(e.b, "reduce_max", e.operand(0), axis_range(2, e.rank(0))));
+        },
 }};
 
 }  // namespace lathe

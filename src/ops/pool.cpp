@@ -30,12 +30,6 @@ void infer_global_pool(Infer& c) {
   c.result(c.element(0), std::move(dims));
 }
 
-Value* spatial_axes(const Expansion& e) {
-  std::vector<int64_t> axes;
-  for (int axis = 2; axis < e.rank(0); ++axis) axes.push_back(axis);
-  return e.b.integers(axes);
-}
-
 void find_window(std::span<const WindowAxis> axes, int64_t output, PoolWindow& window) {
   std::array<int64_t, kMaxRank> position{};
   for (size_t i = axes.size(); i-- > 0; output /= axes[i].output) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "base/thread_pool.h"
-#include "ir/builder.h"
 #include "ops/convolution.h"
 
 namespace lathe {
@@ -17,8 +16,6 @@ std::vector<AttributeSpec> pool_attributes(std::vector<AttributeSpec> extra = {}
 
 // Global pooling: all spatial extents become 1.
 void infer_global_pool(Infer& c);
-// The axes behind the first two, as an operand.
-Value* spatial_axes(const Expansion& e);
 
 // One window: where its elements lie in the dense plane, in row-major order, without those in the
 // padding; and how many positions it has inside the padded input.
