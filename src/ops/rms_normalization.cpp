@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+#include "ops/composite.h"
+
+namespace lathe {
+
+static const Register rms_normalization{{
+    .name = "rms_normalization",
+    .doc = "x / sqrt(mean of squares + epsilon) · scale over the axes from `axis` on.",
+    .operands = {{"x", kFloats}, {"scale", kFloats}},
+    .attributes = {{"axis", -1},
+                   {"epsilon", Attribute(1e-5)},
+                   {"stash_type", Attribute(ElementType::f32)}},
+    .infer =
+        [](Infer& c) {
+          c.axis("axis", c.rank(0));
+          c.broadcast(c.dims(0), c.dims(1));
+          c.result(c.element(0), c.dims(0));
+        },
+    .expand =
+        [](Expansion& e) {
+          Builder& b = e.b;
+          const auto axes = axis_range(e.axis("axis", e.rank(0)), e.rank(0));
+          const Normalized n = normalize_rms(b, widen(b, e.operand(0)), axes, e.number("epsilon"));
+          conclude(e, b("mul", {n.value, b.cast(e.operand(1), n.value->type().element)}));
+        },
+}};
+
+}  // namespace lathe
