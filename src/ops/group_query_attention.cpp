@@ -6,8 +6,8 @@
 #include "ir/infer.h"
 #include "ops/attend.h"
 #include "ops/evaluation.h"
-#include "ops/product.h"
 #include "ops/quantization.h"
+#include "ops/rotation.h"
 #include "tensor/convert.h"
 
 namespace lathe {
@@ -61,49 +61,6 @@ void infer_gqa(Infer& c) {
   c.result(c.element(kQuery), {batch, kv_heads, keys, size});
   const bool scores = c.integer("qk_output") != 0;
   c.result(c.element(kQuery), {batch, heads, length, scores ? keys : Dim(0)});
-}
-
-// Rotates heads [b, n, s, size] into `to`; row s of batch row b has position positions[b·s + s].
-void rotate(Evaluation& c, const TensorView& from, const TensorView& to,
-            std::span<const int64_t> positions) {
-  const TensorView& cos = c.in(kCos);
-  const int64_t half = cos.dims[1];
-  const int64_t size = from.dims[3];
-  c.check(2 * half <= size, "the rotary tables have {} columns for heads of {}", half, size);
-  const std::vector<float> cosines = float_values(cos);
-  const std::vector<float> sines = float_values(c.in(kSin));
-  const bool pairs = c.boolean("rotary_interleaved");
-  for (const int64_t position : positions) {
-    c.check(position >= 0 && position < cos.dims[0],
-            "position {} lies outside the rotary tables "
-            "of {} rows",
-            position, cos.dims[0]);
-  }
-  const int64_t rows = from.dims[2];
-  parallel_for(c.pool, from.dims[0] * from.dims[1] * rows, 64, [&](int64_t begin, int64_t end) {
-    std::vector<float> head(static_cast<size_t>(size));
-    std::vector<float> turned(static_cast<size_t>(size));
-    for (int64_t at = begin; at < end; ++at) {
-      const int64_t row = at % rows;
-      const int64_t n = at / rows % from.dims[1];
-      const int64_t b = at / rows / from.dims[1];
-      const std::array<int64_t, 4> index = {b, n, row, 0};
-      load_run({from.type, from.data, 0, 0, 0}, offset_of(from, index), from.strides[3], size,
-               head.data());
-      turned = head;
-      const int64_t angle = positions[static_cast<size_t>(b * rows + row)] * half;
-      for (int64_t i = 0; i < half; ++i) {
-        const auto x = static_cast<size_t>(pairs ? 2 * i : i);
-        const auto y = static_cast<size_t>(pairs ? 2 * i + 1 : half + i);
-        const float cosine = cosines[static_cast<size_t>(angle + i)];
-        const float sine = sines[static_cast<size_t>(angle + i)];
-        turned[x] = head[x] * cosine - head[y] * sine;
-        turned[y] = head[x] * sine + head[y] * cosine;
-      }
-      store_block<float>({to.type, to.data, offset_of(to, index), 0, to.strides[3]},
-                         {0, 1, 0, size}, turned.data(), 0);
-    }
-  });
 }
 
 // Rows [begin, begin + count) of axis 2 of batch row b, as a view of one batch row.
@@ -186,8 +143,9 @@ void evaluate_gqa(Evaluation& c) {
             positions.size(), batch * rows);
     turned_query = Tensor(query.type, {batch, heads, rows, size});
     turned_key = Tensor(key.type, {batch, kv_heads, rows, size});
-    rotate(c, query, turned_query.view(), positions);
-    rotate(c, key, turned_key.view(), positions);
+    const Rotation rotation(c.in(kCos), c.in(kSin), c.boolean("rotary_interleaved"));
+    rotation.run(query, turned_query.view(), positions, c.pool);
+    rotation.run(key, turned_key.view(), positions, c.pool);
     query = turned_query.view();
     key = turned_key.view();
   }

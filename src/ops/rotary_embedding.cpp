@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// x [b, heads, s, size] or [b, s, heads · size]. With positions, cos and sin are tables [n, half];
+// without, [b, s, half]. Positions are [b, s], or [1]: the position of the first of each row.
+#include "ir/infer.h"
+#include "ops/attend.h"
+#include "ops/evaluation.h"
+#include "ops/rotation.h"
+
+namespace lathe {
+namespace {
+
+void infer_rotary(Infer& c) {
+  const int rank = c.rank(0);
+  const int64_t heads = c.integer("num_heads");
+  c.check(rank == 4 || (rank == 3 && heads > 0),
+          "x has rank {} and num_heads is {}: expected rank 4, or 3 and the number", rank, heads);
+  const int tables = c.has(3) ? 2 : 3;
+  c.check(c.rank(1) == tables && c.rank(2) == tables,
+          "cos and sin have ranks {} and {}, expected {}", c.rank(1), c.rank(2), tables);
+  const int64_t rotated = c.integer("rotary_embedding_dim");
+  if (rotated > 0) c.require_equal(c.dim(1, tables - 1), rotated / 2, "columns of the tables");
+  if (rank == 3) c.require_equal(Dim::mod(c.dim(0, 2), heads), 0, "columns of x by heads");
+  c.result(c.element(0), c.dims(0));
+}
+
+void evaluate_rotary(Evaluation& c) {
+  const bool flat = c.in(0).rank == 3;
+  const TensorView x = flat ? split_heads(c.in(0), c.integer("num_heads")) : c.in(0);
+  const TensorView y = flat ? split_heads(c.out(), c.integer("num_heads")) : c.out();
+  const auto count = static_cast<size_t>(x.dims[0] * x.dims[2]);
+  std::vector<int64_t> positions(count);
+  const std::vector<int64_t> given = c.has(3) ? c.values(3) : std::vector<int64_t>{};
+  const bool offset = c.has(3) && c.in(3).rank == 1;
+  c.check(!c.has(3) || given.size() == (offset ? 1 : count), "{} positions for {} rows",
+          given.size(), count);
+  for (size_t i = 0; i < count; ++i) {
+    const auto row = static_cast<int64_t>(i);
+    positions[i] = !c.has(3) ? row : offset ? given[0] + row % x.dims[2] : given[i];
+  }
+  Rotation(c.in(1), c.in(2), c.boolean("interleaved")).run(x, y, positions, c.pool);
+}
+
+}  // namespace
+
+static const Register rotary_embedding{{
+    .name = "rotary_embedding",
+    .doc = "Rotates pairs of a head's elements by angles that depend on the position.",
+    .operands = {{"x", kFloats},
+                 {"cos", kFloats},
+                 {"sin", kFloats},
+                 {"positions", kIndices, Arity::optional}},
+    .attributes = {{"interleaved", Attribute(false)},
+                   {"num_heads", 0},
+                   {"rotary_embedding_dim", 0}},
+    .infer = infer_rotary,
+    .eval = evaluate_rotary,
+}};
+
+}  // namespace lathe
