@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The inverse of depth_to_space, with the same order of channels in each mode.
 #include "ir/builder.h"
 
 namespace lathe {
@@ -8,6 +9,8 @@ void infer_space_to_depth(Infer& c) {
   const int64_t block = c.integer("block_size");
   c.check(c.rank(0) == 4, "x has rank {}, expected 4", c.rank(0));
   c.check(block > 0 && block < (1 << 20), "block_size is {}", block);
+  const std::string& mode = c.text("mode");
+  c.check(mode == "DCR" || mode == "CRD", "mode is '{}', expected DCR or CRD", escape(mode));
   std::vector<Dim> dims{c.dim(0, 0), c.dim(0, 1) * (block * block)};
   for (const int axis : {2, 3}) {
     dims.push_back(Dim::floor_div(c.dim(0, axis), block));
@@ -20,7 +23,10 @@ void expand_space_to_depth(Expansion& e) {
   const Dim block = e.integer("block_size");
   const std::vector<Dim>& out = *e.result_type().dims;
   Value* cut = e.b.reshape(e.operand(0), {out[0], e.dim(0, 1), out[2], block, out[3], block});
-  e.result(e.b.reshape(e.b.transpose(cut, {0, 3, 5, 1, 2, 4}), out));
+  const std::vector<int64_t> order = e.text("mode") == "DCR"
+                                         ? std::vector<int64_t>{0, 3, 5, 1, 2, 4}
+                                         : std::vector<int64_t>{0, 1, 3, 5, 2, 4};
+  e.result(e.b.reshape(e.b.transpose(cut, order), out));
 }
 
 }  // namespace
@@ -29,7 +35,7 @@ static const Register space_to_depth{{
     .name = "space_to_depth",
     .doc = "Moves squares of space into channels: [n, c, h * b, w * b] to [n, b * b * c, h, w].",
     .operands = {{"x"}},
-    .attributes = {{"block_size", AttributeKind::integer}},
+    .attributes = {{"block_size", AttributeKind::integer}, {"mode", "DCR"}},
     .infer = infer_space_to_depth,
     .expand = expand_space_to_depth,
 }};

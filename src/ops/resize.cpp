@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: MIT
+// Interpolation is separable: axes are resized one after the other.
+#include <algorithm>
+#include <cmath>
+
+#include "ops/axes.h"
+#include "ops/resize_taps.h"
+#include "ops/staging.h"
+#include "ops/views.h"
+#include "tensor/convert.h"
+
+namespace lathe {
+namespace {
+
+void check_choice(const Infer& c, std::string_view attribute,
+                  const std::vector<std::string_view>& choices) {
+  const std::string& value = c.text(attribute);
+  c.check(std::find(choices.begin(), choices.end(), value) != choices.end(),
+          "{} is '{}', expected one of {}{}", attribute, escape(value), fmt::join(choices, ", "),
+          did_you_mean(value, choices));
+}
+
+// ONNX allows an empty tensor for an operand that is not given.
+bool given(const Infer& c, int i) {
+  return c.has(i) && !(c.type(i).is_ranked() && element_count(c.dims(i)) == Dim(0));
+}
+bool given(const Evaluation& c, int i) { return c.has(i) && c.in(i).count() > 0; }
+
+int64_t rounded_half_up(double x) { return static_cast<int64_t>(std::floor(x + 0.5)); }
+
+// floor(dim * scale). A float is p / 2^k, so for small p and k the dim is exact.
+std::optional<Dim> scaled_dim(const Dim& dim, float scale) {
+  if (const auto extent = dim.constant()) {
+    const float scaled = static_cast<float>(*extent) * scale;
+    return Dim(static_cast<int64_t>(std::min(scaled, 1e18F)));
+  }
+  int64_t divisor = 1;
+  while (scale != std::floor(scale) && divisor < (1 << 12)) {
+    scale *= 2;
+    divisor *= 2;
+  }
+  if (scale != std::floor(scale) || scale > 0x1p20F) return std::nullopt;
+  return Dim::floor_div(dim * static_cast<int64_t>(scale), divisor);
+}
+
+void check_attributes(const Infer& c) {
+  check_choice(c, "mode", {"nearest", "linear", "cubic"});
+  check_choice(c, "nearest_mode", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"});
+  check_choice(c, "coordinate_transformation_mode",
+               {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
+                "asymmetric", "tf_crop_and_resize"});
+  check_choice(c, "keep_aspect_ratio_policy", {"stretch", "not_larger", "not_smaller"});
+  c.check(!c.boolean("antialias") || c.text("mode") != "nearest", "antialias in mode '{}'",
+          c.text("mode"));
+  const TypeSet numbers = kNumeric | kBoolean;
+  c.check(c.text("mode") == "nearest" || (type_bit(c.element(0)) & numbers) != 0, "mode '{}' of {}",
+          c.text("mode"), to_string(c.element(0)));
+}
+
+void infer_resize(Infer& c) {
+  check_attributes(c);
+  const std::vector<int> axes = c.axes("axes", c.rank(0));
+  const auto count = static_cast<int64_t>(axes.size());
+  const bool by_scales = given(c, 2);
+  c.check(by_scales != given(c, 3), "{} of scales and sizes are given, expected one of them",
+          by_scales ? "both" : "none");
+  const int ratios = by_scales ? 2 : 3;
+  c.require_equal(element_count(c.dims(ratios)), count, "number of scales or sizes");
+  if (given(c, 1)) {
+    const bool used = c.text("coordinate_transformation_mode") == "tf_crop_and_resize";
+    if (used) c.require_equal(element_count(c.dims(1)), 2 * count, "number of values of roi");
+  }
+  const bool stretch = by_scales || c.text("keep_aspect_ratio_policy") == "stretch";
+  std::vector<Dim> dims = c.dims(0);
+  const Tensor* scales = by_scales ? c.literal(2) : nullptr;
+  const std::vector<Dim>* sizes = by_scales ? nullptr : c.elements(3);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    Dim& dim = dims[static_cast<size_t>(axes[i])];
+    std::optional<Dim> extent;
+    if (scales != nullptr) {
+      const float scale = static_cast<float>(
+          load_double(scales->type(), scales->dense().data(), static_cast<int64_t>(i)));
+      c.check(scale > 0, "scale {} is {}", i, scale);
+      extent = scaled_dim(dim, scale);
+    } else if (sizes != nullptr && stretch) {
+      extent = (*sizes)[i];
+      c.require_less_equal(0, *extent, "a size");
+    }
+    dim = extent ? *extent : c.found("resize");
+  }
+  c.result(c.element(0), std::move(dims));
+}
+
+std::vector<int> axes_of_resize(const Evaluation& c) {
+  const int rank = c.in(0).rank;
+  const Integers& named = c.integers("axes");
+  std::vector<int> axes;
+  for (const int64_t axis : named) {
+    axes.push_back(static_cast<int>(axis < 0 ? axis + rank : axis));
+  }
+  for (int axis = 0; named.empty() && axis < rank; ++axis) axes.push_back(axis);
+  return axes;
+}
+
+// Extents, scales and regions of all axes.
+std::vector<ResizeAxis> resize_axes(const Evaluation& c) {
+  const TensorView& x = c.in(0);
+  const std::vector<int> axes = axes_of_resize(c);
+  std::vector<ResizeAxis> out;
+  for (const int64_t extent : x.extents()) out.push_back({extent, extent, 1, 0, 1});
+  const auto number = [&](int operand, size_t i) {
+    const StagedOperand values(c.in(operand), ElementType::f64);
+    return values.view().as<double>()[static_cast<int64_t>(i) * values.view().strides[0]];
+  };
+  const bool by_scales = given(c, 2);
+  const std::vector<int64_t> sizes = by_scales ? std::vector<int64_t>{} : c.values(3);
+  c.check(by_scales || sizes.size() == axes.size(), "{} sizes for {} axes", sizes.size(),
+          axes.size());
+  c.check(!by_scales || c.in(2).count() == static_cast<int64_t>(axes.size()),
+          "{} scales for {} axes", by_scales ? c.in(2).count() : 0, axes.size());
+  for (size_t i = 0; i < axes.size(); ++i) {
+    ResizeAxis& axis = out[static_cast<size_t>(axes[i])];
+    if (by_scales) {
+      axis.scale = static_cast<float>(number(2, i));
+      c.check(axis.scale > 0, "scale {} is {}", i, axis.scale);
+      axis.output =
+          static_cast<int64_t>(std::min(static_cast<float>(axis.input) * axis.scale, 1e18F));
+    } else {
+      c.check(sizes[i] >= 0, "size {} is {}", i, sizes[i]);
+      axis.output = sizes[i];
+      axis.scale =
+          axis.input == 0 ? 1 : static_cast<float>(axis.output) / static_cast<float>(axis.input);
+    }
+    if (given(c, 1) && c.text("coordinate_transformation_mode") == "tf_crop_and_resize") {
+      axis.roi_start = static_cast<float>(number(1, i));
+      axis.roi_end = static_cast<float>(number(1, axes.size() + i));
+    }
+  }
+  const std::string& policy = c.text("keep_aspect_ratio_policy");
+  if (by_scales || policy == "stretch" || axes.empty()) return out;
+  // One scale for all axes.
+  float scale = out[static_cast<size_t>(axes.front())].scale;
+  for (const int axis : axes) {
+    const float own = out[static_cast<size_t>(axis)].scale;
+    scale = policy == "not_larger" ? std::min(scale, own) : std::max(scale, own);
+  }
+  for (const int at : axes) {
+    ResizeAxis& axis = out[static_cast<size_t>(at)];
+    axis.scale = scale;
+    axis.output = rounded_half_up(static_cast<double>(scale) * static_cast<double>(axis.input));
+  }
+  return out;
+}
+
+bool changes(const ResizeOptions& options, const ResizeAxis& axis) {
+  const bool cropped =
+      options.coordinates == "tf_crop_and_resize" && (axis.roi_start != 0 || axis.roi_end != 1);
+  return axis.input != axis.output || axis.scale != 1 || cropped;
+}
+
+// Moves single elements.
+void resize_nearest(const TensorView& x, const std::vector<ResizeTaps>& taps,
+                    const TensorView& out) {
+  with_raw_type(x.type, [&](auto* tag) {
+    using T = std::remove_pointer_t<decltype(tag)>;
+    for_each_index(out.extents(), [&](std::span<const int64_t> at) {
+      int64_t from = 0;
+      for (size_t axis = 0; axis < at.size(); ++axis) {
+        from += taps[axis].index[static_cast<size_t>(at[axis])] * x.strides[axis];
+      }
+      out.as<T>()[offset_of(out, at)] = x.as<T>()[from];
+    });
+  });
+}
+
+Tensor interpolate_axis(const Tensor& x, int axis, const ResizeTaps& taps) {
+  Dims dims = x.dims();
+  const int64_t outer = count_between(dims, 0, axis);
+  const int64_t inner = count_between(dims, axis + 1, x.rank());
+  const int64_t input = dims[static_cast<size_t>(axis)];
+  const auto output = static_cast<int64_t>(taps.extrapolated.size());
+  dims[static_cast<size_t>(axis)] = output;
+  Tensor out(ElementType::f64, dims);
+  for (int64_t block = 0; block < outer; ++block) {
+    const double* from = x.as<double>() + block * input * inner;
+    double* to = out.as<double>() + block * output * inner;
+    for (int64_t i = 0; i < output; ++i, to += inner) {
+      for (int64_t t = 0; t < taps.width; ++t) {
+        const auto at = static_cast<size_t>(i * taps.width + t);
+        const double* row = from + taps.index[at] * inner;
+        const double weight = taps.weight[at];
+        if (weight == 0) continue;
+        for (int64_t k = 0; k < inner; ++k) to[k] += weight * row[k];
+      }
+    }
+  }
+  return out;
+}
+
+void resize_interpolated(const Evaluation& c, const ResizeOptions& options,
+                         const std::vector<ResizeAxis>& axes, const std::vector<ResizeTaps>& taps,
+                         const TensorView& out) {
+  const StagedOperand x(c.in(0), ElementType::f64);
+  Tensor values(ElementType::f64, Dims(x.view().extents().begin(), x.view().extents().end()));
+  copy_elements(x.view(), values.view());
+  for (size_t axis = 0; axis < axes.size(); ++axis) {
+    if (!changes(options, axes[axis])) continue;
+    values = interpolate_axis(values, static_cast<int>(axis), taps[axis]);
+  }
+  if (is_integer(out.type)) {
+    const int64_t bits = info(out.type).bits;
+    const bool is_signed = info(out.type).cls == ElementClass::signed_int;
+    const double high = std::ldexp(1.0, static_cast<int>(is_signed ? bits - 1 : bits)) - 1;
+    const double low = is_signed ? -std::ldexp(1.0, static_cast<int>(bits - 1)) : 0;
+    for (double& value : values.elements<double>()) {
+      value = std::clamp(std::nearbyint(value), low, high);
+    }
+  }
+  const Tensor rounded(out.type, values.dims());
+  convert(out.type, rounded.data(), ElementType::f64, values.data(), values.count());
+  copy_elements(rounded.view(), out);
+}
+
+void extrapolate(const Evaluation& c, const std::vector<ResizeTaps>& taps, const TensorView& out) {
+  const double number = c.number("extrapolation_value");
+  const Tensor value(out.type, {});
+  convert(out.type, value.data(), ElementType::f64, &number, 1);
+  for (size_t axis = 0; axis < taps.size(); ++axis) {
+    for (size_t i = 0; i < taps[axis].extrapolated.size(); ++i) {
+      if (!taps[axis].extrapolated[i]) continue;
+      fill_elements(value.view(), narrow(out, static_cast<int>(axis), static_cast<int64_t>(i), 1));
+    }
+  }
+}
+
+void eval_resize(Evaluation& c) {
+  const ResizeOptions options{c.text("mode"),
+                              c.text("coordinate_transformation_mode"),
+                              c.text("nearest_mode"),
+                              c.boolean("antialias"),
+                              c.boolean("exclude_outside"),
+                              c.number("cubic_coeff_a")};
+  const std::vector<ResizeAxis> axes = resize_axes(c);
+  Dims dims;
+  for (const ResizeAxis& axis : axes) dims.push_back(axis.output);
+  const WholeResult out(c.out(0, dims));
+  if (out.view().count() == 0) return;
+  std::vector<ResizeTaps> taps;
+  for (const ResizeAxis& axis : axes) {
+    c.check(axis.input > 0, "an axis of extent {} cannot be resized to {}", axis.input,
+            axis.output);
+    ResizeOptions own = options;
+    if (!changes(options, axis)) own = {"nearest", "asymmetric", "floor", false, false, 0};
+    taps.push_back(resize_taps(own, axis));
+  }
+  if (options.mode == "nearest") {
+    const WholeOperand x(c.in(0));
+    resize_nearest(x.view(), taps, out.view());
+  } else {
+    resize_interpolated(c, options, axes, taps, out.view());
+  }
+  if (out.view().type != ElementType::string) extrapolate(c, taps, out.view());
+  out.store();
+}
+
+}  // namespace
+
+static const Register resize{{
+    .name = "resize",
+    .doc = "x at other extents, its elements the nearest or interpolated ones.",
+    .operands = {{"x"},
+                 {"roi", kFloats, Arity::optional},
+                 {"scales", types(ElementType::f32), Arity::optional},
+                 {"sizes", types(ElementType::i64), Arity::optional}},
+    .attributes = {{"mode", "nearest"},
+                   {"nearest_mode", "round_prefer_floor"},
+                   {"coordinate_transformation_mode", "half_pixel"},
+                   {"axes", Integers{}},
+                   {"antialias", Attribute(false)},
+                   {"exclude_outside", Attribute(false)},
+                   {"cubic_coeff_a", Attribute(-0.75)},
+                   {"extrapolation_value", Attribute(0.0)},
+                   {"keep_aspect_ratio_policy", "stretch"}},
+    .infer = infer_resize,
+    .eval = eval_resize,
+}};
+
+}  // namespace lathe
