@@ -116,6 +116,13 @@ struct ModulePlan {
   std::vector<Launch> launches;
 };
 
+// An extent that no input tells: the one that a state holds, 0 while it holds nothing.
+struct StateDim {
+  int state = 0;
+  int axis = 0;
+  SymbolId symbol = 0;
+};
+
 struct PlannedDim {
   Dim dim;
   std::optional<int64_t> constant;
@@ -133,6 +140,7 @@ struct Plan {
   std::vector<PlannedDim> dims;
   std::vector<SymbolRef> symbols;
   std::vector<Tensor> literals;
+  std::vector<StateDim> state_dims;
   bool stateless() const { return program->states().empty(); }
 
   // Makes a plan of another program for the same target and options.

@@ -66,6 +66,7 @@ ModulePlanner::ModulePlanner(Planner& planner, const Module& module, std::set<Sy
 
 ModulePlan ModulePlanner::run() {
   plan_inputs();
+  if (is_main_) plan_state_dims();
   open_segment();
   for (const auto& instruction : module_.instructions()) {
     if (instruction->deferred()) {
@@ -134,6 +135,19 @@ void ModulePlanner::plan_inputs() {
         }
         out_.input_dims.push_back(input);
       }
+    }
+  }
+}
+
+// Extents of states that no input has told.
+void ModulePlanner::plan_state_dims() {
+  const auto& states = plan_.program->states();
+  for (size_t i = 0; i < states.size(); ++i) {
+    for (int axis = 0; axis < states[i].type.rank(); ++axis) {
+      const SymbolRef symbol = (*states[i].type.dims)[static_cast<size_t>(axis)].as_symbol();
+      if (symbol == nullptr || known_.contains(planner_.symbol_id(*symbol))) continue;
+      plan_.state_dims.push_back({static_cast<int>(i), axis, planner_.symbol_id(*symbol)});
+      known_.insert(plan_.state_dims.back().symbol);
     }
   }
 }

@@ -41,6 +41,7 @@ class ModulePlanner {
   SlotId add_slot(const Value& value, SlotKind kind);
   void add_literal(const Value& value, Tensor tensor);
   void plan_inputs();
+  void plan_state_dims();
   void plan_instruction(const Instruction& instruction);
   void plan_results_of(const Instruction& instruction, Launch& launch);
   void plan_deferred(const Instruction& instruction);

@@ -16,12 +16,14 @@ void LaunchContext::prepare() {
   pool = frame_.environment().pool;
   for (size_t i = 0; i < launch_.operands.size(); ++i) {
     const SlotId id = launch_.operands[i];
-    if (id >= 0) inputs_[i] = frame_.view(id);
+    // Boxes are the queue's: it may be filling them now.
+    if (id >= 0 && frame_.slot(id).kind != SlotKind::box) inputs_[i] = frame_.view(id);
     if (!boxed_[i].empty()) boxed_[i] = Box{};
   }
   for (size_t i = 0; i < launch_.results.size(); ++i) {
     const SlotId id = launch_.results[i];
-    if (frame_.slot(id).kind != SlotKind::late) outputs_[i] = frame_.view(id);
+    const SlotKind kind = frame_.slot(id).kind;
+    if (kind != SlotKind::late && kind != SlotKind::box) outputs_[i] = frame_.view(id);
   }
 }
 

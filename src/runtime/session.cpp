@@ -164,6 +164,15 @@ void Session::bind_lengths() {
   }
 }
 
+// Extents that only the states' content tells.
+void Session::bind_state_dims() {
+  for (const StateDim& dim : plan_->state_dims) {
+    const Dims held = environment_.states[static_cast<size_t>(dim.state)]->held();
+    const int64_t extent = held.empty() ? 0 : held[static_cast<size_t>(dim.axis)];
+    environment_.symbols[static_cast<size_t>(dim.symbol)] = extent;
+  }
+}
+
 void Session::run_once(std::span<const Box> inputs, std::span<Box> results,
                        const RunOptions& options) {
   std::fill(environment_.symbols.begin(), environment_.symbols.end(), -1);
@@ -178,6 +187,7 @@ void Session::run_once(std::span<const Box> inputs, std::span<Box> results,
   try {
     environment_.check_cancelled();
     bind_lengths();
+    bind_state_dims();
     frame_->run(arguments_, output);
     environment_.check_cancelled();
   } catch (...) {

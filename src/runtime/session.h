@@ -67,6 +67,7 @@ class Session {
   class Output;
   void check_inputs(std::span<const Box> inputs) const;
   void bind_lengths();
+  void bind_state_dims();
   void run_once(std::span<const Box> inputs, std::span<Box> results, const RunOptions& options);
   void run_separate(std::span<const Box> inputs, std::span<Box> results, const RunOptions& options,
                     const Error& why);

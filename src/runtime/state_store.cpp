@@ -36,6 +36,10 @@ void StateStore::free_memory() {
 
 int64_t StateStore::length() const { return *std::max_element(lengths_.begin(), lengths_.end()); }
 
+Dims StateStore::held() const {
+  return length() > 0 ? buffers_[static_cast<size_t>(current_)].dims() : Dims{};
+}
+
 Dims StateStore::strides_for(std::span<const int64_t> dims) const {
   Dims full(dims.begin(), dims.end());
   full[static_cast<size_t>(state_.axis)] = capacity_;

@@ -32,6 +32,9 @@ class StateStore {
   int64_t length() const;
   std::span<const int64_t> lengths() const { return lengths_; }  // per row of axis 0, or one
 
+  // Extents of what a replaced state holds; empty while it holds nothing.
+  Dims held() const;
+
   // Version 0: `dims` are its extents this run. Allocates at first use; InvalidArgument if another
   // extent than the growing one changed while the state holds something.
   TensorView read(std::span<const int64_t> dims);
