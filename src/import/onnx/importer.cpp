@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+#include "import/onnx/importer.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "import/onnx/node_import.h"
+#include "import/onnx/operator_table.h"
+#include "import/onnx/unsupported.h"
+
+namespace lathe::onnx {
+namespace {
+
+// A model-local function's nodes in the place of its call.
+void inline_function(Scope& scope, const Node& node, const Function& function) {
+  check(node.inputs.size() <= function.inputs.size(), ErrorKind::invalid_model,
+        "{} inputs given, '{}' takes {}", node.inputs.size(), escape(function.name),
+        function.inputs.size());
+  check(node.outputs.size() <= function.outputs.size(), ErrorKind::invalid_model,
+        "{} outputs asked for, '{}' has {}", node.outputs.size(), escape(function.name),
+        function.outputs.size());
+  CallAttributes call{&function, &node, scope.call};
+  for (const std::string_view name : function.attributes) {
+    check(call.find(name) != nullptr, ErrorKind::invalid_model,
+          "attribute '{}' is missing in this call of '{}'", escape(name), escape(function.name));
+  }
+  Scope inner(scope.state, scope.module, function.imports, &call, nullptr);
+  for (size_t i = 0; i < function.inputs.size(); ++i) {
+    const bool given = i < node.inputs.size() && !node.inputs[i].empty();
+    inner.define(function.inputs[i], given ? scope.find(node.inputs[i]) : nullptr);
+  }
+  try {
+    import_nodes(inner, function.nodes);
+  } catch (Error& error) {
+    error.note(function_note(function));
+    throw;
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i].empty()) continue;
+    Value* value = inner.find(function.outputs[i]);
+    check(value != nullptr, ErrorKind::invalid_model,
+          "output '{}' of '{}' is an input that is absent in this call",
+          escape(function.outputs[i]), escape(function.name));
+    scope.define(node.outputs[i], value);
+  }
+}
+
+void import_node(Scope& scope, const Node& node) {
+  const Function* function =
+      scope.state.model.find_function(node.domain, node.op_type, node.overload);
+  if (function != nullptr) {
+    inline_function(scope, node, *function);
+    return;
+  }
+  const int64_t version = opset_version(scope.imports, node.domain).value_or(1);
+  const OperatorRow* row = find_operator(node.domain, node.op_type, version);
+  check(row != nullptr, ErrorKind::internal, "'{}' was not reported as unsupported",
+        escape(node.op_type));
+  NodeImport context(scope, node, static_cast<int>(version), op_of(*row));
+  if (row->import != nullptr) {
+    row->import(context);
+  } else {
+    context.plain(context.inputs());
+  }
+  context.check_attributes();
+  for (const std::string_view output : node.outputs) {
+    check(output.empty() || scope.defines(output), ErrorKind::unsupported,
+          "output '{}' is not computed by Lathe", escape(output));
+  }
+}
+
+}  // namespace
+
+void import_nodes(Scope& scope, const std::vector<Node>& nodes) {
+  for (const Node& node : nodes) {
+    try {
+      import_node(scope, node);
+    } catch (Error& error) {
+      error.note(node_note(scope.state.model.origin, scope.imports, node));
+      throw;
+    }
+  }
+}
+
+namespace {
+
+// Declared shapes are often wrong or out of date; what inference finds holds.
+void compare_declared(const std::string& origin, const ValueInfo& output, const Value& value) {
+  if (!logs(1)) return;
+  const std::string differs = contradiction(output.type, value.type());
+  if (differs.empty()) return;
+  log_line(1, fmt::format("in {}: output '{}' is declared with {}, it is {}", escape(origin),
+                          escape(output.name), differs, value.type().to_string()));
+}
+
+void import_main(ImportState& state, const ImportOptions& options) {
+  const Graph& graph = state.model.graph;
+  Module& main = state.program.main();
+  Scope scope(state, main, state.model.imports, nullptr, nullptr);
+  for (const TensorData& tensor : graph.initializers) scope.define(tensor);
+  for (const ValueInfo& input : graph.inputs) {
+    // Old files list every initialiser as an input, too.
+    if (scope.defines(input.name) && !options.fed.contains(input.name)) continue;
+    Value* parameter =
+        main.add_parameter(state.symbols.type_of(input.type, input.name), input.name);
+    scope.define(input.name, parameter);
+    state.named.insert(parameter);
+  }
+  import_nodes(scope, graph.nodes);
+  std::vector<Value*> results;
+  std::vector<std::string> names;
+  for (const ValueInfo& output : graph.outputs) {
+    results.push_back(scope.find(output.name));
+    names.emplace_back(output.name);
+    compare_declared(state.model.origin, output, *results.back());
+  }
+  main.set_results(std::move(results), std::move(names));
+}
+
+void copy_metadata(const Model& model, Program& program) {
+  for (const auto& [key, value] : model.metadata) {
+    program.metadata.emplace(std::string(key), std::string(value));
+  }
+  if (!model.producer.empty()) {
+    program.metadata["producer"] =
+        fmt::format("{}{}{}", model.producer, model.producer_version.empty() ? "" : " ",
+                    model.producer_version);
+  }
+  for (const OpsetImport& import : model.imports) {
+    const std::string_view domain = import.domain.empty() ? "ai.onnx" : import.domain;
+    program.metadata[fmt::format("opset {}", domain)] = std::to_string(import.version);
+  }
+}
+
+}  // namespace
+}  // namespace lathe::onnx
+
+namespace lathe {
+
+std::unique_ptr<Program> import_onnx(const onnx::Model& model, const ImportOptions& options) {
+  onnx::check_supported(model);
+  auto program = std::make_unique<Program>();
+  program->name = model.origin;
+  onnx::copy_metadata(model, *program);
+  onnx::ImportState state{model, *program, onnx::InputSymbols(*program)};
+  onnx::import_main(state, options);
+  return program;
+}
+
+}  // namespace lathe

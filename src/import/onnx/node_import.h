@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+// What the function that imports one kind of node sees.
+#pragma once
+
+#include <array>
+#include <initializer_list>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "import/onnx/scope.h"
+#include "ir/builder.h"
+
+namespace lathe::onnx {
+
+// What is emitted must hold for every extent: the types of a loop body's parameters are settled
+// after its nodes are imported. Ranks, element types and literals may be relied upon.
+class NodeImport {
+ public:
+  NodeImport(Scope& scope, const Node& node, int version, const Op* op);
+
+  const Node& node;
+  const int version;  // of the node's domain, as the model imports it
+  // The name of the op that the table names for this operator.
+  std::string_view op() const { return op_->name; }
+  Builder b;
+
+  // Inputs. Trailing absent ones do not count.
+  int count() const { return static_cast<int>(operands_.size()); }
+  bool has(int i) const { return i < count() && operands_[static_cast<size_t>(i)] != nullptr; }
+  Value* in(int i) const;  // InvalidModel if absent
+  Value* in_or_null(int i) const { return has(i) ? operands_[static_cast<size_t>(i)] : nullptr; }
+  const std::vector<Value*>& inputs() const { return operands_; }  // null: absent
+  ElementType element(int i) const { return in(i)->type().element; }
+  // Unsupported where the rank is not known.
+  int rank(int i) const;
+  // The tensor of an input that is a literal.
+  std::optional<Tensor> literal(int i) const;
+  Value* constant(const TensorData& tensor);
+
+  // Attributes. Whatever is not asked for by name, or taken over by the op's record, is an error.
+  bool has_attribute(std::string_view name);
+  int64_t integer(std::string_view name, std::optional<int64_t> fallback = std::nullopt);
+  double number(std::string_view name, std::optional<double> fallback = std::nullopt);
+  std::string_view text(std::string_view name,
+                        std::optional<std::string_view> fallback = std::nullopt);
+  Integers integers(std::string_view name, std::optional<Integers> fallback = std::nullopt);
+  Numbers numbers(std::string_view name, std::optional<Numbers> fallback = std::nullopt);
+  Texts texts(std::string_view name, std::optional<Texts> fallback = std::nullopt);
+  const TensorData& tensor(std::string_view name);
+  const Graph& graph(std::string_view name);
+  const ValueType& type(std::string_view name);
+  ElementType element_type(std::string_view name);  // of an INT that is a TensorProto.DataType
+  void ignore(std::initializer_list<std::string_view> names);
+  // Those of the node that `op` has by the same name (case and underscores aside), converted.
+  Attributes record_attributes(const Op& op);
+
+  // Outputs. One that is not wanted may be left out or set to anything.
+  int outputs() const { return static_cast<int>(node.outputs.size()); }
+  bool wants(int i) const { return i < outputs() && !node.outputs[static_cast<size_t>(i)].empty(); }
+  void out(int i, Value* value);
+  // One instruction that has the node's remaining attributes, and whose results are its outputs.
+  Instruction* plain(std::string_view op, std::vector<Value*> operands, Attributes extra = {},
+                     std::vector<Module*> bodies = {});
+  Instruction* plain(std::vector<Value*> operands, Attributes extra = {}) {
+    return plain(op(), std::move(operands), std::move(extra));
+  }
+
+  // Subgraphs.
+  struct Capture {
+    std::string_view name;
+    Value* value;
+  };
+  // What graphs take from around them and is no literal, each once.
+  std::vector<Capture> captures(const std::vector<const Graph*>& graphs);
+  // A closed module: parameters of these types for the graph's inputs, then one per capture.
+  Module* body(const Graph& graph, std::string_view name, const std::vector<Type>& inputs,
+               const std::vector<Capture>& captures);
+  // Imports the graph's nodes into `module`, where its inputs and captures have these values.
+  std::vector<Value*> inline_graph(Module& module, const Graph& graph,
+                                   const std::vector<Value*>& inputs,
+                                   const std::vector<Capture>& captures);
+
+  template <class First, class... Rest>
+  [[noreturn]] void fail(fmt::format_string<First, Rest...> format, First&& first,
+                         Rest&&... rest) const {
+    lathe::fail(ErrorKind::invalid_model, format, std::forward<First>(first),
+                std::forward<Rest>(rest)...);
+  }
+  template <class First, class... Rest>
+  void check(bool condition, fmt::format_string<First, Rest...> format, First&& first,
+             Rest&&... rest) const {
+    lathe::check(condition, ErrorKind::invalid_model, format, std::forward<First>(first),
+                 std::forward<Rest>(rest)...);
+  }
+  // A combination that the operator allows and Lathe does not take.
+  template <class First, class... Rest>
+  void supported(bool condition, fmt::format_string<First, Rest...> format, First&& first,
+                 Rest&&... rest) const {
+    lathe::check(condition, ErrorKind::unsupported, format, std::forward<First>(first),
+                 std::forward<Rest>(rest)...);
+  }
+
+  // InvalidModel for attributes that nobody asked for.
+  void check_attributes() const;
+
+ private:
+  const Attribute* find(std::string_view name);
+  template <class T>
+  const T* get(std::string_view name, Attribute::Kind kind);
+  template <class T>
+  const T& need(const T* value, std::string_view name) const;
+  lathe::Attribute convert(const Attribute& attribute, const AttributeSpec& spec) const;
+
+  Scope& scope_;
+  const Op* op_;  // null: none of its own
+  std::vector<Value*> operands_;
+  std::set<std::string_view> asked_;  // attribute names
+};
+
+// Imports nodes in order. Defined by the importer; subgraphs and function bodies come back here.
+void import_nodes(Scope& scope, const std::vector<Node>& nodes);
+
+// "ReduceL2", "reduce_l2" and "reduceL2" are spelt alike.
+std::string squash(std::string_view name);
+// The op whose name is spelt alike; null if there is none.
+const Op* find_op_alike(std::string_view name);
+
+}  // namespace lathe::onnx

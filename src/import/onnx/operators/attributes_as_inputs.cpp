@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+#include "import/onnx/operators/operators.h"
+
+namespace lathe::onnx {
+
+// Reduce* before opset 18 (ReduceSum 13), Squeeze and Unsqueeze before 13.
+void import_axes_attribute(NodeImport& c) {
+  c.check(c.count() <= 1, "{} inputs given, expected 1", c.count());
+  Value* axes = c.has_attribute("axes") ? c.b.integers(c.integers("axes")) : nullptr;
+  c.plain({c.in(0), axes});
+}
+
+void import_clip_1(NodeImport& c) {
+  const auto bound = [&](std::string_view name) {
+    return c.has_attribute(name) ? c.b.scalar(c.element(0), c.number(name)) : nullptr;
+  };
+  Value* low = bound("min");
+  c.plain({c.in(0), low, bound("max")});
+}
+
+void import_pad_1(NodeImport& c) {
+  Value* pads = c.b.integers(c.integers(c.version < 2 ? "paddings" : "pads"));
+  c.plain({c.in(0), pads, c.b.scalar(c.element(0), c.number("value", 0.0))});
+}
+
+void import_reshape_1(NodeImport& c) { c.plain({c.in(0), c.b.integers(c.integers("shape"))}); }
+
+void import_slice_1(NodeImport& c) {
+  Value* starts = c.b.integers(c.integers("starts"));
+  Value* ends = c.b.integers(c.integers("ends"));
+  Value* axes = c.has_attribute("axes") ? c.b.integers(c.integers("axes")) : nullptr;
+  c.plain({c.in(0), starts, ends, axes});
+}
+
+// Before opset 18 the number of outputs says into how many parts, where nothing else does.
+void import_split_1(NodeImport& c) {
+  Value* split = c.in_or_null(1);
+  if (c.version < 13 && c.has_attribute("split")) split = c.b.integers(c.integers("split"));
+  Attributes extra;
+  if (split == nullptr) extra.emplace_back("num_outputs", int64_t{c.outputs()});
+  c.plain({c.in(0), split}, std::move(extra));
+}
+
+// tile(x, tiles, axis), both scalars.
+void import_tile_1(NodeImport& c) {
+  const auto scalar = [&](int i) {
+    const auto& elements = c.in(i)->elements();
+    c.supported(elements && elements->size() == 1 && elements->front().is_constant(),
+                "input {} is {}, in opset {} it must be a constant", i, c.in(i)->type().to_string(),
+                c.version);
+    return *elements->front().constant();
+  };
+  const int64_t axis = scalar(2);
+  c.check(axis >= 0 && axis < c.rank(0), "axis {} is out of range for rank {}", axis, c.rank(0));
+  Integers repeats(static_cast<size_t>(c.rank(0)), 1);
+  repeats[static_cast<size_t>(axis)] = scalar(1);
+  c.plain({c.in(0), c.b.integers(repeats)});
+}
+
+void import_top_k_1(NodeImport& c) { c.plain({c.in(0), c.b.integers({c.integer("k")})}); }
+
+}  // namespace lathe::onnx

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+
+#include "import/onnx/operators/operators.h"
+#include "import/onnx/tensor_proto.h"
+
+namespace lathe::onnx {
+namespace {
+
+template <class T, class List>
+Tensor tensor_of(ElementType type, const List& values, bool scalar) {
+  Tensor out(type, scalar ? Dims{} : Dims{static_cast<int64_t>(values.size())});
+  std::transform(values.begin(), values.end(), out.as<T>(),
+                 [](const auto& value) { return static_cast<T>(value); });
+  return out;
+}
+
+}  // namespace
+
+// Exactly one attribute holds the value.
+void import_constant(NodeImport& c) {
+  if (c.has_attribute("value")) return c.out(0, c.constant(c.tensor("value")));
+  Tensor value;
+  if (c.has_attribute("value_float")) {
+    value = tensor_of<float>(ElementType::f32, Numbers{c.number("value_float")}, true);
+  } else if (c.has_attribute("value_floats")) {
+    value = tensor_of<float>(ElementType::f32, c.numbers("value_floats"), false);
+  } else if (c.has_attribute("value_int")) {
+    value = tensor_of<int64_t>(ElementType::i64, Integers{c.integer("value_int")}, true);
+  } else if (c.has_attribute("value_ints")) {
+    value = tensor_of<int64_t>(ElementType::i64, c.integers("value_ints"), false);
+  } else if (c.has_attribute("value_string")) {
+    value = tensor_of<std::string>(ElementType::string, Texts{std::string(c.text("value_string"))},
+                                   true);
+  } else if (c.has_attribute("value_strings")) {
+    value = tensor_of<std::string>(ElementType::string, c.texts("value_strings"), false);
+  } else {
+    c.supported(!c.has_attribute("sparse_value"), "attribute '{}': sparse tensors are not read",
+                "sparse_value");
+    c.fail("{} attributes and none that holds a value", c.node.attributes.size());
+  }
+  c.out(0, c.b.literal(std::move(value)));
+}
+
+// The value is one element in a tensor of any shape.
+void import_constant_of_shape(NodeImport& c) {
+  Value* value = nullptr;
+  if (c.has_attribute("value")) {
+    const TensorData& data = c.tensor("value");
+    c.check(checked_count(data.type, data.dims, data.name) == 1,
+            "attribute 'value' has {} elements, expected 1",
+            checked_count(data.type, data.dims, data.name));
+    const Tensor stored = to_tensor(data);
+    value = c.b.literal(Tensor(stored.type(), {}, {}, stored.data(), stored.owner()));
+  }
+  c.plain({c.in(0), value});
+}
+
+}  // namespace lathe::onnx

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+#include <numeric>
+
+#include "import/onnx/operators/operators.h"
+
+namespace lathe::onnx {
+namespace {
+
+// alpha and beta of an activation, from a list or single attributes.
+struct Activation {
+  std::string_view name;
+  std::vector<double> parameters;
+
+  double parameter(size_t i, double fallback) const {
+    return i < parameters.size() ? parameters[i] : fallback;
+  }
+};
+
+Value* activate(NodeImport& c, Value* x, const Activation& f) {
+  Builder& b = c.b;
+  if (f.name.empty()) return x;
+  if (f.name == "Relu") return b("relu", {x});
+  if (f.name == "Tanh") return b("tanh", {x});
+  if (f.name == "Sigmoid") return b("sigmoid", {x});
+  if (f.name == "HardSwish") return b("hard_swish", {x});
+  if (f.name == "LeakyRelu") return b("leaky_relu", {x}, {{"alpha", f.parameter(0, 0.01)}});
+  if (f.name == "HardSigmoid") {
+    return b("hard_sigmoid", {x}, {{"alpha", f.parameter(0, 0.2)}, {"beta", f.parameter(1, 0.5)}});
+  }
+  if (f.name == "Clip" && f.parameters.size() == 2) {
+    const ElementType type = x->type().element;
+    Value* low = b.scalar(type, f.parameters[0]);
+    return b("clip", {x, low, b.scalar(type, f.parameters[1])});
+  }
+  lathe::fail(ErrorKind::unsupported, "activation '{}' with {} parameters", escape(f.name),
+              f.parameters.size());
+}
+
+Value* add_if(NodeImport& c, Value* x, Value* y) { return y == nullptr ? x : c.b("add", {x, y}); }
+
+}  // namespace
+
+void import_bias_gelu(NodeImport& c) { c.out(0, c.b("gelu", {c.b("add", {c.in(0), c.in(1)})})); }
+
+void import_fast_gelu(NodeImport& c) {
+  c.out(0,
+        c.b("gelu", {add_if(c, c.in(0), c.in_or_null(1))}, {{"approximate", std::string("tanh")}}));
+}
+
+void import_quick_gelu(NodeImport& c) {
+  c.out(0, c.b("swish", {c.in(0)}, {{"alpha", c.number("alpha", 1.702)}}));
+}
+
+// y = f(conv(x, w) + bias + z)
+void import_fused_conv(NodeImport& c) {
+  const Activation f{c.text("activation", ""), c.numbers("activation_params", Numbers{})};
+  Value* y = c.b("conv", {c.in(0), c.in(1), c.in_or_null(2)}, c.record_attributes(get_op("conv")));
+  c.out(0, activate(c, add_if(c, y, c.in_or_null(3)), f));
+}
+
+void import_fused_gemm(NodeImport& c) {
+  Activation f{c.text("activation", ""), {}};
+  for (const std::string_view name : {"activation_alpha", "activation_beta"}) {
+    if (c.has_attribute(name)) f.parameters.push_back(c.number(name));
+  }
+  c.ignore({"activation_gamma"});
+  c.out(0, activate(c, c.b("gemm", c.inputs(), c.record_attributes(get_op("gemm"))), f));
+}
+
+namespace {
+
+// The operand with its matrices, and before that its batch axes, in the order that matmul takes.
+Value* matrix_operand(NodeImport& c, int i, std::string_view transpose, std::string_view batch) {
+  const bool swap = c.integer(transpose, 0) != 0;
+  const bool rotate = c.integer(batch, 0) != 0;
+  const int rank = c.rank(i);
+  if ((!swap && !rotate) || rank < 2) return c.in(i);
+  std::vector<int64_t> order(static_cast<size_t>(rank));
+  std::iota(order.begin(), order.end(), 0);
+  // Axis 0 belongs behind the batch.
+  if (rotate) std::rotate(order.begin(), order.begin() + 1, order.end() - 1);
+  if (swap) std::swap(order[order.size() - 1], order[order.size() - 2]);
+  return c.b.transpose(c.in(i), order);
+}
+
+}  // namespace
+
+void import_fused_matmul(NodeImport& c) {
+  Value* a = matrix_operand(c, 0, "transA", "transBatchA");
+  Value* y = c.b("matmul", {a, matrix_operand(c, 1, "transB", "transBatchB")});
+  const double alpha = c.number("alpha", 1.0);
+  if (alpha != 1.0) y = c.b("mul", {y, c.b.scalar(y->type().element, alpha)});
+  c.out(0, y);
+}
+
+void import_matmul_n_bits(NodeImport& c) {
+  const int64_t level = c.integer("accuracy_level", 0);
+  c.supported(c.integer("weight_prepacked", 0) == 0, "weight_prepacked is {}, expected 0",
+              c.integer("weight_prepacked", 0));
+  c.plain(c.inputs(), {{"compute_type", std::string(level == 4 ? "int8" : "f32")}});
+}
+
+// Inputs x, position ids, cos, sin. One position is that of the first row.
+void import_microsoft_rotary_embedding(NodeImport& c) {
+  c.supported(c.integer("is_packed_batching", 0) == 0, "is_packed_batching is {}, expected 0",
+              c.integer("is_packed_batching", 0));
+  c.supported(c.number("scale", 1.0) == 1.0, "scale is {}, expected 1", c.number("scale", 1.0));
+  Value* positions = c.in(1);
+  if (c.rank(1) == 1) {
+    const int64_t rows = c.rank(0) == 3 ? 1 : 2;
+    const auto extent = [&](int64_t axis) {
+      return c.b("shape", {c.in(0)}, {{"start", axis}, {"end", axis + 1}});
+    };
+    Value* count = c.b("squeeze", {extent(rows), c.b.integers({0})});
+    const ElementType type = c.element(1);
+    Value* steps =
+        c.b("range", {c.b.scalar(ElementType::i64, 0), count, c.b.scalar(ElementType::i64, 1)});
+    Value* row = c.b("add", {c.in(1), c.b.cast(steps, type)});
+    Value* shape = c.b("concat", {extent(0), extent(rows)}, {{"axis", int64_t{0}}});
+    positions = c.b("expand", {row, shape});
+  }
+  c.plain({c.in(0), c.in(2), c.in(3), positions});
+}
+
+}  // namespace lathe::onnx

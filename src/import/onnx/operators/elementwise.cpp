@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+#include "import/onnx/operators/operators.h"
+
+namespace lathe::onnx {
+
+// Before opset 7 the second operand broadcasts only on demand, its axes placed from `axis` on.
+void import_legacy_broadcast(NodeImport& c) {
+  Value* y = c.in(1);
+  const bool broadcast = c.integer("broadcast", 0) != 0;
+  if (broadcast && c.has_attribute("axis")) {
+    const int64_t given = c.integer("axis");
+    const int64_t axis = given < 0 ? given + c.rank(0) : given;
+    const int64_t behind = c.rank(0) - axis - c.rank(1);
+    c.check(axis >= 0 && behind >= 0, "axis {} is out of range for ranks {} and {}", given,
+            c.rank(0), c.rank(1));
+    Integers axes;
+    for (int64_t i = 0; i < behind; ++i) axes.push_back(c.rank(1) + i);
+    if (!axes.empty()) y = c.b("unsqueeze", {y, c.b.integers(axes)});
+  }
+  c.ignore({"axis"});
+  c.plain({c.in(0), y});
+}
+
+void import_legacy_gemm(NodeImport& c) {
+  c.ignore({"broadcast"});
+  c.plain(c.inputs());
+}
+
+// Before opset 7 a slope of one axis belongs to the channels.
+void import_legacy_prelu(NodeImport& c) {
+  Value* slope = c.in(1);
+  if (c.rank(1) == 1 && c.rank(0) > 2) {
+    Integers axes;
+    for (int axis = 1; axis < c.rank(0) - 1; ++axis) axes.push_back(axis);
+    slope = c.b("unsqueeze", {slope, c.b.integers(axes)});
+  }
+  c.plain({c.in(0), slope});
+}
+
+// The type's name instead of its number.
+void import_cast_1(NodeImport& c) {
+  constexpr std::array<std::string_view, 12> kNames{"",       "FLOAT", "UINT8",   "INT8",
+                                                    "UINT16", "INT16", "INT32",   "INT64",
+                                                    "STRING", "BOOL",  "FLOAT16", "DOUBLE"};
+  const std::string_view to = c.text("to");
+  const auto at = std::find(kNames.begin() + 1, kNames.end(), to);
+  c.check(at != kNames.end(), "attribute 'to' is '{}', which is no element type", escape(to));
+  c.plain({c.in(0)}, {{"to", *element_type_from_onnx(at - kNames.begin())}});
+}
+
+void import_cast_like(NodeImport& c) {
+  const ElementType to = c.element(1);
+  c.plain({c.in(0)}, {{"to", to}});
+}
+
+}  // namespace lathe::onnx

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+#include "import/onnx/operators/operators.h"
+
+namespace lathe::onnx {
+namespace {
+
+// The product of the extents in front of the axis, and of those behind; as shape of a matrix.
+Value* matrix_shape(NodeImport& c, Value* x, int64_t axis) {
+  const auto product = [&](Attributes range) {
+    return c.b("reduce_prod", {c.b("shape", {x}, std::move(range))}, {{"keep_dims", true}});
+  };
+  Value* rows = product({{"start", int64_t{0}}, {"end", axis}});
+  Value* columns = product({{"start", axis}});
+  return c.b("concat", {rows, columns}, {{"axis", int64_t{0}}});
+}
+
+Value* flatten(NodeImport& c, Value* x, int64_t axis) {
+  return c.b("reshape", {x, matrix_shape(c, x, axis)}, {{"allow_zero", true}});
+}
+
+}  // namespace
+
+void import_flatten(NodeImport& c) {
+  const int64_t axis = c.integer("axis", 1);
+  if (c.in(0)->type().is_ranked()) {
+    c.check(axis >= -c.rank(0) && axis <= c.rank(0), "axis {} is out of range for rank {}", axis,
+            c.rank(0));
+  }
+  c.out(0, flatten(c, c.in(0), axis));
+}
+
+// The operand is seen as a matrix, and the op goes along its rows.
+void import_flattened(NodeImport& c) {
+  const int64_t axis = c.integer("axis", 1);
+  const int rank = c.rank(0);
+  c.check(axis >= -rank && axis <= rank, "axis {} is out of range for rank {}", axis, rank);
+  const int64_t along = rank - 1;
+  if (axis == along || axis == -1) {
+    c.out(0, c.b(c.op(), {c.in(0)}, {{"axis", int64_t{-1}}}));
+    return;
+  }
+  Value* y = c.b(c.op(), {flatten(c, c.in(0), axis)}, {{"axis", int64_t{-1}}});
+  c.out(0, c.b("reshape", {y, c.b("shape", {c.in(0)})}, {{"allow_zero", true}}));
+}
+
+}  // namespace lathe::onnx

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+#include "import/onnx/operators/operators.h"
+#include "tensor/convert.h"
+
+namespace lathe::onnx {
+namespace {
+
+Value* ones_like(NodeImport& c, Value* x, ElementType type) {
+  return c.b("constant_of_shape", {c.b("shape", {x}), c.b.scalar(type, 1)});
+}
+
+// Whether a scalar input is known to be zero, or absent.
+bool is_off(NodeImport& c, int i, double fallback) {
+  if (!c.has(i)) return fallback == 0;
+  const std::optional<Tensor> value = c.literal(i);
+  if (!value || value->count() != 1) return false;
+  double number = 0;
+  convert(ElementType::f64, &number, value->type(), value->data(), 1);
+  return number == 0;
+}
+
+}  // namespace
+
+// Always inference: the other outputs, which only training computes, are the statistics given.
+void import_batch_normalization_1(NodeImport& c) {
+  c.supported(c.integer("spatial", 1) != 0, "spatial is {}: statistics per activation",
+              c.integer("spatial", 1));
+  c.ignore({"is_test", "momentum"});
+  const Attributes attributes = c.record_attributes(get_op(c.op()));
+  c.out(0, c.b(c.op(), c.inputs(), attributes));
+  for (int i = 1; i < c.outputs(); ++i) c.out(i, c.in(i % 2 == 1 ? 3 : 4));
+}
+
+// Without training, everything is kept.
+void import_dropout(NodeImport& c) {
+  c.ignore({"is_test", "ratio", "seed"});
+  if (c.version >= 12 && !is_off(c, 2, 0)) {
+    c.supported(is_off(c, 1, 0.5), "training_mode with {} inputs: random numbers are not drawn",
+                c.count());
+  }
+  c.out(0, c.b("identity", {c.in(0)}));
+  if (!c.wants(1)) return;
+  c.out(1, ones_like(c, c.in(0), c.version < 10 ? c.element(0) : ElementType::boolean));
+}
+
+// Scale and bias per group become scale and bias per channel.
+void import_group_normalization_18(NodeImport& c) {
+  const int64_t groups = c.integer("num_groups");
+  c.check(groups > 0, "num_groups is {}, expected 1 or more", groups);
+  Value* channels = c.b("shape", {c.in(0)}, {{"start", int64_t{1}}, {"end", int64_t{2}}});
+  Value* each = c.b("div", {channels, c.b.integers({groups})});
+  Value* shape = c.b("concat", {c.b.integers({groups}), each}, {{"axis", int64_t{0}}});
+  const auto per_channel = [&](Value* value) {
+    Value* column = c.b("unsqueeze", {value, c.b.integers({1})});
+    return c.b("reshape", {c.b("expand", {column, shape}), channels});
+  };
+  Value* scale = per_channel(c.in(1));
+  c.plain({c.in(0), scale, per_channel(c.in(2))}, {{"num_groups", groups}});
+}
+
+}  // namespace lathe::onnx

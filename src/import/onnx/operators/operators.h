@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// Imports of operators that are more than one instruction of their name; operator_table.cpp says
+// which serves what.
+#pragma once
+
+#include "import/onnx/node_import.h"
+
+namespace lathe::onnx {
+
+// attributes_as_inputs.cpp: what are attributes in old opsets and operands of the op.
+void import_axes_attribute(NodeImport& c);
+void import_clip_1(NodeImport& c);
+void import_pad_1(NodeImport& c);
+void import_reshape_1(NodeImport& c);
+void import_slice_1(NodeImport& c);
+void import_split_1(NodeImport& c);
+void import_tile_1(NodeImport& c);
+void import_top_k_1(NodeImport& c);
+
+// elementwise.cpp
+void import_legacy_broadcast(NodeImport& c);
+void import_legacy_gemm(NodeImport& c);
+void import_legacy_prelu(NodeImport& c);
+void import_cast_1(NodeImport& c);
+void import_cast_like(NodeImport& c);
+
+// constants.cpp
+void import_constant(NodeImport& c);
+void import_constant_of_shape(NodeImport& c);
+
+// flatten.cpp
+void import_flatten(NodeImport& c);
+void import_flattened(NodeImport& c);  // softmax and its kin before opset 13
+
+// normalization.cpp
+void import_batch_normalization_1(NodeImport& c);
+void import_dropout(NodeImport& c);
+void import_group_normalization_18(NodeImport& c);
+
+// resize.cpp
+void import_resize(NodeImport& c);
+void import_resize_10(NodeImport& c);
+
+// control_flow.cpp
+void import_if(NodeImport& c);
+void import_loop(NodeImport& c);
+void import_scan(NodeImport& c);
+void import_scan_8(NodeImport& c);
+void import_sequence_map(NodeImport& c);
+
+// losses.cpp
+void import_negative_log_likelihood_loss(NodeImport& c);
+void import_softmax_cross_entropy_loss(NodeImport& c);
+
+// contrib.cpp: domain com.microsoft
+void import_bias_gelu(NodeImport& c);
+void import_fast_gelu(NodeImport& c);
+void import_quick_gelu(NodeImport& c);
+void import_fused_conv(NodeImport& c);
+void import_fused_gemm(NodeImport& c);
+void import_fused_matmul(NodeImport& c);
+void import_matmul_n_bits(NodeImport& c);
+void import_microsoft_rotary_embedding(NodeImport& c);
+
+}  // namespace lathe::onnx
