@@ -170,6 +170,18 @@ TensorView slice_heads(const TensorView& view, int64_t first, int64_t count) {
   return out;
 }
 
+void append_to_cache(const TensorView* past, const TensorView& added, const TensorView& present) {
+  TensorView part = present;
+  if (past != nullptr) {
+    part.dims[2] = past->dims[2];
+    if (past->data != present.data) copy_elements(*past, part);
+    part.data = static_cast<std::byte*>(present.data) +
+                past->dims[2] * present.strides[2] * (info(present.type).bits / 8);
+  }
+  part.dims[2] = added.dims[2];
+  copy_elements(added, part);
+}
+
 TensorView broadcast_to_rank4(const TensorView& view) {
   TensorView out = view;
   out.rank = 4;

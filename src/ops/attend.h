@@ -45,6 +45,9 @@ struct Attend {
 TensorView split_heads(const TensorView& view, int64_t heads);
 // Heads [first, first + count) of such a view.
 TensorView slice_heads(const TensorView& view, int64_t first, int64_t count);
+// Past (null: none) and added entries one behind the other along axis 2; the past may already lie
+// in the present's memory.
+void append_to_cache(const TensorView* past, const TensorView& added, const TensorView& present);
 // A view of rank up to 4 with leading axes of extent 1 added, and axes of extent 1 broadcast.
 TensorView broadcast_to_rank4(const TensorView& view);
 

@@ -51,19 +51,6 @@ void infer_attention(Infer& c) {
   c.result(c.element(0), {batch, q.count, q.length, keys});
 }
 
-// Past and new entries one after the other.
-void concatenate(const TensorView* past, const TensorView& added, const TensorView& present) {
-  TensorView part = present;
-  if (past != nullptr) {
-    part.dims[2] = past->dims[2];
-    if (past->data != present.data) copy_elements(*past, part);
-    part.data = static_cast<std::byte*>(present.data) +
-                past->dims[2] * present.strides[2] * (info(present.type).bits / 8);
-  }
-  part.dims[2] = added.dims[2];
-  copy_elements(added, part);
-}
-
 TensorView as_heads(const TensorView& view, int64_t heads) {
   return view.rank == 4 ? view : split_heads(view, heads);
 }
@@ -73,8 +60,8 @@ void evaluate_attention(Evaluation& c) {
   const int64_t kv_heads = c.out(1).dims[1];
   attend.q = as_heads(c.in(0), c.out(3).dims[1]);
   attend.y = as_heads(c.out(0), c.out(3).dims[1]);
-  concatenate(c.has(4) ? &c.in(4) : nullptr, as_heads(c.in(1), kv_heads), c.out(1));
-  concatenate(c.has(5) ? &c.in(5) : nullptr, as_heads(c.in(2), kv_heads), c.out(2));
+  append_to_cache(c.has(4) ? &c.in(4) : nullptr, as_heads(c.in(1), kv_heads), c.out(1));
+  append_to_cache(c.has(5) ? &c.in(5) : nullptr, as_heads(c.in(2), kv_heads), c.out(2));
   attend.k = c.out(1);
   attend.v = c.out(2);
   const double scale = c.number("scale");
