@@ -109,6 +109,134 @@ void expand_composites(Module& module) {
   }
 }
 
+using Values = std::map<const Value*, Box>;
+
+// Runs a module whose extents are all known, scans included.
+class Interpreter {
+ public:
+  Interpreter(const Instruction& root, ThreadPool* pool) : root_(root), pool_(pool) {}
+
+  std::vector<Box> run(const Module& module, Values values, Bindings bindings) const {
+    for (const auto& step : module.instructions()) {
+      std::vector<Box> produced = evaluate(*step, values, bindings);
+      for (size_t i = 0; i < produced.size(); ++i) {
+        values[step->result(static_cast<int>(i))] = std::move(produced[i]);
+      }
+    }
+    std::vector<Box> out;
+    for (const Value* result : module.results()) out.push_back(values.at(result));
+    return out;
+  }
+
+ private:
+  std::vector<Box> evaluate(const Instruction& step, const Values& values,
+                            Bindings& bindings) const {
+    switch (step.op().structural) {
+      case Structural::literal:
+        return {Box{step.literal()->tensor}};
+      case Structural::dims:
+        return {Box{dims_tensor(step, bindings)}};
+      case Structural::scan:
+        return scan(step, values, bindings);
+      case Structural::none: {
+        HostEvaluation evaluation(step, values, bindings, pool_);
+        PreparedEvaluation(step).run(evaluation);
+        return evaluation.finish();
+      }
+      default:
+        fail(ErrorKind::unsupported, "{} cannot be evaluated apart from a plan: it expands into {}",
+             root_.op().name, step.op().name);
+    }
+  }
+
+  static int64_t value_of(const Dim& dim, const Bindings& bindings) {
+    const auto value = dim.evaluate([&](const Symbol& symbol) {
+      const auto at = bindings.find(symbol.name);
+      return at == bindings.end() ? std::nullopt : std::optional<int64_t>(at->second);
+    });
+    check(value.has_value(), ErrorKind::internal, "dim {} is not known here", dim.to_string());
+    return *value;
+  }
+
+  static Tensor dims_tensor(const Instruction& step, const Bindings& bindings) {
+    const auto& dims = std::get<std::vector<Dim>>(*find_attribute(step.attributes(), "values"));
+    Tensor tensor(ElementType::i64, {static_cast<int64_t>(dims.size())});
+    for (size_t i = 0; i < dims.size(); ++i) {
+      tensor.as<int64_t>()[i] = value_of(dims[i], bindings);
+    }
+    return tensor;
+  }
+
+  // Entry `position` of an axis, as a view that shares memory.
+  static Tensor entry(const Tensor& whole, int64_t axis, int64_t position) {
+    if (axis < 0) axis += whole.rank();
+    Dims dims = whole.dims();
+    Dims strides = whole.strides();
+    auto* data = static_cast<std::byte*>(whole.data()) +
+                 position * strides[static_cast<size_t>(axis)] * info(whole.type()).bits / 8;
+    dims.erase(dims.begin() + axis);
+    strides.erase(strides.begin() + axis);
+    return Tensor(whole.type(), dims, strides, data, whole.owner());
+  }
+
+  std::vector<Box> scan(const Instruction& step, const Values& values,
+                        const Bindings& bindings) const {
+    const auto integer = [&](std::string_view name) {
+      return static_cast<size_t>(std::get<int64_t>(*find_attribute(step.attributes(), name)));
+    };
+    const auto listed = [&](std::string_view name, size_t i) {
+      const auto& list = std::get<Integers>(*find_attribute(step.attributes(), name));
+      return list.empty() ? 0 : list.at(i);
+    };
+    const Module& body = *step.bodies()[0];
+    const size_t carried = integer("carried");
+    const size_t scanned = integer("scanned");
+    std::vector<Box> arguments;
+    for (const Value* operand : step.operands()) arguments.push_back(values.at(operand));
+    const std::vector<Box> inputs(
+        arguments.begin() + static_cast<std::ptrdiff_t>(carried),
+        arguments.begin() + static_cast<std::ptrdiff_t>(carried + scanned));
+    std::vector<Box> outputs;
+    for (size_t i = carried; i < step.results().size(); ++i) {
+      const Type& type = step.result(static_cast<int>(i))->type();
+      check(type.is_ranked(), ErrorKind::unsupported, "scan: result {} is {}", i, type.to_string());
+      Dims dims;
+      for (const Dim& dim : *type.dims) dims.push_back(value_of(dim, bindings));
+      outputs.push_back(Box{Tensor(type.element, dims)});
+    }
+    const Tensor& first = inputs.at(0).tensor();
+    const int64_t axis = listed("input_axes", 0);
+    const int64_t trips = first.dims()[static_cast<size_t>(axis < 0 ? axis + first.rank() : axis)];
+    const auto at = [&](std::string_view directions, size_t i, int64_t trip) {
+      return listed(directions, i) == 1 ? trips - 1 - trip : trip;
+    };
+    for (int64_t trip = 0; trip < trips; ++trip) {
+      for (size_t i = 0; i < scanned; ++i) {
+        arguments[carried + i] = Box{
+            entry(inputs[i].tensor(), listed("input_axes", i), at("input_directions", i, trip))};
+      }
+      Values inner;
+      for (size_t i = 0; i < arguments.size(); ++i)
+        inner[body.parameters()[i].get()] = arguments[i];
+      std::vector<Box> results = run(body, std::move(inner), bindings);
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        const Tensor slice =
+            entry(outputs[i].tensor(), listed("output_axes", i), at("output_directions", i, trip));
+        copy_elements(results[carried + i].tensor().view(), slice.view());
+      }
+      std::move(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(carried),
+                arguments.begin());
+    }
+    std::vector<Box> all(arguments.begin(),
+                         arguments.begin() + static_cast<std::ptrdiff_t>(carried));
+    all.insert(all.end(), outputs.begin(), outputs.end());
+    return all;
+  }
+
+  const Instruction& root_;
+  ThreadPool* pool_;
+};
+
 }  // namespace
 
 std::vector<Box> evaluate_instruction(const Instruction& instruction,
@@ -141,42 +269,9 @@ std::vector<Box> evaluate_instruction(const Instruction& instruction,
     results.push_back(root->result(static_cast<int>(i)));
   }
   module.set_results(results, std::vector<std::string>(results.size()));
-  expand_composites(module);
-
-  Bindings bindings;
-  for (const auto& step : module.instructions()) {
-    if (step->op().structural == Structural::literal) {
-      values[step->result()] = Box{step->literal()->tensor};
-      continue;
-    }
-    if (step->op().structural == Structural::dims) {
-      const auto& dims = std::get<std::vector<Dim>>(*find_attribute(step->attributes(), "values"));
-      Tensor tensor(ElementType::i64, {static_cast<int64_t>(dims.size())});
-      for (size_t i = 0; i < dims.size(); ++i) {
-        const auto value = dims[i].evaluate([&](const Symbol& symbol) {
-          const auto at = bindings.find(symbol.name);
-          return at == bindings.end() ? std::nullopt : std::optional<int64_t>(at->second);
-        });
-        check(value.has_value(), ErrorKind::internal, "dim {} is not known here",
-              dims[i].to_string());
-        tensor.as<int64_t>()[i] = *value;
-      }
-      values[step->result()] = Box{std::move(tensor)};
-      continue;
-    }
-    check(step->op().structural == Structural::none, ErrorKind::unsupported,
-          "{} cannot be evaluated apart from a plan: it expands into {}", instruction.op().name,
-          step->op().name);
-    HostEvaluation evaluation(*step, values, bindings, pool);
-    PreparedEvaluation(*step).run(evaluation);
-    std::vector<Box> produced = evaluation.finish();
-    for (size_t i = 0; i < produced.size(); ++i) {
-      values[step->result(static_cast<int>(i))] = std::move(produced[i]);
-    }
-  }
-  std::vector<Box> out;
-  for (const Value* result : module.results()) out.push_back(values.at(result));
-  return out;
+  // Expanding may add modules: bodies.
+  for (size_t i = 0; i < program.modules().size(); ++i) expand_composites(*program.modules()[i]);
+  return Interpreter(instruction, pool).run(module, std::move(values), {});
 }
 
 }  // namespace lathe
