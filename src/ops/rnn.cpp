@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+#include "ops/recurrent.h"
+
+namespace lathe {
+namespace {
+
+std::vector<Value*> step(RecurrentStep& s) {
+  return {s.activate(0, s.add(s.input, s.recur(s.state[0], 0, 1)))};
+}
+
+}  // namespace
+
+static const Register rnn{{
+    .name = "rnn",
+    .doc = "A simple recurrent layer over time: outputs and the last output.",
+    .operands = recurrent_operands(1),
+    .attributes = recurrent_attributes(),
+    .results = 2,
+    .infer = [](Infer& c) { infer_recurrent(c, 1, 1); },
+    .expand = [](Expansion& e) { expand_recurrent(e, {1, 1, {"Tanh"}, step}); },
+}};
+
+}  // namespace lathe
