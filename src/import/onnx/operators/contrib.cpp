@@ -53,6 +53,7 @@ void import_quick_gelu(NodeImport& c) {
 
 // y = f(conv(x, w) + bias + z)
 void import_fused_conv(NodeImport& c) {
+  check_kernel_shape(c, 1);
   const Activation f{c.text("activation", ""), c.numbers("activation_params", Numbers{})};
   Value* y = c.b("conv", {c.in(0), c.in(1), c.in_or_null(2)}, c.record_attributes(get_op("conv")));
   c.out(0, activate(c, add_if(c, y, c.in_or_null(3)), f));

@@ -28,6 +28,11 @@ void import_cast_like(NodeImport& c);
 void import_constant(NodeImport& c);
 void import_constant_of_shape(NodeImport& c);
 
+// convolution.cpp
+void check_kernel_shape(NodeImport& c, int weights);
+void import_conv(NodeImport& c);
+void import_qlinear_conv(NodeImport& c);
+
 // flatten.cpp
 void import_flatten(NodeImport& c);
 void import_flattened(NodeImport& c);  // softmax and its kin before opset 13
