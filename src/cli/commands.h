@@ -11,5 +11,6 @@ int inspect(CommandLine& line);
 int ops(CommandLine& line);
 int perf(CommandLine& line);
 int run(CommandLine& line);
+int verify(CommandLine& line);
 
 }  // namespace lathe::cli

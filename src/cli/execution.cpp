@@ -2,7 +2,7 @@
 #include "cli/execution.h"
 
 #include "base/log.h"
-#include "cli/model.h"
+#include "import/load_model.h"
 #include "passes/promote_state.h"
 
 namespace lathe::cli {
@@ -66,7 +66,7 @@ void ProgramArguments::declare(CommandLine& line) {
              "Keeps an output's value for this input of the next run, in place.");
 }
 
-std::unique_ptr<Program> ProgramArguments::load() const {
+std::unique_ptr<Program> ProgramArguments::load(const InputArguments& given) const {
   std::vector<StatePair> pairs;
   for (const std::string& state : states) {
     const size_t equals = state.find('=');
@@ -74,7 +74,7 @@ std::unique_ptr<Program> ProgramArguments::load() const {
           ErrorKind::invalid_argument, "--state is '{}', expected PAST=PRESENT", escape(state));
     pairs.push_back({state.substr(0, equals), state.substr(equals + 1)});
   }
-  std::unique_ptr<Program> program = load_program(model);
+  std::unique_ptr<Program> program = load_model(model, {.fed = given.names()});
   if (!pairs.empty()) promote_state(*program, pairs);
   return program;
 }

@@ -33,7 +33,7 @@ struct ProgramArguments {
   std::vector<std::string> states;  // PAST=PRESENT
 
   void declare(CommandLine& line);
-  std::unique_ptr<Program> load() const;
+  std::unique_ptr<Program> load(const InputArguments& given = {}) const;
 };
 
 // A plan with a session and its threads.

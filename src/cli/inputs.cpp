@@ -297,6 +297,13 @@ void InputArguments::declare(CommandLine& line) {
               "Pictures: where the channels lie.");
 }
 
+std::set<std::string, std::less<>> InputArguments::names() const {
+  std::set<std::string, std::less<>> out;
+  for (const std::string& file : files) out.insert(file.substr(0, file.find('=')));
+  for (const std::string& fill : fills) out.insert(fill.substr(0, fill.rfind('=')));
+  return out;
+}
+
 std::string describe_input(const Value& parameter, const Box& box) {
   return fmt::format("{} {}", escape(parameter.name()), describe(box));
 }

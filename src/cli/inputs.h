@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct InputArguments {
   ImageOptions image;
 
   void declare(CommandLine& line);
+  // What stands before '=' anywhere: inputs that are given, and dims.
+  std::set<std::string, std::less<>> names() const;
 };
 
 struct Inputs {

@@ -3,11 +3,7 @@
 
 #include <algorithm>
 
-#include "import/load_model.h"
-
 namespace lathe::cli {
-
-std::unique_ptr<Program> load_program(const std::string& path) { return load_model(path); }
 
 std::vector<std::string> files_of(const std::string& path, const Program& program) {
   std::vector<std::string> files{path};

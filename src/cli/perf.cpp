@@ -153,7 +153,7 @@ int perf(CommandLine& line) {
 
   Measurement m;
   Clock::time_point begin = Clock::now();
-  std::unique_ptr<Program> program = model.load();
+  std::unique_ptr<Program> program = model.load(input);
   m.load_ms = Milliseconds(Clock::now() - begin).count();
   const Inputs inputs =
       make_inputs(*program, input, static_cast<uint64_t>(line.options().integer("seed")));

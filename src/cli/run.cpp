@@ -22,7 +22,7 @@ int run(CommandLine& line) {
       {"target", "threads", "memory-limit", "timeout", "seed", "verify-each-pass", "round-trip"});
   if (!line.parse()) return 0;
 
-  std::unique_ptr<Program> program = model.load();
+  std::unique_ptr<Program> program = model.load(input);
   const Inputs inputs =
       make_inputs(*program, input, static_cast<uint64_t>(line.options().integer("seed")));
   const std::vector<std::string> names = program->main().result_names();

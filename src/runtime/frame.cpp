@@ -338,11 +338,8 @@ TensorView Frame::result_memory(SlotId id, std::span<const int64_t> dims) {
     known = receiver_->receive(slot.index, slot.type, dims);
     received_[static_cast<size_t>(slot.index)] = true;
   } else {
-    // Memory for the capacities of the extents, so that growing ones rarely need more.
-    int64_t most = 1;
-    for (const int64_t extent : dims) most *= capacity_for(extent);
     GrowingBuffer& memory = late_[static_cast<size_t>(late_index_[static_cast<size_t>(id)])];
-    known = dense_view(slot.type, dims, memory.reserve(bytes_for(slot.type, most)));
+    known = dense_view(slot.type, dims, memory.reserve(bytes_for(slot.type, element_count(dims))));
   }
   return known;
 }

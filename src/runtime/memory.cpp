@@ -28,6 +28,7 @@ void* MemoryBudget::allocate(size_t bytes, size_t alignment) {
     release(static_cast<int64_t>(bytes));
   } else {
     allocations_.fetch_add(1, std::memory_order_relaxed);
+    references_.fetch_add(1, std::memory_order_relaxed);
   }
   return pointer;
 }
@@ -35,6 +36,11 @@ void* MemoryBudget::allocate(size_t bytes, size_t alignment) {
 void MemoryBudget::deallocate(void* pointer, size_t bytes) noexcept {
   source_.deallocate(pointer, bytes);
   release(static_cast<int64_t>(bytes));
+  drop_reference();
+}
+
+void MemoryBudget::drop_reference() noexcept {
+  if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
 }
 
 void MemoryBudget::charge(int64_t bytes) {

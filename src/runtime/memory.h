@@ -26,13 +26,20 @@ class MemoryBudget final : public Allocator {
   int64_t allocations() const { return allocations_.load(std::memory_order_relaxed); }
   int64_t limit() const { return limit_; }
 
+  // Destroys a budget made by new once all its memory has come back: results outlive sessions.
+  struct Retire {
+    void operator()(MemoryBudget* budget) const noexcept { budget->drop_reference(); }
+  };
+
  private:
+  void drop_reference() noexcept;
   bool take(int64_t bytes);
   Allocator& source_;
   int64_t limit_;  // 0: none
   std::atomic<int64_t> used_{0};
   std::atomic<int64_t> peak_{0};
   std::atomic<int64_t> allocations_{0};
+  std::atomic<int64_t> references_{1};  // the owner's, and one per block
 };
 
 // A block that grows and never shrinks; growing loses the content.

@@ -81,7 +81,7 @@ Session::Session(std::shared_ptr<const Plan> plan, SessionOptions options)
       options_(std::move(options)),
       own_budget_(options_.budget != nullptr
                       ? nullptr
-                      : std::make_unique<MemoryBudget>(
+                      : new MemoryBudget(
                             options_.allocator != nullptr ? *options_.allocator : host_allocator(),
                             options_.memory_limit)),
       budget_(options_.budget != nullptr ? options_.budget : own_budget_.get()),

@@ -16,7 +16,7 @@
 namespace lathe {
 
 struct SessionOptions {
-  Allocator* allocator = nullptr;  // null: the host's
+  Allocator* allocator = nullptr;  // null: the host's; must outlive the session and its results
   int64_t memory_limit = 0;        // bytes of scratch, outputs and states; 0: none
   MemoryBudget* budget = nullptr;  // another session's, to share its limit
   ThreadPool* pool = nullptr;      // null: kernels run on the calling thread
@@ -75,7 +75,7 @@ class Session {
 
   std::shared_ptr<const Plan> plan_;
   SessionOptions options_;
-  std::unique_ptr<MemoryBudget> own_budget_;
+  std::unique_ptr<MemoryBudget, MemoryBudget::Retire> own_budget_;
   MemoryBudget* budget_;
   Environment environment_;
   std::unique_ptr<Frame> frame_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "targets/compile.h"
 
+#include "passes/lower_composites.h"
 #include "targets/pipeline.h"
 
 namespace lathe {
@@ -30,6 +31,20 @@ std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program,
     return lathe::compile(std::move(other), used);
   };
   plan->make_queue = [target = used.target] { return target->make_queue(); };
+  return plan;
+}
+
+std::shared_ptr<const Plan> compile_as_written(std::unique_ptr<Program> program) {
+  const std::shared_ptr<const Target> ref = find_target("ref");
+  std::unique_ptr<const Program> source = program->clone();
+  lower_composites([](const Instruction&) { return true; }).run(*program);
+  std::shared_ptr<Plan> plan = make_plan(std::move(program), [ref](const Instruction& instruction) {
+    return ref->select(instruction);
+  });
+  plan->source = std::move(source);
+  plan->target = std::string(ref->name());
+  plan->compile = compile_as_written;
+  plan->make_queue = [ref] { return ref->make_queue(); };
   return plan;
 }
 

@@ -25,4 +25,8 @@ std::vector<PassRecord> run_pipeline(Program& program, const CompileOptions& opt
 std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program,
                                     const CompileOptions& options = {});
 
+// A plan of the program as it stands, for ref: composites are expanded, no other pass runs. What
+// verification compares with.
+std::shared_ptr<const Plan> compile_as_written(std::unique_ptr<Program> program);
+
 }  // namespace lathe

@@ -21,6 +21,8 @@ class Target {
   // Whether lowering expands this composite. A target with a kernel for it says false.
   virtual bool expands(const Instruction& instruction) const = 0;
   virtual std::unique_ptr<Queue> make_queue() const = 0;
+  // False: results are not the program's, so there is nothing to compare.
+  virtual bool computes() const { return true; }
 };
 
 // "ref", "null", "null:async"; InvalidArgument with the nearest name otherwise.

@@ -289,25 +289,6 @@ void check_inference(const OpRow& row, Extents extents, Values values) {
   }
 }
 
-// A composite's expansion has the types that inference promised, whatever the symbols; and so have
-// the expansions inside it.
-void check_expansion(const OpRow& row, Values values) {
-  SCOPED_TRACE("expansion with symbolic extents");
-  const auto built = build(row, Extents::symbols, values);
-  const auto& modules = built->program.modules();
-  for (bool again = true; again;) {
-    again = false;
-    for (size_t i = 0; i < modules.size(); ++i) {
-      for (const auto& instruction : modules[i]->instructions()) {
-        if (instruction->op().expand == nullptr) continue;
-        expand_instruction(instruction.get());
-        again = true;
-        break;
-      }
-    }
-  }
-}
-
 void check_error(const OpRow& row) {
   try {
     const auto built = build(row, Extents::constants, Values::constants);
@@ -356,12 +337,7 @@ void run(const OpRow& row) {
   for (const Values values : {Values::constants, Values::unknown, Values::symbols}) {
     check_inference(row, Extents::symbols, values);
   }
-  if (alone) {
-    check_evaluation(row, Extents::symbols, Values::unknown, Layout::odd);
-  } else {
-    check_expansion(row, Values::unknown);
-    check_expansion(row, Values::constants);
-  }
+  if (alone) check_evaluation(row, Extents::symbols, Values::unknown, Layout::odd);
 }
 
 }  // namespace

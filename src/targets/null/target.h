@@ -16,6 +16,7 @@ class NullTarget final : public Target {
   KernelChoice select(const Instruction& instruction) const override;
   bool expands(const Instruction& instruction) const override;
   std::unique_ptr<Queue> make_queue() const override;
+  bool computes() const override { return asynchronous_; }
 
  private:
   bool asynchronous_;

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+#include <nlohmann/json.hpp>
+
+#include "base/file_map.h"
+#include "cli/commands.h"
+#include "cli/data_set.h"
+#include "cli/execution.h"
+#include "cli/verify_report.h"
+#include "runtime/verification.h"
+
+namespace lathe::cli {
+namespace {
+
+struct Arguments {
+  ProgramArguments model;
+  InputArguments input;
+  int64_t cases = 3;
+  int64_t steps = 4;
+  std::string expected;
+  std::vector<double> tolerance;
+  bool json = false;
+};
+
+// Sizes that differ from each other and from case to case.
+std::map<std::string, int64_t> sizes_of_case(const Program& program, int64_t index) {
+  constexpr int64_t kSizes[] = {2, 3, 5, 4, 7, 6, 9, 8};
+  std::map<std::string, int64_t> sizes;
+  size_t place = static_cast<size_t>(index - 1);
+  for (const auto& [name, symbol] : program.symbols()) {
+    if (symbol->kind != SymbolKind::bound) continue;
+    sizes[name] = index == 0 ? 1 : kSizes[place++ % std::size(kSizes)];
+  }
+  return sizes;
+}
+
+bool same_values(const std::vector<Box>& a, const std::vector<Box>& b) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    const bool same =
+        a[i].is_tensor() && b[i].is_tensor() && identical(a[i].tensor(), b[i].tensor());
+    if (!same) return false;
+  }
+  return true;
+}
+
+std::vector<VerificationCase> make_cases(const Program& program, const Arguments& arguments,
+                                         const Options& options) {
+  const auto seed = static_cast<uint64_t>(options.integer("seed"));
+  const int64_t steps = program.states().empty() ? 1 : arguments.steps;
+  std::vector<VerificationCase> cases;
+  for (int64_t i = 0; i < arguments.cases; ++i) {
+    VerificationCase made;
+    made.name = fmt::format("seed {}", seed + static_cast<uint64_t>(i));
+    const auto sizes = sizes_of_case(program, i);
+    for (int64_t step = 0; step < steps; ++step) {
+      constexpr uint64_t kStepSeeds = 1'000'003;
+      const uint64_t step_seed =
+          seed + static_cast<uint64_t>(i) + kStepSeeds * static_cast<uint64_t>(step);
+      Inputs inputs = make_inputs(program, arguments.input, step_seed, sizes);
+      if (step == 0) {
+        for (const auto& [name, size] : inputs.symbols) {
+          made.name += fmt::format(", {} = {}", escape(name), size);
+        }
+      }
+      made.steps.push_back(std::move(inputs.values));
+    }
+    // Inputs that are all given leave nothing to vary.
+    if (!cases.empty() && same_values(cases.front().steps[0], made.steps[0])) break;
+    cases.push_back(std::move(made));
+  }
+  return cases;
+}
+
+// The compiled program against outputs that somebody stored.
+Check check_stored(Session& session, const RunOptions& options, const DataSet& stored,
+                   const std::vector<std::string>& names, double tolerance, bool quantises) {
+  Check out{stored.name, CheckStatus::passed, "", {}};
+  session.reset();
+  const std::vector<Box> results = session.run(stored.inputs, options);
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (!stored.outputs[i]) continue;
+    const ValueReport value =
+        judge_value(names[i], results[i], *stored.outputs[i], tolerance, quantises);
+    if (!value.problem.empty() && out.status == CheckStatus::passed) {
+      out.status = CheckStatus::failed;
+      out.detail = fmt::format("'{}': {}", escape(names[i]), value.problem);
+    }
+    out.values.push_back(value);
+  }
+  return out;
+}
+
+void check_stages(const Program& program, const Arguments& arguments, const CommandLine& line,
+                  ThreadPool& pool, Report& report) {
+  VerificationOptions options;
+  options.compile = compile_options(line.options());
+  check(options.compile.target->computes(), ErrorKind::invalid_argument,
+        "target '{}' computes nothing that could be compared", options.compile.target->name());
+  options.session.memory_limit = line.options().integer("memory-limit");
+  options.session.pool = &pool;
+  options.cancel = &interrupts();
+  options.deadline = deadline_of(line.options());
+  if (!arguments.tolerance.empty()) options.tolerance = arguments.tolerance[0];
+  const std::vector<VerificationCase> cases = make_cases(program, arguments, line.options());
+  const VerificationReport found = verify_program(program, cases, options);
+  report.cases = found.cases;
+  report.skipped = found.skipped;
+  report.quantises = found.quantises;
+  for (const StageReport& stage : found.stages) report.checks.push_back(to_check(stage));
+}
+
+}  // namespace
+
+int verify(CommandLine& line) {
+  Arguments arguments;
+  arguments.model.declare(line);
+  arguments.input.declare(line);
+  line.integer("--cases", arguments.cases, 1, 1000,
+               "Runs of different random inputs and sizes of dims.");
+  line.integer("--steps", arguments.steps, 1, 1000,
+               "Runs one after the other, where there are states.");
+  line.text("--expected", arguments.expected, "FILE", "An .npz with the outputs for --input.");
+  line.numbers("--tolerance", arguments.tolerance,
+               "Largest |a - b| over largest |b| (default by element type; f32: 1e-4).");
+  line.flag("--json", arguments.json,
+            "Prints one JSON object with passed, failed, unsupported, list.");
+  line.options(
+      {"target", "threads", "memory-limit", "timeout", "seed", "verify-each-pass", "round-trip"});
+  if (!line.parse()) return 0;
+
+  const std::unique_ptr<Program> program = arguments.model.load(arguments.input);
+  ThreadPool pool(static_cast<int>(line.options().integer("threads")));
+  Report report;
+  report.model = arguments.model.model;
+  check_stages(*program, arguments, line, pool, report);
+  std::vector<DataSet> stored;
+  if (!arguments.expected.empty()) {
+    const Inputs inputs = make_inputs(*program, arguments.input,
+                                      static_cast<uint64_t>(line.options().integer("seed")));
+    stored.push_back(
+        {arguments.expected, inputs.values, read_expected(arguments.expected, *program)});
+  } else {
+    for (const std::string& folder : data_sets_beside(arguments.model.model)) {
+      stored.push_back(read_data_set(folder, *program));
+    }
+  }
+  const std::vector<std::string> names = program->main().result_names();
+  if (!stored.empty()) {
+    Execution execution(program->clone(), line.options());
+    const double tolerance = arguments.tolerance.empty() ? 0 : arguments.tolerance[0];
+    for (const DataSet& set : stored) {
+      report.checks.push_back(check_stored(execution.session(), execution.run_options(), set, names,
+                                           tolerance, report.quantises));
+    }
+  }
+  line.out().write(arguments.json ? report_json(report) : report_text(report));
+  return report.count(CheckStatus::failed) == 0 ? 0 : 1;
+}
+
+}  // namespace lathe::cli

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+#include "cli/verify_report.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+namespace lathe::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string value_text(const ValueReport& value) {
+  if (!value.judged.empty()) return fmt::format("{}: {}", escape(value.name), value.judged);
+  return fmt::format("{}: {:.2g} (at most {:.2g})", escape(value.name), value.error, value.limit);
+}
+
+Json value_json(const ValueReport& value) {
+  Json json{{"name", value.name}, {"type", value.type}};
+  // JSON has no infinity.
+  json["error"] = std::isfinite(value.error) ? Json(value.error) : Json();
+  json["limit"] = value.limit;
+  if (!value.judged.empty()) json["judged"] = value.judged;
+  return json;
+}
+
+}  // namespace
+
+std::string_view to_string(CheckStatus status) {
+  constexpr std::array<std::string_view, 3> kNames{"passed", "failed", "unsupported"};
+  return kNames[static_cast<size_t>(status)];
+}
+
+int64_t Report::count(CheckStatus status) const {
+  return std::count_if(checks.begin(), checks.end(),
+                       [&](const Check& check) { return check.status == status; });
+}
+
+Check to_check(const StageReport& stage) {
+  Check check{stage.name, stage.passed() ? CheckStatus::passed : CheckStatus::failed, stage.problem,
+              stage.values};
+  if (stage.unchanged) check.detail = "no pass changed anything";
+  if (!stage.bad_pass.empty()) {
+    check.detail = fmt::format("pass '{}' is to blame: {}", stage.bad_pass, stage.problem);
+  }
+  return check;
+}
+
+std::string report_text(const Report& report) {
+  std::string out = fmt::format("{}: {} cases\n", escape(report.model), report.cases);
+  for (const std::string& reason : report.skipped) {
+    out += fmt::format("  left out  {}\n", reason);
+  }
+  if (report.quantises) {
+    out +=
+        "  it rounds activations to integers: judged instruction by instruction on the same\n"
+        "  inputs, and end to end by mean KL or top-1\n";
+  }
+  for (const Check& check : report.checks) {
+    std::string line = fmt::format("  {:<11} {}", to_string(check.status), check.name);
+    if (!check.detail.empty()) line += fmt::format(": {}", check.detail);
+    out += line + "\n";
+    constexpr size_t kShown = 12;
+    for (size_t i = 0; i < std::min(check.values.size(), kShown); ++i) {
+      out += fmt::format("                {}\n", value_text(check.values[i]));
+    }
+    if (check.values.size() > kShown) {
+      out += fmt::format("                ({} more)\n", check.values.size() - kShown);
+    }
+  }
+  const int64_t failed = report.count(CheckStatus::failed);
+  out += failed == 0 ? fmt::format("passed: {} checks agree with the program as imported\n",
+                                   report.checks.size())
+                     : fmt::format("failed: {} of {} checks\n", failed, report.checks.size());
+  return out;
+}
+
+std::string report_json(const Report& report) {
+  Json list = Json::array();
+  for (const Check& check : report.checks) {
+    Json values = Json::array();
+    for (const ValueReport& value : check.values) values.push_back(value_json(value));
+    list.push_back({{"name", check.name},
+                    {"status", to_string(check.status)},
+                    {"detail", check.detail},
+                    {"values", std::move(values)}});
+  }
+  Json json{{"model", report.model},
+            {"cases", report.cases},
+            {"quantises", report.quantises},
+            {"skipped", report.skipped},
+            {"passed", report.count(CheckStatus::passed)},
+            {"failed", report.count(CheckStatus::failed)},
+            {"unsupported", report.count(CheckStatus::unsupported)},
+            {"list", std::move(list)}};
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace lathe::cli

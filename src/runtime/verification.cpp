@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: MIT
+#include "runtime/verification.h"
+
+#include <algorithm>
+#include <map>
+
+#include "ir/op.h"
+#include "runtime/anchors.h"
+
+namespace lathe {
+namespace {
+
+constexpr Stage kStages[] = {Stage::canonical, Stage::optimised, Stage::fused, Stage::lowered};
+// Where int8 activations make a program ill-conditioned, these say "the same".
+constexpr double kMostKl = 0.02;
+constexpr double kQuantisedError = 0.02;  // of an instruction that rounds to integers inside
+
+using Results = std::vector<std::vector<Box>>;  // per step
+
+struct Snapshot {
+  std::string pass;
+  std::unique_ptr<Program> program;
+};
+
+// The worst of what was found for each value.
+class Findings {
+ public:
+  void add(ValueReport report) {
+    const auto [at, added] = index_.try_emplace(report.name, values_.size());
+    if (added) {
+      values_.push_back(std::move(report));
+      return;
+    }
+    ValueReport& known = values_[at->second];
+    if (!known.problem.empty()) return;
+    if (!report.problem.empty() || report.error > known.error) known = std::move(report);
+  }
+  void finish(StageReport& stage) {
+    for (const ValueReport& value : values_) {
+      if (value.problem.empty() || !stage.problem.empty()) continue;
+      stage.problem = fmt::format("'{}' {}: {}", escape(value.name), value.where, value.problem);
+    }
+    stage.values = std::move(values_);
+  }
+
+ private:
+  std::vector<ValueReport> values_;
+  std::map<std::string, size_t> index_;
+};
+
+class Verification {
+ public:
+  Verification(const Program& imported, std::span<const VerificationCase> cases,
+               const VerificationOptions& options)
+      : imported_(imported), options_(options) {
+    report_.quantises = quantises_at_run_time(imported);
+    run_reference(cases);
+  }
+
+  VerificationReport run() {
+    std::unique_ptr<Program> program = imported_.clone();
+    for (const Stage stage : kStages) {
+      if (stage <= program->stage) continue;
+      if (!verify_stage(*program, stage)) return std::move(report_);
+    }
+    verify_target();
+    return std::move(report_);
+  }
+
+ private:
+  RunOptions run_options() const {
+    RunOptions out;
+    out.cancel = options_.cancel;
+    out.deadline = options_.deadline;
+    return out;
+  }
+
+  Results run_steps(const std::shared_ptr<const Plan>& plan, const VerificationCase& inputs) const {
+    Session session(plan, options_.session);
+    Results results;
+    for (const std::vector<Box>& step : inputs.steps) {
+      results.push_back(session.run(step, run_options()));
+    }
+    return results;
+  }
+
+  // A case that the imported program refuses says nothing about the passes.
+  void run_reference(std::span<const VerificationCase> cases) {
+    const auto plan = compile_as_written(imported_.clone());
+    std::optional<Error> first;
+    for (const VerificationCase& inputs : cases) {
+      try {
+        references_.push_back(run_steps(plan, inputs));
+        cases_.push_back(&inputs);
+      } catch (const Error& error) {
+        if (error.kind() != ErrorKind::invalid_argument) throw;
+        report_.skipped.push_back(fmt::format("{}: {}", inputs.name, error.message()));
+        if (!first) first = error;
+      }
+    }
+    report_.cases = static_cast<int64_t>(cases_.size());
+    if (cases_.empty() && first) throw *first;
+  }
+
+  // False if the stage differs: what follows would differ too.
+  bool verify_stage(Program& program, Stage stage) {
+    StageReport report;
+    report.name = std::string(to_string(stage));
+    const std::unique_ptr<Program> before = program.clone();
+    std::vector<Snapshot> snapshots;
+    if (!run_passes_of(program, stage, snapshots, report)) {
+      report_.stages.push_back(std::move(report));
+      return false;
+    }
+    report.unchanged = snapshots.empty();
+    if (!report.unchanged) {
+      check_program(program, report);
+      if (!report.passed()) find_bad_pass(snapshots, report);
+    }
+    report_.stages.push_back(report);
+    return report.passed();
+  }
+
+  bool run_passes_of(Program& program, Stage stage, std::vector<Snapshot>& snapshots,
+                     StageReport& report) {
+    CompileOptions compile = options_.compile;
+    std::string running;
+    const auto substitute = compile.passes.substitute;
+    compile.passes.substitute = [&](const Pass& pass) {
+      running = pass.name;
+      return substitute ? substitute(pass) : std::optional<Pass>();
+    };
+    compile.passes.after_pass = [&](std::string_view pass, const Program& after) {
+      snapshots.push_back({std::string(pass), after.clone()});
+    };
+    try {
+      const std::vector<PassRecord> records = run_pipeline(program, compile, stage);
+      for (size_t i = snapshots.size(); i-- > 0;) {
+        if (!records[i].changed) snapshots.erase(snapshots.begin() + static_cast<ptrdiff_t>(i));
+      }
+      return true;
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::interrupted) throw;
+      report.bad_pass = running;
+      report.problem = error.what();
+      return false;
+    }
+  }
+
+  void check_program(const Program& program, StageReport& report) const {
+    try {
+      if (report_.quantises) check_anchored(program, report);
+      if (report.passed()) check_plan(compile_as_written(program.clone()), report);
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::interrupted) throw;
+      report.problem = fmt::format("the program does not run: {}", error.what());
+    }
+  }
+
+  void check_plan(const std::shared_ptr<const Plan>& plan, StageReport& report) const {
+    const std::vector<std::string>& names = imported_.main().result_names();
+    Findings findings;
+    for (size_t i = 0; i < cases_.size(); ++i) {
+      const Results results = run_steps(plan, *cases_[i]);
+      for (size_t step = 0; step < results.size(); ++step) {
+        for (size_t k = 0; k < names.size(); ++k) {
+          ValueReport value = judge_value(names[k], results[step][k], references_[i][step][k],
+                                          options_.tolerance, report_.quantises);
+          value.where = place(i, step);
+          findings.add(std::move(value));
+        }
+      }
+    }
+    findings.finish(report);
+  }
+
+  std::string place(size_t index, size_t step) const {
+    const VerificationCase& inputs = *cases_[index];
+    return inputs.steps.size() > 1 ? fmt::format("with {}, step {}", inputs.name, step)
+                                   : fmt::format("with {}", inputs.name);
+  }
+
+  // Every instruction that both programs have, on the imported program's values.
+  void check_anchored(const Program& program, StageReport& report) const {
+    Anchored anchored = anchor(imported_, program);
+    const auto reference = compile_as_written(std::move(anchored.reference));
+    const auto cut = compile_as_written(std::move(anchored.cut));
+    Findings findings;
+    for (size_t i = 0; i < cases_.size(); ++i) {
+      Session expected_session(reference, options_.session);
+      Session session(cut, options_.session);
+      for (size_t step = 0; step < cases_[i]->steps.size(); ++step) {
+        std::vector<Box> inputs = cases_[i]->steps[step];
+        const std::vector<Box> expected = expected_session.run(inputs, run_options());
+        inputs.insert(inputs.end(), expected.begin(), expected.end());
+        const std::vector<Box> actual = session.run(inputs, run_options());
+        for (size_t k = 0; k < expected.size(); ++k) {
+          const Anchored::Value& anchor = anchored.values[k];
+          const double limit = anchor.quantises ? kQuantisedError : options_.tolerance;
+          const Difference difference =
+              compare_values(actual[k], expected[k], {.relative = limit, .steps = 1});
+          ValueReport value;
+          value.name = anchor.name;
+          value.where = place(i, step);
+          value.error = difference.error;
+          value.limit = difference.limit;
+          value.problem = difference.text;
+          findings.add(std::move(value));
+        }
+      }
+    }
+    findings.finish(report);
+    report.values.clear();  // too many to show; a bad one is in the problem
+  }
+
+  // The first snapshot that differs; those before it agree, those after it do not.
+  void find_bad_pass(const std::vector<Snapshot>& snapshots, StageReport& report) const {
+    size_t good = 0;
+    size_t bad = snapshots.size() - 1;
+    while (good < bad) {
+      const size_t middle = (good + bad) / 2;
+      StageReport trial;
+      check_program(*snapshots[middle].program, trial);
+      if (trial.passed()) {
+        good = middle + 1;
+      } else {
+        bad = middle;
+      }
+    }
+    report.bad_pass = snapshots[bad].pass;
+  }
+
+  void verify_target() {
+    StageReport report;
+    const auto plan = compile(imported_.clone(), options_.compile);
+    report.name = fmt::format("{}, end to end", plan->target);
+    try {
+      check_plan(plan, report);
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::interrupted) throw;
+      report.problem = fmt::format("the plan does not run: {}", error.what());
+    }
+    report_.stages.push_back(std::move(report));
+  }
+
+  const Program& imported_;
+  const VerificationOptions& options_;
+  std::vector<const VerificationCase*> cases_;
+  std::vector<Results> references_;  // per case
+  VerificationReport report_;
+};
+
+}  // namespace
+
+bool VerificationReport::passed() const {
+  return std::all_of(stages.begin(), stages.end(),
+                     [](const StageReport& stage) { return stage.passed(); });
+}
+
+bool quantises_at_run_time(const Program& program) {
+  for (const auto& module : program.modules()) {
+    for (const auto& instruction : module->instructions()) {
+      if (quantises_at_run_time(*instruction)) return true;
+    }
+  }
+  return false;
+}
+
+ValueReport judge_value(const std::string& name, const Box& actual, const Box& expected,
+                        double tolerance, bool quantises) {
+  ValueReport value;
+  value.name = name;
+  if (expected.is_tensor()) {
+    value.type = to_string(expected.tensor().type(), expected.tensor().dims());
+  }
+  const Difference difference = compare_values(actual, expected, {.relative = tolerance});
+  value.error = difference.error;
+  value.limit = difference.limit;
+  value.problem = difference.text;
+  const bool are_logits = quantises && expected.is_tensor() && actual.is_tensor() &&
+                          is_floating(expected.tensor().type()) && expected.tensor().rank() > 0 &&
+                          std::isfinite(difference.error);
+  if (!are_logits || difference.equal()) return value;
+  const Divergence divergence = compare_distributions(actual.tensor(), expected.tensor());
+  value.judged = fmt::format("mean KL {:.2g} (at most {:.2g}), top-1 {:.1f} %", divergence.mean_kl,
+                             kMostKl, 100 * divergence.top1);
+  const bool same = divergence.mean_kl <= kMostKl || divergence.top1 == 1;
+  value.problem = same ? "" : value.judged;
+  return value;
+}
+
+VerificationReport verify_program(const Program& imported, std::span<const VerificationCase> cases,
+                                  const VerificationOptions& options) {
+  return Verification(imported, cases, options).run();
+}
+
+}  // namespace lathe
