@@ -29,12 +29,27 @@ const T& attribute_of(const Instruction& instruction, std::string_view name) {
 }  // namespace
 
 bool Infer::has(int i) const {
-  return i < count() && instruction_.operands()[static_cast<size_t>(i)] != nullptr;
+  return i >= 0 && i < count() && instruction_.operands()[static_cast<size_t>(i)] != nullptr;
 }
 
 const Type& Infer::type(int i) const {
+  check(has(i), "operand {} is missing, {} are given", i, count());
   if (!probes_.empty()) return probes_[static_cast<size_t>(i)];
   return instruction_.operands()[static_cast<size_t>(i)]->type();
+}
+
+const std::vector<Dim>& Infer::dims(int i) const {
+  const Type& operand = type(i);
+  check(operand.is_ranked(), "operand {} is {}, expected a tensor of known rank", i,
+        operand.to_string());
+  return *operand.dims;
+}
+
+const Dim& Infer::dim(int i, int axis) const {
+  const std::vector<Dim>& all = dims(i);
+  check(axis >= 0 && axis < static_cast<int>(all.size()), "operand {} has rank {} and no axis {}",
+        i, all.size(), axis);
+  return all[static_cast<size_t>(axis)];
 }
 
 const std::vector<Dim>* Infer::elements(int i) const {

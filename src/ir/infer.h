@@ -26,9 +26,10 @@ class Infer {
   bool has(int i) const;
   const Type& type(int i) const;
   ElementType element(int i) const { return type(i).element; }
-  int rank(int i) const { return type(i).rank(); }
-  const std::vector<Dim>& dims(int i) const { return *type(i).dims; }
-  const Dim& dim(int i, int axis) const { return dims(i)[static_cast<size_t>(axis)]; }
+  // InvalidModel for operands, ranks and axes that do not exist.
+  int rank(int i) const { return static_cast<int>(dims(i).size()); }
+  const std::vector<Dim>& dims(int i) const;
+  const Dim& dim(int i, int axis) const;
   // The symbolic values of a small integer operand, row-major; null if they are not known.
   const std::vector<Dim>* elements(int i) const;
   // The same where every value is a constant.

@@ -27,12 +27,23 @@ void collect_found(const Module& body, std::set<std::string>& out) {
 
 }  // namespace
 
+int count_attribute(const Instruction& instruction, std::string_view name) {
+  constexpr int64_t kMost = 1 << 20;
+  const auto count = std::get<int64_t>(*find_attribute(instruction.attributes(), name));
+  return count < 0 || count > kMost ? -1 : static_cast<int>(count);
+}
+
 void bind_captures(Instruction& instruction, int body_index) {
   Module& body = *instruction.bodies()[static_cast<size_t>(body_index)];
   for (size_t p = 0; p < body.parameters().size(); ++p) {
     const int operand = instruction.op().capture(instruction, body_index, static_cast<int>(p));
     if (operand < 0) continue;
-    const Value* value = instruction.operands()[static_cast<size_t>(operand)];
+    const auto& operands = instruction.operands();
+    const bool exists = static_cast<size_t>(operand) < operands.size();
+    const Value* value = exists ? operands[static_cast<size_t>(operand)] : nullptr;
+    check(value != nullptr, ErrorKind::invalid_model,
+          "{}: parameter '{}' of a body stands for operand {}, which is missing",
+          instruction.op().name, escape(body.parameters()[p]->name()), operand);
     body.parameters()[p]->set_type(value->type());
     body.parameters()[p]->set_elements(value->elements());
   }
@@ -85,6 +96,8 @@ void bind_carried(Instruction& instruction, Module& body, int first_parameter, i
   for (int i = 0; i < count; ++i) {
     const auto parameter = static_cast<size_t>(first_parameter + i);
     const Value* operand = instruction.operands()[static_cast<size_t>(first_operand + i)];
+    check(operand != nullptr, ErrorKind::invalid_model, "{}: carried value {} is missing",
+          instruction.op().name, i);
     body.parameters()[parameter]->set_type(operand->type());
     body.parameters()[parameter]->set_elements(std::nullopt);
   }

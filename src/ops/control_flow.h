@@ -9,6 +9,9 @@
 
 namespace lathe {
 
+// A count that an attribute states; -1 for one that no program can mean.
+int count_attribute(const Instruction& instruction, std::string_view name);
+
 // Gives parameters that stand for an operand that operand's type and symbolic values.
 void bind_captures(Instruction& instruction, int body);
 

@@ -8,11 +8,11 @@ namespace lathe {
 namespace {
 
 int carried_count(const Instruction& instruction) {
-  return static_cast<int>(std::get<int64_t>(*find_attribute(instruction.attributes(), "carried")));
+  return count_attribute(instruction, "carried");
 }
 
-void bind_loop(Instruction& instruction) {
-  Module& body = *instruction.bodies()[0];
+void check_counts(const Instruction& instruction) {
+  const Module& body = *instruction.bodies()[0];
   const int carried = carried_count(instruction);
   check(carried >= 0 && static_cast<int>(instruction.operands().size()) >= 2 + carried &&
             body.parameters().size() == instruction.operands().size() &&
@@ -20,6 +20,12 @@ void bind_loop(Instruction& instruction) {
         ErrorKind::invalid_model,
         "loop: {} carried values, {} operands, {} parameters and {} results of the body do not fit",
         carried, instruction.operands().size(), body.parameters().size(), body.results().size());
+}
+
+void bind_loop(Instruction& instruction) {
+  check_counts(instruction);
+  Module& body = *instruction.bodies()[0];
+  const int carried = carried_count(instruction);
   body.parameters()[0]->set_type(Type::tensor(ElementType::i64, {}));
   body.parameters()[1]->set_type(Type::tensor(ElementType::boolean, {}));
   bind_captures(instruction, 0);
@@ -27,6 +33,7 @@ void bind_loop(Instruction& instruction) {
 }
 
 void infer_loop(Infer& c) {
+  check_counts(c.instruction());
   const Module& body = c.body(0);
   const int carried = carried_count(c.instruction());
   const std::set<std::string> inner = inner_symbols(c.instruction(), body);

@@ -7,13 +7,12 @@
 namespace lathe {
 namespace {
 
-int count_of(const Instruction& instruction, std::string_view attribute) {
-  return static_cast<int>(std::get<int64_t>(*find_attribute(instruction.attributes(), attribute)));
-}
-
 int64_t entry(const Instruction& instruction, std::string_view attribute, int i) {
   const auto& list = std::get<Integers>(*find_attribute(instruction.attributes(), attribute));
-  return list.empty() ? 0 : list.at(static_cast<size_t>(i));
+  if (list.empty()) return 0;
+  check(static_cast<size_t>(i) < list.size(), ErrorKind::invalid_model,
+        "scan: '{}' has {} entries, none for number {}", attribute, list.size(), i);
+  return list[static_cast<size_t>(i)];
 }
 
 int scan_axis(const Instruction& instruction, int i, int rank) {
@@ -23,10 +22,10 @@ int scan_axis(const Instruction& instruction, int i, int rank) {
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 
-void bind_scan(Instruction& instruction) {
-  Module& body = *instruction.bodies()[0];
-  const int carried = count_of(instruction, "carried");
-  const int scanned = count_of(instruction, "scanned");
+void check_counts(const Instruction& instruction) {
+  const Module& body = *instruction.bodies()[0];
+  const int carried = count_attribute(instruction, "carried");
+  const int scanned = count_attribute(instruction, "scanned");
   check(carried >= 0 && scanned >= 0 &&
             static_cast<int>(instruction.operands().size()) >= carried + scanned &&
             body.parameters().size() == instruction.operands().size() &&
@@ -36,6 +35,13 @@ void bind_scan(Instruction& instruction) {
         "body do not fit",
         carried, scanned, instruction.operands().size(), body.parameters().size(),
         body.results().size());
+}
+
+void bind_scan(Instruction& instruction) {
+  check_counts(instruction);
+  Module& body = *instruction.bodies()[0];
+  const int carried = count_attribute(instruction, "carried");
+  const int scanned = count_attribute(instruction, "scanned");
   bind_captures(instruction, 0);
   for (int i = 0; i < scanned; ++i) {
     const Type& input = instruction.operands()[static_cast<size_t>(carried + i)]->type();
@@ -48,10 +54,11 @@ void bind_scan(Instruction& instruction) {
 }
 
 void infer_scan(Infer& c) {
+  check_counts(c.instruction());
   const Instruction& instruction = c.instruction();
   const Module& body = c.body(0);
-  const int carried = count_of(instruction, "carried");
-  const int scanned = count_of(instruction, "scanned");
+  const int carried = count_attribute(instruction, "carried");
+  const int scanned = count_attribute(instruction, "scanned");
   const std::set<std::string> inner = inner_symbols(instruction, body);
   c.check(scanned > 0, "{} scanned inputs, expected at least 1", scanned);
   std::optional<Dim> trips;
@@ -106,7 +113,8 @@ static const Register scan{{
     .infer = infer_scan,
     .capture =
         [](const Instruction& instruction, int, int parameter) {
-          const int own = count_of(instruction, "carried") + count_of(instruction, "scanned");
+          const int own =
+              count_attribute(instruction, "carried") + count_attribute(instruction, "scanned");
           return parameter < own ? -1 : parameter;
         },
     .bind_bodies = bind_scan,
