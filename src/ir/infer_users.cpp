@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
 #include <unordered_set>
 
 #include "ir/infer.h"
@@ -11,6 +12,46 @@ struct Known {
   std::optional<std::vector<Dim>> elements;
 };
 
+void collect_symbols(const Type& type, std::vector<SymbolRef>& out) {
+  if (!type.is_tensor()) return collect_symbols(*type.item, out);
+  if (!type.dims) return;
+  for (const Dim& dim : *type.dims) dim.collect_symbols(out);
+}
+
+bool mentions(const Dim& dim, const std::string& symbol) {
+  std::vector<SymbolRef> symbols;
+  dim.collect_symbols(symbols);
+  return std::any_of(symbols.begin(), symbols.end(),
+                     [&](const SymbolRef& s) { return s->name == symbol; });
+}
+
+// A symbol that more exact types no longer need goes, and so do the conditions on it: inferring the
+// users again states them for the extents that took its place.
+void drop_found(Instruction& instruction) {
+  std::vector<SymbolRef> needed;
+  for (const Value& result : instruction.results()) {
+    collect_symbols(result.type(), needed);
+    if (!result.elements()) continue;
+    for (const Dim& dim : *result.elements()) dim.collect_symbols(needed);
+  }
+  const std::vector<SymbolRef> found = instruction.found();
+  instruction.clear_found();
+  for (const SymbolRef& symbol : found) {
+    const bool is_needed = std::any_of(needed.begin(), needed.end(),
+                                       [&](const SymbolRef& s) { return s->name == symbol->name; });
+    if (is_needed) {
+      instruction.add_found(symbol);
+      continue;
+    }
+    for (const auto& module : instruction.module()->program().modules()) {
+      std::erase_if(module->guards(), [&](const Guard& guard) {
+        return mentions(guard.a, symbol->name) || mentions(guard.b, symbol->name);
+      });
+    }
+    instruction.module()->program().remove_symbol(symbol->name);
+  }
+}
+
 // Infers again; whether any result's type or elements came out different.
 bool infer_again(Instruction& instruction) {
   std::vector<Known> before;
@@ -19,6 +60,7 @@ bool infer_again(Instruction& instruction) {
   }
   if (instruction.op().bind_bodies != nullptr) instruction.op().bind_bodies(instruction);
   infer(instruction);
+  drop_found(instruction);
   for (const Value& result : instruction.results()) {
     const Known& known = before[static_cast<size_t>(result.index())];
     if (!(known.type == result.type()) || known.elements != result.elements()) return true;

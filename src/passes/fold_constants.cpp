@@ -4,6 +4,7 @@
 #include <map>
 
 #include "ir/builder.h"
+#include "ir/infer.h"
 #include "ops/evaluation.h"
 #include "ops/symbolic.h"
 
@@ -42,13 +43,22 @@ int64_t result_bytes(const Instruction& instruction) {
   return bytes;
 }
 
+// What fold_elements() makes: dims, perhaps reshaped, perhaps cast.
+bool is_folded(const Instruction& instruction) {
+  const Instruction* at = &instruction;
+  for (const std::string_view step : {"cast", "reshape"}) {
+    if (at != nullptr && at->op().name == step) at = at->operands()[0]->definition();
+  }
+  return at != nullptr && at->op().structural == Structural::dims;
+}
+
 // A small integer tensor whose every element is a dim becomes `dims`, or a literal.
 bool fold_elements(Instruction& instruction) {
   if (instruction.results().size() != 1) return false;
   Value& result = *instruction.result();
   const Structural structural = instruction.op().structural;
   if (structural != Structural::none || !result.elements() || !result.type().is_ranked() ||
-      result.type().element == ElementType::boolean) {
+      result.type().element == ElementType::boolean || is_folded(instruction)) {
     return false;
   }
   Builder builder(*instruction.module(), &instruction);
@@ -56,8 +66,10 @@ bool fold_elements(Instruction& instruction) {
   Value* dims = builder.dims(*result.elements());
   if (result.type().rank() != 1) dims = builder.reshape(dims, *result.type().dims);
   dims = builder.cast(dims, result.type().element);
+  const bool same_elements = dims->elements() == result.elements();
   instruction.module()->replace_uses(&result, dims);
   instruction.module()->erase(&instruction);
+  if (!same_elements) infer_users(*dims);
   return true;
 }
 
@@ -72,7 +84,10 @@ void fold(Instruction& instruction) {
   for (size_t i = 0; i < results.size(); ++i) {
     Value* old = instruction.result(static_cast<int>(i));
     if (old->uses().empty()) continue;
-    instruction.module()->replace_uses(old, builder.literal(results[i].tensor()));
+    Value* literal = builder.literal(results[i].tensor());
+    const bool says_more = literal->elements() != old->elements();
+    instruction.module()->replace_uses(old, literal);
+    if (says_more) infer_users(*literal);
   }
   instruction.module()->erase(&instruction);
 }
