@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 
+#include "base/file_map.h"
 #include "base/quote.h"
 #include "ir/builder.h"
 #include "ir/parse.h"
@@ -401,6 +403,18 @@ TEST(Text, is_recognised_by_its_first_word) {
   EXPECT_FALSE(looks_like_program("// program"));
   EXPECT_FALSE(looks_like_program(""));
   EXPECT_FALSE(looks_like_program(std::string_view("\x08\x07\x12\x07pytorch", 11)));
+}
+
+TEST(Text, of_every_fuzz_seed_is_a_program) {
+  int count = 0;
+  for (const auto& seed : std::filesystem::directory_iterator("tests/fuzz/seeds/ir_text")) {
+    const auto file = FileMap::open(seed.path().string());
+    const auto program = parse_program(file->text(), {.file = seed.path().string()});
+    const std::string text = print(*program);
+    EXPECT_EQ(print(*parse_program(text, with_literals_of(*program))), text) << seed.path();
+    ++count;
+  }
+  EXPECT_GE(count, 2);
 }
 
 TEST(Quote, gives_every_byte_back) {
