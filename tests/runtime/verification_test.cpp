@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT
+// Faults planted in passes: verification finds each and names the pass.
+#include "runtime/verification.h"
+
+#include <gtest/gtest.h>
+
+#include "ir/builder.h"
+#include "ir/infer.h"
+#include "ir/parse.h"
+#include "passes/promote_state.h"
+#include "tests/support/contains.h"
+#include "tests/support/errors.h"
+
+namespace lathe {
+namespace {
+
+Tensor floats(Dims dims, float first) {
+  Tensor tensor(ElementType::f32, std::move(dims));
+  for (float& value : tensor.elements<float>()) value = first += 0.25f;
+  return tensor;
+}
+
+// Two symbols, a literal, arithmetic on shapes, a requirement.
+constexpr std::string_view kPlain = R"(program "plain" stage imported {
+  symbol m bound 1..*
+  symbol k bound 1..*
+  symbol n bound 1..*
+  module @main(%x: f32[m, n], %v: f32[n, m], %z: f32[k]) {
+    %a = literal f32[2] {3, 4}
+    %b = literal f32[2] {0.5, 2}
+    %c = mul(%a, %b)
+    %s = shape(%x)
+    %zero = literal i64[1] {0}
+    %rows = gather(%s, %zero) {axis = 0}
+    %one = literal i64[1] {1}
+    %columns = gather(%s, %one) {axis = 0}
+    %swapped = concat(%columns, %rows) {axis = 0}
+    %r = reshape(%x, %swapped)
+    %t = add(%r, %v)
+    %sum = reduce_sum(%c, %zero) {keep_dims = true}
+    %scaled = mul(%t, %sum)
+    %y = add(%scaled, %z)
+    return %y as "y"
+  }
+})";
+
+constexpr std::string_view kStates = R"(program "states" stage imported {
+  symbol past bound 0..*
+  symbol s bound 1..*
+  module @main(%past: f32[past, 2], %x: f32[s, 2]) {
+    %present = concat(%past, %x) {axis = 0}
+    %axis = literal i64[1] {0}
+    %w = literal f32[2] {1, 10}
+    %weighted = mul(%present, %w)
+    %y = cumsum(%weighted, %zero) {exclusive = true}
+    %zero = literal i64[] {0}
+    return %present as "present", %y as "y"
+  }
+})";
+
+std::unique_ptr<Program> plain() { return parse_program(kPlain); }
+
+std::unique_ptr<Program> stateful() {
+  std::string text(kStates);  // %zero before its use
+  const std::string line = "    %zero = literal i64[] {0}\n";
+  text.erase(text.find(line), line.size());
+  text.insert(text.find("    %y ="), line);
+  auto program = parse_program(text);
+  const StatePair pair{"past", "present"};
+  promote_state(*program, {&pair, 1});
+  return program;
+}
+
+std::vector<VerificationCase> plain_cases() {
+  return {
+      {"m = n = 2", {{Box{floats({2, 2}, 1)}, Box{floats({2, 2}, -3)}, Box{floats({2}, 9)}}}},
+      {"m = 2, n = 3", {{Box{floats({2, 3}, 2)}, Box{floats({3, 2}, 0)}, Box{floats({1}, 9)}}}}};
+}
+
+std::vector<VerificationCase> state_cases() {
+  return {{"three steps",
+           {{Box{floats({2, 2}, 1)}}, {Box{floats({1, 2}, 5)}}, {Box{floats({3, 2}, 7)}}}}};
+}
+
+// The program's own pass, and what `fault` makes of its result.
+VerificationReport verify_with(const Program& program, std::span<const VerificationCase> cases,
+                               std::string_view pass_name,
+                               const std::function<void(Program&)>& fault) {
+  VerificationOptions options;
+  bool planted = false;
+  options.compile.passes.substitute = [&](const Pass& pass) -> std::optional<Pass> {
+    if (pass.name != pass_name || planted) return std::nullopt;
+    planted = true;
+    Pass faulty = pass;
+    faulty.run = [run = pass.run, fault](Program& changed) {
+      run(changed);
+      fault(changed);
+      return true;
+    };
+    return faulty;
+  };
+  const VerificationReport report = verify_program(program, cases, options);
+  EXPECT_TRUE(planted);
+  return report;
+}
+
+Instruction* find_op(Program& program, std::string_view op) {
+  for (const auto& instruction : program.main().instructions()) {
+    if (instruction->op().name == op) return instruction.get();
+  }
+  ADD_FAILURE() << "no " << op;
+  return nullptr;
+}
+
+// Each float literal plus one, as a wrong fold or a stale literal would have it.
+void change_literals(Program& program) {
+  for (const auto& instruction : program.main().instructions()) {
+    if (instruction->literal() == nullptr) continue;
+    const Tensor& tensor = instruction->literal()->tensor;
+    if (tensor.type() != ElementType::f32) continue;
+    auto changed = std::make_shared<Literal>();
+    changed->tensor = tensor.clone();
+    changed->tensor.as<float>()[0] += 1;
+    instruction->set_literal(changed);
+  }
+}
+
+void expect_blamed(const VerificationReport& report, std::string_view stage,
+                   std::string_view pass) {
+  EXPECT_FALSE(report.passed());
+  ASSERT_FALSE(report.stages.empty());
+  EXPECT_EQ(report.stages.back().name, stage);
+  EXPECT_EQ(report.stages.back().bad_pass, pass);
+  EXPECT_NE(report.stages.back().problem, "");
+}
+
+TEST(Verification, ProgramsWithoutFaultsPassAtEveryStage) {
+  for (const bool has_states : {false, true}) {
+    const auto program = has_states ? stateful() : plain();
+    const auto cases = has_states ? state_cases() : plain_cases();
+    const VerificationReport report = verify_program(*program, cases, {});
+    EXPECT_TRUE(report.passed());
+    EXPECT_EQ(report.cases, static_cast<int64_t>(cases.size()));
+    EXPECT_FALSE(report.quantises);
+    ASSERT_EQ(report.stages.size(), 5u);
+    EXPECT_EQ(report.stages.back().name, "ref, end to end");
+    EXPECT_EQ(report.stages.back().values.size(), 1u);
+    EXPECT_EQ(report.stages.back().values[0].error, 0);
+  }
+}
+
+TEST(Verification, FindsAWrongFold) {
+  expect_blamed(verify_with(*plain(), plain_cases(), "fold_constants", change_literals),
+                "canonical", "fold_constants");
+}
+
+TEST(Verification, FindsAStaleLiteralLeftByALaterPass) {
+  expect_blamed(verify_with(*plain(), plain_cases(), "lower_composites", change_literals),
+                "lowered", "lower_composites");
+}
+
+TEST(Verification, FindsADroppedRequirement) {
+  const auto report = verify_with(*plain(), plain_cases(), "simplify_algebra",
+                                  [](Program& program) { program.main().guards().clear(); });
+  expect_blamed(report, "optimised", "simplify_algebra");
+  EXPECT_TRUE(test::contains(report.stages.back().problem, "require"))
+      << report.stages.back().problem;
+}
+
+TEST(Verification, FindsASwappedSymbol) {
+  const auto report = verify_with(*plain(), plain_cases(), "fold_constants", [](Program& program) {
+    Instruction* dims = find_op(program, "reshape")->operands()[1]->definition();
+    ASSERT_NE(dims, nullptr);
+    const Dim n(program.find_symbol("n"));
+    const Dim m(program.find_symbol("m"));
+    dims->set_attribute("values", std::vector<Dim>{m, n});
+    infer(program.main());
+  });
+  EXPECT_FALSE(report.passed());
+  EXPECT_EQ(report.stages.back().bad_pass, "fold_constants");
+}
+
+// The rows appended, one place further round.
+TEST(Verification, FindsAnAppendThatIsOffByOne) {
+  const auto report =
+      verify_with(*stateful(), state_cases(), "simplify_algebra", [](Program& program) {
+        Instruction* append = find_op(program, "state_append");
+        ASSERT_NE(append, nullptr);
+        Builder b(program.main(), append);
+        Value* x = append->operands()[1];
+        Value* axis = b.integers({0});
+        Value* end = b.integers({std::numeric_limits<int64_t>::max()});
+        Value* rest = b("slice", {x, b.integers({1}), end, axis});
+        Value* first = b("slice", {x, b.integers({0}), b.integers({1}), axis});
+        Value* rolled = b("concat", {rest, first}, {{"axis", int64_t{0}}});
+        append->set_operand(1, rolled);
+      });
+  expect_blamed(report, "optimised", "simplify_algebra");
+}
+
+// The rows are seen by this run and forgotten by the next.
+TEST(Verification, FindsALostStateUpdate) {
+  const auto report =
+      verify_with(*stateful(), state_cases(), "simplify_algebra", [](Program& program) {
+        Instruction* append = find_op(program, "state_append");
+        ASSERT_NE(append, nullptr);
+        Builder b(program.main(), append);
+        Value* joined = b("concat", append->operands(), {{"axis", int64_t{0}}});
+        program.main().replace_uses(append->result(), joined);
+        program.main().erase(append);
+      });
+  expect_blamed(report, "optimised", "simplify_algebra");
+}
+
+TEST(Verification, LeavesOutCasesThatTheProgramItselfRefuses) {
+  std::vector<VerificationCase> cases = plain_cases();
+  cases.push_back(
+      {"unequal", {{Box{floats({2, 3}, 2)}, Box{floats({3, 2}, 0)}, Box{floats({3}, 0)}}}});
+  const VerificationReport report = verify_program(*plain(), cases, {});
+  EXPECT_TRUE(report.passed());
+  EXPECT_EQ(report.cases, 2);
+  ASSERT_EQ(report.skipped.size(), 1u);
+  EXPECT_TRUE(report.skipped[0].starts_with("unequal: ")) << report.skipped[0];
+  EXPECT_TRUE(error_of([&] {
+                verify_program(*plain(), {&cases.back(), 1}, {});
+              }).starts_with("InvalidArgument: "));
+}
+
+}  // namespace
+}  // namespace lathe
