@@ -38,7 +38,8 @@ static const Register constant_of_shape{{
           const Dims dims = c.values(0);
           for (const int64_t extent : dims) c.check(extent >= 0, "extent {} is negative", extent);
           const Tensor zero(ElementType::f32, {});
-          const WholeOperand value(c.count() > 1 ? c.in(1) : zero.view());
+          const WholeOperand value(c.has(1) ? c.in(1) : zero.view());
+          c.check(value.view().count() == 1, "{} values, expected one", value.view().count());
           const WholeResult out(c.out(0, dims));
           fill_elements(value.view(), out.view());
           out.store();

@@ -10,7 +10,7 @@ void eval_cumsum(Evaluation& c) {
   const ElementType type = arithmetic_type(c.in(0).type);
   const StagedOperand x(c.in(0), type);
   const int rank = x.view().rank;
-  const int64_t named = c.values(1).front();
+  const int64_t named = single_value(c, 1);
   c.check(named >= -rank && named < rank, "axis {} is out of range for rank {}", named, rank);
   const int axis = static_cast<int>(named < 0 ? named + rank : named);
   const StagedResult out(c.out(0, x.view().extents()), type);

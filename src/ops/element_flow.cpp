@@ -10,6 +10,8 @@
 namespace lathe {
 namespace {
 
+struct TooLarge {};  // a result with more elements than are followed
+
 // Evaluates an op on tensors whose elements are numbers of elements.
 class NumberEvaluation final : public Evaluation {
  public:
@@ -23,6 +25,7 @@ class NumberEvaluation final : public Evaluation {
   using Evaluation::out;
   const TensorView& out(int i, std::span<const int64_t> dims) override {
     const auto at = static_cast<size_t>(i);
+    if (lathe::element_count(dims) > kMaxSymbolicElements) throw TooLarge{};
     results_[at] = Tensor(ElementType::i64, Dims(dims.begin(), dims.end()));
     outputs_[at] = results_[at].view();
     return outputs_[at];
@@ -67,7 +70,11 @@ std::vector<std::optional<std::vector<Dim>>> moved_elements(const Infer& c,
     operands.back() = std::move(tensor);
   }
   NumberEvaluation evaluation(c.instruction(), std::move(operands));
-  c.instruction().op().eval(evaluation);
+  try {
+    c.instruction().op().eval(evaluation);
+  } catch (const TooLarge&) {
+    return out;
+  }
   for (size_t i = 0; i < out.size(); ++i) {
     const Tensor& numbers = evaluation.result(i);
     out[i].emplace();

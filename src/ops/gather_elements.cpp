@@ -21,6 +21,7 @@ void infer_gather_elements(Infer& c) {
 void eval_gather_elements(Evaluation& c) {
   const WholeOperand x(c.in(0));
   const int axis = c.axis("axis", x.view().rank);
+  check_reach(c, x.view(), c.in(1), axis);
   const std::vector<int64_t> indices = indices_of(c, 1, x.view().dims[axis]);
   const WholeResult out(c.out(0, c.in(1).extents()));
   with_raw_type(x.view().type, [&](auto* tag) {

@@ -51,7 +51,8 @@ void eval_gather_nd(Evaluation& c) {
                    TensorView to = out.view();
                    for (const int64_t at : place) to = select_axis(to, 0, at);
                    for (int64_t axis = 0; axis < batch; ++axis) {
-                     from = select_axis(from, 0, place[static_cast<size_t>(axis)]);
+                     const int64_t at = place[static_cast<size_t>(axis)];
+                     from = select_axis(from, 0, checked_index(c, at, from.dims[0]));
                    }
                    for (int64_t k = 0; k < depth; ++k) {
                      from = select_axis(from, 0, checked_index(c, indices[next++], from.dims[0]));

@@ -10,6 +10,10 @@ namespace lathe {
 
 // An index counted from the front.
 int64_t checked_index(const Evaluation& c, int64_t index, int64_t extent);
+// Checks that x reaches as far as `indices` along every other axis.
+void check_reach(const Evaluation& c, const TensorView& x, const TensorView& indices, int axis);
+// The one value of operand i.
+int64_t single_value(const Evaluation& c, int i);
 // All values of operand i as such indices, row-major.
 std::vector<int64_t> indices_of(const Evaluation& c, int i, int64_t extent);
 

@@ -17,7 +17,8 @@ int added_axis(const Context& c, int64_t axis, int rank) {
 
 void infer_one_hot(Infer& c) {
   c.require_equal(element_count(c.dims(1)), 1, "number of values of depth");
-  c.require_equal(element_count(c.dims(2)), 2, "number of values (off and on)");
+  c.check(c.rank(2) == 1, "values have rank {}, expected 1", c.rank(2));
+  c.require_equal(c.dim(2, 0), 2, "number of values (off and on)");
   std::vector<Dim> dims = c.dims(0);
   const int axis = added_axis(c, c.integer("axis"), c.rank(0));
   const std::vector<Dim>* depth = c.elements(1);
@@ -35,6 +36,8 @@ int64_t number_at(const TensorView& x, int64_t offset) {
 
 void eval_one_hot(Evaluation& c) {
   const TensorView& indices = c.in(0);
+  c.check(c.in(1).count() == 1 && c.in(2).rank == 1 && c.in(2).dims[0] == 2,
+          "{} values of depth and {} values, expected 1 and 2", c.in(1).count(), c.in(2).count());
   const int64_t depth = number_at(c.in(1), 0);
   c.check(depth >= 0, "depth is {}", depth);
   const WholeOperand values(c.in(2));

@@ -11,6 +11,7 @@
 namespace lathe {
 namespace {
 
+constexpr int64_t kLargestPad = int64_t{1} << 56;  // sums of extents and pads do not overflow
 constexpr std::array<std::string_view, 4> kModes{"constant", "reflect", "edge", "wrap"};
 
 void infer_pad(Infer& c) {
@@ -57,7 +58,7 @@ void eval_pad(Evaluation& c) {
   const std::string& mode = c.text("mode");
   const std::vector<int64_t> pads = c.values(1);
   std::vector<int> axes;
-  if (c.count() > 3 && c.has(3)) {
+  if (c.has(3)) {
     axes = axes_of(c, 3, x.view().rank);
   } else {
     for (size_t axis = 0; axis < rank; ++axis) axes.push_back(static_cast<int>(axis));
@@ -68,14 +69,19 @@ void eval_pad(Evaluation& c) {
   for (size_t i = 0; i < axes.size(); ++i) {
     const auto axis = static_cast<size_t>(axes[i]);
     before[axis] = pads[i];
-    dims[axis] += pads[i] + pads[i + axes.size()];
+    for (const int64_t count : {pads[i], pads[i + axes.size()]}) {
+      c.check(count >= -kLargestPad && count <= kLargestPad, "axis {} is padded with {} elements",
+              axis, count);
+      dims[axis] += count;
+    }
     c.check(dims[axis] >= 0, "axis {} would have extent {}", axis, dims[axis]);
     c.check(dims[axis] == 0 || x.view().dims[axis] > 0 || mode == "constant",
             "axis {} has nothing to pad with in mode {}", axis, mode);
   }
   const Tensor zero(x.view().type, {});
-  const bool given = c.count() > 2 && c.has(2);
+  const bool given = c.has(2);
   const WholeOperand value(given ? c.in(2) : zero.view());
+  c.check(value.view().count() == 1, "{} values, expected one", value.view().count());
   const WholeResult out(c.out(0, dims));
   with_raw_type(x.view().type, [&](auto* tag) {
     using T = std::remove_pointer_t<decltype(tag)>;

@@ -51,6 +51,9 @@ void infer_range(Infer& c) {
 }
 
 void eval_range(Evaluation& c) {
+  for (int i = 0; i < 3; ++i) {
+    c.check(c.in(i).count() == 1, "operand {} has {} values, expected one", i, c.in(i).count());
+  }
   const ElementType type = arithmetic_type(c.in(0).type);
   const StagedOperand start(c.in(0), type);
   const StagedOperand limit(c.in(1), type);

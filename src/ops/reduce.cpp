@@ -71,7 +71,7 @@ void infer_reduce(Infer& c, Dim (*fold)(const Dim& a, const Dim& b)) {
 
 ReduceLoops reduce_loops(const Evaluation& c, const TensorView& x) {
   ReduceLoops loops;
-  if (c.count() > 1) loops.axes = axes_of(c, 1, x.rank);
+  if (c.has(1)) loops.axes = axes_of(c, 1, x.rank);
   if (loops.axes.empty() && !c.boolean("noop_with_empty_axes")) {
     for (int axis = 0; axis < x.rank; ++axis) loops.axes.push_back(axis);
   }

@@ -78,7 +78,8 @@ Dims target_dims(const Evaluation& c) {
       dims[axis] = x.dims[axis];
     }
     c.check(dims[axis] >= 0, "shape value {} is negative", dims[axis]);
-    known *= dims[axis];
+    c.check(!__builtin_mul_overflow(known, dims[axis], &known), "the extents [{}] are too large",
+            fmt::join(dims, ", "));
   }
   if (open != nullptr) {
     c.check(known != 0, "a shape value is -1 beside an extent of 0 in [{}]", fmt::join(dims, ", "));

@@ -26,7 +26,9 @@ bool given(const Infer& c, int i) {
 }
 bool given(const Evaluation& c, int i) { return c.has(i) && c.in(i).count() > 0; }
 
-int64_t rounded_half_up(double x) { return static_cast<int64_t>(std::floor(x + 0.5)); }
+int64_t rounded_half_up(double x) {
+  return static_cast<int64_t>(std::min(std::floor(x + 0.5), 1e18));
+}
 
 // floor(dim * scale). A float is p / 2^k, so for small p and k the dim is exact.
 std::optional<Dim> scaled_dim(const Dim& dim, float scale) {

@@ -13,6 +13,8 @@ void eval_reverse_sequence(Evaluation& c) {
   const int time = c.axis("time_axis", x.view().rank);
   const std::vector<int64_t> lengths = c.values(1);
   const int64_t extent = x.view().dims[time];
+  c.check(static_cast<int64_t>(lengths.size()) == x.view().dims[batch], "{} lengths for {} rows",
+          lengths.size(), x.view().dims[batch]);
   const WholeResult out(c.out(0, x.view().extents()));
   copy_elements(x.view(), out.view());
   for (size_t row = 0; row < lengths.size(); ++row) {

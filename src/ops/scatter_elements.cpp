@@ -20,15 +20,35 @@ void infer_scatter_elements(Infer& c) {
   infer_scatter(c);
 }
 
+void move_updates(const TensorView& updates, const std::vector<int64_t>& indices, int axis,
+                  const TensorView& out) {
+  with_raw_type(updates.type, [&](auto* tag) {
+    using T = std::remove_pointer_t<decltype(tag)>;
+    size_t next = 0;
+    for_each_index(updates.extents(), [&](std::span<const int64_t> at) {
+      const int64_t shift = indices[next++] - at[static_cast<size_t>(axis)];
+      out.as<T>()[offset_of(out, at) + shift * out.strides[axis]] =
+          updates.as<T>()[offset_of(updates, at)];
+    });
+  });
+}
+
 void eval_scatter_elements(Evaluation& c) {
   const ScatterReduction reduction = scatter_reduction(c.text("reduction"));
   const ElementType type = scatter_type(c.in(0).type, reduction);
   const StagedOperand x(c.in(0), type);
   const StagedOperand updates(c.in(2), type);
   const int axis = c.axis("axis", x.view().rank);
+  check_reach(c, x.view(), c.in(1), axis);
+  c.check(std::ranges::equal(c.in(1).extents(), c.in(2).extents()), "{} indices for {} updates",
+          c.in(1).count(), c.in(2).count());
   const std::vector<int64_t> indices = indices_of(c, 1, x.view().dims[axis]);
   const StagedResult out(c.out(0, x.view().extents()), type);
   copy_elements(x.view(), out.view());
+  if (reduction == ScatterReduction::none) {
+    move_updates(updates.view(), indices, axis, out.view());
+    return out.store();
+  }
   size_t next = 0;
   for_each_index(updates.view().extents(), [&](std::span<const int64_t> place) {
     TensorView from = updates.view();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "ops/sequences.h"
 
+#include "ops/indices.h"
+
 namespace lathe {
 
 Type joined_sequence(const Infer& c, const Type& sequence, const Type& item) {
@@ -12,7 +14,7 @@ Type joined_sequence(const Infer& c, const Type& sequence, const Type& item) {
 }
 
 int64_t sequence_place(const Evaluation& c, int i, int64_t lowest, int64_t highest) {
-  const int64_t place = c.values(i).front();
+  const int64_t place = single_value(c, i);
   c.check(place >= lowest && place <= highest, "position {} is out of range, expected {} to {}",
           place, lowest, highest);
   return place;

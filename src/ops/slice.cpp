@@ -15,6 +15,9 @@ namespace {
 
 constexpr int64_t kEnd = std::numeric_limits<int32_t>::max();
 
+// Longer steps leave one element, too, and would overflow.
+constexpr int64_t kLongestStep = int64_t{1} << 62;
+
 bool is_far(const Dim& value) { return value.is_constant() && *value.constant() >= kEnd; }
 bool is_far_back(const Dim& value) { return value.is_constant() && *value.constant() <= -kEnd; }
 
@@ -29,6 +32,7 @@ std::optional<Dim> from_front(const Dim& value, const Dim& extent) {
 // The extent of a sliced axis; nullopt where it depends on what inference does not know.
 std::optional<Dim> sliced_extent(const Dim& extent, const Dim& start, const Dim& end,
                                  int64_t step) {
+  step = std::clamp(step, -kLongestStep, kLongestStep);
   const std::optional<Dim> first = from_front(start, extent);
   const std::optional<Dim> last = from_front(end, extent);
   if (!first || !last) return std::nullopt;
@@ -39,12 +43,11 @@ std::optional<Dim> sliced_extent(const Dim& extent, const Dim& start, const Dim&
     const Dim length = Dim::min(Dim::max(*last, 0), extent) - begin;
     return Dim::max(Dim::ceil_div(length, step), 0);
   }
-  const int64_t back = -std::max(step, -(int64_t{1} << 62));  // no overflow, as far as extents go
   const Dim top = extent - 1;
   const Dim begin = is_far(start) || start == Dim(-1) ? top : Dim::min(Dim::max(*first, 0), top);
-  if (is_far_back(end)) return Dim::max(Dim::ceil_div(begin + 1, back), 0);
+  if (is_far_back(end)) return Dim::max(Dim::ceil_div(begin + 1, -step), 0);
   const Dim limit = is_far(end) ? top : Dim::min(Dim::max(*last, -1), top);
-  return Dim::max(Dim::ceil_div(begin - limit, back), 0);
+  return Dim::max(Dim::ceil_div(begin - limit, -step), 0);
 }
 
 // The axes that starts and ends speak of, or nullopt.
@@ -106,20 +109,21 @@ TensorView sliced(TensorView view, const std::vector<int>& axes, const SliceValu
     int64_t count = 0;
     if (step > 0) {
       begin = place(values.starts[i], 0, extent);
-      count = (place(values.ends[i], 0, extent) - begin + step - 1) / step;
+      const int64_t end = place(values.ends[i], 0, extent);
+      count = end > begin ? (end - begin - 1) / step + 1 : 0;
     } else {
       begin = std::min(place(values.starts[i], 0, extent - 1), extent - 1);
       const int64_t end = place(values.ends[i], -1, extent - 1);
       count = begin > end ? (begin - end - 1) / -std::max(step, -kUnbounded) + 1 : 0;
     }
-    view = narrow(view, axis, begin, std::max<int64_t>(count, 0), count > 1 ? step : 1);
+    view = narrow(view, axis, begin, count, count > 1 ? step : 1);
   }
   return view;
 }
 
 void eval_slice(Evaluation& c) {
   const WholeOperand x(c.in(0));
-  const auto given = [&](int i) { return c.count() > i && c.has(i); };
+  const auto given = [&](int i) { return c.has(i); };
   const std::vector<int64_t> starts = c.values(1);
   const std::vector<int64_t> ends = c.values(2);
   std::vector<int> axes;

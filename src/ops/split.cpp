@@ -56,7 +56,7 @@ void infer_split(Infer& c) {
 std::vector<int64_t> part_extents(const Evaluation& c, int64_t extent) {
   const auto count = static_cast<int64_t>(c.results());
   std::vector<int64_t> parts;
-  if (c.count() > 1 && c.has(1)) {
+  if (c.has(1)) {
     parts = c.values(1);
     c.check(static_cast<int64_t>(parts.size()) == count, "{} parts named, {} results", parts.size(),
             count);
@@ -67,7 +67,7 @@ std::vector<int64_t> part_extents(const Evaluation& c, int64_t extent) {
   }
   int64_t sum = 0;
   for (const int64_t part : parts) {
-    c.check(part >= 0, "a part has extent {}", part);
+    c.check(part >= 0 && part <= extent, "a part has extent {}, the axis {}", part, extent);
     sum += part;
   }
   c.check(sum == extent, "the parts [{}] sum to {}, the axis has extent {}", fmt::join(parts, ", "),

@@ -31,7 +31,7 @@ std::vector<int64_t> part_extents(const Evaluation& c, int64_t extent) {
   if (c.in(1).rank == 1) {
     int64_t sum = 0;
     for (const int64_t part : parts) {
-      c.check(part >= 0, "a part has extent {}", part);
+      c.check(part >= 0 && part <= extent, "a part has extent {}, the axis {}", part, extent);
       sum += part;
     }
     c.check(sum == extent, "the parts [{}] sum to {}, the axis has extent {}",

@@ -43,12 +43,11 @@ void infer_squeeze(Infer& c) {
 void eval_squeeze(Evaluation& c) {
   const TensorView& x = c.in(0);
   Dims dims;
-  const std::vector<int> axes =
-      c.count() > 1 && c.has(1) ? axes_of(c, 1, x.rank) : std::vector<int>{};
+  const std::vector<int> axes = c.has(1) ? axes_of(c, 1, x.rank) : std::vector<int>{};
   for (int axis = 0; axis < x.rank; ++axis) {
     const bool named = std::find(axes.begin(), axes.end(), axis) != axes.end();
     c.check(!named || x.dims[axis] == 1, "axis {} has extent {}, expected 1", axis, x.dims[axis]);
-    const bool drop = c.count() > 1 ? named : x.dims[axis] == 1;
+    const bool drop = c.has(1) ? named : x.dims[axis] == 1;
     if (!drop) dims.push_back(x.dims[axis]);
   }
   copy_flat(x, c.out(0, dims));

@@ -29,8 +29,11 @@ void eval_tile(Evaluation& c) {
   Dims dims;
   for (int axis = 0; axis < rank; ++axis) {
     const int64_t times = repeats[static_cast<size_t>(axis)];
-    c.check(times >= 0, "axis {} is repeated {} times", axis, times);
-    dims.push_back(x.view().dims[axis] * times);
+    int64_t extent = 0;
+    const bool fits = !__builtin_mul_overflow(x.view().dims[axis], times, &extent);
+    c.check(fits && times >= 0, "axis {} of extent {} is repeated {} times", axis,
+            x.view().dims[axis], times);
+    dims.push_back(extent);
   }
   const WholeResult out(c.out(0, dims));
   for_each_index(repeats, [&](std::span<const int64_t> copy) {

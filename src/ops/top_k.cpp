@@ -6,7 +6,7 @@
 
 #include "base/thread_pool.h"
 #include "ir/infer.h"
-#include "ops/evaluation.h"
+#include "ops/indices.h"
 #include "ops/staging.h"
 #include "ops/views.h"
 
@@ -53,7 +53,7 @@ void eval_top_k(Evaluation& c) {
   const StagedOperand x(c.in(0), type);
   const int axis = c.axis("axis", x.view().rank);
   const int64_t extent = x.view().dims[axis];
-  const int64_t k = c.values(1).front();
+  const int64_t k = single_value(c, 1);
   c.check(k >= 0 && k <= extent, "k is {}, the axis has extent {}", k, extent);
   const TensorView groups = narrow(x.view(), axis, 0, std::min<int64_t>(extent, 1));
   Dims dims(x.view().extents().begin(), x.view().extents().end());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "ir/infer.h"
-#include "ops/evaluation.h"
+#include "ops/indices.h"
 #include "ops/staging.h"
 #include "ops/views.h"
 
@@ -18,7 +18,7 @@ void eval_trilu(Evaluation& c) {
   const int64_t width = view.dims[columns];
   const int64_t height = view.dims[rows];
   const bool upper = c.boolean("upper");
-  const int64_t given = c.count() > 1 ? c.values(1).front() : 0;
+  const int64_t given = c.has(1) ? single_value(c, 1) : 0;
   const int64_t k = std::clamp(given, -height - 1, width + 1);
   const Tensor zero(view.type, {});
   for (int64_t i = 0; i < height; ++i) {
