@@ -2,51 +2,11 @@
 #include "ops/composite.h"
 
 namespace lathe {
-namespace {
-
-void expand_batch_normalization(Expansion& e) {
-  Builder& b = e.b;
-  const ElementType type = composite_type(e.element(0));
-  Value* x = widen(b, e.operand(0));
-  Value* mean = b.cast(e.operand(3), type);
-  Value* variance = b.cast(e.operand(4), type);
-  const int trailing = e.rank(0) - 2;
-  const auto column = [&](Value* vector) { return as_column(b, vector, trailing); };
-  Value* next[] = {mean, variance};
-  if (e.boolean("training_mode")) {
-    // The batch's own statistics; the running ones move towards them.
-    std::vector<int64_t> axes = axis_range(1, e.rank(0));
-    axes[0] = 0;
-    const auto average = [&](Value* of) {
-      return b.reshape(reduce(b, "reduce_mean", of, axes), {e.dim(0, 1)});
-    };
-    mean = average(x);
-    Value* centred = b("sub", {x, column(mean)});
-    variance = average(b("mul", {centred, centred}));
-    Value* momentum = b.scalar(type, e.number("momentum"));
-    Value* rest = b.scalar(type, 1 - e.number("momentum"));
-    next[0] = b("add", {b("mul", {next[0], momentum}), b("mul", {mean, rest})});
-    next[1] = b("add", {b("mul", {next[1], momentum}), b("mul", {variance, rest})});
-  }
-  Value* deviation = b("sqrt", {b("add", {variance, b.scalar(type, e.number("epsilon"))})});
-  Value* factor = b("div", {b.cast(e.operand(1), type), deviation});
-  Value* y = b("mul", {b("sub", {x, column(mean)}), column(factor)});
-  conclude(e, b("add", {y, column(b.cast(e.operand(2), type))}));
-  conclude(e, next[0]);
-  conclude(e, next[1]);
-}
-
-}  // namespace
 
 static const Register batch_normalization{{
     .name = "batch_normalization",
-    .doc =
-        "(x - mean) / sqrt(variance + epsilon) · scale + bias per channel, and running statistics.",
-    .operands = {{"x", kFloats},
-                 {"scale", kFloats},
-                 {"bias", kFloats},
-                 {"mean", kFloats},
-                 {"variance", kFloats}},
+    .doc = "(x - mean) / sqrt(var + epsilon) · scale + bias per channel, and running statistics.",
+    .operands = float_operands({"x", "scale", "bias", "mean", "var"}),
     .attributes = {{"epsilon", Attribute(1e-5)},
                    {"momentum", Attribute(0.9)},
                    {"training_mode", Attribute(false)}},
@@ -54,11 +14,28 @@ static const Register batch_normalization{{
     .infer =
         [](Infer& c) {
           require_channels(c, {1, 2, 3, 4});
-          c.result(c.element(0), c.dims(0));
-          c.result(c.element(3), c.dims(3));
-          c.result(c.element(4), c.dims(4));
+          for (const int i : {0, 3, 4}) c.result(c.element(i), c.dims(i));
         },
-    .expand = expand_batch_normalization,
+    .expand =
+        [](Expansion& e) {
+          Builder& b = e.b;
+          const auto wide = [&](int i) { return widen(b, e.operand(i)); };
+          const auto column = [&](Value* v) { return as_column(b, v, e.rank(0) - 2); };
+          Value* x = wide(0);
+          const Moments running = {wide(3), wide(4)};
+          const bool training = e.boolean("training_mode");
+          const Moments used = training ? channel_moments(b, x) : running;
+          Value* epsilon = b.scalar(x->type().element, e.number("epsilon"));
+          Value* deviation = b("sqrt", {b("add", {used.variance, epsilon})});
+          Value* factor = column(b("div", {wide(1), deviation}));
+          Value* y = b("mul", {b("sub", {x, column(used.mean)}), factor});
+          conclude(e, b("add", {y, column(wide(2))}));
+          const auto next = [&](Value* old, Value* now) {
+            return training ? blend(b, old, now, e.number("momentum")) : old;
+          };
+          conclude(e, next(running.mean, used.mean));
+          conclude(e, next(running.variance, used.variance));
+        },
 }};
 
 }  // namespace lathe

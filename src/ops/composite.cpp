@@ -10,14 +10,14 @@ ElementType composite_type(ElementType type) {
 Value* widen(Builder& b, Value* x) { return b.cast(x, composite_type(x->type().element)); }
 
 void conclude(Expansion& e, Value* value) {
-  if (value != nullptr) {
-    const Type& promised = e.result_type(static_cast<int>(e.results().size()));
-    value = e.b.cast(value, promised.element);
-    if (!(value->type() == promised)) {
-      value = e.b("refine", {value}, {{"dims", *promised.dims}});
-    }
-  }
-  e.result(value);
+  const Type& promised = e.result_type(static_cast<int>(e.results().size()));
+  e.result(value == nullptr ? nullptr : e.b.cast(value, promised.element));
+}
+
+std::vector<OperandSpec> float_operands(std::initializer_list<std::string_view> names) {
+  std::vector<OperandSpec> list;
+  for (const std::string_view name : names) list.push_back({name, kFloats});
+  return list;
 }
 
 Value* slice(Builder& b, Value* x, int64_t axis, const Dim& begin, const Dim& end) {
@@ -52,6 +52,39 @@ Normalized normalize_rms(Builder& b, Value* x, const std::vector<int64_t>& axes,
   Value* sum = b("add", {square, b.scalar(x->type().element, epsilon)});
   Value* inverse = b("reciprocal", {b("sqrt", {sum})});
   return {b("mul", {x, inverse}), nullptr, inverse};
+}
+
+Moments channel_moments(Builder& b, Value* x) {
+  std::vector<int64_t> axes = axis_range(1, x->type().rank());
+  axes[0] = 0;
+  const auto mean_of = [&](Value* of) {
+    return b("reduce_mean", {of, b.integers(axes)}, {{"keep_dims", false}});
+  };
+  Value* mean = mean_of(x);
+  Value* centred = b("sub", {x, as_column(b, mean, x->type().rank() - 2)});
+  return {mean, mean_of(b("mul", {centred, centred}))};
+}
+
+Value* blend(Builder& b, Value* x, Value* y, double share) {
+  const ElementType type = x->type().element;
+  Value* first = b("mul", {x, b.scalar(type, share)});
+  return b("add", {first, b("mul", {y, b.scalar(type, 1 - share)})});
+}
+
+Value* quantise(Builder& b, Value* x, Value* zero_point) {
+  Value* one = b.scalar(x->type().element, 1);
+  return b("quantize_linear", {x, one, b.reshape(zero_point, {})});
+}
+
+void infer_skip_normalization(Infer& c) {
+  for (int i = 1; i < c.count(); ++i) {
+    if (c.has(i)) c.broadcast(c.dims(0), c.dims(i));
+  }
+  c.result(c.element(0), c.dims(0));
+  for (int i = 0; i < 2; ++i) {
+    c.result(composite_type(c.element(0)), reduced_from(c, 0, c.rank(0) - 1));
+  }
+  c.result(c.element(0), c.dims(0));
 }
 
 void require_channels(Infer& c, std::initializer_list<int> operands) {

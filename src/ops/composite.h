@@ -13,9 +13,12 @@ namespace lathe {
 ElementType composite_type(ElementType type);
 Value* widen(Builder& b, Value* x);
 
-// States the next result: `value` rounded to the type and seen under the extents that inference
-// promised; null stays null (a result that nobody uses).
+// States the next result: `value` rounded to the type that inference promised; null stays null (a
+// result that nobody uses).
 void conclude(Expansion& e, Value* value);
+
+// Float operands of these names.
+std::vector<OperandSpec> float_operands(std::initializer_list<std::string_view> names);
 
 // Elements [begin, end) along an axis.
 Value* slice(Builder& b, Value* x, int64_t axis, const Dim& begin, const Dim& end);
@@ -36,6 +39,20 @@ Normalized normalize(Builder& b, Value* x, const std::vector<int64_t>& axes, dou
 // The same about zero: x · inverse, inverse = 1 / sqrt(mean of squares + epsilon); no mean.
 Normalized normalize_rms(Builder& b, Value* x, const std::vector<int64_t>& axes, double epsilon);
 
+// Mean and variance of each channel (axis 1), [c].
+struct Moments {
+  Value* mean;
+  Value* variance;
+};
+Moments channel_moments(Builder& b, Value* x);
+// x · share + y · (1 - share).
+Value* blend(Builder& b, Value* x, Value* y, double share);
+
+// x, in steps of the result already, rounded to the type of a zero point of one element.
+Value* quantise(Builder& b, Value* x, Value* zero_point);
+
+// Results of a normalisation of a sum: y, mean and factor over the last axis, and the sum.
+void infer_skip_normalization(Infer& c);
 // Checks that operands are vectors of the extent of x's channels (axis 1).
 void require_channels(Infer& c, std::initializer_list<int> operands);
 // The extents of `i` with those from `axis` on replaced by 1.

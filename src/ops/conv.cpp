@@ -11,7 +11,11 @@ static const Register conv{{
                  {.name = "w", .types = kFloats, .group = 1},
                  {.name = "bias", .types = kFloats, .arity = Arity::optional, .group = 1}},
     .attributes = window_attributes({{"group", 1}}),
-    .infer = infer_convolution,
+    .infer =
+        [](Infer& c) {
+          if (c.has(2)) c.require_equal(element_count(c.dims(2)), c.dim(1, 0), "bias and channels");
+          c.result(c.element(0), convolution_dims(c, 0, 1));
+        },
     .eval =
         [](Evaluation& c) {
           with_sum_type(c.in(0).type, [&]<class T>(T*) {

@@ -11,7 +11,7 @@ static const Register conv_integer{{
                  {"x_zero_point", types(ElementType::i8, ElementType::u8), Arity::optional},
                  {"w_zero_point", types(ElementType::i8, ElementType::u8), Arity::optional}},
     .attributes = window_attributes({{"group", 1}}),
-    .infer = infer_convolution,
+    .infer = [](Infer& c) { c.result(ElementType::i32, convolution_dims(c, 0, 1)); },
     .eval =
         [](Evaluation& c) {
           const auto x_zero = c.has(2) ? c.values(2) : std::vector<int64_t>{0};

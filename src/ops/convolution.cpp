@@ -11,26 +11,18 @@ Tensor dense_tensor(const TensorView& view) {
   return Tensor(view.type, dims, strides, view.data, nullptr).dense();
 }
 
-void infer_convolution(Infer& c) {
-  c.check(c.rank(0) >= 3 && c.rank(1) == c.rank(0),
-          "x has rank {}, w has rank {}: expected equal ranks of at least 3", c.rank(0), c.rank(1));
+std::vector<Dim> convolution_dims(Infer& c, int x, int w) {
+  c.check(c.rank(x) >= 3 && c.rank(w) == c.rank(x),
+          "x has rank {}, w has rank {}: expected equal ranks of at least 3", c.rank(x), c.rank(w));
   const int64_t group = c.integer("group");
   c.check(group > 0, "group is {}, expected at least 1", group);
-  c.require_equal(c.dim(0, 1), c.dim(1, 1) * group, "channels of x and w");
-  if (c.dim(1, 0).is_constant()) {
-    c.check(*c.dim(1, 0).constant() % group == 0, "{} output channels do not make {} groups",
-            c.dim(1, 0).to_string(), group);
-  }
-  const bool integer = is_integer(c.element(0));
-  if (!integer && c.has(2)) {
-    c.check(c.rank(2) == 1, "bias has rank {}, expected 1", c.rank(2));
-    c.require_equal(c.dim(2, 0), c.dim(1, 0), "bias and output channels");
-  }
-  std::vector<Dim> dims = {c.dim(0, 0), c.dim(1, 0)};
+  c.require_equal(c.dim(x, 1), c.dim(w, 1) * group, "channels of x and w");
+  c.require_equal(Dim::mod(c.dim(w, 0), group), 0, "output channels in equal groups");
+  std::vector<Dim> dims = {c.dim(x, 0), c.dim(w, 0)};
   const auto spatial =
-      window_dims(c, std::span(c.dims(0)).subspan(2), std::span(c.dims(1)).subspan(2));
+      window_dims(c, std::span(c.dims(x)).subspan(2), std::span(c.dims(w)).subspan(2));
   dims.insert(dims.end(), spatial.begin(), spatial.end());
-  c.result(integer ? ElementType::i32 : c.element(0), std::move(dims));
+  return dims;
 }
 
 template <class T>

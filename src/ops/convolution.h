@@ -46,8 +46,8 @@ extern template class Convolution<uint32_t>;
 // A dense copy of the view, or a tensor that shares its memory where it is dense already.
 Tensor dense_tensor(const TensorView& view);
 
-// Result extents of conv and conv_integer.
-void infer_convolution(Infer& c);
+// Result extents of a convolution of operands `x` and `w`.
+std::vector<Dim> convolution_dims(Infer& c, int x, int w);
 
 // Calls `run` with the result's memory, or with a dense stand-in that is copied there.
 template <class F>

@@ -6,6 +6,15 @@
 
 namespace lathe {
 
+std::vector<OperandSpec> qlinear_operands(std::array<std::string_view, 8> names) {
+  constexpr TypeSet kBytes = types(ElementType::i8, ElementType::u8);
+  constexpr std::array<bool, 8> kScale = {false, true, false, false, true, false, true, false};
+  std::vector<OperandSpec> list;
+  for (size_t i = 0; i < names.size(); ++i)
+    list.push_back({names[i], kScale[i] ? kFloats : kBytes});
+  return list;
+}
+
 void check_quantization(Infer& c) {
   const int64_t block = c.integer("block_size");
   c.check(block >= 0, "block_size is {}, expected at least 0", block);

@@ -11,6 +11,9 @@ inline constexpr TypeSet kQuantized =
     kFloat8 | kSmallInts |
     types(ElementType::i8, ElementType::u8, ElementType::i16, ElementType::u16, ElementType::i32);
 
+// Operands of a product of quantised a and b: each with scale and zero point, and those of y.
+std::vector<OperandSpec> qlinear_operands(std::array<std::string_view, 8> names);
+
 // Checks scale (operand 1) and zero point (operand 2) against x, `axis` and `block_size`.
 void check_quantization(Infer& c);
 

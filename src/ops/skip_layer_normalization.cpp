@@ -14,16 +14,7 @@ static const Register skip_layer_normalization{{
                  {"bias", kFloats, Arity::optional}},
     .attributes = {{"epsilon", Attribute(1e-12)}},
     .results = 4,
-    .infer =
-        [](Infer& c) {
-          for (int i = 1; i < c.count(); ++i) {
-            if (c.has(i)) c.broadcast(c.dims(0), c.dims(i));
-          }
-          c.result(c.element(0), c.dims(0));
-          c.result(composite_type(c.element(0)), reduced_from(c, 0, c.rank(0) - 1));
-          c.result(composite_type(c.element(0)), reduced_from(c, 0, c.rank(0) - 1));
-          c.result(c.element(0), c.dims(0));
-        },
+    .infer = infer_skip_normalization,
     .expand =
         [](Expansion& e) {
           Builder& b = e.b;
