@@ -338,8 +338,12 @@ TensorView Frame::result_memory(SlotId id, std::span<const int64_t> dims) {
     known = receiver_->receive(slot.index, slot.type, dims);
     received_[static_cast<size_t>(slot.index)] = true;
   } else {
+    // Memory for the capacities of the extents, so that growing ones rarely need more.
+    std::array<int64_t, kMaxRank> most;
+    for (size_t axis = 0; axis < dims.size(); ++axis) most[axis] = capacity_for(dims[axis]);
+    const int64_t count = element_count({most.data(), dims.size()});
     GrowingBuffer& memory = late_[static_cast<size_t>(late_index_[static_cast<size_t>(id)])];
-    known = dense_view(slot.type, dims, memory.reserve(bytes_for(slot.type, element_count(dims))));
+    known = dense_view(slot.type, dims, memory.reserve(bytes_for(slot.type, count)));
   }
   return known;
 }
