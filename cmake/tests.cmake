@@ -37,3 +37,20 @@ foreach(path ${folders})
     lathe_test(${folder}_${stem} ${PROJECT_SOURCE_DIR}/build/venv/bin/python ${source})
   endforeach()
 endforeach()
+
+# Users of the public interface: they see its headers and the shared library, nothing else.
+function(lathe_user name source)
+  add_executable(${name} ${PROJECT_SOURCE_DIR}/${source})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include)
+  target_compile_options(${name} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Werror)
+  target_link_libraries(${name} PRIVATE liblathe)
+endfunction()
+# C without a C compiler of its own: the C++ compiler's.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/capi/c_program.c PROPERTIES LANGUAGE CXX
+  COMPILE_OPTIONS "-xc;-std=c11")
+lathe_user(c_program tests/capi/c_program.c)
+lathe_test(capi_c_program c_program)
+lathe_user(embed examples/embed/main.cpp)
+lathe_test(capi_embed sh -c "$<TARGET_FILE:embed> examples/digits/digits.onnx \
+  < examples/embed/seven.txt | grep '^digit 7, probability 0.99'")

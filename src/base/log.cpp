@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include <atomic>
+#include <mutex>
 
 namespace lathe {
 namespace {
@@ -21,15 +22,39 @@ spdlog::logger& logger() {
   return *instance;
 }
 
+std::mutex& sink_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+std::function<void(int, std::string_view)>& current_sink() {
+  static std::function<void(int, std::string_view)> sink;
+  return sink;
+}
+
+bool to_sink(int level, std::string_view text) {
+  const std::lock_guard lock(sink_mutex());
+  if (!current_sink()) return false;
+  current_sink()(level, text);
+  return true;
+}
+
 }  // namespace
 
 void set_log_level(int level) { current_level.store(level, std::memory_order_relaxed); }
 int log_level() { return current_level.load(std::memory_order_relaxed); }
 
-void log_line(int level, std::string_view text) {
-  if (logs(level)) logger().info("[{}] {}", level, text);
+void set_log_sink(std::function<void(int level, std::string_view text)> sink) {
+  const std::lock_guard lock(sink_mutex());
+  current_sink() = std::move(sink);
 }
 
-void log_warning(std::string_view text) { logger().warn("warning: {}", text); }
+void log_line(int level, std::string_view text) {
+  if (logs(level) && !to_sink(level, text)) logger().info("[{}] {}", level, text);
+}
+
+void log_warning(std::string_view text) {
+  if (!to_sink(0, text)) logger().warn("warning: {}", text);
+}
 
 }  // namespace lathe

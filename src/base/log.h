@@ -2,6 +2,7 @@
 // The log: levels 1 to 6, each a superset of the one before (LATHE_LOG).
 #pragma once
 
+#include <functional>
 #include <string_view>
 
 namespace lathe {
@@ -11,6 +12,10 @@ namespace lathe {
 void set_log_level(int level);
 int log_level();
 inline bool logs(int level) { return log_level() >= level; }
+
+// Takes every line, warnings at level 0; null: standard error. Called from any thread, one at a
+// time.
+void set_log_sink(std::function<void(int level, std::string_view text)> sink);
 
 void log_line(int level, std::string_view text);
 // "warning: …" on standard error; always shown.

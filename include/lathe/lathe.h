@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+/* Lathe's C interface: load a model, compile it, run it.
+ *
+ *   const lathe_api* lathe = lathe_get_api(LATHE_API_VERSION);
+ *   lathe_program* program = NULL;
+ *   lathe_error* error = lathe->program_load("model.onnx", NULL, &program);
+ *   if (error != NULL) { fprintf(stderr, "%s\n", lathe->error_message(error)); … }
+ *
+ * Rules that hold everywhere:
+ * - One symbol is exported, lathe_get_api. It gives a table of functions, which only ever grows at
+ *   its end: a table of version N serves callers built for any version up to N.
+ * - Functions that can fail return an error, or NULL. The caller frees errors. Results are written
+ *   through the last pointer, only on success.
+ * - Structs begin with their size, so that they can grow: set it by LATHE_INIT or sizeof.
+ *   Zero (or NULL) in a field means its default.
+ * - Handles are freed by the function of their name, in any order: a plan does not need its
+ * program, a result does not need its session. NULL may be freed.
+ * - Functions that return no error want handles that are not NULL.
+ * - Strings are UTF-8 and end with a zero byte. Those that functions return live as long as the
+ *   handle that they were asked of.
+ * - Programs, plans and tensors may be read by any number of threads. A session is one thread's at
+ * a time; a second one gets LATHE_INVALID_ARGUMENT, and no harm is done.
+ */
+#ifndef LATHE_LATHE_H
+#define LATHE_LATHE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define LATHE_EXPORT __declspec(dllexport)
+#else
+#define LATHE_EXPORT __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LATHE_API_VERSION 1u
+
+/* Zeroes a struct of this interface and sets its size: lathe_run_options o =
+ * LATHE_INIT(lathe_run_options); (C++: lathe_run_options o{}; o.size = sizeof o;) */
+#define LATHE_INIT(type) {.size = sizeof(type)}
+
+typedef struct lathe_error lathe_error;
+typedef struct lathe_program lathe_program;
+typedef struct lathe_plan lathe_plan;
+typedef struct lathe_session lathe_session;
+typedef struct lathe_tensor lathe_tensor;
+typedef struct lathe_cancel lathe_cancel;
+
+/* Whose turn it is when something fails. */
+typedef enum lathe_error_kind {
+  LATHE_INVALID_ARGUMENT = 1, /* what the caller gave does not fit */
+  LATHE_INVALID_MODEL = 2,    /* the model contradicts its format or itself */
+  LATHE_UNSUPPORTED = 3,      /* valid, but Lathe does not have it; all missing operators at once */
+  LATHE_OUT_OF_MEMORY = 4,    /* no memory, or a session's limit is reached */
+  LATHE_DEVICE = 5,           /* a device failed; the session is lost, the plan is not */
+  LATHE_IO = 6,               /* a file cannot be read or written */
+  LATHE_INTERNAL = 7,         /* a fault of Lathe's */
+  LATHE_INTERRUPTED = 8 /* cancelled, or out of time; states are as they were before the run */
+} lathe_error_kind;
+
+/* Types of elements; the numbers are those of onnx.TensorProto.DataType. Types below 8 bits are
+ * packed, low bits first. */
+typedef enum lathe_element_type {
+  LATHE_F32 = 1,
+  LATHE_U8 = 2,
+  LATHE_I8 = 3,
+  LATHE_U16 = 4,
+  LATHE_I16 = 5,
+  LATHE_I32 = 6,
+  LATHE_I64 = 7,
+  LATHE_STRING = 8,
+  LATHE_BOOL = 9,
+  LATHE_F16 = 10,
+  LATHE_F64 = 11,
+  LATHE_U32 = 12,
+  LATHE_U64 = 13,
+  LATHE_C64 = 14,
+  LATHE_C128 = 15,
+  LATHE_BF16 = 16,
+  LATHE_F8E4M3FN = 17,
+  LATHE_F8E4M3FNUZ = 18,
+  LATHE_F8E5M2 = 19,
+  LATHE_F8E5M2FNUZ = 20,
+  LATHE_U4 = 21,
+  LATHE_I4 = 22,
+  LATHE_F4E2M1 = 23,
+  LATHE_F8E8M0 = 24,
+  LATHE_U2 = 25,
+  LATHE_I2 = 26
+} lathe_element_type;
+
+typedef enum lathe_value_kind {
+  LATHE_VALUE_NONE = 0, /* an optional without a value */
+  LATHE_VALUE_TENSOR = 1,
+  LATHE_VALUE_SEQUENCE = 2,
+  LATHE_VALUE_OPTIONAL = 3, /* as a type only: a value is there or is not */
+  LATHE_VALUE_MAP = 4
+} lathe_value_kind;
+
+/* Takes a piece of text, which does not end with a zero byte. */
+typedef void (*lathe_text_sink)(void* context, const char* text, size_t bytes);
+
+/* Takes a line of the log. Level 0: a warning. May be called from any thread. */
+typedef void (*lathe_log_sink)(void* context, int level, const char* line);
+
+/* How a model is loaded. */
+typedef struct lathe_load_options {
+  size_t size;
+  const char* name;   /* for messages; default: the path, or "<memory>" */
+  const char* folder; /* where external data of a model in memory lies; default: nowhere */
+  /* Inputs that will be given although the model has a default for them. */
+  const char* const* fed;
+  size_t fed_count;
+  /* Called with `release_context` once the bytes of program_load_memory are no longer read. Without
+   * it they are copied. */
+  void (*release)(void* context);
+  void* release_context;
+} lathe_load_options;
+
+/* What an input or output of a program is. */
+typedef struct lathe_value_info {
+  size_t size;
+  const char* name;
+  lathe_value_kind kind;
+  lathe_element_type element_type; /* of a tensor */
+  int rank;                        /* of a tensor; -1: unknown until it runs */
+  const int64_t* dims;             /* rank extents; -1: not fixed */
+  const char* const* dim_names;    /* rank texts: "batch", "past + 1", "224" */
+  const char* type;                /* all of it as text: "f32[batch, 3, 224, 224]" */
+} lathe_value_info;
+
+/* How a program is compiled. */
+typedef struct lathe_compile_options {
+  size_t size;
+  const char* target; /* one of target_name; default "ref" */
+  const lathe_cancel* cancel;
+} lathe_compile_options;
+
+/* Where a session gets its memory; both functions are called from any thread. `allocate` gives
+ * memory aligned to `alignment` (a power of two) or NULL. What `context` points at must outlive the
+ * session and its results. */
+typedef struct lathe_allocator {
+  size_t size;
+  void* (*allocate)(void* context, size_t bytes, size_t alignment);
+  void (*deallocate)(void* context, void* memory, size_t bytes);
+  void* context;
+} lathe_allocator;
+
+typedef struct lathe_session_options {
+  size_t size;
+  int threads;          /* that compute; default: one per available core */
+  int64_t memory_limit; /* bytes of scratch, results and states; default: none */
+  const lathe_allocator* allocator;
+  lathe_log_sink log; /* takes this session's warnings; default: the log */
+  void* log_context;
+} lathe_session_options;
+
+/* Gives the memory for a result, once its extents are known: dense, for all its elements. NULL
+ * fails the run with LATHE_OUT_OF_MEMORY. The tensor that run gives back refers to this memory. */
+typedef void* (*lathe_output_callback)(void* context, size_t index, lathe_element_type type,
+                                       const int64_t* dims, int rank, size_t bytes);
+
+typedef struct lathe_run_options {
+  size_t size;
+  const lathe_cancel* cancel;
+  double timeout_seconds;       /* default: none */
+  lathe_output_callback output; /* for results that are not bound; strings are never asked for */
+  void* output_context;
+} lathe_run_options;
+
+/* What a session has used, in bytes. */
+typedef struct lathe_memory_use {
+  size_t size;
+  int64_t now;
+  int64_t peak;
+} lathe_memory_use;
+
+typedef struct lathe_api {
+  size_t size;      /* of this table */
+  uint32_t version; /* of this table; at least what was asked for */
+
+  /* "0.1.0" */
+  const char* (*version_text)(void);
+
+  /* ---- errors ---- */
+  lathe_error_kind (*error_kind)(const lathe_error* error);
+  /* What, where, expected, found, and what to do; notes follow on lines of their own. At most 64
+   * KB. */
+  const char* (*error_message)(const lathe_error* error);
+  size_t (*error_note_count)(const lathe_error* error);
+  const char* (*error_note)(const lathe_error* error, size_t index); /* NULL beyond the last */
+  void (*error_free)(lathe_error* error);
+
+  /* ---- programs ---- */
+  /* An ONNX model or a program's text, known by its content. Weights stay in the mapped file. */
+  lathe_error* (*program_load)(const char* path, const lathe_load_options* options,
+                               lathe_program** program);
+  lathe_error* (*program_load_memory)(const void* data, size_t bytes,
+                                      const lathe_load_options* options, lathe_program** program);
+  size_t (*program_input_count)(const lathe_program* program);
+  size_t (*program_output_count)(const lathe_program* program);
+  /* Fills in the fields that `info->size` covers. Pointers live as long as the program. */
+  lathe_error* (*program_input)(const lathe_program* program, size_t index, lathe_value_info* info);
+  lathe_error* (*program_output)(const lathe_program* program, size_t index,
+                                 lathe_value_info* info);
+  /* Turns pairs of an input (the past) and an output (the present) into states, which sessions keep
+   * and update in place; both vanish from the inputs and outputs. */
+  lathe_error* (*program_promote_states)(lathe_program* program, const char* const* past,
+                                         const char* const* present, size_t count);
+  lathe_error* (*program_print)(const lathe_program* program, lathe_text_sink sink, void* context);
+  void (*program_free)(lathe_program* program);
+
+  /* ---- plans ---- */
+  size_t (*target_count)(void);
+  const char* (*target_name)(size_t index); /* NULL beyond the last */
+  /* The program is left as it is. `options` may be NULL. */
+  lathe_error* (*plan_compile)(const lathe_program* program, const lathe_compile_options* options,
+                               lathe_plan** plan);
+  size_t (*plan_input_count)(const lathe_plan* plan);
+  size_t (*plan_output_count)(const lathe_plan* plan);
+  lathe_error* (*plan_input)(const lathe_plan* plan, size_t index, lathe_value_info* info);
+  lathe_error* (*plan_output)(const lathe_plan* plan, size_t index, lathe_value_info* info);
+  void (*plan_free)(lathe_plan* plan);
+
+  /* ---- tensors ---- */
+  /* Dense and zero-filled (strings empty). */
+  lathe_error* (*tensor_create)(lathe_element_type type, const int64_t* dims, int rank,
+                                lathe_tensor** tensor);
+  /* Memory of the caller's, read and written in place. `strides` in elements, NULL: dense; types
+   * below 8 bits must be dense; not for strings. `release` (may be NULL) is called with `context`
+   * when nothing refers to the memory any more. */
+  lathe_error* (*tensor_wrap)(lathe_element_type type, const int64_t* dims, const int64_t* strides,
+                              int rank, void* data, void (*release)(void* context), void* context,
+                              lathe_tensor** tensor);
+  /* A sequence of values, which may be freed afterwards. */
+  lathe_error* (*tensor_sequence)(lathe_tensor* const* items, size_t count,
+                                  lathe_tensor** sequence);
+  lathe_value_kind (*tensor_kind)(const lathe_tensor* tensor);
+  size_t (*tensor_item_count)(const lathe_tensor* tensor); /* of a sequence; else 0 */
+  lathe_error* (*tensor_item)(const lathe_tensor* tensor, size_t index, lathe_tensor** item);
+  /* Of a tensor; for other kinds 0 or NULL. */
+  lathe_element_type (*tensor_type)(const lathe_tensor* tensor);
+  int (*tensor_rank)(const lathe_tensor* tensor);
+  const int64_t* (*tensor_dims)(const lathe_tensor* tensor);
+  const int64_t* (*tensor_strides)(const lathe_tensor* tensor); /* in elements */
+  int64_t (*tensor_count)(const lathe_tensor* tensor);          /* of elements */
+  int64_t (*tensor_bytes)(const lathe_tensor* tensor);          /* of the elements side by side */
+  void* (*tensor_data)(const lathe_tensor* tensor);             /* NULL for strings */
+  /* Elements of a dense string tensor, row-major; they may hold zero bytes. */
+  lathe_error* (*tensor_string)(const lathe_tensor* tensor, int64_t index, const char** text,
+                                size_t* bytes);
+  lathe_error* (*tensor_set_string)(lathe_tensor* tensor, int64_t index, const char* text,
+                                    size_t bytes);
+  void (*tensor_free)(lathe_tensor* tensor);
+
+  /* ---- sessions ---- */
+  lathe_error* (*session_create)(const lathe_plan* plan, const lathe_session_options* options,
+                                 lathe_session** session);
+  /* Runs once. `inputs`: one per input of the plan, in order. `outputs`: one entry per output;
+   * where an entry holds a tensor, the result is written there (its type and extents must be the
+   * result's), else a tensor is made and put there. A run that fails leaves states and entries as
+   * they were. `options` may be NULL. */
+  lathe_error* (*session_run)(lathe_session* session, const lathe_run_options* options,
+                              lathe_tensor* const* inputs, size_t input_count,
+                              lathe_tensor** outputs, size_t output_count);
+  lathe_error* (*session_reset)(lathe_session* session); /* states hold nothing */
+  lathe_error* (*session_length)(const lathe_session* session, const char* state, int64_t* length);
+  /* Keeps the first `length` rows of every state that grows. */
+  lathe_error* (*session_truncate)(lathe_session* session, int64_t length);
+  lathe_error* (*session_memory)(const lathe_session* session, lathe_memory_use* use);
+  void (*session_free)(lathe_session* session);
+
+  /* ---- cancellation ---- */
+  lathe_error* (*cancel_create)(lathe_cancel** cancel);
+  void (*cancel_set)(lathe_cancel* cancel); /* from any thread or signal handler */
+  void (*cancel_reset)(lathe_cancel* cancel);
+  void (*cancel_free)(lathe_cancel* cancel);
+
+  /* ---- the log of the process ---- */
+  /* NULL: standard error. */
+  void (*log_set_sink)(lathe_log_sink sink, void* context);
+  void (*log_set_level)(int level); /* 0: warnings only, to 6 */
+} lathe_api;
+
+/* The table of functions, or NULL if this library is older than `version`. */
+LATHE_EXPORT const lathe_api* lathe_get_api(uint32_t version);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: MIT
+// Lathe's C++ interface: inline wrappers over lathe.h, so that programs and library need not be
+// built by the same compiler.
+//
+//   lathe::Program program("model.onnx");
+//   lathe::Plan plan(program);
+//   lathe::Session session(plan);
+//   std::vector<float> pixels = …;
+//   lathe::Tensor image = lathe::Tensor::wrap<float>({1, 3, 224, 224}, pixels.data());
+//   std::vector<lathe::Tensor> results = session.run({image});
+//   std::span<const float> scores = results[0].values<float>();
+//
+// Failures throw lathe::Error. Objects are handles: moved, or (Tensor) shared by copying; none is
+// thread-safe beyond what lathe.h says.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "lathe/lathe.h"
+
+namespace lathe {
+inline namespace v1 {
+
+// The table of functions. A library older than this header cannot be used: the program ends.
+inline const lathe_api& api() {
+  static const lathe_api* const table = lathe_get_api(LATHE_API_VERSION);
+  if (table == nullptr) std::terminate();
+  return *table;
+}
+
+namespace detail {
+template <class T>
+T init() {
+  T out{};
+  out.size = sizeof out;
+  return out;
+}
+}  // namespace detail
+
+// What failed: kind, message, and notes that say where.
+class Error : public std::exception {
+ public:
+  explicit Error(lathe_error* error)
+      : kind_(api().error_kind(error)), text_(api().error_message(error)) {
+    for (size_t i = 0; i < api().error_note_count(error); ++i) {
+      notes_.emplace_back(api().error_note(error, i));
+    }
+    api().error_free(error);
+  }
+  lathe_error_kind kind() const { return kind_; }
+  const char* what() const noexcept override { return text_.c_str(); }  // message and notes
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  lathe_error_kind kind_;
+  std::string text_;
+  std::vector<std::string> notes_;
+};
+
+inline void check(lathe_error* error) {
+  if (error != nullptr) throw Error(error);
+}
+
+// The element type of a C++ type.
+template <class T>
+constexpr lathe_element_type element_type_of() {
+  if constexpr (std::is_same_v<T, float>) return LATHE_F32;
+  if constexpr (std::is_same_v<T, double>) return LATHE_F64;
+  if constexpr (std::is_same_v<T, bool>) return LATHE_BOOL;
+  if constexpr (std::is_same_v<T, int8_t>) return LATHE_I8;
+  if constexpr (std::is_same_v<T, int16_t>) return LATHE_I16;
+  if constexpr (std::is_same_v<T, int32_t>) return LATHE_I32;
+  if constexpr (std::is_same_v<T, int64_t>) return LATHE_I64;
+  if constexpr (std::is_same_v<T, uint8_t>) return LATHE_U8;
+  if constexpr (std::is_same_v<T, uint16_t>) return LATHE_U16;
+  if constexpr (std::is_same_v<T, uint32_t>) return LATHE_U32;
+  if constexpr (std::is_same_v<T, uint64_t>) return LATHE_U64;
+}
+
+// A value at run time: a tensor, a sequence of values, or nothing. Copies share the memory.
+class Tensor {
+ public:
+  Tensor() = default;
+  explicit Tensor(lathe_tensor* handle) : handle_(handle, api().tensor_free) {}
+  // Dense and zero-filled. Extents in elements.
+  Tensor(lathe_element_type type, std::span<const int64_t> dims) {
+    lathe_tensor* made = nullptr;
+    check(api().tensor_create(type, dims.data(), static_cast<int>(dims.size()), &made));
+    *this = Tensor(made);
+  }
+  Tensor(lathe_element_type type, std::initializer_list<int64_t> dims)
+      : Tensor(type, std::span<const int64_t>(dims.begin(), dims.size())) {}
+
+  // Memory of the caller's, which must live as long as anything refers to it. Dense, row-major.
+  static Tensor wrap(lathe_element_type type, std::span<const int64_t> dims, void* data) {
+    lathe_tensor* made = nullptr;
+    check(api().tensor_wrap(type, dims.data(), nullptr, static_cast<int>(dims.size()), data,
+                            nullptr, nullptr, &made));
+    return Tensor(made);
+  }
+  template <class T>
+  static Tensor wrap(std::initializer_list<int64_t> dims, T* data) {
+    return wrap(element_type_of<T>(), {dims.begin(), dims.size()}, data);
+  }
+  static Tensor sequence(std::span<const Tensor> items) {
+    std::vector<lathe_tensor*> handles;
+    for (const Tensor& item : items) handles.push_back(item.handle());
+    lathe_tensor* made = nullptr;
+    check(api().tensor_sequence(handles.data(), handles.size(), &made));
+    return Tensor(made);
+  }
+
+  bool empty() const { return handle_ == nullptr || kind() == LATHE_VALUE_NONE; }
+  lathe_value_kind kind() const { return api().tensor_kind(handle()); }
+  lathe_element_type type() const { return api().tensor_type(handle()); }
+  std::span<const int64_t> dims() const {
+    return {api().tensor_dims(handle()), static_cast<size_t>(api().tensor_rank(handle()))};
+  }
+  std::span<const int64_t> strides() const {  // in elements
+    return {api().tensor_strides(handle()), static_cast<size_t>(api().tensor_rank(handle()))};
+  }
+  int64_t count() const { return api().tensor_count(handle()); }
+  int64_t bytes() const { return api().tensor_bytes(handle()); }
+  void* data() const { return api().tensor_data(handle()); }
+  // The elements of a dense tensor; an empty span if T is not its element type.
+  template <class T>
+  std::span<T> values() const {
+    if (type() != element_type_of<std::remove_const_t<T>>()) return {};
+    return {static_cast<T*>(data()), static_cast<size_t>(count())};
+  }
+  std::string string(int64_t index) const {
+    const char* text = nullptr;
+    size_t bytes = 0;
+    check(api().tensor_string(handle(), index, &text, &bytes));
+    return {text, bytes};
+  }
+  void set_string(int64_t index, std::string_view text) {
+    check(api().tensor_set_string(handle(), index, text.data(), text.size()));
+  }
+  size_t item_count() const { return api().tensor_item_count(handle()); }
+  Tensor item(size_t index) const {
+    lathe_tensor* found = nullptr;
+    check(api().tensor_item(handle(), index, &found));
+    return Tensor(found);
+  }
+  lathe_tensor* handle() const { return handle_.get(); }
+
+ private:
+  std::shared_ptr<lathe_tensor> handle_;
+};
+
+// An input or output; see lathe_value_info. Views live as long as what they were asked of.
+struct ValueInfo {
+  std::string_view name;
+  std::string_view type;  // "f32[batch, 3, 224, 224]"
+  lathe_value_kind kind;
+  lathe_element_type element_type;
+  int rank;                       // -1: unknown
+  std::span<const int64_t> dims;  // -1: not fixed
+};
+
+namespace detail {
+template <class Handle>
+using Owner = std::unique_ptr<Handle, void (*)(Handle*)>;
+
+template <class Handle, class Count, class Get>
+std::vector<ValueInfo> infos(Handle* handle, Count count, Get get) {
+  std::vector<ValueInfo> out;
+  for (size_t i = 0; i < count(handle); ++i) {
+    auto info = detail::init<lathe_value_info>();
+    check(get(handle, i, &info));
+    const auto rank = static_cast<size_t>(info.rank < 0 ? 0 : info.rank);
+    out.push_back(
+        {info.name, info.type, info.kind, info.element_type, info.rank, {info.dims, rank}});
+  }
+  return out;
+}
+}  // namespace detail
+
+// A model as imported.
+class Program {
+ public:
+  explicit Program(const std::string& path) : handle_(nullptr, api().program_free) {
+    lathe_program* made = nullptr;
+    check(api().program_load(path.c_str(), nullptr, &made));
+    handle_.reset(made);
+  }
+  // An ONNX model or a program's text; the bytes are copied.
+  static Program from_memory(std::span<const std::byte> bytes) {
+    lathe_program* made = nullptr;
+    check(api().program_load_memory(bytes.data(), bytes.size(), nullptr, &made));
+    return Program(made);
+  }
+  std::vector<ValueInfo> inputs() const {
+    return detail::infos(handle(), api().program_input_count, api().program_input);
+  }
+  std::vector<ValueInfo> outputs() const {
+    return detail::infos(handle(), api().program_output_count, api().program_output);
+  }
+  // Turns an input and an output into a state; see lathe_api::program_promote_states.
+  void promote_states(const std::vector<std::pair<std::string, std::string>>& past_and_present) {
+    std::vector<const char*> past;
+    std::vector<const char*> present;
+    for (const auto& [from, to] : past_and_present) {
+      past.push_back(from.c_str());
+      present.push_back(to.c_str());
+    }
+    check(api().program_promote_states(handle(), past.data(), present.data(), past.size()));
+  }
+  std::string text() const {
+    std::string out;
+    check(api().program_print(
+        handle(),
+        [](void* context, const char* text, size_t bytes) {
+          static_cast<std::string*>(context)->append(text, bytes);
+        },
+        &out));
+    return out;
+  }
+  lathe_program* handle() const { return handle_.get(); }
+
+ private:
+  explicit Program(lathe_program* handle) : handle_(handle, api().program_free) {}
+  detail::Owner<lathe_program> handle_;
+};
+
+// A way to stop runs from another thread.
+class Cancel {
+ public:
+  Cancel() : handle_(nullptr, api().cancel_free) {
+    lathe_cancel* made = nullptr;
+    check(api().cancel_create(&made));
+    handle_.reset(made);
+  }
+  void set() { api().cancel_set(handle()); }
+  void reset() { api().cancel_reset(handle()); }
+  lathe_cancel* handle() const { return handle_.get(); }
+
+ private:
+  detail::Owner<lathe_cancel> handle_;
+};
+
+// A compiled program; immutable, shared by sessions.
+class Plan {
+ public:
+  explicit Plan(const Program& program, const std::string& target = "ref")
+      : handle_(nullptr, api().plan_free) {
+    auto options = detail::init<lathe_compile_options>();
+    options.target = target.c_str();
+    lathe_plan* made = nullptr;
+    check(api().plan_compile(program.handle(), &options, &made));
+    handle_.reset(made);
+  }
+  std::vector<ValueInfo> inputs() const {
+    return detail::infos(handle(), api().plan_input_count, api().plan_input);
+  }
+  std::vector<ValueInfo> outputs() const {
+    return detail::infos(handle(), api().plan_output_count, api().plan_output);
+  }
+  lathe_plan* handle() const { return handle_.get(); }
+
+ private:
+  detail::Owner<lathe_plan> handle_;
+};
+
+struct SessionOptions {
+  int threads = 0;           // that compute; 0: one per available core
+  int64_t memory_limit = 0;  // bytes; 0: none
+};
+
+struct RunOptions {
+  const Cancel* cancel = nullptr;
+  double timeout_seconds = 0;  // 0: none
+};
+
+// States and scratch memory over a plan; one thread's at a time.
+class Session {
+ public:
+  explicit Session(const Plan& plan, SessionOptions wanted = {})
+      : handle_(nullptr, api().session_free), output_count_(plan.outputs().size()) {
+    auto options = detail::init<lathe_session_options>();
+    options.threads = wanted.threads;
+    options.memory_limit = wanted.memory_limit;
+    lathe_session* made = nullptr;
+    check(api().session_create(plan.handle(), &options, &made));
+    handle_.reset(made);
+  }
+  // One tensor per input, in order; gives one per output.
+  std::vector<Tensor> run(std::span<const Tensor> inputs, RunOptions options = {}) {
+    std::vector<Tensor> outputs(output_count_);
+    run(inputs, outputs, options);
+    return outputs;
+  }
+  std::vector<Tensor> run(std::initializer_list<Tensor> inputs, RunOptions options = {}) {
+    return run(std::span<const Tensor>(inputs.begin(), inputs.size()), options);
+  }
+  // The same into tensors of the caller's; an empty one is replaced by a new one.
+  void run(std::span<const Tensor> inputs, std::span<Tensor> outputs, RunOptions wanted = {}) {
+    auto options = detail::init<lathe_run_options>();
+    if (wanted.cancel != nullptr) options.cancel = wanted.cancel->handle();
+    options.timeout_seconds = wanted.timeout_seconds;
+    std::vector<lathe_tensor*> in;
+    std::vector<lathe_tensor*> out;
+    for (const Tensor& input : inputs) in.push_back(input.handle());
+    for (const Tensor& output : outputs) out.push_back(output.handle());
+    check(api().session_run(handle_.get(), &options, in.data(), in.size(), out.data(), out.size()));
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (outputs[i].handle() == nullptr) outputs[i] = Tensor(out[i]);
+    }
+  }
+  void reset() { check(api().session_reset(handle_.get())); }
+  void truncate(int64_t length) { check(api().session_truncate(handle_.get(), length)); }
+  int64_t length(const std::string& state) const {
+    int64_t length = 0;
+    check(api().session_length(handle_.get(), state.c_str(), &length));
+    return length;
+  }
+
+ private:
+  detail::Owner<lathe_session> handle_;
+  size_t output_count_;
+};
+
+}  // namespace v1
+}  // namespace lathe

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+#include "base/log.h"
+#include "capi/handles.h"
+
+namespace lathe::capi {
+namespace {
+
+// Served when there is no memory left to make an error.
+lathe_error& last_error() {
+  static lathe_error error{Error(ErrorKind::out_of_memory, "there is no more memory")};
+  return error;
+}
+
+lathe_error_kind kind(const lathe_error* error) {
+  switch (error->error.kind()) {
+    case ErrorKind::invalid_argument:
+      return LATHE_INVALID_ARGUMENT;
+    case ErrorKind::invalid_model:
+      return LATHE_INVALID_MODEL;
+    case ErrorKind::unsupported:
+      return LATHE_UNSUPPORTED;
+    case ErrorKind::out_of_memory:
+      return LATHE_OUT_OF_MEMORY;
+    case ErrorKind::device:
+      return LATHE_DEVICE;
+    case ErrorKind::io:
+      return LATHE_IO;
+    case ErrorKind::interrupted:
+      return LATHE_INTERRUPTED;
+    case ErrorKind::internal:
+      break;
+  }
+  return LATHE_INTERNAL;
+}
+
+const char* message(const lathe_error* error) { return error->error.what(); }
+
+size_t note_count(const lathe_error* error) { return error->error.notes().size(); }
+
+const char* note(const lathe_error* error, size_t index) {
+  const auto& notes = error->error.notes();
+  return index < notes.size() ? notes[index].c_str() : nullptr;
+}
+
+void free_error(lathe_error* error) {
+  if (error != &last_error()) delete error;
+}
+
+void set_sink(lathe_log_sink sink, void* context) {
+  if (sink == nullptr) {
+    set_log_sink(nullptr);
+    return;
+  }
+  set_log_sink([sink, context](int level, std::string_view text) {
+    sink(context, level, std::string(text).c_str());
+  });
+}
+
+void set_level(int level) { set_log_level(level); }
+
+lathe_error* create_cancel(lathe_cancel** cancel) {
+  return guarded([&] { demand(cancel, "the place for a cancel handle") = new lathe_cancel; });
+}
+void set_cancel(lathe_cancel* cancel) { cancel->token.cancel(); }
+void reset_cancel(lathe_cancel* cancel) { cancel->token.reset(); }
+void free_cancel(lathe_cancel* cancel) { delete cancel; }
+
+}  // namespace
+
+lathe_error* make_error(Error error) noexcept {
+  try {
+    return new lathe_error{std::move(error)};
+  } catch (...) {
+    return &last_error();
+  }
+}
+
+void add_errors(lathe_api& api) {
+  api.version_text = [] { return LATHE_VERSION; };
+  api.error_kind = kind;
+  api.error_message = message;
+  api.error_note_count = note_count;
+  api.error_note = note;
+  api.error_free = free_error;
+  api.log_set_sink = set_sink;
+  api.log_set_level = set_level;
+  api.cancel_create = create_cancel;
+  api.cancel_set = set_cancel;
+  api.cancel_reset = reset_cancel;
+  api.cancel_free = free_cancel;
+}
+
+}  // namespace lathe::capi

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+// What stands behind the handles of the C interface.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "lathe/lathe.h"
+#include "runtime/session.h"
+
+namespace lathe::capi {
+
+// An input's or output's type in a form whose pointers can be handed out.
+struct ValueRecord {
+  std::string name;
+  std::string type_text;
+  lathe_value_kind kind = LATHE_VALUE_TENSOR;
+  lathe_element_type element = LATHE_F32;
+  int rank = -1;
+  std::vector<int64_t> dims;
+  std::vector<std::string> dim_texts;
+  std::vector<const char*> dim_names;
+};
+using Signature = std::vector<std::unique_ptr<ValueRecord>>;
+Signature inputs_of(const Program& program);
+Signature outputs_of(const Program& program);
+// Copies the fields that `info->size` covers.
+void fill_info(const Signature& values, size_t index, lathe_value_info* info);
+
+lathe_element_type to_c(ElementType type);
+ElementType from_c(lathe_element_type type);
+
+// A handle that must not be null.
+template <class T>
+T& demand(T* handle, std::string_view what) {
+  check(handle != nullptr, ErrorKind::invalid_argument, "{} is NULL", what);
+  return *handle;
+}
+
+// A size-tagged struct of the caller's, as this version knows it; zero where it is older.
+template <class T>
+T known(const T* given) {
+  T out{};
+  if (given != nullptr) {
+    check(given->size >= sizeof(size_t), ErrorKind::invalid_argument,
+          "a struct has size {}: set it to sizeof of its type", given->size);
+    std::memcpy(&out, given, std::min(given->size, sizeof(T)));
+  }
+  out.size = sizeof(T);
+  return out;
+}
+
+lathe_error* make_error(Error error) noexcept;
+
+// Runs `body`; whatever it throws becomes an error object.
+template <class F>
+lathe_error* guarded(F&& body) noexcept {
+  try {
+    body();
+    return nullptr;
+  } catch (const Error& error) {
+    return make_error(error);
+  } catch (const std::bad_alloc&) {
+    return make_error(Error(ErrorKind::out_of_memory, "there is no more memory"));
+  } catch (const std::exception& problem) {
+    return make_error(Error(ErrorKind::internal, problem.what()));
+  } catch (...) {
+    return make_error(Error(ErrorKind::internal, "an unknown exception"));
+  }
+}
+
+// The functions of each part of the table.
+void add_errors(lathe_api& api);
+void add_programs(lathe_api& api);
+void add_plans(lathe_api& api);
+void add_tensors(lathe_api& api);
+void add_sessions(lathe_api& api);
+
+}  // namespace lathe::capi
+
+struct lathe_error {
+  lathe::Error error;
+};
+
+struct lathe_program {
+  std::unique_ptr<lathe::Program> program;
+  lathe::capi::Signature inputs;
+  lathe::capi::Signature outputs;
+};
+
+struct lathe_plan {
+  std::shared_ptr<const lathe::Plan> plan;
+  lathe::capi::Signature inputs;
+  lathe::capi::Signature outputs;
+};
+
+struct lathe_tensor {
+  lathe::Box box;
+};
+
+struct lathe_cancel {
+  lathe::CancelToken token;
+};

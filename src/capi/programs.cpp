@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+#include "capi/handles.h"
+#include "import/load_model.h"
+#include "import/onnx/reader.h"
+#include "ir/parse.h"
+#include "ir/print.h"
+#include "passes/promote_state.h"
+#include "targets/compile.h"
+
+namespace lathe::capi {
+namespace {
+
+void refresh(lathe_program& handle) {
+  handle.inputs = inputs_of(*handle.program);
+  handle.outputs = outputs_of(*handle.program);
+}
+
+ImportOptions import_options(const lathe_load_options& options) {
+  ImportOptions out;
+  for (size_t i = 0; i < options.fed_count; ++i) {
+    out.fed.emplace(&demand(options.fed[i], "the name of a fed input"));
+  }
+  return out;
+}
+
+lathe_error* load(const char* path, const lathe_load_options* given, lathe_program** out) {
+  return guarded([&] {
+    demand(out, "the place for the program");
+    const lathe_load_options options = known(given);
+    auto handle = std::make_unique<lathe_program>();
+    handle->program = load_model(&demand(path, "the path"), import_options(options));
+    if (options.name != nullptr) handle->program->name = options.name;
+    refresh(*handle);
+    *out = handle.release();
+  });
+}
+
+// The bytes, owned: by the caller until `release`, or as a copy.
+std::shared_ptr<const void> own(std::string_view& bytes, const lathe_load_options& options) {
+  if (options.release != nullptr) {
+    return {bytes.data(), [release = options.release,
+                           context = options.release_context](const void*) { release(context); }};
+  }
+  auto copy = std::make_shared<std::string>(bytes);
+  bytes = *copy;
+  return copy;
+}
+
+lathe_error* load_memory(const void* data, size_t size, const lathe_load_options* given,
+                         lathe_program** out) {
+  return guarded([&] {
+    demand(out, "the place for the program");
+    check(data != nullptr || size == 0, ErrorKind::invalid_argument, "{} bytes at NULL", size);
+    const lathe_load_options options = known(given);
+    std::string_view bytes(static_cast<const char*>(data), size);
+    const std::shared_ptr<const void> owner = own(bytes, options);
+    const std::string name = options.name != nullptr ? options.name : "<memory>";
+    auto handle = std::make_unique<lathe_program>();
+    if (looks_like_program(bytes)) {
+      handle->program = parse_program(bytes, {.file = name});
+    } else {
+      const std::string folder = options.folder != nullptr ? options.folder : "";
+      handle->program =
+          import_onnx(onnx::parse_model(bytes, name, owner, folder), import_options(options));
+    }
+    refresh(*handle);
+    *out = handle.release();
+  });
+}
+
+size_t input_count(const lathe_program* program) { return program->inputs.size(); }
+size_t output_count(const lathe_program* program) { return program->outputs.size(); }
+
+lathe_error* input(const lathe_program* program, size_t index, lathe_value_info* info) {
+  return guarded([&] { fill_info(demand(program, "the program").inputs, index, info); });
+}
+
+lathe_error* output(const lathe_program* program, size_t index, lathe_value_info* info) {
+  return guarded([&] { fill_info(demand(program, "the program").outputs, index, info); });
+}
+
+// On a copy first: a pair that does not fit leaves the program as it was.
+lathe_error* promote(lathe_program* program, const char* const* past, const char* const* present,
+                     size_t count) {
+  return guarded([&] {
+    lathe_program& handle = demand(program, "the program");
+    std::vector<StatePair> pairs;
+    for (size_t i = 0; i < count; ++i) {
+      pairs.push_back(
+          {&demand(past[i], "the name of a past"), &demand(present[i], "the name of a present")});
+    }
+    std::unique_ptr<Program> changed = handle.program->clone();
+    promote_state(*changed, pairs);
+    handle.program = std::move(changed);
+    refresh(handle);
+  });
+}
+
+lathe_error* print_program(const lathe_program* program, lathe_text_sink sink, void* context) {
+  return guarded([&] {
+    check(sink != nullptr, ErrorKind::invalid_argument, "the sink for the text of '{}' is NULL",
+          demand(program, "the program").program->name);
+    const std::string text = print(*program->program);
+    sink(context, text.data(), text.size());
+  });
+}
+
+void free_program(lathe_program* program) { delete program; }
+
+lathe_error* compile_plan(const lathe_program* program, const lathe_compile_options* given,
+                          lathe_plan** out) {
+  return guarded([&] {
+    demand(out, "the place for the plan");
+    const lathe_compile_options options = known(given);
+    CompileOptions compile_options;
+    compile_options.target = find_target(options.target != nullptr ? options.target : "ref");
+    compile_options.passes.check_interrupt = [&] {
+      check(options.cancel == nullptr || !options.cancel->token.cancelled(), ErrorKind::interrupted,
+            "compilation of '{}' was cancelled", program->program->name);
+    };
+    auto handle = std::make_unique<lathe_plan>();
+    handle->plan = compile(demand(program, "the program").program->clone(), compile_options);
+    handle->inputs = inputs_of(*handle->plan->program);
+    handle->outputs = outputs_of(*handle->plan->program);
+    *out = handle.release();
+  });
+}
+
+lathe_error* plan_input(const lathe_plan* plan, size_t index, lathe_value_info* info) {
+  return guarded([&] { fill_info(demand(plan, "the plan").inputs, index, info); });
+}
+
+lathe_error* plan_output(const lathe_plan* plan, size_t index, lathe_value_info* info) {
+  return guarded([&] { fill_info(demand(plan, "the plan").outputs, index, info); });
+}
+
+const char* target_name(size_t index) {
+  const std::vector<std::string_view> names = target_names();
+  return index < names.size() ? names[index].data() : nullptr;  // they are literals
+}
+
+}  // namespace
+
+void add_programs(lathe_api& api) {
+  api.program_load = load;
+  api.program_load_memory = load_memory;
+  api.program_input_count = input_count;
+  api.program_output_count = output_count;
+  api.program_input = input;
+  api.program_output = output;
+  api.program_promote_states = promote;
+  api.program_print = print_program;
+  api.program_free = free_program;
+}
+
+void add_plans(lathe_api& api) {
+  api.target_count = [] { return target_names().size(); };
+  api.target_name = target_name;
+  api.plan_compile = compile_plan;
+  api.plan_input_count = [](const lathe_plan* plan) { return plan->inputs.size(); };
+  api.plan_output_count = [](const lathe_plan* plan) { return plan->outputs.size(); };
+  api.plan_input = plan_input;
+  api.plan_output = plan_output;
+  api.plan_free = [](lathe_plan* plan) { delete plan; };
+}
+
+}  // namespace lathe::capi

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: MIT */
+/* The whole C interface from C11. Prints "N passed, N failed, 0 skipped". */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lathe/lathe.h"
+
+static const lathe_api* lathe;
+static int passed = 0;
+static int failed = 0;
+
+static void expect(int condition, const char* what) {
+  if (condition) {
+    ++passed;
+  } else {
+    ++failed;
+    printf("failed: %s\n", what);
+  }
+}
+
+/* The error is of that kind and its message begins so. */
+static void expect_error(lathe_error* error, lathe_error_kind kind, const char* beginning,
+                         const char* what) {
+  if (error == NULL) {
+    expect(0, what);
+    return;
+  }
+  const char* message = lathe->error_message(error);
+  const int fits =
+      lathe->error_kind(error) == kind && strncmp(message, beginning, strlen(beginning)) == 0;
+  if (!fits) printf("kind %d: %s\n", (int)lathe->error_kind(error), message);
+  expect(fits, what);
+  lathe->error_free(error);
+}
+
+static void expect_done(lathe_error* error, const char* what) {
+  if (error != NULL) printf("%s\n", lathe->error_message(error));
+  expect(error == NULL, what);
+  lathe->error_free(error);
+}
+
+static const char kText[] =
+    "program \"sum\" stage imported {\n"
+    "  symbol n bound 0..*\n"
+    "  symbol past bound 0..*\n"
+    "  module @main(%past: f32[past, 2], %x: f32[n, 2]) {\n"
+    "    %present = concat(%past, %x) {axis = 0}\n"
+    "    %axis = literal i64[1] {0}\n"
+    "    %y = reduce_sum(%present, %axis) {keep_dims = false}\n"
+    "    return %present as \"present\", %y as \"y\"\n"
+    "  }\n"
+    "}\n";
+
+static lathe_program* load_text(void) {
+  lathe_program* program = NULL;
+  expect_done(lathe->program_load_memory(kText, sizeof kText - 1, NULL, &program), "load a text");
+  return program;
+}
+
+static lathe_tensor* matrix(int64_t rows, float* values) {
+  const int64_t dims[2] = {rows, 2};
+  lathe_tensor* tensor = NULL;
+  expect_done(lathe->tensor_wrap(LATHE_F32, dims, NULL, 2, values, NULL, NULL, &tensor), "wrap");
+  return tensor;
+}
+
+static void test_signature(const lathe_program* program) {
+  expect(lathe->program_input_count(program) == 2, "two inputs");
+  expect(lathe->program_output_count(program) == 2, "two outputs");
+  lathe_value_info info = LATHE_INIT(lathe_value_info);
+  expect_done(lathe->program_input(program, 1, &info), "the second input");
+  expect(strcmp(info.name, "x") == 0 && info.kind == LATHE_VALUE_TENSOR, "its name and kind");
+  expect(info.element_type == LATHE_F32 && info.rank == 2, "its element type and rank");
+  expect(info.dims[0] == -1 && info.dims[1] == 2, "its dims");
+  expect(strcmp(info.dim_names[0], "n") == 0, "the name of its first dim");
+  expect(strcmp(info.type, "f32[n, 2]") == 0, "its type as text");
+  expect_error(lathe->program_output(program, 2, &info), LATHE_INVALID_ARGUMENT,
+               "value 2 of 2 asked for", "an output that is not there");
+  /* A caller built for a version with fewer fields. */
+  lathe_value_info old;
+  memset(&old, 0x55, sizeof old);
+  old.size = offsetof(lathe_value_info, kind);
+  expect_done(lathe->program_input(program, 0, &old), "an older struct");
+  expect(strcmp(old.name, "past") == 0 && old.rank == 0x55555555, "only its fields are written");
+}
+
+static void count_bytes(void* context, const char* text, size_t bytes) {
+  (void)text;
+  *(size_t*)context += bytes;
+}
+
+static void test_run(const lathe_program* program) {
+  lathe_plan* plan = NULL;
+  lathe_session* session = NULL;
+  expect_done(lathe->plan_compile(program, NULL, &plan), "compile");
+  expect_done(lathe->session_create(plan, NULL, &session), "a session");
+  float past[2] = {1, 2};
+  float x[4] = {3, 4, 5, 6};
+  float bound[2] = {0, 0};
+  lathe_tensor* inputs[2] = {matrix(1, past), matrix(2, x)};
+  const int64_t two = 2;
+  lathe_tensor* outputs[2] = {NULL, NULL};
+  expect_done(lathe->tensor_wrap(LATHE_F32, &two, NULL, 1, bound, NULL, NULL, &outputs[1]),
+              "wrap an output");
+  expect_done(lathe->session_run(session, NULL, inputs, 2, outputs, 2), "run");
+  expect(bound[0] == 9 && bound[1] == 12, "a bound output holds the result");
+  lathe->session_free(session); /* results outlive it */
+  lathe->plan_free(plan);
+  expect(lathe->tensor_rank(outputs[0]) == 2 && lathe->tensor_dims(outputs[0])[0] == 3,
+         "the extents of a result");
+  expect(lathe->tensor_bytes(outputs[0]) == 24 && lathe->tensor_count(outputs[0]) == 6, "its size");
+  expect(((const float*)lathe->tensor_data(outputs[0]))[5] == 6, "its values");
+  for (int i = 0; i < 2; ++i) {
+    lathe->tensor_free(inputs[i]);
+    lathe->tensor_free(outputs[i]);
+  }
+}
+
+struct callback_memory {
+  float values[16];
+  int calls;
+};
+
+static void* give_memory(void* context, size_t index, lathe_element_type type, const int64_t* dims,
+                         int rank, size_t bytes) {
+  struct callback_memory* memory = context;
+  (void)dims;
+  ++memory->calls;
+  if (type != LATHE_F32 || rank > 2 || bytes > sizeof memory->values / 2) return NULL;
+  return memory->values + 8 * index;
+}
+
+static void test_output_callback(const lathe_program* program) {
+  lathe_plan* plan = NULL;
+  lathe_session* session = NULL;
+  expect_done(lathe->plan_compile(program, NULL, &plan), "compile");
+  expect_done(lathe->session_create(plan, NULL, &session), "a session");
+  struct callback_memory memory = {{0}, 0};
+  lathe_run_options options = LATHE_INIT(lathe_run_options);
+  options.output = give_memory;
+  options.output_context = &memory;
+  float past[2] = {1, 2};
+  float x[8] = {3, 4, 5, 6, 7, 8, 9, 10};
+  lathe_tensor* inputs[2] = {matrix(1, past), matrix(2, x)};
+  lathe_tensor* outputs[2] = {NULL, NULL};
+  expect_done(lathe->session_run(session, &options, inputs, 2, outputs, 2), "run");
+  expect(memory.calls == 2, "the callback is asked once per output");
+  expect(memory.values[4] == 5 && memory.values[8] == 9, "results lie where it said");
+  expect(lathe->tensor_data(outputs[1]) == memory.values + 8, "and the tensors refer to it");
+  for (int i = 0; i < 2; ++i) lathe->tensor_free(outputs[i]);
+  lathe->tensor_free(inputs[1]);
+  inputs[1] = matrix(4, x);
+  outputs[0] = outputs[1] = NULL;
+  expect_error(lathe->session_run(session, &options, inputs, 2, outputs, 2), LATHE_OUT_OF_MEMORY,
+               "no memory was given for output 0", "a callback that gives none");
+  expect(outputs[0] == NULL && outputs[1] == NULL, "a failed run gives no results");
+  for (int i = 0; i < 2; ++i) lathe->tensor_free(inputs[i]);
+  lathe->session_free(session);
+  lathe->plan_free(plan);
+}
+
+static void test_states(lathe_program* program) {
+  const char* past = "past";
+  const char* present = "present";
+  const char* wrong = "presents";
+  expect_error(lathe->program_promote_states(program, &past, &wrong, 1), LATHE_INVALID_ARGUMENT, "",
+               "a pair that is not there");
+  expect(lathe->program_input_count(program) == 2, "leaves the program as it was");
+  expect_done(lathe->program_promote_states(program, &past, &present, 1), "promote a state");
+  expect(lathe->program_input_count(program) == 1, "a state is no input");
+  lathe_plan* plan = NULL;
+  lathe_session* session = NULL;
+  expect_done(lathe->plan_compile(program, NULL, &plan), "compile");
+  expect_done(lathe->session_create(plan, NULL, &session), "a session");
+  float x[2] = {1, 2};
+  lathe_tensor* input = matrix(1, x);
+  lathe_tensor* output = NULL;
+  for (int i = 0; i < 3; ++i) {
+    lathe->tensor_free(output);
+    output = NULL;
+    expect_done(lathe->session_run(session, NULL, &input, 1, &output, 1), "a step");
+  }
+  expect(((const float*)lathe->tensor_data(output))[1] == 6, "steps add up");
+  int64_t length = 0;
+  expect_done(lathe->session_length(session, "past", &length), "the length of a state");
+  expect(length == 3, "is three");
+  expect_done(lathe->session_truncate(session, 1), "truncate");
+  expect_done(lathe->session_length(session, "past", &length), "the length again");
+  expect(length == 1, "is one");
+  expect_done(lathe->session_reset(session), "reset");
+  expect_error(lathe->session_length(session, "pest", &length), LATHE_INVALID_ARGUMENT, "",
+               "a state that is not there");
+  lathe_memory_use use = LATHE_INIT(lathe_memory_use);
+  expect_done(lathe->session_memory(session, &use), "memory use");
+  expect(use.peak >= use.now && use.peak > 0, "is known");
+  lathe->tensor_free(input);
+  lathe->tensor_free(output);
+  lathe->session_free(session);
+  lathe->plan_free(plan);
+}
+
+struct counting_allocator {
+  int blocks;
+  int calls;
+};
+
+static void* counted_allocate(void* context, size_t bytes, size_t alignment) {
+  struct counting_allocator* counter = context;
+  ++counter->blocks;
+  ++counter->calls;
+  return aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
+}
+
+static void counted_deallocate(void* context, void* memory, size_t bytes) {
+  (void)bytes;
+  --((struct counting_allocator*)context)->blocks;
+  free(memory);
+}
+
+static void test_allocator_and_limits(const lathe_program* program) {
+  struct counting_allocator counter = {0, 0};
+  lathe_allocator allocator = LATHE_INIT(lathe_allocator);
+  allocator.allocate = counted_allocate;
+  allocator.deallocate = counted_deallocate;
+  allocator.context = &counter;
+  lathe_session_options options = LATHE_INIT(lathe_session_options);
+  options.allocator = &allocator;
+  options.threads = 1;
+  lathe_plan* plan = NULL;
+  lathe_session* session = NULL;
+  expect_done(lathe->plan_compile(program, NULL, &plan), "compile");
+  expect_done(lathe->session_create(plan, &options, &session), "a session with an allocator");
+  static float many[2000];
+  float past[2] = {1, 2};
+  lathe_tensor* inputs[2] = {matrix(1, past), matrix(1000, many)};
+  lathe_tensor* outputs[2] = {NULL, NULL};
+  expect_done(lathe->session_run(session, NULL, inputs, 2, outputs, 2), "run");
+  lathe->session_free(session);
+  expect(counter.calls > 0 && counter.blocks > 0, "results lie in the allocator's memory");
+  lathe->tensor_free(outputs[0]);
+  lathe->tensor_free(outputs[1]);
+  expect(counter.blocks == 0, "all of it comes back");
+
+  options.allocator = NULL;
+  options.memory_limit = 100;
+  outputs[0] = outputs[1] = NULL;
+  expect_done(lathe->session_create(plan, &options, &session), "a session with a limit");
+  expect_error(lathe->session_run(session, NULL, inputs, 2, outputs, 2), LATHE_OUT_OF_MEMORY, "",
+               "a run beyond its limit");
+  lathe->session_free(session);
+
+  lathe_cancel* cancel = NULL;
+  expect_done(lathe->cancel_create(&cancel), "a cancel handle");
+  lathe->cancel_set(cancel);
+  lathe_run_options run = LATHE_INIT(lathe_run_options);
+  run.cancel = cancel;
+  expect_done(lathe->session_create(plan, NULL, &session), "a session");
+  expect_error(lathe->session_run(session, &run, inputs, 2, outputs, 2), LATHE_INTERRUPTED, "",
+               "a cancelled run");
+  lathe->cancel_reset(cancel);
+  expect_done(lathe->session_run(session, &run, inputs, 2, outputs, 2), "the next run");
+  for (int i = 0; i < 2; ++i) {
+    lathe->tensor_free(inputs[i]);
+    lathe->tensor_free(outputs[i]);
+  }
+  lathe->cancel_free(cancel);
+  lathe->session_free(session);
+  lathe->plan_free(plan);
+}
+
+static void test_tensors(void) {
+  const int64_t dims[2] = {2, 3};
+  lathe_tensor* tensor = NULL;
+  expect_done(lathe->tensor_create(LATHE_I64, dims, 2, &tensor), "a tensor");
+  expect(lathe->tensor_bytes(tensor) == 48 && ((int64_t*)lathe->tensor_data(tensor))[5] == 0,
+         "is zero-filled");
+  lathe_tensor* items[2] = {tensor, tensor};
+  lathe_tensor* sequence = NULL;
+  expect_done(lathe->tensor_sequence(items, 2, &sequence), "a sequence");
+  lathe->tensor_free(tensor);
+  expect(lathe->tensor_kind(sequence) == LATHE_VALUE_SEQUENCE, "its kind");
+  expect(lathe->tensor_item_count(sequence) == 2, "its items");
+  expect_error(lathe->tensor_item(sequence, 2, &tensor), LATHE_INVALID_ARGUMENT,
+               "item 2 of a sequence of 2", "an item beyond");
+  expect_done(lathe->tensor_item(sequence, 1, &tensor), "an item");
+  expect(lathe->tensor_count(tensor) == 6, "outlives nothing but its handle");
+  lathe->tensor_free(sequence);
+  lathe->tensor_free(tensor);
+  expect_done(lathe->tensor_create(LATHE_STRING, dims, 2, &tensor), "a tensor of strings");
+  expect_done(lathe->tensor_set_string(tensor, 4, "a\0b", 3), "set a string");
+  const char* text = NULL;
+  size_t bytes = 0;
+  expect_done(lathe->tensor_string(tensor, 4, &text, &bytes), "get it");
+  expect(bytes == 3 && memcmp(text, "a\0b", 3) == 0, "zero bytes included");
+  lathe->tensor_free(tensor);
+  const int64_t negative = -1;
+  expect_error(lathe->tensor_create(LATHE_F32, &negative, 1, &tensor), LATHE_INVALID_ARGUMENT, "",
+               "a negative extent");
+  expect_error(lathe->tensor_create((lathe_element_type)99, dims, 2, &tensor),
+               LATHE_INVALID_ARGUMENT, "element type 99", "an unknown element type");
+  expect_error(lathe->tensor_create(LATHE_F32, dims, 2, NULL), LATHE_INVALID_ARGUMENT,
+               "the place for the tensor is NULL", "nowhere to put it");
+}
+
+static int logged = 0;
+static void take_line(void* context, int level, const char* line) {
+  (void)context;
+  (void)line;
+  if (level == 0) ++logged;
+}
+
+static void released(void* context) { ++*(int*)context; }
+
+static void test_errors_and_log(void) {
+  lathe_program* program = NULL;
+  expect_error(lathe->program_load("no/such/file.onnx", NULL, &program), LATHE_IO,
+               "cannot open 'no/such/file.onnx'", "a file that is not there");
+  lathe_error* error = lathe->program_load_memory("<html>", 6, NULL, &program);
+  expect(error != NULL && lathe->error_kind(error) == LATHE_INVALID_MODEL, "no model");
+  expect(error != NULL && lathe->error_note(error, 1000) == NULL, "a note beyond the last");
+  lathe->error_free(error);
+  int count = 0;
+  lathe_load_options options = LATHE_INIT(lathe_load_options);
+  options.release = released;
+  options.release_context = &count;
+  expect_done(lathe->program_load_memory(kText, sizeof kText - 1, &options, &program),
+              "load without a copy");
+  lathe->program_free(program);
+  expect(count == 1, "the memory is released once");
+  expect(lathe->target_count() > 0 && lathe->target_name(1000) == NULL, "targets");
+  lathe_compile_options compile = LATHE_INIT(lathe_compile_options);
+  compile.target = "reff";
+  program = load_text();
+  lathe_plan* plan = NULL;
+  expect_error(lathe->plan_compile(program, &compile, &plan), LATHE_INVALID_ARGUMENT,
+               "unknown target 'reff' (did you mean 'ref'?)", "an unknown target");
+  lathe->program_free(program);
+  lathe->log_set_sink(take_line, NULL);
+  lathe->log_set_sink(NULL, NULL);
+  expect(logged == 0, "nothing was logged");
+  lathe->error_free(NULL);
+  lathe->tensor_free(NULL);
+  lathe->program_free(NULL);
+  lathe->plan_free(NULL);
+  lathe->session_free(NULL);
+  lathe->cancel_free(NULL);
+}
+
+int main(void) {
+  lathe = lathe_get_api(LATHE_API_VERSION);
+  expect(lathe != NULL && lathe->version >= LATHE_API_VERSION, "the table");
+  expect(lathe_get_api(0) == NULL && lathe_get_api(1000000) == NULL, "other versions");
+  if (lathe == NULL) return 1;
+  expect(lathe->size == sizeof(lathe_api), "its size");
+  expect(strlen(lathe->version_text()) > 0, "the version");
+  lathe_program* program = load_text();
+  size_t bytes = 0;
+  expect_done(lathe->program_print(program, count_bytes, &bytes), "print");
+  expect(bytes > 100, "prints the program");
+  test_signature(program);
+  test_run(program);
+  test_output_callback(program);
+  test_allocator_and_limits(program);
+  test_states(program);
+  lathe->program_free(program);
+  test_tensors();
+  test_errors_and_log();
+  printf("%d passed, %d failed, 0 skipped\n", passed, failed);
+  return failed == 0 ? 0 : 1;
+}
