@@ -26,6 +26,20 @@ const T& attribute_of(const Instruction& instruction, std::string_view name) {
   return std::get<T>(*value);
 }
 
+// Whether arithmetic on such integers gives this value: it wraps around, dims do not. Models that
+// compute shapes in i32 are trusted to have room.
+bool stays_in(ElementType type, const Dim& value) {
+  const ElementTypeInfo& about = info(type);
+  const Range range = value.range();
+  const bool is_signed = about.cls == ElementClass::signed_int;
+  if (is_signed && about.bits >= 32 && !value.is_constant()) {
+    return range.min < kUnbounded && range.max > -kUnbounded;
+  }
+  const int bits = std::min(is_signed ? about.bits - 1 : about.bits, 63);
+  const int64_t most = bits == 63 ? kUnbounded : (int64_t{1} << bits) - 1;
+  return range.max <= most && range.min >= (is_signed ? -most - 1 : 0);
+}
+
 }  // namespace
 
 bool Infer::has(int i) const {
@@ -133,9 +147,12 @@ void Infer::result(Type type) {
 }
 
 void Infer::result_elements(std::vector<Dim> elements) {
-  if (static_cast<int64_t>(elements.size()) <= kMaxSymbolicElements) {
-    elements_.back() = std::move(elements);
+  if (static_cast<int64_t>(elements.size()) > kMaxSymbolicElements) return;
+  const ElementType type = types_.back().element;
+  for (const Dim& element : elements) {
+    if (!stays_in(type, element)) return;
   }
+  elements_.back() = std::move(elements);
 }
 
 Dim Infer::found(std::string_view hint, Range range) {

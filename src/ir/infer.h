@@ -56,7 +56,7 @@ class Infer {
   // Results, in order.
   void result(ElementType element, std::vector<Dim> dims);
   void result(Type type);
-  // Symbolic values of the result stated last.
+  // Symbolic values of the result stated last; forgotten where they may leave its element type.
   void result_elements(std::vector<Dim> elements);
   // The same as f() gives them; none where one goes beyond 64 bits, at which integers wrap around.
   template <class F>

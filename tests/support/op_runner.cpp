@@ -18,7 +18,7 @@ namespace {
 
 enum class Extents : uint8_t { constants, symbols };
 // What inference knows of small integer operands: their values (as literals), nothing, or a symbol
-// for every positive value.
+// for every positive value that an extent may have.
 enum class Values : uint8_t { constants, unknown, symbols };
 
 // The row's instruction in a program of its own.
