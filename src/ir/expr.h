@@ -178,9 +178,17 @@ class Formula {
   ExprType type() const { return compute_type(element_type(0)); }
   ElementType element_type(int index) const;
   ElementType result_type() const { return result_; }
+  // step(step(x(0), x(1)), x(2)) … over all operands.
+  template <class F>
+  Expr fold(F&& step) const {
+    Expr y = x(0);
+    for (int i = 1; i < count(); ++i) y = step(y, x(i));
+    return y;
+  }
 
   double number(std::string_view name) const { return attributes_.number(name); }
   int64_t integer(std::string_view name) const { return attributes_.integer(name); }
+  bool boolean(std::string_view name) const { return attributes_.integer(name) != 0; }
   std::string_view text(std::string_view name) const { return attributes_.text(name); }
 
  private:

@@ -5,13 +5,12 @@ namespace lathe {
 
 static const Register bit_shift_op{{
     .name = "bit_shift",
-    .doc = "x shifted by y bits; what leaves the type is lost.",
-    .operands = {{"x", kUnsigned, Arity::one, 'T'}, {"y", kUnsigned, Arity::one, 'T'}},
+    .doc = "x shifted by y bits; what leaves the type is lost, signs fill from the left.",
+    .operands = {{"x", kIntegers, Arity::one, 'T'}, {"y", kIntegers, Arity::one, 'T'}},
     .attributes = {{"direction", AttributeKind::text}},
-    .formula =
-        [](const Formula& f) {
-          return f.text("direction") == "LEFT" ? f.x(0) << f.x(1) : f.x(0) >> f.x(1);
-        },
+    .formula = [](const Formula& f) -> Expr {
+      return f.text("direction") == "LEFT" ? f.x(0) << f.x(1) : f.x(0) >> f.x(1);
+    },
 }};
 
 }  // namespace lathe

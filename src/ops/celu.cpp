@@ -9,12 +9,10 @@ static const Register celu_op{{
     .doc = "max(0, x) + min(0, alpha * (exp(x / alpha) - 1)).",
     .operands = {{"x", kFloats}},
     .attributes = {{"alpha", 1.0}},
-    .formula =
-        [](const Formula& f) {
-          Expr x = f.x(0);
-          const double alpha = f.number("alpha");
-          return max(x, 0) + min(expm1(x / alpha) * alpha, 0);
-        },
+    .formula = [](const Formula& f) -> Expr {
+      const double alpha = f.number("alpha");
+      return max(f.x(0), 0) + min(expm1(f.x(0) / alpha) * alpha, 0);
+    },
 }};
 
 }  // namespace lathe

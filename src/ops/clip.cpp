@@ -9,7 +9,15 @@ static const Register clip_op{{
     .operands = {{"x", kNumeric, Arity::one, 'T'},
                  {"low", kNumeric, Arity::optional, 'T'},
                  {"high", kNumeric, Arity::optional, 'T'}},
-    .infer = [](Infer& c) { c.result(c.element(0), c.dims(0)); },
+    .infer =
+        [](Infer& c) {
+          for (int i = 1; i < c.count(); ++i) {
+            if (!c.has(i)) continue;
+            c.check(c.rank(i) <= c.rank(0), "x has rank {}, its limit {}", c.rank(0), c.rank(i));
+            for (const Dim& dim : c.dims(i)) c.require_equal(dim, 1, "a limit's extent");
+          }
+          c.result(c.element(0), c.dims(0));
+        },
     .expand =
         [](Expansion& e) {
           Value* y = e.operand(0);

@@ -9,11 +9,10 @@ static const Register elu_op{{
     .doc = "x, or alpha * (exp(x) - 1) where x < 0.",
     .operands = {{"x", kFloats}},
     .attributes = {{"alpha", 1.0}},
-    .formula =
-        [](const Formula& f) {
-          Expr x = f.x(0);
-          return select(x < 0, expm1(x) * f.number("alpha"), x);
-        },
+    .formula = [](const Formula& f) -> Expr {
+      const Expr x = f.x(0);
+      return select(x < 0, expm1(x) * f.number("alpha"), x);
+    },
 }};
 
 }  // namespace lathe

@@ -71,6 +71,23 @@ std::vector<int64_t> Evaluation::values(int i) const {
   return integer_values(Tensor(view.type, dims, strides, view.data, nullptr));
 }
 
+Dims broadcast_extents(const Evaluation& c) {
+  Dims dims;
+  for (int i = 0; i < c.count(); ++i) {
+    const TensorView& x = c.in(i);
+    const auto rank = static_cast<size_t>(x.rank);
+    if (rank > dims.size()) dims.insert(dims.begin(), rank - dims.size(), 1);
+    for (size_t axis = 0; axis < rank; ++axis) {
+      int64_t& extent = dims[dims.size() - rank + axis];
+      const int64_t own = x.dims[axis];
+      c.check(extent == 1 || own == 1 || extent == own, "extents {} and {} do not broadcast",
+              extent, own);
+      if (extent == 1) extent = own;
+    }
+  }
+  return dims;
+}
+
 void Evaluation::raise(std::string message) const {
   Error error(ErrorKind::invalid_argument,
               fmt::format("{}: {}", instruction_->op().name, std::move(message)));
@@ -93,7 +110,12 @@ PreparedEvaluation::PreparedEvaluation(const Instruction& instruction)
   const Op& op = instruction.op();
   if (op.formula != nullptr) {
     std::vector<ElementType> elements;
-    for (const Value* operand : instruction.operands()) elements.push_back(operand->type().element);
+    for (const Value* operand : instruction.operands()) {
+      check(operand != nullptr, ErrorKind::internal,
+            "{} has a formula and {} operands, of which operand {} is absent", op.name,
+            instruction.operands().size(), elements.size());
+      elements.push_back(operand->type().element);
+    }
     const InstructionAttributes attributes(instruction);
     const ElementType result = instruction.result()->type().element;
     formula_ =

@@ -85,6 +85,9 @@ class Evaluation {
   std::vector<TensorView> outputs_;
 };
 
+// The extents of all operands broadcast together (numpy's rule).
+Dims broadcast_extents(const Evaluation& c);
+
 // Asks an op whether result `index` can be a view of operand 0. `result` comes with type and
 // extents filled in; a `view` function that says true has set its strides and data.
 class ViewRequest {

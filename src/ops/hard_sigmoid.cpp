@@ -8,10 +8,9 @@ static const Register hard_sigmoid_op{{
     .doc = "max(0, min(1, alpha * x + beta)).",
     .operands = {{"x", kFloats}},
     .attributes = {{"alpha", 0.2}, {"beta", 0.5}},
-    .formula =
-        [](const Formula& f) {
-          return max(min(f.x(0) * f.number("alpha") + f.number("beta"), 1), 0);
-        },
+    .formula = [](const Formula& f) -> Expr {
+      return max(min(f.x(0) * f.number("alpha") + f.number("beta"), 1), 0);
+    },
 }};
 
 }  // namespace lathe

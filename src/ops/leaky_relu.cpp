@@ -8,11 +8,10 @@ static const Register leaky_relu_op{{
     .doc = "x, or alpha * x where x < 0.",
     .operands = {{"x", kFloats}},
     .attributes = {{"alpha", 0.01}},
-    .formula =
-        [](const Formula& f) {
-          Expr x = f.x(0);
-          return select(x < 0, x * f.number("alpha"), x);
-        },
+    .formula = [](const Formula& f) -> Expr {
+      const Expr x = f.x(0);
+      return select(x < 0, x * f.number("alpha"), x);
+    },
 }};
 
 }  // namespace lathe

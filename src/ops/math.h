@@ -6,9 +6,14 @@
 // tests measure them. Special values follow C99: infinities, NaN, -0, overflow and denormals.
 #pragma once
 
+#include <limits>
+
 #include "ir/expr.h"
 
 namespace lathe {
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 Expr exp(const Expr& x);    // 1 / 1
 Expr expm1(const Expr& x);  // 2 / 2

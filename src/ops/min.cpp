@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <numeric>
+
 #include "ir/op.h"
 
 namespace lathe {
@@ -8,16 +10,9 @@ static const Register min_op{{
     .doc = "The smallest of the operands; NaN if one is.",
     .operands = {{"x", kNumeric, Arity::variadic, 'T'}},
     .dim_formula = [](std::span<const Dim> x) -> std::optional<Dim> {
-      Dim y = x[0];
-      for (const Dim& other : x.subspan(1)) y = Dim::min(y, other);
-      return y;
+      return std::accumulate(x.begin() + 1, x.end(), x[0], Dim::min);
     },
-    .formula =
-        [](const Formula& f) {
-          Expr y = f.x(0);
-          for (int i = 1; i < f.count(); ++i) y = min(y, f.x(i));
-          return y;
-        },
+    .formula = [](const Formula& f) { return f.fold([](Expr a, Expr b) { return min(a, b); }); },
 }};
 
 }  // namespace lathe

@@ -13,10 +13,9 @@ static const Register mod_op{{
       if (x[0].range().min < 0 || x[1].range().min < 1) return std::nullopt;
       return Dim::mod(x[0], x[1]);
     },
-    .formula =
-        [](const Formula& f) {
-          return f.integer("fmod") != 0 ? fmod(f.x(0), f.x(1)) : mod(f.x(0), f.x(1));
-        },
+    .formula = [](const Formula& f) -> Expr {
+      return f.boolean("fmod") ? fmod(f.x(0), f.x(1)) : mod(f.x(0), f.x(1));
+    },
 }};
 
 }  // namespace lathe

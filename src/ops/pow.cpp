@@ -6,13 +6,13 @@ namespace lathe {
 
 static const Register pow_op{{
     .name = "pow",
-    .doc = "a to the power b, in the type of a.",
+    .doc = "a to the power b, in the type of a; of integers and floats mixed, in f64 before that.",
     .operands = {{"a", kFloats | kSigned}, {"b", kNumeric}},
     .formula = [](const Formula& f) -> Expr {
-      const Expr a = f.x(0);
-      const Expr b = f.x(1);
-      if (is_floating(a.type()) || !is_floating(b.type())) return pow(a, convert(b, a.type()));
-      return convert(pow(convert(a, b.type()), b), a.type());
+      const Expr a = f.x(0), b = f.x(1);
+      const bool alike = is_integer(a.type()) == is_integer(b.type());
+      if (alike && b.type() != ExprType::f64) return pow(a, convert(b, a.type()));
+      return convert(pow(convert(a, ExprType::f64), convert(b, ExprType::f64)), a.type());
     },
 }};
 

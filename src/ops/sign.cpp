@@ -7,11 +7,10 @@ static const Register sign_op{{
     .name = "sign",
     .doc = "-1, 0 or 1 by the sign of x; NaN stays.",
     .operands = {{"x", kNumeric}},
-    .formula =
-        [](const Formula& f) {
-          Expr x = f.x(0);
-          return select(x > 0, x * 0 + 1, select(x < 0, x * 0 - 1, x));
-        },
+    .formula = [](const Formula& f) -> Expr {
+      const Expr one = Expr::constant(f.type(), 1);
+      return select(f.x(0) > 0, one, select(f.x(0) < 0, 0 - one, f.x(0)));
+    },
 }};
 
 }  // namespace lathe

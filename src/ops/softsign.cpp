@@ -7,11 +7,10 @@ static const Register softsign_op{{
     .name = "softsign",
     .doc = "x / (1 + |x|).",
     .operands = {{"x", kFloats}},
-    .formula =
-        [](const Formula& f) {
-          Expr x = f.x(0);
-          return x / (1 + abs(x));
-        },
+    .formula = [](const Formula& f) -> Expr {
+      const Expr x = f.x(0);
+      return x / (1 + abs(x));
+    },
 }};
 
 }  // namespace lathe

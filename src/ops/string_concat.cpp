@@ -4,25 +4,6 @@
 #include "ops/views.h"
 
 namespace lathe {
-namespace {
-
-Dims broadcast_extents(const Evaluation& c) {
-  const TensorView& a = c.in(0);
-  const TensorView& b = c.in(1);
-  Dims dims(static_cast<size_t>(std::max(a.rank, b.rank)), 1);
-  for (const TensorView* x : {&a, &b}) {
-    for (int axis = 0; axis < x->rank; ++axis) {
-      int64_t& extent = dims[dims.size() - static_cast<size_t>(x->rank - axis)];
-      const int64_t own = x->dims[axis];
-      c.check(extent == 1 || own == 1 || extent == own, "extents {} and {} do not broadcast",
-              extent, own);
-      if (extent == 1) extent = own;
-    }
-  }
-  return dims;
-}
-
-}  // namespace
 
 static const Register string_concat{{
     .name = "string_concat",

@@ -7,12 +7,7 @@ static const Register sum_op{{
     .name = "sum",
     .doc = "The sum of the operands.",
     .operands = {{"x", kFloats, Arity::variadic, 'T'}},
-    .formula =
-        [](const Formula& f) {
-          Expr y = f.x(0);
-          for (int i = 1; i < f.count(); ++i) y = y + f.x(i);
-          return y;
-        },
+    .formula = [](const Formula& f) { return f.fold([](Expr a, Expr b) { return a + b; }); },
 }};
 
 }  // namespace lathe

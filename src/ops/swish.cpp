@@ -9,11 +9,10 @@ static const Register swish_op{{
     .doc = "x * sigmoid(alpha * x).",
     .operands = {{"x", kFloats}},
     .attributes = {{"alpha", 1.0}},
-    .formula =
-        [](const Formula& f) {
-          Expr x = f.x(0);
-          return x * sigmoid(x * f.number("alpha"));
-        },
+    .formula = [](const Formula& f) -> Expr {
+      const Expr x = f.x(0);
+      return x * sigmoid(x * f.number("alpha"));
+    },
 }};
 
 }  // namespace lathe

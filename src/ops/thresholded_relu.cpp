@@ -8,11 +8,7 @@ static const Register thresholded_relu_op{{
     .doc = "x where x > alpha, else 0.",
     .operands = {{"x", kFloats}},
     .attributes = {{"alpha", 1.0}},
-    .formula =
-        [](const Formula& f) {
-          Expr x = f.x(0);
-          return select(x > f.number("alpha"), x, x * 0);
-        },
+    .formula = [](const Formula& f) { return select(f.x(0) > f.number("alpha"), f.x(0), 0); },
 }};
 
 }  // namespace lathe

@@ -7,8 +7,8 @@ static const Register where_op{{
     .name = "where",
     .doc = "a where the condition holds, else b.",
     .operands = {{"condition", kBoolean},
-                 {"a", kAnyType & ~kString & ~kComplex, Arity::one, 'T'},
-                 {"b", kAnyType & ~kString & ~kComplex, Arity::one, 'T'}},
+                 {"a", kNumeric | kBoolean, Arity::one, 'T'},
+                 {"b", kNumeric | kBoolean, Arity::one, 'T'}},
     .result_like = 1,
     .formula = [](const Formula& f) { return select(f.x(0), f.x(1), f.x(2)); },
 }};

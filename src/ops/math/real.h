@@ -6,12 +6,9 @@
 #include <limits>
 #include <span>
 
-#include "ir/expr.h"
+#include "ops/math.h"
 
 namespace lathe {
-
-inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
-inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // Picks what belongs to an expression's float type.
 struct Real {
