@@ -84,6 +84,9 @@ class Cursor {
   size_t at_ = 0;
 };
 
+// Infinities stay where the type has them, powers of two are what is written.
+constexpr ConvertOptions kExact{.saturate = false, .scale_rounding = ScaleRounding::nearest};
+
 double read_real(std::string_view text) {
   const std::string copy(text);
   char* end = nullptr;
@@ -190,7 +193,7 @@ Tensor read_tensor(Cursor& c, const Type& type) {
   } else if (type.element == ElementType::c128) {
     std::copy(reals.begin(), reals.end(), tensor.as<double>());
   } else if (cls == ElementClass::floating) {
-    convert(type.element, tensor.data(), ElementType::f64, reals.data(), n);
+    convert(type.element, tensor.data(), ElementType::f64, reals.data(), n, kExact);
   } else if (type.element == ElementType::u64) {
     std::copy(integers.begin(), integers.end(), tensor.as<int64_t>());
   } else {
