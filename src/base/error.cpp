@@ -82,7 +82,8 @@ Error::Error(ErrorKind kind, std::string message) : kind_(kind), message_(std::m
 }
 
 Error& Error::note(std::string line) {
-  notes_.push_back(std::move(line));
+  // Nested structures say the same again and again.
+  if (notes_.empty() || notes_.back() != line) notes_.push_back(std::move(line));
   render();
   return *this;
 }

@@ -157,6 +157,13 @@ bool CommandLine::parse() {
   } catch (const CLI::CallForHelp&) {
     out_.write(app.help());
     return false;
+  } catch (const CLI::ArgumentMismatch& problem) {
+    const std::string text = problem.what();  // "--top: 1 required N missing"
+    Error error(ErrorKind::invalid_argument,
+                fmt::format("lathe {}: {} needs a value", command_.name,
+                            escape(text.substr(0, text.find(':')))));
+    error.note(fmt::format("see: lathe {} --help", command_.name));
+    throw error;
   } catch (const CLI::ParseError& problem) {
     Error error(ErrorKind::invalid_argument,
                 fmt::format("lathe {}: {}", command_.name, escape(problem.what(), 1000)));

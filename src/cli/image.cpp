@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kPng = "\x89PNG\r\n\x1a\n";
 constexpr std::string_view kJpeg = "\xff\xd8\xff";
-constexpr int64_t kMaxPixels = int64_t{1} << 26;
+constexpr int64_t kMaxPixels = 50'000'000;
 
 // Where a picture's axes lie in a tensor's; -1: there is none.
 struct Axes {
@@ -81,6 +81,23 @@ void check_png_expansion(std::string_view bytes, std::string_view origin, uint64
   }
 }
 
+void check_size(int64_t width, int64_t height, std::string_view origin) {
+  check(width > 0 && height > 0 && width <= kMaxPixels / height, ErrorKind::invalid_argument,
+        "picture '{}' is {}x{}, expected at most {} pixels", escape(origin), width, height,
+        kMaxPixels);
+}
+
+// The decoder says no more of a picture that is too wide for it than that it is none.
+void check_png_size(std::string_view bytes, std::string_view origin) {
+  constexpr size_t kWidthAt = 16;
+  const auto number = [&](size_t at) {
+    int64_t value = 0;
+    for (size_t i = at; i < at + 4; ++i) value = value << 8 | static_cast<unsigned char>(bytes[i]);
+    return value;
+  };
+  if (bytes.size() >= kWidthAt + 8) check_size(number(kWidthAt), number(kWidthAt + 4), origin);
+}
+
 struct Picture {
   int width = 0;
   int height = 0;
@@ -93,15 +110,14 @@ Picture decode(std::string_view bytes, std::string_view origin, int channels) {
         "picture '{}' has {} bytes, at most 2 GiB can be read", escape(origin), bytes.size());
   const auto* data = reinterpret_cast<const stbi_uc*>(bytes.data());
   const int size = static_cast<int>(bytes.size());
+  if (bytes.starts_with(kPng)) check_png_size(bytes, origin);
   Picture picture;
   int found = 0;
   check(stbi_info_from_memory(data, size, &picture.width, &picture.height, &found) == 1,
         ErrorKind::invalid_argument, "'{}' is no readable PNG or JPEG picture: {}", escape(origin),
         stbi_failure_reason());
   const int64_t pixels = int64_t{picture.width} * picture.height;
-  check(pixels > 0 && pixels <= kMaxPixels, ErrorKind::invalid_argument,
-        "picture '{}' is {}x{}, at most {} pixels can be read", escape(origin), picture.width,
-        picture.height, kMaxPixels);
+  check_size(picture.width, picture.height, origin);
   if (bytes.starts_with(kPng)) {
     // At most 16 bits in 4 channels, a filter byte per row, seven interlaced passes.
     const uint64_t most =

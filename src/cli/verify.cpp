@@ -131,7 +131,6 @@ int verify(CommandLine& line) {
   ThreadPool pool(static_cast<int>(line.options().integer("threads")));
   Report report;
   report.model = arguments.model.model;
-  check_stages(*program, arguments, line, pool, report);
   std::vector<DataSet> stored;
   if (!arguments.expected.empty()) {
     const Inputs inputs = make_inputs(*program, arguments.input,
@@ -143,6 +142,7 @@ int verify(CommandLine& line) {
       stored.push_back(read_data_set(folder, *program));
     }
   }
+  check_stages(*program, arguments, line, pool, report);
   const std::vector<std::string> names = program->main().result_names();
   if (!stored.empty()) {
     Execution execution(program->clone(), line.options());

@@ -66,10 +66,13 @@ std::shared_ptr<const FileMap> ExternalFolder::open(std::string_view location,
           ErrorKind::invalid_model, "'{}' is a link to '{}', outside the model's folder '{}'",
           escape(location), escape(target), escape(folder_));
     return files_.emplace(location, FileMap::open(target)).first->second;
-  } catch (Error& error) {
-    error.note(fmt::format("external data of tensor '{}', at '{}' in folder '{}'", escape(tensor),
-                           escape(location), escape(folder_)));
-    throw;
+  } catch (const Error& error) {
+    // A folder or pipe here is the model's fault, not the caller's.
+    const bool is_file = error.kind() != ErrorKind::invalid_argument;
+    Error report(is_file ? error.kind() : ErrorKind::invalid_model, error.message());
+    report.note(fmt::format("external data of tensor '{}', at '{}' in folder '{}'", escape(tensor),
+                            escape(location), escape(folder_)));
+    throw report;
   }
 }
 
