@@ -323,8 +323,7 @@ for op, operator, function in (("and", "And", np.logical_and), ("or", "Or", np.l
     """)
 for op, operator, function in (
         ("less", "Less", np.less), ("less_or_equal", "LessOrEqual", np.less_equal),
-        ("greater", "Greater", np.greater), ("greater_or_equal", "GreaterOrEqual", np.greater_equal),
-        ("equal", "Equal", np.equal)):
+        ("greater", "Greater", np.greater), ("greater_or_equal", "GreaterOrEqual", np.greater_equal)):
     binary(op, operator, function, f"""
     # A column meets a row.
     {op}(f32[2, 1] {{1, 2}}, f32[3] {{1, 2, 3}})
@@ -333,7 +332,13 @@ for op, operator, function in (
     # Integers beyond what floats hold.
     {op}(i64[2] {{9007199254740993, -1}}, i64[2] {{9007199254740992, 1}})
     {op}(u64[2] {{18446744073709551615, 0}}, u64[2] {{1, 0}})
-    """ + (f"{op}(bool[2] {{true, false}}, bool[1] {{true}})\n" if op == "equal" else ""), "bool")
+    """, "bool")
+binary("equal", "Equal", np.equal, """
+    # Floats, integers beyond what f32 holds, and bools.
+    equal(f32[4] {nan, inf, -0, 2}, f32[4] {nan, 1, 0, 2})
+    equal(i64[1] {16777217}, i64[2] {16777216, 16777217})
+    equal(bool[2] {true, false}, bool[1] {true})
+    """, "bool")
 for op, operator, function in (("max", "Max", np.maximum), ("min", "Min", np.minimum)):
     binary(op, operator, fold(function), f"""
     # Three operands that broadcast, NaN stays.
@@ -361,11 +366,10 @@ binary("prelu", "PRelu", lambda x, slope: np.where(x < 0, x * slope, x), """
     """)
 binary("where", "Where", np.where, """
     # Everything broadcasts.
-    where(bool[2, 1] {true, false}, f32[3] {1, nan, inf}, f32[1] {-0.5})
+    where(bool[2, 1] {true, false}, f32[2] {1, nan}, f32[1] {-0.5})
     # Integers and bools.
-    where(bool[2] {true, false}, i64[2] {9007199254740993, 0}, i64[2] {0, -1})
+    where(bool[2] {true, false}, i64[1] {9007199254740993}, i64[] {1})
     where(bool[2] {true, false}, u8[2] {255, 0}, u8[] {128})
-    where(bool[2] {true, false}, bool[2] {false, true}, bool[2] {true, true})
     """, 1)
 binary("choose", "Where", np.where, """
     # Strings.

@@ -15,8 +15,8 @@ static const Register literal{{
                   c.instruction().result()->name());
           const Tensor& tensor = value->tensor;
           c.result(tensor.type(), constant_dims(tensor.dims()));
-          if (is_integer(tensor.type()) && tensor.count() <= kMaxSymbolicElements &&
-              !value->bindable) {
+          const bool whole = is_integer(tensor.type()) || tensor.type() == ElementType::boolean;
+          if (whole && tensor.count() <= kMaxSymbolicElements && !value->bindable) {
             c.result_elements(constant_dims(integer_values(tensor)));
           }
         },

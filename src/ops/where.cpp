@@ -10,6 +10,9 @@ static const Register where_op{{
                  {"a", kNumeric | kBoolean, Arity::one, 'T'},
                  {"b", kNumeric | kBoolean, Arity::one, 'T'}},
     .result_like = 1,
+    .dim_formula = [](std::span<const Dim> x) -> std::optional<Dim> {
+      return x[0].is_constant() ? std::optional(x[0] == 0 ? x[2] : x[1]) : std::nullopt;
+    },
     .formula = [](const Formula& f) { return select(f.x(0), f.x(1), f.x(2)); },
 }};
 

@@ -37,7 +37,8 @@ struct Built {
 };
 
 bool carries_values(const RowValue& value) {
-  return value.box.is_tensor() && is_integer(value.type.element) &&
+  return value.box.is_tensor() &&
+         (is_integer(value.type.element) || value.type.element == ElementType::boolean) &&
          value.box.tensor().count() <= kMaxSymbolicElements;
 }
 

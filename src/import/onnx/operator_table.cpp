@@ -257,7 +257,7 @@ constexpr OperatorRow kRows[] = {
     {kOnnx, "Unsqueeze", 1, import_axes_attribute},
     {kOnnx, "Unsqueeze", 13},
     {kOnnx, "Upsample", 1, import_resize_10, "resize"},
-    {kOnnx, "Where", 9},
+    {kOnnx, "Where", 9, import_where},
     {kOnnx, "Xor", 1, import_legacy_broadcast},
     {kOnnx, "Xor", 7},
     {kMl, "ArrayFeatureExtractor", 1},

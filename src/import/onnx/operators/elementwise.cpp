@@ -53,4 +53,10 @@ void import_cast_like(NodeImport& c) {
   c.plain({c.in(0)}, {{"to", to}});
 }
 
+// Elements that formulas do not compute have an op that moves them.
+void import_where(NodeImport& c) {
+  const bool is_computed = (get_op("where").operands[1].types & type_bit(c.element(1))) != 0;
+  c.plain(is_computed ? "where" : "choose", c.inputs());
+}
+
 }  // namespace lathe::onnx

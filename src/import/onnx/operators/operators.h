@@ -23,6 +23,7 @@ void import_legacy_gemm(NodeImport& c);
 void import_legacy_prelu(NodeImport& c);
 void import_cast_1(NodeImport& c);
 void import_cast_like(NodeImport& c);
+void import_where(NodeImport& c);
 
 // constants.cpp
 void import_constant(NodeImport& c);
