@@ -45,8 +45,7 @@ TEST(WellFormed, UsesAreOfDefinedNames) {
   EXPECT_EQ(error_in("hidden = Neg(x) y = Abs(hiden)"),
             "InvalidModel: input 'hiden' is not defined (did you mean 'hidden'?)\n"
             "  in m.txt, node 1 (Abs, opset 18)");
-  EXPECT_EQ(error_in("z = Neg(x)"),
-            "InvalidModel: output 'y' of graph 'g' is not defined (did you mean 'c'?)");
+  EXPECT_EQ(error_in("z = Neg(x)"), "InvalidModel: output 'y' of graph 'g' is not defined");
 }
 
 TEST(WellFormed, SubgraphsSeeWhatIsAround) {
@@ -126,7 +125,7 @@ TEST(WellFormed, FunctionsMayCallOthersButNotThemselves) {
                      functions({"F (a) => (b) { b = Neg(a) }", "F (a) => (b) { b = Abs(a) }"})),
             "InvalidModel: function 'my:F' is defined twice");
   EXPECT_EQ(error_in("y = my.F(x)", functions({"F (a) => (b) { b = Neg(x) }"})),
-            "InvalidModel: input 'x' is not defined (did you mean 'a'?)\n"
+            "InvalidModel: input 'x' is not defined\n"
             "  in m.txt, node 0 (Neg, opset 18)\n"
             "  in function 'my:F'");
 }
