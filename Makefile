@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # `make help` lists the goals. Each installs what it needs and is missing.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-arm64 bench fuzz format lint
+.PHONY: help demo test test-arm64 bench fuzz docs format lint
 
 FUZZ_SECONDS ?= 600
 
@@ -28,6 +28,11 @@ fuzz: ## run each fuzz target for FUZZ_SECONDS (600)
 	@scripts/setup.sh test
 	@scripts/build.sh fuzz
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
+
+docs: ## write the pages that are made from the code
+	@scripts/build.sh release lathe
+	@build/release/bin/lathe ops --markdown >docs/ops.md
+	@build/release/bin/lathe doctor --options-markdown >docs/options.md
 
 format: ## format all C++ sources
 	@scripts/setup.sh test

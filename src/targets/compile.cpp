@@ -7,6 +7,7 @@
 namespace lathe {
 
 std::vector<PassRecord> run_pipeline(Program& program, const CompileOptions& options, Stage last) {
+  if (last <= program.stage) return {};
   const auto target = options.target != nullptr ? options.target : find_target("ref");
   PassOptions passes = options.passes;
   if (!passes.stop_after || *passes.stop_after > last) passes.stop_after = last;

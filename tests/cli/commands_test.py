@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: MIT
+"""inspect, perf, verify, ops, doctor, help, and how runs end."""
+
+import json
+import os
+import re
+import signal
+import shutil
+import stat
+import subprocess
+import time
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+import program
+from program import DIGITS, ROOT
+
+def varint(value):
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes(out + bytes([value]))
+
+
+COMMANDS = ["inspect", "run", "perf", "verify", "ops", "doctor"]
+
+
+class Help(program.ProgramTest):
+    def test_every_command_has_help_with_an_example(self):
+        listing = self.run_program("--help")
+        for command in COMMANDS:
+            self.assertRegex(listing, rf"\n  {command} +[A-Z].*\.\n")
+            self.assertIn(f"\n  lathe {command}", self.run_program(command, "--help").split("Example:")[1])
+
+    def test_the_version_is_one_line(self):
+        self.assertRegex(self.run_program("--version"), r"\Alathe \d+\.\d+\.\d+\n\Z")
+
+    def test_without_a_command_the_usage_is_shown(self):
+        self.assertIn("commands:", self.run_program(code=2))
+
+
+class Inspect(program.ProgramTest):
+    def test_the_text_reads_back_as_the_same_text(self):
+        for stage in ("imported", "canonical", "lowered"):
+            text = self.run_program("inspect", DIGITS / "digits.onnx", "--stop-after", stage,
+                                    "--literals", "p.lathe.literals")
+            shutil.copy(DIGITS / "digits.onnx", self.folder)
+            self.path("p.lathe").write_text(text.replace(str(DIGITS) + "/", ""))
+            again = self.run_program("inspect", "p.lathe")
+            self.assertEqual(again, self.path("p.lathe").read_text())
+            self.assertIn(f"stage {stage}", text)
+
+    def test_a_text_runs_like_its_model(self):
+        text = self.run_program("inspect", DIGITS / "digits.onnx", "--stop-after", "lowered",
+                                "--literals", "p.lathe.literals")
+        self.path("p.lathe").write_text(text.replace(str(DIGITS) + "/", ""))
+        shutil.copy(DIGITS / "digits.onnx", self.folder)
+        picture = DIGITS / "four.png"
+        np.testing.assert_array_equal(self.result("p.lathe", "--input", picture),
+                                      self.result(DIGITS / "digits.onnx", "--input", picture))
+
+    def test_json_names_instructions_and_types(self):
+        found = json.loads(self.run_program("inspect", DIGITS / "digits.onnx", "--format", "json"))
+        main = found["modules"][0]
+        self.assertEqual(main["parameters"], [{"name": "image", "type": "f32[batch, 1, 8, 8]"}])
+        ops = [i["op"] for i in main["instructions"]]
+        self.assertIn("conv", ops)
+        self.assertEqual(main["results"][0]["name"], "probabilities")
+        self.assertEqual(found["symbols"][0]["name"], "batch")
+
+    def test_dot_has_a_node_per_instruction(self):
+        dot = self.run_program("inspect", DIGITS / "digits.onnx", "--format", "dot")
+        self.assertTrue(dot.startswith("digraph ") and dot.rstrip().endswith("}"))
+        self.assertEqual(len(re.findall(r'label="conv[ "]', dot)), 2)
+
+    def test_svg_needs_graphviz_and_says_so(self):
+        fake = self.path("dot")
+        fake.write_text("#!/bin/sh\ncat > copy\necho '<svg/>'\n")
+        fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
+        svg = self.run_program("inspect", DIGITS / "digits.onnx", "--format", "svg",
+                               env={"PATH": f"{self.folder}:{os.environ['PATH']}"})
+        self.assertEqual(svg, "<svg/>\n")
+        self.assertTrue(self.path("copy").read_text().startswith("digraph"))
+        self.run_program("inspect", DIGITS / "digits.onnx", "--format", "svg", code=4,
+                         env={"PATH": "/nonexistent"})
+        self.assertIn("Graphviz", self.stderr)
+
+    def test_onnx_is_a_model_of_one_node_per_instruction(self):
+        text = self.run_program("inspect", DIGITS / "digits.onnx", "--format", "onnx")
+        model = onnx.ModelProto.FromString(text.encode(errors="surrogateescape"))
+        self.assertEqual({n.domain for n in model.graph.node}, {"lathe"})
+        self.assertEqual([o.op_type for o in model.graph.node].count("conv"), 2)
+        self.assertEqual(model.graph.input[0].type.tensor_type.shape.dim[0].dim_param, "batch")
+        weights = {w.name: w for w in model.graph.initializer}
+        np.testing.assert_array_equal(
+            numpy_helper.to_array(weights["conv1.bias"]),
+            numpy_helper.to_array({w.name: w for w in onnx.load(DIGITS / "digits.onnx")
+                                   .graph.initializer}["conv1.bias"]))
+
+    def test_a_large_model_is_not_read(self):
+        """The weight is a hole in the file; with 100 MB beside its map there is no room for a copy."""
+        size = 400 << 20
+        weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[size // 4])
+        tensor = weight.SerializeToString() + b"\x4a" + varint(size)
+        model = self.save_model("small.onnx", [helper.make_node("Add", ["x", "w"], ["y"])],
+                                [("x", TensorProto.FLOAT, [1])], [("y", TensorProto.FLOAT, None)])
+        whole = onnx.load(model)
+        graph = whole.graph.SerializeToString() + b"\x2a" + varint(len(tensor) + size) + tensor
+        whole.ClearField("graph")
+        with open(self.path("large.onnx"), "wb") as file:
+            file.write(whole.SerializeToString() + b"\x3a" + varint(len(graph) + size) + graph)
+            file.truncate(file.tell() + size)
+        limit = "unlimited"
+        if os.environ.get("TEST_PRESET", "release") in ("release", "gcc"):
+            limit = (size >> 10) + (100 << 10)
+        script = f"ulimit -v {limit}; exec {program.PROGRAM} inspect large.onnx"
+        text = subprocess.check_output(["sh", "-c", script], cwd=self.folder, text=True)
+        self.assertIn('literal f32[104857600] file "large.onnx" offset ', text)
+
+
+class Perf(program.ProgramTest):
+    def test_json_has_latencies_in_order_and_every_instruction(self):
+        found = json.loads(self.run_program("perf", DIGITS / "digits.onnx", "--json", "--iterations", 5,
+                                            "--warmup", 1, "--fill", "batch=2"))
+        latency = found["latency_ms"]
+        self.assertTrue(0 < latency["min"] <= latency["p50"] <= latency["p90"] <= latency["p99"])
+        self.assertGreater(found["peak_memory_bytes"], 1 << 20)
+        self.assertEqual(found["iterations"], 5)
+        self.assertEqual(found["inputs"], ["image f32[2, 1, 8, 8]"])
+        self.assertEqual(sum(i["calls"] for i in found["instructions"] if i["op"] == "conv"), 2)
+        total = sum(i["ms"] for i in found["instructions"]) + found["overhead_ms"]
+        self.assertAlmostEqual(sum(o["ms"] for o in found["ops"]) + found["overhead_ms"], total, 6)
+
+    def test_the_table_names_nodes(self):
+        text = self.run_program("perf", DIGITS / "digits.onnx", "--iterations", 2)
+        self.assertRegex(text, r"latency of 2 runs in ms: min [\d.]+, p50 ")
+        self.assertIn("conv 'conv1' : f32[batch, 16, 8, 8]", text)
+
+    def test_a_trace_is_json_with_an_event_per_launch(self):
+        for command in ("perf", "run"):
+            self.run_program(command, DIGITS / "digits.onnx", "--trace", "t.json")
+            events = json.loads(self.path("t.json").read_text())
+            self.assertTrue(all(e["ph"] == "X" and e["dur"] >= 0 for e in events))
+            self.assertEqual([e["cat"] for e in events].count("conv"), 2)
+
+
+class Verify(program.ProgramTest):
+    def test_a_whole_model_passes_with_its_stored_outputs(self):
+        found = json.loads(self.run_program("verify", DIGITS / "digits.onnx", "--json"))
+        self.assertEqual((found["failed"], found["unsupported"]), (0, 0))
+        self.assertEqual(found["passed"], len(found["list"]))
+        self.assertEqual(found["list"][-1]["name"], "test_data_set_0")
+
+    def test_other_stored_outputs_are_a_difference(self):
+        model = self.save_model("relu.onnx", [helper.make_node("Relu", ["x"], ["y"])],
+                                [("x", TensorProto.FLOAT, ["n"])], [("y", TensorProto.FLOAT, ["n"])])
+        data = self.path("test_data_set_0")
+        data.mkdir()
+        program.tensor_file(data / "input_0.pb", np.array([-1, 2], np.float32))
+        program.tensor_file(data / "output_0.pb", np.array([0, 2], np.float32), "y")
+        self.assertIn("passed", self.run_program("verify", model))
+        program.tensor_file(data / "output_0.pb", np.array([0, 2.01], np.float32), "y")
+        text = self.run_program("verify", model, code=1)
+        self.assertIn("element 1 is 2, expected 2.0", text)
+        self.run_program("verify", model, "--tolerance", "0.01")
+
+    def test_expected_outputs_come_from_an_archive(self):
+        model = self.identity_model()
+        x = np.ones((2, 4), np.float32)
+        np.save(self.path("x.npy"), x)
+        np.savez(self.path("y.npz"), y=x)
+        self.run_program("verify", model, "--input", "x.npy", "--expected", "y.npz")
+        np.savez(self.path("y.npz"), y=x + 1)
+        self.run_program("verify", model, "--input", "x.npy", "--expected", "y.npz", code=1)
+
+    def test_quantised_models_are_judged_by_instruction_and_distribution(self):
+        rng = np.random.default_rng(7)
+        weights = [numpy_helper.from_array(rng.integers(-128, 127, (8, 6)).astype(np.int8), "w"),
+                   numpy_helper.from_array(np.float32(0.01), "s"),
+                   numpy_helper.from_array(np.int8(0), "z")]
+        model = self.save_model(
+            "q.onnx", [helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "qs", "qz"]),
+                       helper.make_node("MatMulInteger", ["q", "w", "qz", "z"], ["p"]),
+                       helper.make_node("Cast", ["p"], ["f"], to=TensorProto.FLOAT),
+                       helper.make_node("Mul", ["qs", "s"], ["scale"]),
+                       helper.make_node("Mul", ["f", "scale"], ["y"])],
+            [("x", TensorProto.FLOAT, ["n", 8])], [("y", TensorProto.FLOAT, None)], weights)
+        found = json.loads(self.run_program("verify", model, "--json"))
+        self.assertTrue(found["quantises"])
+        self.assertEqual(found["failed"], 0)
+
+    def test_states_are_verified_over_several_steps(self):
+        model = self.save_model(
+            "s.onnx", [helper.make_node("Concat", ["past", "x"], ["present"], axis=0),
+                       helper.make_node("CumSum", ["present", "axis"], ["y"])],
+            [("past", TensorProto.FLOAT, ["p"]), ("x", TensorProto.FLOAT, ["n"])],
+            [("present", TensorProto.FLOAT, None), ("y", TensorProto.FLOAT, None)],
+            [numpy_helper.from_array(np.int64(0), "axis")])
+        found = json.loads(self.run_program("verify", model, "--json", "--state", "past=present"))
+        self.assertEqual(found["failed"], 0)
+        self.assertIn("[", found["list"][-1]["values"][0]["type"])
+
+
+class Lists(program.ProgramTest):
+    def test_ops_are_listed_and_described(self):
+        self.assertRegex(self.run_program("ops"), r"\nmatmul +The matrix product")
+        self.assertIn("attributes:\n  axis: ", self.run_program("ops", "softmax"))
+
+    def test_generated_pages_are_up_to_date(self):
+        for page, arguments in (("ops.md", ["ops", "--markdown"]),
+                                ("options.md", ["doctor", "--options-markdown"])):
+            self.assertEqual((ROOT / "docs" / page).read_text(), self.run_program(*arguments),
+                             f"run: build/release/bin/lathe {' '.join(arguments)} > docs/{page}")
+
+    def test_doctor_says_what_is_there(self):
+        text = self.run_program("doctor", env={"LATHE_THREADS": "3", "HOME": "/nonexistent"})
+        for row in ("version", "system", "processor", "memory", "target", "ops"):
+            self.assertRegex(text, rf"(?m)^{row} ")
+        self.assertIn("option       threads = 3 (from LATHE_THREADS)", text)
+
+
+class Ends(program.ProgramTest):
+    def endless(self):
+        body = helper.make_graph(
+            [helper.make_node("Identity", ["c"], ["go"]), helper.make_node("Neg", ["v"], ["w"])], "body",
+            [helper.make_tensor_value_info("i", TensorProto.INT64, []),
+             helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+             helper.make_tensor_value_info("v", TensorProto.FLOAT, [4])],
+            [helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+             helper.make_tensor_value_info("w", TensorProto.FLOAT, [4])])
+        return self.save_model("endless.onnx", [helper.make_node("Loop", ["", "", "x"], ["y"], body=body)],
+                               [("x", TensorProto.FLOAT, [4])], [("y", TensorProto.FLOAT, None)])
+
+    def slow_kernel(self):
+        """One product of some minutes."""
+        return self.save_model("slow.onnx", [helper.make_node("MatMul", ["a", "a"], ["y"])],
+                               [("a", TensorProto.FLOAT, ["n", "n"])], [("y", TensorProto.FLOAT, None)])
+
+    def interrupt(self, *arguments):
+        process = self.start(*arguments)
+        time.sleep(1)
+        self.assertIsNone(process.poll())
+        begin = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+        self.assertLess(time.monotonic() - begin, 3)
+        self.assertEqual(process.returncode, 130)
+        return err.decode()
+
+    def test_an_interrupt_ends_a_loop(self):
+        self.assertIn("error: the run was cancelled after ",
+                      self.interrupt("run", self.endless(), "--output", "y.npy"))
+        self.assertFalse(self.path("y.npy").exists())
+
+    def test_an_interrupt_ends_even_a_long_kernel(self):
+        self.assertIn("error: interrupted", self.interrupt("run", self.slow_kernel(), "--fill", "n=12000"))
+
+    def test_a_timeout_ends_a_run(self):
+        begin = time.monotonic()
+        self.run_program("run", self.endless(), "--timeout", 0.5, code=130)
+        self.assertLess(time.monotonic() - begin, 10)
+        self.assertIn("time was over", self.stderr)
+
+
+if __name__ == "__main__":
+    program.main()

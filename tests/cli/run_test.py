@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: MIT
+"""lathe run: inputs from every kind of file, outputs to every kind of file, what is printed."""
+
+import struct
+import zlib
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+import program
+from program import DIGITS
+
+
+def png(pixels):
+    """An 8-bit PNG: rows, columns, and 3 channels or none."""
+    def chunk(kind, content):
+        crc = zlib.crc32(kind + content)
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", crc)
+
+    height, width = pixels.shape[:2]
+    head = struct.pack(">IIBBBBB", width, height, 8, 2 if pixels.ndim == 3 else 0, 0, 0, 0)
+    rows = b"".join(b"\0" + row.tobytes() for row in pixels)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows))
+            + chunk(b"IEND", b""))
+
+
+def bilinear(row, size):
+    """Half-pixel centres, ends repeated."""
+    at = np.clip((np.arange(size) + 0.5) * len(row) / size - 0.5, 0, len(row) - 1)
+    return np.interp(at, np.arange(len(row)), row)
+
+
+class Files(program.ProgramTest):
+    def test_digits_are_read_as_their_names_say(self):
+        labels = (DIGITS / "labels.txt").read_text().split()
+        for name in labels:
+            text = self.run_program("run", DIGITS / "digits.onnx", "--input", DIGITS / f"{name}.png",
+                                    "--labels", DIGITS / "labels.txt", "--top", 2)
+            self.assertRegex(text, rf"\Aprobabilities f32\[1, 10\]\n    1\. {name} +(1|0\.\d+)\n    2\. ")
+
+    def test_arrays_come_back_as_they_went_in(self):
+        model = self.identity_model()
+        rng = np.random.default_rng(1)
+        x = rng.normal(size=(3, 4)).astype(np.float32)
+        np.save(self.path("c.npy"), x)
+        np.save(self.path("fortran.npy"), np.asfortranarray(x))
+        np.save(self.path("swapped.npy"), x.astype(">f4"))
+        np.savez(self.path("stored.npz"), x=x)
+        np.savez_compressed(self.path("packed.npz"), x=x)
+        program.tensor_file(self.path("t.pb"), x)
+        for name in ("c.npy", "fortran.npy", "swapped.npy", "stored.npz", "packed.npz", "t.pb"):
+            for argument in (name, f"x={name}"):
+                np.testing.assert_array_equal(self.result(model, "--input", argument), x)
+
+    def test_outputs_are_written_in_every_format(self):
+        model = self.identity_model()
+        x = np.arange(8, dtype=np.float32).reshape(2, 4)
+        np.save(self.path("x.npy"), x)
+        self.run_program("run", model, "--input", "x.npy", "--output", "all.npz", "--output", "y=one.pb")
+        with np.load(self.path("all.npz")) as archive:
+            self.assertEqual(archive.files, ["y"])
+            np.testing.assert_array_equal(archive["y"], x)
+        proto = onnx.TensorProto.FromString(self.path("one.pb").read_bytes())
+        self.assertEqual(proto.name, "y")
+        np.testing.assert_array_equal(numpy_helper.to_array(proto), x)
+        self.assertEqual({p.name for p in self.folder.iterdir()},
+                         {"identity.onnx", "x.npy", "all.npz", "one.pb"})
+
+    def test_every_element_type_passes_through_npy(self):
+        rng = np.random.default_rng(2)
+        for onnx_type, dtype in [
+                (TensorProto.DOUBLE, np.float64), (TensorProto.FLOAT16, np.float16),
+                (TensorProto.INT8, np.int8), (TensorProto.INT64, np.int64),
+                (TensorProto.UINT16, np.uint16), (TensorProto.UINT64, np.uint64),
+                (TensorProto.BOOL, np.bool_), (TensorProto.COMPLEX64, np.complex64)]:
+            x = rng.integers(0, 2, (2, 4)).astype(dtype)
+            np.save(self.path("x.npy"), x)
+            y = self.result(self.identity_model(onnx_type), "--input", "x.npy")
+            self.assertEqual(y.dtype, x.dtype)
+            np.testing.assert_array_equal(y, x)
+
+    def test_types_that_numpy_lacks_travel_as_raw_bytes(self):
+        for onnx_type, dtype in [(TensorProto.BFLOAT16, ml_dtypes.bfloat16),
+                                 (TensorProto.FLOAT8E4M3FN, ml_dtypes.float8_e4m3fn)]:
+            x = np.array([[0.5, -1, 2, 448]], dtype)
+            np.save(self.path("x.npy"), x)
+            y = self.result(self.identity_model(onnx_type), "--input", "x.npy")
+            np.testing.assert_array_equal(y.view(dtype), x)
+
+    def test_types_below_eight_bits_take_a_byte_per_element(self):
+        x = np.array([[-8, 7, -1, 3, 0]], np.int8)
+        np.save(self.path("x.npy"), x)
+        model = self.identity_model(TensorProto.INT4, ("n", 5))
+        np.testing.assert_array_equal(self.result(model, "--input", "x.npy"), x)
+
+    def test_texts_pass_through_npy(self):
+        x = np.array([["grüße", "", "x\u4e16y", "long" * 50]])
+        np.save(self.path("x.npy"), x)
+        y = self.result(self.identity_model(TensorProto.STRING), "--input", "x.npy")
+        np.testing.assert_array_equal(y, x)
+
+    def test_empty_tensors_pass_through(self):
+        np.save(self.path("x.npy"), np.zeros((0, 4), np.float32))
+        self.assertEqual(self.result(self.identity_model(), "--input", "x.npy").shape, (0, 4))
+
+    def test_random_inputs_depend_on_the_seed_alone(self):
+        model = self.identity_model()
+        first = self.result(model, "--seed", 1, "--fill", "n=5")
+        np.testing.assert_array_equal(self.result(model, "--seed", 1, "--fill", "n=5"), first)
+        self.assertFalse((self.result(model, "--seed", 2, "--fill", "n=5") == first).any())
+        self.assertEqual(first.shape, (5, 4))
+        self.assertTrue((np.abs(first) <= 1).all() and first.std() > 0.3)
+
+    def test_fill_sets_whole_inputs(self):
+        np.testing.assert_array_equal(self.result(self.identity_model(), "--fill", "x=2.5"),
+                                      np.full((1, 4), 2.5, np.float32))
+
+    def test_a_default_may_be_given_anew(self):
+        model = self.save_model("d.onnx", [helper.make_node("Add", ["x", "b"], ["y"])],
+                                [("x", TensorProto.FLOAT, [2]), ("b", TensorProto.FLOAT, [2])],
+                                [("y", TensorProto.FLOAT, [2])],
+                                [numpy_helper.from_array(np.array([10, 20], np.float32), "b")])
+        np.testing.assert_array_equal(self.result(model, "--fill", "x=1"), [11, 21])
+        np.testing.assert_array_equal(self.result(model, "--fill", "x=1", "--fill", "b=5"), [6, 6])
+
+    def test_states_go_on_from_run_to_run(self):
+        model = self.save_model(
+            "s.onnx", [helper.make_node("Concat", ["past", "x"], ["present"], axis=0),
+                       helper.make_node("ReduceSum", ["present"], ["y"], keepdims=0)],
+            [("past", TensorProto.FLOAT, ["p"]), ("x", TensorProto.FLOAT, ["n"])],
+            [("present", TensorProto.FLOAT, None), ("y", TensorProto.FLOAT, None)])
+        self.assertEqual(self.result(model, "--state", "past=present", "--fill", "x=2", "--fill", "n=3",
+                                     "--runs", 4), 24)
+
+
+class Pictures(program.ProgramTest):
+    def pixels_of(self, pixels, dims, *arguments, element_type=TensorProto.FLOAT):
+        self.path("p.png").write_bytes(png(pixels))
+        return self.result(self.identity_model(element_type, dims), "--input", "p.png", *arguments)
+
+    def test_pixels_become_numbers_from_0_to_1(self):
+        pixels = np.arange(12, dtype=np.uint8).reshape(3, 4) * 20
+        found = self.pixels_of(pixels, (1, 1, "h", "w"))
+        np.testing.assert_allclose(found[0, 0], pixels / 255, rtol=1e-6)
+        np.testing.assert_allclose(self.pixels_of(pixels, ("h", "w")), pixels / 255, rtol=1e-6)
+
+    def test_channels_lie_where_the_model_has_them(self):
+        pixels = np.random.default_rng(3).integers(0, 256, (5, 6, 3)).astype(np.uint8)
+        first = self.pixels_of(pixels, ("n", 3, "h", "w"))
+        np.testing.assert_allclose(first[0], pixels.transpose(2, 0, 1) / 255, rtol=1e-6)
+        last = self.pixels_of(pixels, (1, "h", "w", 3))
+        np.testing.assert_allclose(last[0], pixels / 255, rtol=1e-6)
+        named = self.pixels_of(pixels, (1, "h", "w", "c"), "--layout", "nhwc")
+        np.testing.assert_allclose(named[0], pixels / 255, rtol=1e-6)
+
+    def test_integers_stay_pixels(self):
+        pixels = np.random.default_rng(4).integers(0, 256, (5, 6, 3)).astype(np.uint8)
+        found = self.pixels_of(pixels, (1, "h", "w", 3), element_type=TensorProto.UINT8)
+        np.testing.assert_array_equal(found[0], pixels)
+
+    def test_normalisation_is_per_channel(self):
+        pixels = np.full((2, 2, 3), 51, np.uint8)
+        found = self.pixels_of(pixels, (1, 3, 2, 2), "--mean", "0.1,0.2,0.3", "--std", "0.5,0.25,2")
+        np.testing.assert_allclose(found[0, :, 0, 0], [0.2, 0, -0.05], atol=1e-6)
+        found = self.pixels_of(pixels, (1, 3, 2, 2), "--scale", "2")
+        np.testing.assert_allclose(found, np.full((1, 3, 2, 2), 102), rtol=1e-6)
+
+    def test_shrinking_averages_areas(self):
+        pixels = np.random.default_rng(5).integers(0, 256, (6, 6)).astype(np.uint8)
+        found = self.pixels_of(pixels, (1, 1, 3, 2))
+        expected = pixels.reshape(3, 2, 2, 3).mean(axis=(1, 3)) / 255
+        np.testing.assert_allclose(found[0, 0], expected, rtol=1e-5)
+
+    def test_shrinking_weighs_parts_of_pixels(self):
+        pixels = np.array([[0, 90, 240]], np.uint8)
+        found = self.pixels_of(pixels, (1, 1, 1, 2), "--scale", "1")
+        np.testing.assert_allclose(found[0, 0, 0], [(0 + 0.5 * 90) / 1.5, (0.5 * 90 + 240) / 1.5],
+                                   rtol=1e-6)
+
+    def test_growing_is_bilinear(self):
+        pixels = np.random.default_rng(6).integers(0, 256, (3, 4)).astype(np.uint8)
+        found = self.pixels_of(pixels, (1, 1, 7, 9), "--scale", "1")
+        rows = np.stack([bilinear(row, 9) for row in pixels.astype(float)])
+        expected = np.stack([bilinear(column, 7) for column in rows.T]).T
+        np.testing.assert_allclose(found[0, 0], expected, rtol=1e-5, atol=1e-4)
+
+
+class Printing(program.ProgramTest):
+    def test_values_are_nested_as_the_extents_are(self):
+        np.save(self.path("x.npy"), np.array([[1, 2.5, -3, 1e10], [0, np.nan, np.inf, -0.125]], np.float32))
+        self.assertEqual(self.run_program("run", self.identity_model(), "--input", "x.npy"),
+                         "y f32[2, 4]\n  [[1 2.5 -3 1e+10]\n   [0 nan inf -0.125]]\n")
+
+    def test_long_axes_are_cut(self):
+        model = self.identity_model(dims=("n",))
+        text = self.run_program("run", model, "--fill", "n=5000", "--fill", "x=1")
+        self.assertEqual(text, "y f32[5000]\n  [1 1 1 … 1 1 1]\n")
+
+    def test_the_largest_come_first_and_equal_ones_in_order(self):
+        np.save(self.path("x.npy"), np.array([[0, 3, 3, np.nan], [9, 1, 2, 3]], np.float32))
+        text = self.run_program("run", self.identity_model(), "--input", "x.npy", "--top", 3)
+        rows = [line.split() for line in text.splitlines()]
+        self.assertEqual(rows, [["y", "f32[2,", "4]"], ["row", "0"], ["1.", "1", "3"], ["2.", "2", "3"],
+                                ["3.", "0", "0"], ["row", "1"], ["1.", "0", "9"], ["2.", "3", "3"],
+                                ["3.", "2", "2"]])
+
+    def test_control_characters_in_names_are_escaped(self):
+        model = self.save_model("e.onnx", [helper.make_node("Identity", ["x"], ["\x1b[31my"])],
+                                [("x", TensorProto.FLOAT, [1])], [("\x1b[31my", TensorProto.FLOAT, [1])])
+        self.assertTrue(self.run_program("run", model).startswith(r"\x1b[31my f32[1]"))
+
+
+if __name__ == "__main__":
+    program.main()
