@@ -75,7 +75,15 @@ Dim element_count(const std::vector<Dim>& dims) {
 
 std::optional<Type> join_types(const Type& a, const Type& b,
                                const std::function<Dim(int axis)>& found) {
-  if (a.kind != b.kind) return std::nullopt;
+  if (a.kind != b.kind) {
+    // A value is an optional that is not empty.
+    const bool first = a.kind == Type::Kind::optional;
+    if (!first && b.kind != Type::Kind::optional) return std::nullopt;
+    std::optional<Type> item =
+        first ? join_types(*a.item, b, found) : join_types(a, *b.item, found);
+    if (!item) return std::nullopt;
+    return Type::optional(std::move(*item));
+  }
   if (a.kind != Type::Kind::tensor) {
     if (a.kind == Type::Kind::map && a.element != b.element) return std::nullopt;
     // The items of two sequences differ by run, so their dims cannot be symbols of this run.

@@ -32,6 +32,7 @@ std::optional<std::vector<int>> known_axes(const Infer& c, int i, int rank) {
 
 std::optional<int64_t> known_length(const Infer& c, int i) {
   if (!c.type(i).is_ranked()) return std::nullopt;
+  if (c.rank(i) == 0) return 1;  // exporters write one number as a scalar, too
   c.check(c.rank(i) == 1, "operand {} has rank {}, expected 1", i, c.rank(i));
   return c.dim(i, 0).constant();
 }

@@ -18,7 +18,9 @@ std::vector<OperandSpec> qlinear_operands(std::array<std::string_view, 8> names)
 void check_quantization(Infer& c) {
   const int64_t block = c.integer("block_size");
   c.check(block >= 0, "block_size is {}, expected at least 0", block);
-  if (c.has(2)) {
+  // One scale and one zero point may be a scalar and a vector.
+  const auto is_one = [&](int i) { return element_count(c.dims(i)) == Dim(1); };
+  if (c.has(2) && !(is_one(1) && is_one(2))) {
     c.check(c.rank(2) == c.rank(1), "scale has rank {}, zero point {}", c.rank(1), c.rank(2));
     for (int axis = 0; axis < c.rank(1); ++axis) {
       c.require_equal(c.dim(1, axis), c.dim(2, axis), "extents of scale and zero point");

@@ -109,7 +109,14 @@ void import_main(ImportState& state, const ImportOptions& options) {
   std::vector<Value*> results;
   std::vector<std::string> names;
   for (const ValueInfo& output : graph.outputs) {
-    results.push_back(scope.find(output.name));
+    Value* value = scope.find(output.name);
+    // Joined from an empty optional and a value, where only the value is meant to come out.
+    if (value->type().kind == Type::Kind::optional &&
+        output.type.kind != ValueType::Kind::optional &&
+        output.type.kind != ValueType::Kind::unknown) {
+      value = Builder(main)("optional_get_element", {value});
+    }
+    results.push_back(value);
     names.emplace_back(output.name);
     compare_declared(state.model.origin, output, *results.back());
   }

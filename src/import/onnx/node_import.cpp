@@ -9,8 +9,8 @@ namespace lathe::onnx {
 namespace {
 
 // Attributes that Lathe spells out.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 1> kRenamed{
-    {{"perm", "permutation"}}};
+constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kRenamed{
+    {{"perm", "permutation"}, {"select_last_index", "select_last"}}};
 
 std::string_view renamed(std::string_view name) {
   for (const auto& [from, to] : kRenamed) {

@@ -76,7 +76,7 @@ constexpr OperatorRow kRows[] = {
     {kOnnx, "Einsum", 12},
     {kOnnx, "Elu", 1},
     {kOnnx, "Equal", 1, import_legacy_broadcast},
-    {kOnnx, "Equal", 7},
+    {kOnnx, "Equal", 7, import_equal},
     {kOnnx, "Erf", 9},
     {kOnnx, "Exp", 1},
     {kOnnx, "Expand", 8},

@@ -2,6 +2,7 @@
 // Subgraphs become closed bodies: what they capture are operands behind their own.
 #include <algorithm>
 
+#include "import/onnx/known_values.h"
 #include "import/onnx/operators/operators.h"
 
 namespace lathe::onnx {
@@ -23,9 +24,21 @@ int count_of(const std::vector<ValueInfo>& list) { return static_cast<int>(list.
 
 }  // namespace
 
+// Exporters write branches on shapes that are known, whose other side cannot even be typed: only
+// the side that is taken is imported.
 void import_if(NodeImport& c) {
   const Graph& yes = c.graph("then_branch");
   const Graph& no = c.graph("else_branch");
+  const std::optional<Tensor> known = known_tensor(*c.in(0));
+  if (known && known->type() == ElementType::boolean && known->count() == 1) {
+    const Graph& taken = *known->as<bool>() ? yes : no;
+    const std::vector<Value*> results =
+        c.inline_graph(c.b.module(), taken, {}, c.captures({&taken}));
+    c.check(c.outputs() <= static_cast<int>(results.size()),
+            "{} outputs asked for, the branch gives {}", c.outputs(), results.size());
+    for (int i = 0; i < c.outputs(); ++i) c.out(i, results[static_cast<size_t>(i)]);
+    return;
+  }
   const Captures captures = c.captures({&yes, &no});
   Module* then_body = c.body(yes, "then", {}, captures);
   Module* else_body = c.body(no, "else", {}, captures);

@@ -59,4 +59,9 @@ void import_where(NodeImport& c) {
   c.plain(is_computed ? "where" : "choose", c.inputs());
 }
 
+void import_equal(NodeImport& c) {
+  const bool texts = c.element(0) == ElementType::string;
+  c.plain(texts ? "string_equal" : c.op(), c.inputs());
+}
+
 }  // namespace lathe::onnx

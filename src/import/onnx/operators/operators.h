@@ -24,6 +24,7 @@ void import_legacy_prelu(NodeImport& c);
 void import_cast_1(NodeImport& c);
 void import_cast_like(NodeImport& c);
 void import_where(NodeImport& c);
+void import_equal(NodeImport& c);  // of texts, too
 
 // constants.cpp
 void import_constant(NodeImport& c);
