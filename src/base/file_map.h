@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lathe {
 
@@ -62,6 +63,8 @@ void write_file(const std::string& path, std::string_view text);
 
 bool file_exists(const std::string& path);  // of any kind
 bool is_folder(const std::string& path);
+// The names in a folder, sorted.
+std::vector<std::string> list_folder(const std::string& path);
 // Both exist and are one file, whatever the names.
 bool is_same_file(const std::string& a, const std::string& b);
 // Absolute, without links; Io if the file does not exist.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
@@ -173,6 +175,19 @@ bool file_exists(const std::string& path) {
 bool is_folder(const std::string& path) {
   struct stat status{};
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+std::vector<std::string> list_folder(const std::string& path) {
+  DIR* folder = ::opendir(path.c_str());
+  check(folder != nullptr, ErrorKind::io, "cannot list '{}': {}", escape(path), errno_text());
+  std::vector<std::string> names;
+  while (const dirent* entry = ::readdir(folder)) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+  ::closedir(folder);
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 bool is_same_file(const std::string& a, const std::string& b) {

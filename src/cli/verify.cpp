@@ -5,7 +5,9 @@
 #include "cli/commands.h"
 #include "cli/data_set.h"
 #include "cli/execution.h"
+#include "cli/verify_folders.h"
 #include "cli/verify_report.h"
+#include "runtime/data_set.h"
 #include "runtime/verification.h"
 
 namespace lathe::cli {
@@ -127,6 +129,9 @@ int verify(CommandLine& line) {
       {"target", "threads", "memory-limit", "timeout", "seed", "verify-each-pass", "round-trip"});
   if (!line.parse()) return 0;
 
+  if (is_folder(arguments.model.model)) {
+    return verify_folders(arguments.model.model, arguments.json, line);
+  }
   const std::unique_ptr<Program> program = arguments.model.load(arguments.input);
   ThreadPool pool(static_cast<int>(line.options().integer("threads")));
   Report report;

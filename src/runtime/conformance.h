@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// Models with stored inputs and outputs, as the ONNX backend suite has them: one folder per case.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/session.h"
+#include "targets/compile.h"
+
+namespace lathe {
+
+struct ConformanceOptions {
+  CompileOptions compile;
+  SessionOptions session;
+  RunOptions run;
+  // |a - b| <= absolute + relative * |b|, element by element; 16-bit floats have more. A file
+  // tolerance.json beside the model ({"rtol": …, "atol": …}) goes before.
+  double relative = 1e-3;
+  double absolute = 1e-5;
+};
+
+enum class ConformanceStatus : uint8_t { passed, failed, unsupported };
+std::string_view to_string(ConformanceStatus status);
+
+struct ConformanceResult {
+  std::string folder;
+  ConformanceStatus status = ConformanceStatus::passed;
+  std::string detail;  // why it did not pass
+};
+
+// The folders below `root` (itself included) that hold a model and a test_data_set_0, sorted.
+std::vector<std::string> find_model_folders(const std::string& root);
+
+// Runs the folder's model on each of its data sets. Throws only if interrupted.
+ConformanceResult run_model_folder(const std::string& folder,
+                                   const ConformanceOptions& options = {});
+
+// What is wrong with `actual`, "" if nothing: floats within the tolerance, everything else equal.
+std::string compare_elements(const Box& actual, const Box& expected, double relative,
+                             double absolute);
+
+}  // namespace lathe

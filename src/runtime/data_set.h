@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// Stored inputs and the outputs that belong to them, as ONNX test data keeps them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/program.h"
+#include "tensor/box.h"
+
+namespace lathe {
+
+struct DataSet {
+  std::string name;
+  std::vector<Box> inputs;                  // one per parameter of main
+  std::vector<std::optional<Box>> outputs;  // one per result; absent: not stored
+};
+
+// The folders test_data_set_0, test_data_set_1, … beside a model.
+std::vector<std::string> data_sets_beside(const std::string& model_path);
+
+// Files input_N.pb and output_N.pb. They go where their names say, or in order.
+DataSet read_data_set(const std::string& folder, const Program& program);
+
+}  // namespace lathe
