@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: MIT
-// x[n, c, h, w]: channels become block × block squares. In mode DCR a channel index is
-// (row in block, column in block, channel), in mode CRD (channel, row, column).
+// A channel index is (row in block, column in block, channel) in mode DCR, (channel, row, column)
+// in CRD.
 #include "ir/builder.h"
+#include "ops/blocks.h"
 
 namespace lathe {
 namespace {
 
 void infer_depth_to_space(Infer& c) {
-  const int64_t block = c.integer("block_size");
-  c.check(c.rank(0) == 4, "x has rank {}, expected 4", c.rank(0));
-  c.check(block > 0 && block < (1 << 20), "block_size is {}", block);
-  const std::string& mode = c.text("mode");
-  c.check(mode == "DCR" || mode == "CRD", "mode is '{}', expected DCR or CRD", escape(mode));
+  const int64_t block = infer_blocks(c);
   const Dim channels = Dim::floor_div(c.dim(0, 1), block * block);
   c.require_equal(channels * (block * block), c.dim(0, 1), "channels in whole blocks");
   c.result(c.element(0), {c.dim(0, 0), channels, c.dim(0, 2) * block, c.dim(0, 3) * block});
@@ -20,12 +17,10 @@ void infer_depth_to_space(Infer& c) {
 void expand_depth_to_space(Expansion& e) {
   const Dim block = e.integer("block_size");
   const std::vector<Dim>& out = *e.result_type().dims;
-  const Dim& n = e.dim(0, 0);
-  const Dim& h = e.dim(0, 2);
-  const Dim& w = e.dim(0, 3);
+  const std::vector<Dim>& in = e.dims(0);
   const bool depth_first = e.text("mode") == "DCR";
-  Value* cut = depth_first ? e.b.reshape(e.operand(0), {n, block, block, out[1], h, w})
-                           : e.b.reshape(e.operand(0), {n, out[1], block, block, h, w});
+  Value* cut = depth_first ? e.b.reshape(e.operand(0), {in[0], block, block, out[1], in[2], in[3]})
+                           : e.b.reshape(e.operand(0), {in[0], out[1], block, block, in[2], in[3]});
   const std::vector<int64_t> order =
       depth_first ? std::vector<int64_t>{0, 3, 4, 1, 5, 2} : std::vector<int64_t>{0, 1, 4, 2, 5, 3};
   e.result(e.b.reshape(e.b.transpose(cut, order), out));

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The inverse of depth_to_space, with the same order of channels in each mode.
 #include "ir/builder.h"
+#include "ops/blocks.h"
 
 namespace lathe {
 namespace {
 
 void infer_space_to_depth(Infer& c) {
-  const int64_t block = c.integer("block_size");
-  c.check(c.rank(0) == 4, "x has rank {}, expected 4", c.rank(0));
-  c.check(block > 0 && block < (1 << 20), "block_size is {}", block);
-  const std::string& mode = c.text("mode");
-  c.check(mode == "DCR" || mode == "CRD", "mode is '{}', expected DCR or CRD", escape(mode));
+  const int64_t block = infer_blocks(c);
   std::vector<Dim> dims{c.dim(0, 0), c.dim(0, 1) * (block * block)};
   for (const int axis : {2, 3}) {
     dims.push_back(Dim::floor_div(c.dim(0, axis), block));
