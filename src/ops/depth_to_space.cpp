@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A channel index is (row in block, column in block, channel) in mode DCR, (channel, row, column)
-// in CRD.
+// A channel index is (row, column, channel) in mode DCR, (channel, row, column) in mode CRD.
 #include "ir/builder.h"
 #include "ops/blocks.h"
 
