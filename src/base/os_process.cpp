@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/file_map.h"
 
 namespace lathe {
 namespace {
@@ -122,5 +123,7 @@ ProcessResult run_process(const std::vector<std::string>& arguments,
   result.started = result.code != kNotFound;
   return result;
 }
+
+std::string own_program() { return real_path("/proc/self/exe"); }
 
 }  // namespace lathe

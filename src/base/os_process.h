@@ -27,4 +27,7 @@ struct ProcessOptions {
 ProcessResult run_process(const std::vector<std::string>& arguments,
                           const ProcessOptions& options = {});
 
+// The path of the program that runs.
+std::string own_program();
+
 }  // namespace lathe

@@ -12,6 +12,7 @@ namespace lathe::cli {
 struct CommandLine::Impl {
   CLI::App app;
   std::vector<std::pair<std::string, const std::string*>> required;
+  std::vector<const bool*> hidden;
   std::vector<std::function<void()>> conversions;
   // Texts of options that conversions read; addresses stay.
   std::deque<std::string> pending;
@@ -34,6 +35,7 @@ std::vector<std::string> split(std::string_view text, char separator) {
                                   const std::string& argument) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
   const bool is_flag = argument.starts_with("-");
@@ -91,6 +93,11 @@ void CommandLine::texts(std::string_view flag, std::vector<std::string>& values,
 
 void CommandLine::flag(std::string_view flag, bool& value, std::string_view doc) {
   impl_->app.add_flag(std::string(flag), value, std::string(doc));
+}
+
+void CommandLine::hidden_flag(std::string_view flag, bool& value) {
+  impl_->app.add_flag(std::string(flag), value, "")->group("");
+  impl_->hidden.push_back(&value);
 }
 
 void CommandLine::integer(std::string_view flag, int64_t& value, int64_t min, int64_t max,
@@ -176,8 +183,10 @@ bool CommandLine::parse() {
     if (extra.starts_with("-")) fail_unexpected(app, command_.name, extra);
   }
   if (!extras.empty()) fail_unexpected(app, command_.name, extras.front());
+  const bool is_hidden = std::any_of(impl_->hidden.begin(), impl_->hidden.end(),
+                                     [](const bool* value) { return *value; });
   for (const auto& [name, value] : impl_->required) {
-    if (!value->empty()) continue;
+    if (!value->empty() || is_hidden) continue;
     Error error(ErrorKind::invalid_argument,
                 fmt::format("lathe {}: no {} given", command_.name, name));
     error.note(fmt::format("see: lathe {} --help", command_.name));

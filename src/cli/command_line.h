@@ -42,6 +42,8 @@ class CommandLine {
   void texts(std::string_view flag, std::vector<std::string>& values, std::string_view value_name,
              std::string_view doc);  // may be given several times
   void flag(std::string_view flag, bool& value, std::string_view doc);
+  // Not listed by --help, and then no positional is demanded.
+  void hidden_flag(std::string_view flag, bool& value);
   void integer(std::string_view flag, int64_t& value, int64_t min, int64_t max,
                std::string_view doc);
   void numbers(std::string_view flag, std::vector<double>& values, std::string_view doc);  // a,b,c

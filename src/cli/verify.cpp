@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include <nlohmann/json.hpp>
-
 #include "base/file_map.h"
 #include "cli/commands.h"
 #include "cli/data_set.h"
 #include "cli/execution.h"
-#include "cli/verify_folders.h"
+#include "cli/verify_folder.h"
 #include "cli/verify_report.h"
 #include "runtime/data_set.h"
 #include "runtime/verification.h"
@@ -110,10 +108,16 @@ void check_stages(const Program& program, const Arguments& arguments, const Comm
   for (const StageReport& stage : found.stages) report.checks.push_back(to_check(stage));
 }
 
+int print_report(const Report& report, const Arguments& arguments, const CommandLine& line) {
+  line.out().write(arguments.json ? report_json(report) : report_text(report));
+  return report.count(CheckStatus::failed) == 0 ? 0 : 1;
+}
+
 }  // namespace
 
 int verify(CommandLine& line) {
   Arguments arguments;
+  bool worker = false;
   arguments.model.declare(line);
   arguments.input.declare(line);
   line.integer("--cases", arguments.cases, 1, 1000,
@@ -125,12 +129,17 @@ int verify(CommandLine& line) {
                "Largest |a - b| over largest |b| (default by element type; f32: 1e-4).");
   line.flag("--json", arguments.json,
             "Prints one JSON object with passed, failed, unsupported, list.");
+  line.hidden_flag("--worker", worker);
   line.options(
       {"target", "threads", "memory-limit", "timeout", "seed", "verify-each-pass", "round-trip"});
   if (!line.parse()) return 0;
 
+  if (worker) {
+    run_verify_worker(line.options(), line.out());
+    return 0;
+  }
   if (is_folder(arguments.model.model)) {
-    return verify_folders(arguments.model.model, arguments.json, line);
+    return print_report(verify_folder(arguments.model.model, line.options()), arguments, line);
   }
   const std::unique_ptr<Program> program = arguments.model.load(arguments.input);
   ThreadPool pool(static_cast<int>(line.options().integer("threads")));
@@ -157,8 +166,7 @@ int verify(CommandLine& line) {
                                            tolerance, report.quantises));
     }
   }
-  line.out().write(arguments.json ? report_json(report) : report_text(report));
-  return report.count(CheckStatus::failed) == 0 ? 0 : 1;
+  return print_report(report, arguments, line);
 }
 
 }  // namespace lathe::cli

@@ -24,6 +24,19 @@ Json value_json(const ValueReport& value) {
   return json;
 }
 
+// What did not pass, and the counts.
+std::string tree_text(const Report& report) {
+  std::string out;
+  for (const Check& check : report.checks) {
+    if (check.status == CheckStatus::passed) continue;
+    out +=
+        fmt::format("  {:<11} {}: {}\n", to_string(check.status), escape(check.name), check.detail);
+  }
+  return out + fmt::format("{} passed, {} failed, {} unsupported\n",
+                           report.count(CheckStatus::passed), report.count(CheckStatus::failed),
+                           report.count(CheckStatus::unsupported));
+}
+
 }  // namespace
 
 std::string_view to_string(CheckStatus status) {
@@ -47,6 +60,7 @@ Check to_check(const StageReport& stage) {
 }
 
 std::string report_text(const Report& report) {
+  if (report.is_tree) return tree_text(report);
   std::string out = fmt::format("{}: {} cases\n", escape(report.model), report.cases);
   for (const std::string& reason : report.skipped) {
     out += fmt::format("  left out  {}\n", reason);

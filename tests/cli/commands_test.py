@@ -204,6 +204,64 @@ class Verify(program.ProgramTest):
         self.assertIn("[", found["list"][-1]["values"][0]["type"])
 
 
+def endless_model(test):
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["c"], ["go"]), helper.make_node("Neg", ["v"], ["w"])], "body",
+        [helper.make_tensor_value_info("i", TensorProto.INT64, []),
+         helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+         helper.make_tensor_value_info("v", TensorProto.FLOAT, [4])],
+        [helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+         helper.make_tensor_value_info("w", TensorProto.FLOAT, [4])])
+    return test.save_model("endless.onnx", [helper.make_node("Loop", ["", "", "x"], ["y"], body=body)],
+                           [("x", TensorProto.FLOAT, [4])], [("y", TensorProto.FLOAT, None)])
+
+
+class VerifyFolder(program.ProgramTest):
+    def add_case(self, name, expected, endless=False):
+        folder = self.path(f"tree/{name}")
+        (folder / "test_data_set_0").mkdir(parents=True)
+        model = endless_model(self) if endless else self.save_model(
+            "m.onnx", [helper.make_node("Neg", ["x"], ["y"])], [("x", TensorProto.FLOAT, [4])],
+            [("y", TensorProto.FLOAT, [4])])
+        shutil.move(model, folder / "model.onnx")
+        data = folder / "test_data_set_0"
+        program.tensor_file(data / "input_0.pb", np.arange(4, dtype=np.float32))
+        program.tensor_file(data / "output_0.pb", np.asarray(expected, np.float32), "y")
+
+    def statuses(self, code, *arguments, **more):
+        found = json.loads(self.run_program("verify", "tree", "--json", *arguments, code=code, **more))
+        for status in ("passed", "failed", "unsupported"):
+            self.assertEqual(found[status], [c["status"] for c in found["list"]].count(status))
+        return {c["name"]: (c["status"], c["detail"]) for c in found["list"]}
+
+    def test_cases_are_found_and_compared(self):
+        self.add_case("a", [0, -1, -2, -3])
+        self.add_case("deep/er/b", [0, -1, -2, -3])
+        self.assertEqual({s for s, _ in self.statuses(0).values()}, {"passed"})
+        self.add_case("c", [0, -1, -2, 3])
+        found = self.statuses(1)
+        self.assertEqual(sorted(found), ["a", "c", "deep/er/b"])
+        self.assertEqual(found["c"][0], "failed")
+        self.assertIn("element 3 is -3, expected 3", found["c"][1])
+        text = self.run_program("verify", "tree", code=1)
+        self.assertTrue(text.endswith("2 passed, 1 failed, 0 unsupported\n"), text)
+
+    def test_a_crash_loses_one_case(self):
+        for name in "abde":
+            self.add_case(name, [0, -1, -2, -3])
+        self.add_case("c", [0, 0, 0, 0], endless=True)
+        limit = ["sh", "-c", f"ulimit -t 2; exec {program.PROGRAM} verify tree --json"]
+        process = subprocess.run(limit, cwd=self.folder, capture_output=True, timeout=program.SECONDS)
+        self.assertEqual(process.returncode, 1)
+        found = {c["name"]: c for c in json.loads(process.stdout)["list"]}
+        self.assertIn("signal", found["c"]["detail"])
+        self.assertEqual([n for n, c in found.items() if c["status"] == "passed"], list("abde"))
+
+    def test_a_folder_without_models_is_an_error(self):
+        self.path("tree").mkdir()
+        self.run_program("verify", "tree", code=2)
+
+
 class Lists(program.ProgramTest):
     def test_ops_are_listed_and_described(self):
         self.assertRegex(self.run_program("ops"), r"\nmatmul +The matrix product")
@@ -223,17 +281,6 @@ class Lists(program.ProgramTest):
 
 
 class Ends(program.ProgramTest):
-    def endless(self):
-        body = helper.make_graph(
-            [helper.make_node("Identity", ["c"], ["go"]), helper.make_node("Neg", ["v"], ["w"])], "body",
-            [helper.make_tensor_value_info("i", TensorProto.INT64, []),
-             helper.make_tensor_value_info("c", TensorProto.BOOL, []),
-             helper.make_tensor_value_info("v", TensorProto.FLOAT, [4])],
-            [helper.make_tensor_value_info("go", TensorProto.BOOL, []),
-             helper.make_tensor_value_info("w", TensorProto.FLOAT, [4])])
-        return self.save_model("endless.onnx", [helper.make_node("Loop", ["", "", "x"], ["y"], body=body)],
-                               [("x", TensorProto.FLOAT, [4])], [("y", TensorProto.FLOAT, None)])
-
     def slow_kernel(self):
         """One product of some minutes."""
         return self.save_model("slow.onnx", [helper.make_node("MatMul", ["a", "a"], ["y"])],
@@ -252,7 +299,7 @@ class Ends(program.ProgramTest):
 
     def test_an_interrupt_ends_a_loop(self):
         self.assertIn("error: the run was cancelled after ",
-                      self.interrupt("run", self.endless(), "--output", "y.npy"))
+                      self.interrupt("run", endless_model(self), "--output", "y.npy"))
         self.assertFalse(self.path("y.npy").exists())
 
     def test_an_interrupt_ends_even_a_long_kernel(self):
@@ -260,7 +307,7 @@ class Ends(program.ProgramTest):
 
     def test_a_timeout_ends_a_run(self):
         begin = time.monotonic()
-        self.run_program("run", self.endless(), "--timeout", 0.5, code=130)
+        self.run_program("run", endless_model(self), "--timeout", 0.5, code=130)
         self.assertLess(time.monotonic() - begin, 10)
         self.assertIn("time was over", self.stderr)
 
