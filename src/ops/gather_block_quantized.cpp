@@ -50,7 +50,7 @@ void evaluate_gather(Evaluation& c) {
   const int64_t bits = c.in(0).type == ElementType::u8 ? c.integer("bits") : 4;
   const Tensor data = dense_tensor(c.in(0));
   const Tensor zeros = c.has(3) ? dense_tensor(c.in(3)) : Tensor();
-  const std::vector<float> scales = float_values(c.in(2));
+  const Tensor scales = float_tensor(c.in(2));
   const std::vector<int64_t> indices = c.values(1);
   Dims dims = data.dims();
   dims.back() *= packing(data.type(), bits);
@@ -86,7 +86,7 @@ void evaluate_gather(Evaluation& c) {
           const int64_t zero = c.has(3) ? code(zeros, bits, scale_dims.back(), scale_at) : plain;
           values[static_cast<size_t>(i)] =
               static_cast<float>(code(data, bits, width, from + i) - zero) *
-              scales[static_cast<size_t>(scale_at)];
+              scales.as<float>()[scale_at];
         }
         convert(y.type, y.as<std::byte>() + row * inner * info(y.type).bits / 8, ElementType::f32,
                 values.data(), inner);

@@ -17,9 +17,8 @@ class Weights {
         block(c.integer("block_size")),
         blocks((k + block - 1) / block),
         codes_(dense_tensor(c.in(1))),
-        scales_(float_values(c.in(2))) {
-    c.check(static_cast<int64_t>(scales_.size()) == n * blocks, "{} scales for {} blocks",
-            scales_.size(), n * blocks);
+        scales_(float_tensor(c.in(2))) {
+    c.check(scales_.count() == n * blocks, "{} scales for {} blocks", scales_.count(), n * blocks);
     if (c.has(3)) {
       const int64_t bytes = (blocks * bits + 7) / 8;
       const bool packed = c.in(3).type == ElementType::u8;
@@ -42,22 +41,46 @@ class Weights {
     }
   }
 
-  float scale(int64_t n, int64_t at) const { return scales_[static_cast<size_t>(n * blocks + at)]; }
+  float scale(int64_t n, int64_t at) const { return scales_.as<float>()[n * blocks + at]; }
   bool integer_zeros() const { return zeros_.empty(); }
   int integer_zero(int64_t n, int64_t at) const {
     if (zero_pitch_ == 0) return 1 << (bits - 1);
-    return code(zero_codes_.as<uint8_t>() + n * zero_pitch_, at);
+    const uint8_t byte = zero_codes_.as<uint8_t>()[n * zero_pitch_ + at * bits / 8];
+    return byte >> (at * bits % 8) & ((1 << bits) - 1);
   }
   float zero(int64_t n, int64_t at) const {
     return zeros_.empty() ? static_cast<float>(integer_zero(n, at))
                           : zeros_[static_cast<size_t>(n * blocks + at)];
   }
-  int quantised(int64_t n, int64_t k) const {
-    return code(codes_.as<uint8_t>() + n * blocks * block * bits / 8, k);
+
+  // Calls f(i, code) for `count` codes of column n from k on.
+  template <class F>
+  void for_codes(int64_t n, int64_t k, int64_t count, F&& f) const {
+    const uint8_t* column = codes_.as<uint8_t>() + n * blocks * block * bits / 8;
+    if (bits == 2) return unpack<2>(column, k, count, f);
+    if (bits == 4) return unpack<4>(column, k, count, f);
+    unpack<8>(column, k, count, f);
   }
-  float value(int64_t n, int64_t k) const {
-    const int64_t at = groups_.empty() ? k / block : groups_[static_cast<size_t>(k)];
-    return (static_cast<float>(quantised(n, k)) - zero(n, at)) * scale(n, at);
+
+  // (code - zero) · scale of `count` elements of column n from k on.
+  void dequantise(int64_t n, int64_t k, int64_t count, float* to) const {
+    if (!groups_.empty()) {
+      for_codes(n, k, count, [&](int64_t i, int code) {
+        const int64_t at = groups_[static_cast<size_t>(k + i)];
+        to[i] = (static_cast<float>(code) - zero(n, at)) * scale(n, at);
+      });
+      return;
+    }
+    for (int64_t done = 0; done < count;) {
+      const int64_t at = (k + done) / block;
+      const int64_t run = std::min(count - done, (at + 1) * block - (k + done));
+      const float offset = zero(n, at);
+      const float factor = scale(n, at);
+      for_codes(n, k + done, run, [&, out = to + done](int64_t i, int code) {
+        out[i] = (static_cast<float>(code) - offset) * factor;
+      });
+      done += run;
+    }
   }
 
   const int64_t bits;
@@ -65,11 +88,15 @@ class Weights {
   const int64_t blocks;
 
  private:
-  int code(const uint8_t* row, int64_t at) const {
-    return row[at * bits / 8] >> (at * bits % 8) & ((1 << bits) - 1);
+  template <int Bits, class F>
+  static void unpack(const uint8_t* column, int64_t k, int64_t count, F& f) {
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t bit = (k + i) * Bits;
+      f(i, column[bit >> 3] >> (bit & 7) & ((1 << Bits) - 1));
+    }
   }
   Tensor codes_;
-  std::vector<float> scales_;
+  Tensor scales_;
   Tensor zero_codes_;
   int64_t zero_pitch_ = 0;
   std::vector<float> zeros_;
@@ -86,9 +113,19 @@ class DequantisedProduct final : public Product<float> {
     load_block(a_, block, to, pitch);
   }
   void load_b(int64_t, const Block& block, float* to, int64_t pitch) const override {
-    for (int64_t c = 0; c < block.columns; ++c) {
+    // Columns are stored, rows wanted: strips of 16 columns, so that both sides stay in cache.
+    constexpr int64_t kStrip = 16;
+    std::vector<float> values(static_cast<size_t>(kStrip * block.rows));
+    for (int64_t strip = 0; strip < block.columns; strip += kStrip) {
+      const int64_t width = std::min(kStrip, block.columns - strip);
+      for (int64_t c = 0; c < width; ++c) {
+        weights_.dequantise(block.column + strip + c, block.row, block.rows,
+                            values.data() + c * block.rows);
+      }
       for (int64_t r = 0; r < block.rows; ++r) {
-        to[r * pitch + c] = weights_.value(block.column + c, block.row + r);
+        for (int64_t c = 0; c < width; ++c) {
+          to[r * pitch + strip + c] = values[static_cast<size_t>(c * block.rows + r)];
+        }
       }
     }
   }
@@ -151,9 +188,9 @@ void multiply_integers(Evaluation& c, const Weights& weights, const MatrixView& 
     for (int64_t j = begin; j < end; ++j) {
       for (int64_t at = 0; at < weights.blocks; ++at) {
         const int zero = weights.integer_zero(j, at);
-        for (int64_t i = at * weights.block; i < (at + 1) * weights.block; ++i) {
-          column[static_cast<size_t>(i)] = static_cast<int16_t>(weights.quantised(j, i) - zero);
-        }
+        int16_t* to = column.data() + at * weights.block;
+        weights.for_codes(j, at * weights.block, weights.block,
+                          [&](int64_t i, int code) { to[i] = static_cast<int16_t>(code - zero); });
       }
       for (int64_t i = 0; i < m; ++i) {
         float sum = 0;

@@ -61,6 +61,14 @@ ScaleLayout::ScaleLayout(const Evaluation& c, const TensorView& x, const TensorV
   }
 }
 
+Tensor float_tensor(const TensorView& view) {
+  Tensor dense = dense_tensor(view);
+  if (dense.type() == ElementType::f32) return dense;
+  Tensor values(ElementType::f32, dense.dims());
+  convert(ElementType::f32, values.data(), dense.type(), dense.data(), dense.count());
+  return values;
+}
+
 std::vector<float> float_values(const TensorView& view) {
   const Tensor dense = dense_tensor(view);
   std::vector<float> values(static_cast<size_t>(dense.count()));

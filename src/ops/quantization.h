@@ -39,5 +39,7 @@ class ScaleLayout {
 
 // The elements of a view, row-major, in f32 or i64.
 std::vector<float> float_values(const TensorView& view);
+// The same as a dense tensor, which shares the view's memory where that is dense f32 already.
+Tensor float_tensor(const TensorView& view);
 
 }  // namespace lathe

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "tensor/tensor.h"
 
@@ -24,10 +23,10 @@ class Rotation {
            ThreadPool* pool) const;
 
  private:
-  void turn(std::span<const float> head, int64_t position, std::span<float> turned) const;
+  class Turn;
   int64_t half_;
-  std::vector<float> cos_;
-  std::vector<float> sin_;
+  Tensor cos_;
+  Tensor sin_;
   bool interleaved_;
 };
 
