@@ -8,6 +8,7 @@
 #include "base/file_map.h"
 #include "import/load_model.h"
 #include "runtime/data_set.h"
+#include "runtime/verification.h"
 #include "tensor/convert.h"
 
 namespace lathe {
@@ -158,6 +159,7 @@ std::string run_data_sets(const std::string& folder, const ConformanceOptions& o
   const auto plan = compile(load_model(model), options.compile);
   Session session(plan, options.session);
   const Program& source = *plan->source;
+  const bool quantises = quantises_at_run_time(source);
   for (const std::string& path : data_sets_beside(model)) {
     const DataSet data = read_data_set(path, source);
     session.reset();
@@ -166,9 +168,13 @@ std::string run_data_sets(const std::string& folder, const ConformanceOptions& o
       if (!data.outputs[i]) continue;
       const std::string wrong =
           compare_elements(results[i], *data.outputs[i], tolerance.relative, tolerance.absolute);
-      if (wrong.empty()) continue;
-      return fmt::format("{}: output '{}': {}", data.name, escape(source.main().result_names()[i]),
-                         wrong);
+      const std::string& name = source.main().result_names()[i];
+      // Rounding to integers makes last bits into steps: such outputs are judged as distributions.
+      const bool same =
+          wrong.empty() ||
+          (quantises && judge_value(name, results[i], *data.outputs[i], 0, true).problem.empty());
+      if (same) continue;
+      return fmt::format("{}: output '{}': {}", data.name, escape(name), wrong);
     }
   }
   return "";

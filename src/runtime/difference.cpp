@@ -185,6 +185,15 @@ Divergence compare_distributions(const Tensor& actual, const Tensor& expected) {
     for (double& value : values) value -= largest + std::log(total);
     return top;
   };
+  double noise = 0;
+  double signal = 0;
+  for (int64_t i = 0; i < b.count(); ++i) {
+    const double x = load_double(a.type(), a.data(), i);
+    const double y = load_double(b.type(), b.data(), i);
+    noise += (x - y) * (x - y);
+    signal += y * y;
+  }
+  out.noise = noise == 0 ? 0 : std::sqrt(noise / signal);
   for (int64_t row = 0; row < out.rows; ++row) {
     const auto top_q = log_softmax(a, row, q);
     const auto top_p = log_softmax(b, row, p);

@@ -34,6 +34,7 @@ Difference compare_values(const Box& actual, const Box& expected, const Toleranc
 struct Divergence {
   double mean_kl = 0;  // of softmax(expected) from softmax(actual), in nats
   double top1 = 1;     // share of rows with the same largest element
+  double noise = 0;    // |actual - expected| over |expected|, as vectors
   int64_t rows = 0;
 };
 Divergence compare_distributions(const Tensor& actual, const Tensor& expected);

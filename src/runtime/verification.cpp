@@ -13,6 +13,7 @@ namespace {
 constexpr Stage kStages[] = {Stage::canonical, Stage::optimised, Stage::fused, Stage::lowered};
 // Where int8 activations make a program ill-conditioned, these say "the same".
 constexpr double kMostKl = 0.02;
+constexpr double kMostNoise = 0.25;       // small logits mean nothing to a softmax
 constexpr double kQuantisedError = 0.02;  // of an instruction that rounds to integers inside
 
 using Results = std::vector<std::vector<Box>>;  // per step
@@ -282,9 +283,11 @@ ValueReport judge_value(const std::string& name, const Box& actual, const Box& e
                           std::isfinite(difference.error);
   if (!are_logits || difference.equal()) return value;
   const Divergence divergence = compare_distributions(actual.tensor(), expected.tensor());
-  value.judged = fmt::format("mean KL {:.2g} (at most {:.2g}), top-1 {:.1f} %", divergence.mean_kl,
-                             kMostKl, 100 * divergence.top1);
-  const bool same = divergence.mean_kl <= kMostKl || divergence.top1 == 1;
+  value.judged =
+      fmt::format("mean KL {:.2g} (at most {:.2g}), top-1 {:.1f} %, noise {:.2g} (at most {:.2g})",
+                  divergence.mean_kl, kMostKl, 100 * divergence.top1, divergence.noise, kMostNoise);
+  const bool same =
+      (divergence.mean_kl <= kMostKl || divergence.top1 == 1) && divergence.noise <= kMostNoise;
   value.problem = same ? "" : value.judged;
   return value;
 }
