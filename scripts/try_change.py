@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+"""Runs a test program as it would be with a folder's files laid over the tree, which stays as it is.
+
+usage: try_change.py FOLDER PROGRAM [ARGUMENT...]
+
+FOLDER holds changed and new sources under their paths (FOLDER/src/ops/cube.cpp). They are compiled as
+build/release compiles them or their neighbours, and linked with its other objects; a header in FOLDER
+reaches only the sources in FOLDER. PROGRAM, a test program such as ops_tests, runs in the tree's root.
+"""
+
+import json
+import pathlib
+import shlex
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build/release"
+
+
+def compile_source(folder, source, entries):
+    """The object in the build that it replaces, if any, and the new object."""
+    place = ROOT / source
+    own = entries.get(place)
+    model = own or next((e for file, e in entries.items() if file.parent == place.parent), None)
+    if model is None:
+        sys.exit(f"error: {source}: no source beside it is built, so its flags are not known")
+    target = folder / "objects" / source.with_suffix(".o")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    command = shlex.split(model["command"])
+    command[command.index("-o") + 1] = str(target)
+    command[command.index("-c") + 1] = str(folder / source)
+    command[1:1] = [f"-I{folder / 'src'}", f"-I{folder}"]
+    if subprocess.run(command, cwd=BUILD).returncode != 0:
+        sys.exit(f"error: {source} does not compile")
+    replaced = pathlib.Path(own["output"]).relative_to(BUILD) if own else None
+    return str(replaced), str(target)
+
+
+def link(folder, program, objects):
+    listed = subprocess.run(["ninja", "-C", BUILD, "-t", "commands", f"tests/{program}"], text=True,
+                            stdout=subprocess.PIPE, check=True).stdout
+    command = shlex.split(listed.strip().splitlines()[-1])
+    command = [dict(objects).get(word, word) for word in command if word not in (":", "&&")]
+    at = command.index("-o")
+    command[at + 1] = str(folder / program)
+    command[at:at] = [new for old, new in objects if old == "None"]
+    if subprocess.run(command, cwd=BUILD).returncode != 0:
+        sys.exit(f"error: {program} does not link")
+
+
+def main():
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    folder, program = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
+    built = subprocess.run(["ninja", "-C", BUILD, f"tests/{program}"], text=True,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if built.returncode != 0:
+        sys.exit(f"{built.stdout}error: build/release has no {program}: run scripts/build.sh release")
+    entries = json.loads((BUILD / "compile_commands.json").read_text())
+    entries = {pathlib.Path(e["file"]): e for e in entries}
+    sources = sorted(p.relative_to(folder) for p in folder.rglob("*.cpp"))
+    link(folder, program, [compile_source(folder, source, entries) for source in sources])
+    sys.exit(subprocess.run([folder / program, *sys.argv[3:]], cwd=ROOT).returncode)
+
+
+if __name__ == "__main__":
+    main()
