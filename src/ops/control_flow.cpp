@@ -18,7 +18,6 @@ void collect_found(const Module& body, std::set<std::string>& out) {
   for (const auto& instruction : body.instructions()) {
     for (const SymbolRef& symbol : instruction->found()) out.insert(symbol->name);
     for (const Module* inner : instruction->bodies()) {
-      collect_found(*inner, out);
       const std::set<std::string> deeper = inner_symbols(*instruction, *inner);
       out.insert(deeper.begin(), deeper.end());
     }

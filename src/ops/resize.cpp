@@ -50,7 +50,7 @@ void check_attributes(const Infer& c) {
   check_choice(c, "nearest_mode", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"});
   check_choice(c, "coordinate_transformation_mode",
                {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
-                "asymmetric", "tf_crop_and_resize"});
+                "asymmetric", "tf_crop_and_resize", "tf_half_pixel_for_nn"});
   check_choice(c, "keep_aspect_ratio_policy", {"stretch", "not_larger", "not_smaller"});
   c.check(!c.boolean("antialias") || c.text("mode") != "nearest", "antialias in mode '{}'",
           c.text("mode"));

@@ -17,6 +17,7 @@ float source_coordinate(const std::string& mode, const ResizeAxis& axis, int64_t
   const float output = axis.scale * input;
   const float half_pixel = (x + 0.5F) / axis.scale - 0.5F;
   if (mode == "asymmetric") return x / axis.scale;
+  if (mode == "tf_half_pixel_for_nn") return (x + 0.5F) / axis.scale;
   if (mode == "align_corners") return output == 1 ? 0 : x * (input - 1) / (output - 1);
   if (mode == "pytorch_half_pixel") return output == 1 ? -0.5F : half_pixel;
   if (mode == "half_pixel_symmetric") {

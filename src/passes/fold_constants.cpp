@@ -85,9 +85,8 @@ void fold(Instruction& instruction) {
     Value* old = instruction.result(static_cast<int>(i));
     if (old->uses().empty()) continue;
     Value* literal = builder.literal(results[i].tensor());
-    const bool says_more = literal->elements() != old->elements();
     instruction.module()->replace_uses(old, literal);
-    if (says_more) infer_users(*literal);
+    infer_users(*literal);
   }
   instruction.module()->erase(&instruction);
 }

@@ -171,6 +171,7 @@ lathe::Attribute NodeImport::convert(const Attribute& attribute, const Attribute
   if (const auto* value = attribute.get_if<int64_t>()) {
     if (spec.kind == AttributeKind::integer) return *value;
     if (spec.kind == AttributeKind::boolean) return *value != 0;
+    if (spec.kind == AttributeKind::number) return static_cast<double>(*value);
     if (spec.kind == AttributeKind::element_type) return element_type_from(*value, attribute.name);
   } else if (const auto* number = attribute.get_if<float>()) {
     if (spec.kind == AttributeKind::number) return static_cast<double>(*number);
@@ -189,12 +190,23 @@ lathe::Attribute NodeImport::convert(const Attribute& attribute, const Attribute
        to_string(attribute.kind()), spec.name, lathe::to_string(spec.kind));
 }
 
+namespace {
+
+// Element type 0 is how operators say that none is chosen.
+bool is_undefined(const Attribute& attribute, const AttributeSpec& spec) {
+  const int64_t* value = attribute.get_if<int64_t>();
+  return spec.kind == AttributeKind::element_type && value != nullptr && *value == 0;
+}
+
+}  // namespace
+
 Attributes NodeImport::record_attributes(const Op& op) {
   Attributes out;
   for (const AttributeSpec& spec : op.attributes) {
     for (const Attribute& given : node.attributes) {
       if (asked_.contains(given.name) || squash(renamed(given.name)) != squash(spec.name)) continue;
-      if (const Attribute* attribute = resolve(given, scope_.call)) {
+      const Attribute* attribute = resolve(given, scope_.call);
+      if (attribute != nullptr && !is_undefined(*attribute, spec)) {
         out.emplace_back(std::string(spec.name), convert(*attribute, spec));
       }
       asked_.insert(given.name);

@@ -10,6 +10,13 @@ void import_axes_attribute(NodeImport& c) {
   c.plain({c.in(0), axes});
 }
 
+// No axes at all, or an empty list: every axis of extent 1.
+void import_squeeze(NodeImport& c) {
+  const bool is_empty =
+      c.has(1) && c.in(1)->type().is_ranked() && element_count(*c.in(1)->type().dims) == Dim(0);
+  c.plain({c.in(0), is_empty ? nullptr : c.in_or_null(1)});
+}
+
 void import_clip_1(NodeImport& c) {
   const auto bound = [&](std::string_view name) {
     return c.has_attribute(name) ? c.b.scalar(c.element(0), c.number(name)) : nullptr;

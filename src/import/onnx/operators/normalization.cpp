@@ -19,15 +19,41 @@ bool is_off(NodeImport& c, int i, double fallback) {
   return number == 0;
 }
 
+Value* normalised_vector(NodeImport& c) {
+  std::vector<Value*> operands = c.inputs();
+  operands[0] = c.b("unsqueeze", {c.in(0), c.b.integers({1})});
+  Value* y = c.b(c.op(), std::move(operands), c.record_attributes(get_op(c.op())));
+  return c.b("squeeze", {y, c.b.integers({1})});
+}
+
 }  // namespace
+
+// A vector is a batch of one channel.
+void import_batch_normalization(NodeImport& c) {
+  if (c.rank(0) == 1) return c.out(0, normalised_vector(c));
+  c.plain(c.inputs());
+}
+
+// The default axes are those of images, as far as x has them.
+void import_mean_variance_normalization(NodeImport& c) {
+  Integers axes{0, 2, 3};
+  if (!c.has_attribute("axes")) {
+    const int rank = c.rank(0);
+    std::erase_if(axes, [&](int64_t axis) { return axis >= rank; });
+  }
+  c.plain(c.inputs(), {{"axes", c.integers("axes", axes)}});
+}
 
 // Always inference: the other outputs, which only training computes, are the statistics given.
 void import_batch_normalization_1(NodeImport& c) {
   c.supported(c.integer("spatial", 1) != 0, "spatial is {}: statistics per activation",
               c.integer("spatial", 1));
   c.ignore({"is_test", "momentum"});
-  const Attributes attributes = c.record_attributes(get_op(c.op()));
-  c.out(0, c.b(c.op(), c.inputs(), attributes));
+  if (c.rank(0) == 1) {
+    c.out(0, normalised_vector(c));
+  } else {
+    c.out(0, c.b(c.op(), c.inputs(), c.record_attributes(get_op(c.op()))));
+  }
   for (int i = 1; i < c.outputs(); ++i) c.out(i, c.in(i % 2 == 1 ? 3 : 4));
 }
 

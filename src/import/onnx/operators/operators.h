@@ -9,6 +9,7 @@ namespace lathe::onnx {
 
 // attributes_as_inputs.cpp: what are attributes in old opsets and operands of the op.
 void import_axes_attribute(NodeImport& c);
+void import_squeeze(NodeImport& c);
 void import_clip_1(NodeImport& c);
 void import_pad_1(NodeImport& c);
 void import_reshape_1(NodeImport& c);
@@ -29,6 +30,7 @@ void import_equal(NodeImport& c);  // of texts, too
 // constants.cpp
 void import_constant(NodeImport& c);
 void import_constant_of_shape(NodeImport& c);
+void import_identity(NodeImport& c);
 
 // convolution.cpp
 void check_kernel_shape(NodeImport& c, int weights);
@@ -41,6 +43,8 @@ void import_flattened(NodeImport& c);  // softmax and its kin before opset 13
 
 // normalization.cpp
 void import_batch_normalization_1(NodeImport& c);
+void import_batch_normalization(NodeImport& c);
+void import_mean_variance_normalization(NodeImport& c);
 void import_dropout(NodeImport& c);
 void import_group_normalization_18(NodeImport& c);
 
@@ -67,6 +71,8 @@ void import_fused_conv(NodeImport& c);
 void import_fused_gemm(NodeImport& c);
 void import_fused_matmul(NodeImport& c);
 void import_matmul_n_bits(NodeImport& c);
+void import_microsoft_attention(NodeImport& c);
+void import_multi_head_attention(NodeImport& c);
 void import_microsoft_rotary_embedding(NodeImport& c);
 
 }  // namespace lathe::onnx
