@@ -238,7 +238,7 @@ bool looks_like_program(std::string_view bytes) {
 std::unique_ptr<Program> parse_program(std::string_view text, const ParseOptions& options) {
   std::unique_ptr<Program> program = TextParser(text, options).run();
   if (options.verify) {
-    const std::vector<std::string> problems = find_problems(*program);
+    const std::vector<std::string> problems = find_problems(*program, {.under_way = true});
     if (!problems.empty()) {
       Error error(ErrorKind::invalid_model,
                   fmt::format("{}: {}", escape(options.file), problems.front()));

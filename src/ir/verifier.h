@@ -23,7 +23,7 @@ class Verifier {
 
   // verify.cpp
   void check_structure();
-  void check_stage();
+  void check_stage(bool under_way);
   bool is_sound() const { return problems_.empty(); }
   std::vector<std::string> take_problems() { return std::move(problems_); }
 

@@ -196,9 +196,10 @@ void Verifier::check_cycles(const Module& module, std::set<const Module*>& path)
   path.erase(&module);
 }
 
-void Verifier::check_stage() {
+void Verifier::check_stage(bool under_way) {
   for (const StageSpec& spec : kStageSpecs) {
     if (program_.stage < spec.first || program_.stage > spec.last) continue;
+    if (under_way && program_.stage == spec.last) continue;
     for (const auto& module : program_.modules()) {
       // The modules that instructions implement keep their meaning in its first form.
       if (implementations_.contains(module.get())) continue;
@@ -218,7 +219,7 @@ std::vector<std::string> find_problems(const Program& program, const VerifyOptio
     verifier.check_types();
     verifier.check_symbols();
     verifier.check_states();
-    if (options.stage_spec) verifier.check_stage();
+    if (options.stage_spec) verifier.check_stage(options.under_way);
   }
   return verifier.take_problems();
 }

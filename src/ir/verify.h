@@ -11,6 +11,8 @@ namespace lathe {
 
 struct VerifyOptions {
   bool stage_spec = true;  // off between the passes of a stage, which lead to the next one's
+  // What the next stage admits is admitted too: texts are written between passes as well.
+  bool under_way = false;
 };
 
 // What is wrong, one line each with the instruction and both types; at most 100. Touches nothing.

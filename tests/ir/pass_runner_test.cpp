@@ -213,10 +213,26 @@ TEST(PassRunner, verifies_stage_boundaries_in_any_case) {
 }
 
 TEST(PassRunner, prints_and_parses_after_each_pass_on_request) {
-  const Pipeline pipeline{.stages = {{Stage::canonical, {pass("idle", kNothing)}}},
-                          .cleanup = pass("clean", kNothing)};
+  // Between passes there may be what only the stage they lead to admits.
+  const auto defer = [](Program& p) {
+    Builder b(p.main());
+    Value* one = b.scalar(ElementType::f32, 1);
+    b("test_add", {one, one})->definition()->set_deferred(true);
+    return true;
+  };
+  const Pipeline pipeline{
+      .stages = {{Stage::canonical, {pass("defer", defer), pass("idle", kNothing)}}},
+      .cleanup = pass("clean", kNothing)};
   const auto subject = program();
-  EXPECT_EQ(run_passes(*subject, pipeline, {.round_trip = true}).size(), 1u);
+  Strings texts;
+  run_passes(*subject, pipeline,
+             {.round_trip = true, .after_pass = [&](std::string_view, const Program& p) {
+                texts.push_back(print(p));
+              }});
+  ASSERT_EQ(texts.size(), 2u);
+  EXPECT_TRUE(contains(texts[0], "stage imported"));
+  EXPECT_TRUE(contains(texts[0], "deferred test_add"));
+  EXPECT_EQ(print(*parse_program(texts[0])), texts[0]) << "a saved program is no model";
 }
 
 TEST(PassRunner, stops_between_passes_when_interrupted) {

@@ -237,6 +237,7 @@ TEST_F(Verify, enforces_the_specification_of_the_stage) {
   program_->stage = Stage::imported;
   EXPECT_TRUE(contains(problems(), "a deferred instruction may not appear at stage imported"));
   EXPECT_TRUE(find_problems(*program_, {.stage_spec = false}).empty());
+  EXPECT_TRUE(find_problems(*program_, {.under_way = true}).empty()) << "canonical admits it";
   program_->stage = Stage::lowered;
   Builder builder(main());
   builder("test_composite", {value("x")});
