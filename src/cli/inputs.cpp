@@ -39,14 +39,15 @@ onnx::ValueType::Kind stored_kind(const Type& type) {
 class InputMaker {
  public:
   InputMaker(const Program& program, const InputArguments& arguments, uint64_t seed,
-             const std::map<std::string, int64_t>& defaults)
-      : program_(program), arguments_(arguments), seed_(seed), defaults_(defaults) {
+             const SizeHints& hints)
+      : program_(program), arguments_(arguments), seed_(seed), hints_(hints) {
     boxes_.resize(parameters().size());
   }
 
   Inputs make() {
     for (const std::string& fill : arguments_.fills) read_fill(fill);
     for (const std::string& file : arguments_.files) read_file(file);
+    symbols_ = choose_sizes(program_, symbols_, hints_);
     Inputs inputs;
     for (size_t i = 0; i < boxes_.size(); ++i) {
       if (!boxes_[i]) boxes_[i] = make_value(parameters()[i]->type(), *parameters()[i]);
@@ -236,13 +237,6 @@ class InputMaker {
     boxes_[index] = std::move(box);
   }
 
-  int64_t default_extent(const Symbol& symbol) {
-    const auto found = defaults_.find(symbol.name);
-    const int64_t wanted = found == defaults_.end() ? 1 : found->second;
-    const int64_t extent = std::clamp(wanted, symbol.range.min, symbol.range.max);
-    return symbols_.try_emplace(symbol.name, extent).first->second;
-  }
-
   Box make_value(const Type& type, const Value& parameter) {
     const std::string name = escape(parameter.name());
     switch (type.kind) {
@@ -260,8 +254,7 @@ class InputMaker {
           "input '{}' is of unknown rank: give it by --input {}=FILE", name, name);
     Dims dims;
     for (const Dim& dim : *type.dims) {
-      const std::optional<int64_t> extent = dim.evaluate(
-          [&](const Symbol& symbol) -> std::optional<int64_t> { return default_extent(symbol); });
+      const std::optional<int64_t> extent = extent_of(dim);
       check(extent.has_value() && *extent >= 0, ErrorKind::invalid_argument,
             "input '{}' is {}: extent {} cannot be computed, give dims by --fill", name,
             escape(type.to_string()), escape(dim.to_string()));
@@ -277,7 +270,7 @@ class InputMaker {
   const Program& program_;
   const InputArguments& arguments_;
   uint64_t seed_;
-  const std::map<std::string, int64_t>& defaults_;
+  const SizeHints& hints_;
   std::vector<std::optional<Box>> boxes_;
   std::map<std::string, double> fills_;
   std::map<std::string, int64_t> symbols_;
@@ -309,8 +302,8 @@ std::string describe_input(const Value& parameter, const Box& box) {
 }
 
 Inputs make_inputs(const Program& program, const InputArguments& arguments, uint64_t seed,
-                   const std::map<std::string, int64_t>& defaults) {
-  return InputMaker(program, arguments, seed, defaults).make();
+                   const SizeHints& hints) {
+  return InputMaker(program, arguments, seed, hints).make();
 }
 
 }  // namespace lathe::cli

@@ -10,6 +10,7 @@
 
 #include "cli/command_line.h"
 #include "cli/image.h"
+#include "cli/sizes.h"
 #include "ir/program.h"
 #include "tensor/box.h"
 
@@ -34,9 +35,9 @@ struct Inputs {
 };
 
 // InvalidArgument where a name, file, type or extent does not fit the program. What is not given is
-// random, from `seed`, with the extents in `defaults` for symbols that nothing else binds, else 1.
+// random, from `seed`; sizes that nothing tells are chosen by choose_sizes.
 Inputs make_inputs(const Program& program, const InputArguments& arguments, uint64_t seed,
-                   const std::map<std::string, int64_t>& defaults = {});
+                   const SizeHints& hints = {});
 
 // "image f32[1, 1, 8, 8]"
 std::string describe_input(const Value& parameter, const Box& box);

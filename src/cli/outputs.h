@@ -33,7 +33,7 @@ void print_outputs(const NamedOutputs& outputs, const OutputArguments& arguments
 // Writes each file whole or not at all.
 void write_outputs(const NamedOutputs& outputs, const OutputArguments& arguments);
 
-// The values, nested as the extents are; beyond a thousand elements only the ends of each axis.
+// The values, nested as the extents are; beyond 200 elements only the ends of each axis.
 std::string values_text(const Tensor& tensor, std::string_view indent);
 
 }  // namespace lathe::cli

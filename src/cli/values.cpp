@@ -7,7 +7,7 @@
 namespace lathe::cli {
 namespace {
 
-constexpr int64_t kWhole = 1000;  // elements
+constexpr int64_t kWhole = 200;  // elements
 constexpr int64_t kEnds = 3;
 constexpr size_t kColumns = 100;
 constexpr size_t kMaxText = 200;

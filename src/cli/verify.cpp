@@ -21,18 +21,6 @@ struct Arguments {
   bool json = false;
 };
 
-// Sizes that differ from each other and from case to case.
-std::map<std::string, int64_t> sizes_of_case(const Program& program, int64_t index) {
-  constexpr int64_t kSizes[] = {2, 3, 5, 4, 7, 6, 9, 8};
-  std::map<std::string, int64_t> sizes;
-  size_t place = static_cast<size_t>(index - 1);
-  for (const auto& [name, symbol] : program.symbols()) {
-    if (symbol->kind != SymbolKind::bound) continue;
-    sizes[name] = index == 0 ? 1 : kSizes[place++ % std::size(kSizes)];
-  }
-  return sizes;
-}
-
 bool same_values(const std::vector<Box>& a, const std::vector<Box>& b) {
   for (size_t i = 0; i < a.size(); ++i) {
     const bool same =
@@ -40,6 +28,14 @@ bool same_values(const std::vector<Box>& a, const std::vector<Box>& b) {
     if (!same) return false;
   }
   return true;
+}
+
+std::map<std::string, int64_t> empty_lengths(const Program& program) {
+  std::map<std::string, int64_t> lengths;
+  for (const auto& [name, symbol] : program.symbols()) {
+    if (symbol->kind == SymbolKind::length) lengths[name] = 0;
+  }
+  return lengths;
 }
 
 std::vector<VerificationCase> make_cases(const Program& program, const Arguments& arguments,
@@ -50,17 +46,19 @@ std::vector<VerificationCase> make_cases(const Program& program, const Arguments
   for (int64_t i = 0; i < arguments.cases; ++i) {
     VerificationCase made;
     made.name = fmt::format("seed {}", seed + static_cast<uint64_t>(i));
-    const auto sizes = sizes_of_case(program, i);
+    SizeHints hints{.variant = i, .lengths = empty_lengths(program), .previous = {}};
     for (int64_t step = 0; step < steps; ++step) {
       constexpr uint64_t kStepSeeds = 1'000'003;
       const uint64_t step_seed =
           seed + static_cast<uint64_t>(i) + kStepSeeds * static_cast<uint64_t>(step);
-      Inputs inputs = make_inputs(program, arguments.input, step_seed, sizes);
+      Inputs inputs = make_inputs(program, arguments.input, step_seed, hints);
       if (step == 0) {
         for (const auto& [name, size] : inputs.symbols) {
           made.name += fmt::format(", {} = {}", escape(name), size);
         }
       }
+      hints.lengths = lengths_after(program, inputs.symbols, hints.lengths);
+      hints.previous = inputs.symbols;
       made.steps.push_back(std::move(inputs.values));
     }
     // Inputs that are all given leave nothing to vary.
@@ -89,8 +87,9 @@ Check check_stored(Session& session, const RunOptions& options, const DataSet& s
   return out;
 }
 
-void check_stages(const Program& program, const Arguments& arguments, const CommandLine& line,
-                  ThreadPool& pool, Report& report) {
+void check_stages(const Program& program, const Arguments& arguments,
+                  const std::vector<DataSet>& stored, const CommandLine& line, ThreadPool& pool,
+                  Report& report) {
   VerificationOptions options;
   options.compile = compile_options(line.options());
   check(options.compile.target->computes(), ErrorKind::invalid_argument,
@@ -100,7 +99,8 @@ void check_stages(const Program& program, const Arguments& arguments, const Comm
   options.cancel = &interrupts();
   options.deadline = deadline_of(line.options());
   if (!arguments.tolerance.empty()) options.tolerance = arguments.tolerance[0];
-  const std::vector<VerificationCase> cases = make_cases(program, arguments, line.options());
+  std::vector<VerificationCase> cases = make_cases(program, arguments, line.options());
+  for (const DataSet& set : stored) cases.push_back({set.name, {set.inputs}});
   const VerificationReport found = verify_program(program, cases, options);
   report.cases = found.cases;
   report.skipped = found.skipped;
@@ -156,7 +156,7 @@ int verify(CommandLine& line) {
       stored.push_back(read_data_set(folder, *program));
     }
   }
-  check_stages(*program, arguments, line, pool, report);
+  check_stages(*program, arguments, stored, line, pool, report);
   const std::vector<std::string> names = program->main().result_names();
   if (!stored.empty()) {
     Execution execution(program->clone(), line.options());
