@@ -33,6 +33,8 @@ docs: ## write the pages that are made from the code
 	@scripts/build.sh release lathe
 	@build/release/bin/lathe ops --markdown >docs/ops.md
 	@build/release/bin/lathe doctor --options-markdown >docs/options.md
+	@scripts/venv.sh
+	@build/venv/bin/python scripts/make_onnx_docs.py build/release/bin/lathe
 
 format: ## format all C++ sources
 	@scripts/setup.sh test

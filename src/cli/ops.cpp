@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "cli/commands.h"
+#include "import/onnx/support.h"
 #include "ir/op.h"
 
 namespace lathe::cli {
@@ -84,11 +85,15 @@ std::string markdown() {
 int ops(CommandLine& line) {
   std::string name;
   bool as_markdown = false;
+  bool as_onnx = false;
   line.positional("OP", name, "The op to describe; without it, all are listed.", true);
   line.flag("--markdown", as_markdown, "Prints docs/ops.md.");
+  line.flag("--onnx", as_onnx, "Prints how ONNX's operators are imported, as JSON.");
   if (!line.parse()) return 0;
   if (as_markdown) {
     line.out().write(markdown());
+  } else if (as_onnx) {
+    line.out().write(onnx::support_json());
   } else if (!name.empty()) {
     print_op(get_op(name), line.out());
   } else {

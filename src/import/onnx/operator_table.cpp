@@ -76,7 +76,7 @@ constexpr OperatorRow kRows[] = {
     {kOnnx, "Einsum", 12},
     {kOnnx, "Elu", 1},
     {kOnnx, "Equal", 1, import_legacy_broadcast},
-    {kOnnx, "Equal", 7, import_equal},
+    {kOnnx, "Equal", 7, import_equal, "equal string_equal"},
     {kOnnx, "Erf", 9},
     {kOnnx, "Exp", 1},
     {kOnnx, "Expand", 8},
@@ -141,7 +141,7 @@ constexpr OperatorRow kRows[] = {
     {kOnnx, "Mul", 7},
     {kOnnx, "Multinomial", 7},
     {kOnnx, "Neg", 1},
-    {kOnnx, "NegativeLogLikelihoodLoss", 12, import_negative_log_likelihood_loss, "gather_elements"},
+    {kOnnx, "NegativeLogLikelihoodLoss", 12, import_negative_log_likelihood_loss, "-"},
     {kOnnx, "NonMaxSuppression", 10},
     {kOnnx, "NonZero", 9},
     {kOnnx, "Not", 1},
@@ -211,7 +211,7 @@ constexpr OperatorRow kRows[] = {
     {kOnnx, "SequenceErase", 11},
     {kOnnx, "SequenceInsert", 11},
     {kOnnx, "SequenceLength", 11},
-    {kOnnx, "SequenceMap", 17, import_sequence_map, "loop"},
+    {kOnnx, "SequenceMap", 17, import_sequence_map, "-"},
     {kOnnx, "Shape", 1},
     {kOnnx, "Shrink", 9},
     {kOnnx, "Sigmoid", 1},
@@ -224,7 +224,7 @@ constexpr OperatorRow kRows[] = {
     {kOnnx, "Slice", 10},
     {kOnnx, "Softmax", 1, import_flattened},
     {kOnnx, "Softmax", 13},
-    {kOnnx, "SoftmaxCrossEntropyLoss", 12, import_softmax_cross_entropy_loss, "log_softmax"},
+    {kOnnx, "SoftmaxCrossEntropyLoss", 12, import_softmax_cross_entropy_loss, "-"},
     {kOnnx, "Softplus", 1},
     {kOnnx, "Softsign", 1},
     {kOnnx, "SpaceToDepth", 1},
@@ -257,7 +257,7 @@ constexpr OperatorRow kRows[] = {
     {kOnnx, "Unsqueeze", 1, import_axes_attribute},
     {kOnnx, "Unsqueeze", 13},
     {kOnnx, "Upsample", 1, import_resize_10, "resize"},
-    {kOnnx, "Where", 9, import_where},
+    {kOnnx, "Where", 9, import_where, "where choose"},
     {kOnnx, "Xor", 1, import_legacy_broadcast},
     {kOnnx, "Xor", 7},
     {kMl, "ArrayFeatureExtractor", 1},
@@ -319,8 +319,21 @@ const OperatorRow* find_operator(std::string_view domain, std::string_view op_ty
   return row;
 }
 
+std::vector<const Op*> ops_of(const OperatorRow& row) {
+  if (row.op == "-") return {};
+  std::string_view names = row.op.empty() ? row.op_type : row.op;
+  std::vector<const Op*> ops;
+  while (!names.empty()) {
+    const size_t end = std::min(names.find(' '), names.size());
+    if (const Op* op = find_op_alike(names.substr(0, end))) ops.push_back(op);
+    names.remove_prefix(std::min(end + 1, names.size()));
+  }
+  return ops;
+}
+
 const Op* op_of(const OperatorRow& row) {
-  return row.op == "-" ? nullptr : find_op_alike(row.op.empty() ? row.op_type : row.op);
+  const std::vector<const Op*> ops = ops_of(row);
+  return ops.empty() ? nullptr : ops.front();
 }
 
 bool is_supported(const OperatorRow& row) { return row.op == "-" || op_of(row) != nullptr; }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "import/onnx/node_import.h"
 
@@ -19,7 +20,8 @@ struct OperatorRow {
   int since;  // the first version of the domain for which this row holds
   // Null: one instruction of `op`, operands in order, attributes by name.
   ImportFunction import = nullptr;
-  // The op it becomes, where its name is not the operator's; "-" if it needs none of its own.
+  // The op it becomes, where its name is not the operator's, and behind it others that take what
+  // that one does not; "-" if it needs none of its own.
   std::string_view op{};
 };
 
@@ -30,6 +32,7 @@ const OperatorRow* find_operator(std::string_view domain, std::string_view op_ty
                                  int64_t version);
 // The op of a row; null if it needs none or Lathe lacks it.
 const Op* op_of(const OperatorRow& row);
+std::vector<const Op*> ops_of(const OperatorRow& row);
 // Whether what the row needs exists.
 bool is_supported(const OperatorRow& row);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "import/onnx/operators/operators.h"
+#include "tensor/convert.h"
 
 namespace lathe::onnx {
 
@@ -41,21 +42,21 @@ void import_slice_1(NodeImport& c) {
 
 // Before opset 18 the number of outputs says into how many parts, where nothing else does.
 void import_split_1(NodeImport& c) {
-  Value* split = c.in_or_null(1);
+  // Opset 1 gives the extents in x's type.
+  Value* split = c.has(1) ? c.b.cast(c.in(1), ElementType::i64) : nullptr;
   if (c.version < 13 && c.has_attribute("split")) split = c.b.integers(c.integers("split"));
   Attributes extra;
   if (split == nullptr) extra.emplace_back("num_outputs", int64_t{c.outputs()});
   c.plain({c.in(0), split}, std::move(extra));
 }
 
-// tile(x, tiles, axis), both scalars.
+// tile(x, tiles, axis): scalars of x's type.
 void import_tile_1(NodeImport& c) {
   const auto scalar = [&](int i) {
-    const auto& elements = c.in(i)->elements();
-    c.supported(elements && elements->size() == 1 && elements->front().is_constant(),
-                "input {} is {}, in opset {} it must be a constant", i, c.in(i)->type().to_string(),
-                c.version);
-    return *elements->front().constant();
+    const std::optional<Tensor> value = c.literal(i);
+    c.supported(value && value->count() == 1, "input {} is {}, in opset {} it must be a constant",
+                i, c.in(i)->type().to_string(), c.version);
+    return static_cast<int64_t>(load_double(value->type(), value->data(), 0));
   };
   const int64_t axis = scalar(2);
   c.check(axis >= 0 && axis < c.rank(0), "axis {} is out of range for rank {}", axis, c.rank(0));

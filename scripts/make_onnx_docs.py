@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: MIT
+"""Writes docs/onnx.md: the operators that are imported, against the schemas of the `onnx` package.
+
+usage: make_onnx_docs.py PROGRAM [--check]     with --check, only compares
+"""
+
+import collections
+import json
+import pathlib
+import subprocess
+import sys
+
+import onnx
+import onnx.defs
+
+PAGE = pathlib.Path(__file__).parents[1] / "docs" / "onnx.md"
+DOMAINS = {"": "ai.onnx", "ai.onnx.ml": "ai.onnx.ml"}
+ELEMENTS = {
+    "float": "f32", "double": "f64", "float16": "f16", "bfloat16": "bf16", "float8e4m3fn": "f8e4m3fn",
+    "float8e4m3fnuz": "f8e4m3fnuz", "float8e5m2": "f8e5m2", "float8e5m2fnuz": "f8e5m2fnuz",
+    "float8e8m0": "f8e8m0", "float4e2m1": "f4e2m1", "int2": "i2", "int4": "i4", "int8": "i8",
+    "int16": "i16", "int32": "i32", "int64": "i64", "uint2": "u2", "uint4": "u4", "uint8": "u8",
+    "uint16": "u16", "uint32": "u32", "uint64": "u64", "bool": "bool", "complex64": "c64",
+    "complex128": "c128", "string": "string",
+}
+HEAD = """# ONNX operators
+
+Made by `scripts/make_onnx_docs.py` from `lathe ops --onnx` and the schemas of onnx {version}. A row is a
+version of an operator: the op it becomes, and the element types of its operands that the schema allows
+and that op takes ("all": every one of them). An operator without an op is reported as unsupported, by
+name and with all others, when a model is imported.
+
+{counts}
+"""
+
+
+def element_of(type_text):
+    """The element type of "tensor(float)", as Lathe spells it if it has it; None for sequences, optionals, maps."""
+    if not type_text.startswith("tensor("):
+        return None
+    name = type_text[len("tensor("):-1]
+    return ELEMENTS.get(name, name)
+
+
+def accepted_types(schema, row):
+    """Of the operands' element types in the schema: those taken, and those not."""
+    taken, refused = set(), set()
+    operands = row["operands"]
+    for place, operand in enumerate(schema.inputs if row["plain"] else schema.inputs[:1]):
+        allowed = {element_of(text) for text in operand.types} - {None}
+        at = min(place, len(operands) - 1) if row["variadic"] else place
+        if row["op"] is None or at >= len(operands) or operands[at] == ["any value"]:
+            taken |= allowed & set(ELEMENTS.values())
+            refused |= allowed - set(ELEMENTS.values())
+        else:
+            taken |= allowed & set(operands[at])
+            refused |= allowed - set(operands[at])
+    order = list(ELEMENTS.values())
+    order += sorted(refused - set(order))
+    return sorted(taken, key=order.index), sorted(refused, key=order.index)
+
+
+def types_text(schema, row):
+    taken, refused = accepted_types(schema, row)
+    if not refused:
+        return "all"
+    if len(refused) < len(taken):
+        return "all but " + " ".join(refused)
+    return " ".join(taken)
+
+
+def row_of(rows, schema):
+    """The row that serves a version of an operator: the last that does not begin after it."""
+    known = [row for row in rows if row["since"] <= schema.since_version]
+    return known[-1] if known else None
+
+
+def table_lines(rows):
+    schemas = sorted((schema for schema in onnx.defs.get_all_schemas_with_history()
+                      if schema.domain in DOMAINS and not schema.deprecated),
+                     key=lambda schema: (schema.domain, schema.name, schema.since_version))
+    lines = collections.defaultdict(list)
+    counts = collections.defaultdict(lambda: [set(), set()])
+    for schema in schemas:
+        row = row_of(rows[schema.domain, schema.name], schema)
+        known = row is not None and row["supported"]
+        counts[schema.domain][0].add(schema.name)
+        if known:
+            counts[schema.domain][1].add(schema.name)
+        op = f"`{row['op']}`" if known and row["op"] else "simpler ops" if known else "–"
+        types = types_text(schema, row) if known else "–"
+        lines[schema.domain].append(f"| {schema.name} | {schema.since_version} | {op} | {types} |")
+    return lines, counts
+
+
+def page(program):
+    listed = json.loads(subprocess.run([program, "ops", "--onnx"], check=True, text=True,
+                                       stdout=subprocess.PIPE).stdout)
+    rows = collections.defaultdict(list)
+    for row in listed:
+        rows[row["domain"], row["operator"]].append(row)
+    lines, counts = table_lines(rows)
+    summary = [f"{DOMAINS[domain]}: {len(known)} of {len(names)} operators."
+               for domain, (names, known) in sorted(counts.items())]
+    text = HEAD.format(version=onnx.__version__, counts="\n".join(summary))
+    for domain, name in DOMAINS.items():
+        text += f"\n## {name}\n\n| operator | since | becomes | element types |\n|---|---|---|---|\n"
+        text += "\n".join(lines[domain]) + "\n"
+    text += "\n## com.microsoft\n\n| operator | becomes |\n|---|---|\n"
+    for row in listed:
+        if row["domain"] == "com.microsoft":
+            op = f"`{row['op']}`" if row["op"] else "simpler ops"
+            text += f"| {row['operator']} | {op if row['supported'] else '–'} |\n"
+    return text
+
+
+def main():
+    program, *flags = sys.argv[1:]
+    text = page(program)
+    if "--check" not in flags:
+        PAGE.write_text(text)
+        return 0
+    if text == PAGE.read_text():
+        return 0
+    print(f"error: {PAGE.name} is out of date: run scripts/make_onnx_docs.py {program}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

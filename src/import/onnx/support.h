@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// What of ONNX is imported, for documents.
+#pragma once
+
+#include <string>
+
+namespace lathe::onnx {
+
+// The table of operators as JSON, one object per row: {"domain", "operator", "since", "op" (null:
+// none of its own), "supported", "plain" (operands in
+// order), "operands": [[element types, or "any value"], …]}, a variadic
+// operand last and marked by "variadic": true.
+std::string support_json();
+
+}  // namespace lathe::onnx
