@@ -21,8 +21,7 @@
  * - Programs, plans and tensors may be read by any number of threads. A session is one thread's at
  * a time; a second one gets LATHE_INVALID_ARGUMENT, and no harm is done.
  */
-#ifndef LATHE_LATHE_H
-#define LATHE_LATHE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -291,6 +290,4 @@ LATHE_EXPORT const lathe_api* lathe_get_api(uint32_t version);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "base/error.h"
+#include "base/log.h"
 
 namespace lathe::cli {
 
@@ -193,6 +194,7 @@ bool CommandLine::parse() {
     throw error;
   }
   for (const auto& convert : impl_->conversions) convert();
+  set_log_level(static_cast<int>(options_.integer("log")));
   return true;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "import/load_model.h"
+#include "ir/print.h"
 #include "passes/promote_state.h"
 
 namespace lathe::cli {
@@ -35,6 +36,11 @@ CompileOptions compile_options(const Options& options) {
           "the time is over ({}) while compiling", "--timeout");
   };
   out.passes.trace = [](const std::string& line) { log_line(3, line); };
+  if (logs(5)) {
+    out.passes.after_pass = [](std::string_view pass, const Program& program) {
+      log_line(5, fmt::format("after {}:\n{}", pass, print(program)));
+    };
+  }
   return out;
 }
 
@@ -87,6 +93,8 @@ Execution::Execution(std::unique_ptr<Program> program, const Options& options)
   session.memory_limit = options.integer("memory-limit");
   session.pool = pool_.get();
   session_ = std::make_unique<Session>(plan_, session);
+  log_line(1, fmt::format("'{}' on {}: {} launches, {} threads", escape(plan_->program->name),
+                          plan_->target, plan_->modules.front().launches.size(), pool_->threads()));
 }
 
 RunOptions Execution::run_options() const {

@@ -49,7 +49,6 @@ int run_command(std::vector<std::string> arguments, Output& out) {
   std::vector<std::string> warnings;
   const Options options = Options::from_environment(warnings);
   for (const std::string& warning : warnings) log_warning(warning);
-  set_log_level(static_cast<int>(options.integer("log")));
   arguments.erase(arguments.begin());
   CommandLine line(command, std::move(arguments), options, out);
   return command.run(line);

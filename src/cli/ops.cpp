@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "base/error.h"
 #include "cli/commands.h"
 #include "import/onnx/support.h"
 #include "ir/op.h"

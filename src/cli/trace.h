@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "base/log.h"
 #include "runtime/profiler.h"
 
 namespace lathe::cli {
@@ -13,8 +14,9 @@ class Trace {
  public:
   // An empty path: no trace. InvalidArgument if the path is one of the files that are read.
   Trace(std::string path, std::span<const std::string> read);
-  Profiler* profiler() { return path_.empty() ? nullptr : &profiler_; }
-  void write() const;
+  // Null where nobody wants times: no trace, and a log below level 2.
+  Profiler* profiler() { return path_.empty() && !logs(2) ? nullptr : &profiler_; }
+  void write() const;  // and log
 
  private:
   std::string path_;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "base/error.h"
 #include "base/quote.h"
 #include "cli/outputs.h"
 #include "tensor/convert.h"

@@ -35,6 +35,22 @@ class Help(program.ProgramTest):
             self.assertRegex(listing, rf"\n  {command} +[A-Z].*\.\n")
             self.assertIn(f"\n  lathe {command}", self.run_program(command, "--help").split("Example:")[1])
 
+    def test_the_examples_run(self):
+        for command in COMMANDS:
+            example = self.run_program(command, "--help").split("Example:\n")[1].strip()
+            run = subprocess.run(["bash", "-c", example], cwd=ROOT, capture_output=True, text=True,
+                                 env=dict(os.environ, PATH=f"{program.PROGRAM.parent}:{os.environ['PATH']}"))
+            self.assertEqual((run.returncode, run.stderr), (0, ""), example)
+
+    def test_the_log_has_levels(self):
+        model = DIGITS / "digits.onnx"
+        self.run_program("run", model, "--log", 1)
+        self.assertRegex(self.stderr, r"\A\[1\] '.*digits.onnx' on ref: \d+ launches, \d+ threads\n\Z")
+        self.run_program("run", model, env={"LATHE_LOG": "5"})
+        self.assertRegex(self.stderr, r"(?m)^\[2\] +[\d.]+ ms  conv 'conv1'$")
+        self.assertRegex(self.stderr, r"(?m)^\[3\] canonical: fold_constants ")
+        self.assertRegex(self.stderr, r"(?m)^\[5\] after fold_constants:\nprogram ")
+
     def test_the_version_is_one_line(self):
         self.assertRegex(self.run_program("--version"), r"\Alathe \d+\.\d+\.\d+\n\Z")
 
