@@ -2,10 +2,13 @@
 // Any text is either a program that prints, parses and prints as the same text, or an error of the
 // user's, never an internal one. Mutations exchange whole words, so that every op's inference meets
 // operands and attributes made for others.
+#include <cctype>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <random>
 #include <string>
 #include <vector>
@@ -24,19 +27,52 @@ namespace {
   std::abort();
 }
 
-// A line that applies the op, with every attribute that it must have.
-std::string call_of(const lathe::Op& op) {
-  static constexpr const char* kValues[] = {"1",   "0.5",   "true",    "\"s\"",   "f32",
-                                            "[0]", "[0.5]", "[\"s\"]", "dims(2)", "type(f32[2])"};
-  std::string attributes;
-  for (const lathe::AttributeSpec& spec : op.attributes) {
-    attributes += fmt::format("{}{} = {}", attributes.empty() ? "" : ", ", spec.name,
-                              kValues[static_cast<size_t>(spec.kind)]);
+// Where a list of operands ends: the ')' that closes it.
+size_t closing(std::string_view text, size_t begin) {
+  int depth = 0;
+  for (size_t at = begin; at < text.size(); ++at) {
+    if (text[at] == '(' || text[at] == '{' || text[at] == '[') ++depth;
+    if (text[at] == ')' || text[at] == '}' || text[at] == ']') --depth;
+    if (depth < 0 || (depth == 0 && text[at] == ',')) return at;
   }
+  return text.size();
+}
+
+// "relu(f32[2] {-1, 1}) {…}" as lines of a module: a literal per operand, then the instruction.
+std::string lines_of(const std::string& row) {
+  std::string lines;
   std::string operands;
-  for (size_t i = 0; i < op.operands.size(); ++i) operands += i > 0 ? ", %x" : "%x";
-  const char* results = op.results == 0 ? "" : op.results == 2 ? "%p, %q = " : "%p = ";
-  return fmt::format("{}{}({}) {{{}}}\n", results, op.name, operands, attributes);
+  const size_t open = row.find('(');
+  size_t at = open + 1;
+  for (int number = 0; at < row.size() && row[at - 1] != ')'; ++number) {
+    const size_t end = closing(row, at);
+    const std::string operand = row.substr(at, end - at);
+    const bool is_literal = operand.ends_with('}');
+    if (is_literal) lines += fmt::format("%l{} = literal {}\n", number, operand);
+    operands += (number > 0 ? ", " : "") + (is_literal ? fmt::format("%l{}", number) : "_");
+    at = end + 1;
+  }
+  const std::string rest = at < row.size() ? row.substr(at, row.find(" = ", at) - at) : "";
+  return fmt::format("{}%p = {}({}){}\n", lines, row.substr(0, open), operands, rest);
+}
+
+// The rows of the op tests: one that works for every op.
+void add_rows(std::vector<std::string>& words) {
+  std::error_code missing;
+  for (const auto& entry : std::filesystem::directory_iterator("tests/ops", missing)) {
+    if (entry.path().extension() != ".test") continue;
+    std::ifstream file(entry.path());
+    std::string row;
+    for (std::string line; std::getline(file, line);) {
+      if (line.starts_with(" ")) {
+        row += line;
+      } else {
+        if (row.find('(') != std::string::npos) words.push_back(lines_of(row));
+        row = line.starts_with("#") ? "" : line;
+      }
+    }
+    if (row.find('(') != std::string::npos) words.push_back(lines_of(row));
+  }
 }
 
 std::vector<std::string> make_vocabulary() {
@@ -61,10 +97,10 @@ std::vector<std::string> make_vocabulary() {
                                  "bcast(batch, 3)"};
   for (const lathe::Op* op : lathe::all_ops()) {
     words.emplace_back(op->name);
-    if (op->bodies.empty()) words.push_back(call_of(*op));
     for (const lathe::AttributeSpec& spec : op->attributes) words.emplace_back(spec.name);
   }
   for (const lathe::ElementTypeInfo& type : lathe::element_types()) words.emplace_back(type.name);
+  add_rows(words);
   return words;
 }
 
@@ -86,11 +122,16 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
   while (begin > 0 && is_word(text[begin - 1])) --begin;
   size_t end = begin;
   while (end < text.size() && is_word(text[end])) ++end;
-  const std::string& word = vocabulary[random() % vocabulary.size()];
+  std::string word = vocabulary[random() % vocabulary.size()];
   if (word.back() == '\n') {
     // A whole line goes in front of the one hit.
     begin = text.rfind('\n', begin) + 1;
     end = begin;
+    // Under names of its own.
+    const std::string number = std::to_string(random() % 10000);
+    for (size_t at = word.find('%'); at != std::string::npos; at = word.find('%', at + 1)) {
+      word.insert(at + 1, number + "_");
+    }
   }
   text.replace(begin, end - begin, word);
   if (text.size() > max_size) return LLVMFuzzerMutate(data, size, max_size);
