@@ -50,7 +50,8 @@ typedef struct lathe_tensor lathe_tensor;
 typedef struct lathe_cancel lathe_cancel;
 
 /* Whose turn it is when something fails. */
-typedef enum lathe_error_kind {
+typedef int32_t lathe_error_kind;
+enum {
   LATHE_INVALID_ARGUMENT = 1, /* what the caller gave does not fit */
   LATHE_INVALID_MODEL = 2,    /* the model contradicts its format or itself */
   LATHE_UNSUPPORTED = 3,      /* valid, but Lathe does not have it; all missing operators at once */
@@ -59,11 +60,12 @@ typedef enum lathe_error_kind {
   LATHE_IO = 6,               /* a file cannot be read or written */
   LATHE_INTERNAL = 7,         /* a fault of Lathe's */
   LATHE_INTERRUPTED = 8 /* cancelled, or out of time; states are as they were before the run */
-} lathe_error_kind;
+};
 
 /* Types of elements; the numbers are those of onnx.TensorProto.DataType. Types below 8 bits are
  * packed, low bits first. */
-typedef enum lathe_element_type {
+typedef int32_t lathe_element_type;
+enum {
   LATHE_F32 = 1,
   LATHE_U8 = 2,
   LATHE_I8 = 3,
@@ -90,15 +92,16 @@ typedef enum lathe_element_type {
   LATHE_F8E8M0 = 24,
   LATHE_U2 = 25,
   LATHE_I2 = 26
-} lathe_element_type;
+};
 
-typedef enum lathe_value_kind {
+typedef int32_t lathe_value_kind;
+enum {
   LATHE_VALUE_NONE = 0, /* an optional without a value */
   LATHE_VALUE_TENSOR = 1,
   LATHE_VALUE_SEQUENCE = 2,
   LATHE_VALUE_OPTIONAL = 3, /* as a type only: a value is there or is not */
   LATHE_VALUE_MAP = 4
-} lathe_value_kind;
+};
 
 /* Takes a piece of text, which does not end with a zero byte. */
 typedef void (*lathe_text_sink)(void* context, const char* text, size_t bytes);
