@@ -51,6 +51,8 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/capi/c_program.c PROPERT
   COMPILE_OPTIONS "-xc;-std=c11")
 lathe_user(c_program tests/capi/c_program.c)
 lathe_test(capi_c_program c_program)
+lathe_user(cpp_wrappers tests/capi/wrappers.cpp)
+lathe_test(capi_cpp_wrappers cpp_wrappers)
 lathe_user(embed examples/embed/main.cpp)
 lathe_test(capi_embed sh -c "$<TARGET_FILE:embed> examples/digits/digits.onnx \
   < examples/embed/seven.txt | grep '^digit 7, probability 0.99'")

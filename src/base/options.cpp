@@ -94,7 +94,7 @@ std::string options_markdown() {
       "# Options\n\n"
       "Made by `lathe doctor --options-markdown`. A flag wins over its variable. Flags are taken "
       "by the\n"
-      "commands that need them; variables hold for every program that uses Lathe.\n\n"
+      "commands that need them; variables hold for all of them.\n\n"
       "| flag | variable | type | default | |\n|---|---|---|---|---|\n";
   for (const OptionInfo& option : kOptions) {
     out += fmt::format("| `{}` | `{}` | {} | {} | {} |\n", flag_name(option), variable_name(option),

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+// The C++ wrappers. Prints "N passed, N failed, 0 skipped".
+#include <array>
+#include <cstdio>
+#include <string>
+#include <thread>
+
+#include "lathe/lathe.hpp"
+
+namespace {
+
+int passed = 0;
+int failed = 0;
+
+void expect(bool condition, const char* what) {
+  ++(condition ? passed : failed);
+  if (!condition) std::printf("failed: %s\n", what);
+}
+
+constexpr std::string_view kText = R"(program "sum" stage imported {
+  symbol n bound 0..*
+  symbol past bound 0..*
+  module @main(%past: f32[past, 2], %x: f32[n, 2], %s: seq<f32[*]>) {
+    %present = concat(%past, %x) {axis = 0}
+    %axis = literal i64[1] {0}
+    %y = reduce_sum(%present, %axis) {keep_dims = false}
+    %count = sequence_length(%s)
+    return %present as "present", %y as "y", %count as "count", %s as "items"
+  }
+})";
+
+lathe::Program load() { return lathe::Program::from_memory(std::as_bytes(std::span(kText))); }
+
+void test_program() {
+  lathe::Program program = load();
+  const auto inputs = program.inputs();
+  expect(inputs.size() == 3 && inputs[1].name == "x" && inputs[1].type == "f32[n, 2]", "inputs");
+  expect(inputs[1].dims[0] == -1 && inputs[1].dims[1] == 2 && inputs[1].rank == 2, "dims");
+  expect(inputs[2].kind == LATHE_VALUE_SEQUENCE, "the kind of a sequence");
+  expect(program.outputs()[2].element_type == LATHE_I64, "outputs");
+  expect(program.text().find("reduce_sum") != std::string::npos, "text");
+  try {
+    lathe::Program missing("no/such/model.onnx");
+    expect(false, "a missing file throws");
+  } catch (const lathe::Error& error) {
+    expect(error.kind() == LATHE_IO, "the kind of an error");
+    expect(std::string(error.what()).starts_with("cannot open 'no/such/model.onnx'"), "its text");
+  }
+}
+
+void test_run() {
+  const lathe::Program program = load();
+  const lathe::Plan plan(program, "null:async");
+  std::array<float, 2> past{1, 2};
+  std::array<float, 4> x{3, 4, 5, 6};
+  const std::array<lathe::Tensor, 2> items{lathe::Tensor(LATHE_F32, {3}),
+                                           lathe::Tensor(LATHE_F32, {1, 1})};
+  std::vector<lathe::Tensor> results;
+  {
+    lathe::Session session(plan, {.threads = 1});
+    results =
+        session.run({lathe::Tensor::wrap<float>({1, 2}, past.data()),
+                     lathe::Tensor::wrap<float>({2, 2}, x.data()), lathe::Tensor::sequence(items)});
+  }
+  expect(results[1].values<float>()[0] == 9 && results[1].values<float>()[1] == 12, "a sum");
+  expect(results[1].values<int64_t>().empty(), "values of another type are none");
+  expect(results[2].values<int64_t>()[0] == 2, "the length of a sequence");
+  expect(results[3].item_count() == 2 && results[3].item(0).dims()[0] == 3, "its items");
+  const lathe::Tensor copy = results[0];
+  results.clear();
+  expect(copy.dims()[0] == 3 && copy.strides()[0] == 2 && copy.bytes() == 24, "copies share");
+}
+
+void test_states() {
+  lathe::Program program = load();
+  program.promote_states({{"past", "present"}});
+  const lathe::Plan plan(program);
+  lathe::Session session(plan);
+  std::array<float, 2> x{1, 2};
+  const std::array<lathe::Tensor, 2> inputs{
+      lathe::Tensor::wrap<float>({1, 2}, x.data()),
+      lathe::Tensor::sequence(std::span<const lathe::Tensor>())};
+  std::vector<lathe::Tensor> results(3);
+  std::array<float, 2> sum{};
+  results[0] = lathe::Tensor::wrap<float>({2}, sum.data());
+  for (int i = 0; i < 3; ++i) session.run(inputs, results);
+  expect(sum[0] == 3 && sum[1] == 6, "bound outputs, step by step");
+  expect(session.length("past") == 3, "a state's length");
+  session.truncate(1);
+  expect(session.length("past") == 1, "truncated");
+  lathe::Cancel cancel;
+  std::thread([&] { cancel.set(); }).join();
+  try {
+    session.run(inputs, results, {.cancel = &cancel});
+    expect(false, "a cancelled run throws");
+  } catch (const lathe::Error& error) {
+    expect(error.kind() == LATHE_INTERRUPTED && session.length("past") == 1, "and changes nothing");
+  }
+  session.reset();
+  expect(session.length("past") == 0, "reset");
+}
+
+void test_strings() {
+  lathe::Tensor texts(LATHE_STRING, {2});
+  texts.set_string(1, std::string_view("a\0b", 3));
+  expect(texts.string(1).size() == 3 && texts.string(0).empty(), "texts");
+  expect(texts.data() == nullptr && lathe::Tensor().empty(), "nothing");
+}
+
+}  // namespace
+
+int main() {
+  test_program();
+  test_run();
+  test_states();
+  test_strings();
+  std::printf("%d passed, %d failed, 0 skipped\n", passed, failed);
+  return failed == 0 ? 0 : 1;
+}
