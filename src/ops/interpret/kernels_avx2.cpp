@@ -15,7 +15,7 @@
 #pragma GCC target("avx2,fma")
 #endif
 
-#include "ops/interpret/kernel_loops.h"
+#include "ops/interpret/kernel_loops.inc"
 
 namespace lathe::interpret {
 

@@ -4,7 +4,7 @@
 #include "ir/expr_semantics.h"
 #include "ops/interpret/kernels.h"
 
-#include "ops/interpret/kernel_loops.h"
+#include "ops/interpret/kernel_loops.inc"
 
 namespace lathe::interpret {
 
