@@ -18,11 +18,13 @@ class Evaluator {
     const Type& type = value.type();
     if (!type.is_ranked()) return std::nullopt;
     Dims dims;
+    int64_t count = 1;
     for (const Dim& dim : *type.dims) {
-      if (!dim.is_constant()) return std::nullopt;
+      if (!dim.is_constant() || *dim.constant() > kMostElements) return std::nullopt;
       dims.push_back(*dim.constant());
+      count *= dims.back();
+      if (count > kMostElements) return std::nullopt;
     }
-    if (element_count(dims) > kMostElements) return std::nullopt;
     if (value.elements()) return from_elements(value, dims);
     const Instruction* definition = value.definition();
     if (definition == nullptr) return std::nullopt;

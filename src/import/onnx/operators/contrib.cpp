@@ -51,6 +51,48 @@ void import_quick_gelu(NodeImport& c) {
   c.out(0, c.b("swish", {c.in(0)}, {{"alpha", c.number("alpha", 1.702)}}));
 }
 
+void import_gemm_fast_gelu(NodeImport& c) {
+  Value* product = c.b("matmul", {c.in(0), c.in(1)});
+  c.out(0,
+        c.b("gelu", {add_if(c, product, c.in_or_null(2))}, {{"approximate", std::string("tanh")}}));
+}
+
+// The left half of x + bias times the gelu of the right.
+void import_bias_split_gelu(NodeImport& c) {
+  Instruction* halves = c.b.add("split", {c.b("add", {c.in(0), c.in(1)})},
+                                {{"axis", int64_t{-1}}, {"num_outputs", int64_t{2}}}, {}, 2);
+  c.out(0, c.b("mul", {halves->result(0), c.b("gelu", {halves->result(1)})}));
+}
+
+void import_bias_add(NodeImport& c) {
+  c.out(0, c.b("add", {c.b("add", {c.in(0), c.in(1)}), c.in(2)}));
+}
+
+// Inputs ids, segment ids?, words, positions, segments?, gamma, beta, mask?, position ids?.
+void import_embed_layer_normalization(NodeImport& c) {
+  Builder& b = c.b;
+  const auto extent = [&](int64_t axis) {
+    return b("shape", {c.in(0)}, {{"start", axis}, {"end", axis + 1}});
+  };
+  Value* places = c.in_or_null(8);
+  if (places == nullptr) {
+    Value* rows = b("squeeze", {extent(1), b.integers({0})});
+    places = b("range", {b.scalar(ElementType::i64, 0), rows, b.scalar(ElementType::i64, 1)});
+  }
+  Value* words = b("gather", {c.in(2), c.in(0)});
+  Value* sum = b("add", {words, b("gather", {c.in(3), places})});
+  if (c.has(1) && c.has(4)) sum = b("add", {sum, b("gather", {c.in(4), c.in(1)})});
+  c.ignore({"mask_index_type"});
+  c.out(0, b.add("layer_normalization", {sum, c.in(5), c.in(6)},
+                 {{"epsilon", c.number("epsilon", 1e-12)}})
+               ->result());
+  if (c.wants(1)) {
+    c.out(1, c.has(7) ? b("reduce_sum", {c.in(7), b.integers({1})}, {{"keep_dims", false}})
+                      : b("constant_of_shape", {extent(0), b.scalar(ElementType::i32, 0)}));
+  }
+  c.out(2, sum);
+}
+
 // y = f(conv(x, w) + bias + z)
 void import_fused_conv(NodeImport& c) {
   check_kernel_shape(c, 1);
@@ -101,11 +143,28 @@ void import_matmul_n_bits(NodeImport& c) {
   c.plain(c.inputs(), {{"compute_type", std::string(level == 4 ? "int8" : "f32")}});
 }
 
+namespace {
+
+// The whole of a head is rotated, in pairs: the tables say how large it is.
+int64_t heads_of(NodeImport& c) {
+  const Dim hidden = (*c.in(0)->type().dims)[2];
+  const Dim pairs = c.rank(2) == 2 ? (*c.in(2)->type().dims)[1] : Dim(0);
+  c.supported(hidden.is_constant() && pairs.is_constant() && *pairs.constant() > 0,
+              "num_heads is missing: x has {} columns, the tables {}", hidden.to_string(),
+              pairs.to_string());
+  return *hidden.constant() / (2 * *pairs.constant());
+}
+
+}  // namespace
+
 // Inputs x, position ids, cos, sin. One position is that of the first row.
 void import_microsoft_rotary_embedding(NodeImport& c) {
   c.supported(c.integer("is_packed_batching", 0) == 0, "is_packed_batching is {}, expected 0",
               c.integer("is_packed_batching", 0));
   c.supported(c.number("scale", 1.0) == 1.0, "scale is {}, expected 1", c.number("scale", 1.0));
+  Attributes heads;
+  if (c.rank(0) == 3 && c.integer("num_heads", 0) == 0)
+    heads.emplace_back("num_heads", heads_of(c));
   Value* positions = c.in(1);
   if (c.rank(1) == 1) {
     const int64_t rows = c.rank(0) == 3 ? 1 : 2;
@@ -120,7 +179,7 @@ void import_microsoft_rotary_embedding(NodeImport& c) {
     Value* shape = c.b("concat", {extent(0), extent(rows)}, {{"axis", int64_t{0}}});
     positions = c.b("expand", {row, shape});
   }
-  c.plain({c.in(0), c.in(2), c.in(3), positions});
+  c.plain({c.in(0), c.in(2), c.in(3), positions}, std::move(heads));
 }
 
 }  // namespace lathe::onnx

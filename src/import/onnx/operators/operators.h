@@ -64,7 +64,11 @@ void import_negative_log_likelihood_loss(NodeImport& c);
 void import_softmax_cross_entropy_loss(NodeImport& c);
 
 // contrib.cpp: domain com.microsoft
+void import_bias_add(NodeImport& c);
 void import_bias_gelu(NodeImport& c);
+void import_bias_split_gelu(NodeImport& c);
+void import_embed_layer_normalization(NodeImport& c);
+void import_gemm_fast_gelu(NodeImport& c);
 void import_fast_gelu(NodeImport& c);
 void import_quick_gelu(NodeImport& c);
 void import_fused_conv(NodeImport& c);
@@ -74,5 +78,19 @@ void import_matmul_n_bits(NodeImport& c);
 void import_microsoft_attention(NodeImport& c);
 void import_multi_head_attention(NodeImport& c);
 void import_microsoft_rotary_embedding(NodeImport& c);
+
+// quantized.cpp: domain com.microsoft
+void import_qlinear_add(NodeImport& c);
+void import_qlinear_mul(NodeImport& c);
+void import_qlinear_sigmoid(NodeImport& c);
+void import_qlinear_leaky_relu(NodeImport& c);
+void import_qlinear_softmax(NodeImport& c);
+void import_qlinear_reduce_mean(NodeImport& c);
+void import_qlinear_average_pool(NodeImport& c);
+void import_qlinear_global_average_pool(NodeImport& c);
+void import_qlinear_concat(NodeImport& c);
+void import_qlinear_where(NodeImport& c);
+void import_dynamic_quantize_matmul(NodeImport& c);
+void import_matmul_integer_to_float(NodeImport& c);
 
 }  // namespace lathe::onnx

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+// The QLinear family of com.microsoft and its kin: operators on codes are the same operators on the
+// numbers that the codes stand for, and the result as codes again.
+#include "import/onnx/operators/operators.h"
+
+namespace lathe::onnx {
+namespace {
+
+// Input `i` as numbers; its scale and zero point (which may be absent) follow it.
+Value* numbers(NodeImport& c, int i) {
+  return c.b("dequantize_linear", {c.in(i), c.in(i + 1), c.in_or_null(i + 2)});
+}
+
+// Codes of y under the scale in input `i` and the zero point behind it.
+Value* codes(NodeImport& c, Value* y, int i, ElementType type) {
+  Value* zero = c.has(i + 1) ? c.in(i + 1) : c.b.scalar(type, 0);
+  return c.b("quantize_linear", {y, c.in(i), zero});
+}
+
+// Runs `f` on x with its channels in front of the spatial axes.
+template <class F>
+Value* with_channels_first(NodeImport& c, Value* x, bool channels_last, F&& f) {
+  if (!channels_last) return f(x);
+  const int rank = x->type().rank();
+  Integers forward{0, rank - 1};
+  Integers back{0};
+  for (int axis = 1; axis < rank - 1; ++axis) {
+    forward.push_back(axis);
+    back.push_back(axis + 1);
+  }
+  back.push_back(1);
+  return c.b.transpose(f(c.b.transpose(x, forward)), back);
+}
+
+void binary(NodeImport& c, std::string_view op) {
+  Value* a = numbers(c, 0);
+  c.out(0, codes(c, c.b(op, {a, numbers(c, 3)}), 6, c.element(0)));
+}
+
+void unary(NodeImport& c, std::string_view op, Attributes attributes = {}) {
+  c.out(0, codes(c, c.b(op, {numbers(c, 0)}, std::move(attributes)), 3, c.element(0)));
+}
+
+}  // namespace
+
+void import_qlinear_add(NodeImport& c) { binary(c, "add"); }
+void import_qlinear_mul(NodeImport& c) { binary(c, "mul"); }
+void import_qlinear_sigmoid(NodeImport& c) { unary(c, "sigmoid"); }
+
+void import_qlinear_leaky_relu(NodeImport& c) {
+  unary(c, "leaky_relu", {{"alpha", c.number("alpha", 0.01)}});
+}
+
+// The attribute says which opset's softmax is meant: before 13 the axes from `axis` on are one.
+void import_qlinear_softmax(NodeImport& c) {
+  const bool flattened = c.integer("opset") < 13;
+  const int64_t axis = c.integer("axis", flattened ? 1 : -1);
+  const int rank = c.rank(0);
+  c.supported(!flattened || axis == rank - 1 || axis == -1,
+              "axis {} of rank {} with a softmax of opset {}", axis, rank, c.integer("opset"));
+  unary(c, "softmax", {{"axis", axis}});
+}
+
+void import_qlinear_reduce_mean(NodeImport& c) {
+  Value* axes = c.b.integers(c.integers("axes"));
+  Value* mean =
+      c.b("reduce_mean", {numbers(c, 0), axes}, {{"keep_dims", c.integer("keepdims") != 0}});
+  c.out(0, codes(c, mean, 3, c.element(0)));
+}
+
+void import_qlinear_average_pool(NodeImport& c) {
+  const bool last = c.integer("channels_last", 0) != 0;
+  c.supported(!last || c.rank(0) > 2, "channels_last with rank {}", c.rank(0));
+  const Op& pool = get_op("average_pool");
+  const Attributes attributes = c.record_attributes(pool);
+  Value* y = with_channels_first(c, numbers(c, 0), last,
+                                 [&](Value* x) { return c.b("average_pool", {x}, attributes); });
+  c.out(0, codes(c, y, 3, c.element(0)));
+}
+
+void import_qlinear_global_average_pool(NodeImport& c) {
+  const bool last = c.integer("channels_last", 0) != 0;
+  c.supported(!last || c.rank(0) > 2, "channels_last with rank {}", c.rank(0));
+  Value* y = with_channels_first(c, numbers(c, 0), last,
+                                 [&](Value* x) { return c.b("global_average_pool", {x}); });
+  c.out(0, codes(c, y, 3, c.element(0)));
+}
+
+// Inputs y_scale, y_zero_point, then three per part.
+void import_qlinear_concat(NodeImport& c) {
+  std::vector<Value*> parts;
+  for (int i = 2; i < c.count(); i += 3) parts.push_back(numbers(c, i));
+  c.check(!parts.empty(), "{} inputs given, expected 5 or more", c.count());
+  Value* y = c.b("concat", std::move(parts), {{"axis", c.integer("axis")}});
+  c.out(0, codes(c, y, 0, c.element(2)));
+}
+
+void import_qlinear_where(NodeImport& c) {
+  Value* x = numbers(c, 1);
+  c.out(0, codes(c, c.b("where", {c.in(0), x, numbers(c, 4)}), 7, c.element(1)));
+}
+
+namespace {
+
+// (a - its zero point) · (b - its zero point) as integers, times both scales.
+Value* scaled_product(NodeImport& c, Value* a, Value* b, Value* a_zero, Value* b_zero,
+                      Value* a_scale, Value* b_scale) {
+  Value* sums = c.b("matmul_integer", {a, b, a_zero, b_zero});
+  return c.b("mul", {c.b.cast(sums, ElementType::f32), c.b("mul", {a_scale, b_scale})});
+}
+
+}  // namespace
+
+// Inputs a, b, b_scale, b_zero_point?, bias?: a is quantised as it comes.
+void import_dynamic_quantize_matmul(NodeImport& c) {
+  Instruction* a = c.b.add("dynamic_quantize_linear", {c.in(0)});
+  Value* y = scaled_product(c, a->result(0), c.in(1), a->result(2), c.in_or_null(3), a->result(1),
+                            c.in(2));
+  c.out(0, c.has(4) ? c.b("add", {y, c.in(4)}) : y);
+}
+
+// Inputs a, b, a_scale, b_scale, a_zero_point?, b_zero_point?, bias?.
+void import_matmul_integer_to_float(NodeImport& c) {
+  Value* y =
+      scaled_product(c, c.in(0), c.in(1), c.in_or_null(4), c.in_or_null(5), c.in(2), c.in(3));
+  c.out(0, c.has(6) ? c.b("add", {y, c.in(6)}) : y);
+}
+
+}  // namespace lathe::onnx

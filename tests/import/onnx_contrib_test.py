@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: MIT
+"""Operators of com.microsoft and old opsets against ONNX Runtime: one model per row, random inputs."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+FOLDER = pathlib.Path("build/onnx-contrib").resolve()
+RANDOM = np.random.default_rng(7)
+MICROSOFT = "com.microsoft"
+
+
+def f32(*shape):
+    return RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def i32(*values):
+    return np.array(values, np.int32)
+
+
+def codes(kind, *shape):
+    limits = np.iinfo(kind)
+    return RANDOM.integers(limits.min, limits.max + 1, shape).astype(kind)
+
+
+def scale(value):
+    return np.array(value, np.float32)
+
+
+U8 = np.array(120, np.uint8)
+I8 = np.array(-3, np.int8)
+
+
+def quantized(kind, zero, *shape):
+    """Codes, their scale and zero point."""
+    return [codes(kind, *shape), scale(0.03), zero]
+
+
+def attention(mask=None, past=False, extra=(), **attributes):
+    """com.microsoft.Attention of two heads of size 4: batch 2, 3 rows, 2 in the cache."""
+    inputs = [f32(2, 3, 8), f32(8, 24), f32(24), mask]
+    inputs.append(f32(2, 2, 2, 2, 4) if past else None)
+    inputs += list(extra)
+    return inputs, dict(num_heads=2, **attributes), 2 if past else 1
+
+
+# name, operator, inputs (None: absent), attributes, outputs (how many, or which)
+def rows():
+    yield "bias_gelu", "BiasGelu", [f32(2, 8), f32(8)], {}, 1
+    yield "fast_gelu", "FastGelu", [f32(2, 8)], {}, 1
+    yield "fast_gelu_bias", "FastGelu", [f32(2, 8), f32(8)], {}, 1
+    yield "gelu", "Gelu", [f32(2, 8)], {}, 1
+    yield "quick_gelu", "QuickGelu", [f32(2, 8)], {"alpha": 1.5}, 1
+    for name in ("Relu", "Tanh", "Sigmoid"):
+        yield f"fused_conv_{name}", "FusedConv", [f32(1, 2, 5, 5), f32(3, 2, 3, 3), f32(3)], \
+            {"activation": name, "pads": [1, 1, 1, 1], "kernel_shape": [3, 3]}, 1
+    yield "fused_conv_clip", "FusedConv", [f32(1, 2, 5, 5), f32(3, 2, 3, 3)], \
+        {"activation": "Clip", "activation_params": [-0.5, 0.5]}, 1
+    yield "fused_conv_sum", "FusedConv", \
+        [f32(1, 2, 5, 5), f32(3, 2, 3, 3), f32(3), f32(1, 3, 3, 3)], {"activation": "Relu"}, 1
+    yield "fused_gemm", "FusedGemm", [f32(2, 3), f32(4, 3), f32(4)], \
+        {"transB": 1, "alpha": 0.5, "activation": "LeakyRelu", "activation_alpha": 0.2}, 1
+    yield "fused_matmul", "FusedMatMul", [f32(2, 4, 3), f32(2, 5, 4)], \
+        {"transA": 1, "transB": 1, "alpha": 0.3}, 1
+    yield "fused_matmul_batch", "FusedMatMul", [f32(4, 2, 3, 5), f32(2, 3, 5, 6)], \
+        {"transBatchA": 1}, 1
+    yield "fused_matmul_both", "FusedMatMul", [f32(4, 2, 3, 5), f32(2, 3, 4, 6)], \
+        {"transBatchA": 1, "transA": 1}, 1
+    yield "skip_layer_norm", "SkipLayerNormalization", \
+        [f32(2, 3, 8), f32(2, 3, 8), f32(8), f32(8), f32(8)], {"epsilon": 1e-5}, 4
+    yield "skip_layer_norm_broadcast", "SkipLayerNormalization", \
+        [f32(2, 3, 8), f32(1, 3, 8), f32(8), f32(8)], {"epsilon": 1e-5}, 1
+    yield "skip_rms_norm", "SkipSimplifiedLayerNormalization", \
+        [f32(2, 3, 8), f32(2, 3, 8), f32(8)], {"epsilon": 1e-5}, (0, 3)
+    for mask, name in ((None, "plain"), (i32(2, 3), "lengths"),
+                       (i32(3, 2, 1, 0), "between"), (i32([1, 1, 0], [1, 1, 1]), "raw")):
+        inputs, attributes, outputs = attention(mask)
+        yield f"attention_{name}", "Attention", inputs, attributes, outputs
+    inputs, attributes, outputs = attention(unidirectional=1, past=True)
+    yield "attention_causal_past", "Attention", inputs, attributes, outputs
+    inputs, attributes, outputs = attention(extra=[f32(2, 2, 3, 3)], scale=0.7)
+    yield "attention_bias", "Attention", inputs, attributes, outputs
+    ids = RANDOM.integers(0, 8, (2, 3)).astype(np.int32)
+    tables = [f32(8, 4), f32(6, 4), f32(8, 4), f32(4), f32(4)]
+    yield "embed", "EmbedLayerNormalization", [ids, ids, *tables], {}, 2
+    yield "embed_mask", "EmbedLayerNormalization", \
+        [ids, ids, *tables, i32([1, 1, 0], [1, 1, 1])], {"epsilon": 1e-5}, 2
+    yield "embed_positions", "EmbedLayerNormalization", \
+        [ids, None, *tables[:2], None, *tables[3:], None, i32([2, 1, 0], [3, 4, 5])], {}, 2
+    positions = RANDOM.integers(0, 6, (2, 3)).astype(np.int64)
+    yield "rotary", "RotaryEmbedding", [f32(2, 3, 8), positions, f32(6, 2), f32(6, 2)], \
+        {"num_heads": 0}, 1
+    yield "rotary_offset", "RotaryEmbedding", \
+        [f32(2, 2, 3, 4), np.array([2], np.int64), f32(6, 2), f32(6, 2)], {"interleaved": 1}, 1
+    for kind, zero in ((np.uint8, U8), (np.int8, I8)):
+        name = np.dtype(kind).name
+        out = [scale(0.047), zero]
+        a = quantized(kind, zero, 2, 3, 4, 4)
+        for word in ("Add", "Mul"):
+            yield f"qlinear_{word}_{name}", f"QLinear{word}", [*a, *quantized(kind, zero, 4), *out], {}, 1
+        yield f"qlinear_sigmoid_{name}", "QLinearSigmoid", [*a, scale(0.004), zero], {}, 1
+        yield f"qlinear_leaky_{name}", "QLinearLeakyRelu", [*a, *out], {"alpha": 0.1}, 1
+        yield f"qlinear_global_pool_{name}", "QLinearGlobalAveragePool", [*a, *out], {}, 1
+        yield f"qlinear_global_pool_last_{name}", "QLinearGlobalAveragePool", [*a, *out], \
+            {"channels_last": 1}, 1
+        yield f"qlinear_pool_{name}", "QLinearAveragePool", [*a, *out], {"kernel_shape": [2, 2]}, 1
+        yield f"qlinear_concat_{name}", "QLinearConcat", \
+            [*out, *quantized(kind, zero, 2, 3), *quantized(kind, zero, 2, 2)], {"axis": 1}, 1
+        yield f"qlinear_softmax_{name}", "QLinearSoftmax", \
+            [*quantized(kind, zero, 2, 5), scale(1 / 256), np.array(np.iinfo(kind).min, kind)], {"opset": 13, "axis": -1}, 1
+    yield "dynamic_quantize_matmul", "DynamicQuantizeMatMul", \
+        [f32(2, 3, 8), codes(np.int8, 8, 4), np.full(4, 0.02, np.float32), np.zeros(4, np.int8), f32(4)], {}, 1
+    yield "matmul_integer_to_float", "MatMulIntegerToFloat", \
+        [codes(np.uint8, 3, 8), codes(np.uint8, 8, 4), scale(0.02), scale(0.03), U8, U8, f32(4)], {}, 1
+    packed = codes(np.uint8, 5, 2, 8)
+    yield "matmul_4_bits", "MatMulNBits", [f32(2, 32), packed, f32(10)], \
+        {"K": 32, "N": 5, "bits": 4, "block_size": 16}, 1
+    yield "matmul_4_bits_zero_bias", "MatMulNBits", \
+        [f32(2, 32), packed, f32(10), codes(np.uint8, 5), None, f32(5)], \
+        {"K": 32, "N": 5, "bits": 4, "block_size": 16}, 1
+
+
+def write_case(name, operator, inputs, attributes, outputs, opset):
+    """The model, its inputs and what ONNX Runtime makes of them; why not, if it does not."""
+    names = [f"x{i}" if value is not None else "" for i, value in enumerate(inputs)]
+    given = {name: value for name, value in zip(names, inputs) if name}
+    infos = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+             for name, value in given.items()]
+    wanted = range(outputs) if isinstance(outputs, int) else outputs
+    node = helper.make_node(operator, names, [f"y{i}" if i in wanted else "" for i in range(max(wanted) + 1)],
+                            domain=MICROSOFT, **attributes)
+    results = [helper.make_empty_tensor_value_info(f"y{i}") for i in wanted]
+    model = helper.make_model(helper.make_graph([node], name, infos, results), ir_version=9,
+                              opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid(MICROSOFT, 1)])
+    data = FOLDER / name / "test_data_set_0"
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    computed = session.run(None, given)
+    data.mkdir(parents=True)
+    (FOLDER / name / "model.onnx").write_bytes(model.SerializeToString())
+    for word, values in (("input", given.items()),
+                         ("output", [(f"y{i}", value) for i, value in zip(wanted, computed)])):
+        for i, (key, value) in enumerate(values):
+            (data / f"{word}_{i}.pb").write_bytes(numpy_helper.from_array(np.asarray(value), key).SerializeToString())
+
+
+def main():
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    for name, operator, inputs, attributes, outputs in rows():
+        write_case(name, operator, inputs, attributes, outputs, 18)
+    run = subprocess.run([os.environ["TEST_PROGRAM"], "verify", FOLDER, "--json"], stdout=subprocess.PIPE, text=True)
+    report = json.loads(run.stdout)
+    for case in report["list"]:
+        if case["status"] != "passed":
+            print(f"wrong: {case['name']}: {case['detail']}", file=sys.stderr)
+    failed = report["failed"] + report["unsupported"]
+    print(f"{report['passed']} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+sys.exit(main())
