@@ -262,7 +262,7 @@ std::vector<NodeImport::Capture> NodeImport::captures(const std::vector<const Gr
 }
 
 Module* NodeImport::body(const Graph& graph, std::string_view name, const std::vector<Type>& inputs,
-                         const std::vector<Capture>& captures) {
+                         const std::vector<Capture>& captures, size_t counters) {
   check(graph.inputs.size() == inputs.size(), "'{}' has {} inputs, expected {}", name,
         graph.inputs.size(), inputs.size());
   Module& module = scope_.state.program.add_module(name);
@@ -271,6 +271,12 @@ Module* NodeImport::body(const Graph& graph, std::string_view name, const std::v
     values.push_back(module.add_parameter(inputs[i], graph.inputs[i].name));
   }
   std::vector<Capture> inner;
+  for (size_t i = 0; i < counters; ++i) {
+    const auto& extents = graph.inputs[i].type.extents;
+    if (!extents || extents->size() != 1) continue;
+    Builder builder(module);
+    values[i] = builder("unsqueeze", {values[i], builder.integers({0})});
+  }
   for (const Capture& capture : captures) {
     Value* parameter = module.add_parameter(capture.value->type(), capture.name);
     parameter->set_elements(capture.value->elements());

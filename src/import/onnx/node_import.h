@@ -75,9 +75,10 @@ class NodeImport {
   };
   // What graphs take from around them and is no literal, each once.
   std::vector<Capture> captures(const std::vector<const Graph*>& graphs);
-  // A closed module: parameters of these types for the graph's inputs, then one per capture.
+  // A closed module: parameters of these types for the graph's inputs, then one per capture. The
+  // first `counters` are scalars that the graph may see as vectors of one.
   Module* body(const Graph& graph, std::string_view name, const std::vector<Type>& inputs,
-               const std::vector<Capture>& captures);
+               const std::vector<Capture>& captures, size_t counters = 0);
   // Imports the graph's nodes into `module`, where its inputs and captures have these values.
   std::vector<Value*> inline_graph(Module& module, const Graph& graph,
                                    const std::vector<Value*>& inputs,

@@ -73,6 +73,20 @@ TEST(Subgraphs, LoopWithCarriedScannedAndCapturedValues) {
   EXPECT_EQ(values_of(results[1]), (Floats{1, 11, 2, 21, 3, 31}));
 }
 
+TEST(Subgraphs, LoopsMayCountInVectorsOfOne) {
+  const auto results = run_text(R"(<opset_import: ["" : 9]>
+      g (float[3] x, int64 n, float[1] start) => (float[1] sum) {
+        sum = Loop(n, , start) <body = b (int64[1] i, bool[1] c, float[1] s)
+                                     => (bool[1] go, float[1] t) {
+          go = Identity(c)
+          e = Gather(x, i)
+          t = Add(s, e)
+        }>
+      })",
+                                {floats({3}, {1, 2, 4}), integers({}, {3}), floats({1}, {10})});
+  EXPECT_EQ(values_of(results[0]), (Floats{17}));
+}
+
 TEST(Subgraphs, ScanAlongAnotherAxisBackwards) {
   const auto results = run_text(R"(<opset_import: ["" : 18]>
       g (float[2] start, float[2, 3] x) => (float[2] sum, float[2, 3] sums) {

@@ -32,10 +32,7 @@ Value* padding_mask(NodeImport& c, Value* past) {
   if (c.rank(3) != 1) return mask;
   const Dim entries = (*mask->type().dims)[0];
   const Dim batch = (*c.in(0)->type().dims)[0];
-  if (equal(entries, batch) == Ternary::yes) return mask;
-  c.supported(equal(entries, batch * 2) == Ternary::yes,
-              "mask_index has {} entries for a batch of {}, expected as many or twice as many",
-              entries.to_string(), batch.to_string());
+  if (equal(entries, batch * 2) != Ternary::yes) return mask;  // lengths, one per batch
   Value* keys = extent(c, c.in(0), 1);
   if (past != nullptr) keys = c.b("add", {keys, extent(c, past, 3)});
   return mask_between(c, mask, keys);
@@ -81,6 +78,19 @@ void import_microsoft_attention(NodeImport& c) {
 void import_multi_head_attention(NodeImport& c) {
   c.supported(c.count() <= 8, "inputs after the 8th (past_sequence_length …) are given: {} inputs",
               c.count());
+  c.plain(c.inputs());
+}
+
+// Caches of floats, as long as all rows so far; queries and keys as they come.
+void import_group_query_attention(NodeImport& c) {
+  const int64_t sliding = c.integer("sliding_window_cache", 0);
+  c.supported(sliding == 0, "sliding_window_cache is {}, expected 0", sliding);
+  for (const std::string_view name : {"k_quant_type", "v_quant_type"}) {
+    const std::string_view type = c.text(name, "NONE");
+    c.supported(type == "NONE", "{} is '{}', expected NONE", name, escape(type));
+  }
+  c.supported(c.count() <= 12, "inputs after the 12th (k_scale …) are given: {} inputs", c.count());
+  c.ignore({"kv_cache_bit_width", "qk_norm_epsilon"});
   c.plain(c.inputs());
 }
 

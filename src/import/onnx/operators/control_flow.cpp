@@ -62,7 +62,7 @@ void import_loop(NodeImport& c) {
     operands.push_back(c.in(2 + i));
     types.push_back(operands.back()->type());
   }
-  Module* body = c.body(graph, "body", types, captures);
+  Module* body = c.body(graph, "body", types, captures, 2);
   append(operands, captures);
   set_outputs(c, c.b.add("loop", std::move(operands), {{"carried", int64_t{carried}}}, {body},
                          count_of(graph.outputs) - 1));

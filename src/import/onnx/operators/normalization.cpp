@@ -34,6 +34,13 @@ void import_batch_normalization(NodeImport& c) {
   c.plain(c.inputs());
 }
 
+// Before the operator was ONNX's, ONNX Runtime took it with any attributes: tools have written a
+// misspelt epsilon, for which the default holds.
+void import_layer_normalization_1(NodeImport& c) {
+  c.ignore({"epsion"});
+  c.plain(c.inputs());
+}
+
 // The default axes are those of images, as far as x has them.
 void import_mean_variance_normalization(NodeImport& c) {
   Integers axes{0, 2, 3};

@@ -44,6 +44,7 @@ void import_flattened(NodeImport& c);  // softmax and its kin before opset 13
 // normalization.cpp
 void import_batch_normalization_1(NodeImport& c);
 void import_batch_normalization(NodeImport& c);
+void import_layer_normalization_1(NodeImport& c);
 void import_mean_variance_normalization(NodeImport& c);
 void import_dropout(NodeImport& c);
 void import_group_normalization_18(NodeImport& c);
@@ -77,6 +78,7 @@ void import_fused_matmul(NodeImport& c);
 void import_matmul_n_bits(NodeImport& c);
 void import_microsoft_attention(NodeImport& c);
 void import_multi_head_attention(NodeImport& c);
+void import_group_query_attention(NodeImport& c);
 void import_microsoft_rotary_embedding(NodeImport& c);
 
 // quantized.cpp: domain com.microsoft
