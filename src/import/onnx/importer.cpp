@@ -92,6 +92,13 @@ void compare_declared(const std::string& origin, const ValueInfo& output, const 
                           escape(output.name), differs, value.type().to_string()));
 }
 
+void mention_newer_opset(const Model& model) {
+  const int64_t version = opset_version(model.imports, "").value_or(0);
+  if (version <= kNewestOpset || !logs(1)) return;
+  log_line(1, fmt::format("{} imports opset {}: its operators are taken as those of {}",
+                          escape(model.origin), version, kNewestOpset));
+}
+
 void import_main(ImportState& state, const ImportOptions& options) {
   const Graph& graph = state.model.graph;
   Module& main = state.program.main();
@@ -147,6 +154,7 @@ std::unique_ptr<Program> import_onnx(const onnx::Model& model, const ImportOptio
   onnx::check_supported(model);
   auto program = std::make_unique<Program>();
   program->name = model.origin;
+  onnx::mention_newer_opset(model);
   onnx::copy_metadata(model, *program);
   onnx::ImportState state{model, *program, onnx::InputSymbols(*program)};
   onnx::import_main(state, options);

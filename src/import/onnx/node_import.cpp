@@ -200,11 +200,13 @@ bool is_undefined(const Attribute& attribute, const AttributeSpec& spec) {
 
 }  // namespace
 
-Attributes NodeImport::record_attributes(const Op& op) {
+Attributes NodeImport::record_attributes(const Op& op, const Attributes& without) {
   Attributes out;
   for (const AttributeSpec& spec : op.attributes) {
+    asked_.insert(spec.name);  // as a suggestion for what is misspelt
+    if (find_attribute(without, spec.name) != nullptr) continue;
     for (const Attribute& given : node.attributes) {
-      if (asked_.contains(given.name) || squash(renamed(given.name)) != squash(spec.name)) continue;
+      if (squash(renamed(given.name)) != squash(spec.name)) continue;
       const Attribute* attribute = resolve(given, scope_.call);
       if (attribute != nullptr && !is_undefined(*attribute, spec)) {
         out.emplace_back(std::string(spec.name), convert(*attribute, spec));
@@ -237,9 +239,7 @@ void NodeImport::out(int i, Value* value) {
 Instruction* NodeImport::plain(std::string_view op_name, std::vector<Value*> operands,
                                Attributes extra, std::vector<Module*> bodies) {
   const Op& op = get_op(op_name);
-  for (const auto& [name, value] : extra) asked_.insert(op.find_attribute_spec(name)->name);
-  Attributes attributes = record_attributes(op);
-  for (const AttributeSpec& spec : op.attributes) asked_.insert(spec.name);
+  Attributes attributes = record_attributes(op, extra);
   std::move(extra.begin(), extra.end(), std::back_inserter(attributes));
   Instruction* instruction =
       b.add(op_name, std::move(operands), std::move(attributes), std::move(bodies), outputs());

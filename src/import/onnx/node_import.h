@@ -54,8 +54,9 @@ class NodeImport {
   const ValueType& type(std::string_view name);
   ElementType element_type(std::string_view name);  // of an INT that is a TensorProto.DataType
   void ignore(std::initializer_list<std::string_view> names);
-  // Those of the node that `op` has by the same name (case and underscores aside), converted.
-  Attributes record_attributes(const Op& op);
+  // Those of the node that `op` has by the same name (case and underscores aside), converted; but
+  // not those in `without`.
+  Attributes record_attributes(const Op& op, const Attributes& without = {});
 
   // Outputs. One that is not wanted may be left out or set to anything.
   int outputs() const { return static_cast<int>(node.outputs.size()); }

@@ -12,6 +12,9 @@
 
 namespace lathe::onnx {
 
+// The newest opset of the standard domain that the table was written for.
+inline constexpr int kNewestOpset = 28;
+
 using ImportFunction = void (*)(NodeImport& c);
 
 struct OperatorRow {

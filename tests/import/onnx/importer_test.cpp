@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: MIT
+#include <cstring>
+
+#include "base/file_map.h"
+#include "import/onnx/reader.h"
 #include "tests/import/onnx/import_support.h"
 
 namespace lathe {
@@ -106,6 +110,25 @@ TEST(Importer, LeavesOutOptionalInputsAndOutputs) {
                                 {floats({4}, {1, 9, 3, 7})});
   EXPECT_EQ(results[0].tensor().as<int64_t>()[0], 1);
   EXPECT_EQ(results[0].tensor().as<int64_t>()[1], 3);
+}
+
+// Weights are not copied, and the text form can name where they lie.
+TEST(Importer, LeavesWeightsInTheirFile) {
+  const std::string path = "examples/digits/digits.onnx";
+  const auto program = import_onnx(onnx::read_model(path));
+  const auto file = FileMap::open(path);
+  int64_t found = 0;
+  for (const auto& instruction : program->main().instructions()) {
+    const LiteralRef& literal = instruction->literal();
+    if (literal == nullptr || literal->file.empty()) continue;
+    EXPECT_EQ(literal->file, path);
+    const auto size = static_cast<size_t>(literal->tensor.byte_size());
+    const auto offset = static_cast<size_t>(literal->offset);
+    ASSERT_LE(offset + size, file->bytes().size());
+    EXPECT_EQ(std::memcmp(literal->tensor.data(), file->bytes().data() + offset, size), 0);
+    ++found;
+  }
+  EXPECT_GT(found, 2);
 }
 
 constexpr std::string_view kFunctions = R"(<ir_version: 10, opset_import: ["" : 18, "my" : 1]>

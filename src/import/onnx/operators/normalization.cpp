@@ -9,14 +9,11 @@ Value* ones_like(NodeImport& c, Value* x, ElementType type) {
   return c.b("constant_of_shape", {c.b("shape", {x}), c.b.scalar(type, 1)});
 }
 
-// Whether a scalar input is known to be zero, or absent.
-bool is_off(NodeImport& c, int i, double fallback) {
-  if (!c.has(i)) return fallback == 0;
+// Whether a flag is absent or known to be off.
+bool is_off(NodeImport& c, int i) {
+  if (!c.has(i)) return true;
   const std::optional<Tensor> value = c.literal(i);
-  if (!value || value->count() != 1) return false;
-  double number = 0;
-  convert(ElementType::f64, &number, value->type(), value->data(), 1);
-  return number == 0;
+  return value && value->count() == 1 && load_int(value->type(), value->data(), 0) == 0;
 }
 
 Value* normalised_vector(NodeImport& c) {
@@ -64,13 +61,15 @@ void import_batch_normalization_1(NodeImport& c) {
   for (int i = 1; i < c.outputs(); ++i) c.out(i, c.in(i % 2 == 1 ? 3 : 4));
 }
 
-// Without training, everything is kept.
+// Without training, everything is kept. From opset 12 on an operand may ask for training.
 void import_dropout(NodeImport& c) {
-  c.ignore({"is_test", "ratio", "seed"});
-  if (c.version >= 12 && !is_off(c, 2, 0)) {
-    c.supported(is_off(c, 1, 0.5), "training_mode with {} inputs: random numbers are not drawn",
+  if (c.version >= 12 && !is_off(c, 2)) {
+    c.supported(c.has_attribute("seed"), "training_mode is given ({} inputs) and no seed",
                 c.count());
+    c.plain("dropout", c.inputs());
+    return;
   }
+  c.ignore({"is_test", "ratio", "seed"});
   c.out(0, c.b("identity", {c.in(0)}));
   if (!c.wants(1)) return;
   c.out(1, ones_like(c, c.in(0), c.version < 10 ? c.element(0) : ElementType::boolean));
