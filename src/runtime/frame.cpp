@@ -400,8 +400,9 @@ void Frame::launch_view(const Launch& launch, LaunchContext& context) {
   for (size_t k = 0; k < launch.known.size(); ++k) {
     if (!launch.known[k]) continue;
     for (size_t i = 0; i < launch.known[k]->size(); ++i) {
-      evaluate_dim((*launch.known[k])[i]);
-      request.known_[k][i] = dim((*launch.known[k])[i]);
+      // Not by evaluate_dim: work under way reads what it writes.
+      const PlannedDim& planned = plan_.dims[static_cast<size_t>((*launch.known[k])[i])];
+      request.known_[k][i] = planned.constant ? *planned.constant : value_of(planned).value_or(0);
     }
   }
   bool all = true;
