@@ -170,20 +170,24 @@ std::optional<int64_t> Frame::known_extent(SlotId id, size_t axis) const {
   return planned.constant ? planned.constant : value_of(planned);
 }
 
-void Frame::evaluate_dim(DimId id) {
+int64_t Frame::required_value(DimId id) const {
   const PlannedDim& planned = plan_.dims[static_cast<size_t>(id)];
-  if (planned.constant) return;
+  if (planned.constant) return *planned.constant;
   const std::optional<int64_t> value = value_of(planned);
-  if (!value) {
-    std::string bindings;
-    for (const auto& [ref, number] : planned.symbols) {
-      bindings += fmt::format(" {} = {}", escape(ref->name),
-                              environment_.symbols[static_cast<size_t>(number)]);
-    }
-    fail(ErrorKind::invalid_argument, "the extent {} has no value for{}",
-         escape(planned.dim.to_string()), bindings);
+  if (value) return *value;
+  std::string bindings;
+  for (const auto& [ref, number] : planned.symbols) {
+    bindings += fmt::format(" {} = {}", escape(ref->name),
+                            environment_.symbols[static_cast<size_t>(number)]);
   }
-  dims_[static_cast<size_t>(id)] = *value;
+  fail(ErrorKind::invalid_argument, "the extent {} has no value for{}",
+       escape(planned.dim.to_string()), bindings);
+}
+
+void Frame::evaluate_dim(DimId id) {
+  if (!plan_.dims[static_cast<size_t>(id)].constant) {
+    dims_[static_cast<size_t>(id)] = required_value(id);
+  }
 }
 
 void Frame::check_guard(const PlannedGuard& planned) const {
@@ -401,8 +405,7 @@ void Frame::launch_view(const Launch& launch, LaunchContext& context) {
     if (!launch.known[k]) continue;
     for (size_t i = 0; i < launch.known[k]->size(); ++i) {
       // Not by evaluate_dim: work under way reads what it writes.
-      const PlannedDim& planned = plan_.dims[static_cast<size_t>((*launch.known[k])[i])];
-      request.known_[k][i] = planned.constant ? *planned.constant : value_of(planned).value_or(0);
+      request.known_[k][i] = required_value((*launch.known[k])[i]);
     }
   }
   bool all = true;

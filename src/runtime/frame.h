@@ -88,6 +88,7 @@ class Frame {
   void bind_input_dim(const InputDim& input);
   void start_segment(size_t index);
   std::optional<int64_t> value_of(const PlannedDim& planned) const;
+  int64_t required_value(DimId id) const;  // InvalidArgument where the symbols give none
   void evaluate_dim(DimId id);
   void check_guard(const PlannedGuard& guard) const;
   void shape_slot(SlotId id);
