@@ -22,8 +22,11 @@ ORDER = [
     ["plan"],
     ["targets"],
     ["runtime"],
+    ["llm"],
     ["cli", "capi"],
 ]
+# Folders that use less than their place allows.
+ONLY = {"llm": {"llm", "base"}}
 RANK = {folder: rank for rank, row in enumerate(ORDER) for folder in row}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
@@ -45,6 +48,8 @@ SYSTEM_CALLS = re.compile(
 def relation(folder, other):
     if other not in RANK:
         return f"'{other}' is not a folder of src"
+    if other not in ONLY.get(folder, {other}):
+        return f"'{folder}' may include only {', '.join(sorted(ONLY[folder]))}"
     if folder == other or RANK[other] < RANK[folder]:
         return None
     return f"'{folder}' may include only itself and what comes before it"
