@@ -25,6 +25,9 @@ endif()
 file(GLOB folders LIST_DIRECTORIES true CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*)
 foreach(path ${folders})
   cmake_path(GET path FILENAME folder)
+  if(folder STREQUAL "kernels")  # see kernels.cmake
+    continue()
+  endif()
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${path}/*_test.cpp)
   if(sources)
     if(folder STREQUAL "llm")
@@ -41,6 +44,10 @@ foreach(path ${folders})
     lathe_test(${folder}_${stem} ${PROJECT_SOURCE_DIR}/build/venv/bin/python ${source})
   endforeach()
 endforeach()
+
+if(TARGET lathe_cpu_kernels)
+  lathe_kernels_tests()
+endif()
 
 # Users of the public interface: they see its headers and the shared library, nothing else.
 function(lathe_user name source)

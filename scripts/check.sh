@@ -23,5 +23,6 @@ check headers python3 scripts/check_includes.py --headers
 check files python3 scripts/check_files.py
 check format scripts/check_format.sh
 check "op sizes" python3 scripts/op_sizes.py
+check "isa objects" python3 scripts/check_isa_objects.py
 check documents python3 scripts/run_docs.py
 exit "$failed"

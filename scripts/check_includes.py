@@ -27,6 +27,13 @@ ORDER = [
 ]
 # Folders that use less than their place allows.
 ONLY = {"llm": {"llm", "base"}}
+# Folders that see less than their row would.
+NARROW = {"src/targets/cpu/kernels": ["base", "tensor"]}
+# Vector code compiles for its instruction set alone.
+KERNELS = "src/targets/cpu/kernels/"
+KERNEL_FLAGS = "-mavx2 -mfma -mf16c -mbmi -mbmi2".split()
+AVX512_FLAGS = "-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl".split()
+AMX_FLAGS = "-mavx512vnni -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16".split()
 RANK = {folder: rank for rank, row in enumerate(ORDER) for folder in row}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
@@ -55,6 +62,26 @@ def relation(folder, other):
     return f"'{folder}' may include only itself and what comes before it"
 
 
+def narrow_problem(path, name, first):
+    for place, allowed in NARROW.items():
+        if place in map(str, path.parents) and first not in allowed:
+            if place not in map(str, pathlib.Path("src", name).parents):
+                return f"'{place}' may include only itself and {', '.join(allowed)}"
+    return None
+
+
+def header_flags(path):
+    """Flags beyond the common ones; None: not for this machine."""
+    if not str(path).startswith(KERNELS):
+        return []
+    if os.uname().machine != "x86_64":
+        return None
+    flags = KERNEL_FLAGS
+    if re.search(r"avx512|amx", path.name):
+        flags = flags + AVX512_FLAGS
+    return flags + AMX_FLAGS if "amx" in path.name else flags
+
+
 def check_file(path, text):
     problems = []
 
@@ -76,6 +103,8 @@ def check_file(path, text):
             report(match.start(), f"a public header includes '{name}'")
         elif not pathlib.Path("src", name).exists():
             report(match.start(), f"'{name}' is not relative to src")
+        elif problem := narrow_problem(path, name, first):
+            report(match.start(), f"includes '{name}': {problem}")
         elif problem := relation(folder, first):
             report(match.start(), f"includes '{name}': {problem}")
     if not owns_system_calls:
@@ -88,7 +117,10 @@ def check_file(path, text):
 
 
 def compile_header(path):
-    command = ["clang++-19", "-std=c++20", "-fsyntax-only", "-w", "-Isrc", "-Iinclude"]
+    flags = header_flags(path)
+    if flags is None:
+        return []
+    command = ["clang++-19", *flags, "-std=c++20", "-fsyntax-only", "-w", "-Isrc", "-Iinclude"]
     command += ["-DLATHE_VERSION=\"\"", "-x", "c++", str(path)]
     run = subprocess.run(command, capture_output=True, text=True)
     return [] if run.returncode == 0 else [f"{path} does not compile alone:\n{run.stderr[:2000]}"]

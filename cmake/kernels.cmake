@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT
+# Objects of src/targets/cpu/kernels, and kernels_tests over them; x86-64 only. A source whose name
+# ends in an instruction set is compiled for it. No precompiled header: it would have to be compiled
+# for each set, and its inline functions would come along.
+set(isa_avx2 -mavx2 -mfma -mf16c -mbmi -mbmi2)
+set(isa_avx2_vnni ${isa_avx2} -mavxvnni)
+set(isa_avx512 ${isa_avx2} -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl
+  -mprefer-vector-width=512)
+set(isa_avx512_vnni ${isa_avx512} -mavx512vnni -mavx512bf16)
+set(isa_amx ${isa_avx512_vnni} -mamx-tile -mamx-int8 -mamx-bf16)
+
+file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/targets/cpu/kernels/*.cpp)
+add_library(lathe_cpu_kernels OBJECT ${sources})
+target_link_libraries(lathe_cpu_kernels PRIVATE lathe_options)
+foreach(source ${sources})
+  foreach(isa avx2 avx2_vnni avx512 avx512_vnni amx)
+    if(source MATCHES "_${isa}\\.cpp$")
+      set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${isa_${isa}}")
+    endif()
+  endforeach()
+endforeach()
+list(APPEND core_objects $<TARGET_OBJECTS:lathe_cpu_kernels>)
+
+# tests/kernels: a program of its own over base, tensor and the kernels, quick to link.
+function(lathe_kernels_tests)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/kernels/*.cpp)
+  add_executable(kernels_tests ${sources} $<TARGET_OBJECTS:lathe_base>
+    $<TARGET_OBJECTS:lathe_tensor> $<TARGET_OBJECTS:lathe_cpu_kernels>)
+  set_target_properties(kernels_tests PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_include_directories(kernels_tests PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(kernels_tests PRIVATE lathe_options GTest::gtest GTest::gtest_main)
+  lathe_use_pch(kernels_tests)
+  lathe_test(kernels kernels_tests --gtest_brief=1)
+endfunction()

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// Mathematical functions of vectors, operation by operation those of src/ops/math for f32: the same
+// bits as the reference and the same bounds, in ulp of the exact result. Include simd.h instead.
+#pragma once
+
+#if defined(__AVX512F__)
+#include "targets/cpu/kernels/simd_avx512.h"  // IWYU pragma: export
+#else
+#include "targets/cpu/kernels/simd_avx2.h"  // IWYU pragma: export
+#endif
+#include "targets/cpu/kernels/simd_math_fits.h"
+
+namespace lathe::cpu {
+namespace {
+
+template <int kCount>
+inline F32 polynomial(F32 x, const float (&fit)[kCount]) {
+  F32 sum = set1(fit[kCount - 1]);
+#pragma GCC unroll 16
+  for (int i = kCount - 2; i >= 0; --i) sum = fma(sum, x, set1(fit[i]));
+  return sum;
+}
+
+inline F32 abs(F32 x) { return from_bits(bits_of(x) & set1(0x7FFFFFFF)); }
+inline F32 negate(F32 x) { return from_bits(bits_of(x) ^ set1(INT32_MIN)); }
+inline F32 copysign(F32 x, F32 y) {
+  return from_bits((bits_of(x) & set1(0x7FFFFFFF)) | (bits_of(y) & set1(INT32_MIN)));
+}
+
+// x = k ln 2 + r, |r| <= ln(2)/2.
+struct ExpParts {
+  F32 r;
+  I32 k;
+};
+inline ExpParts reduce_exp(F32 x) {
+  const F32 magic = set1(0x1.8p+23F);
+  const F32 shifted = x * set1(fits::kLog2E) + magic;
+  const F32 k = shifted - magic;
+  const F32 minus = negate(k);
+  return {fma(minus, set1(fits::kLn2[1]), fma(minus, set1(fits::kLn2[0]), x)),
+          bits_of(shifted) - bits_of(magic)};
+}
+inline F32 power_of_two(I32 k) { return from_bits(shift_left<23>(k + set1(127))); }
+// In two steps, so that only the last product rounds where the result is not normal.
+inline F32 scale(F32 x, I32 k) {
+  const I32 half = shift_right<1>(k);
+  return x * power_of_two(half) * power_of_two(k - half);
+}
+inline F32 expm1_near_zero(F32 r) { return fma(r * r, polynomial(r, fits::kExp), r); }
+// NaN stays: it is the second operand of both.
+inline F32 clamp_exp(F32 x) { return min(set1(89.0F), max(set1(-105.0F), x)); }
+
+// 1 ulp.
+inline F32 exp(F32 x) {
+  const ExpParts parts = reduce_exp(clamp_exp(x));
+  return scale(expm1_near_zero(parts.r) + set1(1.0F), parts.k);
+}
+// 2 ulp.
+inline F32 expm1(F32 x) {
+  const ExpParts parts = reduce_exp(max(set1(-18.0F), clamp_exp(x)));
+  const F32 half = power_of_two(parts.k - set1(1));
+  const F32 y = fma(half, expm1_near_zero(parts.r), half - set1(0.5F)) * set1(2.0F);
+  return select(less(abs(x), set1(0x1p-24F)), x, y);
+}
+// 2.5 ulp.
+inline F32 tanh(F32 x) {
+  const F32 a = abs(x);
+  const F32 doubled = a * set1(-2.0F);
+  const F32 t = expm1(doubled), q = exp(doubled), one = set1(1.0F), two = set1(2.0F);
+  const F32 y = select(less(a, set1(0.55F)), negate(t) / (t + two), one - q * two / (q + one));
+  return copysign(y, x);
+}
+// 2.5 ulp.
+inline F32 sigmoid(F32 x) {
+  const F32 t = exp(negate(abs(x))), one = set1(1.0F);
+  return select(less_equal(zero_f32(), x), one, t) / (t + one);
+}
+// 1.5 ulp.
+inline F32 erf(F32 x) {
+  const F32 a = min(set1(4.0F), abs(x));
+  const F32 outer = set1(1.0F) - exp(polynomial(a, fits::kLogErfc));
+  const F32 inner = fma(x, polynomial(x * x, fits::kErf), x);
+  return select(less_equal(abs(x), set1(1.0F)), inner, copysign(outer, x));
+}
+
+}  // namespace
+}  // namespace lathe::cpu

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// The body of vector_ops_*.cpp.
+#pragma once
+
+#include "targets/cpu/kernels/activation_kernel.h"
+#include "targets/cpu/kernels/vector_ops_table.h"
+
+namespace lathe::cpu {
+namespace {
+
+void activate_array(Activation f, float a, float b, const float* x, float* y, int64_t count) {
+  constexpr int kStep = 4;
+  int64_t i = 0;
+  for (; i + kStep * kLanes <= count; i += kStep * kLanes) {
+    F32 v[kStep];
+    for (int s = 0; s < kStep; ++s) v[s] = load(x + i + s * kLanes);
+    activate(f, a, b, v);
+    for (int s = 0; s < kStep; ++s) store(y + i + s * kLanes, v[s]);
+  }
+  for (; i < count; i += kLanes) {
+    const Mask mask = mask_first(count - i < kLanes ? count - i : kLanes);
+    F32 v[1] = {load(x + i, mask)};
+    activate(f, a, b, v);
+    store(y + i, v[0], mask);
+  }
+}
+
+constexpr VectorOps kVectorOps{activate_array};
+
+}  // namespace
+}  // namespace lathe::cpu

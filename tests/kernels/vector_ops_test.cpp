@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernels/vector_ops.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "ops/math/coefficients.h"
+#include "targets/cpu/kernels/simd_math_fits.h"
+#include "tests/kernels/support/isas.h"
+
+namespace lathe::cpu {
+namespace {
+
+using test::host_isas;
+
+// In double, from the definitions.
+double exact(Activation f, double a, double b, double x) {
+  const double sigmoid = 1 / (1 + std::exp(-x));
+  switch (f) {
+    case Activation::relu:
+      return std::max(x, 0.0);
+    case Activation::leaky_relu:
+      return x < 0 ? a * x : x;
+    case Activation::clip:
+      return std::min(std::max(x, a), b);
+    case Activation::sigmoid:
+      return sigmoid;
+    case Activation::silu:
+      return x / (1 + std::exp(-a * x));
+    case Activation::tanh:
+      return std::tanh(x);
+    case Activation::gelu:
+      return x * 0.5 * std::erfc(-x / std::sqrt(2.0));
+    case Activation::gelu_tanh:
+      return x * 0.5 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::elu:
+      return x < 0 ? a * std::expm1(x) : x;
+    case Activation::hard_sigmoid:
+      return std::max(0.0, std::min(1.0, a * x + b));
+    case Activation::hard_swish:
+      return x * std::max(0.0, std::min(1.0, x / 6 + 0.5));
+    case Activation::exp:
+      return std::exp(x);
+    case Activation::erf:
+      return std::erf(x);
+  }
+  return 0;
+}
+
+// Relative to the result, or to |x| where formulas cancel (x times something close to 0).
+double bound(Activation f, double x, double y) {
+  constexpr double kUlp = 0x1p-23;
+  switch (f) {
+    case Activation::exp:
+      return kUlp * std::abs(y) + 0x1p-149;
+    case Activation::erf:
+      return 1.5 * kUlp * std::abs(y);
+    case Activation::sigmoid:
+    case Activation::tanh:
+      return 2.5 * kUlp * std::abs(y) + 0x1p-149;
+    case Activation::silu:
+      return (5 + std::abs(x)) * kUlp * std::max(std::abs(y), 0x1p-126);  // a x rounds
+    default:
+      return 3 * kUlp * std::max({std::abs(y), std::abs(x), 1e-30});
+  }
+}
+
+TEST(VectorOps, ActivationsAreWithinTheirBoundsOnEveryInstructionSet) {
+  constexpr float kA = 0.75F, kB = 1.25F;
+  std::vector<float> x;
+  for (float v = -110; v < 110; v += 0.0137F) x.push_back(v);
+  for (float v = 1e-30F; v < 2; v *= 1.07F) {
+    x.push_back(v);
+    x.push_back(-v);
+  }
+  std::vector<float> y(x.size());
+  for (const Isa isa : host_isas()) {
+    for (int i = 0; i < kActivationCount; ++i) {
+      const auto f = static_cast<Activation>(i);
+      vector_ops(isa).activate(f, kA, kB, x.data(), y.data(), static_cast<int64_t>(x.size()));
+      for (size_t k = 0; k < x.size(); ++k) {
+        const double wanted = exact(f, kA, kB, x[k]);
+        if (std::abs(wanted) > std::numeric_limits<float>::max()) {
+          ASSERT_TRUE(std::isinf(y[k])) << to_string(isa) << " activation " << i << " of " << x[k];
+          continue;
+        }
+        ASSERT_LE(std::abs(y[k] - wanted), bound(f, x[k], wanted))
+            << to_string(isa) << " activation " << i << " of " << x[k] << ": " << y[k];
+      }
+    }
+  }
+}
+
+TEST(VectorOps, EveryInstructionSetGivesTheSameBits) {
+  std::vector<float> x;
+  for (uint32_t bits = 0; bits < 0xFFF00000; bits += 0x12345)
+    x.push_back(std::bit_cast<float>(bits));
+  std::vector<float> first(x.size()), other(x.size());
+  const auto count = static_cast<int64_t>(x.size());
+  for (int i = 0; i < kActivationCount; ++i) {
+    const auto f = static_cast<Activation>(i);
+    vector_ops(Isa::avx2).activate(f, 0.5F, 2, x.data(), first.data(), count);
+    for (const Isa isa : host_isas()) {
+      vector_ops(isa).activate(f, 0.5F, 2, x.data(), other.data(), count);
+      for (size_t k = 0; k < x.size(); ++k) {
+        if (std::isnan(first[k]) && std::isnan(other[k])) continue;
+        ASSERT_EQ(std::bit_cast<uint32_t>(first[k]), std::bit_cast<uint32_t>(other[k]))
+            << to_string(isa) << " activation " << i << " of " << x[k];
+      }
+    }
+  }
+}
+
+TEST(VectorOps, NothingBeyondTheArrayIsTouched) {
+  for (const Isa isa : host_isas()) {
+    for (int64_t count = 0; count < 80; ++count) {
+      std::vector<float> x(static_cast<size_t>(count), 2.0F), y(static_cast<size_t>(count) + 1, -1);
+      vector_ops(isa).activate(Activation::relu, 0, 0, x.data(), y.data(), count);
+      EXPECT_EQ(y.back(), -1.0F) << to_string(isa) << ' ' << count;
+      for (int64_t i = 0; i < count; ++i) EXPECT_EQ(y[static_cast<size_t>(i)], 2.0F);
+    }
+  }
+}
+
+template <size_t N, int kCount>
+void expect_same(const std::array<double, N>& ops, const float (&here)[kCount]) {
+  ASSERT_EQ(N, static_cast<size_t>(kCount));
+  for (size_t i = 0; i < N; ++i) EXPECT_EQ(static_cast<float>(ops[i]), here[i]);
+}
+
+TEST(VectorOps, CoefficientsAreThoseOfTheReference) {
+  expect_same(coefficients::kExpF32, fits::kExp);
+  expect_same(coefficients::kErfF32, fits::kErf);
+  expect_same(coefficients::kLogErfcF32, fits::kLogErfc);
+  expect_same(coefficients::kLn2F32, fits::kLn2);
+}
+
+}  // namespace
+}  // namespace lathe::cpu
