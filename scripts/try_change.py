@@ -28,12 +28,13 @@ def compile_source(folder, source, entries):
     target = folder / "objects" / source.with_suffix(".o")
     target.parent.mkdir(parents=True, exist_ok=True)
     command = shlex.split(model["command"])
-    command[command.index("-o") + 1] = str(target)
+    at = command.index("-o") + 1
+    replaced = (BUILD / command[at]).relative_to(BUILD) if own else None
+    command[at] = str(target)
     command[command.index("-c") + 1] = str(folder / source)
     command[1:1] = [f"-I{folder / 'src'}", f"-I{folder}"]
     if subprocess.run(command, cwd=BUILD).returncode != 0:
         sys.exit(f"error: {source} does not compile")
-    replaced = pathlib.Path(own["output"]).relative_to(BUILD) if own else None
     return str(replaced), str(target)
 
 

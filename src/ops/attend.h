@@ -37,6 +37,8 @@ struct Attend {
   std::vector<double> sinks;  // per head, one more logit in the softmax's sum; empty: none
   AttentionScores kept = AttentionScores::none;
   TensorView scores;  // [batch, heads, queries, keys]
+  Tensor staged_k;    // where k and v are not the caller's memory
+  Tensor staged_v;
 
   void run(ThreadPool* pool) const;
 };

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Attention over a cache [b, key heads, keys, size] whose rows have their own lengths. Query rows
 // of batch row b sit at positions past[b] + i, where past[b] = seqlens_k[b] + 1 - s, or 0 in a
-// first prompt (s equals total_sequence_length), which may be padded on the right.
+// first prompt (s equals total_sequence_length), which may be padded on the right. With
+// sliding_window_cache the cache holds the last positions only (cache_rows.h).
 #include "base/thread_pool.h"
 #include "ir/infer.h"
 #include "ops/attend.h"
+#include "ops/cache_rows.h"
 #include "ops/evaluation.h"
 #include "ops/quantization.h"
 #include "ops/rotation.h"
@@ -49,53 +51,23 @@ void infer_gqa(Infer& c) {
   }
   const std::vector<Dim>* total = c.elements(kTotal);
   Dim keys = total != nullptr && total->size() == 1 ? total->front() : c.found("total", {0});
+  const bool sliding = c.boolean("sliding_window_cache");
+  const int64_t window = c.integer("local_window_size");
+  c.check(!sliding || (c.has(kPastKey) && window > 0),
+          "sliding_window_cache needs a past and a window; local_window_size is {}", window);
   if (c.has(kPastKey)) {
     c.check(c.rank(kPastKey) == 4, "past_key has rank {}, expected 4", c.rank(kPastKey));
     c.require_equal(c.dim(kPastKey, 1), kv_heads, "heads of past_key");
     c.require_equal(c.dim(kPastKey, 3), size, "head sizes of query and past_key");
     // A past of the whole capacity is also the present's buffer.
-    keys = Dim::max(keys, c.dim(kPastKey, 2));
+    keys = sliding ? c.dim(kPastKey, 2) : Dim::max(keys, c.dim(kPastKey, 2));
+    if (sliding) c.require_less_equal(window, keys, "the window and the capacity of past_key");
   }
   c.result(c.element(kQuery), {batch, length, size * heads});
   c.result(c.element(kQuery), {batch, kv_heads, keys, size});
   c.result(c.element(kQuery), {batch, kv_heads, keys, size});
   const bool scores = c.integer("qk_output") != 0;
   c.result(c.element(kQuery), {batch, heads, length, scores ? keys : Dim(0)});
-}
-
-// Rows [begin, begin + count) of axis 2 of batch row b, as a view of one batch row.
-TensorView rows_of(const TensorView& view, int64_t b, int64_t begin, int64_t count) {
-  TensorView out = view;
-  out.dims[0] = 1;
-  out.dims[2] = count;
-  out.data = view.as<std::byte>() +
-             (b * view.strides[0] + begin * view.strides[2]) * (info(view.type).bits / 8);
-  return out;
-}
-
-// Writes the new rows behind each batch row's past. Where the past is not the present's own memory,
-// the past is copied and what lies behind the new rows is zero.
-void update_cache(const TensorView* past, const TensorView& added, const TensorView& present,
-                  std::span<const int64_t> lengths) {
-  const int64_t count = added.dims[2];
-  const bool in_place = past != nullptr && past->data == present.data;
-  if (!in_place) {
-    const Tensor zeros(present.type, {1, present.dims[1], 1, present.dims[3]});
-    TensorView zero = zeros.view();
-    for (int64_t b = 0; b < present.dims[0]; ++b) {
-      const int64_t length = lengths[static_cast<size_t>(b)];
-      if (past != nullptr)
-        copy_elements(rows_of(*past, b, 0, length), rows_of(present, b, 0, length));
-      const int64_t end = length + count;
-      zero.dims[2] = present.dims[2] - end;
-      zero.strides[2] = 0;
-      copy_elements(zero, rows_of(present, b, end, zero.dims[2]));
-    }
-  }
-  for (int64_t b = 0; b < present.dims[0]; ++b) {
-    copy_elements(rows_of(added, b, 0, count),
-                  rows_of(present, b, lengths[static_cast<size_t>(b)], count));
-  }
 }
 
 // What each batch row's cache holds before this run.
@@ -107,12 +79,45 @@ std::vector<int64_t> past_lengths(const Evaluation& c, int64_t batch, int64_t ro
   std::vector<int64_t> past(seqlens.size(), 0);
   for (size_t b = 0; b < past.size() && total[0] != rows; ++b) past[b] = seqlens[b] + 1 - rows;
   const int64_t most = c.has(kPastKey) ? c.in(kPastKey).dims[2] : 0;
+  const bool sliding = c.boolean("sliding_window_cache");
   for (const int64_t length : past) {
-    c.check(length >= 0 && length <= most && length + rows <= std::max(total[0], most),
-            "seqlens_k says {} past keys; the past holds {} and the total is {}", length, most,
-            total[0]);
+    c.check(
+        length >= 0 && (sliding || (length <= most && length + rows <= std::max(total[0], most))),
+        "seqlens_k says {} past keys; the past holds {} and the total is {}", length, most,
+        total[0]);
   }
   return past;
+}
+
+// Puts the new rows into the cache and says what to attend to.
+void attend_to_cache(Evaluation& c, Attend& attend, const TensorView& key,
+                     const TensorView& value) {
+  const int64_t total = c.values(kTotal)[0];
+  const bool sliding = c.boolean("sliding_window_cache");
+  const int64_t capacity = c.has(kPastKey) ? c.in(kPastKey).dims[2] : 0;
+  const int64_t keys = sliding ? capacity : std::max(total, capacity);
+  const std::array<int64_t, 4> extents = {key.dims[0], key.dims[1], keys, key.dims[3]};
+  attend.k = c.out(1, extents);
+  attend.v = c.out(2, extents);
+  const std::vector<int64_t> last = c.values(kSeqlens);
+  if (!sliding) {
+    update_cache(c.has(kPastKey) ? &c.in(kPastKey) : nullptr, key, attend.k, attend.first);
+    update_cache(c.has(kPastValue) ? &c.in(kPastValue) : nullptr, value, attend.v, attend.first);
+    for (const int64_t at : last) attend.length.push_back(std::clamp<int64_t>(at + 1, 0, keys));
+    return;
+  }
+  const SlidingCache cache{capacity, c.integer("local_window_size")};
+  c.check(cache.window <= capacity, "a window of {} does not fit the past's capacity of {}",
+          cache.window, capacity);
+  attend.staged_k = cache.slide(c.in(kPastKey), key, attend.k, attend.first, last);
+  attend.staged_v = cache.slide(c.in(kPastValue), value, attend.v, attend.first, last);
+  attend.k = attend.staged_k.view();
+  attend.v = attend.staged_v.view();
+  for (size_t b = 0; b < last.size(); ++b) {
+    const int64_t kept = cache.kept(attend.first[b]);
+    attend.length.push_back(kept + last[b] + 1 - attend.first[b]);
+    attend.first[b] = kept;
+  }
 }
 
 void evaluate_gqa(Evaluation& c) {
@@ -149,13 +154,7 @@ void evaluate_gqa(Evaluation& c) {
     query = turned_query.view();
     key = turned_key.view();
   }
-  const int64_t total = c.values(kTotal)[0];
-  const int64_t keys = std::max(total, c.has(kPastKey) ? c.in(kPastKey).dims[2] : 0);
-  const std::array<int64_t, 4> extents = {batch, kv_heads, keys, size};
-  attend.k = c.out(1, extents);
-  attend.v = c.out(2, extents);
-  update_cache(c.has(kPastKey) ? &c.in(kPastKey) : nullptr, key, attend.k, attend.first);
-  update_cache(c.has(kPastValue) ? &c.in(kPastValue) : nullptr, value, attend.v, attend.first);
+  attend_to_cache(c, attend, key, value);
   attend.q = query;
   attend.y = split_heads(c.out(0), heads);
   const double scale = c.number("scale");
@@ -164,9 +163,6 @@ void evaluate_gqa(Evaluation& c) {
   attend.causal = c.boolean("causal");
   const int64_t window = c.integer("local_window_size");
   attend.left = window > 0 ? window - 1 : -1;
-  for (const int64_t last : c.values(kSeqlens)) {
-    attend.length.push_back(std::clamp<int64_t>(last + 1, 0, keys));
-  }
   if (c.has(kBias)) attend.bias = broadcast_to_rank4(c.in(kBias));
   if (c.has(kSink)) {
     const std::vector<float> sinks = float_values(c.in(kSink));
@@ -177,7 +173,7 @@ void evaluate_gqa(Evaluation& c) {
     attend.sinks.assign(static_cast<size_t>(heads), 0.0);
   }
   const int64_t mode = c.integer("qk_output");
-  const std::array<int64_t, 4> scores = {batch, heads, rows, mode != 0 ? keys : 0};
+  const std::array<int64_t, 4> scores = {batch, heads, rows, mode != 0 ? attend.k.dims[2] : 0};
   attend.scores = c.out(3, scores);
   if (mode == 1) attend.kept = AttentionScores::biased;
   if (mode == 2) attend.kept = AttentionScores::weights;
@@ -212,6 +208,7 @@ static const Register group_query_attention{{
                    {"do_rotary", Attribute(false)},
                    {"rotary_interleaved", Attribute(false)},
                    {"local_window_size", -1},
+                   {"sliding_window_cache", Attribute(false)},
                    {"smooth_softmax", Attribute(false)},
                    {"causal", Attribute(true)},
                    {"qk_output", 0}},

@@ -126,6 +126,65 @@ def rows():
     yield "matmul_4_bits_zero_bias", "MatMulNBits", \
         [f32(2, 32), packed, f32(10), codes(np.uint8, 5), None, f32(5)], \
         {"K": 32, "N": 5, "bits": 4, "block_size": 16}, 1
+    yield from decoder_rows()
+
+
+def gqa(capacity, past, rows, **attributes):
+    """Windowed GroupQueryAttention: 4 heads over 2 of size 16, so many tokens before and now."""
+    total = past + rows
+    return [f32(1, rows, 64), f32(1, rows, 32), f32(1, rows, 32), f32(1, 2, capacity, 16), f32(1, 2, capacity, 16),
+            i32(total - 1), np.array(total, np.int32), f32(64, 8), f32(64, 8)], \
+        dict(num_heads=4, kv_num_heads=2, do_rotary=1, sliding_window_cache=1, **attributes)
+
+
+# What exported decoders are made of.
+def decoder_rows():
+    for dilation, activation in ((1, "silu"), (2, "none")):
+        yield f"causal_conv_{activation}", "CausalConvWithState", \
+            [f32(2, 6, 5), f32(6, 1, 4), f32(6), f32(2, 6, 3 * dilation)], \
+            {"activation": activation, "ndim": 1, "dilation": dilation}, 2
+    yield "causal_conv_bare", "CausalConvWithState", [f32(2, 6, 2), f32(6, 1, 4)], {"ndim": 1}, 2
+    yield "causal_conv_last", "CausalConvWithState", [f32(2, 5, 2, 3), f32(6, 1, 3), f32(6), f32(2, 2, 2, 3)], \
+        {"activation": "swish", "ndim": 1, "channels_last": 1}, 2
+    for heads, kv_heads in ((4, 2), (2, 2), (2, 4)):
+        for rule in ("linear", "gated", "delta", "gated_delta"):
+            key_heads = min(heads, kv_heads)
+            decay = -np.abs(f32(2, 5, kv_heads)) if "gated" in rule else None
+            beta = np.abs(f32(2, 5, kv_heads)) / 3 if "delta" in rule else None
+            yield f"linear_attention_{rule}_{heads}_{kv_heads}", "LinearAttention", \
+                [f32(2, 5, heads * 4), f32(2, 5, key_heads * 4) / 2, f32(2, 5, kv_heads * 3), f32(2, kv_heads, 4, 3), decay, beta], \
+                {"q_num_heads": heads, "kv_num_heads": kv_heads, "update_rule": rule}, 2
+    yield "linear_attention_per_key", "LinearAttention", \
+        [f32(1, 3, 8), f32(1, 3, 8) / 2, f32(1, 3, 6), None, -np.abs(f32(1, 3, 8)), np.abs(f32(1, 3, 1)) / 3], \
+        {"q_num_heads": 2, "kv_num_heads": 2, "update_rule": "gated_delta", "scale": 1.0}, 2
+    yield "linear_attention_gate", "LinearAttentionGate", [f32(2, 3, 4), f32(4), -np.abs(f32(4)), f32(2, 3, 4)], {}, 2
+    for activation in ("silu", "sigmoid"):
+        yield f"gated_rms_norm_{activation}", "GatedRMSNorm", [f32(2, 3, 8), f32(4), f32(2, 3, 8)], \
+            {"activation": activation, "epsilon": 1e-6}, 1
+    yield "gated_add", "GatedAdd", [f32(2, 3, 8), f32(2, 3, 8), f32(2, 3, 1)], {}, 1
+    positions = RANDOM.integers(0, 16, (3, 2, 5)).astype(np.int64)
+    for layout, section in ((0, [4, 2, 2]), (1, [4, 2, 2]), (1, [3, 3, 2])):
+        yield f"mrotary_{layout}_{section[0]}", "MRotaryEmbedding", [f32(2, 5, 64), positions, f32(16, 8), f32(16, 8)], \
+            {"num_heads": 2, "rotary_embedding_dim": 16, "mrope_layout": layout, "mrope_section": section}, 1
+    yield "mrotary_heads", "MRotaryEmbedding", [f32(2, 2, 5, 16), positions, f32(16, 8), f32(16, 8)], \
+        {"mrope_section": [8, 0, 0], "interleaved": 1}, 1
+    for kind in ("relu", "gelu", "silu", "identity"):
+        yield f"moe_{kind}", "MoE", [f32(2, 3, 16), f32(6, 4), f32(4, 8, 16), f32(4, 8), f32(4, 16, 8), f32(4, 16)], \
+            {"k": 2, "activation_type": kind}, 1
+    gates = {"activation_type": "swiglu", "activation_alpha": 1.702, "activation_beta": 1.0, "swiglu_limit": 1.5}
+    yield "moe_swiglu", "MoE", [f32(6, 16), f32(6, 4), f32(4, 16, 16), f32(4, 16), f32(4, 16, 8), f32(4, 16)], \
+        {"k": 3, "swiglu_fusion": 1, "normalize_routing_weights": 1, **gates}, 1
+    for bits in (4, 8):
+        inputs = [f32(6, 32), f32(6, 4), codes(np.uint8, 4, 64, 4 * bits), np.abs(f32(4, 64, 2)) / 50, f32(4, 64),
+                  codes(np.uint8, 4, 32, 4 * bits), np.abs(f32(4, 32, 2)) / 50, f32(4, 32)]
+        if bits == 4:
+            yield f"qmoe_{bits}", "QMoE", inputs, {"k": 2, "expert_weight_bits": bits, "block_size": 16, "swiglu_fusion": 1,
+                                                   "normalize_routing_weights": 1, **gates}, 1
+        inputs[3], inputs[6] = np.abs(f32(4, 64)) / 50, np.abs(f32(4, 32)) / 50
+        yield f"qmoe_rows_{bits}", "QMoE", inputs, {"k": 1, "expert_weight_bits": bits, "swiglu_fusion": 1, **gates}, 1
+    for capacity, past, now in ((6, 0, 6), (6, 0, 9), (6, 5, 1), (6, 8, 1), (6, 17, 1), (4, 9, 3), (4, 3, 1)):
+        inputs, attributes = gqa(capacity, past, now, local_window_size=4)
+        yield f"gqa_window_{capacity}_{past}_{now}", "GroupQueryAttention", inputs, attributes, 3
 
 
 def write_case(name, operator, inputs, attributes, outputs, opset):

@@ -83,8 +83,11 @@ void import_multi_head_attention(NodeImport& c) {
 
 // Caches of floats, as long as all rows so far; queries and keys as they come.
 void import_group_query_attention(NodeImport& c) {
-  const int64_t sliding = c.integer("sliding_window_cache", 0);
-  c.supported(sliding == 0, "sliding_window_cache is {}, expected 0", sliding);
+  const bool plain = c.integer("sliding_window_cache", 0) == 0;
+  c.supported(plain || !c.has(10), "sliding_window_cache with an attention_bias: {} inputs",
+              c.count());
+  c.supported(plain || c.integer("qk_output", 0) == 0,
+              "sliding_window_cache with qk_output {}, expected 0", c.integer("qk_output", 0));
   for (const std::string_view name : {"k_quant_type", "v_quant_type"}) {
     const std::string_view type = c.text(name, "NONE");
     c.supported(type == "NONE", "{} is '{}', expected NONE", name, escape(type));

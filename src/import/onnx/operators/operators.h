@@ -81,6 +81,14 @@ void import_multi_head_attention(NodeImport& c);
 void import_group_query_attention(NodeImport& c);
 void import_microsoft_rotary_embedding(NodeImport& c);
 
+// decoders.cpp: domain com.microsoft, and some of ONNX's own
+void import_causal_conv_with_state(NodeImport& c);
+void import_gated_add(NodeImport& c);
+void import_linear_attention(NodeImport& c);
+void import_moe(NodeImport& c);
+void import_mrotary_embedding(NodeImport& c);
+void import_qmoe(NodeImport& c);
+
 // quantized.cpp: domain com.microsoft
 void import_qlinear_add(NodeImport& c);
 void import_qlinear_mul(NodeImport& c);

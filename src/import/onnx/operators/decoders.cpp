@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+#include "import/onnx/operators/operators.h"
+
+namespace lathe::onnx {
+namespace {
+
+// States after each of the last tokens, for speculation.
+void check_state_window(NodeImport& c) {
+  const int64_t window = c.integer("state_window", 0);
+  c.supported(window == 0, "state_window is {}, expected 0", window);
+}
+
+void check_experts(NodeImport& c) {
+  const int64_t mixer = c.integer("use_sparse_mixer", 0);
+  c.supported(mixer == 0, "use_sparse_mixer is {}, expected 0", mixer);
+}
+
+}  // namespace
+
+void import_causal_conv_with_state(NodeImport& c) {
+  check_state_window(c);
+  const int64_t axes = c.integer("ndim", 1);
+  c.supported(axes == 1, "ndim is {}, expected 1", axes);
+  c.plain(c.inputs());
+}
+
+// x + y · gate
+void import_gated_add(NodeImport& c) {
+  c.out(0, c.b("add", {c.in(0), c.b("mul", {c.in(1), c.in(2)})}));
+}
+
+void import_linear_attention(NodeImport& c) {
+  check_state_window(c);
+  c.ignore({"chunk_size"});
+  c.plain(c.inputs());
+}
+
+void import_moe(NodeImport& c) {
+  check_experts(c);
+  c.plain(c.inputs());
+}
+
+void import_mrotary_embedding(NodeImport& c) {
+  const int64_t packed = c.integer("is_packed_batching", 0);
+  c.supported(packed == 0, "is_packed_batching is {}, expected 0", packed);
+  c.supported(c.number("scale", 1.0) == 1.0, "scale is {}, expected 1", c.number("scale", 1.0));
+  c.plain(c.inputs());
+}
+
+void import_qmoe(NodeImport& c) {
+  check_experts(c);
+  const std::string_view type = c.text("quant_type", "int");
+  c.supported(type == "int", "quant_type is '{}', expected int", escape(type));
+  const int64_t bits = c.integer("expert_weight_bits", 4);
+  for (const std::string_view name :
+       {"fc1_expert_weight_bits", "fc2_expert_weight_bits", "fc3_expert_weight_bits"}) {
+    c.supported(c.integer(name, bits) == bits, "{} is {}, expected expert_weight_bits, {}", name,
+                c.integer(name, bits), bits);
+  }
+  const int64_t packed = c.integer("weights_prepacked", -1);
+  c.supported(packed < 1, "weights_prepacked is {}, expected 0 or -1", packed);
+  c.supported(c.count() <= 15, "inputs after the 15th (fc1_global_scale …) are given: {} inputs",
+              c.count());
+  c.ignore({"accuracy_level"});
+  c.plain(c.inputs());
+}
+
+}  // namespace lathe::onnx

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT
+#include "ops/experts.h"
+
+#include <algorithm>
+
+#include "base/thread_pool.h"
+#include "ops/product.h"
+
+namespace lathe {
+namespace {
+
+using Kind = ExpertActivation::Kind;
+
+struct KindName {
+  std::string_view name;
+  Kind kind;
+};
+constexpr std::array<KindName, 6> kKinds = {{{"relu", Kind::relu},
+                                             {"gelu", Kind::gelu},
+                                             {"silu", Kind::silu},
+                                             {"identity", Kind::identity},
+                                             {"swiglu", Kind::swiglu},
+                                             {"geglu", Kind::geglu}}};
+
+const KindName* find_kind(std::string_view name) {
+  const auto* at = std::ranges::find(kKinds, name, &KindName::name);
+  return at == kKinds.end() ? nullptr : at;
+}
+
+float sigmoid(float x) { return 1 / (1 + std::exp(-x)); }
+
+// tanh form: 0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³))).
+float gelu_tanh(float x) {
+  constexpr float kRoot = 0.7978845608F;
+  return 0.5F * x * (1 + std::tanh(kRoot * (x + 0.044715F * x * x * x)));
+}
+
+float gate(const ExpertActivation& f, float g, float value) {
+  if (f.limit > 0) {
+    g = std::min(g, f.limit);
+    value = std::clamp(value, -f.limit, f.limit);
+  }
+  if (f.kind == Kind::geglu) return gelu_tanh(g) * (value + f.beta);
+  return g * sigmoid(f.alpha * g) * (value + f.beta);
+}
+
+float activate(Kind kind, float x) {
+  switch (kind) {
+    case Kind::relu:
+      return std::max(x, 0.0F);
+    case Kind::gelu:
+      return gelu_tanh(x);
+    case Kind::silu:
+      return x * sigmoid(x);
+    default:
+      return x;
+  }
+}
+
+// x [rows, inputs] times the matrix's transpose, plus its bias.
+Tensor multiply(const Tensor& x, const ExpertMatrix& matrix, ThreadPool* pool) {
+  const int64_t rows = x.dims()[0];
+  const int64_t inputs = x.dims()[1];
+  const int64_t outputs = matrix.weights.dims()[0];
+  Tensor y(ElementType::f32, {rows, outputs});
+  const MatrixProduct<float> product({ElementType::f32, x.data(), 0, inputs, 1},
+                                     {ElementType::f32, matrix.weights.data(), 0, 1, inputs},
+                                     {ElementType::f32, y.data(), 0, outputs, 1}, rows, outputs,
+                                     inputs);
+  product.run(pool);
+  for (int64_t i = 0; matrix.bias != nullptr && i < y.count(); ++i) {
+    y.as<float>()[i] += matrix.bias[i % outputs];
+  }
+  return y;
+}
+
+}  // namespace
+
+std::vector<AttributeSpec> expert_attributes(std::vector<AttributeSpec> extra) {
+  std::vector<AttributeSpec> all = {{"k", 1},
+                                    {"activation_type", "relu"},
+                                    {"activation_alpha", 1.0},
+                                    {"activation_beta", 0.0},
+                                    {"normalize_routing_weights", Attribute(false)},
+                                    {"swiglu_fusion", 0},
+                                    {"swiglu_limit", 0.0}};
+  std::ranges::move(extra, std::back_inserter(all));
+  return all;
+}
+
+ExpertActivation expert_activation(const Evaluation& c) {
+  return {.kind = find_kind(c.text("activation_type"))->kind,
+          .fusion = c.integer("swiglu_fusion"),
+          .alpha = static_cast<float>(c.number("activation_alpha")),
+          .beta = static_cast<float>(c.number("activation_beta")),
+          .limit = static_cast<float>(c.number("swiglu_limit"))};
+}
+
+Dim expert_factor(const Infer& c) {
+  const bool gated = c.text("activation_type") == "swiglu" || c.text("activation_type") == "geglu";
+  return gated && c.integer("swiglu_fusion") != 0 ? 2 : 1;
+}
+
+void check_experts(Infer& c) {
+  c.check(find_kind(c.text("activation_type")) != nullptr,
+          "activation_type is '{}', expected relu, gelu, silu, identity, swiglu or geglu",
+          escape(c.text("activation_type")));
+  const int64_t fusion = c.integer("swiglu_fusion");
+  c.check(fusion >= 0 && fusion <= 2, "swiglu_fusion is {}, expected 0, 1 or 2", fusion);
+  c.check(c.integer("k") > 0, "k is {}, expected 1 or more", c.integer("k"));
+  c.check((c.rank(0) == 2 || c.rank(0) == 3) && c.rank(1) == 2,
+          "x has rank {} and the router {}, expected 2 or 3, and 2", c.rank(0), c.rank(1));
+  const Dim rows = c.rank(0) == 3 ? c.dim(0, 0) * c.dim(0, 1) : c.dim(0, 0);
+  c.require_equal(c.dim(1, 0), rows, "rows of the router and of x");
+  c.require_less_equal(c.integer("k"), c.dim(1, 1), "k and the number of experts");
+  c.result(c.element(0), c.dims(0));
+}
+
+std::vector<Route> Routing::choose(const float* logits, const float* mixing,
+                                   int64_t experts) const {
+  std::vector<Route> routes;
+  for (int64_t e = 0; e < experts; ++e) routes.push_back({e, logits[e]});
+  std::ranges::sort(routes, [](const Route& a, const Route& b) {
+    return a.weight > b.weight || (a.weight == b.weight && a.expert < b.expert);
+  });
+  const float largest = routes.front().weight;
+  float total = 0;
+  for (Route& route : routes) {
+    route.weight = std::exp(route.weight - largest);
+    if (all) total += route.weight;
+  }
+  routes.resize(static_cast<size_t>(k));
+  float chosen = 0;
+  for (const Route& route : routes) chosen += route.weight;
+  for (Route& route : routes) {
+    route.weight /= all && !normalise ? total : chosen;
+    if (mixing != nullptr) route.weight = mixing[route.expert];
+  }
+  std::ranges::sort(routes, {}, &Route::expert);
+  return routes;
+}
+
+Tensor Experts::apply(const Tensor& x, int64_t expert, ThreadPool* pool) const {
+  const Tensor first = multiply(x, matrix(expert, 0), pool);
+  const int64_t rows = x.dims()[0];
+  const int64_t columns = first.dims()[1] / activation.factor();
+  Tensor third;
+  const bool separate = activation.gated() && activation.fusion == 0;
+  const ExpertMatrix values = activation.factor() == 1 ? matrix(expert, 2) : ExpertMatrix{};
+  if (values.weights.data() != nullptr) third = multiply(x, values, pool);
+  const Tensor middle(ElementType::f32, {rows, columns});
+  for (int64_t i = 0; i < rows * columns; ++i) {
+    const float* row = first.as<float>() + i / columns * first.dims()[1];
+    const int64_t at = i % columns;
+    float& y = middle.as<float>()[i];
+    if (activation.factor() == 2) {
+      y = activation.fusion == 1 ? gate(activation, row[2 * at], row[2 * at + 1])
+                                 : gate(activation, row[at], row[columns + at]);
+    } else if (separate) {
+      y = gate(activation, row[at], third.as<float>()[i]);
+    } else {
+      y = activate(activation.kind, row[at]);
+      if (third.data() != nullptr) y *= third.as<float>()[i];
+    }
+  }
+  return multiply(middle, matrix(expert, 1), pool);
+}
+
+void Experts::run(const float* x, const float* logits, float* y, int64_t rows, int64_t hidden,
+                  ThreadPool* pool) const {
+  struct Place {
+    int64_t row;
+    float weight;
+  };
+  std::vector<std::vector<Place>> places(static_cast<size_t>(experts));
+  for (int64_t row = 0; row < rows; ++row) {
+    const float* mixing = routing.mix == nullptr ? nullptr : routing.mix + row * experts;
+    for (const Route& route : routing.choose(logits + row * experts, mixing, experts)) {
+      places[static_cast<size_t>(route.expert)].push_back({row, route.weight});
+    }
+  }
+  std::fill_n(y, rows * hidden, 0.0F);
+  // Experts in ascending order: a row's sum does not depend on the other rows.
+  for (int64_t expert = 0; expert < experts; ++expert) {
+    const auto& served = places[static_cast<size_t>(expert)];
+    if (served.empty()) continue;
+    const Tensor part(ElementType::f32, {static_cast<int64_t>(served.size()), hidden});
+    float* to = part.as<float>();
+    for (const Place& place : served) to = std::copy_n(x + place.row * hidden, hidden, to);
+    const Tensor result = apply(part, expert, pool);
+    const float* from = result.as<float>();
+    for (const Place& place : served) {
+      for (int64_t i = 0; i < hidden; ++i) y[place.row * hidden + i] += place.weight * *from++;
+    }
+  }
+}
+
+}  // namespace lathe

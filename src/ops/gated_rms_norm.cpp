@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+#include "ops/composite.h"
+
+namespace lathe {
+
+static const Register gated_rms_norm{{
+    .name = "gated_rms_norm",
+    .doc = "RMS normalisation of groups as long as the scale, times scale and activation(gate).",
+    .operands = {{"x", kFloats}, {"scale", kFloats}, {"gate", kFloats}},
+    .attributes = {{"activation", "silu"}, {"epsilon", 1e-5}},
+    .infer =
+        [](Infer& c) {
+          const std::string& f = c.text("activation");
+          c.check(f == "silu" || f == "swish" || f == "sigmoid",
+                  "activation is '{}', expected silu, swish or sigmoid", escape(f));
+          c.check(c.rank(0) > 0 && c.rank(1) == 1,
+                  "x has rank {} and scale {}, expected 1 for scale", c.rank(0), c.rank(1));
+          c.require_equal(Dim::mod(c.dim(0, c.rank(0) - 1), c.dim(1, 0)), 0,
+                          "columns of x by elements of scale");
+          c.broadcast(c.dims(0), c.dims(2));
+          c.result(c.element(0), c.dims(0));
+        },
+    .expand =
+        [](Expansion& e) {
+          Builder& b = e.b;
+          const Dim size = e.operand(1)->type().dims->front();
+          std::vector<Dim> groups = *e.operand(0)->type().dims;
+          groups.back() = Dim::floor_div(groups.back(), size);
+          groups.push_back(size);
+          Value* x = b.reshape(widen(b, e.operand(0)), groups);
+          Value* y = normalize_rms(b, x, {e.rank(0)}, e.number("epsilon")).value;
+          y = b.reshape(b("mul", {y, widen(b, e.operand(1))}), *e.operand(0)->type().dims);
+          const bool plain = e.text("activation") == "sigmoid";
+          conclude(e, b("mul", {y, b(plain ? "sigmoid" : "swish", {widen(b, e.operand(2))})}));
+        },
+}};
+
+}  // namespace lathe

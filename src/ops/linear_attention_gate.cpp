@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+#include "ops/composite.h"
+
+namespace lathe {
+
+static const Register linear_attention_gate{{
+    .name = "linear_attention_gate",
+    .doc = "decay = decay_scale * softplus(a + dt_bias) and beta = sigmoid(b), computed in f32.",
+    .operands = {{"a", kFloats},
+                 {"dt_bias", kFloats},
+                 {"decay_scale", kFloats},
+                 {"b", kFloats, Arity::optional}},
+    .results = 2,
+    .infer =
+        [](Infer& c) {
+          c.broadcast(c.dims(0), c.dims(1));
+          c.broadcast(c.dims(0), c.dims(2));
+          c.result(c.element(0), c.dims(0));
+          c.result(c.element(0), c.has(3) ? c.dims(3) : std::vector<Dim>{0});
+        },
+    .expand =
+        [](Expansion& e) {
+          Builder& b = e.b;
+          Value* a = b("add", {widen(b, e.operand(0)), widen(b, e.operand(1))});
+          conclude(e, b("mul", {widen(b, e.operand(2)), b("softplus", {a})}));
+          conclude(e, e.has(3) ? b("sigmoid", {widen(b, e.operand(3))})
+                               : b.cast(b.integers({}), ElementType::f32));
+        },
+}};
+
+}  // namespace lathe

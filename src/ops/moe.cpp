@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// x [rows, hidden] or [b, s, hidden], router [rows, experts] (logits), fc1 [experts, factor ·
+// inner, hidden], fc2 [experts, hidden, inner], fc3 as fc1 without the factor; biases [experts,
+// outputs].
+#include "ops/experts.h"
+#include "ops/float_result.h"
+#include "ops/quantization.h"
+
+namespace lathe {
+namespace {
+
+enum Operand { kX, kRouter, kFc1, kBias1, kFc2, kBias2, kFc3, kBias3 };
+
+void infer_moe(Infer& c) {
+  check_experts(c);
+  const Dim& hidden = c.dim(kX, c.rank(kX) - 1);
+  c.check(c.rank(kFc1) == 3 && c.rank(kFc2) == 3, "fc1 and fc2 have ranks {} and {}, expected 3",
+          c.rank(kFc1), c.rank(kFc2));
+  const Dim& inner = c.dim(kFc2, 2);
+  const auto matrix = [&](int operand, const Dim& outputs, const Dim& inputs) {
+    if (!c.has(operand)) return;
+    c.check(c.rank(operand) == 3, "weights have rank {}, expected 3", c.rank(operand));
+    c.require_equal(c.dim(operand, 0), c.dim(kRouter, 1), "experts of weights and router");
+    c.require_equal(c.dim(operand, 1), outputs, "rows of an expert's weights");
+    c.require_equal(c.dim(operand, 2), inputs, "columns of an expert's weights");
+    if (!c.has(operand + 1)) return;
+    c.check(c.rank(operand + 1) == 2, "a bias has rank {}, expected 2", c.rank(operand + 1));
+    c.require_equal(c.dim(operand + 1, 0), c.dim(kRouter, 1), "experts of bias and router");
+    c.require_equal(c.dim(operand + 1, 1), outputs, "elements of an expert's bias");
+  };
+  matrix(kFc1, inner * expert_factor(c), hidden);
+  matrix(kFc2, hidden, inner);
+  matrix(kFc3, inner, hidden);
+}
+
+void evaluate_moe(Evaluation& c) {
+  Experts experts;
+  experts.activation = expert_activation(c);
+  experts.routing = {.k = c.integer("k"), .normalise = c.boolean("normalize_routing_weights")};
+  experts.experts = c.in(kRouter).dims[1];
+  c.check(!experts.activation.gated() || experts.activation.fusion != 0 || c.has(kFc3),
+          "{} with swiglu_fusion 0 needs fc3", escape(c.text("activation_type")));
+  std::array<Tensor, 8> given;
+  for (int i = 0; i < 8; ++i) {
+    if (c.has(i)) given[static_cast<size_t>(i)] = float_tensor(c.in(i));
+  }
+  experts.matrix = [&](int64_t expert, int i) {
+    const auto at = static_cast<size_t>(kFc1 + 2 * i);
+    ExpertMatrix matrix;
+    if (given[at].data() == nullptr) return matrix;
+    const Dims& dims = given[at].dims();
+    float* from = given[at].as<float>() + expert * dims[1] * dims[2];
+    matrix.weights = Tensor(ElementType::f32, {dims[1], dims[2]}, {dims[2], 1}, from, nullptr);
+    const Tensor& bias = given[at + 1];
+    if (bias.data() != nullptr) matrix.bias = bias.as<float>() + expert * dims[1];
+    return matrix;
+  };
+  const FloatResult y(c.out());
+  const int64_t hidden = given[kX].dims().back();
+  const int64_t rows = c.in(kRouter).dims[0];
+  experts.run(given[kX].as<float>(), given[kRouter].as<float>(), y.data(), rows, hidden, c.pool);
+  y.store();
+}
+
+}  // namespace
+
+static const Register moe{{
+    .name = "moe",
+    .doc = "A mixture of experts: each row is the weighted sum of what its k experts make of it.",
+    .operands = {{"x", kFloats, Arity::one, 'T'},
+                 {"router_probs", kFloats},
+                 {"fc1_weights", kFloats, Arity::one, 'T'},
+                 {"fc1_bias", kFloats, Arity::optional, 'T'},
+                 {"fc2_weights", kFloats, Arity::one, 'T'},
+                 {"fc2_bias", kFloats, Arity::optional, 'T'},
+                 {"fc3_weights", kFloats, Arity::optional, 'T'},
+                 {"fc3_bias", kFloats, Arity::optional, 'T'}},
+    .attributes = expert_attributes({}),
+    .infer = infer_moe,
+    .eval = evaluate_moe,
+}};
+
+}  // namespace lathe

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT
+// As moe, with weights u8 [experts, outputs, inputs · bits / 8], low bits first, scales [experts,
+// outputs] or [experts, outputs, inputs / block_size], and packed zero points (2^(bits - 1)
+// without): one run of codes for all outputs, or one per output, each beginning at a byte.
+#include "ops/convolution.h"
+#include "ops/experts.h"
+#include "ops/float_result.h"
+#include "ops/quantization.h"
+
+namespace lathe {
+namespace {
+
+// Operands in groups of weights, scales and bias; zero points behind all.
+enum Operand { kX, kRouter, kFc1, kFc2 = 5, kFc3 = 8, kZeros = 11, kMixing = 14 };
+
+void infer_qmoe(Infer& c) {
+  check_experts(c);
+  const int64_t bits = c.integer("expert_weight_bits");
+  const int64_t block = c.integer("block_size");
+  c.check(bits == 2 || bits == 4 || bits == 8, "expert_weight_bits is {}, expected 2, 4 or 8",
+          bits);
+  c.check(block >= 0, "block_size is {}", block);
+  const Dim& hidden = c.dim(kX, c.rank(kX) - 1);
+  c.check(c.rank(kFc2) == 3, "fc2 has rank {}, expected 3", c.rank(kFc2));
+  const Dim inner = Dim::floor_div(c.dim(kFc2, 2) * Dim(8), bits);
+  const auto matrix = [&](int at, const Dim& outputs, const Dim& inputs) {
+    if (!c.has(at)) return;
+    c.check(c.rank(at) == 3 && c.has(at + 1), "weights have rank {}, expected 3, and scales",
+            c.rank(at));
+    c.require_equal(c.dim(at, 0), c.dim(kRouter, 1), "experts of weights and router");
+    c.require_equal(c.dim(at, 1), outputs, "rows of an expert's weights");
+    c.require_equal(c.dim(at, 2) * Dim(8), inputs * Dim(bits), "bits of an expert's row");
+    const int rank = block > 0 ? 3 : 2;
+    c.check(c.rank(at + 1) == rank, "scales have rank {}, expected {} for block_size {}",
+            c.rank(at + 1), rank, block);
+    c.require_equal(c.dim(at + 1, 0), c.dim(kRouter, 1), "experts of scales and router");
+    c.require_equal(c.dim(at + 1, 1), outputs, "rows of an expert's scales");
+    if (block > 0) c.require_equal(c.dim(at + 1, 2) * Dim(block), inputs, "blocks of a row");
+    if (!c.has(at + 2)) return;
+    c.check(c.rank(at + 2) == 2, "a bias has rank {}, expected 2", c.rank(at + 2));
+    c.require_equal(c.dim(at + 2, 0), c.dim(kRouter, 1), "experts of bias and router");
+    c.require_equal(c.dim(at + 2, 1), outputs, "elements of an expert's bias");
+  };
+  matrix(kFc1, inner * expert_factor(c), hidden);
+  matrix(kFc2, hidden, inner);
+  matrix(kFc3, inner, hidden);
+}
+
+// The codes, scales and zero points of all experts' matrices of one kind.
+class Codes {
+ public:
+  Codes() = default;
+  Codes(const Evaluation& c, int at, int zeros, int64_t bits, int64_t block)
+      : codes_(dense_tensor(c.in(at))), scales_(float_tensor(c.in(at + 1))), bits_(bits) {
+    if (c.has(at + 2)) bias_ = float_tensor(c.in(at + 2));
+    outputs_ = codes_.dims()[1];
+    inputs_ = codes_.dims()[2] * 8 / bits;
+    block_ = block > 0 ? block : std::max<int64_t>(inputs_, 1);
+    blocks_ = block > 0 ? scales_.dims()[2] : 1;
+    if (!c.has(zeros)) return;
+    zeros_ = dense_tensor(c.in(zeros));
+    pitch_ = block > 0 ? (blocks_ * bits + 7) / 8 : 0;
+    const int64_t bytes = block > 0 ? outputs_ * pitch_ : (outputs_ * bits + 7) / 8;
+    c.check(zeros_.count() == codes_.dims()[0] * bytes, "{} bytes of zero points, expected {}",
+            zeros_.count(), codes_.dims()[0] * bytes);
+    zeros_of_expert_ = bytes;
+  }
+
+  ExpertMatrix expert(int64_t e) const {
+    ExpertMatrix matrix;
+    if (codes_.data() == nullptr) return matrix;
+    if (bias_.data() != nullptr) matrix.bias = bias_.as<float>() + e * outputs_;
+    matrix.weights = Tensor(ElementType::f32, {outputs_, inputs_});
+    float* to = matrix.weights.as<float>();
+    const uint8_t* from = codes_.as<uint8_t>() + e * outputs_ * inputs_ * bits_ / 8;
+    for (int64_t row = 0; row < outputs_; ++row) {
+      for (int64_t i = 0; i < inputs_; ++i) {
+        const int64_t at = std::min(i / block_, blocks_ - 1);
+        const float scale = scales_.as<float>()[(e * outputs_ + row) * blocks_ + at];
+        *to++ = static_cast<float>(code(from, row * inputs_ + i) - zero(e, row, at)) * scale;
+      }
+    }
+    return matrix;
+  }
+
+ private:
+  int code(const uint8_t* from, int64_t i) const {
+    return from[i * bits_ / 8] >> (i * bits_ % 8) & ((1 << bits_) - 1);
+  }
+  int zero(int64_t e, int64_t row, int64_t at) const {
+    if (zeros_.data() == nullptr) return 1 << (bits_ - 1);
+    const uint8_t* from = zeros_.as<uint8_t>() + e * zeros_of_expert_;
+    return pitch_ > 0 ? code(from + row * pitch_, at) : code(from, row);
+  }
+  Tensor codes_;
+  Tensor scales_;
+  Tensor bias_;
+  Tensor zeros_;
+  int64_t bits_ = 4;
+  int64_t outputs_ = 0;
+  int64_t inputs_ = 0;
+  int64_t block_ = 1;
+  int64_t blocks_ = 1;
+  int64_t pitch_ = 0;
+  int64_t zeros_of_expert_ = 0;
+};
+
+void evaluate_qmoe(Evaluation& c) {
+  Experts experts;
+  experts.activation = expert_activation(c);
+  experts.routing = {.k = c.integer("k"), .all = false};
+  experts.experts = c.in(kRouter).dims[1];
+  c.check(!experts.activation.gated() || experts.activation.fusion != 0 || c.has(kFc3),
+          "{} with swiglu_fusion 0 needs fc3", escape(c.text("activation_type")));
+  const int64_t bits = c.integer("expert_weight_bits");
+  const int64_t block = c.integer("block_size");
+  std::array<Codes, 3> codes;
+  for (int i = 0; i < 3; ++i) {
+    if (c.has(kFc1 + 3 * i)) {
+      codes[static_cast<size_t>(i)] = Codes(c, kFc1 + 3 * i, kZeros + i, bits, block);
+    }
+  }
+  experts.matrix = [&](int64_t expert, int i) {
+    return codes[static_cast<size_t>(i)].expert(expert);
+  };
+  const Tensor x = float_tensor(c.in(kX));
+  const Tensor router = float_tensor(c.in(kRouter));
+  const Tensor mixing = c.has(kMixing) ? float_tensor(c.in(kMixing)) : Tensor();
+  c.check(!c.has(kMixing) || mixing.count() == router.count(), "{} router weights, expected {}",
+          mixing.count(), router.count());
+  if (c.has(kMixing)) experts.routing.mix = mixing.as<float>();
+  const FloatResult y(c.out());
+  experts.run(x.as<float>(), router.as<float>(), y.data(), router.dims()[0], x.dims().back(),
+              c.pool);
+  y.store();
+}
+
+constexpr OperandSpec optional(std::string_view name, TypeSet types) {
+  return {.name = name, .types = types, .arity = Arity::optional};
+}
+constexpr TypeSet kBytes = types(ElementType::u8);
+
+}  // namespace
+
+static const Register qmoe{{
+    .name = "qmoe",
+    .doc = "A mixture of experts with weights of 2, 4 or 8 bits and scales per row or block.",
+    .operands = {{"x", kFloats},
+                 {"router_probs", kFloats},
+                 {"fc1_weights", kBytes},
+                 {"fc1_scales", kFloats},
+                 optional("fc1_bias", kFloats),
+                 {"fc2_weights", kBytes},
+                 {"fc2_scales", kFloats},
+                 optional("fc2_bias", kFloats),
+                 optional("fc3_weights", kBytes),
+                 optional("fc3_scales", kFloats),
+                 optional("fc3_bias", kFloats),
+                 optional("fc1_zero_points", kBytes),
+                 optional("fc2_zero_points", kBytes),
+                 optional("fc3_zero_points", kBytes),
+                 optional("router_weights", kFloats)},
+    .attributes = expert_attributes({{"expert_weight_bits", 4}, {"block_size", 0}}),
+    .infer = infer_qmoe,
+    .eval = evaluate_qmoe,
+}};
+
+}  // namespace lathe
