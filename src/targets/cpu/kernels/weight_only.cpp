@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: MIT
+// Which kernel, over which panels and rows: the part that is the same for all instruction sets.
+#include "targets/cpu/kernels/weight_only.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "targets/cpu/kernels/weight_only_table.h"
+#include "tensor/convert.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr int64_t kMostTileRows = 256;  // whose sums a task keeps near
+constexpr int64_t kTaskPanels = 4;
+constexpr int64_t kFloatChunk = 256;      // elements along k unpacked to floats at once
+constexpr int64_t kTaskBytes = 64 << 10;  // of weights, for few rows
+constexpr int64_t kFewFloatRows = 8;
+
+constexpr int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
+
+const WeightOnlyTable& table(Isa isa) {
+  switch (isa) {
+    case Isa::avx2:
+      return kWeightOnlyAvx2;
+    case Isa::avx2_vnni:
+      return kWeightOnlyAvx2Vnni;
+    case Isa::avx512:
+      return kWeightOnlyAvx512;
+    case Isa::avx512_vnni:
+      return kWeightOnlyAvx512Vnni;
+    case Isa::amx:
+      return kWeightOnlyAmx;
+  }
+  return kWeightOnlyAvx2;
+}
+
+size_t bits_index(int bits) { return bits == 8 ? 3 : static_cast<size_t>(bits - 2); }
+
+bool is_float(ElementType type) {
+  return type == ElementType::f32 || type == ElementType::f16 || type == ElementType::bf16;
+}
+
+// Where the parts of the workspace lie.
+struct Workspace {
+  Workspace(const WeightOnlyProblem& p, const WeightOnlyLayout& layout, int64_t m) {
+    width = layout.blocks * p.block;
+    const int64_t rows = round_up(m, kPanel);
+    stages = p.compute != WeightOnlyCompute::int8 || p.a_type != ElementType::f32 || p.k != width ||
+             p.grouped;
+    int64_t end = 0;
+    const auto take = [&end](int64_t size) {
+      const int64_t at = end;
+      end += round_up(size, 64);
+      return at;
+    };
+    floats_at = take(stages ? rows * width * 4 : 0);
+    if (p.compute == WeightOnlyCompute::int8) {
+      codes_at = take(rows * round_up(width, kStep));
+      scales_at = take(rows * layout.blocks * 4);
+      sums_at = take(rows * layout.blocks * 4);
+    }
+    bytes = end;
+  }
+  int64_t width = 0;    // of rows, along k as packed
+  bool stages = false;  // rows are copied, converted and gathered first
+  int64_t floats_at = 0, codes_at = 0, scales_at = 0, sums_at = 0, bytes = 0;
+};
+
+class Product {
+ public:
+  Product(const WeightOnlyProblem& p, const WeightOnlyLayout& layout, const void* packed,
+          const WeightOnlyCall& call, Isa isa, ThreadPool* pool)
+      : p_(p),
+        layout_(layout),
+        packed_(static_cast<const uint8_t*>(packed)),
+        call_(call),
+        table_(table(isa)),
+        pool_(pool),
+        places_(p, layout, call.m) {
+    auto* memory = static_cast<uint8_t*>(call.workspace);
+    floats_ = reinterpret_cast<float*>(memory + places_.floats_at);
+    rows_.codes = reinterpret_cast<int8_t*>(memory + places_.codes_at);
+    rows_.scales = reinterpret_cast<float*>(memory + places_.scales_at);
+    rows_.sums = reinterpret_cast<int32_t*>(memory + places_.sums_at);
+    gather_ = layout.gather_at < 0 ? nullptr
+                                   : reinterpret_cast<const int32_t*>(packed_ + layout.gather_at);
+  }
+
+  void run() {
+    const bool int8 = p_.compute == WeightOnlyCompute::int8;
+    const bool few = call_.m <= (int8 ? table_.most_rows : kFewFloatRows);
+    height_ = few && int8 ? call_.m : kPanel;
+    prepare_rows();
+    if (few) {
+      run_few();
+    } else {
+      run_tiles();
+    }
+  }
+
+ private:
+  PackedPanels panels(int64_t first) const {
+    PackedPanels out;
+    out.data = packed_ + first * layout_.panel_bytes;
+    out.panel_bytes = layout_.panel_bytes;
+    out.scales_at = layout_.scales_at;
+    out.zeros_at = layout_.zeros_at;
+    out.blocks = layout_.blocks;
+    out.block = p_.block;
+    out.scales = p_.scale_type == ElementType::f32   ? ScaleKind::f32
+                 : p_.scale_type == ElementType::f16 ? ScaleKind::f16
+                                                     : ScaleKind::bf16;
+    out.zeros = !p_.zero_type                      ? ZeroKind::middle
+                : *p_.zero_type == ElementType::u8 ? ZeroKind::codes
+                                                   : ZeroKind::floats;
+    return out;
+  }
+
+  // One row of a as floats along the packed k.
+  const float* stage(int64_t row) {
+    const int64_t size = bytes_for(p_.a_type, 1);
+    const auto* from = static_cast<const uint8_t*>(call_.a) + row * call_.a_stride * size;
+    if (!places_.stages) return reinterpret_cast<const float*>(from);
+    float* to = floats_ + row * places_.width;
+    if (gather_ == nullptr) {
+      convert(ElementType::f32, to, p_.a_type, from, p_.k);
+      std::fill(to + p_.k, to + places_.width, 0.0F);
+    } else {
+      for (int64_t i = 0; i < places_.width; ++i) {
+        to[i] = 0;
+        if (gather_[i] >= 0)
+          convert(ElementType::f32, to + i, p_.a_type, from + gather_[i] * size, 1);
+      }
+    }
+    if (p_.compute == WeightOnlyCompute::bf16) {
+      for (int64_t i = 0; i < places_.width; ++i) {
+        uint16_t rounded;
+        convert(ElementType::bf16, &rounded, ElementType::f32, to + i, 1);
+        convert(ElementType::f32, to + i, ElementType::bf16, &rounded, 1);
+      }
+    }
+    return to;
+  }
+
+  QuantisedRows rows_from(int64_t row) const {
+    QuantisedRows out = rows_;
+    const int64_t block = row / height_;
+    out.codes += block * height_ * round_up(places_.width, kStep) + row % height_ * kStep;
+    out.scales += block * height_ * layout_.blocks + row % height_;
+    out.sums += block * height_ * layout_.blocks + row % height_;
+    return out;
+  }
+
+  // Rows up to a multiple of the height; those behind the last are zeros.
+  void prepare_rows() {
+    const int64_t steps = round_up(places_.width, kStep) / kStep;
+    parallel_for(pool_, round_up(call_.m, height_), 4, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        if (p_.compute != WeightOnlyCompute::int8) {
+          if (row < call_.m) {
+            stage(row);
+          } else {
+            std::fill_n(floats_ + row * places_.width, places_.width, 0.0F);
+          }
+          continue;
+        }
+        const QuantisedRows to = rows_from(row);
+        if (row >= call_.m || places_.width % kStep != 0) {
+          std::memset(to.codes + (steps - 1) * kStep * height_, 0, kStep);
+        }
+        if (row < call_.m) {
+          table_.quantise(stage(row), places_.width, p_.block, height_, true, to);
+          continue;
+        }
+        for (int64_t i = 0; i < steps; ++i) std::memset(to.codes + i * kStep * height_, 0, kStep);
+        for (int64_t i = 0; i < layout_.blocks; ++i) {
+          to.scales[i * height_] = 0;
+          to.sums[i * height_] = 0;
+        }
+      }
+    });
+  }
+
+  // Rows of f32 to y, from column `column` on.
+  void emit(const float* from, int64_t stride, int64_t row, int64_t rows, int64_t column,
+            int64_t columns) const {
+    const int64_t size = bytes_for(p_.y_type, 1);
+    for (int64_t r = 0; r < rows; ++r) {
+      auto* to = static_cast<uint8_t*>(call_.y) + ((row + r) * call_.y_stride + column) * size;
+      convert(p_.y_type, to, ElementType::f32, from + r * stride, columns);
+    }
+  }
+
+  void run_few() {
+    const int64_t grain = std::max(int64_t{1}, kTaskBytes / layout_.panel_bytes);
+    parallel_for(pool_, layout_.panels, grain, [&](int64_t begin, int64_t end) {
+      if (p_.y_type == ElementType::f32) {
+        multiply_few(begin, end, static_cast<float*>(call_.y) + begin * kPanel, call_.y_stride);
+        return;
+      }
+      std::array<float, kFewFloatRows * kPanel> y;
+      for (int64_t i = begin; i < end; ++i) {
+        multiply_few(i, i + 1, y.data(), kPanel);
+        emit(y.data(), kPanel, 0, call_.m, i * kPanel, std::min(kPanel, p_.n - i * kPanel));
+      }
+    });
+  }
+
+  void multiply_few(int64_t begin, int64_t end, float* y, int64_t stride) const {
+    ColumnRange range;
+    range.panels = end - begin;
+    range.columns = std::min(p_.n, end * kPanel) - begin * kPanel;
+    range.bias = call_.bias == nullptr ? nullptr : call_.bias + begin * kPanel;
+    range.y = y;
+    range.y_stride = stride;
+    const PackedPanels from = panels(begin);
+    const size_t bits = bits_index(p_.bits);
+    if (p_.compute == WeightOnlyCompute::int8) {
+      table_.rows[bits][static_cast<size_t>(call_.m - 1)](from, rows_, range);
+      return;
+    }
+    for (int64_t row = 0; row < call_.m; row += 4) {
+      const int64_t rows = std::min(int64_t{4}, call_.m - row);
+      range.y = y + row * stride;
+      table_.float_rows[bits][static_cast<size_t>(rows - 1)](from, floats_ + row * places_.width,
+                                                             places_.width, range);
+    }
+  }
+
+  void run_tiles() {
+    const int64_t columns = (layout_.panels + kTaskPanels - 1) / kTaskPanels;
+    const int64_t rows = (call_.m + kMostTileRows - 1) / kMostTileRows;
+    parallel_for(pool_, columns * rows, 1, [&](int64_t begin, int64_t end) {
+      if (table_.begin != nullptr) table_.begin(p_.block);
+      for (int64_t i = begin; i < end; ++i) {
+        multiply_tiles(i / rows * kTaskPanels, i % rows * kMostTileRows);
+      }
+      if (table_.end != nullptr) table_.end();
+    });
+  }
+
+  // A task: unpacks its panels chunk by chunk, and adds each chunk's product with all its rows.
+  void multiply_tiles(int64_t panel, int64_t row) const {
+    alignas(64) std::array<uint8_t, kTaskPanels * kFloatChunk * kPanel * 4> codes;
+    alignas(64) std::array<float, kTaskPanels * kMostBlocks * kPanel> scales;
+    alignas(64) std::array<int32_t, kTaskPanels * kMostBlocks * kPanel> zeros;
+    alignas(64) std::array<float, kTaskPanels * kMostTileRows * kPanel> sums;
+    const bool int8 = p_.compute == WeightOnlyCompute::int8;
+    const int64_t count = std::min(kTaskPanels, layout_.panels - panel);
+    const int64_t rows = std::min(kMostTileRows, call_.m - row);
+    const int64_t most = (int8 ? kChunk : kFloatChunk) / p_.block;
+    std::fill_n(sums.data(), round_up(rows, kPanel) * kTaskPanels * kPanel, 0.0F);
+    std::array<UnpackedChunk, kTaskPanels> chunks;
+    for (int64_t block = 0; block < layout_.blocks; block += most) {
+      const int64_t blocks = std::min(most, layout_.blocks - block);
+      for (int64_t i = 0; i < kTaskPanels; ++i) {
+        UnpackedChunk& chunk = chunks[static_cast<size_t>(i)];
+        if (i >= count) {  // an even number of panels: the last one twice
+          chunk = chunks[static_cast<size_t>(count - 1)];
+          continue;
+        }
+        uint8_t* codes_to = codes.data() + i * kFloatChunk * kPanel * 4;
+        float* scales_to = scales.data() + i * kMostBlocks * kPanel;
+        int32_t* zeros_to = zeros.data() + i * kMostBlocks * kPanel;
+        chunk = {blocks, p_.block, codes_to, scales_to, zeros_to};
+        if (int8) {
+          const bool zeros_left = table_.unpack[bits_index(p_.bits)](
+              panels(panel + i), block, blocks, codes_to, scales_to, zeros_to);
+          if (!zeros_left) chunk.zeros = nullptr;
+        } else {
+          table_.unpack_floats[bits_index(p_.bits)](panels(panel + i), block, blocks,
+                                                    reinterpret_cast<float*>(codes_to), scales_to);
+        }
+      }
+      for (int64_t r = 0; r < rows; r += kPanel) {
+        const int64_t valid = std::min(kPanel, rows - r);
+        float* to = sums.data() + r * kTaskPanels * kPanel;
+        const int64_t k = block * p_.block;
+        if (int8) {
+          QuantisedRows from = rows_from(row + r);
+          from.codes += k / kStep * kStep * kPanel + k % kStep;
+          from.scales += block * kPanel;
+          from.sums += block * kPanel;
+          table_.tiles(chunks.data(), round_up(count, 2), from, valid, to);
+        } else {
+          table_.float_tiles(chunks.data(), round_up(count, 2),
+                             floats_ + (row + r) * places_.width + k, places_.width, valid, to);
+        }
+      }
+    }
+    finish(sums.data(), panel, count, row, rows);
+  }
+
+  void finish(float* sums, int64_t panel, int64_t count, int64_t row, int64_t rows) const {
+    for (int64_t r = 0; r < rows; r += kPanel) {
+      const int64_t valid = std::min(kPanel, rows - r);
+      for (int64_t i = 0; i < count; ++i) {
+        float* tile = sums + (r * kTaskPanels + i * kPanel) * kPanel;
+        const int64_t column = (panel + i) * kPanel;
+        const int64_t columns = std::min(kPanel, p_.n - column);
+        for (int64_t j = 0; call_.bias != nullptr && j < valid; ++j) {
+          for (int64_t c = 0; c < columns; ++c) tile[j * kPanel + c] += call_.bias[column + c];
+        }
+        emit(tile, kPanel, row + r, valid, column, columns);
+      }
+    }
+  }
+
+  const WeightOnlyProblem& p_;
+  const WeightOnlyLayout& layout_;
+  const uint8_t* packed_;
+  const WeightOnlyCall& call_;
+  const WeightOnlyTable& table_;
+  ThreadPool* pool_;
+  Workspace places_;
+  float* floats_ = nullptr;
+  QuantisedRows rows_;
+  const int32_t* gather_ = nullptr;
+  int64_t height_ = kPanel;
+};
+
+}  // namespace
+
+std::string weight_only_refusal(const WeightOnlyProblem& p) {
+  if (p.k <= 0 || p.n <= 0) return fmt::format("k {} and n {} are not positive", p.k, p.n);
+  if (p.bits != 2 && p.bits != 3 && p.bits != 4 && p.bits != 8) {
+    return fmt::format("weights of {} bits", p.bits);
+  }
+  if (p.block < 16 || p.block > 256 || (p.block & (p.block - 1)) != 0) {
+    return fmt::format("blocks of {}, not 16, 32, 64, 128 or 256", p.block);
+  }
+  for (const ElementType type : {p.a_type, p.y_type, p.scale_type}) {
+    if (!is_float(type))
+      return fmt::format("{} where f32, f16 or bf16 is expected", to_string(type));
+  }
+  if (p.zero_type && *p.zero_type != ElementType::u8 && !is_float(*p.zero_type)) {
+    return fmt::format("zero points of {}", to_string(*p.zero_type));
+  }
+  if (p.compute == WeightOnlyCompute::int8) {
+    if (p.grouped) return fmt::format("int8 activations with g_idx over k {}", p.k);
+    if (p.zero_type && *p.zero_type != ElementType::u8) {
+      return fmt::format("int8 activations with {} zero points", to_string(*p.zero_type));
+    }
+  }
+  return {};
+}
+
+int64_t weight_only_workspace(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
+                              int64_t m) {
+  return Workspace(problem, layout, m).bytes;
+}
+
+std::string_view weight_only_variant(const WeightOnlyProblem& p, int64_t m, Isa isa) {
+  if (p.compute == WeightOnlyCompute::int8) {
+    return m <= table(isa).most_rows ? "int8 rows" : isa == Isa::amx ? "int8 tiles" : "int8 panels";
+  }
+  return m <= kFewFloatRows ? "float rows" : "float panels";
+}
+
+void run_weight_only(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
+                     const void* packed, const WeightOnlyCall& call, Isa isa, ThreadPool* pool) {
+  if (call.m > 0) Product(problem, layout, packed, call, isa, pool).run();
+}
+
+}  // namespace lathe::cpu

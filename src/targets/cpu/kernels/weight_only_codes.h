@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+// Codes of packed weights in registers. For units that have included a simd header.
+#pragma once
+
+#include "targets/cpu/kernels/simd.h"
+#include "targets/cpu/kernels/weight_only_table.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr int kParts = kPanel / kLanes;  // vectors per 16 columns
+
+template <int kBits>
+constexpr int kTileBytes = static_cast<int>(kTile * kPanel) * kBits / 8;
+
+// Bits of dwords shifted down, zeros from above.
+inline I32 shift_bits(I32 x, int count) {
+#if defined(__AVX512F__)
+  return {_mm512_srli_epi32(x.v, static_cast<unsigned>(count))};
+#else
+  return {_mm256_srli_epi32(x.v, count)};
+#endif
+}
+inline I32 shift_bits_left(I32 x, int count) {
+#if defined(__AVX512F__)
+  return {_mm512_slli_epi32(x.v, static_cast<unsigned>(count))};
+#else
+  return {_mm256_slli_epi32(x.v, count)};
+#endif
+}
+
+inline I32 load_codes(const uint8_t* from) { return load(reinterpret_cast<const int32_t*>(from)); }
+
+// Elements 4q … 4q + 3 of a tile for the columns of `part`, a byte each; q is a constant wherever
+// loops are unrolled.
+template <int kBits>
+inline I32 quad(const uint8_t* tile, int q, int part) {
+  const uint8_t* at = tile + part * kLanes * 4;
+  if constexpr (kBits == 8) {
+    return load_codes(at + q * 64);
+  } else if constexpr (kBits == 4) {
+    return shift_bits(load_codes(at + q % 4 * 64), q / 4 * 4) & set1(0x0F0F0F0F);
+  } else {
+    const I32 low = shift_bits(load_codes(at + q % 2 * 64), q / 2 * 2) & set1(0x03030303);
+    if constexpr (kBits == 2) return low;
+    const I32 all = load_codes(at + 128);
+    const I32 bit = q < 2 ? shift_bits_left(all, 2 - q) : shift_bits(all, q - 2);
+    return low | (bit & set1(0x04040404));
+  }
+}
+
+// The largest lane, in every lane.
+inline I32 most_of_lanes(I32 x) {
+#if defined(__AVX512F__)
+  return {_mm512_set1_epi32(_mm512_reduce_max_epi32(x.v))};
+#else
+  __m256i most = _mm256_max_epi32(x.v, _mm256_permute2x128_si256(x.v, x.v, 1));
+  most = _mm256_max_epi32(most, _mm256_shuffle_epi32(most, 0x4E));
+  return {_mm256_max_epi32(most, _mm256_shuffle_epi32(most, 0xB1))};
+#endif
+}
+
+// Words multiplied, pairs added.
+inline I32 multiply_words(I32 a, I32 b) {
+#if defined(__AVX512F__)
+  return {_mm512_madd_epi16(a.v, b.v)};
+#else
+  return {_mm256_madd_epi16(a.v, b.v)};
+#endif
+}
+
+// acc + the sum over four bytes; codes of fewer than 8 bits leave room in 16-bit sums.
+template <int kBits>
+inline I32 dot_codes(I32 acc, I32 codes, I32 a) {
+#if !defined(__AVX512VNNI__) && !defined(__AVXVNNI__)
+  if constexpr (kBits < 8) {
+#if defined(__AVX512F__)
+    const I32 pairs{_mm512_maddubs_epi16(codes.v, a.v)};
+#else
+    const I32 pairs{_mm256_maddubs_epi16(codes.v, a.v)};
+#endif
+    return acc + multiply_words(pairs, set1(0x00010001));
+  }
+#endif
+  return dot_u8s8(acc, codes, a);
+}
+
+inline F32 load_scales(const PackedPanels& p, const uint8_t* panel, int64_t block, int part) {
+  const uint8_t* from = panel + p.scales_at;
+  const int64_t at = block * kPanel + part * kLanes;
+  if (p.scales == ScaleKind::f32) return load_f32(reinterpret_cast<const float*>(from) + at);
+  if (p.scales == ScaleKind::f16) return load_f32(reinterpret_cast<const F16*>(from) + at);
+  return load_f32(reinterpret_cast<const Bf16*>(from) + at);
+}
+
+template <int kBits>
+inline I32 load_zeros(const PackedPanels& p, const uint8_t* panel, int64_t block, int part) {
+  if (p.zeros != ZeroKind::codes) return set1(1 << (kBits - 1));
+  return load_i32(panel + p.zeros_at + block * kPanel + part * kLanes);
+}
+
+template <int kBits>
+inline F32 load_float_zeros(const PackedPanels& p, const uint8_t* panel, int64_t block, int part) {
+  if (p.zeros != ZeroKind::floats) return to_f32(load_zeros<kBits>(p, panel, block, part));
+  return load(reinterpret_cast<const float*>(panel + p.zeros_at) + block * kPanel + part * kLanes);
+}
+
+}  // namespace
+}  // namespace lathe::cpu

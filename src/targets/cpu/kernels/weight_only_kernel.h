@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// The table of an instruction set, for its unit to define after a simd header.
+#pragma once
+
+#include "targets/cpu/kernels/weight_only_floats.h"
+#include "targets/cpu/kernels/weight_only_quantise.h"
+#include "targets/cpu/kernels/weight_only_rows.h"
+#include "targets/cpu/kernels/weight_only_tiles.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr int kMostRows = kLanes == 16 ? 8 : 4;
+
+template <int kBits, int kRows>
+constexpr auto rows_kernel() -> decltype(&multiply_rows<kBits, 1>) {
+  if constexpr (kRows <= kMostRows) return &multiply_rows<kBits, kRows>;
+  return nullptr;
+}
+
+template <int kBits>
+constexpr void fill(WeightOnlyTable& table, size_t at) {
+  table.rows[at] = {rows_kernel<kBits, 1>(), rows_kernel<kBits, 2>(), rows_kernel<kBits, 3>(),
+                    rows_kernel<kBits, 4>(), rows_kernel<kBits, 5>(), rows_kernel<kBits, 6>(),
+                    rows_kernel<kBits, 7>(), rows_kernel<kBits, 8>()};
+  table.float_rows[at] = {&multiply_float_rows<kBits, 1>, &multiply_float_rows<kBits, 2>,
+                          &multiply_float_rows<kBits, 3>, &multiply_float_rows<kBits, 4>};
+  table.unpack[at] = &unpack_codes<kBits>;
+  table.unpack_floats[at] = &unpack_floats<kBits>;
+}
+
+constexpr WeightOnlyTable make_table() {
+  WeightOnlyTable table;
+  table.most_rows = kMostRows;
+  table.quantise = &quantise_row;
+  fill<2>(table, 0);
+  fill<3>(table, 1);
+  fill<4>(table, 2);
+  fill<8>(table, 3);
+  table.tiles = &multiply_tiles;
+  table.float_tiles = &float_tiles;
+  return table;
+}
+
+}  // namespace
+}  // namespace lathe::cpu

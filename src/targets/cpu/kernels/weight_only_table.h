@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+// What an instruction set's unit of the weight-only kernels exports.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace lathe::cpu {
+
+inline constexpr int64_t kPanel = 16;   // columns of a panel, rows of a block of rows
+inline constexpr int64_t kTile = 32;    // elements along k of a tile of codes
+inline constexpr int64_t kStep = 64;    // elements along k that rows keep together
+inline constexpr int64_t kChunk = 512;  // elements along k unpacked at once
+inline constexpr int64_t kMostBlocks = kChunk / 16;
+
+enum class ScaleKind : uint8_t { f32, f16, bf16 };
+enum class ZeroKind : uint8_t { middle, codes, floats };
+
+// Panels of packed weights from `data` on.
+struct PackedPanels {
+  const uint8_t* data = nullptr;
+  int64_t panel_bytes = 0;
+  int64_t scales_at = 0;
+  int64_t zeros_at = 0;
+  int64_t blocks = 0;
+  int64_t block = 0;
+  ScaleKind scales = ScaleKind::f32;
+  ZeroKind zeros = ZeroKind::middle;
+};
+
+// Rows quantised in blocks of `height`: codes [k / 64][height][64], and per block of k `height`
+// scales and as many sums, negated and cut to 16 bits, for the zero points to multiply.
+struct QuantisedRows {
+  int8_t* codes = nullptr;
+  float* scales = nullptr;
+  int32_t* sums = nullptr;
+};
+
+// `columns` of y from its first panel's first on; the last panel may have fewer than 16.
+struct ColumnRange {
+  int64_t panels = 0;
+  int64_t columns = 0;
+  const float* bias = nullptr;  // of the first column, or none
+  float* y = nullptr;
+  int64_t y_stride = 0;
+};
+
+// A chunk of a panel's k, unpacked: codes as bytes [k / 4][16][4] or floats [k][16].
+struct UnpackedChunk {
+  int64_t blocks = 0;
+  int64_t block = 0;
+  const void* codes = nullptr;
+  const float* scales = nullptr;   // [blocks][16]
+  const int32_t* zeros = nullptr;  // [blocks][16]: what the rows' sums multiply; or none
+};
+
+// By bits (2, 3, 4, 8) where an index is not named.
+struct WeightOnlyTable {
+  using Rows = void (*)(const PackedPanels&, const QuantisedRows&, const ColumnRange&);
+  using FloatRows = void (*)(const PackedPanels&, const float* a, int64_t a_stride,
+                             const ColumnRange&);
+  // Whether zero points are left for the rows' sums to multiply.
+  using Unpack = bool (*)(const PackedPanels&, int64_t block, int64_t blocks, void* codes,
+                          float* scales, int32_t* zeros);
+  using UnpackFloats = void (*)(const PackedPanels&, int64_t block, int64_t blocks, float* codes,
+                                float* scales);
+
+  // A row of `width` floats, some blocks of `block`, to the first row of `height` in `to`. What the
+  // zero points multiply is written only if asked for.
+  void (*quantise)(const float* from, int64_t width, int64_t block, int64_t height, bool sums,
+                   const QuantisedRows& to) = nullptr;
+  int most_rows = 0;  // that `rows` has kernels for; they want blocks of as many rows
+  std::array<std::array<Rows, 8>, 4> rows{};             // and by rows - 1
+  std::array<std::array<FloatRows, 4>, 4> float_rows{};  // and by rows - 1
+  // Blocks from `block` on of one panel, at most kChunk elements, in the form that `tiles` and
+  // `float_tiles` want.
+  std::array<Unpack, 4> unpack{};
+  std::array<UnpackFloats, 4> unpack_floats{};
+  // Adds chunks' products with a block of 16 rows to sums[panel][16][16]; `count` is even.
+  void (*tiles)(const UnpackedChunk* panels, int64_t count, const QuantisedRows& rows,
+                int64_t valid_rows, float* sums) = nullptr;
+  void (*float_tiles)(const UnpackedChunk* panels, int64_t count, const float* a, int64_t a_stride,
+                      int64_t valid_rows, float* sums) = nullptr;
+  // Around the calls of `tiles` in a task, where there are registers to set up.
+  void (*begin)(int64_t block) = nullptr;
+  void (*end)() = nullptr;
+};
+
+extern const WeightOnlyTable kWeightOnlyAvx2;
+extern const WeightOnlyTable kWeightOnlyAvx2Vnni;
+extern const WeightOnlyTable kWeightOnlyAvx512;
+extern const WeightOnlyTable kWeightOnlyAvx512Vnni;
+extern const WeightOnlyTable kWeightOnlyAmx;
+
+}  // namespace lathe::cpu

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+// Blocks of 16 quantised rows times chunks of panels that were unpacked to bytes.
+#pragma once
+
+#include "targets/cpu/kernels/weight_only_rows.h"
+
+namespace lathe::cpu {
+namespace {
+
+// Codes [k / 4][16][4]: as they are, unsigned; scales; zero points as the rows' sums want them.
+template <int kBits>
+bool unpack_codes(const PackedPanels& p, int64_t first, int64_t blocks, void* codes, float* scales,
+                  int32_t* zeros) {
+  for (int64_t i = 0; i < blocks; ++i) {
+#pragma GCC unroll 2
+    for (int part = 0; part < kParts; ++part) {
+      store(scales + i * kPanel + part * kLanes, load_scales(p, p.data, first + i, part));
+      store(zeros + i * kPanel + part * kLanes, load_zeros<kBits>(p, p.data, first + i, part));
+    }
+  }
+  // In half tiles: a chunk may begin and end within a tile.
+  auto* to = static_cast<uint8_t*>(codes);
+  for (int64_t k = first * p.block; k < (first + blocks) * p.block; k += 16, to += 4 * 64) {
+    const uint8_t* tile = p.data + k / kTile * kTileBytes<kBits>;
+    const int upper = k % kTile == 0 ? 0 : 4;
+#pragma GCC unroll 4
+    for (int q = 0; q < 4; ++q) {
+#pragma GCC unroll 2
+      for (int part = 0; part < kParts; ++part) {
+        auto* at = reinterpret_cast<int32_t*>(to + q * 64 + part * kLanes * 4);
+        store(at, upper == 0 ? quad<kBits>(tile, q, part) : quad<kBits>(tile, q + 4, part));
+      }
+    }
+  }
+  return true;
+}
+
+constexpr int kTileRows = kLanes == 16 ? 8 : 2;
+
+inline void multiply_tile(const UnpackedChunk* panels, const QuantisedRows& rows, int64_t row,
+                          float* sums) {
+  const int64_t block = panels[0].block;
+  for (int64_t b = 0; b < panels[0].blocks; ++b) {
+    I32 exact[2][kParts][kTileRows];
+#pragma GCC unroll 2
+    for (int p = 0; p < 2; ++p) {
+#pragma GCC unroll 2
+      for (int part = 0; part < kParts; ++part) {
+        const I32 zeros = load(panels[p].zeros + b * kPanel + part * kLanes);
+#pragma GCC unroll 8
+        for (int r = 0; r < kTileRows; ++r) {
+          exact[p][part][r] = multiply_words(zeros, set1(rows.sums[b * kPanel + row + r]));
+        }
+      }
+    }
+    for (int64_t k = b * block; k < (b + 1) * block; k += 4) {
+      const int8_t* a = rows.codes + k / kStep * kStep * kPanel + row * kStep + k % kStep;
+      I32 w[2][kParts];
+#pragma GCC unroll 2
+      for (int p = 0; p < 2; ++p) {
+#pragma GCC unroll 2
+        for (int part = 0; part < kParts; ++part) {
+          w[p][part] = load_codes(static_cast<const uint8_t*>(panels[p].codes) + k * kPanel +
+                                  part * kLanes * 4);
+        }
+      }
+#pragma GCC unroll 8
+      for (int r = 0; r < kTileRows; ++r) {
+        const I32 quads = broadcast_quad(a + r * kStep);
+#pragma GCC unroll 2
+        for (int p = 0; p < 2; ++p) {
+#pragma GCC unroll 2
+          for (int part = 0; part < kParts; ++part) {
+            exact[p][part][r] = dot_u8s8(exact[p][part][r], w[p][part], quads);
+          }
+        }
+      }
+    }
+#pragma GCC unroll 2
+    for (int p = 0; p < 2; ++p) {
+#pragma GCC unroll 2
+      for (int part = 0; part < kParts; ++part) {
+        const F32 scales = load(panels[p].scales + b * kPanel + part * kLanes);
+#pragma GCC unroll 8
+        for (int r = 0; r < kTileRows; ++r) {
+          float* to = sums + p * kPanel * kPanel + (row + r) * kPanel + part * kLanes;
+          const F32 scale = set1(rows.scales[b * kPanel + row + r]) * scales;
+          store(to, fma(to_f32(exact[p][part][r]), scale, load(to)));
+        }
+      }
+    }
+  }
+}
+
+// Rows behind the valid ones are zeros; `count` is even.
+inline void multiply_tiles(const UnpackedChunk* panels, int64_t count, const QuantisedRows& rows,
+                           int64_t valid_rows, float* sums) {
+  for (int64_t row = 0; row < valid_rows; row += kTileRows) {
+    for (int64_t i = 0; i < count; i += 2) {
+      multiply_tile(panels + i, rows, row, sums + i * kPanel * kPanel);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lathe::cpu
