@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// The kinds of problems that are measured, one line each.
+#include "bench/kernels/adapter.h"
+
+#include <vector>
+
+#include "base/error.h"
+
+namespace lathe::bench {
+
+std::span<const Adapter> adapters() {
+  static const std::vector<Adapter> all{};
+  return all;
+}
+
+std::unique_ptr<Ready> make_ready(const Problem& problem, ThreadPool& pool) {
+  for (const Adapter& adapter : adapters()) {
+    if (adapter.kind == problem.kind) return adapter.prepare(problem, pool);
+  }
+  fail(ErrorKind::unsupported, "there is no kernel for {} yet", problem.kind);
+}
+
+}  // namespace lathe::bench

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// What is measured: the products and convolutions of graphs, and shapes of language models.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/kernels/problem.h"
+
+namespace lathe::bench {
+
+struct Case {
+  std::string source;  // "resnet50"
+  Problem problem;
+  int64_t count = 1;  // how often it occurs
+};
+
+// Every distinct convolution and product of an ONNX graph at batch 1 and 128 positions, with the
+// activations, biases and residuals that follow; types are left f32. The graph's weights may be
+// missing: it is read with a file of zeros in their place.
+std::vector<Case> cases_of_graph(const std::string& path);
+
+// The five graphs of a folder; a message on standard error and an empty list if it is not there.
+std::vector<Case> cases_of_graphs(const std::string& folder);
+
+// Layers of SmolLM2-135M, Llama-1B and Llama-8B: f32 products of `rows` rows.
+std::vector<Case> language_model_cases(int64_t rows);
+
+// Square products, for the share of peak.
+std::vector<Case> square_cases();
+
+std::vector<Case> with_type(std::vector<Case> cases, const std::string& type);
+
+}  // namespace lathe::bench

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: MIT
+// Our dense kernels beside oneDNN's and the machine's peak, measured in turns.
+//
+//   bench_kernels [--quick] [--json] [--graphs=FOLDER] [--threads=N] [--type=T] [--source=NAME]
+//
+// --quick takes at most 45 seconds: the shapes that weigh most, with as many threads as cores. Other
+// flags are Google Benchmark's (--benchmark_filter=REGEX picks cases).
+#include <benchmark/benchmark.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+#include "base/error.h"
+#include "bench/kernels/report.h"
+
+namespace lathe::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Settings {
+  bool quick = false;
+  bool json = false;
+  std::string graphs = "../shared/graphs";
+  std::string type;
+  std::string source;
+  int threads = 0;
+
+  int alternations() const { return quick ? 5 : 9; }
+  double sample_seconds() const { return quick ? 0.003 : 0.008; }
+};
+
+constexpr double kQuickSeconds = 34;   // after which no case is begun
+constexpr double kMostPeakMove = 0.05;
+constexpr int kRepeats = 2;
+constexpr double kShortfall = 0.95;  // a shape wholly below this is measured again
+constexpr int64_t kReadBytes = int64_t{1} << 30;
+
+// This process and the peers that it starts run on the first `count` of its processors.
+void use_processors(const cpu_set_t& all, int count) {
+  cpu_set_t some;
+  CPU_ZERO(&some);
+  for (int processor = 0; processor < CPU_SETSIZE && count > 0; ++processor) {
+    if (!CPU_ISSET(processor, &all)) continue;
+    CPU_SET(processor, &some);
+    --count;
+  }
+  sched_setaffinity(0, sizeof some, &some);
+}
+
+// One line on standard error for each case as it is done.
+class Progress final : public benchmark::BenchmarkReporter {
+ public:
+  bool ReportContext(const Context&) override { return true; }
+  void ReportRuns(const std::vector<Run>& runs) override {
+    for (const Run& run : runs) {
+      if (run.error_occurred) {
+        fmt::print(stderr, "{}: {}\n", run.benchmark_name(), run.error_message);
+        continue;
+      }
+      const auto ratio = run.counters.find("ratio");
+      fmt::print(stderr, "{}: {:.1f} us{}\n", run.benchmark_name(), run.GetAdjustedRealTime(),
+                 ratio == run.counters.end() ? ""
+                                             : fmt::format(", ratio {:.2f}", ratio->second.value));
+    }
+  }
+};
+
+class Program {
+ public:
+  explicit Program(const Settings& settings) : settings_(settings) {}
+
+  Session run(int threads) {
+    session_ = {};
+    session_.threads = threads;
+    const MeasureOptions options{threads, settings_.alternations(), settings_.sample_seconds()};
+    Measurer measurer(options);
+    session_.peers = measurer.peers();
+    for (int attempt = 0; attempt <= kRepeats; ++attempt) {
+      session_.peaks = measure_peaks(threads);
+      session_.outcomes.clear();
+      run_cases(measurer);
+      const std::vector<Peak> after = measure_peaks(threads);
+      if (!moved(session_.peaks, after) || settings_.quick) break;
+      fmt::print(stderr, "the measured peak moved by more than {} %: once more\n",
+                 100 * kMostPeakMove);
+    }
+    return std::move(session_);
+  }
+
+ private:
+  static bool moved(const std::vector<Peak>& before, const std::vector<Peak>& after) {
+    for (size_t i = 0; i < before.size(); ++i) {
+      if (std::abs(after[i].rate / before[i].rate - 1) > kMostPeakMove) return true;
+    }
+    return false;
+  }
+
+  std::vector<Case> cases() const {
+    std::vector<Case> all;
+    const auto add = [&](std::vector<Case> some) {
+      all.insert(all.end(), some.begin(), some.end());
+    };
+    std::vector<Case> dense = square_cases();
+    std::vector<Case> graphs = cases_of_graphs(settings_.graphs);
+    dense.insert(dense.end(), graphs.begin(), graphs.end());
+    if (!settings_.quick) {
+      for (const Case& c : language_model_cases(128)) dense.push_back(c);
+    }
+    for (const char* type : {"f32", "bf16", "int8"}) {
+      if (settings_.type.empty() || settings_.type == type) add(with_type(dense, type));
+    }
+    std::erase_if(all, [&](const Case& c) {
+      // Products of two activations stay in f32 or bf16.
+      const bool odd = c.problem.kind == "matmul" && c.problem["weights"] == 0 &&
+                       c.problem.type == "int8";
+      return odd || (!settings_.source.empty() && c.source != settings_.source);
+    });
+    if (settings_.quick) heaviest_first(all);
+    return all;
+  }
+
+  // What is cut off at the end weighs least. Types take turns.
+  static void heaviest_first(std::vector<Case>& cases) {
+    const auto weight = [](const Case& c) {
+      const double own = c.problem.flops() * static_cast<double>(c.count);
+      return c.source == "square" ? own * 1e6 : own;
+    };
+    std::stable_sort(cases.begin(), cases.end(),
+                     [&](const Case& a, const Case& b) { return weight(a) > weight(b); });
+  }
+
+  void run_cases(Measurer& measurer) {
+    benchmark::ClearRegisteredBenchmarks();
+    const Clock::time_point begin = Clock::now();
+    const std::vector<Case> all = cases();
+    session_.outcomes.reserve(all.size() * 4);
+    for (const Case& c : all) {
+      const std::string name = c.source + "/" + c.problem.line();
+      benchmark::RegisterBenchmark(name.c_str(), [this, &measurer, c, begin](
+                                                     benchmark::State& state) {
+        const double passed = std::chrono::duration<double>(Clock::now() - begin).count();
+        if (settings_.quick && passed > kQuickSeconds) {
+          state.SkipWithError("the time of --quick is over");
+          return;
+        }
+        measure(measurer, c, state);
+      })->Iterations(settings_.alternations())->UseManualTime()->Unit(benchmark::kMicrosecond);
+    }
+    Progress progress;
+    benchmark::RunSpecifiedBenchmarks(&progress);
+  }
+
+  void measure(Measurer& measurer, const Case& c, benchmark::State& state) {
+    if (!measurer.begin(c)) {
+      session_.outcomes.push_back(measurer.finish());
+      state.SkipWithError(session_.outcomes.back().problem.c_str());
+      return;
+    }
+    for (auto _ : state) state.SetIterationTime(measurer.alternate());
+    Outcome outcome = measurer.finish();
+    for (int again = 0; again < kRepeats && falls_short(outcome) && !settings_.quick; ++again) {
+      if (!measurer.begin(c)) break;
+      for (int i = 0; i < settings_.alternations(); ++i) measurer.alternate();
+      Outcome other = measurer.finish();
+      if (other.ratio().mean > outcome.ratio().mean) outcome = std::move(other);
+    }
+    if (outcome.has_peer()) state.counters["ratio"] = outcome.ratio().mean;
+    session_.outcomes.push_back(std::move(outcome));
+  }
+
+  static bool falls_short(const Outcome& outcome) {
+    return outcome.has_peer() && outcome.ratio().high < kShortfall;
+  }
+
+  const Settings& settings_;
+  Session session_;
+};
+
+Settings parse(int& argc, char** argv) {
+  Settings settings;
+  int kept = 1;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const auto value = [&](std::string_view name, std::string& to) {
+      const bool is = word.starts_with(name);
+      if (is) to = word.substr(name.size());
+      return is;
+    };
+    std::string number;
+    if (word == "--quick") {
+      settings.quick = true;
+    } else if (word == "--json") {
+      settings.json = true;
+    } else if (value("--threads=", number)) {
+      settings.threads = static_cast<int>(std::stol(number));
+    } else if (!value("--graphs=", settings.graphs) && !value("--type=", settings.type) &&
+               !value("--source=", settings.source)) {
+      argv[kept++] = argv[i];
+    }
+  }
+  argc = kept;
+  return settings;
+}
+
+int main(int argc, char** argv) {
+  const Settings settings = parse(argc, argv);
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  cpu_set_t all;
+  sched_getaffinity(0, sizeof all, &all);
+  const int most = settings.threads > 0 ? settings.threads : std::min(2, CPU_COUNT(&all));
+  nlohmann::ordered_json json;
+  std::vector<int> counts{most};
+  if (!settings.quick && settings.threads == 0 && most > 1) counts.push_back(1);
+  for (const int threads : counts) {
+    use_processors(all, threads);
+    Program program(settings);
+    Session session = program.run(threads);
+    if (!settings.quick) session.read_bandwidth = measure_read_bandwidth(threads, kReadBytes);
+    if (!settings.json) fmt::print("{}\n", table(session));
+    nlohmann::ordered_json own = to_json(session, !settings.quick);
+    if (threads == most) {
+      json = std::move(own);
+    } else {
+      json[fmt::format("{}_threads", threads)] = std::move(own);
+    }
+    use_processors(all, CPU_COUNT(&all));
+  }
+  if (settings.json) fmt::print("{}\n", json.dump());
+  return 0;
+}
+
+}  // namespace
+}  // namespace lathe::bench
+
+int main(int argc, char** argv) {
+  try {
+    return lathe::bench::main(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return 1;
+  }
+}

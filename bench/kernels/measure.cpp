@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+#include "bench/kernels/measure.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "base/error.h"
+#include "base/os_process.h"
+
+namespace lathe::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A peer's threads still spin after its last region; GOMP_SPINCOUNT below keeps that under this.
+constexpr auto kCalm = std::chrono::milliseconds(3);
+constexpr const char* kSpinCount = "20000";
+
+// Largest |a - b| over largest |b| that counts as equal.
+double limit_of(const Problem& p) {
+  if (p.kind == "matmul_n_bits") return 1e-6;
+  if (p.type == "f32") return 1e-4;
+  // One step of 8 bits, one rounding of bf16.
+  return p.type == "bf16" ? 1.0 / 128 : 1.0 / 100;
+}
+
+std::vector<float> read_floats(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
+  std::vector<float> out(bytes.size() / sizeof(float));
+  std::copy_n(bytes.data(), out.size() * sizeof(float), reinterpret_cast<char*>(out.data()));
+  return out;
+}
+
+int64_t count_for(double seconds_of_two, double wanted) {
+  const double one = std::max(1e-7, seconds_of_two / 2);
+  return std::clamp<int64_t>(static_cast<int64_t>(std::ceil(wanted / one)), 1, 100000);
+}
+
+}  // namespace
+
+double median(std::vector<double> samples) {
+  if (samples.empty()) return 0;
+  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
+  std::nth_element(samples.begin(), middle, samples.end());
+  return *middle;
+}
+
+// Of the logarithms, by Student's distribution.
+Interval interval_of(const std::vector<double>& samples) {
+  if (samples.empty()) return {};
+  constexpr double kQuantiles[] = {0,     12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365,
+                                   2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131};
+  const auto n = static_cast<double>(samples.size());
+  double sum = 0;
+  for (const double x : samples) sum += std::log(x);
+  const double mean = sum / n;
+  double squares = 0;
+  for (const double x : samples) squares += (std::log(x) - mean) * (std::log(x) - mean);
+  const size_t freedom = std::min(samples.size() - 1, std::size(kQuantiles) - 1);
+  const double spread = freedom == 0 ? 0 : kQuantiles[freedom] * std::sqrt(squares / (n - 1) / n);
+  return {std::exp(mean), std::exp(mean - spread), std::exp(mean + spread)};
+}
+
+Interval Outcome::ratio() const {
+  std::vector<double> ratios;
+  for (size_t i = 0; i < theirs.size(); ++i) ratios.push_back(theirs[i] / ours[i]);
+  return interval_of(ratios);
+}
+
+Measurer::Measurer(const MeasureOptions& options) : options_(options), pool_(options.threads) {
+  file_ = (std::filesystem::temp_directory_path() / fmt::format("lathe-bench-{}", getpid()));
+  start_peers();
+}
+
+Measurer::~Measurer() { std::filesystem::remove(file_); }
+
+void Measurer::start_peers() {
+  const std::filesystem::path folder = std::filesystem::path(own_program()).parent_path();
+  const std::string threads = std::to_string(options_.threads);
+  const auto start = [&](const std::string& kind, const std::vector<std::string>& arguments) {
+    if (!std::filesystem::exists(arguments.front())) return;
+    try {
+      Peer peer;
+      peer.process = std::make_unique<Process>(
+          arguments, std::vector<std::pair<std::string, std::string>>{
+                         {"OMP_NUM_THREADS", threads}, {"GOMP_SPINCOUNT", kSpinCount}});
+      peer.kind = kind;
+      peers_.push_back(std::move(peer));
+    } catch (const Error& error) {
+      fmt::print(stderr, "without a peer: {}\n", error.message());
+    }
+  };
+  start("", {(folder / "bench_onednn2").string()});
+  start("", {(folder / "bench_onednn3").string()});
+  const auto source = folder.parent_path().parent_path().parent_path();
+  start("matmul_n_bits",
+        {(source / "build/venv/bin/python").string(),
+         (source / "bench/kernels/matmul_n_bits_peer.py").string(), threads});
+}
+
+std::vector<std::string> Measurer::peers() const {
+  std::vector<std::string> names;
+  for (const Peer& peer : peers_) names.push_back(peer.process->greeting());
+  return names;
+}
+
+double Measurer::time_ours(int64_t count) {
+  const auto begin = Clock::now();
+  ready_->run(count);
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double Measurer::time_peer(Peer& peer, int64_t count) {
+  const std::string answer = peer.process->ask(fmt::format("run {}", count));
+  std::this_thread::sleep_for(kCalm);
+  return std::stod(answer) * 1e-9;
+}
+
+void Measurer::prepare_peers(const Problem& problem) {
+  for (Peer& peer : peers_) {
+    peer.seconds.clear();
+    peer.active = peer.kind == (problem.kind == "matmul_n_bits" ? problem.kind : "");
+    if (!peer.active) continue;
+    const std::string answer = peer.process->ask("prepare " + problem.line());
+    peer.active = answer.starts_with("ok");
+    peer.implementation = answer.substr(std::min<size_t>(3, answer.size()));
+  }
+}
+
+// The largest difference to any peer.
+double Measurer::compare(const Problem& problem) {
+  const std::vector<float> own = ready_->result();
+  double worst = 0;
+  for (Peer& peer : peers_) {
+    if (!peer.active) continue;
+    const std::string answer = peer.process->ask("result " + file_);
+    check(answer == "ok", ErrorKind::io, "{} answers '{}'", peer.process->greeting(), answer);
+    const std::vector<float> theirs = read_floats(file_);
+    check(theirs.size() == own.size(), ErrorKind::internal, "{} elements, {} has {}", own.size(),
+          peer.process->greeting(), theirs.size());
+    double largest = 0;
+    double difference = 0;
+    for (size_t i = 0; i < own.size(); ++i) {
+      largest = std::max<double>(largest, std::abs(theirs[i]));
+      difference = std::max<double>(difference, std::abs(own[i] - theirs[i]));
+      check(!std::isnan(own[i]), ErrorKind::internal, "element {} is NaN, not {}", i, theirs[i]);
+    }
+    worst = std::max(worst, difference / std::max(largest, 1e-30));
+  }
+  const double limit = limit_of(problem);
+  check(worst <= limit, ErrorKind::internal, "results differ by {:.2g}, at most {:.2g}", worst,
+        limit);
+  return worst;
+}
+
+bool Measurer::begin(const Case& what) {
+  outcome_ = {};
+  outcome_.what = what;
+  outcome_.threads = options_.threads;
+  ready_.reset();
+  try {
+    ready_ = make_ready(what.problem, pool_);
+    outcome_.isa = ready_->isa();
+    outcome_.extra_bytes = ready_->extra_bytes();
+    prepare_peers(what.problem);
+    outcome_.error = compare(what.problem);
+  } catch (const Error& error) {
+    outcome_.problem = error.message();
+    return false;
+  }
+  time_ours(1);
+  count_ = count_for(std::min(time_ours(2), time_ours(2)), options_.sample_seconds);
+  for (Peer& peer : peers_) {
+    if (!peer.active) continue;
+    time_peer(peer, 1);
+    const double seconds = std::min(time_peer(peer, 2), time_peer(peer, 2));
+    peer.count = count_for(seconds, options_.sample_seconds);
+  }
+  turn_ = 0;
+  return true;
+}
+
+// Who begins changes from turn to turn.
+double Measurer::alternate() {
+  const auto parties = static_cast<int64_t>(peers_.size()) + 1;
+  for (int64_t i = 0; i < parties; ++i) {
+    const int64_t party = (i + turn_) % parties;
+    if (party == 0) {
+      time_ours(1);  // wakes the threads, as a peer's are not asleep either
+      outcome_.ours.push_back(time_ours(count_) / static_cast<double>(count_));
+      continue;
+    }
+    Peer& peer = peers_[static_cast<size_t>(party - 1)];
+    if (!peer.active) continue;
+    peer.seconds.push_back(time_peer(peer, peer.count) / static_cast<double>(peer.count));
+  }
+  ++turn_;
+  return outcome_.ours.back();
+}
+
+Outcome Measurer::finish() {
+  const Peer* fastest = nullptr;
+  for (const Peer& peer : peers_) {
+    if (!peer.active || peer.seconds.empty()) continue;
+    if (fastest == nullptr || median(peer.seconds) < median(fastest->seconds)) fastest = &peer;
+  }
+  if (fastest != nullptr) {
+    outcome_.peer = fastest->process->greeting() + " " + fastest->implementation;
+    outcome_.theirs = fastest->seconds;
+  }
+  ready_.reset();
+  return outcome_;
+}
+
+}  // namespace lathe::bench

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// One case against its peers: outputs compared, then times taken in turns.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/kernels/adapter.h"
+#include "bench/kernels/cases.h"
+#include "bench/kernels/process.h"
+
+namespace lathe::bench {
+
+// A mean with its 95 % interval.
+struct Interval {
+  double mean = 0;
+  double low = 0;
+  double high = 0;
+};
+Interval interval_of(const std::vector<double>& samples);
+double median(std::vector<double> samples);
+
+struct Outcome {
+  Case what;
+  int threads = 0;
+  std::string isa;            // of our kernel
+  std::string peer;           // the faster one: "oneDNN 3.2.0 avx512_core_amx brg:avx512_core_amx"
+  std::vector<double> ours;   // seconds of one execution, per alternation
+  std::vector<double> theirs;
+  double error = 0;           // largest |a - b| over largest |b|
+  int64_t extra_bytes = 0;
+  std::string problem;        // not measured, and why
+
+  bool measured() const { return problem.empty(); }
+  bool has_peer() const { return !theirs.empty(); }
+  Interval ratio() const;  // theirs / ours
+  double seconds() const { return median(ours); }
+  double rate() const { return what.problem.flops() / seconds(); }
+};
+
+struct MeasureOptions {
+  int threads = 1;
+  int alternations = 9;
+  double sample_seconds = 0.008;
+};
+
+// The peers of one number of threads, each a process that lives as long as this.
+class Measurer {
+ public:
+  explicit Measurer(const MeasureOptions& options);
+  ~Measurer();
+  const MeasureOptions& options() const { return options_; }
+  std::vector<std::string> peers() const;  // "oneDNN 3.2.0 avx512_core_amx"
+
+  // In steps, so that Google Benchmark counts the alternations. `begin` says false, with the reason
+  // in the outcome, where nothing can be timed; `alternate` returns our seconds.
+  bool begin(const Case& what);
+  double alternate();
+  Outcome finish();
+
+ private:
+  struct Peer {
+    std::unique_ptr<Process> process;
+    std::string kind;  // of problems: "matmul_n_bits", or all others where empty
+    std::string implementation;
+    bool active = false;
+    int64_t count = 1;
+    std::vector<double> seconds;
+  };
+  void start_peers();
+  void prepare_peers(const Problem& problem);
+  double compare(const Problem& problem);
+  double time_ours(int64_t count);
+  double time_peer(Peer& peer, int64_t count);
+
+  MeasureOptions options_;
+  ThreadPool pool_;
+  std::vector<Peer> peers_;
+  std::unique_ptr<Ready> ready_;
+  int64_t count_ = 1;
+  int64_t turn_ = 0;
+  std::string file_;
+  Outcome outcome_;
+};
+
+}  // namespace lathe::bench

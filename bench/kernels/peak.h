@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// What the machine can do now: operations per second in registers, bytes per second from memory.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace lathe::bench {
+
+struct Peak {
+  std::string type;  // "f32", "bf16", "int8"
+  std::string isa;   // as cpu::to_string spells it
+  double rate = 0;   // operations per second of all threads
+};
+
+// Of every instruction set that this machine has, the best of several short runs.
+std::vector<Peak> measure_peaks(int threads);
+double fastest(const std::vector<Peak>& peaks, const std::string& type);
+
+// A plain read of `bytes` of memory by all threads, the best of several, in bytes per second.
+double measure_read_bandwidth(int threads, int64_t bytes);
+
+}  // namespace lathe::bench

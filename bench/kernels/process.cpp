@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+#include "bench/kernels/process.h"
+
+#include <csignal>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "base/error.h"
+
+namespace lathe::bench {
+
+Process::Process(const std::vector<std::string>& arguments,
+                 const std::vector<std::pair<std::string, std::string>>& variables)
+    : name_(arguments.front()) {
+  std::signal(SIGPIPE, SIG_IGN);
+  int to[2];
+  int from[2];
+  check(pipe(to) == 0 && pipe(from) == 0, ErrorKind::io, "no pipes for '{}'", escape(name_));
+  std::vector<char*> words;
+  for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
+  words.push_back(nullptr);
+  process_ = fork();
+  check(process_ >= 0, ErrorKind::io, "cannot start '{}'", escape(name_));
+  if (process_ == 0) {
+    dup2(to[0], STDIN_FILENO);
+    dup2(from[1], STDOUT_FILENO);
+    for (const int file : {to[0], to[1], from[0], from[1]}) close(file);
+    for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+    execvp(words[0], words.data());
+    _exit(127);
+  }
+  close(to[0]);
+  close(from[1]);
+  input_ = to[1];
+  output_ = from[0];
+  greeting_ = read_line();
+}
+
+Process::~Process() {
+  close(input_);
+  close(output_);
+  int status = 0;
+  waitpid(process_, &status, 0);
+}
+
+std::string Process::read_line() {
+  size_t end = 0;
+  while ((end = buffer_.find('\n')) == std::string::npos) {
+    char bytes[4096];
+    const ssize_t count = read(output_, bytes, sizeof bytes);
+    check(count > 0, ErrorKind::io, "'{}' has ended", escape(name_));
+    buffer_.append(bytes, static_cast<size_t>(count));
+  }
+  std::string line = buffer_.substr(0, end);
+  buffer_.erase(0, end + 1);
+  return line;
+}
+
+std::string Process::ask(const std::string& line) {
+  const std::string text = line + "\n";
+  const ssize_t written = write(input_, text.data(), text.size());
+  check(written == static_cast<ssize_t>(text.size()), ErrorKind::io, "'{}' has ended",
+        escape(name_));
+  return read_line();
+}
+
+}  // namespace lathe::bench
