@@ -19,10 +19,14 @@ test-arm64: ## cross-build for 64-bit ARM, run the op tests under qemu
 	@scripts/build.sh arm64
 	@ctest --test-dir build/arm64 --output-on-failure -R '^(base|tensor|ops)$$' --no-tests=error
 
-bench: ## build and run the benchmarks
+bench: ## build the benchmarks, run them beside their peers, draw kernels.svg
 	@scripts/setup.sh test
+	@scripts/venv.sh
 	@scripts/build.sh release
 	@for program in build/release/bench/*; do [ ! -x "$$program" ] || "$$program"; done
+	@build/release/bin/bench_kernels --json >build/release/bench/kernels.json
+	@build/venv/bin/python bench/kernels/plot.py build/release/bench/kernels.json \
+	  build/release/bench/kernels.svg
 
 fuzz: ## run each fuzz target for FUZZ_SECONDS (600)
 	@scripts/setup.sh test

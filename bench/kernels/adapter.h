@@ -17,9 +17,9 @@ namespace lathe::bench {
 class Ready {
  public:
   virtual ~Ready() = default;
-  virtual void run(int64_t count) = 0;         // that many executions, rotating
-  virtual std::vector<float> result() = 0;     // of one execution, plain row-major
-  virtual std::string_view isa() const = 0;    // of the kernel that runs
+  virtual void run(int64_t count) = 0;               // that many executions, rotating
+  virtual std::vector<float> result() = 0;           // of one execution, plain row-major
+  virtual std::string_view isa() const = 0;          // of the kernel that runs
   virtual int64_t extra_bytes() const { return 0; }  // packed weights beyond the weights' own size
 };
 

@@ -57,8 +57,9 @@ void add_epilogue(const Value& result, Problem& p) {
   if (is_op(user, "relu") || is_op(user, "gelu") || is_op(user, "hard_swish")) {
     p.activation = user->op().name;
   }
-  const bool gated = value->uses().size() == 2 && std::any_of(
-      value->uses().begin(), value->uses().end(), [&](const Use& use) {
+  const bool gated =
+      value->uses().size() == 2 &&
+      std::any_of(value->uses().begin(), value->uses().end(), [&](const Use& use) {
         const Instruction* next =
             is_op(use.user, "sigmoid") ? only_user(*use.user->result()) : nullptr;
         return is_op(next, "mul") && (next->operands()[0] == value || next->operands()[1] == value);
@@ -78,11 +79,10 @@ Problem convolution_of(const Instruction& instruction) {
   const Integers dilations = list("dilations", 2, 1);
   const Integers pads = list("pads", 4, 0);
   Problem p{"conv", "f32", "none", {}};
-  p.numbers = {{"n", x[0]},         {"ic", x[1]},         {"ih", x[2]},       {"iw", x[3]},
-               {"oc", w[0]},        {"g", x[1] / w[1]},   {"kh", w[2]},       {"kw", w[3]},
-               {"sh", strides[0]},  {"sw", strides[1]},   {"dh", dilations[0]},
-               {"dw", dilations[1]}, {"pt", pads[0]},     {"pl", pads[1]},    {"pb", pads[2]},
-               {"pr", pads[3]}};
+  p.numbers = {{"n", x[0]},        {"ic", x[1]},       {"ih", x[2]},         {"iw", x[3]},
+               {"oc", w[0]},       {"g", x[1] / w[1]}, {"kh", w[2]},         {"kw", w[3]},
+               {"sh", strides[0]}, {"sw", strides[1]}, {"dh", dilations[0]}, {"dw", dilations[1]},
+               {"pt", pads[0]},    {"pl", pads[1]},    {"pb", pads[2]},      {"pr", pads[3]}};
   if (instruction.operands().size() > 2 && instruction.operands()[2] != nullptr) {
     p.numbers["bias"] = 1;
   }
@@ -155,8 +155,8 @@ std::vector<Case> cases_of_graph(const std::string& path) {
 
 std::vector<Case> cases_of_graphs(const std::string& folder) {
   std::vector<Case> all;
-  for (const char* name : {"resnet50", "mobilenet_v3_large", "efficientnet_b0", "vit_b_16",
-                           "bert_base"}) {
+  for (const char* name :
+       {"resnet50", "mobilenet_v3_large", "efficientnet_b0", "vit_b_16", "bert_base"}) {
     const std::string path = folder + "/" + name + ".onnx";
     if (!std::filesystem::exists(path)) {
       fmt::print(stderr, "{} is not there: its shapes are left out\n", path);

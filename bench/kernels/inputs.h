@@ -18,9 +18,9 @@ inline double uniform(uint64_t operand, uint64_t i) {
 }
 
 enum class Range : uint8_t {
-  real,      // [-1, 1), with few bits, so that bf16 holds them
-  unsigned8,  // 0 … 255
-  signed8,   // -127 … 127
+  real,            // [-1, 1), with few bits, so that bf16 holds them
+  unsigned8,       // 0 … 255
+  signed8,         // -127 … 127
   small_unsigned,  // 0 … 15: residuals
 };
 

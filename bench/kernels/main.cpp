@@ -3,8 +3,8 @@
 //
 //   bench_kernels [--quick] [--json] [--graphs=FOLDER] [--threads=N] [--type=T] [--source=NAME]
 //
-// --quick takes at most 45 seconds: the shapes that weigh most, with as many threads as cores. Other
-// flags are Google Benchmark's (--benchmark_filter=REGEX picks cases).
+// --quick takes at most 45 seconds: the shapes that weigh most, with as many threads as cores.
+// Other flags are Google Benchmark's (--benchmark_filter=REGEX picks cases).
 #include <benchmark/benchmark.h>
 #include <sched.h>
 
@@ -32,7 +32,7 @@ struct Settings {
   double sample_seconds() const { return quick ? 0.003 : 0.008; }
 };
 
-constexpr double kQuickSeconds = 34;   // after which no case is begun
+constexpr double kQuickSeconds = 34;  // after which no case is begun
 constexpr double kMostPeakMove = 0.05;
 constexpr int kRepeats = 2;
 constexpr double kShortfall = 0.95;  // a shape wholly below this is measured again
@@ -61,9 +61,9 @@ class Progress final : public benchmark::BenchmarkReporter {
         continue;
       }
       const auto ratio = run.counters.find("ratio");
-      fmt::print(stderr, "{}: {:.1f} us{}\n", run.benchmark_name(), run.GetAdjustedRealTime(),
-                 ratio == run.counters.end() ? ""
-                                             : fmt::format(", ratio {:.2f}", ratio->second.value));
+      fmt::print(
+          stderr, "{}: {:.1f} us{}\n", run.benchmark_name(), run.GetAdjustedRealTime(),
+          ratio == run.counters.end() ? "" : fmt::format(", ratio {:.2f}", ratio->second.value));
     }
   }
 };
@@ -114,22 +114,24 @@ class Program {
     }
     std::erase_if(all, [&](const Case& c) {
       // Products of two activations stay in f32 or bf16.
-      const bool odd = c.problem.kind == "matmul" && c.problem["weights"] == 0 &&
-                       c.problem.type == "int8";
+      const bool odd =
+          c.problem.kind == "matmul" && c.problem["weights"] == 0 && c.problem.type == "int8";
       return odd || (!settings_.source.empty() && c.source != settings_.source);
     });
     if (settings_.quick) heaviest_first(all);
     return all;
   }
 
-  // What is cut off at the end weighs least. Types take turns.
+  // What is cut off at the end weighs least.
   static void heaviest_first(std::vector<Case>& cases) {
     const auto weight = [](const Case& c) {
       const double own = c.problem.flops() * static_cast<double>(c.count);
       return c.source == "square" ? own * 1e6 : own;
     };
-    std::stable_sort(cases.begin(), cases.end(),
-                     [&](const Case& a, const Case& b) { return weight(a) > weight(b); });
+    std::sort(cases.begin(), cases.end(), [&](const Case& a, const Case& b) {
+      if (weight(a) != weight(b)) return weight(a) > weight(b);
+      return a.problem.line() < b.problem.line();
+    });
   }
 
   void run_cases(Measurer& measurer) {
@@ -139,15 +141,19 @@ class Program {
     session_.outcomes.reserve(all.size() * 4);
     for (const Case& c : all) {
       const std::string name = c.source + "/" + c.problem.line();
-      benchmark::RegisterBenchmark(name.c_str(), [this, &measurer, c, begin](
-                                                     benchmark::State& state) {
-        const double passed = std::chrono::duration<double>(Clock::now() - begin).count();
-        if (settings_.quick && passed > kQuickSeconds) {
-          state.SkipWithError("the time of --quick is over");
-          return;
-        }
-        measure(measurer, c, state);
-      })->Iterations(settings_.alternations())->UseManualTime()->Unit(benchmark::kMicrosecond);
+      benchmark::RegisterBenchmark(
+          name.c_str(),
+          [this, &measurer, c, begin](benchmark::State& state) {
+            const double passed = std::chrono::duration<double>(Clock::now() - begin).count();
+            if (settings_.quick && passed > kQuickSeconds) {
+              state.SkipWithError("the time of --quick is over");
+              return;
+            }
+            measure(measurer, c, state);
+          })
+          ->Iterations(settings_.alternations())
+          ->UseManualTime()
+          ->Unit(benchmark::kMicrosecond);
     }
     Progress progress;
     benchmark::RunSpecifiedBenchmarks(&progress);

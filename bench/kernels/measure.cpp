@@ -100,9 +100,8 @@ void Measurer::start_peers() {
   start("", {(folder / "bench_onednn2").string()});
   start("", {(folder / "bench_onednn3").string()});
   const auto source = folder.parent_path().parent_path().parent_path();
-  start("matmul_n_bits",
-        {(source / "build/venv/bin/python").string(),
-         (source / "bench/kernels/matmul_n_bits_peer.py").string(), threads});
+  start("matmul_n_bits", {(source / "build/venv/bin/python").string(),
+                          (source / "bench/kernels/matmul_n_bits_peer.py").string(), threads});
 }
 
 std::vector<std::string> Measurer::peers() const {

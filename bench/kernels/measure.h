@@ -24,13 +24,13 @@ double median(std::vector<double> samples);
 struct Outcome {
   Case what;
   int threads = 0;
-  std::string isa;            // of our kernel
-  std::string peer;           // the faster one: "oneDNN 3.2.0 avx512_core_amx brg:avx512_core_amx"
-  std::vector<double> ours;   // seconds of one execution, per alternation
+  std::string isa;           // of our kernel
+  std::string peer;          // the faster one: "oneDNN 3.2.0 avx512_core_amx brg:avx512_core_amx"
+  std::vector<double> ours;  // seconds of one execution, per alternation
   std::vector<double> theirs;
-  double error = 0;           // largest |a - b| over largest |b|
+  double error = 0;  // largest |a - b| over largest |b|
   int64_t extra_bytes = 0;
-  std::string problem;        // not measured, and why
+  std::string problem;  // not measured, and why
 
   bool measured() const { return problem.empty(); }
   bool has_peer() const { return !theirs.empty(); }

@@ -28,7 +28,6 @@ struct Loop {
 
 constexpr int kChains = 12;
 
-
 [[gnu::target("avx2,fma")]] void f32_avx2(int64_t steps) {
   __m256 sums[kChains]{};
   const __m256 x = _mm256_set1_ps(0.5F);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "bench/kernels/process.h"
 
-#include <csignal>
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 
 #include "base/error.h"
@@ -17,16 +18,17 @@ Process::Process(const std::vector<std::string>& arguments,
   std::signal(SIGPIPE, SIG_IGN);
   int to[2];
   int from[2];
-  check(pipe(to) == 0 && pipe(from) == 0, ErrorKind::io, "no pipes for '{}'", escape(name_));
+  check(pipe2(to, O_CLOEXEC) == 0 && pipe2(from, O_CLOEXEC) == 0, ErrorKind::io,
+        "no pipes for '{}'", escape(name_));
   std::vector<char*> words;
-  for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
+  for (const std::string& argument : arguments)
+    words.push_back(const_cast<char*>(argument.c_str()));
   words.push_back(nullptr);
   process_ = fork();
   check(process_ >= 0, ErrorKind::io, "cannot start '{}'", escape(name_));
   if (process_ == 0) {
     dup2(to[0], STDIN_FILENO);
     dup2(from[1], STDOUT_FILENO);
-    for (const int file : {to[0], to[1], from[0], from[1]}) close(file);
     for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
     execvp(words[0], words.data());
     _exit(127);

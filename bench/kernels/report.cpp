@@ -136,9 +136,9 @@ Json case_json(const Session& session, const Outcome& outcome) {
 
 std::string row(const std::string& name, const std::string& type, int64_t count, double ours,
                 double theirs, const Interval& ratio, double share, const std::string& who) {
-  return fmt::format("{:<52} {:<5} {:>3} {:>10.1f} {:>10.1f} {:>6.2f} {:>5.2f}-{:<5.2f} {:>5.2f}  {}\n",
-                     name, type, count, ours * 1e6, theirs * 1e6, ratio.mean, ratio.low,
-                     ratio.high, share, who);
+  return fmt::format(
+      "{:<52} {:<5} {:>3} {:>10.1f} {:>10.1f} {:>6.2f} {:>5.2f}-{:<5.2f} {:>5.2f}  {}\n", name,
+      type, count, ours * 1e6, theirs * 1e6, ratio.mean, ratio.low, ratio.high, share, who);
 }
 
 }  // namespace

@@ -28,8 +28,7 @@ std::unique_ptr<Prepared> prepare_conv(const dnnl::engine& engine, const Problem
   append_activation(ops, p.activation);
   attributes.set_post_ops(ops);
   const int64_t depth = p["ic"] / groups * p["kh"] * p["kw"];
-  const std::vector<float> scales =
-      is_int8 ? int8_scales(p["oc"], depth) : std::vector<float>{};
+  const std::vector<float> scales = is_int8 ? int8_scales(p["oc"], depth) : std::vector<float>{};
   std::vector<float> bias = numbers(2, p["oc"], Range::real);
   const memory::dims strides{p["sh"], p["sw"]};
   const memory::dims dilations{p["dh"] - 1, p["dw"] - 1};
@@ -39,9 +38,9 @@ std::unique_ptr<Prepared> prepare_conv(const dnnl::engine& engine, const Problem
   const auto direct = dnnl::algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
   if (is_int8) attributes.set_scales_mask(DNNL_ARG_WEIGHTS, groups > 1 ? 3 : 1);
-  const dnnl::convolution_forward::primitive_desc description(
-      engine, kind, direct, x_desc, w_desc, bias_desc, y_desc, strides, dilations, before, after,
-      attributes);
+  const dnnl::convolution_forward::primitive_desc description(engine, kind, direct, x_desc, w_desc,
+                                                              bias_desc, y_desc, strides, dilations,
+                                                              before, after, attributes);
 #else
   // The scales multiply the bias too.
   if (is_int8) attributes.set_output_scales(2, scales);
@@ -50,9 +49,9 @@ std::unique_ptr<Prepared> prepare_conv(const dnnl::engine& engine, const Problem
       {kind, direct, x_desc, w_desc, bias_desc, y_desc, strides, dilations, before, after},
       attributes, engine);
 #endif
-  prepared->add(DNNL_ARG_SRC, description.src_desc(),
-                numbers(0, p["n"] * p["ic"] * p["ih"] * p["iw"],
-                        is_int8 ? Range::unsigned8 : Range::real));
+  prepared->add(
+      DNNL_ARG_SRC, description.src_desc(),
+      numbers(0, p["n"] * p["ic"] * p["ih"] * p["iw"], is_int8 ? Range::unsigned8 : Range::real));
   prepared->add(DNNL_ARG_WEIGHTS, description.weights_desc(),
                 numbers(1, p["oc"] * depth, is_int8 ? Range::signed8 : Range::real));
   if (p["bias"] != 0) prepared->add_vector(DNNL_ARG_BIAS, bias);

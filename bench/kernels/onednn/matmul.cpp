@@ -34,8 +34,7 @@ std::unique_ptr<Prepared> prepare_matmul(const dnnl::engine& engine, const Probl
   if (p["sum"] != 0) ops.append_sum(1.0F);
   append_activation(ops, p.activation);
   attributes.set_post_ops(ops);
-  const std::vector<float> scales =
-      is_int8 ? int8_scales(p["n"], p["k"]) : std::vector<float>{};
+  const std::vector<float> scales = is_int8 ? int8_scales(p["n"], p["k"]) : std::vector<float>{};
   std::vector<float> bias = numbers(2, p["n"], Range::real);
   const int mask = 1 << (c.size() - 1);
 #if DNNL_VERSION_MAJOR >= 3
@@ -51,16 +50,15 @@ std::unique_ptr<Prepared> prepare_matmul(const dnnl::engine& engine, const Probl
 #endif
   prepared->add(DNNL_ARG_SRC, description.src_desc(),
                 numbers(0, batch * p["m"] * p["k"], is_int8 ? Range::unsigned8 : Range::real));
-  prepared->add(DNNL_ARG_WEIGHTS, description.weights_desc(),
-                numbers(1, (constant ? 1 : batch) * p["k"] * p["n"],
-                        is_int8 ? Range::signed8 : Range::real));
+  prepared->add(
+      DNNL_ARG_WEIGHTS, description.weights_desc(),
+      numbers(1, (constant ? 1 : batch) * p["k"] * p["n"], is_int8 ? Range::signed8 : Range::real));
   if (p["bias"] != 0) prepared->add(DNNL_ARG_BIAS, bias_desc, bias);
 #if DNNL_VERSION_MAJOR >= 3
   if (is_int8) prepared->add_vector(DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS, scales);
 #endif
   if (p["sum"] != 0) prepared->residual = numbers(3, batch * p["m"] * p["n"], Range::real);
-  prepared->finish(dnnl::matmul(description), description.dst_desc(),
-                   description.impl_info_str());
+  prepared->finish(dnnl::matmul(description), description.dst_desc(), description.impl_info_str());
   return prepared;
 }
 
