@@ -45,6 +45,13 @@ foreach(path ${folders})
   endforeach()
 endforeach()
 
+# Programs that tests in Python ask questions.
+file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/llm/*_probe.cpp)
+foreach(source ${sources})
+  cmake_path(GET source STEM name)
+  lathe_llm_program(${name} tests ${source})
+endforeach()
+
 if(TARGET lathe_cpu_kernels)
   lathe_kernels_tests()
 endif()

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+#include "llm/search/beam_search.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace lathe::search {
+
+BeamSearch::BeamSearch(const SearchOptions& options, std::vector<Token> ends, int64_t prompt,
+                       int64_t longest)
+    : options_(options), ends_(std::move(ends)), prompt_(prompt), longest_(longest) {
+  check(longest > prompt, ErrorKind::invalid_argument,
+        "a prompt of {} tokens leaves no room below a maximum length of {}", prompt, longest);
+  live_.push_back({-1, 0});
+}
+
+std::vector<Token> BeamSearch::path(int64_t node) const {
+  std::vector<Token> tokens;
+  for (; node >= 0; node = nodes_[static_cast<size_t>(node)].parent) {
+    tokens.push_back(nodes_[static_cast<size_t>(node)].token);
+  }
+  std::ranges::reverse(tokens);
+  return tokens;
+}
+
+// ONNX Runtime GenAI counts the whole sequence without its end token, Transformers the new tokens
+// with it.
+double BeamSearch::length(int64_t added, bool ended) const {
+  const int64_t count =
+      options_.length_penalty_counts_prompt ? prompt_ + added - (ended ? 1 : 0) : added;
+  return std::pow(static_cast<double>(std::max<int64_t>(count, 1)), options_.length_penalty);
+}
+
+// Enough that num_beams of them go on, whatever ends; best first, first beam and token among
+// equals.
+std::vector<BeamSearch::Candidate> BeamSearch::best_candidates(
+    std::span<const std::span<const float>> log_probabilities) const {
+  const size_t count =
+      std::max<size_t>(2, 1 + ends_.size()) * static_cast<size_t>(options_.num_beams);
+  std::vector<Candidate> best;
+  const auto better = [](const Candidate& a, const Candidate& b) {
+    if (a.score != b.score) return a.score > b.score;
+    return a.parent != b.parent ? a.parent < b.parent : a.token < b.token;
+  };
+  // A heap whose front is the worst candidate kept.
+  for (size_t beam = 0; beam < live_.size(); ++beam) {
+    const std::span<const float> row = log_probabilities[beam];
+    for (size_t token = 0; token < row.size(); ++token) {
+      const Candidate candidate{beam, static_cast<Token>(token), live_[beam].score + row[token]};
+      if (best.size() == count && !better(candidate, best.front())) continue;
+      if (best.size() == count) {
+        std::ranges::pop_heap(best, better);
+        best.pop_back();
+      }
+      best.push_back(candidate);
+      std::ranges::push_heap(best, better);
+    }
+  }
+  std::ranges::sort(best, better);
+  return best;
+}
+
+void BeamSearch::finish_beam(const Candidate& candidate, bool ended) {
+  const auto score = static_cast<float>(candidate.score / length(added_ + 1, ended));
+  const auto most = static_cast<size_t>(options_.num_beams);
+  if (finished_.size() == most && score <= finished_.back().score) return;
+  nodes_.push_back({live_[candidate.parent].node, candidate.token});
+  const auto place =
+      std::ranges::find_if(finished_, [&](const Beam& b) { return score > b.score; });
+  finished_.insert(place, {static_cast<int64_t>(nodes_.size()) - 1, score});
+  if (finished_.size() > most) finished_.pop_back();
+}
+
+std::vector<BeamSearch::Next> BeamSearch::step(
+    std::span<const std::span<const float>> log_probabilities) {
+  check(log_probabilities.size() == live_.size(), ErrorKind::internal,
+        "{} rows of log-probabilities for {} beams", log_probabilities.size(), live_.size());
+  const auto beams = static_cast<size_t>(options_.num_beams);
+  const std::vector<Candidate> candidates = best_candidates(log_probabilities);
+  const bool last = prompt_ + added_ + 1 >= longest_;
+  std::vector<Candidate> chosen;
+  for (size_t rank = 0; rank < candidates.size(); ++rank) {
+    const bool ended = std::ranges::find(ends_, candidates[rank].token) != ends_.end();
+    if ((ended || last) && rank < beams) finish_beam(candidates[rank], ended);
+    if (!ended && chosen.size() < beams) chosen.push_back(candidates[rank]);
+  }
+  check(chosen.size() == beams, ErrorKind::invalid_argument,
+        "{} of {} beams can go on: the vocabulary is too small or too much of it is ruled out",
+        chosen.size(), beams);
+  std::vector<Beam> live;
+  std::vector<Next> next;
+  for (const Candidate& candidate : chosen) {
+    nodes_.push_back({live_[candidate.parent].node, candidate.token});
+    live.push_back({static_cast<int64_t>(nodes_.size()) - 1, candidate.score});
+    next.push_back({candidate.parent, candidate.token});
+  }
+  live_ = std::move(live);
+  ++added_;
+  done_ = last;
+  update_done();
+  return next;
+}
+
+void BeamSearch::update_done() {
+  if (done_ || finished_.size() < static_cast<size_t>(options_.num_beams)) return;
+  if (options_.early_stopping == EarlyStopping::yes) {
+    done_ = true;
+    return;
+  }
+  // The best score that a live beam may still reach: at once, or, if longer is better, at the end.
+  const bool never = options_.early_stopping == EarlyStopping::never && options_.length_penalty > 0;
+  const int64_t added = never ? longest_ - prompt_ : added_;
+  const double best = live_.front().score / length(added, false);
+  done_ = best <= finished_.back().score;
+}
+
+std::vector<Hypothesis> BeamSearch::finish() const {
+  std::vector<Hypothesis> best;
+  for (const Beam& beam : finished_) {
+    if (best.size() == static_cast<size_t>(options_.num_return_sequences)) break;
+    best.push_back({path(beam.node), beam.score});
+  }
+  return best;
+}
+
+}  // namespace lathe::search
