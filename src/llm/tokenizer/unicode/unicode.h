@@ -36,12 +36,32 @@ inline size_t previous(std::string_view text, size_t at) {
 }
 void append(std::string& text, char32_t character);
 
-// char::is_whitespace, is_numeric, is_alphanumeric of Rust's standard library.
-bool is_white_space(char32_t character);
-bool is_numeric(char32_t character);
-// \w and \s of Rust's `regex`, which decides about added tokens that want whole words.
-bool is_word(char32_t character);
-bool is_space(char32_t character);
+// What a character is, each as the part of `tokenizers` that asks for it knows it.
+enum Flag : uint16_t {
+  kWhiteSpace = 1 << 0,   // char::is_whitespace of Rust's standard library
+  kNumeric = 1 << 1,      // char::is_numeric
+  kWord = 1 << 2,         // \w of Rust's `regex`: Whitespace, added tokens that want whole words
+  kSpace = 1 << 3,        // \s of the same
+  kPunctuation = 1 << 4,  // Punctuation, BertPreTokenizer
+  kBertRemoved = 1 << 5,  // BertNormalizer: controls, formats and the like
+  kBertSpace = 1 << 6,    // what it writes as a space
+  kBertChinese = 1 << 7,  // what it puts spaces around
+  kNonspacing = 1 << 8,   // what it strips as an accent, after NFD
+  kCombining = 1 << 9,    // what StripAccents strips
+};
+uint16_t flags(char32_t character);
+inline bool is(char32_t character, uint16_t any_of) { return (flags(character) & any_of) != 0; }
+inline bool is_white_space(char32_t character) { return is(character, kWhiteSpace); }
+inline bool is_word(char32_t character) { return is(character, kWord); }
+inline bool is_space(char32_t character) { return is(character, kSpace); }
+
+// Classes of UnicodeScripts; 0 goes with every other.
+uint8_t script(char32_t character);
+
+// Lower case by itself, whatever stands around it. The few characters that become several are
+// unchanged by to_lower() and found by to_lower_several() (else nullptr).
+char32_t to_lower(char32_t character);
+const std::u32string* to_lower_several(char32_t character);
 
 // Offset of the first byte that is not part of valid UTF-8, or npos.
 size_t find_invalid_utf8(std::string_view text);

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// How the written tables are read, and the forms in which programs use them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace lathe::tokenizer::unicode {
+
+struct CodeRange {
+  char32_t first;
+  char32_t last;
+};
+// Ascending, disjoint and not touching.
+using CodeSet = std::vector<CodeRange>;
+
+// Reads the numbers of one written table.
+class NumberReader {
+ public:
+  explicit NumberReader(std::string_view text) : text_(text) {}
+  bool at_end() const { return at_ == text_.size(); }
+  uint32_t next();
+  int32_t next_signed();
+
+ private:
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+struct NamedTable {
+  std::string_view name;
+  std::string_view numbers;  // or "=name" of the table that has the same
+};
+
+CodeSet read_set(std::string_view numbers);
+
+// A value for each code point: equal blocks of 256 are stored once.
+template <class T>
+class TwoStage {
+ public:
+  static constexpr size_t kBlocks = 0x110000 >> 8;
+
+  T operator[](char32_t c) const { return values_[first_[c >> 8] << 8 | (c & 0xFF)]; }
+
+  // From values for all code points.
+  explicit TwoStage(std::span<const T> all) {
+    std::map<std::string_view, uint32_t> known;
+    for (size_t block = 0; block < kBlocks; ++block) {
+      const T* from = all.data() + (block << 8);
+      const std::string_view bytes{reinterpret_cast<const char*>(from), 256 * sizeof(T)};
+      const auto [it, added] = known.emplace(bytes, static_cast<uint32_t>(known.size()));
+      if (added) values_.insert(values_.end(), from, from + 256);
+      first_[block] = it->second;
+    }
+  }
+
+ private:
+  std::array<uint32_t, kBlocks> first_;
+  std::vector<T> values_;
+};
+
+}  // namespace lathe::tokenizer::unicode
