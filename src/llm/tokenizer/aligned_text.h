@@ -55,7 +55,8 @@ class AlignedText {
   // Offset in the whole original at which the original of this text begins (whether or not what was
   // first is still there).
   size_t origin() const { return origin_; }
-  // Where the original of `range` begins; without a map exact for an untouched text and the front.
+  // Where the original of `range` begins; without a map exact for an untouched text and the front,
+  // else only right in being zero or not.
   size_t origin_of(Range range) const;
   // Bytes of the whole original that `range` (not empty) stands for; needs the map.
   Range original(Range range) const;
@@ -63,32 +64,28 @@ class AlignedText {
   // Puts `changes` in the place of all characters. `removed_first`: characters removed before the
   // first change.
   void transform(std::span<const Change> changes, size_t removed_first = 0);
-  // The same for the characters of `range`.
-  void transform_range(Range range, std::span<const Change> changes, size_t removed_first = 0);
   void prepend(std::string_view text);  // nothing if this text is empty
   void append(std::string_view text);   // nothing if this text is empty
   // Removes white space (char::is_whitespace of Rust) at either side.
   void strip(bool left, bool right);
-  // Puts `content` in the place of each of `matches` (ascending, disjoint; empty ones insert).
+  // Puts `content` in the place of each of `matches` (ascending, disjoint; empty ones insert); it
+  // stands for the last character of the match.
   void replace(std::span<const Range> matches, std::string_view content);
 
-  // Rewriting from left to right, for what knows how long each result is: begin_rewrite(), then put
-  // or keep everything in order, then end_rewrite(). Without a map this is appending to a string.
+  // Edits from left to right (rewriter.h).
   class Rewriter;
 
  private:
-  friend class Rewriter;
-  void own();           // makes the text ours, before an edit in place
-  void explicit_map();  // writes the implicit map down
+  // What byte `at` came from, relative to origin_.
+  Range came_from(size_t at) const;
 
   std::string_view view_;               // of own_, or of the caller's text
   std::string own_, spare_;             // spare_ receives the next edit
-  std::vector<Range> map_, spare_map_;  // per byte, relative to origin_; empty while implicit
+  std::vector<Range> map_, spare_map_;  // per byte, relative to origin_; unused while implicit
   size_t origin_ = 0;
-  size_t front_ = 0;  // bytes of the original removed at the front, where no map tells
+  size_t shift_ = 0;  // while implicit: byte i came from its character, which was shift_ further
   bool keep_map_ = false;
-  bool owned_ = false;
-  bool implicit_ = true;  // byte i came from its own character
+  bool implicit_ = true;  // no edit yet but removals at the ends
 };
 
 }  // namespace lathe::tokenizer

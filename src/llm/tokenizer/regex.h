@@ -40,6 +40,10 @@ class Regex {
   std::unique_ptr<Impl> impl_;
 };
 
+// `text` with `content` in the place of each of `ranges` (ascending, disjoint).
+std::string replace_ranges(std::string_view text, const std::vector<Range>& ranges,
+                           std::string_view content);
+
 // What Replace and Split look for: {"String": text} or {"Regex": pattern}.
 class Pattern {
  public:

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// The characters of a pattern: reading them, escapes and bracket expressions.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "llm/tokenizer/unicode/tables.h"
+
+namespace lathe::tokenizer {
+
+// A place in a pattern.
+class RegexReader {
+ public:
+  explicit RegexReader(std::string_view pattern) : text_(pattern) {}
+
+  bool at_end() const { return at_ >= text_.size(); }
+  size_t position() const { return at_; }
+  void go_to(size_t position) { at_ = position; }
+  char peek() const { return text_[at_]; }
+  void skip(size_t bytes) { at_ = bytes < text_.size() - at_ ? at_ + bytes : text_.size(); }
+  bool looking_at(std::string_view text) const { return text_.substr(at_).starts_with(text); }
+  bool take(char c) {
+    if (at_end() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  char32_t character();  // the next one, any
+  std::optional<uint32_t> decimal();
+  // Up to `most` digits in the given base.
+  std::optional<char32_t> digits(int base, int most);
+  // What stands before `end`, which is skipped too.
+  std::string_view until(std::string_view end);
+
+  [[noreturn]] void malformed(std::string_view what) const;
+  [[noreturn]] void unsupported(std::string_view what) const;
+
+ private:
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+// After a backslash: \w \s \d \h, their complements, \p{..}; nullopt for any other.
+std::optional<unicode::CodeSet> read_class_escape(RegexReader& in);
+// After a backslash: one character.
+char32_t read_character_escape(RegexReader& in, bool in_class);
+
+// `set` without regard to `negated`, since case is to be ignored in it first.
+struct CharacterClass {
+  unicode::CodeSet set;
+  bool negated = false;
+};
+// After '[', up to and with ']'.
+CharacterClass read_class(RegexReader& in, int depth);
+
+}  // namespace lathe::tokenizer
