@@ -7,6 +7,7 @@
 namespace lathe::cli {
 
 int doctor(CommandLine& line);
+int explain(CommandLine& line);
 int inspect(CommandLine& line);
 int ops(CommandLine& line);
 int perf(CommandLine& line);

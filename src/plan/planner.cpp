@@ -448,9 +448,11 @@ void release_taken_literals(Plan& plan) {
   }
   for (size_t i = 0; i < used.size(); ++i) {
     Tensor& literal = plan.literals[i];
-    if (taken[i] && !used[i]) {
-      literal = Tensor(literal.type(), literal.dims(), literal.strides(), nullptr, nullptr);
-    }
+    if (!taken[i] || used[i] || info(literal.type()).bits < 8) continue;
+    // Its type and extents stay; every element is the same zero.
+    static std::array<uint64_t, 2> zero{};
+    literal = Tensor(literal.type(), literal.dims(), Dims(literal.dims().size(), 0), zero.data(),
+                     nullptr);
   }
 }
 

@@ -21,10 +21,11 @@ std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program,
   std::unique_ptr<const Program> source = program->clone();
   run_pipeline(*program, used);
   std::shared_ptr<Plan> plan =
-      make_plan(std::move(program),
-                [target = used.target](const Instruction& instruction, Constants constants) {
-                  return target->select(instruction, constants);
-                });
+      make_plan(std::move(program), [&used](const Instruction& instruction, Constants constants) {
+        KernelChoice choice = used.target->select(instruction, constants);
+        return used.watch_kernels ? used.watch_kernels(instruction, std::move(choice))
+                                  : std::move(choice);
+      });
   plan->source = std::move(source);
   plan->target = std::string(used.target->name());
   // Programs compiled while running are not the ones that were asked to be traced or watched.
