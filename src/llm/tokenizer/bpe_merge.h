@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+// The loop of byte pair encoding: join the neighbours of the lowest rank, the leftmost first, until
+// no two neighbours can be joined.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace lathe::tokenizer {
+
+struct BpeSymbol {
+  uint32_t id;
+  uint32_t begin;  // in the word, in bytes
+  uint32_t size;
+};
+
+// What two neighbours become; rank kNoRank: they do not join.
+struct BpeJoin {
+  uint32_t rank;
+  uint32_t id;
+};
+inline constexpr uint32_t kNoRank = 0xFFFFFFFF;
+
+// Buffers of the loop, to be reused.
+struct BpeWork {
+  std::vector<BpeSymbol> symbols;
+  std::vector<BpeJoin> joins;  // of each symbol and the next
+  std::vector<uint32_t> next, previous;
+  std::vector<uint64_t> heap;  // rank, then position; may hold entries that are no longer true
+};
+
+// Words up to this many symbols are searched from end to end for each join.
+inline constexpr size_t kShortWord = 48;
+
+template <class Join>
+void merge_short(BpeWork& work, Join&& join) {
+  auto& symbols = work.symbols;
+  auto& joins = work.joins;
+  size_t n = symbols.size();
+  joins.resize(n);
+  for (size_t i = 0; i + 1 < n; ++i) joins[i] = join(symbols[i], symbols[i + 1]);
+  while (n > 1) {
+    size_t best = 0;
+    uint32_t rank = joins[0].rank;
+    for (size_t i = 1; i + 1 < n; ++i) {
+      if (joins[i].rank < rank) {
+        rank = joins[i].rank;
+        best = i;
+      }
+    }
+    if (rank == kNoRank) break;
+    symbols[best].id = joins[best].id;
+    symbols[best].size += symbols[best + 1].size;
+    for (size_t i = best + 1; i + 1 < n; ++i) {
+      symbols[i] = symbols[i + 1];
+      joins[i] = joins[i + 1];
+    }
+    --n;
+    if (best > 0) joins[best - 1] = join(symbols[best - 1], symbols[best]);
+    if (best + 1 < n) joins[best] = join(symbols[best], symbols[best + 1]);
+  }
+  symbols.resize(n);
+}
+
+// O(n log n): each join adds at most two entries to the heap.
+template <class Join>
+void merge_long(BpeWork& work, Join&& join) {
+  auto& [symbols, joins, next, previous, heap] = work;
+  const auto n = static_cast<uint32_t>(symbols.size());
+  joins.assign(n, {kNoRank, 0});
+  next.resize(n);
+  previous.resize(n);
+  heap.clear();
+  const auto entry = [&](uint32_t at) { return uint64_t{joins[at].rank} << 32 | at; };
+  for (uint32_t i = 0; i < n; ++i) {
+    next[i] = i + 1;
+    previous[i] = i - 1;  // of the first: beyond n
+    if (i + 1 < n) joins[i] = join(symbols[i], symbols[i + 1]);
+    if (joins[i].rank != kNoRank) heap.push_back(entry(i));
+  }
+  std::make_heap(heap.begin(), heap.end(), std::greater<>());
+  const auto update = [&](uint32_t at) {
+    joins[at] = next[at] < n ? join(symbols[at], symbols[next[at]]) : BpeJoin{kNoRank, 0};
+    if (joins[at].rank == kNoRank) return;
+    heap.push_back(entry(at));
+    std::push_heap(heap.begin(), heap.end(), std::greater<>());
+  };
+  while (!heap.empty()) {
+    std::pop_heap(heap.begin(), heap.end(), std::greater<>());
+    const uint64_t top = heap.back();
+    heap.pop_back();
+    const auto at = static_cast<uint32_t>(top);
+    if (symbols[at].size == 0 || joins[at].rank != top >> 32) continue;
+    const uint32_t right = next[at];
+    symbols[at].id = joins[at].id;
+    symbols[at].size += symbols[right].size;
+    symbols[right].size = 0;
+    next[at] = next[right];
+    if (next[at] < n) previous[next[at]] = at;
+    update(at);
+    if (previous[at] < n) update(previous[at]);
+  }
+  std::erase_if(symbols, [](const BpeSymbol& symbol) { return symbol.size == 0; });
+}
+
+template <class Join>
+void merge_symbols(BpeWork& work, Join&& join) {
+  if (work.symbols.size() <= kShortWord) {
+    merge_short(work, join);
+  } else {
+    merge_long(work, join);
+  }
+}
+
+}  // namespace lathe::tokenizer

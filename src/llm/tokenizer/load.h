@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+// Tokenizers from files.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "llm/tokenizer/tokenizer.h"
+
+namespace lathe::tokenizer {
+
+struct LoadOptions {
+  // For tiktoken files: the pattern that splits the text, where the file's name or size does not
+  // tell; and special tokens, whose ids follow from their places behind the ranks.
+  std::string pattern;
+};
+
+// A folder (tokenizer.json; else a SentencePiece model, tiktoken ranks, vocab.json with merges.txt,
+// or vocab.txt, with tokenizer_config.json and special_tokens_map.json) or one such file, or a GGUF
+// file. Known by content and name.
+std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path,
+                                                const LoadOptions& options = {});
+// The bytes of one of these files; `name` for messages and where content alone does not tell.
+std::shared_ptr<const Tokenizer> load_tokenizer_bytes(std::string_view bytes,
+                                                      const std::string& name,
+                                                      const LoadOptions& options = {});
+
+// ---- the formats ----
+Parts read_tokenizer_json(std::string_view bytes);
+Parts read_sentence_piece(std::string_view bytes);
+Parts read_tiktoken(std::string_view bytes, const std::string& name, const LoadOptions& options);
+Parts read_gguf(std::string_view bytes);
+
+// What tokenizer_config.json and special_tokens_map.json say; either may be empty.
+struct TokenizerConfig {
+  std::map<std::string, std::string> special_tokens;  // bos_token, …
+  std::vector<AddedToken> added_tokens;               // in the order of their ids
+  std::string tokenizer_class;                        // without "Fast" at its end
+  std::optional<bool> add_bos_token, add_eos_token, add_prefix_space, do_lower_case, strip_accents,
+      tokenize_chinese_chars;
+};
+TokenizerConfig read_tokenizer_config(std::string_view config, std::string_view special_tokens_map,
+                                      std::string_view added_tokens = {});
+Parts read_vocab_and_merges(std::string_view vocab, std::string_view merges,
+                            const TokenizerConfig& config);
+Parts read_vocab_text(std::string_view vocab, const TokenizerConfig& config);
+
+}  // namespace lathe::tokenizer

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT
+// Vocabularies of GGUF files (tokenizer.ggml.*).
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "llm/tokenizer/bpe.h"
+#include "llm/tokenizer/gguf.h"
+#include "llm/tokenizer/load.h"
+#include "llm/tokenizer/sentence_piece.h"
+#include "llm/tokenizer/word_piece.h"
+
+namespace lathe::tokenizer {
+namespace {
+
+using Json = nlohmann::json;
+using Type = SentencePiece::Type;
+
+constexpr std::string_view kSpace = "\u2581";
+constexpr const char* kLlama3Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
+    R"(\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* kQwen2Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
+    R"(\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* kO200kPattern =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|)"
+    R"(\s+(?!\S)|\s+)";
+
+// What tokenizer.ggml.pre stands for.
+struct PreTokenization {
+  std::string_view name;
+  const char* pattern;  // nullptr: that of GPT-2
+  bool digits = false;  // each digit by itself
+  bool ignore_merges = false;
+  bool nfc = false;
+};
+constexpr PreTokenization kPreTokenizations[] = {
+    {"gpt-2", nullptr},
+    {"phi-2", nullptr},
+    {"mpt", nullptr},
+    {"olmo", nullptr},
+    {"jina-es", nullptr},
+    {"jina-de", nullptr},
+    {"roberta-bpe", nullptr},
+    {"smollm", nullptr, true},
+    {"starcoder", nullptr, true},
+    {"refact", nullptr, true},
+    {"command-r", nullptr, true},
+    {"codeshell", nullptr, true},
+    {"llama-bpe", kLlama3Pattern, false, true},
+    {"llama3", kLlama3Pattern, false, true},
+    {"llama-v3", kLlama3Pattern, false, true},
+    {"dbrx", kLlama3Pattern},
+    {"smaug-bpe", kLlama3Pattern},
+    {"qwen2", kQwen2Pattern, false, false, true},
+    {"deepseek-r1-qwen", kQwen2Pattern, false, false, true},
+    {"stablelm2", kQwen2Pattern, false, false, true},
+    {"gpt-4o", kO200kPattern},
+};
+
+class GgufVocabulary {
+ public:
+  explicit GgufVocabulary(std::string_view bytes)
+      : header_(bytes),
+        tokens_(header_.texts("tokenizer.ggml.tokens")),
+        types_(header_.numbers("tokenizer.ggml.token_type")),
+        scores_(header_.numbers("tokenizer.ggml.scores")) {
+    check(!tokens_.empty(), ErrorKind::invalid_model, "the file has no {}",
+          "tokenizer.ggml.tokens");
+    for (const auto& [list, name] : {std::pair{&types_, "token_type"}, {&scores_, "scores"}}) {
+      check(list->empty() || list->size() == tokens_.size(), ErrorKind::invalid_model,
+            "tokenizer.ggml.{} has {} entries for {} tokens", name, list->size(), tokens_.size());
+    }
+  }
+
+  Parts read() const {
+    const std::string model(header_.text("tokenizer.ggml.model").value_or(""));
+    Parts parts;
+    if (model == "gpt2") {
+      parts = read_bpe();
+    } else if (model == "llama" || model == "t5") {
+      parts = read_pieces(model == "llama");
+    } else if (model == "bert") {
+      parts = read_bert();
+    } else {
+      fail(ErrorKind::unsupported, "tokenizer.ggml.model is '{}', expected gpt2, llama, t5 or bert",
+           escape(model));
+    }
+    if (!parts.post_processor) {
+      parts.post_processor = make_surround(special("bos", "add_bos_token", model == "llama"),
+                                           special("eos", "add_eos_token", model == "t5"));
+    }
+    for (const auto& [key, name] : {std::pair{"bos", "bos_token"},
+                                    {"eos", "eos_token"},
+                                    {"unknown", "unk_token"},
+                                    {"padding", "pad_token"}}) {
+      if (const auto id = named(key)) parts.special_tokens[name] = tokens_[*id];
+    }
+    return parts;
+  }
+
+ private:
+  Type type(size_t id) const {
+    const double value = types_.empty() ? 1 : types_[id];
+    return value >= 1 && value <= 6 ? static_cast<Type>(static_cast<int>(value)) : Type::normal;
+  }
+  std::optional<uint32_t> named(std::string_view name) const {
+    const auto id = header_.integer(fmt::format("tokenizer.ggml.{}_token_id", name));
+    return id && *id < tokens_.size() ? std::optional(static_cast<uint32_t>(*id)) : std::nullopt;
+  }
+  std::vector<std::pair<uint32_t, std::string>> special(std::string_view name, std::string_view key,
+                                                        bool otherwise) const {
+    const auto id = named(name);
+    if (!id || !header_.flag(fmt::format("tokenizer.ggml.{}", key)).value_or(otherwise)) return {};
+    return {{*id, std::string(tokens_[*id])}};
+  }
+  // Control tokens and those of the user are found in the text itself.
+  void add_tokens(Parts& parts) const {
+    std::vector<AddedToken> added;
+    Vocabulary ids;
+    for (size_t i = 0; i < tokens_.size(); ++i) {
+      if (type(i) != Type::control && type(i) != Type::user_defined) continue;
+      added.push_back(
+          {std::string(tokens_[i]), false, false, false, false, type(i) == Type::control});
+      ids.add(tokens_[i], static_cast<uint32_t>(i));
+    }
+    parts.added_tokens.add_with_ids(added, ids);
+  }
+  Vocabulary vocabulary(Vocabulary::Form form) const {
+    Vocabulary out(form);
+    out.reserve(tokens_.size(), tokens_.size() * 8);
+    for (size_t i = 0; i < tokens_.size(); ++i) out.add(tokens_[i], static_cast<uint32_t>(i));
+    return out;
+  }
+
+  Parts read_bpe() const;
+  Parts read_pieces(bool bpe) const;
+  Parts read_bert() const;
+
+  GgufHeader header_;
+  std::vector<std::string_view> tokens_;
+  std::vector<double> types_, scores_;
+};
+
+Parts GgufVocabulary::read_bpe() const {
+  const std::string pre(header_.text("tokenizer.ggml.pre").value_or("gpt-2"));
+  const PreTokenization* known = nullptr;
+  std::vector<std::string_view> names;
+  for (const PreTokenization& one : kPreTokenizations) {
+    names.push_back(one.name);
+    if (one.name == pre) known = &one;
+  }
+  check(known != nullptr, ErrorKind::unsupported, "tokenizer.ggml.pre is '{}'; known are {}",
+        escape(pre), fmt::join(names, ", "));
+  Json steps = Json::array();
+  if (known->digits) steps.push_back({{"type", "Digits"}, {"individual_digits", true}});
+  if (known->pattern != nullptr) {
+    steps.push_back({{"type", "Split"},
+                     {"pattern", {{"Regex", known->pattern}}},
+                     {"behavior", "Isolated"},
+                     {"invert", false}});
+  }
+  steps.push_back(
+      {{"type", "ByteLevel"},
+       {"add_prefix_space", header_.flag("tokenizer.ggml.add_space_prefix").value_or(false)},
+       {"trim_offsets", true},
+       {"use_regex", known->pattern == nullptr}});
+  Parts parts;
+  if (known->nfc) parts.normalizer = make_normalizer(Json{{"type", "NFC"}});
+  parts.pre_tokenizer = make_pre_tokenizer({{"type", "Sequence"}, {"pretokenizers", steps}});
+  BpeOptions options;
+  options.ignore_merges = known->ignore_merges;
+  Vocabulary tokens = vocabulary(Vocabulary::Form::bytes);
+  if (!Bpe::covers_bytes(tokens, options) || !parts.pre_tokenizer->leave_bytes()) {
+    tokens = vocabulary(Vocabulary::Form::text);
+  }
+  const std::vector<std::string_view> list = header_.texts("tokenizer.ggml.merges");
+  MergeTable merges;
+  merges.reserve(list.size());
+  MergeReader reader(tokens, 0);
+  for (size_t i = 0; i < list.size(); ++i) {
+    const size_t space = list[i].find(' ', 1);
+    check(space != std::string_view::npos, ErrorKind::invalid_model,
+          "tokenizer.ggml.merges[{}] is '{}', expected two tokens with a space between them", i,
+          escape(list[i]));
+    reader.add(list[i].substr(0, space), list[i].substr(space + 1), i, merges);
+  }
+  parts.model = std::make_unique<Bpe>(std::move(tokens), std::move(merges), std::move(options));
+  parts.decoder = make_decoder(Json{{"type", "ByteLevel"}});
+  add_tokens(parts);
+  return parts;
+}
+
+Parts GgufVocabulary::read_pieces(bool bpe) const {
+  SentencePieceSpec spec;
+  spec.bpe = bpe;
+  spec.add_dummy_prefix = header_.flag("tokenizer.ggml.add_space_prefix").value_or(true);
+  spec.remove_extra_whitespaces =
+      header_.flag("tokenizer.ggml.remove_extra_whitespaces").value_or(false);
+  spec.charsmap = header_.bytes("tokenizer.ggml.precompiled_charsmap");
+  const uint32_t unknown = named("unknown").value_or(0);
+  for (size_t i = 0; i < tokens_.size(); ++i) {
+    SentencePiece piece;
+    piece.text = tokens_[i];
+    piece.score = scores_.empty() ? 0 : static_cast<float>(scores_[i]);
+    piece.type = type(i);
+    // One token is the unknown one; what else is called so is never found.
+    if (piece.type == Type::unknown) piece.type = Type::control;
+    if (i == unknown) piece.type = Type::unknown;
+    if (piece.type == Type::byte) spec.byte_fallback = true;
+    // Tokens of the user are cut out before the pieces are looked for, unless they are spaces.
+    if (piece.type == Type::user_defined && piece.text.find(kSpace) == std::string::npos) {
+      piece.type = Type::control;
+    }
+    spec.pieces.push_back(std::move(piece));
+  }
+  Parts parts = make_sentence_piece(std::move(spec));
+  add_tokens(parts);
+  return parts;
+}
+
+// Words begin with ▁ here, where BERT's own files mark what continues them with ##.
+Parts GgufVocabulary::read_bert() const {
+  Vocabulary words;
+  words.reserve(tokens_.size(), tokens_.size() * 10);
+  for (size_t i = 0; i < tokens_.size(); ++i) {
+    const std::string_view token = tokens_[i];
+    const auto id = static_cast<uint32_t>(i);
+    if (type(i) == Type::control || type(i) == Type::unknown) {
+      words.add(token, id);
+    } else if (token.starts_with(kSpace)) {
+      words.add(token.substr(kSpace.size()), id);
+    } else {
+      words.add(fmt::format("##{}", token), id);
+    }
+  }
+  const std::string unknown(tokens_[named("unknown").value_or(0)]);
+  Parts parts;
+  parts.normalizer = make_normalizer(Json{{"type", "BertNormalizer"},
+                                          {"clean_text", true},
+                                          {"handle_chinese_chars", true},
+                                          {"strip_accents", nullptr},
+                                          {"lowercase", true}});
+  parts.pre_tokenizer = make_pre_tokenizer(Json{{"type", "BertPreTokenizer"}});
+  parts.model = std::make_unique<WordPiece>(std::move(words), unknown, "##", 100);
+  parts.decoder = make_decoder(Json{{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}});
+  const auto cls = named("cls") ? named("cls") : named("bos");
+  const auto sep = named("seperator") ? named("seperator") : named("eos");
+  if (cls && sep) {
+    parts.post_processor =
+        make_post_processor(Json{{"type", "BertProcessing"},
+                                 {"cls", Json::array({std::string(tokens_[*cls]), *cls})},
+                                 {"sep", Json::array({std::string(tokens_[*sep]), *sep})}});
+  }
+  add_tokens(parts);
+  return parts;
+}
+
+}  // namespace
+
+Parts read_gguf(std::string_view bytes) { return GgufVocabulary(bytes).read(); }
+
+}  // namespace lathe::tokenizer

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// Models: what turns the pieces of a text into tokens.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "llm/tokenizer/aligned_text.h"
+#include "llm/tokenizer/vocabulary.h"
+
+namespace lathe::tokenizer {
+
+// The tokens of the pieces of one text. Everything but the ids only if `detailed`.
+struct Tokens {
+  bool detailed = false;
+  std::vector<uint32_t> ids;
+  std::vector<Range> ranges;     // of bytes, from the start of the piece
+  std::vector<uint32_t> pieces;  // index of the piece
+  std::vector<uint8_t>
+      surfaces;  // 1: the token reads as what it covers, not as the vocabulary says
+
+  void clear() {
+    ids.clear();
+    ranges.clear();
+    pieces.clear();
+    surfaces.clear();
+  }
+  void add(uint32_t id, Range range, uint32_t piece, bool surface = false) {
+    ids.push_back(id);
+    if (!detailed) return;
+    ranges.push_back(range);
+    pieces.push_back(piece);
+    surfaces.push_back(surface ? 1 : 0);
+  }
+};
+
+// What one thread needs while it tokenizes: buffers, and words met before.
+class ModelScratch {
+ public:
+  virtual ~ModelScratch() = default;
+  virtual void forget_words() {}
+};
+
+// Immutable; may be used by many threads, each with its own scratch.
+class Model {
+ public:
+  virtual ~Model() = default;
+  virtual std::unique_ptr<ModelScratch> make_scratch() const {
+    return std::make_unique<ModelScratch>();
+  }
+  // Adds the tokens of `pieces` of `text` to `tokens`.
+  virtual void tokenize(std::string_view text, std::span<const Range> pieces, ModelScratch& scratch,
+                        Tokens& tokens) const = 0;
+
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+  virtual size_t size() const { return vocabulary_.size(); }
+  virtual bool has(uint32_t id) const { return vocabulary_.has(id); }
+  // As tokenizer.json spells it; empty without one.
+  virtual std::string token(uint32_t id) const { return vocabulary_.text(id); }
+
+ protected:
+  explicit Model(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {
+    vocabulary_.finish();
+  }
+  Vocabulary vocabulary_;
+};
+
+}  // namespace lathe::tokenizer

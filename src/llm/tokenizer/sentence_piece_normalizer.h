@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+// SentencePiece's normaliser: a map of characters, and white space as ▁.
+#pragma once
+
+#include <memory>
+
+#include "llm/tokenizer/sentence_piece.h"
+
+namespace lathe::tokenizer {
+
+std::unique_ptr<Normalizer> make_sentence_piece_normalizer(const SentencePieceSpec& spec);
+
+}  // namespace lathe::tokenizer

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+#include "llm/tokenizer/stream.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace lathe::tokenizer {
+namespace {
+
+constexpr std::string_view kReplacement = "\uFFFD";
+// So many ids without a complete character are no character.
+constexpr size_t kMaxHeldIds = 64;
+
+}  // namespace
+
+std::string DecodeStream::decode(size_t from) const {
+  return tokenizer_->decode(std::span(ids_).subspan(from), skip_special_tokens_);
+}
+
+// The ids given out last stay as context: decoders treat the first token in their own way.
+std::string DecodeStream::step(uint32_t id) {
+  if (prefix_.empty() && !ids_.empty()) {
+    std::string text = decode(0);
+    if (!text.ends_with(kReplacement)) {
+      prefix_ = std::move(text);
+      prefix_ids_ = ids_.size();
+    }
+  }
+  ids_.push_back(id);
+  std::string text = decode(0);
+  // What was given out does not change, even if the decoder now sees it otherwise.
+  const bool extends = text.starts_with(prefix_);
+  if (!extends) text = prefix_ + decode(prefix_ids_);
+  const bool held = text.size() <= prefix_.size() || text.ends_with(kReplacement);
+  if (held && ids_.size() - prefix_ids_ < kMaxHeldIds) return {};
+  std::string out = text.size() > prefix_.size() ? text.substr(prefix_.size()) : std::string();
+  ids_.erase(ids_.begin(), ids_.begin() + static_cast<ptrdiff_t>(prefix_ids_));
+  prefix_ = decode(0);
+  prefix_ids_ = ids_.size();
+  return out;
+}
+
+std::string DecodeStream::finish() {
+  std::string text = decode(0);
+  if (!text.starts_with(prefix_)) text = prefix_ + decode(prefix_ids_);
+  std::string out = text.substr(prefix_.size());
+  ids_.clear();
+  prefix_.clear();
+  prefix_ids_ = 0;
+  return out;
+}
+
+StopStrings::StopStrings(std::vector<std::string> strings) {
+  for (std::string& text : strings) {
+    check(!text.empty(), ErrorKind::invalid_argument, "stop string {} is empty", entries_.size());
+    Entry entry{std::move(text), {}, 0};
+    entry.failure.assign(entry.text.size() + 1, 0);
+    size_t border = 0;
+    for (size_t i = 1; i < entry.text.size(); ++i) {
+      while (border > 0 && entry.text[i] != entry.text[border]) border = entry.failure[border];
+      if (entry.text[i] == entry.text[border]) ++border;
+      entry.failure[i + 1] = border;
+    }
+    entries_.push_back(std::move(entry));
+  }
+}
+
+std::string StopStrings::push(std::string_view text) {
+  if (found_) return {};
+  for (size_t at = 0; at < text.size(); ++at) {
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      Entry& entry = entries_[i];
+      while (entry.matched > 0 && entry.text[entry.matched] != text[at]) {
+        entry.matched = entry.failure[entry.matched];
+      }
+      if (entry.text[entry.matched] == text[at]) ++entry.matched;
+      if (entry.matched < entry.text.size()) continue;
+      if (!found_ || entry.text.size() > entries_[*found_].text.size()) found_ = i;
+    }
+    if (!found_) continue;
+    held_ += text.substr(0, at + 1);
+    held_.resize(held_.size() - entries_[*found_].text.size());
+    return std::exchange(held_, {});
+  }
+  size_t kept = 0;
+  for (const Entry& entry : entries_) kept = std::max(kept, entry.matched);
+  held_ += text;
+  std::string out = held_.substr(0, held_.size() - kept);
+  held_.erase(0, out.size());
+  return out;
+}
+
+std::string StopStrings::finish() { return found_ ? std::string() : std::exchange(held_, {}); }
+
+void StopStrings::reset() {
+  for (Entry& entry : entries_) entry.matched = 0;
+  held_.clear();
+  found_.reset();
+}
+
+}  // namespace lathe::tokenizer

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// Unigram: the most probable way to cut a piece into tokens, as `tokenizers` finds it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "llm/tokenizer/byte_trie.h"
+#include "llm/tokenizer/model.h"
+
+namespace lathe::tokenizer {
+
+class Unigram : public Model {
+ public:
+  // Tokens with their scores; ids are places in the list.
+  Unigram(std::vector<std::pair<std::string, double>> pieces, std::optional<uint32_t> unk_id,
+          bool byte_fallback);
+
+  std::unique_ptr<ModelScratch> make_scratch() const override;
+  void tokenize(std::string_view text, std::span<const Range> pieces, ModelScratch& scratch,
+                Tokens& tokens) const override;
+  size_t size() const override { return pieces_.size(); }
+  bool has(uint32_t id) const override { return id < pieces_.size(); }
+  std::string token(uint32_t id) const override {
+    return id < pieces_.size() ? pieces_[id].first : std::string();
+  }
+
+ private:
+  class Scratch;
+  void piece(std::string_view text, Scratch& scratch, Tokens& tokens, uint32_t index) const;
+  void find_best(std::string_view text, Scratch& scratch) const;
+  void emit(std::string_view text, Range range, Tokens& tokens, uint32_t index) const;
+
+  std::vector<std::pair<std::string, double>> pieces_;
+  std::vector<double> scores_;
+  ByteTrie trie_;
+  std::optional<uint32_t> unk_id_;
+  double unk_score_ = 0;
+  bool byte_fallback_;
+  std::vector<uint32_t> bytes_;  // id of each <0xNN>
+};
+
+}  // namespace lathe::tokenizer
