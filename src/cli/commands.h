@@ -6,12 +6,13 @@
 
 namespace lathe::cli {
 
+int detokenize(CommandLine& line);
 int doctor(CommandLine& line);
-int explain(CommandLine& line);
 int inspect(CommandLine& line);
 int ops(CommandLine& line);
 int perf(CommandLine& line);
 int run(CommandLine& line);
+int tokenize(CommandLine& line);
 int verify(CommandLine& line);
 
 }  // namespace lathe::cli

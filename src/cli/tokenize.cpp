@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT
+// tokenize and detokenize.
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "cli/commands.h"
+#include "llm/tokenizer/load.h"
+
+namespace lathe::cli {
+namespace {
+
+using tokenizer::Tokenizer;
+constexpr size_t kChunk = 8 << 20;
+
+// The lines of standard input without their ends, group by group; the last may have no end.
+class InputLines {
+ public:
+  // The next lines, or none at the end. They live until the next call.
+  std::vector<std::string_view> next() {
+    buffer_.erase(0, used_);
+    used_ = 0;
+    size_t end = std::string::npos;
+    while (!ended_ && (buffer_.size() < kChunk || end == std::string::npos)) {
+      fill();
+      end = buffer_.rfind('\n');
+    }
+    std::vector<std::string_view> lines;
+    const std::string_view text = buffer_;
+    while (used_ < text.size()) {
+      const size_t newline = text.find('\n', used_);
+      if (newline == std::string::npos && !ended_) break;
+      const size_t stop = std::min(newline, text.size());
+      lines.push_back(text.substr(used_, stop - used_));
+      used_ = std::min(stop + 1, text.size());
+    }
+    return lines;
+  }
+  // All of standard input.
+  const std::string& rest() {
+    while (!ended_) fill();
+    return buffer_;
+  }
+
+ private:
+  void fill() {
+    const size_t before = buffer_.size();
+    buffer_.resize(before + (1 << 20));
+    const size_t count = std::fread(buffer_.data() + before, 1, buffer_.size() - before, stdin);
+    buffer_.resize(before + count);
+    check(std::ferror(stdin) == 0, ErrorKind::io, "standard input cannot be read after {} bytes",
+          buffer_.size());
+    ended_ = count == 0;
+  }
+  std::string buffer_;
+  size_t used_ = 0;
+  bool ended_ = false;
+};
+
+// Each line's result, computed side by side.
+template <class F>
+void map_lines(CommandLine& line, F&& transform) {
+  InputLines input;
+  ThreadPool pool;
+  size_t done = 0;
+  for (auto lines = input.next(); !lines.empty(); lines = input.next()) {
+    std::vector<std::string> results(lines.size());
+    parallel_for(&pool, static_cast<int64_t>(lines.size()), 16, [&](int64_t begin, int64_t end) {
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+        try {
+          results[i] = transform(lines[i]);
+        } catch (Error& error) {
+          error.note(fmt::format("in line {} of standard input", done + i + 1));
+          throw;
+        }
+      }
+    });
+    done += lines.size();
+    for (const std::string& result : results) {
+      line.out().write(result);
+      line.out().write("\n");
+    }
+  }
+}
+
+std::string ids_text(const std::vector<uint32_t>& ids) {
+  return fmt::format("[{}]", fmt::join(ids, ", "));
+}
+
+std::vector<uint32_t> read_ids(std::string_view text) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  std::vector<uint32_t> ids;
+  bool good = json.is_array();
+  for (size_t i = 0; good && i < json.size(); ++i) {
+    good = json[i].is_number_unsigned() && json[i].get<uint64_t>() < tokenizer::kNoId;
+    if (good) ids.push_back(json[i].get<uint32_t>());
+  }
+  check(good, ErrorKind::invalid_argument, "'{}' is no JSON array of ids", escape(text, 80));
+  return ids;
+}
+
+struct TokenizerArguments {
+  std::string path;
+  tokenizer::LoadOptions options;
+  bool lines = false;
+
+  void declare(CommandLine& line, std::string_view each) {
+    line.positional("FOLDER_OR_FILE", path,
+                    "A model's folder, or its tokenizer.json, .model, .tiktoken, vocab.json, "
+                    "vocab.txt or GGUF file.");
+    line.flag("--lines", lines, each);
+    line.text("--pattern", options.pattern, "REGEX",
+              "What splits the text, for tiktoken files of an unknown encoding.");
+  }
+};
+
+}  // namespace
+
+int tokenize(CommandLine& line) {
+  TokenizerArguments arguments;
+  bool bare = false;
+  bool replace = false;
+  arguments.declare(line, "One text a line, one array of ids a line.");
+  line.flag("--bare", bare, "Adds no special tokens around a text.");
+  line.flag("--replace-invalid", replace, "Reads what is not UTF-8 as U+FFFD.");
+  if (!line.parse()) return 0;
+
+  const auto tokenizer = tokenizer::load_tokenizer(arguments.path, arguments.options);
+  tokenizer::EncodeOptions options;
+  options.add_special_tokens = !bare;
+  options.replace_invalid = replace;
+  const auto encode = [&](std::string_view text) {
+    return ids_text(tokenizer->encode(text, options).ids);
+  };
+  if (arguments.lines) {
+    map_lines(line, encode);
+  } else {
+    InputLines input;
+    line.out().write(encode(input.rest()) + "\n");
+  }
+  return 0;
+}
+
+int detokenize(CommandLine& line) {
+  TokenizerArguments arguments;
+  bool keep = false;
+  arguments.declare(line, "One array of ids a line, one text a line.");
+  line.flag("--special-tokens", keep, "Writes special tokens too.");
+  if (!line.parse()) return 0;
+
+  const auto tokenizer = tokenizer::load_tokenizer(arguments.path, arguments.options);
+  const auto decode = [&](std::string_view text) {
+    return tokenizer->decode(read_ids(text), !keep);
+  };
+  if (arguments.lines) {
+    map_lines(line, decode);
+  } else {
+    InputLines input;
+    line.out().write(decode(input.rest()));
+  }
+  return 0;
+}
+
+}  // namespace lathe::cli
