@@ -29,6 +29,8 @@ inline constexpr int kActivationCount = 13;
 struct VectorOps {
   // y[i] = f(x[i]); x and y may be the same.
   void (*activate)(Activation f, float a, float b, const float* x, float* y, int64_t count);
+  // Half to even, NaN stays.
+  void (*to_bf16)(const float* x, uint16_t* y, int64_t count);
 };
 const VectorOps& vector_ops(Isa isa);
 

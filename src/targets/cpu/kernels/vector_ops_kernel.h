@@ -25,7 +25,17 @@ void activate_array(Activation f, float a, float b, const float* x, float* y, in
   }
 }
 
-constexpr VectorOps kVectorOps{activate_array};
+void narrow_array(const float* x, uint16_t* y, int64_t count) {
+  auto* to = reinterpret_cast<Bf16*>(y);
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store_f32(to + i, load(x + i));
+  if (i < count) {
+    const Mask mask = mask_first(count - i);
+    store_f32(to + i, load(x + i, mask), mask);
+  }
+}
+
+constexpr VectorOps kVectorOps{activate_array, narrow_array};
 
 }  // namespace
 }  // namespace lathe::cpu

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernels/matmul.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "base/error.h"
+#include "targets/cpu/kernels/matmul_rows.h"
+
+namespace lathe::cpu {
+namespace {
+
+// How rows and panels are cut into chunks; from the shape alone.
+struct Cut {
+  int64_t row_block = 1;
+  int64_t panel_block = 1;
+};
+
+constexpr int64_t kFewRows = 4;
+constexpr int64_t kCacheBytes = 256 << 10;  // of A that stay in the second cache beside a panel
+constexpr int64_t kChunkWork = 1 << 22;     // multiplications of f32 in a chunk: 20 to 40 us
+
+int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Multiplications that take as long as one of f32.
+int64_t speed(Product product) {
+  return product == Product::f32 ? 1 : product == Product::bf16 ? 2 : 4;
+}
+
+Cut cut_few_rows(const MatmulCall& call, const BrgemmKernel& kernel) {
+  // Streams B: pieces of 128 KiB or more, four panels at least.
+  const int64_t panel = packed_panel_bytes(kernel, call.k);
+  const int64_t panels = std::max<int64_t>(4, (128 << 10) / std::max<int64_t>(1, panel));
+  return {std::max<int64_t>(1, call.m), divide_up(panels, 4) * 4};
+}
+
+Cut cut_skinny(const MatmulCall& call, const BrgemmKernel& kernel) {
+  const int64_t work = call.m * call.k * kernel.panel_columns;
+  return {call.m,
+          std::max<int64_t>(1, kChunkWork * speed(call.product) / std::max<int64_t>(1, work))};
+}
+
+Cut cut_square(const MatmulCall& call, const BrgemmKernel& kernel) {
+  const int64_t row_bytes = std::max<int64_t>(1, call.k * a_size(call.product));
+  int64_t rows = std::max<int64_t>(kCacheBytes / row_bytes, 2 * kernel.row_tile);
+  rows = divide_up(rows, kernel.row_tile) * kernel.row_tile;
+  // Blocks of nearly the same height.
+  rows = divide_up(divide_up(call.m, divide_up(call.m, rows)), kernel.row_tile) * kernel.row_tile;
+  rows = std::min(rows, call.m);
+  const int64_t work = rows * call.k * kernel.panel_columns;
+  return {rows,
+          std::max<int64_t>(1, kChunkWork * speed(call.product) / std::max<int64_t>(1, work))};
+}
+
+std::string rows_outside(const MatmulCall& call, int64_t low, int64_t high) {
+  if (call.m >= low && call.m <= high) return "";
+  if (call.m < low) return fmt::format("{} rows, at least {} are wanted", call.m, low);
+  return fmt::format("{} rows, at most {} are wanted", call.m, high);
+}
+
+constexpr int64_t kSkinnyRows = 64;
+std::string why_not_few(const MatmulCall& call) { return rows_outside(call, 0, kFewRows); }
+std::string why_not_skinny(const MatmulCall& call) { return rows_outside(call, 0, kSkinnyRows); }
+std::string why_not_square(const MatmulCall&) { return ""; }
+
+// What one product needs at run time.
+class Run {
+ public:
+  Run(const MatmulCall& call, ThreadPool* pool)
+      : call_(call),
+        kernel_(brgemm_kernel(call.isa, call.product)),
+        layout_(packed_layout(kernel_, call.product, call.k, call.n)),
+        rows_(call, kernel_, pool),
+        pool_(pool),
+        split_(split_of_k(call.n, call.k)) {
+    if (has_integer_sums(call.product)) correct_zero_points();
+  }
+
+  void run(Cut cut) {
+    const int64_t row_blocks = divide_up(call_.m, cut.row_block);
+    const int64_t panel_blocks = divide_up(layout_.panels, cut.panel_block);
+    const int64_t per_product = row_blocks * panel_blocks;
+    if (split_ > 1) partial_.resize(static_cast<size_t>(split_ * call_.m * call_.n * call_.batch));
+    const auto chunk = [&](int64_t index, int64_t& batch, int64_t& row, int64_t& panel) {
+      batch = index / per_product;
+      row = index % per_product / panel_blocks * cut.row_block;
+      panel = index % panel_blocks * cut.panel_block;
+    };
+    parallel_for(pool_, call_.batch * per_product * split_, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        int64_t batch = 0, row = 0, panel = 0;
+        chunk(i / split_, batch, row, panel);
+        const int64_t rows = std::min(cut.row_block, call_.m - row);
+        const int64_t panels = std::min(cut.panel_block, layout_.panels - panel);
+        multiply(batch, row, rows, panel, panels, i % split_);
+      }
+    });
+    if (split_ > 1) merge();
+  }
+
+ private:
+  // Sums with zero points of A and B, from those without.
+  void correct_zero_points() {
+    epilogue_ = call_.epilogue;
+    const int32_t shift = kernel_.a_shift + (call_.a_zeros == nullptr ? call_.a_zero : 0);
+    // One set of corrections for each B of the batch.
+    const int64_t sets = call_.b_batch_stride == 0 ? 1 : call_.batch;
+    columns_.resize(static_cast<size_t>(sets * call_.n));
+    for (int64_t set = 0; set < sets; ++set) {
+      for (int64_t c = 0; c < call_.n; ++c) {
+        const int32_t added = epilogue_.column_add == nullptr ? 0 : epilogue_.column_add[c];
+        columns_[static_cast<size_t>(set * call_.n + c)] = added - shift * sums_of(set)[c];
+      }
+    }
+    if (call_.b_zeros != nullptr) {
+      row_sums_ = rows_.sums();
+      for (size_t r = 0; r < row_sums_.size(); ++r) {
+        const int32_t zero = call_.a_zeros == nullptr ? call_.a_zero : call_.a_zeros[r];
+        row_sums_[r] -= static_cast<int32_t>(call_.k) * zero;
+      }
+    }
+    for (int64_t set = 0; set < sets; ++set) {
+      outer_.insert(outer_.end(), epilogue_.outer.begin(), epilogue_.outer.end());
+      if (call_.a_zeros != nullptr) outer_.push_back({call_.a_zeros, sums_of(set)});
+      if (call_.b_zeros != nullptr) outer_.push_back({row_sums_.data(), call_.b_zeros});
+    }
+  }
+
+  const int32_t* sums_of(int64_t set) const {
+    return packed_sums(layout_, static_cast<const char*>(call_.b) + set * call_.b_batch_stride);
+  }
+
+  Epilogue epilogue_of(int64_t batch) const {
+    if (!has_integer_sums(call_.product)) return call_.epilogue;
+    const int64_t set = call_.b_batch_stride == 0 ? 0 : batch;
+    const size_t outers = outer_.size() * static_cast<size_t>(call_.n) / columns_.size();
+    Epilogue out = epilogue_;
+    out.column_add = columns_.data() + set * call_.n;
+    out.outer = std::span(outer_).subspan(static_cast<size_t>(set) * outers, outers);
+    return out;
+  }
+
+  char* out_of(int64_t batch, int64_t row, int64_t column) const {
+    const int64_t size = out_size(call_.epilogue.out);
+    return static_cast<char*>(call_.out) +
+           (batch * call_.out_batch_stride + row * call_.out_row_stride + column) * size;
+  }
+  float* partial_of(int64_t part, int64_t batch, int64_t row, int64_t column) {
+    return partial_.data() + ((part * call_.batch + batch) * call_.m + row) * call_.n + column;
+  }
+
+  void multiply(int64_t batch, int64_t row, int64_t rows, int64_t panel, int64_t panels,
+                int64_t part) {
+    // Parts begin at whole groups.
+    const int64_t groups = divide_up(call_.k, kernel_.k_group);
+    const int64_t first = groups * part / split_ * kernel_.k_group;
+    const int64_t last = std::min(call_.k, groups * (part + 1) / split_ * kernel_.k_group);
+    const int64_t column = panel * kernel_.panel_columns;
+    const BrgemmBlock block{rows_.address(batch, row, first),
+                            static_cast<const char*>(call_.b) + batch * call_.b_batch_stride +
+                                panel * layout_.panel_bytes +
+                                first / kernel_.k_group * kernel_.panel_columns * 4};
+    BrgemmCall call;
+    call.blocks = &block;
+    call.block_count = 1;
+    call.k = last - first;
+    call.a_row_stride = rows_.row_stride();
+    call.b_panel_stride = layout_.panel_bytes;
+    call.rows = rows;
+    call.columns = std::min(panels * kernel_.panel_columns, call_.n - column);
+    call.row = batch * call_.m + row;
+    call.column = column;
+    if (split_ > 1) {
+      call.out = partial_of(part, batch, row, column);
+      call.out_stride = call_.n * 4;
+      kernel_.run(call);
+      return;
+    }
+    const Epilogue epilogue = epilogue_of(batch);
+    const bool as_is =
+        epilogue.keeps_sums() && epilogue.out_zero.data == nullptr &&
+        epilogue.out_zero.scale == 0 &&
+        epilogue.out == (has_integer_sums(call_.product) ? ElementType::i32 : ElementType::f32);
+    call.out = out_of(batch, row, column);
+    call.out_stride = call_.out_row_stride * out_size(epilogue.out);
+    call.epilogue = as_is ? nullptr : &epilogue;
+    kernel_.run(call);
+  }
+
+  // Adds the parts in their order, then the epilogue.
+  void merge() {
+    const bool integers = has_integer_sums(call_.product);
+    const FinishTile finish = finish_tile(call_.isa);
+    parallel_for(pool_, call_.batch * call_.m, 16, [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        const int64_t batch = r / call_.m, row = r % call_.m;
+        float* sums = partial_of(0, batch, row, 0);
+        for (int64_t part = 1; part < split_; ++part) {
+          add_row(partial_of(part, batch, row, 0), call_.n, integers, sums);
+        }
+        const Epilogue epilogue = epilogue_of(batch);
+        EpilogueTile tile;
+        tile.sums = sums;
+        tile.integer_sums = integers;
+        tile.sums_stride = call_.n;
+        tile.rows = 1;
+        tile.columns = call_.n;
+        tile.row = r;
+        tile.out = out_of(batch, row, 0);
+        finish(epilogue, tile);
+      }
+    });
+  }
+
+  const MatmulCall& call_;
+  const BrgemmKernel& kernel_;
+  PackedLayout layout_;
+  MatmulRows rows_;
+  ThreadPool* pool_;
+  int64_t split_;
+  Epilogue epilogue_;
+  std::vector<OuterProduct> outer_;
+  std::vector<int32_t> columns_;
+  std::vector<int32_t> row_sums_;
+  std::vector<float> partial_;
+};
+
+void run_few_rows(const MatmulCall& call, ThreadPool* pool) {
+  Run(call, pool).run(cut_few_rows(call, brgemm_kernel(call.isa, call.product)));
+}
+void run_skinny(const MatmulCall& call, ThreadPool* pool) {
+  Run(call, pool).run(cut_skinny(call, brgemm_kernel(call.isa, call.product)));
+}
+void run_square(const MatmulCall& call, ThreadPool* pool) {
+  Run(call, pool).run(cut_square(call, brgemm_kernel(call.isa, call.product)));
+}
+
+constexpr std::array<MatmulVariant, 3> kVariants{{
+    {"matrix-vector", why_not_few, run_few_rows},
+    {"skinny", why_not_skinny, run_skinny},
+    {"square", why_not_square, run_square},
+}};
+
+}  // namespace
+
+std::span<const MatmulVariant> matmul_variants() { return kVariants; }
+
+void matmul(const MatmulCall& call, ThreadPool* pool) {
+  if (call.m <= 0 || call.n <= 0 || call.batch <= 0) return;
+  for (const MatmulVariant& variant : kVariants) {
+    if (variant.why_not(call).empty()) return variant.run(call, pool);
+  }
+}
+
+void matmul_dynamic(const MatmulCall& call, const PackSource& b, int64_t b_batch_stride,
+                    ThreadPool* pool) {
+  if (call.m <= 0 || call.n <= 0 || call.batch <= 0) return;
+  const BrgemmKernel& kernel = brgemm_kernel(call.isa, call.product);
+  const PackedLayout layout = packed_layout(kernel, call.product, call.k, call.n);
+  const int64_t count = b_batch_stride == 0 ? 1 : call.batch;
+  std::vector<PackedLine> packed(static_cast<size_t>(count * layout.bytes / kLineBytes));
+  auto* out = reinterpret_cast<char*>(packed.data());
+  for (int64_t i = 0; i < count; ++i) {
+    PackSource source = b;
+    source.data = static_cast<const char*>(b.data) + i * b_batch_stride * info(b.type).bits / 8;
+    pack_b(kernel, call.product, source, out + i * layout.bytes, pool);
+  }
+  MatmulCall inner = call;
+  inner.b = out;
+  inner.b_batch_stride = b_batch_stride == 0 ? 0 : layout.bytes;
+  matmul(inner, pool);
+}
+
+int64_t split_of_k(int64_t n, int64_t k) {
+  constexpr int64_t kNarrow = 512, kDeep = 4096, kPart = 2048, kMost = 8;
+  return n <= kNarrow && k >= kDeep ? std::min(kMost, k / kPart) : 1;
+}
+
+}  // namespace lathe::cpu

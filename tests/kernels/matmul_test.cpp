@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernels/matmul.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "tests/kernels/support/isas.h"
+#include "tests/kernels/support/panels.h"
+
+namespace lathe::cpu {
+namespace {
+
+using test::Matrix;
+using test::random_matrix;
+
+ElementType type_of(Product product, bool is_a) {
+  if (product == Product::f32) return ElementType::f32;
+  if (product == Product::bf16) return ElementType::bf16;
+  return is_a && product == Product::u8s8 ? ElementType::u8 : ElementType::i8;
+}
+
+struct Packed {
+  explicit Packed(int64_t bytes) : lines(static_cast<size_t>((bytes + 63) / 64)) {}
+  struct alignas(64) Line {
+    char bytes[64];
+  };
+  std::vector<Line> lines;
+};
+
+Packed pack(Isa isa, Product product, const Matrix& b, ThreadPool* pool = nullptr) {
+  const BrgemmKernel& kernel = brgemm_kernel(isa, product);
+  const PackedLayout layout = packed_layout(kernel, product, b.rows, b.columns);
+  Packed out(layout.bytes);
+  pack_b(kernel, product,
+         {b.bytes.data(), type_of(product, false), b.rows, b.columns, b.columns, 1},
+         out.lines.data(), pool);
+  return out;
+}
+
+MatmulCall call_of(Isa isa, Product product, const Matrix& a, const Packed& b, int64_t n,
+                   int64_t m) {
+  MatmulCall call;
+  call.isa = isa;
+  call.product = product;
+  call.m = m;
+  call.n = n;
+  call.k = a.columns;
+  call.a = a.bytes.data();
+  call.a_type = type_of(product, true);
+  call.a_row_stride = a.columns;
+  call.b = b.lines.data();
+  call.out_row_stride = n;
+  call.epilogue.out = has_integer_sums(product) ? ElementType::i32 : ElementType::f32;
+  return call;
+}
+
+// M = 1 … 512 and 1, 2, 3 threads, each variant that is for it: the bits of the first rows agree.
+TEST(Matmul, ARowHasTheSameBitsForEveryNumberOfRowsThreadsAndEveryVariant) {
+  std::mt19937 random(5);
+  constexpr int64_t kMost = 512;
+  const std::vector<std::pair<int64_t, int64_t>> shapes{{70, 129}, {257, 64}, {40, 4100}};
+  for (const Isa isa : test::host_isas()) {
+    for (int p = 0; p < kProductCount; ++p) {
+      const auto product = static_cast<Product>(p);
+      for (const auto& [n, k] : shapes) {
+        const int64_t most = k > 1000 ? 16 : kMost;
+        const Matrix a = random_matrix(random, product, true, most, k);
+        const Matrix b = random_matrix(random, product, false, k, n);
+        const Packed packed = pack(isa, product, b);
+        std::vector<float> first(static_cast<size_t>(n));
+        for (const int64_t m : {1, 2, 4, 5, 16, 512}) {
+          if (m > most) continue;
+          for (const int threads : {1, 2, 3}) {
+            ThreadPool pool(threads);
+            for (const MatmulVariant& variant : matmul_variants()) {
+              std::vector<float> out(static_cast<size_t>(m * n), -7);
+              MatmulCall call = call_of(isa, product, a, packed, n, m);
+              call.out = out.data();
+              if (!variant.why_not(call).empty()) continue;
+              variant.run(call, &pool);
+              if (m == 1 && threads == 1 && variant.name == matmul_variants()[0].name) first = out;
+              ASSERT_EQ(std::memcmp(first.data(), out.data(), first.size() * 4), 0)
+                  << to_string(isa) << ' ' << p << ": " << m << " x " << n << " x " << k << ", "
+                  << threads << " threads, " << variant.name;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+struct IntegerCase {
+  int64_t m, n, k, batch;
+  bool a_per_row, b_per_column;
+};
+
+TEST(Matmul, ZeroPointsAreExact) {
+  std::mt19937 random(6);
+  ThreadPool pool(2);
+  const std::vector<IntegerCase> cases{{3, 20, 33, 1, false, false}, {17, 65, 40, 1, true, false},
+                                       {5, 33, 7, 2, false, true},   {20, 70, 130, 2, true, true},
+                                       {9, 40, 4200, 1, true, true}, {100, 31, 64, 1, false, true}};
+  for (const Isa isa : test::host_isas()) {
+    for (const Product product : {Product::u8s8, Product::s8s8}) {
+      for (const IntegerCase& c : cases) {
+        const Matrix a = random_matrix(random, product, true, c.m * c.batch, c.k);
+        const Matrix b = random_matrix(random, product, false, c.k, c.n);
+        const Packed packed = pack(isa, product, b, &pool);
+        std::vector<int32_t> out(static_cast<size_t>(c.m * c.n * c.batch));
+        std::vector<int32_t> a_zeros, b_zeros;
+        for (int64_t i = 0; i < c.m * c.batch; ++i) {
+          a_zeros.push_back(static_cast<int32_t>(i * 37 % 200 - 60));
+        }
+        for (int64_t i = 0; i < c.n; ++i)
+          b_zeros.push_back(static_cast<int32_t>(i * 53 % 255 - 128));
+        MatmulCall call = call_of(isa, product, a, packed, c.n, c.m);
+        call.out = out.data();
+        call.batch = c.batch;
+        call.a_batch_stride = c.m * c.k;
+        call.out_batch_stride = c.m * c.n;
+        call.a_zero = 11;
+        if (c.a_per_row) call.a_zeros = a_zeros.data();
+        if (c.b_per_column) call.b_zeros = b_zeros.data();
+        matmul(call, &pool);
+        for (int64_t r = 0; r < c.m * c.batch; ++r) {
+          for (int64_t col = 0; col < c.n; ++col) {
+            const double za = c.a_per_row ? a_zeros[static_cast<size_t>(r)] : 11;
+            const double zb = c.b_per_column ? b_zeros[static_cast<size_t>(col)] : 0;
+            double sum = 0;
+            for (int64_t i = 0; i < c.k; ++i) sum += (a.at(r, i) - za) * (b.at(i, col) - zb);
+            ASSERT_EQ(out[static_cast<size_t>(r * c.n + col)], sum)
+                << to_string(isa) << ' ' << r << ' ' << col << " of " << c.m << " x " << c.n
+                << " x " << c.k;
+          }
+        }
+      }
+    }
+  }
+}
+
+// Each product of a batch has a B of its own, with zero points of rows and columns.
+TEST(Matmul, ABatchHasItsOwnSumsOfColumns) {
+  std::mt19937 random(9);
+  constexpr int64_t kBatch = 3, kM = 5, kN = 37, kK = 21;
+  for (const Isa isa : test::host_isas()) {
+    const Matrix a = random_matrix(random, Product::s8s8, true, kBatch * kM, kK);
+    const Matrix b = random_matrix(random, Product::s8s8, false, kBatch * kK, kN);
+    std::vector<int32_t> out(kBatch * kM * kN), a_zeros, b_zeros(kN, 4);
+    for (int32_t i = 0; i < kBatch * kM; ++i) a_zeros.push_back(i - 6);
+    MatmulCall call = call_of(isa, Product::s8s8, a, Packed(0), kN, kM);
+    call.out = out.data();
+    call.batch = kBatch;
+    call.a_batch_stride = kM * kK;
+    call.out_batch_stride = kM * kN;
+    call.a_zeros = a_zeros.data();
+    call.b_zeros = b_zeros.data();
+    matmul_dynamic(call, {b.bytes.data(), ElementType::i8, kK, kN, kN, 1}, kK * kN, nullptr);
+    for (int64_t r = 0; r < kBatch * kM; ++r) {
+      for (int64_t c = 0; c < kN; ++c) {
+        double sum = 0;
+        for (int64_t i = 0; i < kK; ++i) {
+          sum += (a.at(r, i) - a_zeros[static_cast<size_t>(r)]) * (b.at(r / kM * kK + i, c) - 4);
+        }
+        ASSERT_EQ(out[static_cast<size_t>(r * kN + c)], sum) << to_string(isa) << ' ' << r;
+      }
+    }
+  }
+}
+
+TEST(Matmul, AnyStridesAndTypesOfBothOperands) {
+  std::mt19937 random(7);
+  ThreadPool pool(2);
+  std::uniform_real_distribution<float> real(-1, 1);
+  for (const Isa isa : test::host_isas()) {
+    for (const Product product : {Product::f32, Product::bf16}) {
+      for (const bool transposed : {false, true}) {
+        for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{
+                 {1, 9, 3}, {20, 40, 30}, {33, 100, 65}, {15, 200, 1024}}) {
+          std::vector<float> a(static_cast<size_t>(m * k)), b(static_cast<size_t>(k * n));
+          for (float& x : a) x = bf16_to_float(float_to_bf16(real(random)));
+          for (float& x : b) x = bf16_to_float(float_to_bf16(real(random)));
+          std::vector<float> out(static_cast<size_t>(m * n));
+          MatmulCall call;
+          call.isa = isa;
+          call.product = product;
+          call.m = m;
+          call.n = n;
+          call.k = k;
+          call.a = a.data();
+          call.a_row_stride = transposed ? 1 : k;
+          call.a_column_stride = transposed ? m : 1;
+          call.out = out.data();
+          call.out_row_stride = n;
+          PackSource source{b.data(), ElementType::f32,   k,
+                            n,        transposed ? 1 : n, transposed ? k : 1};
+          matmul_dynamic(call, source, 0, &pool);
+          for (int64_t r = 0; r < m; ++r) {
+            for (int64_t c = 0; c < n; ++c) {
+              double sum = 0, magnitude = 0;
+              for (int64_t i = 0; i < k; ++i) {
+                const double x = a[static_cast<size_t>(transposed ? i * m + r : r * k + i)];
+                const double y = b[static_cast<size_t>(transposed ? c * k + i : i * n + c)];
+                sum += x * y;
+                magnitude += std::abs(x * y);
+              }
+              const double bound = static_cast<double>(k + 2) * 0x1p-24 * magnitude;
+              ASSERT_NEAR(out[static_cast<size_t>(r * n + c)], sum, bound)
+                  << to_string(isa) << ' ' << m << " x " << n << " x " << k << ' ' << transposed;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Pack, UnpackingGivesTheNumbersBack) {
+  std::mt19937 random(8);
+  ThreadPool pool(3);
+  for (const Isa isa : test::host_isas()) {
+    for (int p = 0; p < kProductCount; ++p) {
+      const auto product = static_cast<Product>(p);
+      for (const auto& [k, n] : std::vector<std::pair<int64_t, int64_t>>{
+               {1, 1}, {3, 33}, {64, 32}, {65, 31}, {130, 100}, {7, 300}}) {
+        const Matrix b = random_matrix(random, product, false, k, n);
+        const Packed packed = pack(isa, product, b, &pool);
+        std::vector<char> rows(b.bytes.size());
+        const BrgemmKernel& kernel = brgemm_kernel(isa, product);
+        unpack_b(kernel, product, k, n, packed.lines.data(), rows.data());
+        EXPECT_EQ(rows, b.bytes) << to_string(isa) << ' ' << packing_id(kernel, product);
+        if (!has_integer_sums(product)) continue;
+        const PackedLayout layout = packed_layout(kernel, product, k, n);
+        for (int64_t c = 0; c < n; ++c) {
+          double sum = 0;
+          for (int64_t i = 0; i < k; ++i) sum += b.at(i, c);
+          EXPECT_EQ(packed_sums(layout, packed.lines.data())[c], sum);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lathe::cpu
