@@ -136,13 +136,7 @@ class Product {
           convert(ElementType::f32, to + i, p_.a_type, from + gather_[i] * size, 1);
       }
     }
-    if (p_.compute == WeightOnlyCompute::bf16) {
-      for (int64_t i = 0; i < places_.width; ++i) {
-        uint16_t rounded;
-        convert(ElementType::bf16, &rounded, ElementType::f32, to + i, 1);
-        convert(ElementType::f32, to + i, ElementType::bf16, &rounded, 1);
-      }
-    }
+    if (p_.compute == WeightOnlyCompute::bf16) table_.round_to_bf16(to, places_.width);
     return to;
   }
 
@@ -185,13 +179,20 @@ class Product {
     });
   }
 
-  // Rows of f32 to y, from column `column` on.
-  void emit(const float* from, int64_t stride, int64_t row, int64_t rows, int64_t column,
-            int64_t columns) const {
-    const int64_t size = bytes_for(p_.y_type, 1);
-    for (int64_t r = 0; r < rows; ++r) {
-      auto* to = static_cast<uint8_t*>(call_.y) + ((row + r) * call_.y_stride + column) * size;
-      convert(p_.y_type, to, ElementType::f32, from + r * stride, columns);
+  // Rows of 16 sums to the panel's columns of y.
+  void store(const float* sums, int64_t row, int64_t rows, int64_t panel, const float* bias) const {
+    const int64_t column = panel * kPanel;
+    const int64_t columns = std::min(kPanel, p_.n - column);
+    const int64_t at = row * call_.y_stride + column;
+    const float* from = bias == nullptr ? nullptr : bias + column;
+    if (p_.y_type == ElementType::f32) {
+      table_.store_f32(sums, rows, columns, from, static_cast<float*>(call_.y) + at,
+                       call_.y_stride);
+    } else if (p_.y_type == ElementType::f16) {
+      table_.store_f16(sums, rows, columns, from, static_cast<F16*>(call_.y) + at, call_.y_stride);
+    } else {
+      table_.store_bf16(sums, rows, columns, from, static_cast<Bf16*>(call_.y) + at,
+                        call_.y_stride);
     }
   }
 
@@ -205,7 +206,7 @@ class Product {
       std::array<float, kFewFloatRows * kPanel> y;
       for (int64_t i = begin; i < end; ++i) {
         multiply_few(i, i + 1, y.data(), kPanel);
-        emit(y.data(), kPanel, 0, call_.m, i * kPanel, std::min(kPanel, p_.n - i * kPanel));
+        store(y.data(), 0, call_.m, i, nullptr);
       }
     });
   }
@@ -276,10 +277,12 @@ class Product {
                                                     reinterpret_cast<float*>(codes_to), scales_to);
         }
       }
+      const bool last = block + blocks == layout_.blocks;
       for (int64_t r = 0; r < rows; r += kPanel) {
         const int64_t valid = std::min(kPanel, rows - r);
         float* to = sums.data() + r * kTaskPanels * kPanel;
         const int64_t k = block * p_.block;
+        if (last) prefetch_y(panel, count, row + r, valid);
         if (int8) {
           QuantisedRows from = rows_from(row + r);
           from.codes += k / kStep * kStep * kPanel + k % kStep;
@@ -290,23 +293,21 @@ class Product {
           table_.float_tiles(chunks.data(), round_up(count, 2),
                              floats_ + (row + r) * places_.width + k, places_.width, valid, to);
         }
+        for (int64_t i = 0; last && i < count; ++i) {
+          store(to + i * kPanel * kPanel, row + r, valid, panel + i, call_.bias);
+        }
       }
     }
-    finish(sums.data(), panel, count, row, rows);
   }
 
-  void finish(float* sums, int64_t panel, int64_t count, int64_t row, int64_t rows) const {
-    for (int64_t r = 0; r < rows; r += kPanel) {
-      const int64_t valid = std::min(kPanel, rows - r);
-      for (int64_t i = 0; i < count; ++i) {
-        float* tile = sums + (r * kTaskPanels + i * kPanel) * kPanel;
-        const int64_t column = (panel + i) * kPanel;
-        const int64_t columns = std::min(kPanel, p_.n - column);
-        for (int64_t j = 0; call_.bias != nullptr && j < valid; ++j) {
-          for (int64_t c = 0; c < columns; ++c) tile[j * kPanel + c] += call_.bias[column + c];
-        }
-        emit(tile, kPanel, row + r, valid, column, columns);
-      }
+  // Lines of y are far apart: without this, storing them waits for each.
+  void prefetch_y(int64_t panel, int64_t count, int64_t row, int64_t rows) const {
+    const int64_t size = bytes_for(p_.y_type, 1);
+    const int64_t bytes = std::min(count * kPanel, p_.n - panel * kPanel) * size;
+    for (int64_t r = 0; r < rows; ++r) {
+      const auto* line = static_cast<const uint8_t*>(call_.y) +
+                         ((row + r) * call_.y_stride + panel * kPanel) * size;
+      for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(line + i, 1);
     }
   }
 

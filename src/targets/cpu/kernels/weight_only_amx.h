@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Blocks of 16 quantised rows times unpacked chunks on AMX tiles. A block's exact sums leave the
-// tile through memory, and are scaled while the next block is multiplied.
+// tile through memory, and are scaled while later blocks are multiplied.
 #pragma once
 
 #include "targets/cpu/kernels/weight_only_codes.h"
@@ -57,53 +57,77 @@ bool unpack_signed(const PackedPanels& p, int64_t first, int64_t blocks, void* c
   return kBits == 8 && p.zeros == ZeroKind::codes;
 }
 
+// What a tile's sums are scaled by, per block of k.
+struct Factors {
+  const float* weights;     // [block][16], by column
+  const float* rows;        // [block][16], by row
+  const int32_t* zeros;     // as `weights`; used if kZeros
+  const int32_t* row_sums;  // as `rows`
+};
+
 // Adds a block's sums, stored by a tile, to 16 rows in registers.
 template <bool kZeros>
-inline void add_stored(F32 (&to)[kPanel], const int32_t* exact, const UnpackedChunk& panel,
-                       const QuantisedRows& rows, int64_t block) {
-  const F32 scales = load(panel.scales + block * kPanel);
-  const I32 zeros = kZeros ? load(panel.zeros + block * kPanel) : zero_i32();
+inline void add_stored(F32 (&to)[kPanel], const int32_t* exact, const Factors& f, int64_t block) {
+  const F32 weights = load(f.weights + block * kPanel);
+  const I32 zeros = kZeros ? load(f.zeros + block * kPanel) : zero_i32();
 #pragma GCC unroll 16
   for (int r = 0; r < kPanel; ++r) {
     I32 sum = load(exact + r * kPanel);
-    if (kZeros) {
-      sum = sum + I32{_mm512_madd_epi16(zeros.v, set1(rows.sums[block * kPanel + r]).v)};
-    }
-    to[r] = fma(to_f32(sum), set1(rows.scales[block * kPanel + r]) * scales, to[r]);
+    if (kZeros) sum = sum + multiply_words(zeros, set1(f.row_sums[block * kPanel + r]));
+    to[r] = fma(to_f32(sum), set1(f.rows[block * kPanel + r]) * weights, to[r]);
   }
 }
 
-template <int kSteps, int kSums>
-inline void multiply_block(const int8_t* w, const int8_t* a, int32_t* exact) {
+template <int kSums, int kSteps>
+inline void multiply_block(const int8_t* w, const int8_t* a) {
   _tile_zero(kSums);
 #pragma GCC unroll 4
   for (int s = 0; s < kSteps; ++s) {
-    _tile_loadd(kSums + 2, a + s * kStep * kPanel, kStep);
-    _tile_loadd(kSums + 4, w + s * kStep * kPanel, 64);
-    _tile_dpbssd(kSums, kSums + 2, kSums + 4);
+    if (s % 2 == 0) {
+      _tile_loadd(2, a + s * kStep * kPanel, kStep);
+      _tile_loadd(4, w + s * kStep * kPanel, 64);
+      _tile_dpbssd(kSums, 2, 4);
+    } else {
+      _tile_loadd(3, a + s * kStep * kPanel, kStep);
+      _tile_loadd(5, w + s * kStep * kPanel, 64);
+      _tile_dpbssd(kSums, 3, 5);
+    }
   }
-  _tile_stored(kSums, exact, 64);
 }
 
+// Tiles are stored a block later than they were computed and added another block later, so that
+// nothing waits for them.
 template <int kSteps, bool kZeros>
 inline void multiply_tile(const UnpackedChunk& panel, const QuantisedRows& rows, float* sums) {
-  alignas(64) int32_t exact[2][kPanel * kPanel];
-  const auto* w = static_cast<const int8_t*>(panel.codes);
+  alignas(64) int32_t even[kPanel * kPanel], odd[kPanel * kPanel];
+  const auto* const w = static_cast<const int8_t*>(panel.codes);
+  const int8_t* const a = rows.codes;
+  const Factors factors{panel.scales, rows.scales, panel.zeros, rows.sums};
+  const int64_t block = panel.block, blocks = panel.blocks;
   F32 to[kPanel];
 #pragma GCC unroll 16
   for (int r = 0; r < kPanel; ++r) to[r] = load(sums + r * kPanel);
-  for (int64_t b = 0; b < panel.blocks; ++b) {
-    const int64_t k = b * panel.block;
-    const int8_t* a = rows.codes + k / kStep * kStep * kPanel + k % kStep;
-    if (b % 2 == 0) {
-      multiply_block<kSteps, 0>(w + k * kPanel, a, exact[0]);
-      if (b > 0) add_stored<kZeros>(to, exact[1], panel, rows, b - 1);
-    } else {
-      multiply_block<kSteps, 1>(w + k * kPanel, a, exact[1]);
-      add_stored<kZeros>(to, exact[0], panel, rows, b - 1);
+  for (int64_t b = 0; b < blocks; b += 2) {
+    const int64_t k = b * block, next = k + block;
+    multiply_block<0, kSteps>(w + k * kPanel, a + k / kStep * kStep * kPanel + k % kStep);
+    if (b > 0) {
+      _tile_stored(1, odd, 64);
+      add_stored<kZeros>(to, even, factors, b - 2);
     }
+    if (b + 1 < blocks) {
+      multiply_block<1, kSteps>(w + next * kPanel,
+                                a + next / kStep * kStep * kPanel + next % kStep);
+    }
+    _tile_stored(0, even, 64);
+    if (b > 0) add_stored<kZeros>(to, odd, factors, b - 1);
   }
-  add_stored<kZeros>(to, exact[(panel.blocks - 1) % 2], panel, rows, panel.blocks - 1);
+  if (blocks % 2 == 0) {
+    _tile_stored(1, odd, 64);
+    add_stored<kZeros>(to, even, factors, blocks - 2);
+    add_stored<kZeros>(to, odd, factors, blocks - 1);
+  } else {
+    add_stored<kZeros>(to, even, factors, blocks - 1);
+  }
 #pragma GCC unroll 16
   for (int r = 0; r < kPanel; ++r) store(sums + r * kPanel, to[r]);
 }

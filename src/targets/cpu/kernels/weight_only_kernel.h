@@ -33,10 +33,14 @@ constexpr WeightOnlyTable make_table() {
   WeightOnlyTable table;
   table.most_rows = kMostRows;
   table.quantise = &quantise_row;
+  table.round_to_bf16 = &round_to_bf16;
   fill<2>(table, 0);
   fill<3>(table, 1);
   fill<4>(table, 2);
   fill<8>(table, 3);
+  table.store_f32 = &store_rows<float>;
+  table.store_f16 = &store_rows<F16>;
+  table.store_bf16 = &store_rows<Bf16>;
   table.tiles = &multiply_tiles;
   table.float_tiles = &float_tiles;
   return table;

@@ -17,37 +17,52 @@ inline F32 largest_magnitude(const float* from, int64_t count) {
   return from_bits(most);
 }
 
-// Codes of one block; gives their sum. A factor of 0 gives zeros.
-inline int32_t quantise_block(const float* from, int64_t count, float factor, int8_t* to) {
-  I32 sum = zero_i32();
+// What a factor that is not finite makes of numbers, an i32 cannot hold: its low byte is 0.
+template <bool kSum>
+inline I32 quantise_run(const float* from, int64_t count, float factor, int8_t* to, I32 sum) {
   for (int64_t i = 0; i < count; i += kLanes) {
-    F32 x = load(from + i) * set1(factor);
-    x = select(is_nan(x), zero_f32(), x);
-    const I32 code = to_i32(max(min(x, set1(127.0F)), set1(-127.0F)));
+    const I32 code = to_i32(load(from + i) * set1(factor));
     store_i32(to + i, code);
-    sum = sum + code;
+    if (kSum) sum = sum + code;
   }
-  return sum_lanes(sum);
+  return sum;
 }
 
-// Row 0 of `height`.
-inline void quantise_row(const float* from, int64_t width, int64_t block, int64_t height, bool sums,
-                         const QuantisedRows& to) {
+template <bool kSums>
+inline void quantise_blocks(const float* from, int64_t width, int64_t block, int64_t height,
+                            const QuantisedRows& to) {
   const int64_t blocks = width / block;
+  const int64_t run = block < kStep ? block : kStep;  // elements that lie together
   for (int64_t b = 0; b < blocks; ++b) {
-    const float* at = from + b * block;
-    const I32 most = bits_of(largest_magnitude(at, block));
-    const float largest = lane0(from_bits(most_of_lanes(most)));
+    const float* const at = from + b * block;
+    const float largest = lane0(from_bits(most_of_lanes(bits_of(largest_magnitude(at, block)))));
     to.scales[b * height] = largest / 127.0F;
     const float factor = largest == 0.0F ? 0.0F : 127.0F / largest;
-    int32_t sum = 0;
-    // Of 64 elements at most, which lie together.
-    const int64_t run = block < kStep ? block : kStep;
-    for (int64_t k = b * block; k < (b + 1) * block; k += run) {
-      sum +=
-          quantise_block(from + k, run, factor, to.codes + k / kStep * kStep * height + k % kStep);
+    I32 sum = zero_i32();
+    for (int64_t i = 0; i < block; i += run) {
+      const int64_t k = b * block + i;
+      int8_t* const codes = to.codes + k / kStep * kStep * height + k % kStep;
+      sum = quantise_run<kSums>(at + i, run, factor, codes, sum);
     }
-    if (sums) to.sums[b * height] = -sum & 0xFFFF;
+    if (kSums) to.sums[b * height] = -sum_lanes(sum) & 0xFFFF;
+  }
+}
+
+// A row of the first rows of blocks of `height`.
+inline void quantise_row(const float* from, int64_t width, int64_t block, int64_t height, bool sums,
+                         const QuantisedRows& to) {
+  if (sums) {
+    quantise_blocks<true>(from, width, block, height, to);
+  } else {
+    quantise_blocks<false>(from, width, block, height, to);
+  }
+}
+
+inline void round_to_bf16(float* data, int64_t count) {
+  for (int64_t i = 0; i < count; i += kLanes) {
+    Bf16 rounded[kLanes];
+    store_f32(rounded, load(data + i));
+    store(data + i, load_f32(rounded));
   }
 }
 

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdint>
 
+#include "targets/cpu/kernels/elements.h"
+
 namespace lathe::cpu {
 
 inline constexpr int64_t kPanel = 16;   // columns of a panel, rows of a block of rows
@@ -69,6 +71,7 @@ struct WeightOnlyTable {
   // zero points multiply is written only if asked for.
   void (*quantise)(const float* from, int64_t width, int64_t block, int64_t height, bool sums,
                    const QuantisedRows& to) = nullptr;
+  void (*round_to_bf16)(float* data, int64_t count) = nullptr;  // in place; a multiple of 16
   int most_rows = 0;  // that `rows` has kernels for; they want blocks of as many rows
   std::array<std::array<Rows, 8>, 4> rows{};             // and by rows - 1
   std::array<std::array<FloatRows, 4>, 4> float_rows{};  // and by rows - 1
@@ -81,6 +84,13 @@ struct WeightOnlyTable {
                 int64_t valid_rows, float* sums) = nullptr;
   void (*float_tiles)(const UnpackedChunk* panels, int64_t count, const float* a, int64_t a_stride,
                       int64_t valid_rows, float* sums) = nullptr;
+  // Rows of 16 sums, plus the bias if there is one, to y.
+  template <class T>
+  using Store = void (*)(const float* sums, int64_t rows, int64_t columns, const float* bias, T* y,
+                         int64_t stride);
+  Store<float> store_f32 = nullptr;
+  Store<F16> store_f16 = nullptr;
+  Store<Bf16> store_bf16 = nullptr;
   // Around the calls of `tiles` in a task, where there are registers to set up.
   void (*begin)(int64_t block) = nullptr;
   void (*end)() = nullptr;

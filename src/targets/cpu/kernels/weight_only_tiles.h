@@ -37,11 +37,34 @@ bool unpack_codes(const PackedPanels& p, int64_t first, int64_t blocks, void* co
 
 constexpr int kTileRows = kLanes == 16 ? 8 : 2;
 
+using ExactTile = I32[2][kParts][kTileRows];
+
+inline void add_quad(ExactTile& exact, const uint8_t* w0, const uint8_t* w1, const int8_t* a) {
+  I32 w[2][kParts];
+#pragma GCC unroll 2
+  for (int part = 0; part < kParts; ++part) {
+    w[0][part] = load_codes(w0 + part * kLanes * 4);
+    w[1][part] = load_codes(w1 + part * kLanes * 4);
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kTileRows; ++r) {
+    const I32 quads = broadcast_quad(a + r * kStep);
+#pragma GCC unroll 2
+    for (int p = 0; p < 2; ++p) {
+#pragma GCC unroll 2
+      for (int part = 0; part < kParts; ++part) {
+        exact[p][part][r] = dot_u8s8(exact[p][part][r], w[p][part], quads);
+      }
+    }
+  }
+}
+
 inline void multiply_tile(const UnpackedChunk* panels, const QuantisedRows& rows, int64_t row,
                           float* sums) {
   const int64_t block = panels[0].block;
+  const int64_t run = block < kStep ? block : kStep;  // elements of a row that lie together
   for (int64_t b = 0; b < panels[0].blocks; ++b) {
-    I32 exact[2][kParts][kTileRows];
+    ExactTile exact;
 #pragma GCC unroll 2
     for (int p = 0; p < 2; ++p) {
 #pragma GCC unroll 2
@@ -53,28 +76,11 @@ inline void multiply_tile(const UnpackedChunk* panels, const QuantisedRows& rows
         }
       }
     }
-    for (int64_t k = b * block; k < (b + 1) * block; k += 4) {
+    for (int64_t k = b * block; k < (b + 1) * block; k += run) {
       const int8_t* a = rows.codes + k / kStep * kStep * kPanel + row * kStep + k % kStep;
-      I32 w[2][kParts];
-#pragma GCC unroll 2
-      for (int p = 0; p < 2; ++p) {
-#pragma GCC unroll 2
-        for (int part = 0; part < kParts; ++part) {
-          w[p][part] = load_codes(static_cast<const uint8_t*>(panels[p].codes) + k * kPanel +
-                                  part * kLanes * 4);
-        }
-      }
-#pragma GCC unroll 8
-      for (int r = 0; r < kTileRows; ++r) {
-        const I32 quads = broadcast_quad(a + r * kStep);
-#pragma GCC unroll 2
-        for (int p = 0; p < 2; ++p) {
-#pragma GCC unroll 2
-          for (int part = 0; part < kParts; ++part) {
-            exact[p][part][r] = dot_u8s8(exact[p][part][r], w[p][part], quads);
-          }
-        }
-      }
+      const uint8_t* const w0 = static_cast<const uint8_t*>(panels[0].codes) + k * kPanel;
+      const uint8_t* const w1 = static_cast<const uint8_t*>(panels[1].codes) + k * kPanel;
+      for (int64_t q = 0; q < run / 4; ++q) add_quad(exact, w0 + q * 64, w1 + q * 64, a + q * 4);
     }
 #pragma GCC unroll 2
     for (int p = 0; p < 2; ++p) {
@@ -98,6 +104,22 @@ inline void multiply_tiles(const UnpackedChunk* panels, int64_t count, const Qua
   for (int64_t row = 0; row < valid_rows; row += kTileRows) {
     for (int64_t i = 0; i < count; i += 2) {
       multiply_tile(panels + i, rows, row, sums + i * kPanel * kPanel);
+    }
+  }
+}
+
+// Rows of 16 sums, and the bias, to y.
+template <class T>
+inline void store_rows(const float* sums, int64_t rows, int64_t columns, const float* bias, T* y,
+                       int64_t stride) {
+  for (int64_t part = 0; part * kLanes < columns; ++part) {
+    const int64_t left = columns - part * kLanes;
+    const Mask mask = mask_first(left < kLanes ? left : kLanes);
+    const F32 offset = bias == nullptr ? zero_f32() : load(bias + part * kLanes, mask);
+    for (int64_t r = 0; r < rows; ++r) {
+      F32 x = load(sums + r * kPanel + part * kLanes);
+      if (bias != nullptr) x = x + offset;
+      store_f32(y + r * stride + part * kLanes, x, mask);
     }
   }
 }
