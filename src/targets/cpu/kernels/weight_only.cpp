@@ -107,6 +107,7 @@ class Product {
     PackedPanels out;
     out.data = packed_ + first * layout_.panel_bytes;
     out.panel_bytes = layout_.panel_bytes;
+    out.cell_bytes = layout_.cell_bytes;
     out.scales_at = layout_.scales_at;
     out.zeros_at = layout_.zeros_at;
     out.blocks = layout_.blocks;

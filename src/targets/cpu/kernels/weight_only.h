@@ -49,19 +49,20 @@ struct WeightOnlySource {
   std::span<const int32_t> groups;  // k of them if the problem is grouped
 };
 
-// Where things lie in packed weights: panels of 16 columns, one after the other. A panel holds its
-// codes in tiles of 32 along k, then scales [blocks, 16] in the file's type, then zero points
-// [blocks, 16] as u8 or f32. A tile of 4 bits is four vectors of 64 bytes: dword c of vector i has
-// column c's elements 4i…4i+3 in the low halves of its bytes and 16+4i… in the high ones (2 bits:
-// two vectors, quad 2p+i at bit 2p; 3 bits: those and a vector with the high bits; 8 bits: eight).
+// Where things lie in packed weights: panels of 16 columns, each a sequence of cells along k, one
+// after the other as a product reads them. A cell is a block, or two of 16 elements: its codes in
+// tiles of 32 along k, then scales [blocks, 16] in the file's type, then zero points [blocks, 16]
+// as u8 or f32. A tile of 4 bits is four vectors of 64 bytes: dword c of vector i has column c's
+// elements 4i…4i+3 in the low halves of its bytes and 16+4i… in the high ones (2 bits: two vectors,
+// quad 2p+i at bit 2p; 3 bits: those and a vector with the high bits; 8 bits: eight vectors).
 // Behind the panels of a grouped problem: i32 [blocks · block], where each element comes from.
 struct WeightOnlyLayout {
-  int64_t blocks =
-      0;  // along k as packed: a group that has more elements than a block takes several
-  int64_t tiles = 0;
+  int64_t blocks = 0;  // along k as packed: a group larger than a block takes several
+  int64_t cells = 0;   // of a panel
   int64_t panels = 0;
-  int64_t scales_at = 0;  // bytes into a panel
+  int64_t scales_at = 0;  // bytes into a cell
   int64_t zeros_at = 0;   // 0: none
+  int64_t cell_bytes = 0;
   int64_t panel_bytes = 0;
   int64_t gather_at = -1;  // bytes into the whole; -1: none
   int64_t bytes = 0;

@@ -34,14 +34,15 @@ bool unpack_signed(const PackedPanels& p, int64_t first, int64_t blocks, void* c
                    int32_t* zeros) {
   auto* to = static_cast<int32_t*>(codes);
   for (int64_t i = 0; i < blocks; ++i) {
-    store(scales + i * kPanel, load_scales(p, p.data, first + i, 0));
-    const I32 zero = load_zeros<kBits>(p, p.data, first + i, 0);
+    const Place place = place_of(p, p.data, first + i);
+    store(scales + i * kPanel, load_scales(p, place, 0));
+    const I32 zero = load_zeros<kBits>(p, place, 0);
     if (kBits == 8) store(zeros + i * kPanel, zero - set1(128));
     const I32 bytes = kBits == 8 ? set1(static_cast<int32_t>(0x80808080)) : zero * set1(0x01010101);
     const int64_t begin = (first + i) * p.block;
     for (int64_t k = begin; k < begin + p.block; k += 16, to += 4 * kPanel) {
-      const uint8_t* tile = p.data + k / kTile * kTileBytes<kBits>;
-      if (k % kTile == 0) {
+      const auto [tile, upper] = tile_of<kBits>(p, p.data, k);
+      if (upper == 0) {
 #pragma GCC unroll 4
         for (int q = 0; q < 4; ++q) {
           store(to + q * kPanel, I32{_mm512_sub_epi8(quad<kBits>(tile, q, 0).v, bytes.v)});

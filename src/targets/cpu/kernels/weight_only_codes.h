@@ -85,24 +85,47 @@ inline I32 dot_codes(I32 acc, I32 codes, I32 a) {
   return dot_u8s8(acc, codes, a);
 }
 
-inline F32 load_scales(const PackedPanels& p, const uint8_t* panel, int64_t block, int part) {
-  const uint8_t* from = panel + p.scales_at;
-  const int64_t at = block * kPanel + part * kLanes;
+// A block of a panel.
+struct Place {
+  const uint8_t* cell;
+  int64_t slot;  // of the cell's blocks
+};
+inline Place place_of(const PackedPanels& p, const uint8_t* panel, int64_t block) {
+  if (p.block < kTile) return {panel + block / 2 * p.cell_bytes, block % 2};
+  return {panel + block * p.cell_bytes, 0};
+}
+
+// The tile of element k, a multiple of 4, of a panel, and k's quad in it.
+struct TilePlace {
+  const uint8_t* tile;
+  int quad;
+};
+template <int kBits>
+inline TilePlace tile_of(const PackedPanels& p, const uint8_t* panel, int64_t k) {
+  const int64_t extent = p.block < kTile ? kTile : p.block;
+  return {panel + k / extent * p.cell_bytes + k % extent / kTile * kTileBytes<kBits>,
+          static_cast<int>(k % kTile / 4)};
+}
+
+inline F32 load_scales(const PackedPanels& p, Place place, int part) {
+  const uint8_t* from = place.cell + p.scales_at;
+  const int64_t at = place.slot * kPanel + part * kLanes;
   if (p.scales == ScaleKind::f32) return load_f32(reinterpret_cast<const float*>(from) + at);
   if (p.scales == ScaleKind::f16) return load_f32(reinterpret_cast<const F16*>(from) + at);
   return load_f32(reinterpret_cast<const Bf16*>(from) + at);
 }
 
 template <int kBits>
-inline I32 load_zeros(const PackedPanels& p, const uint8_t* panel, int64_t block, int part) {
+inline I32 load_zeros(const PackedPanels& p, Place place, int part) {
   if (p.zeros != ZeroKind::codes) return set1(1 << (kBits - 1));
-  return load_i32(panel + p.zeros_at + block * kPanel + part * kLanes);
+  return load_i32(place.cell + p.zeros_at + place.slot * kPanel + part * kLanes);
 }
 
 template <int kBits>
-inline F32 load_float_zeros(const PackedPanels& p, const uint8_t* panel, int64_t block, int part) {
-  if (p.zeros != ZeroKind::floats) return to_f32(load_zeros<kBits>(p, panel, block, part));
-  return load(reinterpret_cast<const float*>(panel + p.zeros_at) + block * kPanel + part * kLanes);
+inline F32 load_float_zeros(const PackedPanels& p, Place place, int part) {
+  if (p.zeros != ZeroKind::floats) return to_f32(load_zeros<kBits>(p, place, part));
+  const auto* from = reinterpret_cast<const float*>(place.cell + p.zeros_at);
+  return load(from + place.slot * kPanel + part * kLanes);
 }
 
 }  // namespace

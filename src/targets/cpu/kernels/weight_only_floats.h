@@ -35,26 +35,27 @@ inline void add_half(F32 (&sums)[kRows], const uint8_t* tile, int first, int par
 template <int kBits, int kRows>
 inline void add_float_block(F32 (&to)[kRows], const PackedPanels& p, const uint8_t* panel,
                             int64_t block, int part, const float* a, int64_t a_stride) {
-  const F32 zeros = load_float_zeros<kBits>(p, panel, block, part);
+  const Place place = place_of(p, panel, block);
+  const F32 zeros = load_float_zeros<kBits>(p, place, part);
   F32 low[kRows], high[kRows];
 #pragma GCC unroll 4
   for (int row = 0; row < kRows; ++row) low[row] = high[row] = zero_f32();
   if (p.block < kTile) {
-    const uint8_t* tile = panel + block / 2 * kTileBytes<kBits>;
-    if (block % 2 == 0) {
-      add_half<kBits>(low, tile, 0, part, zeros, a + block / 2 * kTile, a_stride);
+    if (place.slot == 0) {
+      add_half<kBits>(low, place.cell, 0, part, zeros, a + block / 2 * kTile, a_stride);
     } else {
-      add_half<kBits>(low, tile, 4, part, zeros, a + block / 2 * kTile, a_stride);
+      add_half<kBits>(low, place.cell, 4, part, zeros, a + block / 2 * kTile, a_stride);
     }
   } else {
+    const uint8_t* tile = place.cell;
     for (int64_t k = block * p.block; k < (block + 1) * p.block; k += kTile) {
-      const uint8_t* tile = panel + k / kTile * kTileBytes<kBits>;
-      __builtin_prefetch(tile + kAhead);
+      prefetch_ahead(tile, tile + kTileBytes<kBits>);
       add_half<kBits>(low, tile, 0, part, zeros, a + k, a_stride);
       add_half<kBits>(high, tile, 4, part, zeros, a + k, a_stride);
+      tile += kTileBytes<kBits>;
     }
   }
-  const F32 scales = load_scales(p, panel, block, part);
+  const F32 scales = load_scales(p, place, part);
 #pragma GCC unroll 4
   for (int row = 0; row < kRows; ++row) to[row] = fma(low[row] + high[row], scales, to[row]);
 }
@@ -84,12 +85,13 @@ void unpack_floats(const PackedPanels& p, int64_t first, int64_t blocks, float* 
   for (int64_t i = 0; i < blocks; ++i) {
 #pragma GCC unroll 2
     for (int part = 0; part < kParts; ++part) {
-      const F32 zeros = load_float_zeros<kBits>(p, p.data, first + i, part);
-      store(scales + i * kPanel + part * kLanes, load_scales(p, p.data, first + i, part));
+      const Place place = place_of(p, p.data, first + i);
+      const F32 zeros = load_float_zeros<kBits>(p, place, part);
+      store(scales + i * kPanel + part * kLanes, load_scales(p, place, part));
       const int64_t begin = (first + i) * p.block;
       for (int64_t k = begin; k < begin + p.block; k += 4) {
-        const uint8_t* tile = p.data + k / kTile * kTileBytes<kBits>;
-        const I32 bytes = quad<kBits>(tile, static_cast<int>(k % kTile / 4), part);
+        const TilePlace at = tile_of<kBits>(p, p.data, k);
+        const I32 bytes = quad<kBits>(at.tile, at.quad, part);
         float* to = codes + (k - first * p.block) * kPanel + part * kLanes;
 #pragma GCC unroll 4
         for (int j = 0; j < 4; ++j) store(to + j * kPanel, byte_to_f32(bytes, j) - zeros);

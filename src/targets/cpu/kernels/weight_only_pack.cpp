@@ -132,16 +132,19 @@ class Packer {
         origins_(gather == nullptr ? std::vector<int64_t>{} : scale_origins(problem, groups)),
         file_blocks_(file_blocks(problem)),
         column_bytes_(file_blocks_ * problem.block * problem.bits / 8),
-        zero_pitch_((file_blocks_ * problem.bits + 7) / 8) {}
+        zero_pitch_((file_blocks_ * problem.bits + 7) / 8),
+        cell_tiles_(std::max(problem.block / kTile, int64_t{1})),
+        cell_blocks_(problem.block < kTile ? 2 : 1),
+        tiles_(layout.cells * cell_tiles_) {}
 
   void pack(const WeightOnlySource& source, int64_t panel, uint8_t* to) const {
     std::memset(to, 0, static_cast<size_t>(layout_.panel_bytes));
     const int64_t columns = std::min(kPanel, p_.n - panel * kPanel);
     Tile codes;
-    for (int64_t t = 0; t < layout_.tiles; ++t) {
+    for (int64_t t = 0; t < tiles_; ++t) {
       for (int64_t c = 0; c < columns; ++c) {
         read(source.codes + (panel * kPanel + c) * column_bytes_, t, codes);
-        place(codes, p_.bits, c, to + t * kTile * kPanel * p_.bits / 8);
+        place(codes, p_.bits, c, to + tile_at(t));
       }
     }
     for (int64_t c = 0; c < columns; ++c) pack_scales(source, panel * kPanel + c, c, to);
@@ -153,8 +156,8 @@ class Packer {
     Tile tile;
     for (int64_t c = 0; c < columns; ++c) {
       const int64_t n = panel * kPanel + c;
-      for (int64_t t = 0; t < layout_.tiles; ++t) {
-        take(from + t * kTile * kPanel * p_.bits / 8, p_.bits, c, tile);
+      for (int64_t t = 0; t < tiles_; ++t) {
+        take(from + tile_at(t), p_.bits, c, tile);
         for (int64_t i = 0; i < kTile && t * kTile + i < layout_.blocks * p_.block; ++i) {
           const int64_t at = gather_ == nullptr ? t * kTile + i : gather_[t * kTile + i];
           if (at >= 0)
@@ -166,6 +169,20 @@ class Packer {
   }
 
  private:
+  // Bytes into a panel.
+  int64_t tile_at(int64_t t) const {
+    return t / cell_tiles_ * layout_.cell_bytes + t % cell_tiles_ * kTile * kPanel * p_.bits / 8;
+  }
+  int64_t scale_at(int64_t b, int64_t c) const {
+    return b / cell_blocks_ * layout_.cell_bytes + layout_.scales_at +
+           (b % cell_blocks_ * kPanel + c) * scale_bytes(p_);
+  }
+  int64_t zero_at(int64_t b, int64_t c) const {
+    const int64_t size = *p_.zero_type == ElementType::u8 ? 1 : 4;
+    return b / cell_blocks_ * layout_.cell_bytes + layout_.zeros_at +
+           (b % cell_blocks_ * kPanel + c) * size;
+  }
+
   void read(const uint8_t* column, int64_t t, Tile& codes) const {
     if (gather_ == nullptr && (t + 1) * kTile <= file_blocks_ * p_.block) {
       return read_tile(column + t * kTile * p_.bits / 8, p_.bits, codes);
@@ -189,15 +206,13 @@ class Packer {
     const auto* zeros = static_cast<const uint8_t*>(source.zeros);
     for (int64_t b = 0; b < layout_.blocks; ++b) {
       const int64_t from = origin(b);
-      std::memcpy(to + layout_.scales_at + (b * kPanel + c) * size, scales + from * size,
-                  static_cast<size_t>(size));
+      std::memcpy(to + scale_at(b, c), scales + from * size, static_cast<size_t>(size));
       if (!p_.zero_type) continue;
       if (*p_.zero_type == ElementType::u8) {
-        to[layout_.zeros_at + b * kPanel + c] =
-            static_cast<uint8_t>(code_at(zeros + n * zero_pitch_, from, p_.bits));
+        to[zero_at(b, c)] = static_cast<uint8_t>(code_at(zeros + n * zero_pitch_, from, p_.bits));
       } else {
         const int64_t width = bytes_for(*p_.zero_type, 1);
-        convert(ElementType::f32, to + layout_.zeros_at + (b * kPanel + c) * 4, *p_.zero_type,
+        convert(ElementType::f32, to + zero_at(b, c), *p_.zero_type,
                 zeros + (n * file_blocks_ + from) * width, 1);
       }
     }
@@ -208,16 +223,16 @@ class Packer {
     const int64_t size = scale_bytes(p_);
     for (int64_t b = 0; b < layout_.blocks; ++b) {
       const int64_t at = origin(b);
-      std::memcpy(scales + (n * file_blocks_ + at) * size,
-                  from + layout_.scales_at + (b * kPanel + c) * size, static_cast<size_t>(size));
+      std::memcpy(scales + (n * file_blocks_ + at) * size, from + scale_at(b, c),
+                  static_cast<size_t>(size));
       if (!p_.zero_type) continue;
       if (*p_.zero_type == ElementType::u8) {
         // A group of several packed blocks has its zero point in each of them: the bits agree.
-        put_code(zeros + n * zero_pitch_, at, p_.bits, from[layout_.zeros_at + b * kPanel + c]);
+        put_code(zeros + n * zero_pitch_, at, p_.bits, from[zero_at(b, c)]);
       } else {
         const int64_t width = bytes_for(*p_.zero_type, 1);
         convert(*p_.zero_type, zeros + (n * file_blocks_ + at) * width, ElementType::f32,
-                from + layout_.zeros_at + (b * kPanel + c) * 4, 1);
+                from + zero_at(b, c), 1);
       }
     }
   }
@@ -229,6 +244,9 @@ class Packer {
   int64_t file_blocks_;
   int64_t column_bytes_;
   int64_t zero_pitch_;
+  int64_t cell_tiles_;
+  int64_t cell_blocks_;
+  int64_t tiles_;
 };
 
 }  // namespace
@@ -245,27 +263,30 @@ WeightOnlyLayout weight_only_layout(const WeightOnlyProblem& p, std::span<const 
     }
     out.blocks = static_cast<int64_t>(scale_origins(p, groups).size());
   }
-  out.tiles = (out.blocks * p.block + kTile - 1) / kTile;
   out.panels = (p.n + kPanel - 1) / kPanel;
-  out.scales_at = out.tiles * kTile * kPanel * p.bits / 8;
-  out.panel_bytes = out.scales_at + round_up(out.blocks * kPanel * scale_bytes(p), 64);
+  const int64_t extent = std::max(p.block, kTile);
+  const int64_t cell_blocks = extent / p.block;
+  out.cells = (out.blocks + cell_blocks - 1) / cell_blocks;
+  out.scales_at = extent * kPanel * p.bits / 8;
+  out.cell_bytes = out.scales_at + cell_blocks * kPanel * scale_bytes(p);
   if (p.zero_type) {
-    out.zeros_at = out.panel_bytes;
-    const int64_t size = *p.zero_type == ElementType::u8 ? 1 : 4;
-    out.panel_bytes += round_up(out.blocks * kPanel * size, 64);
+    out.zeros_at = out.cell_bytes;
+    out.cell_bytes += cell_blocks * kPanel * (*p.zero_type == ElementType::u8 ? 1 : 4);
   }
+  out.panel_bytes = out.cells * out.cell_bytes;
   out.bytes = out.panels * out.panel_bytes;
   if (p.grouped) {
-    out.gather_at = out.bytes;
-    out.bytes += round_up(out.blocks * p.block * 4, 64);
+    out.gather_at = round_up(out.bytes, 64);
+    out.bytes = out.gather_at + round_up(out.blocks * p.block * 4, 64);
   }
   return out;
 }
 
 std::string weight_only_packing_id(const WeightOnlyProblem& p) {
-  return fmt::format("weight-only 1: panels of 16, {} bits, block {}, scales {}, zeros {}{}",
-                     p.bits, p.block, to_string(p.scale_type),
-                     p.zero_type ? to_string(*p.zero_type) : "none", p.grouped ? ", gathered" : "");
+  return fmt::format(
+      "weight-only 1: cells in panels of 16, {} bits, block {}, scales {}, zeros {}{}", p.bits,
+      p.block, to_string(p.scale_type), p.zero_type ? to_string(*p.zero_type) : "none",
+      p.grouped ? ", gathered" : "");
 }
 
 void pack_weight_only(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,

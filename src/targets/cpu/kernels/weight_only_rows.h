@@ -7,8 +7,8 @@
 namespace lathe::cpu {
 namespace {
 
-// Ahead of the codes in use: what memory needs to keep streaming across panels.
-constexpr int64_t kAhead = 4096;
+// Bytes ahead of those in use: enough to cover memory's latency.
+constexpr int64_t kAhead = 1536;
 
 inline I32 broadcast_quad(const int8_t* from) {
   int32_t word;
@@ -41,17 +41,23 @@ struct BlockSums {
   I32 low[kParts][kRows];
   I32 high[kParts][kRows];
 
-  // The zero points' part of the sums; block < 0: none.
-  static inline void start(I32 (&sums)[kParts][kRows], const PackedPanels& p, const uint8_t* panel,
+  // The zero points' part of a block's sums.
+  static inline void start(I32 (&sums)[kParts][kRows], const PackedPanels& p, Place place,
                            const QuantisedRows& rows, int64_t block) {
 #pragma GCC unroll 2
     for (int part = 0; part < kParts; ++part) {
-      const I32 zeros = block < 0 ? zero_i32() : load_zeros<kBits>(p, panel, block, part);
+      const I32 zeros = load_zeros<kBits>(p, place, part);
 #pragma GCC unroll 8
       for (int row = 0; row < kRows; ++row) {
-        sums[part][row] =
-            block < 0 ? zero_i32() : multiply_words(zeros, set1(rows.sums[block * kRows + row]));
+        sums[part][row] = multiply_words(zeros, set1(rows.sums[block * kRows + row]));
       }
+    }
+  }
+  static inline void start_from_zero(I32 (&sums)[kParts][kRows]) {
+#pragma GCC unroll 2
+    for (int part = 0; part < kParts; ++part) {
+#pragma GCC unroll 8
+      for (int row = 0; row < kRows; ++row) sums[part][row] = zero_i32();
     }
   }
 
@@ -75,11 +81,11 @@ struct BlockSums {
 
 template <int kRows>
 inline void add_scaled(F32 (&to)[kParts][kRows], const I32 (&sums)[kParts][kRows],
-                       const PackedPanels& p, const uint8_t* panel, const QuantisedRows& rows,
+                       const PackedPanels& p, Place place, const QuantisedRows& rows,
                        int64_t block) {
 #pragma GCC unroll 2
   for (int part = 0; part < kParts; ++part) {
-    const F32 scales = load_scales(p, panel, block, part);
+    const F32 scales = load_scales(p, place, part);
 #pragma GCC unroll 8
     for (int row = 0; row < kRows; ++row) {
       const F32 scale = set1(rows.scales[block * kRows + row]) * scales;
@@ -88,23 +94,24 @@ inline void add_scaled(F32 (&to)[kParts][kRows], const I32 (&sums)[kParts][kRows
   }
 }
 
+inline void prefetch_ahead(const uint8_t* from, const uint8_t* end) {
+  for (; from < end; from += 64) __builtin_prefetch(from + kAhead);
+}
+
 template <int kBits, int kRows>
-inline void multiply_panel(const PackedPanels& p, const uint8_t* panel, const QuantisedRows& rows,
+inline void multiply_panel(const PackedPanels& p, const uint8_t* cell, const QuantisedRows& rows,
                            F32 (&sums)[kParts][kRows]) {
-  const int64_t tiles = p.block / kTile;
-  const int8_t* a = rows.codes;
   int64_t k = 0;
-  for (int64_t block = 0; block < p.blocks; ++block) {
+  for (int64_t block = 0; block < p.blocks; ++block, cell += p.cell_bytes) {
     BlockSums<kBits, kRows> exact;
-    exact.start(exact.low, p, panel, rows, block);
-    exact.start(exact.high, p, panel, rows, -1);
-    for (int64_t t = 0; t < tiles; ++t, k += kTile) {
-      const uint8_t* tile = panel + k / kTile * kTileBytes<kBits>;
-      for (int line = 0; line < kTileBytes<kBits>; line += 64) {
-        __builtin_prefetch(tile + kAhead + line);
-      }
-      exact.add_tile(tile, a + k / kStep * kStep * kRows + k % kStep);
+    exact.start(exact.low, p, {cell, 0}, rows, block);
+    exact.start_from_zero(exact.high);
+    const uint8_t* const codes_end = cell + p.scales_at;
+    for (const uint8_t* tile = cell; tile < codes_end; tile += kTileBytes<kBits>, k += kTile) {
+      prefetch_ahead(tile, tile + kTileBytes<kBits>);
+      exact.add_tile(tile, rows.codes + k / kStep * kStep * kRows + k % kStep);
     }
+    prefetch_ahead(codes_end, cell + p.cell_bytes);
 #pragma GCC unroll 2
     for (int part = 0; part < kParts; ++part) {
 #pragma GCC unroll 8
@@ -112,25 +119,25 @@ inline void multiply_panel(const PackedPanels& p, const uint8_t* panel, const Qu
         exact.low[part][row] = exact.low[part][row] + exact.high[part][row];
       }
     }
-    add_scaled(sums, exact.low, p, panel, rows, block);
+    add_scaled(sums, exact.low, p, {cell, 0}, rows, block);
   }
 }
 
 // Blocks of 16: a tile holds two.
 template <int kBits, int kRows>
-inline void multiply_half_tiles(const PackedPanels& p, const uint8_t* panel,
+inline void multiply_half_tiles(const PackedPanels& p, const uint8_t* cell,
                                 const QuantisedRows& rows, F32 (&sums)[kParts][kRows]) {
-  for (int64_t block = 0; block < p.blocks; block += 2) {
+  for (int64_t block = 0; block < p.blocks; block += 2, cell += p.cell_bytes) {
     const bool both = block + 1 < p.blocks;
-    const uint8_t* tile = panel + block / 2 * kTileBytes<kBits>;
     const int64_t k = block * 16;
+    prefetch_ahead(cell, cell + p.cell_bytes);
     BlockSums<kBits, kRows> exact;
-    exact.start(exact.low, p, panel, rows, block);
-    exact.start(exact.high, p, panel, rows, both ? block + 1 : -1);
-    __builtin_prefetch(tile + kAhead);
-    exact.add_tile(tile, rows.codes + k / kStep * kStep * kRows + k % kStep);
-    add_scaled(sums, exact.low, p, panel, rows, block);
-    if (both) add_scaled(sums, exact.high, p, panel, rows, block + 1);
+    exact.start(exact.low, p, {cell, 0}, rows, block);
+    exact.start_from_zero(exact.high);
+    if (both) exact.start(exact.high, p, {cell, 1}, rows, block + 1);
+    exact.add_tile(cell, rows.codes + k / kStep * kStep * kRows + k % kStep);
+    add_scaled(sums, exact.low, p, {cell, 0}, rows, block);
+    if (both) add_scaled(sums, exact.high, p, {cell, 1}, rows, block + 1);
   }
 }
 

@@ -22,6 +22,7 @@ enum class ZeroKind : uint8_t { middle, codes, floats };
 struct PackedPanels {
   const uint8_t* data = nullptr;
   int64_t panel_bytes = 0;
+  int64_t cell_bytes = 0;
   int64_t scales_at = 0;
   int64_t zeros_at = 0;
   int64_t blocks = 0;

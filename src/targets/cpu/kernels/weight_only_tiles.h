@@ -12,17 +12,17 @@ template <int kBits>
 bool unpack_codes(const PackedPanels& p, int64_t first, int64_t blocks, void* codes, float* scales,
                   int32_t* zeros) {
   for (int64_t i = 0; i < blocks; ++i) {
+    const Place place = place_of(p, p.data, first + i);
 #pragma GCC unroll 2
     for (int part = 0; part < kParts; ++part) {
-      store(scales + i * kPanel + part * kLanes, load_scales(p, p.data, first + i, part));
-      store(zeros + i * kPanel + part * kLanes, load_zeros<kBits>(p, p.data, first + i, part));
+      store(scales + i * kPanel + part * kLanes, load_scales(p, place, part));
+      store(zeros + i * kPanel + part * kLanes, load_zeros<kBits>(p, place, part));
     }
   }
   // In half tiles: a chunk may begin and end within a tile.
   auto* to = static_cast<uint8_t*>(codes);
   for (int64_t k = first * p.block; k < (first + blocks) * p.block; k += 16, to += 4 * 64) {
-    const uint8_t* tile = p.data + k / kTile * kTileBytes<kBits>;
-    const int upper = k % kTile == 0 ? 0 : 4;
+    const auto [tile, upper] = tile_of<kBits>(p, p.data, k);
 #pragma GCC unroll 4
     for (int q = 0; q < 4; ++q) {
 #pragma GCC unroll 2
