@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+// Depthwise convolution over rows: channels are lanes, a block of outputs is held in registers, and
+// each input column is read once per kernel row for all outputs that see it.
+#pragma once
+
+#include "targets/cpu/kernels/depthwise_row.h"
+#include "targets/cpu/kernels/simd.h"
+
+namespace lathe::cpu {
+namespace {
+
+// Outputs of a block, and vectors of channels: sums, one row of weights and a column fit.
+constexpr int kDepthwiseBlock = 7;
+constexpr int kDepthwiseVectors = kRegisters == 32 ? 2 : 1;
+
+template <int kVectors>
+struct DepthwiseBlock {
+  int64_t output;   // first
+  int64_t channel;  // first
+  Mask tail;        // of the last vector
+};
+
+// Channels of one column; only the last vector of a row may be cut.
+template <class X, int kVectors, bool kTail>
+inline void load_column(const DepthwiseRow& row, const X* x, Mask tail, F32 (&to)[kVectors]) {
+#pragma GCC unroll 2
+  for (int v = 0; v < kVectors; ++v) {
+    to[v] = kTail && v == kVectors - 1 ? load_f32(x + v * kLanes, tail) : load_f32(x + v * kLanes);
+    if constexpr (sizeof(X) == 1) to[v] = to[v] - set1(row.x_zero);
+  }
+}
+
+// kKernel 0: any kernel and dilation, each tap read on its own; else stride kStride, dilation 1.
+// kInside: every column that the block reads is there.
+template <class X, int kKernel, int kStride, int kVectors, bool kTail, bool kInside, class Finish>
+inline void depthwise_block(const DepthwiseRow& row, const DepthwiseBlock<kVectors>& block,
+                            const Finish& finish) {
+  constexpr int kOutputs = kDepthwiseBlock;
+  F32 sums[kOutputs][kVectors];
+#pragma GCC unroll 8
+  for (int t = 0; t < kOutputs; ++t) {
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) sums[t][v] = zero_f32();
+  }
+  const int64_t first = block.output * row.stride - row.pad;
+  for (int64_t r = 0; r < row.row_count; ++r) {
+    const X* x = static_cast<const X*>(row.rows[r].x) + first * row.x_pitch + block.channel;
+    const float* w = row.rows[r].weights + block.channel;
+    if constexpr (kKernel > 0) {
+      F32 weights[kKernel][kVectors];
+#pragma GCC unroll 8
+      for (int k = 0; k < kKernel; ++k) {
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v) weights[k][v] = load(w + k * row.w_pitch + v * kLanes);
+      }
+#pragma GCC unroll 32
+      for (int j = 0; j < (kOutputs - 1) * kStride + kKernel; ++j) {
+        if (!kInside && (first + j < 0 || first + j >= row.input)) continue;
+        F32 column[kVectors];
+        load_column<X, kVectors, kTail>(row, x + j * row.x_pitch, block.tail, column);
+#pragma GCC unroll 8
+        for (int t = 0; t < kOutputs; ++t) {
+          const int k = j - t * kStride;
+          if (k < 0 || k >= kKernel) continue;
+#pragma GCC unroll 2
+          for (int v = 0; v < kVectors; ++v)
+            sums[t][v] = fma(column[v], weights[k][v], sums[t][v]);
+        }
+      }
+    } else {
+      for (int64_t k = 0; k < row.kernel; ++k) {
+        F32 weights[kVectors];
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v) weights[v] = load(w + k * row.w_pitch + v * kLanes);
+#pragma GCC unroll 8
+        for (int t = 0; t < kOutputs; ++t) {
+          const int64_t j = t * row.stride + k * row.dilation;
+          if (!kInside && (first + j < 0 || first + j >= row.input)) continue;
+          F32 column[kVectors];
+          load_column<X, kVectors, kTail>(row, x + j * row.x_pitch, block.tail, column);
+#pragma GCC unroll 2
+          for (int v = 0; v < kVectors; ++v) sums[t][v] = fma(column[v], weights[v], sums[t][v]);
+        }
+      }
+    }
+  }
+  const int64_t count = row.end - block.output;
+#pragma GCC unroll 8
+  for (int t = 0; t < kOutputs; ++t) {
+    if (t >= count) break;
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v)
+      finish(sums[t][v], block.output + t, block.channel + v * kLanes,
+             kTail && v == kVectors - 1 ? block.tail : mask_first(kLanes));
+  }
+}
+
+template <class X, int kKernel, int kStride, int kVectors, bool kTail, class Finish>
+void depthwise_columns(const DepthwiseRow& row, int64_t channel, Mask tail, const Finish& finish) {
+  const int64_t span = (kDepthwiseBlock - 1) * row.stride + (row.kernel - 1) * row.dilation + 1;
+  for (int64_t o = row.begin; o < row.end; o += kDepthwiseBlock) {
+    const DepthwiseBlock<kVectors> block{o, channel, tail};
+    const int64_t first = o * row.stride - row.pad;
+    if (first >= 0 && first + span <= row.input) {
+      depthwise_block<X, kKernel, kStride, kVectors, kTail, true>(row, block, finish);
+    } else {
+      depthwise_block<X, kKernel, kStride, kVectors, kTail, false>(row, block, finish);
+    }
+  }
+}
+
+template <class X, int kKernel, int kStride, class Finish>
+void depthwise_channels(const DepthwiseRow& row, const Finish& finish) {
+  constexpr int kWide = kDepthwiseVectors * kLanes;
+  const Mask all = mask_first(kLanes);
+  int64_t c = 0;
+  for (; c + kWide <= row.channels; c += kWide)
+    depthwise_columns<X, kKernel, kStride, kDepthwiseVectors, false>(row, c, all, finish);
+  for (; c < row.channels; c += kLanes) {
+    const int64_t left = row.channels - c;
+    depthwise_columns<X, kKernel, kStride, 1, true>(row, c, mask_first(left < kLanes ? left : kLanes),
+                                                    finish);
+  }
+}
+
+template <class X>
+void depthwise_row(const DepthwiseRow& row) {
+  const auto finish = [&](F32 sum, int64_t output, int64_t channel, Mask mask) {
+    const int64_t at = (output - row.begin) * row.sums_pitch + channel;
+    if constexpr (sizeof(X) == 1) {
+      store(static_cast<int32_t*>(row.sums) + at, to_i32(sum), mask);
+    } else {
+      store(static_cast<float*>(row.sums) + at, sum, mask);
+    }
+  };
+  if (row.dilation == 1 && row.kernel == 3 && row.stride == 1)
+    return depthwise_channels<X, 3, 1>(row, finish);
+  if (row.dilation == 1 && row.kernel == 3 && row.stride == 2)
+    return depthwise_channels<X, 3, 2>(row, finish);
+  if (row.dilation == 1 && row.kernel == 5 && row.stride == 1)
+    return depthwise_channels<X, 5, 1>(row, finish);
+  if (row.dilation == 1 && row.kernel == 5 && row.stride == 2)
+    return depthwise_channels<X, 5, 2>(row, finish);
+  depthwise_channels<X, 0, 0>(row, finish);
+}
+
+constexpr DepthwiseTable kDepthwiseTable{depthwise_row<float>, depthwise_row<Bf16>,
+                                         depthwise_row<uint8_t>, depthwise_row<int8_t>};
+
+}  // namespace
+}  // namespace lathe::cpu

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// The call between depthwise convolution's driver and its kernels: one row of outputs.
+#pragma once
+
+#include <cstdint>
+
+namespace lathe::cpu {
+
+// One row of input under one row of the kernel. Rows outside the input are left out.
+struct DepthwiseTapRow {
+  const void* x = nullptr;         // channel 0 of column 0
+  const float* weights = nullptr;  // [kernel][w_pitch]
+};
+
+// Outputs `begin` to `end` of a row, all channels: y[o, c] = sum over rows and taps k of
+// (x[o * stride + k * dilation - pad, c] - x_zero) * weights[k, c], rows and taps in ascending
+// order; taps outside add nothing.
+struct DepthwiseRow {
+  const DepthwiseTapRow* rows = nullptr;
+  int64_t row_count = 0;
+  int64_t kernel = 1, stride = 1, dilation = 1, pad = 0;
+  int64_t input = 0;                 // columns
+  int64_t begin = 0, end = 0;        // outputs
+  int64_t channels = 0;
+  int64_t x_pitch = 0, w_pitch = 0;  // elements from column to column, tap to tap
+  float x_zero = 0;                  // of integers: exact below 2^24
+  void* sums = nullptr;              // [end - begin][sums_pitch]: f32, or i32 of integers
+  int64_t sums_pitch = 0;
+};
+
+// What the units export, by the type of x.
+struct DepthwiseTable {
+  using Run = void (*)(const DepthwiseRow&);
+  Run f32, bf16, u8, i8;
+};
+extern const DepthwiseTable kDepthwiseAvx2;
+extern const DepthwiseTable kDepthwiseAvx512;
+
+}  // namespace lathe::cpu
