@@ -100,8 +100,8 @@ Sum one_output(const ConvProblem& p, const std::vector<double>& x, const std::ve
         const int64_t tap = (a * height.kernel + b) * width.kernel + e;
         for (int64_t c = 0; c < inputs; ++c) {
           const int64_t channel = group * inputs + c;
-          const int64_t weight = p.transposed ? channel * p.group_outputs() + m % p.group_outputs()
-                                              : m * inputs + c;
+          const int64_t weight =
+              p.transposed ? channel * p.group_outputs() + m % p.group_outputs() : m * inputs + c;
           const int64_t position = (d * height.input + h) * width.input + v;
           const double product =
               x[static_cast<size_t>((n * p.channels + channel) * p.input_positions() + position)] *

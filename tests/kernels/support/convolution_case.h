@@ -16,9 +16,9 @@ int64_t pick(Random& random, int64_t low, int64_t high);  // both included
 struct ConvLimits {
   bool depthwise = false;
   bool transposed = true;
-  int64_t channels = 40;  // per group at most
-  int64_t outputs = 70;   // per group at most
-  int64_t work = 1 << 21; // products at most
+  int64_t channels = 40;   // per group at most
+  int64_t outputs = 70;    // per group at most
+  int64_t work = 1 << 21;  // products at most
 };
 // Any number of axes, strides, dilations, groups, pads; extents small enough for the plain loop.
 ConvProblem random_problem(Random& random, const ConvLimits& limits);

@@ -33,8 +33,8 @@ enum class ActivationLayout { channels_last, channels_first };
 
 struct ConvProblem {
   int64_t batch = 1;
-  int64_t channels = 1;                   // of x, all groups together
-  int64_t outputs = 1;                    // channels of y, all groups together
+  int64_t channels = 1;  // of x, all groups together
+  int64_t outputs = 1;   // channels of y, all groups together
   int64_t groups = 1;
   std::array<ConvAxis, kConvAxes> axes;   // depth, height, width; those absent are all ones
   bool transposed = false;                // weights are [channels, outputs / groups, kernel…]

@@ -24,12 +24,15 @@ class RowStager {
 
   int64_t bytes() const { return columns_ * pitch_; }
 
-  void outside(std::byte* to) const { std::memset(to, stage_.padding, static_cast<size_t>(bytes())); }
+  void outside(std::byte* to) const {
+    std::memset(to, stage_.padding, static_cast<size_t>(bytes()));
+  }
 
   // `row` counts input rows, depth and height together.
   void inside(const void* x, int64_t row, std::byte* to) const {
     std::memset(to, stage_.padding, static_cast<size_t>(first_ * pitch_));
-    std::memset(to + last_ * pitch_, stage_.padding, static_cast<size_t>((columns_ - last_) * pitch_));
+    std::memset(to + last_ * pitch_, stage_.padding,
+                static_cast<size_t>((columns_ - last_) * pitch_));
     const int64_t width = p_.axes[2].input, size = stage_.element_bytes;
     const auto* from = static_cast<const std::byte*>(x);
     std::byte* start = to + first_ * pitch_;

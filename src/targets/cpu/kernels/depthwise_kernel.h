@@ -63,8 +63,7 @@ inline void depthwise_block(const DepthwiseRow& row, const DepthwiseBlock<kVecto
           const int k = j - t * kStride;
           if (k < 0 || k >= kKernel) continue;
 #pragma GCC unroll 2
-          for (int v = 0; v < kVectors; ++v)
-            sums[t][v] = fma(column[v], weights[k][v], sums[t][v]);
+          for (int v = 0; v < kVectors; ++v) sums[t][v] = fma(column[v], weights[k][v], sums[t][v]);
         }
       }
     } else {
@@ -118,8 +117,8 @@ void depthwise_channels(const DepthwiseRow& row, const Finish& finish) {
     depthwise_columns<X, kKernel, kStride, kDepthwiseVectors, false>(row, c, all, finish);
   for (; c < row.channels; c += kLanes) {
     const int64_t left = row.channels - c;
-    depthwise_columns<X, kKernel, kStride, 1, true>(row, c, mask_first(left < kLanes ? left : kLanes),
-                                                    finish);
+    depthwise_columns<X, kKernel, kStride, 1, true>(
+        row, c, mask_first(left < kLanes ? left : kLanes), finish);
   }
 }
 

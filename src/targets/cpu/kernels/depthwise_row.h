@@ -19,8 +19,8 @@ struct DepthwiseRow {
   const DepthwiseTapRow* rows = nullptr;
   int64_t row_count = 0;
   int64_t kernel = 1, stride = 1, dilation = 1, pad = 0;
-  int64_t input = 0;                 // columns
-  int64_t begin = 0, end = 0;        // outputs
+  int64_t input = 0;           // columns
+  int64_t begin = 0, end = 0;  // outputs
   int64_t channels = 0;
   int64_t x_pitch = 0, w_pitch = 0;  // elements from column to column, tap to tap
   float x_zero = 0;                  // of integers: exact below 2^24

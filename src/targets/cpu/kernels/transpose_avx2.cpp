@@ -44,8 +44,7 @@ inline void block(const uint16_t* from, int64_t from_pitch, uint16_t* to, int64_
     s[2 * i] = _mm_unpacklo_epi16(r[i], r[i + 4]);
     s[2 * i + 1] = _mm_unpackhi_epi16(r[i], r[i + 4]);
   }
-  for (int i = 0; i < 8; ++i)
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i * to_pitch), s[i]);
+  for (int i = 0; i < 8; ++i) _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i * to_pitch), s[i]);
 }
 
 inline void block(const uint8_t* from, int64_t from_pitch, uint8_t* to, int64_t to_pitch) {

@@ -75,8 +75,8 @@ inline void input_vector(const WinogradInput& in, int64_t c, Mask mask, bool who
 template <int kTile>
 void winograd_input(const WinogradInput& in) {
   constexpr int kSize = kTile + 2;
-  const bool inside = in.row_begin == 0 && in.row_end == kSize && in.column_begin == 0 &&
-                      in.column_end == kSize;
+  const bool inside =
+      in.row_begin == 0 && in.row_end == kSize && in.column_begin == 0 && in.column_end == kSize;
   for (int64_t c = 0; c < in.channels; c += kLanes) {
     const int64_t left = in.channels - c;
     const bool whole = left >= kLanes;

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernels/conv_direct.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "targets/cpu/kernels/scratch.h"
+#include "targets/cpu/kernels/transpose.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+Product product_of(ElementType x) {
+  switch (x) {
+    case ElementType::bf16:
+      return Product::bf16;
+    case ElementType::u8:
+      return Product::u8s8;
+    case ElementType::i8:
+      return Product::s8s8;
+    default:
+      return Product::f32;
+  }
+}
+
+// A pointwise convolution is a line of positions.
+ConvProblem as_line(ConvProblem p) {
+  if (!p.is_pointwise()) return p;
+  ConvAxis line;
+  line.input = line.output = p.output_positions();
+  p.axes = {ConvAxis{}, ConvAxis{}, line};
+  p.transposed = false;
+  return p;
+}
+
+}  // namespace
+
+std::string why_not_direct(const ConvProblem& p, Isa) {
+  if (p.transposed && p.y_layout == ActivationLayout::channels_first &&
+      !std::all_of(p.axes.begin(), p.axes.end(), [](const ConvAxis& a) { return a.stride == 1; }))
+    return "a transposed convolution with strides writes channels last only";
+  return {};
+}
+
+DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa)
+    : p_(as_line(problem)),
+      isa_(isa),
+      product_(product_of(problem.x_type)),
+      kernel_(&brgemm_kernel(isa, product_)) {
+  check_problem(problem);
+  if (problem.transposed && problem.is_pointwise()) p_.transposed = true;
+  stage_.group_pitch = p_.group_channels();
+  stage_.element_bytes = static_cast<int>(a_size(product_));
+  through_sums_ = p_.y_layout == ActivationLayout::channels_first;
+  for (const ConvPart& part : conv_parts(p_)) add_part(part);
+  in_place_ = reads_in_place();
+  for (size_t i = 0; i < parts_.size(); ++i) add_chunks(i);
+  for (const Chunk& chunk : chunks_) {
+    const Part& part = parts_[chunk.part];
+    const int64_t rows = chunk.extent[0] * chunk.extent[1] * chunk.extent[2];
+    if (!in_place_) {
+      const auto bytes = box(part, chunk).positions() * p_.channels * stage_.element_bytes;
+      scratch_box_ = std::max(scratch_box_, round_up(static_cast<size_t>(bytes)));
+    }
+    scratch_rows_ = std::max(scratch_rows_, round_up(static_cast<size_t>(rows * 4)));
+    if (through_sums_) {
+      const int64_t columns = chunk.panels * kernel_->panel_columns;
+      scratch_sums_ = std::max(scratch_sums_, round_up(static_cast<size_t>(rows * columns * 4)));
+    }
+  }
+}
+
+void DirectConvolution::add_part(const ConvPart& geometry) {
+  Part part{geometry, {}, p_.group_channels(), panel_bytes_};
+  const auto& [depth, height, width] = geometry.axes;
+  bool side_by_side = p_.groups == 1;
+  for (size_t i = 1; i < width.taps.size(); ++i)
+    side_by_side =
+        side_by_side && width.taps[i].offset == width.taps[0].offset + static_cast<int64_t>(i);
+  for (const ConvTap& d : depth.taps) {
+    for (const ConvTap& h : height.taps) {
+      for (size_t i = 0; i < width.taps.size(); ++i) {
+        if (i == 0 || !side_by_side)
+          part.blocks.push_back({{d.offset, h.offset, width.taps[i].offset}, {}});
+        part.blocks.back().taps.push_back(
+            (d.kernel * p_.axes[1].kernel + h.kernel) * p_.axes[2].kernel + width.taps[i].kernel);
+      }
+    }
+  }
+  if (side_by_side) part.k *= static_cast<int64_t>(std::max<size_t>(1, width.taps.size()));
+  panel_bytes_ += static_cast<size_t>(p_.groups * group_panels() * panel_stride(part));
+  parts_.push_back(std::move(part));
+}
+
+int64_t DirectConvolution::panel_stride(const Part& part) const {
+  return static_cast<int64_t>(part.blocks.size()) * packed_panel_bytes(*kernel_, part.k);
+}
+
+const std::byte* DirectConvolution::panels(const std::byte* packed, const Part& part, int64_t group,
+                                           int64_t panel) const {
+  return packed + part.packed + (group * group_panels() + panel) * panel_stride(part);
+}
+
+bool DirectConvolution::reads_in_place() const {
+  if (p_.x_layout == ActivationLayout::channels_first) return false;
+  for (const Part& part : parts_) {
+    for (size_t i = 0; i < kConvAxes; ++i) {
+      const ConvPartAxis& axis = part.geometry.axes[i];
+      if (axis.taps.empty()) continue;
+      const int64_t last = (axis.count - 1) * axis.step + axis.taps.back().offset;
+      if (axis.taps.front().offset < 0 || last >= p_.axes[i].input) return false;
+    }
+  }
+  return true;
+}
+
+ConvBox DirectConvolution::box(const Part& part, const Chunk& chunk) const {
+  ConvBox box;
+  for (size_t i = 0; i < kConvAxes; ++i) {
+    const ConvPartAxis& axis = part.geometry.axes[i];
+    if (axis.taps.empty()) continue;
+    box.begin[i] = chunk.begin[i] * axis.step + axis.taps.front().offset;
+    box.extent[i] =
+        (chunk.extent[i] - 1) * axis.step + axis.taps.back().offset - axis.taps.front().offset + 1;
+  }
+  return box;
+}
+
+// Chunks of about equal work, many enough to share, cut so that what they read in all is least: a
+// cut along the outputs' positions reads the weights again, one along the panels reads x again.
+void DirectConvolution::add_chunks(size_t index) {
+  const Part& part = parts_[index];
+  const auto& axes = part.geometry.axes;
+  const double k = static_cast<double>(part.k) * static_cast<double>(part.blocks.size());
+  const double columns =
+      static_cast<double>(kernel_->panel_columns) * static_cast<double>(p_.groups);
+  const double positions = static_cast<double>(part.geometry.outputs());
+  const double work = std::max(1.0, positions * static_cast<double>(group_panels()) * columns * k);
+  const double per_microsecond = 8e4 * 4 / static_cast<double>(a_size(product_)) *
+                                 (isa_ == Isa::amx && product_ != Product::f32 ? 4 : 1);
+  const double share = std::clamp(work / 16, 4 * per_microsecond, 60 * per_microsecond);
+  const double x_bytes = static_cast<double>(p_.channels * a_size(product_));
+  int64_t best_panels = group_panels(), best_rows = part.geometry.outputs();
+  double best = -1;
+  for (int64_t cut = 1; cut <= group_panels(); cut *= 2) {
+    const int64_t panels = (group_panels() + cut - 1) / cut;
+    const double column_work = static_cast<double>(panels) * columns * k;
+    double rows = std::clamp(share / std::max(1.0, column_work), 1.0, positions);
+    rows = std::max(rows, std::min(positions, 2.0 * kernel_->row_tile));
+    const double weights = column_work * static_cast<double>(a_size(product_));
+    const double read = static_cast<double>(cut) * positions * x_bytes +
+                        positions / rows * weights * static_cast<double>(cut);
+    if (best >= 0 && read >= best) continue;
+    best = read;
+    best_panels = panels;
+    best_rows = static_cast<int64_t>(rows);
+  }
+  // Whole lines if a chunk holds some, else parts of one; evened out.
+  const int64_t width = std::max<int64_t>(1, axes[2].count);
+  int64_t lines = std::clamp<int64_t>((best_rows + width / 2) / width, 1, axes[1].count);
+  const int64_t line_chunks = (axes[1].count + lines - 1) / lines;
+  lines = (axes[1].count + line_chunks - 1) / line_chunks;
+  int64_t across = width;
+  if (lines == 1 && best_rows < width) {
+    const int64_t tile = kernel_->row_tile, cuts = (width + best_rows - 1) / best_rows;
+    across = ((width + cuts - 1) / cuts + tile - 1) / tile * tile;
+  }
+  for (int64_t panel = 0; panel < group_panels(); panel += best_panels)
+    for (int64_t d = 0; d < axes[0].count; ++d)
+      for (int64_t h = 0; h < axes[1].count; h += lines)
+        for (int64_t w = 0; w < axes[2].count; w += across)
+          chunks_.push_back({index,
+                             {d, h, w},
+                             {1, std::min(lines, axes[1].count - h), std::min(across, width - w)},
+                             panel,
+                             std::min(best_panels, group_panels() - panel)});
+}
+
+}  // namespace lathe::cpu

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+// Convolution as a batch-reduce product: a line of outputs is a product's rows, the taps of a
+// kernel row (all of them one run of memory where they lie side by side) are its blocks.
+#pragma once
+
+#include <vector>
+
+#include "targets/cpu/kernels/brgemm.h"
+#include "targets/cpu/kernels/conv_epilogue.h"
+#include "targets/cpu/kernels/conv_stage.h"
+#include "targets/cpu/kernels/convolution.h"
+
+namespace lathe::cpu {
+
+std::string why_not_direct(const ConvProblem& problem, Isa isa);
+
+class DirectConvolution final : public Convolution {
+ public:
+  DirectConvolution(const ConvProblem& problem, Isa isa);
+  std::string packing_id() const override;
+  size_t packed_bytes() const override;
+  void pack(const ConvWeights& weights, void* to, ThreadPool* pool) const override;
+  void run(const ConvCall& call) const override;
+
+ private:
+  // Positions read by output 0 of each axis, and the taps that multiply them.
+  struct Block {
+    std::array<int64_t, kConvAxes> offset{};
+    std::vector<int64_t> taps;  // of the kernel, in the order of memory
+  };
+  struct Part {
+    ConvPart geometry;
+    std::vector<Block> blocks;
+    int64_t k = 0;      // numbers of a block
+    size_t packed = 0;  // where its panels begin
+  };
+  // Outputs of one part: begin to begin + extent of each axis, panels of each group.
+  struct Chunk {
+    size_t part = 0;
+    std::array<int64_t, kConvAxes> begin{};
+    std::array<int64_t, kConvAxes> extent{};
+    int64_t panel = 0;
+    int64_t panels = 0;
+  };
+  // Where a chunk reads: distances in elements.
+  struct Source {
+    const std::byte* x = nullptr;  // position 0 of the box
+    std::array<int64_t, kConvAxes> origin{};
+    std::array<int64_t, kConvAxes> pitch{};
+  };
+  class Run;
+
+  void add_part(const ConvPart& part);
+  void add_chunks(size_t part);
+  void pack_panel(const ConvWeights& weights, const Part& part, int64_t group, int64_t panel,
+                  std::byte* to) const;
+  void pack_sums(const ConvWeights& weights, std::byte* to) const;
+  int64_t panel_stride(const Part& part) const;
+  int64_t sums_bytes() const { return (p_.outputs * 4 + 63) / 64 * 64; }
+  int64_t group_panels() const { return panel_count(*kernel_, p_.group_outputs()); }
+  const std::byte* panels(const std::byte* packed, const Part& part, int64_t group,
+                          int64_t panel) const;
+  ConvBox box(const Part& part, const Chunk& chunk) const;
+  bool reads_in_place() const;
+
+  ConvProblem p_;
+  Isa isa_;
+  Product product_;
+  const BrgemmKernel* kernel_;
+  ConvStage stage_;
+  bool in_place_ = false;
+  bool through_sums_ = false;  // outputs leave as tiles of sums turned over
+  std::vector<Part> parts_;
+  std::vector<Chunk> chunks_;                                     // of one image
+  size_t panel_bytes_ = 0;                                        // of all parts
+  size_t scratch_box_ = 0, scratch_sums_ = 0, scratch_rows_ = 0;  // bytes of the largest chunk
+};
+
+}  // namespace lathe::cpu

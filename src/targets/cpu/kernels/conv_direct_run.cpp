@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cstddef>
+
+#include "targets/cpu/kernels/conv_direct.h"
+#include "targets/cpu/kernels/scratch.h"
+#include "targets/cpu/kernels/transpose.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr int64_t kWeightsInCache = 512 << 10;  // bytes of panels that stay in L2 beside x
+
+}  // namespace
+
+// What the chunks of one call share.
+class DirectConvolution::Run {
+ public:
+  Run(const DirectConvolution& conv, const ConvCall& call) : c_(conv), p_(conv.p_), call_(call) {
+    if (!has_integer_sums(c_.product_)) return;
+    const std::byte* at = weights() + c_.panel_bytes_;
+    const size_t parts = c_.parts_.size();
+    const auto* zeros =
+        reinterpret_cast<const int32_t*>(weights() + c_.packed_bytes() - c_.sums_bytes());
+    for (size_t i = 0; i < parts; ++i) {
+      const Part& part = c_.parts_[i];
+      ones_.push_back(at);
+      at += c_.panel_stride(part);
+      const int64_t depth = part.geometry.taps() * p_.group_channels();
+      terms_.push_back(integer_terms(call, p_.outputs, depth, c_.kernel_->a_shift,
+                                     reinterpret_cast<const int32_t*>(at), zeros));
+      at += c_.sums_bytes();
+    }
+  }
+
+  void chunk(int64_t n, const Chunk& chunk) const;
+
+ private:
+  struct Work;
+  const std::byte* weights() const { return static_cast<const std::byte*>(call_.weights); }
+  const IntegerTerms* terms(size_t part) const { return terms_.empty() ? nullptr : &terms_[part]; }
+
+  const DirectConvolution& c_;
+  const ConvProblem& p_;
+  const ConvCall& call_;
+  std::vector<IntegerTerms> terms_;     // per part
+  std::vector<const std::byte*> ones_;  // per part
+};
+
+struct DirectConvolution::Run::Work {
+  const Run& r;
+  const int64_t n;
+  const Chunk& chunk;
+  const Part& part;
+  const DirectConvolution& c = r.c_;
+  const ConvProblem& p = r.p_;
+  Source source{};
+  std::vector<BrgemmBlock> blocks = std::vector<BrgemmBlock>(part.blocks.size());
+  std::byte* box = nullptr;
+  std::byte* sums = nullptr;
+  std::byte* turned = nullptr;
+  int32_t* windows = nullptr;
+
+  int64_t lines() const { return chunk.extent[0] * chunk.extent[1]; }
+  int64_t rows() const { return lines() * chunk.extent[2]; }
+
+  void run() {
+    auto* scratch = static_cast<std::byte*>(
+        thread_scratch(c.scratch_box_ + 2 * c.scratch_sums_ + c.scratch_rows_));
+    box = scratch;
+    sums = scratch + c.scratch_box_;
+    turned = sums + c.scratch_sums_;
+    windows = reinterpret_cast<int32_t*>(turned + c.scratch_sums_);
+    find_source();
+    ConvEpilogue epilogue(r.call_, r.terms(chunk.part), n, c.through_sums_);
+    for (int64_t g = 0; g < p.groups; ++g) {
+      if (c.through_sums_) {
+        whole_tile(epilogue, g);
+      } else {
+        by_lines(epilogue, g);
+      }
+    }
+  }
+
+  void find_source() {
+    const int64_t image = p.input_positions() * p.channels * c.stage_.element_bytes;
+    const auto* x = static_cast<const std::byte*>(r.call_.x) + n * image;
+    const auto& axes = p.axes;
+    source.pitch[2] = p.channels;
+    if (c.in_place_) {
+      source.x = x;
+      source.pitch[1] = axes[2].input * p.channels;
+      source.pitch[0] = axes[1].input * source.pitch[1];
+      return;
+    }
+    const ConvBox read = c.box(part, chunk);
+    ConvStage stage = c.stage_;
+    if (has_integer_sums(c.product_)) stage.padding = static_cast<uint8_t>(r.call_.x_zero);
+    stage_box(p, stage, read, x, box);
+    source.x = box;
+    source.origin = read.begin;
+    source.pitch[1] = read.extent[2] * p.channels;
+    source.pitch[0] = read.extent[1] * source.pitch[1];
+  }
+
+  // A product of some panels with line (d, h) of the chunk.
+  BrgemmCall product(int64_t d, int64_t h, int64_t group, const std::byte* b) {
+    const auto& axes = part.geometry.axes;
+    const int64_t block_bytes = packed_panel_bytes(*c.kernel_, part.k);
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      const Block& block = part.blocks[i];
+      const int64_t at =
+          (d * axes[0].step + block.offset[0] - source.origin[0]) * source.pitch[0] +
+          (h * axes[1].step + block.offset[1] - source.origin[1]) * source.pitch[1] +
+          (chunk.begin[2] * axes[2].step + block.offset[2] - source.origin[2]) * source.pitch[2] +
+          group * p.group_channels();
+      blocks[i] = {source.x + at * c.stage_.element_bytes,
+                   b + static_cast<int64_t>(i) * block_bytes};
+    }
+    BrgemmCall call;
+    call.blocks = blocks.data();
+    call.block_count = static_cast<int64_t>(blocks.size());
+    call.k = part.k;
+    call.a_row_stride = axes[2].step * source.pitch[2] * c.stage_.element_bytes;
+    call.b_panel_stride = c.panel_stride(part);
+    call.rows = chunk.extent[2];
+    return call;
+  }
+
+  template <class F>
+  void each_line(F&& f) {
+    for (int64_t d = chunk.begin[0]; d < chunk.begin[0] + chunk.extent[0]; ++d)
+      for (int64_t h = chunk.begin[1]; h < chunk.begin[1] + chunk.extent[1]; ++h) f(d, h);
+  }
+
+  // Position of the chunk's first output in line (d, h), among those of the image.
+  int64_t position(int64_t d, int64_t h) const {
+    const auto& axes = part.geometry.axes;
+    const auto at = [&](size_t i, int64_t q) { return axes[i].begin + q * axes[i].stride; };
+    return (at(0, d) * p.axes[1].output + at(1, h)) * p.axes[2].output + at(2, chunk.begin[2]);
+  }
+
+  // Sums of x under the windows, where some weight's zero is not 0.
+  const int32_t* window_sums(int64_t d, int64_t h, int64_t group, int32_t* to) {
+    const IntegerTerms* terms = r.terms(chunk.part);
+    if (terms == nullptr || terms->weight_zero == nullptr) return nullptr;
+    BrgemmCall call = product(d, h, group, r.ones_[chunk.part]);
+    call.columns = 1;
+    call.out = to;
+    call.out_stride = 4;
+    c.kernel_->run(call);
+    const int64_t depth = part.geometry.taps() * p.group_channels();
+    for (int64_t i = 0; i < chunk.extent[2]; ++i)
+      to[i] -= static_cast<int32_t>(depth * c.kernel_->a_shift);
+    return to;
+  }
+
+  int64_t columns_of(int64_t panels, int64_t panel) const {
+    const int64_t width = c.kernel_->panel_columns;
+    return std::min(panels * width, p.group_outputs() - panel * width);
+  }
+
+  // Straight to y, channels last.
+  void by_lines(ConvEpilogue& epilogue, int64_t group) {
+    const int64_t size = info(p.y_type).bits / 8, width = c.kernel_->panel_columns;
+    const int64_t stride = part.geometry.axes[2].stride;
+    auto* y = static_cast<std::byte*>(r.call_.y) + n * p.output_positions() * p.outputs * size;
+    const int64_t step =
+        std::max<int64_t>(1, kWeightsInCache / std::max<int64_t>(1, c.panel_stride(part)));
+    for (int64_t done = 0; done < chunk.panels; done += step) {
+      const int64_t panel = chunk.panel + done;
+      const int64_t column = group * p.group_outputs() + panel * width;
+      each_line([&](int64_t d, int64_t h) {
+        const int64_t first = position(d, h);
+        epilogue.place(first, stride);
+        epilogue.window_sums(window_sums(d, h, group, windows));
+        BrgemmCall call = product(d, h, group, c.panels(r.weights(), part, group, panel));
+        call.columns = columns_of(std::min(step, chunk.panels - done), panel);
+        call.epilogue = &epilogue.get();
+        call.column = column;
+        call.out = y + (first * p.outputs + column) * size;
+        call.out_stride = stride * p.outputs * size;
+        c.kernel_->run(call);
+      });
+    }
+  }
+
+  // Sums first, turned over, then the epilogue: rows of y are channels.
+  void whole_tile(ConvEpilogue& epilogue, int64_t group) {
+    const int64_t size = info(p.y_type).bits / 8, count = rows();
+    const int64_t columns = columns_of(chunk.panels, chunk.panel);
+    const int64_t column = group * p.group_outputs() + chunk.panel * c.kernel_->panel_columns;
+    int64_t row = 0;
+    const int32_t* window = nullptr;
+    each_line([&](int64_t d, int64_t h) {
+      if (window_sums(d, h, group, windows + row) != nullptr) window = windows;
+      BrgemmCall call = product(d, h, group, c.panels(r.weights(), part, group, chunk.panel));
+      call.columns = columns;
+      call.out = sums + row * columns * 4;
+      call.out_stride = columns * 4;
+      c.kernel_->run(call);
+      row += chunk.extent[2];
+    });
+    transpose(4, sums, columns, turned, count, count, columns);
+    const int64_t first = position(chunk.begin[0], chunk.begin[1]);
+    epilogue.place(first, 1);
+    epilogue.window_sums(window);
+    EpilogueTile tile;
+    tile.sums = turned;
+    tile.integer_sums = has_integer_sums(c.product_);
+    tile.sums_stride = count;
+    tile.rows = columns;
+    tile.columns = count;
+    tile.row = column;
+    tile.out = static_cast<std::byte*>(r.call_.y) +
+               ((n * p.outputs + column) * p.output_positions() + first) * size;
+    tile.out_stride = p.output_positions() * size;
+    finish_tile(c.isa_)(epilogue.get(), tile);
+  }
+};
+
+void DirectConvolution::Run::chunk(int64_t n, const Chunk& chunk) const {
+  Work{*this, n, chunk, c_.parts_[chunk.part]}.run();
+}
+
+void DirectConvolution::run(const ConvCall& call) const {
+  const Run run(*this, call);
+  const auto count = static_cast<int64_t>(chunks_.size());
+  parallel_for(call.pool, p_.batch * count, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      run.chunk(i / count, chunks_[static_cast<size_t>(i % count)]);
+  });
+}
+
+}  // namespace lathe::cpu

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+// Depthwise convolution: as many groups as channels and outputs, no product to make of it.
+#pragma once
+
+#include <vector>
+
+#include "targets/cpu/kernels/conv_epilogue.h"
+#include "targets/cpu/kernels/conv_stage.h"
+#include "targets/cpu/kernels/convolution.h"
+#include "targets/cpu/kernels/depthwise_row.h"
+
+namespace lathe::cpu {
+
+std::string why_not_depthwise(const ConvProblem& problem, Isa isa);
+
+// Packed weights: f32 [kernel positions][channels rounded up], less their zeros.
+class DepthwiseConvolution final : public Convolution {
+ public:
+  static constexpr int64_t kChannels = 32;  // that go through the rows of a chunk together
+
+  DepthwiseConvolution(const ConvProblem& problem, Isa isa);
+  std::string packing_id() const override;
+  size_t packed_bytes() const override;
+  void pack(const ConvWeights& weights, void* to, ThreadPool* pool) const override;
+  void run(const ConvCall& call) const override;
+
+  // Lines d, h to h + lines of image n with columns begin to end, channels first to first + count,
+  // handed row by row of outputs to `finish(line, sums)`; sums are [columns][kChannels].
+  struct Lines {
+    int64_t d = 0, h = 0, lines = 0, begin = 0, end = 0, channel = 0, channels = 0;
+  };
+  // Lines of x, channels last: the first one is (d, h), and `plane` of them have each d.
+  struct Source {
+    const std::byte* x = nullptr;
+    int64_t d = 0, h = 0, plane = 0;
+  };
+  template <class Finish>
+  void sum_lines(const Lines& lines, const Source& source, const float* weights, float x_zero,
+                 void* sums, const Finish& finish) const;
+
+ private:
+  struct Chunk {
+    int64_t d = 0, h = 0, lines = 0, begin = 0, end = 0;
+  };
+  class Run;
+  int64_t pitch() const { return (p_.channels + kChannels - 1) / kChannels * kChannels; }
+  ConvBox box(const Chunk& chunk) const;
+
+  ConvProblem p_;
+  Isa isa_;
+  DepthwiseTable::Run kernel_;
+  ConvStage stage_;
+  std::vector<Chunk> chunks_;  // of one image
+  size_t scratch_box_ = 0, scratch_sums_ = 0;
+};
+
+template <class Finish>
+void DepthwiseConvolution::sum_lines(const Lines& lines, const Source& source, const float* weights,
+                                     float x_zero, void* sums, const Finish& finish) const {
+  const auto& [depth, height, width] = p_.axes;
+  const int64_t line_bytes = width.input * p_.channels * stage_.element_bytes;
+  std::vector<DepthwiseTapRow> rows(static_cast<size_t>(depth.kernel * height.kernel));
+  DepthwiseRow row;
+  row.rows = rows.data();
+  row.kernel = width.kernel;
+  row.stride = width.stride;
+  row.dilation = width.dilation;
+  row.pad = width.pad;
+  row.input = width.input;
+  row.begin = lines.begin;
+  row.end = lines.end;
+  row.channels = lines.channels;
+  row.x_pitch = p_.channels;
+  row.w_pitch = pitch();
+  row.x_zero = x_zero;
+  row.sums = sums;
+  row.sums_pitch = kChannels;
+  for (int64_t line = 0; line < lines.lines; ++line) {
+    size_t count = 0;
+    for (int64_t a = 0; a < depth.kernel; ++a) {
+      const int64_t d = lines.d * depth.stride + a * depth.dilation - depth.pad;
+      if (d < 0 || d >= depth.input) continue;
+      for (int64_t b = 0; b < height.kernel; ++b) {
+        const int64_t h = (lines.h + line) * height.stride + b * height.dilation - height.pad;
+        if (h < 0 || h >= height.input) continue;
+        rows[count++] = {
+            source.x + ((d - source.d) * source.plane + h - source.h) * line_bytes +
+                lines.channel * stage_.element_bytes,
+            weights + (a * height.kernel + b) * width.kernel * pitch() + lines.channel};
+      }
+    }
+    row.row_count = static_cast<int64_t>(count);
+    kernel_(row);
+    finish(line, sums);
+  }
+}
+
+}  // namespace lathe::cpu

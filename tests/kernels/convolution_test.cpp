@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernels/convolution.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <optional>
+
+#include "tests/kernels/support/convolution_case.h"
+#include "tests/kernels/support/convolution_run.h"
+#include "tests/kernels/support/isas.h"
+
+namespace lathe::cpu::test {
+namespace {
+
+constexpr ElementType kTypes[] = {ElementType::f32, ElementType::bf16, ElementType::u8,
+                                  ElementType::i8};
+
+void expect_random(ConvForm form, int cases, uint64_t seed) {
+  for (const Isa isa : host_isas()) {
+    Random random(seed);
+    for (int i = 0; i < cases; ++i) {
+      ConvLimits limits;
+      limits.depthwise = form == ConvForm::depthwise;
+      limits.transposed = form == ConvForm::direct;
+      limits.work = 1 << 18;
+      ConvProblem p = random_problem(random, limits);
+      p.x_type = kTypes[pick(random, 0, 3)];
+      ConvRun run(p, isa, random);
+      if (!why_not(form, run.problem(), isa).empty()) continue;
+      SCOPED_TRACE(fmt::format("case {} on {}: {}", i, to_string(isa), run.text()));
+      run.expect_sums(form, nullptr);
+      if (::testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+TEST(Convolution, DirectMatchesAPlainLoop) { expect_random(ConvForm::direct, 150, 1); }
+TEST(Convolution, DepthwiseMatchesAPlainLoop) { expect_random(ConvForm::depthwise, 150, 2); }
+
+TEST(Convolution, HasTheSameBitsForEveryNumberOfThreads) {
+  Random random(3);
+  for (int i = 0; i < 20; ++i) {
+    const bool depthwise = i % 2 == 0;
+    ConvLimits limits;
+    limits.depthwise = depthwise;
+    limits.work = 1 << 20;
+    ConvProblem p = random_problem(random, limits);
+    p.x_type = kTypes[pick(random, 0, 3)];
+    const Isa isa = host_isas().back();
+    ConvRun run(p, isa, random);
+    const ConvForm form = depthwise ? ConvForm::depthwise : ConvForm::direct;
+    if (!why_not(form, run.problem(), isa).empty()) continue;
+    const auto alone = run.output(form, nullptr);
+    for (const int threads : {1, 2, 3}) {
+      ThreadPool pool(threads);
+      EXPECT_EQ(run.output(form, &pool), alone) << run.text() << ", " << threads << " threads";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lathe::cpu::test
