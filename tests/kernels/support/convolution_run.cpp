@@ -8,6 +8,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "targets/cpu/kernels/winograd.h"
+
 namespace lathe::cpu::test {
 namespace {
 
@@ -191,9 +193,28 @@ double ConvRun::finished(double sum, int64_t i) const {
   return std::clamp(std::nearbyint(double{y}) + double{out_zero_}, low, low + 255);
 }
 
+std::vector<double> ConvRun::winograd_magnitudes() const {
+  double largest = 0;
+  for (const double x : x_) largest = std::max(largest, std::abs(x));
+  std::vector<double> out;
+  for (int64_t i = 0; i < output_count(p_); ++i) {
+    const int64_t each = p_.group_channels() * p_.taps();
+    const int64_t m = i / p_.output_positions() % p_.outputs;
+    double sum = 0;
+    for (int64_t k = 0; k < each; ++k) sum += std::abs(w_[static_cast<size_t>(m * each + k)]);
+    out.push_back(largest * sum);
+  }
+  return out;
+}
+
 void ConvRun::expect_sums(ConvForm form, ThreadPool* pool) const {
   std::vector<double> magnitude;
   const auto sums = plain_convolution(p_, x_, w_, &magnitude);
+  double factor = 2;
+  if (form == ConvForm::winograd2 || form == ConvForm::winograd4) {
+    factor = winograd_error(form == ConvForm::winograd2 ? 2 : 4);
+    magnitude = winograd_magnitudes();
+  }
   const auto y = output(form, pool);
   int failures = 0;
   for (size_t i = 0; i < sums.size() && failures < 5; ++i) {
@@ -203,7 +224,7 @@ void ConvRun::expect_sums(ConvForm form, ThreadPool* pool) const {
                  expected = finished(sums[i], static_cast<int64_t>(i));
     double bound = 0;
     if (!p_.is_integer()) {
-      bound = bound_factor * std::ldexp(magnitude[i] + std::abs(expected) + 64, -24);
+      bound = factor * std::ldexp(magnitude[i] + std::abs(expected) + 64, -24);
       if (p_.y_type == ElementType::bf16) bound += std::ldexp(std::abs(expected), -8);
     }
     if (std::abs(value - expected) <= bound) continue;

@@ -20,15 +20,13 @@ class ConvRun {
   std::string text() const;
   // Runs the form, checks that nothing around the outputs was touched, and returns them as stored.
   std::vector<std::byte> output(ConvForm form, ThreadPool* pool) const;
-  // Runs the form and compares with the plain loop: exactly for integers, and within the bound of a
-  // sum in the type for floats.
+  // Runs the form and compares with the plain loop: exactly for integers, and within the form's
+  // bound for floats.
   void expect_sums(ConvForm form, ThreadPool* pool) const;
-
-  // Sums may be off by `factor` units of the last place of the sum of magnitudes.
-  double bound_factor = 2;
 
  private:
   double finished(double sum, int64_t i) const;
+  std::vector<double> winograd_magnitudes() const;  // what its error is a multiple of
 
   ConvProblem p_;
   Isa isa_;

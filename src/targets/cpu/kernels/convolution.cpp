@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "targets/cpu/kernels/convolution.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "targets/cpu/kernels/conv_direct.h"
 #include "targets/cpu/kernels/depthwise.h"
+#include "targets/cpu/kernels/winograd.h"
 
 namespace lathe::cpu {
 
@@ -20,7 +23,7 @@ std::string why_not(ConvForm form, const ConvProblem& problem, Isa isa) {
     case ConvForm::direct:
       return why_not_direct(problem, isa);
     default:
-      return "";
+      return why_not_winograd(problem, isa);
   }
 }
 
@@ -31,6 +34,10 @@ std::unique_ptr<Convolution> make_convolution(ConvForm form, const ConvProblem& 
   switch (form) {
     case ConvForm::depthwise:
       return std::make_unique<DepthwiseConvolution>(problem, isa);
+    case ConvForm::winograd2:
+      return std::make_unique<WinogradConvolution>(problem, isa, 2);
+    case ConvForm::winograd4:
+      return std::make_unique<WinogradConvolution>(problem, isa, 4);
     default:
       return std::make_unique<DirectConvolution>(problem, isa);
   }
@@ -38,7 +45,11 @@ std::unique_ptr<Convolution> make_convolution(ConvForm form, const ConvProblem& 
 
 ConvForm choose_form(const ConvProblem& problem, Isa isa) {
   if (why_not(ConvForm::depthwise, problem, isa).empty()) return ConvForm::depthwise;
-  return ConvForm::direct;
+  if (!why_not_winograd(problem, isa).empty()) return ConvForm::direct;
+  const double two = winograd_cycles(problem, 2), four = winograd_cycles(problem, 4);
+  // Another sum than the definition's, so only for a real gain.
+  if (std::min(two, four) * 1.1 > direct_cycles(problem)) return ConvForm::direct;
+  return two < four ? ConvForm::winograd2 : ConvForm::winograd4;
 }
 
 }  // namespace lathe::cpu

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernels/winograd.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "tests/kernels/support/convolution_case.h"
+#include "tests/kernels/support/convolution_run.h"
+#include "tests/kernels/support/isas.h"
+
+namespace lathe::cpu::test {
+namespace {
+
+ConvProblem square(Random& random) {
+  ConvProblem p;
+  p.batch = pick(random, 1, 2);
+  p.channels = pick(random, 1, 40);
+  p.outputs = pick(random, 1, 70);
+  for (size_t i = 1; i < 3; ++i) {
+    ConvAxis& axis = p.axes[i];
+    axis.kernel = 3;
+    axis.pad = pick(random, 0, 2);
+    axis.input = pick(random, 3, 19);
+    axis.output = axis.input + axis.pad + pick(random, 0, 2) - 2;
+  }
+  return p;
+}
+
+TEST(Winograd, StaysWithinItsStatedErrorInEveryLayoutAndEpilogue) {
+  for (const Isa isa : host_isas()) {
+    Random random(5);
+    for (int i = 0; i < 60; ++i) {
+      const ConvForm form = i % 2 == 0 ? ConvForm::winograd2 : ConvForm::winograd4;
+      ConvRun run(square(random), isa, random);
+      if (!why_not(form, run.problem(), isa).empty()) continue;
+      SCOPED_TRACE(run.text());
+      run.expect_sums(form, nullptr);
+    }
+  }
+}
+
+// Numbers of full width, whose products do round.
+TEST(Winograd, StaysWithinItsStatedErrorOnRandomNumbers) {
+  Random random(6);
+  std::uniform_real_distribution<float> number(-1, 1);
+  for (const int m : {2, 4}) {
+    double worst = 0;
+    for (int i = 0; i < 20; ++i) {
+      ConvProblem p = square(random);
+      p.batch = 1;
+      std::vector<float> x, w, y(static_cast<size_t>(output_count(p)));
+      for (int64_t k = 0; k < input_count(p); ++k) x.push_back(number(random));
+      for (int64_t k = 0; k < weight_count(p); ++k) w.push_back(number(random));
+      std::vector<double> plain_x(x.size());
+      for (int64_t k = 0; k < input_count(p); ++k) {
+        const int64_t at = memory_index(p.x_layout, p.channels, p.input_positions(), k);
+        plain_x[static_cast<size_t>(k)] = double{x[static_cast<size_t>(at)]};
+      }
+      const auto expected = plain_convolution(p, plain_x, {w.begin(), w.end()});
+      const auto conv = make_convolution(m == 2 ? ConvForm::winograd2 : ConvForm::winograd4, p,
+                                         host_isas().back());
+      std::vector<std::byte> packed(conv->packed_bytes() + 64);
+      void* weights = packed.data() + (64 - reinterpret_cast<uintptr_t>(packed.data()) % 64) % 64;
+      conv->pack({w.data()}, weights, nullptr);
+      ConvCall call;
+      call.x = x.data();
+      call.weights = weights;
+      call.y = y.data();
+      conv->run(call);
+      for (int64_t k = 0; k < output_count(p); ++k) {
+        double sum = 0;
+        const int64_t o = k / p.output_positions() % p.outputs;
+        for (int64_t j = 0; j < p.channels * 9; ++j)
+          sum += std::abs(double{w[static_cast<size_t>(o * p.channels * 9 + j)]});
+        const int64_t at = memory_index(p.y_layout, p.outputs, p.output_positions(), k);
+        const double error =
+            std::abs(double{y[static_cast<size_t>(at)]} - expected[static_cast<size_t>(k)]);
+        worst = std::max(worst, error / (std::ldexp(sum, -24)));
+      }
+    }
+    EXPECT_LT(worst, winograd_error(m));
+    EXPECT_GT(worst, winograd_error(m) / 100);  // the measure itself works
+  }
+}
+
+}  // namespace
+}  // namespace lathe::cpu::test
