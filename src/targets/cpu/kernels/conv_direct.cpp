@@ -36,6 +36,14 @@ ConvProblem as_line(ConvProblem p) {
   return p;
 }
 
+// Whether copying every output's taps costs less than products with few rows, each of which reads
+// the weights again.
+bool gains_by_gathering(const ConvProblem& p, Isa isa, const BrgemmKernel& kernel) {
+  if (p.groups != 1 || p.transposed || p.outputs < 64 || isa == Isa::amx) return false;
+  const int64_t width = p.axes[2].output, positions = p.output_positions();
+  return width < kernel.row_tile - 2 && positions > width;
+}
+
 }  // namespace
 
 std::string why_not_direct(const ConvProblem& p, Isa) {
@@ -46,7 +54,8 @@ std::string why_not_direct(const ConvProblem& p, Isa) {
 }
 
 DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa)
-    : p_(as_line(problem)),
+    : given_(problem),
+      p_(as_line(problem)),
       isa_(isa),
       product_(product_of(problem.x_type)),
       kernel_(&brgemm_kernel(isa, product_)) {
@@ -56,6 +65,7 @@ DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa)
   stage_.element_bytes = static_cast<int>(a_size(product_));
   through_sums_ = p_.y_layout == ActivationLayout::channels_first;
   for (const ConvPart& part : conv_parts(p_)) add_part(part);
+  if (gains_by_gathering(p_, isa, *kernel_)) gather_positions();
   in_place_ = reads_in_place();
   for (size_t i = 0; i < parts_.size(); ++i) add_chunks(i);
   for (const Chunk& chunk : chunks_) {
@@ -71,6 +81,22 @@ DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa)
       scratch_sums_ = std::max(scratch_sums_, round_up(static_cast<size_t>(rows * columns * 4)));
     }
   }
+}
+
+// One part, one block of all taps; its rows are positions of the gathered matrix.
+void DirectConvolution::gather_positions() {
+  gathered_ = true;
+  Part part{{}, {{}}, given_.taps() * given_.channels, 0};
+  for (int64_t tap = 0; tap < given_.taps(); ++tap) part.blocks[0].taps.push_back(tap);
+  ConvAxis line;
+  line.input = line.output = given_.output_positions();
+  p_.axes = {ConvAxis{}, ConvAxis{}, line};
+  p_.channels = part.k;
+  p_.x_layout = ActivationLayout::channels_last;
+  part.geometry.axes = {axis_parts({}, false)[0], axis_parts({}, false)[0],
+                        axis_parts(line, false)[0]};
+  panel_bytes_ = static_cast<size_t>(group_panels() * panel_stride(part));
+  parts_ = {part};
 }
 
 void DirectConvolution::add_part(const ConvPart& geometry) {

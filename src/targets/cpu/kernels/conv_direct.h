@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Convolution as a batch-reduce product: a line of outputs is a product's rows, the taps of a
-// kernel row (all of them one run of memory where they lie side by side) are its blocks.
+// kernel row (all of them one run of memory where they lie side by side) are its blocks. Lines too
+// short for the kernel's tiles are gathered first: a row per output, all its taps side by side.
 #pragma once
 
 #include <vector>
@@ -50,6 +51,8 @@ class DirectConvolution final : public Convolution {
   };
   class Run;
 
+  void gather_positions();
+  void gather(const void* x, std::byte* to, int64_t begin, int64_t end, int padding) const;
   void add_part(const ConvPart& part);
   void add_chunks(size_t part);
   void pack_panel(const ConvWeights& weights, const Part& part, int64_t group, int64_t panel,
@@ -63,8 +66,10 @@ class DirectConvolution final : public Convolution {
   ConvBox box(const Part& part, const Chunk& chunk) const;
   bool reads_in_place() const;
 
-  ConvProblem p_;
+  ConvProblem given_;
+  ConvProblem p_;  // what the products see: a line where positions are gathered
   Isa isa_;
+  bool gathered_ = false;
   Product product_;
   const BrgemmKernel* kernel_;
   ConvStage stage_;

@@ -47,9 +47,16 @@ void with_bytes(ElementType type, const void* data, F&& f) {
 }  // namespace
 
 std::string DirectConvolution::packing_id() const {
-  return fmt::format("conv {} {}x{} panels of {} by {}{}", to_string(p_.x_type), p_.outputs,
-                     p_.group_channels(), kernel_->panel_columns, kernel_->k_group,
-                     p_.transposed ? fmt::format(", {}", p_.text()) : std::string());
+  const auto& [depth, height, width] = given_.axes;
+  std::string id = fmt::format(
+      "conv {} {}x{}x{}x{}x{} in {} groups, panels of {} by {}, blocks of {}", to_string(p_.x_type),
+      p_.outputs, given_.group_channels(), depth.kernel, height.kernel, width.kernel, p_.groups,
+      kernel_->panel_columns, kernel_->k_group, parts_.empty() ? 0 : parts_[0].k);
+  for (size_t i = 0; given_.transposed && i < kConvAxes; ++i) {
+    const ConvAxis& a = given_.axes[i];
+    id += fmt::format(", transposed {} / {} / {} to {}", a.stride, a.dilation, a.pad, a.output);
+  }
+  return id;
 }
 
 size_t DirectConvolution::packed_bytes() const {
@@ -61,16 +68,16 @@ size_t DirectConvolution::packed_bytes() const {
 
 void DirectConvolution::pack_panel(const ConvWeights& weights, const Part& part, int64_t group,
                                    int64_t panel, std::byte* to) const {
-  const WeightStrides strides = weight_strides(p_);
+  const WeightStrides strides = weight_strides(given_);
   const int64_t columns = kernel_->panel_columns, k_group = kernel_->k_group;
   const int64_t count = std::min(columns, p_.group_outputs() - panel * columns);
   std::memset(to, 0, static_cast<size_t>(panel_stride(part)));
   for (size_t b = 0; b < part.blocks.size(); ++b) {
     std::byte* block = to + static_cast<int64_t>(b) * packed_panel_bytes(*kernel_, part.k);
     for (int64_t i = 0; i < count; ++i) {
-      const int64_t first = first_weight(p_, group, panel * columns + i);
+      const int64_t first = first_weight(given_, group, panel * columns + i);
       const auto column = [&]<class T>(const T* from, auto f) {
-        pack_column(from + first, strides.channel, p_.group_channels(), part.blocks[b].taps,
+        pack_column(from + first, strides.channel, given_.group_channels(), part.blocks[b].taps,
                     k_group, columns * k_group, reinterpret_cast<T*>(block) + i * k_group, f);
       };
       const auto same = [](auto w) { return w; };
@@ -89,7 +96,7 @@ void DirectConvolution::pack_panel(const ConvWeights& weights, const Part& part,
 }
 
 void DirectConvolution::pack_sums(const ConvWeights& weights, std::byte* to) const {
-  const WeightStrides strides = weight_strides(p_);
+  const WeightStrides strides = weight_strides(given_);
   const int32_t shift = weight_shift(weights.type);
   for (const Part& part : parts_) {
     std::byte* ones = to;
@@ -104,12 +111,12 @@ void DirectConvolution::pack_sums(const ConvWeights& weights, std::byte* to) con
     to += panel_stride(part);
     auto* sums = reinterpret_cast<int32_t*>(to);
     for (int64_t o = 0; o < p_.outputs; ++o) {
-      const int64_t first = first_weight(p_, o / p_.group_outputs(), o % p_.group_outputs());
+      const int64_t first = first_weight(given_, o / p_.group_outputs(), o % p_.group_outputs());
       int32_t sum = 0;
       with_bytes(weights.type, weights.data, [&](const auto* w) {
         for (const Block& block : part.blocks)
           for (const int64_t tap : block.taps)
-            for (int64_t c = 0; c < p_.group_channels(); ++c)
+            for (int64_t c = 0; c < given_.group_channels(); ++c)
               sum += w[first + c * strides.channel + tap] - shift;
       });
       sums[o] = sum;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 
 #include "targets/cpu/kernels/conv_direct.h"
 #include "targets/cpu/kernels/scratch.h"
@@ -16,7 +17,9 @@ constexpr int64_t kWeightsInCache = 512 << 10;  // bytes of panels that stay in 
 // What the chunks of one call share.
 class DirectConvolution::Run {
  public:
-  Run(const DirectConvolution& conv, const ConvCall& call) : c_(conv), p_(conv.p_), call_(call) {
+  // `x` as the products see it.
+  Run(const DirectConvolution& conv, const ConvCall& call, const std::byte* x)
+      : c_(conv), p_(conv.p_), call_(call), x_(x) {
     if (!has_integer_sums(c_.product_)) return;
     const std::byte* at = weights() + c_.panel_bytes_;
     const size_t parts = c_.parts_.size();
@@ -26,7 +29,7 @@ class DirectConvolution::Run {
       const Part& part = c_.parts_[i];
       ones_.push_back(at);
       at += c_.panel_stride(part);
-      const int64_t depth = part.geometry.taps() * p_.group_channels();
+      const int64_t depth = static_cast<int64_t>(part.blocks.size()) * part.k;
       terms_.push_back(integer_terms(call, p_.outputs, depth, c_.kernel_->a_shift,
                                      reinterpret_cast<const int32_t*>(at), zeros));
       at += c_.sums_bytes();
@@ -43,6 +46,7 @@ class DirectConvolution::Run {
   const DirectConvolution& c_;
   const ConvProblem& p_;
   const ConvCall& call_;
+  const std::byte* x_;
   std::vector<IntegerTerms> terms_;     // per part
   std::vector<const std::byte*> ones_;  // per part
 };
@@ -84,7 +88,7 @@ struct DirectConvolution::Run::Work {
 
   void find_source() {
     const int64_t image = p.input_positions() * p.channels * c.stage_.element_bytes;
-    const auto* x = static_cast<const std::byte*>(r.call_.x) + n * image;
+    const auto* x = r.x_ + (c.gathered_ ? 0 : n * image);
     const auto& axes = p.axes;
     source.pitch[2] = p.channels;
     if (c.in_place_) {
@@ -149,7 +153,7 @@ struct DirectConvolution::Run::Work {
     call.out = to;
     call.out_stride = 4;
     c.kernel_->run(call);
-    const int64_t depth = part.geometry.taps() * p.group_channels();
+    const int64_t depth = static_cast<int64_t>(part.blocks.size()) * part.k;
     for (int64_t i = 0; i < chunk.extent[2]; ++i)
       to[i] -= static_cast<int32_t>(depth * c.kernel_->a_shift);
     return to;
@@ -223,13 +227,67 @@ void DirectConvolution::Run::chunk(int64_t n, const Chunk& chunk) const {
   Work{*this, n, chunk, c_.parts_[chunk.part]}.run();
 }
 
+// Rows `begin` to `end` of the matrix of all taps of each output.
+void DirectConvolution::gather(const void* image, std::byte* to, int64_t begin, int64_t end,
+                               int padding) const {
+  const auto& [depth, height, width] = given_.axes;
+  const auto* x = static_cast<const std::byte*>(image);
+  const int64_t size = given_.channels * stage_.element_bytes;
+  for (int64_t i = begin; i < end; ++i) {
+    std::byte* row = to + i * given_.taps() * size;
+    const int64_t od = i / width.output / height.output;
+    const int64_t oh = i / width.output % height.output, ow = i % width.output;
+    for (int64_t a = 0; a < depth.kernel; ++a) {
+      const int64_t d = od * depth.stride + a * depth.dilation - depth.pad;
+      for (int64_t b = 0; b < height.kernel; ++b) {
+        const int64_t h = oh * height.stride + b * height.dilation - height.pad;
+        const bool inside = d >= 0 && d < depth.input && h >= 0 && h < height.input;
+        for (int64_t e = 0; e < width.kernel; ++e, row += size) {
+          const int64_t w = ow * width.stride + e * width.dilation - width.pad;
+          if (inside && w >= 0 && w < width.input) {
+            std::memcpy(row, x + ((d * height.input + h) * width.input + w) * size,
+                        static_cast<size_t>(size));
+          } else {
+            std::memset(row, padding, static_cast<size_t>(size));
+          }
+        }
+      }
+    }
+  }
+}
+
 void DirectConvolution::run(const ConvCall& call) const {
-  const Run run(*this, call);
   const auto count = static_cast<int64_t>(chunks_.size());
-  parallel_for(call.pool, p_.batch * count, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      run.chunk(i / count, chunks_[static_cast<size_t>(i % count)]);
-  });
+  if (!gathered_) {
+    const Run run(*this, call, static_cast<const std::byte*>(call.x));
+    parallel_for(call.pool, p_.batch * count, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        run.chunk(i / count, chunks_[static_cast<size_t>(i % count)]);
+    });
+    return;
+  }
+  const int64_t size = stage_.element_bytes, rows = p_.output_positions();
+  const int64_t image = given_.input_positions() * given_.channels * size;
+  const bool turn = given_.x_layout == ActivationLayout::channels_first;
+  const int64_t matrix = (rows * p_.channels * size + 63) / 64 * 64;
+  auto* memory = static_cast<std::byte*>(
+      thread_scratch(static_cast<size_t>(matrix + (turn ? image : 0)), Scratch::call));
+  const Run run(*this, call, memory);
+  const int padding = has_integer_sums(product_) ? static_cast<uint8_t>(call.x_zero) : 0;
+  const int64_t grain = std::max<int64_t>(1, 65536 / std::max<int64_t>(1, p_.channels * size));
+  for (int64_t n = 0; n < p_.batch; ++n) {
+    const std::byte* x = static_cast<const std::byte*>(call.x) + n * image;
+    if (turn) {
+      transpose(stage_.element_bytes, x, given_.input_positions(), memory + matrix, given_.channels,
+                given_.channels, given_.input_positions());
+      x = memory + matrix;
+    }
+    parallel_for(call.pool, rows, grain,
+                 [&](int64_t begin, int64_t end) { gather(x, memory, begin, end, padding); });
+    parallel_for(call.pool, count, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) run.chunk(n, chunks_[static_cast<size_t>(i)]);
+    });
+  }
 }
 
 }  // namespace lathe::cpu
