@@ -23,6 +23,15 @@ class DirectConvolution final : public Convolution {
   void pack(const ConvWeights& weights, void* to, ThreadPool* pool) const override;
   void run(const ConvCall& call) const override;
 
+  // Of a pointwise problem of one group, for kernels that compute its neighbours too.
+  int64_t panel_columns() const { return kernel_->panel_columns; }
+  int64_t panels_per_group() const { return group_panels(); }
+  IntegerTerms pointwise_terms(const ConvCall& call) const;  // empty if sums are floats
+  // Rows of x at `a`, side by side, are positions `position` and on; their outputs go to `out`.
+  void pointwise_rows(const ConvCall& call, const ConvEpilogue& epilogue, const void* a,
+                      int64_t position, int64_t rows, int64_t panel, int64_t panels, void* out,
+                      int64_t out_stride) const;
+
  private:
   // Positions read by output 0 of each axis, and the taps that multiply them.
   struct Block {

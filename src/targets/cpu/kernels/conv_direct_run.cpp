@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/error.h"
 #include "targets/cpu/kernels/conv_direct.h"
 #include "targets/cpu/kernels/scratch.h"
 #include "targets/cpu/kernels/transpose.h"
@@ -225,6 +226,42 @@ struct DirectConvolution::Run::Work {
 
 void DirectConvolution::Run::chunk(int64_t n, const Chunk& chunk) const {
   Work{*this, n, chunk, c_.parts_[chunk.part]}.run();
+}
+
+IntegerTerms DirectConvolution::pointwise_terms(const ConvCall& call) const {
+  if (!has_integer_sums(product_)) return {};
+  const Part& part = parts_.at(0);
+  const auto* weights = static_cast<const std::byte*>(call.weights);
+  const auto* zeros = reinterpret_cast<const int32_t*>(weights + packed_bytes() - sums_bytes());
+  IntegerTerms terms = integer_terms(
+      call, p_.outputs, part.k, kernel_->a_shift,
+      reinterpret_cast<const int32_t*>(weights + panel_bytes_ + panel_stride(part)), zeros);
+  check(terms.weight_zero == nullptr, ErrorKind::unsupported,
+        "{}: weights of a fused pair have a zero of {}", given_.text(),
+        *std::find_if(zeros, zeros + p_.outputs, [](int32_t zero) { return zero != 0; }));
+  return terms;
+}
+
+void DirectConvolution::pointwise_rows(const ConvCall& call, const ConvEpilogue& epilogue,
+                                       const void* a, int64_t position, int64_t rows, int64_t panel,
+                                       int64_t panels, void* out, int64_t out_stride) const {
+  const Part& part = parts_.at(0);
+  const BrgemmBlock block{
+      a, this->panels(static_cast<const std::byte*>(call.weights), part, 0, panel)};
+  BrgemmCall product;
+  product.blocks = &block;
+  product.block_count = 1;
+  product.k = part.k;
+  product.a_row_stride = part.k * stage_.element_bytes;
+  product.b_panel_stride = panel_stride(part);
+  product.rows = rows;
+  product.columns = std::min(panels * panel_columns(), p_.outputs - panel * panel_columns());
+  product.out = out;
+  product.out_stride = out_stride;
+  product.epilogue = &epilogue.get();
+  product.row = position;
+  product.column = panel * panel_columns();
+  kernel_->run(product);
 }
 
 // Rows `begin` to `end` of the matrix of all taps of each output.

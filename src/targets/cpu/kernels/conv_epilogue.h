@@ -25,6 +25,8 @@ class ConvEpilogue {
   // Image n; rows are positions first, first + stride, …, columns are outputs; or, if `turned`,
   // the other way round.
   ConvEpilogue(const ConvCall& call, const IntegerTerms* terms, int64_t n, bool turned);
+  ConvEpilogue(const ConvEpilogue&) = delete;
+  ConvEpilogue& operator=(const ConvEpilogue&) = delete;
   void place(int64_t first, int64_t stride);
   // Per position, the sum of x under the window: needed where a weight's zero is not 0.
   void window_sums(const int32_t* sums);

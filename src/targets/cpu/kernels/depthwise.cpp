@@ -106,6 +106,12 @@ void DepthwiseConvolution::pack(const ConvWeights& weights, void* to, ThreadPool
   }
 }
 
+IntegerTerms DepthwiseConvolution::terms(const ConvCall& call) const {
+  if (!p_.is_integer()) return {};
+  const std::vector<int32_t> none(static_cast<size_t>(p_.channels));
+  return integer_terms(call, p_.channels, 0, 0, none.data(), nullptr);
+}
+
 // The lines that a chunk reads, of those that there are.
 ConvBox DepthwiseConvolution::box(const Chunk& chunk) const {
   const auto read = [](const ConvAxis& axis, int64_t first, int64_t count, ConvBox& box, size_t i) {
@@ -124,9 +130,7 @@ ConvBox DepthwiseConvolution::box(const Chunk& chunk) const {
 class DepthwiseConvolution::Run {
  public:
   Run(const DepthwiseConvolution& conv, const ConvCall& call) : c_(conv), p_(conv.p_), call_(call) {
-    if (!p_.is_integer()) return;
-    const std::vector<int32_t> none(static_cast<size_t>(p_.channels));
-    terms_ = integer_terms(call, p_.channels, 0, 0, none.data(), nullptr);
+    terms_ = c_.terms(call);
   }
 
   void chunk(int64_t n, const Chunk& chunk) const {

@@ -23,6 +23,7 @@ class DepthwiseConvolution final : public Convolution {
   size_t packed_bytes() const override;
   void pack(const ConvWeights& weights, void* to, ThreadPool* pool) const override;
   void run(const ConvCall& call) const override;
+  IntegerTerms terms(const ConvCall& call) const;  // empty if sums are floats
 
   // Lines d, h to h + lines of image n with columns begin to end, channels first to first + count,
   // handed row by row of outputs to `finish(line, sums)`; sums are [columns][kChannels].
@@ -33,6 +34,7 @@ class DepthwiseConvolution final : public Convolution {
   struct Source {
     const std::byte* x = nullptr;
     int64_t d = 0, h = 0, plane = 0;
+    int64_t channel = 0, channel_pitch = 0;  // the first one there, and how many; 0: all
   };
   template <class Finish>
   void sum_lines(const Lines& lines, const Source& source, const float* weights, float x_zero,
@@ -58,7 +60,8 @@ template <class Finish>
 void DepthwiseConvolution::sum_lines(const Lines& lines, const Source& source, const float* weights,
                                      float x_zero, void* sums, const Finish& finish) const {
   const auto& [depth, height, width] = p_.axes;
-  const int64_t line_bytes = width.input * p_.channels * stage_.element_bytes;
+  const int64_t there = source.channel_pitch == 0 ? p_.channels : source.channel_pitch;
+  const int64_t line_bytes = width.input * there * stage_.element_bytes;
   std::vector<DepthwiseTapRow> rows(static_cast<size_t>(depth.kernel * height.kernel));
   DepthwiseRow row;
   row.rows = rows.data();
@@ -70,7 +73,7 @@ void DepthwiseConvolution::sum_lines(const Lines& lines, const Source& source, c
   row.begin = lines.begin;
   row.end = lines.end;
   row.channels = lines.channels;
-  row.x_pitch = p_.channels;
+  row.x_pitch = there;
   row.w_pitch = pitch();
   row.x_zero = x_zero;
   row.sums = sums;
@@ -85,7 +88,7 @@ void DepthwiseConvolution::sum_lines(const Lines& lines, const Source& source, c
         if (h < 0 || h >= height.input) continue;
         rows[count++] = {
             source.x + ((d - source.d) * source.plane + h - source.h) * line_bytes +
-                lines.channel * stage_.element_bytes,
+                (lines.channel - source.channel) * stage_.element_bytes,
             weights + (a * height.kernel + b) * width.kernel * pitch() + lines.channel};
       }
     }

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernels/conv_pair.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "targets/cpu/kernels/scratch.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr int64_t kMiddleBytes = 192 << 10;  // of what is between the two, beside both in L2
+constexpr int64_t kSums = 112 * DepthwiseConvolution::kChannels * 4;  // bytes of a line of sums
+
+bool is_image(const ConvProblem& p) {
+  return p.axes[0].input == 1 && p.axes[0].kernel == 1 && p.axes[0].output == 1;
+}
+
+bool depthwise_comes_first(const PairProblem& p) {
+  return p.second.groups == 1 && p.second.is_pointwise();
+}
+
+std::string why_not_channels_last(const ConvProblem& p) {
+  const bool last = p.x_layout == ActivationLayout::channels_last &&
+                    p.y_layout == ActivationLayout::channels_last;
+  return last ? "" : fmt::format("{}: activations are not channels last", p.text());
+}
+
+// Sums of one block of channels, [columns][kChannels], to [columns][channels] at `out`.
+EpilogueTile tile_of(const ConvProblem& p, const void* sums, int64_t columns, int64_t channel,
+                     int64_t channels, int64_t position) {
+  EpilogueTile tile;
+  tile.sums = sums;
+  tile.integer_sums = p.is_integer();
+  tile.sums_stride = DepthwiseConvolution::kChannels;
+  tile.rows = columns;
+  tile.columns = channels;
+  tile.row = position;
+  tile.column = channel;
+  return tile;
+}
+
+}  // namespace
+
+std::string why_not_pair(const PairProblem& p, Isa isa) {
+  for (const ConvProblem* each : {&p.first, &p.second}) {
+    if (std::string reason = why_not_channels_last(*each); !reason.empty()) return reason;
+    if (!is_image(*each)) return fmt::format("{}: not an image", each->text());
+  }
+  if (p.first.outputs != p.second.channels || p.first.y_type != p.second.x_type)
+    return fmt::format("{} gives {} of {}, {} takes {} of {}", p.first.text(), p.first.outputs,
+                       to_string(p.first.y_type), p.second.text(), p.second.channels,
+                       to_string(p.second.x_type));
+  const bool depthwise_first = depthwise_comes_first(p);
+  const ConvProblem& wide = depthwise_first ? p.first : p.second;
+  const ConvProblem& point = depthwise_first ? p.second : p.first;
+  if (!point.is_pointwise() || point.groups != 1)
+    return fmt::format("{}: not pointwise", point.text());
+  if (wide.axes[2].output > 112)
+    return fmt::format("{}: lines of {} outputs are too long", wide.text(), wide.axes[2].output);
+  return why_not_depthwise(wide, isa);
+}
+
+ConvPair::ConvPair(const PairProblem& problem, Isa isa)
+    : p_(problem),
+      isa_(isa),
+      depthwise_first_(depthwise_comes_first(problem)),
+      wide_(depthwise_first_ ? p_.first : p_.second),
+      depthwise_(wide_, isa),
+      pointwise_(depthwise_first_ ? p_.second : p_.first, isa),
+      middle_size_(info(p_.second.x_type).bits / 8) {
+  const std::string reason = why_not_pair(problem, isa);
+  check(reason.empty(), ErrorKind::unsupported, "pair of {}: {}", problem.first.text(), reason);
+  const ConvAxis& height = wide_.axes[1];
+  const int64_t panels = pointwise_.panels_per_group(), width = pointwise_.panel_columns();
+  if (depthwise_first_) {
+    // Lines of all channels; the product takes all its panels.
+    const int64_t line = wide_.axes[2].output * wide_.channels * middle_size_;
+    const int64_t most = std::max<int64_t>(1, kMiddleBytes / std::max<int64_t>(1, line));
+    const int64_t lines = std::clamp<int64_t>((height.output + 7) / 8, 1, most);
+    for (int64_t h = 0; h < height.output; h += lines)
+      chunks_.push_back({h, std::min(lines, height.output - h), 0, panels});
+    middle_bytes_ = static_cast<size_t>(lines * line);
+  } else {
+    // Some panels of channels, over as many lines as fit: those that two chunks read are computed
+    // twice.
+    const int64_t step = std::max<int64_t>(1, DepthwiseConvolution::kChannels / width);
+    const int64_t line = wide_.axes[2].input * step * width * middle_size_;
+    const int64_t span = (height.kernel - 1) * height.dilation + 1;
+    const int64_t most = std::max<int64_t>(1, (2 * kMiddleBytes / line - span) / height.stride + 1);
+    const int64_t cuts = (height.output + most - 1) / most;
+    const int64_t lines = (height.output + cuts - 1) / cuts;
+    for (int64_t panel = 0; panel < panels; panel += step)
+      for (int64_t h = 0; h < height.output; h += lines)
+        chunks_.push_back(
+            {h, std::min(lines, height.output - h), panel, std::min(step, panels - panel)});
+    middle_bytes_ = static_cast<size_t>(((lines - 1) * height.stride + span) * line);
+  }
+  middle_bytes_ = (middle_bytes_ + 63) / 64 * 64;
+}
+
+const Convolution& ConvPair::first() const {
+  return depthwise_first_ ? static_cast<const Convolution&>(depthwise_) : pointwise_;
+}
+const Convolution& ConvPair::second() const {
+  return depthwise_first_ ? static_cast<const Convolution&>(pointwise_) : depthwise_;
+}
+
+int64_t ConvPair::first_line(const Chunk& chunk) const {
+  const ConvAxis& height = wide_.axes[1];
+  return std::clamp<int64_t>(chunk.h * height.stride - height.pad, 0, height.input);
+}
+int64_t ConvPair::last_line(const Chunk& chunk) const {
+  const ConvAxis& height = wide_.axes[1];
+  const int64_t last = (chunk.h + chunk.lines - 1) * height.stride - height.pad +
+                       (height.kernel - 1) * height.dilation + 1;
+  return std::clamp<int64_t>(last, first_line(chunk), height.input);
+}
+
+void ConvPair::depthwise_first(const PairCall& call, const Terms& terms, int64_t n,
+                               const Chunk& chunk) const {
+  const ConvAxis& width = wide_.axes[2];
+  auto* middle = static_cast<std::byte*>(thread_scratch(middle_bytes_ + kSums));
+  void* sums = middle + middle_bytes_;
+  const int64_t x_size = info(wide_.x_type).bits / 8, y_size = info(p_.second.y_type).bits / 8;
+  const auto* x = static_cast<const std::byte*>(call.first.x) +
+                  n * wide_.input_positions() * wide_.channels * x_size;
+  const ConvEpilogue epilogue(call.first, wide_.is_integer() ? &terms.depthwise : nullptr, n,
+                              false);
+  const auto finish = finish_tile(isa_);
+  constexpr int64_t kChannels = DepthwiseConvolution::kChannels;
+  for (int64_t c = 0; c < wide_.channels; c += kChannels) {
+    const int64_t channels = std::min(kChannels, wide_.channels - c);
+    depthwise_.sum_lines(
+        {0, chunk.h, chunk.lines, 0, width.output, c, channels}, {x, 0, 0, wide_.axes[1].input},
+        static_cast<const float*>(call.first.weights), static_cast<float>(call.first.x_zero), sums,
+        [&](int64_t line, const void* row) {
+          const int64_t position = (chunk.h + line) * width.output;
+          EpilogueTile tile = tile_of(wide_, row, width.output, c, channels, position);
+          tile.out = middle + (line * width.output * wide_.channels + c) * middle_size_;
+          tile.out_stride = wide_.channels * middle_size_;
+          finish(epilogue.get(), tile);
+        });
+  }
+  const ConvEpilogue point_epilogue(call.second,
+                                    p_.second.is_integer() ? &terms.pointwise : nullptr, n, false);
+  const int64_t first = chunk.h * width.output;
+  auto* y = static_cast<std::byte*>(call.second.y) +
+            (n * p_.second.output_positions() + first) * p_.second.outputs * y_size;
+  pointwise_.pointwise_rows(call.second, point_epilogue, middle, first, chunk.lines * width.output,
+                            chunk.panel, chunk.panels, y, p_.second.outputs * y_size);
+}
+
+void ConvPair::pointwise_first(const PairCall& call, const Terms& terms, int64_t n,
+                               const Chunk& chunk) const {
+  const ConvProblem& point = p_.first;
+  auto* middle = static_cast<std::byte*>(thread_scratch(middle_bytes_ + kSums));
+  void* sums = middle + middle_bytes_;
+  const ConvAxis& width = wide_.axes[2];
+  const int64_t x_size = info(point.x_type).bits / 8, y_size = info(wide_.y_type).bits / 8;
+  const int64_t begin = first_line(chunk), lines = last_line(chunk) - begin;
+  const int64_t first = begin * width.input;
+  const auto* x = static_cast<const std::byte*>(call.first.x) +
+                  (n * point.input_positions() + first) * point.channels * x_size;
+  const ConvEpilogue point_epilogue(call.first, point.is_integer() ? &terms.pointwise : nullptr, n,
+                                    false);
+  const int64_t start = chunk.panel * pointwise_.panel_columns();
+  const int64_t count = std::min(chunk.panels * pointwise_.panel_columns(), wide_.channels - start);
+  pointwise_.pointwise_rows(call.first, point_epilogue, x, first, lines * width.input, chunk.panel,
+                            chunk.panels, middle, count * middle_size_);
+  const ConvEpilogue epilogue(call.second, wide_.is_integer() ? &terms.depthwise : nullptr, n,
+                              false);
+  const auto finish = finish_tile(isa_);
+  auto* y = static_cast<std::byte*>(call.second.y);
+  constexpr int64_t kChannels = DepthwiseConvolution::kChannels;
+  for (int64_t c = 0; c < count; c += kChannels) {
+    const int64_t channels = std::min(kChannels, count - c);
+    DepthwiseConvolution::Source source{middle, 0, begin, lines};
+    source.channel_pitch = count;
+    source.channel = start;
+    depthwise_.sum_lines(
+        {0, chunk.h, chunk.lines, 0, width.output, start + c, channels}, source,
+        static_cast<const float*>(call.second.weights), static_cast<float>(call.second.x_zero),
+        sums, [&](int64_t line, const void* row) {
+          const int64_t position = (chunk.h + line) * width.output;
+          EpilogueTile tile = tile_of(wide_, row, width.output, start + c, channels, position);
+          const int64_t at = n * wide_.output_positions() + position;
+          tile.out = y + (at * wide_.channels + start + c) * y_size;
+          tile.out_stride = wide_.channels * y_size;
+          finish(epilogue.get(), tile);
+        });
+  }
+}
+
+void ConvPair::run(const PairCall& call) const {
+  const auto count = static_cast<int64_t>(chunks_.size());
+  const Terms terms{depthwise_.terms(depthwise_first_ ? call.first : call.second),
+                    pointwise_.pointwise_terms(depthwise_first_ ? call.second : call.first)};
+  parallel_for(call.first.pool, p_.first.batch * count, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Chunk& chunk = chunks_[static_cast<size_t>(i % count)];
+      depthwise_first_ ? depthwise_first(call, terms, i / count, chunk)
+                       : pointwise_first(call, terms, i / count, chunk);
+    }
+  });
+}
+
+}  // namespace lathe::cpu
