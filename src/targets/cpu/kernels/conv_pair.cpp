@@ -127,21 +127,9 @@ void ConvPair::depthwise_first(const PairCall& call, const Terms& terms, int64_t
                   n * wide_.input_positions() * wide_.channels * x_size;
   const ConvEpilogue epilogue(call.first, wide_.is_integer() ? &terms.depthwise : nullptr, n,
                               false);
-  const auto finish = finish_tile(isa_);
-  constexpr int64_t kChannels = DepthwiseConvolution::kChannels;
-  for (int64_t c = 0; c < wide_.channels; c += kChannels) {
-    const int64_t channels = std::min(kChannels, wide_.channels - c);
-    depthwise_.sum_lines(
-        {0, chunk.h, chunk.lines, 0, width.output, c, channels}, {x, 0, 0, wide_.axes[1].input},
-        static_cast<const float*>(call.first.weights), static_cast<float>(call.first.x_zero), sums,
-        [&](int64_t line, const void* row) {
-          const int64_t position = (chunk.h + line) * width.output;
-          EpilogueTile tile = tile_of(wide_, row, width.output, c, channels, position);
-          tile.out = middle + (line * width.output * wide_.channels + c) * middle_size_;
-          tile.out_stride = wide_.channels * middle_size_;
-          finish(epilogue.get(), tile);
-        });
-  }
+  depthwise_lines({0, chunk.h, chunk.lines, 0, width.output, 0, wide_.channels},
+                  {x, 0, 0, wide_.axes[1].input}, call.first, epilogue.get(), sums, middle,
+                  wide_.channels * middle_size_);
   const ConvEpilogue point_epilogue(call.second,
                                     p_.second.is_integer() ? &terms.pointwise : nullptr, n, false);
   const int64_t first = chunk.h * width.output;
@@ -170,25 +158,43 @@ void ConvPair::pointwise_first(const PairCall& call, const Terms& terms, int64_t
                             chunk.panels, middle, count * middle_size_);
   const ConvEpilogue epilogue(call.second, wide_.is_integer() ? &terms.depthwise : nullptr, n,
                               false);
-  const auto finish = finish_tile(isa_);
-  auto* y = static_cast<std::byte*>(call.second.y);
+  DepthwiseConvolution::Source source{middle, 0, begin, lines};
+  source.channel_pitch = count;
+  source.channel = start;
+  const int64_t at = n * wide_.output_positions() + chunk.h * width.output;
+  auto* y = static_cast<std::byte*>(call.second.y) + (at * wide_.channels + start) * y_size;
+  depthwise_lines({0, chunk.h, chunk.lines, 0, width.output, start, count}, source, call.second,
+                  epilogue.get(), sums, y, wide_.channels * y_size);
+}
+
+// All channels of `lines`, in blocks, to `out`, whose positions are out_stride bytes apart.
+void ConvPair::depthwise_lines(const DepthwiseConvolution::Lines& lines,
+                               const DepthwiseConvolution::Source& source, const ConvCall& call,
+                               const Epilogue& epilogue, void* sums, std::byte* out,
+                               int64_t out_stride) const {
   constexpr int64_t kChannels = DepthwiseConvolution::kChannels;
-  for (int64_t c = 0; c < count; c += kChannels) {
-    const int64_t channels = std::min(kChannels, count - c);
-    DepthwiseConvolution::Source source{middle, 0, begin, lines};
-    source.channel_pitch = count;
-    source.channel = start;
-    depthwise_.sum_lines(
-        {0, chunk.h, chunk.lines, 0, width.output, start + c, channels}, source,
-        static_cast<const float*>(call.second.weights), static_cast<float>(call.second.x_zero),
-        sums, [&](int64_t line, const void* row) {
-          const int64_t position = (chunk.h + line) * width.output;
-          EpilogueTile tile = tile_of(wide_, row, width.output, start + c, channels, position);
-          const int64_t at = n * wide_.output_positions() + position;
-          tile.out = y + (at * wide_.channels + start + c) * y_size;
-          tile.out_stride = wide_.channels * y_size;
-          finish(epilogue.get(), tile);
-        });
+  const int64_t columns = wide_.axes[2].output, size = info(wide_.y_type).bits / 8;
+  const auto* weights = static_cast<const float*>(call.weights);
+  const auto x_zero = static_cast<float>(call.x_zero);
+  const auto simple = simple_epilogue(epilogue);
+  const auto finish = finish_tile(isa_);
+  for (int64_t c = 0; c < lines.channels; c += kChannels) {
+    DepthwiseConvolution::Lines block = lines;
+    block.channel += c;
+    block.channels = std::min(kChannels, lines.channels - c);
+    std::byte* to = out + c * size;
+    if (simple.has_value()) {
+      depthwise_.compute_lines(block, source, weights, x_zero, *simple, lines.h * columns, to,
+                               columns * out_stride, out_stride);
+      continue;
+    }
+    depthwise_.sum_lines(block, source, weights, x_zero, sums, [&](int64_t line, const void* row) {
+      EpilogueTile tile =
+          tile_of(wide_, row, columns, block.channel, block.channels, (lines.h + line) * columns);
+      tile.out = to + line * columns * out_stride;
+      tile.out_stride = out_stride;
+      finish(epilogue, tile);
+    });
   }
 }
 

@@ -43,6 +43,10 @@ class ConvPair {
                        const Chunk& chunk) const;
   void pointwise_first(const PairCall& call, const Terms& terms, int64_t n,
                        const Chunk& chunk) const;
+  void depthwise_lines(const DepthwiseConvolution::Lines& lines,
+                       const DepthwiseConvolution::Source& source, const ConvCall& call,
+                       const Epilogue& epilogue, void* sums, std::byte* out,
+                       int64_t out_stride) const;
   // Lines read by those of outputs, cut to the input.
   int64_t first_line(const Chunk& chunk) const;
   int64_t last_line(const Chunk& chunk) const;

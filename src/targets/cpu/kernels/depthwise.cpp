@@ -106,6 +106,21 @@ void DepthwiseConvolution::pack(const ConvWeights& weights, void* to, ThreadPool
   }
 }
 
+void DepthwiseConvolution::compute_lines(const Lines& lines, const Source& source,
+                                         const float* weights, float x_zero,
+                                         const SimpleEpilogue& epilogue, int64_t position,
+                                         void* out, int64_t line_stride, int64_t out_stride) const {
+  DepthwiseRow row;
+  row.epilogue = &epilogue;
+  row.out_stride = out_stride;
+  row.column = lines.channel;
+  each_line(lines, source, weights, x_zero, row, [&](int64_t line, DepthwiseRow& ready) {
+    ready.out = static_cast<std::byte*>(out) + line * line_stride;
+    ready.row = position + line * p_.axes[2].output;
+    kernel_(ready);
+  });
+}
+
 IntegerTerms DepthwiseConvolution::terms(const ConvCall& call) const {
   if (!p_.is_integer()) return {};
   const std::vector<int32_t> none(static_cast<size_t>(p_.channels));
@@ -173,6 +188,15 @@ class DepthwiseConvolution::Run {
                    const ConvEpilogue& epilogue) const {
     const int64_t size = info(p_.y_type).bits / 8;
     auto* y = static_cast<std::byte*>(call_.y);
+    if (const auto simple = simple_epilogue(epilogue.get())) {
+      const int64_t first = position(lines, 0);
+      c_.compute_lines(
+          lines, x, static_cast<const float*>(call_.weights), static_cast<float>(call_.x_zero),
+          *simple, first,
+          y + ((n * p_.output_positions() + first) * p_.channels + lines.channel) * size,
+          p_.axes[2].output * p_.channels * size, p_.channels * size);
+      return;
+    }
     const auto finish = finish_tile(c_.isa_);
     c_.sum_lines(lines, x, static_cast<const float*>(call_.weights),
                  static_cast<float>(call_.x_zero), sums, [&](int64_t line, const void* row) {

@@ -38,7 +38,20 @@ class DepthwiseConvolution final : public Convolution {
   };
   template <class Finish>
   void sum_lines(const Lines& lines, const Source& source, const float* weights, float x_zero,
-                 void* sums, const Finish& finish) const;
+                 void* sums, const Finish& finish) const {
+    DepthwiseRow row;
+    row.out = sums;
+    row.sums_pitch = kChannels;
+    each_line(lines, source, weights, x_zero, row, [&](int64_t line, const DepthwiseRow& ready) {
+      kernel_(ready);
+      finish(line, sums);
+    });
+  }
+  // The same with an epilogue, straight to `out`: the first line's channel lines.channel, lines of
+  // outputs `line_stride` bytes apart, columns `out_stride`; `position` is the first output's.
+  void compute_lines(const Lines& lines, const Source& source, const float* weights, float x_zero,
+                     const SimpleEpilogue& epilogue, int64_t position, void* out,
+                     int64_t line_stride, int64_t out_stride) const;
 
  private:
   struct Chunk {
@@ -47,6 +60,9 @@ class DepthwiseConvolution final : public Convolution {
   class Run;
   int64_t pitch() const { return (p_.channels + kChannels - 1) / kChannels * kChannels; }
   ConvBox box(const Chunk& chunk) const;
+  template <class F>
+  void each_line(const Lines& lines, const Source& source, const float* weights, float x_zero,
+                 DepthwiseRow& row, const F& f) const;
 
   ConvProblem p_;
   Isa isa_;
@@ -56,14 +72,13 @@ class DepthwiseConvolution final : public Convolution {
   size_t scratch_box_ = 0, scratch_sums_ = 0;
 };
 
-template <class Finish>
-void DepthwiseConvolution::sum_lines(const Lines& lines, const Source& source, const float* weights,
-                                     float x_zero, void* sums, const Finish& finish) const {
+template <class F>
+void DepthwiseConvolution::each_line(const Lines& lines, const Source& source, const float* weights,
+                                     float x_zero, DepthwiseRow& row, const F& f) const {
   const auto& [depth, height, width] = p_.axes;
   const int64_t there = source.channel_pitch == 0 ? p_.channels : source.channel_pitch;
   const int64_t line_bytes = width.input * there * stage_.element_bytes;
   std::vector<DepthwiseTapRow> rows(static_cast<size_t>(depth.kernel * height.kernel));
-  DepthwiseRow row;
   row.rows = rows.data();
   row.kernel = width.kernel;
   row.stride = width.stride;
@@ -76,8 +91,6 @@ void DepthwiseConvolution::sum_lines(const Lines& lines, const Source& source, c
   row.x_pitch = there;
   row.w_pitch = pitch();
   row.x_zero = x_zero;
-  row.sums = sums;
-  row.sums_pitch = kChannels;
   for (int64_t line = 0; line < lines.lines; ++line) {
     size_t count = 0;
     for (int64_t a = 0; a < depth.kernel; ++a) {
@@ -93,8 +106,7 @@ void DepthwiseConvolution::sum_lines(const Lines& lines, const Source& source, c
       }
     }
     row.row_count = static_cast<int64_t>(count);
-    kernel_(row);
-    finish(line, sums);
+    f(line, row);
   }
 }
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "targets/cpu/kernels/depthwise_row.h"
-#include "targets/cpu/kernels/simd.h"
+#include "targets/cpu/kernels/epilogue_simple_kernel.h"
 
 namespace lathe::cpu {
 namespace {
@@ -30,11 +30,39 @@ inline void load_column(const DepthwiseRow& row, const X* x, Mask tail, F32 (&to
   }
 }
 
+// Sums of kRows outputs from `output` on, of one vector of channels. Out of line: the kernels of
+// all sizes share it.
+template <class X, int kRows>
+__attribute__((noinline)) void finish_block(const DepthwiseRow& row, F32 (&x)[kRows], int rows,
+                                            int64_t output, int64_t channel, Mask mask,
+                                            bool whole) {
+  const int64_t line = output - row.begin;
+  if (row.epilogue == nullptr) {
+    for (int r = 0; r < rows; ++r) {
+      const int64_t at = (line + r) * row.sums_pitch + channel;
+      if constexpr (sizeof(X) == 1) {
+        store(static_cast<int32_t*>(row.out) + at, to_i32(x[r]), mask);
+      } else {
+        store(static_cast<float*>(row.out) + at, x[r], mask);
+      }
+    }
+    return;
+  }
+  const SimpleEpilogue& e = *row.epilogue;
+  if (sizeof(X) == 1 && e.column_add != nullptr) {
+    const I32 add = load(e.column_add + row.column + channel, mask);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) x[r] = to_f32(to_i32(x[r]) + add);
+  }
+  const int64_t size = e.out == ElementType::f32 ? 4 : e.out == ElementType::bf16 ? 2 : 1;
+  char* out = static_cast<char*>(row.out) + line * row.out_stride + channel * size;
+  finish_simple(e, x, rows, row.row + line, row.column + channel, mask, whole, out, row.out_stride);
+}
+
 // kKernel 0: any kernel and dilation, each tap read on its own; else stride kStride, dilation 1.
 // kInside: every column that the block reads is there.
-template <class X, int kKernel, int kStride, int kVectors, bool kTail, bool kInside, class Finish>
-inline void depthwise_block(const DepthwiseRow& row, const DepthwiseBlock<kVectors>& block,
-                            const Finish& finish) {
+template <class X, int kKernel, int kStride, int kVectors, bool kTail, bool kInside>
+inline void depthwise_block(const DepthwiseRow& row, const DepthwiseBlock<kVectors>& block) {
   constexpr int kOutputs = kDepthwiseBlock;
   F32 sums[kOutputs][kVectors];
 #pragma GCC unroll 8
@@ -84,63 +112,57 @@ inline void depthwise_block(const DepthwiseRow& row, const DepthwiseBlock<kVecto
     }
   }
   const int64_t count = row.end - block.output;
-#pragma GCC unroll 8
-  for (int t = 0; t < kOutputs; ++t) {
-    if (t >= count) break;
+  const int rows = static_cast<int>(count < kOutputs ? count : kOutputs);
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v)
-      finish(sums[t][v], block.output + t, block.channel + v * kLanes,
-             kTail && v == kVectors - 1 ? block.tail : mask_first(kLanes));
+  for (int v = 0; v < kVectors; ++v) {
+    F32 x[kOutputs];
+#pragma GCC unroll 8
+    for (int t = 0; t < kOutputs; ++t) x[t] = sums[t][v];
+    const bool whole = !kTail || v < kVectors - 1;
+    finish_block<X>(row, x, rows, block.output, block.channel + v * kLanes,
+                    whole ? mask_first(kLanes) : block.tail, whole);
   }
 }
 
-template <class X, int kKernel, int kStride, int kVectors, bool kTail, class Finish>
-void depthwise_columns(const DepthwiseRow& row, int64_t channel, Mask tail, const Finish& finish) {
+template <class X, int kKernel, int kStride, int kVectors, bool kTail>
+void depthwise_columns(const DepthwiseRow& row, int64_t channel, Mask tail) {
   const int64_t span = (kDepthwiseBlock - 1) * row.stride + (row.kernel - 1) * row.dilation + 1;
   for (int64_t o = row.begin; o < row.end; o += kDepthwiseBlock) {
     const DepthwiseBlock<kVectors> block{o, channel, tail};
     const int64_t first = o * row.stride - row.pad;
     if (first >= 0 && first + span <= row.input) {
-      depthwise_block<X, kKernel, kStride, kVectors, kTail, true>(row, block, finish);
+      depthwise_block<X, kKernel, kStride, kVectors, kTail, true>(row, block);
     } else {
-      depthwise_block<X, kKernel, kStride, kVectors, kTail, false>(row, block, finish);
+      depthwise_block<X, kKernel, kStride, kVectors, kTail, false>(row, block);
     }
   }
 }
 
-template <class X, int kKernel, int kStride, class Finish>
-void depthwise_channels(const DepthwiseRow& row, const Finish& finish) {
+template <class X, int kKernel, int kStride>
+void depthwise_channels(const DepthwiseRow& row) {
   constexpr int kWide = kDepthwiseVectors * kLanes;
   const Mask all = mask_first(kLanes);
   int64_t c = 0;
   for (; c + kWide <= row.channels; c += kWide)
-    depthwise_columns<X, kKernel, kStride, kDepthwiseVectors, false>(row, c, all, finish);
+    depthwise_columns<X, kKernel, kStride, kDepthwiseVectors, false>(row, c, all);
   for (; c < row.channels; c += kLanes) {
     const int64_t left = row.channels - c;
-    depthwise_columns<X, kKernel, kStride, 1, true>(
-        row, c, mask_first(left < kLanes ? left : kLanes), finish);
+    depthwise_columns<X, kKernel, kStride, 1, true>(row, c,
+                                                    mask_first(left < kLanes ? left : kLanes));
   }
 }
 
 template <class X>
 void depthwise_row(const DepthwiseRow& row) {
-  const auto finish = [&](F32 sum, int64_t output, int64_t channel, Mask mask) {
-    const int64_t at = (output - row.begin) * row.sums_pitch + channel;
-    if constexpr (sizeof(X) == 1) {
-      store(static_cast<int32_t*>(row.sums) + at, to_i32(sum), mask);
-    } else {
-      store(static_cast<float*>(row.sums) + at, sum, mask);
-    }
-  };
   if (row.dilation == 1 && row.kernel == 3 && row.stride == 1)
-    return depthwise_channels<X, 3, 1>(row, finish);
+    return depthwise_channels<X, 3, 1>(row);
   if (row.dilation == 1 && row.kernel == 3 && row.stride == 2)
-    return depthwise_channels<X, 3, 2>(row, finish);
+    return depthwise_channels<X, 3, 2>(row);
   if (row.dilation == 1 && row.kernel == 5 && row.stride == 1)
-    return depthwise_channels<X, 5, 1>(row, finish);
+    return depthwise_channels<X, 5, 1>(row);
   if (row.dilation == 1 && row.kernel == 5 && row.stride == 2)
-    return depthwise_channels<X, 5, 2>(row, finish);
-  depthwise_channels<X, 0, 0>(row, finish);
+    return depthwise_channels<X, 5, 2>(row);
+  depthwise_channels<X, 0, 0>(row);
 }
 
 constexpr DepthwiseTable kDepthwiseTable{depthwise_row<float>, depthwise_row<Bf16>,

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "targets/cpu/kernels/epilogue_simple.h"
+
 namespace lathe::cpu {
 
 // One row of input under one row of the kernel. Rows outside the input are left out.
@@ -24,8 +26,13 @@ struct DepthwiseRow {
   int64_t channels = 0;
   int64_t x_pitch = 0, w_pitch = 0;  // elements from column to column, tap to tap
   float x_zero = 0;                  // of integers: exact below 2^24
-  void* sums = nullptr;              // [end - begin][sums_pitch]: f32, or i32 of integers
+  // Sums [end - begin][sums_pitch], f32 or i32 of integers; or, with an epilogue, outputs, whose
+  // first one is at (row, column) of its operands.
+  void* out = nullptr;
   int64_t sums_pitch = 0;
+  const SimpleEpilogue* epilogue = nullptr;
+  int64_t out_stride = 0;  // bytes
+  int64_t row = 0, column = 0;
 };
 
 // What the units export, by the type of x.
