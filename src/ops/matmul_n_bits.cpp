@@ -177,7 +177,8 @@ QuantisedRows quantise_rows(const MatrixView& a, int64_t m, int64_t k, const Wei
   return rows;
 }
 
-// compute_type int8: per block an exact integer sum times both scales, blocks added in order of k.
+// compute_type int8: per block an exact integer sum times both scales, rounded once as it is added;
+// blocks in order of k.
 void multiply_integers(Evaluation& c, const Weights& weights, const MatrixView& a,
                        const MatrixView& y, int64_t m, int64_t n, int64_t k,
                        const std::vector<float>& bias) {
@@ -200,7 +201,7 @@ void multiply_integers(Evaluation& c, const Weights& weights, const MatrixView& 
           int32_t exact = 0;
           for (int64_t d = 0; d < weights.block; ++d) exact += left[d] * right[d];
           const float scale = rows.scales[static_cast<size_t>(i * weights.blocks + at)];
-          sum += static_cast<float>(exact) * (scale * weights.scale(j, at));
+          sum = std::fma(static_cast<float>(exact), scale * weights.scale(j, at), sum);
         }
         if (!bias.empty()) sum += bias[static_cast<size_t>(j)];
         store_block(y, {i, 1, j, 1}, &sum, 0);

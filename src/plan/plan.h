@@ -71,6 +71,7 @@ struct Launch {
   LaunchKind kind = LaunchKind::kernel;
   const Instruction* instruction = nullptr;  // null for copy
   std::unique_ptr<const Kernel> kernel;
+  std::string reason;            // why it is not the target's own kernel; may be empty
   std::vector<SlotId> operands;  // -1: absent
   std::vector<SlotId> results;
   std::vector<int> bodies;  // module plans
@@ -154,7 +155,7 @@ struct Plan {
 };
 
 // Kernels for instructions, in order of preference, with the reason where there is none.
-using SelectKernel = std::function<KernelChoice(const Instruction&)>;
+using SelectKernel = std::function<KernelChoice(const Instruction&, Constants)>;
 
 // Makes the plan of a lowered program. Composites must be gone; what has no kernel is an Internal
 // error that carries the reason.

@@ -241,10 +241,12 @@ void ModulePlanner::plan_instruction(const Instruction& instruction) {
     launch.bodies.push_back(planner_.plan_module(*body, known_));
   }
   if (launch.kind == LaunchKind::kernel || launch.kind == LaunchKind::view) {
-    KernelChoice choice = planner_.select()(instruction);
+    const std::vector<const Tensor*> constants = constants_of(launch);
+    KernelChoice choice = planner_.select()(instruction, constants);
     check(choice.kernel != nullptr, ErrorKind::internal, "no kernel for {}: {}",
           instruction.op().name, choice.reason);
     launch.kernel = std::move(choice.kernel);
+    launch.reason = std::move(choice.reason);
   }
   if (launch.kind == LaunchKind::view) {
     for (const Value* operand : instruction.operands()) {
@@ -281,6 +283,19 @@ void ModulePlanner::plan_instruction(const Instruction& instruction) {
     close_segment();
     open_segment();
   }
+}
+
+std::vector<const Tensor*> ModulePlanner::constants_of(const Launch& launch) const {
+  std::vector<const Tensor*> constants;
+  for (const SlotId operand : launch.operands) {
+    const Slot* slot = operand < 0 ? nullptr : &out_.slots[static_cast<size_t>(operand)];
+    const Instruction* source = slot == nullptr ? nullptr : slot->value->definition();
+    // Sessions bind other tensors in place of bindable ones.
+    const bool is_constant = slot != nullptr && slot->kind == SlotKind::literal &&
+                             (source->literal() == nullptr || !source->literal()->bindable);
+    constants.push_back(is_constant ? &plan_.literals[static_cast<size_t>(slot->index)] : nullptr);
+  }
+  return constants;
 }
 
 void ModulePlanner::plan_results_of(const Instruction& instruction, Launch& launch) {
@@ -407,12 +422,49 @@ void ModulePlanner::plan_lifetimes() {
   }
 }
 
+namespace {
+
+// Lets go of literals whose values every kernel that uses them has taken.
+void release_taken_literals(Plan& plan) {
+  std::vector<bool> used(plan.literals.size(), false);
+  std::vector<bool> taken(plan.literals.size(), false);
+  for (const ModulePlan& module : plan.modules) {
+    const auto literal_of = [&](SlotId id) {
+      const Slot* slot = id < 0 ? nullptr : &module.slots[static_cast<size_t>(id)];
+      return slot == nullptr || slot->kind != SlotKind::literal ? -1 : slot->index;
+    };
+    for (const Launch& launch : module.launches) {
+      for (size_t i = 0; i < launch.operands.size(); ++i) {
+        const int literal = literal_of(launch.operands[i]);
+        if (literal < 0) continue;
+        const bool is_taken =
+            launch.kind == LaunchKind::kernel && !launch.kernel->reads(static_cast<int>(i));
+        (is_taken ? taken : used)[static_cast<size_t>(literal)] = true;
+      }
+    }
+    for (const SlotId result : module.results) {
+      if (literal_of(result) >= 0) used[static_cast<size_t>(literal_of(result))] = true;
+    }
+  }
+  for (size_t i = 0; i < used.size(); ++i) {
+    Tensor& literal = plan.literals[i];
+    if (!taken[i] || used[i] || info(literal.type()).bits < 8) continue;
+    // Its type and extents stay; every element is the same zero.
+    static std::array<uint64_t, 2> zero{};
+    literal = Tensor(literal.type(), literal.dims(), Dims(literal.dims().size(), 0), zero.data(),
+                     nullptr);
+  }
+}
+
+}  // namespace
+
 std::shared_ptr<Plan> make_plan(std::unique_ptr<Program> program, const SelectKernel& select) {
   auto plan = std::make_shared<Plan>();
   program->stage = Stage::planned;
   plan->program = std::move(program);
   Planner planner(*plan, select);
   planner.plan_module(plan->program->main(), {});
+  release_taken_literals(*plan);
   return plan;
 }
 

@@ -50,6 +50,7 @@ class ModulePlanner {
   void plan_lifetimes();
   void open_segment();
   void close_segment();
+  std::vector<const Tensor*> constants_of(const Launch& launch) const;
   LaunchKind kind_of(const Instruction& instruction) const;
   bool is_result(const Value& value) const;
 

@@ -51,9 +51,11 @@ std::map<std::string, Value*, std::less<>> cuttable_values(const Module& module)
 bool quantises_at_run_time(const Instruction& instruction) {
   if (instruction.deferred() || instruction.literal() != nullptr) return false;
   const Attribute* compute = find_attribute(instruction.attributes(), "compute_type");
-  if (compute != nullptr && std::holds_alternative<ElementType>(*compute) &&
-      is_narrow_integer(std::get<ElementType>(*compute))) {
-    return true;
+  if (compute != nullptr) {
+    const auto* type = std::get_if<ElementType>(compute);
+    const auto* text = std::get_if<std::string>(compute);
+    if (type != nullptr && is_narrow_integer(*type)) return true;
+    if (text != nullptr && *text == "int8") return true;
   }
   const auto& operands = instruction.operands();
   if (operands.empty() || operands[0] == nullptr || !operands[0]->type().is_tensor()) return false;

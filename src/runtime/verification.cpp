@@ -6,6 +6,7 @@
 
 #include "ir/op.h"
 #include "runtime/anchors.h"
+#include "runtime/kernel_check.h"
 
 namespace lathe {
 namespace {
@@ -64,6 +65,7 @@ class Verification {
       if (stage <= program->stage) continue;
       if (!verify_stage(*program, stage)) return std::move(report_);
     }
+    verify_kernels();
     verify_target();
     return std::move(report_);
   }
@@ -229,6 +231,35 @@ class Verification {
       }
     }
     report.bad_pass = snapshots[bad].pass;
+  }
+
+  // Every kernel of the target's own against the reference on the same inputs.
+  void verify_kernels() {
+    KernelCheck check(options_.tolerance);
+    const auto plan = check.compile(imported_.clone(), options_.compile);
+    StageReport report;
+    report.name = fmt::format("{}, each kernel", plan->target);
+    try {
+      for (const VerificationCase* inputs : cases_) run_steps(plan, *inputs);
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::interrupted) throw;
+      report.problem = fmt::format("the plan does not run: {}", error.what());
+    }
+    for (const KernelReport& kernel : check.reports()) {
+      ValueReport value;
+      value.name = kernel.kernel;
+      value.where = fmt::format("at '{}'", escape(kernel.worst_at));
+      value.error = kernel.error;
+      value.limit = kernel.limit;
+      value.problem = kernel.problem;
+      if (!value.problem.empty() && report.problem.empty()) {
+        report.problem = fmt::format("{} {}: {}", value.name, value.where, value.problem);
+      }
+      report.values.push_back(std::move(value));
+    }
+    if (!report.values.empty() || !report.problem.empty()) {
+      report_.stages.push_back(std::move(report));
+    }
   }
 
   void verify_target() {

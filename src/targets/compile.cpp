@@ -21,8 +21,10 @@ std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program,
   std::unique_ptr<const Program> source = program->clone();
   run_pipeline(*program, used);
   std::shared_ptr<Plan> plan =
-      make_plan(std::move(program), [target = used.target](const Instruction& instruction) {
-        return target->select(instruction);
+      make_plan(std::move(program), [&used](const Instruction& instruction, Constants constants) {
+        KernelChoice choice = used.target->select(instruction, constants);
+        return used.watch_kernels ? used.watch_kernels(instruction, std::move(choice))
+                                  : std::move(choice);
       });
   plan->source = std::move(source);
   plan->target = std::string(used.target->name());
@@ -39,9 +41,10 @@ std::shared_ptr<const Plan> compile_as_written(std::unique_ptr<Program> program)
   const std::shared_ptr<const Target> ref = find_target("ref");
   std::unique_ptr<const Program> source = program->clone();
   lower_composites([](const Instruction&) { return true; }).run(*program);
-  std::shared_ptr<Plan> plan = make_plan(std::move(program), [ref](const Instruction& instruction) {
-    return ref->select(instruction);
-  });
+  std::shared_ptr<Plan> plan =
+      make_plan(std::move(program), [ref](const Instruction& instruction, Constants constants) {
+        return ref->select(instruction, constants);
+      });
   plan->source = std::move(source);
   plan->target = std::string(ref->name());
   plan->compile = compile_as_written;

@@ -2,6 +2,7 @@
 // From an imported program to a plan.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,8 @@ namespace lathe {
 struct CompileOptions {
   std::shared_ptr<const Target> target{};  // null: ref
   PassOptions passes{};
+  // Sees every choice of a kernel and may put another in its place.
+  std::function<KernelChoice(const Instruction&, KernelChoice)> watch_kernels{};
 };
 
 // Runs the passes up to and including those of `last`; the program's stage says how far it got.

@@ -2,6 +2,9 @@
 #include "targets/target.h"
 
 #include "base/error.h"
+#if defined(__x86_64__)
+#include "targets/cpu/target.h"
+#endif
 #include "targets/null/target.h"
 #include "targets/ref/target.h"
 
@@ -11,6 +14,9 @@ namespace {
 const std::vector<std::shared_ptr<const Target>>& targets() {
   static const std::vector<std::shared_ptr<const Target>> all{
       std::make_shared<RefTarget>(),
+#if defined(__x86_64__)
+      std::make_shared<CpuTarget>(),
+#endif
       std::make_shared<NullTarget>(false),
       std::make_shared<NullTarget>(true),
   };

@@ -17,7 +17,7 @@ class Target {
   virtual std::string_view name() const = 0;
   virtual std::string_view doc() const = 0;
   // A kernel for a lowered instruction, or the reason why not.
-  virtual KernelChoice select(const Instruction& instruction) const = 0;
+  virtual KernelChoice select(const Instruction& instruction, Constants constants) const = 0;
   // Whether lowering expands this composite. A target with a kernel for it says false.
   virtual bool expands(const Instruction& instruction) const = 0;
   virtual std::unique_ptr<Queue> make_queue() const = 0;
@@ -25,7 +25,7 @@ class Target {
   virtual bool computes() const { return true; }
 };
 
-// "ref", "null", "null:async"; InvalidArgument with the nearest name otherwise.
+// "ref", "cpu", "null", "null:async"; InvalidArgument with the nearest name otherwise.
 std::shared_ptr<const Target> find_target(std::string_view name);
 std::vector<std::string_view> target_names();
 

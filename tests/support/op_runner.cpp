@@ -9,6 +9,10 @@
 #include "ir/builder.h"
 #include "ops/evaluation.h"
 #include "ops/symbolic.h"
+#include "targets/target.h"
+#if defined(__x86_64__)
+#include "targets/cpu/kernels/isa.h"
+#endif
 #include "tests/support/compare.h"
 #include "tests/support/guarded.h"
 #include "tests/support/program_runner.h"
@@ -197,6 +201,81 @@ void check_evaluation(const OpRow& row, Extents extents, Values values, Layout l
   expect_results(row, evaluation.finish());
 }
 
+// The kernel that the target has for the row's instruction, or null where it has none of its own;
+// `known`: operands' values are given when it is made.
+std::unique_ptr<const Kernel> own_kernel(const Target& target, const OpRow& row,
+                                         const Instruction& instruction, bool known) {
+  std::vector<const Tensor*> constants(row.operands.size(), nullptr);
+  for (size_t i = 0; known && i < constants.size(); ++i) {
+    if (row.operands[i].box.is_tensor()) constants[i] = &row.operands[i].box.tensor();
+  }
+  if (instruction.op().expand != nullptr && target.expands(instruction)) return nullptr;
+  KernelChoice choice = target.select(instruction, constants);
+  if (choice.kernel == nullptr || choice.kernel->name().starts_with("ref.")) return nullptr;
+  return std::move(choice.kernel);
+}
+
+void check_kernel(const Target& target, const OpRow& row, bool known, Layout layout) {
+  SCOPED_TRACE(fmt::format("on {} with operands {}, {} strides", target.name(),
+                           known ? "known" : "unknown", layout == Layout::odd ? "odd" : "dense"));
+  const auto built = build(row, Extents::constants, Values::unknown);
+  const auto kernel = own_kernel(target, row, *built->instruction, known);
+  if (kernel == nullptr) return;
+  std::vector<Guarded> keep;
+  const std::vector<Box> boxes = operand_boxes(row, layout, keep);
+  GuardedEvaluation evaluation(*built, boxes, layout);
+  kernel->launch(evaluation);
+  expect_results(row, evaluation.finish());
+}
+
+void check_kernel_error(const Target& target, const OpRow& row) {
+  SCOPED_TRACE(fmt::format("on {}", target.name()));
+  std::unique_ptr<Built> built;
+  try {
+    built = build(row, Extents::constants, Values::unknown);
+  } catch (const Error&) {
+    return;  // inference says it; check_error looks at the message
+  }
+  try {
+    const auto kernel = own_kernel(target, row, *built->instruction, true);
+    if (kernel == nullptr) return;
+    std::vector<Guarded> keep;
+    const std::vector<Box> boxes = operand_boxes(row, Layout::dense, keep);
+    GuardedEvaluation evaluation(*built, boxes, Layout::dense);
+    kernel->launch(evaluation);
+    ADD_FAILURE() << "expected the error \"" << *row.error << "\"";
+  } catch (const Error& error) {
+    EXPECT_NE(error.kind(), ErrorKind::internal) << error.what();
+  }
+}
+
+#if defined(__x86_64__)
+// On every instruction set that this machine has.
+void check_cpu_kernels(const OpRow& row) {
+  const auto target = find_target("cpu");
+  struct Restore {
+    ~Restore() { cpu::limit_isa(std::nullopt); }
+  } const restore;
+  for (int i = 0; i < cpu::kIsaCount; ++i) {
+    const auto isa = static_cast<cpu::Isa>(i);
+    if (!cpu::host_supports(isa)) continue;
+    SCOPED_TRACE(cpu::to_string(isa));
+    cpu::limit_isa(isa);
+    if (row.error) {
+      check_kernel_error(*target, row);
+      continue;
+    }
+    for (const bool known : {true, false}) {
+      for (const Layout layout : {Layout::dense, Layout::odd}) {
+        check_kernel(*target, row, known, layout);
+      }
+    }
+  }
+}
+#else
+void check_cpu_kernels(const OpRow&) {}
+#endif
+
 // Values that lie in operand 0's memory must be the expected result.
 void check_view(const OpRow& row, Layout layout) {
   SCOPED_TRACE("view");
@@ -313,6 +392,7 @@ void check_static(const OpRow& row) {
 
 void run(const OpRow& row) {
   if (row.op == "run") return run_program_row(row);
+  check_cpu_kernels(row);
   if (row.error) return check_error(row);
   const Op& op = get_op(row.op);
   {

@@ -92,6 +92,9 @@ void run_program_row(const OpRow& row) {
   run_on(row, "ref", nullptr);
   run_on(row, "ref", &pool);
   run_on(row, "null:async", nullptr);
+#if defined(__x86_64__)
+  run_on(row, "cpu", &pool);
+#endif
 }
 
 }  // namespace lathe::test

@@ -49,7 +49,7 @@ std::string_view NullTarget::doc() const {
                        : "compiles everything and runs nothing, to test compilation";
 }
 
-KernelChoice NullTarget::select(const Instruction& instruction) const {
+KernelChoice NullTarget::select(const Instruction& instruction, Constants /*constants*/) const {
   KernelChoice reference = make_reference_kernel(instruction);
   if (asynchronous_ || reference.kernel == nullptr) return reference;
   return {std::make_unique<ZeroKernel>(instruction), ""};

@@ -13,7 +13,7 @@ class NullTarget final : public Target {
   explicit NullTarget(bool asynchronous) : asynchronous_(asynchronous) {}
   std::string_view name() const override { return asynchronous_ ? "null:async" : "null"; }
   std::string_view doc() const override;
-  KernelChoice select(const Instruction& instruction) const override;
+  KernelChoice select(const Instruction& instruction, Constants constants) const override;
   bool expands(const Instruction& instruction) const override;
   std::unique_ptr<Queue> make_queue() const override;
   bool computes() const override { return asynchronous_; }

@@ -8,7 +8,7 @@ std::string_view RefTarget::doc() const {
   return "the reference: every op's own meaning on the CPU, the judge of all other targets";
 }
 
-KernelChoice RefTarget::select(const Instruction& instruction) const {
+KernelChoice RefTarget::select(const Instruction& instruction, Constants /*constants*/) const {
   return make_reference_kernel(instruction);
 }
 

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernel_table.h"
+
+#include <array>
+
+namespace lathe::cpu {
+
+std::span<const KernelEntry> kernel_table() {
+  static const std::array kTable{kMatmulNBits};
+  return kTable;
+}
+
+}  // namespace lathe::cpu

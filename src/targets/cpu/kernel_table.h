@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// Which ops have kernels on the CPU.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "plan/kernel.h"
+#include "targets/cpu/kernels/isa.h"
+
+namespace lathe::cpu {
+
+struct KernelEntry {
+  std::string_view op;
+  // Why no kernel takes the instruction, whatever its operands' values; empty if one does. A
+  // composite that is not refused here is not expanded, so `make` then has a kernel.
+  std::string (*why_not)(const Instruction& instruction, Isa isa);
+  KernelChoice (*make)(const Instruction& instruction, Constants constants, Isa isa);
+};
+std::span<const KernelEntry> kernel_table();
+
+// One file each.
+extern const KernelEntry kMatmulNBits;
+
+}  // namespace lathe::cpu

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernels/attention.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "base/thread_pool.h"
+#include "targets/cpu/kernels/attention_tiles.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr int64_t kGroup = 4;               // tiles of a task share the keys and values it loads
+constexpr int64_t kTasks = 16;              // fewer tiles per task rather than fewer tasks
+constexpr int64_t kSplit = 4;               // blocks of keys per task where the cache is split
+constexpr int64_t kPartialBytes = 8 << 20;  // of blocks computed but not yet merged
+
+bool is_float(ElementType type) {
+  return type == ElementType::f32 || type == ElementType::bf16 || type == ElementType::f16;
+}
+
+const AttentionKernels& kernels_of(Isa isa, bool bf16) {
+  if (bf16) return isa == Isa::amx ? attention_bf16_amx() : attention_bf16_avx512();
+  return isa >= Isa::avx512 ? attention_f32_avx512() : attention_f32_avx2();
+}
+
+void clear(const AttentionState& state, int64_t products, int64_t pitch) {
+  std::fill_n(state.product, products, 0.0F);
+  std::fill_n(state.largest, pitch, -std::numeric_limits<float>::infinity());
+  std::fill_n(state.sum, pitch, 0.0F);
+}
+
+AttentionState take_state(Carver& carver, int64_t products, int64_t pitch) {
+  return {carver.take<float>(products), carver.take<float>(pitch), carver.take<float>(pitch)};
+}
+
+// One run over all rows.
+class Run {
+ public:
+  Run(const AttentionProblem& problem, const AttentionKernels& kernels,
+      const AttentionArguments& arguments, ThreadPool* pool)
+      : p_(problem),
+        kernels_(kernels),
+        x_(arguments),
+        pool_(pool),
+        rows_(arguments.queries * (problem.heads / problem.key_heads)),
+        tile_rows_(kernels.lanes * kernels.vectors),
+        tiles_((rows_ + tile_rows_ - 1) / tile_rows_),
+        pairs_(arguments.batch * problem.key_heads) {}
+
+  void run() {
+    int64_t blocks = 0;
+    for (int64_t b = 0; b < x_.batch; ++b) {
+      const AttentionTiles all = part(b * p_.key_heads, 0, rows_);
+      blocks = std::max(blocks, all.last_block());
+    }
+    const bool few = rows_ <= kernels_.few_rows;  // for which there is no other way
+    if (x_.split > 0 || few || (tiles_ == 1 && blocks > kSplit)) {
+      run_split(blocks, x_.split > 0 ? x_.split : kSplit);
+    } else {
+      run_whole();
+    }
+  }
+
+ private:
+  // Rows [first, first + count) of a pair of batch row and key head.
+  AttentionTiles part(int64_t pair, int64_t first, int64_t count) const {
+    return {p_, kernels_, x_, pair / p_.key_heads, pair % p_.key_heads, first, count};
+  }
+  AttentionTiles one_tile(int64_t pair, int64_t tile) const {
+    return part(pair, tile * tile_rows_, std::min(tile_rows_, rows_ - tile * tile_rows_));
+  }
+
+  // Each task merges the blocks of its rows as it goes.
+  void run_whole() {
+    const int64_t group = std::clamp<int64_t>(tiles_ * pairs_ / kTasks, 1, kGroup);
+    const int64_t groups = (tiles_ + group - 1) / group;
+    parallel_for(pool_, pairs_ * groups, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t at = begin; at < end; ++at) {
+        // One key head after another, as its keys and values stay in the second cache. Causal rows
+        // see more keys the later they are: the long tasks first.
+        const int64_t first = (groups - 1 - at % groups) * group * tile_rows_;
+        AttentionTiles tiles =
+            part(at / groups, first, std::min(group * tile_rows_, rows_ - first));
+        run_task(tiles);
+      }
+    });
+  }
+
+  void run_task(AttentionTiles& tiles) const {
+    const int64_t products = tiles.value_size() * tile_rows_;
+    AttentionState partial;
+    std::array<AttentionState, kGroup> states;
+    const auto place = [&](Carver carver) {
+      tiles.place(carver);
+      partial = take_state(carver, products, tile_rows_);
+      for (int64_t i = 0; i < tiles.tiles(); ++i) {
+        states[static_cast<size_t>(i)] = take_state(carver, products, tile_rows_);
+      }
+      return carver.bytes();
+    };
+    place(Carver(thread_scratch(ScratchUse::task, place(Carver()))));
+    tiles.load_queries();
+    for (int64_t i = 0; i < tiles.tiles(); ++i) {
+      clear(states[static_cast<size_t>(i)], products, tile_rows_);
+    }
+    for (int64_t block = tiles.first_block(); block < tiles.last_block(); ++block) {
+      tiles.load_block(block);
+      for (int64_t i = 0; i < tiles.tiles(); ++i) {
+        if (!tiles.run(i, partial)) continue;
+        kernels_.merge(states[static_cast<size_t>(i)], partial, tiles.value_size(), tiles.pitch(i));
+      }
+    }
+    for (int64_t i = 0; i < tiles.tiles(); ++i) {
+      tiles.finish(i, states[static_cast<size_t>(i)], false);
+    }
+  }
+
+  // Tasks compute blocks; others merge them afterwards, in ascending order, a bounded number at a
+  // time.
+  void run_split(int64_t blocks, int64_t split) {
+    const int64_t pitch =
+        kernels_.lanes * ((std::min(rows_, tile_rows_) + kernels_.lanes - 1) / kernels_.lanes);
+    const int64_t rows = std::min(rows_, tile_rows_);
+    const int64_t all = pairs_ * tiles_;
+    const int64_t products = rows * part(0, 0, 1).value_pitch();
+    const int64_t one = (products + 2 * pitch) * static_cast<int64_t>(sizeof(float));
+    const int64_t wave = std::clamp(kPartialBytes / (one * all) / split * split, split,
+                                    std::max(split, (blocks + split - 1) / split * split));
+    std::byte* memory =
+        thread_scratch(ScratchUse::caller, all * (wave + 1) * (one + 3 * 64) + all * wave);
+    Carver carver(memory);
+    std::vector<AttentionState> states, partials;
+    for (int64_t i = 0; i < all; ++i) states.push_back(take_state(carver, products, pitch));
+    for (int64_t i = 0; i < all * wave; ++i) {
+      partials.push_back(take_state(carver, products, pitch));
+    }
+    auto* used = carver.take<uint8_t>(all * wave);
+    for (const AttentionState& state : states) clear(state, products, pitch);
+    for (int64_t first = 0; first < blocks; first += wave) {
+      const int64_t parts = (std::min(wave, blocks - first) + split - 1) / split;
+      parallel_for(pool_, all * parts, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t at = begin; at < end; ++at) {
+          const int64_t tile = at / parts, from = at % parts * split;
+          const int64_t count = std::min(split, std::min(wave, blocks - first) - from);
+          compute(tile, first + from, count, partials.data() + tile * wave + from,
+                  used + tile * wave + from);
+        }
+      });
+      const bool last = first + wave >= blocks;
+      parallel_for(pool_, all, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t tile = begin; tile < end; ++tile) {
+          const auto state = states[static_cast<size_t>(tile)];
+          merge_wave(tile, state, partials.data() + tile * wave, used + tile * wave,
+                     std::min(wave, blocks - first), last);
+        }
+      });
+    }
+    if (blocks == 0) {
+      for (int64_t tile = 0; tile < all; ++tile) {
+        merge_wave(tile, states[static_cast<size_t>(tile)], nullptr, nullptr, 0, true);
+      }
+    }
+  }
+
+  // Blocks [first, first + count) of one tile of rows.
+  void compute(int64_t at, int64_t first, int64_t count, AttentionState* to, uint8_t* used) const {
+    AttentionTiles tiles = one_tile(at / tiles_, at % tiles_);
+    tiles.take_rows();
+    AttentionState partial;
+    const auto place = [&](Carver carver) {
+      tiles.place(carver);
+      partial = take_state(carver, tiles.value_size() * tile_rows_, tile_rows_);
+      return carver.bytes();
+    };
+    place(Carver(thread_scratch(ScratchUse::task, place(Carver()))));
+    std::fill_n(used, count, uint8_t{0});
+    const int64_t begin = std::max(first, tiles.first_block());
+    const int64_t end = std::min(first + count, tiles.last_block());
+    if (begin < end) tiles.load_queries();
+    for (int64_t block = begin; block < end; ++block) {
+      tiles.load_block(block);
+      const AttentionState& state = to[block - first];
+      float* product = tiles.few() ? state.product : partial.product;
+      if (!tiles.run(0, {product, state.largest, state.sum})) continue;
+      if (!tiles.few()) tiles.turn(0, product, state.product);
+      used[block - first] = 1;
+    }
+  }
+
+  void merge_wave(int64_t at, const AttentionState& state, const AttentionState* partials,
+                  const uint8_t* used, int64_t count, bool last) const {
+    AttentionTiles tiles = one_tile(at / tiles_, at % tiles_);
+    const int64_t rows = std::min(tile_rows_, rows_ - at % tiles_ * tile_rows_);
+    for (int64_t i = 0; i < count; ++i) {
+      if (used[i] != 0) kernels_.merge_rows(state, partials[i], tiles.value_pitch(), rows);
+    }
+    if (!last) return;
+    const auto place = [&](Carver carver) {
+      tiles.place(carver);
+      return carver.bytes();
+    };
+    place(Carver(thread_scratch(ScratchUse::task, place(Carver()))));
+    tiles.finish(0, state, true);
+  }
+
+  const AttentionProblem& p_;
+  const AttentionKernels& kernels_;
+  const AttentionArguments& x_;
+  ThreadPool* pool_;
+  const int64_t rows_;  // of a key head
+  const int64_t tile_rows_;
+  const int64_t tiles_;  // of a key head
+  const int64_t pairs_;  // batch row and key head
+};
+
+}  // namespace
+
+std::string Attention::refuse(const AttentionProblem& p, Isa) {
+  if (p.heads < 1 || p.key_heads < 1 || p.heads % p.key_heads != 0) {
+    return fmt::format("{} heads are not a multiple of {} key heads", p.heads, p.key_heads);
+  }
+  if (p.size < 1 || p.value_size < 1 || p.size > 1024 || p.value_size > 1024) {
+    return fmt::format("heads of {} and {} elements, these kernels take 1 to 1024", p.size,
+                       p.value_size);
+  }
+  if (!is_float(p.query) || !is_float(p.result)) {
+    return fmt::format("queries {} and results {}, these kernels take f32, bf16 and f16",
+                       to_string(p.query), to_string(p.result));
+  }
+  if (!is_float(p.cache) && p.cache != ElementType::i8) {
+    return fmt::format("a cache of {}, these kernels take f32, bf16, f16 and i8",
+                       to_string(p.cache));
+  }
+  return {};
+}
+
+Attention::Attention(const AttentionProblem& problem, Isa isa)
+    : problem_(problem),
+      isa_(isa),
+      bf16_(problem.bf16_products && isa >= Isa::avx512_vnni &&
+            (problem.cache == ElementType::bf16 || problem.cache == ElementType::i8)),
+      kernels_(&kernels_of(isa, bf16_)) {}
+
+void Attention::run(const AttentionArguments& arguments, ThreadPool* pool) const {
+  if (arguments.batch == 0 || arguments.queries == 0) return;
+  Run(problem_, *kernels_, arguments, pool).run();
+}
+
+}  // namespace lathe::cpu

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernels/attention_rows.h"
+#include "targets/cpu/kernels/attention_widen.h"
+
+namespace lathe::cpu {
+
+const AttentionKernels& attention_f32_avx512() {
+  static constexpr AttentionKernels kKernels = {
+      .bf16 = false,
+      .lanes = kLanes,
+      .vectors = kRowVectors,
+      .size_step = 1,
+      .value_step = 1,
+      .key_step = 1,
+      .transpose = transpose_units,
+      .stage_values = nullptr,
+      .value_stride = nullptr,
+      .block = attend_block<SingleStep>,
+      .few_rows = kFewRows,
+      .rows = attend_rows<SingleStep, SingleValues>,
+      .widen = widen_to_f32,
+      .merge = merge,
+      .merge_rows = merge_rows,
+      .factors = factors,
+  };
+  return kKernels;
+}
+
+}  // namespace lathe::cpu

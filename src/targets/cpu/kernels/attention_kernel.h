@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+// Attention's kernels over the vector layer: each element of a product is one chain of fused
+// products in ascending order, so its bits do not depend on the tile.
+#pragma once
+
+#include "targets/cpu/kernels/attention_softmax.h"
+#include "targets/cpu/kernels/transpose.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr int kRowVectors = kRegisters == 32 ? 3 : 2;
+constexpr int kAccumulators = kRegisters == 32 ? 24 : 12;
+
+struct SingleStep {  // f32
+  static constexpr bool kPairs = false;
+  static F32 spread(const std::byte* a) {
+    float x;
+    __builtin_memcpy(&x, a, sizeof x);
+    return set1(x);
+  }
+  static F32 add(F32 acc, F32 a, F32 b) { return fma(a, b, acc); }
+};
+struct PairStep {  // two bf16
+  static constexpr bool kPairs = true;
+  static F32 spread(const std::byte* a) {
+    int32_t x;
+    __builtin_memcpy(&x, a, sizeof x);
+    return from_bits(set1(x));
+  }
+  static F32 add(F32 acc, F32 a, F32 b) { return dot_bf16(acc, bits_of(a), bits_of(b)); }
+};
+
+// c[u][·] = Σ over t of a[u, t] · b[t][·], kU values of u. Units of a are 4 bytes: `a_step` bytes
+// from t to t + 1; those of u lie side by side, or (kRows) `a_row` bytes apart.
+template <class Step, bool kRows, int kV, int kU>
+inline void product_tile(const std::byte* a, int64_t a_row, int64_t a_step, const float* b,
+                         int64_t steps, float* c) {
+  constexpr int64_t kPitch = kV * kLanes;
+  constexpr int kGroups = (kU + 2) / 3;  // rows reached from one pointer
+  F32 acc[kU][kV];
+#pragma GCC unroll 24
+  for (int u = 0; u < kU; ++u) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kV; ++v) acc[u][v] = zero_f32();
+  }
+  const std::byte* row[kGroups];
+#pragma GCC unroll 8
+  for (int g = 0; g < kGroups; ++g) row[g] = a + (kRows ? 3 * g * a_row : int64_t{12} * g);
+  for (int64_t t = 0; t < steps; ++t, b += kPitch) {
+    F32 x[kV];
+#pragma GCC unroll 4
+    for (int v = 0; v < kV; ++v) x[v] = load(b + v * kLanes);
+#pragma GCC unroll 24
+    for (int u = 0; u < kU; ++u) {
+      const F32 y = Step::spread(kRows ? row[u / 3] + (u % 3) * a_row : row[0] + u * 4);
+#pragma GCC unroll 4
+      for (int v = 0; v < kV; ++v) acc[u][v] = Step::add(acc[u][v], y, x[v]);
+    }
+#pragma GCC unroll 8
+    for (int g = 0; g < (kRows ? kGroups : 1); ++g) row[g] += kRows ? 4 : a_step;
+  }
+#pragma GCC unroll 24
+  for (int u = 0; u < kU; ++u) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kV; ++v) store(c + u * kPitch + v * kLanes, acc[u][v]);
+  }
+}
+
+// All `count` values of u: whole tiles, then smaller ones.
+template <class Step, bool kRows, int kV, int kU = kAccumulators / kV>
+inline void product(const std::byte* a, int64_t a_row, int64_t a_step, const float* b,
+                    int64_t steps, float* c, int64_t count, AttentionAhead& ahead) {
+  int64_t u = 0;
+  for (; u + kU <= count; u += kU) {
+    fetch(ahead);
+    product_tile<Step, kRows, kV, kU>(a + u * (kRows ? a_row : 4), a_row, a_step, b, steps,
+                                      c + u * kV * kLanes);
+  }
+  if constexpr (kU > 1) {
+    constexpr int kNext = kU > 12 ? 12 : kU > 6 ? 6 : kU > 4 ? 4 : kU > 2 ? 2 : 1;
+    if (u < count) {
+      product<Step, kRows, kV, kNext>(a + u * (kRows ? a_row : 4), a_row, a_step, b, steps,
+                                      c + u * kV * kLanes, count - u, ahead);
+    }
+  }
+}
+
+template <class Step, int kV>
+void attend_tile(const AttentionBlock& b) {
+  constexpr int kUnit = Step::kPairs ? 2 : 1;
+  product<Step, true, kV>(static_cast<const std::byte*>(b.k), b.k_stride, 4,
+                          static_cast<const float*>(b.q), b.size / kUnit, b.scores, b.keys,
+                          *b.next_k);
+  softmax<Step::kPairs, kV>(b);
+  const void* weights = Step::kPairs ? b.weights : b.scores;
+  product<Step, false, kV>(static_cast<const std::byte*>(b.v), 0, b.v_stride,
+                           static_cast<const float*>(weights), (b.keys + kUnit - 1) / kUnit,
+                           b.product, b.value_size, *b.next_v);
+}
+
+template <class Step>
+void attend_block(const AttentionBlock& b) {
+  switch (b.pitch / kLanes) {
+    case 1:
+      return attend_tile<Step, 1>(b);
+    case 2:
+      return attend_tile<Step, 2>(b);
+#if defined(__AVX512F__)
+    case 3:
+      return attend_tile<Step, 3>(b);
+    default:
+      return attend_tile<Step, 4>(b);
+#else
+    default:
+      return;
+#endif
+  }
+}
+
+}  // namespace
+}  // namespace lathe::cpu

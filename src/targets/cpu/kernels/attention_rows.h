@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+// A few query rows against a block of keys: vectors run along the keys for the scores and along the
+// values for the product, so that keys and values pass once, at the speed of memory. Each element
+// is the same chain of fused products as in attention_kernel.h. Only for units compiled for an
+// instruction set.
+#pragma once
+
+#include "targets/cpu/kernels/attention_kernel.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr int kFewRows = 8;
+constexpr int kRowsAtOnce = 4;
+
+// acc[row] += x[t] · q[t][row] for the t of a chunk.
+template <class Step, int kRows>
+inline void add_chunk(const F32 (&x)[kLanes], int64_t count, const float* q, int64_t pitch,
+                      float* acc) {
+  F32 sum[kRows];
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) sum[r] = load(acc + r * kLanes);
+  const auto step = [&](int64_t t) {
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      const auto* at = reinterpret_cast<const std::byte*>(q + t * pitch + r);
+      sum[r] = Step::add(sum[r], x[t], Step::spread(at));
+    }
+  };
+  if (count == kLanes) {
+#pragma GCC unroll 16
+    for (int64_t t = 0; t < kLanes; ++t) step(t);
+  } else {
+    for (int64_t t = 0; t < count; ++t) step(t);
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) store(acc + r * kLanes, sum[r]);
+}
+
+template <class Step>
+void score_rows(const AttentionBlock& b, int64_t rows) {
+  const int64_t units = b.size / (Step::kPairs ? 2 : 1);
+  const auto* q = static_cast<const float*>(b.q);
+  for (int64_t key = 0; key < b.keys; key += kLanes) {
+    fetch(*b.next_k);
+    const auto* k = static_cast<const std::byte*>(b.k) + key * b.k_stride;
+    const int64_t keys = b.keys - key < kLanes ? b.keys - key : kLanes;
+    float acc[kLanes * kLanes];
+    for (int i = 0; i < kFewRows; ++i) store(acc + i * kLanes, zero_f32());
+    for (int64_t unit = 0; unit < units; unit += kLanes) {
+      const int64_t count = units - unit < kLanes ? units - unit : kLanes;
+      const auto row = [&](int i) {
+        return reinterpret_cast<const float*>(k + i * b.k_stride) + unit;
+      };
+      F32 x[kLanes];
+      if (keys == kLanes && count == kLanes) {
+#pragma GCC unroll 16
+        for (int i = 0; i < kLanes; ++i) x[i] = load(row(i));
+      } else {
+        const Mask mask = mask_first(count);
+        for (int i = 0; i < kLanes; ++i) x[i] = i < keys ? load(row(i), mask) : zero_f32();
+      }
+      transpose(x);
+      int64_t r = 0;
+      for (; r + kRowsAtOnce <= rows; r += kRowsAtOnce) {
+        add_chunk<Step, kRowsAtOnce>(x, count, q + unit * b.pitch + r, b.pitch, acc + r * kLanes);
+      }
+      for (; r < rows; ++r) {
+        add_chunk<Step, 1>(x, count, q + unit * b.pitch + r, b.pitch, acc + r * kLanes);
+      }
+    }
+    F32 x[kLanes];
+    for (int i = 0; i < kLanes; ++i) x[i] = i < kFewRows ? load(acc + i * kLanes) : zero_f32();
+    transpose(x);
+    for (int64_t i = 0; i < keys; ++i) store(b.scores + (key + i) * kLanes, x[i]);
+  }
+}
+
+struct SingleValues {  // of one key; pairs are of that key and the next one
+  static F32 read(const std::byte* row, int64_t, bool, int64_t at, Mask mask) {
+    return load(reinterpret_cast<const float*>(row) + at, mask);
+  }
+};
+
+// kV vectors of values of kRows rows.
+template <class Step, class Values, int kRows, int kV>
+inline void value_rows(const AttentionBlock& b, int64_t at, int64_t row, Mask mask) {
+  constexpr int kUnit = Step::kPairs ? 2 : 1;
+  const auto* weights = static_cast<const float*>(Step::kPairs ? b.weights : b.scores) + row;
+  const auto* v = static_cast<const std::byte*>(b.v);
+  const Mask all = mask_first(kLanes);
+  F32 acc[kRows][kV];
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int c = 0; c < kV; ++c) acc[r][c] = zero_f32();
+  }
+  for (int64_t key = 0; key < b.keys; key += kUnit, weights += kLanes, v += kUnit * b.v_stride) {
+    if (key % 16 == 0) fetch(*b.next_v);
+    F32 x[kV];
+#pragma GCC unroll 4
+    for (int c = 0; c < kV; ++c) {
+      x[c] =
+          Values::read(v, b.v_stride, key + 1 < b.keys, at + c * kLanes, c + 1 == kV ? mask : all);
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      const F32 p = Step::spread(reinterpret_cast<const std::byte*>(weights + r));
+#pragma GCC unroll 4
+      for (int c = 0; c < kV; ++c) acc[r][c] = Step::add(acc[r][c], x[c], p);
+    }
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int c = 0; c < kV; ++c) {
+      store(b.product + (row + r) * b.product_pitch + at + c * kLanes, acc[r][c]);
+    }
+  }
+}
+
+template <class Step, class Values, int kRows>
+inline void value_columns(const AttentionBlock& b, int64_t row) {
+  constexpr int kV = kRegisters == 32 ? 4 : 2;
+  int64_t at = 0;
+  for (; at + kV * kLanes <= b.value_size; at += kV * kLanes) {
+    value_rows<Step, Values, kRows, kV>(b, at, row, mask_first(kLanes));
+  }
+  for (; at < b.value_size; at += kLanes) {
+    const int64_t left = b.value_size - at;
+    value_rows<Step, Values, kRows, 1>(b, at, row, mask_first(left < kLanes ? left : kLanes));
+  }
+}
+
+template <class Step, class Values>
+void attend_rows(const AttentionBlock& b, int64_t rows) {
+  score_rows<Step>(b, rows);
+  softmax<Step::kPairs, 1>(b);
+  int64_t row = 0;
+  for (; row + kRowsAtOnce <= rows; row += kRowsAtOnce) {
+    value_columns<Step, Values, kRowsAtOnce>(b, row);
+  }
+  for (; row < rows; ++row) value_columns<Step, Values, 1>(b, row);
+}
+
+}  // namespace
+}  // namespace lathe::cpu

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+// What an instruction set gives to attention. Vectors run along query rows: queries, scores and
+// products are kept as [size | keys | value size][pitch], pitch rows being a few whole vectors, so
+// that keys and values are read where they lie and no sum runs across a vector.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "targets/cpu/kernels/elements.h"
+#include "tensor/element_type.h"
+
+namespace lathe::cpu {
+
+inline constexpr int64_t kKeyBlock = 128;
+
+// Rows that will be read soon, fetched into the second cache a few at a time between products.
+struct AttentionAhead {
+  const std::byte* row = nullptr;
+  int64_t stride = 0;
+  int64_t bytes = 0;  // of a row
+  int64_t rows = 0;   // left
+  int64_t step = 0;   // rows at a time
+};
+
+// One tile of query rows against the keys of one block; strides in bytes.
+struct AttentionBlock {
+  const void* q = nullptr;  // [size][pitch] f32, or [size / 2][pitch] pairs of bf16
+  int64_t pitch = 0;
+  const void* k = nullptr;  // rows of f32 or bf16
+  int64_t k_stride = 0;
+  const void* v = nullptr;  // rows of f32, or as stage_values leaves them
+  int64_t v_stride = 0;
+  int64_t keys = 0;        // 1 to kKeyBlock
+  int64_t size = 0;        // rounded up to whole steps
+  int64_t value_size = 0;  // the same
+  float scale = 1;         // times log2(e): exponents are of 2
+  float softcap = 0;       // 0: none; times log2(e), and its inverse times the plain scale
+  float inside_cap = 0;
+  const float* k_scales = nullptr;  // of each key, multiplies its scores; null: none
+  const float* v_scales = nullptr;  // of each key, multiplies its weights in the product
+  int64_t k_scale_step = 0;
+  int64_t v_scale_step = 0;
+  const float* bias = nullptr;  // [keys][bias_pitch], with a pitch of 1 for all rows; null: none
+  int64_t bias_pitch = 0;
+  const float* lowest = nullptr;  // per row, the keys allowed are lowest..highest; null: all
+  const float* highest = nullptr;
+  AttentionAhead* next_k = nullptr;  // of the next block
+  AttentionAhead* next_v = nullptr;
+  float* scores = nullptr;    // scratch [kKeyBlock][pitch]
+  void* weights = nullptr;    // scratch of the same size
+  float* product = nullptr;   // result [value_size][pitch]: Σ weight · value
+  int64_t product_pitch = 0;  // where rows are computed: [rows][product_pitch]
+  float* largest = nullptr;   // result [pitch]: the largest score, -inf where no key is allowed
+  float* sum = nullptr;       // result [pitch]: Σ weight
+};
+
+// Sums so far: y = product / sum relative to 2^largest. Starts from zeros and -inf.
+struct AttentionState {
+  float* product = nullptr;
+  float* largest = nullptr;
+  float* sum = nullptr;
+};
+
+struct AttentionKernels {
+  bool bf16;
+  int lanes;
+  int vectors;    // of rows in a tile, at most
+  int size_step;  // size and value_size are rounded up to these
+  int value_step;
+  int key_step;  // keys of a block are rounded up to this where the block has rows of its own
+  // to[unit * to_pitch + row] = from[row * from_pitch + unit] for 32-bit units.
+  void (*transpose)(const float* from, int64_t from_pitch, int64_t rows, int64_t units, float* to,
+                    int64_t to_pitch);
+  // Values of bf16 rows (stride in bytes) as the product reads them; null where it reads rows.
+  void (*stage_values)(const Bf16* rows, int64_t stride, int64_t keys, int64_t value_size,
+                       void* to);
+  int64_t (*value_stride)(int64_t value_size);
+  void (*block)(const AttentionBlock& block);
+  // The same for at most few_rows rows, with the values as rows and the product as rows.
+  int few_rows;
+  void (*rows)(const AttentionBlock& block, int64_t rows);
+  // Elements of a cache in the products' type.
+  void (*widen)(ElementType type, const void* from, int64_t count, void* to);
+  // Adds one block's result: vectors along rows ([value_size][pitch]) or along values
+  // ([rows][value_size]).
+  void (*merge)(const AttentionState& state, const AttentionState& block, int64_t value_size,
+                int64_t pitch);
+  void (*merge_rows)(const AttentionState& state, const AttentionState& block, int64_t value_size,
+                     int64_t rows);
+  // to[row] = 1 / sum with the sinks (times log2(e), null: none) in it; 0 without allowed keys.
+  void (*factors)(const float* largest, const float* sum, const float* sinks, int64_t pitch,
+                  float* to);
+};
+
+const AttentionKernels& attention_f32_avx2();
+const AttentionKernels& attention_f32_avx512();
+const AttentionKernels& attention_bf16_avx512();
+const AttentionKernels& attention_bf16_amx();
+
+}  // namespace lathe::cpu

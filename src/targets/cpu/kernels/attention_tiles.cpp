@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernels/attention_tiles.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numbers>
+
+#include "tensor/convert.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr int64_t kAny = int64_t{1} << 40;  // further than any key
+constexpr int64_t kAhead = 8;               // rows fetched before their turn
+constexpr float kLog2E = std::numbers::log2e_v<float>;
+
+int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
+// Of the types that queries, caches, results and biases have.
+int64_t bytes_of(ElementType type) {
+  switch (type) {
+    case ElementType::f32:
+      return 4;
+    case ElementType::bf16:
+    case ElementType::f16:
+      return 2;
+    default:
+      return info(type).bits / 8;
+  }
+}
+
+int64_t right_of(const AttentionProblem& p) {
+  if (p.causal) return 0;
+  return p.right < 0 ? kAny : std::min(p.right, kAny);
+}
+
+// The product reads rows of whole vectors.
+int64_t value_pitch(int64_t value_size) { return round_up(value_size, 16); }
+
+}  // namespace
+
+AttentionTiles::AttentionTiles(const AttentionProblem& problem, const AttentionKernels& kernels,
+                               const AttentionArguments& arguments, int64_t batch, int64_t key_head,
+                               int64_t first_row, int64_t rows)
+    : p_(problem),
+      kernels_(kernels),
+      x_(arguments),
+      batch_(batch),
+      key_head_(key_head),
+      first_row_(first_row),
+      rows_(rows),
+      group_(problem.heads / problem.key_heads),
+      tile_rows_(kernels.lanes * kernels.vectors),
+      size_(round_up(problem.size, kernels.size_step)),
+      value_size_(round_up(problem.value_size, kernels.value_step)),
+      right_(right_of(problem)),
+      element_(kernels.bf16 ? ElementType::bf16 : ElementType::f32),
+      element_bytes_(bytes_of(element_)),
+      length_(arguments.length[batch]) {
+  if (x_.bias.data != nullptr) length_ = std::min(length_, x_.bias.keys);
+  const double scale = p_.scale, cap = p_.softcap;
+  block_.scale = static_cast<float>(scale * std::numbers::log2e);
+  block_.softcap = static_cast<float>(cap * std::numbers::log2e);
+  if (cap > 0) block_.inside_cap = static_cast<float>(scale / cap);
+  block_.size = size_;
+  block_.value_size = value_size_;
+}
+
+int64_t AttentionTiles::value_pitch() const { return cpu::value_pitch(value_size_); }
+
+int64_t AttentionTiles::tile_count(int64_t tile) const {
+  return std::min(tile_rows_, rows_ - tile * tile_rows_);
+}
+
+int64_t AttentionTiles::pitch(int64_t tile) const {
+  return round_up(tile_count(tile), kernels_.lanes);
+}
+
+int64_t AttentionTiles::lowest(int64_t row) const {
+  if (p_.left < 0) return 0;
+  return std::max<int64_t>(0, x_.first[batch_] + query(row) - std::min(p_.left, kAny));
+}
+
+int64_t AttentionTiles::highest(int64_t row) const {
+  return std::min(length_ - 1, x_.first[batch_] + query(row) + right_);
+}
+
+int64_t AttentionTiles::last_block() const {
+  const int64_t key = highest(rows_ - 1);
+  return key < 0 ? 0 : key / kKeyBlock + 1;
+}
+
+void AttentionTiles::place(Carver& carver) {
+  const int64_t units = size_ * element_bytes_ / 4;
+  queries_ = carver.take<float>(round_up(rows_, kernels_.lanes) * units);
+  rows_scratch_ = carver.take<float>(tile_rows_ * std::max(size_, value_pitch()));
+  keys_scratch_ = carver.take<std::byte>(kKeyBlock * size_ * element_bytes_);
+  values_rows_ = carver.take<std::byte>(kKeyBlock * value_size_ * element_bytes_);
+  values_scratch_ = carver.take<std::byte>(kKeyBlock * value_size_ * element_bytes_);
+  scores_ = carver.take<float>(kKeyBlock * tile_rows_);
+  weights_ = carver.take<float>(kKeyBlock * tile_rows_ / 2);
+  bias_ = carver.take<float>(x_.bias.data == nullptr ? 0 : kKeyBlock * tile_rows_);
+  bias_rows_ = carver.take<float>(x_.bias.data == nullptr ? 0 : kKeyBlock * tile_rows_);
+  limits_ = carver.take<float>(2 * tile_rows_);
+  scales_ = carver.take<float>(2 * kKeyBlock);
+}
+
+std::byte* AttentionTiles::row_of(const AttentionRows& rows, ElementType type, int64_t row) const {
+  const int64_t at = batch_ * rows.batch + head(row) * rows.head + query(row) * rows.row;
+  return static_cast<std::byte*>(rows.data) + at * bytes_of(type);
+}
+
+void AttentionTiles::fetch_row(const AttentionRows& rows, ElementType type, int64_t row,
+                               int64_t size) const {
+  if (row >= rows_) return;
+  const std::byte* at = row_of(rows, type, row);
+  for (int64_t i = 0; i < size * bytes_of(type); i += 64) __builtin_prefetch(at + i);
+}
+
+void AttentionTiles::load_queries() {
+  const int64_t units = size_ * element_bytes_ / 4;
+  for (int64_t tile = 0; tile < tiles(); ++tile) {
+    const int64_t count = tile_count(tile);
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t row = tile * tile_rows_ + i;
+      fetch_row(x_.q, p_.query, row + kAhead, p_.size);
+      auto* to = reinterpret_cast<std::byte*>(rows_scratch_ + i * units);
+      convert(element_, to, p_.query, row_of(x_.q, p_.query, row), p_.size);
+      std::memset(to + p_.size * element_bytes_, 0,
+                  static_cast<size_t>((size_ - p_.size) * element_bytes_));
+    }
+    kernels_.transpose(rows_scratch_, units, count, units, queries_ + tile * tile_rows_ * units,
+                       pitch(tile));
+  }
+}
+
+const std::byte* AttentionTiles::key_row(const AttentionCache& cache, int64_t key) const {
+  int64_t outer = batch_, row = key;
+  if (cache.table != nullptr) {
+    outer = cache.table[batch_ * cache.table_stride + (key >> cache.page_shift)];
+    row = key & ((int64_t{1} << cache.page_shift) - 1);
+  }
+  const int64_t at = outer * cache.batch + key_head_ * cache.head + row * cache.row;
+  return static_cast<const std::byte*>(cache.data) + at * bytes_of(p_.cache);
+}
+
+// Whether the block's rows lie at equal distances.
+bool AttentionTiles::side_by_side(const AttentionCache& cache) const {
+  return cache.table == nullptr || keys_ <= int64_t{1} << cache.page_shift;
+}
+
+const float* AttentionTiles::scales_of(const AttentionCache& cache, float* to,
+                                       int64_t& step) const {
+  if (p_.cache != ElementType::i8) return nullptr;
+  if (cache.table == nullptr) {
+    step = cache.scale_row;
+    return cache.scales + batch_ * cache.scale_batch + key_head_ * cache.scale_head +
+           begin_ * cache.scale_row;
+  }
+  step = 1;
+  const int64_t inside = (int64_t{1} << cache.page_shift) - 1;
+  for (int64_t i = 0; i < keys_; ++i) {
+    const int64_t key = begin_ + i;
+    const int64_t page = cache.table[batch_ * cache.table_stride + (key >> cache.page_shift)];
+    to[i] = cache.scales[page * cache.scale_batch + key_head_ * cache.scale_head +
+                         (key & inside) * cache.scale_row];
+  }
+  return to;
+}
+
+// The block's rows in the products' type, `pitch` elements apart, zero behind `size`.
+void AttentionTiles::load_rows(const AttentionCache& cache, int64_t size, int64_t pitch,
+                               std::byte* to) const {
+  for (int64_t i = 0; i < keys_; ++i, to += pitch * element_bytes_) {
+    kernels_.widen(p_.cache, key_row(cache, begin_ + i), size, to);
+    std::memset(to + size * element_bytes_, 0,
+                static_cast<size_t>((pitch - size) * element_bytes_));
+  }
+}
+
+// The block behind this one, where its rows lie at equal distances.
+void AttentionTiles::look_ahead(const AttentionCache& cache, int64_t size, int64_t calls,
+                                AttentionAhead& to) const {
+  to.rows = std::min(kKeyBlock, highest(rows_ - 1) + 1 - begin_ - kKeyBlock);
+  const int64_t page = int64_t{1} << cache.page_shift;
+  if (to.rows <= 0 || (cache.table != nullptr && page < kKeyBlock)) {
+    to.rows = 0;
+    return;
+  }
+  const int64_t bytes = bytes_of(p_.cache);
+  to.row = key_row(cache, begin_ + kKeyBlock);
+  to.stride = cache.row * bytes;
+  to.bytes = size * bytes;
+  to.step = (to.rows - 1) / (calls * tiles()) + 1;
+}
+
+void AttentionTiles::load_block(int64_t block) {
+  begin_ = block * kKeyBlock;
+  keys_ = std::min(kKeyBlock, length_ - begin_);
+  const int64_t stride = bytes_of(p_.cache);
+  const bool native = p_.cache == element_;
+  if (native && size_ == p_.size && side_by_side(x_.k) && keys_ % kernels_.key_step == 0) {
+    block_.k = key_row(x_.k, begin_);
+    block_.k_stride = x_.k.row * stride;
+  } else {
+    load_rows(x_.k, p_.size, size_, keys_scratch_);
+    const int64_t behind = round_up(keys_, kernels_.key_step) - keys_;
+    std::memset(keys_scratch_ + keys_ * size_ * element_bytes_, 0,
+                static_cast<size_t>(behind * size_ * element_bytes_));
+    block_.k = keys_scratch_;
+    block_.k_stride = size_ * element_bytes_;
+  }
+  if (native && side_by_side(x_.v)) {
+    block_.v = key_row(x_.v, begin_);
+    block_.v_stride = x_.v.row * stride;
+  } else {
+    load_rows(x_.v, p_.value_size, p_.value_size, values_rows_);
+    block_.v = values_rows_;
+    block_.v_stride = p_.value_size * element_bytes_;
+  }
+  if (kernels_.stage_values != nullptr && !few()) {
+    kernels_.stage_values(static_cast<const Bf16*>(block_.v), block_.v_stride, keys_, p_.value_size,
+                          values_scratch_);
+    block_.v = values_scratch_;
+    block_.v_stride = kernels_.value_stride(value_size_);
+  }
+  // About as many fetches as there are steps of a product.
+  look_ahead(x_.k, p_.size, kKeyBlock / 16, next_k_);
+  look_ahead(x_.v, p_.value_size, std::clamp<int64_t>(p_.value_size / 32, 1, 8), next_v_);
+  block_.next_k = &next_k_;
+  block_.next_v = &next_v_;
+  block_.k_scales = scales_of(x_.k, scales_, block_.k_scale_step);
+  block_.v_scales = scales_of(x_.v, scales_ + kKeyBlock, block_.v_scale_step);
+}
+
+// What is added to the scores of a tile and the first `keys` of the block: [keys][pitch].
+const float* AttentionTiles::load_bias(int64_t tile, int64_t keys, int64_t& pitch) {
+  const AttentionBias& bias = x_.bias;
+  const bool shared = bias.row == 0 && (bias.head == 0 || group_ == 1);
+  const int64_t count = shared ? 1 : tile_count(tile);
+  const int64_t bytes = bytes_of(bias.type);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t row = tile * tile_rows_ + i;
+    const int64_t at = batch_ * bias.batch + head(row) * bias.head + query(row) * bias.row;
+    const std::byte* from =
+        static_cast<const std::byte*>(bias.data) + (at + begin_ * bias.key) * bytes;
+    float* to = bias_rows_ + i * kKeyBlock;
+    if (bias.type == ElementType::boolean) {
+      for (int64_t key = 0; key < keys; ++key) {
+        to[key] = from[key * bias.key] != std::byte{0} ? 0 : -HUGE_VALF;
+      }
+    } else if (bias.key == 1) {
+      convert(ElementType::f32, to, bias.type, from, keys);
+    } else {
+      for (int64_t key = 0; key < keys; ++key) {
+        convert(ElementType::f32, to + key, bias.type, from + key * bias.key * bytes, 1);
+      }
+    }
+  }
+  pitch = shared ? 1 : this->pitch(tile);
+  if (shared) return bias_rows_;
+  kernels_.transpose(bias_rows_, kKeyBlock, count, keys, bias_, pitch);
+  return bias_;
+}
+
+bool AttentionTiles::run(int64_t tile, const AttentionState& result) {
+  const int64_t count = tile_count(tile);
+  const int64_t first = tile * tile_rows_, last = first + count - 1;
+  const int64_t keys = std::min(keys_, highest(last) + 1 - begin_);
+  if (keys <= 0 || lowest(first) >= begin_ + keys_) return false;
+  AttentionBlock& b = block_;
+  b.pitch = pitch(tile);
+  b.q = queries_ + first * (size_ * element_bytes_ / 4);
+  b.keys = keys;
+  b.lowest = b.highest = nullptr;
+  if (highest(first) < begin_ + keys - 1 || lowest(last) > begin_) {
+    const auto relative = [&](int64_t key) {
+      return static_cast<float>(std::clamp<int64_t>(key - begin_, -kKeyBlock, 2 * kKeyBlock));
+    };
+    for (int64_t i = 0; i < b.pitch; ++i) {
+      limits_[i] = i < count ? relative(lowest(first + i)) : 0;
+      limits_[tile_rows_ + i] = i < count ? relative(highest(first + i)) : kKeyBlock;
+    }
+    b.lowest = limits_;
+    b.highest = limits_ + tile_rows_;
+  }
+  b.bias = nullptr;
+  if (x_.bias.data != nullptr) b.bias = load_bias(tile, keys, b.bias_pitch);
+  b.scores = scores_;
+  b.weights = weights_;
+  b.product = result.product;
+  b.largest = result.largest;
+  b.sum = result.sum;
+  if (few()) {
+    b.product_pitch = value_pitch();
+    kernels_.rows(b, count);
+  } else {
+    kernels_.block(b);
+  }
+  return true;
+}
+
+void AttentionTiles::turn(int64_t tile, const float* product, float* to) const {
+  kernels_.transpose(product, pitch(tile), value_size_, tile_count(tile), to, value_pitch());
+}
+
+void AttentionTiles::finish(int64_t tile, const AttentionState& state, bool by_rows) {
+  const int64_t count = tile_count(tile), rows = pitch(tile);
+  float* factors = limits_;
+  float* sinks = nullptr;
+  if (x_.sinks != nullptr) {
+    sinks = limits_ + tile_rows_;
+    for (int64_t i = 0; i < rows; ++i) {
+      sinks[i] = i < count ? x_.sinks[head(tile * tile_rows_ + i)] * kLog2E : 0;
+    }
+  }
+  kernels_.factors(state.largest, state.sum, sinks, rows, factors);
+  float* out = state.product;
+  if (!by_rows) {
+    turn(tile, state.product, rows_scratch_);
+    out = rows_scratch_;
+  }
+  for (int64_t i = 0; i < count; ++i, out += value_pitch()) {
+    // + 0: where a skipped product and one with zero weights differ in the sign of a zero.
+    for (int64_t j = 0; j < p_.value_size; ++j) out[j] = out[j] * factors[i] + 0.0F;
+    if (factors[i] == 0) std::fill(out, out + p_.value_size, 0.0F);
+    const int64_t row = tile * tile_rows_ + i;
+    fetch_row(x_.y, p_.result, row + kAhead, p_.value_size);
+    convert(p_.result, row_of(x_.y, p_.result, row), ElementType::f32, out, p_.value_size);
+  }
+}
+
+}  // namespace lathe::cpu

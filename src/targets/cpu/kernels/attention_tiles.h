@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// One task of attention: a few tiles of query rows of one key head, against a range of key blocks.
+#pragma once
+
+#include "targets/cpu/kernels/attention.h"
+#include "targets/cpu/kernels/attention_table.h"
+#include "targets/cpu/kernels/scratch.h"
+
+namespace lathe::cpu {
+
+// Row r of a key head is query r / group of head r % group among the heads that read it.
+class AttentionTiles {
+ public:
+  // `rows` rows from `first_row` on.
+  AttentionTiles(const AttentionProblem& problem, const AttentionKernels& kernels,
+                 const AttentionArguments& arguments, int64_t batch, int64_t key_head,
+                 int64_t first_row, int64_t rows);
+
+  // Places the task's memory; `carver` without memory only adds up.
+  void place(Carver& carver);
+  void load_queries();
+
+  // The blocks of keys that some row may see: [first_block, last_block).
+  int64_t first_block() const { return lowest(0) / kKeyBlock; }
+  int64_t last_block() const;
+
+  int64_t tiles() const { return (rows_ + tile_rows_ - 1) / tile_rows_; }
+  int64_t pitch(int64_t tile) const;  // rows of a tile in whole vectors
+  int64_t value_size() const { return value_size_; }
+  int64_t value_pitch() const;  // of a row of values in whole vectors
+  // Makes the keys and values of a block readable, then runs tiles against it. False: no row of the
+  // tile sees a key of the block.
+  void load_block(int64_t block);
+  bool run(int64_t tile, const AttentionState& result);
+  // Where the rows are few: from now on `run` gives products as [rows][value_pitch].
+  void take_rows() { few_ = rows_ <= kernels_.few_rows; }
+  bool few() const { return few_; }
+  // Writes the rows of a tile from their state: vectors along rows or, `by_rows`, along values.
+  void finish(int64_t tile, const AttentionState& state, bool by_rows);
+  // A block's product as [rows][value_pitch].
+  void turn(int64_t tile, const float* product, float* to) const;
+
+ private:
+  int64_t query(int64_t row) const { return (first_row_ + row) / group_; }
+  int64_t head(int64_t row) const { return key_head_ * group_ + (first_row_ + row) % group_; }
+  int64_t tile_count(int64_t tile) const;
+  // The first and last key allowed to a row by window and length; the last may lie before the
+  // first.
+  int64_t lowest(int64_t row) const;
+  int64_t highest(int64_t row) const;
+  std::byte* row_of(const AttentionRows& rows, ElementType type, int64_t row) const;
+  void fetch_row(const AttentionRows& rows, ElementType type, int64_t row, int64_t size) const;
+  const std::byte* key_row(const AttentionCache& cache, int64_t key) const;
+  bool side_by_side(const AttentionCache& cache) const;
+  const float* scales_of(const AttentionCache& cache, float* to, int64_t& step) const;
+  void load_rows(const AttentionCache& cache, int64_t size, int64_t pitch, std::byte* to) const;
+  void look_ahead(const AttentionCache& cache, int64_t size, int64_t calls,
+                  AttentionAhead& to) const;
+  const float* load_bias(int64_t tile, int64_t keys, int64_t& pitch);
+
+  const AttentionProblem& p_;
+  const AttentionKernels& kernels_;
+  const AttentionArguments& x_;
+  const int64_t batch_;
+  const int64_t key_head_;
+  const int64_t first_row_;
+  const int64_t rows_;
+  const int64_t group_;
+  const int64_t tile_rows_;
+  const int64_t size_;        // rounded up to the kernels' steps
+  const int64_t value_size_;  // the same
+  const int64_t right_;
+  const ElementType element_;
+  const int64_t element_bytes_;
+  int64_t length_;
+  bool few_ = false;
+
+  int64_t begin_ = 0;  // of the block loaded
+  int64_t keys_ = 0;
+  AttentionBlock block_;
+  AttentionAhead next_k_;
+  AttentionAhead next_v_;
+  float* queries_ = nullptr;
+  float* rows_scratch_ = nullptr;  // one tile's rows as they lie in q and y
+  std::byte* keys_scratch_ = nullptr;
+  std::byte* values_rows_ = nullptr;
+  std::byte* values_scratch_ = nullptr;
+  float* scores_ = nullptr;
+  float* weights_ = nullptr;
+  float* bias_ = nullptr;
+  float* bias_rows_ = nullptr;
+  float* limits_ = nullptr;
+  float* scales_ = nullptr;
+};
+
+}  // namespace lathe::cpu

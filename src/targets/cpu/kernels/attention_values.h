@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// Values of bf16 for products of pairs. Only for units compiled for an instruction set.
+#pragma once
+
+#include <cstddef>
+
+#include "targets/cpu/kernels/simd.h"
+
+namespace lathe::cpu {
+namespace {
+
+// 16 values of an even key and, in the high halves, of the next one; 0 where there is none.
+inline I32 pair_values(const Bf16* even, const Bf16* odd, bool has_odd, Mask mask) {
+  const __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask.m, even));
+  if (!has_odd) return {low};
+  const __m512i high = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask.m, odd));
+  return {_mm512_or_si512(low, _mm512_slli_epi32(high, 16))};
+}
+
+struct PairValues {
+  static F32 read(const std::byte* row, int64_t stride, bool has_odd, int64_t at, Mask mask) {
+    return from_bits(pair_values(reinterpret_cast<const Bf16*>(row) + at,
+                                 reinterpret_cast<const Bf16*>(row + stride) + at, has_odd, mask));
+  }
+};
+
+// to[key / 2][value] = the values of an even key and the next one; 0 behind the last key. Rows are
+// `stride` bytes apart.
+inline void interleave_values(const Bf16* rows, int64_t stride, int64_t keys, int64_t value_size,
+                              int32_t* to, int64_t to_pitch) {
+  const auto* row = reinterpret_cast<const std::byte*>(rows);
+  for (int64_t key = 0; key < keys; key += 2, to += to_pitch) {
+    const auto* a = reinterpret_cast<const Bf16*>(row + key * stride);
+    const auto* b = reinterpret_cast<const Bf16*>(row + (key + 1) * stride);
+    for (int64_t i = 0; i < value_size; i += kLanes) {
+      const Mask mask = mask_first(value_size - i < kLanes ? value_size - i : kLanes);
+      store(to + i, pair_values(a + i, b + i, key + 1 < keys, mask), mask);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lathe::cpu

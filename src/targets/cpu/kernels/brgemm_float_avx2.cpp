@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernels/brgemm_kernel.h"
+
+namespace lathe::cpu {
+
+const BrgemmKernel kBrgemmF32Avx2 = kKernel<ProductF32>;
+const BrgemmKernel kBrgemmBf16Avx2 = kKernel<ProductBf16>;
+
+}  // namespace lathe::cpu

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: MIT
+// The body of brgemm_*.cpp: a tile of kRows rows and kVectors vectors of columns, its sums in
+// registers over all blocks.
+#pragma once
+
+#include "targets/cpu/kernels/brgemm_table.h"
+#include "targets/cpu/kernels/epilogue_table.h"
+#include "targets/cpu/kernels/simd.h"
+
+namespace lathe::cpu {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr FinishTile kFinish = finish_tile_avx512;
+#else
+constexpr FinishTile kFinish = finish_tile_avx2;
+#endif
+
+constexpr int kPanelVectors = 2;
+constexpr int kPanelColumns = kPanelVectors * kLanes;
+constexpr int64_t kGroupBytes = kPanelColumns * 4;  // of one group of k in a panel
+
+// Each product: the types of sums and of vectors, and what is multiplied at a time: a group of 4
+// bytes of A, in every lane, by a vector of B.
+struct ProductF32 {
+  using Sum = F32;
+  using Number = float;
+  static constexpr int kGroup = 1;
+  static constexpr int kShift = 0;
+  static constexpr bool kNative = true;
+  static constexpr int kSpare = 1;  // registers for a number of A and for what widening takes
+  static Sum zero() { return zero_f32(); }
+  static F32 load_b(const char* p) { return load(reinterpret_cast<const float*>(p)); }
+  static F32 broadcast(const char* p) { return set1(*reinterpret_cast<const float*>(p)); }
+  static Sum dot(Sum sum, F32 a, F32 b) { return fma(a, b, sum); }
+};
+
+struct ProductBf16 {
+  using Sum = F32;
+  using Number = float;
+  static constexpr int kGroup = 2;
+  static constexpr int kShift = 0;
+#if defined(__AVX512BF16__)
+  static constexpr bool kNative = true;
+#else
+  static constexpr bool kNative = false;
+#endif
+  static constexpr int kSpare = kNative ? 1 : 2 + kPanelVectors;
+  static Sum zero() { return zero_f32(); }
+  static I32 load_b(const char* p) { return load(reinterpret_cast<const int32_t*>(p)); }
+  static I32 broadcast(const char* p) { return set1(*reinterpret_cast<const int32_t*>(p)); }
+  static Sum dot(Sum sum, I32 a, I32 b) { return dot_bf16(sum, a, b); }
+};
+
+struct ProductU8S8 {
+  using Sum = I32;
+  using Number = int32_t;
+  static constexpr int kGroup = 4;
+  static constexpr int kShift = 0;
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
+  static constexpr bool kNative = true;
+#else
+  static constexpr bool kNative = false;
+#endif
+  static constexpr int kSpare = kNative ? 1 : 3 + kPanelVectors;
+  static Sum zero() { return zero_i32(); }
+  static I32 load_b(const char* p) { return load(reinterpret_cast<const int32_t*>(p)); }
+  static I32 broadcast(const char* p) { return set1(*reinterpret_cast<const int32_t*>(p)); }
+  static Sum dot(Sum sum, I32 a, I32 b) { return dot_u8s8(sum, a, b); }
+};
+
+// A is shifted to unsigned numbers, 128 more.
+struct ProductS8S8 : ProductU8S8 {
+  static constexpr int kShift = 128;
+  static I32 broadcast(const char* p) {
+    return set1(*reinterpret_cast<const int32_t*>(p)) ^ set1(static_cast<int32_t>(0x80808080));
+  }
+};
+
+// The most rows of a tile with so many vectors: sums, vectors of B and spare ones fit registers.
+template <class P>
+constexpr int max_rows(int vectors) {
+  const int rows = (kRegisters - vectors - P::kSpare) / vectors;
+  return rows < 1 ? 1 : rows > 14 ? 14 : rows;
+}
+
+// The numbers of an incomplete group, zeros behind them.
+inline void copy_group(char* to, const char* from, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; ++i) to[i] = from[i];
+}
+
+// Rows of A, three to a pointer: few registers, and no address to compute.
+template <int kRows>
+struct Rows {
+  static constexpr int kPointers = (kRows + 2) / 3;
+  const char* at[kPointers];
+  int64_t stride;
+
+  Rows(const char* a, int64_t row_stride) : stride(row_stride) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kPointers; ++i) at[i] = a + 3 * i * row_stride;
+  }
+  const char* operator[](int r) const { return at[r / 3] + r % 3 * stride; }
+  void advance(int64_t bytes) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kPointers; ++i) {
+      at[i] += bytes;
+      __asm__("" : "+r"(at[i]));  // else the compiler keeps a pointer per row, most of them spilled
+    }
+  }
+};
+
+template <class P, int kRows, int kVectors>
+struct Tile {
+  using Sum = typename P::Sum;
+  Sum sums[kRows][kVectors];
+
+  // One group of k.
+  template <int kOffset>
+  inline __attribute__((always_inline)) void step(const Rows<kRows>& a, const char* b,
+                                                  int64_t panel_stride) {
+    decltype(P::load_b(b)) vectors[kVectors];
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      vectors[v] = P::load_b(b + kOffset * kGroupBytes + v / kPanelVectors * panel_stride +
+                             v % kPanelVectors * kLanes * 4);
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      const auto x = P::broadcast(a[r] + kOffset * 4);
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) sums[r][v] = P::dot(sums[r][v], x, vectors[v]);
+    }
+    __asm__ volatile("" ::: "memory");  // no load moves to another group: registers are taken
+  }
+};
+
+inline Mask columns_mask(const BrgemmCall& call, int64_t column) {
+  const int64_t left = call.columns - column;
+  return mask_first(left < 0 ? 0 : left < kLanes ? left : kLanes);
+}
+
+template <class P, int kRows, int kVectors>
+inline void store_sums(const BrgemmCall& call, int64_t row, int64_t column,
+                       const Tile<P, kRows, kVectors>& tile) {
+  using Number = typename P::Number;
+  char* out = static_cast<char*>(call.out) + row * call.out_stride + column * 4;
+  const bool full = column + kVectors * kLanes <= call.columns;
+#pragma GCC unroll 16
+  for (int v = 0; v < kVectors; ++v) {
+    const Mask mask = columns_mask(call, column + v * kLanes);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      Number* p = reinterpret_cast<Number*>(out + r * call.out_stride) + v * kLanes;
+      if (full) {
+        store(p, tile.sums[r][v]);
+      } else {
+        store(p, tile.sums[r][v], mask);
+      }
+    }
+  }
+}
+
+template <class P, int kRows, int kVectors>
+inline void finish_sums(const BrgemmCall& call, int64_t row, int64_t column,
+                        const Tile<P, kRows, kVectors>& tile) {
+  constexpr int kStride = kVectors * kLanes;
+  alignas(64) typename P::Number buffer[kRows * kStride];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) store(buffer + r * kStride + v * kLanes, tile.sums[r][v]);
+  }
+  EpilogueTile part;
+  part.sums = buffer;
+  part.integer_sums = P::kGroup == 4;
+  part.sums_stride = kStride;
+  part.rows = kRows;
+  part.columns = call.columns - column < kStride ? call.columns - column : kStride;
+  part.row = call.row + row;
+  part.column = call.column + column;
+  const int64_t size = out_size(call.epilogue->out);
+  part.out = static_cast<char*>(call.out) + row * call.out_stride + column * size;
+  part.out_stride = call.out_stride;
+  kFinish(*call.epilogue, part);
+}
+
+template <class P, int kRows, int kVectors>
+void multiply(const BrgemmCall& call, int64_t row, int64_t column) {
+  using Number = typename P::Number;
+  Tile<P, kRows, kVectors> tile;
+  const int64_t b_offset = column / kPanelColumns * call.b_panel_stride;
+  if (call.start == nullptr) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) tile.sums[r][v] = P::zero();
+    }
+  } else {
+    const Number* start = static_cast<const Number*>(call.start) + row * call.start_stride + column;
+    for (int v = 0; v < kVectors; ++v) {
+      const Mask mask = columns_mask(call, column + v * kLanes);
+      for (int r = 0; r < kRows; ++r) {
+        tile.sums[r][v] = load(start + r * call.start_stride + v * kLanes, mask);
+      }
+    }
+  }
+  const int64_t stride = call.a_row_stride, panel_stride = call.b_panel_stride;
+  const int64_t groups = call.k / P::kGroup, rest = call.k % P::kGroup;
+  for (int64_t i = 0; i < call.block_count; ++i) {
+    const char* a = static_cast<const char*>(call.blocks[i].a) + row * stride;
+    const char* b = static_cast<const char*>(call.blocks[i].b) + b_offset;
+    Rows<kRows> rows(a, stride);
+    // Four groups at a time: additions of pointers take the ports of products.
+    for (int64_t g = 0; g < groups / 4; ++g) {
+      tile.template step<0>(rows, b, panel_stride);
+      tile.template step<1>(rows, b, panel_stride);
+      tile.template step<2>(rows, b, panel_stride);
+      tile.template step<3>(rows, b, panel_stride);
+      rows.advance(16);
+      b += 4 * kGroupBytes;
+    }
+    for (int64_t g = 0; g < groups % 4; ++g) {
+      tile.template step<0>(rows, b, panel_stride);
+      rows.advance(4);
+      b += kGroupBytes;
+    }
+    if (rest != 0) {
+      alignas(4) char part[kRows * 4] = {};
+      for (int r = 0; r < kRows; ++r) {
+        copy_group(part + r * 4, a + r * stride + groups * 4, rest * 4 / P::kGroup);
+      }
+      tile.template step<0>(Rows<kRows>(part, 4), b, panel_stride);
+    }
+  }
+  if (call.epilogue == nullptr) {
+    store_sums(call, row, column, tile);
+  } else {
+    finish_sums(call, row, column, tile);
+  }
+}
+
+using MultiplyTile = void (*)(const BrgemmCall&, int64_t row, int64_t column);
+
+// Few rows take several panels at once, for enough independent sums to hide the latency.
+constexpr int kFewRows = 4;
+constexpr int panels_at_once(int rows) {
+  if (kRegisters == 32) return rows <= 2 ? 4 : 2;
+  return rows == 1 ? 4 : rows == 2 ? 2 : 1;
+}
+
+template <class P>
+struct Tiles {
+  MultiplyTile tall[kPanelVectors + 1][15] = {};  // by vectors and rows
+  MultiplyTile wide[kFewRows + 1] = {};
+};
+template <class P, int kVectors, int kRows>
+constexpr void add_tiles(Tiles<P>& tiles) {
+  if constexpr (kRows > 0) {
+    tiles.tall[kVectors][kRows] = multiply<P, kRows, kVectors>;
+    add_tiles<P, kVectors, kRows - 1>(tiles);
+  } else if constexpr (kVectors > 1) {
+    add_tiles<P, kVectors - 1, max_rows<P>(kVectors - 1)>(tiles);
+  }
+}
+template <class P>
+constexpr Tiles<P> make_tiles() {
+  Tiles<P> tiles;
+  add_tiles<P, kPanelVectors, max_rows<P>(kPanelVectors)>(tiles);
+  tiles.wide[1] = multiply<P, 1, panels_at_once(1) * kPanelVectors>;
+  tiles.wide[2] = multiply<P, 2, panels_at_once(2) * kPanelVectors>;
+  tiles.wide[3] = multiply<P, 3, panels_at_once(3) * kPanelVectors>;
+  tiles.wide[4] = multiply<P, 4, panels_at_once(4) * kPanelVectors>;
+  return tiles;
+}
+template <class P>
+constexpr Tiles<P> kTiles = make_tiles<P>();
+
+template <class P>
+void run(const BrgemmCall& call) {
+  int64_t column = 0;
+  if (call.rows <= kFewRows) {
+    // Whole panels are there in memory, however few columns of the last one count.
+    const int64_t width = panels_at_once(static_cast<int>(call.rows)) * kPanelColumns;
+    for (; column + width - kPanelColumns < call.columns; column += width) {
+      kTiles<P>.wide[call.rows](call, 0, column);
+    }
+  }
+  for (; column < call.columns; column += kPanelColumns) {
+    const int64_t left = (call.columns - column + kLanes - 1) / kLanes;
+    const int vectors = left < kPanelVectors ? static_cast<int>(left) : kPanelVectors;
+    const int64_t most = max_rows<P>(vectors);
+    // Tiles of nearly the same height: none of them too low for its latency.
+    const int64_t tiles = (call.rows + most - 1) / most;
+    int64_t row = 0;
+    for (int64_t t = 0; t < tiles; ++t) {
+      const int64_t rows = (call.rows - row) / (tiles - t);
+      kTiles<P>.tall[vectors][rows](call, row, column);
+      row += rows;
+    }
+  }
+}
+
+template <class P>
+constexpr BrgemmKernel kKernel{run<P>,    kPanelColumns, P::kGroup, max_rows<P>(kPanelVectors),
+                               P::kShift, P::kNative};
+
+}  // namespace
+}  // namespace lathe::cpu

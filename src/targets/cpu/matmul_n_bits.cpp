@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+// matmul_n_bits: weights of few bits, packed when the plan is made.
+#include "ops/convolution.h"
+#include "targets/cpu/kernel_table.h"
+#include "targets/cpu/kernels/weight_only.h"
+#include "targets/cpu/operands.h"
+#include "targets/cpu/weight_store.h"
+#include "tensor/convert.h"
+
+namespace lathe::cpu {
+namespace {
+
+enum Operand : size_t { kA, kB, kScales, kZeros, kGroups, kBias };
+
+WeightOnlyProblem problem_of(const Instruction& instruction) {
+  WeightOnlyProblem p;
+  p.k = attribute<int64_t>(instruction, "k");
+  p.n = attribute<int64_t>(instruction, "n");
+  p.bits = static_cast<int>(attribute<int64_t>(instruction, "bits"));
+  p.block = attribute<int64_t>(instruction, "block_size");
+  p.scale_type = element_of(instruction, kScales);
+  if (has_operand(instruction, kZeros)) p.zero_type = element_of(instruction, kZeros);
+  p.grouped = has_operand(instruction, kGroups);
+  p.a_type = p.y_type = element_of(instruction, kA);
+  p.compute = attribute<std::string>(instruction, "compute_type") == "int8"
+                  ? WeightOnlyCompute::int8
+                  : WeightOnlyCompute::f32;
+  return p;
+}
+
+class MatmulNBits final : public Kernel {
+ public:
+  MatmulNBits(const Instruction& instruction, Constants constants, Isa isa)
+      : problem_(problem_of(instruction)), isa_(isa) {
+    std::vector<int32_t> groups;
+    if (problem_.grouped) {
+      const Tensor& given = *constants[kGroups];
+      groups.resize(static_cast<size_t>(given.count()));
+      convert(ElementType::i32, groups.data(), given.type(), given.data(), given.count());
+    }
+    layout_ = weight_only_layout(problem_, groups);
+    const Tensor* zeros = constant_at(constants, kZeros);
+    const WeightOnlySource source{constants[kB]->as<uint8_t>(), constants[kScales]->data(),
+                                  zeros == nullptr ? nullptr : zeros->data(), groups};
+    const Tensor* sources[] = {constants[kB], constants[kScales], zeros,
+                               constant_at(constants, kGroups)};
+    packed_ = packed_weights(
+        sources, weight_only_packing_id(problem_), static_cast<size_t>(layout_.bytes),
+        [&](void* to) { pack_weight_only(problem_, layout_, source, to, nullptr); });
+    if (const Tensor* bias = constant_at(constants, kBias)) bias_ = floats_of(*bias);
+  }
+
+  std::string_view name() const override { return "cpu.matmul_n_bits"; }
+  bool reads(int operand) const override { return operand == kA; }
+  std::string detail() const override {
+    return fmt::format("1 row: {}, 512 rows: {}; {} packed", weight_only_variant(problem_, 1, isa_),
+                       weight_only_variant(problem_, 512, isa_), megabytes(packed_->bytes()));
+  }
+
+  void launch(Evaluation& c) const override {
+    Tensor copy;
+    TensorView made;
+    const TensorView& a = dense_view(c.in(kA), copy, made);
+    with_dense_result(c, [&](const TensorView& y) {
+      WeightOnlyCall call;
+      call.a = a.data;
+      call.a_stride = problem_.k;
+      call.m = a.count() / problem_.k;
+      call.y = y.data;
+      call.y_stride = problem_.n;
+      call.bias = bias_.empty() ? nullptr : bias_.data();
+      if (call.m == 0) return;
+      call.workspace =
+          scratch(static_cast<size_t>(weight_only_workspace(problem_, layout_, call.m)));
+      run_weight_only(problem_, layout_, packed_->data(), call, isa_, c.pool);
+    });
+  }
+
+ private:
+  WeightOnlyProblem problem_;
+  Isa isa_;
+  WeightOnlyLayout layout_;
+  std::shared_ptr<const PackedWeights> packed_;
+  std::vector<float> bias_;
+};
+
+std::string why_not(const Instruction& instruction, Isa /*isa*/) {
+  return weight_only_refusal(problem_of(instruction));
+}
+
+KernelChoice make(const Instruction& instruction, Constants constants, Isa isa) {
+  for (const Operand operand : {kB, kScales, kZeros, kGroups, kBias}) {
+    if (has_operand(instruction, operand) && constant_at(constants, operand) == nullptr) {
+      return {nullptr,
+              fmt::format("operand '{}' is not constant", instruction.op().operands[operand].name)};
+    }
+  }
+  return {std::make_unique<MatmulNBits>(instruction, constants, isa), ""};
+}
+
+}  // namespace
+
+const KernelEntry kMatmulNBits{"matmul_n_bits", why_not, make};
+
+}  // namespace lathe::cpu

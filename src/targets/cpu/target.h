@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "targets/target.h"
+
+namespace lathe {
+
+// The processor's own kernels, for the best instruction set it has; what they do not take runs as
+// on `ref`, inside the same plan.
+class CpuTarget final : public Target {
+ public:
+  std::string_view name() const override { return "cpu"; }
+  std::string_view doc() const override;
+  KernelChoice select(const Instruction& instruction, Constants constants) const override;
+  bool expands(const Instruction& instruction) const override;
+  std::unique_ptr<Queue> make_queue() const override;
+};
+
+}  // namespace lathe

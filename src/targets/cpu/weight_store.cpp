@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/weight_store.h"
+
+#include <map>
+#include <mutex>
+
+#include "base/error.h"
+#include "base/os_memory.h"
+#include "ir/literal.h"
+
+namespace lathe::cpu {
+namespace {
+
+struct Entry {
+  std::mutex mutex;  // held while packing: others that want the same wait
+  std::weak_ptr<const PackedWeights> weights;
+};
+
+struct Store {
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<Entry>> entries;
+};
+
+Store& store() {
+  static Store instance;
+  return instance;
+}
+
+std::string key_of(std::span<const Tensor* const> sources, const std::string& packing_id) {
+  std::string key = packing_id;
+  for (const Tensor* source : sources) {
+    Literal literal;
+    if (source != nullptr) literal.tensor = *source;
+    key += fmt::format(" {:016x}", source == nullptr ? 0 : literal.hash());
+  }
+  return key;
+}
+
+std::shared_ptr<Entry> entry_of(const std::string& key) {
+  Store& all = store();
+  const std::lock_guard lock(all.mutex);
+  // Weights that nobody holds any more leave their entries behind.
+  std::erase_if(all.entries, [](const auto& item) {
+    return item.second.use_count() == 1 && item.second->weights.expired();
+  });
+  std::shared_ptr<Entry>& entry = all.entries[key];
+  if (entry == nullptr) entry = std::make_shared<Entry>();
+  return entry;
+}
+
+}  // namespace
+
+PackedWeights::PackedWeights(size_t bytes) : data_(reserve_pages(bytes)), bytes_(bytes) {
+  check(data_ != nullptr, ErrorKind::out_of_memory, "no memory for {} bytes of packed weights",
+        bytes);
+}
+
+PackedWeights::~PackedWeights() { release_pages(data_, bytes_); }
+
+std::shared_ptr<const PackedWeights> packed_weights(std::span<const Tensor* const> sources,
+                                                    const std::string& packing_id, size_t bytes,
+                                                    const std::function<void(void*)>& pack) {
+  const std::shared_ptr<Entry> entry = entry_of(key_of(sources, packing_id));
+  const std::lock_guard lock(entry->mutex);
+  if (auto known = entry->weights.lock()) return known;
+  auto made = std::make_shared<const PackedWeights>(std::max<size_t>(bytes, 1));
+  pack(made->data());
+  entry->weights = made;
+  return made;
+}
+
+WeightStoreSize weight_store_size() {
+  Store& all = store();
+  const std::lock_guard lock(all.mutex);
+  WeightStoreSize size;
+  for (const auto& [key, entry] : all.entries) {
+    const auto held = entry->weights.lock();
+    if (held == nullptr) continue;
+    ++size.entries;
+    size.bytes += held->bytes();
+  }
+  return size;
+}
+
+}  // namespace lathe::cpu

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernels/brgemm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "tests/kernels/support/isas.h"
+#include "tests/kernels/support/panels.h"
+
+namespace lathe::cpu {
+namespace {
+
+using test::make_panels;
+using test::Matrix;
+using test::random_matrix;
+
+int64_t pick(std::mt19937& random, int64_t low, int64_t high) {
+  return std::uniform_int_distribution<int64_t>(low, high)(random);
+}
+
+// A product over several blocks: A has all blocks' k side by side.
+struct Case {
+  Product product = Product::f32;
+  int64_t rows = 1, columns = 1, k = 1, blocks = 1;
+  Matrix a, b;
+
+  std::string name(Isa isa) const {
+    return std::string(to_string(isa)) + " product " + std::to_string(static_cast<int>(product)) +
+           ": " + std::to_string(rows) + " x " + std::to_string(columns) + " x " +
+           std::to_string(blocks) + " of " + std::to_string(k);
+  }
+  // Sums of A B and of |A| |B|.
+  double sum(int64_t r, int64_t c, bool absolute) const {
+    double total = 0;
+    for (int64_t i = 0; i < k * blocks; ++i) {
+      const double x = a.at(r, i) * b.at(i, c);
+      total += absolute ? std::abs(x) : x;
+    }
+    return total;
+  }
+  double b_sum(int64_t c) const {
+    double total = 0;
+    for (int64_t i = 0; i < k * blocks; ++i) total += b.at(i, c);
+    return total;
+  }
+};
+
+Case make_case(std::mt19937& random, Product product) {
+  Case out;
+  out.product = product;
+  out.rows = pick(random, 1, pick(random, 0, 4) == 0 ? 70 : 18);
+  out.columns = pick(random, 1, pick(random, 0, 4) == 0 ? 300 : 70);
+  out.k = pick(random, 1, pick(random, 0, 4) == 0 ? 200 : 40);
+  out.blocks = pick(random, 1, 3);
+  out.a = random_matrix(random, product, true, out.rows, out.k * out.blocks);
+  out.b = random_matrix(random, product, false, out.k * out.blocks, out.columns);
+  return out;
+}
+
+// Runs rows [first, first + rows) of a case; sums, row by row. Checks what lies around the output.
+std::vector<float> run(Isa isa, const Case& c, int64_t first, int64_t rows,
+                       const std::vector<float>* start = nullptr) {
+  const BrgemmKernel& kernel = brgemm_kernel(isa, c.product);
+  std::vector<std::vector<char>> panels;
+  std::vector<BrgemmBlock> blocks;
+  for (int64_t i = 0; i < c.blocks; ++i) {
+    panels.push_back(make_panels(kernel, c.b, i * c.k, c.k));
+    blocks.push_back({c.a.address(first, i * c.k), panels.back().data()});
+  }
+  constexpr int64_t kGap = 3;
+  constexpr float kPattern = -12345.5F;
+  const int64_t stride = c.columns + kGap;
+  std::vector<float> out(static_cast<size_t>(rows * stride + kGap), kPattern);
+  BrgemmCall call;
+  call.blocks = blocks.data();
+  call.block_count = c.blocks;
+  call.k = c.k;
+  call.a_row_stride = c.a.columns * c.a.element;
+  call.b_panel_stride = packed_panel_bytes(kernel, c.k);
+  call.rows = rows;
+  call.columns = c.columns;
+  call.out = out.data();
+  call.out_stride = stride * 4;
+  if (start != nullptr) {
+    call.start = start->data() + first * c.columns;
+    call.start_stride = c.columns;
+  }
+  kernel.run(call);
+  std::vector<float> sums;
+  for (int64_t i = 0; i < static_cast<int64_t>(out.size()); ++i) {
+    const float x = out[static_cast<size_t>(i)];
+    if (i % stride < c.columns && i / stride < rows) {
+      sums.push_back(x);
+    } else {
+      EXPECT_EQ(x, kPattern) << c.name(isa) << " wrote beyond its output, at " << i;
+    }
+  }
+  return sums;
+}
+
+int32_t as_integer(float bits) {
+  int32_t out = 0;
+  std::memcpy(&out, &bits, 4);
+  return out;
+}
+
+// |error| of a sum of n products in f32, in any order: n 2^-24 of the sum of magnitudes, at most.
+void expect_exact(Isa isa, const Case& c, const std::vector<float>& sums) {
+  const int shift = brgemm_kernel(isa, c.product).a_shift;
+  const auto terms = static_cast<double>(c.k * c.blocks);
+  for (int64_t r = 0; r < c.rows; ++r) {
+    for (int64_t col = 0; col < c.columns; ++col) {
+      const float found = sums[static_cast<size_t>(r * c.columns + col)];
+      if (has_integer_sums(c.product)) {
+        ASSERT_EQ(as_integer(found), c.sum(r, col, false) + shift * c.b_sum(col))
+            << c.name(isa) << " at " << r << ", " << col;
+      } else {
+        ASSERT_NEAR(found, c.sum(r, col, false), (terms + 2) * 0x1p-24 * c.sum(r, col, true))
+            << c.name(isa) << " at " << r << ", " << col;
+      }
+    }
+  }
+}
+
+TEST(Brgemm, SumsAreThoseOfAPlainLoop) {
+  std::mt19937 random(1);
+  for (const Isa isa : test::host_isas()) {
+    for (int p = 0; p < kProductCount; ++p) {
+      for (int i = 0; i < 60; ++i) {
+        const Case c = make_case(random, static_cast<Product>(p));
+        expect_exact(isa, c, run(isa, c, 0, c.rows));
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(Brgemm, ARowHasTheSameBitsWhateverTheOthers) {
+  std::mt19937 random(2);
+  for (const Isa isa : test::host_isas()) {
+    for (int p = 0; p < kProductCount; ++p) {
+      for (int i = 0; i < 12; ++i) {
+        const Case c = make_case(random, static_cast<Product>(p));
+        const std::vector<float> whole = run(isa, c, 0, c.rows);
+        for (int64_t first = 0; first < c.rows;) {
+          const int64_t rows = std::min(c.rows - first, pick(random, 1, 20));
+          const std::vector<float> part = run(isa, c, first, rows);
+          ASSERT_EQ(std::memcmp(part.data(), whole.data() + first * c.columns, part.size() * 4), 0)
+              << c.name(isa) << ", rows " << first << " to " << first + rows;
+          first += rows;
+        }
+      }
+    }
+  }
+}
+
+TEST(Brgemm, SumsGoOnFromWhereAnotherCallEnded) {
+  std::mt19937 random(3);
+  for (const Isa isa : test::host_isas()) {
+    for (int p = 0; p < kProductCount; ++p) {
+      Case c = make_case(random, static_cast<Product>(p));
+      c.k = 24;  // whole groups
+      c.blocks = 4;
+      c.a = random_matrix(random, c.product, true, c.rows, 96);
+      c.b = random_matrix(random, c.product, false, 96, c.columns);
+      const std::vector<float> whole = run(isa, c, 0, c.rows);
+      Case first = c, second = c;
+      first.blocks = second.blocks = 2;
+      std::vector<float> sums = run(isa, first, 0, c.rows);
+      const int64_t offset = 48;
+      second.a.bytes.erase(second.a.bytes.begin(), second.a.bytes.begin() + offset * c.a.element);
+      second.b.bytes.erase(second.b.bytes.begin(),
+                           second.b.bytes.begin() + offset * c.columns * c.b.element);
+      second.a.bytes.resize(c.a.bytes.size());
+      sums = run(isa, second, 0, c.rows, &sums);
+      EXPECT_EQ(std::memcmp(sums.data(), whole.data(), whole.size() * 4), 0) << c.name(isa);
+    }
+  }
+}
+
+// 255 · ±127 in every position: 16-bit intermediate sums would saturate.
+TEST(Brgemm, TheLargestIntegersAreExactAtEveryRemainder) {
+  for (const Isa isa : test::host_isas()) {
+    for (const Product product : {Product::u8s8, Product::s8s8}) {
+      for (int64_t k = 1; k <= 67; ++k) {
+        for (const int sign : {1, -1, 0}) {
+          Case c;
+          c.product = product;
+          c.rows = 1 + k % 17;
+          c.columns = 1 + k % 37;
+          c.k = k;
+          c.a = {c.rows, k, 1, {}, {}};
+          c.b = {k, c.columns, 1, {}, {}};
+          const double largest = product == Product::u8s8 ? 255 : -128;
+          c.a.values.assign(static_cast<size_t>(c.rows * k), largest);
+          c.a.bytes.assign(static_cast<size_t>(c.rows * k), static_cast<char>(largest));
+          if (product == Product::u8s8) c.a.bytes.assign(c.a.bytes.size(), '\xFF');
+          for (int64_t i = 0; i < k * c.columns; ++i) {
+            const int x = sign != 0 ? 127 * sign : (i / c.columns % 2 == 0 ? 127 : -127);
+            c.b.values.push_back(x);
+            c.b.bytes.push_back(static_cast<char>(x));
+          }
+          expect_exact(isa, c, run(isa, c, 0, c.rows));
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lathe::cpu
