@@ -6,7 +6,7 @@
 namespace lathe::cli {
 namespace {
 
-constexpr std::array<Command, 8> kCommands{{
+constexpr std::array<Command, 9> kCommands{{
     {"inspect", "Shows the program in a model.",
      "lathe inspect examples/digits/digits.onnx --stop-after canonical", inspect},
     {"run", "Runs a model once and prints or writes its outputs.",
@@ -15,6 +15,8 @@ constexpr std::array<Command, 8> kCommands{{
      run},
     {"perf", "Measures how long a model takes, and where the time goes.",
      "lathe perf examples/digits/digits.onnx --fill batch=8 --iterations 50 --json", perf},
+    {"explain", "Says which kernel runs each instruction, and why no other.",
+     "lathe explain examples/digits/digits.onnx --target cpu", explain},
     {"verify",
      "Compares the program after every stage with the one imported, and with stored outputs.",
      "lathe verify examples/digits/digits.onnx --cases 5", verify},

@@ -8,6 +8,7 @@ namespace lathe::cli {
 
 int detokenize(CommandLine& line);
 int doctor(CommandLine& line);
+int explain(CommandLine& line);
 int inspect(CommandLine& line);
 int ops(CommandLine& line);
 int perf(CommandLine& line);

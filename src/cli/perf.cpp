@@ -82,6 +82,9 @@ std::string json_text(const Measurement& m) {
   json["peak_memory_bytes"] = m.peak_bytes;
   json["session_memory_bytes"] = m.session_bytes;
   json["overhead_ms"] = m.profile.overhead_ms;
+  for (const auto& [place, milliseconds] : m.profile.places) {
+    json["shares"][place] = m.profile.total_ms > 0 ? milliseconds / m.profile.total_ms : 0;
+  }
   json["instructions"] = to_json(m.profile.instructions, m.profile.total_ms);
   json["ops"] = to_json(m.profile.ops, m.profile.total_ms);
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
@@ -123,6 +126,13 @@ void print_table(Output& out, const Measurement& m, bool all) {
   out.write(fmt::format("peak memory {:.1f} MiB, of which the session {:.1f} MiB\n",
                         static_cast<double>(m.peak_bytes) / kMebi,
                         static_cast<double>(m.session_bytes) / kMebi));
+  out.write("\nwhere the time goes:");
+  const char* comma = " ";
+  for (const auto& [place, milliseconds] : m.profile.places) {
+    out.write(fmt::format("{}{} {:.1f} %", comma, place, 100 * milliseconds / m.profile.total_ms));
+    comma = ", ";
+  }
+  out.write(fmt::format(", between {:.1f} %\n", 100 * m.profile.overhead_ms / m.profile.total_ms));
   out.write("\n          ms      %  calls  op\n");
   print_rows(out, m.profile.ops, m.profile.total_ms, most, true);
   out.write("\n          ms      %  calls  instruction\n");

@@ -6,6 +6,17 @@
 #include "ir/op.h"
 
 namespace lathe::cli {
+namespace {
+
+// Kernels are named TARGET.KERNEL.
+std::string place_of(const Launch& launch) {
+  if (launch.kind == LaunchKind::view) return "view";
+  if (launch.kernel == nullptr) return "executor";
+  const std::string_view name = launch.kernel->name();
+  return std::string(name.substr(0, name.find('.')));
+}
+
+}  // namespace
 
 void ProfileSum::add(const Profiler& profiler, double run_ms) {
   ++runs_;
@@ -40,9 +51,11 @@ Profile ProfileSum::mean() const {
     if (launch->instruction != nullptr && !launch->instruction->results().empty()) {
       row.result = escape(launch->instruction->result()->type().to_string());
     }
+    row.where = place_of(*launch);
     row.calls = entry.calls / std::max<int64_t>(runs_, 1);
     row.milliseconds = entry.milliseconds / runs;
     profile.overhead_ms -= row.milliseconds;
+    profile.places[row.where] += row.milliseconds;
     ProfileRow& sum = ops[row.op];
     sum.name = sum.op = row.op;
     sum.calls += row.calls;

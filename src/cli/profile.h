@@ -15,6 +15,7 @@ struct ProfileRow {
   std::string name;
   std::string op;
   std::string result;  // type
+  std::string where;   // "cpu", "ref": whose kernel; "view" and such where there is none
   int64_t calls = 0;   // in one run
   double milliseconds = 0;
 };
@@ -22,8 +23,9 @@ struct ProfileRow {
 struct Profile {
   std::vector<ProfileRow> instructions;  // the slowest first
   std::vector<ProfileRow> ops;
-  double total_ms = 0;     // a run with the profiler
-  double overhead_ms = 0;  // what of it lies between instructions
+  std::map<std::string, double> places;  // milliseconds by `where`
+  double total_ms = 0;                   // a run with the profiler
+  double overhead_ms = 0;                // what of it lies between instructions
 };
 
 class ProfileSum {

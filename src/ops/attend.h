@@ -10,6 +10,7 @@
 
 namespace lathe {
 
+class Evaluation;
 class ThreadPool;
 
 // Which intermediate value goes to `scores`.
@@ -42,6 +43,12 @@ struct Attend {
 
   void run(ThreadPool* pool) const;
 };
+
+// What an instruction of the op attends to, with its caches brought up to date; `keep` gets the
+// tensors made on the way.
+Attend prepare_attention(Evaluation& c);
+Attend prepare_multi_head_attention(Evaluation& c, std::vector<Tensor>& keep);
+Attend prepare_group_query_attention(Evaluation& c, std::vector<Tensor>& keep);
 
 // [batch, sequence, heads·size] seen as [batch, heads, sequence, size].
 TensorView split_heads(const TensorView& view, int64_t heads);

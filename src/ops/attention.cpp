@@ -55,7 +55,9 @@ TensorView as_heads(const TensorView& view, int64_t heads) {
   return view.rank == 4 ? view : split_heads(view, heads);
 }
 
-void evaluate_attention(Evaluation& c) {
+}  // namespace
+
+Attend prepare_attention(Evaluation& c) {
   Attend attend;
   const int64_t kv_heads = c.out(1).dims[1];
   attend.q = as_heads(c.in(0), c.out(3).dims[1]);
@@ -91,8 +93,10 @@ void evaluate_attention(Evaluation& c) {
   c.check(mode >= 0 && mode < 4, "qk_matmul_output_mode is {}, expected 0 to 3", mode);
   attend.kept = kModes[static_cast<size_t>(mode)];
   attend.scores = c.out(3);
-  attend.run(c.pool);
+  return attend;
 }
+
+namespace {
 
 constexpr TypeSet kMask = kFloats | kBoolean;
 
@@ -119,7 +123,7 @@ static const Register attention{{
                    {"softmax_precision", Attribute(ElementType::f32)}},
     .results = 4,
     .infer = infer_attention,
-    .eval = evaluate_attention,
+    .eval = [](Evaluation& c) { prepare_attention(c).run(c.pool); },
 }};
 
 }  // namespace lathe

@@ -120,7 +120,9 @@ void attend_to_cache(Evaluation& c, Attend& attend, const TensorView& key,
   }
 }
 
-void evaluate_gqa(Evaluation& c) {
+}  // namespace
+
+Attend prepare_group_query_attention(Evaluation& c, std::vector<Tensor>& keep) {
   const int64_t heads = c.integer("num_heads");
   const int64_t kv_heads = c.integer("kv_num_heads");
   const bool packed = !c.has(kKey);
@@ -153,6 +155,7 @@ void evaluate_gqa(Evaluation& c) {
     rotation.run(key, turned_key.view(), positions, c.pool);
     query = turned_query.view();
     key = turned_key.view();
+    keep = {turned_query, turned_key};
   }
   attend_to_cache(c, attend, key, value);
   attend.q = query;
@@ -177,8 +180,10 @@ void evaluate_gqa(Evaluation& c) {
   attend.scores = c.out(3, scores);
   if (mode == 1) attend.kept = AttentionScores::biased;
   if (mode == 2) attend.kept = AttentionScores::weights;
-  attend.run(c.pool);
+  return attend;
 }
+
+namespace {
 
 constexpr OperandSpec optional(std::string_view name, TypeSet types, char group = 0) {
   return {.name = name, .types = types, .arity = Arity::optional, .group = group};
@@ -214,7 +219,11 @@ static const Register group_query_attention{{
                    {"qk_output", 0}},
     .results = 4,
     .infer = infer_gqa,
-    .eval = evaluate_gqa,
+    .eval =
+        [](Evaluation& c) {
+          std::vector<Tensor> keep;
+          prepare_group_query_attention(c, keep).run(c.pool);
+        },
 }};
 
 }  // namespace lathe

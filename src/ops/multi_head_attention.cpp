@@ -126,7 +126,9 @@ TensorView heads_of(const Evaluation& c, int operand, int64_t part) {
   return view.rank == 4 ? view : split_heads(view, c.integer("num_heads"));
 }
 
-void evaluate_mha(Evaluation& c) {
+}  // namespace
+
+Attend prepare_multi_head_attention(Evaluation& c, std::vector<Tensor>& keep) {
   const bool packed = !c.has(kKey);
   const TensorView q = heads_of(c, kQuery, 0);
   const TensorView k = packed ? heads_of(c, kQuery, 1) : heads_of(c, kKey, 0);
@@ -170,10 +172,9 @@ void evaluate_mha(Evaluation& c) {
   }
   attend.kept = AttentionScores::biased;
   attend.scores = c.out(3);
-  attend.run(c.pool);
+  keep = {query, key, value, addend};
+  return attend;
 }
-
-}  // namespace
 
 static const Register multi_head_attention{{
     .name = "multi_head_attention",
@@ -192,7 +193,11 @@ static const Register multi_head_attention{{
                    {"unidirectional", Attribute(false)}},
     .results = 4,
     .infer = infer_mha,
-    .eval = evaluate_mha,
+    .eval =
+        [](Evaluation& c) {
+          std::vector<Tensor> keep;
+          prepare_multi_head_attention(c, keep).run(c.pool);
+        },
 }};
 
 }  // namespace lathe

@@ -25,7 +25,7 @@ def varint(value):
     return bytes(out + bytes([value]))
 
 
-COMMANDS = ["inspect", "run", "perf", "verify", "tokenize", "detokenize", "ops", "doctor"]
+COMMANDS = ["inspect", "run", "perf", "explain", "verify", "tokenize", "detokenize", "ops", "doctor"]
 
 
 class Help(program.ProgramTest):

@@ -6,7 +6,8 @@
 namespace lathe::cpu {
 
 std::span<const KernelEntry> kernel_table() {
-  static const std::array kTable{kMatmulNBits};
+  static const std::array kTable{kAttention, kGroupQueryAttention, kMatmulNBits,
+                                 kMultiHeadAttention};
   return kTable;
 }
 

@@ -21,6 +21,9 @@ struct KernelEntry {
 std::span<const KernelEntry> kernel_table();
 
 // One file each.
+extern const KernelEntry kAttention;
+extern const KernelEntry kGroupQueryAttention;
 extern const KernelEntry kMatmulNBits;
+extern const KernelEntry kMultiHeadAttention;
 
 }  // namespace lathe::cpu

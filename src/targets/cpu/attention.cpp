@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+// attention, multi_head_attention, group_query_attention: the ops bring caches and masks into the
+// form that they share with the reference; the kernel does the rest.
+#include "targets/cpu/kernels/attention.h"
+
+#include "ops/attend.h"
+#include "targets/cpu/kernel_table.h"
+#include "targets/cpu/operands.h"
+
+namespace lathe::cpu {
+namespace {
+
+// Rows whose numbers lie side by side, in memory of their own where they do not yet.
+class Rows {
+ public:
+  explicit Rows(const TensorView& view) : view_(view) {
+    if (view.strides[3] == 1 || view.dims[3] == 1) return;
+    copy_ = Tensor(view.type, Dims(view.extents().begin(), view.extents().end()));
+    view_ = copy_.view();
+    is_copy_ = true;
+  }
+  const TensorView& view() const { return view_; }
+  bool is_copy() const { return is_copy_; }
+  AttentionRows rows() const {
+    return {view_.data, view_.strides[0], view_.strides[1], view_.strides[2]};
+  }
+  AttentionCache cache() const {
+    AttentionCache out;
+    out.data = view_.data;
+    out.batch = view_.strides[0];
+    out.head = view_.strides[1];
+    out.row = view_.strides[2];
+    return out;
+  }
+
+ private:
+  TensorView view_;
+  Tensor copy_;
+  bool is_copy_ = false;
+};
+
+Rows read_rows(const TensorView& view) {
+  Rows rows(view);
+  if (rows.is_copy()) copy_elements(view, rows.view());
+  return rows;
+}
+
+AttentionBias bias_of(const TensorView& view) {
+  AttentionBias bias;
+  bias.data = view.data;
+  bias.type = view.type;
+  bias.batch = view.strides[0];
+  bias.head = view.strides[1];
+  bias.row = view.strides[2];
+  bias.key = view.strides[3];
+  if (view.dims[3] != 1) bias.keys = view.dims[3];
+  return bias;
+}
+
+AttentionProblem problem_of(const Attend& attend) {
+  AttentionProblem p;
+  p.heads = attend.q.dims[1];
+  p.key_heads = attend.k.dims[1];
+  p.size = attend.q.dims[3];
+  p.value_size = attend.v.dims[3];
+  p.query = attend.q.type;
+  p.cache = attend.k.type;
+  p.result = attend.y.type;
+  p.scale = attend.scale;
+  p.softcap = attend.softcap;
+  p.causal = attend.causal;
+  p.left = attend.left;
+  p.right = attend.right;
+  return p;
+}
+
+void run(const Attend& attend, Isa isa, ThreadPool* pool) {
+  const AttentionProblem problem = problem_of(attend);
+  // What only the extents of a run can tell.
+  if (attend.k.type != attend.v.type || !Attention::refuse(problem, isa).empty()) {
+    attend.run(pool);
+    return;
+  }
+  const Rows q = read_rows(attend.q);
+  const Rows k = read_rows(attend.k);
+  const Rows v = read_rows(attend.v);
+  const Rows y(attend.y);
+  const std::vector<float> sinks(attend.sinks.begin(), attend.sinks.end());
+  AttentionArguments arguments;
+  arguments.batch = attend.q.dims[0];
+  arguments.queries = attend.q.dims[2];
+  arguments.q = q.rows();
+  arguments.y = y.rows();
+  arguments.k = k.cache();
+  arguments.v = v.cache();
+  if (attend.bias) arguments.bias = bias_of(*attend.bias);
+  arguments.first = attend.first.data();
+  arguments.length = attend.length.data();
+  arguments.sinks = sinks.empty() ? nullptr : sinks.data();
+  Attention(problem, isa).run(arguments, pool);
+  if (y.is_copy()) copy_elements(y.view(), attend.y);
+}
+
+class AttentionKernel final : public Kernel {
+ public:
+  AttentionKernel(const Instruction& instruction, Isa isa)
+      : name_(fmt::format("cpu.{}", instruction.op().name)), isa_(isa) {}
+  std::string_view name() const override { return name_; }
+  std::string detail() const override { return std::string(to_string(isa_)); }
+  void launch(Evaluation& c) const override {
+    std::vector<Tensor> keep;
+    const std::string_view op = c.instruction().op().name;
+    run(op == "attention"              ? prepare_attention(c)
+        : op == "multi_head_attention" ? prepare_multi_head_attention(c, keep)
+                                       : prepare_group_query_attention(c, keep),
+        isa_, c.pool);
+  }
+
+ private:
+  std::string name_;
+  Isa isa_;
+};
+
+std::string why_not(const Instruction& instruction, Isa /*isa*/) {
+  constexpr int kScores = 3;
+  const Attribute* kept = find_attribute(instruction.attributes(), "qk_output");
+  const bool has_scores = kept == nullptr || std::get<int64_t>(*kept) != 0;
+  if (has_scores && !instruction.result(kScores)->uses().empty()) return "the scores are wanted";
+  const ElementType type = element_of(instruction, 0);
+  if (type == ElementType::f64) return "the operands are f64";
+  return "";
+}
+
+KernelChoice make(const Instruction& instruction, Constants /*constants*/, Isa isa) {
+  return {std::make_unique<AttentionKernel>(instruction, isa), ""};
+}
+
+}  // namespace
+
+const KernelEntry kAttention{"attention", why_not, make};
+const KernelEntry kGroupQueryAttention{"group_query_attention", why_not, make};
+const KernelEntry kMultiHeadAttention{"multi_head_attention", why_not, make};
+
+}  // namespace lathe::cpu
