@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// genai_config.json, the description of a model folder by ONNX Runtime GenAI.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "llm/config/model_types.h"
+#include "llm/search/search_options.h"
+
+namespace lathe::llm {
+
+struct ProviderChoice {
+  std::string name;  // as the file spells it
+  std::map<std::string, std::string> options{};
+};
+
+// What ONNX Runtime is told; Lathe heeds threads and providers, and takes the rest without effect.
+struct SessionSettings {
+  std::optional<int64_t> threads{};
+  std::vector<ProviderChoice> providers{};
+  std::map<std::string, std::string> entries{};
+};
+
+using Names =
+    std::map<std::string, std::string>;  // GenAI's noun → the graph's name, "%d": the layer
+
+// One ONNX file of the folder.
+struct ProgramConfig {
+  std::string filename{};
+  SessionSettings session{};
+  Names inputs{};
+  Names outputs{};
+};
+
+struct SlidingWindow {
+  int64_t window_size = 0;
+  std::vector<int64_t> layers{};  // empty: all
+};
+
+// A stage of a decoder cut into several files.
+struct StageConfig {
+  std::string name{};
+  ProgramConfig program{};
+  std::vector<std::string> inputs{};
+  std::vector<std::string> outputs{};
+  std::map<std::string, std::string> forwarded{};  // output → input of a later stage
+  bool run_on_prompt = true;
+  bool run_on_token = true;
+  bool is_head = false;
+};
+
+struct DecoderConfig : ProgramConfig {
+  int64_t hidden_size = 0;
+  int64_t num_attention_heads = 0;
+  int64_t num_key_value_heads = 0;
+  int64_t num_hidden_layers = 0;
+  int64_t head_size = 0;
+  std::vector<std::string> layer_types{};
+  int64_t conv_cache_size = 0;
+  std::optional<SlidingWindow> window{};
+  std::vector<StageConfig> pipeline{};
+};
+
+struct GenaiConfig {
+  std::string type{};
+  ModelKind kind = ModelKind::decoder;
+  std::string tokenizer_folder{};
+  int64_t vocab_size = 0;
+  int64_t context_length = 0;
+  std::vector<int64_t> end_tokens{};
+  std::map<std::string, int64_t> tokens{};  // "pad_token_id" and the other single ones
+  DecoderConfig decoder{};
+  std::optional<DecoderConfig> encoder{};
+  std::map<std::string, ProgramConfig> parts{};  // "vision", "speech", "embedding"
+  search::SearchOptions search{};
+
+  std::optional<int64_t> token(std::string_view name) const;
+};
+
+// InvalidModel for a key that is not known (with the nearest one), a wrong type or a missing value;
+// Unsupported for a key that asks for what Lathe does not do. `name` is for messages.
+GenaiConfig read_genai_config(std::string_view json, std::string_view name);
+// Merges `overlay`, an object of the same form, into a document: objects join, the rest is
+// replaced.
+std::string overlay_config(std::string_view json, std::string_view overlay);
+
+// Search options and end tokens of a generation_config.json, added to what is there; its other keys
+// say nothing about search and are passed over.
+void read_generation_config(std::string_view json, std::string_view name, GenaiConfig& config);
+
+}  // namespace lathe::llm
