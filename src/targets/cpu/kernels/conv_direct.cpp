@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "targets/cpu/kernels/scratch.h"
-#include "targets/cpu/kernels/transpose.h"
+#include "targets/cpu/kernels/turn.h"
 
 namespace lathe::cpu {
 namespace {

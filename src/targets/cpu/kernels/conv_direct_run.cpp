@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "targets/cpu/kernels/conv_direct.h"
 #include "targets/cpu/kernels/scratch.h"
-#include "targets/cpu/kernels/transpose.h"
+#include "targets/cpu/kernels/turn.h"
 
 namespace lathe::cpu {
 namespace {
@@ -70,8 +70,9 @@ struct DirectConvolution::Run::Work {
   int64_t rows() const { return lines() * chunk.extent[2]; }
 
   void run() {
-    auto* scratch = static_cast<std::byte*>(
-        thread_scratch(c.scratch_box_ + 2 * c.scratch_sums_ + c.scratch_rows_));
+    auto* scratch = thread_scratch(
+        ScratchUse::task,
+        static_cast<int64_t>(c.scratch_box_ + 2 * c.scratch_sums_ + c.scratch_rows_));
     box = scratch;
     sums = scratch + c.scratch_box_;
     turned = sums + c.scratch_sums_;
@@ -206,7 +207,7 @@ struct DirectConvolution::Run::Work {
       c.kernel_->run(call);
       row += chunk.extent[2];
     });
-    transpose(4, sums, columns, turned, count, count, columns);
+    turn_over(4, sums, columns, turned, count, count, columns);
     const int64_t first = position(chunk.begin[0], chunk.begin[1]);
     epilogue.place(first, 1);
     epilogue.window_sums(window);
@@ -307,15 +308,14 @@ void DirectConvolution::run(const ConvCall& call) const {
   const int64_t image = given_.input_positions() * given_.channels * size;
   const bool turn = given_.x_layout == ActivationLayout::channels_first;
   const int64_t matrix = (rows * p_.channels * size + 63) / 64 * 64;
-  auto* memory = static_cast<std::byte*>(
-      thread_scratch(static_cast<size_t>(matrix + (turn ? image : 0)), Scratch::call));
+  auto* memory = thread_scratch(ScratchUse::caller, matrix + (turn ? image : 0));
   const Run run(*this, call, memory);
   const int padding = has_integer_sums(product_) ? static_cast<uint8_t>(call.x_zero) : 0;
   const int64_t grain = std::max<int64_t>(1, 65536 / std::max<int64_t>(1, p_.channels * size));
   for (int64_t n = 0; n < p_.batch; ++n) {
     const std::byte* x = static_cast<const std::byte*>(call.x) + n * image;
     if (turn) {
-      transpose(stage_.element_bytes, x, given_.input_positions(), memory + matrix, given_.channels,
+      turn_over(stage_.element_bytes, x, given_.input_positions(), memory + matrix, given_.channels,
                 given_.channels, given_.input_positions());
       x = memory + matrix;
     }

@@ -120,7 +120,7 @@ int64_t ConvPair::last_line(const Chunk& chunk) const {
 void ConvPair::depthwise_first(const PairCall& call, const Terms& terms, int64_t n,
                                const Chunk& chunk) const {
   const ConvAxis& width = wide_.axes[2];
-  auto* middle = static_cast<std::byte*>(thread_scratch(middle_bytes_ + kSums));
+  auto* middle = thread_scratch(ScratchUse::task, static_cast<int64_t>(middle_bytes_ + kSums));
   void* sums = middle + middle_bytes_;
   const int64_t x_size = info(wide_.x_type).bits / 8, y_size = info(p_.second.y_type).bits / 8;
   const auto* x = static_cast<const std::byte*>(call.first.x) +
@@ -142,7 +142,7 @@ void ConvPair::depthwise_first(const PairCall& call, const Terms& terms, int64_t
 void ConvPair::pointwise_first(const PairCall& call, const Terms& terms, int64_t n,
                                const Chunk& chunk) const {
   const ConvProblem& point = p_.first;
-  auto* middle = static_cast<std::byte*>(thread_scratch(middle_bytes_ + kSums));
+  auto* middle = thread_scratch(ScratchUse::task, static_cast<int64_t>(middle_bytes_ + kSums));
   void* sums = middle + middle_bytes_;
   const ConvAxis& width = wide_.axes[2];
   const int64_t x_size = info(point.x_type).bits / 8, y_size = info(wide_.y_type).bits / 8;

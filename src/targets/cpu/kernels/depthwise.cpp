@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "targets/cpu/kernels/scratch.h"
-#include "targets/cpu/kernels/transpose.h"
+#include "targets/cpu/kernels/turn.h"
 
 namespace lathe::cpu {
 namespace {
@@ -149,7 +149,8 @@ class DepthwiseConvolution::Run {
   }
 
   void chunk(int64_t n, const Chunk& chunk) const {
-    auto* scratch = static_cast<std::byte*>(thread_scratch(c_.scratch_box_ + 2 * c_.scratch_sums_));
+    auto* scratch = thread_scratch(ScratchUse::task,
+                                   static_cast<int64_t>(c_.scratch_box_ + 2 * c_.scratch_sums_));
     const int64_t size = c_.stage_.element_bytes;
     const auto* x =
         static_cast<const std::byte*>(call_.x) + n * p_.input_positions() * p_.channels * size;
@@ -228,7 +229,7 @@ class DepthwiseConvolution::Run {
                    static_cast<float>(call_.x_zero), all + line * width * kChannels * 4,
                    [](int64_t, const void*) {});
     }
-    transpose(4, all, kChannels, sums, count, count, lines.channels);
+    turn_over(4, all, kChannels, sums, count, count, lines.channels);
     EpilogueTile t = tile();
     t.sums = sums;
     t.sums_stride = count;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "targets/cpu/kernels/scratch.h"
 
+#include <array>
 #include <memory>
 #include <new>
 
@@ -9,28 +10,28 @@ namespace {
 
 constexpr std::align_val_t kAlignment{64};
 
-struct Release {
-  void operator()(std::byte* pointer) const { ::operator delete[](pointer, kAlignment); }
+struct Free {
+  void operator()(std::byte* p) const { ::operator delete(p, kAlignment); }
 };
-
-struct Memory {
-  std::unique_ptr<std::byte[], Release> bytes;
-  size_t capacity = 0;
+struct Block {
+  std::unique_ptr<std::byte, Free> memory;
+  int64_t bytes = 0;
 };
 
 }  // namespace
 
-void* thread_scratch(size_t bytes, Scratch use) {
-  thread_local Memory memories[2];
-  Memory& memory = memories[static_cast<size_t>(use)];
-  if (bytes > memory.capacity) {
-    const size_t larger = bytes + bytes / 4 + 4096;
-    memory.bytes.reset();
-    memory.capacity = 0;
-    memory.bytes.reset(static_cast<std::byte*>(::operator new[](larger, kAlignment)));
-    memory.capacity = larger;
+std::byte* thread_scratch(ScratchUse use, int64_t bytes) {
+  thread_local std::array<Block, 2> blocks;
+  Block& block = blocks[static_cast<size_t>(use)];
+  if (block.bytes < bytes || block.memory == nullptr) {
+    const int64_t more = bytes + bytes / 4 + 64;
+    block.memory.reset();
+    block.bytes = 0;
+    block.memory.reset(
+        static_cast<std::byte*>(::operator new(static_cast<size_t>(more), kAlignment)));
+    block.bytes = more;
   }
-  return memory.bytes.get();
+  return block.memory.get();
 }
 
 }  // namespace lathe::cpu

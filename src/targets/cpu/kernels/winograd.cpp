@@ -134,10 +134,10 @@ void WinogradConvolution::pack(const ConvWeights& weights, void* to, ThreadPool*
   });
 }
 
-size_t WinogradConvolution::buffer_bytes(int64_t tile_rows) const {
+int64_t WinogradConvolution::buffer_bytes(int64_t tile_rows) const {
   const int64_t tiles = tile_rows * tile_columns_;
   const int64_t numbers = tiles * (p_.channels + p_.outputs) + 4 * kPitchPadding;
-  return static_cast<size_t>(frequencies() * numbers * 4);
+  return frequencies() * numbers * 4;
 }
 
 WinogradConvolution::Buffers WinogradConvolution::buffers(void* memory, int64_t tile_rows) const {
@@ -235,7 +235,7 @@ void WinogradConvolution::run(const ConvCall& call) const {
   if (strip_ > 0) {
     const int64_t strips = (tile_rows_ + strip_ - 1) / strip_;
     parallel_for(call.pool, p_.batch * strips, 1, [&](int64_t begin, int64_t end) {
-      const Buffers b = buffers(thread_scratch(buffer_bytes(strip_)), strip_);
+      const Buffers b = buffers(thread_scratch(ScratchUse::task, buffer_bytes(strip_)), strip_);
       for (int64_t i = begin; i < end; ++i) {
         const int64_t n = i / strips, row = i % strips * strip_;
         const int64_t count = std::min(strip_, tile_rows_ - row);
@@ -246,7 +246,8 @@ void WinogradConvolution::run(const ConvCall& call) const {
     });
     return;
   }
-  const Buffers b = buffers(thread_scratch(buffer_bytes(tile_rows_), Scratch::call), tile_rows_);
+  const Buffers b =
+      buffers(thread_scratch(ScratchUse::caller, buffer_bytes(tile_rows_)), tile_rows_);
   for (int64_t n = 0; n < p_.batch; ++n) {
     parallel_for(call.pool, tile_rows_, 1, [&](int64_t begin, int64_t end) {
       transform_inputs(x + n * image, begin, end - begin, begin * tile_columns_, b);

@@ -40,7 +40,7 @@ class WinogradConvolution final : public Convolution {
   int64_t frequencies() const { return int64_t{m_ + 2} * (m_ + 2); }
   int64_t panel_bytes() const { return packed_panel_bytes(*kernel_, p_.channels); }
   int64_t panels() const { return panel_count(*kernel_, p_.outputs); }
-  size_t buffer_bytes(int64_t tile_rows) const;
+  int64_t buffer_bytes(int64_t tile_rows) const;
   Buffers buffers(void* memory, int64_t tile_rows) const;
   // Rows of tiles `row` to row + count; `at` is the first one's place in the buffers.
   void transform_inputs(const float* x, int64_t row, int64_t count, int64_t at,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/transpose.h"
+#include "targets/cpu/kernels/turn.h"
 
-#include "targets/cpu/kernels/transpose_table.h"
+#include "targets/cpu/kernels/turn_table.h"
 
 namespace lathe::cpu {
 
-void transpose(int element_bytes, const void* from, int64_t from_pitch, void* to, int64_t to_pitch,
+void turn_over(int element_bytes, const void* from, int64_t from_pitch, void* to, int64_t to_pitch,
                int64_t rows, int64_t columns) {
-  const TransposeTable& table = kTransposeAvx2;
+  const TurnTable& table = kTurnAvx2;
   const auto run = element_bytes == 1   ? table.bytes1
                    : element_bytes == 2 ? table.bytes2
                                         : table.bytes4;

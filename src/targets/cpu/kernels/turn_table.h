@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// What the unit of transpose.h exports.
+// What the unit of turn.h exports.
 #pragma once
 
 #include <cstdint>
 
 namespace lathe::cpu {
 
-struct TransposeTable {
+struct TurnTable {
   using Run = void (*)(const void* from, int64_t from_pitch, void* to, int64_t to_pitch,
                        int64_t rows, int64_t columns);
   Run bytes1, bytes2, bytes4;
 };
-extern const TransposeTable kTransposeAvx2;
+extern const TurnTable kTurnAvx2;
 
 }  // namespace lathe::cpu

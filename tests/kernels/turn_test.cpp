@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/transpose.h"
+#include "targets/cpu/kernels/turn.h"
 
 #include <gtest/gtest.h>
 
@@ -24,11 +24,11 @@ void expect_turned(Random& random) {
     for (int64_t c = 0; c < columns; ++c)
       expected[static_cast<size_t>(c * to_pitch + r)] =
           from[static_cast<size_t>(r * from_pitch + c)];
-  transpose(sizeof(T), from.data(), from_pitch, to.data(), to_pitch, rows, columns);
+  turn_over(sizeof(T), from.data(), from_pitch, to.data(), to_pitch, rows, columns);
   EXPECT_EQ(to, expected) << rows << " x " << columns;
 }
 
-TEST(Transpose, TurnsMatricesOfAnySizeAndTouchesNothingElse) {
+TEST(TurnOver, TurnsMatricesOfAnySizeAndTouchesNothingElse) {
   Random random(1);
   for (int i = 0; i < 100; ++i) {
     expect_turned<uint8_t>(random);
