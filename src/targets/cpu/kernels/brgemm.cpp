@@ -12,7 +12,7 @@ constexpr const BrgemmKernel* kKernels[kIsaCount][kProductCount] = {
     {&kBrgemmF32Avx2, &kBrgemmBf16Avx2, &kBrgemmU8S8Avx2Vnni, &kBrgemmS8S8Avx2Vnni},
     {&kBrgemmF32Avx512, &kBrgemmBf16Avx512, &kBrgemmU8S8Avx512, &kBrgemmS8S8Avx512},
     {&kBrgemmF32Avx512, &kBrgemmBf16Avx512Vnni, &kBrgemmU8S8Avx512Vnni, &kBrgemmS8S8Avx512Vnni},
-    {&kBrgemmF32Avx512, &kBrgemmBf16Avx512Vnni, &kBrgemmU8S8Avx512Vnni, &kBrgemmS8S8Avx512Vnni},
+    {&kBrgemmF32Avx512, &kBrgemmBf16Amx, &kBrgemmU8S8Amx, &kBrgemmS8S8Amx},
 };
 
 }  // namespace

@@ -19,5 +19,8 @@ extern const BrgemmKernel kBrgemmS8S8Avx512;
 extern const BrgemmKernel kBrgemmBf16Avx512Vnni;
 extern const BrgemmKernel kBrgemmU8S8Avx512Vnni;
 extern const BrgemmKernel kBrgemmS8S8Avx512Vnni;
+extern const BrgemmKernel kBrgemmBf16Amx;
+extern const BrgemmKernel kBrgemmU8S8Amx;
+extern const BrgemmKernel kBrgemmS8S8Amx;
 
 }  // namespace lathe::cpu

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT
+// Products on AMX tiles: 32 rows by a panel, in four tiles of sums. Reads the panels of the
+// AVX-512 units: a tile of B is 16 of their groups of k, 64 bytes of each.
+#include "targets/cpu/kernels/brgemm_table.h"
+#include "targets/cpu/kernels/epilogue_table.h"
+#include "targets/cpu/kernels/simd.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr int64_t kTileRows = 16;
+constexpr int64_t kRowTile = 2 * kTileRows;
+constexpr int64_t kTileGroups = 16;
+constexpr int64_t kTileBytes = 64;  // of a row
+constexpr int64_t kPanelColumns = 2 * kLanes;
+constexpr int64_t kGroupBytes = kPanelColumns * 4;
+
+// Tiles 0 to 3: sums, two of columns in each of two of rows. 4, 5: A. 6, 7: B.
+struct TileBf16 {
+  static constexpr int kGroup = 2;
+  static void dot_two_rows() {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  static void dot_one_row() {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+  }
+};
+struct TileU8S8 {
+  static constexpr int kGroup = 4;
+  static void dot_two_rows() {
+    _tile_dpbusd(0, 4, 6);
+    _tile_dpbusd(1, 4, 7);
+    _tile_dpbusd(2, 5, 6);
+    _tile_dpbusd(3, 5, 7);
+  }
+  static void dot_one_row() {
+    _tile_dpbusd(0, 4, 6);
+    _tile_dpbusd(1, 4, 7);
+  }
+};
+struct TileS8S8 {
+  static constexpr int kGroup = 4;
+  static void dot_two_rows() {
+    _tile_dpbssd(0, 4, 6);
+    _tile_dpbssd(1, 4, 7);
+    _tile_dpbssd(2, 5, 6);
+    _tile_dpbssd(3, 5, 7);
+  }
+  static void dot_one_row() {
+    _tile_dpbssd(0, 4, 6);
+    _tile_dpbssd(1, 4, 7);
+  }
+};
+
+struct alignas(64) TileConfig {
+  uint8_t palette = 1;
+  uint8_t start_row = 0;
+  uint8_t reserved[14] = {};
+  uint16_t row_bytes[16] = {};
+  uint8_t rows[16] = {};
+};
+
+void configure(int64_t rows) {
+  TileConfig config;
+  const auto first = static_cast<uint8_t>(rows < kTileRows ? rows : kTileRows);
+  const auto second = static_cast<uint8_t>(rows - first);
+  const uint8_t tile_rows[8] = {first, first,  second,      second,
+                                first, second, kTileGroups, kTileGroups};
+  for (int i = 0; i < 8; ++i) {
+    config.rows[i] = tile_rows[i];
+    config.row_bytes[i] = tile_rows[i] == 0 ? 0 : kTileBytes;
+  }
+  _tile_loadconfig(&config);
+}
+
+// Sums of a tile pair of rows by a panel, as they lie in memory.
+struct alignas(64) Sums {
+  int32_t numbers[kRowTile * kPanelColumns];
+};
+constexpr int64_t kSumsStride = kPanelColumns * 4;
+
+// The end of K that fills no tile: zeros behind it, on both sides.
+struct alignas(64) Tail {
+  char bytes[kTileGroups * kGroupBytes];
+};
+
+inline void copy_bytes(const char* from, int64_t bytes, char* to) {
+  const __mmask64 mask = bytes >= 64 ? ~__mmask64{0} : (__mmask64{1} << bytes) - 1;
+  _mm512_storeu_si512(to, _mm512_maskz_loadu_epi8(mask, from));
+}
+
+template <class P, bool kTwo>
+inline void step(const char* a, int64_t stride, const char* b) {
+  _tile_loadd(6, b, kGroupBytes);
+  _tile_loadd(7, b + kTileBytes, kGroupBytes);
+  _tile_loadd(4, a, stride);
+  if constexpr (kTwo) {
+    _tile_loadd(5, a + kTileRows * stride, stride);
+    P::dot_two_rows();
+  } else {
+    P::dot_one_row();
+  }
+}
+
+template <class P, bool kTwo>
+void accumulate(const BrgemmCall& call, int64_t row, int64_t rows, int64_t b_offset) {
+  constexpr int64_t kTileNumbers = kTileGroups * P::kGroup;
+  const int64_t stride = call.a_row_stride;
+  const int64_t whole = call.k / kTileNumbers, rest = call.k % kTileNumbers;
+  for (int64_t i = 0; i < call.block_count; ++i) {
+    const char* a = static_cast<const char*>(call.blocks[i].a) + row * stride;
+    const char* b = static_cast<const char*>(call.blocks[i].b) + b_offset;
+    for (int64_t t = 0; t < whole; ++t) {
+      step<P, kTwo>(a, stride, b);
+      a += kTileBytes;
+      b += kTileGroups * kGroupBytes;
+    }
+    if (rest == 0) continue;
+    alignas(64) char a_tail[kRowTile * kTileBytes];
+    Tail b_tail;
+    for (int64_t r = 0; r < rows; ++r) {
+      copy_bytes(a + r * stride, rest * 4 / P::kGroup, a_tail + r * kTileBytes);
+    }
+    const int64_t groups = (rest + P::kGroup - 1) / P::kGroup;
+    for (int64_t g = 0; g < kTileGroups; ++g) {
+      for (int64_t half = 0; half < kGroupBytes; half += 64) {
+        copy_bytes(b + g * kGroupBytes + half, g < groups ? 64 : 0,
+                   b_tail.bytes + g * kGroupBytes + half);
+      }
+    }
+    step<P, kTwo>(a_tail, kTileBytes, b_tail.bytes);
+  }
+}
+
+template <bool kTwo>
+inline void load_sums(const char* sums, int64_t stride) {
+  _tile_loadd(0, sums, stride);
+  _tile_loadd(1, sums + kTileBytes, stride);
+  if constexpr (kTwo) {
+    _tile_loadd(2, sums + kTileRows * stride, stride);
+    _tile_loadd(3, sums + kTileRows * stride + kTileBytes, stride);
+  }
+}
+template <bool kTwo>
+inline void zero_sums() {
+  _tile_zero(0);
+  _tile_zero(1);
+  if constexpr (kTwo) {
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+}
+template <bool kTwo>
+inline void store_tiles(char* sums, int64_t stride) {
+  _tile_stored(0, sums, stride);
+  _tile_stored(1, sums + kTileBytes, stride);
+  if constexpr (kTwo) {
+    _tile_stored(2, sums + kTileRows * stride, stride);
+    _tile_stored(3, sums + kTileRows * stride + kTileBytes, stride);
+  }
+}
+
+// A row of a panel's columns, of which `columns` count.
+inline void copy_row(const int32_t* from, int64_t columns, int32_t* to) {
+  for (int64_t c = 0; c < kPanelColumns; c += kLanes) {
+    const int64_t left = columns - c;
+    const Mask mask = mask_first(left < 0 ? 0 : left < kLanes ? left : kLanes);
+    store(to + c, load(from + c, mask), mask);
+  }
+}
+
+void start_sums(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column, Sums& sums) {
+  const int64_t columns = call.columns - column;
+  for (int64_t r = 0; r < rows; ++r) {
+    int32_t* to = sums.numbers + r * kPanelColumns;
+    store(to, zero_i32());
+    store(to + kLanes, zero_i32());
+    copy_row(static_cast<const int32_t*>(call.start) + (row + r) * call.start_stride + column,
+             columns, to);
+  }
+}
+
+template <class P>
+void finish(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column, const Sums& sums) {
+  const int64_t columns =
+      call.columns - column < kPanelColumns ? call.columns - column : kPanelColumns;
+  char* out = static_cast<char*>(call.out) + row * call.out_stride;
+  if (call.epilogue == nullptr) {
+    for (int64_t r = 0; r < rows; ++r) {
+      copy_row(sums.numbers + r * kPanelColumns, columns,
+               reinterpret_cast<int32_t*>(out + r * call.out_stride) + column);
+    }
+    return;
+  }
+  EpilogueTile tile;
+  tile.sums = sums.numbers;
+  tile.integer_sums = P::kGroup == 4;
+  tile.sums_stride = kPanelColumns;
+  tile.rows = rows;
+  tile.columns = columns;
+  tile.row = call.row + row;
+  tile.column = call.column + column;
+  tile.out = out + column * out_size(call.epilogue->out);
+  tile.out_stride = call.out_stride;
+  finish_tile_avx512(*call.epilogue, tile);
+}
+
+template <class P, bool kTwo>
+void tile(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column) {
+  Sums sums;
+  char* memory = reinterpret_cast<char*>(sums.numbers);
+  if (call.start == nullptr) {
+    zero_sums<kTwo>();
+  } else {
+    start_sums(call, row, rows, column, sums);
+    load_sums<kTwo>(memory, kSumsStride);
+  }
+  accumulate<P, kTwo>(call, row, rows, column / kPanelColumns * call.b_panel_stride);
+  if (call.epilogue == nullptr && column + kPanelColumns <= call.columns) {
+    char* out = static_cast<char*>(call.out) + row * call.out_stride + column * 4;
+    store_tiles<kTwo>(out, call.out_stride);
+    return;
+  }
+  store_tiles<kTwo>(memory, kSumsStride);
+  finish<P>(call, row, rows, column, sums);
+}
+
+template <class P>
+void run(const BrgemmCall& call) {
+  const int64_t whole = call.rows / kRowTile * kRowTile, rest = call.rows - whole;
+  if (whole > 0) {
+    configure(kRowTile);
+    for (int64_t column = 0; column < call.columns; column += kPanelColumns) {
+      for (int64_t row = 0; row < whole; row += kRowTile) {
+        tile<P, true>(call, row, kRowTile, column);
+      }
+    }
+  }
+  if (rest > 0) {
+    configure(rest);
+    for (int64_t column = 0; column < call.columns; column += kPanelColumns) {
+      if (rest > kTileRows) {
+        tile<P, true>(call, whole, rest, column);
+      } else {
+        tile<P, false>(call, whole, rest, column);
+      }
+    }
+  }
+  _tile_release();
+}
+
+template <class P>
+constexpr BrgemmKernel kKernel{run<P>, kPanelColumns, P::kGroup, kRowTile, 0, true};
+
+}  // namespace
+
+const BrgemmKernel kBrgemmBf16Amx = kKernel<TileBf16>;
+const BrgemmKernel kBrgemmU8S8Amx = kKernel<TileU8S8>;
+const BrgemmKernel kBrgemmS8S8Amx = kKernel<TileS8S8>;
+
+}  // namespace lathe::cpu
