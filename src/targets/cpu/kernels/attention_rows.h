@@ -12,6 +12,7 @@ namespace {
 
 constexpr int kFewRows = 8;
 constexpr int kRowsAtOnce = 4;
+constexpr int kAhead = 16;  // rows of values fetched before their turn
 
 // acc[row] += x[t] · q[t][row] for the t of a chunk.
 template <class Step, int kRows>
@@ -37,18 +38,34 @@ inline void add_chunk(const F32 (&x)[kLanes], int64_t count, const float* q, int
   for (int r = 0; r < kRows; ++r) store(acc + r * kLanes, sum[r]);
 }
 
+// Touches part `part` of `parts` of the keys behind those at `key`, in the order of their
+// addresses: the processor then fetches what follows by itself.
+inline void touch_next_keys(const AttentionBlock& b, int64_t key, int64_t part, int64_t parts,
+                            int64_t bytes) {
+  const bool here = key + 2 * kLanes <= b.keys;
+  if (!here && b.next_k->rows < kLanes) return;
+  const int64_t stride = here ? b.k_stride : b.next_k->stride;
+  const auto* k =
+      here ? static_cast<const std::byte*>(b.k) + (key + kLanes) * stride : b.next_k->row;
+  for (int64_t i = kLanes * part / parts; i < kLanes * (part + 1) / parts; ++i) {
+    for (int64_t at = 0; at < bytes; at += 64) {
+      _mm_prefetch(reinterpret_cast<const char*>(k + i * stride + at), _MM_HINT_T0);
+    }
+  }
+}
+
 template <class Step>
 void score_rows(const AttentionBlock& b, int64_t rows) {
   const int64_t units = b.size / (Step::kPairs ? 2 : 1);
   const auto* q = static_cast<const float*>(b.q);
   for (int64_t key = 0; key < b.keys; key += kLanes) {
-    fetch(*b.next_k);
     const auto* k = static_cast<const std::byte*>(b.k) + key * b.k_stride;
     const int64_t keys = b.keys - key < kLanes ? b.keys - key : kLanes;
     float acc[kLanes * kLanes];
     for (int i = 0; i < kFewRows; ++i) store(acc + i * kLanes, zero_f32());
     for (int64_t unit = 0; unit < units; unit += kLanes) {
       const int64_t count = units - unit < kLanes ? units - unit : kLanes;
+      touch_next_keys(b, key, unit / kLanes, (units + kLanes - 1) / kLanes, units * 4);
       const auto row = [&](int i) {
         return reinterpret_cast<const float*>(k + i * b.k_stride) + unit;
       };
@@ -96,7 +113,6 @@ inline void value_rows(const AttentionBlock& b, int64_t at, int64_t row, Mask ma
     for (int c = 0; c < kV; ++c) acc[r][c] = zero_f32();
   }
   for (int64_t key = 0; key < b.keys; key += kUnit, weights += kLanes, v += kUnit * b.v_stride) {
-    if (key % 16 == 0) fetch(*b.next_v);
     F32 x[kV];
 #pragma GCC unroll 4
     for (int c = 0; c < kV; ++c) {
