@@ -34,6 +34,11 @@ CODE = ["for (int i = 0; i < n; ++i) {\n    sum += a[i] * b[i];\n}\n",
 MARKS = [chr(c) for c in range(0x300, 0x370)] + ["\u0345", "\u05b0", "\u064b", "\u093c", "\u3099",
                                                     "\u0f39", "\u1dc0", "\u20d0", "\u0e31"]
 
+# Texts that everybody should try.
+EDGES = ["", " ", "  ", "\n", "\t", "a", "\u00e9", "e\u0301", "\U0001F600", "\0", " a", "a ", "a  b", "\u2581", "\u2581\u2581a",
+         "a" * 300, "\u65e5" * 200, " " * 150, "\n" * 70, "<unk>", "<s>a</s>", "[CLS]", "<0x41>", "\ufeffa", "a\u0300" * 40,
+         "\U0001F468\u200D\U0001F469" * 30, "\u1e9b\u0323", "\ufb01", "\u01c5", "\u0130I\u0131i", "\u03a3\u03c2"]
+
 
 def character(rng):
     first, last = rng.choice(SCRIPTS)

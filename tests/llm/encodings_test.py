@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: MIT
+"""Whole tokenizers: the committed ones, those of the test data and real ones, against the packages
+`tokenizers`, `sentencepiece` and `tiktoken`, and against stored results.
+
+LATHE_TEST_DATA (or the folder `shared` beside the repository) holds the test data, LATHE_REAL_MODELS
+what its tools/real_models.py wrote. LATHE_TOKENIZER_TEXTS: generated texts for each tokenizer.
+"""
+
+import json
+import os
+import pathlib
+import random
+import re
+import sys
+import unicodedata
+
+import generated_texts
+from reference_tokenizers import Probe, HuggingFace, SentencePiece, Tiktoken
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+COMMITTED = sorted((ROOT / "tests/llm/tokenizers").glob("*.json"))
+TOKENIZER_JSON = {name: f"models/{path}" for name, path in {
+    "gpt2": "tokenizers/gpt2", "bert": "tokenizers/bert-base-uncased", "phi-3": "tokenizers/phi-3-mini",
+    "t5": "tokenizers/t5-small", "clip": "tokenizers/clip", "whisper": "tokenizers/whisper-tiny",
+    "stories260k": "llm/stories260k-onnx",
+    "phi-2": "genai/hf-internal-testing/tiny-random-gpt2-fp32"}.items()}
+SENTENCE_PIECE = ["models/tokenizers/sentencepiece/test_model.model",
+                  "models/tokenizers/sentencepiece/test_ja_model.model",
+                  "models/llm/stories260k/tok512.model", "models/tokenizers/t5-small/spiece.model"]
+TIKTOKEN = "models/tokenizers/tiktoken-cl100k/cl100k_base.tiktoken"
+GGUF = "models/tokenizers/gguf-vocab/ggml-vocab-{}.gguf"
+FULL = "LATHE_TOKENIZER_TEXTS" in os.environ
+TEXTS = int(os.environ.get("LATHE_TOKENIZER_TEXTS", 60))
+
+
+class Results:
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+
+    def check(self, name, problem, about=""):
+        if problem is None:
+            self.passed += 1
+            return
+        self.failed += 1
+        if self.failed <= 40:
+            print(f"failed {name}: {str(about)[:200]!r}: {problem}")
+
+    def skip(self, reason):
+        self.skipped += 1
+        print(f"skipped 1: {reason}")
+
+
+def data_path(relative):
+    path = pathlib.Path(os.environ.get("LATHE_TEST_DATA", ROOT.parent / "shared")) / relative
+    return path if path.exists() else None
+
+
+def real_path(relative):
+    folder = os.environ.get("LATHE_REAL_MODELS")
+    path = pathlib.Path(folder) / relative if folder else None
+    return path if path and path.exists() else None
+
+
+def same(expected, found):
+    return None if expected == found else f"expected {str(expected)[:300]}, found {str(found)[:300]}"
+
+
+def check_generated(results, tokenizer, seed):
+    """All texts singly; some as pairs, batches and streams too, where the tokenizer knows these."""
+    texts = list(generated_texts.texts(TEXTS, seed, tokenizer.tokens))
+    for i, text in enumerate([*generated_texts.EDGES, *texts]):
+        results.check(tokenizer.name, tokenizer.compare(text, special=i % 4 != 0), text)
+    if not isinstance(tokenizer, HuggingFace):
+        return
+    for i in range(0, len(texts), 10):
+        pair = texts[i], texts[(i * 7 + 1) % len(texts)]
+        results.check(tokenizer.name, tokenizer.compare_pair(*pair, special=i % 20 != 0), pair)
+        results.check(tokenizer.name, tokenizer.compare_stream(texts[i]), texts[i])
+    for i in range(0, len(texts), 60):
+        results.check(tokenizer.name, tokenizer.compare_batch(texts[i:i + 7]), texts[i:i + 7])
+
+
+def check_golden(results, probe, name, cases):
+    for case in cases:
+        text = case["text"]
+        found = probe.ask("compare", name=name, text=text, special=True)
+        ids = case.get("ids_hf", case["ids"])
+        results.check(name, same((ids, case.get("decoded")),
+                                 (found.get("ids"), found.get("decoded") if "decoded" in case else None)), text)
+        if "tokens" in case:
+            results.check(name, same(case["tokens"], found.get("tokens")), text)
+        if "ids_no_special" in case:
+            bare = probe.ask("compare", name=name, text=text, special=False)
+            results.check(name, same(case["ids_no_special"], bare.get("ids")), text)
+
+
+def test_committed(results, probe):
+    for seed, path in enumerate(COMMITTED):
+        check_generated(results, HuggingFace(probe, path), seed)
+
+
+def test_tokenizer_json(results, probe):
+    paths = {name: data_path(path) for name, path in TOKENIZER_JSON.items()}
+    paths["smollm2"] = real_path("smollm2/hf")
+    paths["minilm"] = real_path("minilm/hf")
+    for seed, (name, folder) in enumerate(paths.items()):
+        if folder is None:
+            results.skip("a tokenizer of the test data or real models is absent")
+            continue
+        tokenizer = HuggingFace(probe, folder / "tokenizer.json")
+        for golden in ("golden.json", "tokenizer_golden.json"):
+            if (folder / golden).exists():
+                check_golden(results, probe, tokenizer.name,
+                             json.loads((folder / golden).read_text())["cases"])
+        check_generated(results, tokenizer, 100 + seed)
+
+
+def test_sentence_piece(results, probe):
+    for seed, relative in enumerate(SENTENCE_PIECE):
+        path = data_path(relative)
+        if path is None:
+            results.skip("a SentencePiece model of the test data is absent")
+            continue
+        tokenizer = SentencePiece(probe, path)
+        golden = path.with_name(path.stem + "_model_golden.json")
+        if not golden.exists():
+            golden = path.with_name(path.name.replace(".model", "_golden.json"))
+        if golden.exists():
+            check_golden(results, probe, tokenizer.name, json.loads(golden.read_text())["cases"])
+        check_generated(results, tokenizer, 200 + seed)
+
+
+def test_tiktoken(results, probe):
+    path = data_path(TIKTOKEN)
+    if path is None:
+        results.skip("the tiktoken ranks of the test data are absent")
+        return
+    check_generated(results, Tiktoken(probe, path), 300)
+    golden = json.loads(path.with_name("golden.json").read_text())
+    tokenizer = Tiktoken(probe, path, golden["pattern"])
+    for case in golden["cases"]:
+        found = probe.ask("encode", name=tokenizer.name, text=case["text"], special_as_text=True)
+        results.check(tokenizer.name, same(case["ids"], found.get("ids")), case["text"])
+
+
+def test_gguf(results, probe):
+    for kind in ("gpt-2", "phi-3", "bert-bge"):
+        path = data_path(GGUF.format(kind))
+        if path is None:
+            results.skip("a GGUF vocabulary of the test data is absent")
+            continue
+        probe.load(path)
+        texts = pathlib.Path(f"{path}.inp").read_bytes().decode().split("\n__ggml_vocab_test__\n")
+        lines = pathlib.Path(f"{path}.out").read_text().splitlines()
+        for text, line in zip(texts, lines):
+            found = probe.ask("encode", name=str(path), text=text, special=False)
+            results.check(path.name, same([int(i) for i in line.split()], found.get("ids")), text)
+    path = data_path("models/llm/stories260k-gguf/tinyllm.gguf")
+    model = data_path("models/llm/stories260k-onnx/tokenizer.json")
+    if path is None or model is None:
+        results.skip("a GGUF vocabulary of the test data is absent")
+    else:
+        compare_two(results, probe, path, model, squeeze=True)  # which squeezes spaces by itself
+    path, other = real_path("smollm2/gguf/model.gguf"), real_path("smollm2/hf/tokenizer.json")
+    if path is None or other is None:
+        results.skip("the GGUF vocabulary of a real model is absent")
+    else:
+        compare_two(results, probe, path, with_digits(other))
+
+
+def with_digits(path):
+    """The model's tokenizer.json was made from the GGUF file without a look at tokenizer.ggml.pre, by
+    which digits stand alone; here with that step, as its makers have it."""
+    description = json.loads(path.read_text())
+    description["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [
+        {"type": "Digits", "individual_digits": True}, description["pre_tokenizer"]]}
+    made = ROOT / "build/smollm2-with-digits.json"
+    made.write_text(json.dumps(description))
+    return made
+
+
+def compare_two(results, probe, path, other, squeeze=False):
+    """Two files of one vocabulary give the same ids."""
+    probe.load(path)
+    probe.load(other)
+    for text in generated_texts.texts(max(TEXTS // 10, 60), 400):
+        if squeeze:
+            text = re.sub(" +", " ", unicodedata.normalize("NFKC", text)).strip(" ")
+        ids = [probe.ask("compare", name=str(p), text=text, special=False).get("ids") for p in (path, other)]
+        results.check(path.name, same(ids[1], ids[0]), text)
+
+
+def test_legacy(results, probe):
+    """vocab.json with merges.txt, and vocab.txt, written from a tokenizer.json, give its ids."""
+    folder = ROOT / "build/legacy-tokenizers"
+    bytes_ = json.loads((ROOT / "tests/llm/tokenizers/bpe_bytes.json").read_text())["model"]
+    (folder / "gpt2").mkdir(parents=True, exist_ok=True)
+    (folder / "gpt2/vocab.json").write_text(json.dumps(bytes_["vocab"]))
+    (folder / "gpt2/merges.txt").write_text(
+        "#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in bytes_["merges"]))
+    (folder / "gpt2/tokenizer_config.json").write_text(json.dumps(
+        {"tokenizer_class": "GPT2Tokenizer", "eos_token": {"__type": "AddedToken", "content": "<mask>"}}))
+    pieces = json.loads((ROOT / "tests/llm/tokenizers/word_piece.json").read_text())["model"]
+    (folder / "bert").mkdir(exist_ok=True)
+    words = sorted(pieces["vocab"], key=pieces["vocab"].get)
+    (folder / "bert/vocab.txt").write_text("".join(f"{word}\n" for word in words))
+    (folder / "bert/special_tokens_map.json").write_text('{"unk_token": "[UNK]"}')
+    for kind, name in (("gpt2", "bpe_bytes"), ("bert", "word_piece")):
+        full = ROOT / f"tests/llm/tokenizers/{name}.json"
+        probe.load(folder / kind)
+        probe.load(full)
+        for text in generated_texts.texts(60, 500):
+            if any(token in text.lower() for token in ("word", "loud", "caf", "two", "<", "[")):
+                continue
+            ids = [probe.ask("encode", name=str(p), text=text, special=False).get("ids")
+                   for p in (folder / kind, full)]
+            results.check(kind, same(ids[1][:20], ids[0][:20]), text)
+    if data_path("models/tokenizers/bert-base-uncased/vocab.txt"):
+        folder = data_path("models/tokenizers/bert-base-uncased")
+        compare_two(results, probe, folder / "vocab.txt", folder)
+
+
+def test_errors(results, probe):
+    """Text that is no UTF-8, and files that are wrong, name what is wrong."""
+    name = str(COMMITTED[0])
+    probe.load(name)
+    folder = ROOT / "build/broken-tokenizers"
+    folder.mkdir(parents=True, exist_ok=True)
+    good = json.loads((ROOT / "tests/llm/tokenizers/bpe_bytes.json").read_text())
+
+    def broken(label, error, message, **changes):
+        path = folder / f"{label}.json"
+        path.write_text(json.dumps({**good, **changes}))
+        found = probe.ask("load", name=label, path=str(path))
+        results.check(label, None if found.get("error") == error and message in found["message"]
+                      else f"expected {error}: {message}, found {found}")
+
+    model = good["model"]
+    broken("dropout", "Unsupported", "model.dropout is 0.1", model={**model, "dropout": 0.1})
+    broken("type", "Unsupported", "model.type is 'Bag'", model={**model, "type": "Bag"})
+    broken("id", "InvalidModel", "model.vocab['a'] is -1", model={**model, "vocab": {"a": -1}})
+    broken("merge", "InvalidModel", "model.merges[0] needs 'qq'",
+           model={**model, "merges": [["qq", "z"]]})
+    broken("merges", "InvalidModel", "model.merges[0] is [\"a\"]", model={**model, "merges": [["a"]]})
+    broken("missing", "InvalidModel", "has no 'merges'", model={**model, "merges": None})
+    broken("decoder", "Unsupported", "decoder.decoders[1].type is 'Nope'", decoder={
+        "type": "Sequence", "decoders": [{"type": "Fuse"}, {"type": "Nope"}]})
+    broken("post", "InvalidModel", "post_processor.sep", post_processor={
+        "type": "BertProcessing", "sep": ["x"], "cls": ["x", 1]})
+    broken("version", "Unsupported", "version is \"2.0\"", version="2.0")
+    broken("padding", "InvalidModel", "padding.direction is 'Up'", padding={
+        "strategy": "BatchLongest", "direction": "Up", "pad_id": 0, "pad_type_id": 0, "pad_token": ""})
+    deep = folder / "deep.json"
+    deep.write_text('{"model":' + "[" * 100000)
+    found = probe.ask("load", name="deep", path=str(deep))
+    results.check("deep", None if found.get("error") == "InvalidModel" else f"found {found}")
+
+
+def main():
+    results = Results()
+    random.seed(1)
+    wanted = sys.argv[1:]
+    for test in (test_committed, test_tokenizer_json, test_sentence_piece, test_tiktoken, test_gguf,
+                 test_legacy, test_errors):
+        if not wanted or test.__name__ in wanted:
+            test(results, Probe())
+    print(f"{results.passed} passed, {results.failed} failed, {results.skipped} skipped")
+    sys.exit(1 if results.failed else 0)
+
+
+if __name__ == "__main__":
+    main()
