@@ -22,8 +22,12 @@ std::span<const KernelEntry> kernel_table();
 
 // One file each.
 extern const KernelEntry kAttention;
+extern const KernelEntry kGemm;
 extern const KernelEntry kGroupQueryAttention;
+extern const KernelEntry kMatmul;
+extern const KernelEntry kMatmulInteger;
 extern const KernelEntry kMatmulNBits;
 extern const KernelEntry kMultiHeadAttention;
+extern const KernelEntry kQlinearMatmul;
 
 }  // namespace lathe::cpu

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+// matmul and gemm.
+#include "ops/convolution.h"
+#include "targets/cpu/kernel_table.h"
+#include "targets/cpu/product.h"
+
+namespace lathe::cpu {
+namespace {
+
+enum Operand : size_t { kA, kB, kC };
+
+bool is_gemm(const Instruction& instruction) { return instruction.op().name == "gemm"; }
+
+// A matrix with its axes exchanged.
+TensorView turned(TensorView view) {
+  std::swap(view.dims[0], view.dims[1]);
+  std::swap(view.strides[0], view.strides[1]);
+  return view;
+}
+
+class Matmul final : public Kernel {
+ public:
+  Matmul(const Instruction& instruction, Constants constants, Isa isa)
+      : name_(fmt::format("cpu.{}", instruction.op().name)),
+        isa_(isa),
+        product_(*product_of(element_of(instruction, kA), element_of(instruction, kB))),
+        is_gemm_(is_gemm(instruction)) {
+    if (is_gemm_) {
+      alpha_ = static_cast<float>(attribute<double>(instruction, "alpha"));
+      beta_ = static_cast<float>(attribute<double>(instruction, "beta"));
+      turn_a_ = attribute<bool>(instruction, "trans_a");
+      turn_b_ = attribute<bool>(instruction, "trans_b");
+    }
+    const Tensor* b = constant_at(constants, kB);
+    if (b != nullptr && (b->rank() == 1 || b->rank() == 2) && b->count() > 0) {
+      packed_.emplace(*b, turn_b_, product_, isa);
+    }
+  }
+
+  std::string_view name() const override { return name_; }
+  bool reads(int operand) const override { return operand != kB || !packed_; }
+  std::string detail() const override {
+    return fmt::format("{}, {}", to_string(isa_),
+                       packed_ ? megabytes(packed_->bytes()) + " packed" : "packs b as it runs");
+  }
+
+  void launch(Evaluation& c) const override {
+    const TensorView a = turn_a_ ? turned(c.in(kA)) : c.in(kA);
+    const TensorView b = turn_b_ ? turned(c.in(kB)) : c.in(kB);
+    with_dense_result(c, [&](const TensorView& y) {
+      const MatmulShape shape(a, b, y);
+      std::array<EpilogueStep, 2> steps;
+      MatmulCall call;
+      call.isa = isa_;
+      call.product = product_;
+      call.epilogue.out = y.type;
+      call.epilogue.steps = std::span(steps).first(gemm_steps(c, shape.n, steps));
+      run_products(shape, call, packed_ ? &*packed_ : nullptr, c.pool);
+    });
+  }
+
+ private:
+  // alpha · sum + beta · c
+  size_t gemm_steps(const Evaluation& c, int64_t n, std::array<EpilogueStep, 2>& steps) const {
+    size_t count = 0;
+    if (alpha_ != 1) {
+      steps[count].kind = EpilogueStep::Kind::mul;
+      steps[count++].operand.scale = alpha_;
+    }
+    if (!is_gemm_ || !c.has(kC)) return count;
+    const TensorView& given = c.in(kC);
+    EpilogueStep& step = steps[count++];
+    step.kind = EpilogueStep::Kind::add;
+    step.operand.data = given.data;
+    step.operand.type = given.type;
+    step.operand.scale = beta_;
+    const auto stride = [&](int from_back) {
+      const int axis = given.rank - from_back;
+      const auto at = static_cast<size_t>(std::max(axis, 0));
+      return axis < 0 || given.dims[at] == 1 ? 0 : given.strides[at];
+    };
+    step.operand.column_stride = n == 1 ? 0 : stride(1);
+    step.operand.row_stride = stride(2);
+    return count;
+  }
+
+  std::string name_;
+  Isa isa_;
+  Product product_;
+  bool is_gemm_;
+  bool turn_a_ = false;
+  bool turn_b_ = false;
+  float alpha_ = 1;
+  float beta_ = 1;
+  std::optional<PackedMatrix> packed_;
+};
+
+std::string why_not(const Instruction& instruction, Isa /*isa*/) {
+  return why_no_product(element_of(instruction, kA), element_of(instruction, kB));
+}
+
+KernelChoice make(const Instruction& instruction, Constants constants, Isa isa) {
+  return {std::make_unique<Matmul>(instruction, constants, isa), ""};
+}
+
+}  // namespace
+
+const KernelEntry kGemm{"gemm", why_not, make};
+const KernelEntry kMatmul{"matmul", why_not, make};
+
+}  // namespace lathe::cpu
