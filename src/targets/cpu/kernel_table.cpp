@@ -6,8 +6,9 @@
 namespace lathe::cpu {
 
 std::span<const KernelEntry> kernel_table() {
-  static const std::array kTable{kAttention, kGroupQueryAttention, kMatmulNBits,
-                                 kMultiHeadAttention};
+  static const std::array kTable{
+      kAttention,     kGemm,        kGroupQueryAttention, kMatmul,
+      kMatmulInteger, kMatmulNBits, kMultiHeadAttention,  kQlinearMatmul};
   return kTable;
 }
 

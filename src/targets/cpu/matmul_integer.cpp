@@ -59,9 +59,9 @@ class MatmulInteger final : public Kernel {
       for (int64_t i = 0; a_zeros.size() > 1 && i < shape.batch; ++i) {
         rows.insert(rows.end(), a_zeros.begin(), a_zeros.end());
       }
-      MatmulCall call = call_for(a_zeros.size() == 1 ? a_zeros[0] : 0,
-                                 rows.empty() ? nullptr : rows.data(),
-                                 columns.empty() ? nullptr : columns.data());
+      MatmulCall call =
+          call_for(a_zeros.size() == 1 ? a_zeros[0] : 0, rows.empty() ? nullptr : rows.data(),
+                   columns.empty() ? nullptr : columns.data());
       Requantisation to(*this, c, y.type, shape);
       to.apply(call.epilogue);
       run_products(shape, call, packed_ ? &*packed_ : nullptr, c.pool);
@@ -115,8 +115,8 @@ class MatmulInteger final : public Kernel {
 
   // One for all, or one for each of `extent` (of each product of a batch); less by `shift`. Empty
   // where all of them are 0.
-  static std::vector<int32_t> zeros(const Evaluation& c, int operand, int64_t extent,
-                                    int64_t batch, int32_t shift, std::string_view of) {
+  static std::vector<int32_t> zeros(const Evaluation& c, int operand, int64_t extent, int64_t batch,
+                                    int32_t shift, std::string_view of) {
     std::vector<int64_t> values{0};
     if (operand >= 0 && c.has(operand)) values = c.values(operand);
     const auto size = static_cast<int64_t>(values.size());
@@ -143,8 +143,8 @@ class MatmulInteger final : public Kernel {
     return call;
   }
 
-  void run_apart(const Evaluation& c, const MatmulShape& shape,
-                 const std::vector<int32_t>& a_zeros, const std::vector<int32_t>& b_zeros) const {
+  void run_apart(const Evaluation& c, const MatmulShape& shape, const std::vector<int32_t>& a_zeros,
+                 const std::vector<int32_t>& b_zeros) const {
     const auto part = [](const std::vector<int32_t>& zeros, int64_t extent, int64_t i) {
       const auto size = static_cast<size_t>(extent);
       if (zeros.size() <= size) return filled(zeros, extent);

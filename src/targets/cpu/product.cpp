@@ -60,7 +60,9 @@ std::optional<Product> product_of(ElementType a, ElementType b) {
 }
 
 std::string why_no_product(ElementType a, ElementType b) {
-  return product_of(a, b) ? "" : fmt::format("there is no product of {} and {}", to_string(a), to_string(b));
+  return product_of(a, b)
+             ? ""
+             : fmt::format("there is no product of {} and {}", to_string(a), to_string(b));
 }
 
 PackedMatrix::PackedMatrix(const Tensor& matrix, bool transposed, Product product, Isa isa) {
@@ -72,10 +74,10 @@ PackedMatrix::PackedMatrix(const Tensor& matrix, bool transposed, Product produc
   n_ = source.n;
   const BrgemmKernel& kernel = brgemm_kernel(isa, product);
   const Tensor* sources[] = {&matrix};
-  weights_ = packed_weights(
-      sources, packing_id(kernel, product) + (transposed ? " transposed" : ""),
-      static_cast<size_t>(packed_layout(kernel, product, k_, n_).bytes),
-      [&](void* to) { pack_b(kernel, product, source, to, nullptr); });
+  weights_ =
+      packed_weights(sources, packing_id(kernel, product) + (transposed ? " transposed" : ""),
+                     static_cast<size_t>(packed_layout(kernel, product, k_, n_).bytes),
+                     [&](void* to) { pack_b(kernel, product, source, to, nullptr); });
 }
 
 void run_product(const MatmulShape& shape, int64_t index, MatmulCall call,
