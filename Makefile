@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # `make help` lists the goals. Each installs what it needs and is missing.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-arm64 bench fuzz docs format lint
+.PHONY: help demo test test-arm64 test-tokenizers bench fuzz docs format lint
 
 FUZZ_SECONDS ?= 600
 
@@ -18,6 +18,12 @@ test-arm64: ## cross-build for 64-bit ARM, run the op tests under qemu
 	@scripts/setup.sh test arm64
 	@scripts/build.sh arm64
 	@ctest --test-dir build/arm64 --output-on-failure -R '^(base|tensor|ops)$$' --no-tests=error
+
+test-tokenizers: ## every character and text through every part of tokenizers (about 20 minutes)
+	@scripts/setup.sh test
+	@scripts/venv.sh
+	@scripts/build.sh release tokenizer_probe
+	@TEST_PRESET=release build/venv/bin/python tests/llm/tokenizer_parts_test.py --full
 
 bench: ## build the benchmarks, run them beside their peers, draw kernels.svg
 	@scripts/setup.sh test

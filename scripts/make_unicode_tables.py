@@ -5,7 +5,7 @@ asking it about each of the 1,112,064 scalar values.
 
 Its parts (Oniguruma, Rust's standard library and `regex`, crates for categories, normalisation and
 grapheme clusters) follow different versions of Unicode, so each is asked through a component that
-uses it. Needs the packages of requirements-tokenizers.txt. Usage: make_unicode_tables.py [--check]
+uses it. Needs the packages of requirements-test.txt. Usage: make_unicode_tables.py [--check]
 
 Numbers are written in base 45 with the symbols below, least digit first; a digit that more follow
 uses the upper half of the symbols.
@@ -124,10 +124,13 @@ def make_properties():
             else:
                 seen[text] = key
                 lines.append(f'{{"{key}",\n{literal(text)}}},')
-    for escape in "wsdh":
-        text = inversion_list(matched("\\" + escape))
-        lines.append(f'{{"\\\\{escape}", "={seen[text]}"}},' if text in seen else
-                     f'{{"\\\\{escape}",\n{literal(text)}}},')
+    # Oniguruma's \\w within brackets differs from the one outside.
+    for before, escape, after in [(b, e, a) for e in "wsdh" for b, a in (("", ""), ("[", "]"))]:
+        text = inversion_list(matched(f"{before}\\{escape}{after}"))
+        key = f"{before}\\\\{escape}"
+        lines.append(f'{{"{key}", "={seen[text]}"}},' if text in seen else
+                     f'{{"{key}",\n{literal(text)}}},')
+        seen.setdefault(text, key)
     return lines
 
 
@@ -138,7 +141,7 @@ def make_folding():
     lower = per_char(normalizers.Lowercase())
     cased = sorted(set(cased) | {c for c, low in zip(CHARS, lower) if low != c}
                    | {low for c, low in zip(CHARS, lower) if low != c and len(low) == 1})
-    text = "".join(cased)
+    text = " ".join(cased)  # apart, since several together may equal one
     groups = set()
     for c in cased:
         rest = normalizers.Replace(Regex(f"(?i:{c})"), "").normalize_str(text)

@@ -216,6 +216,7 @@ std::optional<Range> Regex::find(std::string_view text, size_t from) const {
 }
 
 void Regex::find_all(std::string_view text, std::vector<Range>& matches) const {
+  if (text.empty()) return;
   if (impl_->fast != nullptr) return impl_->fast(text, matches);
   impl_->search(text, 0, [&](Range match) {
     matches.push_back(match);

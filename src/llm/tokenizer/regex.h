@@ -29,8 +29,8 @@ class Regex {
   // The first match that begins at or after `from`. Fails with InvalidArgument if matching takes
   // more steps or memory than the limits allow.
   std::optional<Range> find(std::string_view text, size_t from = 0) const;
-  // Appends all matches from left to right; an empty match right behind another match counts as the
-  // reference counts it.
+  // Appends all matches from left to right, without an empty one right behind another; none in an
+  // empty text.
   void find_all(std::string_view text, std::vector<Range>& matches) const;
   // Every match replaced by `content`, taken literally.
   std::string replace_all(std::string_view text, std::string_view content) const;

@@ -97,7 +97,7 @@ void RegexReader::unsupported(std::string_view what) const {
        escape(text_), at_, what);
 }
 
-std::optional<CodeSet> read_class_escape(RegexReader& in) {
+std::optional<CodeSet> read_class_escape(RegexReader& in, bool in_brackets) {
   const char c = in.peek();
   switch (c) {
     case 'w':
@@ -105,13 +105,13 @@ std::optional<CodeSet> read_class_escape(RegexReader& in) {
     case 'd':
     case 'h':
       in.skip(1);
-      return unicode::escape_class(c);
+      return unicode::escape_class(c, in_brackets);
     case 'W':
     case 'S':
     case 'D':
     case 'H':
       in.skip(1);
-      return unicode::complement(unicode::escape_class(static_cast<char>(c + 32)));
+      return unicode::complement(unicode::escape_class(static_cast<char>(c + 32), in_brackets));
     default:
       break;
   }
@@ -119,12 +119,13 @@ std::optional<CodeSet> read_class_escape(RegexReader& in) {
   in.skip(2);
   const bool negated = (c == 'P') != in.take('^');
   const std::string_view name = in.until("}");
-  const std::optional<CodeSet> set = unicode::property(name);
+  std::optional<CodeSet> set = unicode::property(name);
+  if (set && in_brackets && unicode::names_word(name)) set = unicode::posix_class("word");
   if (!set) in.unsupported(fmt::format("property '{}'", escape(name)));
   return negated ? unicode::complement(*set) : *set;
 }
 
-char32_t read_character_escape(RegexReader& in, bool in_class) {
+char32_t read_character_escape(RegexReader& in, bool in_brackets) {
   const char32_t c = in.character();
   const auto need = [&](std::optional<char32_t> value) {
     if (!value) in.malformed("digits are missing");
@@ -149,7 +150,7 @@ char32_t read_character_escape(RegexReader& in, bool in_class) {
     case 'e':
       return 0x1B;
     case 'b':
-      if (in_class) return '\b';
+      if (in_brackets) return '\b';
       break;
     case 'u':
       return need(in.digits(16, 4));
@@ -172,7 +173,7 @@ char32_t read_character_escape(RegexReader& in, bool in_class) {
     case 'c':
     case 'C':
     case 'M':
-      if (!in_class || c == 'c' || c == 'C' || c == 'M') {
+      if (!in_brackets || c == 'c' || c == 'C' || c == 'M') {
         in.unsupported(fmt::format("\\{}", static_cast<char>(c)));
       }
       break;
@@ -207,7 +208,7 @@ CharacterClass read_class(RegexReader& in, int depth) {
     char32_t low;
     if (in.take('\\')) {
       if (in.at_end()) in.malformed("it ends in a backslash");
-      if (const std::optional<CodeSet> named = read_class_escape(in)) {
+      if (const std::optional<CodeSet> named = read_class_escape(in, true)) {
         set.insert(set.end(), named->begin(), named->end());
         continue;
       }
@@ -223,7 +224,7 @@ CharacterClass read_class(RegexReader& in, int depth) {
       if (in.at_end()) in.malformed("a character class does not end");
       if (in.take('\\')) {
         if (in.at_end()) in.malformed("it ends in a backslash");
-        if (read_class_escape(in))
+        if (read_class_escape(in, true))
           in.go_to(dash);  // then the dash is a character
         else
           high = read_character_escape(in, true);

@@ -21,6 +21,9 @@ class RegexReader {
   char peek() const { return text_[at_]; }
   void skip(size_t bytes) { at_ = bytes < text_.size() - at_ ? at_ + bytes : text_.size(); }
   bool looking_at(std::string_view text) const { return text_.substr(at_).starts_with(text); }
+  bool at_any_of(std::string_view characters) const {
+    return !at_end() && characters.find(text_[at_]) != std::string_view::npos;
+  }
   bool take(char c) {
     if (at_end() || text_[at_] != c) return false;
     ++at_;
@@ -42,9 +45,9 @@ class RegexReader {
 };
 
 // After a backslash: \w \s \d \h, their complements, \p{..}; nullopt for any other.
-std::optional<unicode::CodeSet> read_class_escape(RegexReader& in);
+std::optional<unicode::CodeSet> read_class_escape(RegexReader& in, bool in_brackets);
 // After a backslash: one character.
-char32_t read_character_escape(RegexReader& in, bool in_class);
+char32_t read_character_escape(RegexReader& in, bool in_brackets);
 
 // `set` without regard to `negated`, since case is to be ignored in it first.
 struct CharacterClass {

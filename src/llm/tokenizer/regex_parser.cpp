@@ -52,8 +52,21 @@ class Parser {
     if (result_.parts.back().set != ParsedRegex::kNoSet) open();
     result_.parts.back().set = it->second;
   }
+  // One of `set`; where case is ignored, also what stands for one of them in several characters.
   void emit_characters(const CodeSet& set, const Options& options) {
-    emit_set(options.ignore_case ? unicode::close_over_case(set) : set);
+    if (!options.ignore_case) return emit_set(set);
+    const CodeSet closed = unicode::close_over_case(set);
+    std::vector<const std::u32string*> several;
+    for (const auto& [character, folded] : unicode::several_folds()) {
+      if (unicode::contains(closed, character)) several.push_back(&folded);
+    }
+    if (!several.empty()) emit("(?:");
+    emit_set(closed);
+    for (const std::u32string* const folded : several) {
+      emit("|");
+      for (const char32_t c : *folded) emit_set(unicode::close_over_case({{c, c}}));
+    }
+    if (!several.empty()) emit(")");
   }
 
   // Until the end or a ')' that is left to the caller.
@@ -213,8 +226,52 @@ class Parser {
       case '?':
         in_.malformed("a repeat of nothing");
       default:
-        return emit_literal(in_.character(), options);
+        break;
     }
+    if (options.ignore_case && !options.extended) {
+      if (const std::u32string folded = upcoming_fold(); !folded.empty()) {
+        return emit_folded(folded, options);
+      }
+    }
+    emit_literal(in_.character(), options);
+  }
+
+  // Where literal characters come that together equal one character when case is ignored (ss: ß),
+  // these, read; the last may not have a quantifier.
+  std::u32string upcoming_fold() {
+    const size_t start = in_.position();
+    std::u32string run, longest;
+    while (run.size() < 3 && !in_.at_end() && !in_.at_any_of("()[]{}.^$\\*+?|")) {
+      run += in_.character();
+      if (in_.at_any_of("*+?{")) break;
+      if (run.size() > 1 && !characters_for(run).empty()) longest = run;
+    }
+    in_.go_to(start);
+    for (size_t i = 0; i < longest.size(); ++i) in_.character();
+    return longest;
+  }
+
+  // The characters that equal all of `run`.
+  static CodeSet characters_for(const std::u32string& run) {
+    CodeSet set;
+    for (const auto& [character, folded] : unicode::several_folds()) {
+      bool equal = folded.size() == run.size();
+      for (size_t i = 0; equal && i < run.size(); ++i) {
+        equal = run[i] == folded[i] ||
+                unicode::contains(unicode::close_over_case({{run[i], run[i]}}), folded[i]);
+      }
+      if (equal) set.push_back({character, character});
+    }
+    return unicode::unite(set, {});
+  }
+
+  // `run`, or what equals all of it.
+  void emit_folded(const std::u32string& run, const Options& options) {
+    emit("(?:");
+    for (const char32_t c : run) emit_literal(c, options);
+    emit("|");
+    emit_set(characters_for(run));
+    emit(")");
   }
 
   void emit_literal(char32_t c, const Options& options) { emit_characters({{c, c}}, options); }
@@ -234,8 +291,9 @@ class Parser {
 
   void bracket(const Options& options) {
     const CharacterClass cls = read_class(in_, 0);
+    if (!cls.negated) return emit_characters(cls.set, options);
     const CodeSet set = options.ignore_case ? unicode::close_over_case(cls.set) : cls.set;
-    emit_set(cls.negated ? unicode::complement(set) : set);
+    emit_set(unicode::complement(set));
   }
 
   void group(Options options, int depth) {
@@ -326,8 +384,7 @@ class Parser {
       default:
         break;
     }
-    if (const std::optional<CodeSet> set = read_class_escape(in_))
-      return emit_characters(*set, options);
+    if (const std::optional<CodeSet> set = read_class_escape(in_, false)) return emit_set(*set);
     emit_literal(read_character_escape(in_, false), options);
   }
 

@@ -118,9 +118,13 @@ std::optional<CodeSet> property(std::string_view name) {
   return read_named(key);
 }
 
+bool names_word(std::string_view name) { return plain(name) == "word"; }
+
 std::optional<CodeSet> posix_class(std::string_view name) { return read_named("[" + plain(name)); }
 
-CodeSet escape_class(char letter) { return *read_named(std::string("\\") + letter); }
+CodeSet escape_class(char letter, bool in_brackets) {
+  return *read_named(std::string(in_brackets ? "[\\" : "\\") + letter);
+}
 
 CodeSet close_over_case(const CodeSet& set) {
   CodeSet added;

@@ -18,10 +18,12 @@ bool contains(const CodeSet& set, char32_t character);
 
 // \p{name}; case, spaces, '-' and '_' do not matter. nullopt if there is none.
 std::optional<CodeSet> property(std::string_view name);
+// Whether a name is that of \w, which is another within brackets.
+bool names_word(std::string_view name);
 // [[:name:]].
 std::optional<CodeSet> posix_class(std::string_view name);
-// \w \s \d \h.
-CodeSet escape_class(char letter);
+// \w \s \d \h; some are others within brackets.
+CodeSet escape_class(char letter, bool in_brackets = false);
 
 // With every character that equals one of `set` where case is ignored.
 CodeSet close_over_case(const CodeSet& set);
