@@ -71,6 +71,8 @@ lathe_user(c_program tests/capi/c_program.c)
 lathe_test(capi_c_program c_program)
 lathe_user(cpp_wrappers tests/capi/wrappers.cpp)
 lathe_test(capi_cpp_wrappers cpp_wrappers)
+lathe_user(cpp_tokenizer tests/capi/tokenizer.cpp)
+lathe_test(capi_cpp_tokenizer cpp_tokenizer)
 lathe_user(embed examples/embed/main.cpp)
 lathe_test(capi_embed sh -c "$<TARGET_FILE:embed> examples/digits/digits.onnx \
   < examples/embed/seven.txt | grep '^digit 7, probability 0.99'")

@@ -36,7 +36,7 @@
 extern "C" {
 #endif
 
-#define LATHE_API_VERSION 1u
+#define LATHE_API_VERSION 2u
 
 /* Zeroes a struct of this interface and sets its size: lathe_run_options o =
  * LATHE_INIT(lathe_run_options); (C++: lathe_run_options o{}; o.size = sizeof o;) */
@@ -48,6 +48,10 @@ typedef struct lathe_plan lathe_plan;
 typedef struct lathe_session lathe_session;
 typedef struct lathe_tensor lathe_tensor;
 typedef struct lathe_cancel lathe_cancel;
+typedef struct lathe_tokenizer lathe_tokenizer;
+typedef struct lathe_encoding lathe_encoding;
+typedef struct lathe_decode_stream lathe_decode_stream;
+typedef struct lathe_stop_strings lathe_stop_strings;
 
 /* Whose turn it is when something fails. */
 typedef int32_t lathe_error_kind;
@@ -181,6 +185,34 @@ typedef struct lathe_memory_use {
   int64_t peak;
 } lathe_memory_use;
 
+/* UTF-8 that need not end with a zero byte. */
+typedef struct lathe_text {
+  const char* data;
+  size_t bytes;
+} lathe_text;
+
+/* Characters [begin, end) of a text. */
+typedef struct lathe_range {
+  uint32_t begin;
+  uint32_t end;
+} lathe_range;
+
+typedef struct lathe_tokenizer_options {
+  size_t size;
+  const char* pattern; /* what splits the text, for tiktoken ranks of an unknown encoding */
+} lathe_tokenizer_options;
+
+/* All zero: as the tokenizer's file says, with ids alone. */
+typedef struct lathe_encode_options {
+  size_t size;
+  int bare;            /* no special tokens are added */
+  int detailed;        /* more than ids */
+  int replace_invalid; /* what is not UTF-8 becomes U+FFFD; else it is an error */
+  int special_as_text; /* special tokens that stand in the text are text */
+  int whole;           /* neither cut nor filled up to a length */
+  int threads;         /* of a batch; default: one */
+} lathe_encode_options;
+
 typedef struct lathe_api {
   size_t size;      /* of this table */
   uint32_t version; /* of this table; at least what was asked for */
@@ -286,6 +318,75 @@ typedef struct lathe_api {
   /* NULL: standard error. */
   void (*log_set_sink)(lathe_log_sink sink, void* context);
   void (*log_set_level)(int level); /* 0: warnings only, to 6 */
+
+  /* ---- tokenizers (version 2) ---- */
+  /* A folder, or a tokenizer.json, .model, .tiktoken, vocab.json, vocab.txt or GGUF file.
+   * `options` may be NULL. Tokenizers may be used by any number of threads. */
+  lathe_error* (*tokenizer_load)(const char* path, const lathe_tokenizer_options* options,
+                                 lathe_tokenizer** tokenizer);
+  /* The bytes of such a file, which are not kept; `name` for messages. */
+  lathe_error* (*tokenizer_load_memory)(const void* data, size_t bytes, const char* name,
+                                        const lathe_tokenizer_options* options,
+                                        lathe_tokenizer** tokenizer);
+  size_t (*tokenizer_size)(const lathe_tokenizer* tokenizer); /* tokens, added ones included */
+  /* The id of a token as the file spells it; UINT32_MAX if there is none. */
+  uint32_t (*tokenizer_token_to_id)(const lathe_tokenizer* tokenizer, lathe_text token);
+  /* LATHE_INVALID_ARGUMENT for an id without a token. */
+  lathe_error* (*tokenizer_id_to_token)(const lathe_tokenizer* tokenizer, uint32_t id,
+                                        lathe_text_sink sink, void* context);
+  /* What the configuration calls "bos_token", "eos_token", …; NULL if it names none. */
+  const char* (*tokenizer_special_token)(const lathe_tokenizer* tokenizer, const char* name);
+  /* `pair` and `options` may be NULL. */
+  lathe_error* (*tokenizer_encode)(const lathe_tokenizer* tokenizer, lathe_text text,
+                                   const lathe_text* pair, const lathe_encode_options* options,
+                                   lathe_encoding** encoding);
+  /* One encoding for each text; all or none. */
+  lathe_error* (*tokenizer_encode_batch)(const lathe_tokenizer* tokenizer, const lathe_text* texts,
+                                         size_t count, const lathe_encode_options* options,
+                                         lathe_encoding** encodings);
+  lathe_error* (*tokenizer_decode)(const lathe_tokenizer* tokenizer, const uint32_t* ids,
+                                   size_t count, int keep_special_tokens, lathe_text_sink sink,
+                                   void* context);
+  void (*tokenizer_free)(lathe_tokenizer* tokenizer);
+
+  /* ---- encodings: lists with an entry for each token ---- */
+  size_t (*encoding_count)(const lathe_encoding* encoding);
+  const uint32_t* (*encoding_ids)(const lathe_encoding* encoding);
+  /* Of detailed encodings; else NULL. */
+  const uint32_t* (*encoding_type_ids)(const lathe_encoding* encoding);
+  const lathe_range* (*encoding_offsets)(const lathe_encoding* encoding);
+  const int64_t* (*encoding_words)(const lathe_encoding* encoding); /* -1: of no word */
+  const uint8_t* (*encoding_special_tokens_mask)(const lathe_encoding* encoding);
+  const uint8_t* (*encoding_attention_mask)(const lathe_encoding* encoding);
+  /* Data NULL beyond the last. */
+  lathe_text (*encoding_token)(const lathe_encoding* encoding, size_t index);
+  /* What was cut off, in pieces that belong to the encoding; NULL beyond the last. */
+  size_t (*encoding_overflow_count)(const lathe_encoding* encoding);
+  const lathe_encoding* (*encoding_overflow)(const lathe_encoding* encoding, size_t index);
+  void (*encoding_free)(lathe_encoding* encoding);
+
+  /* ---- text as its ids come ---- */
+  /* No character is given in part, and what was given does not change. */
+  lathe_error* (*decode_stream_create)(const lathe_tokenizer* tokenizer, int keep_special_tokens,
+                                       lathe_decode_stream** stream);
+  lathe_error* (*decode_stream_step)(lathe_decode_stream* stream, uint32_t id, lathe_text_sink sink,
+                                     void* context);
+  /* What is held back; then the stream begins anew. */
+  lathe_error* (*decode_stream_finish)(lathe_decode_stream* stream, lathe_text_sink sink,
+                                       void* context);
+  void (*decode_stream_free)(lathe_decode_stream* stream);
+
+  /* Finds the first of some strings in a text that comes in pieces, however it is cut. */
+  lathe_error* (*stop_strings_create)(const lathe_text* strings, size_t count,
+                                      lathe_stop_strings** stops);
+  /* Gives what is certainly before any of them; nothing more once one is found. */
+  lathe_error* (*stop_strings_push)(lathe_stop_strings* stops, lathe_text text,
+                                    lathe_text_sink sink, void* context);
+  /* The text has ended: gives what was held back. */
+  lathe_error* (*stop_strings_finish)(lathe_stop_strings* stops, lathe_text_sink sink,
+                                      void* context);
+  int64_t (*stop_strings_found)(const lathe_stop_strings* stops); /* index, or -1 */
+  void (*stop_strings_free)(lathe_stop_strings* stops);
 } lathe_api;
 
 /* The table of functions, or NULL if this library is older than `version`. */

@@ -13,6 +13,8 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "lathe/lathe.h"
+#include "llm/tokenizer/stream.h"
+#include "llm/tokenizer/tokenizer.h"
 #include "runtime/session.h"
 
 namespace lathe::capi {
@@ -82,6 +84,8 @@ void add_programs(lathe_api& api);
 void add_plans(lathe_api& api);
 void add_tensors(lathe_api& api);
 void add_sessions(lathe_api& api);
+void add_tokenizers(lathe_api& api);
+void add_encodings(lathe_api& api);
 
 }  // namespace lathe::capi
 
@@ -107,4 +111,23 @@ struct lathe_tensor {
 
 struct lathe_cancel {
   lathe::CancelToken token;
+};
+
+struct lathe_tokenizer {
+  std::shared_ptr<const lathe::tokenizer::Tokenizer> tokenizer;
+};
+
+struct lathe_encoding {
+  explicit lathe_encoding(lathe::tokenizer::Encoding made);
+  lathe::tokenizer::Encoding encoding;
+  std::vector<lathe_range> offsets;
+  std::vector<std::unique_ptr<lathe_encoding>> overflowing;
+};
+
+struct lathe_decode_stream {
+  lathe::tokenizer::DecodeStream stream;
+};
+
+struct lathe_stop_strings {
+  lathe::tokenizer::StopStrings stops;
 };
