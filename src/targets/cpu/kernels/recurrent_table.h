@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// What an instruction set gives to recurrent layers. Weights are packed in panels: [k][vectors of
+// columns], the columns being some gates of one vector of hidden units, or one gate of four vectors
+// of units.
+#pragma once
+
+#include <cstdint>
+
+namespace lathe::cpu {
+
+enum class RecurrentStage : uint8_t {
+  rnn,         // 1 gate of 4 vectors of units
+  lstm,        // 4 gates
+  gru,         // 3 gates, linear before reset
+  gru_gates,   // z and r; leaves r · h
+  gru_hidden,  // h of 4 vectors of units, from r · h
+};
+
+// Panels [first, last) of one step, all batch rows. Rows of units are `pitch` floats apart, whole
+// panels; `x` holds the input's share of the sums as [batch][panel][vectors][lanes].
+struct RecurrentStep {
+  RecurrentStage stage = RecurrentStage::lstm;
+  int64_t first = 0;
+  int64_t last = 0;
+  int64_t batch = 0;
+  int64_t depth = 0;  // units that are multiplied
+  int64_t pitch = 0;
+  const float* weights = nullptr;
+  const float* x = nullptr;
+  int64_t x_pitch = 0;
+  const float* h = nullptr;           // before the step
+  const float* multiplied = nullptr;  // h, or r · h
+  float* c = nullptr;                 // replaced
+  float* next = nullptr;              // h after the step
+  float* gate = nullptr;              // z, of a gru in two stages
+  float* reset = nullptr;             // r · h, of a gru in two stages
+  const float* bias = nullptr;        // of the recurrence, h of a gru: [units]
+  const float* peepholes = nullptr;   // [3][units]: i, o, f
+  const uint8_t* live = nullptr;      // per batch row: whether the step counts; null: all
+  float clip = 0;
+  bool input_forget = false;
+};
+
+struct RecurrentKernels {
+  int lanes;
+  // y[row][vectors · lanes] = bias + Σ_k a[row][k] · packed[k], row after row `y_pitch` apart.
+  void (*product)(const float* a, int64_t a_pitch, int64_t rows, const float* packed, int64_t depth,
+                  int vectors, const float* bias, float* y, int64_t y_pitch);
+  void (*step)(const RecurrentStep& step);
+};
+
+const RecurrentKernels& recurrent_avx2();
+const RecurrentKernels& recurrent_avx512();
+
+inline constexpr int recurrent_vectors(RecurrentStage stage) {
+  return stage == RecurrentStage::gru ? 3 : stage == RecurrentStage::gru_gates ? 2 : 4;
+}
+// Vectors of hidden units that a panel covers.
+inline constexpr int recurrent_unit_vectors(RecurrentStage stage) {
+  return stage == RecurrentStage::rnn || stage == RecurrentStage::gru_hidden ? 4 : 1;
+}
+
+}  // namespace lathe::cpu
