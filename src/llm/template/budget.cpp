@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+#include "llm/template/budget.h"
+
+#include <algorithm>
+
+#include "llm/template/errors.h"
+
+namespace lathe::templates {
+namespace {
+
+thread_local Budget* current_budget = nullptr;
+constexpr uint64_t kStepsBetweenLooks = 2048;
+
+}  // namespace
+
+Budget::Budget(const Limits& limits)
+    : limits_(limits),
+      outer_(current_budget),
+      next_look_(std::min(kStepsBetweenLooks, limits.steps)),
+      deadline_(std::chrono::steady_clock::now() + limits.time) {
+  current_budget = this;
+}
+
+Budget::~Budget() { current_budget = outer_; }
+
+Budget* Budget::current() { return current_budget; }
+
+void Budget::look() {
+  if (steps_ >= limits_.steps) {
+    raise(Exception::limit, "it takes more than {} steps", limits_.steps);
+  }
+  if (std::chrono::steady_clock::now() > deadline_) {
+    raise(Exception::limit, "it takes longer than {} ms", limits_.time.count());
+  }
+  next_look_ = std::min(steps_ + kStepsBetweenLooks, limits_.steps);
+}
+
+void Budget::foresee(uint64_t bytes) const {
+  if (bytes > limits_.memory || memory_ + bytes > limits_.memory) {
+    raise(Exception::limit, "it holds values of more than {} bytes", limits_.memory);
+  }
+}
+
+void Budget::take(size_t bytes) {
+  foresee(bytes);
+  memory_ += bytes;
+}
+
+void Budget::enter() {
+  if (depth_ >= limits_.depth) {
+    raise(Exception::recursion, "maximum recursion depth exceeded ({})", limits_.depth);
+  }
+  ++depth_;
+}
+
+void step(uint64_t count) {
+  if (current_budget != nullptr) current_budget->step(count);
+}
+
+void foresee(uint64_t bytes) {
+  if (current_budget != nullptr) current_budget->foresee(bytes);
+}
+
+}  // namespace lathe::templates

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// What a template may raise, named as Python and Jinja name it.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace lathe::templates {
+
+enum class Exception {
+  template_error,  // raise_exception()
+  template_syntax,
+  template_assertion,
+  template_runtime,
+  undefined,
+  security,
+  filter_argument,
+  type,
+  value,
+  key,
+  index,
+  attribute,
+  zero_division,
+  overflow,
+  assertion,
+  recursion,
+  python_syntax,  // what Jinja leaves for Python's compiler to find
+  runtime,
+  unicode_encode,
+  limit,        // ours: a bound of Limits
+  unsupported,  // ours: Python has it, this engine has not
+};
+std::string_view exception_name(Exception exception);  // e.g. "TypeError"
+
+// `text` is what Python's exception says; the message of the Error is made safe to print.
+class TemplateError : public Error {
+ public:
+  TemplateError(Exception exception, std::string text, int line = 0);
+
+  Exception exception() const { return exception_; }
+  const std::string& text() const { return text_; }
+  int line() const { return line_; }  // 0 where none is known
+  void set_line(int line) { line_ = line; }
+
+ private:
+  Exception exception_;
+  std::string text_;
+  int line_;
+};
+
+[[noreturn]] void raise_text(Exception exception, std::string text);
+
+template <class... Values>
+[[noreturn]] void raise(Exception exception, fmt::format_string<Values...> format,
+                        Values&&... values) {
+  raise_text(exception, fmt::format(format, std::forward<Values>(values)...));
+}
+
+}  // namespace lathe::templates

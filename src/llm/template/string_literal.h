@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+// Escapes of string literals, as Jinja reads them: through Python's unicode-escape codec.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace lathe::templates {
+
+std::string unescape_literal(std::string_view text, uint32_t line);
+
+}  // namespace lathe::templates
