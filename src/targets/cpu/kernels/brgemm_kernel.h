@@ -4,6 +4,7 @@
 #pragma once
 
 #include "targets/cpu/kernels/brgemm_table.h"
+#include "targets/cpu/kernels/epilogue_simple.h"
 #include "targets/cpu/kernels/epilogue_table.h"
 #include "targets/cpu/kernels/simd.h"
 
@@ -277,7 +278,7 @@ template <class P>
 constexpr Tiles<P> kTiles = make_tiles<P>();
 
 template <class P>
-void run(const BrgemmCall& call) {
+void run_tiles(const BrgemmCall& call) {
   int64_t column = 0;
   if (call.rows <= kFewRows) {
     // Whole panels are there in memory, however few columns of the last one count.
@@ -299,6 +300,20 @@ void run(const BrgemmCall& call) {
       row += rows;
     }
   }
+}
+
+template <class P>
+void run(const BrgemmCall& call) {
+  SimpleEpilogue simple;
+  if (call.epilogue == nullptr || call.epilogue->simple != nullptr ||
+      !simplify(*call.epilogue, simple)) {
+    return run_tiles<P>(call);
+  }
+  Epilogue epilogue = *call.epilogue;
+  epilogue.simple = &simple;
+  BrgemmCall simplified = call;
+  simplified.epilogue = &epilogue;
+  run_tiles<P>(simplified);
 }
 
 template <class P>

@@ -48,13 +48,17 @@ ConvEpilogue::ConvEpilogue(const ConvCall& call, const IntegerTerms* terms, int6
   epilogue_.out = given_.out;
   epilogue_.out_zero = given_.out_zero;
   if (turned) std::swap(epilogue_.out_zero.row_stride, epilogue_.out_zero.column_stride);
-  if (terms == nullptr) return;
-  if (turned) {
+  if (terms != nullptr && turned) {
     outer_.push_back({terms->negated_column_add.data(), nullptr});
-  } else {
+  } else if (terms != nullptr) {
     epilogue_.column_add = terms->column_add.data();
   }
   epilogue_.outer = outer_;
+  simplify_again();
+}
+
+void ConvEpilogue::simplify_again() {
+  epilogue_.simple = simplify(epilogue_, simple_) ? &simple_ : nullptr;
 }
 
 void ConvEpilogue::place(int64_t first, int64_t stride) {
@@ -65,6 +69,7 @@ void ConvEpilogue::place(int64_t first, int64_t stride) {
     advance(operand, first * along);
     along *= stride;
   }
+  simplify_again();
 }
 
 void ConvEpilogue::window_sums(const int32_t* sums) {
@@ -73,6 +78,7 @@ void ConvEpilogue::window_sums(const int32_t* sums) {
   outer_.push_back(turned_ ? OuterProduct{terms_->weight_zero, sums}
                            : OuterProduct{sums, terms_->weight_zero});
   epilogue_.outer = outer_;
+  simplify_again();
 }
 
 }  // namespace lathe::cpu

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "targets/cpu/kernels/convolution.h"
+#include "targets/cpu/kernels/epilogue_simple.h"
 
 namespace lathe::cpu {
 
@@ -34,6 +35,7 @@ class ConvEpilogue {
   const Epilogue& get() const { return epilogue_; }
 
  private:
+  void simplify_again();
   const Epilogue& given_;
   bool turned_;
   const IntegerTerms* terms_;
@@ -41,6 +43,7 @@ class ConvEpilogue {
   std::vector<EpilogueStep> steps_;
   std::vector<OuterProduct> outer_;
   Epilogue epilogue_;
+  SimpleEpilogue simple_;
 };
 
 }  // namespace lathe::cpu

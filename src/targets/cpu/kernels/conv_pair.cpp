@@ -176,14 +176,14 @@ void ConvPair::depthwise_lines(const DepthwiseConvolution::Lines& lines,
   const int64_t columns = wide_.axes[2].output, size = info(wide_.y_type).bits / 8;
   const auto* weights = static_cast<const float*>(call.weights);
   const auto x_zero = static_cast<float>(call.x_zero);
-  const auto simple = simple_epilogue(epilogue);
+  const SimpleEpilogue* simple = epilogue.simple;
   const auto finish = finish_tile(isa_);
   for (int64_t c = 0; c < lines.channels; c += kChannels) {
     DepthwiseConvolution::Lines block = lines;
     block.channel += c;
     block.channels = std::min(kChannels, lines.channels - c);
     std::byte* to = out + c * size;
-    if (simple.has_value()) {
+    if (simple != nullptr) {
       depthwise_.compute_lines(block, source, weights, x_zero, *simple, lines.h * columns, to,
                                columns * out_stride, out_stride);
       continue;

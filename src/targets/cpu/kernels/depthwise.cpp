@@ -189,7 +189,7 @@ class DepthwiseConvolution::Run {
                    const ConvEpilogue& epilogue) const {
     const int64_t size = info(p_.y_type).bits / 8;
     auto* y = static_cast<std::byte*>(call_.y);
-    if (const auto simple = simple_epilogue(epilogue.get())) {
+    if (const SimpleEpilogue* simple = epilogue.get().simple) {
       const int64_t first = position(lines, 0);
       c_.compute_lines(
           lines, x, static_cast<const float*>(call_.weights), static_cast<float>(call_.x_zero),

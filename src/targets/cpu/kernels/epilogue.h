@@ -40,6 +40,8 @@ struct OuterProduct {
   const int32_t* column = nullptr;
 };
 
+struct SimpleEpilogue;  // epilogue_simple.h
+
 struct Epilogue {
   // Integer sums first, modulo 2^32: + column_add[c] - the outer products.
   const int32_t* column_add = nullptr;
@@ -50,6 +52,9 @@ struct Epilogue {
   // saturated. Integer sums without steps, and without a zero point, go to i32 exactly.
   ElementType out = ElementType::f32;
   Operand out_zero{.scale = 0};
+
+  // The same in the form that kernels keep in registers, if it has one and somebody found it.
+  const SimpleEpilogue* simple = nullptr;
 
   bool keeps_sums() const { return column_add == nullptr && outer.empty() && steps.empty(); }
 };

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "targets/cpu/kernels/activation_kernel.h"
-#include "targets/cpu/kernels/epilogue.h"
+#include "targets/cpu/kernels/epilogue_simple_kernel.h"
 
 namespace lathe::cpu {
 namespace {
@@ -221,6 +221,7 @@ inline void finish_group(const Epilogue& epilogue, const EpilogueTile& tile, con
 }
 
 void finish(const Epilogue& epilogue, const EpilogueTile& tile) {
+  if (epilogue.simple != nullptr) return finish_simple_tile(*epilogue.simple, tile);
   for (int64_t column = 0; column < tile.columns; column += kGroupVectors * kLanes) {
     Place place;
     place.column = column;

@@ -47,19 +47,19 @@ bool take(const EpilogueStep& step, SimpleEpilogue& simple) {
 
 }  // namespace
 
-std::optional<SimpleEpilogue> simple_epilogue(const Epilogue& epilogue) {
-  SimpleEpilogue simple;
+bool simplify(const Epilogue& epilogue, SimpleEpilogue& simple) {
+  simple = {};
   simple.out = epilogue.out;
   simple.column_add = epilogue.column_add;
   simple.out_zero = epilogue.out_zero.scale;
-  const bool fits =
-      simple.out == ElementType::f32 || simple.out == ElementType::bf16 || is_byte(simple.out);
-  if (!fits || !epilogue.outer.empty() || epilogue.out_zero.data != nullptr) return std::nullopt;
-  if (!is_byte(simple.out) && simple.out_zero != 0) return std::nullopt;
+  const bool fits = simple.out == ElementType::f32 || simple.out == ElementType::bf16 ||
+                    is_byte(simple.out);
+  if (!fits || !epilogue.outer.empty() || epilogue.out_zero.data != nullptr) return false;
+  if (!is_byte(simple.out) && simple.out_zero != 0) return false;
   for (const EpilogueStep& step : epilogue.steps) {
-    if (!take(step, simple)) return std::nullopt;
+    if (!take(step, simple)) return false;
   }
-  return simple;
+  return true;
 }
 
 }  // namespace lathe::cpu

@@ -3,8 +3,6 @@
 // an activation. Kernels that hold sums of the same columns in registers apply them there.
 #pragma once
 
-#include <optional>
-
 #include "targets/cpu/kernels/epilogue.h"
 
 namespace lathe::cpu {
@@ -26,7 +24,7 @@ struct SimpleEpilogue {
   float out_zero = 0;
 };
 
-// None if the epilogue does anything else.
-std::optional<SimpleEpilogue> simple_epilogue(const Epilogue& epilogue);
+// False if the epilogue does anything else.
+bool simplify(const Epilogue& epilogue, SimpleEpilogue& simple);
 
 }  // namespace lathe::cpu

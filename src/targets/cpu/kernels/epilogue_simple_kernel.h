@@ -79,5 +79,36 @@ inline void finish_simple(const SimpleEpilogue& e, F32 (&x)[kRows], int rows, in
   }
 }
 
+// A tile of sums in memory.
+inline void finish_simple_tile(const SimpleEpilogue& e, const EpilogueTile& tile) {
+  constexpr int kRows = 7;
+  const int64_t size = e.out == ElementType::f32 ? 4 : e.out == ElementType::bf16 ? 2 : 1;
+  for (int64_t c = 0; c < tile.columns; c += kLanes) {
+    const int64_t left = tile.columns - c;
+    const bool whole = left >= kLanes;
+    const Mask mask = mask_first(whole ? kLanes : left);
+    const int64_t column = tile.column + c;
+    char* out = static_cast<char*>(tile.out) + c * size;
+    for (int64_t row = 0; row < tile.rows; row += kRows) {
+      const int rows = static_cast<int>(tile.rows - row < kRows ? tile.rows - row : kRows);
+      F32 x[kRows];
+      if (tile.integer_sums) {
+        const I32 add = e.column_add == nullptr ? zero_i32() : load(e.column_add + column, mask);
+        const int32_t* sums = static_cast<const int32_t*>(tile.sums) + row * tile.sums_stride + c;
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows; ++r)
+          x[r] = to_f32(load(sums + (r < rows ? r : 0) * tile.sums_stride, mask) + add);
+      } else {
+        const float* sums = static_cast<const float*>(tile.sums) + row * tile.sums_stride + c;
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows; ++r)
+          x[r] = load(sums + (r < rows ? r : 0) * tile.sums_stride, mask);
+      }
+      finish_simple(e, x, rows, tile.row + row, column, mask, whole, out + row * tile.out_stride,
+                    tile.out_stride);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lathe::cpu
