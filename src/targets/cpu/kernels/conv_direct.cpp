@@ -11,6 +11,8 @@
 namespace lathe::cpu {
 namespace {
 
+constexpr int64_t kStagedWhole = 8 << 20;  // bytes of an image that is staged before its chunks
+
 constexpr size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 Product product_of(ElementType x) {
@@ -39,7 +41,8 @@ ConvProblem as_line(ConvProblem p) {
 // Whether copying every output's taps costs less than products with few rows, each of which reads
 // the weights again.
 bool gains_by_gathering(const ConvProblem& p, Isa isa, const BrgemmKernel& kernel) {
-  if (p.groups != 1 || p.transposed || p.outputs < 64 || isa == Isa::amx) return false;
+  if (p.groups != 1 || p.transposed || p.outputs < 64) return false;
+  if (isa == Isa::amx && p.x_type != ElementType::f32) return false;  // copies cost as much there
   const int64_t width = p.axes[2].output, positions = p.output_positions();
   return width < kernel.row_tile - 2 && positions > width;
 }
@@ -67,11 +70,12 @@ DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa)
   for (const ConvPart& part : conv_parts(p_)) add_part(part);
   if (gains_by_gathering(p_, isa, *kernel_)) gather_positions();
   in_place_ = reads_in_place();
+  if (!in_place_) find_whole_box();
   for (size_t i = 0; i < parts_.size(); ++i) add_chunks(i);
   for (const Chunk& chunk : chunks_) {
     const Part& part = parts_[chunk.part];
     const int64_t rows = chunk.extent[0] * chunk.extent[1] * chunk.extent[2];
-    if (!in_place_) {
+    if (!in_place_ && !staged_whole_) {
       const auto bytes = box(part, chunk).positions() * p_.channels * stage_.element_bytes;
       scratch_box_ = std::max(scratch_box_, round_up(static_cast<size_t>(bytes)));
     }
@@ -141,6 +145,26 @@ bool DirectConvolution::reads_in_place() const {
     }
   }
   return true;
+}
+
+// The positions that any output reads. They are staged once for all chunks unless they are many.
+void DirectConvolution::find_whole_box() {
+  for (size_t i = 0; i < kConvAxes; ++i) {
+    int64_t begin = 0, end = 1;
+    bool first = true;
+    for (const Part& part : parts_) {
+      const ConvPartAxis& axis = part.geometry.axes[i];
+      if (axis.taps.empty()) continue;
+      const int64_t low = axis.taps.front().offset;
+      const int64_t high = (axis.count - 1) * axis.step + axis.taps.back().offset + 1;
+      begin = first ? low : std::min(begin, low);
+      end = first ? high : std::max(end, high);
+      first = false;
+    }
+    whole_.begin[i] = begin;
+    whole_.extent[i] = end - begin;
+  }
+  staged_whole_ = whole_.positions() * p_.channels * stage_.element_bytes <= kStagedWhole;
 }
 
 ConvBox DirectConvolution::box(const Part& part, const Chunk& chunk) const {

@@ -74,6 +74,9 @@ class DirectConvolution final : public Convolution {
                           int64_t panel) const;
   ConvBox box(const Part& part, const Chunk& chunk) const;
   bool reads_in_place() const;
+  void find_whole_box();
+  void stage_whole(const void* x, std::byte* to, int64_t begin, int64_t end, int padding) const;
+  void run_prepared(const ConvCall& call) const;
 
   ConvProblem given_;
   ConvProblem p_;  // what the products see: a line where positions are gathered
@@ -83,6 +86,8 @@ class DirectConvolution final : public Convolution {
   const BrgemmKernel* kernel_;
   ConvStage stage_;
   bool in_place_ = false;
+  bool staged_whole_ = false;
+  ConvBox whole_;
   bool through_sums_ = false;  // outputs leave as tiles of sums turned over
   std::vector<Part> parts_;
   std::vector<Chunk> chunks_;                                     // of one image

@@ -90,7 +90,8 @@ struct DirectConvolution::Run::Work {
 
   void find_source() {
     const int64_t image = p.input_positions() * p.channels * c.stage_.element_bytes;
-    const auto* x = r.x_ + (c.gathered_ ? 0 : n * image);
+    // Prepared images come one by one.
+    const auto* x = r.x_ + (c.gathered_ || c.staged_whole_ ? 0 : n * image);
     const auto& axes = p.axes;
     source.pitch[2] = p.channels;
     if (c.in_place_) {
@@ -99,33 +100,43 @@ struct DirectConvolution::Run::Work {
       source.pitch[0] = axes[1].input * source.pitch[1];
       return;
     }
-    const ConvBox read = c.box(part, chunk);
-    ConvStage stage = c.stage_;
-    if (has_integer_sums(c.product_)) stage.padding = static_cast<uint8_t>(r.call_.x_zero);
-    stage_box(p, stage, read, x, box);
-    source.x = box;
+    const ConvBox read = c.staged_whole_ ? c.whole_ : c.box(part, chunk);
+    if (!c.staged_whole_) {
+      ConvStage stage = c.stage_;
+      if (has_integer_sums(c.product_)) stage.padding = static_cast<uint8_t>(r.call_.x_zero);
+      stage_box(p, stage, read, x, box);
+    }
+    source.x = c.staged_whole_ ? x : box;
     source.origin = read.begin;
     source.pitch[1] = read.extent[2] * p.channels;
     source.pitch[0] = read.extent[1] * source.pitch[1];
+  }
+
+  // Zeros only: floats lose nothing without them; those of integers stand for another number.
+  bool is_padding(size_t axis, int64_t output, const Block& block) const {
+    const int64_t at = output * part.geometry.axes[axis].step + block.offset[axis];
+    return !has_integer_sums(c.product_) && (at < 0 || at >= p.axes[axis].input);
   }
 
   // A product of some panels with line (d, h) of the chunk.
   BrgemmCall product(int64_t d, int64_t h, int64_t group, const std::byte* b) {
     const auto& axes = part.geometry.axes;
     const int64_t block_bytes = packed_panel_bytes(*c.kernel_, part.k);
-    for (size_t i = 0; i < blocks.size(); ++i) {
+    size_t count = 0;
+    for (size_t i = 0; i < part.blocks.size(); ++i) {
       const Block& block = part.blocks[i];
+      if (is_padding(0, d, block) || is_padding(1, h, block)) continue;
       const int64_t at =
           (d * axes[0].step + block.offset[0] - source.origin[0]) * source.pitch[0] +
           (h * axes[1].step + block.offset[1] - source.origin[1]) * source.pitch[1] +
           (chunk.begin[2] * axes[2].step + block.offset[2] - source.origin[2]) * source.pitch[2] +
           group * p.group_channels();
-      blocks[i] = {source.x + at * c.stage_.element_bytes,
-                   b + static_cast<int64_t>(i) * block_bytes};
+      blocks[count++] = {source.x + at * c.stage_.element_bytes,
+                         b + static_cast<int64_t>(i) * block_bytes};
     }
     BrgemmCall call;
     call.blocks = blocks.data();
-    call.block_count = static_cast<int64_t>(blocks.size());
+    call.block_count = static_cast<int64_t>(count);
     call.k = part.k;
     call.a_row_stride = axes[2].step * source.pitch[2] * c.stage_.element_bytes;
     call.b_panel_stride = c.panel_stride(part);
@@ -294,36 +305,63 @@ void DirectConvolution::gather(const void* image, std::byte* to, int64_t begin, 
   }
 }
 
-void DirectConvolution::run(const ConvCall& call) const {
-  const auto count = static_cast<int64_t>(chunks_.size());
-  if (!gathered_) {
-    const Run run(*this, call, static_cast<const std::byte*>(call.x));
-    parallel_for(call.pool, p_.batch * count, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        run.chunk(i / count, chunks_[static_cast<size_t>(i % count)]);
-    });
-    return;
+// Lines `begin` to `end` of the whole box, depth and height together.
+void DirectConvolution::stage_whole(const void* x, std::byte* to, int64_t begin, int64_t end,
+                                    int padding) const {
+  ConvStage stage = stage_;
+  stage.padding = padding;
+  const int64_t height = whole_.extent[1];
+  const int64_t line = whole_.extent[2] * p_.channels * stage_.element_bytes;
+  for (int64_t i = begin; i < end;) {
+    const int64_t count = std::min(end - i, height - i % height);
+    ConvBox box = whole_;
+    box.begin[0] += i / height;
+    box.extent[0] = 1;
+    box.begin[1] += i % height;
+    box.extent[1] = count;
+    stage_box(p_, stage, box, x, to + i * line);
+    i += count;
   }
-  const int64_t size = stage_.element_bytes, rows = p_.output_positions();
+}
+
+void DirectConvolution::run(const ConvCall& call) const {
+  if (gathered_ || staged_whole_) return run_prepared(call);
+  const auto count = static_cast<int64_t>(chunks_.size());
+  const Run run(*this, call, static_cast<const std::byte*>(call.x));
+  parallel_for(call.pool, p_.batch * count, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      run.chunk(i / count, chunks_[static_cast<size_t>(i % count)]);
+  });
+}
+
+// Image by image: x gathered or staged, then the products.
+void DirectConvolution::run_prepared(const ConvCall& call) const {
+  const int64_t size = stage_.element_bytes;
   const int64_t image = given_.input_positions() * given_.channels * size;
-  const bool turn = given_.x_layout == ActivationLayout::channels_first;
-  const int64_t matrix = (rows * p_.channels * size + 63) / 64 * 64;
-  auto* memory = thread_scratch(ScratchUse::caller, matrix + (turn ? image : 0));
+  const bool turn = gathered_ && given_.x_layout == ActivationLayout::channels_first;
+  const int64_t rows = gathered_ ? p_.output_positions() : whole_.extent[0] * whole_.extent[1];
+  const int64_t row = (gathered_ ? 1 : whole_.extent[2]) * p_.channels * size;
+  const int64_t prepared = (rows * row + 63) / 64 * 64;
+  std::byte* memory = thread_scratch(ScratchUse::caller, prepared + (turn ? image : 0));
   const Run run(*this, call, memory);
   const int padding = has_integer_sums(product_) ? static_cast<uint8_t>(call.x_zero) : 0;
-  const int64_t grain = std::max<int64_t>(1, 65536 / std::max<int64_t>(1, p_.channels * size));
+  const int64_t grain = std::max<int64_t>(1, 32768 / std::max<int64_t>(1, row));
   for (int64_t n = 0; n < p_.batch; ++n) {
     const std::byte* x = static_cast<const std::byte*>(call.x) + n * image;
     if (turn) {
-      turn_over(stage_.element_bytes, x, given_.input_positions(), memory + matrix, given_.channels,
-                given_.channels, given_.input_positions());
-      x = memory + matrix;
+      turn_over(stage_.element_bytes, x, given_.input_positions(), memory + prepared,
+                given_.channels, given_.channels, given_.input_positions());
+      x = memory + prepared;
     }
-    parallel_for(call.pool, rows, grain,
-                 [&](int64_t begin, int64_t end) { gather(x, memory, begin, end, padding); });
-    parallel_for(call.pool, count, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) run.chunk(n, chunks_[static_cast<size_t>(i)]);
+    parallel_for(call.pool, rows, grain, [&](int64_t begin, int64_t end) {
+      gathered_ ? gather(x, memory, begin, end, padding)
+                : stage_whole(x, memory, begin, end, padding);
     });
+    parallel_for(call.pool, static_cast<int64_t>(chunks_.size()), 1,
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t i = begin; i < end; ++i)
+                     run.chunk(n, chunks_[static_cast<size_t>(i)]);
+                 });
   }
 }
 

@@ -52,8 +52,8 @@ bool simplify(const Epilogue& epilogue, SimpleEpilogue& simple) {
   simple.out = epilogue.out;
   simple.column_add = epilogue.column_add;
   simple.out_zero = epilogue.out_zero.scale;
-  const bool fits = simple.out == ElementType::f32 || simple.out == ElementType::bf16 ||
-                    is_byte(simple.out);
+  const bool fits =
+      simple.out == ElementType::f32 || simple.out == ElementType::bf16 || is_byte(simple.out);
   if (!fits || !epilogue.outer.empty() || epilogue.out_zero.data != nullptr) return false;
   if (!is_byte(simple.out) && simple.out_zero != 0) return false;
   for (const EpilogueStep& step : epilogue.steps) {
