@@ -15,6 +15,8 @@ namespace lathe::cpu {
 namespace {
 
 constexpr int64_t kMostTileRows = 256;  // whose sums a task keeps near
+constexpr int64_t kFewTileRows = 128;
+constexpr int64_t kManyTasks = 16;
 constexpr int64_t kTaskPanels = 4;
 constexpr int64_t kFloatChunk = 256;      // elements along k unpacked to floats at once
 constexpr int64_t kTaskBytes = 64 << 10;  // of weights, for few rows
@@ -61,13 +63,13 @@ struct Workspace {
     if (p.compute == WeightOnlyCompute::int8) {
       codes_at = take(rows * round_up(width, kStep));
       scales_at = take(rows * layout.blocks * 4);
-      sums_at = take(rows * layout.blocks * 4);
+      starts_at = take(rows * layout.blocks * 4);
     }
     bytes = end;
   }
   int64_t width = 0;    // of rows, along k as packed
   bool stages = false;  // rows are copied, converted and gathered first
-  int64_t floats_at = 0, codes_at = 0, scales_at = 0, sums_at = 0, bytes = 0;
+  int64_t floats_at = 0, codes_at = 0, scales_at = 0, starts_at = 0, bytes = 0;
 };
 
 class Product {
@@ -85,7 +87,7 @@ class Product {
     floats_ = reinterpret_cast<float*>(memory + places_.floats_at);
     rows_.codes = reinterpret_cast<int8_t*>(memory + places_.codes_at);
     rows_.scales = reinterpret_cast<float*>(memory + places_.scales_at);
-    rows_.sums = reinterpret_cast<int32_t*>(memory + places_.sums_at);
+    rows_.starts = reinterpret_cast<int32_t*>(memory + places_.starts_at);
     gather_ = layout.gather_at < 0 ? nullptr
                                    : reinterpret_cast<const int32_t*>(packed_ + layout.gather_at);
   }
@@ -146,13 +148,16 @@ class Product {
     const int64_t block = row / height_;
     out.codes += block * height_ * round_up(places_.width, kStep) + row % height_ * kStep;
     out.scales += block * height_ * layout_.blocks + row % height_;
-    out.sums += block * height_ * layout_.blocks + row % height_;
+    out.starts += block * height_ * layout_.blocks + row % height_;
     return out;
   }
 
   // Rows up to a multiple of the height; those behind the last are zeros.
   void prepare_rows() {
     const int64_t steps = round_up(places_.width, kStep) / kStep;
+    const Starts starts = p_.zero_type                               ? Starts::to_multiply
+                          : height_ == kPanel && table_.signed_codes ? Starts::none
+                                                                     : Starts::of_zero;
     parallel_for(pool_, round_up(call_.m, height_), 4, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         if (p_.compute != WeightOnlyCompute::int8) {
@@ -168,13 +173,14 @@ class Product {
           std::memset(to.codes + (steps - 1) * kStep * height_, 0, kStep);
         }
         if (row < call_.m) {
-          table_.quantise(stage(row), places_.width, p_.block, height_, true, to);
+          table_.quantise(stage(row), places_.width, p_.block, height_, starts, 1 << (p_.bits - 1),
+                          to);
           continue;
         }
         for (int64_t i = 0; i < steps; ++i) std::memset(to.codes + i * kStep * height_, 0, kStep);
         for (int64_t i = 0; i < layout_.blocks; ++i) {
           to.scales[i * height_] = 0;
-          to.sums[i * height_] = 0;
+          to.starts[i * height_] = 0;
         }
       }
     });
@@ -235,25 +241,27 @@ class Product {
 
   void run_tiles() {
     const int64_t columns = (layout_.panels + kTaskPanels - 1) / kTaskPanels;
-    const int64_t rows = (call_.m + kMostTileRows - 1) / kMostTileRows;
+    // Fewer rows a task, each unpacking its panels again, where there are few panels.
+    const int64_t task_rows = columns < kManyTasks ? kFewTileRows : kMostTileRows;
+    const int64_t rows = (call_.m + task_rows - 1) / task_rows;
     parallel_for(pool_, columns * rows, 1, [&](int64_t begin, int64_t end) {
       if (table_.begin != nullptr) table_.begin(p_.block);
       for (int64_t i = begin; i < end; ++i) {
-        multiply_tiles(i / rows * kTaskPanels, i % rows * kMostTileRows);
+        const int64_t row = i % rows * task_rows;
+        multiply_tiles(i / rows * kTaskPanels, row, std::min(task_rows, call_.m - row));
       }
       if (table_.end != nullptr) table_.end();
     });
   }
 
   // A task: unpacks its panels chunk by chunk, and adds each chunk's product with all its rows.
-  void multiply_tiles(int64_t panel, int64_t row) const {
+  void multiply_tiles(int64_t panel, int64_t row, int64_t rows) const {
     alignas(64) std::array<uint8_t, kTaskPanels * kFloatChunk * kPanel * 4> codes;
     alignas(64) std::array<float, kTaskPanels * kMostBlocks * kPanel> scales;
     alignas(64) std::array<int32_t, kTaskPanels * kMostBlocks * kPanel> zeros;
     alignas(64) std::array<float, kTaskPanels * kMostTileRows * kPanel> sums;
     const bool int8 = p_.compute == WeightOnlyCompute::int8;
     const int64_t count = std::min(kTaskPanels, layout_.panels - panel);
-    const int64_t rows = std::min(kMostTileRows, call_.m - row);
     const int64_t most = (int8 ? kChunk : kFloatChunk) / p_.block;
     std::fill_n(sums.data(), round_up(rows, kPanel) * kTaskPanels * kPanel, 0.0F);
     std::array<UnpackedChunk, kTaskPanels> chunks;
@@ -288,7 +296,7 @@ class Product {
           QuantisedRows from = rows_from(row + r);
           from.codes += k / kStep * kStep * kPanel + k % kStep;
           from.scales += block * kPanel;
-          from.sums += block * kPanel;
+          from.starts += block * kPanel;
           table_.tiles(chunks.data(), round_up(count, 2), from, valid, to);
         } else {
           table_.float_tiles(chunks.data(), round_up(count, 2),

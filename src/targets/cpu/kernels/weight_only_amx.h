@@ -60,10 +60,10 @@ bool unpack_signed(const PackedPanels& p, int64_t first, int64_t blocks, void* c
 
 // What a tile's sums are scaled by, per block of k.
 struct Factors {
-  const float* weights;     // [block][16], by column
-  const float* rows;        // [block][16], by row
-  const int32_t* zeros;     // as `weights`; used if kZeros
-  const int32_t* row_sums;  // as `rows`
+  const float* weights;       // [block][16], by column
+  const float* rows;          // [block][16], by row
+  const int32_t* zeros;       // as `weights`; used if kZeros
+  const int32_t* row_starts;  // as `rows`
 };
 
 // Adds a block's sums, stored by a tile, to 16 rows in registers.
@@ -74,7 +74,7 @@ inline void add_stored(F32 (&to)[kPanel], const int32_t* exact, const Factors& f
 #pragma GCC unroll 16
   for (int r = 0; r < kPanel; ++r) {
     I32 sum = load(exact + r * kPanel);
-    if (kZeros) sum = sum + multiply_words(zeros, set1(f.row_sums[block * kPanel + r]));
+    if (kZeros) sum = sum + multiply_words(zeros, set1(f.row_starts[block * kPanel + r]));
     to[r] = fma(to_f32(sum), set1(f.rows[block * kPanel + r]) * weights, to[r]);
   }
 }
@@ -103,7 +103,7 @@ inline void multiply_tile(const UnpackedChunk& panel, const QuantisedRows& rows,
   alignas(64) int32_t even[kPanel * kPanel], odd[kPanel * kPanel];
   const auto* const w = static_cast<const int8_t*>(panel.codes);
   const int8_t* const a = rows.codes;
-  const Factors factors{panel.scales, rows.scales, panel.zeros, rows.sums};
+  const Factors factors{panel.scales, rows.scales, panel.zeros, rows.starts};
   const int64_t block = panel.block, blocks = panel.blocks;
   F32 to[kPanel];
 #pragma GCC unroll 16

@@ -28,9 +28,9 @@ inline I32 quantise_run(const float* from, int64_t count, float factor, int8_t* 
   return sum;
 }
 
-template <bool kSums>
+template <bool kSum>
 inline void quantise_blocks(const float* from, int64_t width, int64_t block, int64_t height,
-                            const QuantisedRows& to) {
+                            int32_t factor_of_sum, int32_t mask, const QuantisedRows& to) {
   const int64_t blocks = width / block;
   const int64_t run = block < kStep ? block : kStep;  // elements that lie together
   for (int64_t b = 0; b < blocks; ++b) {
@@ -42,19 +42,21 @@ inline void quantise_blocks(const float* from, int64_t width, int64_t block, int
     for (int64_t i = 0; i < block; i += run) {
       const int64_t k = b * block + i;
       int8_t* const codes = to.codes + k / kStep * kStep * height + k % kStep;
-      sum = quantise_run<kSums>(at + i, run, factor, codes, sum);
+      sum = quantise_run<kSum>(at + i, run, factor, codes, sum);
     }
-    if (kSums) to.sums[b * height] = -sum_lanes(sum) & 0xFFFF;
+    if (kSum) to.starts[b * height] = sum_lanes(sum) * factor_of_sum & mask;
   }
 }
 
 // A row of the first rows of blocks of `height`.
-inline void quantise_row(const float* from, int64_t width, int64_t block, int64_t height, bool sums,
-                         const QuantisedRows& to) {
-  if (sums) {
-    quantise_blocks<true>(from, width, block, height, to);
+inline void quantise_row(const float* from, int64_t width, int64_t block, int64_t height,
+                         Starts starts, int32_t zero, const QuantisedRows& to) {
+  if (starts == Starts::none) {
+    quantise_blocks<false>(from, width, block, height, 0, 0, to);
+  } else if (starts == Starts::of_zero) {
+    quantise_blocks<true>(from, width, block, height, -zero, -1, to);
   } else {
-    quantise_blocks<false>(from, width, block, height, to);
+    quantise_blocks<true>(from, width, block, height, -1, 0xFFFF, to);
   }
 }
 

@@ -46,10 +46,15 @@ struct BlockSums {
                            const QuantisedRows& rows, int64_t block) {
 #pragma GCC unroll 2
     for (int part = 0; part < kParts; ++part) {
+#pragma GCC unroll 8
+      for (int row = 0; row < kRows; ++row) {
+        sums[part][row] = set1(rows.starts[block * kRows + row]);
+      }
+      if (p.zeros == ZeroKind::middle) continue;
       const I32 zeros = load_zeros<kBits>(p, place, part);
 #pragma GCC unroll 8
       for (int row = 0; row < kRows; ++row) {
-        sums[part][row] = multiply_words(zeros, set1(rows.sums[block * kRows + row]));
+        sums[part][row] = multiply_words(zeros, sums[part][row]);
       }
     }
   }

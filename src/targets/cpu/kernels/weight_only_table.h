@@ -32,11 +32,12 @@ struct PackedPanels {
 };
 
 // Rows quantised in blocks of `height`: codes [k / 64][height][64], and per block of k `height`
-// scales and as many sums, negated and cut to 16 bits, for the zero points to multiply.
+// scales and as many starts, which the zero points add to a sum: minus the codes' sum times the
+// zero point where all are equal, else minus the codes' sum, cut to 16 bits, to be multiplied.
 struct QuantisedRows {
   int8_t* codes = nullptr;
   float* scales = nullptr;
-  int32_t* sums = nullptr;
+  int32_t* starts = nullptr;
 };
 
 // `columns` of y from its first panel's first on; the last panel may have fewer than 16.
@@ -54,24 +55,25 @@ struct UnpackedChunk {
   int64_t block = 0;
   const void* codes = nullptr;
   const float* scales = nullptr;   // [blocks][16]
-  const int32_t* zeros = nullptr;  // [blocks][16]: what the rows' sums multiply; or none
+  const int32_t* zeros = nullptr;  // [blocks][16]: what the rows' starts multiply; or none
 };
+
+enum class Starts : uint8_t { none, of_zero, to_multiply };
 
 // By bits (2, 3, 4, 8) where an index is not named.
 struct WeightOnlyTable {
   using Rows = void (*)(const PackedPanels&, const QuantisedRows&, const ColumnRange&);
   using FloatRows = void (*)(const PackedPanels&, const float* a, int64_t a_stride,
                              const ColumnRange&);
-  // Whether zero points are left for the rows' sums to multiply.
+  // Whether zero points are left for the rows' starts to multiply.
   using Unpack = bool (*)(const PackedPanels&, int64_t block, int64_t blocks, void* codes,
                           float* scales, int32_t* zeros);
   using UnpackFloats = void (*)(const PackedPanels&, int64_t block, int64_t blocks, float* codes,
                                 float* scales);
 
-  // A row of `width` floats, some blocks of `block`, to the first row of `height` in `to`. What the
-  // zero points multiply is written only if asked for.
-  void (*quantise)(const float* from, int64_t width, int64_t block, int64_t height, bool sums,
-                   const QuantisedRows& to) = nullptr;
+  // A row of `width` floats, some blocks of `block`, to the first row of `height` in `to`.
+  void (*quantise)(const float* from, int64_t width, int64_t block, int64_t height, Starts starts,
+                   int32_t zero, const QuantisedRows& to) = nullptr;
   void (*round_to_bf16)(float* data, int64_t count) = nullptr;  // in place; a multiple of 16
   int most_rows = 0;  // that `rows` has kernels for; they want blocks of as many rows
   std::array<std::array<Rows, 8>, 4> rows{};             // and by rows - 1
@@ -92,6 +94,7 @@ struct WeightOnlyTable {
   Store<float> store_f32 = nullptr;
   Store<F16> store_f16 = nullptr;
   Store<Bf16> store_bf16 = nullptr;
+  bool signed_codes = false;  // `unpack` subtracts zero points where all are equal
   // Around the calls of `tiles` in a task, where there are registers to set up.
   void (*begin)(int64_t block) = nullptr;
   void (*end)() = nullptr;

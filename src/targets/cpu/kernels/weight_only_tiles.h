@@ -32,7 +32,7 @@ bool unpack_codes(const PackedPanels& p, int64_t first, int64_t blocks, void* co
       }
     }
   }
-  return true;
+  return p.zeros == ZeroKind::codes;
 }
 
 constexpr int kTileRows = kLanes == 16 ? 8 : 2;
@@ -69,10 +69,15 @@ inline void multiply_tile(const UnpackedChunk* panels, const QuantisedRows& rows
     for (int p = 0; p < 2; ++p) {
 #pragma GCC unroll 2
       for (int part = 0; part < kParts; ++part) {
+#pragma GCC unroll 8
+        for (int r = 0; r < kTileRows; ++r) {
+          exact[p][part][r] = set1(rows.starts[b * kPanel + row + r]);
+        }
+        if (panels[0].zeros == nullptr) continue;
         const I32 zeros = load(panels[p].zeros + b * kPanel + part * kLanes);
 #pragma GCC unroll 8
         for (int r = 0; r < kTileRows; ++r) {
-          exact[p][part][r] = multiply_words(zeros, set1(rows.sums[b * kPanel + row + r]));
+          exact[p][part][r] = multiply_words(zeros, exact[p][part][r]);
         }
       }
     }
@@ -80,7 +85,12 @@ inline void multiply_tile(const UnpackedChunk* panels, const QuantisedRows& rows
       const int8_t* a = rows.codes + k / kStep * kStep * kPanel + row * kStep + k % kStep;
       const uint8_t* const w0 = static_cast<const uint8_t*>(panels[0].codes) + k * kPanel;
       const uint8_t* const w1 = static_cast<const uint8_t*>(panels[1].codes) + k * kPanel;
-      for (int64_t q = 0; q < run / 4; ++q) add_quad(exact, w0 + q * 64, w1 + q * 64, a + q * 4);
+      for (int64_t i = 0; i < run; i += 16) {
+#pragma GCC unroll 4
+        for (int64_t q = i; q < i + 16; q += 4) {
+          add_quad(exact, w0 + q * kPanel, w1 + q * kPanel, a + q);
+        }
+      }
     }
 #pragma GCC unroll 2
     for (int p = 0; p < 2; ++p) {
