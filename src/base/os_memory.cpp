@@ -14,6 +14,13 @@ void* reserve_pages(size_t bytes) {
 
 void release_pages(void* pointer, size_t bytes) noexcept { munmap(pointer, bytes); }
 
+void prefer_large_pages(void* pointer, size_t bytes) {
+  const auto begin = (reinterpret_cast<uintptr_t>(pointer) + kLargePage - 1) & ~(kLargePage - 1);
+  const auto end = (reinterpret_cast<uintptr_t>(pointer) + bytes) & ~(kLargePage - 1);
+  // Only advice: what comes back does not matter.
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+}
+
 int64_t peak_resident_bytes() {
   rusage usage{};
   return getrusage(RUSAGE_SELF, &usage) == 0 ? int64_t{usage.ru_maxrss} * 1024 : 0;

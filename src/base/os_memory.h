@@ -12,6 +12,10 @@ namespace lathe {
 void* reserve_pages(size_t bytes);
 void release_pages(void* pointer, size_t bytes) noexcept;
 
+// Asks for large pages for whatever of them lies inside; nothing happens where there are none.
+void prefer_large_pages(void* pointer, size_t bytes);
+inline constexpr size_t kLargePage = size_t{2} << 20;
+
 // Peak resident memory of this process in bytes; 0 where the system does not tell.
 int64_t peak_resident_bytes();
 

@@ -128,6 +128,8 @@ class Direction {
     s.peepholes = packed_.peepholes.get();
     s.clip = p_.clip;
     s.input_forget = p_.input_forget;
+    // To and fro: weights beyond the second cache would never be met again in it.
+    s.descending = time % 2 != 0;
     if (x_.lengths != nullptr) {
       for (int64_t b = 0; b < x_.batch; ++b) live_[b] = time < x_.lengths[b] ? 1 : 0;
       s.live = live_;

@@ -3,12 +3,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
+
+#include "base/os_memory.h"
 
 namespace lathe::cpu {
 namespace {
-
-constexpr std::align_val_t kAlignment{64};
 
 std::vector<PackedStage> stages_of(const RecurrentProblem& p) {
   std::vector<PackedStage> out;
@@ -58,11 +57,13 @@ AlignedFloats pack(const PackedStage& stage, const float* rows, int64_t depth, i
 
 }  // namespace
 
-void AlignedFree::operator()(float* p) const { ::operator delete(p, kAlignment); }
+void AlignedFree::operator()(float* p) const { ::operator delete(p, alignment); }
 
 AlignedFloats aligned_floats(int64_t count) {
   const size_t bytes = static_cast<size_t>(std::max<int64_t>(1, count)) * sizeof(float);
-  AlignedFloats out(static_cast<float*>(::operator new(bytes, kAlignment)));
+  const std::align_val_t alignment{bytes < kLargePage ? 64 : kLargePage};
+  AlignedFloats out(static_cast<float*>(::operator new(bytes, alignment)), AlignedFree{alignment});
+  prefer_large_pages(out.get(), bytes);
   std::memset(out.get(), 0, bytes);
   return out;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "targets/cpu/kernels/recurrent.h"
@@ -11,10 +12,11 @@
 namespace lathe::cpu {
 
 struct AlignedFree {
+  std::align_val_t alignment{64};
   void operator()(float* p) const;
 };
 using AlignedFloats = std::unique_ptr<float, AlignedFree>;
-AlignedFloats aligned_floats(int64_t count);  // aligned to 64, zeros
+AlignedFloats aligned_floats(int64_t count);  // aligned to 64, zeros; much in large pages
 
 // What one stage of a step multiplies with: panels of [k][vectors][lanes].
 struct PackedStage {

@@ -39,6 +39,7 @@ struct RecurrentStep {
   const uint8_t* live = nullptr;      // per batch row: whether the step counts; null: all
   float clip = 0;
   bool input_forget = false;
+  bool descending = false;  // the last panels first: they are what the cache still holds
 };
 
 struct RecurrentKernels {
