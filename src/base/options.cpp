@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kPrefix = "LATHE_";
 constexpr double kMaxSeconds = 1e9;
 
-constexpr std::array<OptionInfo, 9> kOptions{{
+constexpr std::array<OptionInfo, 10> kOptions{{
     {"log", OptionType::integer, "0",
      "What to tell on standard error, each level a superset: 1 what ran where, 2 kernel times, "
      "3 passes, 4 generated code, 5 programs after each pass, 6 rules.",
@@ -25,6 +25,7 @@ constexpr std::array<OptionInfo, 9> kOptions{{
      "The best instruction set that kernels may use: avx2, avx2_vnni, avx512, avx512_vnni or amx."},
     {"threads", OptionType::integer, "0", "Threads that compute; 0 takes one per available core.",
      0, 1024},
+    {"pin-threads", OptionType::boolean, "false", "Keeps each thread but the first on one core."},
     {"memory-limit", OptionType::bytes, "0",
      "Most memory for scratch, outputs and states, as in 512M or 4G; 0 sets no limit."},
     {"timeout", OptionType::number, "0",

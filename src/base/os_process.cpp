@@ -124,6 +124,14 @@ ProcessResult run_process(const std::vector<std::string>& arguments,
   return result;
 }
 
+int code_of_child(const std::function<int()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(body());
+  int status = 0;
+  if (child < 0 || ::waitpid(child, &status, 0) != child || !WIFEXITED(status)) return -1;
+  return WEXITSTATUS(status);
+}
+
 std::string own_program() { return real_path("/proc/self/exe"); }
 
 }  // namespace lathe

@@ -2,6 +2,7 @@
 // Other processes.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,10 @@ struct ProcessOptions {
 // May be called from several threads.
 ProcessResult run_process(const std::vector<std::string>& arguments,
                           const ProcessOptions& options = {});
+
+// Runs `body` in a child of fork(), whose exit code is what it returns; -1 if there was no child or
+// a signal ended it.
+int code_of_child(const std::function<int()>& body);
 
 // The path of the program that runs.
 std::string own_program();

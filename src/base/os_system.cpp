@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "base/os_system.h"
 
-#include <sched.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <string_view>
+
+#include "base/os_thread.h"
 
 namespace lathe {
 namespace {
@@ -40,12 +41,6 @@ std::vector<std::string> features() {
   found.emplace_back("neon");
 #endif
   return found;
-}
-
-int available_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
 int64_t kibibytes(const std::string& text) {

@@ -4,31 +4,29 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <exception>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
+
+#include "base/os_thread.h"
 
 namespace lathe {
 namespace {
 
 constexpr std::chrono::microseconds kSpin{20};
 
-int available_cores() {
-  const unsigned cores = std::thread::hardware_concurrency();
-  return cores == 0 ? 1 : static_cast<int>(cores);
-}
-
 // Waits until `ready` holds, for at most the spin time.
 template <class F>
 bool spin_until(F&& ready) {
   const auto end = std::chrono::steady_clock::now() + kSpin;
   do {
-    for (int i = 0; i < 64; ++i) {
+    for (int i = 0; i < 16; ++i) {
       if (ready()) return true;
+      pause_briefly();
     }
   } while (std::chrono::steady_clock::now() < end);
   return false;
@@ -66,11 +64,16 @@ struct Region {
 
 }  // namespace
 
+// A worker announces itself in `inside` before it looks at `region`; the caller clears `region`
+// before it looks at `inside`: one of them sees the other, and nobody works on a region that ended.
 struct ThreadPool::Impl {
-  explicit Impl(int threads) : spins(threads <= available_cores()) {
+  Impl(int threads, bool pinned) : spins(threads <= available_cores()) {
     for (int i = 1; i < threads; ++i) {
       try {
-        workers.emplace_back([this] { serve(); });
+        workers.emplace_back([this, i, pinned] {
+          if (pinned) pin_this_thread(i);
+          serve();
+        });
       } catch (const std::system_error&) {
         break;  // no more threads to have: the pool works with fewer
       }
@@ -78,91 +81,95 @@ struct ThreadPool::Impl {
   }
 
   ~Impl() {
-    {
-      const std::lock_guard lock(mutex);
-      stopping = true;
-      generation.fetch_add(1);
-    }
-    start.notify_all();
+    stopping = true;
+    epoch.fetch_add(1);
+    epoch.notify_all();
     for (std::thread& worker : workers) worker.join();
   }
 
   void serve() {
-    uint64_t seen = 0;
+    int seen = 0;
     while (true) {
-      if (spins) spin_until([&] { return generation.load(std::memory_order_acquire) != seen; });
-      Region* mine = nullptr;
-      {
-        std::unique_lock lock(mutex);
-        start.wait(lock, [&] { return generation.load() != seen; });
-        seen = generation.load();
-        if (stopping) return;
-        mine = region;  // null: the region ended before this worker woke
-        if (mine != nullptr) active.fetch_add(1);
-      }
-      if (mine == nullptr) continue;
-      mine->work();
-      {
-        const std::lock_guard lock(mutex);
-        active.fetch_sub(1);
-      }
-      done.notify_one();
+      const auto is_new = [&] { return epoch.load(std::memory_order_acquire) != seen; };
+      if (!spins || !spin_until(is_new)) epoch.wait(seen);
+      seen = epoch.load();
+      if (stopping) return;
+      inside.fetch_add(1);
+      if (Region* mine = region.load(); mine != nullptr) mine->work();
+      if (inside.fetch_sub(1) == 1) inside.notify_all();
     }
   }
 
   void run(Region& mine) {
     const int64_t chunks = (mine.count - 1) / mine.grain + 1;
-    {
-      const std::lock_guard lock(mutex);
-      region = &mine;
-      generation.fetch_add(1, std::memory_order_release);
-    }
+    region = &mine;
+    epoch.fetch_add(1);
     if (chunks > static_cast<int64_t>(workers.size())) {
-      start.notify_all();
+      epoch.notify_all();
     } else {
-      for (int64_t i = 1; i < chunks; ++i) start.notify_one();
+      for (int64_t i = 1; i < chunks; ++i) epoch.notify_one();
     }
     mine.work();
-    {
-      const std::lock_guard lock(mutex);
-      region = nullptr;  // nobody joins from here on
+    region = nullptr;
+    if (spins) spin_until([&] { return inside.load(std::memory_order_acquire) == 0; });
+    for (int busy_workers = inside; busy_workers != 0; busy_workers = inside) {
+      inside.wait(busy_workers);
     }
-    if (spins) spin_until([&] { return active.load(std::memory_order_acquire) == 0; });
-    std::unique_lock lock(mutex);
-    done.wait(lock, [&] { return active.load() == 0; });
   }
 
   const bool spins;
+  const uint64_t generation = fork_generation();
   std::atomic<bool> busy{false};
-  std::mutex mutex;
-  std::condition_variable start;
-  std::condition_variable done;
-  std::atomic<uint64_t> generation{0};  // written under the mutex, as the next three
-  std::atomic<int> active{0};
-  Region* region = nullptr;
-  bool stopping = false;
+  std::atomic<bool> stopping{false};
+  alignas(64) std::atomic<int> epoch{0};  // rises with every region
+  alignas(64) std::atomic<int> inside{0};
+  std::atomic<Region*> region{nullptr};
   std::vector<std::thread> workers;
 };
 
-ThreadPool::ThreadPool(int threads)
-    : impl_(std::make_unique<Impl>(threads > 0 ? threads : available_cores())) {}
+ThreadPool::ThreadPool(int threads, bool pinned)
+    : threads_(threads > 0 ? threads : available_cores()), pinned_(pinned) {
+  impl_ = new Impl(threads_, pinned_);
+}
 
-ThreadPool::~ThreadPool() = default;
+ThreadPool::~ThreadPool() {
+  // After fork() there is nobody to join: the parent's workers stay the parent's.
+  Impl* impl = impl_;
+  if (impl->generation == fork_generation()) delete impl;
+}
 
-int ThreadPool::threads() const { return static_cast<int>(impl_->workers.size()) + 1; }
+// In a child of fork(): workers of its own, in place of the parent's, whose state is left as it is.
+ThreadPool::Impl& ThreadPool::impl() {
+  Impl* found = impl_.load(std::memory_order_acquire);
+  while (found->generation != fork_generation()) {
+    auto own = std::make_unique<Impl>(threads_, pinned_);
+    if (impl_.compare_exchange_strong(found, own.get())) return *own.release();
+  }
+  return *found;
+}
+
+int ThreadPool::threads() const { return static_cast<int>(impl_.load()->workers.size()) + 1; }
 
 void ThreadPool::run(int64_t count, int64_t grain, RangeBody body) {
   if (count <= 0) return;
-  Region region(count, std::max<int64_t>(grain, 1), body);
-  const bool alone = region.count <= region.grain || impl_->workers.empty() ||
-                     impl_->busy.exchange(true, std::memory_order_acquire);
+  Region mine(count, std::max<int64_t>(grain, 1), body);
+  Impl& pool = impl();
+  const bool alone = mine.count <= mine.grain || pool.workers.empty() ||
+                     pool.busy.exchange(true, std::memory_order_acquire);
   if (alone) {
-    region.work();
+    mine.work();
   } else {
-    impl_->run(region);
-    impl_->busy.store(false, std::memory_order_release);
+    pool.run(mine);
+    pool.busy.store(false, std::memory_order_release);
   }
-  if (region.error != nullptr) std::rethrow_exception(region.error);
+  if (mine.error != nullptr) std::rethrow_exception(mine.error);
+}
+
+void touch_first(ThreadPool* pool, void* memory, int64_t bytes) {
+  constexpr int64_t kPiece = 2 << 20, kPage = 4096;
+  parallel_for(pool, bytes, kPiece, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i += kPage) static_cast<volatile char*>(memory)[i] = 0;
+  });
 }
 
 }  // namespace lathe

@@ -2,9 +2,9 @@
 // A pool of worker threads for parallel regions.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <type_traits>
 
 namespace lathe {
@@ -27,11 +27,16 @@ class RangeBody {
 
 // One region runs at a time; a region that finds the pool busy runs on its caller alone, so nested
 // and concurrent regions never wait for each other. Chunks are cut by `grain`, never by the number
-// of threads: results do not depend on it.
+// of threads: results do not depend on it. Chunks are taken in turn by whoever is free, so that a
+// core which others keep busy delays its own chunk alone.
+//
+// Idle workers look out for the next region for 20 us, if there is a core for each, then sleep. In
+// a child of fork() the pool starts workers of its own.
 class ThreadPool {
  public:
-  // `threads` counts the caller; 0: one per available core.
-  explicit ThreadPool(int threads = 0);
+  // `threads` counts the caller; 0: one per available core. Pinned workers stay on one core each;
+  // the caller's is left to the system.
+  explicit ThreadPool(int threads = 0, bool pinned = false);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -43,7 +48,10 @@ class ThreadPool {
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  Impl& impl();
+  std::atomic<Impl*> impl_;
+  const int threads_;
+  const bool pinned_;
 };
 
 // Through the pool, or on the caller alone where there is none.
@@ -55,5 +63,9 @@ void parallel_for(ThreadPool* pool, int64_t count, int64_t grain, F&& body) {
     body(int64_t{0}, count);
   }
 }
+
+// Touches memory that was just reserved from the pool's threads, a large page at a time: on a
+// machine of several memory nodes its pages come to lie near those that will read them.
+void touch_first(ThreadPool* pool, void* memory, int64_t bytes);
 
 }  // namespace lathe

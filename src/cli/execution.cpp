@@ -87,7 +87,8 @@ std::unique_ptr<Program> ProgramArguments::load(const InputArguments& given) con
 
 Execution::Execution(std::unique_ptr<Program> program, const Options& options)
     : plan_(compile(std::move(program), compile_options(options))),
-      pool_(std::make_unique<ThreadPool>(static_cast<int>(options.integer("threads")))),
+      pool_(std::make_unique<ThreadPool>(static_cast<int>(options.integer("threads")),
+                                         options.boolean("pin-threads"))),
       deadline_(deadline_of(options)) {
   SessionOptions session;
   session.memory_limit = options.integer("memory-limit");

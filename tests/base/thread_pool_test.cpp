@@ -10,6 +10,10 @@
 #include <thread>
 #include <vector>
 
+#include "base/os_memory.h"
+#include "base/os_process.h"
+#include "base/os_thread.h"
+
 namespace lathe {
 namespace {
 
@@ -96,6 +100,78 @@ TEST(ThreadPool, WorkersTakePart) {
     EXPECT_EQ(inside, 2);
   };
   pool.run(2, 1, body);
+}
+
+// A loop of additions that takes `rounds` times the same.
+int64_t busy_work(int64_t rounds) {
+  volatile int64_t sum = 0;
+  for (int64_t i = 0; i < rounds; ++i) sum = sum + i;
+  return sum;
+}
+
+// Regions of 64 callers, each of several chunks, finish; how long that takes is for a benchmark.
+TEST(ThreadPool, SixtyFourCallersAtOnceAllGetTheirSums) {
+  ThreadPool pool(2);
+  std::atomic<int64_t> total{0};
+  std::vector<std::thread> callers;
+  for (int t = 0; t < 64; ++t) {
+    callers.emplace_back([&] {
+      for (int round = 0; round < 20; ++round) {
+        parallel_for(&pool, 8, 1, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) total += busy_work(100) - 4950 + i;
+        });
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(total, 64 * 20 * 28);
+}
+
+// Far more threads than cores: waiting must not keep those from the cores that have work.
+TEST(ThreadPool, MoreThreadsThanCoresFinishTheirRegions) {
+  ThreadPool pool(2 * available_cores() + 1);
+  for (int round = 0; round < 500; ++round) {
+    std::atomic<int64_t> sum{0};
+    parallel_for(&pool, 16, 1, [&](int64_t begin, int64_t) { sum += begin; });
+    ASSERT_EQ(sum, 120);
+  }
+}
+
+TEST(ThreadPool, PinnedWorkersComputeTheSame) {
+  ThreadPool pool(2, true);
+  std::vector<int64_t> squares(100);
+  parallel_for(&pool, 100, 3, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) squares[static_cast<size_t>(i)] = i * i;
+  });
+  for (int64_t i = 0; i < 100; ++i) EXPECT_EQ(squares[static_cast<size_t>(i)], i * i);
+}
+
+TEST(ThreadPool, TouchedMemoryIsZero) {
+  ThreadPool pool(2);
+  constexpr int64_t kBytes = 5 << 20;
+  void* memory = reserve_pages(kBytes);
+  ASSERT_NE(memory, nullptr);
+  touch_first(&pool, memory, kBytes);
+  for (int64_t i = 0; i < kBytes; i += 4096) EXPECT_EQ(static_cast<char*>(memory)[i], 0);
+  release_pages(memory, kBytes);
+}
+
+// The child has a copy of a pool, and none of its threads.
+TEST(ThreadPool, WorksInAChildOfFork) {
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+  GTEST_SKIP() << "ThreadSanitizer starts no threads in a child of a process with several";
+#endif
+#endif
+  ThreadPool pool(3);
+  const auto sum = [&] {
+    std::atomic<int64_t> total{0};
+    parallel_for(&pool, 100, 1, [&](int64_t begin, int64_t) { total += begin; });
+    return total.load();
+  };
+  EXPECT_EQ(sum(), 4950);
+  EXPECT_EQ(code_of_child([&] { return sum() == 4950 && sum() == 4950 ? 7 : 1; }), 7);
+  EXPECT_EQ(sum(), 4950);
 }
 
 }  // namespace
