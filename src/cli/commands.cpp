@@ -6,7 +6,7 @@
 namespace lathe::cli {
 namespace {
 
-constexpr std::array<Command, 9> kCommands{{
+constexpr std::array<Command, 10> kCommands{{
     {"inspect", "Shows the program in a model.",
      "lathe inspect examples/digits/digits.onnx --stop-after canonical", inspect},
     {"run", "Runs a model once and prints or writes its outputs.",
@@ -24,6 +24,9 @@ constexpr std::array<Command, 9> kCommands{{
      "lathe tokenize examples/tokenizer --lines <<< 'Hello, world!'", tokenize},
     {"detokenize", "Turns ids on standard input into text.",
      "lathe detokenize examples/tokenizer <<< '[40, 73, 1]'", detokenize},
+    {"render-chat", "Turns messages on standard input into the text that a model reads.",
+     "lathe render-chat examples/tokenizer <<< '[{\"role\": \"user\", \"content\": \"Hi\"}]'",
+     render_chat},
     {"ops", "Lists the ops of programs, or describes one.", "lathe ops matmul", ops},
     {"doctor", "Says what this program, this machine and this environment are.", "lathe doctor",
      doctor},

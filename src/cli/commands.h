@@ -12,6 +12,7 @@ int explain(CommandLine& line);
 int inspect(CommandLine& line);
 int ops(CommandLine& line);
 int perf(CommandLine& line);
+int render_chat(CommandLine& line);
 int run(CommandLine& line);
 int tokenize(CommandLine& line);
 int verify(CommandLine& line);

@@ -46,6 +46,10 @@ struct ChatRequest {
   Limits limits;
 };
 
+// An array of messages, or an object with them and tools, documents, add_generation_prompt,
+// continue_final_message and template_name; its other members are variables of the template.
+ChatRequest read_chat_request(std::string_view json, const Limits& limits = {});
+
 // The templates of a model folder and the special tokens that they see.
 class ChatTemplates {
  public:

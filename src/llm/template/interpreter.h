@@ -75,6 +75,7 @@ class Interpreter {
   Flow run_with(const Node& node);
   Flow run_autoescape(const Node& node);
   void run_output(const Node& node);
+  void print_part(const Node& part);
   void run_set(const Node& node);
   void run_call_block(const Node& node);
   void run_generation(const Node& node);

@@ -80,18 +80,27 @@ Interpreter::Flow Interpreter::run(const Node& node) {
 // Each part is shown at once, so that what follows it may look at the text so far.
 void Interpreter::run_output(const Node& node) {
   for (const Node* part : node.nodes) {
-    if (part->kind == Kind::text) {
-      print(part->text);
-      continue;
+    try {
+      print_part(*part);
+    } catch (TemplateError& error) {
+      if (error.line() == 0) error.set_line(static_cast<int>(part->line));
+      throw;
     }
-    const Value value = evaluate(*part);
-    if (is_escaping()) {
-      print(to_markup(value).text());
-    } else if (value.is_string()) {
-      print(value.text());
-    } else {
-      print(str(value));
-    }
+  }
+}
+
+void Interpreter::print_part(const Node& part) {
+  if (part.kind == Kind::text) {
+    print(part.text);
+    return;
+  }
+  const Value value = evaluate(part);
+  if (is_escaping()) {
+    print(to_markup(value).text());
+  } else if (value.is_string()) {
+    print(value.text());
+  } else {
+    print(str(value));
   }
 }
 

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+#include <cstdio>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "llm/template/chat_template.h"
+
+namespace lathe::cli {
+namespace {
+
+constexpr size_t kMaxRequestBytes = size_t{64} << 20;
+
+std::string read_input() {
+  std::string text;
+  for (size_t count = 1; count > 0;) {
+    const size_t before = text.size();
+    text.resize(before + (size_t{1} << 16));
+    count = std::fread(text.data() + before, 1, text.size() - before, stdin);
+    text.resize(before + count);
+    check(std::ferror(stdin) == 0, ErrorKind::io, "standard input cannot be read after {} bytes",
+          text.size());
+    check(text.size() <= kMaxRequestBytes, ErrorKind::invalid_argument,
+          "standard input has more than {} bytes", kMaxRequestBytes);
+  }
+  return text;
+}
+
+}  // namespace
+
+int render_chat(CommandLine& line) {
+  std::string path;
+  bool adds_prompt = false;
+  std::string name;
+  line.positional("FOLDER", path, "a model folder, or a template file");
+  line.flag("--add-generation-prompt", adds_prompt, "ask for the assistant's next turn");
+  line.text("--template", name, "NAME", "which of several templates");
+  if (!line.parse()) return 0;
+
+  const auto chat = templates::ChatTemplates::load(path);
+  templates::ChatRequest request = templates::read_chat_request(read_input());
+  request.add_generation_prompt = request.add_generation_prompt || adds_prompt;
+  if (!name.empty()) request.template_name = name;
+  line.out().write(chat.render(request).text);
+  return 0;
+}
+
+}  // namespace lathe::cli
