@@ -42,7 +42,8 @@ ConvProblem as_line(ConvProblem p) {
 // the weights again.
 bool gains_by_gathering(const ConvProblem& p, Isa isa, const BrgemmKernel& kernel) {
   if (p.groups != 1 || p.transposed || p.outputs < 64) return false;
-  if (isa == Isa::amx && p.x_type != ElementType::f32) return false;  // copies cost as much there
+  // There a copy of all taps costs as much as the product.
+  if (isa == Isa::amx && p.x_type != ElementType::f32) return p.taps() == 1 && p.axes[2].stride > 1;
   const int64_t width = p.axes[2].output, positions = p.output_positions();
   return width < kernel.row_tile - 2 && positions > width;
 }
@@ -71,6 +72,7 @@ DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa)
   if (gains_by_gathering(p_, isa, *kernel_)) gather_positions();
   in_place_ = reads_in_place();
   if (!in_place_) find_whole_box();
+  if (staged_whole_ && isa == Isa::amx && product_ != Product::f32) make_flat();
   for (size_t i = 0; i < parts_.size(); ++i) add_chunks(i);
   for (const Chunk& chunk : chunks_) {
     const Part& part = parts_[chunk.part];
@@ -80,9 +82,10 @@ DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa)
       scratch_box_ = std::max(scratch_box_, round_up(static_cast<size_t>(bytes)));
     }
     scratch_rows_ = std::max(scratch_rows_, round_up(static_cast<size_t>(rows * 4)));
-    if (through_sums_) {
+    if (through_sums_ || flat_) {
       const int64_t columns = chunk.panels * kernel_->panel_columns;
-      scratch_sums_ = std::max(scratch_sums_, round_up(static_cast<size_t>(rows * columns * 4)));
+      const int64_t all = flat_ ? chunk.extent[1] * whole_.extent[2] : rows;
+      scratch_sums_ = std::max(scratch_sums_, round_up(static_cast<size_t>(all * columns * 4)));
     }
   }
 }
@@ -165,6 +168,17 @@ void DirectConvolution::find_whole_box() {
     whole_.extent[i] = end - begin;
   }
   staged_whole_ = whole_.positions() * p_.channels * stage_.element_bytes <= kStagedWhole;
+}
+
+// Rows of a product are positions a stride of the width apart, so lines are whole strides long.
+void DirectConvolution::make_flat() {
+  const ConvPartAxis& height = parts_[0].geometry.axes[1];
+  const int64_t across = parts_[0].geometry.axes[2].step;
+  flat_ = parts_.size() == 1;
+  if (!flat_) return;
+  whole_.extent[2] = (whole_.extent[2] + across - 1) / across * across;
+  phase_lines_ = (whole_.extent[1] + height.step - 1) / height.step;
+  whole_.extent[1] = phase_lines_ * height.step;
 }
 
 ConvBox DirectConvolution::box(const Part& part, const Chunk& chunk) const {

@@ -75,6 +75,7 @@ class DirectConvolution final : public Convolution {
   ConvBox box(const Part& part, const Chunk& chunk) const;
   bool reads_in_place() const;
   void find_whole_box();
+  void make_flat();
   void stage_whole(const void* x, std::byte* to, int64_t begin, int64_t end, int padding) const;
   void run_prepared(const ConvCall& call) const;
 
@@ -88,6 +89,10 @@ class DirectConvolution final : public Convolution {
   bool in_place_ = false;
   bool staged_whole_ = false;
   ConvBox whole_;
+  // Tiles of many rows take several lines at once, with the padding between them as rows that
+  // nobody stores: lines of a phase of the stride lie one after the other in the staged image.
+  bool flat_ = false;
+  int64_t phase_lines_ = 0;
   bool through_sums_ = false;  // outputs leave as tiles of sums turned over
   std::vector<Part> parts_;
   std::vector<Chunk> chunks_;                                     // of one image

@@ -11,6 +11,7 @@
 namespace lathe::cpu {
 namespace {
 
+constexpr int64_t kSumsInCache = 256 << 10;     // bytes of sums between a product and its epilogue
 constexpr int64_t kWeightsInCache = 512 << 10;  // bytes of panels that stay in L2 beside x
 
 }  // namespace
@@ -80,7 +81,9 @@ struct DirectConvolution::Run::Work {
     find_source();
     ConvEpilogue epilogue(r.call_, r.terms(chunk.part), n, c.through_sums_);
     for (int64_t g = 0; g < p.groups; ++g) {
-      if (c.through_sums_) {
+      if (c.flat_) {
+        flat_lines(epilogue, g);
+      } else if (c.through_sums_) {
         whole_tile(epilogue, g);
       } else {
         by_lines(epilogue, g);
@@ -125,10 +128,12 @@ struct DirectConvolution::Run::Work {
     size_t count = 0;
     for (size_t i = 0; i < part.blocks.size(); ++i) {
       const Block& block = part.blocks[i];
-      if (is_padding(0, d, block) || is_padding(1, h, block)) continue;
+      if (!c.flat_ && (is_padding(0, d, block) || is_padding(1, h, block))) continue;
+      int64_t line = h * axes[1].step + block.offset[1] - source.origin[1];
+      if (c.flat_) line = line % axes[1].step * c.phase_lines_ + line / axes[1].step;
       const int64_t at =
           (d * axes[0].step + block.offset[0] - source.origin[0]) * source.pitch[0] +
-          (h * axes[1].step + block.offset[1] - source.origin[1]) * source.pitch[1] +
+          line * source.pitch[1] +
           (chunk.begin[2] * axes[2].step + block.offset[2] - source.origin[2]) * source.pitch[2] +
           group * p.group_channels();
       blocks[count++] = {source.x + at * c.stage_.element_bytes,
@@ -150,6 +155,64 @@ struct DirectConvolution::Run::Work {
       for (int64_t h = chunk.begin[1]; h < chunk.begin[1] + chunk.extent[1]; ++h) f(d, h);
   }
 
+  // All lines of the chunk at once. A line is `pitch` rows long, of which the first ones count.
+  void flat_product(BrgemmCall& call) const {
+    call.rows = (chunk.extent[1] - 1) * flat_pitch() + chunk.extent[2];
+  }
+  int64_t flat_pitch() const { return c.whole_.extent[2] / part.geometry.axes[2].step; }
+
+  void flat_lines(ConvEpilogue& epilogue, int64_t group) {
+    const int64_t width = chunk.extent[2], lines = chunk.extent[1], count = lines * width;
+    const int64_t size = info(p.y_type).bits / 8, panel = c.kernel_->panel_columns;
+    const int64_t d = chunk.begin[0], h = chunk.begin[1], first = position(d, h);
+    int32_t* window = nullptr;
+    if (window_sums(d, h, group, windows) != nullptr) window = windows;
+    epilogue.place(first, 1);
+    // As many columns at a time as leave their sums in the cache.
+    const int64_t step = std::max<int64_t>(1, kSumsInCache / (lines * flat_pitch() * panel * 4));
+    for (int64_t done = 0; done < chunk.panels; done += step) {
+      const int64_t start = chunk.panel + done;
+      const int64_t columns = columns_of(std::min(step, chunk.panels - done), start);
+      const int64_t column = group * p.group_outputs() + start * panel;
+      BrgemmCall call = product(d, h, group, c.panels(r.weights(), part, group, start));
+      flat_product(call);
+      call.columns = columns;
+      call.out = sums;
+      call.out_stride = columns * 4;
+      c.kernel_->run(call);
+      EpilogueTile tile;
+      tile.integer_sums = has_integer_sums(c.product_);
+      auto* y = static_cast<std::byte*>(r.call_.y) + n * p.output_positions() * p.outputs * size;
+      if (!c.through_sums_) {
+        for (int64_t i = 0; i < lines; ++i) {
+          epilogue.window_sums(window == nullptr ? nullptr : window);
+          tile.sums = sums + i * flat_pitch() * columns * 4;
+          tile.sums_stride = columns;
+          tile.rows = width;
+          tile.columns = columns;
+          tile.row = i * width;
+          tile.column = column;
+          tile.out = y + ((first + i * width) * p.outputs + column) * size;
+          tile.out_stride = p.outputs * size;
+          finish_tile(c.isa_)(epilogue.get(), tile);
+        }
+        continue;
+      }
+      for (int64_t i = 0; i < lines; ++i)
+        turn_over(4, sums + i * flat_pitch() * columns * 4, columns, turned + i * width * 4, count,
+                  width, columns);
+      epilogue.window_sums(window);
+      tile.sums = turned;
+      tile.sums_stride = count;
+      tile.rows = columns;
+      tile.columns = count;
+      tile.row = column;
+      tile.out = y + (column * p.output_positions() + first) * size;
+      tile.out_stride = p.output_positions() * size;
+      finish_tile(c.isa_)(epilogue.get(), tile);
+    }
+  }
+
   // Position of the chunk's first output in line (d, h), among those of the image.
   int64_t position(int64_t d, int64_t h) const {
     const auto& axes = part.geometry.axes;
@@ -162,13 +225,19 @@ struct DirectConvolution::Run::Work {
     const IntegerTerms* terms = r.terms(chunk.part);
     if (terms == nullptr || terms->weight_zero == nullptr) return nullptr;
     BrgemmCall call = product(d, h, group, r.ones_[chunk.part]);
+    if (c.flat_) flat_product(call);
+    std::vector<int32_t> rows(static_cast<size_t>(call.rows));
     call.columns = 1;
-    call.out = to;
+    call.out = rows.data();
     call.out_stride = 4;
     c.kernel_->run(call);
-    const int64_t depth = static_cast<int64_t>(part.blocks.size()) * part.k;
-    for (int64_t i = 0; i < chunk.extent[2]; ++i)
-      to[i] -= static_cast<int32_t>(depth * c.kernel_->a_shift);
+    const auto shift = static_cast<int32_t>(static_cast<int64_t>(part.blocks.size()) * part.k *
+                                            c.kernel_->a_shift);
+    const int64_t width = chunk.extent[2];
+    for (int64_t line = 0; line * (c.flat_ ? flat_pitch() : width) < call.rows; ++line)
+      for (int64_t i = 0; i < width; ++i)
+        to[line * width + i] =
+            rows[static_cast<size_t>(line * (c.flat_ ? flat_pitch() : width) + i)] - shift;
     return to;
   }
 
@@ -312,15 +381,16 @@ void DirectConvolution::stage_whole(const void* x, std::byte* to, int64_t begin,
   stage.padding = padding;
   const int64_t height = whole_.extent[1];
   const int64_t line = whole_.extent[2] * p_.channels * stage_.element_bytes;
+  const int64_t step = flat_ ? parts_[0].geometry.axes[1].step : 1;
   for (int64_t i = begin; i < end;) {
-    const int64_t count = std::min(end - i, height - i % height);
+    const int64_t at = i % height;
     ConvBox box = whole_;
     box.begin[0] += i / height;
     box.extent[0] = 1;
-    box.begin[1] += i % height;
-    box.extent[1] = count;
+    box.begin[1] += step == 1 ? at : at % phase_lines_ * step + at / phase_lines_;
+    box.extent[1] = step == 1 ? std::min(end - i, height - at) : 1;
     stage_box(p_, stage, box, x, to + i * line);
-    i += count;
+    i += box.extent[1];
   }
 }
 
