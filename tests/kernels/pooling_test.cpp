@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernels/pooling.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "tests/kernels/support/guarded.h"
+#include "tests/kernels/support/isas.h"
+
+namespace lathe::cpu::test {
+namespace {
+
+int cases() {
+  const char* text = std::getenv("LATHE_TEST_CASES");
+  return text == nullptr ? 400 : std::atoi(text);
+}
+
+// A random problem with its operands in guarded memory, and the same by plain loops.
+class Case {
+ public:
+  explicit Case(uint32_t seed) : random_(seed * 101 + 7) {
+    constexpr ElementType kTypes[] = {ElementType::f32, ElementType::bf16, ElementType::f16,
+                                      ElementType::i8, ElementType::u8};
+    PoolingProblem& p = problem;
+    p.element = kTypes[pick(0, 4)];
+    p.average = pick(0, 1) == 1;
+    p.channels_last = pick(0, 1) == 1;
+    p.count_include_pad = pick(0, 1) == 1;
+    p.channels = pick(0, 3) == 0 ? pick(1, 90) : pick(1, 6);
+    const int64_t rank = pick(1, 3);
+    const bool global = pick(0, 4) == 0;
+    for (int64_t i = 3 - rank; i < 3; ++i) {
+      p.axes[static_cast<size_t>(i)] = axis(global, i == 2 ? 70 : rank == 3 ? 5 : 12);
+    }
+    integer_ = p.element == ElementType::i8 || p.element == ElementType::u8;
+    if (integer_) {
+      p.ratio = static_cast<float>(pick(40, 160)) / 100;
+      p.x_zero = static_cast<int32_t>(pick(-3, 3) + (p.element == ElementType::u8 ? 9 : 0));
+      p.y_zero = static_cast<int32_t>(pick(0, 5));
+    }
+    images = pick(1, 3);
+    for (const PoolingAxis& one : p.axes) {
+      in_ *= one.input;
+      out_ *= one.output;
+    }
+    x_ = tensor(in_);
+    y_ = tensor(out_);
+    x = std::make_unique<Guarded>(p.element, images * x_.image);
+    std::normal_distribution<double> normal(0, integer_ ? 60 : 1);
+    for (int64_t n = 0; n < images; ++n) {
+      for (int64_t c = 0; c < p.channels; ++c) {
+        for (int64_t i = 0; i < in_; ++i) {
+          double value = normal(random_);
+          if (integer_) {
+            const bool is_signed = p.element == ElementType::i8;
+            value = std::clamp(std::nearbyint(value + (is_signed ? 0 : 100)),
+                               is_signed ? -128.0 : 0.0, is_signed ? 127.0 : 255.0);
+          } else if (pick(0, 400) == 0) {
+            value = std::numeric_limits<double>::quiet_NaN();
+          }
+          x->set(at(x_, n, c, i), value);
+        }
+      }
+    }
+  }
+
+  PoolingProblem problem;
+  int64_t images = 1;
+  std::unique_ptr<Guarded> x;
+
+  // Empty if the result is right.
+  std::string run(Isa isa, ThreadPool* pool) {
+    Guarded y(problem.element, images * y_.image);
+    PoolingTensor from = x_, to = y_;
+    from.data = x->data();
+    to.data = y.data();
+    Pooling(problem, isa).run(from, to, images, pool);
+    if (!y.guards_hold()) return "the memory around y changed";
+    std::vector<bool> written(static_cast<size_t>(y.count()));
+    for (int64_t n = 0; n < images; ++n) {
+      for (int64_t c = 0; c < problem.channels; ++c) {
+        for (int64_t i = 0; i < out_; ++i) {
+          const double want = expected(n, c, i), found = y.get(at(y_, n, c, i));
+          written[static_cast<size_t>(at(y_, n, c, i))] = true;
+          if (!close(found, want)) {
+            return "element " + std::to_string(i) + " of channel " + std::to_string(c) + " is " +
+                   std::to_string(found) + ", expected " + std::to_string(want);
+          }
+        }
+      }
+    }
+    for (int64_t i = 0; i < y.count(); ++i) {
+      if (!written[static_cast<size_t>(i)] && !y.is_fill(i)) return "memory between rows changed";
+    }
+    return "";
+  }
+
+ private:
+  int64_t pick(int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random_);
+  }
+  PoolingAxis axis(bool global, int64_t most) {
+    PoolingAxis a;
+    a.input = pick(1, most);
+    if (global) {
+      a.kernel = a.input;
+      return a;
+    }
+    a.kernel = pick(1, std::min<int64_t>(5, a.input));
+    a.stride = pick(1, 3);
+    a.dilation = pick(0, 3) == 0 ? 2 : 1;
+    a.pad_begin = pick(0, 3);
+    a.pad_end = pick(0, 3);
+    const int64_t span = (a.kernel - 1) * a.dilation + 1;
+    if (span > a.input + a.pad_begin + a.pad_end) a.dilation = a.kernel = 1;
+    const int64_t room = a.input + a.pad_begin + a.pad_end - ((a.kernel - 1) * a.dilation + 1);
+    a.output = room / a.stride + 1;
+    if (room % a.stride != 0 && a.output * a.stride < a.input + a.pad_begin && pick(0, 1) == 1) {
+      ++a.output;  // a last window that is cut, as with ceil_mode
+    }
+    return a;
+  }
+  PoolingTensor tensor(int64_t positions) {
+    PoolingTensor t;
+    const int64_t more = pick(0, 1) * pick(0, 4);
+    t.channel = (problem.channels_last ? problem.channels : positions) + more;
+    t.image = (problem.channels_last ? positions : problem.channels) * t.channel;
+    return t;
+  }
+  int64_t at(const PoolingTensor& t, int64_t n, int64_t c, int64_t i) const {
+    return n * t.image + (problem.channels_last ? i * t.channel + c : c * t.channel + i);
+  }
+
+  double expected(int64_t n, int64_t c, int64_t output) const {
+    const auto& axes = problem.axes;
+    const int64_t o[3] = {output / axes[2].output / axes[1].output,
+                          output / axes[2].output % axes[1].output, output % axes[2].output};
+    double sum = 0, largest = -std::numeric_limits<double>::infinity();
+    int64_t valid = 0, counted = 0;
+    for (int64_t k = 0; k < axes[0].kernel * axes[1].kernel * axes[2].kernel; ++k) {
+      const int64_t tap[3] = {k / axes[2].kernel / axes[1].kernel,
+                              k / axes[2].kernel % axes[1].kernel, k % axes[2].kernel};
+      int64_t position = 0;
+      bool inside = true, padded = true;
+      for (size_t i = 0; i < 3; ++i) {
+        const int64_t in = o[i] * axes[i].stride - axes[i].pad_begin + tap[i] * axes[i].dilation;
+        inside = inside && in >= 0 && in < axes[i].input;
+        padded = padded && in < axes[i].input + axes[i].pad_end;
+        position = position * axes[i].input + in;
+      }
+      counted += padded ? 1 : 0;
+      if (!inside) continue;
+      ++valid;
+      const double value = x->get(at(x_, n, c, position));
+      sum += value - (integer_ ? problem.x_zero : 0);
+      if (!(value <= largest) && !std::isnan(largest)) largest = value;
+    }
+    if (!problem.average) return largest;
+    const double mean = sum / static_cast<double>(problem.count_include_pad ? counted : valid);
+    return integer_ ? mean * static_cast<double>(problem.ratio) + problem.y_zero : mean;
+  }
+
+  bool close(double found, double want) const {
+    if (problem.element == ElementType::u8) want = std::clamp(want, 0.0, 255.0);
+    if (problem.element == ElementType::i8) want = std::clamp(want, -128.0, 127.0);
+    if (std::isnan(want)) return integer_ || std::isnan(found);
+    if (integer_ && std::isinf(want)) return true;
+    if (!problem.average) return found == want;
+    // Integers: rounded, either way where halves meet the rounding of f32.
+    if (integer_) return std::abs(found - want) <= 0.5 + 1e-4;
+    const double rounding = problem.element == ElementType::bf16  ? 0x1p-8
+                            : problem.element == ElementType::f16 ? 0x1p-11
+                                                                  : 0;
+    return std::abs(found - want) <= 1e-5 + rounding * std::abs(want);
+  }
+
+  std::mt19937 random_;
+  bool integer_ = false;
+  int64_t in_ = 1, out_ = 1;
+  PoolingTensor x_, y_;
+};
+
+TEST(Pooling, agrees_with_plain_loops_over_random_problems) {
+  ThreadPool pool(2);
+  for (int seed = 0; seed < cases(); ++seed) {
+    Case c(static_cast<uint32_t>(seed));
+    ASSERT_EQ(Pooling::refuse(c.problem), "");
+    for (const Isa isa : host_isas()) {
+      if (isa != Isa::avx2 && isa != Isa::avx512) continue;  // the others run one of these
+      ASSERT_EQ(c.run(isa, &pool), "") << to_string(isa) << ", seed " << seed;
+    }
+  }
+}
+
+TEST(Pooling, says_why_it_refuses) {
+  PoolingProblem p;
+  p.wants_indices = true;
+  EXPECT_EQ(Pooling::refuse(p), "positions of the maxima are wanted");
+  p.wants_indices = false;
+  EXPECT_EQ(Pooling::refuse(p), "");
+  p.element = ElementType::i32;
+  EXPECT_EQ(Pooling::refuse(p), "elements are i32, these kernels take f32, bf16, f16, i8 and u8");
+}
+
+}  // namespace
+}  // namespace lathe::cpu::test
