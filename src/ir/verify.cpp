@@ -10,17 +10,6 @@
 namespace lathe {
 namespace {
 
-// Those with an operand of unknown rank wait: they are expanded for the ranks that turn up.
-bool is_expandable(const Instruction& instruction) {
-  if (instruction.op().expand == nullptr) return false;
-  for (const Value* operand : instruction.operands()) {
-    if (operand != nullptr && operand->type().is_tensor() && !operand->type().is_ranked()) {
-      return false;
-    }
-  }
-  return true;
-}
-
 // What must not appear from one stage to another.
 struct StageSpec {
   Stage first;
@@ -34,7 +23,6 @@ constexpr std::array kStageSpecs{
               [](const Instruction& i) { return i.deferred(); }},
     StageSpec{Stage::imported, Stage::fused, "an instruction that implements a module",
               [](const Instruction& i) { return i.implements() != nullptr; }},
-    StageSpec{Stage::lowered, Stage::planned, "a composite", is_expandable},
 };
 
 }  // namespace

@@ -20,6 +20,8 @@ std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program,
   if (used.target == nullptr) used.target = find_target("ref");
   std::unique_ptr<const Program> source = program->clone();
   run_pipeline(*program, used);
+  // A program that comes lowered may have been lowered for a target with other kernels.
+  lower_composites([&](const Instruction& i) { return used.target->expands(i); }).run(*program);
   std::shared_ptr<Plan> plan =
       make_plan(std::move(program), [&used](const Instruction& instruction, Constants constants) {
         KernelChoice choice = used.target->select(instruction, constants);
