@@ -41,7 +41,8 @@ void infer_conv_transpose(Infer& c) {
   c.result(c.element(0), std::move(dims));
 }
 
-// The axes; where the result's extent is given, what is left over is padding.
+}  // namespace
+
 std::vector<WindowAxis> transposed_axes(const Evaluation& c) {
   const size_t rank = static_cast<size_t>(c.in(0).rank) - 2;
   auto axes = window_axes(c, c.in(0), c.out(), c.in(1).extents().subspan(2));
@@ -57,6 +58,8 @@ std::vector<WindowAxis> transposed_axes(const Evaluation& c) {
   }
   return axes;
 }
+
+namespace {
 
 template <class T>
 void evaluate_transposed(Evaluation& c) {

@@ -43,6 +43,9 @@ extern template class Convolution<float>;
 extern template class Convolution<double>;
 extern template class Convolution<uint32_t>;
 
+// The axes of conv_transpose; where the result's extent is given, what is left over is padding.
+std::vector<WindowAxis> transposed_axes(const Evaluation& c);
+
 // A dense copy of the view, or a tensor that shares its memory where it is dense already.
 Tensor dense_tensor(const TensorView& view);
 

@@ -210,8 +210,6 @@ def texts():
                                     "    %y = add(%x, %w)\n    return %y"),
         "far_literal.lathe": program('    %w = literal f32[4] file "/etc/hostname" offset 0\n'
                                      "    %y = add(%x, %w)\n    return %y"),
-        "wrong_stage.lathe": program(
-            "    %a = literal f32[1] {1}\n    %y = deferred add(%a, %a)\n    return %y"),
         "cut.lathe": program("    %y = relu(%x)\n    return %y")[:60],
     }
 

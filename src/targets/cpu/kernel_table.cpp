@@ -7,8 +7,9 @@ namespace lathe::cpu {
 
 std::span<const KernelEntry> kernel_table() {
   static const std::array kTable{
-      kAttention,     kGemm,        kGroupQueryAttention, kMatmul,
-      kMatmulInteger, kMatmulNBits, kMultiHeadAttention,  kQlinearMatmul};
+      kAttention,           kConv,         kConvInteger,   kConvTranspose, kGemm,
+      kGroupQueryAttention, kMatmul,       kMatmulInteger, kMatmulNBits,   kMultiHeadAttention,
+      kQlinearConv,         kQlinearMatmul};
   return kTable;
 }
 

@@ -22,12 +22,16 @@ std::span<const KernelEntry> kernel_table();
 
 // One file each.
 extern const KernelEntry kAttention;
+extern const KernelEntry kConv;
+extern const KernelEntry kConvInteger;
+extern const KernelEntry kConvTranspose;
 extern const KernelEntry kGemm;
 extern const KernelEntry kGroupQueryAttention;
 extern const KernelEntry kMatmul;
 extern const KernelEntry kMatmulInteger;
 extern const KernelEntry kMatmulNBits;
 extern const KernelEntry kMultiHeadAttention;
+extern const KernelEntry kQlinearConv;
 extern const KernelEntry kQlinearMatmul;
 
 }  // namespace lathe::cpu
