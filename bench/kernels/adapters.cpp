@@ -5,11 +5,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "bench/kernels/weight_only.h"
 
 namespace lathe::bench {
 
 std::span<const Adapter> adapters() {
-  static const std::vector<Adapter> all{};
+  static const std::vector<Adapter> all{{"matmul_n_bits", ready_weight_only}};
   return all;
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "bench/kernels/report.h"
+#include "bench/kernels/weight_only.h"
 
 namespace lathe::bench {
 namespace {
@@ -111,6 +112,10 @@ class Program {
     }
     for (const char* type : {"f32", "bf16", "int8"}) {
       if (settings_.type.empty() || settings_.type == type) add(with_type(dense, type));
+    }
+    if (!settings_.quick && (settings_.type.empty() || settings_.type == "int8")) {
+      add(weight_only_cases(512));
+      add(weight_only_cases(1));
     }
     std::erase_if(all, [&](const Case& c) {
       // Products of two activations stay in f32 or bf16.
@@ -211,6 +216,26 @@ Settings parse(int& argc, char** argv) {
   return settings;
 }
 
+// Tokens of Llama-1B with weights from memory, against plain reads.
+nlohmann::ordered_json weight_streams(const Settings& settings, int threads) {
+  nlohmann::ordered_json out;
+  for (const int64_t block : {32, 128}) {
+    const WeightStream s = measure_weight_stream(threads, block, settings.alternations());
+    if (!settings.json) {
+      fmt::print(
+          "int4 weights from memory, blocks of {}, {} threads, {}: {:.1f} GB/s, plain read {:.1f} "
+          "GB/s, ratio {:.3f} ({:.3f}-{:.3f})\n",
+          block, threads, s.isa, s.ours * 1e-9, s.read * 1e-9, s.share, s.low, s.high);
+    }
+    out.push_back({{"block", block},
+                   {"isa", s.isa},
+                   {"gb_per_s", s.ours * 1e-9},
+                   {"read_gb_per_s", s.read * 1e-9},
+                   {"ratio", {s.share, s.low, s.high}}});
+  }
+  return out;
+}
+
 int main(int argc, char** argv) {
   const Settings settings = parse(argc, argv);
   benchmark::Initialize(&argc, argv);
@@ -228,6 +253,9 @@ int main(int argc, char** argv) {
     if (!settings.quick) session.read_bandwidth = measure_read_bandwidth(threads, kReadBytes);
     if (!settings.json) fmt::print("{}\n", table(session));
     nlohmann::ordered_json own = to_json(session, !settings.quick);
+    if (!settings.quick && (settings.type.empty() || settings.type == "int8")) {
+      own["weight_stream"] = weight_streams(settings, threads);
+    }
     if (threads == most) {
       json = std::move(own);
     } else {

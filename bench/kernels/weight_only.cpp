@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT
+#include "bench/kernels/weight_only.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/os_memory.h"
+#include "bench/kernels/inputs.h"
+#include "targets/cpu/kernels/weight_only.h"
+
+namespace lathe::bench {
+namespace {
+
+using namespace lathe::cpu;
+using Clock = std::chrono::steady_clock;
+
+// Zeroed memory of whole pages.
+class Pages {
+ public:
+  explicit Pages(int64_t bytes)
+      : bytes_(static_cast<size_t>(std::max<int64_t>(bytes, 1))), data_(reserve_pages(bytes_)) {
+    check(data_ != nullptr, ErrorKind::out_of_memory, "no {} bytes of memory", bytes);
+  }
+  ~Pages() { release_pages(data_, bytes_); }
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+
+ private:
+  size_t bytes_;
+  void* data_;
+};
+
+Isa best() {
+  const std::optional<Isa> isa = best_isa();
+  check(isa.has_value(), ErrorKind::unsupported, "no kernels for this processor ({} known sets)",
+        kIsaCount);
+  return *isa;
+}
+
+WeightOnlyProblem int8_product(int64_t k, int64_t n, int bits, int64_t block) {
+  WeightOnlyProblem p;
+  p.k = k;
+  p.n = n;
+  p.bits = bits;
+  p.block = block;
+  p.compute = WeightOnlyCompute::int8;
+  const std::string refusal = weight_only_refusal(p);
+  check(refusal.empty(), ErrorKind::unsupported, "{}", refusal);
+  return p;
+}
+
+class ReadyWeightOnly final : public Ready {
+ public:
+  ReadyWeightOnly(const Problem& p, ThreadPool& pool)
+      : problem_(int8_product(p["k"], p["n"], static_cast<int>(p["bits"]), p["block"])),
+        layout_(weight_only_layout(problem_)),
+        isa_(best()),
+        pool_(pool),
+        m_(p["m"]),
+        a_(numbers(0, m_ * problem_.k, Range::real)),
+        y_(static_cast<size_t>(m_ * problem_.n)),
+        workspace_(weight_only_workspace(problem_, layout_, m_)) {
+    const int64_t blocks = layout_.blocks;
+    std::vector<uint8_t> codes(
+        static_cast<size_t>(problem_.n * blocks * problem_.block * problem_.bits / 8));
+    for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint8_t>(uniform(1, i) * 256);
+    std::vector<float> scales(static_cast<size_t>(problem_.n * blocks));
+    for (size_t i = 0; i < scales.size(); ++i) {
+      scales[i] = static_cast<float>((uniform(2, i) + 0.5) / 64);
+    }
+    for (int64_t i = 0; i < std::max<int64_t>(1, p["rotations"]); ++i) {
+      packed_.push_back(std::make_unique<Pages>(layout_.bytes));
+      pack_weight_only(problem_, layout_, {codes.data(), scales.data(), nullptr, {}},
+                       packed_.back()->data(), &pool);
+    }
+  }
+
+  void run(int64_t count) override {
+    for (int64_t i = 0; i < count; ++i) {
+      multiply(packed_[next_]->data());
+      next_ = (next_ + 1) % packed_.size();
+    }
+  }
+  std::vector<float> result() override {
+    multiply(packed_.front()->data());
+    return y_;
+  }
+  std::string_view isa() const override { return to_string(isa_); }
+
+ private:
+  void multiply(const void* packed) {
+    WeightOnlyCall call;
+    call.a = a_.data();
+    call.a_stride = problem_.k;
+    call.m = m_;
+    call.y = y_.data();
+    call.y_stride = problem_.n;
+    call.workspace = workspace_.data();
+    run_weight_only(problem_, layout_, packed, call, isa_, &pool_);
+  }
+
+  WeightOnlyProblem problem_;
+  WeightOnlyLayout layout_;
+  Isa isa_;
+  ThreadPool& pool_;
+  int64_t m_;
+  std::vector<float> a_;
+  std::vector<float> y_;
+  Pages workspace_;
+  std::vector<std::unique_ptr<Pages>> packed_;
+  size_t next_ = 0;
+};
+
+// Sums 64-bit words of `memory`, in chunks as products take panels.
+void read_plainly(const std::byte* memory, int64_t bytes, ThreadPool& pool) {
+  constexpr int64_t kChunk = 1 << 16;
+  parallel_for(&pool, bytes / kChunk, 1, [&](int64_t begin, int64_t end) {
+    constexpr int kSums = 32;
+    uint64_t sums[kSums] = {};
+    for (const std::byte* at = memory + begin * kChunk; at < memory + end * kChunk;
+         at += 8 * kSums) {
+      uint64_t words[kSums];
+      std::memcpy(words, at, sizeof words);
+      for (int i = 0; i < kSums; ++i) sums[i] += words[i];
+    }
+    asm volatile("" : : "g"(std::accumulate(sums, sums + kSums, uint64_t{0})));
+  });
+}
+
+double seconds_of(auto&& work) {
+  const auto begin = Clock::now();
+  work();
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double quantile(std::vector<double> samples, double q) {
+  std::sort(samples.begin(), samples.end());
+  return samples[static_cast<size_t>(q * static_cast<double>(samples.size() - 1) + 0.5)];
+}
+
+// All layers of a token, each in its own part of the memory.
+class Token {
+ public:
+  explicit Token(int64_t block) {
+    for (const Case& c : weight_only_cases(1)) {
+      if (c.source != "llama_1b" || c.problem["block"] != block) continue;
+      for (int64_t i = 0; i < c.count; ++i) add(c.problem["k"], c.problem["n"], block);
+    }
+    add(2048, 128256, block);  // the head
+  }
+  int64_t bytes() const { return bytes_; }
+
+  void run(const std::byte* weights, Isa isa, ThreadPool& pool) {
+    for (const Layer& layer : layers_) {
+      WeightOnlyCall call;
+      call.a = a_.data();
+      call.m = 1;
+      call.y = y_.data();
+      call.workspace = workspace_.data();
+      run_weight_only(layer.problem, layer.layout, weights + layer.at, call, isa, &pool);
+    }
+  }
+
+ private:
+  struct Layer {
+    WeightOnlyProblem problem;
+    WeightOnlyLayout layout;
+    int64_t at;
+  };
+  void add(int64_t k, int64_t n, int64_t block) {
+    WeightOnlyProblem p = int8_product(k, n, 4, block);
+    p.scale_type = ElementType::f16;
+    const WeightOnlyLayout layout = weight_only_layout(p);
+    layers_.push_back({p, layout, bytes_});
+    bytes_ += layout.bytes;
+  }
+  std::vector<Layer> layers_;
+  int64_t bytes_ = 0;
+  std::vector<float> a_ = numbers(0, 8192, Range::real);
+  std::vector<float> y_ = std::vector<float>(128256);
+  Pages workspace_{1 << 20};
+};
+
+}  // namespace
+
+std::unique_ptr<Ready> ready_weight_only(const Problem& problem, ThreadPool& pool) {
+  return std::make_unique<ReadyWeightOnly>(problem, pool);
+}
+
+std::vector<Case> weight_only_cases(int64_t rows) {
+  std::vector<Case> out;
+  for (const int64_t block : {32, 128}) {
+    for (Case c : language_model_cases(rows)) {
+      // 576 is no multiple of 128.
+      if (c.source == "llama_8b" || (c.source == "smollm2_135m" && block != 32)) continue;
+      c.problem.kind = "matmul_n_bits";
+      c.problem.type = "int8";  // what is multiplied, and whose peak it is measured by
+      c.problem.numbers = {{"m", c.problem["m"]},
+                           {"n", c.problem["n"]},
+                           {"k", c.problem["k"]},
+                           {"bits", 4},
+                           {"block", block}};
+      c.problem.numbers["rotations"] = rotations(c.problem);
+      out.push_back(std::move(c));
+    }
+  }
+  return out;
+}
+
+WeightStream measure_weight_stream(int threads, int64_t block, int alternations) {
+  constexpr int64_t kCopies = 3;
+  Token token(block);
+  const Pages memory(kCopies * token.bytes());
+  // Codes of every value; scales of 2^-7 or so, whatever they fall on.
+  std::memset(memory.data(), 0x21, static_cast<size_t>(kCopies * token.bytes()));
+  ThreadPool pool(threads);
+  const Isa isa = best();
+  std::vector<double> read, ours, ratios;
+  for (int64_t i = 0; i < kCopies * alternations; ++i) {
+    const std::byte* own = memory.data() + i % kCopies * token.bytes();
+    const std::byte* other = memory.data() + (i + 1) % kCopies * token.bytes();
+    const double plain = seconds_of([&] { read_plainly(other, token.bytes(), pool); });
+    const double token_seconds = seconds_of([&] { token.run(own, isa, pool); });
+    const auto bytes = static_cast<double>(token.bytes());
+    read.push_back(bytes / plain);
+    ours.push_back(bytes / token_seconds);
+    ratios.push_back(plain / token_seconds);
+  }
+  WeightStream out;
+  out.block = block;
+  out.isa = to_string(isa);
+  out.read = quantile(read, 0.5);
+  out.ours = quantile(ours, 0.5);
+  out.share = quantile(ratios, 0.5);
+  out.low = quantile(ratios, 0.25);
+  out.high = quantile(ratios, 0.75);
+  return out;
+}
+
+}  // namespace lathe::bench
