@@ -251,8 +251,8 @@ Pattern::Pattern(const nlohmann::json& element, std::string_view where) {
     regex_.emplace(element["Regex"].get_ref<const std::string&>());
   } else {
     fail(ErrorKind::invalid_model,
-         "{}: expected {{\"String\": text}} or {{\"Regex\": text}}, found {}", where,
-         escape(element.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace)));
+         "{}: expected {{\"String\": text}} or {{\"Regex\": text}}, found {} with {} elements",
+         where, element.type_name(), element.size());
   }
 }
 
