@@ -59,12 +59,25 @@ std::vector<uint32_t> count_characters(std::string_view text) {
   return counts;
 }
 
+// Texts and pieces have to be the same without a map.
+void check_without_map(const Parts& parts, const std::string& original, const AlignedText& expected,
+                       const Pieces& expected_pieces) {
+  if (parts.pre_tokenizer != nullptr && parts.pre_tokenizer->needs_map()) return;
+  AlignedText text(original, false);
+  if (parts.normalizer != nullptr) parts.normalizer->apply(text);
+  Pieces pieces;
+  pre_tokenize(parts.pre_tokenizer.get(), text, pieces);
+  check(text.view() == expected.view() && pieces == expected_pieces, ErrorKind::internal,
+        "without a map the text is '{}' of {} pieces", text.view(), pieces.size());
+}
+
 std::string run(const Parts& parts, const std::string& original) {
   AlignedText text(original, parts.offsets);
   if (parts.normalizer != nullptr) parts.normalizer->apply(text);
   if (parts.pre_tokenizer == nullptr && !parts.offsets) return std::string(text.view());
   Pieces pieces;
   pre_tokenize(parts.pre_tokenizer.get(), text, pieces);
+  if (parts.offsets) check_without_map(parts, original, text, pieces);
   const std::vector<uint32_t> characters =
       parts.offsets ? count_characters(original) : std::vector<uint32_t>();
   std::string answer;

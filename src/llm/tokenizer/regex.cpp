@@ -91,7 +91,9 @@ struct Regex::Impl {
   std::optional<Alphabet> alphabet;  // if none, the text is matched as UTF-8
   Owned<pcre2_code> code;
 
-  explicit Impl(std::string_view text) : pattern(text), fast(find_fast_pattern(text)) { compile(); }
+  explicit Impl(std::string_view text) : pattern(text), fast(find_fast_pattern(text)) {
+    if (fast == nullptr) compile();
+  }
   void compile();
   // Calls found(range) -> bool (go on?) for each match from `from` on.
   template <class F>
@@ -208,6 +210,15 @@ const std::string& Regex::pattern() const { return impl_->pattern; }
 
 std::optional<Range> Regex::find(std::string_view text, size_t from) const {
   std::optional<Range> result;
+  if (impl_->fast != nullptr) {  // what is before `from` does not matter to these
+    std::vector<Range> matches;
+    impl_->fast(text.substr(from), matches);
+    if (!matches.empty()) {
+      const auto shift = static_cast<uint32_t>(from);
+      result = {matches[0].begin + shift, matches[0].end + shift};
+    }
+    return result;
+  }
   impl_->search(text, from, [&](Range match) {
     result = match;
     return false;

@@ -14,7 +14,7 @@ namespace {
 
 using unicode::CodeSet;
 
-constexpr size_t kMaxPattern = 1 << 16;
+constexpr size_t kMaxPattern = 1 << 15;
 constexpr int kMaxDepth = 100;
 constexpr uint32_t kMaxRepeat = 65535;
 
@@ -157,7 +157,7 @@ class Parser {
         emit(")" + rest);
       }
       wrapped = true;
-      if (++quantifiers_ > kMaxPattern / 16) in_.unsupported("more than 4096 quantifiers");
+      if (++quantifiers_ > kMaxPattern / 8) in_.unsupported("more than 4096 quantifiers");
     }
     open();
   }

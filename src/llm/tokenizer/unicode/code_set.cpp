@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_map>
 
 #include "llm/tokenizer/unicode/unicode.h"
 
@@ -127,6 +128,21 @@ CodeSet escape_class(char letter, bool in_brackets) {
 }
 
 CodeSet close_over_case(const CodeSet& set) {
+  static const auto closed_of = [] {
+    std::unordered_map<char32_t, CodeSet> all;
+    for (const Group& group : fold_groups()) {
+      for (const char32_t c : group) {
+        CodeSet& closed = all[c];
+        for (const char32_t other : group) closed.push_back({other, other});
+        closed = normalised(std::move(closed));
+      }
+    }
+    return all;
+  }();
+  if (set.size() == 1 && set[0].first == set[0].last) {  // the most usual ones
+    const auto it = closed_of.find(set[0].first);
+    return it == closed_of.end() ? set : it->second;
+  }
   CodeSet added;
   for (const Group& group : fold_groups()) {
     const auto in = [&](char32_t c) { return contains(set, c); };
