@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT
+#include "bench/kernels/conv.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/os_memory.h"
+#include "bench/kernels/inputs.h"
+#include "targets/cpu/kernels/convolution.h"
+
+namespace lathe::bench {
+namespace {
+
+using namespace lathe::cpu;
+
+// Zeroed memory of whole pages.
+class Pages {
+ public:
+  explicit Pages(int64_t bytes)
+      : bytes_(static_cast<size_t>(std::max<int64_t>(bytes, 1))), data_(reserve_pages(bytes_)) {
+    check(data_ != nullptr, ErrorKind::out_of_memory, "no {} bytes of memory", bytes);
+  }
+  ~Pages() { release_pages(data_, bytes_); }
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+
+ private:
+  size_t bytes_;
+  void* data_;
+};
+
+Isa best() {
+  const std::optional<Isa> isa = best_isa();
+  check(isa.has_value(), ErrorKind::unsupported, "no kernels for this processor ({} known sets)",
+        kIsaCount);
+  return *isa;
+}
+
+ConvProblem problem_of(const Problem& p) {
+  ConvProblem out;
+  out.batch = p["n"];
+  out.channels = p["ic"];
+  out.outputs = p["oc"];
+  out.groups = p["g"];
+  out.axes[1] = {p["ih"], output_height(p), p["kh"], p["sh"], p["dh"], p["pt"]};
+  out.axes[2] = {p["iw"], output_width(p), p["kw"], p["sw"], p["dw"], p["pl"]};
+  if (p.type == "int8") {
+    out.x_type = ElementType::u8;
+    out.y_type = p.activation == "relu" ? ElementType::u8 : ElementType::i8;
+  } else {
+    out.x_type = out.y_type = p.type == "bf16" ? ElementType::bf16 : ElementType::f32;
+  }
+  return out;
+}
+
+void put(std::byte* to, ElementType type, float value) {
+  const auto write = [&](auto element) { std::memcpy(to, &element, sizeof element); };
+  switch (type) {
+    case ElementType::bf16:  // the numbers have no more bits
+      return write(static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16));
+    case ElementType::u8:
+      return write(static_cast<uint8_t>(value));
+    case ElementType::i8:
+      return write(static_cast<int8_t>(value));
+    default:
+      return write(value);
+  }
+}
+
+float get(const std::byte* from, ElementType type) {
+  const auto read = [&]<class T>(T element) {
+    std::memcpy(&element, from, sizeof element);
+    return element;
+  };
+  switch (type) {
+    case ElementType::bf16:
+      return std::bit_cast<float>(uint32_t{read(uint16_t{})} << 16);
+    case ElementType::u8:
+      return read(uint8_t{});
+    case ElementType::i8:
+      return read(int8_t{});
+    default:
+      return read(float{});
+  }
+}
+
+// Element i of [n, channels, positions] in memory that has the channels last.
+int64_t last(int64_t i, int64_t channels, int64_t positions) {
+  const int64_t channel = i / positions % channels;
+  return (i / positions / channels * positions + i % positions) * channels + channel;
+}
+
+struct Set {
+  Set(int64_t x_bytes, int64_t w_bytes, int64_t y_bytes, int64_t residual_bytes)
+      : x(x_bytes), weights(w_bytes), y(y_bytes), residual(residual_bytes) {}
+  Pages x, weights, y, residual;
+};
+
+class ReadyConv final : public Ready {
+ public:
+  ReadyConv(const Problem& p, ThreadPool& pool)
+      : problem_(p),
+        p_(problem_of(p)),
+        isa_(best()),
+        form_(choose_form(p_, isa_)),
+        conv_(make_convolution(form_, p_, isa_)),
+        pool_(pool),
+        bias_(numbers(2, p_.outputs, Range::real)) {
+    const bool int8 = p_.is_integer();
+    const int64_t depth = p_.group_channels() * p_.taps();
+    if (int8) scales_ = int8_scales(p_.outputs, depth);
+    const auto x = numbers(0, p_.batch * p_.channels * p_.input_positions(),
+                           int8 ? Range::unsigned8 : Range::real);
+    const auto w = numbers(1, p_.outputs * depth, int8 ? Range::signed8 : Range::real);
+    const int64_t results = p_.batch * p_.outputs * p_.output_positions();
+    const auto residual = numbers(3, results, int8 ? Range::small_unsigned : Range::real);
+    const ElementType w_type = int8 ? ElementType::i8 : p_.x_type;
+    std::vector<std::byte> given(static_cast<size_t>(bytes_for(w_type, p_.outputs * depth)));
+    fill(given.data(), w_type, w, [](int64_t i) { return i; });
+    for (int64_t i = 0; i < rotations(p); ++i) {
+      sets_.push_back(std::make_unique<Set>(bytes_for(p_.x_type, static_cast<int64_t>(x.size())),
+                                            static_cast<int64_t>(conv_->packed_bytes()),
+                                            bytes_for(p_.y_type, results),
+                                            bytes_for(p_.y_type, results)));
+      Set& set = *sets_.back();
+      fill(set.x.data(), p_.x_type, x,
+           [&](int64_t k) { return last(k, p_.channels, p_.input_positions()); });
+      fill(set.residual.data(), p_.y_type, residual,
+           [&](int64_t k) { return last(k, p_.outputs, p_.output_positions()); });
+      conv_->pack({given.data(), w_type}, set.weights.data(), &pool);
+    }
+  }
+
+  void run(int64_t count) override {
+    for (int64_t i = 0; i < count; ++i) {
+      compute(*sets_[next_]);
+      next_ = (next_ + 1) % sets_.size();
+    }
+  }
+  std::vector<float> result() override {
+    Set& set = *sets_.front();
+    compute(set);
+    std::vector<float> out(static_cast<size_t>(p_.batch * p_.outputs * p_.output_positions()));
+    for (size_t i = 0; i < out.size(); ++i) {
+      const int64_t at = last(static_cast<int64_t>(i), p_.outputs, p_.output_positions());
+      out[i] = get(set.y.data() + bytes_for(p_.y_type, at), p_.y_type);
+    }
+    return out;
+  }
+  std::string_view isa() const override { return to_string(isa_); }
+  int64_t extra_bytes() const override {
+    const int64_t numbers = p_.outputs * p_.group_channels() * p_.taps();
+    return static_cast<int64_t>(conv_->packed_bytes()) - bytes_for(p_.x_type, numbers);
+  }
+
+ private:
+  template <class At>
+  static void fill(std::byte* to, ElementType type, const std::vector<float>& values, At&& at) {
+    for (size_t i = 0; i < values.size(); ++i)
+      put(to + bytes_for(type, at(static_cast<int64_t>(i))), type, values[i]);
+  }
+
+  void compute(Set& set) {
+    using Kind = EpilogueStep::Kind;
+    std::vector<EpilogueStep> steps;
+    std::vector<int64_t> images;
+    const auto add = [&](EpilogueStep step, int64_t image = 0) {
+      steps.push_back(step);
+      images.push_back(image);
+    };
+    if (!scales_.empty()) add({Kind::mul, {scales_.data(), ElementType::f32, 0, 1}});
+    if (problem_["bias"] != 0) add({Kind::add, {bias_.data(), ElementType::f32, 0, 1}});
+    if (problem_["sum"] != 0) {
+      add({Kind::add, {set.residual.data(), p_.y_type, p_.outputs, 1}},
+          p_.outputs * p_.output_positions());
+    }
+    const std::string& f = problem_.activation;
+    if (f == "relu") add({Kind::activate, {}, Activation::relu});
+    if (f == "gelu") add({Kind::activate, {}, Activation::gelu});
+    if (f == "silu") add({Kind::activate, {}, Activation::silu, 1, 0});
+    if (f == "hard_swish") add({Kind::activate, {}, Activation::hard_swish});
+    ConvCall call;
+    call.x = set.x.data();
+    call.weights = set.weights.data();
+    call.y = set.y.data();
+    call.epilogue.steps = steps;
+    call.epilogue.out = p_.y_type;
+    call.operand_images = images;
+    call.pool = &pool_;
+    conv_->run(call);
+  }
+
+  Problem problem_;
+  ConvProblem p_;
+  Isa isa_;
+  ConvForm form_;
+  std::unique_ptr<Convolution> conv_;
+  ThreadPool& pool_;
+  std::vector<float> bias_;
+  std::vector<float> scales_;
+  std::vector<std::unique_ptr<Set>> sets_;
+  size_t next_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Ready> prepare_conv(const Problem& problem, ThreadPool& pool) {
+  return std::make_unique<ReadyConv>(problem, pool);
+}
+
+}  // namespace lathe::bench
