@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # `make help` lists the goals. Each installs what it needs and is missing.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-arm64 test-tokenizers bench fuzz docs format lint
+.PHONY: help demo test test-haswell test-arm64 test-tokenizers bench fuzz docs format lint
 
 FUZZ_SECONDS ?= 600
 
@@ -13,6 +13,11 @@ demo: ## build the program and read a digit from an image
 
 test: ## build release and dev, run all checks and tests
 	@scripts/test.sh
+
+test-haswell: ## run all tests of the CPU kernels on an emulated processor with AVX2 alone
+	@scripts/setup.sh test
+	@scripts/build.sh release kernels_tests
+	@LATHE_TEST_CASES=20 scripts/haswell.sh build/release/tests/kernels_tests
 
 test-arm64: ## cross-build for 64-bit ARM, run the op tests under qemu
 	@scripts/setup.sh test arm64
@@ -34,10 +39,12 @@ bench: ## build the benchmarks, run them beside their peers, draw kernels.svg
 	@build/venv/bin/python bench/kernels/plot.py build/release/bench/kernels.json \
 	  build/release/bench/kernels.svg
 
-fuzz: ## run each fuzz target for FUZZ_SECONDS (600)
+fuzz: ## run each fuzz target for FUZZ_SECONDS (600), and 10^5 random cases of the CPU kernels
 	@scripts/setup.sh test
 	@scripts/build.sh fuzz
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
+	@scripts/build.sh release kernels_tests
+	@TEST_CASES=60 LATHE_TEST_CASES=2000 build/release/tests/kernels_tests --gtest_brief=1
 
 docs: ## write the pages that are made from the code
 	@scripts/build.sh release lathe

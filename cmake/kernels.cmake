@@ -32,4 +32,10 @@ function(lathe_kernels_tests)
   target_link_libraries(kernels_tests PRIVATE lathe_options GTest::gtest GTest::gtest_main)
   lathe_use_pch(kernels_tests)
   lathe_test(kernels kernels_tests --gtest_brief=1)
+  # On a processor with AVX2 alone, emulated: what every other machine leaves out. `make
+  # test-haswell` runs the whole set.
+  if(CMAKE_BUILD_TYPE STREQUAL "Release")
+    lathe_test(kernels_haswell scripts/haswell.sh $<TARGET_FILE:kernels_tests> --gtest_brief=1
+      --gtest_filter=Isa.*:Epilogue.*:Brgemm.*:Pack.*:Matmul.Z*:Matmul.ABatch*:Matmul.Any*)
+  endif()
 endfunction()

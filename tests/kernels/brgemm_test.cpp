@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string>
 
+#include "tests/kernels/support/cases.h"
 #include "tests/kernels/support/isas.h"
 #include "tests/kernels/support/panels.h"
 
@@ -100,6 +101,29 @@ std::vector<float> run(Isa isa, const Case& c, int64_t first, int64_t rows,
   return sums;
 }
 
+// All rows, with an epilogue, to rows side by side.
+void run_into(Isa isa, const Case& c, const Epilogue& epilogue, void* out) {
+  const BrgemmKernel& kernel = brgemm_kernel(isa, c.product);
+  std::vector<std::vector<char>> panels;
+  std::vector<BrgemmBlock> blocks;
+  for (int64_t i = 0; i < c.blocks; ++i) {
+    panels.push_back(make_panels(kernel, c.b, i * c.k, c.k));
+    blocks.push_back({c.a.address(0, i * c.k), panels.back().data()});
+  }
+  BrgemmCall call;
+  call.blocks = blocks.data();
+  call.block_count = c.blocks;
+  call.k = c.k;
+  call.a_row_stride = c.a.columns * c.a.element;
+  call.b_panel_stride = packed_panel_bytes(kernel, c.k);
+  call.rows = c.rows;
+  call.columns = c.columns;
+  call.out = out;
+  call.out_stride = c.columns * out_size(epilogue.out);
+  call.epilogue = &epilogue;
+  kernel.run(call);
+}
+
 int32_t as_integer(float bits) {
   int32_t out = 0;
   std::memcpy(&out, &bits, 4);
@@ -128,7 +152,7 @@ TEST(Brgemm, SumsAreThoseOfAPlainLoop) {
   std::mt19937 random(1);
   for (const Isa isa : test::host_isas()) {
     for (int p = 0; p < kProductCount; ++p) {
-      for (int i = 0; i < 60; ++i) {
+      for (int64_t i = 0; i < test::cases(40); ++i) {
         const Case c = make_case(random, static_cast<Product>(p));
         expect_exact(isa, c, run(isa, c, 0, c.rows));
         if (HasFatalFailure()) return;
@@ -180,6 +204,50 @@ TEST(Brgemm, SumsGoOnFromWhereAnotherCallEnded) {
   }
 }
 
+// Whatever the kernel does with an epilogue while sums are in registers: the bits of its steps.
+TEST(Brgemm, TheEpilogueIsAppliedToTheSums) {
+  std::mt19937 random(4);
+  for (const Isa isa : test::host_isas()) {
+    for (int64_t i = 0; i < test::cases(100); ++i) {
+      const Case c = make_case(random, static_cast<Product>(i % kProductCount));
+      const std::vector<float> sums = run(isa, c, 0, c.rows);
+      std::vector<float> numbers(static_cast<size_t>(c.rows * c.columns));
+      for (float& x : numbers) x = static_cast<float>(pick(random, -50, 50)) / 8;
+      EpilogueStep steps[4];
+      steps[0].kind = EpilogueStep::Kind::mul;
+      steps[0].operand = {.data = numbers.data(), .column_stride = 1};
+      steps[1].operand = {.data = numbers.data(), .column_stride = 1};
+      steps[2].operand = {.data = numbers.data(), .row_stride = c.columns, .column_stride = 1};
+      steps[3].kind = EpilogueStep::Kind::activate;
+      steps[3].activation = static_cast<Activation>(pick(random, 0, kActivationCount - 1));
+      steps[3].a = 0.25F;
+      steps[3].b = 1;
+      const int64_t first = pick(random, 0, 3);
+      Epilogue epilogue;
+      epilogue.steps =
+          std::span<const EpilogueStep>(steps).subspan(first, pick(random, 0, 4 - first));
+      constexpr ElementType kOuts[] = {ElementType::f32, ElementType::bf16, ElementType::f16,
+                                       ElementType::i8, ElementType::u8};
+      epilogue.out = kOuts[pick(random, 0, 4)];
+      if (pick(random, 0, 1) == 1) epilogue.out_zero.scale = 5;
+      const size_t bytes = static_cast<size_t>(c.rows * c.columns * out_size(epilogue.out));
+      std::vector<char> wanted(bytes), found(bytes);
+      EpilogueTile tile;
+      tile.sums = sums.data();
+      tile.integer_sums = has_integer_sums(c.product);
+      tile.sums_stride = c.columns;
+      tile.rows = c.rows;
+      tile.columns = c.columns;
+      tile.out = wanted.data();
+      tile.out_stride = c.columns * out_size(epilogue.out);
+      finish_tile(isa)(epilogue, tile);
+      run_into(isa, c, epilogue, found.data());
+      ASSERT_EQ(found, wanted) << c.name(isa) << " to " << to_string(epilogue.out) << ", "
+                               << epilogue.steps.size() << " steps from " << first;
+    }
+  }
+}
+
 // 255 · ±127 in every position: 16-bit intermediate sums would saturate.
 TEST(Brgemm, TheLargestIntegersAreExactAtEveryRemainder) {
   for (const Isa isa : test::host_isas()) {
@@ -193,7 +261,7 @@ TEST(Brgemm, TheLargestIntegersAreExactAtEveryRemainder) {
           c.k = k;
           c.a = {c.rows, k, 1, {}, {}};
           c.b = {k, c.columns, 1, {}, {}};
-          const double largest = product == Product::u8s8 ? 255 : -128;
+          const double largest = product == Product::u8s8 ? 255 : k % 2 == 0 ? -128 : 127;
           c.a.values.assign(static_cast<size_t>(c.rows * k), largest);
           c.a.bytes.assign(static_cast<size_t>(c.rows * k), static_cast<char>(largest));
           if (product == Product::u8s8) c.a.bytes.assign(c.a.bytes.size(), '\xFF');

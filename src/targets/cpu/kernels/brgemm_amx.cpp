@@ -2,6 +2,7 @@
 // Products on AMX tiles: 32 rows by a panel, in four tiles of sums. Reads the panels of the
 // AVX-512 units: a tile of B is 16 of their groups of k, 64 bytes of each.
 #include "targets/cpu/kernels/brgemm_table.h"
+#include "targets/cpu/kernels/epilogue_simple.h"
 #include "targets/cpu/kernels/epilogue_table.h"
 #include "targets/cpu/kernels/simd.h"
 
@@ -230,7 +231,7 @@ void tile(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column) {
 }
 
 template <class P>
-void run(const BrgemmCall& call) {
+void run_tiles(const BrgemmCall& call) {
   const int64_t whole = call.rows / kRowTile * kRowTile, rest = call.rows - whole;
   if (whole > 0) {
     configure(kRowTile);
@@ -251,6 +252,20 @@ void run(const BrgemmCall& call) {
     }
   }
   _tile_release();
+}
+
+template <class P>
+void run(const BrgemmCall& call) {
+  SimpleEpilogue simple;
+  if (call.epilogue == nullptr || call.epilogue->simple != nullptr ||
+      !simplify(*call.epilogue, simple)) {
+    return run_tiles<P>(call);
+  }
+  Epilogue epilogue = *call.epilogue;
+  epilogue.simple = &simple;
+  BrgemmCall simplified = call;
+  simplified.epilogue = &epilogue;
+  run_tiles<P>(simplified);
 }
 
 template <class P>

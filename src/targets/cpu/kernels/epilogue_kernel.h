@@ -110,9 +110,9 @@ inline void apply(const EpilogueStep& step, const EpilogueTile& tile, const Plac
     case Kind::div_reversed:
       return combine([](F32 p, F32 q) { return q / p; });
     case Kind::min:
-      return combine([](F32 p, F32 q) { return min(p, q); });
+      return combine([](F32 p, F32 q) { return select(is_nan(q), q, min(q, p)); });
     case Kind::max:
-      return combine([](F32 p, F32 q) { return max(p, q); });
+      return combine([](F32 p, F32 q) { return select(is_nan(q), q, max(q, p)); });
     case Kind::activate:
       return;
   }
