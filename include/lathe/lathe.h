@@ -36,7 +36,7 @@
 extern "C" {
 #endif
 
-#define LATHE_API_VERSION 2u
+#define LATHE_API_VERSION 3u
 
 /* Zeroes a struct of this interface and sets its size: lathe_run_options o =
  * LATHE_INIT(lathe_run_options); (C++: lathe_run_options o{}; o.size = sizeof o;) */
@@ -52,6 +52,7 @@ typedef struct lathe_tokenizer lathe_tokenizer;
 typedef struct lathe_encoding lathe_encoding;
 typedef struct lathe_decode_stream lathe_decode_stream;
 typedef struct lathe_stop_strings lathe_stop_strings;
+typedef struct lathe_chat_template lathe_chat_template;
 
 /* Whose turn it is when something fails. */
 typedef int32_t lathe_error_kind;
@@ -196,6 +197,9 @@ typedef struct lathe_range {
   uint32_t begin;
   uint32_t end;
 } lathe_range;
+
+/* Gets ranges one by one. */
+typedef void (*lathe_range_sink)(void* context, lathe_range range);
 
 typedef struct lathe_tokenizer_options {
   size_t size;
@@ -387,6 +391,21 @@ typedef struct lathe_api {
                                       void* context);
   int64_t (*stop_strings_found)(const lathe_stop_strings* stops); /* index, or -1 */
   void (*stop_strings_free)(lathe_stop_strings* stops);
+
+  /* ---- chat templates (version 3) ---- */
+  /* A model folder (chat_template.jinja, tokenizer_config.json, …) or a template file. Templates
+   * may be used by any number of threads. */
+  lathe_error* (*chat_template_load)(const char* path, lathe_chat_template** chat);
+  /* The text of one template, without special tokens. */
+  lathe_error* (*chat_template_create)(lathe_text source, lathe_chat_template** chat);
+  /* `request`: JSON, an array of messages or an object with "messages" and, as they are wanted,
+   * "tools", "documents", "add_generation_prompt", "continue_final_message" (true, or the field
+   * that goes on) and "template_name"; other members are variables of the template. `text` gets
+   * the text; `ranges`, unless NULL, the characters that {% generation %} marks, in order. */
+  lathe_error* (*chat_template_render)(const lathe_chat_template* chat, lathe_text request,
+                                       lathe_text_sink text, void* text_context,
+                                       lathe_range_sink ranges, void* ranges_context);
+  void (*chat_template_free)(lathe_chat_template* chat);
 } lathe_api;
 
 /* The table of functions, or NULL if this library is older than `version`. */

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "lathe/lathe.h"
+#include "llm/template/chat_template.h"
 #include "llm/tokenizer/stream.h"
 #include "llm/tokenizer/tokenizer.h"
 #include "runtime/session.h"
@@ -86,6 +87,7 @@ void add_tensors(lathe_api& api);
 void add_sessions(lathe_api& api);
 void add_tokenizers(lathe_api& api);
 void add_encodings(lathe_api& api);
+void add_chat_templates(lathe_api& api);
 
 }  // namespace lathe::capi
 
@@ -130,4 +132,8 @@ struct lathe_decode_stream {
 
 struct lathe_stop_strings {
   lathe::tokenizer::StopStrings stops;
+};
+
+struct lathe_chat_template {
+  lathe::templates::ChatTemplates templates;
 };

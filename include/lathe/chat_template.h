@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// Chat templates in C++: inline wrappers over the table of lathe.h.
+//
+//   lathe::ChatTemplate chat("model/");
+//   std::string prompt = chat.render(R"({
+//     "messages": [{"role": "user", "content": "What is the weather in Rome?"}],
+//     "tools": [{"type": "function", "function": {"name": "get_weather", "parameters": {}}}],
+//     "add_generation_prompt": true})").text;
+//
+// Templates are Jinja as Hugging Face's transformers sets it up: the text is the same, or the
+// error's kind. Requests are JSON: an array of messages, or an object with "messages" and, as
+// they are wanted, "tools", "documents", "add_generation_prompt", "continue_final_message" and
+// "template_name"; other members are variables of the template.
+//
+// Failures throw lathe::Error: InvalidModel for what is no template; InvalidArgument for a request
+// that is none and for what the template raises, whose message stands in the error's. Templates
+// may be used by any number of threads; what one may take of memory and time is bounded.
+#pragma once
+
+#include "lathe/lathe.hpp"
+
+namespace lathe {
+inline namespace v1 {
+
+class ChatTemplate {
+ public:
+  struct Rendered {
+    std::string text;
+    // Characters (not bytes) that {% generation %} marks: what the assistant said.
+    std::vector<lathe_range> generations;
+  };
+
+  // A model folder or a template file.
+  explicit ChatTemplate(const std::string& path) {
+    lathe_chat_template* made = nullptr;
+    check(api().chat_template_load(path.c_str(), &made));
+    handle_.reset(made);
+  }
+  // A template's text, without special tokens.
+  static ChatTemplate from_source(std::string_view source) {
+    lathe_chat_template* made = nullptr;
+    check(api().chat_template_create({source.data(), source.size()}, &made));
+    return ChatTemplate(made);
+  }
+
+  Rendered render(std::string_view request) const {
+    Rendered out;
+    const auto add_text = [](void* to, const char* text, size_t bytes) {
+      static_cast<Rendered*>(to)->text.append(text, bytes);
+    };
+    const auto add_range = [](void* to, lathe_range range) {
+      static_cast<Rendered*>(to)->generations.push_back(range);
+    };
+    check(api().chat_template_render(handle_.get(), {request.data(), request.size()}, add_text,
+                                     &out, add_range, &out));
+    return out;
+  }
+
+ private:
+  explicit ChatTemplate(lathe_chat_template* handle) : handle_(handle) {}
+  struct Free {
+    void operator()(lathe_chat_template* handle) const { api().chat_template_free(handle); }
+  };
+  std::unique_ptr<lathe_chat_template, Free> handle_;
+};
+
+}  // namespace v1
+}  // namespace lathe
