@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 namespace lathe::tokenizer {
@@ -23,12 +22,57 @@ struct BpeJoin {
 };
 inline constexpr uint32_t kNoRank = 0xFFFFFFFF;
 
+// The lowest entry first; four children to a node, which touches half the cache lines of two.
+class BpeHeap {
+ public:
+  void clear() { entries_.clear(); }
+  bool empty() const { return entries_.empty(); }
+  // Without order; make() must follow.
+  void append(uint64_t entry) { entries_.push_back(entry); }
+  void make() {
+    for (size_t i = entries_.size() / 4 + 1; i-- > 0;) {
+      if (i < entries_.size()) sink(i, entries_[i]);
+    }
+  }
+  void push(uint64_t entry) {
+    size_t at = entries_.size();
+    entries_.push_back(entry);
+    for (; at > 0 && entries_[(at - 1) / 4] > entry; at = (at - 1) / 4) {
+      entries_[at] = entries_[(at - 1) / 4];
+    }
+    entries_[at] = entry;
+  }
+  uint64_t pop() {
+    const uint64_t top = entries_.front();
+    const uint64_t last = entries_.back();
+    entries_.pop_back();
+    if (!entries_.empty()) sink(0, last);
+    return top;
+  }
+
+ private:
+  void sink(size_t at, uint64_t entry) {
+    for (size_t first = 4 * at + 1; first < entries_.size(); first = 4 * at + 1) {
+      const size_t end = std::min(first + 4, entries_.size());
+      size_t least = first;
+      for (size_t i = first + 1; i < end; ++i) {
+        if (entries_[i] < entries_[least]) least = i;
+      }
+      if (entries_[least] >= entry) break;
+      entries_[at] = entries_[least];
+      at = least;
+    }
+    entries_[at] = entry;
+  }
+  std::vector<uint64_t> entries_;
+};
+
 // Buffers of the loop, to be reused.
 struct BpeWork {
   std::vector<BpeSymbol> symbols;
   std::vector<BpeJoin> joins;  // of each symbol and the next
   std::vector<uint32_t> next, previous;
-  std::vector<uint64_t> heap;  // rank, then position; may hold entries that are no longer true
+  BpeHeap heap;  // rank, then position; may hold entries that are no longer true
 };
 
 // Words up to this many symbols are searched from end to end for each join.
@@ -78,19 +122,15 @@ void merge_long(BpeWork& work, Join&& join) {
     next[i] = i + 1;
     previous[i] = i - 1;  // of the first: beyond n
     if (i + 1 < n) joins[i] = join(symbols[i], symbols[i + 1]);
-    if (joins[i].rank != kNoRank) heap.push_back(entry(i));
+    if (joins[i].rank != kNoRank) heap.append(entry(i));
   }
-  std::make_heap(heap.begin(), heap.end(), std::greater<>());
+  heap.make();
   const auto update = [&](uint32_t at) {
     joins[at] = next[at] < n ? join(symbols[at], symbols[next[at]]) : BpeJoin{kNoRank, 0};
-    if (joins[at].rank == kNoRank) return;
-    heap.push_back(entry(at));
-    std::push_heap(heap.begin(), heap.end(), std::greater<>());
+    if (joins[at].rank != kNoRank) heap.push(entry(at));
   };
   while (!heap.empty()) {
-    std::pop_heap(heap.begin(), heap.end(), std::greater<>());
-    const uint64_t top = heap.back();
-    heap.pop_back();
+    const uint64_t top = heap.pop();
     const auto at = static_cast<uint32_t>(top);
     if (symbols[at].size == 0 || joins[at].rank != top >> 32) continue;
     const uint32_t right = next[at];
