@@ -4,6 +4,7 @@
 .PHONY: help demo test test-haswell test-arm64 test-tokenizers bench fuzz docs format lint
 
 FUZZ_SECONDS ?= 600
+TEXTS ?= 200000
 
 help: ## this list
 	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 18
@@ -38,6 +39,20 @@ bench: ## build the benchmarks, run them beside their peers, draw kernels.svg
 	@build/release/bin/bench_kernels --json >build/release/bench/kernels.json
 	@build/venv/bin/python bench/kernels/plot.py build/release/bench/kernels.json \
 	  build/release/bench/kernels.svg
+
+bench-tokenizers: ## time tokenizers beside those of the packages tokenizers and tiktoken
+	@scripts/setup.sh test
+	@scripts/venv.sh
+	@scripts/build.sh release bench_tokenizers
+	@build/venv/bin/python bench/tokenizers/make_corpus.py build/release/corpus.bin
+	@build/venv/bin/python bench/tokenizers/compare.py build/release/bench_llm/bench_tokenizers \
+	  build/release/corpus.bin
+
+test-tokenizers: ## compare TEXTS (200000) generated texts for each tokenizer with the packages
+	@scripts/setup.sh test
+	@scripts/venv.sh
+	@scripts/build.sh release encoding_probe
+	@TEST_PRESET=release LATHE_TOKENIZER_TEXTS=$(TEXTS) build/venv/bin/python tests/llm/encodings_test.py
 
 fuzz: ## run each fuzz target for FUZZ_SECONDS (600), and 10^5 random cases of the CPU kernels
 	@scripts/setup.sh test

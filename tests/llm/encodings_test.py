@@ -15,7 +15,7 @@ import sys
 import unicodedata
 
 import generated_texts
-from reference_tokenizers import Probe, HuggingFace, SentencePiece, Tiktoken
+from reference_tokenizers import CL100K, HuggingFace, Probe, SentencePiece, Tiktoken
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMITTED = sorted((ROOT / "tests/llm/tokenizers").glob("*.json"))
@@ -113,6 +113,14 @@ def test_tokenizer_json(results, probe):
                 check_golden(results, probe, tokenizer.name,
                              json.loads((folder / golden).read_text())["cases"])
         check_generated(results, tokenizer, 100 + seed)
+
+
+def test_committed_others(results, probe):
+    for seed, path in enumerate(sorted((ROOT / "tests/llm/tokenizers").glob("*.model"))):
+        check_generated(results, SentencePiece(probe, path), 50 + seed)
+    ranks = ROOT / "tests/llm/tokenizers/ranks.tiktoken"
+    for seed, pattern in enumerate((CL100K, r"\w+|[^\w\s]+|\s", r"\p{N}{1,2}+|[a-z]+$|\s++|\S+?")):
+        check_generated(results, Tiktoken(probe, ranks, pattern), 60 + seed)
 
 
 def test_sentence_piece(results, probe):
@@ -260,7 +268,7 @@ def main():
     results = Results()
     random.seed(1)
     wanted = sys.argv[1:]
-    for test in (test_committed, test_tokenizer_json, test_sentence_piece, test_tiktoken, test_gguf,
+    for test in (test_committed, test_committed_others, test_tokenizer_json, test_sentence_piece, test_tiktoken, test_gguf,
                  test_legacy, test_errors):
         if not wanted or test.__name__ in wanted:
             test(results, Probe())

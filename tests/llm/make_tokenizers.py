@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""Makes tests/llm/tokenizers/*.json with the package `tokenizers`: small ones, in which every component
-and option of the format occurs.
+"""Makes tests/llm/tokenizers/* with the packages `tokenizers` and `sentencepiece`: small ones, in which
+every component and option of the formats occurs.
 
 usage: make_tokenizers.py        in the root of the repository
 """
 
+import base64
+import io
 import json
 import pathlib
+import tempfile
 
+import sentencepiece
 from tokenizers import (Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers)
 
 FOLDER = pathlib.Path("tests/llm/tokenizers")
@@ -192,13 +196,54 @@ def make_tokenizers():
     return out
 
 
+def make_sentence_pieces():
+    lines = [line for path in TEXT for line in pathlib.Path(path).read_text().splitlines()] + EXTRA
+    common = {"normalization_rule_name": "identity", "hard_vocab_limit": False, "num_threads": 1,
+              "minloglevel": 2}
+    with tempfile.TemporaryDirectory() as folder:
+        rules = pathlib.Path(folder) / "rules.tsv"
+        rules.write_text("41 42\t61\nFF21\t41\n3000\t20\n301\t\nFB01\t66 69\n2460\t31 20 6F\n")
+        models = {
+            "pieces_unigram": {"model_type": "unigram", "vocab_size": 250,
+                               "user_defined_symbols": ["<sep>", "ab", "\u2581\u2581"]},
+            "pieces_unigram_suffix": {"model_type": "unigram", "vocab_size": 220,
+                                      "treat_whitespace_as_suffix": True, "unk_surface": "<?>",
+                                      "normalization_rule_tsv": str(rules)},
+            "pieces_bpe": {"model_type": "bpe", "vocab_size": 500, "byte_fallback": True,
+                           "remove_extra_whitespaces": False, "split_digits": True,
+                           "user_defined_symbols": ["<sep>", "the"], "pad_id": 3},
+            "pieces_bpe_plain": {"model_type": "bpe", "vocab_size": 250, "add_dummy_prefix": False,
+                                 "allow_whitespace_only_pieces": True, "split_by_whitespace": False,
+                                 "normalization_rule_tsv": str(rules)}}
+        for name, options in models.items():
+            model = io.BytesIO()
+            sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=model,
+                                                     **{**common, **options})
+            (FOLDER / f"{name}.model").write_bytes(model.getvalue())
+
+
+def make_ranks():
+    """tiktoken's form of a byte-level BPE: a token's rank is its id, single bytes first."""
+    characters = pre_tokenizers.ByteLevel.alphabet()
+    model = json.loads((FOLDER / "bpe_bytes.json").read_text())["model"]
+    plain = [c for c in range(256) if chr(c) in characters]
+    byte_of = {chr(c): c for c in plain}
+    byte_of |= {chr(256 + i): c for i, c in enumerate(c for c in range(256) if c not in plain)}
+    tokens = sorted(model["vocab"], key=lambda token: (len(token) > 1, model["vocab"][token]))
+    lines = [base64.b64encode(bytes(byte_of[c] for c in token)).decode() + f" {rank}\n"
+             for rank, token in enumerate(tokens)]
+    (FOLDER / "ranks.tiktoken").write_text("".join(lines))
+
+
 def main():
     FOLDER.mkdir(exist_ok=True)
     for name, description in make_tokenizers().items():
         text = json.dumps(description, ensure_ascii=False, separators=(",", ":"))
         Tokenizer.from_str(text)  # it must be one
         (FOLDER / f"{name}.json").write_text(text + "\n", encoding="utf-8")
-    print(f"{len(list(FOLDER.glob('*.json')))} tokenizers")
+    make_sentence_pieces()
+    make_ranks()
+    print(f"{len(list(FOLDER.iterdir())) - 1} tokenizers")
 
 
 if __name__ == "__main__":

@@ -116,7 +116,8 @@ class HuggingFace:
 
 
 class SentencePiece:
-    tokens = ["<s>", "</s>", "<unk>", "\u2581", "<0x41>", "\u2581\u2581"]
+    tokens = ["<s>", "</s>", "<unk>", "\u2581", "<0x41>", "\u2581\u2581", "<sep>", "abab", "AB", "\u2460",
+              "\u3000", "\uff21\ufb01"]
 
     def __init__(self, probe, path):
         self.probe, self.name = probe, str(path)
@@ -130,15 +131,17 @@ class SentencePiece:
 
 
 class Tiktoken:
-    tokens = list(CL100K_SPECIALS)
-
     def __init__(self, probe, path, pattern=""):
         self.probe, self.name = probe, str(path) + pattern
         ranks = {base64.b64decode(token): int(rank) for token, rank in
                  (line.split() for line in open(path, "rb") if line.strip())}
+        specials = CL100K_SPECIALS if len(ranks) == 100256 else {}
+        self.tokens = list(specials)
         self.reference = tiktoken.Encoding("test", pat_str=pattern or CL100K, mergeable_ranks=ranks,
-                                           special_tokens=CL100K_SPECIALS)
-        probe.ask("load", name=self.name, path=str(path), pattern=pattern)
+                                           special_tokens=specials)
+        reply = probe.ask("load", name=self.name, path=str(path), pattern=pattern)
+        if "error" in reply:
+            raise AssertionError(f"{path}: {reply}")
 
     def compare(self, text, special=True):
         ids = self.reference.encode(text, allowed_special="all")
