@@ -2,11 +2,10 @@
 // x [b, channels, length], w [channels, 1, k], the state [b, channels, (k - 1) · dilation]: what
 // lies before x, zeros without. With channels_last, x is [b, length, d…] and the state likewise,
 // channels = d · ….
-#include "base/thread_pool.h"
+#include "ops/causal_conv.h"
+
 #include "ir/infer.h"
 #include "ops/evaluation.h"
-#include "ops/float_result.h"
-#include "ops/quantization.h"
 
 namespace lathe {
 namespace {
@@ -38,56 +37,18 @@ void infer_causal_conv(Infer& c) {
   c.result(c.element(0), state);
 }
 
-// One channel of one batch row, stretched out: the state, then x.
-struct Layout {
-  int64_t batch, channels, length, state;
-  bool last;
-  int64_t at(int64_t b, int64_t channel, int64_t t, int64_t extent) const {
-    return last ? (b * extent + t) * channels + channel : (b * channels + channel) * extent + t;
-  }
-};
-
 void evaluate_causal_conv(Evaluation& c) {
-  const bool last = c.boolean("channels_last");
-  const Tensor x = float_tensor(c.in(0));
-  const Tensor w = float_tensor(c.in(1));
-  const Tensor bias = c.has(2) ? float_tensor(c.in(2)) : Tensor();
-  const Tensor past = c.has(3) ? float_tensor(c.in(3)) : Tensor();
-  const int64_t taps = w.dims()[2];
-  const int64_t dilation = c.integer("dilation");
-  const Layout layout{x.dims()[0], w.dims()[0], x.dims()[last ? 1 : 2], (taps - 1) * dilation,
-                      last};
-  const FloatResult y(c.out(0));
-  const FloatResult present(c.out(1));
-  const bool silu = c.text("activation") != "none";
-  parallel_for(c.pool, layout.batch * layout.channels, 16, [&](int64_t begin, int64_t end) {
-    std::vector<float> line(static_cast<size_t>(layout.state + layout.length));
-    for (int64_t row = begin; row < end; ++row) {
-      const int64_t b = row / layout.channels;
-      const int64_t channel = row % layout.channels;
-      for (int64_t t = 0; t < layout.state; ++t) {
-        line[static_cast<size_t>(t)] =
-            c.has(3) ? past.as<float>()[layout.at(b, channel, t, layout.state)] : 0.0F;
-      }
-      for (int64_t t = 0; t < layout.length; ++t) {
-        line[static_cast<size_t>(layout.state + t)] =
-            x.as<float>()[layout.at(b, channel, t, layout.length)];
-      }
-      const float* tap = w.as<float>() + channel * taps;
-      for (int64_t t = 0; t < layout.length; ++t) {
-        float sum = c.has(2) ? bias.as<float>()[channel] : 0.0F;
-        for (int64_t j = 0; j < taps; ++j)
-          sum += tap[j] * line[static_cast<size_t>(t + j * dilation)];
-        y.data()[layout.at(b, channel, t, layout.length)] = silu ? sum / (1 + std::exp(-sum)) : sum;
-      }
-      for (int64_t t = 0; t < layout.state; ++t) {
-        present.data()[layout.at(b, channel, t, layout.state)] =
-            line[static_cast<size_t>(layout.length + t)];
-      }
-    }
-  });
-  y.store();
-  present.store();
+  CausalConv conv;
+  conv.x = c.in(0);
+  conv.w = c.in(1);
+  if (c.has(2)) conv.bias = c.in(2);
+  if (c.has(3)) conv.past = c.in(3);
+  conv.y = c.out(0);
+  conv.present = c.out(1);
+  conv.dilation = c.integer("dilation");
+  conv.channels_last = c.boolean("channels_last");
+  conv.silu = c.text("activation") != "none";
+  conv.run(c.pool);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 namespace lathe {
 
 class CompiledExpr;
+class SequenceStep;
 class ThreadPool;
 
 // One evaluation of one instruction. The executor and the constant folder fill it in. Operands may
@@ -63,7 +64,8 @@ class Evaluation {
   // The integers of an operand (any integer type), row-major.
   std::vector<int64_t> values(int i) const;
 
-  ThreadPool* pool = nullptr;  // null: run on the caller alone
+  ThreadPool* pool = nullptr;    // null: run on the caller alone
+  SequenceStep* step = nullptr;  // of sequence operators
 
   template <class First, class... Rest>
   [[noreturn]] void fail(fmt::format_string<First, Rest...> format, First&& first,

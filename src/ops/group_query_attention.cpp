@@ -3,14 +3,11 @@
 // of batch row b sit at positions past[b] + i, where past[b] = seqlens_k[b] + 1 - s, or 0 in a
 // first prompt (s equals total_sequence_length), which may be padded on the right. With
 // sliding_window_cache the cache holds the last positions only (cache_rows.h).
-#include "base/thread_pool.h"
 #include "ir/infer.h"
 #include "ops/attend.h"
 #include "ops/cache_rows.h"
 #include "ops/evaluation.h"
-#include "ops/quantization.h"
-#include "ops/rotation.h"
-#include "tensor/convert.h"
+#include "ops/grouped_heads.h"
 
 namespace lathe {
 namespace {
@@ -124,57 +121,26 @@ void attend_to_cache(Evaluation& c, Attend& attend, const TensorView& key,
 
 Attend prepare_group_query_attention(Evaluation& c, std::vector<Tensor>& keep) {
   const int64_t heads = c.integer("num_heads");
-  const int64_t kv_heads = c.integer("kv_num_heads");
-  const bool packed = !c.has(kKey);
-  const TensorView all = split_heads(c.in(kQuery), packed ? heads + 2 * kv_heads : heads);
-  TensorView query = slice_heads(all, 0, heads);
-  TensorView key = packed ? slice_heads(all, heads, kv_heads) : split_heads(c.in(kKey), kv_heads);
-  const TensorView value =
-      packed ? slice_heads(all, heads + kv_heads, kv_heads) : split_heads(c.in(kValue), kv_heads);
-  const int64_t batch = query.dims[0];
-  const int64_t rows = query.dims[2];
-  const int64_t size = query.dims[3];
+  GroupedHeads parts(c, kQuery, kKey, kValue);
+  const int64_t batch = parts.query.dims[0];
+  const int64_t rows = parts.query.dims[2];
   Attend attend;
   attend.first = past_lengths(c, batch, rows);
-  Tensor turned_query;
-  Tensor turned_key;
   if (c.boolean("do_rotary")) {
-    c.check(c.has(kCos) && c.has(kSin),
-            "do_rotary needs cos_cache and sin_cache, {} operands given", c.count());
     std::vector<int64_t> positions;
     if (c.has(kPositions)) positions = c.values(kPositions);
     for (int64_t at = 0; !c.has(kPositions) && at < batch * rows; ++at) {
       positions.push_back(attend.first[static_cast<size_t>(at / rows)] + at % rows);
     }
-    c.check(static_cast<int64_t>(positions.size()) == batch * rows, "{} positions, expected {}",
-            positions.size(), batch * rows);
-    turned_query = Tensor(query.type, {batch, heads, rows, size});
-    turned_key = Tensor(key.type, {batch, kv_heads, rows, size});
-    const Rotation rotation(c.in(kCos), c.in(kSin), c.boolean("rotary_interleaved"));
-    rotation.run(query, turned_query.view(), positions, c.pool);
-    rotation.run(key, turned_key.view(), positions, c.pool);
-    query = turned_query.view();
-    key = turned_key.view();
-    keep = {turned_query, turned_key};
+    parts.rotate(c, kCos, kSin, positions);
+    keep = parts.tensors();
   }
-  attend_to_cache(c, attend, key, value);
-  attend.q = query;
+  attend_to_cache(c, attend, parts.key, parts.value);
+  attend.q = parts.query;
   attend.y = split_heads(c.out(0), heads);
-  const double scale = c.number("scale");
-  attend.scale = scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(size));
-  attend.softcap = c.number("softcap");
+  set_grouped_options(c, kSink, attend);
   attend.causal = c.boolean("causal");
-  const int64_t window = c.integer("local_window_size");
-  attend.left = window > 0 ? window - 1 : -1;
   if (c.has(kBias)) attend.bias = broadcast_to_rank4(c.in(kBias));
-  if (c.has(kSink)) {
-    const std::vector<float> sinks = float_values(c.in(kSink));
-    c.check(static_cast<int64_t>(sinks.size()) == heads, "{} head sinks for {} heads", sinks.size(),
-            heads);
-    attend.sinks.assign(sinks.begin(), sinks.end());
-  } else if (c.boolean("smooth_softmax")) {
-    attend.sinks.assign(static_cast<size_t>(heads), 0.0);
-  }
   const int64_t mode = c.integer("qk_output");
   const std::array<int64_t, 4> scores = {batch, heads, rows, mode != 0 ? attend.k.dims[2] : 0};
   attend.scores = c.out(3, scores);
@@ -206,17 +172,9 @@ static const Register group_query_attention{{
                  optional("position_ids", kIndices),
                  optional("attention_bias", kFloats),
                  optional("head_sink", kFloats)},
-    .attributes = {{"num_heads", AttributeKind::integer},
-                   {"kv_num_heads", AttributeKind::integer},
-                   {"scale", Attribute(0.0)},
-                   {"softcap", Attribute(0.0)},
-                   {"do_rotary", Attribute(false)},
-                   {"rotary_interleaved", Attribute(false)},
-                   {"local_window_size", -1},
-                   {"sliding_window_cache", Attribute(false)},
-                   {"smooth_softmax", Attribute(false)},
-                   {"causal", Attribute(true)},
-                   {"qk_output", 0}},
+    .attributes = grouped_attributes({{"sliding_window_cache", Attribute(false)},
+                                      {"causal", Attribute(true)},
+                                      {"qk_output", 0}}),
     .results = 4,
     .infer = infer_gqa,
     .eval =

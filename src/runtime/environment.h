@@ -17,6 +17,7 @@
 namespace lathe {
 
 class Profiler;
+class SequenceStep;
 class ThreadPool;
 
 // Set from any thread, a signal handler included; the run ends with an Interrupted error at the
@@ -47,6 +48,7 @@ struct Environment {
   const CancelToken* cancel = nullptr;
   std::optional<Clock::time_point> deadline;
   Profiler* profiler = nullptr;
+  SequenceStep* step = nullptr;
 
   // Interrupted if the run was cancelled or its deadline has passed.
   void check_cancelled() const;

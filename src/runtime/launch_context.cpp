@@ -14,6 +14,7 @@ LaunchContext::LaunchContext(Frame& frame, const Launch& launch)
 
 void LaunchContext::prepare() {
   pool = frame_.environment().pool;
+  step = frame_.environment().step;
   for (size_t i = 0; i < launch_.operands.size(); ++i) {
     const SlotId id = launch_.operands[i];
     // Boxes are the queue's: it may be filling them now.

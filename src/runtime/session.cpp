@@ -179,6 +179,7 @@ void Session::run_once(std::span<const Box> inputs, std::span<Box> results,
   environment_.cancel = options.cancel;
   environment_.deadline = options.deadline;
   environment_.profiler = options.profiler;
+  environment_.step = options.step;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const bool boxed = plan_->program->main().parameters()[i]->type().is_boxed();
     arguments_[i] = boxed ? Argument{{}, &inputs[i]} : Argument{inputs[i].tensor().view(), nullptr};

@@ -38,6 +38,8 @@ struct RunOptions {
   const OutputCallback* callback = nullptr;
   // Rows of batched sequences: how many of the rows appended in this run count, per row of axis 0.
   std::span<const int64_t> rows;
+  // The sequences whose rows are packed into this run, for programs with sequence operators.
+  SequenceStep* step = nullptr;
 };
 
 class Session {

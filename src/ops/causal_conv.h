@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// Depthwise convolutions over what came before: what causal_conv_with_state and sequence_conv
+// share.
+#pragma once
+
+#include <optional>
+
+#include "tensor/tensor.h"
+
+namespace lathe {
+
+class ThreadPool;
+
+// y[t] = f(bias + Σ_j w[j] · s[t + j · dilation]), s: the past, then x. Any strides and float
+// types; computed in f32. x and y [b, channels, length], the states [b, channels, (k - 1) ·
+// dilation]; or [b, length, d…] with channels_last.
+struct CausalConv {
+  TensorView x;
+  TensorView w;  // [channels, 1, k]
+  std::optional<TensorView> bias;
+  std::optional<TensorView> past;  // none: zeros
+  TensorView y;
+  TensorView present;  // the last of s
+  int64_t dilation = 1;
+  bool channels_last = false;
+  bool silu = false;
+
+  void run(ThreadPool* pool) const;
+};
+
+}  // namespace lathe

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+#include "ops/grouped_heads.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "ops/quantization.h"
+#include "ops/rotation.h"
+
+namespace lathe {
+
+std::vector<AttributeSpec> grouped_attributes(std::vector<AttributeSpec> extra) {
+  std::vector<AttributeSpec> all = {{"num_heads", AttributeKind::integer},
+                                    {"kv_num_heads", AttributeKind::integer},
+                                    {"scale", Attribute(0.0)},
+                                    {"softcap", Attribute(0.0)},
+                                    {"do_rotary", Attribute(false)},
+                                    {"rotary_interleaved", Attribute(false)},
+                                    {"local_window_size", -1},
+                                    {"smooth_softmax", Attribute(false)}};
+  std::ranges::move(extra, std::back_inserter(all));
+  return all;
+}
+
+GroupedHeads::GroupedHeads(const Evaluation& c, int query_operand, int key_operand,
+                           int value_operand) {
+  const int64_t heads = c.integer("num_heads");
+  const int64_t kv_heads = c.integer("kv_num_heads");
+  const bool packed = !c.has(key_operand);
+  const TensorView all = split_heads(c.in(query_operand), packed ? heads + 2 * kv_heads : heads);
+  query = slice_heads(all, 0, heads);
+  key = packed ? slice_heads(all, heads, kv_heads) : split_heads(c.in(key_operand), kv_heads);
+  value = packed ? slice_heads(all, heads + kv_heads, kv_heads)
+                 : split_heads(c.in(value_operand), kv_heads);
+}
+
+void GroupedHeads::rotate(const Evaluation& c, int cos, int sin,
+                          std::span<const int64_t> positions) {
+  c.check(c.has(cos) && c.has(sin), "do_rotary needs cos_cache and sin_cache, {} operands given",
+          c.count());
+  c.check(static_cast<int64_t>(positions.size()) == query.dims[0] * query.dims[2],
+          "{} positions, expected {}", positions.size(), query.dims[0] * query.dims[2]);
+  const auto extents = [](const TensorView& view) {
+    return Dims(view.extents().begin(), view.extents().end());
+  };
+  turned_query_ = Tensor(query.type, extents(query));
+  turned_key_ = Tensor(key.type, extents(key));
+  const Rotation rotation(c.in(cos), c.in(sin), c.boolean("rotary_interleaved"));
+  rotation.run(query, turned_query_.view(), positions, c.pool);
+  rotation.run(key, turned_key_.view(), positions, c.pool);
+  query = turned_query_.view();
+  key = turned_key_.view();
+}
+
+void set_grouped_options(const Evaluation& c, int sink_operand, Attend& attend) {
+  const double scale = c.number("scale");
+  attend.scale = scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(attend.q.dims[3]));
+  attend.softcap = c.number("softcap");
+  const int64_t window = c.integer("local_window_size");
+  attend.left = window > 0 ? window - 1 : -1;
+  const int64_t heads = c.integer("num_heads");
+  if (c.has(sink_operand)) {
+    const std::vector<float> sinks = float_values(c.in(sink_operand));
+    c.check(static_cast<int64_t>(sinks.size()) == heads, "{} head sinks for {} heads", sinks.size(),
+            heads);
+    attend.sinks.assign(sinks.begin(), sinks.end());
+  } else if (c.boolean("smooth_softmax")) {
+    attend.sinks.assign(static_cast<size_t>(heads), 0.0);
+  }
+}
+
+}  // namespace lathe

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// Query, key and value heads as exported decoders have them: what group_query_attention and
+// sequence_attention share.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "ops/attend.h"
+#include "ops/evaluation.h"
+
+namespace lathe {
+
+// num_heads, kv_num_heads, scale, softcap, rotary and window attributes, and `extra`.
+std::vector<AttributeSpec> grouped_attributes(std::vector<AttributeSpec> extra);
+
+// [batch, heads, rows, size] of each. Without a key operand all lie in the query's columns.
+struct GroupedHeads {
+  GroupedHeads(const Evaluation& c, int query_operand, int key_operand, int value_operand);
+  // Turns query and key by the tables' rows at `positions`, one per batch row and row.
+  void rotate(const Evaluation& c, int cos, int sin, std::span<const int64_t> positions);
+
+  TensorView query;
+  TensorView key;
+  TensorView value;
+  // The memory of turned heads.
+  std::vector<Tensor> tensors() const { return {turned_query_, turned_key_}; }
+
+ private:
+  Tensor turned_query_;
+  Tensor turned_key_;
+};
+
+// Scale, soft cap, window and sinks.
+void set_grouped_options(const Evaluation& c, int sink_operand, Attend& attend);
+
+}  // namespace lathe

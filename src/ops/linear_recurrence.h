@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// Linear attention token by token: what linear_attention and sequence_linear_attention share.
+#pragma once
+
+#include <optional>
+
+#include "tensor/tensor.h"
+
+namespace lathe {
+
+class ThreadPool;
+
+struct LinearRule {
+  bool gated = false;  // the state decays
+  bool delta = false;  // it learns the difference to what it knows
+};
+
+// Per batch row and key head a state S [key size, value size]:
+//   S ← exp(g) · S;  S ← S + k ⊗ (v, or β · (v - Sᵀk));  o = scale · Sᵀq
+// Views of any strides and float types, computed in f32: query [b, t, heads · size], key [b, t, …],
+// value [b, t, kv_heads · values], decay [b, t, kv_heads (· size)], beta [b, t, kv_heads or 1], the
+// states [b, kv_heads, size, values], y [b, t, max(heads, kv_heads) · values].
+struct LinearRecurrence {
+  LinearRule rule;
+  int64_t heads = 1;
+  int64_t kv_heads = 1;
+  double scale = 0;  // 0: 1 / √size
+  TensorView query;
+  TensorView key;
+  TensorView value;
+  std::optional<TensorView> past;  // none: zeros
+  std::optional<TensorView> decay;
+  std::optional<TensorView> beta;
+  TensorView y;
+  TensorView present;
+
+  void run(ThreadPool* pool) const;
+};
+
+}  // namespace lathe

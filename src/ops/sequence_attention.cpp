@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+// Rows of several sequences, [1, rows, …]: each appends its keys and values to its sequence's
+// caches and attends to what they hold up to itself.
+#include "ir/infer.h"
+#include "ops/evaluation.h"
+#include "ops/grouped_heads.h"
+#include "ops/sequence_step.h"
+#include "ops/views.h"
+
+namespace lathe {
+namespace {
+
+enum Operand { kQuery, kKey, kValue, kCos, kSin, kPositions, kSink };
+
+void infer_sequence_attention(Infer& c) {
+  const int64_t heads = c.integer("num_heads");
+  const int64_t kv_heads = c.integer("kv_num_heads");
+  c.check(heads > 0 && kv_heads > 0 && heads % kv_heads == 0,
+          "num_heads {} is not a multiple of kv_num_heads {}", heads, kv_heads);
+  c.check(c.rank(kQuery) == 3 && c.has(kKey) == c.has(kValue),
+          "query has rank {}, expected 3, with key and value or neither", c.rank(kQuery));
+  const Dim size = Dim::floor_div(c.dim(kQuery, 2), c.has(kKey) ? heads : heads + 2 * kv_heads);
+  if (c.has(kKey)) {
+    c.require_equal(c.dim(kKey, 1), c.dim(kQuery, 1), "rows of query and key");
+    c.require_equal(c.dim(kKey, 2), size * kv_heads, "columns of key");
+    c.require_equal(c.dim(kValue, 2), size * kv_heads, "columns of value");
+  }
+  c.result(c.element(kQuery), {c.dim(kQuery, 0), c.dim(kQuery, 1), size * heads});
+}
+
+void evaluate_sequence_attention(Evaluation& c) {
+  GroupedHeads parts(c, kQuery, kKey, kValue);
+  const int64_t rows = parts.query.dims[2];
+  c.check(parts.query.dims[0] == 1, "rows of sequences lie in {} batches, expected 1",
+          parts.query.dims[0]);
+  SequenceStep& step = step_of(c, rows);
+  if (c.boolean("do_rotary")) {
+    std::vector<int64_t> positions;
+    if (c.has(kPositions)) positions = c.values(kPositions);
+    for (const StepItem& item : step.items()) {
+      for (int64_t i = 0; i < item.count && !c.has(kPositions); ++i) {
+        positions.push_back(item.past + i);
+      }
+    }
+    parts.rotate(c, kCos, kSin, positions);
+  }
+  const TensorView y = split_heads(c.out(), c.integer("num_heads"));
+  for (size_t i = 0; i < step.items().size(); ++i) {
+    const StepItem& item = step.items()[i];
+    if (item.count == 0) continue;
+    const auto own = [&](const TensorView& all) { return narrow(all, 2, item.begin, item.count); };
+    step.append(c.text("key_state"), i, own(parts.key));
+    step.append(c.text("value_state"), i, own(parts.value));
+    const CacheRows keys = step.rows(c.text("key_state"), i);
+    const CacheRows values = step.rows(c.text("value_state"), i);
+    Attend attend;
+    attend.q = own(parts.query);
+    attend.k = keys.rows.view();
+    attend.v = values.rows.view();
+    attend.y = own(y);
+    attend.causal = true;
+    attend.first = {item.past - keys.first};
+    attend.length = {attend.k.dims[2]};
+    set_grouped_options(c, kSink, attend);
+    attend.run(c.pool);
+  }
+}
+
+constexpr OperandSpec optional(std::string_view name, TypeSet types, char group = 0) {
+  return {.name = name, .types = types, .arity = Arity::optional, .group = group};
+}
+
+}  // namespace
+
+static const Register sequence_attention{{
+    .name = "sequence_attention",
+    .doc = "Causal attention of packed rows to their sequences' caches, which grow by them.",
+    .operands = {{"query", kFloats, Arity::one, 'T'},
+                 optional("key", kFloats, 'T'),
+                 optional("value", kFloats, 'T'),
+                 optional("cos_cache", kFloats),
+                 optional("sin_cache", kFloats),
+                 optional("position_ids", kIndices),
+                 optional("head_sink", kFloats)},
+    .attributes = grouped_attributes(
+        {{"key_state", AttributeKind::text}, {"value_state", AttributeKind::text}}),
+    .traits = kImpure,
+    .infer = infer_sequence_attention,
+    .eval = evaluate_sequence_attention,
+}};
+
+}  // namespace lathe

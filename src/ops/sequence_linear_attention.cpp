@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// linear_attention over packed rows [1, rows, …].
+#include "ir/infer.h"
+#include "ops/evaluation.h"
+#include "ops/linear_recurrence.h"
+#include "ops/sequence_step.h"
+#include "ops/views.h"
+
+namespace lathe {
+namespace {
+
+enum Operand { kQuery, kKey, kValue, kDecay, kBeta };
+
+void infer_sequence_linear_attention(Infer& c) {
+  const int64_t heads = c.integer("q_num_heads");
+  const int64_t kv_heads = c.integer("kv_num_heads");
+  c.check(heads > 0 && kv_heads > 0, "q_num_heads is {} and kv_num_heads {}", heads, kv_heads);
+  c.check(c.rank(kQuery) == 3 && c.rank(kKey) == 3 && c.rank(kValue) == 3,
+          "query, key and value have ranks {}, {} and {}, expected 3", c.rank(kQuery), c.rank(kKey),
+          c.rank(kValue));
+  const Dim values = Dim::floor_div(c.dim(kValue, 2), kv_heads);
+  c.result(c.element(kQuery),
+           {c.dim(kQuery, 0), c.dim(kQuery, 1), values * std::max(heads, kv_heads)});
+}
+
+void evaluate_sequence_linear_attention(Evaluation& c) {
+  SequenceStep& step = step_of(c, c.in(kQuery).dims[1]);
+  const std::string& rule = c.text("update_rule");
+  for (size_t i = 0; i < step.items().size(); ++i) {
+    const StepItem& item = step.items()[i];
+    if (item.count == 0) continue;
+    const auto own = [&](const TensorView& all) { return narrow(all, 1, item.begin, item.count); };
+    LinearRecurrence r;
+    r.rule = {rule.starts_with("gated"), rule.ends_with("delta")};
+    r.heads = c.integer("q_num_heads");
+    r.kv_heads = c.integer("kv_num_heads");
+    r.scale = c.number("scale");
+    r.query = own(c.in(kQuery));
+    r.key = own(c.in(kKey));
+    r.value = own(c.in(kValue));
+    const TensorView past = step.current(c.text("state"), i);
+    if (past.data != nullptr) r.past = past;
+    if (r.rule.gated) r.decay = own(c.in(kDecay));
+    if (r.rule.delta) r.beta = own(c.in(kBeta));
+    r.y = own(c.out());
+    r.present = step.next(c.text("state"), i);
+    r.run(c.pool);
+  }
+}
+
+}  // namespace
+
+static const Register sequence_linear_attention{{
+    .name = "sequence_linear_attention",
+    .doc = "Linear attention of packed rows, each updating its sequence's state in turn.",
+    .operands = {{"query", kFloats, Arity::one, 'T'},
+                 {"key", kFloats, Arity::one, 'T'},
+                 {"value", kFloats, Arity::one, 'T'},
+                 {"decay", kFloats, Arity::optional},
+                 {"beta", kFloats, Arity::optional}},
+    .attributes = {{"q_num_heads", AttributeKind::integer},
+                   {"kv_num_heads", AttributeKind::integer},
+                   {"scale", Attribute(0.0)},
+                   {"update_rule", "gated_delta"},
+                   {"state", AttributeKind::text}},
+    .traits = kImpure,
+    .infer = infer_sequence_linear_attention,
+    .eval = evaluate_sequence_linear_attention,
+}};
+
+}  // namespace lathe

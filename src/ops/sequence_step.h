@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// A step packs new rows of several sequences one behind the other on one token axis, without
+// padding. Sequence operators are those that look beyond a row: they see, through this interface,
+// which rows belong together and what came before them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "ops/evaluation.h"
+
+namespace lathe {
+
+// Rows [begin, begin + count) of the token axis; `past` rows of the sequence came before.
+struct StepItem {
+  int64_t begin = 0;
+  int64_t count = 0;
+  int64_t past = 0;
+};
+
+// Rows of a cache, dense [1, heads, rows, size]; row 0 is position `first` of the sequence.
+struct CacheRows {
+  Tensor rows;
+  int64_t first = 0;
+};
+
+class SequenceStep {
+ public:
+  virtual ~SequenceStep() = default;
+  virtual std::span<const StepItem> items() const = 0;
+
+  // Caches: the item's new rows [1, heads, count, size] go behind its past.
+  virtual void append(std::string_view state, size_t item, const TensorView& rows) = 0;
+  // Past and new rows, as many as are held.
+  virtual CacheRows rows(std::string_view state, size_t item) = 0;
+
+  // States of fixed extents [1, …]: what the item's last step left (no data: zeros), and memory for
+  // what this one leaves.
+  virtual TensorView current(std::string_view state, size_t item) = 0;
+  virtual TensorView next(std::string_view state, size_t item) = 0;
+};
+
+// The step under way, whose items cover `rows` rows; InvalidArgument if there is none.
+SequenceStep& step_of(const Evaluation& c, int64_t rows);
+
+}  // namespace lathe

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: MIT
+#include "passes/pack_sequences.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "ir/builder.h"
+#include "passes/eliminate_dead_code.h"
+#include "passes/token_flow.h"
+
+namespace lathe {
+namespace {
+
+// How an op with a past becomes a sequence operator.
+struct Conversion {
+  std::string_view op;
+  std::string_view sequence_op;
+  // Operand of each past and result of its present.
+  struct Place {
+    size_t past;
+    size_t present;
+    std::string_view attribute;  // names the state
+  };
+  std::vector<Place> places;
+  std::vector<size_t> operands;              // which ones stay, in order
+  std::vector<std::string_view> attributes;  // which ones stay
+  std::vector<size_t> absent;                // operands that must not be there
+  bool grows;
+};
+
+const std::vector<Conversion>& conversions() {
+  static const std::vector<Conversion> list = {
+      {"group_query_attention",
+       "sequence_attention",
+       {{3, 1, "key_state"}, {4, 2, "value_state"}},
+       {0, 1, 2, 7, 8, 9, 11},
+       {"num_heads", "kv_num_heads", "scale", "softcap", "do_rotary", "rotary_interleaved",
+        "local_window_size", "smooth_softmax"},
+       {10},
+       true},
+      {"causal_conv_with_state",
+       "sequence_conv",
+       {{3, 1, "state"}},
+       {0, 1, 2},
+       {"activation", "channels_last", "dilation"},
+       {},
+       false},
+      {"linear_attention",
+       "sequence_linear_attention",
+       {{3, 1, "state"}},
+       {0, 1, 2, 4, 5},
+       {"q_num_heads", "kv_num_heads", "scale", "update_rule"},
+       {},
+       false},
+  };
+  return list;
+}
+
+std::string describe(const Instruction& instruction, std::string_view why) {
+  std::string text = fmt::format("{} '%{}'", instruction.op().name, instruction.result()->name());
+  if (!instruction.origins().empty()) {
+    text += fmt::format(" (node '{}')", escape(instruction.origins().front().node));
+  }
+  return fmt::format("{}: {}", text, why);
+}
+
+class Packing {
+ public:
+  Packing(const Program& program, const DecoderInterface& names)
+      : names_(names), program_(program.clone()), main_(program_->main()) {}
+
+  PackedProgram run() {
+    Value* tokens = parameter(names_.tokens);
+    check(tokens->type().is_ranked() && tokens->type().rank() >= 2, ErrorKind::invalid_argument,
+          "input '{}' is {}, expected [batch, rows]", escape(names_.tokens),
+          tokens->type().to_string());
+    result_index(names_.logits);
+    for (const StatePair& pair : names_.states) {
+      if (!convert(pair)) return std::move(packed_);
+    }
+    eliminate_dead_code.run(*program_);
+    if (!drop_parameters() || !set_batch(tokens)) return std::move(packed_);
+    std::map<const Value*, int> inputs = {{tokens, 1}};
+    if (Value* positions = find_parameter(names_.positions)) {
+      inputs[positions] = positions->type().rank() - 1;
+    }
+    const TokenFlow flow = trace_tokens(main_, inputs);
+    if (flow.offender != nullptr) return offend(describe(*flow.offender, flow.reason));
+    Value* logits = main_.results()[static_cast<size_t>(result_index(names_.logits))];
+    if (!flow.rows.contains(logits)) return offend("the logits have no rows");
+    select_rows(logits, flow);
+    eliminate_dead_code.run(*program_);
+    packed_.program = std::move(program_);
+    return std::move(packed_);
+  }
+
+ private:
+  PackedProgram offend(std::string why) {
+    packed_.offender = std::move(why);
+    return std::move(packed_);
+  }
+
+  Value* find_parameter(const std::string& name) const {
+    for (const auto& parameter : main_.parameters()) {
+      if (parameter->name() == name) return parameter.get();
+    }
+    return nullptr;
+  }
+  Value* parameter(const std::string& name) const {
+    Value* value = find_parameter(name);
+    check(value != nullptr, ErrorKind::invalid_argument, "the program has no input '{}'",
+          escape(name));
+    return value;
+  }
+  int result_index(const std::string& name) const {
+    const auto& names = main_.result_names();
+    const auto at = std::ranges::find(names, name);
+    check(at != names.end(), ErrorKind::invalid_argument, "the program has no output '{}'",
+          escape(name));
+    return static_cast<int>(at - names.begin());
+  }
+
+  // Replaces the operator of this pair, unless its other state has done so already.
+  bool convert(const StatePair& pair) {
+    if (done_.contains(pair.past)) return true;
+    Value* past = parameter(pair.past);
+    Value* present = main_.results()[static_cast<size_t>(result_index(pair.present))];
+    Instruction* owner = present->definition();
+    const auto& list = conversions();
+    const auto conversion = std::ranges::find_if(
+        list, [&](const Conversion& c) { return owner != nullptr && c.op == owner->op().name; });
+    if (conversion == list.end() || past->uses().size() != 1) {
+      packed_.offender =
+          fmt::format("the state '{}' is not that of one sequence operator", escape(pair.past));
+      return false;
+    }
+    return convert(*owner, *conversion);
+  }
+
+  bool convert(Instruction& owner, const Conversion& conversion) {
+    const auto refuse = [&](std::string_view why) {
+      packed_.offender = describe(owner, why);
+      return false;
+    };
+    for (const size_t operand : conversion.absent) {
+      if (operand < owner.operands().size() && owner.operands()[operand] != nullptr) {
+        return refuse("it has a bias that is not a mask by position");
+      }
+    }
+    if (owner.op().name == "group_query_attention" &&
+        (!std::get<bool>(*find_attribute(owner.attributes(), "causal")) ||
+         std::get<int64_t>(*find_attribute(owner.attributes(), "qk_output")) != 0)) {
+      return refuse("it is not causal, or gives its scores");
+    }
+    Attributes attributes;
+    for (const std::string_view name : conversion.attributes) {
+      attributes.emplace_back(name, *find_attribute(owner.attributes(), name));
+    }
+    for (const Conversion::Place& place : conversion.places) {
+      const std::optional<SequenceState> state = take_state(owner, conversion, place);
+      if (!state) return refuse("its past and present are not a pair of states of known extents");
+      attributes.emplace_back(place.attribute, state->name);
+      packed_.states.push_back(*state);
+    }
+    std::vector<Value*> operands;
+    for (const size_t i : conversion.operands) {
+      operands.push_back(i < owner.operands().size() ? owner.operands()[i] : nullptr);
+    }
+    while (!operands.empty() && operands.back() == nullptr) operands.pop_back();
+    Builder builder(main_, &owner);
+    builder.set_origins(owner.origins());
+    Value* y = builder(conversion.sequence_op, operands, attributes);
+    main_.replace_uses(owner.result(0), y);
+    for (const SequenceState& state : packed_.states) {
+      if (done_.insert(state.past).second) {
+        main_.remove_result(result_index(state.present));
+        removed_.push_back(state.past);
+      }
+    }
+    main_.erase(&owner);
+    for (const std::string& name : removed_) main_.remove_parameter(parameter(name)->index());
+    removed_.clear();
+    return true;
+  }
+
+  std::optional<SequenceState> take_state(const Instruction& owner, const Conversion& conversion,
+                                          const Conversion::Place& place) const {
+    if (place.past >= owner.operands().size() || owner.operands()[place.past] == nullptr) return {};
+    const Value* past = owner.operands()[place.past];
+    const auto pair = std::ranges::find(names_.states, past->name(), &StatePair::past);
+    if (past->definition() != nullptr || pair == names_.states.end()) return {};
+    const Value* present = owner.result(static_cast<int>(place.present));
+    if (present->uses().size() != 1 ||
+        main_.results()[static_cast<size_t>(result_index(pair->present))] != present) {
+      return {};
+    }
+    SequenceState state;
+    state.name = pair->past;
+    state.element = past->type().element;
+    state.grows = conversion.grows;
+    state.past = pair->past;
+    state.present = pair->present;
+    const std::vector<Dim>& dims = *past->type().dims;
+    if (state.grows && dims.size() != 4) return {};
+    if (!state.grows) state.extents.push_back(1);
+    for (size_t axis = 1; axis < dims.size(); ++axis) {
+      if (state.grows && axis == 2) continue;
+      if (!dims[axis].is_constant()) return {};
+      state.extents.push_back(*dims[axis].constant());
+    }
+    if (state.grows) {
+      const auto window =
+          std::get<int64_t>(*find_attribute(owner.attributes(), "local_window_size"));
+      state.window = std::max<int64_t>(window, 0);
+    }
+    return state;
+  }
+
+  // Masks and lengths that nothing reads any more.
+  bool drop_parameters() {
+    std::vector<std::string> names;
+    for (const auto& parameter : main_.parameters()) names.push_back(parameter->name());
+    for (const std::string& name : names) {
+      if (name == names_.tokens || name == names_.positions) continue;
+      Value* value = parameter(name);
+      if (!value->uses().empty()) {
+        const Instruction* reader = value->uses().front().user;
+        packed_.offender = fmt::format(
+            "the input '{}' is read by {}", escape(name),
+            reader == nullptr ? "the results" : describe(*reader, "it is not absorbed"));
+        return false;
+      }
+      main_.remove_parameter(value->index());
+    }
+    if (Value* positions = find_parameter(names_.positions);
+        positions && positions->uses().empty()) {
+      main_.remove_parameter(positions->index());
+    }
+    return true;
+  }
+
+  // One batch; types and guards anew.
+  bool set_batch(Value* tokens) {
+    const SymbolRef batch = tokens->type().dims->front().as_symbol();
+    const SymbolRef rows = (*tokens->type().dims)[1].as_symbol();
+    if (batch == nullptr || rows == nullptr || batch->name == rows->name) {
+      packed_.offender = fmt::format("the input '{}' is {}, expected unknown batch and rows",
+                                     escape(names_.tokens), tokens->type().to_string());
+      return false;
+    }
+    for (const auto& parameter : main_.parameters()) {
+      Type type = parameter->type();
+      const bool three = parameter.get() != tokens && type.rank() == 3;
+      const size_t first = three ? 1 : 0;
+      (*type.dims)[first] = 1;
+      (*type.dims)[first + 1] = rows;
+      parameter->set_type(type);
+    }
+    main_.guards().clear();
+    infer(main_);
+    return true;
+  }
+
+  // Gathers the wanted rows before the longest tail in which one value alone has rows.
+  void select_rows(Value* logits, const TokenFlow& flow) {
+    Value* cut = logits;
+    while (Instruction* definition = cut->definition()) {
+      if (definition->op().name.starts_with("sequence_")) break;
+      Value* only = nullptr;
+      int count = 0;
+      for (Value* operand : definition->operands()) {
+        if (operand == nullptr || !flow.rows.contains(operand)) continue;
+        count += operand == only ? 0 : 1;
+        only = operand;
+      }
+      if (count != 1 || definition->results().size() != 1) break;
+      cut = only;
+    }
+    const SymbolRef wanted = program_->add_symbol("wanted", SymbolKind::bound, {0, {}});
+    Value* rows = main_.add_parameter(Type::tensor(ElementType::i64, {wanted}), "wanted_rows");
+    Instruction* after = cut->definition();
+    Instruction* next = main_.instructions().empty() ? nullptr : main_.instructions().front().get();
+    if (after != nullptr) {
+      auto at = std::ranges::find_if(main_.instructions(),
+                                     [&](const auto& i) { return i.get() == after; });
+      next = ++at == main_.instructions().end() ? nullptr : at->get();
+    }
+    Builder builder(main_, next);
+    Value* selected = builder("gather", {cut, rows}, {{"axis", int64_t{flow.rows.at(cut)}}});
+    if (cut == logits) {
+      main_.set_result(result_index(names_.logits), selected);
+      return;
+    }
+    // Only the tail reads the selection; other readers keep all rows.
+    for (Value* at = logits; at != cut;) {
+      Instruction* definition = at->definition();
+      for (int i = 0; i < static_cast<int>(definition->operands().size()); ++i) {
+        Value* operand = definition->operands()[static_cast<size_t>(i)];
+        if (operand == nullptr || !flow.rows.contains(operand)) continue;
+        at = operand;
+        if (operand == cut) definition->set_operand(i, selected);
+      }
+    }
+    infer(main_);
+  }
+
+  const DecoderInterface& names_;
+  std::unique_ptr<Program> program_;
+  Module& main_;
+  PackedProgram packed_;
+  std::set<std::string> done_;  // pasts
+  std::vector<std::string> removed_;
+};
+
+}  // namespace
+
+PackedProgram pack_sequences(const Program& program, const DecoderInterface& interface) {
+  return Packing(program, interface).run();
+}
+
+}  // namespace lathe

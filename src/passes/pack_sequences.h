@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// Makes a program whose token axis holds rows of many sequences out of an exported decoder.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ir/program.h"
+#include "passes/promote_state.h"
+
+namespace lathe {
+
+// The names of a decoder's inputs and results.
+struct DecoderInterface {
+  std::string tokens;     // ids [batch, rows], or embeddings [batch, rows, hidden]
+  std::string positions;  // [batch, rows] or [3, batch, rows]; empty: none
+  std::string logits;     // [batch, rows, vocabulary]
+  std::vector<StatePair> states;
+};
+
+// What a sequence keeps between steps.
+struct SequenceState {
+  std::string name;
+  ElementType element = ElementType::f32;
+  bool grows = false;  // a cache: a row per token; otherwise of fixed extents
+  Dims extents;        // of a cache's row: heads, size; otherwise of the state, batch 1
+  int64_t window = 0;  // caches: rows that are needed; 0: all
+  std::string past;    // the file's names
+  std::string present;
+};
+
+struct PackedProgram {
+  // main's parameters: tokens [1, rows …], positions [1, rows] or [3, 1, rows], and, last, which
+  // rows' logits are wanted, i64 [n]. Logits are [1, n, vocabulary]. Null if there is an offender.
+  std::unique_ptr<Program> program;
+  std::vector<SequenceState> states;
+  // What keeps rows from being packed: an instruction and why.
+  std::string offender;
+};
+
+// Attention, convolution and linear attention with a past become sequence operators
+// (ops/sequence_step.h); masks that only they read go; the rest must be token-wise. The rows'
+// selection is put as far before the logits as only one value has rows. InvalidArgument if a name
+// is unknown.
+PackedProgram pack_sequences(const Program& program, const DecoderInterface& interface);
+
+}  // namespace lathe
