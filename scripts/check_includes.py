@@ -25,10 +25,14 @@ ORDER = [
     ["llm"],
     ["cli", "capi"],
 ]
-# Folders that use less than their place allows.
-ONLY = {"llm": {"llm", "base"}}
 # Folders that see less than their row would.
-NARROW = {"src/targets/cpu/kernels": ["base", "tensor"]}
+NARROW = {
+    "src/targets/cpu/kernels": ["base", "tensor"],
+    "src/llm/config": ["base", "llm"],
+    "src/llm/search": ["base", "llm"],
+    "src/llm/template": ["base", "llm"],
+    "src/llm/tokenizer": ["base", "llm"],
+}
 # Vector code compiles for its instruction set alone.
 KERNELS = "src/targets/cpu/kernels/"
 KERNEL_FLAGS = "-mavx2 -mfma -mf16c -mbmi -mbmi2".split()
@@ -55,8 +59,6 @@ SYSTEM_CALLS = re.compile(
 def relation(folder, other):
     if other not in RANK:
         return f"'{other}' is not a folder of src"
-    if other not in ONLY.get(folder, {other}):
-        return f"'{folder}' may include only {', '.join(sorted(ONLY[folder]))}"
     if folder == other or RANK[other] < RANK[folder]:
         return None
     return f"'{folder}' may include only itself and what comes before it"
