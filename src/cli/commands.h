@@ -9,6 +9,7 @@ namespace lathe::cli {
 int detokenize(CommandLine& line);
 int doctor(CommandLine& line);
 int explain(CommandLine& line);
+int generate(CommandLine& line);
 int inspect(CommandLine& line);
 int ops(CommandLine& line);
 int perf(CommandLine& line);

@@ -203,7 +203,8 @@ class Packing {
     state.grows = conversion.grows;
     state.past = pair->past;
     state.present = pair->present;
-    const std::vector<Dim>& dims = *past->type().dims;
+    // What the operator makes is known better than what the caller gives.
+    const std::vector<Dim>& dims = *present->type().dims;
     if (state.grows && dims.size() != 4) return {};
     if (!state.grows) state.extents.push_back(1);
     for (size_t axis = 1; axis < dims.size(); ++axis) {
@@ -279,7 +280,7 @@ class Packing {
       if (count != 1 || definition->results().size() != 1) break;
       cut = only;
     }
-    const SymbolRef wanted = program_->add_symbol("wanted", SymbolKind::bound, {0, {}});
+    const SymbolRef wanted = program_->add_symbol("wanted", SymbolKind::bound, {});
     Value* rows = main_.add_parameter(Type::tensor(ElementType::i64, {wanted}), "wanted_rows");
     Instruction* after = cut->definition();
     Instruction* next = main_.instructions().empty() ? nullptr : main_.instructions().front().get();

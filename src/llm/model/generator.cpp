@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: MIT
+#include "llm/model/generator.h"
+
+#include <algorithm>
+#include <random>
+
+#include "base/error.h"
+#include "llm/search/logits_processors.h"
+#include "llm/search/sampler.h"
+
+namespace lathe::llm {
+namespace {
+
+constexpr int64_t kDefaultChunk = 512;
+
+uint64_t seed_of(const search::SearchOptions& options) {
+  if (options.random_seed >= 0) return static_cast<uint64_t>(options.random_seed);
+  std::random_device device;
+  return uint64_t{device()} << 32 | device();
+}
+
+}  // namespace
+
+std::string_view to_string(FinishReason reason) {
+  if (reason == FinishReason::stop) return "stop";
+  return reason == FinishReason::length ? "length" : "none";
+}
+
+// One continuation of a prompt: a sample, or a live beam.
+struct Generator::Branch {
+  Sequence sequence;
+  std::vector<Token> tokens;  // those the sequence does not hold yet come last
+  FinishReason reason = FinishReason::none;
+
+  // Tokens that have not been run.
+  std::span<const Token> pending() const {
+    return std::span(tokens).subspan(static_cast<size_t>(sequence.length()));
+  }
+};
+
+struct Generator::Row {
+  search::SearchOptions options;
+  uint64_t seed = 0;
+  uint64_t number = 0;
+  size_t prompt = 0;  // tokens before the first generated one of this turn
+  std::vector<Branch> branches;
+  std::unique_ptr<search::BeamSearch> beams;
+  std::vector<float> logits;
+  bool begun = false;
+
+  bool done() const {
+    if (beams != nullptr && beams->done()) return true;
+    return std::ranges::all_of(branches,
+                               [](const Branch& b) { return b.reason != FinishReason::none; });
+  }
+};
+
+Generator::Generator(std::shared_ptr<const Decoder> decoder) : decoder_(std::move(decoder)) {
+  for (const int64_t token : decoder_->config().end_tokens)
+    ends_.push_back(static_cast<Token>(token));
+}
+
+Generator::~Generator() = default;
+
+int64_t Generator::longest(const Row& row) const {
+  int64_t most = decoder_->config().context_length;
+  if (row.options.max_length > 0) most = std::min(most, row.options.max_length);
+  if (row.options.max_new_tokens > 0) {
+    most = std::min(most, static_cast<int64_t>(row.prompt) + row.options.max_new_tokens);
+  }
+  return most;
+}
+
+size_t Generator::add(std::span<const Token> prompt, const search::SearchOptions& options) {
+  check_search_options(options, decoder_->vocabulary());
+  auto row = std::make_unique<Row>();
+  row->options = options;
+  row->seed = seed_of(options);
+  row->number = rows_.size();
+  row->branches.push_back({decoder_->new_sequence(), {}});
+  rows_.push_back(std::move(row));
+  if (!prompt.empty()) {
+    try {
+      append_tokens(rows_.size() - 1, prompt);
+    } catch (...) {
+      rows_.pop_back();
+      throw;
+    }
+  }
+  return rows_.size() - 1;
+}
+
+void Generator::append_tokens(size_t prompt, std::span<const Token> tokens) {
+  check(prompt < rows_.size(), ErrorKind::invalid_argument, "prompt {} of {}", prompt,
+        rows_.size());
+  Row& row = *rows_[prompt];
+  check(!row.begun || (row.options.num_beams == 1 && row.branches.size() == 1),
+        ErrorKind::invalid_argument, "prompt {} has {} branches: they cannot take more tokens",
+        prompt, row.branches.size());
+  Branch& branch = row.branches.front();
+  const size_t length = branch.tokens.size() + tokens.size();
+  const int64_t context = decoder_->config().context_length;
+  check(static_cast<int64_t>(length) < context, ErrorKind::invalid_argument,
+        "{} tokens leave no room in a context of {}", length, context);
+  const size_t before = row.prompt;
+  row.prompt = length;
+  if (static_cast<int64_t>(length) >= longest(row)) {
+    const int64_t most = longest(row);
+    row.prompt = before;
+    fail(ErrorKind::invalid_argument, "{} tokens leave no room below a maximum length of {}",
+         length, most);
+  }
+  branch.tokens.insert(branch.tokens.end(), tokens.begin(), tokens.end());
+  branch.reason = FinishReason::none;
+}
+
+void Generator::rewind_to(size_t prompt, size_t length) {
+  check(prompt < rows_.size(), ErrorKind::invalid_argument, "prompt {} of {}", prompt,
+        rows_.size());
+  Row& row = *rows_[prompt];
+  check(row.beams == nullptr && row.branches.size() == 1, ErrorKind::invalid_argument,
+        "prompt {} has {} branches: they cannot be rewound", prompt, row.branches.size());
+  Branch& branch = row.branches.front();
+  check(length <= branch.tokens.size(), ErrorKind::invalid_argument,
+        "{} tokens cannot be rewound to {}", branch.tokens.size(), length);
+  // The last token that stays is run again: its logits choose the next one.
+  const int64_t rows = std::max<int64_t>(static_cast<int64_t>(length) - 1, 0);
+  branch.sequence.truncate(std::min(branch.sequence.length(), rows));
+  branch.tokens.resize(length);
+  branch.reason = FinishReason::none;
+  row.prompt = std::min(row.prompt, length);
+}
+
+bool Generator::done() const {
+  return std::ranges::all_of(
+      rows_, [](const auto& row) { return row->done() || row->branches.front().tokens.empty(); });
+}
+
+// All but the last part of a long prompt.
+void Generator::prefill(Row& row, const CancelToken* cancel) {
+  const int64_t chunk = row.options.chunk_size > 0 ? row.options.chunk_size : kDefaultChunk;
+  Branch& branch = row.branches.front();
+  while (static_cast<int64_t>(branch.pending().size()) > chunk) {
+    const StepRequest request{&branch.sequence, branch.pending().first(static_cast<size_t>(chunk))};
+    decoder_->step({&request, 1}, cancel);
+    rows_run_ += chunk;
+  }
+}
+
+bool Generator::generate_next_token(const CancelToken* cancel) {
+  struct Slot {
+    Row* row;
+    size_t branch;
+  };
+  std::vector<Slot> slots;
+  std::vector<StepRequest> requests;
+  for (const auto& row : rows_) {
+    if (row->done() || row->branches.front().tokens.empty()) continue;
+    prefill(*row, cancel);
+    for (size_t i = 0; i < row->branches.size(); ++i) {
+      Branch& branch = row->branches[i];
+      if (branch.reason != FinishReason::none) continue;
+      slots.push_back({row.get(), i});
+      requests.push_back({&branch.sequence, branch.pending()});
+    }
+  }
+  if (requests.empty()) return false;
+  int64_t rows = 0;
+  for (const StepRequest& request : requests) rows += static_cast<int64_t>(request.tokens.size());
+  const Tensor logits = decoder_->step(requests, cancel);
+  rows_run_ += rows;
+  const auto width = static_cast<size_t>(decoder_->vocabulary());
+  for (size_t at = 0; at < slots.size();) {
+    Row& row = *slots[at].row;
+    std::vector<std::span<float>> own;
+    for (; at < slots.size() && slots[at].row == &row; ++at) {
+      own.emplace_back(logits.as<float>() + at * width, width);
+    }
+    row.logits.assign(own.front().begin(), own.front().end());
+    if (row.options.num_beams > 1) {
+      choose_beams(row, std::move(own));
+    } else {
+      choose(row, std::move(own));
+    }
+    row.begun = true;
+  }
+  return !done();
+}
+
+void Generator::take(Row& row, Branch& branch, Token token) {
+  branch.tokens.push_back(token);
+  if (std::ranges::find(ends_, token) != ends_.end()) {
+    branch.reason = FinishReason::stop;
+  } else if (static_cast<int64_t>(branch.tokens.size()) >= longest(row)) {
+    branch.reason = FinishReason::length;
+  }
+}
+
+void Generator::choose(Row& row, std::vector<std::span<float>> logits) {
+  // Samples part after the prompt.
+  if (!row.begun) {
+    for (int64_t i = 1; i < row.options.num_return_sequences; ++i) {
+      row.branches.push_back(row.branches.front());
+      logits.push_back(logits.front());
+    }
+  }
+  size_t at = 0;
+  std::vector<float> values;
+  for (size_t i = 0; i < row.branches.size(); ++i) {
+    Branch& branch = row.branches[i];
+    if (branch.reason != FinishReason::none) continue;
+    values.assign(logits[at].begin(), logits[at].end());
+    ++at;
+    if (hook_) hook_(static_cast<size_t>(row.number), branch.tokens, values);
+    apply_rules(values, {branch.tokens, row.prompt}, row.options, ends_, longest(row));
+    if (!row.options.greedy()) apply_cutoffs(values, row.options);
+    const uint64_t sequence = row.number << 16 | i;
+    take(row, branch, choose_token(values, row.options, row.seed, sequence, branch.tokens.size()));
+  }
+}
+
+void Generator::choose_beams(Row& row, std::vector<std::span<float>> logits) {
+  if (row.beams == nullptr) {
+    row.beams = std::make_unique<search::BeamSearch>(
+        row.options, ends_, static_cast<int64_t>(row.prompt), longest(row));
+  }
+  std::vector<std::span<const float>> views;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (hook_) hook_(static_cast<size_t>(row.number), row.branches[i].tokens, logits[i]);
+    search::to_log_probabilities(logits[i]);
+    apply_rules(logits[i], {row.branches[i].tokens, row.prompt}, row.options, ends_, longest(row));
+    views.emplace_back(logits[i]);
+  }
+  const std::vector<search::BeamSearch::Next> next = row.beams->step(views);
+  // Copies share their pages; a parent that nobody continues lets go of its own.
+  std::vector<Branch> branches;
+  for (const auto& [parent, token] : next) {
+    branches.push_back(row.branches[parent]);
+    branches.back().tokens.push_back(token);
+  }
+  row.branches = std::move(branches);
+}
+
+std::vector<Output> Generator::outputs(size_t prompt) const {
+  check(prompt < rows_.size(), ErrorKind::invalid_argument, "prompt {} of {}", prompt,
+        rows_.size());
+  const Row& row = *rows_[prompt];
+  std::vector<Output> all;
+  if (row.beams == nullptr) {
+    for (const Branch& branch : row.branches) {
+      all.push_back({branch.tokens, row.prompt, branch.reason, 0});
+    }
+    return all;
+  }
+  const std::span<const Token> start = std::span(row.branches.front().tokens).first(row.prompt);
+  for (const search::Hypothesis& hypothesis : row.beams->finish()) {
+    Output output{{start.begin(), start.end()}, row.prompt, FinishReason::length, hypothesis.score};
+    output.tokens.insert(output.tokens.end(), hypothesis.tokens.begin(), hypothesis.tokens.end());
+    if (std::ranges::find(ends_, output.tokens.back()) != ends_.end())
+      output.reason = FinishReason::stop;
+    all.push_back(std::move(output));
+  }
+  return all;
+}
+
+std::span<const float> Generator::logits(size_t prompt) const {
+  check(prompt < rows_.size(), ErrorKind::invalid_argument, "prompt {} of {}", prompt,
+        rows_.size());
+  return rows_[prompt]->logits;
+}
+
+size_t Generator::pages() const {
+  size_t count = 0;
+  for (const auto& row : rows_) {
+    for (const Branch& branch : row->branches) count += branch.sequence.pages();
+  }
+  return count;
+}
+
+}  // namespace lathe::llm

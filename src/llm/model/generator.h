@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+// Prompts in, tokens out. Every prompt keeps its own options, history and end; one step serves them
+// all.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "llm/model/decoder.h"
+#include "llm/search/beam_search.h"
+
+namespace lathe::llm {
+
+enum class FinishReason : uint8_t { none, stop, length };
+std::string_view to_string(FinishReason reason);  // "stop": an end token; "length": no room
+
+// What one sequence has come to.
+struct Output {
+  std::vector<Token> tokens;  // prompt and generated, the end token included
+  size_t prompt = 0;
+  FinishReason reason = FinishReason::none;
+  float score = 0;  // of beams
+
+  std::span<const Token> generated() const { return std::span(tokens).subspan(prompt); }
+};
+
+class Generator {
+ public:
+  explicit Generator(std::shared_ptr<const Decoder> decoder);
+  ~Generator();
+
+  // A prompt with its options; gives its number. Tokens may be empty: they come with append_tokens.
+  // InvalidArgument if options contradict each other or the prompt leaves no room for a token.
+  size_t add(std::span<const Token> prompt, const search::SearchOptions& options);
+  // More tokens of a prompt whose turn is over or that has not begun: a second turn. Not with
+  // beams.
+  void append_tokens(size_t prompt, std::span<const Token> tokens);
+  // Forgets tokens from `length` on; the next token is chosen anew.
+  void rewind_to(size_t prompt, size_t length);
+
+  // One token for every prompt that is not done. False once all are. Cancellation and errors leave
+  // everything as before the call.
+  bool generate_next_token(const CancelToken* cancel = nullptr);
+  bool done() const;
+
+  size_t prompts() const { return rows_.size(); }
+  // Sequences of a prompt, best first: one, num_return_sequences samples, or as many beams.
+  std::vector<Output> outputs(size_t prompt) const;
+  // f32 [rows, vocabulary] of the last step that served this prompt, as the model gave them: of the
+  // prompt's first sequence.
+  std::span<const float> logits(size_t prompt) const;
+  // Asked for before a token is chosen; may change the logits [vocabulary].
+  using Hook =
+      std::function<void(size_t prompt, std::span<const Token> tokens, std::span<float> logits)>;
+  void set_hook(Hook hook) { hook_ = std::move(hook); }
+
+  // Rows that were run so far, prompts included.
+  int64_t rows_run() const { return rows_run_; }
+  size_t pages() const;  // that live sequences hold, each shared page counted for each
+
+ private:
+  struct Branch;
+  struct Row;
+  void prefill(Row& row, const CancelToken* cancel);
+  void choose(Row& row, std::vector<std::span<float>> logits);
+  void choose_beams(Row& row, std::vector<std::span<float>> logits);
+  void take(Row& row, Branch& branch, Token token);
+  int64_t longest(const Row& row) const;
+
+  std::shared_ptr<const Decoder> decoder_;
+  std::vector<std::unique_ptr<Row>> rows_;
+  std::vector<Token> ends_;
+  Hook hook_;
+  int64_t rows_run_ = 0;
+};
+
+}  // namespace lathe::llm
