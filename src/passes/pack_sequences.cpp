@@ -267,8 +267,10 @@ class Packing {
 
   // Gathers the wanted rows before the longest tail in which one value alone has rows.
   void select_rows(Value* logits, const TokenFlow& flow) {
+    const Dim extent = (*main_.parameters().front()->type().dims)[1];
     Value* cut = logits;
-    while (Instruction* definition = cut->definition()) {
+    Value* at = logits;
+    while (Instruction* definition = at->definition()) {
       if (definition->op().name.starts_with("sequence_")) break;
       Value* only = nullptr;
       int count = 0;
@@ -278,16 +280,17 @@ class Packing {
         only = operand;
       }
       if (count != 1 || definition->results().size() != 1) break;
-      cut = only;
+      at = only;
+      if ((*at->type().dims)[static_cast<size_t>(flow.rows.at(at))] == extent) cut = at;
     }
     const SymbolRef wanted = program_->add_symbol("wanted", SymbolKind::bound, {});
     Value* rows = main_.add_parameter(Type::tensor(ElementType::i64, {wanted}), "wanted_rows");
     Instruction* after = cut->definition();
     Instruction* next = main_.instructions().empty() ? nullptr : main_.instructions().front().get();
     if (after != nullptr) {
-      auto at = std::ranges::find_if(main_.instructions(),
-                                     [&](const auto& i) { return i.get() == after; });
-      next = ++at == main_.instructions().end() ? nullptr : at->get();
+      auto place = std::ranges::find_if(main_.instructions(),
+                                        [&](const auto& i) { return i.get() == after; });
+      next = ++place == main_.instructions().end() ? nullptr : place->get();
     }
     Builder builder(main_, next);
     Value* selected = builder("gather", {cut, rows}, {{"axis", int64_t{flow.rows.at(cut)}}});
@@ -296,7 +299,7 @@ class Packing {
       return;
     }
     // Only the tail reads the selection; other readers keep all rows.
-    for (Value* at = logits; at != cut;) {
+    for (at = logits; at != cut;) {
       Instruction* definition = at->definition();
       for (int i = 0; i < static_cast<int>(definition->operands().size()); ++i) {
         Value* operand = definition->operands()[static_cast<size_t>(i)];

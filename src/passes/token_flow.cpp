@@ -19,8 +19,8 @@ Verdict refuse(std::string reason) { return {std::nullopt, std::move(reason)}; }
 
 class Step {
  public:
-  Step(const Instruction& instruction, const std::map<const Value*, int>& rows)
-      : instruction_(instruction), rows_(rows) {}
+  Step(const Instruction& instruction, const std::map<const Value*, int>& rows, const Dim& extent)
+      : instruction_(instruction), rows_(rows), extent_(extent) {}
 
   const Instruction& instruction() const { return instruction_; }
   size_t count() const { return instruction_.operands().size(); }
@@ -40,6 +40,14 @@ class Step {
     const int64_t axis = integer(name);
     return static_cast<int>(axis < 0 ? axis + rank : axis);
   }
+  // How many consecutive elements of an axis belong to one row; 0: rows do not lie there.
+  Dim per_row(const Dim& extent) const {
+    if (extent == extent_) return 1;
+    const Dim count = Dim::floor_div(extent, extent_);
+    return count * extent_ == extent ? count : Dim(0);
+  }
+  // Whether each row of the operand is one element of its axis.
+  bool single(size_t i) const { return dims(i)[static_cast<size_t>(*axis(i))] == extent_; }
   // Operands from `first` on have no rows.
   bool fixed_from(size_t first) const {
     for (size_t i = first; i < count(); ++i) {
@@ -51,6 +59,7 @@ class Step {
  private:
   const Instruction& instruction_;
   const std::map<const Value*, int>& rows_;
+  const Dim& extent_;
 };
 
 // Operands broadcast: their rows must meet at one axis of the result.
@@ -130,7 +139,8 @@ Verdict transpose(const Step& s) {
   return {static_cast<int>(std::ranges::find(order, int64_t{*s.axis(0)}) - order.begin()), ""};
 }
 
-// The same elements in the same order: rows stay rows where as many elements lie before their axis.
+// The same elements in the same order: rows stay rows where as many elements lie before their axis;
+// an axis behind may join it, or part from it.
 Verdict reshape(const Step& s) {
   if (!s.axis(0)) return refuse("the new shape has rows");
   const auto& from = s.dims(0);
@@ -141,10 +151,9 @@ Verdict reshape(const Step& s) {
     return product;
   };
   const Dim before = product_before(from, *s.axis(0));
-  const Dim& extent = from[static_cast<size_t>(*s.axis(0))];
   for (int axis = 0; axis < static_cast<int>(to.size()); ++axis) {
-    if (to[static_cast<size_t>(axis)] == extent && product_before(to, axis) == before)
-      return {axis, ""};
+    const bool there = !(s.per_row(to[static_cast<size_t>(axis)]) == Dim(0));
+    if (there && product_before(to, axis) == before) return {axis, ""};
   }
   return refuse("rows are joined with other axes");
 }
@@ -200,7 +209,7 @@ Verdict reduce(const Step& s) {
 // x [b, heads, rows, size] or [b, rows, columns], positions with their rows last.
 Verdict rotary(const Step& s) {
   const int axis = s.rank(0) == 4 ? 2 : 1;
-  if (s.axis(0) != axis) return refuse("rows do not lie along the sequence");
+  if (s.axis(0) != axis || !s.single(0)) return refuse("rows do not lie along the sequence");
   for (size_t i = 1; i < s.count(); ++i) {
     if (s.axis(i) && *s.axis(i) != s.rank(i) - 1)
       return refuse("positions do not lie along the sequence");
@@ -219,7 +228,7 @@ Verdict experts(const Step& s) {
 Verdict sequence(const Step& s, int axis) {
   for (size_t i = 0; i < s.count(); ++i) {
     const bool positions = s.operand(i) != nullptr && s.axis(i) && s.rank(i) == 2;
-    if (s.axis(i) && *s.axis(i) != (positions ? 1 : axis)) {
+    if (s.axis(i) && (*s.axis(i) != (positions ? 1 : axis) || !s.single(i))) {
       return refuse("rows do not lie along the sequence");
     }
   }
@@ -320,9 +329,10 @@ TokenFlow trace_tokens(const Module& main, const std::map<const Value*, int>& in
   TokenFlow flow;
   flow.rows = inputs;
   const auto& [first, axis] = *inputs.begin();
-  const SymbolRef symbol = (*first->type().dims)[static_cast<size_t>(axis)].as_symbol();
+  const Dim extent = (*first->type().dims)[static_cast<size_t>(axis)];
+  const SymbolRef symbol = extent.as_symbol();
   for (const auto& instruction : main.instructions()) {
-    const Step step(*instruction, flow.rows);
+    const Step step(*instruction, flow.rows, extent);
     bool any = false;
     for (size_t i = 0; i < step.count(); ++i) any = any || step.axis(i).has_value();
     if (!any) {

@@ -12,7 +12,8 @@
 namespace lathe {
 
 struct TokenFlow {
-  // Values that have rows, and the axis along which they lie.
+  // Values that have rows, and the axis along which they lie: one element for each row, or as many
+  // for each as the axis is longer than there are rows.
   std::map<const Value*, int> rows;
   // The first instruction that is not token-wise, and why; null if there is none.
   const Instruction* offender = nullptr;

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT
+#include "llm/model/decoder.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <thread>
+
+#include "base/error.h"
+#include "llm/model/generator.h"
+
+namespace lathe::llm {
+namespace {
+
+const std::string kZoo = "../shared/models/zoo/";
+
+class DecoderTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const std::string folder = kZoo + GetParam() + "/fp32";
+    if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there is no " << folder;
+    decoder_ = std::make_shared<const Decoder>(folder);
+    for (int i = 0; i < 50; ++i) prompt_.push_back((i * 37 + 11) % 500 + 5);
+  }
+
+  // Logits of all rows, run in parts of these sizes (the last one repeats).
+  std::vector<float> run(Sequence& sequence, std::span<const Token> tokens, size_t part) const {
+    std::vector<float> all;
+    for (size_t at = 0; at < tokens.size(); at += part) {
+      const StepRequest request{&sequence, tokens.subspan(at, std::min(part, tokens.size() - at)),
+                                true};
+      const Tensor logits = decoder_->step({&request, 1});
+      all.insert(all.end(), logits.as<float>(), logits.as<float>() + logits.count());
+    }
+    return all;
+  }
+  static bool same_bits(std::span<const float> a, std::span<const float> b) {
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+  }
+
+  std::shared_ptr<const Decoder> decoder_;
+  std::vector<Token> prompt_;
+};
+
+TEST_P(DecoderTest, gives_the_same_bits_however_a_prompt_is_cut) {
+  Sequence whole = decoder_->new_sequence();
+  const std::vector<float> expected = run(whole, prompt_, prompt_.size());
+  for (const size_t part : {1, 7, 16}) {
+    Sequence sequence = decoder_->new_sequence();
+    EXPECT_TRUE(same_bits(run(sequence, prompt_, part), expected)) << "parts of " << part;
+    EXPECT_EQ(sequence.length(), 50);
+  }
+}
+
+TEST_P(DecoderTest, gives_the_same_bits_alone_and_beside_others) {
+  Sequence alone = decoder_->new_sequence();
+  const std::vector<float> expected = run(alone, prompt_, prompt_.size());
+  std::vector<Sequence> sequences(8, decoder_->new_sequence());
+  std::vector<StepRequest> requests;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const auto all = std::span<const Token>(prompt_);
+    requests.push_back({&sequences[i], i == 3 ? all : all.subspan(i, 5 * i + 1), true});
+  }
+  const Tensor logits = decoder_->step(requests);
+  size_t row = 0;
+  for (size_t i = 0; i < 3; ++i) row += requests[i].tokens.size();
+  const auto width = static_cast<size_t>(decoder_->vocabulary());
+  EXPECT_TRUE(same_bits({logits.as<float>() + row * width, prompt_.size() * width}, expected));
+}
+
+TEST_P(DecoderTest, forks_part_without_disturbing_each_other) {
+  Sequence first = decoder_->new_sequence();
+  run(first, std::span(prompt_).first(20), 20);
+  Sequence second = first;
+  const std::vector<float> a = run(first, std::span(prompt_).subspan(20, 10), 1);
+  const std::vector<float> b = run(second, std::span(prompt_).subspan(20, 10), 10);
+  EXPECT_TRUE(same_bits(a, b));
+  Sequence third = decoder_->new_sequence();
+  run(third, std::span(prompt_).first(30), 30);
+  const std::vector<float> c = run(third, std::span(prompt_).subspan(30, 5), 5);
+  EXPECT_TRUE(same_bits(run(first, std::span(prompt_).subspan(30, 5), 5), c));
+}
+
+TEST_P(DecoderTest, a_step_that_fails_or_is_cancelled_changes_nothing) {
+  Sequence sequence = decoder_->new_sequence();
+  run(sequence, std::span(prompt_).first(20), 20);
+  Sequence copy = sequence;
+  const std::vector<Token> wrong = {1, 2, 100000};
+  const StepRequest bad{&sequence, wrong};
+  EXPECT_THROW(decoder_->step({&bad, 1}), Error);
+  CancelToken cancel;
+  cancel.cancel();
+  const StepRequest good{&sequence, std::span(prompt_).subspan(20, 10)};
+  EXPECT_THROW(decoder_->step({&good, 1}, &cancel), Error);
+  EXPECT_EQ(sequence.length(), 20);
+  EXPECT_EQ(sequence.pages(), copy.pages());
+  EXPECT_TRUE(same_bits(run(sequence, std::span(prompt_).subspan(20, 10), 3),
+                        run(copy, std::span(prompt_).subspan(20, 10), 10)));
+}
+
+TEST_P(DecoderTest, a_second_turn_runs_only_new_tokens) {
+  search::SearchOptions options;
+  options.max_length = 45;
+  Generator once(decoder_);
+  once.add(std::span(prompt_).first(30), options);
+  while (once.generate_next_token()) {
+  }
+  const Output output = once.outputs(0)[0];
+  Generator twice(decoder_);
+  twice.add(std::span(prompt_).first(12), options);
+  twice.generate_next_token();
+  const int64_t before = twice.rows_run();
+  EXPECT_EQ(before, 12);
+  // The token chosen so far is not run again with the next turn but for the first time.
+  twice.append_tokens(0, std::span(prompt_).subspan(13, 17));
+  twice.generate_next_token();
+  EXPECT_EQ(twice.rows_run() - before, 18);
+  EXPECT_GE(output.generated().size(), 1U);
+}
+
+INSTANTIATE_TEST_SUITE_P(types, DecoderTest, testing::Values("llama", "lfm2", "gemma2", "gpt_oss"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(Generator, rewinds_and_chooses_anew) {
+  const std::string folder = kZoo + "llama/fp32";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there is no " << folder;
+  const auto decoder = std::make_shared<const Decoder>(folder);
+  const std::vector<Token> prompt = {189, 327, 416, 494, 504};
+  search::SearchOptions options;
+  options.max_new_tokens = 12;
+  Generator generator(decoder);
+  generator.add(prompt, options);
+  while (generator.generate_next_token()) {
+  }
+  const std::vector<Token> tokens = generator.outputs(0)[0].tokens;
+  for (const size_t length : {tokens.size() - 1, size_t{7}, size_t{5}}) {
+    generator.rewind_to(0, length);
+    while (generator.generate_next_token()) {
+    }
+    EXPECT_EQ(generator.outputs(0)[0].tokens, tokens) << "rewound to " << length;
+  }
+}
+
+TEST(Generator, samples_do_not_depend_on_their_company) {
+  const std::string folder = kZoo + "llama/fp32";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there is no " << folder;
+  const auto decoder = std::make_shared<const Decoder>(folder);
+  const std::vector<Token> prompt = {189, 327, 416, 494, 504};
+  search::SearchOptions options;
+  options.max_new_tokens = 10;
+  options.do_sample = true;
+  options.random_seed = 5;
+  Generator alone(decoder);
+  alone.add(prompt, options);
+  while (alone.generate_next_token()) {
+  }
+  Generator together(decoder);
+  together.add(prompt, options);
+  search::SearchOptions greedy;
+  greedy.max_new_tokens = 7;
+  together.add(std::span(prompt).first(2), greedy);
+  options.num_return_sequences = 3;
+  together.add(prompt, options);
+  while (together.generate_next_token()) {
+  }
+  EXPECT_EQ(together.outputs(0)[0].tokens, alone.outputs(0)[0].tokens);
+  ASSERT_EQ(together.outputs(2).size(), 3U);
+  EXPECT_NE(together.outputs(2)[0].tokens, together.outputs(2)[1].tokens);
+}
+
+TEST(Generator, generators_on_threads_share_a_model) {
+  const std::string folder = kZoo + "llama/fp32";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there is no " << folder;
+  const auto decoder = std::make_shared<const Decoder>(folder);
+  std::vector<std::vector<Token>> results(8);
+  std::vector<std::thread> threads;
+  for (std::vector<Token>& result : results) {
+    threads.emplace_back([&] {
+      Generator generator(decoder);
+      search::SearchOptions options;
+      options.max_new_tokens = 8;
+      generator.add(std::vector<Token>{189, 327, 416}, options);
+      while (generator.generate_next_token()) {
+      }
+      result = generator.outputs(0)[0].tokens;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& result : results) EXPECT_EQ(result, results[0]);
+}
+
+}  // namespace
+}  // namespace lathe::llm
