@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # `make help` lists the goals. Each installs what it needs and is missing.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-haswell test-arm64 test-tokenizers bench fuzz docs format lint
+.PHONY: help demo test test-tsan test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
+.PHONY: bench-tokenizers fuzz docs format lint
 
 FUZZ_SECONDS ?= 600
 TEXTS ?= 200000
@@ -15,6 +16,12 @@ demo: ## build the program and read a digit from an image
 test: ## build release and dev, run all checks and tests
 	@scripts/test.sh
 
+test-tsan: ## run the tests of what has threads under ThreadSanitizer
+	@scripts/setup.sh test
+	@scripts/build.sh tsan base_tests runtime_tests programs_tests decoders_tests llm_tests
+	@ctest --test-dir build/tsan --output-on-failure -R '^(base|runtime|programs|decoders|llm)$$' \
+	  --no-tests=error
+
 test-haswell: ## run all tests of the CPU kernels on an emulated processor with AVX2 alone
 	@scripts/setup.sh test
 	@scripts/build.sh release kernels_tests
@@ -25,7 +32,7 @@ test-arm64: ## cross-build for 64-bit ARM, run the op tests under qemu
 	@scripts/build.sh arm64
 	@ctest --test-dir build/arm64 --output-on-failure -R '^(base|tensor|ops)$$' --no-tests=error
 
-test-tokenizers: ## every character and text through every part of tokenizers (about 20 minutes)
+test-tokenizer-parts: ## every character through every part of tokenizers (about 20 minutes)
 	@scripts/setup.sh test
 	@scripts/venv.sh
 	@scripts/build.sh release tokenizer_probe
