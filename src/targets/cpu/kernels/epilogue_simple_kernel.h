@@ -21,34 +21,50 @@ inline F32 load_residual(const SimpleEpilogue& e, int64_t at, Mask mask) {
   }
 }
 
-// A byte, or what any byte zero point added keeps out of range.
-inline I32 to_byte_steps(F32 x, const SimpleEpilogue& e) {
-  return saturate(x, -0x1p30F, 0x1p30F) + set1(static_cast<int32_t>(e.out_zero));
+inline bool is_relu(const SimpleEpilogue& e) {
+  return e.has_activation && e.activation == Activation::relu;
+}
+// Of bytes without a zero point, the lower bound is the relu.
+inline bool is_relu_a_bound(const SimpleEpilogue& e) {
+  return is_relu(e) && e.out_zero == 0 && (e.out == ElementType::i8 || e.out == ElementType::u8);
+}
+inline float byte_low(const SimpleEpilogue& e) {
+  return e.out == ElementType::i8 && !is_relu_a_bound(e) ? -128.0F - e.out_zero : -e.out_zero;
 }
 
-inline void store_simple(const SimpleEpilogue& e, char* out, F32 x, Mask mask, bool whole) {
+// The choice of type is made once for all rows; kWhole: all of them, and whole vectors.
+template <bool kWhole, int kRows>
+inline void store_simple(const SimpleEpilogue& e, const F32 (&x)[kRows], int rows, Mask mask,
+                         char* out, int64_t out_stride) {
+  const auto each = [&](auto store_one) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      if (kWhole || r < rows) store_one(out + r * out_stride, x[r]);
+    }
+  };
+  // Saturated before the zero point is added: the bounds are integers, so rounding keeps to them.
+  const bool is_signed = e.out == ElementType::i8;
+  const F32 low = set1(byte_low(e));
+  const F32 high = set1((is_signed ? 127.0F : 255.0F) - e.out_zero);
+  const I32 zero = set1(static_cast<int32_t>(e.out_zero));
+  const auto to_byte = [=](F32 v) { return to_i32(min(max(v, low), high)) + zero; };
   switch (e.out) {
-    case ElementType::bf16: {
-      auto* p = reinterpret_cast<Bf16*>(out);
-      whole ? store_f32(p, x) : store_f32(p, x, mask);
-      break;
-    }
-    case ElementType::i8: {
-      auto* p = reinterpret_cast<int8_t*>(out);
-      const I32 y = max(set1(-128), min(set1(127), to_byte_steps(x, e)));
-      whole ? store_i32(p, y) : store_i32(p, y, mask);
-      break;
-    }
-    case ElementType::u8: {
-      auto* p = reinterpret_cast<uint8_t*>(out);
-      const I32 y = max(set1(0), min(set1(255), to_byte_steps(x, e)));
-      whole ? store_i32(p, y) : store_i32(p, y, mask);
-      break;
-    }
-    default: {
-      auto* p = reinterpret_cast<float*>(out);
-      whole ? store(p, x) : store(p, x, mask);
-    }
+    case ElementType::bf16:
+      return each([=](char* to, F32 v) {
+        auto* p = reinterpret_cast<Bf16*>(to);
+        kWhole ? store_f32(p, v) : store_f32(p, v, mask);
+      });
+    case ElementType::i8:
+    case ElementType::u8:
+      return each([=](char* to, F32 v) {
+        auto* p = reinterpret_cast<uint8_t*>(to);
+        kWhole ? store_i32(p, to_byte(v)) : store_i32(p, to_byte(v), mask);
+      });
+    default:
+      return each([=](char* to, F32 v) {
+        auto* p = reinterpret_cast<float*>(to);
+        kWhole ? store(p, v) : store(p, v, mask);
+      });
   }
 }
 
@@ -57,12 +73,12 @@ template <int kRows>
 inline void finish_simple(const SimpleEpilogue& e, F32 (&x)[kRows], int rows, int64_t row,
                           int64_t column, Mask mask, bool whole, char* out, int64_t out_stride) {
   if (e.scale != nullptr) {
-    const F32 scale = load(e.scale + column, mask);
+    const F32 scale = whole ? load(e.scale + column) : load(e.scale + column, mask);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) x[r] = x[r] * scale;
   }
   if (e.bias != nullptr) {
-    const F32 bias = load(e.bias + column, mask);
+    const F32 bias = whole ? load(e.bias + column) : load(e.bias + column, mask);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) x[r] = x[r] + bias;
   }
@@ -72,40 +88,58 @@ inline void finish_simple(const SimpleEpilogue& e, F32 (&x)[kRows], int rows, in
       if (r < rows) x[r] = x[r] + load_residual(e, (row + r) * e.residual_stride + column, mask);
     }
   }
-  if (e.has_activation) activate(e.activation, e.a, e.b, x);
+  if (is_relu(e)) {
+    if (!is_relu_a_bound(e)) {
 #pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) {
-    if (r < rows) store_simple(e, out + r * out_stride, x[r], mask, whole);
+      for (int r = 0; r < kRows; ++r) x[r] = relu(x[r]);
+    }
+  } else if (e.has_activation) {
+    activate(e.activation, e.a, e.b, x);
+  }
+  if (whole && rows == kRows) {
+    store_simple<true>(e, x, rows, mask, out, out_stride);
+  } else {
+    store_simple<false>(e, x, rows, mask, out, out_stride);
   }
 }
 
-// A tile of sums in memory.
-inline void finish_simple_tile(const SimpleEpilogue& e, const EpilogueTile& tile) {
-  constexpr int kRows = 7;
+// Rows and columns of sums in memory, of one vector at most.
+template <int kRows, bool kIntegers, bool kWhole>
+inline void finish_simple_rows(const SimpleEpilogue& e, const EpilogueTile& tile, int64_t c) {
   const int64_t size = e.out == ElementType::f32 ? 4 : e.out == ElementType::bf16 ? 2 : 1;
-  for (int64_t c = 0; c < tile.columns; c += kLanes) {
-    const int64_t left = tile.columns - c;
-    const bool whole = left >= kLanes;
-    const Mask mask = mask_first(whole ? kLanes : left);
-    const int64_t column = tile.column + c;
-    char* out = static_cast<char*>(tile.out) + c * size;
-    for (int64_t row = 0; row < tile.rows; row += kRows) {
-      const int rows = static_cast<int>(tile.rows - row < kRows ? tile.rows - row : kRows);
-      F32 x[kRows];
-      if (tile.integer_sums) {
-        const I32 add = e.column_add == nullptr ? zero_i32() : load(e.column_add + column, mask);
-        const int32_t* sums = static_cast<const int32_t*>(tile.sums) + row * tile.sums_stride + c;
-#pragma GCC unroll 8
-        for (int r = 0; r < kRows; ++r)
-          x[r] = to_f32(load(sums + (r < rows ? r : 0) * tile.sums_stride, mask) + add);
+  const Mask mask = mask_first(kWhole ? kLanes : tile.columns - c);
+  const int64_t column = tile.column + c;
+  I32 add = zero_i32();
+  if (kIntegers && e.column_add != nullptr) add = load(e.column_add + column, mask);
+  for (int64_t row = 0; row < tile.rows; row += kRows) {
+    const int rows = static_cast<int>(tile.rows - row < kRows ? tile.rows - row : kRows);
+    F32 x[kRows];
+    const int64_t first = row * tile.sums_stride + c;
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      const int64_t at = first + (r < rows ? r : 0) * tile.sums_stride;
+      if constexpr (kIntegers) {
+        const int32_t* p = static_cast<const int32_t*>(tile.sums) + at;
+        x[r] = to_f32((kWhole ? load(p) : load(p, mask)) + add);
       } else {
-        const float* sums = static_cast<const float*>(tile.sums) + row * tile.sums_stride + c;
-#pragma GCC unroll 8
-        for (int r = 0; r < kRows; ++r)
-          x[r] = load(sums + (r < rows ? r : 0) * tile.sums_stride, mask);
+        const float* p = static_cast<const float*>(tile.sums) + at;
+        x[r] = kWhole ? load(p) : load(p, mask);
       }
-      finish_simple(e, x, rows, tile.row + row, column, mask, whole, out + row * tile.out_stride,
-                    tile.out_stride);
+    }
+    finish_simple(e, x, rows, tile.row + row, column, mask, kWhole,
+                  static_cast<char*>(tile.out) + c * size + row * tile.out_stride, tile.out_stride);
+  }
+}
+
+inline void finish_simple_tile(const SimpleEpilogue& e, const EpilogueTile& tile) {
+  for (int64_t c = 0; c < tile.columns; c += kLanes) {
+    const bool whole = tile.columns - c >= kLanes;
+    if (tile.integer_sums) {
+      whole ? finish_simple_rows<8, true, true>(e, tile, c)
+            : finish_simple_rows<8, true, false>(e, tile, c);
+    } else {
+      whole ? finish_simple_rows<7, false, true>(e, tile, c)
+            : finish_simple_rows<7, false, false>(e, tile, c);
     }
   }
 }
