@@ -27,8 +27,8 @@ struct Context {
 
 // The variables of a running function.
 struct Activation : Object {
-  Activation(Ref<Activation> around, uint32_t slots, const Context* names)
-      : outer(std::move(around)), slots(slots, Value::missing()), context(names) {}
+  Activation(Ref<Activation> around, uint32_t count, const Context* names)
+      : outer(std::move(around)), slots(count, Value::missing()), context(names) {}
   Ref<Activation> outer;
   std::vector<Value> slots;
   const Context* context;
