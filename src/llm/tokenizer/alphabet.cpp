@@ -24,7 +24,7 @@ std::optional<Alphabet> Alphabet::make(const std::vector<unicode::CodeSet>& sets
   std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) { return a.at < b.at; });
   std::map<std::vector<bool>, uint8_t> known;  // symbols by the sets that they belong to
   std::vector<std::vector<uint8_t>> symbols(sets.size());
-  std::vector<uint8_t> symbol_of_code(unicode::kLast + 1);
+  std::vector<unicode::TwoStage<uint8_t>::Run> runs;
   std::vector<bool> inside(sets.size());
   char32_t begin = 0;
   for (size_t i = 0; begin <= unicode::kLast;) {
@@ -38,16 +38,16 @@ std::optional<Alphabet> Alphabet::make(const std::vector<unicode::CodeSet>& sets
         if (inside[set]) symbols[set].push_back(symbol);
       }
     }
-    std::fill(symbol_of_code.begin() + begin, symbol_of_code.begin() + end, known[inside]);
+    runs.push_back({begin, known[inside]});
     begin = end;
   }
-  return Alphabet(symbol_of_code, std::move(symbols));
+  return Alphabet(runs, std::move(symbols));
 }
 
-Alphabet::Alphabet(const std::vector<uint8_t>& symbol_of_code,
+Alphabet::Alphabet(const std::vector<unicode::TwoStage<uint8_t>::Run>& runs,
                    std::vector<std::vector<uint8_t>> symbols)
-    : symbol_of_(symbol_of_code), symbols_(std::move(symbols)) {
-  std::copy_n(symbol_of_code.begin(), ascii_.size(), ascii_.begin());
+    : symbol_of_(runs), symbols_(std::move(symbols)) {
+  for (char32_t c = 0; c < ascii_.size(); ++c) ascii_[c] = symbol_of_[c];
 }
 
 void Alphabet::translate(std::string_view text, std::string& symbols) const {

@@ -28,7 +28,8 @@ class Alphabet {
   void translate(std::string_view text, std::string& symbols) const;
 
  private:
-  Alphabet(const std::vector<uint8_t>& symbol_of_code, std::vector<std::vector<uint8_t>> symbols);
+  Alphabet(const std::vector<unicode::TwoStage<uint8_t>::Run>& runs,
+           std::vector<std::vector<uint8_t>> symbols);
 
   std::array<uint8_t, 128> ascii_;
   unicode::TwoStage<uint8_t> symbol_of_;

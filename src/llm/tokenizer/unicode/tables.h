@@ -46,6 +46,38 @@ class TwoStage {
 
   T operator[](char32_t c) const { return values_[first_[c >> 8] << 8 | (c & 0xFF)]; }
 
+  // Code points from `first` on, up to the next run.
+  struct Run {
+    char32_t first;
+    T value;
+  };
+  // From runs in order, the first of which begins at 0. Only blocks within which the value changes
+  // are written out one by one.
+  explicit TwoStage(const std::vector<Run>& runs) {
+    std::map<T, uint32_t> uniform;
+    const auto add_block = [&] {
+      values_.resize(values_.size() + 256);
+      return static_cast<uint32_t>(values_.size() / 256 - 1);
+    };
+    size_t run = 0;
+    for (size_t block = 0; block < kBlocks; ++block) {
+      const char32_t begin = static_cast<char32_t>(block << 8), end = begin + 256;
+      while (run + 1 < runs.size() && runs[run + 1].first <= begin) ++run;
+      const bool same = run + 1 == runs.size() || runs[run + 1].first >= end;
+      if (same && uniform.contains(runs[run].value)) {
+        first_[block] = uniform[runs[run].value];
+        continue;
+      }
+      first_[block] = add_block();
+      if (same) uniform[runs[run].value] = first_[block];
+      T* const values = values_.data() + (first_[block] << 8);
+      for (char32_t c = begin; c < end; ++c) {
+        while (run + 1 < runs.size() && runs[run + 1].first <= c) ++run;
+        values[c - begin] = runs[run].value;
+      }
+    }
+  }
+
   // From values for all code points.
   explicit TwoStage(std::span<const T> all) {
     std::map<std::string_view, uint32_t> known;
