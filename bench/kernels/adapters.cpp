@@ -5,14 +5,19 @@
 #include <vector>
 
 #include "base/error.h"
+#include "bench/kernels/attention.h"
 #include "bench/kernels/conv.h"
+#include "bench/kernels/recurrent.h"
 #include "bench/kernels/weight_only.h"
 
 namespace lathe::bench {
 
 std::span<const Adapter> adapters() {
-  static const std::vector<Adapter> all{{"conv", prepare_conv},
-                                        {"matmul_n_bits", ready_weight_only}};
+  static const std::vector<Adapter> all{
+      {"conv", prepare_conv},           {"matmul_n_bits", ready_weight_only},
+      {"attention", prepare_attention}, {"lstm", prepare_recurrent},
+      {"gru", prepare_recurrent},
+  };
   return all;
 }
 

@@ -194,6 +194,30 @@ std::vector<Case> square_cases() {
   return cases;
 }
 
+std::vector<Case> attention_cases() {
+  const auto attention = [](const char* source, int64_t heads, int64_t kv_heads, int64_t m,
+                            int64_t n, int64_t causal) {
+    Problem p{"attention", "f32", "none", {}};
+    p.numbers = {{"batch", 1}, {"heads", heads}, {"kv_heads", kv_heads}, {"size", 64},
+                 {"m", m},     {"n", n},         {"causal", causal}};
+    return Case{source, p, 1};
+  };
+  return {attention("bert", 12, 12, 512, 512, 0), attention("llama-1b", 32, 8, 2048, 2048, 1),
+          attention("llama-1b", 32, 8, 1, 4096, 1)};
+}
+
+std::vector<Case> recurrent_cases() {
+  std::vector<Case> cases;
+  for (const char* kind : {"lstm", "gru"}) {
+    for (const int64_t hidden : {128, 256, 512, 1024}) {
+      Problem p{kind, "f32", "none", {}};
+      p.numbers = {{"batch", 1}, {"steps", 100}, {"input", hidden}, {"hidden", hidden}};
+      cases.push_back({"recurrent", p, 1});
+    }
+  }
+  return cases;
+}
+
 std::vector<Case> with_type(std::vector<Case> cases, const std::string& type) {
   for (Case& c : cases) c.problem.type = type;
   return cases;

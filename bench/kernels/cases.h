@@ -29,6 +29,10 @@ std::vector<Case> language_model_cases(int64_t rows);
 // Square products, for the share of peak.
 std::vector<Case> square_cases();
 
+// Attention over a prompt and over a long cache; recurrent layers of 100 steps, in f32.
+std::vector<Case> attention_cases();
+std::vector<Case> recurrent_cases();
+
 std::vector<Case> with_type(std::vector<Case> cases, const std::string& type);
 
 }  // namespace lathe::bench

@@ -111,7 +111,11 @@ class Program {
       for (const Case& c : language_model_cases(128)) dense.push_back(c);
     }
     for (const char* type : {"f32", "bf16", "int8"}) {
-      if (settings_.type.empty() || settings_.type == type) add(with_type(dense, type));
+      if (!settings_.type.empty() && settings_.type != type) continue;
+      add(with_type(dense, type));
+      if (settings_.quick) continue;
+      if (type != std::string_view("int8")) add(with_type(attention_cases(), type));
+      if (type == std::string_view("f32")) add(recurrent_cases());
     }
     if (!settings_.quick && (settings_.type.empty() || settings_.type == "int8")) {
       add(weight_only_cases(512));

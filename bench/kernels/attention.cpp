@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+// attention: batch, heads, kv_heads, size, m queries at the end of n keys, causal.
+#include "targets/cpu/kernels/attention.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "bench/kernels/attention.h"
+#include "bench/kernels/inputs.h"
+#include "tensor/convert.h"
+#include "tensor/tensor.h"
+
+namespace lathe::bench {
+namespace {
+
+constexpr int64_t kStreamed = int64_t{768} << 20;  // what no cache holds
+
+Tensor filled(ElementType type, uint64_t operand, const Dims& dims) {
+  const Tensor out(type, dims);
+  const std::vector<float> from = numbers(operand, out.count(), Range::real);
+  convert(type, out.data(), ElementType::f32, from.data(), out.count());
+  return out;
+}
+
+class ReadyAttention final : public Ready {
+ public:
+  ReadyAttention(const Problem& p, ThreadPool& pool, cpu::Isa isa)
+      : p_(p), pool_(pool), attention_(problem_of(p), isa) {
+    const ElementType type = attention_.problem().query;
+    // A step reads each layer's cache once: it comes from memory.
+    const int64_t copies = p["m"] == 1 ? kStreamed / p.bytes() + 1 : rotations(p);
+    for (int64_t i = 0; i < copies; ++i) {
+      q_.push_back(filled(type, 0, {p["batch"], p["m"], p["heads"], p["size"]}));
+      if (i == 0) {
+        k_.push_back(filled(type, 1, {p["batch"], p["kv_heads"], p["n"], p["size"]}));
+        v_.push_back(filled(type, 2, {p["batch"], p["kv_heads"], p["n"], p["size"]}));
+      } else {
+        k_.push_back(k_[0].clone());
+        v_.push_back(v_[0].clone());
+      }
+      y_.emplace_back(type, q_[0].dims());
+    }
+    first_.assign(static_cast<size_t>(p["batch"]), p["causal"] != 0 ? p["n"] - p["m"] : 0);
+    length_.assign(first_.size(), p["n"]);
+  }
+
+  void run(int64_t count) override {
+    for (; count > 0; --count, at_ = (at_ + 1) % q_.size()) run_one(at_);
+  }
+
+  std::vector<float> result() override {
+    run_one(0);
+    std::vector<float> out(static_cast<size_t>(y_[0].count()));
+    convert(ElementType::f32, out.data(), y_[0].type(), y_[0].data(), y_[0].count());
+    return out;
+  }
+
+  std::string_view isa() const override { return to_string(attention_.isa()); }
+
+ private:
+  static cpu::AttentionProblem problem_of(const Problem& p) {
+    cpu::AttentionProblem out;
+    out.heads = p["heads"];
+    out.key_heads = p["kv_heads"];
+    out.size = out.value_size = p["size"];
+    out.query = out.cache = out.result = p.type == "bf16" ? ElementType::bf16 : ElementType::f32;
+    out.bf16_products = p.type == "bf16";
+    out.scale = 1 / std::sqrt(static_cast<double>(out.size));
+    out.causal = p["causal"] != 0;
+    return out;
+  }
+
+  void run_one(size_t i) {
+    cpu::AttentionArguments x;
+    x.batch = p_["batch"];
+    x.queries = p_["m"];
+    x.q = {q_[i].data(), q_[i].strides()[0], q_[i].strides()[2], q_[i].strides()[1]};
+    x.y = {y_[i].data(), y_[i].strides()[0], y_[i].strides()[2], y_[i].strides()[1]};
+    const auto cache = [](const Tensor& from) {
+      cpu::AttentionCache out;
+      out.data = from.data();
+      out.batch = from.strides()[0];
+      out.head = from.strides()[1];
+      out.row = from.strides()[2];
+      return out;
+    };
+    x.k = cache(k_[i]);
+    x.v = cache(v_[i]);
+    x.first = first_.data();
+    x.length = length_.data();
+    attention_.run(x, &pool_);
+  }
+
+  const Problem p_;
+  ThreadPool& pool_;
+  const cpu::Attention attention_;
+  std::vector<Tensor> q_, k_, v_, y_;
+  std::vector<int64_t> first_, length_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Ready> prepare_attention(const Problem& p, ThreadPool& pool) {
+  const std::optional<cpu::Isa> isa = cpu::best_isa();
+  check(isa.has_value() && p.type != "int8", ErrorKind::unsupported,
+        "attention of {} on this processor: expected f32 or bf16, and AVX2", p.type);
+  return std::make_unique<ReadyAttention>(p, pool, *isa);
+}
+
+}  // namespace lathe::bench
