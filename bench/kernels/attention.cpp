@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // attention: batch, heads, kv_heads, size, m queries at the end of n keys, causal.
-#include "targets/cpu/kernels/attention.h"
+#include "bench/kernels/attention.h"
 
-#include <algorithm>
+#include <cmath>
+#include <optional>
 
 #include "base/error.h"
-#include "bench/kernels/attention.h"
 #include "bench/kernels/inputs.h"
+#include "targets/cpu/kernels/attention.h"
 #include "tensor/convert.h"
 #include "tensor/tensor.h"
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 // lstm, gru: steps, batch, input, hidden; one direction. Operands: x 0, w 1, r 2, bias 3.
-#include "targets/cpu/kernels/recurrent.h"
+#include "bench/kernels/recurrent.h"
+
+#include <cmath>
+#include <optional>
 
 #include "base/error.h"
 #include "bench/kernels/inputs.h"
-#include "bench/kernels/recurrent.h"
+#include "targets/cpu/kernels/recurrent.h"
 
 namespace lathe::bench {
 namespace {
