@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tensor/convert.h"
+#include "tests/kernels/support/cases.h"
 #include "tests/kernels/support/isas.h"
 
 namespace lathe::cpu {
@@ -318,8 +319,8 @@ Case random_case(uint32_t seed) {
 }
 
 TEST(WeightOnly, RandomProblemsEqualThePlainLoop) {
-  for (uint32_t seed = 0; seed < 300; ++seed) {
-    const Case c = random_case(seed);
+  for (int64_t seed = 0; seed < test::cases(300); ++seed) {
+    const Case c = random_case(static_cast<uint32_t>(seed));
     ASSERT_EQ(weight_only_refusal(c.problem), "");
     const Packed packed(c);
     const Expected expected(c);
