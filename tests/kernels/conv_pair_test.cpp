@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -124,7 +125,7 @@ TEST(ConvPair, GivesTheBitsOfItsTwoConvolutions) {
   ThreadPool pool(2);
   for (const Isa isa : host_isas()) {
     Random random(8);
-    for (int i = 0; i < 30; ++i) {
+    for (int i = 0; i < test_cases(30); ++i) {
       for (const ElementType type : {ElementType::f32, ElementType::bf16, ElementType::u8})
         PairRun(random, isa, type, i % 2 == 0).expect_same(i % 3 == 0 ? &pool : nullptr);
     }

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "targets/cpu/kernels/convolution.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
-
-#include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstring>
-#include <optional>
 
 #include "tests/kernels/support/convolution_case.h"
 #include "tests/kernels/support/convolution_run.h"
@@ -38,8 +33,10 @@ void expect_random(ConvForm form, int cases, uint64_t seed) {
   }
 }
 
-TEST(Convolution, DirectMatchesAPlainLoop) { expect_random(ConvForm::direct, 150, 1); }
-TEST(Convolution, DepthwiseMatchesAPlainLoop) { expect_random(ConvForm::depthwise, 150, 2); }
+TEST(Convolution, DirectMatchesAPlainLoop) { expect_random(ConvForm::direct, test_cases(150), 1); }
+TEST(Convolution, DepthwiseMatchesAPlainLoop) {
+  expect_random(ConvForm::depthwise, test_cases(100), 2);
+}
 
 TEST(Convolution, HasTheSameBitsForEveryNumberOfThreads) {
   Random random(3);

@@ -31,7 +31,7 @@ ConvProblem square(Random& random) {
 TEST(Winograd, StaysWithinItsStatedErrorInEveryLayoutAndEpilogue) {
   for (const Isa isa : host_isas()) {
     Random random(5);
-    for (int i = 0; i < 60; ++i) {
+    for (int i = 0; i < test_cases(60); ++i) {
       const ConvForm form = i % 2 == 0 ? ConvForm::winograd2 : ConvForm::winograd4;
       ConvRun run(square(random), isa, random);
       if (!why_not(form, run.problem(), isa).empty()) continue;
