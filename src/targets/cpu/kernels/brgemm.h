@@ -57,6 +57,7 @@ struct BrgemmKernel {
   int a_shift;     // what the kernel adds to each number of A: the caller corrects by column_add
                    // -a_shift · (the column's sum of B); 128 for s8s8 without signed products
   bool is_native;  // the processor multiplies these types; else they are widened
+  bool rereads_lines;  // of A, 4 bytes at a time: the lines of a tile's rows must stay in the cache
 };
 const BrgemmKernel& brgemm_kernel(Isa isa, Product product);
 

@@ -269,7 +269,7 @@ void run(const BrgemmCall& call) {
 }
 
 template <class P>
-constexpr BrgemmKernel kKernel{run<P>, kPanelColumns, P::kGroup, kRowTile, 0, true};
+constexpr BrgemmKernel kKernel{run<P>, kPanelColumns, P::kGroup, kRowTile, 0, true, false};
 
 }  // namespace
 

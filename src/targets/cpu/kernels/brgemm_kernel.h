@@ -318,7 +318,7 @@ void run(const BrgemmCall& call) {
 
 template <class P>
 constexpr BrgemmKernel kKernel{run<P>,    kPanelColumns, P::kGroup, max_rows<P>(kPanelVectors),
-                               P::kShift, P::kNative};
+                               P::kShift, P::kNative,    true};
 
 }  // namespace
 }  // namespace lathe::cpu

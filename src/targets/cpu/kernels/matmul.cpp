@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "targets/cpu/kernels/matmul_rows.h"
+#include "targets/cpu/kernels/scratch.h"
 
 namespace lathe::cpu {
 namespace {
@@ -81,7 +82,10 @@ class Run {
     const int64_t row_blocks = divide_up(call_.m, cut.row_block);
     const int64_t panel_blocks = divide_up(layout_.panels, cut.panel_block);
     const int64_t per_product = row_blocks * panel_blocks;
-    if (split_ > 1) partial_.resize(static_cast<size_t>(split_ * call_.m * call_.n * call_.batch));
+    if (split_ > 1) {
+      partial_ = reinterpret_cast<float*>(
+          thread_scratch(ScratchUse::product_parts, split_ * call_.m * call_.n * call_.batch * 4));
+    }
     const auto chunk = [&](int64_t index, int64_t& batch, int64_t& row, int64_t& panel) {
       batch = index / per_product;
       row = index % per_product / panel_blocks * cut.row_block;
@@ -147,7 +151,7 @@ class Run {
            (batch * call_.out_batch_stride + row * call_.out_row_stride + column) * size;
   }
   float* partial_of(int64_t part, int64_t batch, int64_t row, int64_t column) {
-    return partial_.data() + ((part * call_.batch + batch) * call_.m + row) * call_.n + column;
+    return partial_ + ((part * call_.batch + batch) * call_.m + row) * call_.n + column;
   }
 
   void multiply(int64_t batch, int64_t row, int64_t rows, int64_t panel, int64_t panels,
@@ -223,7 +227,7 @@ class Run {
   std::vector<OuterProduct> outer_;
   std::vector<int32_t> columns_;
   std::vector<int32_t> row_sums_;
-  std::vector<float> partial_;
+  float* partial_ = nullptr;
 };
 
 void run_few_rows(const MatmulCall& call, ThreadPool* pool) {
@@ -259,8 +263,8 @@ void matmul_dynamic(const MatmulCall& call, const PackSource& b, int64_t b_batch
   const BrgemmKernel& kernel = brgemm_kernel(call.isa, call.product);
   const PackedLayout layout = packed_layout(kernel, call.product, call.k, call.n);
   const int64_t count = b_batch_stride == 0 ? 1 : call.batch;
-  std::vector<PackedLine> packed(static_cast<size_t>(count * layout.bytes / kLineBytes));
-  auto* out = reinterpret_cast<char*>(packed.data());
+  auto* out =
+      reinterpret_cast<char*>(thread_scratch(ScratchUse::product_panels, count * layout.bytes));
   for (int64_t i = 0; i < count; ++i) {
     PackSource source = b;
     source.data = static_cast<const char*>(b.data) + i * b_batch_stride * info(b.type).bits / 8;

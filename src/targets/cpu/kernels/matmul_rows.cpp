@@ -8,11 +8,14 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "targets/cpu/kernels/matmul.h"
+#include "targets/cpu/kernels/scratch.h"
 #include "targets/cpu/kernels/vector_ops.h"
 #include "tensor/convert.h"
 
 namespace lathe::cpu {
 namespace {
+
+constexpr int64_t kLineBytes = 64;
 
 ElementType number_type(Product product) {
   switch (product) {
@@ -50,7 +53,9 @@ MatmulRows::MatmulRows(const MatmulCall& call, const BrgemmKernel& kernel, Threa
   data_ = static_cast<const char*>(call.a);
   row_bytes_ = call.a_row_stride * element_;
   batch_bytes_ = call.a_batch_stride * element_;
-  const bool crowded = call.m >= kernel.row_tile && call.n >= 4 * kernel.panel_columns &&
+  // Worth a copy where each line is read again for the next numbers of k, by many panels.
+  const bool crowded = kernel.rereads_lines && call.m >= kernel.row_tile &&
+                       call.n >= 8 * kernel.panel_columns &&
                        crowds_cache(row_bytes_, kernel.row_tile);
   if (!right_type || (call.a_column_stride != 1 && call.k > 1) || crowded) copy(pool);
 }
@@ -59,7 +64,6 @@ void MatmulRows::copy(ThreadPool* pool) {
   // Whole lines, an odd number of them: rows spread over all sets of the cache.
   const int64_t lines = (call_.k * element_ + kLineBytes - 1) / kLineBytes | 1;
   const int64_t rows = call_.batch * call_.m;
-  copied_.resize(static_cast<size_t>(rows * lines));
   const ElementType type = number_type(call_.product);
   const int64_t from_element = info(call_.a_type).bits / 8;
   const VectorOps& ops = vector_ops(call_.isa);
@@ -78,7 +82,8 @@ void MatmulRows::copy(ThreadPool* pool) {
     }
   };
   const int64_t grain = std::max<int64_t>(1, (32 << 10) / (lines * kLineBytes));
-  char* out = reinterpret_cast<char*>(copied_.data());
+  char* out =
+      reinterpret_cast<char*>(thread_scratch(ScratchUse::product_rows, rows * lines * kLineBytes));
   const char* a = static_cast<const char*>(call_.a);
   parallel_for(pool, rows, grain, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {

@@ -3,7 +3,6 @@
 // cache ask for it.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -17,11 +16,6 @@ class ThreadPool;
 namespace lathe::cpu {
 
 struct MatmulCall;
-
-inline constexpr int64_t kLineBytes = 64;
-struct alignas(kLineBytes) PackedLine {
-  std::byte bytes[kLineBytes];
-};
 
 class MatmulRows {
  public:
@@ -42,7 +36,6 @@ class MatmulRows {
   int64_t element_ = 4;  // bytes
   int64_t row_bytes_ = 0;
   int64_t batch_bytes_ = 0;
-  std::vector<PackedLine> copied_;
 };
 
 // to[i] += from[i], as f32 or i32.

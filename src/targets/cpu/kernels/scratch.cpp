@@ -21,7 +21,7 @@ struct Block {
 }  // namespace
 
 std::byte* thread_scratch(ScratchUse use, int64_t bytes) {
-  thread_local std::array<Block, 2> blocks;
+  thread_local std::array<Block, kScratchUses> blocks;
   Block& block = blocks[static_cast<size_t>(use)];
   if (block.bytes < bytes || block.memory == nullptr) {
     const int64_t more = bytes + bytes / 4 + 64;

@@ -7,8 +7,10 @@
 
 namespace lathe::cpu {
 
-// Whose memory: a region's caller keeps its own while it also runs tasks.
-enum class ScratchUse : uint8_t { caller, task };
+// Whose memory: a region's caller keeps its own while it also runs tasks, and calls products, which
+// have theirs.
+enum class ScratchUse : uint8_t { caller, task, product_rows, product_panels, product_parts };
+inline constexpr int kScratchUses = 5;
 
 // At least `bytes` bytes, aligned to 64, until the thread's next call for the same use.
 std::byte* thread_scratch(ScratchUse use, int64_t bytes);
