@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "llm/tokenizer/fast_patterns.h"
 
+#include <algorithm>
 #include <array>
 
 #include "llm/tokenizer/unicode/code_set.h"

@@ -40,8 +40,9 @@ struct Painted {
       const uint64_t first = reader.next(), second = reader.next();
       pairs.emplace(first << 32 | second, result_);
       // It composes again, unless it has another, compatible decomposition.
-      disturbed[result_] &=
-          compatible[result_] != 0 ? ~bit(Form::nfc) : bit(Form::nfd) | bit(Form::nfkd);
+      const unsigned stays =
+          compatible[result_] != 0 ? bit(Form::nfc) : bit(Form::nfc) | bit(Form::nfkc);
+      disturbed[result_] = static_cast<uint8_t>(disturbed[result_] & ~stays);
       seconds_.push_back(static_cast<char32_t>(second));
     }
     for (const char32_t c : seconds_) disturb(c, c, bit(Form::nfc) | bit(Form::nfkc));
