@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 600
 TEXTS ?= 200000
 
 help: ## this list
-	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 18
+	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 24
 
 demo: ## build the program and read a digit from an image
 	@scripts/demo.sh
