@@ -62,8 +62,8 @@ void AddedTokens::add(const std::vector<AddedToken>& tokens, const Model& model,
       normalizer->apply(text);
       if (text.view() != token.content) normalized_forms_[id] = text.view();
     }
-    ids_[token.content] = id;
-    if (token.special) specials_.insert(token.content);
+    ids_.add(token.content, id);
+    if (token.special) specials_.add(token.content, id);
     by_id_.insert_or_assign(id, token);
   }
   plain_ = make_matcher(false);
@@ -74,8 +74,8 @@ void AddedTokens::add_with_ids(const std::vector<AddedToken>& tokens, const Voca
   for (const AddedToken& token : tokens) {
     const uint32_t id = ids.find(token.content);
     if (token.content.empty() || id == kNoId) continue;
-    ids_[token.content] = id;
-    if (token.special) specials_.insert(token.content);
+    ids_.add(token.content, id);
+    if (token.special) specials_.add(token.content, id);
     by_id_.insert_or_assign(id, token);
   }
   plain_ = make_matcher(false);
@@ -113,10 +113,7 @@ size_t AddedTokens::Matcher::next(std::string_view text, size_t from) const {
   return from;
 }
 
-uint32_t AddedTokens::find(std::string_view content) const {
-  const auto it = ids_.find(std::string(content));
-  return it == ids_.end() ? kNoId : it->second;
-}
+uint32_t AddedTokens::find(std::string_view content) const { return ids_.find(content); }
 
 const std::string* AddedTokens::decoded(uint32_t id) const {
   const auto it = by_id_.find(id);
@@ -150,7 +147,7 @@ void AddedTokens::find(const Matcher& matcher, std::string_view text, bool skip_
       size_t end = at + length;
       at = matcher.next(text, end);
       const AddedToken& token = by_id_.at(id);
-      if (skip_special && specials_.contains(token.content)) continue;
+      if (skip_special && is_special(token.content)) continue;
       if (token.single_word &&
           (ends_with_word(text.substr(0, begin)) || starts_with_word(text.substr(end)))) {
         continue;

@@ -8,7 +8,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "llm/tokenizer/byte_trie.h"
@@ -46,7 +45,7 @@ class AddedTokens {
   uint32_t find(std::string_view content) const;  // kNoId if there is none
   // The token as decoding sees it: what the normaliser makes of it; nullptr if there is none.
   const std::string* decoded(uint32_t id) const;
-  bool is_special(std::string_view token) const { return specials_.contains(std::string(token)); }
+  bool is_special(std::string_view token) const { return specials_.find(token) != kNoId; }
   bool is_special(uint32_t id) const;
 
   bool has_normalized() const { return !normalized_.trie.empty(); }
@@ -71,9 +70,9 @@ class AddedTokens {
             std::vector<Section>& sections) const;
 
   std::map<uint32_t, AddedToken> by_id_;
-  std::unordered_map<std::string, uint32_t> ids_;
+  Vocabulary ids_;
   std::unordered_map<uint32_t, std::string> normalized_forms_;  // where they differ
-  std::unordered_set<std::string> specials_;
+  Vocabulary specials_;  // contents; a token once special stays so
   Matcher plain_, normalized_;
 };
 

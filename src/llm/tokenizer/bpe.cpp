@@ -53,24 +53,36 @@ void MergeTable::set(uint32_t left, uint32_t right, BpeJoin join) {
 
 uint32_t MergeReader::find(std::string_view token, size_t rank) const {
   const uint32_t id = vocabulary_.find(token);
-  check(id != kNoId, ErrorKind::invalid_model,
-        "model.merges[{}] needs '{}', which is not in model.vocab", rank, escape(token));
+  if (id == kNoId) {
+    fail(ErrorKind::invalid_model, "model.merges[{}] needs '{}', which is not in model.vocab", rank,
+         escape(token));
+  }
+  return id;
+}
+
+// Files mostly list what merges make in the order of the merges: the token behind the last one is
+// looked at first, before any search.
+uint32_t MergeReader::find_joined(std::string_view bytes) {
+  if (vocabulary_.is_bytes(guess_) && vocabulary_.stored(guess_) == bytes) return guess_++;
+  const uint32_t id = vocabulary_.find_bytes(bytes);
+  guess_ = id + 1;
   return id;
 }
 
 void MergeReader::add(std::string_view left, std::string_view right, size_t rank,
                       MergeTable& table) {
-  check(rank < kNoRank, ErrorKind::invalid_model, "model.merges has more than {} entries", rank);
-  check(
-      right.size() >= prefix_, ErrorKind::invalid_model,
-      "model.merges[{}] has the right part '{}', shorter than continuing_subword_prefix ({} bytes)",
-      rank, escape(right), prefix_);
+  if (rank >= kNoRank || right.size() < prefix_) {
+    fail(ErrorKind::invalid_model,
+         "model.merges[{}] has the right part '{}', shorter than continuing_subword_prefix ({} "
+         "bytes), or is one too many",
+         rank, escape(right), prefix_);
+  }
   // In byte form the parts are bytes, and so is what they make; parts that are no bytes never meet.
   if (vocabulary_.form() == Vocabulary::Form::bytes && bytes_of_byte_level(left, left_) &&
       bytes_of_byte_level(right, right_)) {
     const uint32_t left_id = vocabulary_.find_bytes(left_);
     const uint32_t right_id = vocabulary_.find_bytes(right_);
-    const uint32_t joined = vocabulary_.find_bytes(left_ += right_);
+    const uint32_t joined = find_joined(left_ += right_);
     if (left_id != kNoId && right_id != kNoId && joined != kNoId) {
       table.set(left_id, right_id, {static_cast<uint32_t>(rank), joined});
       return;

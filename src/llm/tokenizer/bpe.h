@@ -59,13 +59,15 @@ class MergeReader {
   // `prefix`: bytes that a right part begins with and its joined token leaves out.
   MergeReader(const Vocabulary& vocabulary, size_t prefix)
       : vocabulary_(vocabulary), prefix_(prefix) {}
-  // InvalidModel for parts or a whole that are no tokens.
+  // InvalidModel for parts or a whole that are no tokens. The vocabulary must be finished.
   void add(std::string_view left, std::string_view right, size_t rank, MergeTable& table);
 
  private:
   uint32_t find(std::string_view token, size_t rank) const;
+  uint32_t find_joined(std::string_view bytes);
   const Vocabulary& vocabulary_;
   size_t prefix_;
+  uint32_t guess_ = 256;
   std::string left_, right_;
 };
 

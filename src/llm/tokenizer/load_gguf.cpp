@@ -133,6 +133,7 @@ class GgufVocabulary {
     Vocabulary out(form);
     out.reserve(tokens_.size(), tokens_.size() * 8);
     for (size_t i = 0; i < tokens_.size(); ++i) out.add(tokens_[i], static_cast<uint32_t>(i));
+    out.finish();
     return out;
   }
 

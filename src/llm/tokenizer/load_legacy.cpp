@@ -110,8 +110,9 @@ Vocabulary read_vocabulary(std::string_view text, Vocabulary::Form form) {
   Vocabulary out(form);
   out.reserve(object.size(), text.size());
   for (const auto& [token, id] : object.items()) {
-    out.add(token, to_id(id, json_path("vocab.json", token)));
+    out.add(token, to_id(id, "vocab.json"));
   }
+  out.finish();
   return out;
 }
 

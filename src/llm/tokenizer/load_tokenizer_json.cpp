@@ -106,34 +106,42 @@ Vocabulary read_vocabulary(dom::element element, Vocabulary::Form form) {
   vocabulary.reserve(count, bytes);
   for (const auto [token, id] : object) {
     uint64_t number = 0;
-    const bool good = id.get_uint64().get(number) == simdjson::SUCCESS && number < kNoId;
-    check(good, ErrorKind::invalid_model, "model.vocab['{}'] is {}, expected a number from 0 to {}",
-          escape(token), escape(simdjson::minify(id), 40), kNoId - 1);
+    if (id.get_uint64().get(number) != simdjson::SUCCESS || number >= kNoId) {
+      fail(ErrorKind::invalid_model, "model.vocab['{}'] is {}, expected a number from 0 to {}",
+           escape(token), escape(simdjson::minify(id), 40), kNoId - 1);
+    }
     vocabulary.add(token, static_cast<uint32_t>(number));
   }
+  vocabulary.finish();
   return vocabulary;
 }
 
+// Messages are made only where one is needed: there are hundreds of thousands of entries.
 std::pair<std::string_view, std::string_view> read_merge(dom::element element, size_t index) {
   std::string_view text;
   if (element.get_string().get(text) == simdjson::SUCCESS) {
     const size_t space = text.find(' ');
-    check(space != std::string_view::npos && text.find(' ', space + 1) == std::string_view::npos,
-          ErrorKind::invalid_model,
-          "model.merges[{}] is '{}', expected two tokens with one space between them", index,
-          escape(text));
+    if (space == std::string_view::npos || text.find(' ', space + 1) != std::string_view::npos) {
+      fail(ErrorKind::invalid_model,
+           "model.merges[{}] is '{}', expected two tokens with one space between them", index,
+           escape(text));
+    }
     return {text.substr(0, space), text.substr(space + 1)};
   }
   std::string_view parts[2];
   size_t count = 0;
-  for (const dom::element part : as_array(element, fmt::format("model.merges[{}]", index))) {
-    check(count < 2 && part.get_string().get(parts[count]) == simdjson::SUCCESS,
-          ErrorKind::invalid_model, "model.merges[{}] is {}, expected two strings", index,
-          escape(simdjson::minify(element), 80));
-    ++count;
+  dom::array list;
+  bool good = element.get_array().get(list) == simdjson::SUCCESS;
+  if (good) {
+    for (const dom::element part : list) {
+      good = good && count < 2 && part.get_string().get(parts[count]) == simdjson::SUCCESS;
+      ++count;
+    }
   }
-  check(count == 2, ErrorKind::invalid_model, "model.merges[{}] is {}, expected two strings", index,
-        escape(simdjson::minify(element), 80));
+  if (!good || count != 2) {
+    fail(ErrorKind::invalid_model, "model.merges[{}] is {}, expected two strings", index,
+         escape(simdjson::minify(element), 80));
+  }
   return {parts[0], parts[1]};
 }
 
@@ -245,14 +253,15 @@ std::unique_ptr<Model> read_unigram(dom::object model) {
   std::vector<std::pair<std::string, double>> pieces;
   pieces.reserve(list.size());
   for (const dom::element item : list) {
-    const std::string where = fmt::format("model.vocab[{}]", pieces.size());
-    const dom::array pair = as_array(item, where);
+    dom::array pair;
     std::string_view token;
     double score = 0;
-    check(pair.size() == 2 && pair.at(0).get_string().get(token) == simdjson::SUCCESS &&
-              pair.at(1).get_double().get(score) == simdjson::SUCCESS,
-          ErrorKind::invalid_model, "{} is {}, expected a token and its score", where,
-          escape(simdjson::minify(item), 80));
+    if (item.get_array().get(pair) != simdjson::SUCCESS || pair.size() != 2 ||
+        pair.at(0).get_string().get(token) != simdjson::SUCCESS ||
+        pair.at(1).get_double().get(score) != simdjson::SUCCESS) {
+      fail(ErrorKind::invalid_model, "model.vocab[{}] is {}, expected a token and its score",
+           pieces.size(), escape(simdjson::minify(item), 80));
+    }
     pieces.emplace_back(token, as_read_by_reference(score));
   }
   const Json unk = copy_field(model, "unk_id");
@@ -350,18 +359,34 @@ std::optional<Padding> read_padding(const Json& element) {
   return out;
 }
 
-std::vector<AddedToken> read_added_tokens(const Json& element) {
+bool read_flag(dom::object object, std::string_view name, bool otherwise, size_t index) {
+  const auto field = find(object, name);
+  bool value = otherwise;
+  if (field && field->get_bool().get(value) != simdjson::SUCCESS) {
+    fail(ErrorKind::invalid_model, "added_tokens[{}].{} is {}, expected true or false", index, name,
+         type_name(*field));
+  }
+  return value;
+}
+
+std::vector<AddedToken> read_added_tokens(dom::object file) {
   std::vector<AddedToken> out;
-  if (element.is_null()) return out;
-  check(element.is_array(), ErrorKind::invalid_model, "added_tokens is {}, expected an array",
-        element.type_name());
-  for (size_t i = 0; i < element.size(); ++i) {
-    const std::string where = json_path("added_tokens", i);
-    const Json& token = element[i];
-    out.push_back(
-        {text_field(token, "content", where), flag_field(token, "single_word", where, false),
-         flag_field(token, "lstrip", where, false), flag_field(token, "rstrip", where, false),
-         flag_field(token, "normalized", where, true), flag_field(token, "special", where, false)});
+  const auto element = find(file, "added_tokens");
+  if (!element) return out;
+  const dom::array list = as_array(*element, "added_tokens");
+  out.reserve(list.size());
+  for (const dom::element item : list) {
+    const size_t i = out.size();
+    dom::object token;
+    std::string_view content;
+    if (item.get_object().get(token) != simdjson::SUCCESS ||
+        token.at_key("content").get_string().get(content) != simdjson::SUCCESS) {
+      fail(ErrorKind::invalid_model, "added_tokens[{}] is {}, expected an object with content", i,
+           escape(simdjson::minify(item), 80));
+    }
+    out.push_back({std::string(content), read_flag(token, "single_word", false, i),
+                   read_flag(token, "lstrip", false, i), read_flag(token, "rstrip", false, i),
+                   read_flag(token, "normalized", true, i), read_flag(token, "special", false, i)});
   }
   return out;
 }
@@ -394,8 +419,7 @@ Parts read_tokenizer_json(std::string_view bytes) {
   parts.decoder = make_decoder(copy_field(object, "decoder"));
   parts.truncation = read_truncation(copy_field(object, "truncation"));
   parts.padding = read_padding(copy_field(object, "padding"));
-  parts.added_tokens.add(read_added_tokens(copy_field(object, "added_tokens")), *parts.model,
-                         parts.normalizer.get());
+  parts.added_tokens.add(read_added_tokens(object), *parts.model, parts.normalizer.get());
   return parts;
 }
 

@@ -98,10 +98,11 @@ uint32_t Vocabulary::find_entry(std::string_view text, bool bytes, uint64_t hash
 }
 
 void Vocabulary::insert(std::string_view text, bool bytes, uint32_t id) {
-  check(id != kNoId, ErrorKind::invalid_model, "token '{}' has id {}, ids end at {}", escape(text),
-        id, kNoId - 1);
-  check(text.size() < (1u << 31) && arena_.size() + text.size() < kNoId, ErrorKind::invalid_model,
-        "the vocabulary is larger than {} bytes at token '{}'", kNoId, escape(text));
+  if (id == kNoId || text.size() >= (1u << 31) || arena_.size() + text.size() >= kNoId) {
+    fail(ErrorKind::invalid_model,
+         "token '{}' has id {} and {} bytes, behind {}: ids and bytes end at {}", escape(text), id,
+         text.size(), arena_.size(), kNoId - 1);
+  }
   grow(entries_.size() + 1);
   const uint64_t hash = hash_bytes(text, seed_);
   max_id_ = std::max(max_id_, id);
@@ -120,9 +121,8 @@ void Vocabulary::insert(std::string_view text, bool bytes, uint32_t id) {
 }
 
 void Vocabulary::add(std::string_view token, uint32_t id) {
-  std::string bytes;
-  if (form_ == Form::bytes && bytes_of_byte_level(token, bytes)) {
-    insert(bytes, true, id);
+  if (form_ == Form::bytes && bytes_of_byte_level(token, buffer_)) {
+    insert(buffer_, true, id);
   } else {
     insert(token, false, id);
   }

@@ -79,7 +79,7 @@ class Vocabulary {
 
   Form form_;
   uint64_t seed_;
-  std::string arena_;
+  std::string arena_, buffer_;
   std::vector<Entry> entries_;
   std::vector<Slot> slots_;  // open addressing; a power of two
   uint32_t max_id_ = 0;
