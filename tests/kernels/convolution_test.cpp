@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "tests/kernels/support/convolution_case.h"
 #include "tests/kernels/support/convolution_run.h"
 #include "tests/kernels/support/isas.h"
@@ -36,6 +37,18 @@ void expect_random(ConvForm form, int cases, uint64_t seed) {
 TEST(Convolution, DirectMatchesAPlainLoop) { expect_random(ConvForm::direct, test_cases(150), 1); }
 TEST(Convolution, DepthwiseMatchesAPlainLoop) {
   expect_random(ConvForm::depthwise, test_cases(100), 2);
+}
+
+TEST(Convolution, SaysWhyAFormCannotComputeAProblem) {
+  ConvProblem p;
+  p.x_type = ElementType::f64;
+  EXPECT_EQ(why_not(ConvForm::direct, p, Isa::avx2), "x is f64");
+  p.x_type = ElementType::f32;
+  p.outputs = 2;
+  EXPECT_EQ(why_not(ConvForm::depthwise, p, Isa::avx2),
+            "1 groups, 1 channels, 2 outputs: not one each");
+  EXPECT_EQ(why_not(ConvForm::direct, p, Isa::avx2), "");
+  EXPECT_THROW(make_convolution(ConvForm::winograd4, p, Isa::avx2), Error);
 }
 
 TEST(Convolution, HasTheSameBitsForEveryNumberOfThreads) {

@@ -11,6 +11,7 @@
 namespace lathe::cpu {
 namespace {
 
+constexpr int64_t kGathered = 16 << 20;    // bytes at most of the taps of all outputs of an image
 constexpr int64_t kStagedWhole = 8 << 20;  // bytes of an image that is staged before its chunks
 
 constexpr size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -42,6 +43,9 @@ ConvProblem as_line(ConvProblem p) {
 // the weights again.
 bool gains_by_gathering(const ConvProblem& p, Isa isa, const BrgemmKernel& kernel) {
   if (p.groups != 1 || p.transposed || p.outputs < 64) return false;
+  const int64_t matrix =
+      p.output_positions() * p.taps() * p.channels * a_size(product_of(p.x_type));
+  if (matrix > kGathered) return false;
   // There a copy of all taps costs as much as the product.
   if (isa == Isa::amx && p.x_type != ElementType::f32) return p.taps() == 1 && p.axes[2].stride > 1;
   const int64_t width = p.axes[2].output, positions = p.output_positions();

@@ -16,7 +16,21 @@ std::string_view to_string(ConvForm form) {
   return kNames[static_cast<size_t>(form)];
 }
 
+// Types of x, which are those of products, and what epilogues write.
+static std::string why_not_types(const ConvProblem& p) {
+  using Type = ElementType;
+  const auto is_one = [](Type type, std::initializer_list<Type> list) {
+    return std::find(list.begin(), list.end(), type) != list.end();
+  };
+  if (!is_one(p.x_type, {Type::f32, Type::bf16, Type::u8, Type::i8}))
+    return fmt::format("x is {}", to_string(p.x_type));
+  if (!is_one(p.y_type, {Type::f32, Type::bf16, Type::f16, Type::u8, Type::i8, Type::i32}))
+    return fmt::format("y is {}", to_string(p.y_type));
+  return {};
+}
+
 std::string why_not(ConvForm form, const ConvProblem& problem, Isa isa) {
+  if (std::string reason = why_not_types(problem); !reason.empty()) return reason;
   switch (form) {
     case ConvForm::depthwise:
       return why_not_depthwise(problem, isa);
