@@ -6,7 +6,7 @@
 namespace lathe::cli {
 namespace {
 
-constexpr std::array<Command, 10> kCommands{{
+constexpr auto kCommands = std::to_array<Command>({
     {"inspect", "Shows the program in a model.",
      "lathe inspect examples/digits/digits.onnx --stop-after canonical", inspect},
     {"run", "Runs a model once and prints or writes its outputs.",
@@ -32,7 +32,7 @@ constexpr std::array<Command, 10> kCommands{{
     {"ops", "Lists the ops of programs, or describes one.", "lathe ops matmul", ops},
     {"doctor", "Says what this program, this machine and this environment are.", "lathe doctor",
      doctor},
-}};
+});
 
 }  // namespace
 
