@@ -12,7 +12,7 @@ ALPHABETS = [
     "𝔾𝕠𐐀𞤀𠀀𝟘", "\ufffd\ue000\U0010ffff\u0378", "\u2581\u0120",
 ]
 PHRASES = ["'s", "'S", "'ſ", "'ll", "'LL", "'Ve", "'re", "don't", "  ", " \n ", "\r\n", "straße", "STRASSE",
-           "ftp://x.yz/?q=1", "x = [1, 2.50];", "//", "\n/", "  \n\n  ", "ab'", "1234567", "ABCdef", "aʼn"]
+           "ftp://localhost/?q=1", "x = [1, 2.50];", "//", "\n/", "  \n\n  ", "ab'", "1234567", "ABCdef", "aʼn"]
 
 
 def make_text(rng, length):

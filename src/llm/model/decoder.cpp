@@ -13,7 +13,7 @@
 namespace lathe::llm {
 namespace {
 
-constexpr std::string_view kLfsPointer = "version https://git-lfs.github.com/spec/";
+constexpr std::string_view kLfsPointer = "version https://git-lfs";
 
 std::string join(const std::string& folder, std::string_view name) {
   return folder + "/" + std::string(name);
