@@ -9,13 +9,20 @@ set(isa_avx512 ${isa_avx2} -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl
 set(isa_avx512_vnni ${isa_avx512} -mavx512vnni -mavx512bf16)
 set(isa_amx ${isa_avx512_vnni} -mamx-tile -mamx-int8 -mamx-bf16)
 
+# Instrumented vector code takes minutes to compile and tens of times as long to run: guarded buffers
+# watch over these units instead (tests/kernels/support).
+set(isa_plain)
+if(LATHE_SANITIZE)
+  set(isa_plain -fno-sanitize=all -O2)
+endif()
+
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/targets/cpu/kernels/*.cpp)
 add_library(lathe_cpu_kernels OBJECT ${sources})
 target_link_libraries(lathe_cpu_kernels PRIVATE lathe_options)
 foreach(source ${sources})
   foreach(isa avx2 avx2_vnni avx512 avx512_vnni amx)
     if(source MATCHES "_${isa}\\.cpp$")
-      set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${isa_${isa}}")
+      set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${isa_${isa}};${isa_plain}")
     endif()
   endforeach()
 endforeach()
