@@ -8,8 +8,17 @@
 namespace lathe::tokenizer {
 namespace {
 
-// Lists longer than this are no result of any use.
-constexpr size_t kMaxLength = size_t{1} << 28;
+// Tokens of one result with its overflow, or of one padded list: about 120 MB. What asks for more
+// is a mistake, or meant to exhaust memory.
+constexpr size_t kMaxTokens = size_t{1} << 21;
+
+void check_total(size_t lists, size_t length, std::string_view what) {
+  check(
+      lists <= kMaxTokens && length <= kMaxTokens && lists * length <= kMaxTokens,
+      ErrorKind::invalid_argument,
+      "{} makes {} lists of {} tokens, more than {} in all: use other lengths, or a smaller stride",
+      what, lists, length, kMaxTokens);
+}
 
 template <class T>
 void append(std::vector<T>& to, std::vector<T>&& from) {
@@ -46,6 +55,8 @@ void cut(Encoding& encoding, size_t max_length, const Truncation& truncation) {
         "truncation keeps {} tokens (special tokens excluded), its stride is {}: make it smaller",
         max_length, truncation.stride);
   const size_t step = max_length - truncation.stride;
+  const size_t windows = (size - max_length + step - 1) / step + 1;
+  if (windows * max_length > 4 * size) check_total(windows, max_length, "truncation");
   Encoding kept;
   for (size_t done = 0;; done += step) {
     size_t begin = 0;
@@ -69,6 +80,9 @@ void cut(Encoding& encoding, size_t max_length, const Truncation& truncation) {
 }
 
 void pad_one(Encoding& encoding, size_t length, const Padding& padding) {
+  if (length > 4 * encoding.size()) {
+    check_total(encoding.overflowing.size() + 1, length, "padding");
+  }
   for (Encoding& overflow : encoding.overflowing) pad_one(overflow, length, padding);
   if (encoding.size() >= length) return;
   const size_t count = length - encoding.size();
@@ -133,6 +147,10 @@ Encoding Encoding::part(size_t begin, size_t end) const {
 }
 
 void Encoding::merge(Encoding other) {
+  if (!overflowing.empty() && !other.overflowing.empty()) {
+    check_total((overflowing.size() + 1) * (other.overflowing.size() + 1), size() + other.size(),
+                "truncation");
+  }
   std::vector<Encoding> overflows;
   for (const Encoding& own : overflowing) {
     Encoding combined = own;
@@ -198,8 +216,6 @@ void pad(std::span<Encoding> encodings, const Padding& padding) {
   if (padding.multiple_of && *padding.multiple_of > 0 && length % *padding.multiple_of > 0) {
     length += *padding.multiple_of - length % *padding.multiple_of;
   }
-  check(length <= kMaxLength, ErrorKind::invalid_argument,
-        "padding to {} tokens: at most {} are possible", length, kMaxLength);
   for (Encoding& encoding : encodings) pad_one(encoding, length, padding);
 }
 
