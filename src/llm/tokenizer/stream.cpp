@@ -20,6 +20,7 @@ std::string DecodeStream::decode(size_t from) const {
 
 // The ids given out last stay as context: decoders treat the first token in their own way.
 std::string DecodeStream::step(uint32_t id) {
+  if (skip_special_tokens_ && tokenizer_->is_special(id)) return {};  // as if it were not there
   if (prefix_.empty() && !ids_.empty()) {
     std::string text = decode(0);
     if (!text.ends_with(kReplacement)) {
@@ -32,9 +33,9 @@ std::string DecodeStream::step(uint32_t id) {
   // What was given out does not change, even if the decoder now sees it otherwise.
   const bool extends = text.starts_with(prefix_);
   if (!extends) text = prefix_ + decode(prefix_ids_);
-  const bool held = text.size() <= prefix_.size() || text.ends_with(kReplacement);
-  if (held && ids_.size() - prefix_ids_ < kMaxHeldIds) return {};
-  std::string out = text.size() > prefix_.size() ? text.substr(prefix_.size()) : std::string();
+  if (text.size() <= prefix_.size()) return {};
+  if (text.ends_with(kReplacement) && ids_.size() - prefix_ids_ < kMaxHeldIds) return {};
+  std::string out = text.substr(prefix_.size());
   ids_.erase(ids_.begin(), ids_.begin() + static_cast<ptrdiff_t>(prefix_ids_));
   prefix_ = decode(0);
   prefix_ids_ = ids_.size();
