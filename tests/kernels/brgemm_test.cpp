@@ -263,7 +263,8 @@ TEST(Brgemm, TheLargestIntegersAreExactAtEveryRemainder) {
           c.b = {k, c.columns, 1, {}, {}};
           const double largest = product == Product::u8s8 ? 255 : k % 2 == 0 ? -128 : 127;
           c.a.values.assign(static_cast<size_t>(c.rows * k), largest);
-          c.a.bytes.assign(static_cast<size_t>(c.rows * k), static_cast<char>(largest));
+          c.a.bytes.assign(static_cast<size_t>(c.rows * k),
+                           static_cast<char>(static_cast<int>(largest)));
           if (product == Product::u8s8) c.a.bytes.assign(c.a.bytes.size(), '\xFF');
           for (int64_t i = 0; i < k * c.columns; ++i) {
             const int x = sign != 0 ? 127 * sign : (i / c.columns % 2 == 0 ? 127 : -127);
