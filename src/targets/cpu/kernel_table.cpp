@@ -6,10 +6,25 @@
 namespace lathe::cpu {
 
 std::span<const KernelEntry> kernel_table() {
-  static const std::array kTable{
-      kAttention,           kConv,         kConvInteger,   kConvTranspose, kGemm,
-      kGroupQueryAttention, kMatmul,       kMatmulInteger, kMatmulNBits,   kMultiHeadAttention,
-      kQlinearConv,         kQlinearMatmul};
+  static const std::array kTable{kAttention,
+                                 kAveragePool,
+                                 kConv,
+                                 kConvInteger,
+                                 kConvTranspose,
+                                 kGemm,
+                                 kGlobalAveragePool,
+                                 kGlobalMaxPool,
+                                 kGroupQueryAttention,
+                                 kGru,
+                                 kLstm,
+                                 kMatmul,
+                                 kMatmulInteger,
+                                 kMatmulNBits,
+                                 kMaxPool,
+                                 kMultiHeadAttention,
+                                 kQlinearConv,
+                                 kQlinearMatmul,
+                                 kRnn};
   return kTable;
 }
 

@@ -20,18 +20,25 @@ struct KernelEntry {
 };
 std::span<const KernelEntry> kernel_table();
 
-// One file each.
+// A file for each group.
 extern const KernelEntry kAttention;
+extern const KernelEntry kAveragePool;
 extern const KernelEntry kConv;
 extern const KernelEntry kConvInteger;
 extern const KernelEntry kConvTranspose;
 extern const KernelEntry kGemm;
+extern const KernelEntry kGlobalAveragePool;
+extern const KernelEntry kGlobalMaxPool;
 extern const KernelEntry kGroupQueryAttention;
+extern const KernelEntry kGru;
+extern const KernelEntry kLstm;
 extern const KernelEntry kMatmul;
 extern const KernelEntry kMatmulInteger;
 extern const KernelEntry kMatmulNBits;
+extern const KernelEntry kMaxPool;
 extern const KernelEntry kMultiHeadAttention;
 extern const KernelEntry kQlinearConv;
 extern const KernelEntry kQlinearMatmul;
+extern const KernelEntry kRnn;
 
 }  // namespace lathe::cpu

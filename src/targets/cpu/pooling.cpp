@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+// max_pool, average_pool and the global ones.
+#include "targets/cpu/kernels/pooling.h"
+
+#include "ops/convolution.h"
+#include "targets/cpu/kernel_table.h"
+#include "targets/cpu/operands.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr int kMostAxes = 3;
+
+bool is_global(const Instruction& instruction) {
+  return instruction.op().name.starts_with("global");
+}
+bool is_average(const Instruction& instruction) {
+  return instruction.op().name.find("average") != std::string_view::npos;
+}
+
+// All but the axes.
+PoolingProblem problem_of(const Instruction& instruction) {
+  PoolingProblem p;
+  p.average = is_average(instruction);
+  p.element = element_of(instruction, 0);
+  p.count_include_pad = attribute<bool>(instruction, "count_include_pad");
+  p.wants_indices = instruction.results().size() > 1 && !instruction.result(1)->uses().empty();
+  return p;
+}
+
+class PoolingKernel final : public Kernel {
+ public:
+  PoolingKernel(const Instruction& instruction, Isa isa)
+      : name_(fmt::format("cpu.{}", instruction.op().name)),
+        isa_(isa),
+        problem_(problem_of(instruction)),
+        is_global_(is_global(instruction)) {}
+  std::string_view name() const override { return name_; }
+  std::string detail() const override { return std::string(to_string(isa_)); }
+
+  void launch(Evaluation& c) const override {
+    if (c.out().count() == 0) return;
+    Tensor copy;
+    TensorView made;
+    const TensorView& x = dense_view(c.in(0), copy, made);
+    with_dense_result(c, [&](const TensorView& y) {
+      PoolingProblem problem = problem_;
+      problem.channels = x.dims[1];
+      const size_t spatial = static_cast<size_t>(x.rank) - 2;
+      const size_t first = kMostAxes - spatial;
+      if (is_global_) {
+        for (size_t i = 0; i < spatial; ++i) {
+          problem.axes[first + i].input = problem.axes[first + i].kernel = x.dims[i + 2];
+        }
+      } else {
+        const std::vector<WindowAxis> axes = window_axes(c, x, y, c.integers("kernel_shape"));
+        for (size_t i = 0; i < spatial; ++i) {
+          const WindowAxis& a = axes[i];
+          problem.axes[first + i] = {a.input,    a.output,    a.kernel, a.stride,
+                                     a.dilation, a.pad_begin, a.pad_end};
+        }
+      }
+      const auto plane = [](const TensorView& view) {
+        return view.count() / std::max<int64_t>(1, view.dims[0] * view.dims[1]);
+      };
+      const PoolingTensor from{x.data, x.dims[1] * plane(x), plane(x)};
+      const PoolingTensor to{y.data, y.dims[1] * plane(y), plane(y)};
+      Pooling(problem, isa_).run(from, to, x.dims[0], c.pool);
+    });
+  }
+
+ private:
+  std::string name_;
+  Isa isa_;
+  PoolingProblem problem_;
+  bool is_global_;
+};
+
+std::string why_not(const Instruction& instruction, Isa /*isa*/) {
+  const int rank = instruction.operands()[0]->type().rank();
+  if (rank < 3 || rank > kMostAxes + 2) {
+    return fmt::format("{} spatial axes, these kernels take 1 to {}", rank - 2, kMostAxes);
+  }
+  return Pooling::refuse(problem_of(instruction));
+}
+
+KernelChoice make(const Instruction& instruction, Constants /*constants*/, Isa isa) {
+  return {std::make_unique<PoolingKernel>(instruction, isa), ""};
+}
+
+}  // namespace
+
+const KernelEntry kAveragePool{"average_pool", why_not, make};
+const KernelEntry kGlobalAveragePool{"global_average_pool", why_not, make};
+const KernelEntry kGlobalMaxPool{"global_max_pool", why_not, make};
+const KernelEntry kMaxPool{"max_pool", why_not, make};
+
+}  // namespace lathe::cpu

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+#if defined(__x86_64__)
+#include "targets/cpu/target.h"
+
+#include <gtest/gtest.h>
+
+#include "base/thread_pool.h"
+#include "ir/parse.h"
+#include "runtime/session.h"
+#include "runtime/verification.h"
+#include "targets/compile.h"
+#include "targets/cpu/weight_store.h"
+
+namespace lathe {
+namespace {
+
+// A product with constant weights, one of two operands, one that no kernel takes, and a
+// convolution.
+constexpr std::string_view kMixed = R"(program "mixed" stage imported {
+  symbol n bound 1..*
+  module @main(%x: f32[n, 3], %z: f32[3, n], %i: i32[n, 3], %p: f32[1, 1, 4, 4]) {
+    %w = literal f32[3, 2] {1, 2, 3, 4, 5, 6}
+    %a = matmul(%x, %w)
+    %b = matmul(%x, %z)
+    %c = matmul(%i, %j)
+    %k = literal f32[2, 1, 3, 3] {1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 8, 7, 6, 5, 4, 3, 2, 1}
+    %d = conv(%p, %k)
+    return %a as "a", %b as "b", %c as "c", %d as "d"
+  }
+})";
+
+std::unique_ptr<Program> mixed() {
+  std::string text(kMixed);
+  const std::string literal = "    %j = literal i32[3, 1] {1, 2, 3}\n";
+  text.insert(text.find("    %c ="), literal);
+  return parse_program(text);
+}
+
+std::shared_ptr<const Plan> compiled(std::string_view target) {
+  return compile(mixed(), {.target = find_target(target)});
+}
+
+const Launch& launch_of(const Plan& plan, std::string_view result) {
+  for (const Launch& launch : plan.modules.front().launches) {
+    if (launch.instruction != nullptr && launch.instruction->result()->name() == result) {
+      return launch;
+    }
+  }
+  throw std::runtime_error("no such result");
+}
+
+Tensor counted(Dims dims) {
+  Tensor tensor(ElementType::f32, std::move(dims));
+  for (int64_t i = 0; i < tensor.count(); ++i) tensor.as<float>()[i] = static_cast<float>(i % 7);
+  return tensor;
+}
+
+std::vector<Box> inputs() {
+  Tensor whole(ElementType::i32, {2, 3});
+  for (int i = 0; i < 6; ++i) whole.as<int32_t>()[i] = i;
+  return {Box{counted({2, 3})}, Box{counted({3, 2})}, Box{whole}, Box{counted({1, 1, 4, 4})}};
+}
+
+TEST(CpuTarget, TakesWhatItHasKernelsForAndSaysWhyNotTheRest) {
+  const auto plan = compiled("cpu");
+  EXPECT_EQ(launch_of(*plan, "a").kernel->name(), "cpu.matmul");
+  EXPECT_NE(launch_of(*plan, "a").kernel->detail().find("packed"), std::string::npos);
+  EXPECT_NE(launch_of(*plan, "b").kernel->detail().find("packs b as it runs"), std::string::npos);
+  EXPECT_EQ(launch_of(*plan, "c").kernel->name(), "ref.matmul");
+  EXPECT_EQ(launch_of(*plan, "c").reason, "there is no product of i32 and i32");
+  EXPECT_EQ(launch_of(*plan, "d").kernel->name(), "cpu.conv");
+  EXPECT_EQ(launch_of(*compiled("ref"), "a").kernel->name(), "ref.matmul");
+}
+
+TEST(CpuTarget, AgreesWithTheReferenceOnEveryThreadCount) {
+  Session reference(compiled("ref"));
+  const std::vector<Box> given = inputs();
+  const std::vector<Box> expected = reference.run(given);
+  for (const int threads : {1, 2, 3}) {
+    ThreadPool pool(threads);
+    Session session(compiled("cpu"), {.pool = &pool, .warn = {}});
+    const std::vector<Box> found = session.run(given);
+    for (size_t i = 0; i < found.size(); ++i) {
+      // Small whole numbers: every order of summation is exact.
+      EXPECT_TRUE(identical(found[i].tensor(), expected[i].tensor())) << "result " << i;
+    }
+  }
+}
+
+TEST(CpuTarget, PacksWeightsOnceForAllPlans) {
+  const cpu::WeightStoreSize before = cpu::weight_store_size();
+  const auto first = compiled("cpu");
+  const cpu::WeightStoreSize one = cpu::weight_store_size();
+  EXPECT_EQ(one.entries, before.entries + 2);
+  const auto second = compiled("cpu");
+  EXPECT_EQ(cpu::weight_store_size().entries, one.entries);
+  EXPECT_EQ(cpu::weight_store_size().bytes, one.bytes);
+  {
+    auto gone = compiled("cpu");
+    gone.reset();
+  }
+  EXPECT_EQ(cpu::weight_store_size().bytes, one.bytes);
+}
+
+TEST(CpuTarget, VerifiesEachKernel) {
+  VerificationOptions options;
+  options.compile.target = find_target("cpu");
+  const std::vector<VerificationCase> cases{{"n = 2", {inputs()}}};
+  const VerificationReport report = verify_program(*mixed(), cases, options);
+  EXPECT_TRUE(report.passed());
+  ASSERT_GE(report.stages.size(), 2u);
+  const StageReport& kernels = report.stages[report.stages.size() - 2];
+  EXPECT_EQ(kernels.name, "cpu, each kernel");
+  ASSERT_EQ(kernels.values.size(), 2u);
+  EXPECT_EQ(kernels.values[0].name, "cpu.conv");
+  EXPECT_EQ(kernels.values[1].name, "cpu.matmul");
+}
+
+}  // namespace
+}  // namespace lathe
+#endif
