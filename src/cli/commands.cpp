@@ -21,7 +21,7 @@ constexpr auto kCommands = std::to_array<Command>({
      "Compares the program after every stage with the one imported, and with stored outputs.",
      "lathe verify examples/digits/digits.onnx --cases 5", verify},
     {"generate", "Continues a prompt with the language model of a folder.",
-     "lathe generate MODEL_FOLDER -p 'Once upon a time' --max-new-tokens 40", generate},
+     "lathe generate examples/counting --ids 3,4 --max-new-tokens 5 --json", generate},
     {"tokenize", "Turns text on standard input into a tokenizer's ids.",
      "lathe tokenize examples/tokenizer --lines <<< 'Hello, world!'", tokenize},
     {"detokenize", "Turns ids on standard input into text.",

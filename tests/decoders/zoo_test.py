@@ -75,13 +75,35 @@ def check_type(name, folder, expected, work):
         yield f"logits of p33 are off by {distance}"
 
 
+def check_counting():
+    """The example counts to 15, several prompts at once and by beams."""
+    folder = "examples/counting"
+    got = lathe(folder, [[3, 4], [13], [1, 1, 1, 9]], "--max-new-tokens", "5")
+    wanted = [([5, 6, 7, 8, 9], "length"), ([14, 15], "stop"), ([10, 11, 12, 13, 14], "length")]
+    if isinstance(got, str) or [(s["ids"], s["finish_reason"]) for s in got] != wanted:
+        yield f"counting: {got}"
+    got = lathe(folder, [[3, 4]], "--max-new-tokens", "3", "--num-beams", "2")
+    if isinstance(got, str) or got[0]["ids"] != [5, 6, 7]:
+        yield f"counting by beams: {got}"
+    for prompt, options, message in (([99], (), "token 99 lies outside the vocabulary of 16"),
+                                     ([1] * 64, (), "64 tokens leave no room in a context of 64"),
+                                     ([1], ("--top-p", "7"), "search option 'top_p' is 7"),
+                                     ([1], ("--config", '{"model": {"type": "lama"}}'), "did you mean 'llama'?")):
+        got = lathe(folder, [prompt], *options)
+        if not isinstance(got, str) or message not in got:
+            yield f"expected '{message}': {got}"
+
+
 def main():
+    problems = list(check_counting())
+    for problem in problems:
+        print(f"wrong: {problem[:600]}", file=sys.stderr)
     if not ZOO.exists():
-        print(f"skipped 1: there is no {ZOO}\n0 passed, 0 failed, 1 skipped")
-        return 0
+        print(f"skipped 1: there is no {ZOO}\n{int(not problems)} passed, {int(bool(problems))} failed, 1 skipped")
+        return 1 if problems else 0
     names = sorted({path.name.split(".")[0] for path in ZOO.iterdir() if path.is_dir() or path.suffix == ".zst"})
     few = os.environ.get("TEST_PRESET") != "release"
-    passed = failed = 0
+    passed, failed = int(not problems), int(bool(problems))
     with tempfile.TemporaryDirectory() as work:
         work = pathlib.Path(work)
         for name in names:
@@ -100,7 +122,7 @@ def main():
             for problem in problems:
                 print(f"wrong: {name}: {problem[:600]}", file=sys.stderr)
             passed, failed = passed + (not problems), failed + bool(problems)
-    if passed + failed < (len(FEW) if few else 20):
+    if passed + failed < (len(FEW) if few else 20) + 1:
         print(f"wrong: only {passed + failed} types were found", file=sys.stderr)
         failed += 1
     print(f"{passed} passed, {failed} failed, 0 skipped")
