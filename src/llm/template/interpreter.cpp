@@ -50,6 +50,16 @@ Interpreter::~Interpreter() {
     std::vector<Value> slots = std::move(activation->slots);
     activation->slots.clear();
   }
+  for (const Ref<Loop>& loop : kept_loops_) {
+    loop->outer = Ref<Activation>();
+    loop->last_changed = Value::missing();
+  }
+}
+
+void Interpreter::keep(const Ref<Loop>& loop) {
+  if (loop->is_kept) return;
+  loop->is_kept = true;
+  kept_loops_.push_back(loop);
 }
 
 void Interpreter::keep(const Ref<Activation>& activation) {
@@ -171,6 +181,8 @@ Value Interpreter::run_loop(const Node& node, const Ref<Activation>& outer, cons
   const Frame frame(*this, make<Activation>(outer, node.body->slot_count, outer->context), &text);
   const Ref<Loop> loop = make<Loop>(*this, node, filtered(node, items), depth);
   loop->outer = outer;
+  keep(loop);
+  keep(activation_);
   run_items(node, items, loop.get());
   return captured_text(std::move(text));
 }

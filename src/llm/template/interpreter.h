@@ -56,9 +56,10 @@ class Interpreter {
                  const Value& recurse);
   const Node* find_block(std::string_view name) const;
   const Context& context() const { return context_; }
-  // Namespaces and activations may come to hold themselves: they are emptied at the end.
+  // Namespaces, activations and loops may come to hold themselves: they are emptied at the end.
   void keep(const Ref<Namespace>& space) { kept_spaces_.push_back(space); }
   void keep(const Ref<Activation>& activation);
+  void keep(const Ref<Loop>& loop);
 
  private:
   enum class Flow : uint8_t { next, leave_loop, next_item };
@@ -113,6 +114,7 @@ class Interpreter {
   Ref<Activation> activation_;
   std::vector<Ref<Activation>> kept_;
   std::vector<Ref<Namespace>> kept_spaces_;
+  std::vector<Ref<Loop>> kept_loops_;
   std::string output_;
   std::string* sink_ = &output_;
   std::vector<CharacterRange> generations_;

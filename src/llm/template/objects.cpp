@@ -28,6 +28,7 @@ Value changed(const Value& self, Arguments& arguments) {
   if (!loop.last_changed.is_missing() && equal(loop.last_changed, now))
     return Value::boolean(false);
   loop.last_changed = now;
+  loop.interpreter.keep(Ref<Loop>(&loop));
   return Value::boolean(true);
 }
 

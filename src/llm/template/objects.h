@@ -47,6 +47,7 @@ struct Loop : Callable {
   Value current = Value::missing();
   Value after = Value::missing();
   Value last_changed = Value::missing();
+  bool is_kept = false;
 };
 
 struct BlockReference : Callable {
