@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Tiles of 16 keys or values by 16 query rows. Keys are read where they lie; values are transposed.
 #include "targets/cpu/kernels/attention_softmax.h"
-#include "targets/cpu/kernels/attention_values.h"
+#include "targets/cpu/kernels/attention_values_avx512.h"
 #include "targets/cpu/kernels/attention_widen.h"
 #include "targets/cpu/kernels/transpose.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "targets/cpu/kernels/attention_rows.h"
-#include "targets/cpu/kernels/attention_values.h"
+#include "targets/cpu/kernels/attention_values_avx512.h"
 #include "targets/cpu/kernels/attention_widen.h"
 
 namespace lathe::cpu {
