@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -51,7 +50,7 @@ struct Arguments {
                                     : fmt::format("--{},--{}", dashed, options[i].name);
       line.text(names, search[i], "VALUE", options[i].doc);
     }
-    line.options({"target", "threads", "timeout"});
+    line.options({"target", "threads"});
   }
 
   void apply(search::SearchOptions& options) const {
