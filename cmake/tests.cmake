@@ -51,6 +51,7 @@ foreach(source ${sources})
   cmake_path(GET source STEM name)
   lathe_llm_program(${name} tests ${source})
 endforeach()
+lathe_program(decoder_probe tests ${PROJECT_SOURCE_DIR}/tests/decoders/decoder_probe.cpp)
 
 if(TARGET lathe_cpu_kernels)
   lathe_kernels_tests()

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+// Runs decoders on request: a JSON object a line in, a JSON object a line out; logits go to files.
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file_map.h"
+#include "base/thread_pool.h"
+#include "llm/model/generator.h"
+#include "targets/target.h"
+
+using lathe::llm::Decoder;
+using lathe::llm::Token;
+using Json = nlohmann::json;
+
+namespace {
+
+// The model that the last question was about stays open.
+struct Opened {
+  std::string key;
+  std::unique_ptr<lathe::ThreadPool> pool;
+  std::shared_ptr<const Decoder> decoder;
+};
+
+std::shared_ptr<const Decoder> open(Opened& opened, const Json& q) {
+  const auto folder = q.at("folder").get<std::string>();
+  const auto target = q.value("target", std::string("ref"));
+  const int threads = q.value("threads", 1);
+  const auto overlay = q.value("overlay", std::string());
+  const std::string key = Json{folder, target, threads, overlay}.dump();
+  if (opened.key == key) return opened.decoder;
+  opened = {};
+  lathe::llm::DecoderOptions options;
+  opened.pool = std::make_unique<lathe::ThreadPool>(threads);
+  options.pool = opened.pool.get();
+  options.target = lathe::find_target(target);
+  options.overlay = overlay;
+  opened.decoder = std::make_shared<const Decoder>(folder, options);
+  opened.key = key;
+  return opened.decoder;
+}
+
+// Logits of every row of every prompt. A prompt is run in parts of the sizes given (the last one
+// repeats); without sizes all prompts run together in one step.
+Json logits(const Decoder& decoder, const Json& q) {
+  const auto prompts = q.at("tokens").get<std::vector<std::vector<Token>>>();
+  const auto parts = q.value("parts", std::vector<size_t>{});
+  std::vector<lathe::llm::Sequence> sequences(prompts.size(), decoder.new_sequence());
+  lathe::FileWriter file(q.at("logits").get<std::string>());
+  const auto write = [&](const lathe::Tensor& rows) {
+    const auto* bytes = reinterpret_cast<const char*>(rows.as<float>());
+    file.write({bytes, static_cast<size_t>(rows.count()) * sizeof(float)});
+  };
+  std::vector<lathe::llm::StepRequest> together;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    if (parts.empty()) {
+      together.push_back({&sequences[i], prompts[i], true});
+      continue;
+    }
+    const std::span<const Token> tokens = prompts[i];
+    for (size_t at = 0, part = 0; at < tokens.size(); ++part) {
+      const size_t size = std::min(parts[std::min(part, parts.size() - 1)], tokens.size() - at);
+      const lathe::llm::StepRequest request{&sequences[i], tokens.subspan(at, size), true};
+      write(decoder.step({&request, 1}));
+      at += size;
+    }
+  }
+  if (!together.empty()) write(decoder.step(together));
+  file.commit();
+  return {{"vocabulary", decoder.vocabulary()}};
+}
+
+Json generate(const std::shared_ptr<const Decoder>& decoder, const Json& q) {
+  lathe::llm::Generator generator(decoder);
+  for (const Json& row : q.at("generate")) {
+    lathe::search::SearchOptions options = decoder->config().search;
+    set_search_options(options, row.value("options", Json::object()));
+    generator.add(row.at("tokens").get<std::vector<Token>>(), options);
+  }
+  while (generator.generate_next_token()) {
+  }
+  Json rows = Json::array();
+  for (size_t i = 0; i < generator.prompts(); ++i) {
+    Json outputs = Json::array();
+    for (const lathe::llm::Output& output : generator.outputs(i)) {
+      const auto ids = output.generated();
+      outputs.push_back(
+          {{"ids", std::vector<Token>(ids.begin(), ids.end())}, {"score", output.score}});
+    }
+    rows.push_back(std::move(outputs));
+  }
+  return rows;
+}
+
+}  // namespace
+
+int main() {
+  Opened opened;
+  for (std::string line; std::getline(std::cin, line);) {
+    try {
+      const Json q = Json::parse(line);
+      const std::shared_ptr<const Decoder> decoder = open(opened, q);
+      std::cout << (q.contains("logits") ? logits(*decoder, q) : generate(decoder, q)).dump()
+                << std::endl;
+    } catch (const lathe::Error& error) {
+      std::cout << Json{{"error", error.message()}}.dump() << std::endl;
+    }
+  }
+}

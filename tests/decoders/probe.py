@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT
+"""Decoders on request: what the tests here ask tests/decoders/decoder_probe.cpp."""
+
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+import numpy as np
+
+PROGRAM = pathlib.Path(os.environ["TEST_PROGRAM"]).parent.parent / "tests" / "decoder_probe"
+
+
+class Refused(Exception):
+    """The decoder's own message."""
+
+
+class Probe:
+    """One process that keeps the last model open."""
+
+    def __init__(self):
+        self.process = subprocess.Popen([PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.folder = tempfile.TemporaryDirectory()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait()
+        self.folder.cleanup()
+
+    def ask(self, question):
+        self.process.stdin.write(json.dumps(question) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise Refused(f"the probe ended with {self.process.wait()}")
+        answer = json.loads(line)
+        if isinstance(answer, dict) and "error" in answer:
+            raise Refused(answer["error"])
+        return answer
+
+    def logits(self, model, prompts, parts=()):
+        """[rows, vocabulary] of all prompts, one behind the other: together in a step, or each in parts."""
+        path = pathlib.Path(self.folder.name) / "logits"
+        answer = self.ask({**model, "tokens": prompts, "parts": list(parts), "logits": str(path)})
+        return np.fromfile(path, np.float32).reshape(-1, answer["vocabulary"])
+
+    def generate(self, model, prompts, **options):
+        """Of each prompt a list of {"ids", "score"}."""
+        return self.ask({**model, "generate": [{"tokens": tokens, "options": options} for tokens in prompts]})

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: MIT
+"""Tiny decoders of every type with recorded answers (../shared/models/zoo), and how answers are compared."""
+
+import json
+import os
+import pathlib
+import subprocess
+
+import numpy as np
+
+ZOO = pathlib.Path("../shared/models/zoo")
+END = 2
+# Absolute, on logits of spread 3; where the graph differs from the model or magnifies rounding, more.
+LOOSE = {"qwen3_5": 1e-3, "qwen3_5_moe": 1e-3, "phi": 1e-3}
+LONGROPE = ("phi3_longrope", "phi4_mini")
+SWITCH = 64  # rows, beyond which longrope rotates by its long factors
+FEW = ("llama", "lfm2", "gemma2")  # under sanitizers
+
+
+def few():
+    return os.environ.get("TEST_PRESET") != "release"
+
+
+class Type:
+    """A decoder's folder and what was recorded about it."""
+
+    def __init__(self, folder):
+        self.name = folder.name
+        self.folder = folder
+        self.expected = json.loads((folder / "expected.json").read_text())
+        self.prompts = self.expected["prompts"]
+        self.batch = self.expected["batch"]
+
+    def forms(self):
+        return sorted(path.name for path in self.folder.iterdir() if (path / "genai_config.json").exists())
+
+    def reference(self, form):
+        """Who is right about this form; the name of the runs and of the logits."""
+        if form.startswith(("fp", "bf")) and self.name != "olmo":
+            return "transformers", "hf"
+        return f"genai_{form}", f"genai_{form}"
+
+    def tolerance(self, form):
+        return LOOSE.get(self.name, 1e-4)
+
+    def arrays(self, name):
+        path = self.folder / f"logits_{name}.npz"
+        return dict(np.load(path)) if path.exists() else {}
+
+    def greedy(self, reference):
+        """Of each prompt and row of the batch: name, prompt, tokens, margins, and how many tokens count."""
+        recorded = self.expected.get(reference, {})
+        for name, run in recorded.get("greedy", {}).items():
+            prompt = self.prompts[name]
+            count = 32
+            if self.name in LONGROPE and reference != "transformers" and len(prompt) <= SWITCH:
+                count = SWITCH + 1 - len(prompt)  # GenAI keeps the keys of the short factors
+            yield name, prompt, *run_of(run, 0), count
+        rows = recorded.get("batch_greedy", {})
+        if "tokens" not in rows:  # GenAI's windowed caches and three rows of positions know no batches
+            return
+        longest = max(map(len, self.batch))
+        for i, prompt in enumerate(self.batch):
+            count = 32
+            if self.name in LONGROPE and (len(prompt) < longest or reference != "transformers"):
+                count = SWITCH + 1 - longest  # references switch all rows with the longest
+            if self.name == "lfm2" and reference != "transformers" and len(prompt) < longest:
+                count = 1  # GenAI's padding enters the convolution's state
+            yield f"batch {i}", prompt, *run_of(rows, i), count
+
+
+def run_of(runs, row):
+    """Tokens and margins of a row; GenAI leaves the end token out that stopped it."""
+    tokens, margins = runs["tokens"][row], runs["margins"][row]
+    return tokens + [END] * (len(tokens) < len(margins)), margins
+
+
+def until_end(tokens):
+    return tokens[:tokens.index(END) + 1] if END in tokens else tokens
+
+
+def before_end(tokens):
+    return tokens[:tokens.index(END)] if END in tokens else tokens
+
+
+def first_difference(got, tokens, margins, count, least):
+    """Where `got` parts from recorded tokens, if that comes before a margin below `least`."""
+    wanted = until_end(tokens[:count])
+    for i, token in enumerate(wanted):
+        if margins[i] < least:
+            return None
+        if i >= len(got) or got[i] != token:
+            return i
+    return len(wanted) if wanted[-1] == END and len(got) > len(wanted) else None
+
+
+def types(work):
+    """All types with graphs of one decoder; archives are unpacked into `work`."""
+    for path in ZOO.glob("*.tar.zst"):
+        subprocess.run(["tar", "--zstd", "-xf", path, "-C", work], check=True)
+    for path in ZOO.iterdir():
+        if path.is_dir():
+            (work / path.name).mkdir(exist_ok=True)  # variants come in an archive of their own
+            for part in path.iterdir():
+                if not (work / path.name / part.name).exists():
+                    (work / path.name / part.name).symlink_to(part.resolve())
+    for folder in sorted(work.iterdir()):
+        if (folder / "expected.json").exists() and (folder / "fp32").exists() and folder.name != "whisper":
+            yield Type(folder)
+
+
+def disagreements(t, form):
+    """Where Transformers and ONNX Runtime GenAI part about a float32 form: 'p60 from 5, beams p7 fails'."""
+    ours, theirs = t.expected["transformers"], t.expected.get(f"genai_{form}", {})
+    found = []
+
+    def compare(what, a, b):
+        if "tokens" not in b:
+            found.append(f"{what} fails")
+            return
+        for i, (left, right) in enumerate(zip(a["tokens"], b["tokens"])):
+            left, right = before_end(left) + [END], before_end(right) + [END]
+            if left != right:
+                index = next(i for i, (x, y) in enumerate(zip(left, right)) if x != y)
+                found.append(f"{what}{f' row {i}' if len(a['tokens']) > 1 else ''} from {index}")
+
+    if "error" in theirs:
+        return "all fails"
+    for prompt, run in ours["greedy"].items():
+        compare(prompt, run, theirs["greedy"][prompt])
+    compare("batch", ours["batch_greedy"], theirs["batch_greedy"])
+    for prompt, run in ours["beams"].items():
+        compare(f"beams {prompt}", run, theirs["beams"].get(prompt, {}))
+    for prompt, run in ours["greedy_repetition_penalty_1.3"].items():
+        compare(f"penalty {prompt}", run, theirs["greedy_repetition_penalty_1.3"].get(prompt, {}))
+    return ", ".join(found)
