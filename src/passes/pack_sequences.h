@@ -18,6 +18,11 @@ struct DecoderInterface {
   std::string positions;  // [batch, rows] or [3, batch, rows]; empty: none
   std::string logits;     // [batch, rows, vocabulary]
   std::vector<StatePair> states;
+  // Empty where the program takes none: ones [batch, past and new rows], and counts of rows.
+  std::string mask{};
+  std::string past_length{};
+  std::string new_length{};
+  std::string total_length{};
 };
 
 // What a sequence keeps between steps.
@@ -27,8 +32,14 @@ struct SequenceState {
   bool grows = false;  // a cache: a row per token; otherwise of fixed extents
   Dims extents;        // of a cache's row: heads, size; otherwise of the state, batch 1
   int64_t window = 0;  // caches: rows that are needed; 0: all
+  int axis = -1;       // of a state that is one tensor: along which rows are added; -1: replaced
   std::string past;    // the file's names
   std::string present;
+
+  StateKind kind() const {
+    if (window > 0) return StateKind::window;
+    return grows || axis >= 0 ? StateKind::append : StateKind::carry;
+  }
 };
 
 struct PackedProgram {

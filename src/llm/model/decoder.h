@@ -1,36 +1,37 @@
 // SPDX-License-Identifier: MIT
-// A model folder opened: its configuration, and its decoder compiled to run rows of many sequences
-// at once.
+// A model folder opened, and its decoder compiled to run steps of many sequences.
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "llm/config/genai_config.h"
-#include "llm/model/sequence.h"
-#include "runtime/session.h"
-#include "targets/compile.h"
+#include "ir/program.h"
+#include "llm/model/step_runner.h"
 
 namespace lathe::llm {
 
-using search::Token;
-
-struct DecoderOptions {
-  std::shared_ptr<const Target> target{};  // null: ref
-  ThreadPool* pool = nullptr;              // must outlive the decoder
-  std::string overlay{};                   // JSON merged into the configuration
-  int64_t page_rows = 16;
+struct DecoderOptions : RunnerOptions {
+  std::string overlay{};  // JSON merged into the configuration
 };
 
-// One sequence's share of a step.
-struct StepRequest {
-  Sequence* sequence = nullptr;
-  std::span<const Token> tokens;
-  bool all_logits = false;  // of every row; otherwise of the last
+// One state of a decoder's sequences.
+struct StateNote {
+  std::string name;
+  StateKind kind = StateKind::append;
+  int64_t window = 0;  // rows; 0: all
+  bool paged = false;  // shared page by page; otherwise one tensor for each sequence
 };
+
+// How a decoder runs, and why.
+struct DecoderNotes {
+  bool packed = false;
+  std::string offender;  // what keeps rows from being packed
+  std::vector<StateNote> states;
+};
+// In lines, for people.
+std::string to_string(const DecoderNotes& notes);
 
 class Decoder {
  public:
@@ -39,33 +40,28 @@ class Decoder {
   Decoder(const std::string& folder, const DecoderOptions& options = {});
   ~Decoder();
 
-  const GenaiConfig& config() const { return config_; }
-  const std::string& folder() const { return folder_; }
+  const GenaiConfig& config() const { return folder_.config(); }
+  const std::string& folder() const { return folder_.path(); }
   int64_t vocabulary() const { return vocabulary_; }
-  const CacheLayout& layout() const { return *layout_; }
-  Sequence new_sequence() const { return Sequence(layout_); }
-  const Plan& plan() const { return *plan_; }
+  const CacheLayout& layout() const { return *runner_->layout(); }
+  Sequence new_sequence() const { return Sequence(runner_->layout()); }
+  const Plan& plan() const { return runner_->plan(); }
+  // Otherwise item by item: the tokens of a request are not to be cut.
+  bool packed() const { return runner_->packed(); }
+  DecoderNotes notes() const;
 
-  // Runs the new rows of all sequences together and gives the wanted rows' logits, f32
-  // [wanted, vocabulary], in order. Thread-safe for distinct sequences. A step that fails or is
-  // cancelled leaves every sequence as it was. InvalidArgument for tokens outside the vocabulary, a
-  // request without tokens, or more rows than the context holds.
+  // Runs the new rows of all sequences and gives the wanted rows' logits, f32 [wanted, vocabulary],
+  // in order. Thread-safe for distinct sequences. A step that fails or is cancelled leaves every
+  // sequence as it was. InvalidArgument for tokens outside the vocabulary, a request without
+  // tokens, a sequence that takes part twice, or more rows than the context holds.
   Tensor step(std::span<const StepRequest> requests, const CancelToken* cancel = nullptr) const;
 
  private:
-  void open(const DecoderOptions& options);
-  DecoderInterface interface(const Program& program) const;
   void check_requests(std::span<const StepRequest> requests) const;
 
-  std::string folder_;
-  GenaiConfig config_;
+  ModelFolder folder_;
   int64_t vocabulary_ = 0;
-  ElementType token_type_ = ElementType::i64;
-  int position_rows_ = 0;  // 0: the program takes no positions
-  ElementType position_type_ = ElementType::i64;
-  std::shared_ptr<const CacheLayout> layout_;
-  std::shared_ptr<const Plan> plan_;
-  std::unique_ptr<SharedSession> session_;
+  std::unique_ptr<StepRunner> runner_;
 };
 
 }  // namespace lathe::llm

@@ -140,7 +140,7 @@ bool Generator::done() const {
 void Generator::prefill(Row& row, const CancelToken* cancel) {
   const int64_t chunk = row.options.chunk_size > 0 ? row.options.chunk_size : kDefaultChunk;
   Branch& branch = row.branches.front();
-  while (static_cast<int64_t>(branch.pending().size()) > chunk) {
+  while (decoder_->packed() && static_cast<int64_t>(branch.pending().size()) > chunk) {
     const StepRequest request{&branch.sequence, branch.pending().first(static_cast<size_t>(chunk))};
     decoder_->step({&request, 1}, cancel);
     rows_run_ += chunk;

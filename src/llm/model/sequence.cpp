@@ -15,8 +15,8 @@ int64_t row_bytes(const SequenceState& state) {
 
 }  // namespace
 
-CacheLayout::CacheLayout(std::vector<SequenceState> states, int64_t page_rows)
-    : states_(std::move(states)), page_rows_(page_rows) {
+CacheLayout::CacheLayout(std::vector<SequenceState> states, int64_t page_rows, bool whole)
+    : states_(std::move(states)), page_rows_(page_rows), whole_(whole) {
   for (const SequenceState& state : states_) {
     Place place;
     place.state = &state;
@@ -55,8 +55,14 @@ void Sequence::truncate(int64_t length) {
   check(length >= 0 && length <= length_, ErrorKind::invalid_argument,
         "a sequence of {} rows cannot be cut to {}", length_, length);
   if (length == length_) return;
+  const auto run = std::ranges::upper_bound(runs_, length);
+  if (run != runs_.begin()) length = *std::prev(run);
   if (length == 0) {
     *this = Sequence(layout_);
+    return;
+  }
+  if (layout_->whole()) {
+    cut_whole(length);
     return;
   }
   check(fixed_.empty(), ErrorKind::invalid_argument,
@@ -71,6 +77,25 @@ void Sequence::truncate(int64_t length) {
   }
   length_ = length;
   rollback();
+}
+
+void Sequence::cut_whole(int64_t length) {
+  const std::vector<SequenceState>& states = layout_->states();
+  for (const SequenceState& state : states) {
+    const Tensor& all = fixed_[layout_->place(state.name).fixed];
+    const bool all_rows = state.axis >= 0 && all.dims()[static_cast<size_t>(state.axis)] == length_;
+    check(all_rows, ErrorKind::invalid_argument,
+          "a sequence of {} rows cannot go back to {}: the state '{}' forgets; keep a copy",
+          length_, length, escape(state.name));
+  }
+  for (size_t i = 0; i < states.size(); ++i) {
+    const Tensor& all = fixed_[i];
+    Dims dims = all.dims();
+    dims[static_cast<size_t>(states[i].axis)] = length;
+    fixed_[i] = Tensor(all.type(), dims, all.strides(), all.data(), all.owner());
+  }
+  runs_.resize(static_cast<size_t>(std::ranges::lower_bound(runs_, length) - runs_.begin()));
+  length_ = length;
 }
 
 std::byte* Sequence::writable_page(size_t group, int64_t position) {
@@ -104,6 +129,7 @@ TensorView Sequence::fixed(size_t index) const {
 }
 
 void Sequence::commit(int64_t count, std::vector<Tensor> next) {
+  if (layout_->whole()) runs_.push_back(length_);
   length_ += count;
   for (size_t i = 0; i < next.size(); ++i) {
     if (next[i].data() != nullptr) fixed_[i] = std::move(next[i]);

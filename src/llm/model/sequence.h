@@ -19,7 +19,8 @@ namespace lathe::llm {
 // of its group, each [heads, page_rows, size].
 class CacheLayout {
  public:
-  CacheLayout(std::vector<SequenceState> states, int64_t page_rows);
+  // `whole`: the rows of a run stay together, so a sequence is cut only where a run began.
+  CacheLayout(std::vector<SequenceState> states, int64_t page_rows, bool whole = false);
 
   struct Group {
     int64_t window = 0;
@@ -32,6 +33,8 @@ class CacheLayout {
     const SequenceState* state = nullptr;
   };
 
+  const std::vector<SequenceState>& states() const { return states_; }
+  bool whole() const { return whole_; }
   int64_t page_rows() const { return page_rows_; }
   const std::vector<Group>& groups() const { return groups_; }
   size_t fixed_states() const { return fixed_; }
@@ -41,6 +44,7 @@ class CacheLayout {
  private:
   std::vector<SequenceState> states_;
   int64_t page_rows_;
+  bool whole_;
   std::vector<Group> groups_;
   size_t fixed_ = 0;
   std::map<std::string, Place, std::less<>> places_;
@@ -53,8 +57,9 @@ class Sequence {
   int64_t length() const { return length_; }  // rows committed
   const CacheLayout& layout() const { return *layout_; }
 
-  // Forgets rows from `length` on. InvalidArgument beyond the length, or where a state cannot go
-  // back: one of fixed extents, or a window whose rows have gone. Keep a copy to return to instead.
+  // Forgets rows from `length` on; where the rows of a run stay together, from the beginning of the
+  // run that `length` lies in. InvalidArgument beyond the length, or where a state cannot go back:
+  // one of fixed extents, or a window whose rows have gone. Keep a copy to return to instead.
   void truncate(int64_t length);
 
   // For steps. The page that holds `position`, made or made our own for writing.
@@ -63,6 +68,9 @@ class Sequence {
   const std::byte* page(size_t group, int64_t position) const;
   int64_t first_held(size_t group) const;  // position of the first row that is held
   TensorView fixed(size_t index) const;    // no data: nothing was written yet
+  const Tensor& whole(size_t index) const {
+    return fixed_[index];
+  }  // the same; never written again
   void commit(int64_t count, std::vector<Tensor> next);
   void rollback();  // frees what was added since the last commit
 
@@ -71,10 +79,12 @@ class Sequence {
  private:
   using Page = std::shared_ptr<Tensor>;
   void drop_outside_windows();
+  void cut_whole(int64_t length);
   std::shared_ptr<const CacheLayout> layout_;
   int64_t length_ = 0;
   std::vector<std::vector<Page>> pages_;  // per group
   std::vector<Tensor> fixed_;
+  std::vector<int64_t> runs_;  // where each began, if their rows stay together
 };
 
 }  // namespace lathe::llm

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT
+#include "llm/model/item_runner.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "tensor/convert.h"
+
+namespace lathe::llm {
+namespace {
+
+const Value& parameter_of(const Program& program, const std::string& name) {
+  const auto& parameters = program.main().parameters();
+  const auto at =
+      std::ranges::find_if(parameters, [&](const auto& p) { return p->name() == name; });
+  check(at != parameters.end(), ErrorKind::invalid_argument, "the program has no input '{}'",
+        escape(name));
+  return **at;
+}
+
+// The past's extents before any row: one batch, and nothing along the axis that grows.
+SequenceState whole_state(const Program& program, const StatePair& pair, const Dim& batch) {
+  const Value& past = parameter_of(program, pair.past);
+  SequenceState state;
+  state.name = pair.past;
+  state.past = pair.past;
+  state.present = pair.present;
+  state.element = past.type().element;
+  check(past.type().is_ranked(), ErrorKind::unsupported, "the state '{}' is {}, of unknown rank",
+        escape(pair.past), past.type().to_string());
+  const std::vector<Dim>& dims = *past.type().dims;
+  const bool named = std::ranges::find(dims, batch) != dims.end();
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    if (dims[axis].is_constant()) {
+      state.extents.push_back(*dims[axis].constant());
+    } else if (named ? dims[axis] == batch : axis == 0) {
+      state.extents.push_back(1);
+    } else {
+      check(state.axis < 0, ErrorKind::unsupported,
+            "the state '{}' is {}: more than one axis may grow", escape(pair.past),
+            past.type().to_string());
+      state.axis = static_cast<int>(axis);
+      state.extents.push_back(0);
+    }
+  }
+  return state;
+}
+
+std::shared_ptr<const CacheLayout> whole_layout(const Program& program,
+                                                const DecoderInterface& names) {
+  const Type& tokens = parameter_of(program, names.tokens).type();
+  check(tokens.is_ranked() && tokens.rank() == 2, ErrorKind::unsupported,
+        "input '{}' is {}, expected [batch, rows]", escape(names.tokens), tokens.to_string());
+  std::vector<SequenceState> states;
+  for (const StatePair& pair : names.states) {
+    states.push_back(whole_state(program, pair, tokens.dims->front()));
+  }
+  return std::make_shared<const CacheLayout>(std::move(states), 1, true);
+}
+
+}  // namespace
+
+ItemRunner::ItemRunner(const Program& program, const DecoderInterface& names, std::string offender,
+                       const RunnerOptions& options)
+    : StepRunner(program.clone(), names, whole_layout(program, names), options),
+      offender_(std::move(offender)) {
+  const Module& main = program.main();
+  for (const StatePair& pair : names_.states) {
+    const auto& results = main.result_names();
+    const auto present = std::ranges::find(results, pair.present);
+    check(present != results.end(), ErrorKind::invalid_argument, "the program has no output '{}'",
+          escape(pair.present));
+    presents_.push_back(static_cast<size_t>(present - results.begin()));
+  }
+  for (const auto& parameter : main.parameters()) inputs_.push_back(input_of(*parameter));
+}
+
+ItemRunner::Input ItemRunner::input_of(const Value& parameter) const {
+  const auto& states = names_.states;
+  const auto state = std::ranges::find(states, parameter.name(), &StatePair::past);
+  const std::pair<const std::string&, Role> roles[] = {
+      {names_.tokens, Role::tokens},
+      {names_.positions, Role::positions},
+      {names_.mask, Role::mask},
+      {names_.past_length, Role::past_length},
+      {names_.new_length, Role::new_length},
+      {names_.total_length, Role::total_length},
+  };
+  const auto* role = std::ranges::find_if(
+      roles, [&](const auto& known) { return known.first == parameter.name(); });
+  const bool is_state = state != states.end();
+  check(is_state || role != std::end(roles), ErrorKind::unsupported,
+        "the input '{}' is {}: nothing is known of what it wants", escape(parameter.name()),
+        parameter.type().to_string());
+  Input input;
+  input.role = is_state ? Role::past : role->second;
+  input.element = parameter.type().element;
+  input.rank = parameter.type().is_ranked() ? parameter.type().rank() : 2;
+  input.state = static_cast<size_t>(state - states.begin());
+  const bool lies = input.role == Role::tokens || input.role == Role::mask;
+  const bool positions = input.role == Role::positions;
+  check((!lies || input.rank == 2) && (!positions || input.rank == 2 || input.rank == 3),
+        ErrorKind::unsupported, "the input '{}' is {}, expected two axes", escape(parameter.name()),
+        parameter.type().to_string());
+  return input;
+}
+
+Tensor ItemRunner::make(const Input& input, const StepRequest& request) const {
+  const int64_t past = request.sequence->length();
+  const auto rows = static_cast<int64_t>(request.tokens.size());
+  std::vector<int64_t> values;
+  Dims dims = {1, rows};
+  switch (input.role) {
+    case Role::tokens:
+      values.assign(request.tokens.begin(), request.tokens.end());
+      break;
+    case Role::positions: {
+      const int64_t copies = input.rank == 3 ? 3 : 1;
+      for (int64_t i = 0; i < copies * rows; ++i) values.push_back(past + i % rows);
+      if (copies == 3) dims = {3, 1, rows};
+      break;
+    }
+    case Role::mask:
+      dims = {1, past + rows};
+      values.assign(static_cast<size_t>(past + rows), 1);
+      break;
+    case Role::past_length:
+    case Role::new_length:
+    case Role::total_length: {
+      const bool with_past = input.role != Role::new_length;
+      const bool with_new = input.role != Role::past_length;
+      dims.assign(static_cast<size_t>(input.rank), 1);
+      values = {(with_past ? past : 0) + (with_new ? rows : 0)};
+      break;
+    }
+    case Role::past: {
+      const Tensor& held = request.sequence->whole(input.state);
+      if (held.data() != nullptr) return held;
+      return Tensor(input.element, layout_->states()[input.state].extents);
+    }
+  }
+  return integer_tensor(input.element, std::move(dims), values);
+}
+
+// Gives the presents; the logits of the wanted rows go to the end of `logits`.
+std::vector<Tensor> ItemRunner::run_one(const StepRequest& request, const CancelToken* cancel,
+                                        std::vector<Tensor>& logits) const {
+  std::vector<Box> inputs;
+  for (const Input& input : inputs_) inputs.emplace_back(make(input, request));
+  RunOptions run;
+  run.cancel = cancel;
+  const std::vector<Box> results = session_->run(inputs, run);
+  const Tensor given = results[logits_].tensor().dense();
+  const auto rows = static_cast<int64_t>(request.tokens.size());
+  check(given.rank() > 0 && given.dims().back() > 0, ErrorKind::invalid_model,
+        "the logits are {}, expected [1, rows, vocabulary]", to_string(given.type(), given.dims()));
+  const int64_t width = given.dims().back();
+  const int64_t held = given.count() / width;
+  check(held == rows || (held == 1 && !request.all_logits), ErrorKind::invalid_model,
+        "a run of {} rows gave logits of {}", rows, held);
+  const int64_t wanted = request.all_logits ? rows : 1;
+  Tensor own(ElementType::f32, {wanted, width});
+  const auto* from = static_cast<const std::byte*>(given.data()) +
+                     (held - wanted) * width * info(given.type()).bits / 8;
+  convert(ElementType::f32, own.data(), given.type(), from, own.count());
+  logits.push_back(std::move(own));
+  std::vector<Tensor> presents;
+  for (const size_t present : presents_) presents.push_back(results[present].tensor());
+  return presents;
+}
+
+Tensor ItemRunner::run(std::span<const StepRequest> requests, const CancelToken* cancel) const {
+  std::vector<Tensor> logits;
+  std::vector<std::vector<Tensor>> presents;
+  for (const StepRequest& request : requests) {
+    presents.push_back(run_one(request, cancel, logits));
+  }
+  int64_t rows = 0;
+  for (const Tensor& own : logits) rows += own.dims()[0];
+  Tensor all(ElementType::f32, {rows, logits.front().dims()[1]});
+  auto* to = all.as<float>();
+  for (const Tensor& own : logits) {
+    check(own.dims()[1] == all.dims()[1], ErrorKind::invalid_model,
+          "sequences of one step have {} and {} logits", all.dims()[1], own.dims()[1]);
+    std::memcpy(to, own.data(), static_cast<size_t>(own.byte_size()));
+    to += own.count();
+  }
+  for (size_t i = 0; i < requests.size(); ++i) {
+    requests[i].sequence->commit(static_cast<int64_t>(requests[i].tokens.size()),
+                                 std::move(presents[i]));
+  }
+  return all;
+}
+
+}  // namespace lathe::llm

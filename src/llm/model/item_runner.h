@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// Runs each sequence of a step by itself, through the program as its file has it: past tensors in,
+// present tensors out. A sequence holds its presents whole; forks share them, for nothing writes to
+// them again.
+#pragma once
+
+#include "llm/model/step_runner.h"
+
+namespace lathe::llm {
+
+class ItemRunner final : public StepRunner {
+ public:
+  ItemRunner(const Program& program, const DecoderInterface& names, std::string offender,
+             const RunnerOptions& options);
+
+  bool packed() const override { return false; }
+  const std::string& offender() const override { return offender_; }
+  Tensor run(std::span<const StepRequest> requests, const CancelToken* cancel) const override;
+
+ private:
+  // What a parameter of the program is given.
+  enum class Role : uint8_t {
+    tokens,
+    positions,
+    mask,
+    past_length,
+    new_length,
+    total_length,
+    past
+  };
+  struct Input {
+    Role role = Role::tokens;
+    ElementType element = ElementType::i64;
+    int rank = 0;
+    size_t state = 0;  // of a past
+  };
+  Input input_of(const Value& parameter) const;
+  Tensor make(const Input& input, const StepRequest& request) const;
+  std::vector<Tensor> run_one(const StepRequest& request, const CancelToken* cancel,
+                              std::vector<Tensor>& logits) const;
+
+  std::string offender_;
+  std::vector<Input> inputs_;
+  std::vector<size_t> presents_;  // of each state, among the results
+};
+
+}  // namespace lathe::llm

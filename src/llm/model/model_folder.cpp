@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+#include "llm/model/model_folder.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/file_map.h"
+#include "import/load_model.h"
+
+namespace lathe::llm {
+namespace {
+
+constexpr std::string_view kLfsPointer = "version https://git-lfs";
+
+std::string join(const std::string& folder, std::string_view name) {
+  return folder + "/" + std::string(name);
+}
+
+std::string read_text(const std::string& path) { return std::string(FileMap::open(path)->text()); }
+
+}  // namespace
+
+ModelFolder::ModelFolder(std::string path, const std::string& overlay) : path_(std::move(path)) {
+  const std::string name = join(path_, "genai_config.json");
+  check(file_exists(name), ErrorKind::io, "'{}' has no genai_config.json: it is not a model folder",
+        escape(path_));
+  std::string text = read_text(name);
+  if (!overlay.empty()) text = overlay_config(text, overlay);
+  config_ = read_genai_config(text, name);
+  const std::string generation = join(path_, "generation_config.json");
+  if (file_exists(generation)) {
+    GenaiConfig more = config_;
+    read_generation_config(read_text(generation), generation, more);
+    config_.end_tokens = more.end_tokens;
+  }
+}
+
+std::string ModelFolder::file(const std::string& name) const {
+  std::string path = join(path_, name);
+  check(file_exists(path), ErrorKind::io, "'{}' names the file '{}', which is not there",
+        escape(join(path_, "genai_config.json")), escape(name));
+  check(!FileMap::open(path)->text().starts_with(kLfsPointer), ErrorKind::invalid_model,
+        "'{}' is a Git LFS pointer, not the model: fetch it with 'git lfs pull'", escape(path));
+  return path;
+}
+
+std::unique_ptr<Program> ModelFolder::load(const std::string& name) const {
+  return load_model(file(name));
+}
+
+std::string name_of(const Names& names, std::string_view noun, std::string_view fallback) {
+  const auto at = names.find(std::string(noun));
+  return at == names.end() ? std::string(fallback) : at->second;
+}
+
+std::string layer_name(std::string_view pattern, int64_t layer) {
+  std::string name(pattern);
+  const size_t at = name.find("%d");
+  if (at != std::string::npos) name.replace(at, 2, std::to_string(layer));
+  return name;
+}
+
+bool has_parameter(const Program& program, std::string_view name) {
+  return std::ranges::any_of(program.main().parameters(),
+                             [&](const auto& parameter) { return parameter->name() == name; });
+}
+
+DecoderInterface decoder_interface(const DecoderConfig& config, const Program& program) {
+  const auto input = [&](std::string_view noun, std::string_view fallback) {
+    std::string name = name_of(config.inputs, noun, fallback);
+    if (!has_parameter(program, name)) name.clear();
+    return name;
+  };
+  DecoderInterface names;
+  names.tokens = name_of(config.inputs, "input_ids", "input_ids");
+  names.positions = input("position_ids", "position_ids");
+  names.mask = input("attention_mask", "attention_mask");
+  names.past_length = input("past_sequence_length", "past_sequence_length");
+  if (names.past_length.empty()) {
+    names.past_length = input("past_key_values_length", "past_key_values_length");
+  }
+  names.new_length = input("current_sequence_length", "current_sequence_length");
+  names.total_length = input("total_sequence_length", "total_sequence_length");
+  names.logits = name_of(config.outputs, "logits", "logits");
+  struct Pattern {
+    std::string past;
+    std::string present;
+  };
+  const auto pattern = [&](std::string_view past, std::string_view past_name,
+                           std::string_view present, std::string_view present_name) {
+    return Pattern{name_of(config.inputs, past, past_name),
+                   name_of(config.outputs, present, present_name)};
+  };
+  const std::vector<Pattern> patterns = {
+      pattern("past_key_names", "past_key_values.%d.key", "present_key_names", "present.%d.key"),
+      pattern("past_value_names", "past_key_values.%d.value", "present_value_names",
+              "present.%d.value"),
+      pattern("past_names", "past_%d", "present_names", "present_%d"),
+      pattern("past_conv_names", "past_conv.%d", "present_conv_names", "present_conv.%d"),
+      pattern("past_recurrent_names", "", "present_recurrent_names", ""),
+  };
+  for (int64_t layer = 0; layer < std::max<int64_t>(config.num_hidden_layers, 1); ++layer) {
+    for (const Pattern& p : patterns) {
+      const std::string past = layer_name(p.past, layer);
+      if (has_parameter(program, past)) {
+        names.states.push_back({past, layer_name(p.present, layer)});
+      }
+    }
+  }
+  return names;
+}
+
+}  // namespace lathe::llm

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// How a decoder's program runs a step of several sequences: rows packed, or item by item.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "llm/model/model_folder.h"
+#include "llm/model/sequence.h"
+#include "llm/search/search_options.h"
+#include "runtime/session.h"
+#include "targets/compile.h"
+
+namespace lathe::llm {
+
+using search::Token;
+
+// One sequence's share of a step.
+struct StepRequest {
+  Sequence* sequence = nullptr;
+  std::span<const Token> tokens;
+  bool all_logits = false;  // of every row; otherwise of the last
+};
+
+struct RunnerOptions {
+  std::shared_ptr<const Target> target{};  // null: ref
+  ThreadPool* pool = nullptr;              // must outlive the runner
+  int64_t page_rows = 16;
+};
+
+class StepRunner {
+ public:
+  virtual ~StepRunner() = default;
+
+  // Rows of all sequences share a run. Otherwise each sequence has its own, the tokens of a request
+  // whole, since cutting them may change what the program gives.
+  virtual bool packed() const = 0;
+  // What keeps rows from being packed: an instruction and why. Empty if they are.
+  virtual const std::string& offender() const = 0;
+  // Logits of the wanted rows, f32 [wanted, vocabulary]. All sequences advance, or none.
+  virtual Tensor run(std::span<const StepRequest> requests, const CancelToken* cancel) const = 0;
+
+  int64_t vocabulary() const { return vocabulary_; }
+  const std::shared_ptr<const CacheLayout>& layout() const { return layout_; }
+  const Plan& plan() const { return *plan_; }
+
+ protected:
+  // Compiles the program and finds the logits among its results.
+  StepRunner(std::unique_ptr<Program> program, const DecoderInterface& names,
+             std::shared_ptr<const CacheLayout> layout, const RunnerOptions& options);
+
+  const DecoderInterface names_;
+  std::shared_ptr<const CacheLayout> layout_;
+  std::shared_ptr<const Plan> plan_;
+  std::unique_ptr<SharedSession> session_;
+  size_t logits_ = 0;       // among the results
+  int64_t vocabulary_ = 0;  // 0: the program does not say
+};
+
+// Packed where pack_sequences proves the program token-wise, else item by item. Unsupported, with
+// the reason, if neither can run it.
+std::unique_ptr<StepRunner> make_step_runner(const Program& program, const DecoderInterface& names,
+                                             const RunnerOptions& options);
+// A dense tensor of integers, or of numbers that stand for them.
+Tensor integer_tensor(ElementType type, Dims dims, std::span<const int64_t> values);
+
+}  // namespace lathe::llm

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+// One model exported in five forms: in standard operators (whole, in 16 bits, quantised as it runs)
+// and in contrib operators (whole, in 4 bits). Expected tokens come from ONNX Runtime.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "llm/model/generator.h"
+
+namespace lathe::llm {
+namespace {
+
+const std::string kFolder = "../shared/models/llm/stories260k-onnx";
+
+std::vector<Token> finish(Generator& generator) {
+  while (generator.generate_next_token()) {
+  }
+  return generator.outputs(0)[0].tokens;
+}
+
+class FormsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(kFolder)) GTEST_SKIP() << "there is no " << kFolder;
+    std::ifstream(kFolder + "/expected_greedy.json") >> expected_;
+  }
+  static std::shared_ptr<const Decoder> open(const std::string& file) {
+    const nlohmann::json overlay = {
+        {"model", {{"eos_token_id", 2}, {"decoder", {{"filename", file}}}}}};
+    return std::make_shared<const Decoder>(kFolder, DecoderOptions{{}, overlay.dump()});
+  }
+  std::vector<Token> tokens_of(const std::string& file) const {
+    return expected_.at(file).at("greedy_ids").get<std::vector<Token>>();
+  }
+
+  nlohmann::json expected_;
+};
+
+TEST_F(FormsTest, every_form_gives_its_recorded_tokens) {
+  ASSERT_EQ(expected_.size(), 5U);
+  for (const auto& [file, form] : expected_.items()) {
+    const std::vector<Token> tokens = tokens_of(file);
+    Generator generator(open(file));
+    search::SearchOptions options;
+    options.max_length = static_cast<int64_t>(tokens.size());
+    generator.add(form.at("prompt_ids").get<std::vector<Token>>(), options);
+    EXPECT_EQ(finish(generator), tokens) << file;
+  }
+}
+
+TEST_F(FormsTest, a_form_quantised_as_it_runs_takes_its_prompt_whole) {
+  const auto decoder = open("model_int8_dynamic.onnx");
+  EXPECT_FALSE(decoder->packed());
+  EXPECT_FALSE(decoder->notes().offender.empty());
+  for (const StateNote& state : decoder->notes().states) {
+    EXPECT_EQ(state.kind, StateKind::append);
+    EXPECT_FALSE(state.paged);
+  }
+  EXPECT_EQ(decoder->notes().states.size(), 10U);
+  std::vector<Token> prompt = tokens_of("model_int8_dynamic.onnx");
+  search::SearchOptions options;
+  options.max_new_tokens = 1;
+  options.chunk_size = 7;
+  Generator cut(decoder);
+  cut.add(prompt, options);
+  finish(cut);
+  Sequence sequence = decoder->new_sequence();
+  const StepRequest request{&sequence, prompt};
+  const Tensor logits = decoder->step({&request, 1});
+  EXPECT_TRUE(std::ranges::equal(cut.logits(0), logits.elements<float>()));
+}
+
+TEST_F(FormsTest, items_rewind_to_where_a_run_began) {
+  const auto decoder = open("model_int8_dynamic.onnx");
+  const std::vector<Token> prompt = {1, 403, 407, 261, 378, 432};
+  search::SearchOptions options;
+  options.max_new_tokens = 12;
+  Generator generator(decoder);
+  generator.add(prompt, options);
+  const std::vector<Token> tokens = finish(generator);
+  for (const size_t length : {tokens.size() - 1, size_t{9}, prompt.size()}) {
+    generator.rewind_to(0, length);
+    EXPECT_EQ(finish(generator), tokens) << "rewound to " << length;
+  }
+  generator.rewind_to(0, 3);
+  Generator anew(decoder);
+  anew.add(std::span(prompt).first(3), options);
+  EXPECT_EQ(finish(generator), finish(anew));
+}
+
+TEST_F(FormsTest, items_fork_for_beams_and_samples_and_take_a_second_turn) {
+  const auto decoder = open("model_int8_dynamic.onnx");
+  const std::vector<Token> prompt = {1, 403, 407, 261};
+  search::SearchOptions options;
+  options.max_new_tokens = 8;
+  options.num_beams = 3;
+  options.num_return_sequences = 3;
+  Generator beams(decoder);
+  beams.add(prompt, options);
+  finish(beams);
+  const std::vector<Output> outputs = beams.outputs(0);
+  ASSERT_EQ(outputs.size(), 3U);
+  EXPECT_NE(outputs[0].tokens, outputs[1].tokens);
+  // Scores are the sums of what a run of its own gives for each beam.
+  for (const Output& output : outputs) {
+    Sequence sequence = decoder->new_sequence();
+    std::span<const Token> rest = output.tokens;
+    double sum = 0;
+    for (size_t at = prompt.size(); at < rest.size(); ++at) {
+      const auto length = static_cast<size_t>(sequence.length());
+      const StepRequest request{&sequence, rest.subspan(length, at - length)};
+      const Tensor logits = decoder->step({&request, 1});
+      double all = 0;
+      for (const float logit : logits.elements<float>()) all += std::exp(double{logit});
+      sum += logits.elements<float>()[static_cast<size_t>(rest[at])] - std::log(all);
+    }
+    const auto counted = static_cast<double>(rest.size());
+    EXPECT_NEAR(output.score, sum / counted, 1e-4);
+  }
+  search::SearchOptions one;
+  one.max_new_tokens = 1;
+  Generator turns(decoder);
+  turns.add(prompt, one);
+  finish(turns);
+  turns.append_tokens(0, std::vector<Token>{378, 432});
+  turns.generate_next_token();
+  // The token that was chosen comes with the next turn.
+  EXPECT_EQ(turns.rows_run(), 4 + 3);
+}
+
+}  // namespace
+}  // namespace lathe::llm
