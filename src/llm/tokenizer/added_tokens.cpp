@@ -137,8 +137,9 @@ void AddedTokens::find(const Matcher& matcher, std::string_view text, bool skip_
     sections.push_back({{static_cast<uint32_t>(begin), static_cast<uint32_t>(end)}, id});
   };
   if (!matcher.trie.empty()) {
+    const KeyFinder keys(matcher.trie, text);
     for (size_t at = matcher.next(text, 0); at < text.size();) {
-      const auto [length, id] = matcher.trie.longest(text, at);
+      const auto [length, id] = keys.longest(at);
       if (length == 0) {
         at = matcher.next(text, at + 1);
         continue;

@@ -2,11 +2,77 @@
 #include "llm/tokenizer/byte_trie.h"
 
 #include <algorithm>
+#include <string>
 
 namespace lathe::tokenizer {
+namespace {
+
+constexpr size_t kLongKey = 64;
+
+}  // namespace
+
+// The automaton that reads a text backwards. Its state after text[at, end) is the longest reversed
+// start of a reversed key that the text read so far ends with, so that the keys that begin at `at`
+// are the valued nodes on its chain of suffixes.
+class ByteTrie::Reversed {
+ public:
+  explicit Reversed(const std::vector<std::pair<std::string_view, uint32_t>>& keys) {
+    std::vector<std::string> texts;
+    std::vector<std::pair<std::string_view, uint32_t>> reversed;
+    texts.reserve(keys.size());
+    for (const auto& [key, value] : keys) {
+      reversed.emplace_back(texts.emplace_back(key.rbegin(), key.rend()), value);
+    }
+    trie_.build(std::move(reversed));
+    const size_t count = trie_.nodes_.size();
+    suffix_.assign(count, 0);
+    shorter_.assign(count, kNone);
+    depth_.assign(count, 0);
+    // Nodes are numbered level by level, so a node's suffix is complete before it is needed.
+    for (uint32_t node = 0; node < count; ++node) {
+      const Node& from = trie_.nodes_[node];
+      for (uint32_t edge = from.first_edge; edge < from.first_edge + from.edges; ++edge) {
+        const uint32_t to = trie_.targets_[edge];
+        depth_[to] = depth_[node] + 1;
+        suffix_[to] = node == 0 ? 0 : step(suffix_[node], trie_.labels_[edge]);
+        shorter_[to] = valued(suffix_[to]);
+      }
+    }
+  }
+
+  uint32_t step(uint32_t node, uint8_t label) const {
+    for (;;) {
+      const uint32_t next = trie_.child(trie_.nodes_[node], label);
+      if (next != kNone) return next;
+      if (node == 0) return 0;
+      node = suffix_[node];
+    }
+  }
+  // The node itself or the nearest of its suffixes that is a key; kNone if none is.
+  uint32_t valued(uint32_t node) const { return value(node) != kNone ? node : shorter_[node]; }
+  uint32_t value(uint32_t node) const { return trie_.nodes_[node].value; }
+  uint32_t shorter(uint32_t node) const { return shorter_[node]; }
+  uint32_t depth(uint32_t node) const { return depth_[node]; }
+
+ private:
+  ByteTrie trie_;
+  std::vector<uint32_t> suffix_, shorter_, depth_;
+};
+
+ByteTrie::ByteTrie(std::vector<std::pair<std::string_view, uint32_t>> keys) {
+  const bool is_long =
+      std::ranges::any_of(keys, [](const auto& key) { return key.first.size() > kLongKey; });
+  if (is_long) reversed_ = std::make_unique<const Reversed>(keys);
+  build(std::move(keys));
+}
+
+ByteTrie::ByteTrie() = default;
+ByteTrie::~ByteTrie() = default;
+ByteTrie::ByteTrie(ByteTrie&&) noexcept = default;
+ByteTrie& ByteTrie::operator=(ByteTrie&&) noexcept = default;
 
 // Level by level: a node stands for a range of the sorted keys and a depth.
-ByteTrie::ByteTrie(std::vector<std::pair<std::string_view, uint32_t>> keys) {
+void ByteTrie::build(std::vector<std::pair<std::string_view, uint32_t>> keys) {
   std::sort(keys.begin(), keys.end());
   struct Task {
     size_t begin, end;
@@ -37,6 +103,28 @@ ByteTrie::ByteTrie(std::vector<std::pair<std::string_view, uint32_t>> keys) {
       begin = end;
     }
   }
+}
+
+KeyFinder::KeyFinder(const ByteTrie& trie, std::string_view text) : trie_(trie), text_(text) {
+  if (trie.reversed_ == nullptr || text.empty()) return;
+  found_.resize(text.size());
+  uint32_t node = 0;
+  for (size_t at = text.size(); at-- > 0;) {
+    node = trie.reversed_->step(node, static_cast<uint8_t>(text[at]));
+    found_[at] = trie.reversed_->valued(node);
+  }
+}
+
+KeyFinder::Key KeyFinder::found(size_t at) const {
+  const uint32_t node = at < found_.size() ? found_[at] : kNone;
+  if (node == kNone) return {};
+  return {trie_.reversed_->depth(node), trie_.reversed_->value(node), node};
+}
+
+KeyFinder::Key KeyFinder::shorter(const Key& key) const {
+  const uint32_t node = trie_.reversed_->shorter(key.node);
+  if (node == kNone) return {};
+  return {trie_.reversed_->depth(node), trie_.reversed_->value(node), node};
 }
 
 }  // namespace lathe::tokenizer

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// A set of byte strings, for finding those that a text begins with.
+// A set of byte strings, for finding those that begin at places of a text.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -14,38 +15,27 @@ class ByteTrie {
  public:
   static constexpr uint32_t kNone = 0xFFFFFFFF;
 
-  ByteTrie() = default;
+  ByteTrie();
   // Of equal keys the highest value counts. Empty keys are left out.
   explicit ByteTrie(std::vector<std::pair<std::string_view, uint32_t>> keys);
+  ~ByteTrie();
+  ByteTrie(ByteTrie&&) noexcept;
+  ByteTrie& operator=(ByteTrie&&) noexcept;
 
   bool empty() const { return nodes_.empty(); }
   // Whether any key begins with `byte`.
   bool may_begin(char byte) const { return root_[static_cast<uint8_t>(byte)] != kNone; }
 
-  // Calls visit(length, value) for every key that text[at, end) begins with, the shortest first.
-  template <class F>
-  void prefixes(std::string_view text, size_t at, F&& visit) const {
-    uint32_t node = at < text.size() ? root_[static_cast<uint8_t>(text[at])] : kNone;
-    for (size_t i = at + 1; node != kNone; ++i) {
-      if (nodes_[node].value != kNone) visit(i - at, nodes_[node].value);
-      if (i >= text.size()) return;
-      node = child(nodes_[node], static_cast<uint8_t>(text[i]));
-    }
-  }
-  // The longest of them: length and value; length 0 if there is none.
-  std::pair<size_t, uint32_t> longest(std::string_view text, size_t at) const {
-    std::pair<size_t, uint32_t> found{0, kNone};
-    prefixes(text, at, [&](size_t length, uint32_t value) { found = {length, value}; });
-    return found;
-  }
-
  private:
+  friend class KeyFinder;
+  class Reversed;
   // The edges of a node are those of labels_ and targets_ from first_edge on, by label.
   struct Node {
     uint32_t first_edge = 0;
     uint32_t edges = 0;
     uint32_t value = kNone;
   };
+  void build(std::vector<std::pair<std::string_view, uint32_t>> keys);
   uint32_t child(const Node& node, uint8_t label) const {
     size_t low = node.first_edge;
     size_t count = node.edges;
@@ -72,6 +62,53 @@ class ByteTrie {
     none.fill(kNone);
     return none;
   }();
+  std::unique_ptr<const Reversed> reversed_;  // if a key is long
+};
+
+// Finds the keys that begin at places of one text. Keys of a few dozen bytes are looked up from
+// each place; for longer ones all places are found in one pass from the end of the text (an
+// Aho-Corasick automaton of the reversed keys), so that the time stays linear in the text. The trie
+// and the text must outlive it.
+class KeyFinder {
+ public:
+  KeyFinder(const ByteTrie& trie, std::string_view text);
+
+  // Calls visit(length, value) for every key that begins at `at`, in any order.
+  template <class F>
+  void visit(size_t at, F&& visit) const {
+    if (!found_.empty()) {
+      for (Key key = found(at); key.length > 0; key = shorter(key)) visit(key.length, key.value);
+      return;
+    }
+    uint32_t node = at < text_.size() ? trie_.root_[static_cast<uint8_t>(text_[at])] : kNone;
+    for (size_t i = at + 1; node != kNone; ++i) {
+      if (trie_.nodes_[node].value != kNone) visit(i - at, trie_.nodes_[node].value);
+      if (i >= text_.size()) return;
+      node = trie_.child(trie_.nodes_[node], static_cast<uint8_t>(text_[i]));
+    }
+  }
+  // The longest of them: length and value; length 0 if there is none.
+  std::pair<size_t, uint32_t> longest(size_t at) const {
+    std::pair<size_t, uint32_t> best{0, kNone};
+    visit(at, [&](size_t length, uint32_t value) {
+      if (length > best.first) best = {length, value};
+    });
+    return best;
+  }
+
+ private:
+  static constexpr uint32_t kNone = ByteTrie::kNone;
+  struct Key {
+    size_t length = 0;
+    uint32_t value = kNone;
+    uint32_t node = kNone;
+  };
+  Key found(size_t at) const;
+  Key shorter(const Key& key) const;
+
+  const ByteTrie& trie_;
+  std::string_view text_;
+  std::vector<uint32_t> found_;  // per place: the node of the longest key; for long keys only
 };
 
 }  // namespace lathe::tokenizer

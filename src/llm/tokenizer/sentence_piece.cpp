@@ -160,6 +160,7 @@ class PieceUnigram : public PieceModel {
   void find_best(std::string_view text, std::vector<Node>& nodes) const {
     constexpr float kTooFar = 100000.0F;  // scores beyond are set back, for precision
     nodes.assign(text.size() + 1, {0.0F, kNowhere, kNoId});
+    const KeyFinder keys(trie_, text);
     size_t frontier = 0;
     for (size_t at = 0; at < text.size();) {
       float here = nodes[at].score;
@@ -180,7 +181,7 @@ class PieceUnigram : public PieceModel {
         }
         has_single = has_single || length == size;
       };
-      trie_.prefixes(text, at, [&](size_t length, uint32_t id) { offer(length, scores_[id], id); });
+      keys.visit(at, [&](size_t length, uint32_t id) { offer(length, scores_[id], id); });
       if (!has_single) offer(size, unk_score_, unk_id_);
       at += size;
     }
@@ -248,8 +249,9 @@ class PieceBpe : public PieceModel {
   void word(std::string_view word, Scratch& scratch, Emitter& to) const {
     auto& symbols = scratch.work.symbols;
     symbols.clear();
+    const KeyFinder user_defined(user_defined_, word);
     for (size_t at = 0; at < word.size();) {
-      size_t size = user_defined_.empty() ? 0 : user_defined_.longest(word, at).first;
+      size_t size = user_defined.longest(at).first;
       const uint32_t id = size > 0 ? kFrozen : kNoId;
       if (size == 0) size = std::min(unicode::length(word[at]), word.size() - at);
       symbols.push_back({id, static_cast<uint32_t>(at), static_cast<uint32_t>(size)});

@@ -12,6 +12,7 @@ namespace lathe::tokenizer {
 namespace {
 
 constexpr size_t kMaxMatches = 32;  // prefixes of one text that are looked at
+constexpr size_t kLongestKey = 1024;  // bytes; a damaged trie may go in circles
 
 class SentencePieceNormalizer : public Normalizer {
  public:
@@ -64,11 +65,11 @@ class SentencePieceNormalizer : public Normalizer {
     size_t read;
   };
 
-  std::pair<std::string_view, size_t> next(std::string_view text) const {
-    if (!user_defined_.empty()) {
-      const size_t length = user_defined_.longest(text, 0).first;
-      if (length > 0) return {text.substr(0, length), length};
-    }
+  // What the start of `text`, the rest of what `symbols` searches, becomes; and its length.
+  std::pair<std::string_view, size_t> next(std::string_view text, const KeyFinder& symbols,
+                                           size_t at) const {
+    const size_t symbol = symbols.longest(at).first;
+    if (symbol > 0) return {text.substr(0, symbol), symbol};
     const auto mapped = map_.longest(text);
     if (mapped.second > 0) return mapped;
     const size_t length = std::min(unicode::length(text[0]), text.size());
@@ -77,11 +78,12 @@ class SentencePieceNormalizer : public Normalizer {
 
   void normalize(std::string_view text, std::string& out, std::vector<Step>* steps) const {
     const size_t size = text.size();
+    const KeyFinder symbols(user_defined_, text);
     const auto step = [&] {
       if (steps != nullptr) steps->push_back({out.size(), size - text.size()});
     };
     while (squeezes_ && !text.empty()) {
-      const auto [mapped, length] = next(text);
+      const auto [mapped, length] = next(text, symbols, size - text.size());
       if (mapped != " ") break;
       text.remove_prefix(length);
     }
@@ -91,7 +93,7 @@ class SentencePieceNormalizer : public Normalizer {
     if (prefix_) out += space_;
     bool after_space = squeezes_;
     while (!text.empty()) {
-      auto [mapped, length] = next(text);
+      auto [mapped, length] = next(text, symbols, size - text.size());
       while (after_space && mapped.starts_with(" ")) mapped.remove_prefix(1);
       if (!mapped.empty()) {
         for (const char c : mapped) {
@@ -148,7 +150,8 @@ std::pair<std::string_view, size_t> CharacterMap::longest(std::string_view text)
   std::pair<std::string_view, size_t> found{{}, 0};
   size_t matches = 0;
   size_t node = offset(units_[0]);
-  for (size_t i = 0; i < text.size(); ++i) {
+  const size_t reach = std::min(text.size(), kLongestKey);
+  for (size_t i = 0; i < reach; ++i) {
     const auto label = static_cast<uint8_t>(text[i]);
     node ^= label;
     if (node >= units_.size()) break;

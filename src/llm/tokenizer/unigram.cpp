@@ -66,6 +66,7 @@ std::unique_ptr<ModelScratch> Unigram::make_scratch() const { return std::make_u
 void Unigram::find_best(std::string_view text, Scratch& scratch) const {
   auto& nodes = scratch.nodes;
   nodes.assign(text.size() + 1, {0.0, kNowhere, 0});
+  const KeyFinder keys(trie_, text);
   for (size_t at = 0; at < text.size();) {
     const double here = nodes[at].score;
     const size_t size = std::min(unicode::length(text[at]), text.size() - at);
@@ -76,7 +77,7 @@ void Unigram::find_best(std::string_view text, Scratch& scratch) const {
         node = {score, static_cast<uint32_t>(at), id};
       }
     };
-    trie_.prefixes(text, at, [&](size_t length, uint32_t id) {
+    keys.visit(at, [&](size_t length, uint32_t id) {
       offer(at + length, scores_[id] + here, id);
       has_single = has_single || length == size;
     });

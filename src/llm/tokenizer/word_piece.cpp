@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "llm/tokenizer/unicode/unicode.h"
 
 namespace lathe::tokenizer {
 namespace {
@@ -26,39 +25,28 @@ uint32_t unknown_id(const Vocabulary& vocabulary, std::string_view unk_token) {
 }  // namespace
 
 WordPiece::WordPiece(Vocabulary vocabulary, std::string unk_token,
-                     std::string continuing_subword_prefix, size_t max_input_chars_per_word)
+                     const std::string& continuing_subword_prefix, size_t max_input_chars_per_word)
     : Model(std::move(vocabulary)),
       unk_token_(std::move(unk_token)),
-      prefix_(std::move(continuing_subword_prefix)),
       max_characters_(max_input_chars_per_word) {
-  vocabulary_.for_each(
-      [&](std::string_view token, uint32_t) { longest_ = std::max(longest_, token.size()); });
+  std::vector<std::pair<std::string_view, uint32_t>> starts;
+  std::vector<std::pair<std::string_view, uint32_t>> continuations;
+  vocabulary_.for_each([&](std::string_view token, uint32_t id) {
+    starts.emplace_back(token, id);
+    if (!token.starts_with(continuing_subword_prefix)) return;
+    continuations.emplace_back(token.substr(continuing_subword_prefix.size()), id);
+  });
+  starts_ = ByteTrie(std::move(starts));
+  continuations_ = ByteTrie(std::move(continuations));
 }
 
-bool WordPiece::cut(std::string_view word, std::string& buffer, Tokens& tokens,
-                    uint32_t piece) const {
+bool WordPiece::cut(std::string_view word, Tokens& tokens, uint32_t piece) const {
+  const KeyFinder starts(starts_, word);
+  const KeyFinder continuations(continuations_, word);
   for (size_t start = 0; start < word.size();) {
-    const size_t prefix = start > 0 ? prefix_.size() : 0;
-    // Nothing beyond the longest token can match.
-    size_t end = word.size();
-    if (end - start + prefix > longest_) {
-      if (longest_ <= prefix) return false;
-      end = start + longest_ - prefix;
-      while (end < word.size() && end > start && (static_cast<uint8_t>(word[end]) & 0xC0) == 0x80) {
-        --end;
-      }
-    }
-    uint32_t id = kNoId;
-    for (; end > start; end = unicode::previous(word, end)) {
-      std::string_view candidate = word.substr(start, end - start);
-      if (prefix > 0) {
-        buffer.assign(prefix_).append(candidate);
-        candidate = buffer;
-      }
-      id = vocabulary_.find(candidate);
-      if (id != kNoId) break;
-    }
-    if (id == kNoId) return false;
+    const auto [length, id] = (start == 0 ? starts : continuations).longest(start);
+    if (length == 0) return false;
+    const size_t end = start + length;
     tokens.add(id, {static_cast<uint32_t>(start), static_cast<uint32_t>(end)}, piece);
     start = end;
   }
@@ -67,13 +55,12 @@ bool WordPiece::cut(std::string_view word, std::string& buffer, Tokens& tokens,
 
 void WordPiece::tokenize(std::string_view text, std::span<const Range> pieces, ModelScratch&,
                          Tokens& tokens) const {
-  std::string buffer;
   for (size_t i = 0; i < pieces.size(); ++i) {
     const std::string_view word = text.substr(pieces[i].begin, pieces[i].size());
     const auto index = static_cast<uint32_t>(i);
     const size_t before = tokens.ids.size();
     if (word.size() <= max_characters_ || count_characters(word) <= max_characters_) {
-      if (cut(word, buffer, tokens, index)) continue;
+      if (cut(word, tokens, index)) continue;
       tokens.ids.resize(before);
       if (tokens.detailed) {
         tokens.ranges.resize(before);
