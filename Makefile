@@ -2,7 +2,7 @@
 # `make help` lists the goals. Each installs what it needs and is missing.
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-tsan test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
-.PHONY: bench-tokenizers fuzz docs format lint
+.PHONY: test-decoders bench-tokenizers fuzz docs format lint
 
 FUZZ_SECONDS ?= 600
 TEXTS ?= 200000
@@ -54,6 +54,13 @@ bench-tokenizers: ## time tokenizers beside those of the packages tokenizers and
 	@build/venv/bin/python bench/tokenizers/make_corpus.py build/release/corpus.bin
 	@build/venv/bin/python bench/tokenizers/compare.py build/release/bench_llm/bench_tokenizers \
 	  build/release/corpus.bin
+
+test-decoders: ## the tests of decoders in full; REAL_MODELS=DIR adds the chat model
+	@scripts/setup.sh test
+	@scripts/venv.sh
+	@scripts/build.sh release
+	@LATHE_FULL_DECODERS=1 LATHE_REAL_MODELS="$(REAL_MODELS)" ctest --test-dir build/release -V \
+	  -R '^(decoders|llm_search_test)' --no-tests=error
 
 test-tokenizers: ## compare TEXTS (200000) generated texts for each tokenizer with the packages
 	@scripts/setup.sh test

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Runs decoders on request: a JSON object a line in, a JSON object a line out; logits go to files.
+#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -40,32 +41,48 @@ std::shared_ptr<const Decoder> open(Opened& opened, const Json& q) {
   return opened.decoder;
 }
 
-// Logits of every row of every prompt. A prompt is run in parts of the sizes given (the last one
-// repeats); without sizes all prompts run together in one step.
+// Logits of every row of every prompt. Prompts run in parts of the sizes given, the last of which
+// repeats (without sizes: whole); a part of each in the same step, or each prompt alone.
 Json logits(const Decoder& decoder, const Json& q) {
   const auto prompts = q.at("tokens").get<std::vector<std::vector<Token>>>();
   const auto parts = q.value("parts", std::vector<size_t>{});
+  const bool together = q.value("together", true);
   std::vector<lathe::llm::Sequence> sequences(prompts.size(), decoder.new_sequence());
-  lathe::FileWriter file(q.at("logits").get<std::string>());
-  const auto write = [&](const lathe::Tensor& rows) {
-    const auto* bytes = reinterpret_cast<const char*>(rows.as<float>());
-    file.write({bytes, static_cast<size_t>(rows.count()) * sizeof(float)});
+  std::vector<std::vector<float>> rows(prompts.size());
+  const auto step = [&](std::span<const lathe::llm::StepRequest> requests) {
+    const lathe::Tensor values = decoder.step(requests);
+    const auto* at = values.as<float>();
+    for (const lathe::llm::StepRequest& request : requests) {
+      const auto count = request.tokens.size() * static_cast<size_t>(decoder.vocabulary());
+      auto& own = rows[static_cast<size_t>(request.sequence - sequences.data())];
+      own.insert(own.end(), at, at + count);
+      at += count;
+    }
   };
-  std::vector<lathe::llm::StepRequest> together;
-  for (size_t i = 0; i < prompts.size(); ++i) {
-    if (parts.empty()) {
-      together.push_back({&sequences[i], prompts[i], true});
-      continue;
+  for (size_t part = 0;; ++part) {
+    std::vector<lathe::llm::StepRequest> requests;
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      auto tokens =
+          std::span<const Token>(prompts[i]).subspan(static_cast<size_t>(sequences[i].length()));
+      if (tokens.empty()) continue;
+      if (!parts.empty()) {
+        tokens = tokens.first(std::min(parts[std::min(part, parts.size() - 1)], tokens.size()));
+      }
+      requests.push_back({&sequences[i], tokens, true});
+      if (!together) {
+        step(requests);
+        requests.clear();
+      }
     }
-    const std::span<const Token> tokens = prompts[i];
-    for (size_t at = 0, part = 0; at < tokens.size(); ++part) {
-      const size_t size = std::min(parts[std::min(part, parts.size() - 1)], tokens.size() - at);
-      const lathe::llm::StepRequest request{&sequences[i], tokens.subspan(at, size), true};
-      write(decoder.step({&request, 1}));
-      at += size;
-    }
+    if (!requests.empty()) step(requests);
+    if (std::ranges::all_of(sequences, [&](const lathe::llm::Sequence& sequence) {
+          const auto i = static_cast<size_t>(&sequence - sequences.data());
+          return static_cast<size_t>(sequence.length()) == prompts[i].size();
+        }))
+      break;
   }
-  if (!together.empty()) write(decoder.step(together));
+  lathe::FileWriter file(q.at("logits").get<std::string>());
+  for (const std::vector<float>& own : rows) file.write(std::as_bytes(std::span(own)));
   file.commit();
   return {{"vocabulary", decoder.vocabulary()}};
 }

@@ -42,10 +42,10 @@ class Probe:
             raise Refused(answer["error"])
         return answer
 
-    def logits(self, model, prompts, parts=()):
-        """[rows, vocabulary] of all prompts, one behind the other: together in a step, or each in parts."""
+    def logits(self, model, prompts, parts=(), together=True):
+        """[rows, vocabulary] of all prompts, one behind the other; run in parts of these sizes, or whole."""
         path = pathlib.Path(self.folder.name) / "logits"
-        answer = self.ask({**model, "tokens": prompts, "parts": list(parts), "logits": str(path)})
+        answer = self.ask({**model, "tokens": prompts, "parts": list(parts), "together": together, "logits": str(path)})
         return np.fromfile(path, np.float32).reshape(-1, answer["vocabulary"])
 
     def generate(self, model, prompts, **options):

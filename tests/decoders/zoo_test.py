@@ -15,10 +15,6 @@ COUNTING = {"folder": "examples/counting"}
 PAGE = pathlib.Path(__file__).parent / "disagreements.md"
 # Half precision: the distance that rounding explains, and below which margin tokens may part.
 HALF = {"fp16_cuda": (0.03, 0.06), "bf16_cuda": (0.3, 0.6)}
-# What cannot be run row by row yet, and says so.
-REFUSED = {"phi3_longrope": "attention_mask", "phi4_mini": "attention_mask"}
-
-
 def check_counting(probe):
     """The example counts to 15, several prompts at once and by beams."""
     got = probe.generate(COUNTING, [[3, 4], [13], [1, 1, 1, 9]], max_new_tokens=5)
@@ -118,7 +114,7 @@ def check_form(probe, t, form, target):
         if form.startswith("fp32"):
             yield from check_beams(probe, model, t, form)
     except Refused as refused:
-        if REFUSED.get(t.name, "\0") not in str(refused):
+        if zoo.REFUSED.get(t.name, "\0") not in str(refused):
             yield str(refused)
 
 
