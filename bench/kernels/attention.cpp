@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// attention: batch, heads, kv_heads, size, m queries at the end of n keys, causal.
+// attention: batch, heads, kv_heads, size, m queries at the end of n keys, causal. int8: a cache of
+// 8 bits, one scale for each head and key.
 #include "bench/kernels/attention.h"
 
 #include <cmath>
@@ -14,11 +15,15 @@
 namespace lathe::bench {
 namespace {
 
+constexpr float kLargest = 127;
 constexpr int64_t kStreamed = int64_t{768} << 20;  // what no cache holds
 
 Tensor filled(ElementType type, uint64_t operand, const Dims& dims) {
   const Tensor out(type, dims);
-  const std::vector<float> from = numbers(operand, out.count(), Range::real);
+  std::vector<float> from = numbers(operand, out.count(), Range::real);
+  if (type == ElementType::i8) {
+    for (float& x : from) x = std::round(x * kLargest);
+  }
   convert(type, out.data(), ElementType::f32, from.data(), out.count());
   return out;
 }
@@ -27,14 +32,14 @@ class ReadyAttention final : public Ready {
  public:
   ReadyAttention(const Problem& p, ThreadPool& pool, cpu::Isa isa)
       : p_(p), pool_(pool), attention_(problem_of(p), isa) {
-    const ElementType type = attention_.problem().query;
+    const ElementType type = attention_.problem().query, cache = attention_.problem().cache;
     // A step reads each layer's cache once: it comes from memory.
     const int64_t copies = p["m"] == 1 ? kStreamed / p.bytes() + 1 : rotations(p);
     for (int64_t i = 0; i < copies; ++i) {
       q_.push_back(filled(type, 0, {p["batch"], p["m"], p["heads"], p["size"]}));
       if (i == 0) {
-        k_.push_back(filled(type, 1, {p["batch"], p["kv_heads"], p["n"], p["size"]}));
-        v_.push_back(filled(type, 2, {p["batch"], p["kv_heads"], p["n"], p["size"]}));
+        k_.push_back(filled(cache, 1, {p["batch"], p["kv_heads"], p["n"], p["size"]}));
+        v_.push_back(filled(cache, 2, {p["batch"], p["kv_heads"], p["n"], p["size"]}));
       } else {
         k_.push_back(k_[0].clone());
         v_.push_back(v_[0].clone());
@@ -43,6 +48,7 @@ class ReadyAttention final : public Ready {
     }
     first_.assign(static_cast<size_t>(p["batch"]), p["causal"] != 0 ? p["n"] - p["m"] : 0);
     length_.assign(first_.size(), p["n"]);
+    scales_.assign(static_cast<size_t>(p["batch"] * p["kv_heads"] * p["n"]), 1.0F / kLargest);
   }
 
   void run(int64_t count) override {
@@ -65,7 +71,8 @@ class ReadyAttention final : public Ready {
     out.key_heads = p["kv_heads"];
     out.size = out.value_size = p["size"];
     out.query = out.cache = out.result = p.type == "bf16" ? ElementType::bf16 : ElementType::f32;
-    out.bf16_products = p.type == "bf16";
+    if (p.type == "int8") out.cache = ElementType::i8;
+    out.bf16_products = p.type != "f32";
     out.scale = 1 / std::sqrt(static_cast<double>(out.size));
     out.causal = p["causal"] != 0;
     return out;
@@ -77,12 +84,16 @@ class ReadyAttention final : public Ready {
     x.queries = p_["m"];
     x.q = {q_[i].data(), q_[i].strides()[0], q_[i].strides()[2], q_[i].strides()[1]};
     x.y = {y_[i].data(), y_[i].strides()[0], y_[i].strides()[2], y_[i].strides()[1]};
-    const auto cache = [](const Tensor& from) {
+    const auto cache = [&](const Tensor& from) {
       cpu::AttentionCache out;
       out.data = from.data();
       out.batch = from.strides()[0];
       out.head = from.strides()[1];
       out.row = from.strides()[2];
+      out.scales = scales_.data();
+      out.scale_batch = p_["kv_heads"] * p_["n"];
+      out.scale_head = p_["n"];
+      out.scale_row = 1;
       return out;
     };
     x.k = cache(k_[i]);
@@ -97,6 +108,7 @@ class ReadyAttention final : public Ready {
   const cpu::Attention attention_;
   std::vector<Tensor> q_, k_, v_, y_;
   std::vector<int64_t> first_, length_;
+  std::vector<float> scales_;
   size_t at_ = 0;
 };
 
@@ -104,8 +116,8 @@ class ReadyAttention final : public Ready {
 
 std::unique_ptr<Ready> prepare_attention(const Problem& p, ThreadPool& pool) {
   const std::optional<cpu::Isa> isa = cpu::best_isa();
-  check(isa.has_value() && p.type != "int8", ErrorKind::unsupported,
-        "attention of {} on this processor: expected f32 or bf16, and AVX2", p.type);
+  check(isa.has_value(), ErrorKind::unsupported,
+        "attention of {} on this processor: expected AVX2, found none", p.type);
   return std::make_unique<ReadyAttention>(p, pool, *isa);
 }
 

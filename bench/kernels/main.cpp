@@ -117,7 +117,7 @@ class Program {
       if (!settings_.type.empty() && settings_.type != type) continue;
       add(with_type(dense, type));
       if (settings_.quick) continue;
-      if (type != std::string_view("int8")) add(with_type(attention_cases(), type));
+      add(with_type(attention_cases(), type));
       if (type == std::string_view("f32")) add(recurrent_cases());
     }
     if (!settings_.quick && (settings_.type.empty() || settings_.type == "int8")) {

@@ -13,9 +13,11 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kGroup = 4;               // tiles of a task share the keys and values it loads
-constexpr int64_t kTasks = 16;              // fewer tiles per task rather than fewer tasks
-constexpr int64_t kSplit = 4;               // blocks of keys per task where the cache is split
+constexpr int64_t kGroup = 4;   // tiles of a task share the keys and values it loads
+constexpr int64_t kTasks = 16;  // fewer tiles per task rather than fewer tasks
+constexpr int64_t kSplit = 4;   // blocks of keys per task where the cache is split
+constexpr int64_t kLongSplit = 16;
+constexpr int64_t kTasksPerThread = 8;
 constexpr int64_t kPartialBytes = 8 << 20;  // of blocks computed but not yet merged
 
 bool is_float(ElementType type) {
@@ -59,7 +61,7 @@ class Run {
     }
     const bool few = rows_ <= kernels_.few_rows;  // for which there is no other way
     if (x_.split > 0 || few || (tiles_ == 1 && blocks > kSplit)) {
-      run_split(blocks, x_.split > 0 ? x_.split : kSplit);
+      run_split(blocks, x_.split > 0 ? x_.split : split_of(blocks));
     } else {
       run_whole();
     }
@@ -72,6 +74,12 @@ class Run {
   }
   AttentionTiles one_tile(int64_t pair, int64_t tile) const {
     return part(pair, tile * tile_rows_, std::min(tile_rows_, rows_ - tile * tile_rows_));
+  }
+
+  // Long tasks read memory in order, short ones keep all threads busy to the end.
+  int64_t split_of(int64_t blocks) const {
+    const int64_t tasks = kTasksPerThread * (pool_ == nullptr ? 1 : pool_->threads());
+    return std::clamp<int64_t>(pairs_ * tiles_ * blocks / tasks, kSplit, kLongSplit);
   }
 
   // Each task merges the blocks of its rows as it goes.
@@ -142,12 +150,13 @@ class Run {
     for (const AttentionState& state : states) clear(state, products, pitch);
     for (int64_t first = 0; first < blocks; first += wave) {
       const int64_t parts = (std::min(wave, blocks - first) + split - 1) / split;
+      const int64_t threads = pool_ == nullptr ? 1 : pool_->threads();
       parallel_for(pool_, all * parts, 1, [&](int64_t begin, int64_t end) {
         for (int64_t at = begin; at < end; ++at) {
           const int64_t tile = at / parts, from = at % parts * split;
           const int64_t count = std::min(split, std::min(wave, blocks - first) - from);
           compute(tile, first + from, count, partials.data() + tile * wave + from,
-                  used + tile * wave + from);
+                  used + tile * wave + from, keys_of(at + threads, parts, first, split));
         }
       });
       const bool last = first + wave >= blocks;
@@ -166,8 +175,18 @@ class Run {
     }
   }
 
+  // What the thread that runs a task will probably need next.
+  AttentionAhead keys_of(int64_t task, int64_t parts, int64_t first, int64_t split) const {
+    const int64_t tile = task / parts;
+    if (tile >= pairs_ * tiles_) return {};
+    AttentionTiles tiles = one_tile(tile / tiles_, tile % tiles_);
+    tiles.take_rows();
+    return tiles.keys_ahead(first + task % parts * split);
+  }
+
   // Blocks [first, first + count) of one tile of rows.
-  void compute(int64_t at, int64_t first, int64_t count, AttentionState* to, uint8_t* used) const {
+  void compute(int64_t at, int64_t first, int64_t count, AttentionState* to, uint8_t* used,
+               const AttentionAhead& next) const {
     AttentionTiles tiles = one_tile(at / tiles_, at % tiles_);
     tiles.take_rows();
     AttentionState partial;
@@ -180,6 +199,7 @@ class Run {
     std::fill_n(used, count, uint8_t{0});
     const int64_t begin = std::max(first, tiles.first_block());
     const int64_t end = std::min(first + count, tiles.last_block());
+    tiles.follow(end, next);
     if (begin < end) tiles.load_queries();
     for (int64_t block = begin; block < end; ++block) {
       tiles.load_block(block);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Tiles of 16 keys or values by 16 query rows. Keys are read where they lie; values are transposed.
+#include "targets/cpu/kernels/attention_amx_rows.h"
 #include "targets/cpu/kernels/attention_softmax.h"
 #include "targets/cpu/kernels/attention_values_avx512.h"
 #include "targets/cpu/kernels/attention_widen.h"
@@ -7,9 +8,6 @@
 
 namespace lathe::cpu {
 namespace {
-
-constexpr int64_t kPairs = kKeyBlock / 2;
-constexpr int64_t kFewRows = 8;
 
 struct alignas(64) TileConfig {
   uint8_t palette = 1;
@@ -84,59 +82,8 @@ void attend_tile(const AttentionBlock& b) {
   for (int64_t i = (b.keys + 1) / 2 * kPitch; i < steps * 16 * kPitch; i += kLanes) {
     store(weights + i, zero_i32());
   }
-  product<kV>(static_cast<const std::byte*>(b.v), kPairs * 4,
+  product<kV>(static_cast<const std::byte*>(b.v), kBlockPairs * 4,
               reinterpret_cast<const float*>(weights), steps, b.product, b.value_size, *b.next_v);
-}
-
-// A few rows: the weights are the left operand, so that values only need their pairs side by side.
-void attend_rows(const AttentionBlock& b, int64_t rows) {
-  TileConfig config;
-  config.rows[0] = config.rows[4] = static_cast<uint8_t>(16);
-  _tile_loadconfig(&config);
-  product<1>(static_cast<const std::byte*>(b.k), b.k_stride, static_cast<const float*>(b.q),
-             b.size / 32, b.scores, b.keys, *b.next_k);
-  softmax<true, 1>(b);
-  const int64_t steps = (b.keys + 31) / 32;
-  const auto* weights = static_cast<const float*>(b.weights);
-  alignas(64) float turned[kFewRows * kPairs];
-  for (int64_t step = 0; step < steps; ++step) {
-    F32 x[16];
-    for (int64_t i = 0; i < 16; ++i) {
-      const int64_t pair = step * 16 + i;
-      x[i] = 2 * pair < b.keys ? load(weights + pair * 16) : zero_f32();
-    }
-    transpose(x);
-    for (int64_t i = 0; i < rows; ++i) store(turned + i * kPairs + step * 16, x[i]);
-  }
-  // The accumulators and weights have `rows` rows, the values 16 pairs.
-  for (const int tile : {0, 1, 4}) config.rows[tile] = static_cast<uint8_t>(rows);
-  _tile_loadconfig(&config);
-  alignas(64) int32_t pairs[kPairs * 32];
-  const auto* v = static_cast<const Bf16*>(b.v);
-  const int64_t behind = steps * 16;
-  for (int64_t at = 0; at < b.value_size; at += 32) {
-    const int64_t left = b.value_size - at, size = left < 32 ? left : 32;
-    interleave_values(v + at, b.v_stride, b.keys, size, pairs, 32);
-    for (int64_t i = (b.keys + 1) / 2; i < behind; ++i) {
-      store(pairs + i * 32, zero_i32());
-      store(pairs + i * 32 + 16, zero_i32());
-    }
-    fetch(*b.next_v);
-    _tile_zero(0);
-    _tile_zero(1);
-    for (int64_t step = 0; step < steps; ++step) {
-      _tile_loadd(4, turned + step * 16, kPairs * 4);
-      _tile_loadd(6, pairs + step * 16 * 32, 128);
-      _tile_dpbf16ps(0, 4, 6);
-      if (size > 16) {
-        _tile_loadd(7, pairs + step * 16 * 32 + 16, 128);
-        _tile_dpbf16ps(1, 4, 7);
-      }
-    }
-    _tile_stored(0, b.product + at, b.product_pitch * 4);
-    if (size > 16) _tile_stored(1, b.product + at + 16, b.product_pitch * 4);
-  }
-  _tile_release();
 }
 
 void attend_block(const AttentionBlock& b) {
@@ -173,13 +120,13 @@ void stage_values(const Bf16* rows, int64_t stride, int64_t keys, int64_t value_
       F32 x[16];
       for (int j = 0; j < 16; ++j) x[j] = from_bits(load(pairs + j * 16));
       transpose(x);
-      auto* column = static_cast<float*>(to) + i * kPairs + step * 16;
-      for (int j = 0; j < 16; ++j) store(column + j * kPairs, x[j]);
+      auto* column = static_cast<float*>(to) + i * kBlockPairs + step * 16;
+      for (int j = 0; j < 16; ++j) store(column + j * kBlockPairs, x[j]);
     }
   }
 }
 
-int64_t value_stride(int64_t) { return kPairs * 4; }
+int64_t value_stride(int64_t) { return kBlockPairs * 4; }
 
 }  // namespace
 
@@ -197,6 +144,9 @@ const AttentionKernels& attention_bf16_amx() {
       .block = attend_block,
       .few_rows = kFewRows,
       .rows = attend_rows,
+      .score_fetches = score_fetches,
+      .value_fetches = kBlockPairs / kFetchPairs,
+      .rows_read_bytes = true,
       .widen = widen_to_bf16,
       .merge = merge,
       .merge_rows = merge_rows,

@@ -18,6 +18,8 @@ const AttentionKernels& attention_f32_avx2() {
       .block = attend_block<SingleStep>,
       .few_rows = kFewRows,
       .rows = attend_rows<SingleStep, SingleValues>,
+      .score_fetches = score_fetches<SingleStep>,
+      .value_fetches = kKeyBlock / kFetchKeys,
       .widen = widen_to_f32,
       .merge = merge,
       .merge_rows = merge_rows,

@@ -29,6 +29,8 @@ const AttentionKernels& attention_bf16_avx512() {
       .block = attend_block<PairStep>,
       .few_rows = kFewRows,
       .rows = attend_rows<PairStep, PairValues>,
+      .score_fetches = score_fetches<PairStep>,
+      .value_fetches = kKeyBlock / kFetchKeys,
       .widen = widen_to_bf16,
       .merge = merge,
       .merge_rows = merge_rows,

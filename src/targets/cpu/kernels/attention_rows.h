@@ -6,13 +6,14 @@
 #pragma once
 
 #include "targets/cpu/kernels/attention_kernel.h"
+#include "targets/cpu/kernels/attention_softmax_rows.h"
 
 namespace lathe::cpu {
 namespace {
 
 constexpr int kFewRows = 8;
 constexpr int kRowsAtOnce = 4;
-constexpr int kAhead = 16;  // rows of values fetched before their turn
+constexpr int64_t kFetchKeys = 4;  // between fetches
 
 // acc[row] += x[t] · q[t][row] for the t of a chunk.
 template <class Step, int kRows>
@@ -38,22 +39,6 @@ inline void add_chunk(const F32 (&x)[kLanes], int64_t count, const float* q, int
   for (int r = 0; r < kRows; ++r) store(acc + r * kLanes, sum[r]);
 }
 
-// Touches part `part` of `parts` of the keys behind those at `key`, in the order of their
-// addresses: the processor then fetches what follows by itself.
-inline void touch_next_keys(const AttentionBlock& b, int64_t key, int64_t part, int64_t parts,
-                            int64_t bytes) {
-  const bool here = key + 2 * kLanes <= b.keys;
-  if (!here && b.next_k->rows < kLanes) return;
-  const int64_t stride = here ? b.k_stride : b.next_k->stride;
-  const auto* k =
-      here ? static_cast<const std::byte*>(b.k) + (key + kLanes) * stride : b.next_k->row;
-  for (int64_t i = kLanes * part / parts; i < kLanes * (part + 1) / parts; ++i) {
-    for (int64_t at = 0; at < bytes; at += 64) {
-      _mm_prefetch(reinterpret_cast<const char*>(k + i * stride + at), _MM_HINT_T0);
-    }
-  }
-}
-
 template <class Step>
 void score_rows(const AttentionBlock& b, int64_t rows) {
   const int64_t units = b.size / (Step::kPairs ? 2 : 1);
@@ -61,11 +46,11 @@ void score_rows(const AttentionBlock& b, int64_t rows) {
   for (int64_t key = 0; key < b.keys; key += kLanes) {
     const auto* k = static_cast<const std::byte*>(b.k) + key * b.k_stride;
     const int64_t keys = b.keys - key < kLanes ? b.keys - key : kLanes;
-    float acc[kLanes * kLanes];
+    float acc[kFewRows * kLanes];
     for (int i = 0; i < kFewRows; ++i) store(acc + i * kLanes, zero_f32());
     for (int64_t unit = 0; unit < units; unit += kLanes) {
       const int64_t count = units - unit < kLanes ? units - unit : kLanes;
-      touch_next_keys(b, key, unit / kLanes, (units + kLanes - 1) / kLanes, units * 4);
+      fetch(*b.next_v);
       const auto row = [&](int i) {
         return reinterpret_cast<const float*>(k + i * b.k_stride) + unit;
       };
@@ -86,10 +71,8 @@ void score_rows(const AttentionBlock& b, int64_t rows) {
         add_chunk<Step, 1>(x, count, q + unit * b.pitch + r, b.pitch, acc + r * kLanes);
       }
     }
-    F32 x[kLanes];
-    for (int i = 0; i < kLanes; ++i) x[i] = i < kFewRows ? load(acc + i * kLanes) : zero_f32();
-    transpose(x);
-    for (int64_t i = 0; i < keys; ++i) store(b.scores + (key + i) * kLanes, x[i]);
+    for (int64_t r = 0; r < rows; ++r)
+      store(b.scores + r * kKeyBlock + key, load(acc + r * kLanes));
   }
 }
 
@@ -103,7 +86,9 @@ struct SingleValues {  // of one key; pairs are of that key and the next one
 template <class Step, class Values, int kRows, int kV>
 inline void value_rows(const AttentionBlock& b, int64_t at, int64_t row, Mask mask) {
   constexpr int kUnit = Step::kPairs ? 2 : 1;
-  const auto* weights = static_cast<const float*>(Step::kPairs ? b.weights : b.scores) + row;
+  constexpr int64_t kPitch = kKeyBlock / kUnit;
+  const auto* weights =
+      static_cast<const float*>(Step::kPairs ? b.weights : b.scores) + row * kPitch;
   const auto* v = static_cast<const std::byte*>(b.v);
   const Mask all = mask_first(kLanes);
   F32 acc[kRows][kV];
@@ -112,7 +97,8 @@ inline void value_rows(const AttentionBlock& b, int64_t at, int64_t row, Mask ma
 #pragma GCC unroll 4
     for (int c = 0; c < kV; ++c) acc[r][c] = zero_f32();
   }
-  for (int64_t key = 0; key < b.keys; key += kUnit, weights += kLanes, v += kUnit * b.v_stride) {
+  for (int64_t key = 0; key < b.keys; key += kUnit, ++weights, v += kUnit * b.v_stride) {
+    if (key % kFetchKeys == 0) fetch(*b.next_k);
     F32 x[kV];
 #pragma GCC unroll 4
     for (int c = 0; c < kV; ++c) {
@@ -121,7 +107,7 @@ inline void value_rows(const AttentionBlock& b, int64_t at, int64_t row, Mask ma
     }
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
-      const F32 p = Step::spread(reinterpret_cast<const std::byte*>(weights + r));
+      const F32 p = Step::spread(reinterpret_cast<const std::byte*>(weights + r * kPitch));
 #pragma GCC unroll 4
       for (int c = 0; c < kV; ++c) acc[r][c] = Step::add(acc[r][c], x[c], p);
     }
@@ -148,10 +134,16 @@ inline void value_columns(const AttentionBlock& b, int64_t row) {
   }
 }
 
+template <class Step>
+int64_t score_fetches(int64_t size) {
+  const int64_t units = size / (Step::kPairs ? 2 : 1);
+  return kKeyBlock / kLanes * ((units + kLanes - 1) / kLanes);
+}
+
 template <class Step, class Values>
 void attend_rows(const AttentionBlock& b, int64_t rows) {
   score_rows<Step>(b, rows);
-  softmax<Step::kPairs, 1>(b);
+  softmax_rows<Step::kPairs>(b, rows);
   int64_t row = 0;
   for (; row + kRowsAtOnce <= rows; row += kRowsAtOnce) {
     value_columns<Step, Values, kRowsAtOnce>(b, row);

@@ -13,12 +13,20 @@ constexpr float kInfinity = __builtin_inff();
 
 inline void fetch(AttentionAhead& ahead) {
   const int64_t rows = ahead.step < ahead.rows ? ahead.step : ahead.rows;
-  for (int64_t i = 0; i < rows; ++i, ahead.row += ahead.stride) {
-    for (int64_t at = 0; at < ahead.bytes; at += 64) {
-      _mm_prefetch(reinterpret_cast<const char*>(ahead.row + at), _MM_HINT_T1);
-    }
-  }
+  const auto touch = [](const std::byte* at) {
+    _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T1);
+  };
   ahead.rows -= rows;
+  if (ahead.bytes == kFetchBytes) {  // of a contiguous block: see attention_table.h
+    for (int64_t i = 0; i < rows; ++i, ahead.row += ahead.stride) {
+#pragma GCC unroll 4
+      for (int64_t at = 0; at < kFetchBytes; at += 64) touch(ahead.row + at);
+    }
+    return;
+  }
+  for (int64_t i = 0; i < rows; ++i, ahead.row += ahead.stride) {
+    for (int64_t at = 0; at < ahead.bytes; at += 64) touch(ahead.row + at);
+  }
 }
 
 // 2^x = 1 + x·fit(x) for |x| <= 1/2; relative errors 1.1e-7, and 1.1e-4 for weights that become
@@ -95,6 +103,19 @@ void mask_scores(const AttentionBlock& b) {
   }
 }
 
+// A block's sum is that of four sums, each of every fourth weight in ascending order.
+constexpr int kSumPhases = 4;
+
+template <bool kPairs>
+inline F32 weight_of(F32 score, F32 scale, F32 minus) {
+  const F32 x = fma(score, scale, minus);
+  if constexpr (kPairs) {
+    return exp2_of_negative(x, kShortExp2Fit);
+  } else {
+    return exp2_of_negative(x, kExp2Fit);
+  }
+}
+
 // Scores become weights relative to the block's largest score: f32 in place, or pairs of bf16.
 template <bool kPairs, int kV>
 void softmax(const AttentionBlock& b) {
@@ -103,50 +124,54 @@ void softmax(const AttentionBlock& b) {
       b.softcap > 0 || b.bias != nullptr || b.k_scales != nullptr || b.scale <= 0;
   if (transformed) transform_scores<kV>(b);
   if (b.lowest != nullptr) mask_scores<kV>(b);
-  F32 largest[kV], minus[kV], sum[kV];
-  for (int v = 0; v < kV; ++v) {
-    largest[v] = set1(-kInfinity);
-    sum[v] = zero_f32();
-  }
-  for (int64_t key = 0; key < b.keys; ++key) {
-    for (int v = 0; v < kV; ++v) {
-      largest[v] = max(largest[v], load(b.scores + key * kPitch + v * kLanes));
-    }
-  }
   const F32 scale = set1(transformed ? 1.0F : b.scale);
   for (int v = 0; v < kV; ++v) {
-    largest[v] = largest[v] * scale;
-    store(b.largest + v * kLanes, largest[v]);
-    minus[v] = select(equal(largest[v], set1(-kInfinity)), zero_f32(), negate(largest[v]));
-  }
-  const auto weight = [&](int64_t key, int v) {
-    const F32 x = fma(load(b.scores + key * kPitch + v * kLanes), scale, minus[v]);
-    F32 p;
+    float* scores = b.scores + v * kLanes;
+    F32 top[kSumPhases];
+    for (F32& x : top) x = set1(-kInfinity);
+    int64_t key = 0;
+    for (; key + kSumPhases <= b.keys; key += kSumPhases) {
+#pragma GCC unroll 4
+      for (int i = 0; i < kSumPhases; ++i) top[i] = max(top[i], load(scores + (key + i) * kPitch));
+    }
+    for (; key < b.keys; ++key) top[0] = max(top[0], load(scores + key * kPitch));
+    const F32 largest = max(max(top[0], top[1]), max(top[2], top[3])) * scale;
+    store(b.largest + v * kLanes, largest);
+    const F32 minus = select(equal(largest, set1(-kInfinity)), zero_f32(), negate(largest));
+    F32 sum[kSumPhases] = {zero_f32(), zero_f32(), zero_f32(), zero_f32()};
+    const auto weight = [&](int64_t key, int phase) {
+      const F32 p = weight_of<kPairs>(load(scores + key * kPitch), scale, minus);
+      sum[phase] = sum[phase] + p;
+      return b.v_scales == nullptr ? p : p * set1(b.v_scales[key * b.v_scale_step]);
+    };
+    key = 0;
     if constexpr (kPairs) {
-      p = exp2_of_negative(x, kShortExp2Fit);
+      auto* to = static_cast<int32_t*>(b.weights) + v * kLanes;
+      for (; key + kSumPhases <= b.keys; key += kSumPhases, to += 2 * kPitch) {
+        const F32 x0 = weight(key, 0), x1 = weight(key + 1, 1);
+        const F32 x2 = weight(key + 2, 2), x3 = weight(key + 3, 3);
+        store(to, pack_weights(x0, x1));
+        store(to + kPitch, pack_weights(x2, x3));
+      }
+#pragma GCC unroll 2
+      for (int i = 0; i < kSumPhases; i += 2, to += kPitch) {
+        if (key + i >= b.keys) break;
+        const F32 low = weight(key + i, i);
+        const F32 high = key + i + 1 < b.keys ? weight(key + i + 1, i + 1) : zero_f32();
+        store(to, pack_weights(low, high));
+      }
     } else {
-      p = exp2_of_negative(x, kExp2Fit);
-    }
-    sum[v] = sum[v] + p;
-    return b.v_scales == nullptr ? p : p * set1(b.v_scales[key * b.v_scale_step]);
-  };
-  if constexpr (kPairs) {
-    auto* to = static_cast<int32_t*>(b.weights);
-    for (int64_t key = 0; key < b.keys; key += 2, to += kPitch) {
-      for (int v = 0; v < kV; ++v) {
-        const F32 low = weight(key, v);
-        const F32 high = key + 1 < b.keys ? weight(key + 1, v) : zero_f32();
-        store(to + v * kLanes, pack_weights(low, high));
+      for (; key + kSumPhases <= b.keys; key += kSumPhases) {
+#pragma GCC unroll 4
+        for (int i = 0; i < kSumPhases; ++i) store(scores + (key + i) * kPitch, weight(key + i, i));
+      }
+#pragma GCC unroll 3
+      for (int i = 0; i < kSumPhases - 1; ++i) {
+        if (key + i < b.keys) store(scores + (key + i) * kPitch, weight(key + i, i));
       }
     }
-  } else {
-    for (int64_t key = 0; key < b.keys; ++key) {
-      for (int v = 0; v < kV; ++v) {
-        store(b.scores + key * kPitch + v * kLanes, weight(key, v));
-      }
-    }
+    store(b.sum + v * kLanes, (sum[0] + sum[1]) + (sum[2] + sum[3]));
   }
-  for (int v = 0; v < kV; ++v) store(b.sum + v * kLanes, sum[v]);
 }
 
 // By what the sums so far and the block's are multiplied; sets the largest and the sum of both.

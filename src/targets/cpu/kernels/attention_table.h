@@ -14,7 +14,10 @@ namespace lathe::cpu {
 
 inline constexpr int64_t kKeyBlock = 128;
 
-// Rows that will be read soon, fetched into the second cache a few at a time between products.
+inline constexpr int64_t kFetchBytes = 256;
+
+// Rows that will be read soon, fetched into the second cache a few at a time between products; rows
+// without gaps count as rows of kFetchBytes.
 struct AttentionAhead {
   const std::byte* row = nullptr;
   int64_t stride = 0;
@@ -31,6 +34,11 @@ struct AttentionBlock {
   int64_t k_stride = 0;
   const void* v = nullptr;  // rows of f32, or as stage_values leaves them
   int64_t v_stride = 0;
+  bool k_bytes = false;  // 8 bits as they lie in the cache, where rows are computed
+  bool v_bytes = false;
+  void* wide_keys = nullptr;  // scratch for 32 such keys in whole vectors of bf16
+  int64_t key_columns = 0;    // size and value_size as they are
+  int64_t value_columns = 0;
   int64_t keys = 0;        // 1 to kKeyBlock
   int64_t size = 0;        // rounded up to whole steps
   int64_t value_size = 0;  // the same
@@ -41,18 +49,20 @@ struct AttentionBlock {
   const float* v_scales = nullptr;  // of each key, multiplies its weights in the product
   int64_t k_scale_step = 0;
   int64_t v_scale_step = 0;
-  const float* bias = nullptr;  // [keys][bias_pitch], with a pitch of 1 for all rows; null: none
+  // [keys][bias_pitch], with a pitch of 1 for all rows; where rows are computed [rows][bias_pitch],
+  // with a pitch of 0 for all. Null: none.
+  const float* bias = nullptr;
   int64_t bias_pitch = 0;
   const float* lowest = nullptr;  // per row, the keys allowed are lowest..highest; null: all
   const float* highest = nullptr;
-  AttentionAhead* next_k = nullptr;  // of the next block
-  AttentionAhead* next_v = nullptr;
-  float* scores = nullptr;    // scratch [kKeyBlock][pitch]
-  void* weights = nullptr;    // scratch of the same size
-  float* product = nullptr;   // result [value_size][pitch]: Σ weight · value
-  int64_t product_pitch = 0;  // where rows are computed: [rows][product_pitch]
-  float* largest = nullptr;   // result [pitch]: the largest score, -inf where no key is allowed
-  float* sum = nullptr;       // result [pitch]: Σ weight
+  AttentionAhead* next_k = nullptr;  // of the next block; the values of this one where rows are
+  AttentionAhead* next_v = nullptr;  // computed and read where they lie
+  float* scores = nullptr;           // scratch [kKeyBlock][pitch]; [rows][kKeyBlock]
+  void* weights = nullptr;           // scratch of the same size
+  float* product = nullptr;          // result [value_size][pitch]: Σ weight · value
+  int64_t product_pitch = 0;         // where rows are computed: [rows][product_pitch]
+  float* largest = nullptr;  // result [pitch]: the largest score, -inf where no key is allowed
+  float* sum = nullptr;      // result [pitch]: Σ weight
 };
 
 // Sums so far: y = product / sum relative to 2^largest. Starts from zeros and -inf.
@@ -80,6 +90,10 @@ struct AttentionKernels {
   // The same for at most few_rows rows, with the values as rows and the product as rows.
   int few_rows;
   void (*rows)(const AttentionBlock& block, int64_t rows);
+  // How often it fetches while it computes scores and products.
+  int64_t (*score_fetches)(int64_t size);
+  int64_t value_fetches;
+  bool rows_read_bytes = false;  // keys and values of 8 bits where they lie
   // Elements of a cache in the products' type.
   void (*widen)(ElementType type, const void* from, int64_t count, void* to);
   // Adds one block's result: vectors along rows ([value_size][pitch]) or along values

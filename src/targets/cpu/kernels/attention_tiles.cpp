@@ -64,6 +64,8 @@ AttentionTiles::AttentionTiles(const AttentionProblem& problem, const AttentionK
   if (cap > 0) block_.inside_cap = static_cast<float>(scale / cap);
   block_.size = size_;
   block_.value_size = value_size_;
+  block_.key_columns = problem.size;
+  block_.value_columns = problem.value_size;
 }
 
 int64_t AttentionTiles::value_pitch() const { return cpu::value_pitch(value_size_); }
@@ -95,6 +97,7 @@ void AttentionTiles::place(Carver& carver) {
   queries_ = carver.take<float>(round_up(rows_, kernels_.lanes) * units);
   rows_scratch_ = carver.take<float>(tile_rows_ * std::max(size_, value_pitch()));
   keys_scratch_ = carver.take<std::byte>(kKeyBlock * size_ * element_bytes_);
+  block_.wide_keys = keys_scratch_;
   values_rows_ = carver.take<std::byte>(kKeyBlock * value_size_ * element_bytes_);
   values_scratch_ = carver.take<std::byte>(kKeyBlock * value_size_ * element_bytes_);
   scores_ = carver.take<float>(kKeyBlock * tile_rows_);
@@ -178,20 +181,31 @@ void AttentionTiles::load_rows(const AttentionCache& cache, int64_t size, int64_
   }
 }
 
-// The block behind this one, where its rows lie at equal distances.
-void AttentionTiles::look_ahead(const AttentionCache& cache, int64_t size, int64_t calls,
-                                AttentionAhead& to) const {
-  to.rows = std::min(kKeyBlock, highest(rows_ - 1) + 1 - begin_ - kKeyBlock);
+// The rows of a block that some query sees, where they lie at equal distances.
+AttentionAhead AttentionTiles::rows_ahead(const AttentionCache& cache, int64_t size, int64_t block,
+                                          int64_t calls) const {
+  AttentionAhead to;
+  const int64_t begin = block * kKeyBlock;
+  const int64_t rows = std::min(kKeyBlock, highest(rows_ - 1) + 1 - begin);
   const int64_t page = int64_t{1} << cache.page_shift;
-  if (to.rows <= 0 || (cache.table != nullptr && page < kKeyBlock)) {
-    to.rows = 0;
-    return;
-  }
+  if (rows <= 0 || (cache.table != nullptr && page < kKeyBlock)) return to;
   const int64_t bytes = bytes_of(p_.cache);
-  to.row = key_row(cache, begin_ + kKeyBlock);
+  to.row = key_row(cache, begin);
+  to.rows = rows;
   to.stride = cache.row * bytes;
   to.bytes = size * bytes;
-  to.step = (to.rows - 1) / (calls * tiles()) + 1;
+  if (to.stride == to.bytes && to.bytes * rows % kFetchBytes == 0) {
+    to.rows = to.bytes * rows / kFetchBytes;
+    to.stride = to.bytes = kFetchBytes;
+  }
+  to.step = (to.rows - 1) / calls + 1;
+  return to;
+}
+
+AttentionAhead AttentionTiles::keys_ahead(int64_t block) const {
+  // About as many fetches as there are steps of a product.
+  const int64_t calls = few() ? kernels_.value_fetches : kKeyBlock / 16 * tiles();
+  return rows_ahead(x_.k, p_.size, block, calls);
 }
 
 void AttentionTiles::load_block(int64_t block) {
@@ -199,7 +213,11 @@ void AttentionTiles::load_block(int64_t block) {
   keys_ = std::min(kKeyBlock, length_ - begin_);
   const int64_t stride = bytes_of(p_.cache);
   const bool native = p_.cache == element_;
-  if (native && size_ == p_.size && side_by_side(x_.k) && keys_ % kernels_.key_step == 0) {
+  const bool bytes = few() && kernels_.rows_read_bytes && p_.cache == ElementType::i8;
+  block_.k_bytes = bytes && side_by_side(x_.k);
+  block_.v_bytes = bytes && side_by_side(x_.v);
+  const bool whole = size_ == p_.size && keys_ % kernels_.key_step == 0;
+  if (block_.k_bytes || (native && whole && side_by_side(x_.k))) {
     block_.k = key_row(x_.k, begin_);
     block_.k_stride = x_.k.row * stride;
   } else {
@@ -210,7 +228,8 @@ void AttentionTiles::load_block(int64_t block) {
     block_.k = keys_scratch_;
     block_.k_stride = size_ * element_bytes_;
   }
-  if (native && side_by_side(x_.v)) {
+  const bool in_place = block_.v_bytes || (native && side_by_side(x_.v));
+  if (in_place) {
     block_.v = key_row(x_.v, begin_);
     block_.v_stride = x_.v.row * stride;
   } else {
@@ -224,9 +243,16 @@ void AttentionTiles::load_block(int64_t block) {
     block_.v = values_scratch_;
     block_.v_stride = kernels_.value_stride(value_size_);
   }
-  // About as many fetches as there are steps of a product.
-  look_ahead(x_.k, p_.size, kKeyBlock / 16, next_k_);
-  look_ahead(x_.v, p_.value_size, std::clamp<int64_t>(p_.value_size / 32, 1, 8), next_v_);
+  const bool last = block + 1 == end_;
+  next_k_ = last ? follow_ : keys_ahead(block + 1);
+  if (few()) {
+    // Values that are read where they lie come after the keys of the same block.
+    next_v_ = rows_ahead(x_.v, p_.value_size, in_place ? block : block + 1,
+                         kernels_.score_fetches(size_));
+  } else {
+    const int64_t calls = std::clamp<int64_t>(p_.value_size / 32, 1, 8);
+    next_v_ = rows_ahead(x_.v, p_.value_size, block + 1, calls * tiles());
+  }
   block_.next_k = &next_k_;
   block_.next_v = &next_v_;
   block_.k_scales = scales_of(x_.k, scales_, block_.k_scale_step);
@@ -256,6 +282,10 @@ const float* AttentionTiles::load_bias(int64_t tile, int64_t keys, int64_t& pitc
         convert(ElementType::f32, to + key, bias.type, from + key * bias.key * bytes, 1);
       }
     }
+  }
+  if (few()) {
+    pitch = shared ? 0 : kKeyBlock;
+    return bias_rows_;
   }
   pitch = shared ? 1 : this->pitch(tile);
   if (shared) return bias_rows_;

@@ -31,6 +31,12 @@ class AttentionTiles {
   // Makes the keys and values of a block readable, then runs tiles against it. False: no row of the
   // tile sees a key of the block.
   void load_block(int64_t block);
+  // Keys of a block, and what to fetch while block `end` - 1 runs.
+  AttentionAhead keys_ahead(int64_t block) const;
+  void follow(int64_t end, const AttentionAhead& next) {
+    end_ = end;
+    follow_ = next;
+  }
   bool run(int64_t tile, const AttentionState& result);
   // Where the rows are few: from now on `run` gives products as [rows][value_pitch].
   void take_rows() { few_ = rows_ <= kernels_.few_rows; }
@@ -54,8 +60,8 @@ class AttentionTiles {
   bool side_by_side(const AttentionCache& cache) const;
   const float* scales_of(const AttentionCache& cache, float* to, int64_t& step) const;
   void load_rows(const AttentionCache& cache, int64_t size, int64_t pitch, std::byte* to) const;
-  void look_ahead(const AttentionCache& cache, int64_t size, int64_t calls,
-                  AttentionAhead& to) const;
+  AttentionAhead rows_ahead(const AttentionCache& cache, int64_t size, int64_t block,
+                            int64_t calls) const;
   const float* load_bias(int64_t tile, int64_t keys, int64_t& pitch);
 
   const AttentionProblem& p_;
@@ -74,6 +80,8 @@ class AttentionTiles {
   const int64_t element_bytes_;
   int64_t length_;
   bool few_ = false;
+  int64_t end_ = -1;
+  AttentionAhead follow_;
 
   int64_t begin_ = 0;  // of the block loaded
   int64_t keys_ = 0;
