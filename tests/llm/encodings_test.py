@@ -3,7 +3,8 @@
 `tokenizers`, `sentencepiece` and `tiktoken`, and against stored results.
 
 LATHE_TEST_DATA (or the folder `shared` beside the repository) holds the test data, LATHE_REAL_MODELS
-what its tools/real_models.py wrote. LATHE_TOKENIZER_TEXTS: generated texts for each tokenizer.
+what its tools/real_models.py wrote. LATHE_TOKENIZER_TEXTS: generated texts for each tokenizer, cut into
+LATHE_TOKENIZER_PARTS (as many as processors) that run side by side.
 """
 
 import json
@@ -11,6 +12,7 @@ import os
 import pathlib
 import random
 import re
+import subprocess
 import sys
 import unicodedata
 
@@ -31,6 +33,8 @@ TIKTOKEN = "models/tokenizers/tiktoken-cl100k/cl100k_base.tiktoken"
 GGUF = "models/tokenizers/gguf-vocab/ggml-vocab-{}.gguf"
 FULL = "LATHE_TOKENIZER_TEXTS" in os.environ
 TEXTS = int(os.environ.get("LATHE_TOKENIZER_TEXTS", 60))
+PARTS = int(os.environ.get("LATHE_TOKENIZER_PARTS", os.cpu_count())) if FULL else 1
+PART = "LATHE_TOKENIZER_PART"  # set in a process that runs one part
 
 
 class Results:
@@ -67,7 +71,8 @@ def same(expected, found):
 
 def check_generated(results, tokenizer, seed):
     """All texts singly; some as pairs, batches and streams too, where the tokenizer knows these."""
-    texts = list(generated_texts.texts(TEXTS, seed, tokenizer.tokens))
+    part = int(os.environ.get(PART, 0))
+    texts = list(generated_texts.texts(-(-TEXTS // PARTS), seed + 1000 * part, tokenizer.tokens))
     for i, text in enumerate([*generated_texts.EDGES, *texts]):
         results.check(tokenizer.name, tokenizer.compare(text, special=i % 4 != 0), text)
     if not isinstance(tokenizer, HuggingFace):
@@ -264,14 +269,43 @@ def test_errors(results, probe):
     results.check("deep", None if found.get("error") == "InvalidModel" else f"found {found}")
 
 
-def main():
+GENERATED = (test_committed, test_committed_others, test_tokenizer_json, test_sentence_piece, test_tiktoken)
+OTHERS = (test_gguf, test_legacy, test_errors)
+
+
+def run(tests, wanted):
     results = Results()
     random.seed(1)
-    wanted = sys.argv[1:]
-    for test in (test_committed, test_committed_others, test_tokenizer_json, test_sentence_piece, test_tiktoken, test_gguf,
-                 test_legacy, test_errors):
+    for test in tests:
         if not wanted or test.__name__ in wanted:
             test(results, Probe())
+    return results
+
+
+def run_parts(wanted):
+    """Each part in a process of its own; the sums of their counts."""
+    processes = [subprocess.Popen([sys.executable, __file__, *wanted], env={**os.environ, PART: str(part)},
+                                  stdout=subprocess.PIPE, text=True) for part in range(PARTS)]
+    total = Results()
+    for process in processes:
+        lines = process.communicate()[0].splitlines()
+        counts = re.fullmatch(r"(\d+) passed, (\d+) failed, (\d+) skipped", lines[-1]) if lines else None
+        print("\n".join(lines[:-1] if counts else lines))
+        if counts is None:
+            raise AssertionError(f"a part ended with {process.returncode} and without its counts")
+        total.passed += int(counts[1])
+        total.failed += int(counts[2])
+        total.skipped += int(counts[3])
+    return total
+
+
+def main():
+    wanted = sys.argv[1:]
+    if FULL and PARTS > 1 and PART not in os.environ:
+        results = run_parts(wanted)
+    else:
+        part = int(os.environ.get(PART, 0))
+        results = run(GENERATED + (OTHERS if part == 0 else ()), wanted)
     print(f"{results.passed} passed, {results.failed} failed, {results.skipped} skipped")
     sys.exit(1 if results.failed else 0)
 
