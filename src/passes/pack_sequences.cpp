@@ -78,6 +78,7 @@ class Packing {
           "input '{}' is {}, expected [batch, rows]", escape(names_.tokens),
           tokens->type().to_string());
     result_index(names_.logits);
+    join_tables(tokens);
     for (const StatePair& pair : names_.states) {
       if (!convert(pair)) return std::move(packed_);
     }
@@ -87,6 +88,7 @@ class Packing {
     if (Value* positions = find_parameter(names_.positions)) {
       inputs[positions] = positions->type().rank() - 1;
     }
+    if (Value* rows = find_parameter(packed_.table_rows)) inputs[rows] = 1;
     const TokenFlow flow = trace_tokens(main_, inputs);
     if (flow.offender != nullptr) return offend(describe(*flow.offender, flow.reason));
     Value* logits = main_.results()[static_cast<size_t>(result_index(names_.logits))];
@@ -121,6 +123,27 @@ class Packing {
     check(at != names.end(), ErrorKind::invalid_argument, "the program has no output '{}'",
           escape(name));
     return static_cast<int>(at - names.begin());
+  }
+
+  // Lengths are extents of the mask, or those of a past and the new rows together.
+  void join_tables(const Value* tokens) {
+    LengthNames names;
+    names.tokens = tokens;
+    names.positions = find_parameter(names_.positions);
+    names.rows = "table_rows";
+    const auto extent = [](const Value* value, size_t axis) {
+      const auto& dims = value->type().dims;
+      return dims && dims->size() > axis ? std::optional((*dims)[axis]) : std::nullopt;
+    };
+    if (const Value* mask = find_parameter(names_.mask)) {
+      if (const auto total = extent(mask, 1)) names.totals.push_back(*total);
+    }
+    for (const StatePair& pair : names_.states) {
+      const auto past = extent(parameter(pair.past), 2);
+      if (past) names.totals.push_back(*past + *extent(tokens, 1));
+    }
+    packed_.length_switch = join_length_tables(*program_, names);
+    if (packed_.length_switch) packed_.table_rows = main_.parameters().back()->name();
   }
 
   // Replaces the operator of this pair, unless its other state has done so already.
@@ -225,7 +248,7 @@ class Packing {
     std::vector<std::string> names;
     for (const auto& parameter : main_.parameters()) names.push_back(parameter->name());
     for (const std::string& name : names) {
-      if (name == names_.tokens || name == names_.positions) continue;
+      if (name == names_.tokens || name == names_.positions || name == packed_.table_rows) continue;
       Value* value = parameter(name);
       if (!value->uses().empty()) {
         const Instruction* reader = value->uses().front().user;
@@ -285,6 +308,7 @@ class Packing {
     }
     const SymbolRef wanted = program_->add_symbol("wanted", SymbolKind::bound, {});
     Value* rows = main_.add_parameter(Type::tensor(ElementType::i64, {wanted}), "wanted_rows");
+    packed_.wanted_rows = rows->name();
     Instruction* after = cut->definition();
     Instruction* next = main_.instructions().empty() ? nullptr : main_.instructions().front().get();
     if (after != nullptr) {

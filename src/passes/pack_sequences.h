@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/program.h"
+#include "passes/join_length_tables.h"
 #include "passes/promote_state.h"
 
 namespace lathe {
@@ -43,9 +44,13 @@ struct SequenceState {
 };
 
 struct PackedProgram {
-  // main's parameters: tokens [1, rows …], positions [1, rows] or [3, 1, rows], and, last, which
-  // rows' logits are wanted, i64 [n]. Logits are [1, n, vocabulary]. Null if there is an offender.
+  // main's parameters, by name: tokens [1, rows …], positions [1, rows] or [3, 1, rows] if it reads
+  // them, `table_rows` [1, rows] if tables switch, and `wanted_rows`, i64 [n]: those whose logits
+  // are wanted. Logits are [1, n, vocabulary]. Null if there is an offender.
   std::unique_ptr<Program> program;
+  std::string table_rows{};
+  std::string wanted_rows{};
+  std::optional<LengthSwitch> length_switch{};
   std::vector<SequenceState> states;
   // What keeps rows from being packed: an instruction and why.
   std::string offender;

@@ -19,6 +19,18 @@ const Value& parameter_of(const Program& program, const std::string& name) {
   return **at;
 }
 
+// A constant, or a symbol that the program requires to be one.
+std::optional<int64_t> required_extent(const Module& main, const Dim& dim) {
+  if (dim.is_constant()) return dim.constant();
+  for (const Guard& guard : main.guards()) {
+    if (guard.kind != Guard::Kind::requirement || guard.relation != Guard::Relation::equal)
+      continue;
+    if (guard.a == dim && guard.b.is_constant()) return guard.b.constant();
+    if (guard.b == dim && guard.a.is_constant()) return guard.a.constant();
+  }
+  return std::nullopt;
+}
+
 // The past's extents before any row: one batch, and nothing along the axis that grows.
 SequenceState whole_state(const Program& program, const StatePair& pair, const Dim& batch) {
   const Value& past = parameter_of(program, pair.past);
@@ -32,8 +44,8 @@ SequenceState whole_state(const Program& program, const StatePair& pair, const D
   const std::vector<Dim>& dims = *past.type().dims;
   const bool named = std::ranges::find(dims, batch) != dims.end();
   for (size_t axis = 0; axis < dims.size(); ++axis) {
-    if (dims[axis].is_constant()) {
-      state.extents.push_back(*dims[axis].constant());
+    if (const std::optional<int64_t> fixed = required_extent(program.main(), dims[axis])) {
+      state.extents.push_back(*fixed);
     } else if (named ? dims[axis] == batch : axis == 0) {
       state.extents.push_back(1);
     } else {

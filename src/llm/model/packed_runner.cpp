@@ -15,51 +15,94 @@ std::shared_ptr<const CacheLayout> layout_of(PackedProgram& packed, const Runner
 
 PackedRunner::PackedRunner(PackedProgram packed, const DecoderInterface& names,
                            const RunnerOptions& options)
-    : StepRunner(std::move(packed.program), names, layout_of(packed, options), options) {
+    : StepRunner(std::move(packed.program), names, layout_of(packed, options), options),
+      table_rows_(std::move(packed.table_rows)),
+      switch_(packed.length_switch) {}
+
+void PackedRunner::Rows::add(int64_t token, int64_t position, int64_t table_row) {
+  tokens.push_back(token);
+  positions.push_back(position);
+  table_rows.push_back(table_row);
+}
+
+bool PackedRunner::is_long(int64_t length) const { return switch_ && length > switch_->most_short; }
+
+// Whether the caches were made with the tables of the other side of the switch.
+bool PackedRunner::must_begin_anew(const StepRequest& request) const {
+  const Sequence& sequence = *request.sequence;
+  const int64_t end = sequence.length() + static_cast<int64_t>(request.tokens.size());
+  return switch_ && sequence.length() > 0 && is_long(end) != is_long(sequence.reach());
+}
+
+std::vector<Box> PackedRunner::make_inputs(const Rows& rows) const {
+  std::vector<Box> inputs;
+  const auto count = static_cast<int64_t>(rows.tokens.size());
   for (const auto& parameter : plan_->program->main().parameters()) {
-    if (parameter->name() == names_.tokens) token_type_ = parameter->type().element;
-    if (parameter->name() != names_.positions) continue;
-    position_rows_ = parameter->type().rank() == 3 ? 3 : 1;
-    position_type_ = parameter->type().element;
+    const ElementType element = parameter->type().element;
+    const bool positions = parameter->name() == names_.positions;
+    if (positions && parameter->type().rank() == 3) {
+      std::vector<int64_t> all;
+      for (int i = 0; i < 3; ++i) {
+        all.insert(all.end(), rows.positions.begin(), rows.positions.end());
+      }
+      inputs.emplace_back(integer_tensor(element, {3, 1, count}, all));
+    } else if (parameter->name() == names_.tokens || positions ||
+               parameter->name() == table_rows_) {
+      const std::vector<int64_t>& values = positions                          ? rows.positions
+                                           : parameter->name() == table_rows_ ? rows.table_rows
+                                                                              : rows.tokens;
+      inputs.emplace_back(integer_tensor(element, {1, count}, values));
+    } else {
+      const auto wanted = static_cast<int64_t>(rows.wanted.size());
+      inputs.emplace_back(integer_tensor(element, {wanted}, rows.wanted));
+    }
   }
+  return inputs;
 }
 
 Tensor PackedRunner::run(std::span<const StepRequest> requests, const CancelToken* cancel) const {
+  std::vector<std::unique_ptr<Sequence>> anew(requests.size());
   PackedStep step(*layout_);
-  std::vector<int64_t> tokens;
-  std::vector<int64_t> positions;
-  std::vector<int64_t> wanted;
-  for (const StepRequest& request : requests) {
-    const auto count = static_cast<int64_t>(request.tokens.size());
-    const auto begin = static_cast<int64_t>(tokens.size());
-    for (int64_t i = 0; i < count; ++i) {
-      positions.push_back(request.sequence->length() + i);
-      if (request.all_logits || i + 1 == count) wanted.push_back(begin + i);
+  Rows rows;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const StepRequest& request = requests[i];
+    const int64_t past = request.sequence->length();
+    const int64_t end = past + static_cast<int64_t>(request.tokens.size());
+    if (must_begin_anew(request)) anew[i] = std::make_unique<Sequence>(layout_);
+    const int64_t table = is_long(end) ? switch_->first_long : 0;
+    int64_t at = past;
+    if (anew[i] != nullptr) {
+      at = 0;
+      for (const int64_t token : request.sequence->tokens()) {
+        rows.add(token, at, table + at);
+        ++at;
+      }
     }
-    tokens.insert(tokens.end(), request.tokens.begin(), request.tokens.end());
-    step.add(*request.sequence, count);
+    for (const Token token : request.tokens) {
+      const auto row = static_cast<int64_t>(rows.tokens.size());
+      rows.add(token, at, table + at);
+      ++at;
+      if (request.all_logits || at == end) rows.wanted.push_back(row);
+    }
+    step.add(anew[i] != nullptr ? *anew[i] : *request.sequence,
+             anew[i] != nullptr ? end : end - past);
   }
-  const auto rows = static_cast<int64_t>(tokens.size());
-  std::vector<Box> inputs;
-  inputs.emplace_back(integer_tensor(token_type_, {1, rows}, tokens));
-  if (position_rows_ > 0) {
-    Dims dims = {1, rows};
-    if (position_rows_ == 3) dims.insert(dims.begin(), 3);
-    std::vector<int64_t> all;
-    for (int i = 0; i < position_rows_; ++i)
-      all.insert(all.end(), positions.begin(), positions.end());
-    inputs.emplace_back(integer_tensor(position_type_, dims, all));
-  }
-  const auto count = static_cast<int64_t>(wanted.size());
-  inputs.emplace_back(integer_tensor(ElementType::i64, {count}, wanted));
   RunOptions run;
   run.cancel = cancel;
   run.step = &step;
-  const std::vector<Box> results = session_->run(inputs, run);
+  const std::vector<Box> results = session_->run(make_inputs(rows), run);
   const Tensor& given = results[logits_].tensor();
-  Tensor result(ElementType::f32, {count, given.dims().back()});
+  Tensor result(ElementType::f32, {static_cast<int64_t>(rows.wanted.size()), given.dims().back()});
   convert(ElementType::f32, result.data(), given.type(), given.data(), result.count());
   step.commit();
+  for (size_t i = 0; i < requests.size() && switch_; ++i) {
+    Sequence& sequence = *requests[i].sequence;
+    if (anew[i] != nullptr) {
+      anew[i]->remember(sequence.tokens());
+      sequence = std::move(*anew[i]);
+    }
+    sequence.remember({requests[i].tokens.begin(), requests[i].tokens.end()});
+  }
   return result;
 }
 

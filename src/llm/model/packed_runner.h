@@ -15,10 +15,21 @@ class PackedRunner final : public StepRunner {
   Tensor run(std::span<const StepRequest> requests, const CancelToken* cancel) const override;
 
  private:
+  // What a step's sequences give, row by row.
+  struct Rows {
+    std::vector<int64_t> tokens;
+    std::vector<int64_t> positions;
+    std::vector<int64_t> table_rows;
+    std::vector<int64_t> wanted;
+    void add(int64_t token, int64_t position, int64_t table_row);
+  };
+  bool is_long(int64_t length) const;
+  bool must_begin_anew(const StepRequest& request) const;
+  std::vector<Box> make_inputs(const Rows& rows) const;
+
   std::string offender_;
-  ElementType token_type_ = ElementType::i64;
-  int position_rows_ = 0;  // 0: the program takes no positions
-  ElementType position_type_ = ElementType::i64;
+  std::string table_rows_;
+  std::optional<LengthSwitch> switch_;
 };
 
 }  // namespace lathe::llm

@@ -76,7 +76,12 @@ void Sequence::truncate(int64_t length) {
           length_, length, first);
   }
   length_ = length;
+  if (!tokens_.empty()) tokens_.resize(static_cast<size_t>(length));
   rollback();
+}
+
+void Sequence::remember(const std::vector<int64_t>& tokens) {
+  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
 }
 
 void Sequence::cut_whole(int64_t length) {
@@ -131,6 +136,7 @@ TensorView Sequence::fixed(size_t index) const {
 void Sequence::commit(int64_t count, std::vector<Tensor> next) {
   if (layout_->whole()) runs_.push_back(length_);
   length_ += count;
+  reach_ = length_;
   for (size_t i = 0; i < next.size(); ++i) {
     if (next[i].data() != nullptr) fixed_[i] = std::move(next[i]);
   }

@@ -62,6 +62,12 @@ class Sequence {
   // one of fixed extents, or a window whose rows have gone. Keep a copy to return to instead.
   void truncate(int64_t length);
 
+  // Of the rows, where a program may have to run them again; the length at the last step, whose
+  // tables the caches were made with.
+  const std::vector<int64_t>& tokens() const { return tokens_; }
+  int64_t reach() const { return reach_; }
+  void remember(const std::vector<int64_t>& tokens);
+
   // For steps. The page that holds `position`, made or made our own for writing.
   std::byte* writable_page(size_t group, int64_t position);
   // Null where a window has let go of it.
@@ -84,6 +90,8 @@ class Sequence {
   int64_t length_ = 0;
   std::vector<std::vector<Page>> pages_;  // per group
   std::vector<Tensor> fixed_;
+  std::vector<int64_t> tokens_;
+  int64_t reach_ = 0;
   std::vector<int64_t> runs_;  // where each began, if their rows stay together
 };
 
