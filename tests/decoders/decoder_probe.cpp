@@ -42,7 +42,8 @@ std::shared_ptr<const Decoder> open(Opened& opened, const Json& q) {
 }
 
 // Logits of every row of every prompt. Prompts run in parts of the sizes given, the last of which
-// repeats (without sizes: whole); a part of each in the same step, or each prompt alone.
+// repeats (without sizes: whole); a part of each in the same step, or each prompt alone. `back`:
+// prompts are run once, then cut to so many rows; what is given begins there.
 Json logits(const Decoder& decoder, const Json& q) {
   const auto prompts = q.at("tokens").get<std::vector<std::vector<Token>>>();
   const auto parts = q.value("parts", std::vector<size_t>{});
@@ -59,6 +60,12 @@ Json logits(const Decoder& decoder, const Json& q) {
       at += count;
     }
   };
+  const auto back = q.value("back", int64_t{0});
+  for (size_t i = 0; i < prompts.size() && back > 0; ++i) {
+    const lathe::llm::StepRequest request{&sequences[i], prompts[i]};
+    decoder.step({&request, 1});
+    sequences[i].truncate(back);
+  }
   for (size_t part = 0;; ++part) {
     std::vector<lathe::llm::StepRequest> requests;
     for (size_t i = 0; i < prompts.size(); ++i) {

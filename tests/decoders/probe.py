@@ -42,10 +42,12 @@ class Probe:
             raise Refused(answer["error"])
         return answer
 
-    def logits(self, model, prompts, parts=(), together=True):
-        """[rows, vocabulary] of all prompts, one behind the other; run in parts of these sizes, or whole."""
+    def logits(self, model, prompts, parts=(), together=True, back=0):
+        """[rows, vocabulary] of all prompts, one behind the other; run in parts of these sizes, or whole. With
+        `back`, prompts are run, cut to so many rows and run again from there: the rows from there on."""
         path = pathlib.Path(self.folder.name) / "logits"
-        answer = self.ask({**model, "tokens": prompts, "parts": list(parts), "together": together, "logits": str(path)})
+        answer = self.ask({**model, "tokens": prompts, "parts": list(parts), "together": together, "back": back,
+                           "logits": str(path)})
         return np.fromfile(path, np.float32).reshape(-1, answer["vocabulary"])
 
     def generate(self, model, prompts, **options):

@@ -45,7 +45,7 @@ def main():
                     try:
                         problems = list(check(probe, {"folder": str(t.folder / form), "target": target}))
                     except Refused as refused:
-                        problems = [str(refused)] if zoo.REFUSED.get(t.name, "\0") not in str(refused) else []
+                        problems = [str(refused)]
                     for problem in problems:
                         print(f"wrong: {t.name} {form} on {target}: {problem[:600]}", file=sys.stderr)
                     passed, failed = passed + (not problems), failed + bool(problems)

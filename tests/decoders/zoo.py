@@ -14,8 +14,6 @@ END = 2
 LOOSE = {"qwen3_5": 1e-3, "qwen3_5_moe": 1e-3, "phi": 1e-3}
 LONGROPE = ("phi3_longrope", "phi4_mini")
 SWITCH = 64  # rows, beyond which longrope rotates by its long factors
-# What cannot be run row by row yet, and says so.
-REFUSED = {"phi3_longrope": "attention_mask", "phi4_mini": "attention_mask"}
 FEW = ("llama", "lfm2", "gemma2")  # under sanitizers
 
 
