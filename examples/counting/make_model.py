@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Writes a model folder whose decoder counts: the token after n is n + 1, and 15 ends. It has the form of an
-exported language model: group-query attention with a cache, and a genai_config.json.
+exported language model: group-query attention with a cache, a genai_config.json, a tokenizer whose words are
+numbers, and a chat template.
 
 usage: make_model.py [FOLDER]        needs the Python packages onnx and numpy
 """
@@ -12,7 +13,21 @@ import sys
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper, save
 
-TOKENS, SIZE = 16, 16
+TOKENS, SIZE, CONTEXT = 16, 16, 256
+WORDS = ("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen").split()
+END = "<end>"
+TEMPLATE = ("{% for message in messages %}{{ message.content }}{% if message.role == 'assistant' %}" + END +
+            "{% endif %} {% endfor %}")
+
+
+def tokenizer():
+    """Words between spaces; those that are no numbers read as zero."""
+    end = {"id": TOKENS - 1, "content": END, "single_word": False, "lstrip": False, "rstrip": False,
+           "normalized": False, "special": True}
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [end], "normalizer": None,
+            "pre_tokenizer": {"type": "WhitespaceSplit"}, "post_processor": None, "decoder": None,
+            "model": {"type": "WordLevel", "vocab": {word: i for i, word in enumerate(WORDS + [END])},
+                      "unk_token": WORDS[0]}}
 
 
 def main():
@@ -55,11 +70,14 @@ def main():
                         "past_key_names": "past_key_values.%d.key", "past_value_names": "past_key_values.%d.value"},
              "outputs": {"logits": "logits", "present_key_names": "present.%d.key",
                          "present_value_names": "present.%d.value"}}
-    config = {"model": {"type": "llama", "vocab_size": TOKENS, "context_length": 64, "eos_token_id": 15,
+    config = {"model": {"type": "llama", "vocab_size": TOKENS, "context_length": CONTEXT, "eos_token_id": 15,
                         "decoder": {"filename": "model.onnx", "head_size": SIZE, "hidden_size": SIZE,
                                     "num_attention_heads": 1, "num_key_value_heads": 1, "num_hidden_layers": 1, **names}},
-              "search": {"max_length": 64}}
+              "search": {"max_length": CONTEXT}}
     (folder / "genai_config.json").write_text(json.dumps(config, indent=1) + "\n")
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer(), indent=1) + "\n")
+    (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": END}, indent=1) + "\n")
+    (folder / "chat_template.jinja").write_text(TEMPLATE + "\n")
 
 
 main()

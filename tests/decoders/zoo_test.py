@@ -25,7 +25,7 @@ def check_counting(probe):
         yield f"counting by beams: {got}"
     for prompt, model, options, message in (
             ([99], {}, {}, "token 99 lies outside the vocabulary of 16"),
-            ([1] * 64, {}, {}, "64 tokens leave no room in a context of 64"),
+            ([1] * 256, {}, {}, "256 tokens leave no room in a context of 256"),
             ([1], {}, {"top_p": 7}, "search option 'top_p' is 7"),
             ([1], {"overlay": '{"model": {"type": "lama"}}'}, {}, "did you mean 'llama'?")):
         try:

@@ -19,6 +19,18 @@ uint64_t seed_of(const search::SearchOptions& options) {
   return uint64_t{device()} << 32 | device();
 }
 
+void check_time(std::optional<Clock::time_point> deadline, int64_t rows) {
+  check(!deadline || Clock::now() < *deadline, ErrorKind::interrupted,
+        "the time is over after {} rows", rows);
+}
+
+// Whether sequences can go back to every length they had.
+bool can_go_back(const CacheLayout& layout) {
+  if (layout.whole()) return true;
+  return layout.fixed_states() == 0 &&
+         std::ranges::all_of(layout.groups(), [](const auto& group) { return group.window == 0; });
+}
+
 }  // namespace
 
 std::string_view to_string(FinishReason reason) {
@@ -29,8 +41,10 @@ std::string_view to_string(FinishReason reason) {
 // One continuation of a prompt: a sample, or a live beam.
 struct Generator::Branch {
   Sequence sequence;
-  std::vector<Token> tokens;  // those the sequence does not hold yet come last
+  std::vector<Token> tokens{};  // those the sequence does not hold yet come last
   FinishReason reason = FinishReason::none;
+  std::optional<TextStream> text{};     // of this turn's tokens
+  std::vector<Sequence> checkpoints{};  // at turns' starts, of states that cannot go back
 
   // Tokens that have not been run.
   std::span<const Token> pending() const {
@@ -55,12 +69,31 @@ struct Generator::Row {
   }
 };
 
-Generator::Generator(std::shared_ptr<const Decoder> decoder) : decoder_(std::move(decoder)) {
+Generator::Generator(std::shared_ptr<const Decoder> decoder,
+                     std::shared_ptr<const tokenizer::Tokenizer> tokenizer)
+    : decoder_(std::move(decoder)), tokenizer_(std::move(tokenizer)) {
   for (const int64_t token : decoder_->config().end_tokens)
     ends_.push_back(static_cast<Token>(token));
 }
 
 Generator::~Generator() = default;
+
+const Generator::Row& Generator::row(size_t prompt) const {
+  check(prompt < rows_.size(), ErrorKind::invalid_argument, "prompt {} of {}", prompt,
+        rows_.size());
+  return *rows_[prompt];
+}
+
+Generator::Row& Generator::row(size_t prompt) {
+  return const_cast<Row&>(std::as_const(*this).row(prompt));
+}
+
+// The text of what was generated in this turn.
+void Generator::begin_text(const Row& row, Branch& branch) const {
+  if (tokenizer_ == nullptr) return;
+  branch.text.emplace(tokenizer_, row.options.stop_strings, ends_);
+  branch.text->push(std::span(branch.tokens).subspan(row.prompt));
+}
 
 int64_t Generator::longest(const Row& row) const {
   int64_t most = decoder_->config().context_length;
@@ -73,11 +106,15 @@ int64_t Generator::longest(const Row& row) const {
 
 size_t Generator::add(std::span<const Token> prompt, const search::SearchOptions& options) {
   check_search_options(options, decoder_->vocabulary());
+  check(options.stop_strings.empty() || tokenizer_ != nullptr, ErrorKind::invalid_argument,
+        "stop string '{}' wants a tokenizer, and this generator has none",
+        escape(options.stop_strings.empty() ? "" : options.stop_strings.front()));
   auto row = std::make_unique<Row>();
   row->options = options;
   row->seed = seed_of(options);
   row->number = rows_.size();
-  row->branches.push_back({decoder_->new_sequence(), {}});
+  row->branches.push_back({.sequence = decoder_->new_sequence()});
+  begin_text(*row, row->branches.front());
   rows_.push_back(std::move(row));
   if (!prompt.empty()) {
     try {
@@ -91,9 +128,7 @@ size_t Generator::add(std::span<const Token> prompt, const search::SearchOptions
 }
 
 void Generator::append_tokens(size_t prompt, std::span<const Token> tokens) {
-  check(prompt < rows_.size(), ErrorKind::invalid_argument, "prompt {} of {}", prompt,
-        rows_.size());
-  Row& row = *rows_[prompt];
+  Row& row = this->row(prompt);
   check(!row.begun || (row.options.num_beams == 1 && row.branches.size() == 1),
         ErrorKind::invalid_argument, "prompt {} has {} branches: they cannot take more tokens",
         prompt, row.branches.size());
@@ -110,14 +145,16 @@ void Generator::append_tokens(size_t prompt, std::span<const Token> tokens) {
     fail(ErrorKind::invalid_argument, "{} tokens leave no room below a maximum length of {}",
          length, most);
   }
+  if (branch.sequence.length() > 0 && !can_go_back(decoder_->layout())) {
+    branch.checkpoints.push_back(branch.sequence);
+  }
   branch.tokens.insert(branch.tokens.end(), tokens.begin(), tokens.end());
   branch.reason = FinishReason::none;
+  begin_text(row, branch);
 }
 
 void Generator::rewind_to(size_t prompt, size_t length) {
-  check(prompt < rows_.size(), ErrorKind::invalid_argument, "prompt {} of {}", prompt,
-        rows_.size());
-  Row& row = *rows_[prompt];
+  Row& row = this->row(prompt);
   check(row.beams == nullptr && row.branches.size() == 1, ErrorKind::invalid_argument,
         "prompt {} has {} branches: they cannot be rewound", prompt, row.branches.size());
   Branch& branch = row.branches.front();
@@ -125,10 +162,18 @@ void Generator::rewind_to(size_t prompt, size_t length) {
         "{} tokens cannot be rewound to {}", branch.tokens.size(), length);
   // The last token that stays is run again: its logits choose the next one.
   const int64_t rows = std::max<int64_t>(static_cast<int64_t>(length) - 1, 0);
-  branch.sequence.truncate(std::min(branch.sequence.length(), rows));
+  if (can_go_back(decoder_->layout())) {
+    branch.sequence.truncate(std::min(branch.sequence.length(), rows));
+  } else if (branch.sequence.length() > rows) {
+    while (!branch.checkpoints.empty() && branch.checkpoints.back().length() > rows)
+      branch.checkpoints.pop_back();
+    branch.sequence =
+        branch.checkpoints.empty() ? decoder_->new_sequence() : branch.checkpoints.back();
+  }
   branch.tokens.resize(length);
   branch.reason = FinishReason::none;
   row.prompt = std::min(row.prompt, length);
+  begin_text(row, branch);
 }
 
 bool Generator::done() const {
@@ -137,17 +182,20 @@ bool Generator::done() const {
 }
 
 // All but the last part of a long prompt.
-void Generator::prefill(Row& row, const CancelToken* cancel) {
+void Generator::prefill(Row& row, const CancelToken* cancel,
+                        std::optional<Clock::time_point> deadline) {
   const int64_t chunk = row.options.chunk_size > 0 ? row.options.chunk_size : kDefaultChunk;
   Branch& branch = row.branches.front();
   while (decoder_->packed() && static_cast<int64_t>(branch.pending().size()) > chunk) {
+    check_time(deadline, rows_run_);
     const StepRequest request{&branch.sequence, branch.pending().first(static_cast<size_t>(chunk))};
     decoder_->step({&request, 1}, cancel);
     rows_run_ += chunk;
   }
 }
 
-bool Generator::generate_next_token(const CancelToken* cancel) {
+bool Generator::generate_next_token(const CancelToken* cancel,
+                                    std::optional<Clock::time_point> deadline) {
   struct Slot {
     Row* row;
     size_t branch;
@@ -156,7 +204,7 @@ bool Generator::generate_next_token(const CancelToken* cancel) {
   std::vector<StepRequest> requests;
   for (const auto& row : rows_) {
     if (row->done() || row->branches.front().tokens.empty()) continue;
-    prefill(*row, cancel);
+    prefill(*row, cancel, deadline);
     for (size_t i = 0; i < row->branches.size(); ++i) {
       Branch& branch = row->branches[i];
       if (branch.reason != FinishReason::none) continue;
@@ -165,6 +213,7 @@ bool Generator::generate_next_token(const CancelToken* cancel) {
     }
   }
   if (requests.empty()) return false;
+  check_time(deadline, rows_run_);
   int64_t rows = 0;
   for (const StepRequest& request : requests) rows += static_cast<int64_t>(request.tokens.size());
   const Tensor logits = decoder_->step(requests, cancel);
@@ -189,11 +238,13 @@ bool Generator::generate_next_token(const CancelToken* cancel) {
 
 void Generator::take(Row& row, Branch& branch, Token token) {
   branch.tokens.push_back(token);
-  if (std::ranges::find(ends_, token) != ends_.end()) {
+  if (branch.text) branch.text->push(token);
+  if (std::ranges::find(ends_, token) != ends_.end() || (branch.text && branch.text->stop())) {
     branch.reason = FinishReason::stop;
   } else if (static_cast<int64_t>(branch.tokens.size()) >= longest(row)) {
     branch.reason = FinishReason::length;
   }
+  if (branch.reason != FinishReason::none && branch.text) branch.text->finish();
 }
 
 void Generator::choose(Row& row, std::vector<std::span<float>> logits) {
@@ -231,43 +282,65 @@ void Generator::choose_beams(Row& row, std::vector<std::span<float>> logits) {
     apply_rules(logits[i], {row.branches[i].tokens, row.prompt}, row.options, ends_, longest(row));
     views.emplace_back(logits[i]);
   }
-  const std::vector<search::BeamSearch::Next> next = row.beams->step(views);
+  search::BeamSearch::EndTest ends_text;
+  if (!row.options.stop_strings.empty()) {
+    ends_text = [&](size_t parent, Token token) {
+      TextStream text = *row.branches[parent].text;
+      text.push(token);
+      return text.stop().has_value();
+    };
+  }
+  const std::vector<search::BeamSearch::Next> next = row.beams->step(views, ends_text);
   // Copies share their pages; a parent that nobody continues lets go of its own.
   std::vector<Branch> branches;
   for (const auto& [parent, token] : next) {
     branches.push_back(row.branches[parent]);
     branches.back().tokens.push_back(token);
+    if (branches.back().text) branches.back().text->push(token);
   }
-  row.branches = std::move(branches);
+  // None is left where stop strings ended all; the prompt's tokens stay known.
+  if (!branches.empty()) row.branches = std::move(branches);
 }
 
 std::vector<Output> Generator::outputs(size_t prompt) const {
-  check(prompt < rows_.size(), ErrorKind::invalid_argument, "prompt {} of {}", prompt,
-        rows_.size());
-  const Row& row = *rows_[prompt];
+  const Row& row = this->row(prompt);
   std::vector<Output> all;
   if (row.beams == nullptr) {
     for (const Branch& branch : row.branches) {
-      all.push_back({branch.tokens, row.prompt, branch.reason, 0});
+      all.push_back({branch.tokens, row.prompt, branch.reason, 0,
+                     branch.text ? branch.text->text() : std::string()});
     }
     return all;
   }
   const std::span<const Token> start = std::span(row.branches.front().tokens).first(row.prompt);
   for (const search::Hypothesis& hypothesis : row.beams->finish()) {
-    Output output{{start.begin(), start.end()}, row.prompt, FinishReason::length, hypothesis.score};
+    Output output{
+        {start.begin(), start.end()}, row.prompt, FinishReason::length, hypothesis.score, {}};
     output.tokens.insert(output.tokens.end(), hypothesis.tokens.begin(), hypothesis.tokens.end());
-    if (std::ranges::find(ends_, output.tokens.back()) != ends_.end())
-      output.reason = FinishReason::stop;
+    bool stopped = std::ranges::find(ends_, output.tokens.back()) != ends_.end();
+    if (tokenizer_ != nullptr) {
+      TextStream text(tokenizer_, row.options.stop_strings, ends_);
+      text.push(hypothesis.tokens);
+      stopped = stopped || text.stop().has_value();
+      text.finish();
+      output.text = text.text();
+    }
+    if (stopped) output.reason = FinishReason::stop;
     all.push_back(std::move(output));
   }
   return all;
 }
 
-std::span<const float> Generator::logits(size_t prompt) const {
-  check(prompt < rows_.size(), ErrorKind::invalid_argument, "prompt {} of {}", prompt,
-        rows_.size());
-  return rows_[prompt]->logits;
+std::span<const Token> Generator::tokens(size_t prompt) const {
+  return row(prompt).branches.front().tokens;
 }
+
+std::string_view Generator::text(size_t prompt) const {
+  const Branch& branch = row(prompt).branches.front();
+  return branch.text ? std::string_view(branch.text->text()) : std::string_view();
+}
+
+std::span<const float> Generator::logits(size_t prompt) const { return row(prompt).logits; }
 
 size_t Generator::pages() const {
   size_t count = 0;

@@ -9,27 +9,34 @@
 #include <vector>
 
 #include "llm/model/decoder.h"
+#include "llm/model/text_stream.h"
 #include "llm/search/beam_search.h"
 
 namespace lathe::llm {
 
 enum class FinishReason : uint8_t { none, stop, length };
-std::string_view to_string(FinishReason reason);  // "stop": an end token; "length": no room
+// "stop": an end token or a stop string; "length": no room
+std::string_view to_string(FinishReason reason);
 
 // What one sequence has come to.
 struct Output {
   std::vector<Token> tokens;  // prompt and generated, the end token included
   size_t prompt = 0;
   FinishReason reason = FinishReason::none;
-  float score = 0;  // of beams
+  float score = 0;   // of beams
+  std::string text;  // of the generated tokens, without a stop string; for generators of text
 
   std::span<const Token> generated() const { return std::span(tokens).subspan(prompt); }
 };
 
 class Generator {
  public:
-  explicit Generator(std::shared_ptr<const Decoder> decoder);
+  // With a tokenizer, outputs have texts and stop strings end sequences.
+  explicit Generator(std::shared_ptr<const Decoder> decoder,
+                     std::shared_ptr<const tokenizer::Tokenizer> tokenizer = nullptr);
   ~Generator();
+  Generator(const Generator&) = delete;
+  Generator& operator=(const Generator&) = delete;
 
   // A prompt with its options; gives its number. Tokens may be empty: they come with append_tokens.
   // InvalidArgument if options contradict each other or the prompt leaves no room for a token.
@@ -37,17 +44,23 @@ class Generator {
   // More tokens of a prompt whose turn is over or that has not begun: a second turn. Not with
   // beams.
   void append_tokens(size_t prompt, std::span<const Token> tokens);
-  // Forgets tokens from `length` on; the next token is chosen anew.
+  // Forgets tokens from `length` on; the next token is chosen anew. States that cannot go back
+  // begin again from the turn's start before `length`.
   void rewind_to(size_t prompt, size_t length);
 
   // One token for every prompt that is not done. False once all are. Cancellation and errors leave
   // everything as before the call.
-  bool generate_next_token(const CancelToken* cancel = nullptr);
+  bool generate_next_token(const CancelToken* cancel = nullptr,
+                           std::optional<Clock::time_point> deadline = std::nullopt);
   bool done() const;
 
   size_t prompts() const { return rows_.size(); }
   // Sequences of a prompt, best first: one, num_return_sequences samples, or as many beams.
   std::vector<Output> outputs(size_t prompt) const;
+  // Tokens of a prompt's first sequence, prompt included, and the text of those generated as far as
+  // it is certain. Valid until the next call.
+  std::span<const Token> tokens(size_t prompt) const;
+  std::string_view text(size_t prompt) const;
   // f32 [rows, vocabulary] of the last step that served this prompt, as the model gave them: of the
   // prompt's first sequence.
   std::span<const float> logits(size_t prompt) const;
@@ -63,13 +76,17 @@ class Generator {
  private:
   struct Branch;
   struct Row;
-  void prefill(Row& row, const CancelToken* cancel);
+  const Row& row(size_t prompt) const;
+  Row& row(size_t prompt);
+  void begin_text(const Row& row, Branch& branch) const;
+  void prefill(Row& row, const CancelToken* cancel, std::optional<Clock::time_point> deadline);
   void choose(Row& row, std::vector<std::span<float>> logits);
   void choose_beams(Row& row, std::vector<std::span<float>> logits);
   void take(Row& row, Branch& branch, Token token);
   int64_t longest(const Row& row) const;
 
   std::shared_ptr<const Decoder> decoder_;
+  std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
   std::vector<std::unique_ptr<Row>> rows_;
   std::vector<Token> ends_;
   Hook hook_;

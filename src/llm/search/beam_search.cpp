@@ -74,7 +74,7 @@ void BeamSearch::finish_beam(const Candidate& candidate, bool ended) {
 }
 
 std::vector<BeamSearch::Next> BeamSearch::step(
-    std::span<const std::span<const float>> log_probabilities) {
+    std::span<const std::span<const float>> log_probabilities, const EndTest& ends) {
   check(log_probabilities.size() == live_.size(), ErrorKind::internal,
         "{} rows of log-probabilities for {} beams", log_probabilities.size(), live_.size());
   const auto beams = static_cast<size_t>(options_.num_beams);
@@ -82,11 +82,13 @@ std::vector<BeamSearch::Next> BeamSearch::step(
   const bool last = prompt_ + added_ + 1 >= longest_;
   std::vector<Candidate> chosen;
   for (size_t rank = 0; rank < candidates.size(); ++rank) {
-    const bool ended = std::ranges::find(ends_, candidates[rank].token) != ends_.end();
-    if ((ended || last) && rank < beams) finish_beam(candidates[rank], ended);
-    if (!ended && chosen.size() < beams) chosen.push_back(candidates[rank]);
+    const Candidate& candidate = candidates[rank];
+    const bool ended = std::ranges::find(ends_, candidate.token) != ends_.end() ||
+                       (ends && ends(candidate.parent, candidate.token));
+    if ((ended || last) && rank < beams) finish_beam(candidate, ended);
+    if (!ended && chosen.size() < beams) chosen.push_back(candidate);
   }
-  check(chosen.size() == beams, ErrorKind::invalid_argument,
+  check(chosen.size() == beams || ends, ErrorKind::invalid_argument,
         "{} of {} beams can go on: the vocabulary is too small or too much of it is ruled out",
         chosen.size(), beams);
   std::vector<Beam> live;
@@ -98,7 +100,7 @@ std::vector<BeamSearch::Next> BeamSearch::step(
   }
   live_ = std::move(live);
   ++added_;
-  done_ = last;
+  done_ = last || live_.empty();
   update_done();
   return next;
 }

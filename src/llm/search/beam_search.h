@@ -5,6 +5,7 @@
 // among the num_beams best continuations finish, ends behind them are dropped.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -33,9 +34,12 @@ class BeamSearch {
     size_t parent;
     Token token;
   };
+  // Whether a beam ends by this token although it is no end token: its text has a stop string.
+  using EndTest = std::function<bool(size_t parent, Token token)>;
   // Log-probabilities of each live beam [vocabulary], rules applied; all of one length. Returns
-  // num_beams continuations; meaningless once done.
-  std::vector<Next> step(std::span<const std::span<const float>> log_probabilities);
+  // num_beams continuations, fewer where the test ended others; meaningless once done.
+  std::vector<Next> step(std::span<const std::span<const float>> log_probabilities,
+                         const EndTest& ends = nullptr);
 
   // The best `num_return_sequences` hypotheses, best first. Once done.
   std::vector<Hypothesis> finish() const;

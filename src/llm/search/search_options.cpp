@@ -154,6 +154,7 @@ constexpr auto kRows = std::to_array<Row>({
     {{"epsilon_cutoff", "Drops tokens less probable than this."}, share<&O::epsilon_cutoff>},
     {{"eta_cutoff", "The same, and less so where the distribution is flat."}, share<&O::eta_cutoff>},
     {{"exponential_decay_length_penalty", "[start, factor]: end tokens gain after `start` new tokens."}, [](O& o, std::string_view n, const Json& v) {
+       if (v.is_null()) { o.exponential_decay_length_penalty.reset(); return; }
        if (!v.is_array() || v.size() != 2) wrong(n, v, "[start, factor]");
        o.exponential_decay_length_penalty = {read_integer(n, v[0], {0}), read_number(n, v[1], {0, 1e6, true})}; }},
     {{"forced_bos_token_id", "The second token of a sequence."}, [](O& o, std::string_view n, const Json& v) { if (v.is_null()) o.forced_bos_token_id.reset(); else o.forced_bos_token_id = read_token(n, v); }},

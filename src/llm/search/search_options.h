@@ -80,6 +80,8 @@ void set_search_option(SearchOptions& options, std::string_view name, const nloh
 void set_search_option(SearchOptions& options, std::string_view name, std::string_view text);
 // An object of options, e.g. the "search" of a genai_config.json.
 void set_search_options(SearchOptions& options, const nlohmann::json& object);
+// Every option by its name, as set_search_options() reads it.
+nlohmann::json search_options_json(const SearchOptions& options);
 // What only all options together show: more sequences returned than beams, and the like.
 void check_search_options(const SearchOptions& options, int64_t vocabulary);
 

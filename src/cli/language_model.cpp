@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT
+#include "cli/language_model.h"
+
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file_map.h"
+#include "cli/progress.h"
+#include "llm/tokenizer/load.h"
+
+namespace lathe::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kMaxPromptBytes = size_t{256} << 20;
+constexpr auto kTokenizerFiles = std::to_array<std::string_view>(
+    {"tokenizer.json", ".model", ".tiktoken", "vocab.json", "vocab.txt", ".gguf"});
+
+bool has_tokenizer(const std::string& folder) {
+  if (!is_folder(folder)) return false;
+  return std::ranges::any_of(list_folder(folder), [](const std::string& name) {
+    return std::ranges::any_of(kTokenizerFiles,
+                               [&](std::string_view end) { return name.ends_with(end); });
+  });
+}
+
+std::string dump(const nlohmann::json& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace
+
+void SearchArguments::declare(CommandLine& line) {
+  const auto options = search::search_options();
+  values_.resize(options.size());
+  for (size_t i = 0; i < options.size(); ++i) {
+    std::string dashed(options[i].name);
+    std::ranges::replace(dashed, '_', '-');
+    const std::string names = dashed == options[i].name
+                                  ? fmt::format("--{}", dashed)
+                                  : fmt::format("--{},--{}", dashed, options[i].name);
+    line.text(names, values_[i], "VALUE", options[i].doc);
+  }
+}
+
+void SearchArguments::apply(search::SearchOptions& options) const {
+  for (size_t i = 0; i < values_.size(); ++i) {
+    if (values_[i].empty()) continue;
+    set_search_option(options, search::search_options()[i].name, std::string_view(values_[i]));
+  }
+}
+
+void ChatArguments::declare(CommandLine& line) {
+  line.text("--system", system, "TEXT", "What the model is told before the talk.");
+  line.texts("--template-arg", arguments, "NAME=VALUE",
+             "A variable of the chat template: JSON, else a text.");
+}
+
+std::string ChatArguments::variables() const {
+  if (arguments.empty()) return {};
+  Json object = Json::object();
+  for (const std::string& argument : arguments) {
+    const size_t equals = argument.find('=');
+    check(equals != std::string::npos && equals > 0, ErrorKind::invalid_argument,
+          "--template-arg is '{}', expected NAME=VALUE", escape(argument));
+    const std::string text = argument.substr(equals + 1);
+    const Json value = Json::parse(text, nullptr, false);
+    object[argument.substr(0, equals)] = value.is_discarded() ? Json(text) : value;
+  }
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void LanguageModelArguments::declare(CommandLine& line) {
+  line.positional("DIR", folder, "A folder with a genai_config.json.");
+  line.text("--config", overlay, "JSON", "Merged into the folder's configuration.");
+  line.flag("--verbose,-v", verbose, "Tells the settings in effect, and what is being done.");
+  line.options({"target", "threads", "timeout"});
+}
+
+LanguageModel::LanguageModel(const LanguageModelArguments& arguments, const Options& options)
+    : pool_(static_cast<int>(options.integer("threads")), options.boolean("pin-threads")) {
+  const auto begin = Clock::now();
+  Progress progress(arguments.verbose);
+  progress.say(fmt::format("opening '{}'", escape(arguments.folder)));
+  llm::DecoderOptions decoder;
+  decoder.target = compile_options(options).target;
+  decoder.pool = &pool_;
+  decoder.overlay = arguments.overlay;
+  decoder_ = std::make_shared<const llm::Decoder>(arguments.folder, decoder);
+  tokenizer_folder_ = decoder_->config().tokenizer_folder.empty()
+                          ? arguments.folder
+                          : join_path(arguments.folder, decoder_->config().tokenizer_folder);
+  if (has_tokenizer(tokenizer_folder_)) {
+    progress.say("reading the tokenizer");
+    tokenizer_ = tokenizer::load_tokenizer(tokenizer_folder_);
+  }
+  load_seconds_ = std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+const tokenizer::Tokenizer& LanguageModel::need_tokenizer(std::string_view otherwise) const {
+  check(tokenizer_ != nullptr, ErrorKind::io, "'{}' has no tokenizer{}", escape(tokenizer_folder_),
+        otherwise);
+  return *tokenizer_;
+}
+
+templates::ChatTemplates LanguageModel::chat_templates() const {
+  return templates::ChatTemplates::load(tokenizer_folder_);
+}
+
+std::string LanguageModel::settings(const search::SearchOptions& options) const {
+  const llm::GenaiConfig& config = decoder_->config();
+  std::string text =
+      fmt::format("model {}: vocabulary {}, context {}, end tokens {}\n", config.type,
+                  decoder_->vocabulary(), config.context_length, fmt::join(config.end_tokens, " "));
+  text += fmt::format("target {}, threads {}, cache {} bytes a token, loaded in {:.2f} s\n",
+                      decoder_->plan().target, threads(), decoder_->layout().bytes_per_row(),
+                      load_seconds_);
+  const nlohmann::json defaults = search::search_options_json({});
+  const nlohmann::json values = search::search_options_json(options);
+  for (const auto& [name, value] : values.items()) {
+    text += fmt::format("{} = {}{}\n", name, dump(value),
+                        value == defaults[name] ? "" : "  (not the default)");
+  }
+  return text;
+}
+
+std::string render_messages(const templates::ChatTemplates& templates,
+                            const std::vector<Message>& messages, const std::string& variables) {
+  Json list = Json::array();
+  for (const Message& message : messages) {
+    list.push_back({{"role", message.role}, {"content", message.content}});
+  }
+  templates::ChatRequest request;
+  request.messages = list.dump(-1, ' ', false, Json::error_handler_t::replace);
+  request.variables = variables;
+  request.add_generation_prompt = true;
+  return templates.render(request).text;
+}
+
+std::string read_standard_input() {
+  std::string text;
+  std::array<char, 1 << 16> part;
+  for (size_t count = 1; count > 0;) {
+    count = std::fread(part.data(), 1, part.size(), stdin);
+    text.append(part.data(), count);
+    check(text.size() <= kMaxPromptBytes, ErrorKind::invalid_argument,
+          "standard input has more than {} bytes", kMaxPromptBytes);
+  }
+  return text;
+}
+
+}  // namespace lathe::cli

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+// What the commands share that talk to the language model of a folder.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "cli/execution.h"
+#include "llm/model/generator.h"
+#include "llm/template/chat_template.h"
+#include "llm/tokenizer/tokenizer.h"
+
+namespace lathe::cli {
+
+// The search options as flags, '-' and '_' alike.
+class SearchArguments {
+ public:
+  void declare(CommandLine& line);
+  // Those that were given.
+  void apply(search::SearchOptions& options) const;
+
+ private:
+  std::vector<std::string> values_;  // one per option of the table; empty: not given
+};
+
+// How messages become a prompt.
+struct ChatArguments {
+  std::string system;
+  std::vector<std::string> arguments;  // NAME=VALUE
+
+  void declare(CommandLine& line);
+  // The template's variables, a JSON object; a value that is no JSON is a text.
+  std::string variables() const;
+};
+
+struct LanguageModelArguments {
+  std::string folder;
+  std::string overlay;
+  bool verbose = false;
+
+  void declare(CommandLine& line);
+};
+
+// A model folder opened, with the threads it runs on. Says on standard error what it is doing if
+// that is a terminal, or if much is to be said.
+class LanguageModel {
+ public:
+  LanguageModel(const LanguageModelArguments& arguments, const Options& options);
+
+  const std::shared_ptr<const llm::Decoder>& decoder() const { return decoder_; }
+  // Null if the folder has none.
+  const std::shared_ptr<const tokenizer::Tokenizer>& tokenizer() const { return tokenizer_; }
+  const tokenizer::Tokenizer& need_tokenizer(std::string_view otherwise) const;
+  templates::ChatTemplates chat_templates() const;
+  int threads() const { return pool_.threads(); }
+  double load_seconds() const { return load_seconds_; }
+  // Lines about model, machine and search.
+  std::string settings(const search::SearchOptions& options) const;
+
+ private:
+  ThreadPool pool_;
+  std::shared_ptr<const llm::Decoder> decoder_;
+  std::string tokenizer_folder_;
+  std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
+  double load_seconds_ = 0;
+};
+
+// Messages as a template's JSON.
+struct Message {
+  std::string role;
+  std::string content;
+};
+// What the model reads: all messages, and the beginning of its turn.
+std::string render_messages(const templates::ChatTemplates& templates,
+                            const std::vector<Message>& messages, const std::string& variables);
+
+std::string read_standard_input();
+
+}  // namespace lathe::cli

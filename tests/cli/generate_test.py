@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT
+"""lathe generate, on the folder examples/counting: the word after a number is the next one."""
+
+import json
+import subprocess
+
+import program
+
+COUNTING = program.ROOT / "examples" / "counting"
+
+
+class Generate(program.ProgramTest):
+    def generate(self, *arguments, **more):
+        return self.run_program("generate", COUNTING, *arguments, **more)
+
+    def test_a_prompt_is_taken_as_it_is(self):
+        self.assertEqual(self.generate("-p", "nine ten"), "eleven twelve thirteen fourteen\n")
+        self.path("prompt.txt").write_text("twelve\n")
+        self.assertEqual(self.generate("--file", "prompt.txt"), "thirteen fourteen\n")
+        out = subprocess.run([program.PROGRAM, "generate", COUNTING], input=b"eleven", capture_output=True,
+                             check=True, timeout=program.SECONDS).stdout
+        self.assertEqual(out, b"twelve thirteen fourteen\n")
+
+    def test_json_says_what_was_generated_and_why_it_ended(self):
+        out = json.loads(self.generate("-p", "three four", "--json", "--max-new-tokens", 3))
+        self.assertEqual((out["ids"], out["text"], out["finish_reason"], out["prompt_tokens"], out["new_tokens"]),
+                         ([5, 6, 7], "five six seven", "length", 2, 3))
+        for rate in ("load_seconds", "first_token_seconds", "prompt_tokens_per_second", "tokens_per_second"):
+            self.assertGreaterEqual(out[rate], 0)
+        out = json.loads(self.generate("--ids", "13", "--json"))
+        self.assertEqual((out["ids"], out["text"], out["finish_reason"]), ([14, 15], "fourteen", "stop"))
+
+    def test_stop_strings_end_each_sequence_of_a_batch(self):
+        out = json.loads(self.generate("--ids", "1", "--ids", "9", "--stop-strings", '["elev", "four f"]',
+                                       "--json"))
+        self.assertEqual([(s["ids"], s["text"], s["finish_reason"]) for s in out["sequences"]],
+                         [([2, 3, 4, 5], "two three ", "stop"), ([10, 11], "ten ", "stop")])
+        self.assertEqual(out["rows_run"], 6)
+
+    def test_dashes_and_underscores_are_alike(self):
+        for flag in ("--max-new-tokens", "--max_new_tokens"):
+            self.assertEqual(self.generate("-p", "one", flag, 2), "two three\n")
+        self.assertEqual(self.generate("-p", "one", "--num_beams=2", "--max-new-tokens=2"), "two three\n")
+
+    def test_a_chat_goes_through_the_template(self):
+        out = json.loads(self.generate("--chat", "-p", "eleven", "--system", "one two", "--json"))
+        self.assertEqual((out["prompt_tokens"], out["text"]), (3, "twelve thirteen fourteen"))
+
+    def test_arguments_of_a_template_are_json_or_text(self):
+        for name in ("model.onnx", "genai_config.json", "tokenizer.json"):
+            self.path(name).write_bytes((COUNTING / name).read_bytes())
+        self.path("chat_template.jinja").write_text("{{ words[1] }} {{ word }} {{ messages[0].content }}")
+        out = json.loads(self.run_program("generate", self.folder, "--chat", "-p", "ten", "--json", "--template-arg",
+                                          'words=["one", "two"]', "--template-arg", "word=three"))
+        self.assertEqual((out["prompt_tokens"], out["text"]), (3, "eleven twelve thirteen fourteen"))
+
+    def test_the_settings_in_effect_are_told(self):
+        self.generate("-p", "one", "--top-k", 7, "-v", "--config", '{"search": {"min_p": 0.25}}')
+        self.assertRegex(self.stderr, r"(?m)^target ref, threads \d+, cache 128 bytes a token")
+        self.assertRegex(self.stderr, r"(?m)^top_k = 7  \(not the default\)$")
+        self.assertRegex(self.stderr, r"(?m)^min_p = 0.25  \(not the default\)$")
+        self.assertRegex(self.stderr, r"(?m)^temperature = 1.0$")
+
+    def test_time_runs_out(self):
+        self.generate("-p", "one", "--timeout", "0.000001", code=130)
+        self.assertRegex(self.stderr, r"^error: the time is over ")
+
+
+if __name__ == "__main__":
+    program.main()

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+#include "llm/search/search_options.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace lathe::search {
+namespace {
+
+using Json = nlohmann::json;
+
+TEST(SearchOptions, are_written_as_they_are_read) {
+  const Json given = Json::parse(R"({"bad_words_ids": [[1, 2], [3]], "begin_suppress_tokens": [4],
+    "chunk_size": 5, "do_sample": true, "early_stopping": "never", "epsilon_cutoff": 0.125,
+    "eta_cutoff": 0.25, "exponential_decay_length_penalty": [6, 1.5], "forced_bos_token_id": 7,
+    "forced_eos_token_id": [8], "frequency_penalty": 0.5, "length_penalty": 2.0,
+    "length_penalty_counts_prompt": false, "logit_bias": {"9": -1.0}, "max_length": 10,
+    "max_new_tokens": 11, "min_length": 12, "min_new_tokens": 13, "min_p": 0.75,
+    "no_repeat_ngram_size": 14, "num_beams": 15, "num_return_sequences": 16,
+    "presence_penalty": -0.5, "random_seed": 17, "repetition_penalty": 1.25,
+    "sequence_bias": [[[18, 19], -3.0]], "stop_strings": ["a", "b"], "suppress_tokens": [20],
+    "temperature": 0.375, "top_k": 21, "top_p": 0.625, "typical_p": 0.875})");
+  SearchOptions options;
+  set_search_options(options, given);
+  EXPECT_EQ(search_options_json(options), given);
+  EXPECT_EQ(given.size(), search_options().size());
+}
+
+TEST(SearchOptions, defaults_can_be_read_again) {
+  const Json defaults = search_options_json({});
+  EXPECT_EQ(defaults.size(), search_options().size());
+  SearchOptions options;
+  set_search_options(options, defaults);
+  EXPECT_EQ(search_options_json(options), defaults);
+}
+
+}  // namespace
+}  // namespace lathe::search
