@@ -25,6 +25,16 @@ struct CacheRows {
   int64_t first = 0;
 };
 
+// A cache in pages of `rows` positions each: position p of item i is row p mod rows of page
+// pages[i · stride + p / rows], where the cache [heads, rows, size] begins `offset` bytes in. Null:
+// a window has let go of it.
+struct CachePages {
+  const std::byte* const* pages = nullptr;
+  int64_t stride = 0;
+  int64_t rows = 0;
+  int64_t offset = 0;
+};
+
 class SequenceStep {
  public:
   virtual ~SequenceStep() = default;
@@ -34,6 +44,9 @@ class SequenceStep {
   virtual void append(std::string_view state, size_t item, const TensorView& rows) = 0;
   // Past and new rows, as many as are held.
   virtual CacheRows rows(std::string_view state, size_t item) = 0;
+
+  // Instead of both: the items' pages, with room for their new rows, which the caller writes.
+  virtual CachePages pages(std::string_view state) = 0;
 
   // States of fixed extents [1, …]: what the item's last step left (no data: zeros), and memory for
   // what this one leaves.

@@ -38,6 +38,12 @@ ElementType element_of(const Match& match, std::string_view name) {
 bool is_integer_x(const Match& match) { return is_integer(element_of(match, "x")); }
 bool is_floating_x(const Match& match) { return is_floating(element_of(match, "x")); }
 
+// A gate of its own type and with the factor 1 that the replacement has.
+bool has_plain_gate(const Match& match) {
+  const Attribute* alpha = find_attribute(match.instruction("gate").attributes(), "alpha");
+  return alpha != nullptr && std::get<double>(*alpha) == 1.0 && match["gate"]->uses().size() == 1;
+}
+
 Value* narrow_again(Match& match) {
   const ElementType wide = element_of(match, "wide");
   const ElementType narrow = match.root().result()->type().element;
@@ -87,6 +93,10 @@ const RuleTable& simplify_algebra_rules() {
       {"not_twice", op("not", {op("not", {x})}), x},
       {"cast_to_own_type", op("cast", {x}), x},
       {"widen_and_narrow", op("cast", {op("cast", {x}).named("wide")}), narrow_again},
+      // Exporters write gates out: one pass over memory instead of three.
+      {"raise_swish", x * op("sigmoid", {x}), op("swish", {x}), is_floating_x},
+      {"raise_swiglu", op("swish", {x}).named("gate") * value("y"), op("swiglu", {x, value("y")}),
+       has_plain_gate},
       {"transpose_nothing", op("transpose", {x}), drop_still_transpose},
       {"transpose_twice", op("transpose", {op("transpose", {x}).named("inner")}), join_transposes},
   });

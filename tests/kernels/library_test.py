@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 MOST_BYTES = 6_000_000
-VERSION = 1
+VERSION = 2
 
 
 class TableStart(ctypes.Structure):

@@ -75,6 +75,31 @@ CacheRows PackedStep::rows(std::string_view state, size_t item) {
   return held;
 }
 
+CachePages PackedStep::pages(std::string_view state) {
+  const CacheLayout::Place& place = layout_.place(state);
+  tables_.resize(layout_.groups().size());
+  Table& table = tables_[place.group];
+  const int64_t rows = layout_.page_rows();
+  if (table.pages.empty()) {
+    for (const StepItem& item : items_) {
+      table.stride = std::max(table.stride, (item.past + item.count + rows - 1) / rows);
+    }
+    table.pages.resize(items_.size() * static_cast<size_t>(table.stride));
+    for (size_t i = 0; i < items_.size(); ++i) {
+      const StepItem& item = items_[i];
+      const std::byte** own = table.pages.data() + static_cast<int64_t>(i) * table.stride;
+      const int64_t end = item.past + item.count;
+      for (int64_t at = item.past; at < end; at += rows - at % rows) {
+        sequences_[i]->writable_page(place.group, at);
+      }
+      for (int64_t at = 0; at < end; at += rows) {
+        own[at / rows] = sequences_[i]->page(place.group, at);
+      }
+    }
+  }
+  return {table.pages.data(), table.stride, rows, place.offset};
+}
+
 TensorView PackedStep::current(std::string_view state, size_t item) {
   return sequences_[item]->fixed(layout_.place(state).fixed);
 }

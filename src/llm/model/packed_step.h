@@ -24,6 +24,7 @@ class PackedStep final : public SequenceStep {
   std::span<const StepItem> items() const override { return items_; }
   void append(std::string_view state, size_t item, const TensorView& rows) override;
   CacheRows rows(std::string_view state, size_t item) override;
+  CachePages pages(std::string_view state) override;
   TensorView current(std::string_view state, size_t item) override;
   TensorView next(std::string_view state, size_t item) override;
 
@@ -32,6 +33,12 @@ class PackedStep final : public SequenceStep {
   std::vector<StepItem> items_;
   std::vector<Sequence*> sequences_;
   std::vector<std::vector<Tensor>> next_;  // per item and fixed state
+  // Per group of caches: the pages of each item, once they have room for the new rows.
+  struct Table {
+    std::vector<const std::byte*> pages;
+    int64_t stride = 0;
+  };
+  std::vector<Table> tables_;
   bool committed_ = false;
 };
 

@@ -6,25 +6,40 @@
 namespace lathe::cpu {
 
 std::span<const KernelEntry> kernel_table() {
-  static const std::array kTable{kAttention,
+  static const std::array kTable{kAdd,
+                                 kAttention,
                                  kAveragePool,
                                  kConv,
                                  kConvInteger,
                                  kConvTranspose,
+                                 kGelu,
                                  kGemm,
                                  kGlobalAveragePool,
                                  kGlobalMaxPool,
                                  kGroupQueryAttention,
                                  kGru,
+                                 kLayerNormalization,
                                  kLstm,
                                  kMatmul,
                                  kMatmulInteger,
                                  kMatmulNBits,
                                  kMaxPool,
+                                 kMul,
                                  kMultiHeadAttention,
                                  kQlinearConv,
                                  kQlinearMatmul,
-                                 kRnn};
+                                 kRelu,
+                                 kRmsNormalization,
+                                 kRnn,
+                                 kSequenceAttention,
+                                 kSigmoid,
+                                 kSimplifiedLayerNormalization,
+                                 kSkipLayerNormalization,
+                                 kSkipSimplifiedLayerNormalization,
+                                 kSub,
+                                 kSwiglu,
+                                 kSwish,
+                                 kTanh};
   return kTable;
 }
 

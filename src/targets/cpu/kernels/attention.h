@@ -7,6 +7,7 @@
 // however the work is split.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -51,7 +52,8 @@ struct AttentionRows {
 
 // Keys or values [batch, key heads, keys, size], contiguous or in pages: with a table, key t of
 // batch row b is row t mod 2^page_shift of page table[b * table_stride + (t >> page_shift)], and
-// `batch` is the distance between pages.
+// `batch` is the distance between pages. With `pages` in its place, that entry of it is the page
+// itself, which begins `page_offset` bytes in; a page without keys that anyone may see may be null.
 struct AttentionCache {
   const void* data = nullptr;
   int64_t batch = 0;
@@ -60,11 +62,15 @@ struct AttentionCache {
   const int32_t* table = nullptr;
   int64_t table_stride = 0;
   int page_shift = 0;
+  const std::byte* const* pages = nullptr;  // not of i8
+  int64_t page_offset = 0;
   // Of i8: one scale per (batch row or page, head, row), with strides that may be 0.
   const float* scales = nullptr;
   int64_t scale_batch = 0;
   int64_t scale_head = 0;
   int64_t scale_row = 0;
+
+  bool is_paged() const { return table != nullptr || pages != nullptr; }
 };
 
 // Added to the scores, or a boolean that allows: [batch, heads, queries, keys], any strides, 0

@@ -139,9 +139,16 @@ void AttentionTiles::load_queries() {
 
 const std::byte* AttentionTiles::key_row(const AttentionCache& cache, int64_t key) const {
   int64_t outer = batch_, row = key;
-  if (cache.table != nullptr) {
-    outer = cache.table[batch_ * cache.table_stride + (key >> cache.page_shift)];
+  if (cache.is_paged()) {
+    const int64_t entry = batch_ * cache.table_stride + (key >> cache.page_shift);
     row = key & ((int64_t{1} << cache.page_shift) - 1);
+    if (cache.pages != nullptr) {
+      const std::byte* page = cache.pages[entry];
+      if (page == nullptr) return nullptr;
+      return page + cache.page_offset +
+             (key_head_ * cache.head + row * cache.row) * bytes_of(p_.cache);
+    }
+    outer = cache.table[entry];
   }
   const int64_t at = outer * cache.batch + key_head_ * cache.head + row * cache.row;
   return static_cast<const std::byte*>(cache.data) + at * bytes_of(p_.cache);
@@ -149,7 +156,7 @@ const std::byte* AttentionTiles::key_row(const AttentionCache& cache, int64_t ke
 
 // Whether the block's rows lie at equal distances.
 bool AttentionTiles::side_by_side(const AttentionCache& cache) const {
-  return cache.table == nullptr || keys_ <= int64_t{1} << cache.page_shift;
+  return !cache.is_paged() || keys_ <= int64_t{1} << cache.page_shift;
 }
 
 const float* AttentionTiles::scales_of(const AttentionCache& cache, float* to,
@@ -174,8 +181,14 @@ const float* AttentionTiles::scales_of(const AttentionCache& cache, float* to,
 // The block's rows in the products' type, `pitch` elements apart, zero behind `size`.
 void AttentionTiles::load_rows(const AttentionCache& cache, int64_t size, int64_t pitch,
                                std::byte* to) const {
+  const auto bytes = static_cast<size_t>(size * element_bytes_);
   for (int64_t i = 0; i < keys_; ++i, to += pitch * element_bytes_) {
-    kernels_.widen(p_.cache, key_row(cache, begin_ + i), size, to);
+    const std::byte* row = key_row(cache, begin_ + i);
+    if (row == nullptr) {  // outside every window
+      std::memset(to, 0, bytes);
+    } else {
+      kernels_.widen(p_.cache, row, size, to);
+    }
     std::memset(to + size * element_bytes_, 0,
                 static_cast<size_t>((pitch - size) * element_bytes_));
   }
@@ -188,9 +201,10 @@ AttentionAhead AttentionTiles::rows_ahead(const AttentionCache& cache, int64_t s
   const int64_t begin = block * kKeyBlock;
   const int64_t rows = std::min(kKeyBlock, highest(rows_ - 1) + 1 - begin);
   const int64_t page = int64_t{1} << cache.page_shift;
-  if (rows <= 0 || (cache.table != nullptr && page < kKeyBlock)) return to;
+  if (rows <= 0 || (cache.is_paged() && page < kKeyBlock)) return to;
   const int64_t bytes = bytes_of(p_.cache);
   to.row = key_row(cache, begin);
+  if (to.row == nullptr) return to;
   to.rows = rows;
   to.stride = cache.row * bytes;
   to.bytes = size * bytes;

@@ -12,7 +12,7 @@
 
 namespace lathe::cpu {
 
-inline constexpr uint32_t kKernelTableVersion = 1;
+inline constexpr uint32_t kKernelTableVersion = 2;
 
 struct KernelTable {
   uint32_t version;

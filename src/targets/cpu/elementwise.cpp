@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+// Formulas of f32 over whole rows: the reference's bits, a vector at a time. What has other strides
+// at a run goes to the reference.
+#include "base/thread_pool.h"
+#include "targets/cpu/kernel_table.h"
+#include "targets/cpu/kernels/row_ops.h"
+#include "targets/cpu/kernels/vector_ops.h"
+#include "targets/cpu/operands.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr int64_t kGrain = 16384;  // elements
+
+struct Formula1 {
+  std::string_view op;
+  Activation activation;
+};
+constexpr std::array kUnary{
+    Formula1{"gelu", Activation::gelu},       Formula1{"relu", Activation::relu},
+    Formula1{"sigmoid", Activation::sigmoid}, Formula1{"swish", Activation::silu},
+    Formula1{"tanh", Activation::tanh},
+};
+
+const Formula1* unary_of(const Instruction& instruction) {
+  const auto at = std::ranges::find(kUnary, instruction.op().name, &Formula1::op);
+  return at == kUnary.end() ? nullptr : &*at;
+}
+
+float alpha_of(const Instruction& instruction) {
+  const Attribute* found = find_attribute(instruction.attributes(), "alpha");
+  return found == nullptr ? 0 : static_cast<float>(std::get<double>(*found));
+}
+
+class Unary final : public Kernel {
+ public:
+  Unary(const Instruction& instruction, Isa isa)
+      : name_(fmt::format("cpu.{}", instruction.op().name)),
+        isa_(isa),
+        activation_(unary_of(instruction)->activation),
+        alpha_(alpha_of(instruction)),
+        reference_(make_reference_kernel(instruction).kernel) {
+    if (activation_ == Activation::gelu &&
+        attribute<std::string>(instruction, "approximate") != "none") {
+      activation_ = Activation::gelu_tanh;
+    }
+  }
+  std::string_view name() const override { return name_; }
+  std::string detail() const override { return std::string(to_string(isa_)); }
+
+  void launch(Evaluation& c) const override {
+    if (!c.in(0).is_dense() || !c.out().is_dense()) return reference_->launch(c);
+    const auto* x = c.in(0).as<float>();
+    auto* y = c.out().as<float>();
+    parallel_for(c.pool, c.out().count(), kGrain, [&](int64_t begin, int64_t end) {
+      vector_ops(isa_).activate(activation_, alpha_, 0, x + begin, y + begin, end - begin);
+    });
+  }
+
+ private:
+  std::string name_;
+  Isa isa_;
+  Activation activation_;
+  float alpha_;
+  std::unique_ptr<const Kernel> reference_;
+};
+
+class Binary final : public Kernel {
+ public:
+  Binary(const Instruction& instruction, Isa isa)
+      : name_(fmt::format("cpu.{}", instruction.op().name)),
+        isa_(isa),
+        alpha_(alpha_of(instruction)),
+        reference_(make_reference_kernel(instruction).kernel) {
+    const RowOps& ops = row_ops(isa);
+    const std::string_view op = instruction.op().name;
+    run_ = op == "add" ? ops.add : op == "sub" ? ops.sub : op == "mul" ? ops.mul : nullptr;
+  }
+  std::string_view name() const override { return name_; }
+  std::string detail() const override { return std::string(to_string(isa_)); }
+
+  void launch(Evaluation& c) const override {
+    const TensorView &a = c.in(0), &b = c.in(1), &y = c.out();
+    if (!a.is_dense() || !b.is_dense() || !y.is_dense() || y.count() == 0) {
+      return reference_->launch(c);
+    }
+    // One operand may be a row that every row of the other is combined with.
+    const int64_t count = y.count();
+    const int64_t width = std::min(a.count(), b.count());
+    const bool same = a.count() == count && b.count() == count;
+    if (!same && !(width > 1 && (repeats(a, y) || a.count() == count) &&
+                   (repeats(b, y) || b.count() == count))) {
+      return reference_->launch(c);
+    }
+    const int64_t row = same ? std::min(count, kGrain) : width;
+    const int64_t a_step = a.count() == count ? row : 0, b_step = b.count() == count ? row : 0;
+    const int64_t rows = (count + row - 1) / row;
+    parallel_for(c.pool, rows, std::max<int64_t>(1, kGrain / row), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t at = i * row, own = std::min(row, count - at);
+        apply(a.as<float>() + i * a_step, b.as<float>() + i * b_step, y.as<float>() + at, own);
+      }
+    });
+  }
+
+ private:
+  // Whether the extents are the last of y's.
+  static bool repeats(const TensorView& x, const TensorView& y) {
+    const auto dims = x.extents(), all = y.extents();
+    size_t skip = 0;
+    while (skip < dims.size() && dims[skip] == 1) ++skip;
+    const auto own = dims.subspan(skip);
+    return own.size() <= all.size() && std::ranges::equal(own, all.last(own.size()));
+  }
+
+  void apply(const float* a, const float* b, float* y, int64_t count) const {
+    if (run_ != nullptr) {
+      run_(a, b, y, count);
+    } else {
+      row_ops(isa_).swiglu(alpha_, a, b, y, count);
+    }
+  }
+
+  std::string name_;
+  Isa isa_;
+  float alpha_;
+  void (*run_)(const float*, const float*, float*, int64_t) = nullptr;
+  std::unique_ptr<const Kernel> reference_;
+};
+
+std::string why_not(const Instruction& instruction, Isa /*isa*/) {
+  const ElementType type = element_of(instruction, 0);
+  return type == ElementType::f32 ? "" : fmt::format("the operands are {}", to_string(type));
+}
+
+KernelChoice make_unary(const Instruction& instruction, Constants /*constants*/, Isa isa) {
+  return {std::make_unique<Unary>(instruction, isa), ""};
+}
+
+KernelChoice make_binary(const Instruction& instruction, Constants /*constants*/, Isa isa) {
+  return {std::make_unique<Binary>(instruction, isa), ""};
+}
+
+}  // namespace
+
+const KernelEntry kAdd{"add", why_not, make_binary};
+const KernelEntry kGelu{"gelu", why_not, make_unary};
+const KernelEntry kMul{"mul", why_not, make_binary};
+const KernelEntry kRelu{"relu", why_not, make_unary};
+const KernelEntry kSigmoid{"sigmoid", why_not, make_unary};
+const KernelEntry kSub{"sub", why_not, make_binary};
+const KernelEntry kSwiglu{"swiglu", why_not, make_binary};
+const KernelEntry kSwish{"swish", why_not, make_unary};
+const KernelEntry kTanh{"tanh", why_not, make_unary};
+
+}  // namespace lathe::cpu

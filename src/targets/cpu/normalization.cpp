@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT
+// Normalisations over the last axes, of f32.
+#include "base/thread_pool.h"
+#include "ops/evaluation.h"
+#include "targets/cpu/kernel_table.h"
+#include "targets/cpu/kernels/row_ops.h"
+#include "targets/cpu/operands.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr int kAbsent = -1;
+
+// Which operand and result is what.
+struct Form {
+  std::string_view op;
+  bool centred;
+  int skip = kAbsent;
+  int gamma = 1;
+  int beta = kAbsent;
+  int bias = kAbsent;
+  int mean = kAbsent;  // results
+  int inverse = kAbsent;
+  int sum = kAbsent;
+};
+
+constexpr std::array kForms{
+    Form{.op = "layer_normalization", .centred = true, .beta = 2, .mean = 1, .inverse = 2},
+    Form{.op = "rms_normalization", .centred = false},
+    Form{.op = "simplified_layer_normalization", .centred = false, .inverse = 1},
+    Form{.op = "skip_layer_normalization",
+         .centred = true,
+         .skip = 1,
+         .gamma = 2,
+         .beta = 3,
+         .bias = 4,
+         .mean = 1,
+         .inverse = 2,
+         .sum = 3},
+    Form{.op = "skip_simplified_layer_normalization",
+         .centred = false,
+         .skip = 1,
+         .gamma = 2,
+         .bias = 3,
+         .inverse = 2,
+         .sum = 3},
+};
+
+const Form& form_of(const Instruction& instruction) {
+  return *std::ranges::find(kForms, instruction.op().name, &Form::op);
+}
+
+bool is_used(const Instruction& instruction, int result) {
+  return result != kAbsent && !instruction.result(result)->uses().empty();
+}
+
+// How many of the last axes are normalised; the skipping forms have no such attribute.
+int64_t axes_of(const Instruction& instruction) {
+  const Attribute* found = find_attribute(instruction.attributes(), "axis");
+  if (found == nullptr) return 1;
+  const auto axis = std::get<int64_t>(*found);
+  return axis < 0 ? -axis : instruction.operands()[0]->type().rank() - axis;
+}
+
+// The elements of a row, if the types tell.
+std::optional<int64_t> row_count(const Instruction& instruction) {
+  const Type& type = instruction.operands()[0]->type();
+  if (!type.is_ranked()) return std::nullopt;
+  const int64_t axes = axes_of(instruction);
+  if (axes < 1 || axes > type.rank()) return std::nullopt;
+  int64_t count = 1;
+  for (size_t axis = type.dims->size() - static_cast<size_t>(axes); axis < type.dims->size();
+       ++axis) {
+    if (!(*type.dims)[axis].is_constant()) return std::nullopt;
+    count *= *(*type.dims)[axis].constant();
+  }
+  return count;
+}
+
+// Whether an operand holds the factors of one row: its extents are 1 before the last axes.
+bool is_row(const Value& operand, int64_t count) {
+  const Type& type = operand.type();
+  if (!type.is_ranked()) return false;
+  int64_t own = 1;
+  for (const Dim& dim : *type.dims) {
+    if (!dim.is_constant()) return false;
+    own *= *dim.constant();
+  }
+  return own == count;
+}
+
+class Normalization final : public Kernel {
+ public:
+  Normalization(const Instruction& instruction, Isa isa)
+      : name_(fmt::format("cpu.{}", instruction.op().name)),
+        form_(form_of(instruction)),
+        isa_(isa),
+        count_(*row_count(instruction)),
+        epsilon_(static_cast<float>(attribute<double>(instruction, "epsilon"))),
+        wants_mean_(is_used(instruction, form_.mean)),
+        wants_inverse_(is_used(instruction, form_.inverse)),
+        wants_sum_(is_used(instruction, form_.sum)) {}
+
+  std::string_view name() const override { return name_; }
+  std::string detail() const override { return std::string(to_string(isa_)); }
+
+  void launch(Evaluation& c) const override {
+    std::array<Tensor, 5> copies;
+    const auto read = [&](int operand) -> const float* {
+      if (operand == kAbsent || !c.has(operand)) return nullptr;
+      TensorView made;
+      return dense_view(c.in(operand), copies[static_cast<size_t>(operand)], made).as<float>();
+    };
+    NormalizedRow all;
+    all.x = read(0);
+    all.skip = read(form_.skip);
+    all.gamma = read(form_.gamma);
+    all.beta = read(form_.beta);
+    all.bias = read(form_.bias);
+    all.count = count_;
+    all.epsilon = epsilon_;
+    all.centred = form_.centred;
+    with_dense(c, 0, true, [&](float* y) {
+      with_dense(c, form_.sum, wants_sum_, [&](float* sum) {
+        with_dense(c, form_.mean, wants_mean_, [&](float* mean) {
+          with_dense(c, form_.inverse, wants_inverse_, [&](float* inverse) {
+            all.y = y;
+            all.sum = sum;
+            run(c, all, mean, inverse);
+          });
+        });
+      });
+    });
+  }
+
+ private:
+  // Calls f with the memory of a result, or of a dense stand-in; null where it is not wanted.
+  template <class F>
+  static void with_dense(const Evaluation& c, int result, bool is_wanted, F&& f) {
+    if (!is_wanted) return f(static_cast<float*>(nullptr));
+    const TensorView& view = c.out(result);
+    if (view.is_dense()) return f(view.as<float>());
+    const Tensor dense(view.type, Dims(view.extents().begin(), view.extents().end()));
+    f(dense.as<float>());
+    copy_elements(dense.view(), view);
+  }
+
+  void run(const Evaluation& c, const NormalizedRow& all, float* mean, float* inverse) const {
+    constexpr int64_t kGrain = 16384;  // elements
+    const int64_t rows = count_ == 0 ? 0 : c.in(0).count() / count_;
+    const RowOps& ops = row_ops(isa_);
+    parallel_for(c.pool, rows, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, count_)),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t i = begin; i < end; ++i) {
+                     NormalizedRow row = all;
+                     row.x += i * count_;
+                     row.y += i * count_;
+                     if (row.skip != nullptr) row.skip += i * count_;
+                     if (row.sum != nullptr) row.sum += i * count_;
+                     const RowMoments moments = ops.normalize(row);
+                     if (mean != nullptr) mean[i] = moments.mean;
+                     if (inverse != nullptr) inverse[i] = moments.inverse;
+                   }
+                 });
+  }
+
+  std::string name_;
+  const Form& form_;
+  Isa isa_;
+  int64_t count_;
+  float epsilon_;
+  bool wants_mean_;
+  bool wants_inverse_;
+  bool wants_sum_;
+};
+
+std::string why_not(const Instruction& instruction, Isa /*isa*/) {
+  const Form& form = form_of(instruction);
+  for (size_t i = 0; i < instruction.operands().size(); ++i) {
+    if (!has_operand(instruction, i) || element_of(instruction, i) == ElementType::f32) continue;
+    return fmt::format("operand '{}' is {}", instruction.op().operands[i].name,
+                       to_string(element_of(instruction, i)));
+  }
+  for (const Value& result : instruction.results()) {
+    if (result.type().element != ElementType::f32) return "its moments are not f32";
+  }
+  const std::optional<int64_t> count = row_count(instruction);
+  if (!count) return "the extents of a row are not constant";
+  for (const int operand : {form.gamma, form.beta, form.bias}) {
+    const auto at = static_cast<size_t>(operand);
+    if (operand == kAbsent || !has_operand(instruction, at)) continue;
+    if (!is_row(*instruction.operands()[at], *count)) {
+      return fmt::format("operand '{}' is not one row", instruction.op().operands[at].name);
+    }
+  }
+  // Its mean is of no use to the kernel, and hardly to anybody.
+  if (!form.centred && form.skip != kAbsent && is_used(instruction, 1)) return "the mean is wanted";
+  if (form.skip != kAbsent &&
+      instruction.operands()[0]->type().dims != instruction.operands()[1]->type().dims) {
+    return "x and skip have different extents";
+  }
+  return "";
+}
+
+KernelChoice make(const Instruction& instruction, Constants /*constants*/, Isa isa) {
+  return {std::make_unique<Normalization>(instruction, isa), ""};
+}
+
+}  // namespace
+
+const KernelEntry kLayerNormalization{"layer_normalization", why_not, make};
+const KernelEntry kRmsNormalization{"rms_normalization", why_not, make};
+const KernelEntry kSimplifiedLayerNormalization{"simplified_layer_normalization", why_not, make};
+const KernelEntry kSkipLayerNormalization{"skip_layer_normalization", why_not, make};
+const KernelEntry kSkipSimplifiedLayerNormalization{"skip_simplified_layer_normalization", why_not,
+                                                    make};
+
+}  // namespace lathe::cpu

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: MIT
+// sequence_attention: new rows go straight into the pages of their sequences' caches, and are
+// attended to there.
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "base/thread_pool.h"
+#include "ops/grouped_heads.h"
+#include "ops/sequence_step.h"
+#include "ops/views.h"
+#include "targets/cpu/kernel_table.h"
+#include "targets/cpu/kernels/attention.h"
+#include "targets/cpu/kernels/row_ops.h"
+#include "targets/cpu/operands.h"
+#include "tensor/convert.h"
+
+namespace lathe::cpu {
+namespace {
+
+enum Operand { kQuery, kKey, kValue, kCos, kSin, kPositions, kSink };
+
+constexpr int64_t kGrain = 8;  // rows that a task turns and puts away
+
+std::byte* row_at(const TensorView& heads, int64_t head, int64_t row) {
+  return heads.as<std::byte>() +
+         (head * heads.strides[1] + row * heads.strides[2]) * (info(heads.type).bits / 8);
+}
+
+bool has_dense_rows(const TensorView& view) { return view.strides[3] == 1 || view.dims[3] == 1; }
+
+// Rows [heads, rows, size] of an item.
+AttentionRows rows_of(const TensorView& view, const StepItem& item) {
+  return {row_at(view, 0, item.begin), item.count * view.strides[2], view.strides[1],
+          view.strides[2]};
+}
+
+AttentionCache cache_of(const CachePages& pages, size_t item, int64_t size) {
+  AttentionCache cache;
+  cache.head = pages.rows * size;
+  cache.row = size;
+  cache.pages = pages.pages + static_cast<int64_t>(item) * pages.stride;
+  cache.page_offset = pages.offset;
+  cache.table_stride = pages.stride;
+  cache.page_shift = std::countr_zero(static_cast<uint64_t>(pages.rows));
+  return cache;
+}
+
+// How heads turn by their positions.
+class Turns {
+ public:
+  // Tables of f32 are read in place; others, and pairs side by side, turn as the reference does.
+  Turns(const Evaluation& c, const GroupedHeads& heads, const SequenceStep& step, Isa isa)
+      : rotate_(row_ops(isa).rotate), size_(heads.query.dims[3]) {
+    if (!c.boolean("do_rotary")) return;
+    c.check(c.has(kCos) && c.has(kSin),
+            "do_rotary needs cos_cache and sin_cache, {} operands given", c.count());
+    const TensorView &cos = c.in(kCos), &sin = c.in(kSin);
+    half_ = cos.dims[static_cast<size_t>(cos.rank - 1)];
+    if (c.has(kPositions)) given_ = c.in(kPositions);
+    const int64_t rows = heads.query.dims[2];
+    c.check(given_.data == nullptr || given_.count() == rows, "{} positions, expected {}",
+            given_.count(), rows);
+    in_place_ = cos.type == ElementType::f32 && sin.type == ElementType::f32 && cos.is_dense() &&
+                sin.is_dense() && cos.count() == sin.count() && half_ > 0 && 2 * half_ <= size_ &&
+                heads.query.type == ElementType::f32 && !c.boolean("rotary_interleaved") &&
+                (given_.data == nullptr || given_.is_dense());
+    by_reference_ = !in_place_;
+    cos_ = cos.as<float>();
+    sin_ = sin.as<float>();
+    const int64_t table = half_ == 0 ? 0 : cos.count() / half_;
+    for (const StepItem& item : step.items()) {
+      for (int64_t i = 0; i < item.count && in_place_; ++i) {
+        const int64_t at = angle(item, item.begin + i);
+        c.check(at >= 0 && at < table, "position {} lies outside the rotary tables of {} rows", at,
+                table);
+      }
+    }
+  }
+
+  bool in_place() const { return in_place_; }
+  bool by_reference() const { return by_reference_; }
+
+  std::vector<int64_t> angles(const SequenceStep& step) const {
+    std::vector<int64_t> all;
+    for (const StepItem& item : step.items()) {
+      for (int64_t i = 0; i < item.count; ++i) all.push_back(angle(item, item.begin + i));
+    }
+    return all;
+  }
+
+  void turn(const std::byte* from, const StepItem& item, int64_t row, std::byte* to) const {
+    const int64_t at = angle(item, row) * half_;
+    rotate_(reinterpret_cast<const float*>(from), cos_ + at, sin_ + at, half_, size_,
+            reinterpret_cast<float*>(to));
+  }
+
+ private:
+  int64_t angle(const StepItem& item, int64_t row) const {
+    if (given_.data == nullptr) return item.past + row - item.begin;
+    const std::array<int64_t, 3> at = {0, 0, row};
+    const auto last = static_cast<size_t>(given_.rank);
+    return load_int(
+        given_.type, given_.data,
+        given_.is_dense() ? row : offset_of(given_, std::span(at).last(std::min<size_t>(last, 3))));
+  }
+
+  decltype(RowOps::rotate) rotate_;
+  int64_t size_;
+  int64_t half_ = 0;
+  TensorView given_;
+  const float* cos_ = nullptr;
+  const float* sin_ = nullptr;
+  bool in_place_ = false;
+  bool by_reference_ = false;
+};
+
+// The rows of one launch.
+class Rows {
+ public:
+  Rows(const Evaluation& c, const SequenceStep& step, Isa isa)
+      : step_(step),
+        pool_(c.pool),
+        heads_(c, kQuery, kKey, kValue),
+        turns_(c, heads_, step, isa),
+        y_(split_heads(c.out(), c.integer("num_heads"))) {
+    if (turns_.by_reference()) heads_.rotate(c, kCos, kSin, turns_.angles(step));
+  }
+
+  // What the kernels take: numbers side by side, and pages that a shift finds.
+  static bool fit(const Evaluation& c, const CachePages& pages) {
+    const GroupedHeads heads(c, kQuery, kKey, kValue);
+    return has_dense_rows(heads.query) && has_dense_rows(heads.key) &&
+           has_dense_rows(heads.value) &&
+           has_dense_rows(split_heads(c.out(), c.integer("num_heads"))) &&
+           std::has_single_bit(static_cast<uint64_t>(pages.rows));
+  }
+
+  const GroupedHeads& heads() const { return heads_; }
+
+  // Turns queries and keys, and writes keys and values to their pages.
+  void put_away(const CachePages& keys, const CachePages& values) {
+    const TensorView query = heads_.query;
+    if (turns_.in_place()) {
+      const std::array<int64_t, 3> dims = {1, query.dims[2], query.dims[1] * query.dims[3]};
+      void* memory = scratch(static_cast<size_t>(query.count()) * sizeof(float));
+      heads_.query = split_heads(dense_view(query.type, dims, memory), query.dims[1]);
+    }
+    const auto items = step_.items();
+    parallel_for(pool_, query.dims[2], kGrain, [&](int64_t begin, int64_t end) {
+      size_t i = 0;
+      for (int64_t row = begin; row < end; ++row) {
+        while (row >= items[i].begin + items[i].count) ++i;
+        for (int64_t head = 0; turns_.in_place() && head < query.dims[1]; ++head) {
+          turns_.turn(row_at(query, head, row), items[i], row, row_at(heads_.query, head, row));
+        }
+        put_row(heads_.key, keys, i, row, turns_.in_place());
+        put_row(heads_.value, values, i, row, false);
+      }
+    });
+  }
+
+  // Items that follow each other with as many rows are a batch of the kernel.
+  void attend(const CachePages& keys, const CachePages& values, const AttentionProblem& problem,
+              const float* sinks, Isa isa) const {
+    const Attention attention(problem, isa);
+    const auto items = step_.items();
+    thread_local std::vector<int64_t> first, length;
+    for (size_t from = 0, to = 0; from < items.size(); from = to) {
+      const StepItem& item = items[from];
+      first.clear();
+      length.clear();
+      for (to = from; to < items.size() && items[to].count == item.count; ++to) {
+        first.push_back(items[to].past);
+        length.push_back(items[to].past + items[to].count);
+      }
+      AttentionArguments x;
+      x.batch = static_cast<int64_t>(to - from);
+      x.queries = item.count;
+      x.q = rows_of(heads_.query, item);
+      x.y = rows_of(y_, item);
+      x.k = cache_of(keys, from, problem.size);
+      x.v = cache_of(values, from, problem.value_size);
+      x.first = first.data();
+      x.length = length.data();
+      x.sinks = sinks;
+      attention.run(x, pool_);
+    }
+  }
+
+ private:
+  void put_row(const TensorView& heads, const CachePages& cache, size_t i, int64_t row,
+               bool turned) const {
+    const StepItem& item = step_.items()[i];
+    const int64_t position = item.past + row - item.begin;
+    const int64_t bytes = heads.dims[3] * (info(heads.type).bits / 8);
+    const int64_t entry = static_cast<int64_t>(i) * cache.stride + position / cache.rows;
+    // Views do not tell reading from writing.
+    std::byte* to =
+        const_cast<std::byte*>(cache.pages[entry]) + cache.offset + position % cache.rows * bytes;
+    for (int64_t head = 0; head < heads.dims[1]; ++head, to += cache.rows * bytes) {
+      const std::byte* from = row_at(heads, head, row);
+      if (turned) {
+        turns_.turn(from, item, row, to);
+      } else {
+        std::memcpy(to, from, static_cast<size_t>(bytes));
+      }
+    }
+  }
+
+  const SequenceStep& step_;
+  ThreadPool* pool_;
+  GroupedHeads heads_;
+  Turns turns_;
+  TensorView y_;
+};
+
+class SequenceAttention final : public Kernel {
+ public:
+  SequenceAttention(const Instruction& instruction, Constants constants, Isa isa)
+      : isa_(isa),
+        key_state_(attribute<std::string>(instruction, "key_state")),
+        value_state_(attribute<std::string>(instruction, "value_state")),
+        reference_(make_reference_kernel(instruction).kernel) {
+    problem_.heads = attribute<int64_t>(instruction, "num_heads");
+    problem_.key_heads = attribute<int64_t>(instruction, "kv_num_heads");
+    problem_.query = problem_.cache = problem_.result = element_of(instruction, kQuery);
+    problem_.scale = attribute<double>(instruction, "scale");
+    problem_.softcap = attribute<double>(instruction, "softcap");
+    problem_.causal = true;
+    const auto window = attribute<int64_t>(instruction, "local_window_size");
+    problem_.left = window > 0 ? window - 1 : -1;
+    if (const Tensor* sink = constant_at(constants, kSink)) {
+      sinks_ = floats_of(*sink);
+    } else if (attribute<bool>(instruction, "smooth_softmax")) {
+      sinks_.assign(static_cast<size_t>(problem_.heads), 0.0F);
+    }
+  }
+
+  std::string_view name() const override { return "cpu.sequence_attention"; }
+  std::string detail() const override {
+    return fmt::format("{}, reads pages{}", to_string(isa_),
+                       problem_.left >= 0 ? fmt::format(", window of {}", problem_.left + 1) : "");
+  }
+
+  void launch(Evaluation& c) const override {
+    SequenceStep& step = step_of(c, c.in(kQuery).dims[1]);
+    const CachePages keys = step.pages(key_state_), values = step.pages(value_state_);
+    if (!Rows::fit(c, keys)) return reference_->launch(c);
+    Rows rows(c, step, isa_);
+    AttentionProblem problem = problem_;
+    problem.size = rows.heads().query.dims[3];
+    problem.value_size = rows.heads().value.dims[3];
+    if (problem.scale == 0) problem.scale = 1 / std::sqrt(static_cast<double>(problem.size));
+    if (!Attention::refuse(problem, isa_).empty()) return reference_->launch(c);
+    rows.put_away(keys, values);
+    rows.attend(keys, values, problem, sinks_.empty() ? nullptr : sinks_.data(), isa_);
+  }
+
+ private:
+  Isa isa_;
+  std::string key_state_;
+  std::string value_state_;
+  AttentionProblem problem_;
+  std::vector<float> sinks_;
+  std::unique_ptr<const Kernel> reference_;
+};
+
+std::string why_not(const Instruction& instruction, Isa /*isa*/) {
+  const ElementType type = element_of(instruction, kQuery);
+  return type == ElementType::f64 ? "the operands are f64" : "";
+}
+
+KernelChoice make(const Instruction& instruction, Constants constants, Isa isa) {
+  if (has_operand(instruction, kSink)) {
+    const Tensor* sink = constant_at(constants, kSink);
+    if (sink == nullptr) return {nullptr, "the sinks are not constant"};
+    if (sink->count() != attribute<int64_t>(instruction, "num_heads")) {
+      return {nullptr, fmt::format("there are {} sinks", sink->count())};
+    }
+  }
+  return {std::make_unique<SequenceAttention>(instruction, constants, isa), ""};
+}
+
+}  // namespace
+
+const KernelEntry kSequenceAttention{"sequence_attention", why_not, make};
+
+}  // namespace lathe::cpu

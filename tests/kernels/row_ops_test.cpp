@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernels/row_ops.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "tests/kernels/support/isas.h"
+
+namespace lathe::cpu {
+namespace {
+
+using test::host_isas;
+
+constexpr int64_t kMost = 203;  // of every remainder
+constexpr float kGuard = -77.0F;
+
+std::vector<float> numbers(int64_t count, uint32_t seed) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<float> normal(0.5F, 2.0F);
+  std::vector<float> all(static_cast<size_t>(count));
+  for (float& x : all) x = normal(engine);
+  return all;
+}
+
+// Room for a row and a guard behind it.
+std::vector<float> guarded(int64_t count) {
+  return std::vector<float>(static_cast<size_t>(count) + 16, kGuard);
+}
+void expect_guard(const std::vector<float>& row, int64_t count) {
+  for (size_t i = static_cast<size_t>(count); i < row.size(); ++i) ASSERT_EQ(row[i], kGuard);
+}
+
+TEST(RowOps, NormalizesAsTheDefinitionSays) {
+  for (const Isa isa : host_isas()) {
+    for (int64_t count = 1; count <= kMost; ++count) {
+      const auto x = numbers(count, 1), skip = numbers(count, 2), bias = numbers(count, 3);
+      const auto gamma = numbers(count, 4), beta = numbers(count, 5);
+      for (const int form : {0, 1, 2, 3}) {
+        auto y = guarded(count), sum = guarded(count);
+        NormalizedRow row;
+        row.x = x.data();
+        row.gamma = gamma.data();
+        row.y = y.data();
+        row.count = count;
+        row.epsilon = 1e-3F;
+        row.centred = form % 2 == 1;
+        if (form >= 1) row.beta = beta.data();
+        if (form >= 2) row.skip = skip.data();
+        if (form == 3) row.bias = bias.data();
+        if (form >= 2) row.sum = sum.data();
+        const RowMoments moments = row_ops(isa).normalize(row);
+        double mean = 0, squares = 0;
+        const auto at = [&](size_t i) {
+          return static_cast<double>(x[i]) + (form >= 2 ? skip[i] : 0) + (form == 3 ? bias[i] : 0);
+        };
+        for (size_t i = 0; i < x.size(); ++i) mean += at(i) / static_cast<double>(count);
+        if (!row.centred) mean = 0;
+        for (size_t i = 0; i < x.size(); ++i) squares += (at(i) - mean) * (at(i) - mean);
+        const double inverse = 1 / std::sqrt(squares / static_cast<double>(count) + 1e-3);
+        EXPECT_NEAR(moments.inverse, inverse, 1e-5 * inverse);
+        EXPECT_NEAR(moments.mean, mean, 1e-5);
+        for (size_t i = 0; i < x.size(); ++i) {
+          const double expected = (at(i) - mean) * inverse * gamma[i] + (form >= 1 ? beta[i] : 0);
+          ASSERT_NEAR(y[i], expected, 2e-4 * (1 + std::abs(expected))) << count << " " << i;
+          if (form >= 2) ASSERT_NEAR(sum[i], at(i), 1e-5);
+        }
+        expect_guard(y, count);
+        expect_guard(sum, form >= 2 ? count : 0);
+      }
+    }
+  }
+}
+
+TEST(RowOps, CombinesElements) {
+  for (const Isa isa : host_isas()) {
+    const RowOps& ops = row_ops(isa);
+    for (int64_t count = 1; count <= kMost; ++count) {
+      const auto a = numbers(count, 6), b = numbers(count, 7);
+      const auto check_op = [&](auto run, auto exact, double bound) {
+        auto y = guarded(count);
+        run(a.data(), b.data(), y.data(), count);
+        for (size_t i = 0; i < a.size(); ++i) {
+          ASSERT_NEAR(y[i], exact(a[i], b[i]), bound * (1 + std::abs(exact(a[i], b[i]))));
+        }
+        expect_guard(y, count);
+      };
+      check_op(ops.add, [](double u, double v) { return u + v; }, 1e-7);
+      check_op(ops.sub, [](double u, double v) { return u - v; }, 1e-7);
+      check_op(ops.mul, [](double u, double v) { return u * v; }, 1e-7);
+      check_op([&](const float* u, const float* v, float* y,
+                   int64_t n) { ops.swiglu(1.5F, u, v, y, n); },
+               [](double u, double v) { return u / (1 + std::exp(-1.5 * u)) * v; }, 1e-6);
+    }
+  }
+}
+
+TEST(RowOps, KeepsInfinityAndNaN) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> a = {infinity, -infinity, NAN, 1}, b = {1, infinity, 1, NAN};
+  for (const Isa isa : host_isas()) {
+    std::vector<float> y(4);
+    row_ops(isa).add(a.data(), b.data(), y.data(), 4);
+    EXPECT_EQ(y[0], infinity);
+    EXPECT_TRUE(std::isnan(y[1]) && std::isnan(y[2]) && std::isnan(y[3]));
+  }
+}
+
+TEST(RowOps, TurnsPairsAHalfApart) {
+  for (const Isa isa : host_isas()) {
+    for (int64_t half = 1; half <= 70; ++half) {
+      const int64_t size = 2 * half + half % 3;
+      const auto x = numbers(size, 8), c = numbers(half, 9), s = numbers(half, 10);
+      auto y = guarded(size);
+      row_ops(isa).rotate(x.data(), c.data(), s.data(), half, size, y.data());
+      for (size_t i = 0; i < c.size(); ++i) {
+        const size_t j = i + c.size();
+        // Three roundings, as the reference has them.
+        const float left = x[i] * c[i], right = x[j] * s[i];
+        ASSERT_EQ(y[i], left - right);
+        const float up = x[i] * s[i], down = x[j] * c[i];
+        ASSERT_EQ(y[j], up + down);
+      }
+      for (size_t i = 2 * c.size(); i < x.size(); ++i) ASSERT_EQ(y[i], x[i]);
+      expect_guard(y, size);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lathe::cpu
