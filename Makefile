@@ -25,7 +25,7 @@ test-tsan: ## run the tests of what has threads under ThreadSanitizer
 test-haswell: ## run all tests of the CPU kernels on an emulated processor with AVX2 alone
 	@scripts/setup.sh test
 	@scripts/build.sh release kernels_tests
-	@LATHE_TEST_CASES=20 scripts/haswell.sh build/release/tests/kernels_tests
+	@TEST_CASES=0.1 scripts/haswell.sh build/release/tests/kernels_tests
 
 test-arm64: ## cross-build for 64-bit ARM, run the op tests under qemu
 	@scripts/setup.sh test arm64
@@ -68,12 +68,12 @@ test-tokenizers: ## compare TEXTS (200000) generated texts for each tokenizer wi
 	@scripts/build.sh release encoding_probe
 	@TEST_PRESET=release LATHE_TOKENIZER_TEXTS=$(TEXTS) build/venv/bin/python tests/llm/encodings_test.py
 
-fuzz: ## run each fuzz target for FUZZ_SECONDS (600), and 10^5 random cases of the CPU kernels
+fuzz: ## run each fuzz target for FUZZ_SECONDS (600), and 10^5 random cases of each kind of CPU kernel
 	@scripts/setup.sh test
 	@scripts/build.sh fuzz
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
 	@scripts/build.sh release kernels_tests
-	@TEST_CASES=60 LATHE_TEST_CASES=2000 build/release/tests/kernels_tests --gtest_brief=1
+	@TEST_CASES=50 build/release/tests/kernels_tests --gtest_brief=1
 
 docs: ## write the pages that are made from the code
 	@scripts/build.sh release lathe

@@ -4,34 +4,27 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
 #include "base/thread_pool.h"
 #include "tests/kernels/support/attention_case.h"
+#include "tests/kernels/support/cases.h"
 #include "tests/kernels/support/isas.h"
 
 namespace lathe::cpu::test {
 namespace {
 
-int cases() {
-  const char* text = std::getenv("LATHE_TEST_CASES");
-  return text == nullptr ? 150 : std::atoi(text);
-}
-
 TEST(Attention, agrees_with_a_plain_loop_over_random_problems) {
   ThreadPool pool(2);
-  for (int seed = 0; seed < cases(); ++seed) {
-    AttentionCase c(static_cast<uint32_t>(seed));
-    for (const Isa isa : host_isas()) {
-      SCOPED_TRACE(testing::Message() << to_string(isa) << ", seed " << seed);
-      ASSERT_EQ(Attention::refuse(c.problem, isa), "");
-      const Attention attention(c.problem, isa);
-      c.clear_result();
-      attention.run(c.arguments(), &pool);
-      ASSERT_EQ(c.difference(attention.bf16_products()), "");
-    }
+  for (int64_t seed = 0; seed < cases(kUsualCases); ++seed) {
+    AttentionCase c(static_cast<uint32_t>(seed), seed % 19 == 0 ? Extent::middle : Extent::small);
+    const Isa isa = turn_of(seed);
+    SCOPED_TRACE(testing::Message() << to_string(isa) << ", seed " << seed);
+    ASSERT_EQ(Attention::refuse(c.problem, isa), "");
+    const Attention attention(c.problem, isa);
+    attention.run(c.arguments(), &pool);
+    ASSERT_EQ(c.difference(attention.bf16_products()), "");
   }
 }
 
@@ -64,8 +57,8 @@ std::vector<std::byte> result_of(AttentionCase& c, Isa isa, int64_t chunk, int64
 TEST(Attention, gives_a_row_the_same_bits_however_the_work_is_cut) {
   ThreadPool one(1), two(2), three(3);
   for (const Isa isa : host_isas()) {
-    for (uint32_t seed = 0; seed < static_cast<uint32_t>(std::max(3, cases() / 30)); ++seed) {
-      AttentionCase c(seed, true);
+    for (uint32_t seed = 0; seed < static_cast<uint32_t>(cases(4)); ++seed) {
+      AttentionCase c(seed, Extent::large);
       SCOPED_TRACE(testing::Message()
                    << to_string(isa) << ", seed " << seed << ", page " << c.page());
       const auto expected = result_of(c, isa, c.queries, 0, &one);
@@ -91,7 +84,7 @@ TEST(Attention, gives_a_row_the_same_bits_however_the_work_is_cut) {
 
 TEST(Attention, gives_zeros_to_rows_without_keys) {
   for (const Isa isa : host_isas()) {
-    AttentionCase c(3);
+    AttentionCase c(3, Extent::middle);
     c.problem.causal = true;
     std::fill(c.first.begin(), c.first.end(), -c.queries);
     Attention(c.problem, isa).run(c.arguments(), nullptr);

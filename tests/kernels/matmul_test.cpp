@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <string>
 
+#include "tests/kernels/support/cases.h"
 #include "tests/kernels/support/isas.h"
 #include "tests/kernels/support/panels.h"
 
@@ -214,6 +216,116 @@ TEST(Matmul, AnyStridesAndTypesOfBothOperands) {
         }
       }
     }
+  }
+}
+
+// A product with zero points, strides and a batch, and the same by a plain loop.
+struct RandomMatmul {
+  RandomMatmul(std::mt19937& random, bool large) {
+    const auto pick = [&](int64_t low, int64_t high) {
+      return std::uniform_int_distribution<int64_t>(low, high)(random);
+    };
+    product = static_cast<Product>(pick(0, kProductCount - 1));
+    batch = pick(0, 3) == 0 ? pick(2, 3) : 1;
+    m = pick(1, pick(0, 4) == 0 ? 40 : 9);
+    n = pick(1, large ? 300 : 40);
+    k = pick(1, large ? 5000 : 70);
+    dynamic = pick(0, 2) == 0;
+    a_gap = pick(0, 1) * pick(1, 9);
+    out_gap = pick(0, 1) * pick(1, 9);
+    a = random_matrix(random, product, true, m * batch, k + a_gap);
+    b = random_matrix(random, product, false, (dynamic ? batch : 1) * k, n);
+    if (has_integer_sums(product)) {
+      a_zero = static_cast<int32_t>(pick(-60, 140));
+      if (pick(0, 1) == 1) a_zeros.resize(static_cast<size_t>(m * batch));
+      if (pick(0, 1) == 1) b_zeros.resize(static_cast<size_t>(n));
+      for (int32_t& x : a_zeros) x = static_cast<int32_t>(pick(-60, 140));
+      for (int32_t& x : b_zeros) x = static_cast<int32_t>(pick(-128, 127));
+    }
+  }
+
+  std::vector<float> run(Isa isa, ThreadPool* pool) const {
+    MatmulCall call;
+    call.isa = isa;
+    call.product = product;
+    call.m = m;
+    call.n = n;
+    call.k = k;
+    call.a = a.bytes.data();
+    call.a_type = type_of(product, true);
+    call.a_row_stride = a.columns;
+    call.a_batch_stride = m * a.columns;
+    call.batch = batch;
+    call.out_row_stride = n + out_gap;
+    call.out_batch_stride = m * call.out_row_stride;
+    call.epilogue.out = has_integer_sums(product) ? ElementType::i32 : ElementType::f32;
+    call.a_zero = a_zero;
+    if (!a_zeros.empty()) call.a_zeros = a_zeros.data();
+    if (!b_zeros.empty()) call.b_zeros = b_zeros.data();
+    std::vector<float> out(static_cast<size_t>(batch * call.out_batch_stride), kUntouched);
+    call.out = out.data();
+    const PackSource source{b.bytes.data(), type_of(product, false), k, n, n, 1};
+    if (dynamic) {
+      matmul_dynamic(call, source, batch > 1 ? k * n : 0, pool);
+    } else {
+      const Packed packed = pack(isa, product, b, pool);
+      call.b = packed.lines.data();
+      matmul(call, pool);
+    }
+    return out;
+  }
+
+  void expect(const std::vector<float>& out, Isa isa) const {
+    for (int64_t r = 0; r < m * batch; ++r) {
+      for (int64_t c = 0; c < n + out_gap; ++c) {
+        const float found = out[static_cast<size_t>(r * (n + out_gap) + c)];
+        if (c >= n) {
+          ASSERT_EQ(found, kUntouched) << "behind row " << r;
+          continue;
+        }
+        const double za = a_zeros.empty() ? a_zero : a_zeros[static_cast<size_t>(r)];
+        const double zb = b_zeros.empty() ? 0 : b_zeros[static_cast<size_t>(c)];
+        double sum = 0, magnitude = 0;
+        for (int64_t i = 0; i < k; ++i) {
+          const double x = (a.at(r, i) - za) * (b.at((dynamic ? r / m * k : 0) + i, c) - zb);
+          sum += x;
+          magnitude += std::abs(x);
+        }
+        if (has_integer_sums(product)) {
+          int32_t bits = 0;
+          std::memcpy(&bits, &found, 4);
+          ASSERT_EQ(bits, sum) << text(isa) << " at " << r << ", " << c;
+        } else {
+          const double bound = static_cast<double>(k + 2) * 0x1p-24 * magnitude;
+          ASSERT_NEAR(found, sum, bound) << text(isa) << " at " << r << ", " << c;
+        }
+      }
+    }
+  }
+
+  std::string text(Isa isa) const {
+    return std::string(to_string(isa)) + ": product " + std::to_string(static_cast<int>(product)) +
+           ", " + std::to_string(batch) + " of " + std::to_string(m) + " x " + std::to_string(n) +
+           " x " + std::to_string(k) + (dynamic ? ", packed on the way" : "");
+  }
+
+  static constexpr float kUntouched = -7;
+  Product product = Product::f32;
+  int64_t m = 1, n = 1, k = 1, batch = 1, a_gap = 0, out_gap = 0;
+  bool dynamic = false;
+  int32_t a_zero = 0;
+  Matrix a, b;
+  std::vector<int32_t> a_zeros, b_zeros;
+};
+
+TEST(Matmul, RandomProductsEqualThePlainLoop) {
+  std::mt19937 random(11);
+  ThreadPool pool(2);
+  for (int64_t i = 0; i < test::cases(test::kUsualCases); ++i) {
+    const RandomMatmul c(random, i % 101 == 0);
+    const Isa isa = test::turn_of(i);
+    c.expect(c.run(isa, i % 3 == 0 ? &pool : nullptr), isa);
+    if (HasFatalFailure()) return;
   }
 }
 

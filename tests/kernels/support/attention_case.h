@@ -12,10 +12,15 @@
 
 namespace lathe::cpu::test {
 
+enum class Extent {
+  small,   // often a block of keys only
+  middle,  // up to three blocks
+  large,   // several, with more queries
+};
+
 class AttentionCase {
  public:
-  // `long_rows`: several blocks of keys and more queries.
-  explicit AttentionCase(uint32_t seed, bool long_rows = false);
+  AttentionCase(uint32_t seed, Extent extent);
 
   AttentionProblem problem;
   int64_t batch = 1;
@@ -36,6 +41,7 @@ class AttentionCase {
  private:
   int64_t pick(int64_t low, int64_t high);  // both included
   bool chance(int percent) { return pick(0, 99) < percent; }
+  double normal();
   std::vector<double> values(ElementType type, int64_t count, double spread);
   AttentionCache place(const std::vector<double>& from, const std::vector<float>& scales,
                        int64_t size, std::unique_ptr<Guarded>& to,

@@ -3,14 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 namespace lathe::cpu::test {
-
-int test_cases(int fallback) {
-  const char* text = std::getenv("LATHE_TEST_CASES");
-  return text == nullptr ? fallback : std::atoi(text);
-}
 
 int64_t pick(Random& random, int64_t low, int64_t high) {
   return std::uniform_int_distribution<int64_t>(low, high)(random);

@@ -11,8 +11,6 @@
 namespace lathe::cpu::test {
 
 using Random = std::mt19937_64;
-// Of a test by default, or as many as LATHE_TEST_CASES says.
-int test_cases(int fallback);
 int64_t pick(Random& random, int64_t low, int64_t high);  // both included
 
 struct ConvLimits {

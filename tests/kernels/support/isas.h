@@ -16,4 +16,10 @@ inline std::vector<Isa> host_isas() {
   return out;
 }
 
+// Random cases take turns: each runs on one of them.
+inline Isa turn_of(int64_t number) {
+  static const std::vector<Isa> all = host_isas();
+  return all[static_cast<size_t>(number) % all.size()];
+}
+
 }  // namespace lathe::cpu::test
