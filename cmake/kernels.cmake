@@ -48,6 +48,9 @@ function(lathe_kernels_tests)
   target_link_libraries(kernels_tests PRIVATE lathe_options GTest::gtest GTest::gtest_main)
   lathe_use_pch(kernels_tests)
   lathe_test(kernels kernels_tests --gtest_brief=1)
+  if(LATHE_SANITIZE)  # plain loops under instruments: a part of the random cases
+    set_property(TEST kernels APPEND PROPERTY ENVIRONMENT TEST_CASES=0.2)
+  endif()
   # On a processor with AVX2 alone, emulated: what every other machine leaves out. `make
   # test-haswell` runs the whole set.
   if(CMAKE_BUILD_TYPE STREQUAL "Release")

@@ -116,6 +116,8 @@ def fill_decoder(case, prompt, answer, compare):
         case.sequence([first, {"input_ids": ids[:, :1], "attention_mask": mask}], carried)
     case.case["greedy"] = {
         "prompt": prompt, "ids": answer, "carried": carried, "empty": [1, 3, 0, 64]}
+    if not compare:  # what the CPU's kernels may do to its distributions of tokens
+        case.case["cpu_divergence"] = 0.006
 
 
 def make(out, name, sources, path, fill):

@@ -54,8 +54,8 @@ Box integers(Dims dims, std::span<const int64_t> values) {
 // One compiled model, run by name.
 class Model {
  public:
-  explicit Model(const std::string& path)
-      : plan_(compile(import_onnx(onnx::read_model(path)))),
+  explicit Model(const std::string& path, std::string_view target = "ref")
+      : plan_(compile(import_onnx(onnx::read_model(path)), {.target = find_target(target)})),
         session_(plan_, {.pool = &pool_, .warn = {}}) {}
 
   const Plan& plan() const { return *plan_; }
@@ -162,6 +162,40 @@ std::vector<int64_t> generate(const nlohmann::json& greedy, size_t count,
   return ids;
 }
 
+// Inputs of a prompt alone.
+Feeds prompt_feeds(const nlohmann::json& greedy, const std::vector<int64_t>& ids) {
+  Feeds feeds;
+  for (const auto& item : greedy["carried"].items()) {
+    feeds.emplace(item.key(), Box{Tensor(ElementType::f32, greedy["empty"])});
+  }
+  const auto count = static_cast<int64_t>(ids.size());
+  feeds.emplace("input_ids", integers({1, count}, ids));
+  feeds.emplace("attention_mask", integers({1, count}, std::vector<int64_t>(ids.size(), 1)));
+  return feeds;
+}
+
+// The mean over rows of Σ p log(p / q), where p and q are the softmax of two tables of logits.
+double divergence(const Tensor& a, const Tensor& b) {
+  const int64_t size = a.dims().back(), rows = a.count() / size;
+  double sum = 0;
+  for (int64_t row = 0; row < rows; ++row) {
+    const float* x = a.as<float>() + row * size;
+    const float* y = b.as<float>() + row * size;
+    const auto log_sum = [&](const float* logits) {
+      const double top = *std::max_element(logits, logits + size);
+      double out = 0;
+      for (int64_t i = 0; i < size; ++i) out += std::exp(logits[i] - top);
+      return top + std::log(out);
+    };
+    const double x_sum = log_sum(x), y_sum = log_sum(y);
+    for (int64_t i = 0; i < size; ++i) {
+      const double p = x[i] - x_sum;
+      sum += std::exp(p) * (p - (y[i] - y_sum));
+    }
+  }
+  return sum / static_cast<double>(rows);
+}
+
 TEST_P(RealModels, GiveTheReferencesResults) {
   const fs::path folder = GetParam();
   std::ifstream file(folder / "case.json");
@@ -197,6 +231,19 @@ TEST_P(RealModels, GiveTheReferencesResults) {
                        [&](const Feeds& feeds) { return timed(model, feeds); }),
               expected);
     note("greedy");
+  }
+  const auto targets = target_names();
+  const bool has_cpu = std::find(targets.begin(), targets.end(), "cpu") != targets.end();
+  if (json.contains("cpu_divergence") && has_cpu) {
+    std::vector<int64_t> ids = json["greedy"]["prompt"];
+    const std::vector<int64_t> answer = json["greedy"]["ids"];
+    ids.insert(ids.end(), answer.begin(), answer.end());
+    const Feeds feeds = prompt_feeds(json["greedy"], ids);
+    Model cpu(json["model"], "cpu");
+    const double found = divergence(model.run(feeds).at("logits").tensor().dense(),
+                                    cpu.run(feeds).at("logits").tensor().dense());
+    EXPECT_LE(found, json["cpu_divergence"].get<double>());
+    RecordProperty("divergence_of_cpu", fmt::format("{:.2g}", found));
   }
   EXPECT_EQ(model.plan().compilations, 1);
 }

@@ -51,7 +51,7 @@ def main():
     results = json.loads(report.read_text())
     for case in (case for suite in results["testsuites"] for case in suite["testsuite"]):
         for key, value in case.items():
-            if key.startswith(("test_data_set", "sequence", "greedy")):
+            if key.startswith(("test_data_set", "sequence", "greedy", "divergence")):
                 print(f"{case['name'].split('/')[-1]} {key}: {value}")
     passed = results["tests"] - results["failures"]
     failed = len(folders) - passed
