@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""SmolLM2-135M-Instruct on four chats, where LATHE_REAL_MODELS names the folder that holds it: logits beside
+ONNX Runtime's, tokens as ONNX Runtime GenAI recorded them, and what 8-bit activations cost."""
+
+import json
+import os
+import pathlib
+import sys
+
+import numpy as np
+import onnxruntime
+
+from compare import mean_kl, onnxruntime_logits
+from probe import Probe, Refused
+
+FOLDER = pathlib.Path(os.environ.get("LATHE_REAL_MODELS", "/") or "/") / "smollm2"
+FULL = bool(os.environ.get("LATHE_FULL_DECODERS"))
+FLOAT = ("genai-fp32", "genai-int4-level1")
+TARGETS = ("cpu", "ref") if FULL else ("cpu",)
+
+
+def fed_back(chat, folder):
+    """The prompt's tokens, then those that were recorded, the last of which nothing follows."""
+    return chat["prompt_ids"] + chat[folder.replace("-", "_")]["ids"][:-1]
+
+
+def check_float(probe, model, chats, folder, session):
+    for chat in chats:
+        tokens, prompt = fed_back(chat, folder), len(chat["prompt_ids"])
+        got = probe.logits(model, [tokens], [prompt, 1])
+        distance = np.abs(got - onnxruntime_logits(session, tokens)).max()
+        print(f"{folder} on {model['target']}: '{chat['user']}': {distance:.1e} from ONNX Runtime over {len(got)} rows")
+        if not distance <= 2e-3:
+            yield f"'{chat['user']}': logits are {distance} away from ONNX Runtime's"
+    recorded = [chat[folder.replace("-", "_")] for chat in chats]
+    got = probe.generate(model, [chat["prompt_ids"] for chat in chats], max_new_tokens=64)
+    for run, sequence in zip(recorded, got, strict=True):
+        for i, (token, margin) in enumerate(zip(run["ids"], run["margins"])):
+            if margin < 1e-2:
+                break
+            if sequence[0]["ids"][i:i + 1] != [token]:
+                yield f"token {i} is {sequence[0]['ids'][i:i + 1]}, recorded {token} with a margin of {margin}"
+                break
+
+
+def check_int8(probe, target, chats, sessions):
+    """The weights of both folders are the same."""
+    ours, theirs = [], []
+    for chat in chats:
+        tokens, prompt = fed_back(chat, "genai-int4"), len(chat["prompt_ids"])
+        exact = probe.logits({"folder": str(FOLDER / "genai-int4-level1"), "target": target}, [tokens])
+        got = probe.logits({"folder": str(FOLDER / "genai-int4"), "target": target}, [tokens], [prompt, 1])
+        ours.append(mean_kl(exact[prompt - 1:], got[prompt - 1:]))
+        theirs.append(mean_kl(*(onnxruntime_logits(session, tokens)[prompt - 1:] for session in sessions)))
+        recorded = chat["genai_int4"]
+        for i, (token, margin) in enumerate(zip(recorded["ids"], recorded["margins"])):
+            if margin >= 1 and got[prompt - 1 + i].argmax() != token:
+                yield f"'{chat['user']}': token {i} is {got[prompt - 1 + i].argmax()}, recorded {token} by {margin}"
+    print(f"genai-int4 on {target}: mean KL {np.mean(ours):.4f}, of ONNX Runtime {np.mean(theirs):.4f}")
+    if not np.mean(ours) <= 0.006:
+        yield f"mean KL to f32 is {np.mean(ours)}, of each chat {ours}"
+
+
+def check_bits(probe, folder, target):
+    """Matrices large enough to be shared among threads, and cut in blocks."""
+    prompts = [[(37 * i + 11 * n) % 49000 + 5 for i in range(length)] for n, length in enumerate((1, 21, 7, 16, 3, 2, 5, 9))]
+    model = {"folder": str(folder), "target": target}
+    alone = probe.logits({**model, "threads": 1}, prompts, together=False)
+    for threads in (1, 2, 3):
+        for parts, together in (((), True), ((16,), False), ((1,), True), ((7, 1), True), ((1,), False)):
+            got = probe.logits({**model, "threads": threads}, prompts, parts, together)
+            if got.tobytes() != alone.tobytes():
+                yield f"{threads} threads, parts of {parts}, together {together}: up to {np.abs(got - alone).max()} apart"
+
+
+def main():
+    tests = len(FLOAT) * len(TARGETS) + len(TARGETS) + 2 * FULL
+    if not (FOLDER / "expected.json").exists():
+        print(f"skipped {tests}: LATHE_REAL_MODELS names no folder with smollm2\n0 passed, 0 failed, {tests} skipped")
+        return 0
+    chats = json.loads((FOLDER / "expected.json").read_text())
+    open_session = lambda name: onnxruntime.InferenceSession(FOLDER / name / "model.onnx", providers=["CPUExecutionProvider"])
+    passed, failed = 0, 0
+
+    def count(what, problems):
+        nonlocal passed, failed
+        try:
+            problems = list(problems)
+        except Refused as refused:
+            problems = [str(refused)]
+        for problem in problems:
+            print(f"wrong: {what}: {problem[:600]}", file=sys.stderr)
+        passed, failed = passed + (not problems), failed + bool(problems)
+
+    with Probe() as probe:
+        level1 = open_session("genai-int4-level1")
+        for folder in FLOAT:
+            session = level1 if folder == "genai-int4-level1" else open_session(folder)
+            for target in TARGETS:
+                model = {"folder": str(FOLDER / folder), "target": target, "threads": 2}
+                count(f"{folder} on {target}", check_float(probe, model, chats, folder, session))
+            del session
+        sessions = (level1, open_session("genai-int4"))
+        for target in TARGETS:
+            count(f"genai-int4 on {target}", check_int8(probe, target, chats, sessions))
+        del sessions, level1
+        for folder in ("genai-fp32", "genai-int4") if FULL else ():
+            count(f"bits of {folder}", check_bits(probe, FOLDER / folder, "cpu"))
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+sys.exit(main())
