@@ -35,6 +35,8 @@ void Output::flush() {
 
 bool Output::is_terminal() const { return ::isatty(STDOUT_FILENO) == 1; }
 
+bool input_is_terminal() { return ::isatty(STDIN_FILENO) == 1; }
+
 bool error_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }
 
 void write_error_text(std::string_view text) {

@@ -16,6 +16,7 @@ constexpr int kGraceMicroseconds = 500'000;  // beyond 2 seconds
 
 void (*first_action)() = nullptr;
 std::atomic<bool> interrupted{false};
+std::atomic<bool> ends_at_once{false};
 
 void end_process(int) {
   constexpr char kMessage[] = "error: interrupted: ended while work was still under way\n";
@@ -25,6 +26,7 @@ void end_process(int) {
 }
 
 void interrupt(int number) {
+  if (ends_at_once) ::_exit(kInterruptedCode);
   const int before = errno;
   if (interrupted.exchange(true)) end_process(number);
   first_action();
@@ -52,6 +54,14 @@ void watch_interrupts(void (*on_first)()) {
   handle(SIGALRM, end_process);
   handle(SIGPIPE, SIG_IGN);
 }
+
+void forget_interrupt() {
+  const itimerval off{};
+  ::setitimer(ITIMER_REAL, &off, nullptr);
+  interrupted = false;
+}
+
+void end_at_interrupt(bool at_once) { ends_at_once = at_once; }
 
 void exit_now(int code) { ::_exit(code); }
 

@@ -26,5 +26,6 @@ class Output {
 // To standard error, at once; failures are ignored.
 void write_error_text(std::string_view text);
 bool error_is_terminal();
+bool input_is_terminal();
 
 }  // namespace lathe

@@ -22,6 +22,8 @@ constexpr auto kCommands = std::to_array<Command>({
      "lathe verify examples/digits/digits.onnx --cases 5", verify},
     {"generate", "Continues a prompt with the language model of a folder.",
      "lathe generate examples/counting --ids 3,4 --max-new-tokens 5 --json", generate},
+    {"chat", "Talks with the language model of a folder.",
+     "lathe chat examples/counting <<< 'one two three'", chat},
     {"tokenize", "Turns text on standard input into a tokenizer's ids.",
      "lathe tokenize examples/tokenizer --lines <<< 'Hello, world!'", tokenize},
     {"detokenize", "Turns ids on standard input into text.",

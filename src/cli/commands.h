@@ -6,6 +6,7 @@
 
 namespace lathe::cli {
 
+int chat(CommandLine& line);
 int detokenize(CommandLine& line);
 int doctor(CommandLine& line);
 int explain(CommandLine& line);

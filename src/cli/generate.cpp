@@ -73,7 +73,7 @@ std::vector<std::vector<Token>> prompts_of(const Arguments& arguments, const Lan
   if (text.empty() && arguments.file.empty()) text = read_standard_input();
   tokenizer::EncodeOptions options;
   if (arguments.is_chat) {
-    std::vector<Message> messages;
+    std::vector<llm::ChatMessage> messages;
     if (!arguments.chat.system.empty()) messages.push_back({"system", arguments.chat.system});
     messages.push_back({"user", text});
     text = render_messages(model.chat_templates(), messages, arguments.chat.variables());

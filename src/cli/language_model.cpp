@@ -7,7 +7,9 @@
 
 #include "base/error.h"
 #include "base/file_map.h"
+#include "base/log.h"
 #include "cli/progress.h"
+#include "llm/model/choose_target.h"
 #include "llm/tokenizer/load.h"
 
 namespace lathe::cli {
@@ -29,6 +31,16 @@ bool has_tokenizer(const std::string& folder) {
 
 std::string dump(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// The one that was asked for, else what suits the folder.
+std::shared_ptr<const Target> target_of(const LanguageModelArguments& arguments,
+                                        const Options& options) {
+  if (!options.origin("target").empty()) return compile_options(options).target;
+  const llm::ModelFolder folder(arguments.folder, arguments.overlay);
+  const llm::TargetChoice choice = choose_target(folder.config(), arguments.folder);
+  if (!choice.warning.empty()) log_warning(choice.warning);
+  return choice.target;
 }
 
 }  // namespace
@@ -86,7 +98,7 @@ LanguageModel::LanguageModel(const LanguageModelArguments& arguments, const Opti
   Progress progress(arguments.verbose);
   progress.say(fmt::format("opening '{}'", escape(arguments.folder)));
   llm::DecoderOptions decoder;
-  decoder.target = compile_options(options).target;
+  decoder.target = target_of(arguments, options);
   decoder.pool = &pool_;
   decoder.overlay = arguments.overlay;
   decoder_ = std::make_shared<const llm::Decoder>(arguments.folder, decoder);
@@ -125,19 +137,6 @@ std::string LanguageModel::settings(const search::SearchOptions& options) const 
                         value == defaults[name] ? "" : "  (not the default)");
   }
   return text;
-}
-
-std::string render_messages(const templates::ChatTemplates& templates,
-                            const std::vector<Message>& messages, const std::string& variables) {
-  Json list = Json::array();
-  for (const Message& message : messages) {
-    list.push_back({{"role", message.role}, {"content", message.content}});
-  }
-  templates::ChatRequest request;
-  request.messages = list.dump(-1, ' ', false, Json::error_handler_t::replace);
-  request.variables = variables;
-  request.add_generation_prompt = true;
-  return templates.render(request).text;
 }
 
 std::string read_standard_input() {

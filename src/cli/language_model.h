@@ -9,6 +9,7 @@
 
 #include "base/thread_pool.h"
 #include "cli/execution.h"
+#include "llm/model/chat.h"
 #include "llm/model/generator.h"
 #include "llm/template/chat_template.h"
 #include "llm/tokenizer/tokenizer.h"
@@ -67,15 +68,6 @@ class LanguageModel {
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
   double load_seconds_ = 0;
 };
-
-// Messages as a template's JSON.
-struct Message {
-  std::string role;
-  std::string content;
-};
-// What the model reads: all messages, and the beginning of its turn.
-std::string render_messages(const templates::ChatTemplates& templates,
-                            const std::vector<Message>& messages, const std::string& variables);
 
 std::string read_standard_input();
 

@@ -25,8 +25,8 @@ def varint(value):
     return bytes(out + bytes([value]))
 
 
-COMMANDS = ["inspect", "run", "perf", "explain", "verify", "generate", "tokenize", "detokenize",
-            "render-chat", "ops", "doctor"]
+COMMANDS = ["inspect", "run", "perf", "explain", "verify", "generate", "chat", "tokenize",
+            "detokenize", "render-chat", "ops", "doctor"]
 
 
 class Help(program.ProgramTest):

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "llm/config/json_object.h"
+#include "llm/config/providers.h"
 
 namespace lathe::llm {
 namespace {
@@ -18,6 +19,12 @@ void read_providers(JsonObject& o, std::vector<ProviderChoice>& providers) {
     const std::string place = fmt::format("{}[{}]", o.place("provider_options"), i);
     JsonObject entry((*list)[i], place);
     for (const auto& [name, options] : (*list)[i].items()) {
+      if (find_provider(name) == nullptr) {
+        std::vector<std::string_view> known;
+        for (const Provider& provider : llm::providers()) known.push_back(provider.name);
+        fail(ErrorKind::invalid_model, "'{}' names the provider '{}', which is not known{}", place,
+             escape(name), did_you_mean(name, known));
+      }
       ProviderChoice choice{.name = name};
       entry.read(name, choice.options);
       providers.push_back(std::move(choice));
