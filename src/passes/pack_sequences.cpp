@@ -239,6 +239,8 @@ class Packing {
       const auto window =
           std::get<int64_t>(*find_attribute(owner.attributes(), "local_window_size"));
       state.window = std::max<int64_t>(window, 0);
+      const Attribute* sliding = find_attribute(owner.attributes(), "sliding_window_cache");
+      state.sliding = sliding != nullptr && std::get<bool>(*sliding);
     }
     return state;
   }

@@ -30,11 +30,12 @@ struct DecoderInterface {
 struct SequenceState {
   std::string name;
   ElementType element = ElementType::f32;
-  bool grows = false;  // a cache: a row per token; otherwise of fixed extents
-  Dims extents;        // of a cache's row: heads, size; otherwise of the state, batch 1
-  int64_t window = 0;  // caches: rows that are needed; 0: all
-  int axis = -1;       // of a state that is one tensor: along which rows are added; -1: replaced
-  std::string past;    // the file's names
+  bool grows = false;    // a cache: a row per token; otherwise of fixed extents
+  Dims extents;          // of a cache's row: heads, size; otherwise of the state, batch 1
+  int64_t window = 0;    // caches: rows that are needed; 0: all
+  bool sliding = false;  // the file keeps a window's last rows at the front of a fixed capacity
+  int axis = -1;         // of a state that is one tensor: along which rows are added; -1: replaced
+  std::string past;      // the file's names
   std::string present;
 
   StateKind kind() const {

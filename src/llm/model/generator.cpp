@@ -24,13 +24,6 @@ void check_time(std::optional<Clock::time_point> deadline, int64_t rows) {
         "the time is over after {} rows", rows);
 }
 
-// Whether sequences can go back to every length they had.
-bool can_go_back(const CacheLayout& layout) {
-  if (layout.whole()) return true;
-  return layout.fixed_states() == 0 &&
-         std::ranges::all_of(layout.groups(), [](const auto& group) { return group.window == 0; });
-}
-
 }  // namespace
 
 std::string_view to_string(FinishReason reason) {
@@ -43,8 +36,7 @@ struct Generator::Branch {
   Sequence sequence;
   std::vector<Token> tokens{};  // those the sequence does not hold yet come last
   FinishReason reason = FinishReason::none;
-  std::optional<TextStream> text{};     // of this turn's tokens
-  std::vector<Sequence> checkpoints{};  // at turns' starts, of states that cannot go back
+  std::optional<TextStream> text{};  // of this turn's tokens
 
   // Tokens that have not been run.
   std::span<const Token> pending() const {
@@ -127,13 +119,15 @@ size_t Generator::add(std::span<const Token> prompt, const search::SearchOptions
   return rows_.size() - 1;
 }
 
-void Generator::append_tokens(size_t prompt, std::span<const Token> tokens) {
+Generator::Branch& Generator::only_branch(size_t prompt, std::string_view what) {
   Row& row = this->row(prompt);
-  check(!row.begun || (row.options.num_beams == 1 && row.branches.size() == 1),
-        ErrorKind::invalid_argument, "prompt {} has {} branches: they cannot take more tokens",
-        prompt, row.branches.size());
-  Branch& branch = row.branches.front();
-  const size_t length = branch.tokens.size() + tokens.size();
+  check(row.beams == nullptr && row.branches.size() == 1, ErrorKind::invalid_argument,
+        "prompt {} has {} branches: they cannot {}", prompt, row.branches.size(), what);
+  return row.branches.front();
+}
+
+// A turn whose prompt, with all before it, has `length` tokens.
+void Generator::begin_turn(Row& row, size_t length) const {
   const int64_t context = decoder_->config().context_length;
   check(static_cast<int64_t>(length) < context, ErrorKind::invalid_argument,
         "{} tokens leave no room in a context of {}", length, context);
@@ -145,35 +139,44 @@ void Generator::append_tokens(size_t prompt, std::span<const Token> tokens) {
     fail(ErrorKind::invalid_argument, "{} tokens leave no room below a maximum length of {}",
          length, most);
   }
-  if (branch.sequence.length() > 0 && !can_go_back(decoder_->layout())) {
-    branch.checkpoints.push_back(branch.sequence);
-  }
+}
+
+void Generator::append_tokens(size_t prompt, std::span<const Token> tokens) {
+  Branch& branch = only_branch(prompt, "take more tokens");
+  begin_turn(row(prompt), branch.tokens.size() + tokens.size());
+  branch.sequence.checkpoint();
   branch.tokens.insert(branch.tokens.end(), tokens.begin(), tokens.end());
   branch.reason = FinishReason::none;
-  begin_text(row, branch);
+  begin_text(row(prompt), branch);
+}
+
+void Generator::replace_tokens(size_t prompt, std::span<const Token> tokens) {
+  Branch& branch = only_branch(prompt, "take other tokens");
+  check(!tokens.empty(), ErrorKind::invalid_argument, "prompt {} is replaced by {} tokens", prompt,
+        tokens.size());
+  begin_turn(row(prompt), tokens.size());
+  const auto [old, given] = std::ranges::mismatch(branch.tokens, tokens);
+  // The last token is run again: its logits choose the next one.
+  const int64_t same = std::min<int64_t>(old - branch.tokens.begin(), std::ssize(tokens) - 1);
+  branch.sequence.checkpoint();
+  branch.sequence.rewind(std::min(branch.sequence.length(), same));
+  branch.tokens.assign(tokens.begin(), tokens.end());
+  branch.reason = FinishReason::none;
+  begin_text(row(prompt), branch);
 }
 
 void Generator::rewind_to(size_t prompt, size_t length) {
-  Row& row = this->row(prompt);
-  check(row.beams == nullptr && row.branches.size() == 1, ErrorKind::invalid_argument,
-        "prompt {} has {} branches: they cannot be rewound", prompt, row.branches.size());
-  Branch& branch = row.branches.front();
+  Branch& branch = only_branch(prompt, "be rewound");
   check(length <= branch.tokens.size(), ErrorKind::invalid_argument,
         "{} tokens cannot be rewound to {}", branch.tokens.size(), length);
-  // The last token that stays is run again: its logits choose the next one.
+  // The last token that stays is run again: its logits choose the next one. So are those before it
+  // that no state goes back to.
   const int64_t rows = std::max<int64_t>(static_cast<int64_t>(length) - 1, 0);
-  if (can_go_back(decoder_->layout())) {
-    branch.sequence.truncate(std::min(branch.sequence.length(), rows));
-  } else if (branch.sequence.length() > rows) {
-    while (!branch.checkpoints.empty() && branch.checkpoints.back().length() > rows)
-      branch.checkpoints.pop_back();
-    branch.sequence =
-        branch.checkpoints.empty() ? decoder_->new_sequence() : branch.checkpoints.back();
-  }
+  branch.sequence.rewind(std::min(branch.sequence.length(), rows));
   branch.tokens.resize(length);
   branch.reason = FinishReason::none;
-  row.prompt = std::min(row.prompt, length);
-  begin_text(row, branch);
+  row(prompt).prompt = std::min(row(prompt).prompt, length);
+  begin_text(row(prompt), branch);
 }
 
 bool Generator::done() const {
@@ -226,6 +229,12 @@ bool Generator::generate_next_token(const CancelToken* cancel,
       own.emplace_back(logits.as<float>() + at * width, width);
     }
     row.logits.assign(own.front().begin(), own.front().end());
+    // The answer begins here: a later rendering may leave parts of it out.
+    Branch& first = row.branches.front();
+    if (row.options.num_beams == 1 && row.options.num_return_sequences == 1 &&
+        first.tokens.size() == row.prompt) {
+      first.sequence.checkpoint();
+    }
     if (row.options.num_beams > 1) {
       choose_beams(row, std::move(own));
     } else {

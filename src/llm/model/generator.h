@@ -44,8 +44,11 @@ class Generator {
   // More tokens of a prompt whose turn is over or that has not begun: a second turn. Not with
   // beams.
   void append_tokens(size_t prompt, std::span<const Token> tokens);
+  // The tokens of a new rendering of the whole chat, prompt of the next turn included: the longest
+  // prefix that is common with what was run is kept, as far back as the states reach.
+  void replace_tokens(size_t prompt, std::span<const Token> tokens);
   // Forgets tokens from `length` on; the next token is chosen anew. States that cannot go back
-  // begin again from the turn's start before `length`.
+  // begin again from their last checkpoint before `length`: where a turn or an answer began.
   void rewind_to(size_t prompt, size_t length);
 
   // One token for every prompt that is not done. False once all are. Cancellation and errors leave
@@ -83,6 +86,8 @@ class Generator {
   void choose(Row& row, std::vector<std::span<float>> logits);
   void choose_beams(Row& row, std::vector<std::span<float>> logits);
   void take(Row& row, Branch& branch, Token token);
+  Branch& only_branch(size_t prompt, std::string_view what);
+  void begin_turn(Row& row, size_t length) const;
   int64_t longest(const Row& row) const;
 
   std::shared_ptr<const Decoder> decoder_;

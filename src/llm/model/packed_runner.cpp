@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "llm/model/packed_runner.h"
 
+#include "base/error.h"
 #include "llm/model/packed_step.h"
 #include "tensor/convert.h"
 
@@ -72,6 +73,9 @@ Tensor PackedRunner::run(std::span<const StepRequest> requests, const CancelToke
     const int64_t table = is_long(end) ? switch_->first_long : 0;
     int64_t at = past;
     if (anew[i] != nullptr) {
+      check(std::ssize(request.sequence->tokens()) == past, ErrorKind::invalid_argument,
+            "a sequence of {} rows came with {} tokens: all are needed to run them again past {}",
+            past, request.sequence->tokens().size(), switch_->most_short);
       at = 0;
       for (const int64_t token : request.sequence->tokens()) {
         rows.add(token, at, table + at);

@@ -4,23 +4,10 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "llm/model/sequence_rows.h"
 #include "ops/views.h"
 
 namespace lathe::llm {
-namespace {
-
-// Rows [begin, begin + count) of a cache in a page, as [1, heads, count, size].
-TensorView rows_in_page(const CacheLayout& layout, const CacheLayout::Place& place,
-                        const std::byte* page, int64_t begin, int64_t count) {
-  const Dims& extents = place.state->extents;
-  const std::array<int64_t, 4> dims = {1, extents[0], layout.page_rows(), extents[1]};
-  auto* data =
-      const_cast<std::byte*>(page + place.offset);  // views do not tell reading from writing
-  return narrow(dense_view(place.state->element, dims, data), 2, begin, count);
-}
-
-}  // namespace
-
 PackedStep::~PackedStep() {
   if (committed_) return;
   for (Sequence* sequence : sequences_) sequence->rollback();
@@ -32,13 +19,10 @@ void PackedStep::add(Sequence& sequence, int64_t count) {
   const int64_t begin = items_.empty() ? 0 : items_.back().begin + items_.back().count;
   items_.push_back({begin, count, sequence.length()});
   sequences_.push_back(&sequence);
-  next_.emplace_back(layout_.fixed_states());
 }
 
 void PackedStep::commit() {
-  for (size_t i = 0; i < sequences_.size(); ++i) {
-    sequences_[i]->commit(items_[i].count, std::move(next_[i]));
-  }
+  for (size_t i = 0; i < sequences_.size(); ++i) sequences_[i]->commit(items_[i].count);
   committed_ = true;
 }
 
@@ -50,7 +34,7 @@ void PackedStep::append(std::string_view state, size_t item, const TensorView& r
     const int64_t begin = (past + done) % page_rows;
     const int64_t count = std::min(page_rows - begin, items_[item].count - done);
     const std::byte* page = sequences_[item]->writable_page(place.group, past + done);
-    copy_elements(narrow(rows, 2, done, count), rows_in_page(layout_, place, page, begin, count));
+    copy_elements(narrow(rows, 2, done, count), layout_.rows_in_page(place, page, begin, count));
     done += count;
   }
 }
@@ -58,20 +42,12 @@ void PackedStep::append(std::string_view state, size_t item, const TensorView& r
 CacheRows PackedStep::rows(std::string_view state, size_t item) {
   const CacheLayout::Place& place = layout_.place(state);
   const Sequence& sequence = *sequences_[item];
-  const int64_t page_rows = layout_.page_rows();
   const int64_t end = items_[item].past + items_[item].count;
   CacheRows held;
   held.first = sequence.first_held(place.group);
   const Dims& extents = place.state->extents;
   held.rows = Tensor(place.state->element, {1, extents[0], end - held.first, extents[1]});
-  for (int64_t at = held.first; at < end; at += page_rows) {
-    const int64_t count = std::min(page_rows, end - at);
-    const std::byte* page = sequence.page(place.group, at);
-    check(page != nullptr, ErrorKind::internal, "rows from {} on of a sequence of {} are gone", at,
-          end);
-    copy_elements(rows_in_page(layout_, place, page, 0, count),
-                  narrow(held.rows.view(), 2, at - held.first, count));
-  }
+  read_rows(layout_, place, sequence.states().caches[place.group], held.first, held.rows.view());
   return held;
 }
 
@@ -105,10 +81,7 @@ TensorView PackedStep::current(std::string_view state, size_t item) {
 }
 
 TensorView PackedStep::next(std::string_view state, size_t item) {
-  const CacheLayout::Place& place = layout_.place(state);
-  Tensor& next = next_[item][place.fixed];
-  if (next.data() == nullptr) next = Tensor(place.state->element, place.state->extents);
-  return next.view();
+  return sequences_[item]->next_fixed(layout_.place(state).fixed);
 }
 
 }  // namespace lathe::llm

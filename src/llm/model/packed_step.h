@@ -32,7 +32,6 @@ class PackedStep final : public SequenceStep {
   const CacheLayout& layout_;
   std::vector<StepItem> items_;
   std::vector<Sequence*> sequences_;
-  std::vector<std::vector<Tensor>> next_;  // per item and fixed state
   // Per group of caches: the pages of each item, once they have room for the new rows.
   struct Table {
     std::vector<const std::byte*> pages;

@@ -3,174 +3,243 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "base/error.h"
+#include "ops/views.h"
 
 namespace lathe::llm {
-namespace {
-
-int64_t row_bytes(const SequenceState& state) {
-  return state.extents[0] * state.extents[1] * info(state.element).bits / 8;
-}
-
-}  // namespace
-
-CacheLayout::CacheLayout(std::vector<SequenceState> states, int64_t page_rows, bool whole)
-    : states_(std::move(states)), page_rows_(page_rows), whole_(whole) {
-  for (const SequenceState& state : states_) {
-    Place place;
-    place.state = &state;
-    if (!state.grows) {
-      place.fixed = fixed_++;
-    } else {
-      const auto group = std::ranges::find(groups_, state.window, &Group::window);
-      place.group = static_cast<size_t>(group - groups_.begin());
-      if (group == groups_.end()) groups_.push_back({state.window, 0});
-      Group& own = groups_[place.group];
-      place.offset = own.page_bytes;
-      own.page_bytes += (row_bytes(state) * page_rows_ + 63) / 64 * 64;
-    }
-    places_[state.name] = place;
-  }
-}
-
-const CacheLayout::Place& CacheLayout::place(std::string_view state) const {
-  const auto at = places_.find(state);
-  check(at != places_.end(), ErrorKind::internal, "no sequence keeps a state '{}'", escape(state));
-  return at->second;
-}
-
-int64_t CacheLayout::bytes_per_row() const {
-  int64_t bytes = 0;
-  for (const SequenceState& state : states_) bytes += state.grows ? row_bytes(state) : 0;
-  return bytes;
-}
 
 Sequence::Sequence(std::shared_ptr<const CacheLayout> layout)
-    : layout_(std::move(layout)),
-      pages_(layout_->groups().size()),
-      fixed_(layout_->fixed_states()) {}
+    : layout_(std::move(layout)), next_(layout_->fixed_states()) {
+  states_.caches.resize(layout_->groups().size());
+  states_.fixed.resize(layout_->fixed_states());
+  if (layout_->whole()) states_.whole.resize(layout_->states().size());
+}
 
-void Sequence::truncate(int64_t length) {
-  check(length >= 0 && length <= length_, ErrorKind::invalid_argument,
-        "a sequence of {} rows cannot be cut to {}", length_, length);
-  if (length == length_) return;
-  const auto run = std::ranges::upper_bound(runs_, length);
-  if (run != runs_.begin()) length = *std::prev(run);
+Sequence::Sequence(std::shared_ptr<const CacheLayout> layout, SequenceStates states,
+                   std::vector<SequenceStates> checkpoints)
+    : layout_(std::move(layout)),
+      states_(std::move(states)),
+      checkpoints_(std::move(checkpoints)),
+      next_(layout_->fixed_states()) {}
+
+Sequence::Sequence(const Sequence& other)
+    : layout_(other.layout_),
+      states_(other.states_),
+      checkpoints_(other.checkpoints_),
+      next_(layout_->fixed_states()) {}
+
+Sequence& Sequence::operator=(Sequence other) noexcept {
+  std::swap(layout_, other.layout_);
+  std::swap(states_, other.states_);
+  std::swap(checkpoints_, other.checkpoints_);
+  std::swap(next_, other.next_);
+  return *this;
+}
+
+void Sequence::checkpoint() {
+  if (length() == 0 || layout_->can_truncate()) return;
+  if (!checkpoints_.empty() && checkpoints_.back().length == length()) return;
+  if (checkpoints_.size() == kCheckpoints) checkpoints_.erase(checkpoints_.begin() + 1);
+  checkpoints_.push_back(states_);
+}
+
+// Where the run began that row `length` lies in; `length` itself where rows may be parted.
+int64_t Sequence::run_begin(const SequenceStates& states, int64_t length) const {
+  const auto run = std::ranges::upper_bound(states.runs, length);
+  return run == states.runs.begin() ? length : *std::prev(run);
+}
+
+// The largest length up to `length` that these states can be cut to; -1: none.
+int64_t Sequence::cut_point(const SequenceStates& states, int64_t length) const {
+  if (length >= states.length) return states.length;
+  if (layout_->whole()) {
+    for (size_t i = 0; i < states.whole.size(); ++i) {
+      const int axis = layout_->states()[i].axis;
+      if (axis < 0 || states.whole[i].dims()[static_cast<size_t>(axis)] != states.length) return -1;
+    }
+    return run_begin(states, length);
+  }
+  if (!states.fixed.empty()) return -1;
+  for (size_t group = 0; group < states.caches.size(); ++group) {
+    // The next row sees itself and window - 1 rows before it.
+    const int64_t window = layout_->groups()[group].window;
+    const int64_t first = states.caches[group].first;
+    if (first > 0 && first > length - (window - 1)) return -1;
+  }
+  return length;
+}
+
+int64_t Sequence::reachable(int64_t length) const {
+  check(length >= 0 && length <= this->length(), ErrorKind::invalid_argument,
+        "a sequence of {} rows cannot be cut to {}", this->length(), length);
+  int64_t best = std::max<int64_t>(cut_point(states_, length), 0);
+  for (const SequenceStates& states : checkpoints_) {
+    best = std::max(best, cut_point(states, length));
+  }
+  return best;
+}
+
+int64_t Sequence::rewind(int64_t length) {
+  length = reachable(length);
+  if (length == this->length()) return length;
   if (length == 0) {
     *this = Sequence(layout_);
-    return;
+    return 0;
   }
-  if (layout_->whole()) {
-    cut_whole(length);
-    return;
+  if (cut_point(states_, length) != length) {
+    states_ = *std::ranges::find_if(checkpoints_, [&](const SequenceStates& states) {
+      return cut_point(states, length) == length;
+    });
   }
-  check(fixed_.empty(), ErrorKind::invalid_argument,
-        "a sequence of {} rows cannot go back to {}: a recurrent state forgets; keep a copy",
-        length_, length);
-  for (size_t group = 0; group < pages_.size(); ++group) {
-    const int64_t window = layout_->groups()[group].window;
-    const int64_t first = first_held(group);
-    check(first == 0 || length - window >= first, ErrorKind::invalid_argument,
-          "a sequence of {} rows cannot go back to {}: its window begins at {}; keep a copy",
-          length_, length, first);
+  std::erase_if(checkpoints_, [&](const auto& states) { return states.length > length; });
+  if (length < this->length()) cut(length);
+  return length;
+}
+
+void Sequence::cut(int64_t length) {
+  for (size_t i = 0; i < states_.whole.size(); ++i) {
+    const Tensor& all = states_.whole[i];
+    Dims dims = all.dims();
+    dims[static_cast<size_t>(layout_->states()[i].axis)] = length;
+    states_.whole[i] = Tensor(all.type(), dims, all.strides(), all.data(), all.owner());
   }
-  length_ = length;
-  if (!tokens_.empty()) tokens_.resize(static_cast<size_t>(length));
+  std::erase_if(states_.runs, [&](int64_t run) { return run >= length; });
+  states_.length = length;
+  if (!states_.tokens.empty()) states_.tokens.resize(static_cast<size_t>(length));
   rollback();
 }
 
-void Sequence::remember(const std::vector<int64_t>& tokens) {
-  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+void Sequence::truncate(int64_t length) {
+  const int64_t reached = reachable(length);
+  const int64_t wanted = length == this->length() ? length : run_begin(states_, length);
+  check(reached == wanted, ErrorKind::invalid_argument,
+        "a sequence of {} rows cannot go back to {}, only to {}: a state or a window has forgotten "
+        "what came before; keep a copy or a checkpoint",
+        this->length(), length, reached);
+  rewind(length);
 }
 
-void Sequence::cut_whole(int64_t length) {
-  const std::vector<SequenceState>& states = layout_->states();
-  for (const SequenceState& state : states) {
-    const Tensor& all = fixed_[layout_->place(state.name).fixed];
-    const bool all_rows = state.axis >= 0 && all.dims()[static_cast<size_t>(state.axis)] == length_;
-    check(all_rows, ErrorKind::invalid_argument,
-          "a sequence of {} rows cannot go back to {}: the state '{}' forgets; keep a copy",
-          length_, length, escape(state.name));
-  }
-  for (size_t i = 0; i < states.size(); ++i) {
-    const Tensor& all = fixed_[i];
-    Dims dims = all.dims();
-    dims[static_cast<size_t>(states[i].axis)] = length;
-    fixed_[i] = Tensor(all.type(), dims, all.strides(), all.data(), all.owner());
-  }
-  runs_.resize(static_cast<size_t>(std::ranges::lower_bound(runs_, length) - runs_.begin()));
-  length_ = length;
+void Sequence::remember(const std::vector<int64_t>& tokens) {
+  states_.tokens.insert(states_.tokens.end(), tokens.begin(), tokens.end());
 }
 
 std::byte* Sequence::writable_page(size_t group, int64_t position) {
-  const auto index = static_cast<size_t>(position / layout_->page_rows());
-  std::vector<Page>& pages = pages_[group];
-  if (pages.size() <= index) pages.resize(index + 1);
-  Page& page = pages[index];
-  if (page == nullptr || page.use_count() > 1) {
-    const int64_t bytes = layout_->groups()[group].page_bytes;
-    auto own = std::make_shared<Tensor>(ElementType::u8, Dims{bytes});
-    if (page != nullptr) std::memcpy(own->data(), page->data(), static_cast<size_t>(bytes));
+  HeldPages& cache = states_.caches[group];
+  const int64_t number = position / layout_->page_rows();
+  if (cache.pages.empty()) cache.base = number;
+  const auto index = static_cast<size_t>(number - cache.base);
+  if (cache.pages.size() <= index) cache.pages.resize(index + 1);
+  PagePool::Ref& page = cache.pages[index];
+  if (!page || page.shared()) {
+    PagePool::Ref own = layout_->groups()[group].pool->take();
+    if (page) {
+      std::memcpy(own.data(), page.data(),
+                  static_cast<size_t>(layout_->groups()[group].page_bytes));
+    }
     page = std::move(own);
   }
-  return page->as<std::byte>();
+  return page.data();
 }
 
 const std::byte* Sequence::page(size_t group, int64_t position) const {
-  const auto index = static_cast<size_t>(position / layout_->page_rows());
-  const std::vector<Page>& pages = pages_[group];
-  return index < pages.size() && pages[index] != nullptr ? pages[index]->as<std::byte>() : nullptr;
+  const HeldPages& cache = states_.caches[group];
+  const int64_t index = position / layout_->page_rows() - cache.base;
+  if (index < 0 || index >= static_cast<int64_t>(cache.pages.size())) return nullptr;
+  return cache.pages[static_cast<size_t>(index)].data();
 }
 
-int64_t Sequence::first_held(size_t group) const {
-  const std::vector<Page>& pages = pages_[group];
-  const auto first = std::ranges::find_if(pages, [](const Page& page) { return page != nullptr; });
-  return (first - pages.begin()) * layout_->page_rows();
+TensorView Sequence::fixed_view(size_t index, std::byte* data) const {
+  const SequenceState& state = layout_->fixed(index);
+  return dense_view(state.element, state.extents, data);
 }
 
 TensorView Sequence::fixed(size_t index) const {
-  return fixed_[index].data() == nullptr ? TensorView{} : fixed_[index].view();
+  const PagePool::Ref& page = states_.fixed[index];
+  return page ? fixed_view(index, page.data()) : TensorView{};
 }
 
-void Sequence::commit(int64_t count, std::vector<Tensor> next) {
-  if (layout_->whole()) runs_.push_back(length_);
-  length_ += count;
-  reach_ = length_;
-  for (size_t i = 0; i < next.size(); ++i) {
-    if (next[i].data() != nullptr) fixed_[i] = std::move(next[i]);
+// What the last step replaced is written to again, unless a fork or a checkpoint holds it.
+TensorView Sequence::next_fixed(size_t index) {
+  Next& next = next_[index];
+  if (!next.page || next.page.shared()) next.page = layout_->fixed_pool(index).take();
+  next.written = true;
+  return fixed_view(index, next.page.data());
+}
+
+void Sequence::commit(int64_t count) {
+  states_.length += count;
+  states_.reach = length();
+  for (size_t i = 0; i < next_.size(); ++i) {
+    if (!std::exchange(next_[i].written, false)) continue;
+    std::swap(states_.fixed[i], next_[i].page);
   }
   drop_outside_windows();
 }
 
-void Sequence::rollback() {
-  const int64_t rows = layout_->page_rows();
-  const auto needed = static_cast<size_t>((length_ + rows - 1) / rows);
-  for (std::vector<Page>& pages : pages_) {
-    if (pages.size() > needed) pages.resize(needed);
-  }
+void Sequence::commit(int64_t count, std::vector<Tensor> whole) {
+  states_.runs.push_back(length());
+  states_.length += count;
+  states_.whole = std::move(whole);
 }
 
-// The next row sees itself and window - 1 rows before it.
-void Sequence::drop_outside_windows() {
-  for (size_t group = 0; group < pages_.size(); ++group) {
-    const int64_t window = layout_->groups()[group].window;
-    if (window == 0) continue;
-    const int64_t first = std::max<int64_t>(0, length_ - (window - 1)) / layout_->page_rows();
-    for (int64_t i = 0; i < std::min<int64_t>(first, static_cast<int64_t>(pages_[group].size()));
-         ++i) {
-      pages_[group][static_cast<size_t>(i)].reset();
+void Sequence::rollback() {
+  const int64_t rows = layout_->page_rows();
+  for (HeldPages& cache : states_.caches) {
+    const int64_t needed = std::max<int64_t>((length() + rows - 1) / rows - cache.base, 0);
+    if (static_cast<int64_t>(cache.pages.size()) > needed) {
+      cache.pages.resize(static_cast<size_t>(needed));
     }
+  }
+  for (Next& next : next_) next.written = false;
+}
+
+void Sequence::drop_outside_windows() {
+  for (size_t group = 0; group < states_.caches.size(); ++group) {
+    const int64_t window = layout_->groups()[group].window;
+    HeldPages& cache = states_.caches[group];
+    const int64_t first = (length() - (window - 1)) / layout_->page_rows();
+    if (window == 0 || first <= cache.base) continue;
+    const auto gone = std::min<int64_t>(first - cache.base, std::ssize(cache.pages));
+    cache.pages.erase(cache.pages.begin(), cache.pages.begin() + gone);
+    cache.base += gone;
+    cache.first = std::max(cache.first, cache.base * layout_->page_rows());
   }
 }
 
 size_t Sequence::pages() const {
   size_t count = 0;
-  for (const std::vector<Page>& pages : pages_) {
+  for (const HeldPages& cache : states_.caches) {
     count += static_cast<size_t>(
-        std::ranges::count_if(pages, [](const Page& p) { return p != nullptr; }));
+        std::ranges::count_if(cache.pages, [](const auto& page) { return bool(page); }));
   }
   return count;
+}
+
+int64_t Sequence::committed_bytes() const {
+  int64_t bytes = 0;
+  std::set<const void*> seen = {nullptr};
+  const auto add = [&](const void* memory, int64_t size) {
+    if (seen.insert(memory).second) bytes += size;
+  };
+  const auto add_all = [&](const SequenceStates& states) {
+    for (size_t group = 0; group < states.caches.size(); ++group) {
+      for (const auto& page : states.caches[group].pages) {
+        add(page.data(), layout_->groups()[group].page_bytes);
+      }
+    }
+    for (size_t i = 0; i < states.fixed.size(); ++i) {
+      add(states.fixed[i].data(), layout_->fixed_pool(i).page_bytes());
+    }
+    for (const Tensor& tensor : states.whole) add(tensor.data(), tensor.byte_size());
+  };
+  add_all(states_);
+  for (const SequenceStates& states : checkpoints_) add_all(states);
+  for (size_t i = 0; i < next_.size(); ++i) {
+    add(next_[i].page.data(), layout_->fixed_pool(i).page_bytes());
+  }
+  return bytes;
 }
 
 }  // namespace lathe::llm

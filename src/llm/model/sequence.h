@@ -3,96 +3,100 @@
 // a shared page first gets its own.
 #pragma once
 
-#include <map>
 #include <memory>
-#include <string>
-#include <string_view>
 #include <vector>
 
-#include "passes/pack_sequences.h"
-#include "tensor/tensor.h"
+#include "llm/model/cache_layout.h"
 
 namespace lathe::llm {
 
-// How a packed program's states lie in memory. Caches with the same window form a group: they grow
-// together, so that one list of pages serves them all. A page holds `page_rows` rows of each cache
-// of its group, each [heads, page_rows, size].
-class CacheLayout {
- public:
-  // `whole`: the rows of a run stay together, so a sequence is cut only where a run began.
-  CacheLayout(std::vector<SequenceState> states, int64_t page_rows, bool whole = false);
+// The pages of a group of caches.
+struct HeldPages {
+  int64_t first = 0;  // position of the first row held
+  int64_t base = 0;   // position / page_rows of pages.front()
+  std::vector<PagePool::Ref> pages{};
+};
 
-  struct Group {
-    int64_t window = 0;
-    int64_t page_bytes = 0;
-  };
-  struct Place {
-    size_t group = 0;
-    int64_t offset = 0;  // of the cache in a page
-    size_t fixed = 0;    // of a state of fixed extents among those
-    const SequenceState* state = nullptr;
-  };
-
-  const std::vector<SequenceState>& states() const { return states_; }
-  bool whole() const { return whole_; }
-  int64_t page_rows() const { return page_rows_; }
-  const std::vector<Group>& groups() const { return groups_; }
-  size_t fixed_states() const { return fixed_; }
-  const Place& place(std::string_view state) const;  // Internal error if there is none
-  int64_t bytes_per_row() const;                     // of all caches that grow
-
- private:
-  std::vector<SequenceState> states_;
-  int64_t page_rows_;
-  bool whole_;
-  std::vector<Group> groups_;
-  size_t fixed_ = 0;
-  std::map<std::string, Place, std::less<>> places_;
+// All states after `length` rows.
+struct SequenceStates {
+  int64_t length = 0;
+  std::vector<HeldPages> caches{};    // per group
+  std::vector<PagePool::Ref> fixed{};  // per state of fixed extents; null: zeros
+  // Of the rows, where a program may have to run them again; the length at the last step, whose
+  // tables the caches were made with.
+  std::vector<int64_t> tokens{};
+  int64_t reach = 0;
+  // Layouts that are whole: each state, never written again, and where each run began.
+  std::vector<Tensor> whole{};
+  std::vector<int64_t> runs{};
 };
 
 class Sequence {
  public:
   explicit Sequence(std::shared_ptr<const CacheLayout> layout);
+  // `states` as another sequence of the same layout holds them, the last of `checkpoints` last.
+  Sequence(std::shared_ptr<const CacheLayout> layout, SequenceStates states,
+           std::vector<SequenceStates> checkpoints);
+  Sequence(const Sequence& other);
+  Sequence(Sequence&&) noexcept = default;
+  Sequence& operator=(Sequence other) noexcept;
+  ~Sequence() = default;
 
-  int64_t length() const { return length_; }  // rows committed
+  int64_t length() const { return states_.length; }  // rows committed
   const CacheLayout& layout() const { return *layout_; }
+  const std::shared_ptr<const CacheLayout>& shared_layout() const { return layout_; }
+  const SequenceStates& states() const { return states_; }
+  const std::vector<SequenceStates>& checkpoints() const { return checkpoints_; }
 
-  // Forgets rows from `length` on; where the rows of a run stay together, from the beginning of the
-  // run that `length` lies in. InvalidArgument beyond the length, or where a state cannot go back:
-  // one of fixed extents, or a window whose rows have gone. Keep a copy to return to instead.
+  // Remembers this length as one to come back to, where states cannot simply forget rows. At most
+  // kCheckpoints stay: the first, and the latest.
+  static constexpr size_t kCheckpoints = 16;
+  void checkpoint();
+  // The largest length up to `length` that rewind() reaches: `length` itself unless it lies within
+  // a run that stays together, or a state of fixed extents or a window would have to go back where
+  // no checkpoint is.
+  int64_t reachable(int64_t length) const;
+  // Forgets rows from reachable(length) on, and gives that.
+  int64_t rewind(int64_t length);
+  // The same, but InvalidArgument where a state or a window would have to go back further.
   void truncate(int64_t length);
 
-  // Of the rows, where a program may have to run them again; the length at the last step, whose
-  // tables the caches were made with.
-  const std::vector<int64_t>& tokens() const { return tokens_; }
-  int64_t reach() const { return reach_; }
+  const std::vector<int64_t>& tokens() const { return states_.tokens; }
+  int64_t reach() const { return states_.reach; }
   void remember(const std::vector<int64_t>& tokens);
 
   // For steps. The page that holds `position`, made or made our own for writing.
   std::byte* writable_page(size_t group, int64_t position);
   // Null where a window has let go of it.
   const std::byte* page(size_t group, int64_t position) const;
-  int64_t first_held(size_t group) const;  // position of the first row that is held
-  TensorView fixed(size_t index) const;    // no data: nothing was written yet
-  const Tensor& whole(size_t index) const {
-    return fixed_[index];
-  }  // the same; never written again
-  void commit(int64_t count, std::vector<Tensor> next);
-  void rollback();  // frees what was added since the last commit
+  int64_t first_held(size_t group) const { return states_.caches[group].first; }
+  TensorView fixed(size_t index) const;  // no data: nothing was written yet
+  TensorView next_fixed(size_t index);   // for what the step under way leaves
+  const Tensor& whole(size_t state) const { return states_.whole[state]; }
+  // The step's rows and written states count, or are forgotten.
+  void commit(int64_t count);
+  void commit(int64_t count, std::vector<Tensor> whole);
+  void rollback();
 
-  size_t pages() const;  // that are held, shared ones too
+  size_t pages() const;  // of caches that are held, shared ones too
+  // Memory that this sequence holds, its checkpoints and what it shares included.
+  int64_t committed_bytes() const;
 
  private:
-  using Page = std::shared_ptr<Tensor>;
+  struct Next {
+    PagePool::Ref page{};
+    bool written = false;
+  };
+  int64_t run_begin(const SequenceStates& states, int64_t length) const;
+  int64_t cut_point(const SequenceStates& states, int64_t length) const;
+  void cut(int64_t length);
   void drop_outside_windows();
-  void cut_whole(int64_t length);
-  std::shared_ptr<const CacheLayout> layout_;
-  int64_t length_ = 0;
-  std::vector<std::vector<Page>> pages_;  // per group
-  std::vector<Tensor> fixed_;
-  std::vector<int64_t> tokens_;
-  int64_t reach_ = 0;
-  std::vector<int64_t> runs_;  // where each began, if their rows stay together
+  TensorView fixed_view(size_t index, std::byte* data) const;
+
+  std::shared_ptr<const CacheLayout> layout_;  // outlives the pages below
+  SequenceStates states_;
+  std::vector<SequenceStates> checkpoints_;  // of rising lengths
+  std::vector<Next> next_;                   // per state of fixed extents
 };
 
 }  // namespace lathe::llm

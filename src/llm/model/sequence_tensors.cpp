@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+#include "llm/model/sequence_tensors.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "llm/model/sequence_rows.h"
+#include "ops/cache_rows.h"
+#include "ops/views.h"
+
+namespace lathe::llm {
+namespace {
+
+const Tensor& find_tensor(const SequenceState& state, std::span<const StateTensor> tensors) {
+  const Tensor* found = nullptr;
+  for (const StateTensor& given : tensors) {
+    if (given.past != state.past && given.present != state.present) continue;
+    check(found == nullptr, ErrorKind::invalid_argument, "state '{}' is given twice",
+          escape(state.name));
+    found = &given.tensor;
+  }
+  check(found != nullptr, ErrorKind::invalid_argument, "none of {} tensors is the state '{}'",
+        tensors.size(), escape(state.past));
+  return *found;
+}
+
+// Rows that a sequence of `length` must come with.
+int64_t needed_rows(const SequenceState& state, int64_t length) {
+  return state.window == 0 ? length : std::min(length, state.window - 1);
+}
+
+// How many of the tensor's rows are positions, and those the last.
+int64_t rows_of(const SequenceState& state, const Tensor& tensor, int64_t length) {
+  const int64_t rows = tensor.dims()[2];
+  return state.sliding ? SlidingCache{rows, state.window}.kept(length) : rows;
+}
+
+void check_tensor(const SequenceState& state, const Tensor& tensor, int64_t length) {
+  Dims expected = state.extents;
+  if (state.grows) expected = {1, state.extents[0], length, state.extents[1]};
+  bool fits = tensor.type() == state.element && tensor.rank() == std::ssize(expected);
+  for (size_t axis = 0; fits && axis < expected.size(); ++axis) {
+    fits = tensor.dims()[axis] == expected[axis] || (state.grows && axis == 2);
+  }
+  if (fits && state.grows) {
+    fits = !state.sliding || tensor.dims()[2] >= state.window;
+    const int64_t rows = fits ? rows_of(state, tensor, length) : 0;
+    fits = fits && rows >= needed_rows(state, length) && rows <= length;
+  }
+  std::string other;
+  if (state.sliding) other = fmt::format(" or at least {} rows", state.window);
+  if (!state.sliding && state.window > 0) {
+    other = fmt::format(" or its last {} rows", needed_rows(state, length));
+  }
+  check(fits, ErrorKind::invalid_argument, "state '{}' is {}, expected {}{}", escape(state.name),
+        to_string(tensor.type(), tensor.dims()), to_string(state.element, expected), other);
+}
+
+Sequence import_whole(std::shared_ptr<const CacheLayout> layout, int64_t length,
+                      std::span<const StateTensor> tensors) {
+  SequenceStates states;
+  states.length = length;
+  if (length > 0) states.runs.push_back(0);
+  for (const SequenceState& state : layout->states()) {
+    const Tensor& given = find_tensor(state, tensors);
+    Dims expected = state.extents;
+    if (state.axis >= 0) expected[static_cast<size_t>(state.axis)] = length;
+    check(given.type() == state.element && given.dims() == expected, ErrorKind::invalid_argument,
+          "state '{}' is {}, expected {}", escape(state.name),
+          to_string(given.type(), given.dims()), to_string(state.element, expected));
+    states.whole.push_back(given.clone());
+  }
+  return Sequence(std::move(layout), std::move(states), {});
+}
+
+}  // namespace
+
+std::vector<StateTensor> export_states(const Sequence& sequence, int64_t slack) {
+  check(slack >= 0, ErrorKind::invalid_argument, "windows with a slack of {} rows", slack);
+  const CacheLayout& layout = sequence.layout();
+  std::vector<StateTensor> all;
+  for (size_t i = 0; layout.whole() && i < layout.states().size(); ++i) {
+    const SequenceState& state = layout.states()[i];
+    const Tensor& held = sequence.whole(i);
+    all.push_back({state.past, state.present,
+                   held.data() == nullptr ? Tensor(state.element, state.extents) : held.clone()});
+  }
+  if (layout.whole()) return all;
+  for (const SequenceState& state : layout.states()) {
+    const CacheLayout::Place& place = layout.place(state.name);
+    StateTensor out{state.past, state.present, {}};
+    if (state.grows) {
+      const HeldPages& cache = sequence.states().caches[place.group];
+      const int64_t length = sequence.length();
+      const int64_t all_rows = state.sliding ? state.window + slack : length;
+      out.tensor = Tensor(state.element, {1, state.extents[0], all_rows, state.extents[1]});
+      const int64_t kept = rows_of(state, out.tensor, length);
+      const int64_t rows = std::min(length - cache.first, kept);
+      read_rows(layout, place, cache, length - rows,
+                narrow(out.tensor.view(), 2, kept - rows, rows));
+    } else {
+      out.tensor = Tensor(state.element, state.extents);
+      const TensorView current = sequence.fixed(place.fixed);
+      if (current.data != nullptr) copy_elements(current, out.tensor.view());
+    }
+    all.push_back(std::move(out));
+  }
+  return all;
+}
+
+Sequence import_states(std::shared_ptr<const CacheLayout> layout, int64_t length,
+                       std::span<const StateTensor> tensors, std::span<const int64_t> tokens) {
+  check(length >= 0 && (tokens.empty() || std::ssize(tokens) == length),
+        ErrorKind::invalid_argument, "a sequence of {} rows and {} tokens", length, tokens.size());
+  if (layout->whole()) return import_whole(std::move(layout), length, tensors);
+  for (const SequenceState& state : layout->states()) {
+    check_tensor(state, find_tensor(state, tensors), length);
+  }
+  SequenceStates states;
+  states.length = length;
+  states.reach = length;
+  states.tokens.assign(tokens.begin(), tokens.end());
+  for (size_t group = 0; group < layout->groups().size(); ++group) {
+    // Caches of a group hold the same rows: the fewest that are given.
+    int64_t rows = length;
+    const auto own = [&](const SequenceState& state) {
+      return state.grows && layout->place(state.name).group == group;
+    };
+    for (const SequenceState& state : layout->states()) {
+      if (own(state)) rows = std::min(rows, rows_of(state, find_tensor(state, tensors), length));
+    }
+    CacheWriter writer(*layout, group, length - rows, length);
+    for (const SequenceState& state : layout->states()) {
+      if (!own(state) || rows == 0) continue;
+      const Tensor& given = find_tensor(state, tensors);
+      const int64_t last = rows_of(state, given, length);
+      writer.write(layout->place(state.name), narrow(given.view(), 2, last - rows, rows));
+    }
+    states.caches.push_back(writer.take());
+  }
+  states.fixed.resize(layout->fixed_states());
+  for (size_t i = 0; i < states.fixed.size(); ++i) {
+    const SequenceState& state = layout->fixed(i);
+    states.fixed[i] = layout->fixed_pool(i).take();
+    copy_elements(find_tensor(state, tensors).view(),
+                  dense_view(state.element, state.extents, states.fixed[i].data()));
+  }
+  return Sequence(std::move(layout), std::move(states), {});
+}
+
+}  // namespace lathe::llm
