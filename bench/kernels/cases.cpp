@@ -40,8 +40,8 @@ bool is_op(const Instruction* instruction, std::string_view name) {
   return instruction != nullptr && instruction->op().name == name;
 }
 
-// What follows a product and could be applied while its tile is in registers.
-void add_epilogue(const Value& result, Problem& p) {
+// What follows a product and could be applied while its tile is in registers; the value behind it.
+const Value* add_epilogue(const Value& result, Problem& p) {
   const Value* value = &result;
   const Instruction* user = only_user(*value);
   if (is_op(user, "add")) {
@@ -56,15 +56,17 @@ void add_epilogue(const Value& result, Problem& p) {
   }
   if (is_op(user, "relu") || is_op(user, "gelu") || is_op(user, "hard_swish")) {
     p.activation = user->op().name;
+    return user->result();
   }
-  const bool gated =
-      value->uses().size() == 2 &&
-      std::any_of(value->uses().begin(), value->uses().end(), [&](const Use& use) {
-        const Instruction* next =
-            is_op(use.user, "sigmoid") ? only_user(*use.user->result()) : nullptr;
-        return is_op(next, "mul") && (next->operands()[0] == value || next->operands()[1] == value);
-      });
-  if (gated) p.activation = "silu";
+  for (const Use& use : value->uses()) {
+    const Instruction* next = is_op(use.user, "sigmoid") ? only_user(*use.user->result()) : nullptr;
+    const bool gates =
+        is_op(next, "mul") && (next->operands()[0] == value || next->operands()[1] == value);
+    if (value->uses().size() != 2 || !gates) continue;
+    p.activation = "silu";
+    return next->result();
+  }
+  return value;
 }
 
 Problem convolution_of(const Instruction& instruction) {
@@ -100,6 +102,33 @@ Problem product_of(const Instruction& instruction) {
   p.numbers["batch"] = element_count(y) / (m * n);
   const bool has_bias = is_op(&instruction, "gemm") && instruction.operands().size() > 2;
   if (has_bias && instruction.operands()[2] != nullptr) p.numbers["bias"] = 1;
+  return p;
+}
+
+// A convolution and the one that alone reads its result, where one is pointwise and the other
+// depthwise.
+std::optional<Problem> pair_of(const Problem& first, const Value& between) {
+  const Instruction* user = only_user(between);
+  if (!is_op(user, "conv") || user->operands()[0] != &between || first["sum"] != 0) return {};
+  Problem second = convolution_of(*user);
+  add_epilogue(*user->result(), second);
+  const auto pointwise = [](const Problem& p) {
+    return p["g"] == 1 && p["kh"] == 1 && p["kw"] == 1 && p["sh"] == 1 && p["sw"] == 1;
+  };
+  const auto depthwise = [](const Problem& p) { return p["g"] > 1 && p["g"] == p["oc"]; };
+  const bool pointwise_first = pointwise(first) && depthwise(second);
+  if (!pointwise_first && !(depthwise(first) && pointwise(second))) return {};
+  const Problem& wide = pointwise_first ? second : first;
+  Problem p{"pair", "f32", first.activation, {}};
+  for (const char* name : {"kh", "kw", "sh", "sw", "pt", "pl", "pb", "pr"}) {
+    p.numbers[name] = wide[name];
+  }
+  for (const char* name : {"n", "ic", "ih", "iw"}) p.numbers[name] = first[name];
+  p.numbers["mid"] = first["oc"];
+  p.numbers["oc"] = second["oc"];
+  p.numbers["pointwise_first"] = pointwise_first ? 1 : 0;
+  const auto known = activations();
+  p.numbers["then"] = std::find(known.begin(), known.end(), second.activation) - known.begin();
   return p;
 }
 
@@ -147,7 +176,12 @@ std::vector<Case> cases_of_graph(const std::string& path) {
       continue;
     }
     Problem problem = is_conv ? convolution_of(*instruction) : product_of(*instruction);
-    add_epilogue(*instruction->result(), problem);
+    const Value* behind = add_epilogue(*instruction->result(), problem);
+    if (is_conv) {
+      if (std::optional<Problem> pair = pair_of(problem, *behind)) {
+        add_case(cases, from.stem().string(), std::move(*pair));
+      }
+    }
     add_case(cases, from.stem().string(), std::move(problem));
   }
   return cases;

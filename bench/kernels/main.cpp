@@ -127,7 +127,9 @@ class Program {
     std::erase_if(all, [&](const Case& c) {
       // Products of two activations stay in f32 or bf16.
       const bool odd =
-          c.problem.kind == "matmul" && c.problem["weights"] == 0 && c.problem.type == "int8";
+          c.problem.type == "int8" &&
+          (c.problem.kind == "pair" || (c.problem.kind == "matmul" && c.problem["weights"] == 0));
+      if (settings_.quick && c.problem.kind == "pair") return true;
       const bool long_square = settings_.quick && c.source == "square" && c.problem["m"] > 1024;
       return odd || long_square || (!settings_.source.empty() && c.source != settings_.source);
     });

@@ -84,24 +84,27 @@ Measurer::~Measurer() { std::filesystem::remove(file_); }
 void Measurer::start_peers() {
   const std::filesystem::path folder = std::filesystem::path(own_program()).parent_path();
   const std::string threads = std::to_string(options_.threads);
-  const auto start = [&](const std::string& kind, const std::vector<std::string>& arguments) {
+  const auto start = [&](const std::vector<std::string>& kinds,
+                         const std::vector<std::string>& arguments) {
     if (!std::filesystem::exists(arguments.front())) return;
     try {
       Peer peer;
       peer.process = std::make_unique<Process>(
           arguments, std::vector<std::pair<std::string, std::string>>{
                          {"OMP_NUM_THREADS", threads}, {"GOMP_SPINCOUNT", kSpinCount}});
-      peer.kind = kind;
+      peer.kinds = kinds;
       peers_.push_back(std::move(peer));
     } catch (const Error& error) {
       fmt::print(stderr, "without a peer: {}\n", error.message());
     }
   };
-  start("", {(folder / "bench_onednn2").string()});
-  start("", {(folder / "bench_onednn3").string()});
+  const std::vector<std::string> dense{"matmul", "conv", "pair", "lstm", "gru"};
+  start(dense, {(folder / "bench_onednn2").string()});
+  start(dense, {(folder / "bench_onednn3").string()});
   const auto source = folder.parent_path().parent_path().parent_path();
-  start("matmul_n_bits", {(source / "build/venv/bin/python").string(),
-                          (source / "bench/kernels/matmul_n_bits_peer.py").string(), threads});
+  start({"matmul_n_bits", "lstm", "gru"},
+        {(source / "build/venv/bin/python").string(),
+         (source / "bench/kernels/onnxruntime_peer.py").string(), threads});
 }
 
 std::vector<std::string> Measurer::peers() const {
@@ -125,7 +128,7 @@ double Measurer::time_peer(Peer& peer, int64_t count) {
 void Measurer::prepare_peers(const Problem& problem) {
   for (Peer& peer : peers_) {
     peer.seconds.clear();
-    peer.active = peer.kind == (problem.kind == "matmul_n_bits" ? problem.kind : "");
+    peer.active = peer.takes(problem.kind);
     if (!peer.active) continue;
     const std::string answer = peer.process->ask("prepare " + problem.line());
     peer.active = answer.starts_with("ok");

@@ -2,6 +2,7 @@
 // One case against its peers: outputs compared, then times taken in turns.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -62,7 +63,10 @@ class Measurer {
  private:
   struct Peer {
     std::unique_ptr<Process> process;
-    std::string kind;  // of problems: "matmul_n_bits", or all others where empty
+    std::vector<std::string> kinds;  // of problems that it takes
+    bool takes(const std::string& kind) const {
+      return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+    }
     std::string implementation;
     bool active = false;
     int64_t count = 1;

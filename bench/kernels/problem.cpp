@@ -45,6 +45,34 @@ Problem Problem::parse(std::string_view line) {
   return p;
 }
 
+std::span<const std::string_view> activations() {
+  static constexpr std::string_view kAll[] = {"none", "relu", "gelu", "silu", "hard_swish"};
+  return kAll;
+}
+
+Problem pair_half(const Problem& pair, bool first) {
+  const bool pointwise = first == (pair["pointwise_first"] != 0);
+  Problem p{"conv", pair.type, pair.activation, {}};
+  if (!first) p.activation = activations()[static_cast<size_t>(pair["then"])];
+  p.numbers = {{"n", pair["n"]},   {"ih", pair["ih"]},  {"iw", pair["iw"]}, {"g", 1},  {"kh", 1},
+               {"kw", 1},          {"sh", 1},           {"sw", 1},          {"dh", 1}, {"dw", 1},
+               {"ic", pair["ic"]}, {"oc", pair["mid"]}, {"bias", 1}};
+  if (!pointwise) {
+    for (const char* name : {"kh", "kw", "sh", "sw", "pt", "pl", "pb", "pr"}) {
+      p.numbers[name] = pair[name];
+    }
+    p.numbers["g"] = pair["mid"];
+  }
+  if (!first) {
+    const Problem before = pair_half(pair, true);
+    p.numbers["ih"] = output_height(before);
+    p.numbers["iw"] = output_width(before);
+    p.numbers["ic"] = pair["mid"];
+    p.numbers["oc"] = pair["oc"];
+  }
+  return p;
+}
+
 int64_t output_height(const Problem& p) {
   return output_extent(p["ih"], p["kh"], p["dh"], p["sh"], p["pt"] + p["pb"]);
 }
@@ -59,6 +87,7 @@ double Problem::flops() const {
     const int64_t outputs = p["n"] * p["oc"] * output_height(p) * output_width(p);
     return 2.0 * static_cast<double>(outputs * (p["ic"] / p["g"]) * p["kh"] * p["kw"]);
   }
+  if (kind == "pair") return pair_half(p, true).flops() + pair_half(p, false).flops();
   if (kind == "attention") {
     const double pairs = static_cast<double>(p["m"] * p["n"]) / (p["causal"] != 0 ? 2 : 1);
     return 4.0 * pairs * static_cast<double>(p["batch"] * p["heads"] * p["size"]);
@@ -83,6 +112,7 @@ int64_t Problem::bytes() const {
     const int64_t groups = (p["k"] + p["block"] - 1) / p["block"];
     return p["n"] * groups * (p["block"] * p["bits"] / 8 + 4) + 4 * p["m"] * (p["k"] + p["n"]);
   }
+  if (kind == "pair") return pair_half(p, true).bytes() + pair_half(p, false).bytes();
   if (kind == "attention") {
     return size * p["batch"] * p["size"] * 2 * (p["heads"] * p["m"] + p["kv_heads"] * p["n"]);
   }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,9 @@ namespace lathe::bench {
 // activation, then numbers by name, 0 where they are not given.
 //
 // matmul: batch × (m × k times k × n); weights=1 where b is constant; bias.
+// pair: a pointwise and a depthwise convolution in the order that pointwise_first says; n, ic, mid,
+// oc, ih, iw, kernel, strides and pads of the depthwise one; the second's activation is
+// `activations()[then]`; both have biases.
 // conv: n, g groups, ic, oc, ih, iw, kh, kw, sh, sw, dh, dw, pt, pl, pb, pr; bias; sum (residual).
 struct Problem {
   std::string kind;
@@ -28,6 +32,10 @@ struct Problem {
   int64_t bytes() const;  // of operands and result
   friend bool operator==(const Problem&, const Problem&) = default;
 };
+
+std::span<const std::string_view> activations();
+// One half of a pair, as a convolution.
+Problem pair_half(const Problem& pair, bool first);
 
 // Extents of a convolution's result.
 int64_t output_height(const Problem& p);

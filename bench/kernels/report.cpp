@@ -75,7 +75,8 @@ Json type_json(const Session& session, const std::string& type) {
   int64_t missing = 0;
   for (const Outcome& outcome : session.outcomes) {
     const Problem& p = outcome.what.problem;
-    if (p.type != type || p.kind == "matmul_n_bits") continue;
+    if (p.type != type || p.kind == "matmul_n_bits" || p.kind == "pair") continue;
+    if (p.kind == "lstm" || p.kind == "gru") continue;  // not all of their peers are oneDNN
     if (!outcome.measured()) ++missing;
     if (!outcome.measured()) continue;
     own_isas.insert(outcome.isa);

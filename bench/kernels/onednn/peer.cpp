@@ -65,6 +65,17 @@ void Prepared::add_vector(int argument, const std::vector<float>& values) {
   for (Arguments& set : arguments_) set.emplace(argument, shared);
 }
 
+void Prepared::pass_on(dnnl::primitive primitive, const memory::desc& dst) {
+  before_ = std::move(primitive);
+  arguments_before_ = std::move(arguments_);
+  arguments_.assign(arguments_before_.size(), {});
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    const memory between(dst, engine_);
+    arguments_before_[i].emplace(DNNL_ARG_DST, between);
+    arguments_[i].emplace(DNNL_ARG_SRC, between);
+  }
+}
+
 void Prepared::finish(dnnl::primitive primitive, const memory::desc& dst, std::string name) {
   primitive_ = std::move(primitive);
   implementation = std::move(name);
@@ -83,7 +94,9 @@ void Prepared::finish(dnnl::primitive primitive, const memory::desc& dst, std::s
 
 void Prepared::run(int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
-    primitive_.execute(stream_, arguments_[static_cast<size_t>(next_)]);
+    const auto at = static_cast<size_t>(next_);
+    if (!arguments_before_.empty()) before_.execute(stream_, arguments_before_[at]);
+    primitive_.execute(stream_, arguments_[at]);
     next_ = (next_ + 1) % static_cast<int64_t>(arguments_.size());
   }
   stream_.wait();

@@ -35,6 +35,8 @@ class Prepared {
   void add(int argument, const dnnl::memory::desc& wanted, const std::vector<float>& values);
   // The same memory in every rotation: scales and biases.
   void add_vector(int argument, const std::vector<float>& values);
+  // A primitive before the last one: its result, of this description, is the next one's source.
+  void pass_on(dnnl::primitive primitive, const dnnl::memory::desc& dst);
   void finish(dnnl::primitive primitive, const dnnl::memory::desc& dst, std::string name);
   // Added to what the result's memory holds: the residual.
   std::vector<float> residual;
@@ -45,8 +47,8 @@ class Prepared {
   dnnl::engine engine_;
   mutable dnnl::stream stream_;
   Problem problem_;
-  dnnl::primitive primitive_;
-  std::vector<Arguments> arguments_;
+  dnnl::primitive before_, primitive_;
+  std::vector<Arguments> arguments_before_, arguments_;  // none before where one primitive is all
   int64_t next_ = 0;
 };
 
@@ -57,5 +59,7 @@ void append_activation(dnnl::post_ops& ops, const std::string& activation);
 // Throws dnnl::error where oneDNN has no such primitive.
 std::unique_ptr<Prepared> prepare_matmul(const dnnl::engine& engine, const Problem& problem);
 std::unique_ptr<Prepared> prepare_conv(const dnnl::engine& engine, const Problem& problem);
+std::unique_ptr<Prepared> prepare_pair(const dnnl::engine& engine, const Problem& problem);
+std::unique_ptr<Prepared> prepare_recurrent(const dnnl::engine& engine, const Problem& problem);
 
 }  // namespace lathe::bench

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+// Operands of convolutions with channels last.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <vector>
+
+#include "base/error.h"
+#include "base/os_memory.h"
+#include "tensor/element_type.h"
+
+namespace lathe::bench {
+
+// Zeroed memory of whole pages.
+class Pages {
+ public:
+  explicit Pages(int64_t bytes)
+      : bytes_(static_cast<size_t>(std::max<int64_t>(bytes, 1))), data_(reserve_pages(bytes_)) {
+    check(data_ != nullptr, ErrorKind::out_of_memory, "no {} bytes of memory", bytes);
+  }
+  ~Pages() { release_pages(data_, bytes_); }
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+
+ private:
+  size_t bytes_;
+  void* data_;
+};
+
+inline void put(std::byte* to, ElementType type, float value) {
+  const auto write = [&](auto element) { std::memcpy(to, &element, sizeof element); };
+  switch (type) {
+    case ElementType::bf16:  // the numbers have no more bits
+      return write(static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16));
+    case ElementType::u8:
+      return write(static_cast<uint8_t>(value));
+    case ElementType::i8:
+      return write(static_cast<int8_t>(value));
+    default:
+      return write(value);
+  }
+}
+
+inline float get(const std::byte* from, ElementType type) {
+  const auto read = [&]<class T>(T element) {
+    std::memcpy(&element, from, sizeof element);
+    return element;
+  };
+  switch (type) {
+    case ElementType::bf16:
+      return std::bit_cast<float>(uint32_t{read(uint16_t{})} << 16);
+    case ElementType::u8:
+      return read(uint8_t{});
+    case ElementType::i8:
+      return read(int8_t{});
+    default:
+      return read(float{});
+  }
+}
+
+// Element i of [n, channels, positions] in memory that has the channels last.
+inline int64_t last(int64_t i, int64_t channels, int64_t positions) {
+  const int64_t channel = i / positions % channels;
+  return (i / positions / channels * positions + i % positions) * channels + channel;
+}
+
+template <class At>
+void fill(std::byte* to, ElementType type, const std::vector<float>& values, At&& at) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    put(to + bytes_for(type, at(static_cast<int64_t>(i))), type, values[i]);
+  }
+}
+
+}  // namespace lathe::bench

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "bench/kernels/adapter.h"
+
+namespace lathe::bench {
+
+std::unique_ptr<Ready> prepare_pair(const Problem& problem, ThreadPool& pool);
+
+}  // namespace lathe::bench
