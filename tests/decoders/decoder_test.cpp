@@ -5,7 +5,6 @@
 
 #include <cstring>
 #include <filesystem>
-#include <thread>
 
 #include "base/error.h"
 #include "llm/model/generator.h"
@@ -99,26 +98,6 @@ TEST_P(DecoderTest, a_step_that_fails_or_is_cancelled_changes_nothing) {
                         run(copy, std::span(prompt_).subspan(20, 10), 10)));
 }
 
-TEST_P(DecoderTest, a_second_turn_runs_only_new_tokens) {
-  search::SearchOptions options;
-  options.max_length = 45;
-  Generator once(decoder_);
-  once.add(std::span(prompt_).first(30), options);
-  while (once.generate_next_token()) {
-  }
-  const Output output = once.outputs(0)[0];
-  Generator twice(decoder_);
-  twice.add(std::span(prompt_).first(12), options);
-  twice.generate_next_token();
-  const int64_t before = twice.rows_run();
-  EXPECT_EQ(before, 12);
-  // The token chosen so far is not run again with the next turn but for the first time.
-  twice.append_tokens(0, std::span(prompt_).subspan(13, 17));
-  twice.generate_next_token();
-  EXPECT_EQ(twice.rows_run() - before, 18);
-  EXPECT_GE(output.generated().size(), 1U);
-}
-
 INSTANTIATE_TEST_SUITE_P(types, DecoderTest, testing::Values("llama", "lfm2", "gemma2", "gpt_oss"),
                          [](const auto& info) { return std::string(info.param); });
 
@@ -140,54 +119,6 @@ TEST(Generator, rewinds_and_chooses_anew) {
     }
     EXPECT_EQ(generator.outputs(0)[0].tokens, tokens) << "rewound to " << length;
   }
-}
-
-TEST(Generator, samples_do_not_depend_on_their_company) {
-  const std::string folder = kZoo + "llama/fp32";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there is no " << folder;
-  const auto decoder = std::make_shared<const Decoder>(folder);
-  const std::vector<Token> prompt = {189, 327, 416, 494, 504};
-  search::SearchOptions options;
-  options.max_new_tokens = 10;
-  options.do_sample = true;
-  options.random_seed = 5;
-  Generator alone(decoder);
-  alone.add(prompt, options);
-  while (alone.generate_next_token()) {
-  }
-  Generator together(decoder);
-  together.add(prompt, options);
-  search::SearchOptions greedy;
-  greedy.max_new_tokens = 7;
-  together.add(std::span(prompt).first(2), greedy);
-  options.num_return_sequences = 3;
-  together.add(prompt, options);
-  while (together.generate_next_token()) {
-  }
-  EXPECT_EQ(together.outputs(0)[0].tokens, alone.outputs(0)[0].tokens);
-  ASSERT_EQ(together.outputs(2).size(), 3U);
-  EXPECT_NE(together.outputs(2)[0].tokens, together.outputs(2)[1].tokens);
-}
-
-TEST(Generator, generators_on_threads_share_a_model) {
-  const std::string folder = kZoo + "llama/fp32";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there is no " << folder;
-  const auto decoder = std::make_shared<const Decoder>(folder);
-  std::vector<std::vector<Token>> results(8);
-  std::vector<std::thread> threads;
-  for (std::vector<Token>& result : results) {
-    threads.emplace_back([&] {
-      Generator generator(decoder);
-      search::SearchOptions options;
-      options.max_new_tokens = 8;
-      generator.add(std::vector<Token>{189, 327, 416}, options);
-      while (generator.generate_next_token()) {
-      }
-      result = generator.outputs(0)[0].tokens;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const auto& result : results) EXPECT_EQ(result, results[0]);
 }
 
 }  // namespace

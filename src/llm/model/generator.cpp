@@ -51,7 +51,8 @@ struct Generator::Row {
   size_t prompt = 0;  // tokens before the first generated one of this turn
   std::vector<Branch> branches;
   std::unique_ptr<search::BeamSearch> beams;
-  std::vector<float> logits;
+  std::vector<float> logits;  // of the last step, for each branch that goes on
+  bool waiting = false;       // no token was chosen by them yet
   bool begun = false;
 
   bool done() const {
@@ -147,6 +148,7 @@ void Generator::append_tokens(size_t prompt, std::span<const Token> tokens) {
   branch.sequence.checkpoint();
   branch.tokens.insert(branch.tokens.end(), tokens.begin(), tokens.end());
   branch.reason = FinishReason::none;
+  row(prompt).waiting = false;
   begin_text(row(prompt), branch);
 }
 
@@ -162,6 +164,7 @@ void Generator::replace_tokens(size_t prompt, std::span<const Token> tokens) {
   branch.sequence.rewind(std::min(branch.sequence.length(), same));
   branch.tokens.assign(tokens.begin(), tokens.end());
   branch.reason = FinishReason::none;
+  row(prompt).waiting = false;
   begin_text(row(prompt), branch);
 }
 
@@ -176,6 +179,7 @@ void Generator::rewind_to(size_t prompt, size_t length) {
   branch.tokens.resize(length);
   branch.reason = FinishReason::none;
   row(prompt).prompt = std::min(row(prompt).prompt, length);
+  row(prompt).waiting = false;
   begin_text(row(prompt), branch);
 }
 
@@ -199,19 +203,34 @@ void Generator::prefill(Row& row, const CancelToken* cancel,
 
 bool Generator::generate_next_token(const CancelToken* cancel,
                                     std::optional<Clock::time_point> deadline) {
-  struct Slot {
-    Row* row;
-    size_t branch;
-  };
-  std::vector<Slot> slots;
+  // Where a hook failed, the call after it goes on from the logits at hand.
+  if (std::ranges::none_of(rows_, [](const auto& row) { return row->waiting; }) &&
+      !run_step(cancel, deadline)) {
+    return false;
+  }
+  for (const auto& row : rows_) {
+    if (!row->waiting) continue;
+    if (row->options.num_beams > 1) {
+      choose_beams(*row);
+    } else {
+      choose(*row);
+    }
+    row->waiting = false;
+    row->begun = true;
+  }
+  return !done();
+}
+
+// The rows of all that go on; false if nothing does.
+bool Generator::run_step(const CancelToken* cancel, std::optional<Clock::time_point> deadline) {
+  std::vector<Row*> served;  // of each request
   std::vector<StepRequest> requests;
   for (const auto& row : rows_) {
     if (row->done() || row->branches.front().tokens.empty()) continue;
     prefill(*row, cancel, deadline);
-    for (size_t i = 0; i < row->branches.size(); ++i) {
-      Branch& branch = row->branches[i];
+    for (Branch& branch : row->branches) {
       if (branch.reason != FinishReason::none) continue;
-      slots.push_back({row.get(), i});
+      served.push_back(row.get());
       requests.push_back({&branch.sequence, branch.pending()});
     }
   }
@@ -221,28 +240,22 @@ bool Generator::generate_next_token(const CancelToken* cancel,
   for (const StepRequest& request : requests) rows += static_cast<int64_t>(request.tokens.size());
   const Tensor logits = decoder_->step(requests, cancel);
   rows_run_ += rows;
-  const auto width = static_cast<size_t>(decoder_->vocabulary());
-  for (size_t at = 0; at < slots.size();) {
-    Row& row = *slots[at].row;
-    std::vector<std::span<float>> own;
-    for (; at < slots.size() && slots[at].row == &row; ++at) {
-      own.emplace_back(logits.as<float>() + at * width, width);
+  const auto* from = logits.as<float>();
+  for (Row* row : served) {
+    if (!row->waiting) {
+      row->logits.clear();
+      // The answer begins here: a later rendering may leave parts of it out.
+      Branch& first = row->branches.front();
+      if (row->options.num_beams == 1 && row->options.num_return_sequences == 1 &&
+          first.tokens.size() == row->prompt) {
+        first.sequence.checkpoint();
+      }
     }
-    row.logits.assign(own.front().begin(), own.front().end());
-    // The answer begins here: a later rendering may leave parts of it out.
-    Branch& first = row.branches.front();
-    if (row.options.num_beams == 1 && row.options.num_return_sequences == 1 &&
-        first.tokens.size() == row.prompt) {
-      first.sequence.checkpoint();
-    }
-    if (row.options.num_beams > 1) {
-      choose_beams(row, std::move(own));
-    } else {
-      choose(row, std::move(own));
-    }
-    row.begun = true;
+    row->logits.insert(row->logits.end(), from, from + decoder_->vocabulary());
+    row->waiting = true;
+    from += decoder_->vocabulary();
   }
-  return !done();
+  return true;
 }
 
 void Generator::take(Row& row, Branch& branch, Token token) {
@@ -256,40 +269,47 @@ void Generator::take(Row& row, Branch& branch, Token token) {
   if (branch.reason != FinishReason::none && branch.text) branch.text->finish();
 }
 
-void Generator::choose(Row& row, std::vector<std::span<float>> logits) {
+// Hooks run before anything is taken: what they throw leaves no trace.
+void Generator::choose(Row& row) {
+  const auto width = static_cast<size_t>(decoder_->vocabulary());
   // Samples part after the prompt.
-  if (!row.begun) {
-    for (int64_t i = 1; i < row.options.num_return_sequences; ++i) {
-      row.branches.push_back(row.branches.front());
-      logits.push_back(logits.front());
-    }
-  }
-  size_t at = 0;
+  const size_t count =
+      row.begun ? row.branches.size() : static_cast<size_t>(row.options.num_return_sequences);
+  std::vector<Token> chosen;
   std::vector<float> values;
-  for (size_t i = 0; i < row.branches.size(); ++i) {
-    Branch& branch = row.branches[i];
+  for (size_t i = 0; i < count; ++i) {
+    const Branch& branch = row.branches[row.begun ? i : 0];
     if (branch.reason != FinishReason::none) continue;
-    values.assign(logits[at].begin(), logits[at].end());
-    ++at;
+    const std::span<const float> own =
+        std::span(row.logits).subspan(row.begun ? chosen.size() * width : 0, width);
+    values.assign(own.begin(), own.end());
     if (hook_) hook_(static_cast<size_t>(row.number), branch.tokens, values);
     apply_rules(values, {branch.tokens, row.prompt}, row.options, ends_, longest(row));
     if (!row.options.greedy()) apply_cutoffs(values, row.options);
-    const uint64_t sequence = row.number << 16 | i;
-    take(row, branch, choose_token(values, row.options, row.seed, sequence, branch.tokens.size()));
+    // A prompt's samples differ; its place among prompts plays no part.
+    chosen.push_back(choose_token(values, row.options, row.seed, i, branch.tokens.size()));
+  }
+  while (row.branches.size() < count) row.branches.push_back(row.branches.front());
+  auto token = chosen.begin();
+  for (Branch& branch : row.branches) {
+    if (branch.reason == FinishReason::none) take(row, branch, *token++);
   }
 }
 
-void Generator::choose_beams(Row& row, std::vector<std::span<float>> logits) {
+void Generator::choose_beams(Row& row) {
+  const auto width = static_cast<size_t>(decoder_->vocabulary());
+  std::vector<float> values = row.logits;
+  std::vector<std::span<const float>> views;
+  for (size_t i = 0; i * width < values.size(); ++i) {
+    const std::span<float> own = std::span(values).subspan(i * width, width);
+    if (hook_) hook_(static_cast<size_t>(row.number), row.branches[i].tokens, own);
+    search::to_log_probabilities(own);
+    apply_rules(own, {row.branches[i].tokens, row.prompt}, row.options, ends_, longest(row));
+    views.emplace_back(own);
+  }
   if (row.beams == nullptr) {
     row.beams = std::make_unique<search::BeamSearch>(
         row.options, ends_, static_cast<int64_t>(row.prompt), longest(row));
-  }
-  std::vector<std::span<const float>> views;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    if (hook_) hook_(static_cast<size_t>(row.number), row.branches[i].tokens, logits[i]);
-    search::to_log_probabilities(logits[i]);
-    apply_rules(logits[i], {row.branches[i].tokens, row.prompt}, row.options, ends_, longest(row));
-    views.emplace_back(logits[i]);
   }
   search::BeamSearch::EndTest ends_text;
   if (!row.options.stop_strings.empty()) {
@@ -349,7 +369,10 @@ std::string_view Generator::text(size_t prompt) const {
   return branch.text ? std::string_view(branch.text->text()) : std::string_view();
 }
 
-std::span<const float> Generator::logits(size_t prompt) const { return row(prompt).logits; }
+std::span<const float> Generator::logits(size_t prompt) const {
+  const std::span<const float> all = row(prompt).logits;
+  return all.first(std::min(all.size(), static_cast<size_t>(decoder_->vocabulary())));
+}
 
 size_t Generator::pages() const {
   size_t count = 0;

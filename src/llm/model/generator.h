@@ -52,7 +52,8 @@ class Generator {
   void rewind_to(size_t prompt, size_t length);
 
   // One token for every prompt that is not done. False once all are. Cancellation and errors leave
-  // everything as before the call.
+  // everything as before the call; if a hook throws, prompts before that one have their token, and
+  // the next call gives the others theirs.
   bool generate_next_token(const CancelToken* cancel = nullptr,
                            std::optional<Clock::time_point> deadline = std::nullopt);
   bool done() const;
@@ -64,8 +65,8 @@ class Generator {
   // it is certain. Valid until the next call.
   std::span<const Token> tokens(size_t prompt) const;
   std::string_view text(size_t prompt) const;
-  // f32 [rows, vocabulary] of the last step that served this prompt, as the model gave them: of the
-  // prompt's first sequence.
+  // f32 [vocabulary] of the last step that served this prompt, as the model gave them: of the
+  // prompt's first sequence that went on.
   std::span<const float> logits(size_t prompt) const;
   // Asked for before a token is chosen; may change the logits [vocabulary].
   using Hook =
@@ -83,8 +84,9 @@ class Generator {
   Row& row(size_t prompt);
   void begin_text(const Row& row, Branch& branch) const;
   void prefill(Row& row, const CancelToken* cancel, std::optional<Clock::time_point> deadline);
-  void choose(Row& row, std::vector<std::span<float>> logits);
-  void choose_beams(Row& row, std::vector<std::span<float>> logits);
+  bool run_step(const CancelToken* cancel, std::optional<Clock::time_point> deadline);
+  void choose(Row& row);
+  void choose_beams(Row& row);
   void take(Row& row, Branch& branch, Token token);
   Branch& only_branch(size_t prompt, std::string_view what);
   void begin_turn(Row& row, size_t length) const;

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT
+// Generation that is cancelled, whose hooks throw, that shares its model with other threads, or
+// goes on in a second turn, comes to the same tokens.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <thread>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "llm/model/generator.h"
+
+namespace lathe::llm {
+namespace {
+
+using Tokens = std::vector<Token>;
+
+// Folders whose states grow, have a window, have both, or are convolutions; one is always there.
+class InterruptionTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const std::string folder = GetParam();
+    if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there is no " << folder;
+    DecoderOptions options;
+    options.pool = &pool_;
+    decoder_ = std::make_shared<const Decoder>(folder, options);
+  }
+
+  // Prompts that greedy search, samples and beams go on from.
+  void add_prompts(Generator& generator) const {
+    search::SearchOptions options;
+    options.max_new_tokens = 8;
+    generator.add(prompt(20), options);
+    options.do_sample = true;
+    options.random_seed = 3;
+    options.temperature = 2;
+    options.num_return_sequences = 3;
+    generator.add(prompt(5), options);
+    search::SearchOptions beams;
+    beams.max_new_tokens = 6;
+    beams.num_beams = 3;
+    beams.num_return_sequences = 2;
+    generator.add(prompt(9), beams);
+  }
+  Tokens prompt(int64_t count) const {
+    Tokens tokens;
+    for (int64_t i = 0; i < count; ++i) {
+      tokens.push_back(static_cast<Token>((i * 37 + count) % (decoder_->vocabulary() - 3) + 3));
+    }
+    return tokens;
+  }
+  static std::vector<Tokens> results(const Generator& generator) {
+    std::vector<Tokens> all;
+    for (size_t i = 0; i < generator.prompts(); ++i) {
+      for (const Output& output : generator.outputs(i)) all.push_back(output.tokens);
+    }
+    return all;
+  }
+  std::vector<Tokens> undisturbed(int64_t* rows = nullptr) const {
+    Generator generator(decoder_);
+    add_prompts(generator);
+    while (generator.generate_next_token()) {
+    }
+    if (rows != nullptr) *rows = generator.rows_run();
+    return results(generator);
+  }
+  // Tokens, and how often a step was cancelled.
+  static int finish(Generator& generator, CancelToken& cancel) {
+    int interrupted = 0;
+    for (bool more = true; more;) {
+      try {
+        more = generator.generate_next_token(&cancel);
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::interrupted) << error.message();
+        cancel.reset();
+        ++interrupted;
+      }
+    }
+    return interrupted;
+  }
+
+  ThreadPool pool_{2};
+  std::shared_ptr<const Decoder> decoder_;
+};
+
+TEST_P(InterruptionTest, cancelled_steps_change_no_token) {
+  const std::vector<Tokens> expected = undisturbed();
+  int interrupted = 0;
+  for (int delay = 0; delay < 40; ++delay) {
+    Generator generator(decoder_);
+    add_prompts(generator);
+    CancelToken cancel;
+    std::atomic<bool> over = false;
+    std::thread canceller([&] {
+      for (int i = 0; i < 4 && !over; ++i) {
+        std::this_thread::sleep_for(std::chrono::microseconds(delay * 25));
+        cancel.cancel();
+      }
+    });
+    interrupted += finish(generator, cancel);
+    over = true;
+    canceller.join();
+    ASSERT_EQ(results(generator), expected) << "cancelled after " << delay * 25 << " us";
+  }
+  EXPECT_GT(interrupted, 0);
+}
+
+TEST_P(InterruptionTest, hooks_that_throw_change_no_token) {
+  int64_t rows = 0;
+  const std::vector<Tokens> expected = undisturbed(&rows);
+  for (const int first : {1, 2, 3, 4}) {
+    Generator generator(decoder_);
+    add_prompts(generator);
+    int call = 0;
+    int fails = first;  // at this call, and then at ever larger distances
+    int thrown = 0;
+    generator.set_hook([&](size_t, std::span<const Token>, std::span<float> logits) {
+      if (++call != fails) return;
+      fails += ++thrown;
+      std::ranges::fill(logits, 1.0F);
+      throw std::runtime_error("a hook");
+    });
+    for (bool more = true; more;) {
+      try {
+        more = generator.generate_next_token();
+      } catch (const std::runtime_error&) {
+        more = true;
+      }
+    }
+    EXPECT_GT(thrown, 3);
+    EXPECT_EQ(results(generator), expected) << "thrown first by call " << first;
+    EXPECT_EQ(generator.rows_run(), rows);
+  }
+}
+
+TEST_P(InterruptionTest, generators_on_threads_share_a_model) {
+  const std::vector<Tokens> expected = undisturbed();
+  std::vector<CancelToken> cancels(8);
+  std::vector<std::vector<Tokens>> results_of(cancels.size());
+  std::atomic<size_t> running = cancels.size();
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < cancels.size(); ++i) {
+    threads.emplace_back([&, i] {
+      Generator generator(decoder_);
+      add_prompts(generator);
+      finish(generator, cancels[i]);
+      results_of[i] = results(generator);
+      --running;
+    });
+  }
+  for (size_t i = 0; running > 0; ++i) {
+    if (i < 100) cancels[i * 5 % cancels.size()].cancel();
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& own : results_of) EXPECT_EQ(own, expected);
+}
+
+TEST_P(InterruptionTest, a_sample_does_not_depend_on_its_company_or_on_parts) {
+  search::SearchOptions options;
+  options.max_new_tokens = 10;
+  options.do_sample = true;
+  options.random_seed = 5;
+  options.temperature = 3;
+  Generator alone(decoder_);
+  alone.add(prompt(30), options);
+  while (alone.generate_next_token()) {
+  }
+  const Tokens expected = alone.outputs(0)[0].tokens;
+  for (const size_t place : {0, 1, 6}) {
+    for (const int64_t chunk : {0, 1, 7}) {
+      Generator together(decoder_);
+      for (size_t i = 0; i < 8; ++i) {
+        search::SearchOptions own = options;
+        own.random_seed = i == place ? 5 : static_cast<int64_t>(i) + 90;
+        own.num_return_sequences = i % 2 == 1 && i != place ? 2 : 1;
+        if (i == place) own.chunk_size = chunk;
+        together.add(prompt(i == place ? 30 : static_cast<int64_t>(3 * i) + 1), own);
+      }
+      while (together.generate_next_token()) {
+      }
+      EXPECT_EQ(together.outputs(place)[0].tokens, expected) << place << ", parts of " << chunk;
+    }
+  }
+  options.num_return_sequences = 3;
+  Generator several(decoder_);
+  several.add(prompt(30), options);
+  while (several.generate_next_token()) {
+  }
+  EXPECT_EQ(several.outputs(0)[0].tokens, expected);
+  EXPECT_NE(several.outputs(0)[1].tokens, expected);
+}
+
+TEST_P(InterruptionTest, a_second_turn_is_as_if_all_were_one_prompt) {
+  search::SearchOptions options;
+  options.max_new_tokens = 7;
+  Generator turns(decoder_);
+  turns.add(prompt(6), options);
+  turns.add(prompt(3), options);
+  while (turns.generate_next_token()) {
+  }
+  const int64_t before = turns.rows_run();
+  const Tokens first = turns.outputs(0)[0].tokens;
+  turns.append_tokens(0, prompt(4));
+  while (turns.generate_next_token()) {
+  }
+  Tokens whole = first;
+  for (const Token token : prompt(4)) whole.push_back(token);
+  Generator once(decoder_);
+  once.add(whole, options);
+  while (once.generate_next_token()) {
+  }
+  const Output output = once.outputs(0)[0];
+  EXPECT_EQ(turns.outputs(0)[0].tokens, output.tokens);
+  // The last token of the first turn, the four new ones, and each of this turn's but the last.
+  EXPECT_EQ(turns.rows_run() - before, 5 + static_cast<int64_t>(output.generated().size()) - 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(folders, InterruptionTest,
+                         testing::Values("examples/counting", "../shared/models/zoo/llama/fp32",
+                                         "../shared/models/zoo/gpt_oss/int4",
+                                         "../shared/models/zoo/lfm2/fp32"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::ranges::replace(name, '/', '_');
+                           std::erase(name, '.');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace lathe::llm
