@@ -35,6 +35,7 @@ def expect(condition, what):
 
 def test_beams():
     vectors = json.loads((pathlib.Path(__file__).parent / "beam_vectors.json").read_text())
+    expect(len(vectors["cases"]) == 200 and vectors["batch"] == 3, "200 tables, in batches of 3")
     questions = [{"do": "beams", "table": case["table"], "vocabulary": vectors["vocabulary"], "batch": vectors["batch"],
                   "options": {"length_penalty_counts_prompt": False, **case["options"]}} for case in vectors["cases"]]
     for case, got in zip(vectors["cases"], ask(questions), strict=True):
@@ -93,6 +94,7 @@ def test_processors():
         end = p.get("eos_token_id", [])
         add(case["array"], options_of(case["name"], p), p.get("prompt_length_to_skip", p.get("input_ids_seq_length", 0)),
             end if isinstance(end, list) else [end])
+    expect(len(questions) == 22, f"{len(questions)} processors were recorded")
     answers = ask(questions)
     for case, got in zip(recorded["cases"], answers, strict=True):
         wanted = arrays[case["array"]].reshape(-1)
@@ -212,14 +214,27 @@ def test_draws():
     answers = ask(questions)
     for row, o, counts in zip(rows, SETTINGS, answers, strict=True):
         expect(sum(counts) == draws and tail(counts, oracle(row, o)) > 1e-4, f"draws with {o}")
-    # The measure notices faults: another temperature, one token too many, a biased coin.
-    faults = [(rows[1], {"temperature": 0.72}, answers[1]), (rows[3], {"top_k": 4}, answers[3])]
-    shifted = np.array(answers[0])
-    moved = np.argsort(shifted)[-2:]
-    shifted[moved] += [-2000, 2000]
-    faults.append((rows[0], {}, shifted.tolist()))
-    for row, o, counts in faults:
-        expect(tail(counts, oracle(row, o)) < 1e-4, f"the fault {o} stays unseen")
+    # The measure notices faults. In the engine's place, a sampler with one: a nucleus that leaves out the token
+    # which fills it, temperature after the cut instead of before it, probabilities shared out as draws that
+    # repeat themselves.
+    def cut_too_early(row, o):
+        p = softmax(np.array(row, np.float64))
+        order = np.argsort(-p, kind="stable")
+        p[order[np.cumsum(p[order]) > o["top_p"]]] = 0
+        return p / p.sum()
+
+    def heated_after(row, o):
+        p = oracle(row, {name: value for name, value in o.items() if name != "temperature"}) ** (1 / o["temperature"])
+        return p / p.sum()
+
+    for at, fault in ((5, cut_too_early), (16, heated_after)):
+        counts = random.multinomial(draws, fault(rows[at], SETTINGS[at]))
+        expect(tail(counts, oracle(rows[at], SETTINGS[at])) < 1e-4, f"the fault {fault.__name__} stays unseen")
+    repeated = 16 * random.multinomial(draws // 16, oracle(rows[0], SETTINGS[0]))
+    expect(tail(repeated, oracle(rows[0], SETTINGS[0])) < 1e-4, "the fault of repeated draws stays unseen")
+    # And the engine's own draws do not pass for those of other settings.
+    for at, other in ((1, {"temperature": 0.72}), (3, {"top_k": 4}), (7, {"min_p": 0.11})):
+        expect(tail(answers[at], oracle(rows[at], other)) < 1e-4, f"draws with {SETTINGS[at]} pass for {other}")
     again = ask([questions[0], {**questions[0], "sequence": 1}, {**questions[0], "seed": 8}])
     expect(again[0] == answers[0], "the same seed draws the same")
     expect(again[1] != answers[0] and again[2] != answers[0], "another sequence or seed draws differently")
