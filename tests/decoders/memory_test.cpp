@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: MIT
+// What sequences keep in memory: pages that beams share, windows that let go, and memory that comes
+// back.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error.h"
+#include "llm/model/generator.h"
+#include "llm/model/sequence_file.h"
+#include "llm/search/logits_processors.h"
+#include "llm/search/sampler.h"
+#include "tests/decoders/zoo_folder.h"
+
+namespace lathe::llm {
+namespace {
+
+const std::string kStories = "../shared/models/llm/stories260k-onnx";
+
+int64_t live_pages(const CacheLayout& layout) {
+  int64_t pages = 0;
+  for (const auto& group : layout.groups()) pages += group.pool->live_pages();
+  return pages;
+}
+
+// Pages of 16 rows that the sequences need if equal beginnings share theirs.
+size_t trie_pages(const std::vector<std::vector<Token>>& sequences) {
+  std::set<std::vector<Token>> pages;
+  for (const std::vector<Token>& tokens : sequences) {
+    for (size_t begin = 0; begin < tokens.size(); begin += 16) {
+      const auto end = static_cast<int64_t>(std::min(begin + 16, tokens.size()));
+      pages.insert({tokens.begin(), tokens.begin() + end});
+    }
+  }
+  return pages.size();
+}
+
+class BeamMemory : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(kStories)) GTEST_SKIP() << "there is no " << kStories;
+    DecoderOptions options;
+    options.overlay = R"({"model": {"decoder": {"filename": "model_genai.onnx"}}})";
+    decoder_ = std::make_shared<const Decoder>(kStories, options);
+    // A story of 448 tokens, chosen now and then against its likeliest way.
+    search::SearchOptions sampled;
+    sampled.do_sample = true;
+    sampled.random_seed = 3;
+    sampled.max_length = 448;
+    sampled.min_length = 448;
+    Generator story(decoder_);
+    story.add(std::vector<Token>{1, 403, 407}, sampled);
+    while (story.generate_next_token()) {
+    }
+    prompt_ = story.outputs(0)[0].tokens;
+    ASSERT_EQ(prompt_.size(), 448U);
+    options_.num_beams = 4;
+    options_.num_return_sequences = 4;
+    options_.max_length = 512;
+    options_.min_length = 512;
+    for (const int64_t token : decoder_->config().end_tokens) {
+      ends_.push_back(static_cast<Token>(token));
+    }
+  }
+
+  // The same search over sequences that share nothing.
+  std::vector<search::Hypothesis> search_with_copies() const {
+    struct Beam {
+      Sequence sequence;
+      std::vector<Token> tokens;
+    };
+    const auto width = static_cast<size_t>(decoder_->vocabulary());
+    search::BeamSearch beams(options_, ends_, 448, 512);
+    std::vector<Beam> live;
+    live.push_back({decoder_->new_sequence(), prompt_});
+    while (!beams.done()) {
+      std::vector<StepRequest> requests;
+      for (Beam& beam : live) {
+        const auto length = static_cast<size_t>(beam.sequence.length());
+        requests.push_back({&beam.sequence, std::span<const Token>(beam.tokens).subspan(length)});
+      }
+      const Tensor logits = decoder_->step(requests);
+      std::vector<std::span<const float>> rows;
+      for (size_t i = 0; i < live.size(); ++i) {
+        const std::span<float> row(logits.as<float>() + i * width, width);
+        search::to_log_probabilities(row);
+        apply_rules(row, {live[i].tokens, 448}, options_, ends_, 512);
+        rows.emplace_back(row);
+      }
+      std::vector<Beam> next;
+      for (const auto& [parent, token] : beams.step(rows)) {
+        const Sequence& from = live[parent].sequence;
+        next.push_back({restore_sequence(from.shared_layout(), save_sequence(from), 512),
+                        live[parent].tokens});
+        next.back().tokens.push_back(token);
+      }
+      live = std::move(next);
+    }
+    return beams.finish();
+  }
+
+  std::shared_ptr<const Decoder> decoder_;
+  std::vector<Token> prompt_;
+  search::SearchOptions options_;
+  std::vector<Token> ends_;
+};
+
+TEST_F(BeamMemory, live_pages_are_those_of_the_trie_of_tokens) {
+  ASSERT_EQ(live_pages(decoder_->layout()), 0);
+  std::vector<Output> outputs;
+  {
+    Generator generator(decoder_);
+    generator.add(prompt_, options_);
+    std::vector<std::vector<Token>> beams;
+    std::vector<int64_t> pages;
+    size_t parted = 0;
+    generator.set_hook([&](size_t, std::span<const Token> tokens, std::span<float>) {
+      beams.emplace_back(tokens.begin(), tokens.end());
+      pages.push_back(live_pages(decoder_->layout()));
+    });
+    for (int64_t step = 0; step < 64; ++step) {
+      beams.clear();
+      pages.clear();
+      const bool more = generator.generate_next_token();
+      EXPECT_EQ(more, step < 63) << step;
+      ASSERT_EQ(beams.size(), step == 0 ? 1U : 4U);
+      EXPECT_EQ(pages.front(), static_cast<int64_t>(trie_pages(beams))) << "step " << step;
+      parted += trie_pages(beams) > (448 + static_cast<size_t>(step) + 15) / 16 ? 1 : 0;
+    }
+    EXPECT_GT(parted, 30U);  // beams had pages of their own
+    outputs = generator.outputs(0);
+  }
+  EXPECT_EQ(live_pages(decoder_->layout()), 0);
+  const std::vector<search::Hypothesis> expected = search_with_copies();
+  ASSERT_EQ(outputs.size(), expected.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    EXPECT_TRUE(std::ranges::equal(outputs[i].generated(), expected[i].tokens)) << i;
+    EXPECT_EQ(outputs[i].score, expected[i].score) << i;
+  }
+}
+
+// Resident memory, in bytes.
+int64_t resident() {
+  std::ifstream file("/proc/self/statm");
+  int64_t total = 0;
+  int64_t pages = 0;
+  file >> total >> pages;
+  return pages * 4096;
+}
+
+// Address sanitizer keeps freed memory for a while.
+bool instrumented() {
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+  return true;
+#endif
+#endif
+  return false;
+}
+
+// A decoder made for this, with a context of 16,384; window 0: none.
+std::shared_ptr<const Decoder> make_decoder(int64_t window) {
+  const std::filesystem::path folder = unpacked_zoo() / ("window" + std::to_string(window));
+  std::filesystem::create_directories(folder);
+  std::vector<std::string> command = {"build/venv/bin/python", "tests/decoders/make_decoder.py",
+                                      folder.string()};
+  if (window > 0) command.push_back(std::to_string(window));
+  const ProcessResult made = run_process(command);
+  if (!made.started || made.code != 0) return nullptr;
+  DecoderOptions options;
+  options.target = find_target("cpu");  // reads pages in place
+  return std::make_shared<const Decoder>(folder.string(), options);
+}
+
+Token token_at(int64_t position) { return static_cast<Token>((position * 7 + position / 5) % 31); }
+
+void run(const Decoder& decoder, Sequence& sequence, int64_t count) {
+  std::vector<Token> tokens;
+  for (int64_t i = 0; i < count; ++i) tokens.push_back(token_at(sequence.length() + i));
+  const StepRequest request{&sequence, tokens};
+  decoder.step({&request, 1});
+}
+
+TEST(Memory, a_window_holds_its_rows_and_a_page_however_long_the_text) {
+  const auto decoder = make_decoder(64);
+  if (decoder == nullptr) GTEST_SKIP() << "make_decoder.py needs build/venv";
+  const CacheLayout& layout = decoder->layout();
+  ASSERT_EQ(layout.groups().size(), 1U);
+  EXPECT_EQ(layout.groups()[0].window, 64);
+  const int64_t before = layout.live_bytes();
+  Sequence sequence = decoder->new_sequence();
+  const int64_t page = layout.groups()[0].page_bytes;
+  EXPECT_EQ(page, 16 * layout.bytes_per_row());
+  int64_t reserved = 0;
+  int64_t memory = 0;
+  for (int64_t i = 0; i < 10000; ++i) {
+    run(*decoder, sequence, 1);
+    const int64_t rows = std::min<int64_t>(sequence.length(), 64);
+    ASSERT_LE(sequence.committed_bytes(), rows * layout.bytes_per_row() + page) << i;
+    ASSERT_EQ(sequence.committed_bytes(), layout.live_bytes() - before);
+    if (i == 2000) reserved = layout.reserved_bytes();
+    if (i == 2000) memory = resident();
+  }
+  EXPECT_EQ(layout.reserved_bytes(), reserved);
+  if (!instrumented()) EXPECT_LE(resident() - memory, 1 << 20);
+}
+
+TEST(Memory, caches_grow_by_pages_and_come_back) {
+  const auto decoder = make_decoder(0);
+  if (decoder == nullptr) GTEST_SKIP() << "make_decoder.py needs build/venv";
+  const CacheLayout& layout = decoder->layout();
+  {
+    Sequence first = decoder->new_sequence();
+    run(*decoder, first, 100);
+  }
+  const int64_t memory = resident();
+  int64_t grown = 0;
+  {
+    Sequence sequence = decoder->new_sequence();
+    const int64_t page = layout.groups()[0].page_bytes;
+    // Token by token for a while: a page is taken when the last is full, and nothing else.
+    int64_t live = 0;
+    for (int64_t i = 0; i < 200; ++i) {
+      run(*decoder, sequence, 1);
+      EXPECT_EQ(layout.live_bytes() - live, i % 16 == 0 ? page : 0) << i;
+      live = layout.live_bytes();
+    }
+    while (sequence.length() < 10000) {
+      run(*decoder, sequence, std::min<int64_t>(100, 10000 - sequence.length()));
+      ASSERT_LE(sequence.committed_bytes(), sequence.length() * layout.bytes_per_row() + page);
+    }
+    EXPECT_EQ(sequence.committed_bytes(), 10000 / 16 * page);
+    grown = resident() - memory;
+  }
+  EXPECT_EQ(layout.live_bytes(), 0);
+  EXPECT_LE(layout.reserved_bytes(), 1 << 20);
+  EXPECT_GE(grown, 10000 * layout.bytes_per_row() * 9 / 10);
+  if (!instrumented()) EXPECT_LE(resident() - memory, 1 << 20);
+}
+
+TEST(Memory, a_thousand_generators_leave_it_flat) {
+  const auto decoder = make_decoder(64);
+  if (decoder == nullptr) GTEST_SKIP() << "make_decoder.py needs build/venv";
+  search::SearchOptions options;
+  options.max_new_tokens = 6;
+  options.min_length = 1000;
+  int64_t memory = 0;
+  int64_t reserved = 0;
+  for (int64_t i = 0; i < 1000; ++i) {
+    Generator generator(decoder);
+    std::vector<Token> prompt;
+    for (int64_t at = 0; at < 20 + i % 7; ++at) prompt.push_back(token_at(at + i));
+    generator.add(prompt, options);
+    while (generator.generate_next_token()) {
+    }
+    ASSERT_EQ(generator.outputs(0)[0].generated().size(), 6U);
+    if (i == 200) memory = resident();
+    if (i == 200) reserved = decoder->layout().reserved_bytes();
+  }
+  EXPECT_EQ(decoder->layout().live_bytes(), 0);
+  EXPECT_EQ(decoder->layout().reserved_bytes(), reserved);
+  if (!instrumented()) EXPECT_LE(resident() - memory, 1 << 20);
+}
+
+TEST(Memory, many_generators_at_once_give_theirs_back) {
+  const auto decoder = make_decoder(64);
+  if (decoder == nullptr) GTEST_SKIP() << "make_decoder.py needs build/venv";
+  const CacheLayout& layout = decoder->layout();
+  std::vector<Sequence> sequences(300, decoder->new_sequence());
+  run(*decoder, sequences[0], 70);
+  const int64_t memory = resident();
+  for (Sequence& sequence : sequences) run(*decoder, sequence, 70);
+  EXPECT_GE(layout.live_bytes(), 300 * 64 * layout.bytes_per_row());
+  // Out of order: slabs empty in the middle.
+  for (size_t i = 0; i < sequences.size(); i += 2) sequences[i] = decoder->new_sequence();
+  for (Sequence& sequence : sequences) sequence = decoder->new_sequence();
+  EXPECT_EQ(layout.live_bytes(), 0);
+  EXPECT_LE(layout.reserved_bytes(), 1 << 20);
+  if (!instrumented()) EXPECT_LE(resident() - memory, 1 << 20);
+}
+
+}  // namespace
+}  // namespace lathe::llm
