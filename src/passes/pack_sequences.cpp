@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "ir/builder.h"
 #include "passes/eliminate_dead_code.h"
+#include "passes/simplify_decoder.h"
 #include "passes/token_flow.h"
 
 namespace lathe {
@@ -78,17 +79,34 @@ class Packing {
           "input '{}' is {}, expected [batch, rows]", escape(names_.tokens),
           tokens->type().to_string());
     result_index(names_.logits);
+    for (const StatePair& pair : names_.states) {
+      parameter(pair.past);
+      result_index(pair.present);
+    }
+    split_combined_states(*program_, names_);
+    extents_ = set_row_extents(*program_, names_);
+    if (!extents_) {
+      return offend(fmt::format("the input '{}' is {}, expected unknown batch and rows",
+                                escape(names_.tokens), tokens->type().to_string()));
+    }
     join_tables(tokens);
+    if (!recognise()) return std::move(packed_);
     for (const StatePair& pair : names_.states) {
       if (!convert(pair)) return std::move(packed_);
     }
+    for (const CachedAttention& attention : attentions_) convert(attention);
     eliminate_dead_code.run(*program_);
-    if (!drop_parameters() || !set_batch(tokens)) return std::move(packed_);
+    absorb_positions(*program_, names_, *extents_);
+    eliminate_dead_code.run(*program_);
+    if (!drop_parameters()) return std::move(packed_);
+    packed_.positions = names_.positions;
+    main_.guards().clear();
+    infer(main_);
     std::map<const Value*, int> inputs = {{tokens, 1}};
-    if (Value* positions = find_parameter(names_.positions)) {
+    if (Value* positions = find_parameter(main_, names_.positions)) {
       inputs[positions] = positions->type().rank() - 1;
     }
-    if (Value* rows = find_parameter(packed_.table_rows)) inputs[rows] = 1;
+    if (Value* rows = find_parameter(main_, packed_.table_rows)) inputs[rows] = 1;
     const TokenFlow flow = trace_tokens(main_, inputs);
     if (flow.offender != nullptr) return offend(describe(*flow.offender, flow.reason));
     Value* logits = main_.results()[static_cast<size_t>(result_index(names_.logits))];
@@ -105,14 +123,8 @@ class Packing {
     return std::move(packed_);
   }
 
-  Value* find_parameter(const std::string& name) const {
-    for (const auto& parameter : main_.parameters()) {
-      if (parameter->name() == name) return parameter.get();
-    }
-    return nullptr;
-  }
   Value* parameter(const std::string& name) const {
-    Value* value = find_parameter(name);
+    Value* value = lathe::find_parameter(main_, name);
     check(value != nullptr, ErrorKind::invalid_argument, "the program has no input '{}'",
           escape(name));
     return value;
@@ -129,13 +141,13 @@ class Packing {
   void join_tables(const Value* tokens) {
     LengthNames names;
     names.tokens = tokens;
-    names.positions = find_parameter(names_.positions);
+    names.positions = find_parameter(main_, names_.positions);
     names.rows = "table_rows";
     const auto extent = [](const Value* value, size_t axis) {
       const auto& dims = value->type().dims;
       return dims && dims->size() > axis ? std::optional((*dims)[axis]) : std::nullopt;
     };
-    if (const Value* mask = find_parameter(names_.mask)) {
+    if (const Value* mask = find_parameter(main_, names_.mask)) {
       if (const auto total = extent(mask, 1)) names.totals.push_back(*total);
     }
     for (const StatePair& pair : names_.states) {
@@ -146,16 +158,109 @@ class Packing {
     if (packed_.length_switch) packed_.table_rows = main_.parameters().back()->name();
   }
 
+  // Attention in standard operators, before anything is changed.
+  bool recognise() {
+    const PositionFlow flow = decoder_positions(*program_, names_, *extents_);
+    std::set<const Value*> made;
+    for (const StatePair& pair : names_.states) {
+      Instruction* owner = owner_of(pair);
+      if (owner == nullptr || find_conversion(*owner) != nullptr) continue;
+      if (made.contains(parameter(pair.past))) continue;
+      NotAttention not_it;
+      std::optional<CachedAttention> found = recognise_attention(*owner, flow, *extents_, not_it);
+      if (found && !add_states(*found)) {
+        found.reset();
+        not_it = {owner, "its past and present are not a pair of states of known extents"};
+      }
+      if (!found) {
+        packed_.offender = describe(*not_it.instruction, not_it.why);
+        return false;
+      }
+      made.insert({found->past_key, found->past_value});
+      attentions_.push_back(*found);
+    }
+    return true;
+  }
+
+  // Keys' and values' states.
+  bool add_states(const CachedAttention& found) {
+    const std::vector<Dim>& key = *found.key->type().dims;
+    const std::vector<Dim>& value = *found.value->type().dims;
+    const bool flat = key.size() == 3;
+    const Dim size = flat ? Dim::floor_div(key[2], found.kv_heads) : key[3];
+    const bool alike = key.size() == value.size() && key.back() == value.back() &&
+                       found.result->type().element == found.query->type().element;
+    if (found.heads <= 0 || found.kv_heads <= 0 || !alike || !size.is_constant()) return false;
+    for (const auto& [past, present] : {std::pair{found.past_key, found.present_key},
+                                        std::pair{found.past_value, found.present_value}}) {
+      const auto pair = past == nullptr
+                            ? names_.states.end()
+                            : std::ranges::find(names_.states, past->name(), &StatePair::past);
+      if (pair == names_.states.end() || past->definition() != nullptr ||
+          main_.results()[static_cast<size_t>(result_index(pair->present))] != present) {
+        return false;
+      }
+      SequenceState state;
+      state.name = state.past = pair->past;
+      state.present = pair->present;
+      state.element = past->type().element;
+      state.grows = true;
+      state.extents = {found.kv_heads, *size.constant()};
+      state.window = found.window;
+      packed_.states.push_back(state);
+      done_.insert(pair->past);
+    }
+    return true;
+  }
+
+  void convert(const CachedAttention& found) {
+    Builder builder(main_, found.result->definition());
+    builder.set_origins(found.result->definition()->origins());
+    const auto flat = [&](Value* value, int64_t heads) {
+      if (value->type().rank() == 3) return value;
+      const Dim size = value->type().dims->back();
+      return builder.reshape(builder.transpose(value, {0, 2, 1, 3}),
+                             {1, extents_->rows, size * Dim(heads)});
+    };
+    const double scale = found.scale;
+    Value* y = builder("sequence_attention",
+                       {flat(found.query, found.heads), flat(found.key, found.kv_heads),
+                        flat(found.value, found.kv_heads)},
+                       {{"num_heads", found.heads},
+                        {"kv_num_heads", found.kv_heads},
+                        {"scale", scale},
+                        {"softcap", found.softcap},
+                        {"local_window_size", found.window > 0 ? found.window : int64_t{-1}},
+                        {"key_state", found.past_key->name()},
+                        {"value_state", found.past_value->name()}});
+    if (found.result->type().rank() == 4) {
+      const Dim size = found.query->type().dims->back();
+      y = builder.transpose(builder.reshape(y, {1, extents_->rows, found.heads, size}),
+                            {0, 2, 1, 3});
+    }
+    main_.replace_uses(found.result, y);
+    for (const Value* past : {found.past_key, found.past_value}) {
+      const auto pair = std::ranges::find(names_.states, past->name(), &StatePair::past);
+      main_.remove_result(result_index(pair->present));
+    }
+  }
+
+  Instruction* owner_of(const StatePair& pair) const {
+    return main_.results()[static_cast<size_t>(result_index(pair.present))]->definition();
+  }
+  static const Conversion* find_conversion(const Instruction& owner) {
+    const auto& list = conversions();
+    const auto at = std::ranges::find(list, owner.op().name, &Conversion::op);
+    return at == list.end() ? nullptr : &*at;
+  }
+
   // Replaces the operator of this pair, unless its other state has done so already.
   bool convert(const StatePair& pair) {
     if (done_.contains(pair.past)) return true;
-    Value* past = parameter(pair.past);
-    Value* present = main_.results()[static_cast<size_t>(result_index(pair.present))];
-    Instruction* owner = present->definition();
-    const auto& list = conversions();
-    const auto conversion = std::ranges::find_if(
-        list, [&](const Conversion& c) { return owner != nullptr && c.op == owner->op().name; });
-    if (conversion == list.end() || past->uses().size() != 1) {
+    const Value* past = parameter(pair.past);
+    Instruction* owner = owner_of(pair);
+    const Conversion* conversion = owner == nullptr ? nullptr : find_conversion(*owner);
+    if (conversion == nullptr || past->uses().size() != 1) {
       packed_.offender =
           fmt::format("the state '{}' is not that of one sequence operator", escape(pair.past));
       return false;
@@ -261,32 +366,10 @@ class Packing {
       }
       main_.remove_parameter(value->index());
     }
-    if (Value* positions = find_parameter(names_.positions);
+    if (Value* positions = find_parameter(main_, names_.positions);
         positions && positions->uses().empty()) {
       main_.remove_parameter(positions->index());
     }
-    return true;
-  }
-
-  // One batch; types and guards anew.
-  bool set_batch(Value* tokens) {
-    const SymbolRef batch = tokens->type().dims->front().as_symbol();
-    const SymbolRef rows = (*tokens->type().dims)[1].as_symbol();
-    if (batch == nullptr || rows == nullptr || batch->name == rows->name) {
-      packed_.offender = fmt::format("the input '{}' is {}, expected unknown batch and rows",
-                                     escape(names_.tokens), tokens->type().to_string());
-      return false;
-    }
-    for (const auto& parameter : main_.parameters()) {
-      Type type = parameter->type();
-      const bool three = parameter.get() != tokens && type.rank() == 3;
-      const size_t first = three ? 1 : 0;
-      (*type.dims)[first] = 1;
-      (*type.dims)[first + 1] = rows;
-      parameter->set_type(type);
-    }
-    main_.guards().clear();
-    infer(main_);
     return true;
   }
 
@@ -337,10 +420,12 @@ class Packing {
     infer(main_);
   }
 
-  const DecoderInterface& names_;
+  DecoderInterface names_;
   std::unique_ptr<Program> program_;
   Module& main_;
   PackedProgram packed_;
+  std::optional<RowExtents> extents_;
+  std::vector<CachedAttention> attentions_;
   std::set<std::string> done_;  // pasts
   std::vector<std::string> removed_;
 };

@@ -49,6 +49,7 @@ struct PackedProgram {
   // them, `table_rows` [1, rows] if tables switch, and `wanted_rows`, i64 [n]: those whose logits
   // are wanted. Logits are [1, n, vocabulary]. Null if there is an offender.
   std::unique_ptr<Program> program;
+  std::string positions{};
   std::string table_rows{};
   std::string wanted_rows{};
   std::optional<LengthSwitch> length_switch{};

@@ -3,6 +3,7 @@
 // and in contrib operators (whole, in 4 bits). Expected tokens come from ONNX Runtime.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -51,10 +52,38 @@ TEST_F(FormsTest, every_form_gives_its_recorded_tokens) {
   }
 }
 
+TEST_F(FormsTest, forms_that_are_token_wise_are_packed_whatever_operators_they_use) {
+  const std::vector<Token> prompt = tokens_of("model.onnx");
+  for (const auto& [file, form] : expected_.items()) {
+    if (file == "model_int8_dynamic.onnx") continue;
+    const auto decoder = open(file);
+    ASSERT_TRUE(decoder->packed()) << file << ": " << decoder->notes().offender;
+    for (const StateNote& state : decoder->notes().states) {
+      EXPECT_EQ(state.kind, StateKind::append);
+      EXPECT_TRUE(state.paged);
+    }
+    std::vector<float> whole;
+    for (const size_t part : {prompt.size(), size_t{1}, size_t{7}, size_t{16}}) {
+      Sequence sequence = decoder->new_sequence();
+      std::vector<float> all;
+      for (size_t at = 0; at < prompt.size(); at += part) {
+        const StepRequest request{
+            &sequence, std::span(prompt).subspan(at, std::min(part, prompt.size() - at)), true};
+        const Tensor logits = decoder->step({&request, 1});
+        all.insert(all.end(), logits.as<float>(), logits.as<float>() + logits.count());
+      }
+      if (whole.empty()) whole = all;
+      EXPECT_EQ(std::memcmp(all.data(), whole.data(), all.size() * sizeof(float)), 0)
+          << file << " in parts of " << part;
+    }
+  }
+}
+
 TEST_F(FormsTest, a_form_quantised_as_it_runs_takes_its_prompt_whole) {
   const auto decoder = open("model_int8_dynamic.onnx");
   EXPECT_FALSE(decoder->packed());
-  EXPECT_FALSE(decoder->notes().offender.empty());
+  EXPECT_TRUE(decoder->notes().offender.starts_with("dynamic_quantize_linear "))
+      << decoder->notes().offender;
   for (const StateNote& state : decoder->notes().states) {
     EXPECT_EQ(state.kind, StateKind::append);
     EXPECT_FALSE(state.paged);
@@ -129,6 +158,49 @@ TEST_F(FormsTest, items_fork_for_beams_and_samples_and_take_a_second_turn) {
   turns.generate_next_token();
   // The token that was chosen comes with the next turn.
   EXPECT_EQ(turns.rows_run(), 4 + 3);
+}
+
+// Keys and values in one tensor, a packed projection, masks by attribute.
+TEST(CombinedCaches, a_tiny_gpt2_gives_its_recorded_sequences) {
+  const std::string folder = "../shared/models/genai/hf-internal-testing/tiny-random-gpt2-fp32";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there is no " << folder;
+  const auto decoder = std::make_shared<const Decoder>(folder);
+  EXPECT_TRUE(decoder->packed()) << decoder->notes().offender;
+  EXPECT_EQ(decoder->notes().states.size(), 10U);
+  search::SearchOptions options;
+  options.max_length = 10;
+  Generator greedy(decoder);
+  greedy.add(std::vector<Token>{0, 0, 0, 52}, options);
+  greedy.add(std::vector<Token>{0, 0, 195, 731}, options);
+  finish(greedy);
+  const std::vector<Token> first = {0, 0, 0, 52, 204, 204, 204, 204, 204, 204};
+  const std::vector<Token> second = {0, 0, 195, 731, 731, 114, 114, 114, 114, 114};
+  EXPECT_EQ(greedy.outputs(0)[0].tokens, first);
+  EXPECT_EQ(greedy.outputs(1)[0].tokens, second);
+  for (const size_t length : {size_t{9}, size_t{5}, size_t{4}}) {
+    greedy.rewind_to(0, length);
+    EXPECT_EQ(finish(greedy), first) << "rewound to " << length;
+  }
+  greedy.rewind_to(0, 0);
+  greedy.append_tokens(0, std::vector<Token>{0, 0, 195, 731});
+  EXPECT_EQ(finish(greedy), second);
+
+  options.max_length = 20;
+  options.num_beams = 4;
+  Generator beams(decoder);
+  const std::vector<std::vector<Token>> prompts = {
+      {0, 0, 0, 0, 0, 52, 195, 731, 321, 301, 734, 620},
+      {41, 554, 74, 622, 206, 222, 75, 223, 221, 198, 224, 572},
+      {0, 0, 0, 52, 328, 219, 328, 206, 288, 227, 896, 328}};
+  const std::vector<std::vector<Token>> continuations = {{131, 131, 131, 181, 638, 638, 638, 638},
+                                                         {292, 292, 292, 292, 292, 292, 292, 292},
+                                                         {328, 669, 669, 669, 669, 669, 669, 669}};
+  for (const std::vector<Token>& prompt : prompts) beams.add(prompt, options);
+  finish(beams);
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const Output best = beams.outputs(i)[0];
+    EXPECT_TRUE(std::ranges::equal(best.generated(), continuations[i])) << "prompt " << i;
+  }
 }
 
 }  // namespace

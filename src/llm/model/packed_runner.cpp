@@ -17,6 +17,7 @@ std::shared_ptr<const CacheLayout> layout_of(PackedProgram& packed, const Runner
 PackedRunner::PackedRunner(PackedProgram packed, const DecoderInterface& names,
                            const RunnerOptions& options)
     : StepRunner(std::move(packed.program), names, layout_of(packed, options), options),
+      positions_(std::move(packed.positions)),
       table_rows_(std::move(packed.table_rows)),
       switch_(packed.length_switch) {}
 
@@ -40,7 +41,7 @@ std::vector<Box> PackedRunner::make_inputs(const Rows& rows) const {
   const auto count = static_cast<int64_t>(rows.tokens.size());
   for (const auto& parameter : plan_->program->main().parameters()) {
     const ElementType element = parameter->type().element;
-    const bool positions = parameter->name() == names_.positions;
+    const bool positions = parameter->name() == positions_;
     if (positions && parameter->type().rank() == 3) {
       std::vector<int64_t> all;
       for (int i = 0; i < 3; ++i) {

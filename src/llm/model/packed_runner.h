@@ -28,6 +28,7 @@ class PackedRunner final : public StepRunner {
   std::vector<Box> make_inputs(const Rows& rows) const;
 
   std::string offender_;
+  std::string positions_;
   std::string table_rows_;
   std::optional<LengthSwitch> switch_;
 };

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT
+#include "passes/simplify_decoder.h"
+
+#include <algorithm>
+#include <array>
+
+#include "ir/builder.h"
+
+namespace lathe {
+namespace {
+
+int result_of(const Module& main, const std::string& name) {
+  const auto& names = main.result_names();
+  const auto at = std::ranges::find(names, name);
+  return at == names.end() ? -1 : static_cast<int>(at - names.begin());
+}
+
+std::optional<int64_t> constant_index(const Instruction& gather) {
+  const auto& elements = gather.operands()[1]->elements();
+  const auto axis = std::get<int64_t>(*find_attribute(gather.attributes(), "axis"));
+  if (axis != 0 || !elements || elements->size() != 1) return std::nullopt;
+  return elements->front().constant();
+}
+
+// The halves [b, heads, rows, size] that a combined present is made of.
+std::optional<std::array<Value*, 2>> halves_of(const Value* present) {
+  const Instruction* concat = present->definition();
+  if (concat == nullptr || concat->op().name != "concat" || concat->operands().size() != 2 ||
+      std::get<int64_t>(*find_attribute(concat->attributes(), "axis")) != 0) {
+    return std::nullopt;
+  }
+  std::array<Value*, 2> halves{};
+  for (size_t i = 0; i < 2; ++i) {
+    const Instruction* half = concat->operands()[i]->definition();
+    if (half == nullptr || half->op().name != "unsqueeze" ||
+        half->operands()[0]->type().rank() != 4) {
+      return std::nullopt;
+    }
+    halves[i] = half->operands()[0];
+  }
+  return halves;
+}
+
+bool split(Program& program, DecoderInterface& names, const StatePair& pair) {
+  Module& main = program.main();
+  Value* past = find_parameter(main, pair.past);
+  const int result = result_of(main, pair.present);
+  if (past == nullptr || result < 0 || !past->type().is_ranked() || past->type().rank() != 5) {
+    return false;
+  }
+  const auto halves = halves_of(main.results()[static_cast<size_t>(result)]);
+  if (!halves) return false;
+  for (const Use& use : past->uses()) {
+    if (use.user == nullptr || use.user->op().name != "gather" || use.index != 0) return false;
+    const std::optional<int64_t> index = constant_index(*use.user);
+    if (!index || *index < 0 || *index > 1 || use.user->result()->type().rank() != 4) return false;
+  }
+  Type type = past->type();
+  type.dims->erase(type.dims->begin());
+  std::array<Value*, 2> parts{};
+  std::vector<Value*> results = main.results();
+  std::vector<std::string> result_names = main.result_names();
+  for (size_t i = 0; i < 2; ++i) {
+    const std::string suffix = i == 0 ? "/0" : "/1";
+    parts[i] = main.add_parameter(type, pair.past + suffix);
+    results.push_back((*halves)[i]);
+    result_names.push_back(pair.present + suffix);
+    names.states.push_back({pair.past + suffix, pair.present + suffix});
+  }
+  while (!past->uses().empty()) {
+    Instruction* gather = past->uses().front().user;
+    main.replace_uses(gather->result(), parts[static_cast<size_t>(*constant_index(*gather))]);
+    main.erase(gather);
+  }
+  main.set_results(std::move(results), std::move(result_names));
+  main.remove_result(result_of(main, pair.present));
+  main.remove_parameter(past->index());
+  return true;
+}
+
+}  // namespace
+
+Value* find_parameter(const Module& main, const std::string& name) {
+  for (const auto& parameter : main.parameters()) {
+    if (parameter->name() == name) return parameter.get();
+  }
+  return nullptr;
+}
+
+void split_combined_states(Program& program, DecoderInterface& names) {
+  const std::vector<StatePair> pairs = std::move(names.states);
+  names.states.clear();
+  for (const StatePair& pair : pairs) {
+    if (!split(program, names, pair)) names.states.push_back(pair);
+  }
+}
+
+std::optional<RowExtents> set_row_extents(Program& program, const DecoderInterface& names) {
+  Module& main = program.main();
+  const Value* tokens = find_parameter(main, names.tokens);
+  const Dim batch = tokens->type().dims->front();
+  const Dim rows = (*tokens->type().dims)[1];
+  if (batch == rows || rows.as_symbol() == nullptr ||
+      (batch.as_symbol() == nullptr && !(batch == Dim(1)))) {
+    return std::nullopt;
+  }
+  RowExtents extents{0, rows};
+  for (const StatePair& pair : names.states) {
+    const Value* past = find_parameter(main, pair.past);
+    if (past == nullptr || !past->type().is_ranked() || past->type().rank() < 4) continue;
+    const Dim length = (*past->type().dims)[2];
+    if (extents.past == Dim(0) && length.as_symbol() != nullptr && !(length == batch)) {
+      extents.past = length;
+    }
+  }
+  for (const auto& parameter : main.parameters()) {
+    Type type = parameter->type();
+    if (!type.is_ranked()) continue;
+    std::vector<Dim>& dims = *type.dims;
+    for (Dim& dim : dims) {
+      if (batch.as_symbol() != nullptr && dim == batch) dim = 1;
+    }
+    const bool state =
+        std::ranges::find(names.states, parameter->name(), &StatePair::past) != names.states.end();
+    const bool by_rows = parameter->name() == names.tokens || parameter->name() == names.positions;
+    if (by_rows && dims.size() >= 2) {
+      const size_t first = parameter->name() == names.positions && dims.size() == 3 ? 1 : 0;
+      dims[first] = 1;
+      dims[first + 1] = rows;
+    } else if (parameter->name() == names.mask && dims.size() == 2) {
+      dims[0] = 1;
+      if (!(extents.past == Dim(0))) dims[1] = extents.past + rows;
+    } else if (state && dims.size() == 4 && dims[2].as_symbol() != nullptr) {
+      dims[0] = 1;
+      dims[2] = extents.past;
+    } else if (state && dims.front().as_symbol() != nullptr) {
+      dims[0] = 1;
+    }
+    parameter->set_type(type);
+  }
+  main.guards().clear();
+  infer(main);
+  return extents;
+}
+
+PositionFlow decoder_positions(const Program& program, const DecoderInterface& names,
+                               const RowExtents& extents) {
+  std::map<const Value*, Known> given;
+  const auto give = [&](const std::string& name, const std::function<Known(int rank)>& what) {
+    const Value* value = name.empty() ? nullptr : find_parameter(program.main(), name);
+    if (value == nullptr || !value->type().is_ranked()) return;
+    given[value] = what(value->type().rank());
+  };
+  const auto count = [](const Dim& dim) {
+    return [dim](int rank) {
+      return Known::index({std::vector<int64_t>(static_cast<size_t>(rank), 0), dim});
+    };
+  };
+  give(names.mask, [](int) { return Known::constant(1); });
+  give(names.positions, [&](int rank) {
+    Linear linear{std::vector<int64_t>(static_cast<size_t>(rank), 0), extents.past};
+    linear.steps.back() = 1;
+    return Known::index(std::move(linear));
+  });
+  give(names.past_length, count(extents.past));
+  give(names.new_length, count(extents.rows));
+  give(names.total_length, count(extents.past + extents.rows));
+  return PositionFlow(program.main(), std::move(given));
+}
+
+void absorb_positions(Program& program, DecoderInterface& names, const RowExtents& extents) {
+  Module& main = program.main();
+  const PositionFlow flow = decoder_positions(program, names, extents);
+  std::vector<Instruction*> counting;
+  for (const auto& instruction : main.instructions()) {
+    if (instruction->results().size() != 1) continue;
+    const Value* value = instruction->result();
+    const Known* known = flow.find(value);
+    if (known == nullptr || !known->linear || !(known->linear->offset == extents.past)) continue;
+    const std::vector<int64_t>& steps = known->linear->steps;
+    const auto along = std::ranges::find(steps, 1);
+    if (along == steps.end() || std::ranges::count(steps, 0) + 1 != std::ssize(steps)) continue;
+    const std::vector<Dim>& dims = *value->type().dims;
+    if (element_count(dims) == extents.rows &&
+        dims[static_cast<size_t>(along - steps.begin())] == extents.rows &&
+        !value->uses().empty()) {
+      counting.push_back(instruction.get());
+    }
+  }
+  if (counting.empty()) return;
+  Value* positions = find_parameter(main, names.positions);
+  if (positions == nullptr) {
+    positions =
+        main.add_parameter(Type::tensor(ElementType::i64, {1, extents.rows}), "position_ids");
+    names.positions = positions->name();
+  }
+  if (positions->type().rank() != 2) return;
+  for (Instruction* instruction : counting) {
+    Builder builder(main, instruction);
+    builder.set_origins(instruction->origins());
+    const Type& type = instruction->result()->type();
+    Value* cast = builder.cast(positions, type.element);
+    main.replace_uses(instruction->result(), builder.reshape(cast, *type.dims));
+  }
+}
+
+}  // namespace lathe

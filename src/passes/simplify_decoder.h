@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// What is written out in an exported decoder and follows from its being one: a batch of one, a mask
+// as long as past and new rows, caches of keys and values in one tensor, positions counted out.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "passes/pack_sequences.h"
+#include "passes/position_flow.h"
+#include "passes/recognise_attention.h"
+
+namespace lathe {
+
+Value* find_parameter(const Module& main, const std::string& name);
+
+// Makes a pair of states of each combined one, [2, batch, heads, rows, size], named PAST/0 and
+// PAST/1. Leaves alone what is not read and made half by half.
+void split_combined_states(Program& program, DecoderInterface& names);
+
+// One batch, and every length in terms of past and new rows; types anew. nullopt where the tokens
+// do not have rows.
+std::optional<RowExtents> set_row_extents(Program& program, const DecoderInterface& names);
+
+// What is known of a decoder's parameters.
+PositionFlow decoder_positions(const Program& program, const DecoderInterface& names,
+                               const RowExtents& extents);
+
+// Values that count the new rows' positions become the input of positions, which is added (and
+// named in `names`) if there is none.
+void absorb_positions(Program& program, DecoderInterface& names, const RowExtents& extents);
+
+}  // namespace lathe
