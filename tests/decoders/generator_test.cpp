@@ -4,7 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <stdexcept>
+
 #include "base/error.h"
+#include "base/file_map.h"
 #include "llm/tokenizer/load.h"
 
 namespace lathe::llm {
@@ -113,6 +117,56 @@ TEST_F(CountingTest, a_deadline_leaves_everything_as_it_was) {
   EXPECT_EQ(generator.tokens(0).size(), 1U);
   generator.generate_next_token();
   EXPECT_EQ(generator.text(0), "two");
+}
+
+TEST_F(CountingTest, a_hook_that_throws_is_as_if_it_had_not_been_called) {
+  Generator generator(decoder_, tokenizer_);
+  generator.add(std::vector<Token>{3}, {});
+  generator.add(std::vector<Token>{8}, {});
+  int calls = 0;
+  generator.set_hook([&](size_t prompt, std::span<const Token>, std::span<float> logits) {
+    std::ranges::fill(logits, 0.0F);
+    if (prompt == 1 && ++calls == 2) throw std::runtime_error("refused");
+    logits[prompt == 0 ? 7 : 9] = 1;
+  });
+  EXPECT_TRUE(generator.generate_next_token());
+  EXPECT_THROW(generator.generate_next_token(), std::runtime_error);
+  generator.set_hook({});
+  while (generator.generate_next_token()) {
+  }
+  EXPECT_EQ(generator.text(0).substr(0, 17), "seven seven eight");
+  EXPECT_EQ(generator.text(1), "nine ten eleven twelve thirteen fourteen");
+}
+
+TEST_F(CountingTest, logits_come_before_the_choice_and_can_be_replaced) {
+  Generator generator(decoder_, tokenizer_);
+  generator.add(std::vector<Token>{3}, {});
+  generator.compute_logits();
+  const std::span<const float> logits = generator.logits(0);
+  EXPECT_EQ(std::ranges::max_element(logits) - logits.begin(), 4);
+  EXPECT_EQ(generator.tokens(0).size(), 1U);
+  std::vector<float> others(16, 0.0F);
+  others[12] = 1;
+  generator.set_logits(0, others);
+  generator.generate_next_token();
+  EXPECT_EQ(generator.text(0), "twelve");
+  generator.generate_next_token();
+  EXPECT_EQ(generator.text(0), "twelve thirteen");
+  EXPECT_EQ(generator.rows_run(), 2);
+  EXPECT_THROW(generator.set_logits(0, std::vector<float>(3)), Error);
+}
+
+TEST_F(CountingTest, files_may_lie_in_memory) {
+  MemoryFiles files;
+  for (const std::string name : {"genai_config.json", "model.onnx"}) {
+    files[name] = std::make_shared<const std::string>(FileMap::open(kFolder + "/" + name)->text());
+  }
+  DecoderOptions options;
+  options.files = files;
+  Generator generator(std::make_shared<const Decoder>("", options), tokenizer_);
+  generator.add(std::vector<Token>{12}, {});
+  run(generator);
+  EXPECT_EQ(generator.text(0), "thirteen fourteen");
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace lathe::llm {
 
 Decoder::Decoder(const std::string& folder, const DecoderOptions& options)
-    : folder_(folder, options.overlay) {
+    : folder_(folder, options.overlay, options.files) {
   const DecoderConfig& decoder = config().decoder;
   check(config().kind == ModelKind::decoder && decoder.pipeline.empty(), ErrorKind::unsupported,
         "'{}' is a model of type '{}'{}: it is not one decoder program", escape(folder),

@@ -14,6 +14,7 @@ namespace lathe::llm {
 
 struct DecoderOptions : RunnerOptions {
   std::string overlay{};  // JSON merged into the configuration
+  MemoryFiles files{};    // that stand before those of the folder
 };
 
 // One state of a decoder's sequences.

@@ -201,6 +201,23 @@ void Generator::prefill(Row& row, const CancelToken* cancel,
   }
 }
 
+void Generator::compute_logits(const CancelToken* cancel,
+                               std::optional<Clock::time_point> deadline) {
+  if (std::ranges::none_of(rows_, [](const auto& row) { return row->waiting; })) {
+    run_step(cancel, deadline);
+  }
+}
+
+void Generator::set_logits(size_t prompt, std::span<const float> logits) {
+  Row& row = this->row(prompt);
+  check(logits.size() == static_cast<size_t>(decoder_->vocabulary()), ErrorKind::invalid_argument,
+        "{} logits are given for a vocabulary of {}", logits.size(), decoder_->vocabulary());
+  compute_logits();
+  check(row.waiting, ErrorKind::invalid_argument,
+        "prompt {} does not choose a token now, so it takes no logits", prompt);
+  std::ranges::copy(logits, row.logits.begin());
+}
+
 bool Generator::generate_next_token(const CancelToken* cancel,
                                     std::optional<Clock::time_point> deadline) {
   // Where a hook failed, the call after it goes on from the logits at hand.

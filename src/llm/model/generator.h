@@ -57,6 +57,11 @@ class Generator {
   bool generate_next_token(const CancelToken* cancel = nullptr,
                            std::optional<Clock::time_point> deadline = std::nullopt);
   bool done() const;
+  // Runs what has not been run: logits() are then those that the next token is chosen from.
+  void compute_logits(const CancelToken* cancel = nullptr,
+                      std::optional<Clock::time_point> deadline = std::nullopt);
+  // Chooses the next token of a prompt's first sequence from these instead, f32 [vocabulary].
+  void set_logits(size_t prompt, std::span<const float> logits);
 
   size_t prompts() const { return rows_.size(); }
   // Sequences of a prompt, best first: one, num_return_sequences samples, or as many beams.

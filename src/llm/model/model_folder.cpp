@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "base/file_map.h"
 #include "import/load_model.h"
+#include "import/onnx/reader.h"
+#include "ir/parse.h"
 
 namespace lathe::llm {
 namespace {
@@ -16,26 +18,35 @@ std::string join(const std::string& folder, std::string_view name) {
   return folder + "/" + std::string(name);
 }
 
-std::string read_text(const std::string& path) { return std::string(FileMap::open(path)->text()); }
-
 }  // namespace
 
-ModelFolder::ModelFolder(std::string path, const std::string& overlay) : path_(std::move(path)) {
-  const std::string name = join(path_, "genai_config.json");
-  check(file_exists(name), ErrorKind::io, "'{}' has no genai_config.json: it is not a model folder",
-        escape(path_));
-  std::string text = read_text(name);
-  if (!overlay.empty()) text = overlay_config(text, overlay);
-  config_ = read_genai_config(text, name);
-  const std::string generation = join(path_, "generation_config.json");
-  if (file_exists(generation)) {
+ModelFolder::ModelFolder(std::string path, const std::string& overlay, MemoryFiles files)
+    : path_(std::move(path)), files_(std::move(files)) {
+  const std::string name = path_.empty() ? "genai_config.json" : join(path_, "genai_config.json");
+  check(has("genai_config.json"), ErrorKind::io,
+        "'{}' has no genai_config.json: it is not a model folder", escape(path_));
+  std::string json = text("genai_config.json");
+  if (!overlay.empty()) json = overlay_config(json, overlay);
+  config_ = read_genai_config(json, name);
+  if (has("generation_config.json")) {
     GenaiConfig more = config_;
-    read_generation_config(read_text(generation), generation, more);
+    read_generation_config(text("generation_config.json"), join(path_, "generation_config.json"),
+                           more);
     config_.end_tokens = more.end_tokens;
   }
 }
 
+bool ModelFolder::has(const std::string& name) const {
+  return files_.contains(name) || (!path_.empty() && file_exists(join(path_, name)));
+}
+
+std::string ModelFolder::text(const std::string& name) const {
+  const auto at = files_.find(name);
+  return at != files_.end() ? *at->second : std::string(FileMap::open(join(path_, name))->text());
+}
+
 std::string ModelFolder::file(const std::string& name) const {
+  if (files_.contains(name)) return name;
   std::string path = join(path_, name);
   check(file_exists(path), ErrorKind::io, "'{}' names the file '{}', which is not there",
         escape(join(path_, "genai_config.json")), escape(name));
@@ -45,7 +56,11 @@ std::string ModelFolder::file(const std::string& name) const {
 }
 
 std::unique_ptr<Program> ModelFolder::load(const std::string& name) const {
-  return load_model(file(name));
+  const auto at = files_.find(name);
+  if (at == files_.end()) return load_model(file(name));
+  const std::string_view bytes = *at->second;
+  if (looks_like_program(bytes)) return parse_program(bytes, {.file = name});
+  return import_onnx(onnx::parse_model(bytes, name, at->second, path_));
 }
 
 std::string name_of(const Names& names, std::string_view noun, std::string_view fallback) {

@@ -2,6 +2,7 @@
 // A model folder opened: its configuration, its files and the names of their inputs and results.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,11 +13,14 @@
 
 namespace lathe::llm {
 
+// Files that lie in memory, by name; they stand before those of the folder.
+using MemoryFiles = std::map<std::string, std::shared_ptr<const std::string>, std::less<>>;
+
 class ModelFolder {
  public:
   // Reads genai_config.json, joined with `overlay` (JSON), and generation_config.json. Io if there
-  // is none.
-  explicit ModelFolder(std::string path, const std::string& overlay = {});
+  // is none. `path` may be empty if all files lie in memory.
+  explicit ModelFolder(std::string path, const std::string& overlay = {}, MemoryFiles files = {});
 
   const std::string& path() const { return path_; }
   const GenaiConfig& config() const { return config_; }
@@ -24,9 +28,12 @@ class ModelFolder {
   // was not fetched.
   std::string file(const std::string& name) const;
   std::unique_ptr<Program> load(const std::string& name) const;
+  bool has(const std::string& name) const;
+  std::string text(const std::string& name) const;  // all of a file
 
  private:
   std::string path_;
+  MemoryFiles files_;
   GenaiConfig config_;
 };
 
