@@ -4,16 +4,14 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "base/error.h"
 #include "llm/tokenizer/load.h"
+#include "tests/decoders/zoo_folder.h"
 
 namespace lathe::llm {
 namespace {
 
 const std::string kFolder = "examples/counting";
-const std::string kZoo = "../shared/models/zoo/";
 
 std::vector<Token> list(std::span<const Token> tokens) { return {tokens.begin(), tokens.end()}; }
 
@@ -134,9 +132,9 @@ TEST_F(ChatTest, clearing_forgets_all) {
 class RecurrentTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(RecurrentTest, rewinding_gives_what_one_run_gives) {
-  const std::string folder = kZoo + GetParam() + "/fp32";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there is no " << folder;
-  const auto decoder = std::make_shared<const Decoder>(folder);
+  const std::string folder = zoo_folder(GetParam());
+  if (folder.empty()) GTEST_SKIP() << "there is no ../shared/models/zoo/" << GetParam();
+  const auto decoder = std::make_shared<const Decoder>(folder + "/fp32");
   search::SearchOptions options;
   options.max_new_tokens = 6;
   options.min_new_tokens = 6;

@@ -4,22 +4,20 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <filesystem>
 
 #include "base/error.h"
 #include "llm/model/generator.h"
+#include "tests/decoders/zoo_folder.h"
 
 namespace lathe::llm {
 namespace {
 
-const std::string kZoo = "../shared/models/zoo/";
-
 class DecoderTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    const std::string folder = kZoo + GetParam() + "/fp32";
-    if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there is no " << folder;
-    decoder_ = std::make_shared<const Decoder>(folder);
+    const std::string folder = zoo_folder(GetParam());
+    if (folder.empty()) GTEST_SKIP() << "there is no ../shared/models/zoo/" << GetParam();
+    decoder_ = std::make_shared<const Decoder>(folder + "/fp32");
     for (int i = 0; i < 50; ++i) prompt_.push_back((i * 37 + 11) % 500 + 5);
   }
 
@@ -98,13 +96,14 @@ TEST_P(DecoderTest, a_step_that_fails_or_is_cancelled_changes_nothing) {
                         run(copy, std::span(prompt_).subspan(20, 10), 10)));
 }
 
-INSTANTIATE_TEST_SUITE_P(types, DecoderTest, testing::Values("llama", "lfm2", "gemma2", "gpt_oss"),
+INSTANTIATE_TEST_SUITE_P(types, DecoderTest,
+                         testing::Values("llama", "lfm2", "gemma2", "gpt_oss", "qwen3_5"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(Generator, rewinds_and_chooses_anew) {
-  const std::string folder = kZoo + "llama/fp32";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there is no " << folder;
-  const auto decoder = std::make_shared<const Decoder>(folder);
+  const std::string folder = zoo_folder("llama");
+  if (folder.empty()) GTEST_SKIP() << "there is no ../shared/models/zoo/llama";
+  const auto decoder = std::make_shared<const Decoder>(folder + "/fp32");
   const std::vector<Token> prompt = {189, 327, 416, 494, 504};
   search::SearchOptions options;
   options.max_new_tokens = 12;

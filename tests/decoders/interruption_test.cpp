@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <filesystem>
 #include <thread>
 
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "llm/model/generator.h"
+#include "tests/decoders/zoo_folder.h"
 
 namespace lathe::llm {
 namespace {
@@ -20,8 +20,13 @@ using Tokens = std::vector<Token>;
 class InterruptionTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    const std::string folder = GetParam();
-    if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there is no " << folder;
+    std::string folder = GetParam();
+    if (!folder.starts_with("examples")) {
+      const size_t slash = folder.find('/');
+      const std::string zoo = zoo_folder(folder.substr(0, slash));
+      if (zoo.empty()) GTEST_SKIP() << "there is no ../shared/models/zoo for " << folder;
+      folder = zoo + folder.substr(slash);
+    }
     DecoderOptions options;
     options.pool = &pool_;
     decoder_ = std::make_shared<const Decoder>(folder, options);
@@ -218,13 +223,11 @@ TEST_P(InterruptionTest, a_second_turn_is_as_if_all_were_one_prompt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(folders, InterruptionTest,
-                         testing::Values("examples/counting", "../shared/models/zoo/llama/fp32",
-                                         "../shared/models/zoo/gpt_oss/int4",
-                                         "../shared/models/zoo/lfm2/fp32"),
+                         testing::Values("examples/counting", "llama/fp32", "gpt_oss/int4",
+                                         "lfm2/fp32", "qwen3_5/int4"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::ranges::replace(name, '/', '_');
-                           std::erase(name, '.');
                            return name;
                          });
 
