@@ -31,20 +31,24 @@ inline F32 copysign(F32 x, F32 y) {
 struct ExpParts {
   F32 r;
   I32 k;
+  F32 real_k;
 };
 inline ExpParts reduce_exp(F32 x) {
   const F32 magic = set1(0x1.8p+23F);
   const F32 shifted = x * set1(fits::kLog2E) + magic;
   const F32 k = shifted - magic;
-  const F32 minus = negate(k);
-  return {fma(minus, set1(fits::kLn2[1]), fma(minus, set1(fits::kLn2[0]), x)),
-          bits_of(shifted) - bits_of(magic)};
+  return {fnma(k, set1(fits::kLn2[1]), fnma(k, set1(fits::kLn2[0]), x)),
+          bits_of(shifted) - bits_of(magic), k};
 }
 inline F32 power_of_two(I32 k) { return from_bits(shift_left<23>(k + set1(127))); }
-// In two steps, so that only the last product rounds where the result is not normal.
-inline F32 scale(F32 x, I32 k) {
-  const I32 half = shift_right<1>(k);
-  return x * power_of_two(half) * power_of_two(k - half);
+// x · 2^k, rounded once where the result is not normal.
+inline F32 scale(F32 x, const ExpParts& by) {
+#if defined(__AVX512F__)
+  return {_mm512_scalef_ps(x.v, by.real_k.v)};
+#else
+  const I32 half = shift_right<1>(by.k);  // in two steps, of which only the last rounds
+  return x * power_of_two(half) * power_of_two(by.k - half);
+#endif
 }
 inline F32 expm1_near_zero(F32 r) { return fma(r * r, polynomial(r, fits::kExp), r); }
 // NaN stays: it is the second operand of both.
@@ -53,26 +57,36 @@ inline F32 clamp_exp(F32 x) { return min(set1(89.0F), max(set1(-105.0F), x)); }
 // 1 ulp.
 inline F32 exp(F32 x) {
   const ExpParts parts = reduce_exp(clamp_exp(x));
-  return scale(expm1_near_zero(parts.r) + set1(1.0F), parts.k);
+  return scale(expm1_near_zero(parts.r) + set1(1.0F), parts);
+}
+inline F32 expm1_of(const ExpParts& parts, F32 near_zero) {
+  const F32 half = power_of_two(parts.k - set1(1));
+  return fma(half, near_zero, half - set1(0.5F)) * set1(2.0F);
 }
 // 2 ulp.
 inline F32 expm1(F32 x) {
   const ExpParts parts = reduce_exp(max(set1(-18.0F), clamp_exp(x)));
-  const F32 half = power_of_two(parts.k - set1(1));
-  const F32 y = fma(half, expm1_near_zero(parts.r), half - set1(0.5F)) * set1(2.0F);
+  const F32 y = expm1_of(parts, expm1_near_zero(parts.r));
   return select(less(abs(x), set1(0x1p-24F)), x, y);
 }
-// 2.5 ulp.
+// 2.5 ulp. One exponent, one quotient: -t / (t + 2) near zero and 1 - 2q / (q + 1) elsewhere, where
+// t = exp(-2|x|) - 1 and q = exp(-2|x|).
 inline F32 tanh(F32 x) {
-  const F32 a = abs(x);
+  const F32 a = abs(x), one = set1(1.0F), two = set1(2.0F);
   const F32 doubled = a * set1(-2.0F);
-  const F32 t = expm1(doubled), q = exp(doubled), one = set1(1.0F), two = set1(2.0F);
-  const F32 y = select(less(a, set1(0.55F)), negate(t) / (t + two), one - q * two / (q + one));
-  return copysign(y, x);
+  const ExpParts parts = reduce_exp(max(set1(-105.0F), doubled));
+  const F32 near_zero = expm1_near_zero(parts.r);
+  const F32 t = select(less(a, set1(0x1p-25F)), doubled, expm1_of(parts, near_zero));
+  const F32 q = scale(near_zero + one, parts);
+  const Choice small = less(a, set1(0.55F));
+  const F32 quotient = select(small, negate(t), q * two) / select(small, t + two, q + one);
+  return copysign(select(small, quotient, one - quotient), x);
 }
 // 2.5 ulp.
 inline F32 sigmoid(F32 x) {
-  const F32 t = exp(negate(abs(x))), one = set1(1.0F);
+  const F32 one = set1(1.0F);
+  const ExpParts parts = reduce_exp(max(set1(-105.0F), from_bits(bits_of(x) | set1(INT32_MIN))));
+  const F32 t = scale(expm1_near_zero(parts.r) + one, parts);
   return select(less_equal(zero_f32(), x), one, t) / (t + one);
 }
 // 1.5 ulp.
