@@ -83,7 +83,7 @@ class Packing {
       parameter(pair.past);
       result_index(pair.present);
     }
-    split_combined_states(*program_, names_);
+    combined_ = split_combined_states(*program_, names_);
     extents_ = set_row_extents(*program_, names_);
     if (!extents_) {
       return offend(fmt::format("the input '{}' is {}, expected unknown batch and rows",
@@ -203,6 +203,11 @@ class Packing {
       SequenceState state;
       state.name = state.past = pair->past;
       state.present = pair->present;
+      if (const auto both = combined_.find(pair->past); both != combined_.end()) {
+        state.part = pair->past.ends_with("/1") ? 1 : 0;
+        state.past = both->second.past;
+        state.present = both->second.present;
+      }
       state.element = past->type().element;
       state.grows = true;
       state.extents = {found.kv_heads, *size.constant()};
@@ -425,6 +430,7 @@ class Packing {
   Module& main_;
   PackedProgram packed_;
   std::optional<RowExtents> extents_;
+  std::map<std::string, StatePair> combined_;  // by the names of their halves
   std::vector<CachedAttention> attentions_;
   std::set<std::string> done_;  // pasts
   std::vector<std::string> removed_;

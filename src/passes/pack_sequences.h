@@ -35,6 +35,7 @@ struct SequenceState {
   int64_t window = 0;    // caches: rows that are needed; 0: all
   bool sliding = false;  // the file keeps a window's last rows at the front of a fixed capacity
   int axis = -1;         // of a state that is one tensor: along which rows are added; -1: replaced
+  int part = -1;         // which half of the file's tensor, keys or values; -1: all of it
   std::string past;      // the file's names
   std::string present;
 

@@ -87,12 +87,18 @@ Value* find_parameter(const Module& main, const std::string& name) {
   return nullptr;
 }
 
-void split_combined_states(Program& program, DecoderInterface& names) {
+std::map<std::string, StatePair> split_combined_states(Program& program, DecoderInterface& names) {
+  std::map<std::string, StatePair> combined;
   const std::vector<StatePair> pairs = std::move(names.states);
   names.states.clear();
   for (const StatePair& pair : pairs) {
-    if (!split(program, names, pair)) names.states.push_back(pair);
+    if (!split(program, names, pair)) {
+      names.states.push_back(pair);
+      continue;
+    }
+    for (const StatePair& half : std::span(names.states).last(2)) combined[half.past] = pair;
   }
+  return combined;
 }
 
 std::optional<RowExtents> set_row_extents(Program& program, const DecoderInterface& names) {

@@ -3,6 +3,7 @@
 // as long as past and new rows, caches of keys and values in one tensor, positions counted out.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -15,8 +16,9 @@ namespace lathe {
 Value* find_parameter(const Module& main, const std::string& name);
 
 // Makes a pair of states of each combined one, [2, batch, heads, rows, size], named PAST/0 and
-// PAST/1. Leaves alone what is not read and made half by half.
-void split_combined_states(Program& program, DecoderInterface& names);
+// PAST/1, and gives the combined pair by both names. Leaves alone what is not read and made half by
+// half.
+std::map<std::string, StatePair> split_combined_states(Program& program, DecoderInterface& names);
 
 // One batch, and every length in terms of past and new rows; types anew. nullopt where the tokens
 // do not have rows.

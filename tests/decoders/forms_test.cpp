@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "llm/model/generator.h"
+#include "llm/model/sequence_tensors.h"
 
 namespace lathe::llm {
 namespace {
@@ -200,6 +201,64 @@ TEST(CombinedCaches, a_tiny_gpt2_gives_its_recorded_sequences) {
   for (size_t i = 0; i < prompts.size(); ++i) {
     const Output best = beams.outputs(i)[0];
     EXPECT_TRUE(std::ranges::equal(best.generated(), continuations[i])) << "prompt " << i;
+  }
+}
+
+TEST(CombinedCaches, export_and_import_keep_the_files_layout) {
+  const std::string folder = "../shared/models/genai/hf-internal-testing/tiny-random-gpt2-fp32";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there is no " << folder;
+  const Decoder decoder(folder);
+  const std::vector<Token> prompt = {0, 0, 195, 731, 731};
+  Sequence sequence = decoder.new_sequence();
+  const StepRequest request{&sequence, prompt};
+  decoder.step({&request, 1});
+  const std::vector<StateTensor> tensors = export_states(sequence);
+  ASSERT_EQ(tensors.size(), 5U);
+  EXPECT_EQ(tensors[0].past, "past_0");
+  EXPECT_EQ(tensors[0].present, "present_0");
+  EXPECT_EQ(tensors[0].tensor.dims(), (Dims{2, 1, 4, 5, 8}));
+  Sequence other = import_states(sequence.shared_layout(), 5, tensors);
+  const std::vector<Token> next = {114};
+  const StepRequest requests[] = {{&sequence, next}, {&other, next}};
+  const Tensor logits = decoder.step(requests);
+  const auto width = static_cast<size_t>(decoder.vocabulary());
+  EXPECT_EQ(std::memcmp(logits.as<float>(), logits.as<float>() + width, width * sizeof(float)), 0);
+}
+
+// Outputs that no node makes.
+TEST(SignatureOnly, a_model_without_nodes_opens_and_steps) {
+  const std::string folder = "../shared/models/genai/engine/dummy-decoder";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there is no " << folder;
+  const Decoder decoder(folder);
+  EXPECT_FALSE(decoder.packed());
+  Sequence sequence = decoder.new_sequence();
+  const std::vector<Token> prompt = {5, 9, 13};
+  const StepRequest request{&sequence, prompt, true};
+  EXPECT_EQ(decoder.step({&request, 1}).dims(), (Dims{3, 32}));
+  Sequence fork = sequence;
+  const StepRequest requests[] = {{&sequence, std::span(prompt).first(1)}, {&fork, prompt}};
+  EXPECT_EQ(decoder.step(requests).dims(), (Dims{2, 32}));
+  EXPECT_EQ(sequence.length(), 4);
+  EXPECT_EQ(fork.whole(0).dims(), (Dims{1, 2, 6, 4}));
+}
+
+// Keys are made of embeddings alone, and convolution states pass through: no row sees another.
+TEST(SignatureOnly, states_that_nothing_attends_to_are_kept) {
+  const std::string folder = "../shared/models/genai/hf-internal-testing/tiny-random-lfm2-fp32";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there is no " << folder;
+  const Decoder decoder(folder);
+  EXPECT_FALSE(decoder.packed());
+  const DecoderNotes notes = decoder.notes();
+  EXPECT_EQ(std::ranges::count(notes.states, StateKind::append, &StateNote::kind), 4);
+  EXPECT_EQ(std::ranges::count(notes.states, StateKind::carry, &StateNote::kind), 2);
+  Sequence sequence = decoder.new_sequence();
+  const std::vector<Token> prompt = {5, 9, 13};
+  const StepRequest request{&sequence, prompt};
+  decoder.step({&request, 1});
+  decoder.step({&request, 1});
+  for (const StateTensor& state : export_states(sequence)) {
+    const Dims wanted = state.past.starts_with("past_conv") ? Dims{1, 32, 4} : Dims{1, 4, 6, 8};
+    EXPECT_EQ(state.tensor.dims(), wanted) << state.past;
   }
 }
 

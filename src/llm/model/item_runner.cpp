@@ -85,6 +85,9 @@ ItemRunner::ItemRunner(const Program& program, const DecoderInterface& names, st
           escape(pair.present));
     presents_.push_back(static_cast<size_t>(present - results.begin()));
   }
+  for (const Value* result : main.results()) {
+    constant_.push_back(result->definition() != nullptr && result->definition()->literal());
+  }
   for (const auto& parameter : main.parameters()) inputs_.push_back(input_of(*parameter));
 }
 
@@ -169,16 +172,28 @@ std::vector<Tensor> ItemRunner::run_one(const StepRequest& request, const Cancel
         "the logits are {}, expected [1, rows, vocabulary]", to_string(given.type(), given.dims()));
   const int64_t width = given.dims().back();
   const int64_t held = given.count() / width;
-  check(held == rows || (held == 1 && !request.all_logits), ErrorKind::invalid_model,
-        "a run of {} rows gave logits of {}", rows, held);
+  check(held == rows || (held == 1 && !request.all_logits) || (held > 0 && constant_[logits_]),
+        ErrorKind::invalid_model, "a run of {} rows gave logits of {}", rows, held);
   const int64_t wanted = request.all_logits ? rows : 1;
   Tensor own(ElementType::f32, {wanted, width});
-  const auto* from = static_cast<const std::byte*>(given.data()) +
-                     (held - wanted) * width * info(given.type()).bits / 8;
-  convert(ElementType::f32, own.data(), given.type(), from, own.count());
+  for (int64_t row = 0; row < wanted; ++row) {
+    const int64_t at = std::max<int64_t>(held - wanted + row, 0);
+    const auto* from =
+        static_cast<const std::byte*>(given.data()) + at * width * info(given.type()).bits / 8;
+    convert(ElementType::f32, own.as<float>() + row * width, given.type(), from, width);
+  }
   logits.push_back(std::move(own));
   std::vector<Tensor> presents;
-  for (const size_t present : presents_) presents.push_back(results[present].tensor());
+  for (size_t i = 0; i < presents_.size(); ++i) {
+    presents.push_back(results[presents_[i]].tensor());
+    const SequenceState& state = layout_->states()[i];
+    if (!constant_[presents_[i]]) continue;
+    Dims extents = state.extents;
+    if (state.axis >= 0) {
+      extents[static_cast<size_t>(state.axis)] = request.sequence->length() + rows;
+    }
+    presents.back() = Tensor(state.element, extents);
+  }
   return presents;
 }
 

@@ -42,6 +42,9 @@ class ItemRunner final : public StepRunner {
   std::string offender_;
   std::vector<Input> inputs_;
   std::vector<size_t> presents_;  // of each state, among the results
+  // Results that are constants, as models that are nothing but a signature have: such logits answer
+  // for every row, and such a present stands for as many rows of zeros as there are.
+  std::vector<bool> constant_;
 };
 
 }  // namespace lathe::llm

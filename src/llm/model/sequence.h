@@ -20,7 +20,7 @@ struct HeldPages {
 // All states after `length` rows.
 struct SequenceStates {
   int64_t length = 0;
-  std::vector<HeldPages> caches{};    // per group
+  std::vector<HeldPages> caches{};     // per group
   std::vector<PagePool::Ref> fixed{};  // per state of fixed extents; null: zeros
   // Of the rows, where a program may have to run them again; the length at the last step, whose
   // tables the caches were made with.

@@ -12,7 +12,29 @@
 namespace lathe::llm {
 namespace {
 
-const Tensor& find_tensor(const SequenceState& state, std::span<const StateTensor> tensors) {
+// A half of a tensor of keys and values.
+Tensor half_of(const Tensor& both, const SequenceState& state) {
+  check(both.rank() == 5 && both.dims()[0] == 2, ErrorKind::invalid_argument,
+        "state '{}' is {}, expected keys and values", escape(state.past),
+        to_string(both.type(), both.dims()));
+  auto* data = static_cast<std::byte*>(both.data()) +
+               state.part * both.strides()[0] * info(both.type()).bits / 8;
+  return Tensor(both.type(), {both.dims().begin() + 1, both.dims().end()},
+                {both.strides().begin() + 1, both.strides().end()}, data, both.owner());
+}
+
+Tensor joined(const Tensor& keys, const Tensor& values) {
+  Dims dims = keys.dims();
+  dims.insert(dims.begin(), 2);
+  Tensor both(keys.type(), dims);
+  SequenceState half;
+  for (half.part = 0; half.part < 2; ++half.part) {
+    copy_elements((half.part == 0 ? keys : values).view(), half_of(both, half).view());
+  }
+  return both;
+}
+
+Tensor find_tensor(const SequenceState& state, std::span<const StateTensor> tensors) {
   const Tensor* found = nullptr;
   for (const StateTensor& given : tensors) {
     if (given.past != state.past && given.present != state.present) continue;
@@ -22,7 +44,7 @@ const Tensor& find_tensor(const SequenceState& state, std::span<const StateTenso
   }
   check(found != nullptr, ErrorKind::invalid_argument, "none of {} tensors is the state '{}'",
         tensors.size(), escape(state.past));
-  return *found;
+  return state.part < 0 ? *found : half_of(*found, state);
 }
 
 // Rows that a sequence of `length` must come with.
@@ -63,7 +85,7 @@ Sequence import_whole(std::shared_ptr<const CacheLayout> layout, int64_t length,
   states.length = length;
   if (length > 0) states.runs.push_back(0);
   for (const SequenceState& state : layout->states()) {
-    const Tensor& given = find_tensor(state, tensors);
+    const Tensor given = find_tensor(state, tensors);
     Dims expected = state.extents;
     if (state.axis >= 0) expected[static_cast<size_t>(state.axis)] = length;
     check(given.type() == state.element && given.dims() == expected, ErrorKind::invalid_argument,
@@ -104,7 +126,11 @@ std::vector<StateTensor> export_states(const Sequence& sequence, int64_t slack) 
       const TensorView current = sequence.fixed(place.fixed);
       if (current.data != nullptr) copy_elements(current, out.tensor.view());
     }
-    all.push_back(std::move(out));
+    if (state.part == 1) {
+      all.back().tensor = joined(all.back().tensor, out.tensor);
+    } else {
+      all.push_back(std::move(out));
+    }
   }
   return all;
 }
@@ -133,7 +159,7 @@ Sequence import_states(std::shared_ptr<const CacheLayout> layout, int64_t length
     CacheWriter writer(*layout, group, length - rows, length);
     for (const SequenceState& state : layout->states()) {
       if (!own(state) || rows == 0) continue;
-      const Tensor& given = find_tensor(state, tensors);
+      const Tensor given = find_tensor(state, tensors);
       const int64_t last = rows_of(state, given, length);
       writer.write(layout->place(state.name), narrow(given.view(), 2, last - rows, rows));
     }
