@@ -92,7 +92,7 @@ class InterruptionTest : public testing::TestWithParam<const char*> {
 TEST_P(InterruptionTest, cancelled_steps_change_no_token) {
   const std::vector<Tokens> expected = undisturbed();
   int interrupted = 0;
-  for (int delay = 0; delay < 40; ++delay) {
+  for (int delay = 0; delay < 16; ++delay) {
     Generator generator(decoder_);
     add_prompts(generator);
     CancelToken cancel;
@@ -100,14 +100,14 @@ TEST_P(InterruptionTest, cancelled_steps_change_no_token) {
     std::atomic<bool> over = false;
     std::thread canceller([&] {
       for (int i = 0; i < 4 && !over; ++i) {
-        std::this_thread::sleep_for(std::chrono::microseconds(delay * 25));
+        std::this_thread::sleep_for(std::chrono::microseconds(delay * 60));
         cancel.cancel();
       }
     });
     interrupted += finish(generator, cancel);
     over = true;
     canceller.join();
-    ASSERT_EQ(results(generator), expected) << "cancelled after " << delay * 25 << " us";
+    ASSERT_EQ(results(generator), expected) << "cancelled after " << delay * 60 << " us";
   }
   EXPECT_GT(interrupted, 0);
 }
@@ -174,7 +174,7 @@ TEST_P(InterruptionTest, a_sample_does_not_depend_on_its_company_or_on_parts) {
   while (alone.generate_next_token()) {
   }
   const Tokens expected = alone.outputs(0)[0].tokens;
-  for (const size_t place : {0, 1, 6}) {
+  for (const size_t place : {0, 6}) {
     for (const int64_t chunk : {0, 1, 7}) {
       Generator together(decoder_);
       for (size_t i = 0; i < 8; ++i) {
