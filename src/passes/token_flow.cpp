@@ -283,6 +283,7 @@ constexpr Rule kRules[] = {
     {"split", along_axis},
     {"squeeze", reshape},
     {"swiglu", elementwise},
+    {"tile", expand},
     {"top_k", along_axis},
     {"transpose", transpose},
     {"unsqueeze", reshape},

@@ -94,6 +94,18 @@ Json logits(const Decoder& decoder, const Json& q) {
   return {{"vocabulary", decoder.vocabulary()}};
 }
 
+Json notes(const Decoder& decoder) {
+  const lathe::llm::DecoderNotes notes = decoder.notes();
+  Json states = Json::array();
+  for (const lathe::llm::StateNote& state : notes.states) {
+    states.push_back({{"name", state.name},
+                      {"kind", std::string(to_string(state.kind))},
+                      {"window", state.window},
+                      {"paged", state.paged}});
+  }
+  return {{"packed", notes.packed}, {"offender", notes.offender}, {"states", states}};
+}
+
 Json generate(const std::shared_ptr<const Decoder>& decoder, const Json& q) {
   lathe::llm::Generator generator(decoder);
   for (const Json& row : q.at("generate")) {
@@ -124,8 +136,10 @@ int main() {
     try {
       const Json q = Json::parse(line);
       const std::shared_ptr<const Decoder> decoder = open(opened, q);
-      std::cout << (q.contains("logits") ? logits(*decoder, q) : generate(decoder, q)).dump()
-                << std::endl;
+      const Json answer = q.contains("logits")  ? logits(*decoder, q)
+                          : q.contains("notes") ? notes(*decoder)
+                                                : generate(decoder, q);
+      std::cout << answer.dump() << std::endl;
     } catch (const lathe::Error& error) {
       std::cout << Json{{"error", error.message()}}.dump() << std::endl;
     }

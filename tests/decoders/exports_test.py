@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: MIT
+"""Small decoders whose attention is written in many ways, against ONNX Runtime: whole prompts, and steps with
+pasts. What masks by position must be packed, and then give the same bits however a prompt is cut; what does not
+must run item by item, and say which instruction is in the way."""
+
+import json
+import pathlib
+import sys
+import tempfile
+
+import numpy as np
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper, save
+
+from probe import Probe
+
+HIDDEN, HEADS, KV_HEADS, SIZE, TOKENS, CONTEXT = 32, 4, 2, 8, 40, 64
+F32, I64, I32, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL
+LOW = float(np.finfo(np.float32).min)
+
+
+class Graph:
+    """Nodes and constants under construction; a node gives the name of its first output."""
+
+    def __init__(self):
+        self.random = np.random.default_rng(3)
+        self.nodes, self.tensors, self.count = [], [], 0
+
+    def __call__(self, op, *inputs, outputs=1, domain="", **attributes):
+        self.count += 1
+        names = outputs if isinstance(outputs, list) else [f"{op}_{self.count}_{i}" for i in range(outputs)]
+        inputs = [self.constant(i) if not isinstance(i, str) else i for i in inputs]
+        self.nodes.append(helper.make_node(op, inputs, names, f"{op}_{self.count}", domain=domain, **attributes))
+        return names[0] if len(names) == 1 else names
+
+    def constant(self, value):
+        self.count += 1
+        value = np.asarray(value)
+        value = value.astype({"f": np.float32, "i": np.int64}.get(value.dtype.kind, value.dtype))
+        self.tensors.append(numpy_helper.from_array(value, f"c{self.count}"))
+        return f"c{self.count}"
+
+    def weight(self, *shape):
+        return self.constant(self.random.standard_normal(shape) / shape[0] ** 0.5)
+
+    def extent(self, value, axis):
+        return self("Gather", self("Shape", value), axis)
+
+    # Counts, scalars; keys [1, total] and rows [rows, 1] by position.
+    def rows(self):
+        return self.extent("input_ids", 1)
+
+    def total(self):
+        return self.extent("attention_mask", 1)
+
+    def past(self):
+        return self.extent("past_key_values.0.key", 2)
+
+    def columns(self):
+        return self("Unsqueeze", self("Range", 0, self.total(), 1), [0])
+
+    def lines(self):
+        return self("Unsqueeze", self("Range", self("Sub", self.total(), self.rows()), self.total(), 1), [1])
+
+    def four(self, mask):
+        return self("Unsqueeze", mask, [0, 1])
+
+
+def ranges(g):
+    """Comparison of ranges, joined with the padding mask, made to numbers by Where."""
+    padding = g("Unsqueeze", g("Cast", "attention_mask", to=BOOL), [1, 2])
+    allowed = g("And", g.four(g("LessOrEqual", g.columns(), g.lines())), padding)
+    return g("Where", allowed, 0.0, LOW)
+
+
+def windows(g, rows=5):
+    near = g("Greater", g.columns(), g("Sub", g.lines(), rows))
+    return g("Where", g.four(g("And", g("LessOrEqual", g.columns(), g.lines()), near)), 0.0, LOW)
+
+
+def triangles(g):
+    """A triangle over all keys, of which the last rows are cut out."""
+    shape = g("Concat", g("Reshape", g.total(), [1]), g("Reshape", g.total(), [1]), axis=0)
+    full = g("ConstantOfShape", shape, value=numpy_helper.from_array(np.array([LOW], np.float32)))
+    upper = g("Trilu", full, 1, upper=1)
+    begin = g("Reshape", g("Sub", g.total(), g.rows()), [1])
+    return g.four(g("Slice", upper, begin, g("Reshape", g.total(), [1]), [0]))
+
+
+def inverted(g):
+    """(1 - mask) * low for padding, added to the same of positions, as older exporters do."""
+    padding = g("Cast", g("Unsqueeze", "attention_mask", [1, 2]), to=F32)
+    padding = g("Mul", g("Sub", 1.0, padding), LOW)
+    causal = g("Cast", g("Greater", g.columns(), g.lines()), to=F32)
+    return g("Add", g.four(g("Mul", causal, -1e9)), padding)
+
+
+def distances(g):
+    """A bias that grows with distance, beside the mask: not a mask."""
+    distance = g("Cast", g("Sub", g.columns(), g.lines()), to=F32)
+    slopes = g.constant(np.array([0.5, 0.25, 0.125, 0.0625]).reshape(1, HEADS, 1, 1))
+    return g("Add", ranges(g), g("Mul", g.four(distance), slopes))
+
+
+def by_heads(g, x, heads):
+    return g("Transpose", g("Reshape", x, [0, 0, heads, SIZE]), perm=[0, 2, 1, 3])
+
+
+def from_heads(g, x):
+    return g("Reshape", g("Transpose", x, perm=[0, 2, 1, 3]), [0, 0, HEADS * SIZE])
+
+
+def products(mask, where=False, cap=0.0, early=False):
+    """Product, softmax, product over concatenated caches."""
+    def build(g, q, k, v):
+        q, k, v = by_heads(g, q, HEADS), by_heads(g, k, KV_HEADS), by_heads(g, v, KV_HEADS)
+        repeated = []
+        for past, new, present in (("key", k, "present.0.key"), ("value", v, "present.0.value")):
+            cache = g("Concat", f"past_key_values.0.{past}", new, axis=2, outputs=[present])
+            wide = g("Expand", g("Unsqueeze", cache, [2]), [1, 1, HEADS // KV_HEADS, 1, 1])
+            repeated.append(g("Reshape", wide, [0, HEADS, -1, SIZE]))
+        scale = SIZE ** -0.5
+        if early:  # half of the scale on each side
+            q, repeated[0] = g("Mul", q, scale ** 0.5), g("Mul", repeated[0], scale ** 0.5)
+            scores = g("MatMul", q, g("Transpose", repeated[0], perm=[0, 1, 3, 2]))
+        else:
+            scores = g("MatMul", q, g("Transpose", repeated[0], perm=[0, 1, 3, 2]))
+            scores = g("Div", scores, 1 / scale)
+        if cap:
+            scores = g("Mul", g("Tanh", g("Div", scores, cap)), cap)
+        if where:
+            scores = g("Where", g.four(g("Greater", g.columns(), g.lines())), LOW, scores)
+        else:
+            scores = g("Add", scores, mask(g))
+        return from_heads(g, g("MatMul", g("Softmax", scores, axis=-1), repeated[1]))
+    return build
+
+
+def standard(mask=None, flat=False, **attributes):
+    """The operator Attention of opset 23 on."""
+    def build(g, q, k, v):
+        if flat:
+            attributes.update(q_num_heads=HEADS, kv_num_heads=KV_HEADS)
+        else:
+            q, k, v = by_heads(g, q, HEADS), by_heads(g, k, KV_HEADS), by_heads(g, v, KV_HEADS)
+        outputs = [f"attended_{g.count}", "present.0.key", "present.0.value"]
+        y = g("Attention", q, k, v, mask(g) if mask else "", "past_key_values.0.key", "past_key_values.0.value",
+              outputs=outputs, **attributes)[0]
+        return y if flat else from_heads(g, y)
+    return build
+
+
+def multi_head(g, q, k, v):
+    """The contrib operator, which has as many heads of keys as of queries."""
+    wide = lambda x: g("Reshape", g("Tile", g("Reshape", x, [0, 0, KV_HEADS, 1, SIZE]), [1, 1, 1, 2, 1]), [0, 0, -1])
+    outputs = [f"attended_{g.count}", "present.0.key", "present.0.value"]
+    return g("MultiHeadAttention", q, wide(k), wide(v), "", "", ranges(g), "past_key_values.0.key",
+             "past_key_values.0.value", outputs=outputs, domain="com.microsoft", num_heads=HEADS)[0]
+
+
+# How rows know their positions.
+def given(g):
+    return "position_ids"
+
+
+def counted(g):
+    return g("Unsqueeze", g("Range", g.past(), g("Add", g.past(), g.rows()), 1), [0])
+
+
+def summed(g):
+    """Of the mask, its last columns."""
+    positions = g("Sub", g("CumSum", "attention_mask", 1), 1)
+    return g("Slice", positions, g("Reshape", g("Sub", g.total(), g.rows()), [1]), g("Reshape", g.total(), [1]), [1])
+
+
+# Name: opset, attention, positions, heads of the cache, and what is in the way of packing.
+FORMS = {
+    "ranges": (17, products(ranges), given, KV_HEADS, None),
+    "window": (17, products(windows), given, KV_HEADS, None),
+    "triangle": (17, products(triangles), counted, KV_HEADS, None),
+    "inverted": (17, products(inverted), summed, KV_HEADS, None),
+    "where": (17, products(None, where=True), counted, KV_HEADS, None),
+    "cap": (17, products(ranges, cap=3.0), given, KV_HEADS, None),
+    "halves": (17, products(triangles, early=True), given, KV_HEADS, None),
+    "attention": (23, standard(is_causal=1), given, KV_HEADS, None),
+    "attention_flat": (23, standard(ranges, flat=True), counted, KV_HEADS, None),
+    "attention_window": (24, standard(windows, flat=True, scale=0.3), given, KV_HEADS, None),
+    "attention_cap": (23, standard(is_causal=1, softcap=2.0), given, KV_HEADS, None),
+    "multi_head": (17, multi_head, given, HEADS, None),
+    "distances": (17, products(distances), given, KV_HEADS, "add"),
+    "not_causal": (23, standard(), given, KV_HEADS, "attention"),
+    "biased": (23, standard(distances), given, KV_HEADS, "attention"),
+}
+
+
+def make(folder, opset, attention, positions, heads, _):
+    g = Graph()
+    x = g("Add", g("Gather", g.weight(TOKENS, HIDDEN), "input_ids"), g("Gather", g.weight(CONTEXT, HIDDEN), positions(g)))
+    q, k, v = (g("MatMul", x, g.weight(HIDDEN, n * SIZE)) for n in (HEADS, KV_HEADS, KV_HEADS))
+    x = g("Add", x, g("MatMul", attention(g, q, k, v), g.weight(HEADS * SIZE, HIDDEN)))
+    g("MatMul", g("Tanh", x), g.weight(HIDDEN, TOKENS), outputs=["logits"])
+    value = helper.make_tensor_value_info
+    inputs = [value("input_ids", I64, ["batch", "rows"]), value("attention_mask", I64, ["batch", "total"])]
+    if positions is given:
+        inputs.append(value("position_ids", I64, ["batch", "rows"]))
+    outputs = [value("logits", F32, ["batch", "rows", TOKENS])]
+    for what in ("key", "value"):
+        inputs.append(value(f"past_key_values.0.{what}", F32, ["batch", heads, "past", SIZE]))
+        outputs.append(value(f"present.0.{what}", F32, ["batch", heads, "total", SIZE]))
+    model = helper.make_model(helper.make_graph(g.nodes, "decoder", inputs, outputs, g.tensors), ir_version=10,
+                              opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)])
+    folder.mkdir()
+    save(model, folder / "model.onnx")
+    decoder = {"filename": "model.onnx", "num_hidden_layers": 1, "num_attention_heads": HEADS,
+               "num_key_value_heads": heads, "head_size": SIZE, "hidden_size": HIDDEN}
+    config = {"model": {"type": "llama", "vocab_size": TOKENS, "context_length": CONTEXT, "eos_token_id": 0,
+                        "pad_token_id": 0, "decoder": decoder}, "search": {"max_length": CONTEXT}}
+    (folder / "genai_config.json").write_text(json.dumps(config))
+
+
+def reference(folder, heads, tokens, parts):
+    """Logits [rows, TOKENS] of ONNX Runtime, the prompt cut into parts."""
+    session = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
+    names = {i.name for i in session.get_inputs()}
+    state = [np.zeros((1, heads, 0, SIZE), np.float32)] * 2
+    begin, rows = 0, []
+    for part in parts:
+        end = begin + part
+        feeds = {"input_ids": np.array([tokens[begin:end]]), "attention_mask": np.ones((1, end), np.int64),
+                 "past_key_values.0.key": state[0], "past_key_values.0.value": state[1],
+                 "position_ids": np.arange(begin, end)[None]}
+        logits, *state = session.run(None, {name: feed for name, feed in feeds.items() if name in names})
+        rows.append(logits[0])
+        begin = end
+    return np.concatenate(rows)
+
+
+def check(probe, folder, name):
+    """Yields what is wrong."""
+    *_, heads, offender = FORMS[name]
+    tokens = [(7 * i * i + 3 * i) % TOKENS for i in range(17)]
+    for target in ("ref", "cpu"):
+        model = {"folder": str(folder), "target": target}
+        notes = probe.ask({**model, "notes": True})
+        if notes["packed"] != (offender is None) or (offender and not notes["offender"].startswith(offender + " ")):
+            yield f"{'packed' if notes['packed'] else notes['offender']}, expected {offender or 'packed'}"
+        whole = probe.logits(model, [tokens])
+        for parts in ((17,), (5, 7, 1, 1, 3)):
+            wanted = reference(folder, heads, tokens, parts)
+            got = probe.logits(model, [tokens], parts)
+            if not np.abs(got - wanted).max() <= 2e-5:
+                yield f"logits in parts of {parts} on {target} are {np.abs(got - wanted).max()} away"
+            if offender is None and got.tobytes() != whole.tobytes():
+                yield f"parts of {parts} on {target} change bits"
+        unequal = [tokens, tokens[:4], tokens[3:12]]
+        beside = probe.logits(model, unequal)
+        alone = np.concatenate([probe.logits(model, [own]) for own in unequal])
+        if beside.tobytes() != alone.tobytes():
+            yield f"company on {target} changes bits"
+
+
+def main():
+    passed, failed = 0, 0
+    with Probe() as probe, tempfile.TemporaryDirectory() as work:
+        for name, form in FORMS.items():
+            folder = pathlib.Path(work) / name
+            make(folder, *form)
+            problems = list(check(probe, folder, name))
+            for problem in problems:
+                print(f"wrong: {name}: {problem[:600]}", file=sys.stderr)
+            passed, failed = passed + (not problems), failed + bool(problems)
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+sys.exit(main())
