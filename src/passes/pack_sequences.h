@@ -24,6 +24,8 @@ struct DecoderInterface {
   std::string past_length{};
   std::string new_length{};
   std::string total_length{};
+  // Inputs that stay the same for all of a sequence's steps, and what an encoder calls them.
+  std::vector<StatePair> cross{};
 };
 
 // What a sequence keeps between steps.
@@ -36,11 +38,13 @@ struct SequenceState {
   bool sliding = false;  // the file keeps a window's last rows at the front of a fixed capacity
   int axis = -1;         // of a state that is one tensor: along which rows are added; -1: replaced
   int part = -1;         // which half of the file's tensor, keys or values; -1: all of it
+  bool cross = false;    // written once, before the first row; extents of 0 are open
   std::string past;      // the file's names
   std::string present;
 
   StateKind kind() const {
     if (window > 0) return StateKind::window;
+    if (cross) return StateKind::cross;
     return grows || axis >= 0 ? StateKind::append : StateKind::carry;
   }
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Runs decoders on request: a JSON object a line in, a JSON object a line out; logits go to files.
 #include <algorithm>
+#include <cstring>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -41,6 +42,23 @@ std::shared_ptr<const Decoder> open(Opened& opened, const Json& q) {
   return opened.decoder;
 }
 
+// Inputs beside tokens: f32, each in a file of its own.
+lathe::llm::NamedTensors inputs_of(const Json& q) {
+  lathe::llm::NamedTensors inputs;
+  const Json all = q.value("inputs", Json::object());
+  for (const auto& [name, given] : all.items()) {
+    lathe::Tensor tensor(lathe::ElementType::f32, given.at("dims").get<lathe::Dims>());
+    const auto map = lathe::FileMap::open(given.at("file").get<std::string>());
+    const std::string_view bytes = map->text();
+    lathe::check(static_cast<int64_t>(bytes.size()) == tensor.byte_size(),
+                 lathe::ErrorKind::invalid_argument, "input '{}' has {} bytes, expected {}", name,
+                 bytes.size(), tensor.byte_size());
+    std::memcpy(tensor.data(), bytes.data(), bytes.size());
+    inputs.emplace(name, std::move(tensor));
+  }
+  return inputs;
+}
+
 // Logits of every row of every prompt. Prompts run in parts of the sizes given, the last of which
 // repeats (without sizes: whole); a part of each in the same step, or each prompt alone. `back`:
 // prompts are run once, then cut to so many rows; what is given begins there.
@@ -49,6 +67,10 @@ Json logits(const Decoder& decoder, const Json& q) {
   const auto parts = q.value("parts", std::vector<size_t>{});
   const bool together = q.value("together", true);
   std::vector<lathe::llm::Sequence> sequences(prompts.size(), decoder.new_sequence());
+  const lathe::llm::NamedTensors inputs = inputs_of(q);
+  for (lathe::llm::Sequence& sequence : sequences) {
+    if (!inputs.empty()) decoder.encode(sequence, inputs);
+  }
   std::vector<std::vector<float>> rows(prompts.size());
   const auto step = [&](std::span<const lathe::llm::StepRequest> requests) {
     const lathe::Tensor values = decoder.step(requests);
@@ -111,7 +133,10 @@ Json generate(const std::shared_ptr<const Decoder>& decoder, const Json& q) {
   for (const Json& row : q.at("generate")) {
     lathe::search::SearchOptions options = decoder->config().search;
     set_search_options(options, row.value("options", Json::object()));
-    generator.add(row.at("tokens").get<std::vector<Token>>(), options);
+    const size_t prompt = generator.add({}, options);
+    const lathe::llm::NamedTensors inputs = inputs_of(q);
+    for (const auto& [name, tensor] : inputs) generator.set_model_input(prompt, name, tensor);
+    generator.append_tokens(prompt, row.at("tokens").get<std::vector<Token>>());
   }
   while (generator.generate_next_token()) {
   }

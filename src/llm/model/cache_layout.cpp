@@ -67,7 +67,8 @@ int64_t CacheLayout::bytes_per_row() const {
 
 bool CacheLayout::can_truncate() const {
   if (whole_) {
-    return std::ranges::all_of(states_, [](const SequenceState& state) { return state.axis >= 0; });
+    return std::ranges::all_of(
+        states_, [](const SequenceState& state) { return state.axis >= 0 || state.cross; });
   }
   return fixed_.empty() &&
          std::ranges::all_of(groups_, [](const Group& group) { return group.window == 0; });

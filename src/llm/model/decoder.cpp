@@ -10,12 +10,21 @@ namespace lathe::llm {
 Decoder::Decoder(const std::string& folder, const DecoderOptions& options)
     : folder_(folder, options.overlay, options.files) {
   const DecoderConfig& decoder = config().decoder;
-  check(config().kind == ModelKind::decoder && decoder.pipeline.empty(), ErrorKind::unsupported,
+  const DecoderConfig* encoder = config().encoder ? &*config().encoder : nullptr;
+  const bool runs = config().kind == ModelKind::decoder ||
+                    (config().kind == ModelKind::encoder_decoder && encoder != nullptr);
+  check(runs && decoder.pipeline.empty(), ErrorKind::unsupported,
         "'{}' is a model of type '{}'{}: it is not one decoder program", escape(folder),
         config().type, decoder.pipeline.empty() ? "" : " cut into stages");
   const std::unique_ptr<Program> program = folder_.load(decoder.filename);
   try {
-    runner_ = make_step_runner(*program, decoder_interface(decoder, *program), options);
+    const DecoderInterface names = decoder_interface(decoder, *program, encoder);
+    runner_ = make_step_runner(*program, names, options);
+    if (encoder != nullptr) {
+      std::vector<std::string> wanted;
+      for (const StatePair& pair : names.cross) wanted.push_back(pair.present);
+      encoder_ = std::make_unique<Encoder>(folder_, encoder->filename, std::move(wanted), options);
+    }
   } catch (Error& error) {
     error.note(fmt::format("in {}", escape(folder_.file(decoder.filename))));
     throw;
@@ -27,6 +36,24 @@ Decoder::Decoder(const std::string& folder, const DecoderOptions& options)
 }
 
 Decoder::~Decoder() = default;
+
+std::vector<std::string> Decoder::model_inputs() const {
+  return encoder_ == nullptr ? std::vector<std::string>{} : encoder_->inputs();
+}
+
+void Decoder::encode(Sequence& sequence, const NamedTensors& inputs,
+                     const CancelToken* cancel) const {
+  check(encoder_ != nullptr, ErrorKind::invalid_argument, "'{}' has no encoder for {} inputs",
+        escape(folder()), inputs.size());
+  check(sequence.length() == 0, ErrorKind::invalid_argument,
+        "a sequence of {} rows takes no more of the encoder's inputs", sequence.length());
+  std::vector<Tensor> encoded = encoder_->run(inputs, cancel);
+  const std::vector<SequenceState>& states = layout().states();
+  size_t at = 0;
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (states[i].cross) sequence.set_cross(i, std::move(encoded[at++]));
+  }
+}
 
 DecoderNotes Decoder::notes() const {
   DecoderNotes notes;

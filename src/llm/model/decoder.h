@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/program.h"
+#include "llm/model/encoder.h"
 #include "llm/model/step_runner.h"
 
 namespace lathe::llm {
@@ -50,6 +51,13 @@ class Decoder {
   // Otherwise item by item: the tokens of a request are not to be cut.
   bool packed() const { return runner_->packed(); }
   DecoderNotes notes() const;
+  // What a sequence must be given before its first tokens: an encoder's inputs. None for decoders
+  // alone.
+  std::vector<std::string> model_inputs() const;
+  // Runs the encoder for a sequence without rows. InvalidArgument for an input that is missing,
+  // unknown, or of another type.
+  void encode(Sequence& sequence, const NamedTensors& inputs,
+              const CancelToken* cancel = nullptr) const;
 
   // Runs the new rows of all sequences and gives the wanted rows' logits, f32 [wanted, vocabulary],
   // in order. Thread-safe for distinct sequences. A step that fails or is cancelled leaves every
@@ -63,6 +71,7 @@ class Decoder {
   ModelFolder folder_;
   int64_t vocabulary_ = 0;
   std::unique_ptr<StepRunner> runner_;
+  std::unique_ptr<Encoder> encoder_;  // null: a decoder alone
 };
 
 }  // namespace lathe::llm

@@ -51,6 +51,7 @@ struct Generator::Row {
   size_t prompt = 0;  // tokens before the first generated one of this turn
   std::vector<Branch> branches;
   std::unique_ptr<search::BeamSearch> beams;
+  NamedTensors inputs;        // until all are there
   std::vector<float> logits;  // of the last step, for each branch that goes on
   bool waiting = false;       // no token was chosen by them yet
   bool begun = false;
@@ -140,6 +141,19 @@ void Generator::begin_turn(Row& row, size_t length) const {
     fail(ErrorKind::invalid_argument, "{} tokens leave no room below a maximum length of {}",
          length, most);
   }
+}
+
+void Generator::set_model_input(size_t prompt, const std::string& name, Tensor tensor) {
+  Branch& branch = only_branch(prompt, "take inputs");
+  const std::vector<std::string> wanted = decoder_->model_inputs();
+  check(std::ranges::find(wanted, name) != wanted.end(), ErrorKind::invalid_argument,
+        "the model takes no input '{}' beside tokens{}{}", escape(name),
+        wanted.empty() ? "" : ", only: ", escape(fmt::format("{}", fmt::join(wanted, ", "))));
+  NamedTensors& inputs = row(prompt).inputs;
+  inputs[name] = std::move(tensor);
+  if (inputs.size() < wanted.size()) return;
+  decoder_->encode(branch.sequence, inputs);
+  inputs.clear();
 }
 
 void Generator::append_tokens(size_t prompt, std::span<const Token> tokens) {

@@ -41,6 +41,9 @@ class Generator {
   // A prompt with its options; gives its number. Tokens may be empty: they come with append_tokens.
   // InvalidArgument if options contradict each other or the prompt leaves no room for a token.
   size_t add(std::span<const Token> prompt, const search::SearchOptions& options);
+  // One of the decoder's model_inputs(), before the prompt's first token is generated; once all are
+  // there, the encoder runs.
+  void set_model_input(size_t prompt, const std::string& name, Tensor tensor);
   // More tokens of a prompt whose turn is over or that has not begun: a second turn. Not with
   // beams.
   void append_tokens(size_t prompt, std::span<const Token> tokens);

@@ -59,6 +59,23 @@ SequenceState whole_state(const Program& program, const StatePair& pair, const D
   return state;
 }
 
+// Known extents are kept, others open, the batch is one.
+SequenceState cross_state(const Program& program, const StatePair& pair) {
+  const Value& input = parameter_of(program, pair.past);
+  check(input.type().is_ranked() && input.type().rank() > 0, ErrorKind::unsupported,
+        "the input '{}' is {}, expected a batch first", escape(pair.past),
+        input.type().to_string());
+  SequenceState state;
+  state.name = pair.past;
+  state.past = pair.past;
+  state.present = pair.present;
+  state.element = input.type().element;
+  state.cross = true;
+  for (const Dim& dim : *input.type().dims) state.extents.push_back(dim.constant().value_or(0));
+  if (state.extents[0] == 0) state.extents[0] = 1;
+  return state;
+}
+
 std::shared_ptr<const CacheLayout> whole_layout(const Program& program,
                                                 const DecoderInterface& names) {
   const Type& tokens = parameter_of(program, names.tokens).type();
@@ -68,6 +85,7 @@ std::shared_ptr<const CacheLayout> whole_layout(const Program& program,
   for (const StatePair& pair : names.states) {
     states.push_back(whole_state(program, pair, tokens.dims->front()));
   }
+  for (const StatePair& pair : names.cross) states.push_back(cross_state(program, pair));
   return std::make_shared<const CacheLayout>(std::move(states), 1, true);
 }
 
@@ -104,7 +122,8 @@ ItemRunner::Input ItemRunner::input_of(const Value& parameter) const {
   };
   const auto* role = std::ranges::find_if(
       roles, [&](const auto& known) { return known.first == parameter.name(); });
-  const bool is_state = state != states.end();
+  const auto cross = std::ranges::find(names_.cross, parameter.name(), &StatePair::past);
+  const bool is_state = state != states.end() || cross != names_.cross.end();
   check(is_state || role != std::end(roles), ErrorKind::unsupported,
         "the input '{}' is {}: nothing is known of what it wants", escape(parameter.name()),
         parameter.type().to_string());
@@ -113,6 +132,9 @@ ItemRunner::Input ItemRunner::input_of(const Value& parameter) const {
   input.element = parameter.type().element;
   input.rank = parameter.type().is_ranked() ? parameter.type().rank() : 2;
   input.state = static_cast<size_t>(state - states.begin());
+  if (state == states.end()) {
+    input.state = states.size() + static_cast<size_t>(cross - names_.cross.begin());
+  }
   const bool lies = input.role == Role::tokens || input.role == Role::mask;
   const bool positions = input.role == Role::positions;
   check((!lies || input.rank == 2) && (!positions || input.rank == 2 || input.rank == 3),
@@ -152,6 +174,9 @@ Tensor ItemRunner::make(const Input& input, const StepRequest& request) const {
     case Role::past: {
       const Tensor& held = request.sequence->whole(input.state);
       if (held.data() != nullptr) return held;
+      check(!layout_->states()[input.state].cross, ErrorKind::invalid_argument,
+            "a sequence of {} rows has no '{}': give the encoder's inputs before its tokens", past,
+            escape(layout_->states()[input.state].name));
       return Tensor(input.element, layout_->states()[input.state].extents);
     }
   }
@@ -193,6 +218,9 @@ std::vector<Tensor> ItemRunner::run_one(const StepRequest& request, const Cancel
       extents[static_cast<size_t>(state.axis)] = request.sequence->length() + rows;
     }
     presents.back() = Tensor(state.element, extents);
+  }
+  for (size_t i = presents.size(); i < layout_->states().size(); ++i) {
+    presents.push_back(request.sequence->whole(i));
   }
   return presents;
 }

@@ -80,7 +80,33 @@ bool has_parameter(const Program& program, std::string_view name) {
                              [&](const auto& parameter) { return parameter->name() == name; });
 }
 
-DecoderInterface decoder_interface(const DecoderConfig& config, const Program& program) {
+namespace {
+
+void add_cross(const DecoderConfig& config, const DecoderConfig& encoder, const Program& program,
+               DecoderInterface& names) {
+  const std::vector<StatePair> patterns = {
+      {name_of(config.inputs, "cross_past_key_names", "past_key_cross_%d"),
+       name_of(encoder.outputs, "cross_present_key_names", "present_key_cross_%d")},
+      {name_of(config.inputs, "cross_past_value_names", "past_value_cross_%d"),
+       name_of(encoder.outputs, "cross_present_value_names", "present_value_cross_%d")},
+      {name_of(config.inputs, "encoder_hidden_states", "encoder_hidden_states"),
+       name_of(encoder.outputs, "encoder_hidden_states",
+               name_of(encoder.outputs, "encoder_outputs", "encoder_outputs"))},
+  };
+  for (int64_t layer = 0; layer < std::max<int64_t>(config.num_hidden_layers, 1); ++layer) {
+    for (const StatePair& p : patterns) {
+      const StatePair pair = {layer_name(p.past, layer), layer_name(p.present, layer)};
+      const bool known =
+          std::ranges::find(names.cross, pair.past, &StatePair::past) != names.cross.end();
+      if (!known && has_parameter(program, pair.past)) names.cross.push_back(pair);
+    }
+  }
+}
+
+}  // namespace
+
+DecoderInterface decoder_interface(const DecoderConfig& config, const Program& program,
+                                   const DecoderConfig* encoder) {
   const auto input = [&](std::string_view noun, std::string_view fallback) {
     std::string name = name_of(config.inputs, noun, fallback);
     if (!has_parameter(program, name)) name.clear();
@@ -122,6 +148,7 @@ DecoderInterface decoder_interface(const DecoderConfig& config, const Program& p
       }
     }
   }
+  if (encoder != nullptr) add_cross(config, *encoder, program, names);
   return names;
 }
 

@@ -44,6 +44,7 @@ std::string layer_name(std::string_view pattern, int64_t layer);
 bool has_parameter(const Program& program, std::string_view name);
 
 // Names that the configuration gives, else GenAI's own, where the program has them.
-DecoderInterface decoder_interface(const DecoderConfig& config, const Program& program);
+DecoderInterface decoder_interface(const DecoderConfig& config, const Program& program,
+                                   const DecoderConfig* encoder = nullptr);
 
 }  // namespace lathe::llm

@@ -57,6 +57,7 @@ int64_t Sequence::cut_point(const SequenceStates& states, int64_t length) const 
   if (layout_->whole()) {
     for (size_t i = 0; i < states.whole.size(); ++i) {
       const int axis = layout_->states()[i].axis;
+      if (layout_->states()[i].cross) continue;
       if (axis < 0 || states.whole[i].dims()[static_cast<size_t>(axis)] != states.length) return -1;
     }
     return run_begin(states, length);
@@ -85,7 +86,11 @@ int64_t Sequence::rewind(int64_t length) {
   length = reachable(length);
   if (length == this->length()) return length;
   if (length == 0) {
-    *this = Sequence(layout_);
+    Sequence empty(layout_);
+    for (size_t i = 0; i < states_.whole.size(); ++i) {
+      if (layout_->states()[i].cross) empty.states_.whole[i] = std::move(states_.whole[i]);
+    }
+    *this = std::move(empty);
     return 0;
   }
   if (cut_point(states_, length) != length) {
@@ -100,6 +105,7 @@ int64_t Sequence::rewind(int64_t length) {
 
 void Sequence::cut(int64_t length) {
   for (size_t i = 0; i < states_.whole.size(); ++i) {
+    if (layout_->states()[i].cross) continue;
     const Tensor& all = states_.whole[i];
     Dims dims = all.dims();
     dims[static_cast<size_t>(layout_->states()[i].axis)] = length;
@@ -119,6 +125,20 @@ void Sequence::truncate(int64_t length) {
         "what came before; keep a copy or a checkpoint",
         this->length(), length, reached);
   rewind(length);
+}
+
+void Sequence::set_cross(size_t state, Tensor tensor) {
+  const SequenceState& known = layout_->states()[state];
+  bool fits = length() == 0 && known.cross && tensor.type() == known.element &&
+              tensor.rank() == std::ssize(known.extents);
+  for (size_t axis = 0; fits && axis < known.extents.size(); ++axis) {
+    fits = known.extents[axis] == 0 || known.extents[axis] == tensor.dims()[axis];
+  }
+  check(fits, ErrorKind::invalid_argument,
+        "state '{}' of a sequence of {} rows cannot become {}, expected {} before the first row",
+        escape(known.name), length(), to_string(tensor.type(), tensor.dims()),
+        to_string(known.element, known.extents));
+  states_.whole[state] = std::move(tensor);
 }
 
 void Sequence::remember(const std::vector<int64_t>& tokens) {

@@ -61,6 +61,9 @@ class Sequence {
   // The same, but InvalidArgument where a state or a window would have to go back further.
   void truncate(int64_t length);
 
+  // A state that is written once. InvalidArgument if it has other extents or rows were run.
+  void set_cross(size_t state, Tensor tensor);
+
   const std::vector<int64_t>& tokens() const { return states_.tokens; }
   int64_t reach() const { return states_.reach; }
   void remember(const std::vector<int64_t>& tokens);

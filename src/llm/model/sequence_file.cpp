@@ -229,7 +229,8 @@ class Restoring {
     Dims dims;
     int64_t bytes = info(state.element).bits / 8;
     for (size_t axis = 0; axis < state.extents.size(); ++axis) {
-      const bool grows = static_cast<int>(axis) == state.axis;
+      const bool grows =
+          static_cast<int>(axis) == state.axis || (state.cross && state.extents[axis] == 0);
       const int64_t most = grows ? static_cast<int64_t>(reader_.left()) : state.extents[axis];
       dims.push_back(reader_.count("a state's extents", most));
       check(grows || dims.back() == state.extents[axis], ErrorKind::invalid_argument,

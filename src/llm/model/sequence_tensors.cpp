@@ -88,6 +88,10 @@ Sequence import_whole(std::shared_ptr<const CacheLayout> layout, int64_t length,
     const Tensor given = find_tensor(state, tensors);
     Dims expected = state.extents;
     if (state.axis >= 0) expected[static_cast<size_t>(state.axis)] = length;
+    for (size_t axis = 0; state.cross && axis < expected.size() && given.rank() > 0; ++axis) {
+      const size_t last = std::min(axis, given.dims().size() - 1);
+      if (expected[axis] == 0) expected[axis] = given.dims()[last];
+    }
     check(given.type() == state.element && given.dims() == expected, ErrorKind::invalid_argument,
           "state '{}' is {}, expected {}", escape(state.name),
           to_string(given.type(), given.dims()), to_string(state.element, expected));

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+#include "llm/model/encoder.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "llm/model/step_runner.h"
+#include "targets/compile.h"
+
+namespace lathe::llm {
+
+Encoder::Encoder(const ModelFolder& folder, const std::string& file,
+                 std::vector<std::string> wanted, const RunnerOptions& options)
+    : wanted_(std::move(wanted)) {
+  std::unique_ptr<Program> program = folder.load(file);
+  for (const auto& parameter : program->main().parameters()) inputs_.push_back(parameter->name());
+  for (const std::string& name : wanted_) {
+    const auto& results = program->main().result_names();
+    const bool known = std::ranges::find(results, name) != results.end() ||
+                       std::ranges::find(inputs_, name) != inputs_.end();
+    check(known, ErrorKind::invalid_model, "'{}' gives no '{}', which the decoder takes",
+          escape(folder.file(file)), escape(name));
+  }
+  CompileOptions compile_options;
+  compile_options.target = options.target;
+  plan_ = compile(std::move(program), compile_options);
+  SessionOptions session_options;
+  session_options.pool = options.pool;
+  session_ = std::make_unique<SharedSession>(plan_, session_options);
+}
+
+std::vector<Tensor> Encoder::run(const NamedTensors& given, const CancelToken* cancel) const {
+  for (const auto& [name, tensor] : given) {
+    check(std::ranges::find(inputs_, name) != inputs_.end(), ErrorKind::invalid_argument,
+          "the encoder has no input '{}', its inputs are: {}", escape(name),
+          escape(fmt::format("{}", fmt::join(inputs_, ", "))));
+  }
+  std::vector<Box> inputs;
+  for (const auto& parameter : plan_->program->main().parameters()) {
+    const auto at = given.find(parameter->name());
+    check(at != given.end(), ErrorKind::invalid_argument,
+          "the encoder's input '{}', {}, is missing", escape(parameter->name()),
+          parameter->type().to_string());
+    inputs.emplace_back(at->second);
+  }
+  RunOptions options;
+  options.cancel = cancel;
+  const std::vector<Box> results = session_->run(inputs, options);
+  const auto& names = plan_->program->main().result_names();
+  std::vector<Tensor> tensors;
+  for (const std::string& name : wanted_) {
+    const auto at = std::ranges::find(names, name);
+    tensors.push_back(at == names.end()
+                          ? given.at(name)
+                          : results[static_cast<size_t>(at - names.begin())].tensor());
+  }
+  return tensors;
+}
+
+}  // namespace lathe::llm

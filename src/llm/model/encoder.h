@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// The program that runs once before a decoder: features or text in, what the decoder looks back at
+// out.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "llm/model/model_folder.h"
+#include "runtime/session.h"
+
+namespace lathe::llm {
+
+struct RunnerOptions;
+
+using NamedTensors = std::map<std::string, Tensor>;
+
+class Encoder {
+ public:
+  // `wanted`: names of its results, or of inputs that are handed on as they are.
+  Encoder(const ModelFolder& folder, const std::string& file, std::vector<std::string> wanted,
+          const RunnerOptions& options);
+
+  const std::vector<std::string>& inputs() const { return inputs_; }
+  // The wanted tensors, in order. InvalidArgument for an input that is missing, unknown, or of
+  // another type.
+  std::vector<Tensor> run(const NamedTensors& given, const CancelToken* cancel) const;
+
+ private:
+  std::vector<std::string> inputs_;
+  std::vector<std::string> wanted_;
+  std::shared_ptr<const Plan> plan_;
+  std::unique_ptr<SharedSession> session_;
+};
+
+}  // namespace lathe::llm

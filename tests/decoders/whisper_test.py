@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+"""An encoder and its decoder (the zoo's whisper) from given features, against Transformers and ONNX Runtime."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+import zoo
+from probe import Probe, Refused
+
+
+def features():
+    i, t = np.meshgrid(np.arange(80, dtype=np.int64), np.arange(3000, dtype=np.int64), indexing="ij")
+    return (((7919 * i + 104729 * t) % 1009) / 504.5 - 1).astype(np.float32)[None]
+
+
+def check(probe, folder, form, target, work):
+    expected = json.loads((folder / "expected.json").read_text())
+    reference, arrays = ("transformers", "hf") if form == "fp32" else ("onnxruntime_int4", "onnxruntime_int4")
+    tokens, margins = zoo.run_of(expected[reference], 0)
+    recorded = np.load(folder / f"logits_{arrays}.npz")
+    mel = features()
+    mel.tofile(work / "mel")
+    model = {"folder": str(folder / form), "target": target,
+             "inputs": {"audio_features": {"dims": list(mel.shape), "file": str(work / "mel")}}}
+    prompt = expected["prompt"]
+    wanted = np.concatenate([recorded["prompt_logits"], recorded["step_logits"][1:]])
+    for parts in ((len(prompt), 1), ()):
+        got = probe.logits(model, [prompt + tokens[:-1]], parts)
+        distance = np.abs(got - wanted).max()
+        if not (got.shape == wanted.shape and distance <= 1e-4):
+            yield f"logits in parts of {parts} are {distance} away"
+    got = probe.generate(model, [prompt, prompt], max_new_tokens=len(tokens))
+    for sequence in got:
+        if zoo.first_difference(sequence[0]["ids"], tokens, margins, len(tokens), 2e-4) is not None:
+            yield f"greedy: {sequence[0]['ids']}, {reference} has {tokens}"
+    # One beam of several is the likeliest; all of them read the same features.
+    beams = probe.generate(model, [prompt], max_new_tokens=6, num_beams=3, num_return_sequences=3)[0]
+    if len(beams) != 3 or beams[0]["score"] < beams[1]["score"]:
+        yield f"beams: {beams}"
+    for change, message in (({"inputs": {}}, "give the encoder's inputs before its tokens"),
+                            ({"inputs": {"mel": model["inputs"]["audio_features"]}}, "audio_features"),
+                            ({"inputs": {"audio_features": {"dims": [1, 40, 6000], "file": str(work / "mel")}}}, "80")):
+        try:
+            yield f"expected '{message}': {probe.generate({**model, **change}, [prompt], max_new_tokens=1)}"
+        except Refused as refused:
+            if message not in str(refused):
+                yield f"expected '{message}': {refused}"
+
+
+def main():
+    archive = zoo.ZOO / "whisper.tar.zst"
+    if not archive.exists():
+        print(f"skipped 1: there is no {archive}\n0 passed, 0 failed, 1 skipped")
+        return 0
+    passed, failed = 0, 0
+    with Probe() as probe, tempfile.TemporaryDirectory() as work:
+        work = pathlib.Path(work)
+        subprocess.run(["tar", "--zstd", "-xf", archive, "-C", work], check=True)
+        for form in ("fp32",) if zoo.few() else ("fp32", "int4"):
+            for target in ("ref", "cpu"):
+                problems = list(check(probe, work / "whisper", form, target, work))
+                for problem in problems:
+                    print(f"wrong: {form} on {target}: {problem[:600]}", file=sys.stderr)
+                passed, failed = passed + (not problems), failed + bool(problems)
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    return 1 if failed else 0
+
+
+sys.exit(main())
