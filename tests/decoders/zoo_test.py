@@ -54,6 +54,10 @@ def check_logits(probe, model, t, form):
         distance = np.abs(got - wanted).max()
         if not distance <= allowed:
             yield f"logits of {name} are {distance} away from {arrays}, allowed {allowed}"
+    if "greedy_p33" in recorded:
+        got = probe.generate(model, [t.prompts["p33"]], max_new_tokens=32)[0][0]["ids"]
+        if got != zoo.until_end(recorded["greedy_p33"].tolist()):
+            yield f"greedy p33: {got}, ONNX Runtime has {recorded['greedy_p33']}"
     if not recorded:
         yield f"no logits were recorded as {arrays}"
 
@@ -80,12 +84,14 @@ def check_tokens(probe, model, t, form):
 def check_beams(probe, model, t, form):
     reference = t.reference(form)[0]
     for name, beams in t.expected[reference]["beams"].items():
+        if "tokens" not in beams:  # GenAI fails
+            continue
         got = probe.generate(model, [t.prompts[name]], max_new_tokens=16, num_beams=4, num_return_sequences=4,
                              early_stopping=True, length_penalty_counts_prompt=reference != "transformers")[0]
-        if [s["ids"] for s in got] != [zoo.until_end(tokens) for tokens in beams["tokens"]]:
+        if [zoo.before_end(s["ids"]) for s in got] != [zoo.before_end(tokens) for tokens in beams["tokens"]]:
             yield f"beams {name}: {got}, {reference} has {beams['tokens']}"
         for sequence, score in zip(got, beams.get("scores", ())):
-            if abs(sequence["score"] - score) > 1e-4:
+            if abs(sequence["score"] - score) > HALF.get(form, (1e-4,))[0]:
                 yield f"beams {name}: a score of {sequence['score']}, {reference} has {score}"
 
 
@@ -123,10 +129,9 @@ def check_form(probe, t, form, target):
         yield from check_logits(probe, model, t, form)
         if form == "bf16_cuda":
             return
-        # Plain ONNX Runtime ran these graphs once, without margins; their tokens are those of fp32 and int4.
+        # GenAI ran it with activations of 8 bits.
         if form != "int4_qdq":
-            yield from check_tokens(probe, model, t, "fp32" if form == "fp16_cuda" else form)
-        if form.startswith("fp32"):
+            yield from check_tokens(probe, model, t, form)
             yield from check_beams(probe, model, t, form)
         if t.name in zoo.LONGROPE:
             yield from check_switch(probe, model, t.prompts["p80"])
