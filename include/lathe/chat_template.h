@@ -42,6 +42,7 @@ class ChatTemplate {
     check(api().chat_template_create({source.data(), source.size()}, &made));
     return ChatTemplate(made);
   }
+  static ChatTemplate from_handle(lathe_chat_template* handle) { return ChatTemplate(handle); }
 
   Rendered render(std::string_view request) const {
     Rendered out;

@@ -36,7 +36,7 @@
 extern "C" {
 #endif
 
-#define LATHE_API_VERSION 3u
+#define LATHE_API_VERSION 4u
 
 /* Zeroes a struct of this interface and sets its size: lathe_run_options o =
  * LATHE_INIT(lathe_run_options); (C++: lathe_run_options o{}; o.size = sizeof o;) */
@@ -53,6 +53,10 @@ typedef struct lathe_encoding lathe_encoding;
 typedef struct lathe_decode_stream lathe_decode_stream;
 typedef struct lathe_stop_strings lathe_stop_strings;
 typedef struct lathe_chat_template lathe_chat_template;
+typedef struct lathe_model_config lathe_model_config;
+typedef struct lathe_model lathe_model;
+typedef struct lathe_generator_params lathe_generator_params;
+typedef struct lathe_generator lathe_generator;
 
 /* Whose turn it is when something fails. */
 typedef int32_t lathe_error_kind;
@@ -216,6 +220,31 @@ typedef struct lathe_encode_options {
   int whole;           /* neither cut nor filled up to a length */
   int threads;         /* of a batch; default: one */
 } lathe_encode_options;
+
+/* Why a sequence ended. */
+typedef int32_t lathe_finish_reason;
+enum {
+  LATHE_NOT_FINISHED = 0,
+  LATHE_FINISHED_BY_STOP = 1,  /* an end token or a stop string */
+  LATHE_FINISHED_BY_LENGTH = 2 /* no room, or enough tokens */
+};
+
+/* What a prompt has become. */
+typedef struct lathe_sequence {
+  size_t size;
+  size_t prompt;         /* which prompt it continues */
+  const int32_t* tokens; /* prompt and generated, the end token included */
+  size_t token_count;
+  size_t prompt_tokens; /* how many of them were given */
+  lathe_text text;      /* of those generated, up to a stop string; empty without a tokenizer */
+  lathe_finish_reason reason;
+  float score; /* of beams */
+} lathe_sequence;
+
+/* Sees the logits that a prompt's next token is chosen from, and may change them. Not 0: the step
+ * fails with LATHE_INVALID_ARGUMENT, and may be tried again. */
+typedef int (*lathe_logits_hook)(void* context, size_t prompt, const int32_t* tokens,
+                                 size_t token_count, float* logits, size_t vocabulary);
 
 typedef struct lathe_api {
   size_t size;      /* of this table */
@@ -406,6 +435,91 @@ typedef struct lathe_api {
                                        lathe_text_sink text, void* text_context,
                                        lathe_range_sink ranges, void* ranges_context);
   void (*chat_template_free)(lathe_chat_template* chat);
+
+  /* ---- language models: folders with a genai_config.json (version 4) ---- */
+  /* What to open, and how. `folder` may be NULL if all its files are given from memory. */
+  lathe_error* (*model_config_create)(const char* folder, lathe_model_config** config);
+  /* JSON of the file's own form, merged into it: objects join, the rest is replaced. */
+  lathe_error* (*model_config_overlay)(lathe_model_config* config, lathe_text json);
+  lathe_error* (*model_config_clear_providers)(lathe_model_config* config);
+  lathe_error* (*model_config_append_provider)(lathe_model_config* config, const char* provider);
+  lathe_error* (*model_config_set_provider_option)(lathe_model_config* config, const char* provider,
+                                                   const char* key, const char* value);
+  /* A file of the folder, copied from memory; it stands before one on disk. */
+  lathe_error* (*model_config_add_model_data)(lathe_model_config* config, const char* name,
+                                              const void* data, size_t bytes);
+  lathe_error* (*model_config_remove_model_data)(lathe_model_config* config, const char* name);
+  /* One of target_name; default: what suits the folder's providers. */
+  lathe_error* (*model_config_set_target)(lathe_model_config* config, const char* target);
+  lathe_error* (*model_config_set_threads)(lathe_model_config* config, int threads);
+  void (*model_config_free)(lathe_model_config* config);
+
+  /* Models may be used by any number of threads. The configuration is left as it is. */
+  lathe_error* (*model_create)(const lathe_model_config* config, lathe_model** model);
+  const char* (*model_type)(const lathe_model* model);   /* "llama" */
+  const char* (*model_device)(const lathe_model* model); /* its target */
+  int64_t (*model_vocabulary)(const lathe_model* model);
+  int64_t (*model_context_length)(const lathe_model* model);
+  lathe_error* (*model_tokenizer)(const lathe_model* model, lathe_tokenizer** tokenizer);
+  lathe_error* (*model_chat_template)(const lathe_model* model, lathe_chat_template** chat);
+  void (*model_free)(lathe_model* model);
+
+  /* Search options by the names of docs; at first those of the folder. */
+  lathe_error* (*generator_params_create)(const lathe_model* model, lathe_generator_params** out);
+  /* `value`: JSON, or what is no JSON as a text. */
+  lathe_error* (*generator_params_set)(lathe_generator_params* params, const char* name,
+                                       lathe_text value);
+  lathe_error* (*generator_params_get)(const lathe_generator_params* params, const char* name,
+                                       lathe_text_sink sink, void* context); /* JSON */
+  /* LATHE_UNSUPPORTED until grammars are there. */
+  lathe_error* (*generator_params_set_guidance)(lathe_generator_params* params, const char* type,
+                                                const char* data, int fast_forward);
+  void (*generator_params_free)(lathe_generator_params* params);
+
+  /* A generator is one thread's at a time. `params` are copied; NULL: the folder's. */
+  lathe_error* (*generator_create)(const lathe_model* model, const lathe_generator_params* params,
+                                   lathe_generator** generator);
+  /* More tokens of a prompt; `prompt` may be one more than there are: a batch grows. */
+  lathe_error* (*generator_append_tokens)(lathe_generator* generator, size_t prompt,
+                                          const int32_t* tokens, size_t count);
+  /* The model's inputs by their names: "input_ids", i32 or i64 [rows] or [prompts, rows], appends
+   * tokens. Those that the runtime makes are LATHE_INVALID_ARGUMENT, others LATHE_UNSUPPORTED. */
+  lathe_error* (*generator_set_model_input)(lathe_generator* generator, const char* name,
+                                            const lathe_tensor* tensor);
+  size_t (*generator_prompt_count)(const lathe_generator* generator);
+  size_t (*generator_token_count)(const lathe_generator* generator, size_t prompt);
+  int (*generator_is_done)(const lathe_generator* generator);
+  /* One token for every prompt that is not done. `cancel` may be NULL; cancelled, all is as
+   * before. */
+  lathe_error* (*generator_generate_next_token)(lathe_generator* generator,
+                                                const lathe_cancel* cancel);
+  /* Those that the last step chose, one for each prompt's first sequence; -1 where there was none.
+   * Valid until the next call. */
+  lathe_error* (*generator_next_tokens)(lathe_generator* generator, const int32_t** tokens,
+                                        size_t* count);
+  lathe_error* (*generator_rewind_to)(lathe_generator* generator, size_t prompt, size_t length);
+  /* f32 [prompts, 1, vocabulary], a copy: runs what has not been run. */
+  lathe_error* (*generator_get_logits)(lathe_generator* generator, const lathe_cancel* cancel,
+                                       lathe_tensor** logits);
+  /* f32 of the same extents: what the next tokens are chosen from. */
+  lathe_error* (*generator_set_logits)(lathe_generator* generator, const lathe_tensor* logits);
+  /* An output of the model by name; "logits" are those of generator_get_logits. */
+  lathe_error* (*generator_get_output)(lathe_generator* generator, const char* name,
+                                       lathe_tensor** tensor);
+  lathe_error* (*generator_set_hook)(lathe_generator* generator, lathe_logits_hook hook,
+                                     void* context); /* NULL: none */
+  /* Over all prompts, best first for each. Pointers live until the next call. */
+  lathe_error* (*generator_sequence_count)(lathe_generator* generator, size_t* count);
+  lathe_error* (*generator_sequence)(lathe_generator* generator, size_t index,
+                                     lathe_sequence* sequence);
+  /* LATHE_UNSUPPORTED until adapters are there. */
+  lathe_error* (*generator_set_active_adapter)(lathe_generator* generator, const char* name);
+  void (*generator_free)(lathe_generator* generator);
+
+  /* The whole answer to one prompt, as it comes. `params` and `cancel` may be NULL. */
+  lathe_error* (*model_generate)(const lathe_model* model, const lathe_generator_params* params,
+                                 lathe_text prompt, const lathe_cancel* cancel,
+                                 lathe_text_sink sink, void* context);
 } lathe_api;
 
 /* The table of functions, or NULL if this library is older than `version`. */

@@ -125,6 +125,8 @@ class Tokenizer {
     return Tokenizer(made);
   }
 
+  static Tokenizer from_handle(lathe_tokenizer* handle) { return Tokenizer(handle); }  // owns it
+
   Encoding encode(std::string_view text, const EncodeOptions& options = {}) const {
     return encode(text, nullptr, options);
   }

@@ -6,12 +6,6 @@ namespace {
 
 using templates::ChatTemplates;
 
-std::string_view view(lathe_text text, std::string_view what) {
-  check(text.data != nullptr || text.bytes == 0, ErrorKind::invalid_argument,
-        "{} has {} bytes at NULL", what, text.bytes);
-  return text.bytes == 0 ? std::string_view() : std::string_view(text.data, text.bytes);
-}
-
 lathe_error* load(const char* path, lathe_chat_template** out) {
   return guarded([&] {
     demand(out, "the place for the chat template");

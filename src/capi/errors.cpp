@@ -67,6 +67,12 @@ void free_cancel(lathe_cancel* cancel) { delete cancel; }
 
 }  // namespace
 
+std::string_view view(lathe_text text, std::string_view what) {
+  check(text.data != nullptr || text.bytes == 0, ErrorKind::invalid_argument,
+        "{} has {} bytes at NULL", what, text.bytes);
+  return text.bytes == 0 ? std::string_view() : std::string_view(text.data, text.bytes);
+}
+
 lathe_error* make_error(Error error) noexcept {
   try {
     return new lathe_error{std::move(error)};

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "lathe/lathe.h"
+#include "llm/model/generator.h"
 #include "llm/template/chat_template.h"
 #include "llm/tokenizer/stream.h"
 #include "llm/tokenizer/tokenizer.h"
@@ -88,6 +89,11 @@ void add_sessions(lathe_api& api);
 void add_tokenizers(lathe_api& api);
 void add_encodings(lathe_api& api);
 void add_chat_templates(lathe_api& api);
+void add_models(lathe_api& api);
+void add_generators(lathe_api& api);
+
+// Text of the caller's.
+std::string_view view(lathe_text text, std::string_view what);
 
 }  // namespace lathe::capi
 
@@ -132,6 +138,50 @@ struct lathe_decode_stream {
 
 struct lathe_stop_strings {
   lathe::tokenizer::StopStrings stops;
+};
+
+struct lathe_model_config {
+  std::string folder;
+  std::string overlay;  // a JSON object
+  lathe::llm::MemoryFiles files;
+  std::string target;
+  int threads = 0;
+};
+
+namespace lathe::capi {
+
+// A model with its threads; generators share it.
+struct OpenModel {
+  explicit OpenModel(const lathe_model_config& config);
+  ThreadPool pool;
+  std::shared_ptr<const llm::Decoder> decoder;
+  llm::MemoryFiles files;
+  std::string tokenizer_folder;
+  std::shared_ptr<const tokenizer::Tokenizer> tokenizer;  // null: there is none
+  std::string target;
+};
+
+}  // namespace lathe::capi
+
+struct lathe_model {
+  std::shared_ptr<const lathe::capi::OpenModel> model;
+};
+
+struct lathe_generator_params {
+  lathe::search::SearchOptions search;
+};
+
+struct lathe_generator {
+  lathe_generator(std::shared_ptr<const lathe::capi::OpenModel> opened,
+                  lathe::search::SearchOptions options)
+      : model(std::move(opened)),
+        search(std::move(options)),
+        generator(model->decoder, model->tokenizer) {}
+  std::shared_ptr<const lathe::capi::OpenModel> model;
+  lathe::search::SearchOptions search;
+  lathe::llm::Generator generator;
+  std::vector<int32_t> next;                                   // of the last step
+  std::vector<std::pair<size_t, lathe::llm::Output>> outputs;  // empty: to be asked for
 };
 
 struct lathe_chat_template {

@@ -212,6 +212,8 @@ extern "C" const lathe_api* lathe_get_api(uint32_t version) {
     lathe::capi::add_tokenizers(table);
     lathe::capi::add_encodings(table);
     lathe::capi::add_chat_templates(table);
+    lathe::capi::add_models(table);
+    lathe::capi::add_generators(table);
     return table;
   }();
   return version >= 1 && version <= LATHE_API_VERSION ? &api : nullptr;

@@ -15,12 +15,6 @@ tokenizer::LoadOptions load_options(const lathe_tokenizer_options* given) {
   return out;
 }
 
-std::string_view view(lathe_text text, std::string_view what) {
-  check(text.data != nullptr || text.bytes == 0, ErrorKind::invalid_argument,
-        "{} has {} bytes at NULL", what, text.bytes);
-  return text.bytes == 0 ? std::string_view() : std::string_view(text.data, text.bytes);
-}
-
 EncodeOptions encode_options(const lathe_encode_options& given) {
   EncodeOptions out;
   out.add_special_tokens = given.bare == 0;

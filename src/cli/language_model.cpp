@@ -18,17 +18,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxPromptBytes = size_t{256} << 20;
-constexpr auto kTokenizerFiles = std::to_array<std::string_view>(
-    {"tokenizer.json", ".model", ".tiktoken", "vocab.json", "vocab.txt", ".gguf"});
-
-bool has_tokenizer(const std::string& folder) {
-  if (!is_folder(folder)) return false;
-  return std::ranges::any_of(list_folder(folder), [](const std::string& name) {
-    return std::ranges::any_of(kTokenizerFiles,
-                               [&](std::string_view end) { return name.ends_with(end); });
-  });
-}
-
 std::string dump(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -105,7 +94,7 @@ LanguageModel::LanguageModel(const LanguageModelArguments& arguments, const Opti
   tokenizer_folder_ = decoder_->config().tokenizer_folder.empty()
                           ? arguments.folder
                           : join_path(arguments.folder, decoder_->config().tokenizer_folder);
-  if (has_tokenizer(tokenizer_folder_)) {
+  if (tokenizer::has_tokenizer(tokenizer_folder_)) {
     progress.say("reading the tokenizer");
     tokenizer_ = tokenizer::load_tokenizer(tokenizer_folder_);
   }

@@ -347,6 +347,65 @@ static void test_errors_and_log(void) {
   lathe->cancel_free(NULL);
 }
 
+static void append_text(void* to, const char* text, size_t bytes) {
+  strncat((char*)to, text, bytes);
+}
+
+static int prefer_seven(void* context, size_t prompt, const int32_t* tokens, size_t token_count,
+                        float* logits, size_t vocabulary) {
+  (void)tokens;
+  *(size_t*)context += token_count;
+  if (prompt == 0 && vocabulary == 16) logits[7] += 100;
+  return token_count == 1 ? 0 : 5;
+}
+
+/* The folder examples/counting: the token after n is n + 1, and 15 ends. */
+static void test_models(void) {
+  lathe_model_config* config = NULL;
+  expect_done(lathe->model_config_create("examples/counting", &config), "a configuration");
+  expect_done(lathe->model_config_set_target(config, "ref"), "its target");
+  lathe_model* model = NULL;
+  expect_done(lathe->model_create(config, &model), "a model");
+  lathe->model_config_free(config);
+  expect(strcmp(lathe->model_type(model), "llama") == 0, "its type");
+  expect(strcmp(lathe->model_device(model), "ref") == 0, "where it runs");
+  lathe_generator_params* params = NULL;
+  expect_done(lathe->generator_params_create(model, &params), "parameters");
+  const lathe_text two = {"2", 1};
+  expect_done(lathe->generator_params_set(params, "max_new_tokens", two), "an option");
+  char text[64] = "";
+  const lathe_text prompt = {"one", 3};
+  expect_done(lathe->model_generate(model, params, prompt, NULL, append_text, text), "one call");
+  expect(strcmp(text, "two three") == 0, "the answer");
+  lathe_generator* generator = NULL;
+  expect_done(lathe->generator_create(model, params, &generator), "a generator");
+  lathe->generator_params_free(params);
+  lathe->model_free(model);
+  const int32_t tokens[1] = {3};
+  expect_done(lathe->generator_append_tokens(generator, 0, tokens, 1), "a prompt");
+  size_t seen = 0;
+  expect_done(lathe->generator_set_hook(generator, prefer_seven, &seen), "a hook");
+  expect_done(lathe->generator_generate_next_token(generator, NULL), "a step");
+  expect_error(lathe->generator_generate_next_token(generator, NULL), LATHE_INVALID_ARGUMENT,
+               "the hook refused prompt 0 after 2 tokens with 5", "a hook that refuses");
+  expect_done(lathe->generator_set_hook(generator, NULL, NULL), "no hook");
+  while (!lathe->generator_is_done(generator)) {
+    expect_done(lathe->generator_generate_next_token(generator, NULL), "another step");
+  }
+  size_t count = 0;
+  expect_done(lathe->generator_sequence_count(generator, &count), "sequences");
+  lathe_sequence sequence = LATHE_INIT(lathe_sequence);
+  expect_done(lathe->generator_sequence(generator, 0, &sequence), "a sequence");
+  expect(count == 1 && seen == 3 && sequence.token_count == 3 && sequence.prompt_tokens == 1 &&
+             sequence.tokens[1] == 7 && sequence.tokens[2] == 8,
+         "its tokens");
+  expect(sequence.text.bytes == 11 && memcmp(sequence.text.data, "seven eight", 11) == 0, "text");
+  expect(sequence.reason == LATHE_FINISHED_BY_LENGTH, "its end");
+  expect_error(lathe->generator_sequence(generator, 1, &sequence), LATHE_INVALID_ARGUMENT,
+               "sequence 1 of 1 is asked for", "another sequence");
+  lathe->generator_free(generator);
+}
+
 int main(void) {
   lathe = lathe_get_api(LATHE_API_VERSION);
   expect(lathe != NULL && lathe->version >= LATHE_API_VERSION, "the table");
@@ -366,6 +425,7 @@ int main(void) {
   lathe->program_free(program);
   test_tensors();
   test_errors_and_log();
+  test_models();
   printf("%d passed, %d failed, 0 skipped\n", passed, failed);
   return failed == 0 ? 0 : 1;
 }

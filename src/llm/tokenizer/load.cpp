@@ -55,8 +55,9 @@ Parts read_file(std::string_view bytes, const std::string& path, const LoadOptio
   return read_sentence_piece(bytes);
 }
 
-// The file that a folder's tokenizer begins with.
+// The file that a folder's tokenizer begins with; empty if there is none.
 std::string find_file(const std::string& folder) {
+  if (!is_folder(folder)) return {};
   const std::vector<std::string> names = list_folder(folder);
   for (const char* suffix :
        {"tokenizer.json", ".model", ".tiktoken", "vocab.json", "vocab.txt", ".gguf"}) {
@@ -64,19 +65,21 @@ std::string find_file(const std::string& folder) {
       if (name.ends_with(suffix)) return join_path(folder, name);
     }
   }
-  fail(ErrorKind::invalid_argument,
-       "the folder '{}' has no tokenizer.json, no .model, .tiktoken or .gguf file, no vocab.json "
-       "and "
-       "no vocab.txt",
-       escape(folder));
+  return {};
 }
 
 }  // namespace
+
+bool has_tokenizer(const std::string& folder) { return !find_file(folder).empty(); }
 
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path,
                                                 const LoadOptions& options) {
   const bool folder = is_folder(path);
   const std::string file = folder ? find_file(path) : path;
+  check(!file.empty(), ErrorKind::invalid_argument,
+        "the folder '{}' has no tokenizer.json, no .model, .tiktoken or .gguf file, no vocab.json "
+        "and no vocab.txt",
+        escape(path));
   const auto map = FileMap::open(file);
   try {
     Parts parts = read_file(map->text(), file, options);

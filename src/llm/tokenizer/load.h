@@ -23,6 +23,7 @@ struct LoadOptions {
 // file. Known by content and name.
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path,
                                                 const LoadOptions& options = {});
+bool has_tokenizer(const std::string& folder);
 // The bytes of one of these files; `name` for messages and where content alone does not tell.
 std::shared_ptr<const Tokenizer> load_tokenizer_bytes(std::string_view bytes,
                                                       const std::string& name,

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: MIT
+// Generation with a language model.
+#include <nlohmann/json.hpp>
+
+#include "capi/handles.h"
+#include "tensor/convert.h"
+
+namespace lathe::capi {
+namespace {
+
+using llm::Token;
+
+constexpr auto kMadeByUs = std::to_array<std::string_view>(
+    {"attention_mask", "position_ids", "past_key_names", "past_value_names", "past_names"});
+
+lathe_error* create_params(const lathe_model* model, lathe_generator_params** out) {
+  return guarded([&] {
+    demand(out, "the place for the parameters");
+    *out = new lathe_generator_params{demand(model, "the model").model->decoder->config().search};
+  });
+}
+
+lathe_error* set_param(lathe_generator_params* params, const char* name, lathe_text value) {
+  return guarded([&] {
+    set_search_option(demand(params, "the parameters").search, &demand(name, "the option's name"),
+                      view(value, "the option's value"));
+  });
+}
+
+lathe_error* get_param(const lathe_generator_params* params, const char* name, lathe_text_sink sink,
+                       void* context) {
+  return guarded([&] {
+    const nlohmann::json all = search_options_json(demand(params, "the parameters").search);
+    std::string key = &demand(name, "the option's name");
+    std::ranges::replace(key, '-', '_');
+    std::vector<std::string_view> names;
+    for (const search::SearchOptionInfo& option : search::search_options())
+      names.push_back(option.name);
+    check(all.contains(key), ErrorKind::invalid_argument, "there is no search option '{}'{}",
+          escape(key), did_you_mean(key, names));
+    check(sink != nullptr, ErrorKind::invalid_argument, "the sink for '{}' is NULL", key);
+    const std::string text = all[key].dump();
+    sink(context, text.data(), text.size());
+  });
+}
+
+lathe_error* set_guidance(lathe_generator_params*, const char* type, const char*, int) {
+  return guarded([&] {
+    fail(ErrorKind::unsupported, "guidance by a '{}' is not supported",
+         type == nullptr ? "NULL" : escape(type));
+  });
+}
+
+lathe_error* set_adapter(lathe_generator*, const char* name) {
+  return guarded([&] {
+    fail(ErrorKind::unsupported, "adapters are not supported: '{}' cannot be made active",
+         name == nullptr ? "NULL" : escape(name));
+  });
+}
+
+lathe_error* create(const lathe_model* model, const lathe_generator_params* params,
+                    lathe_generator** out) {
+  return guarded([&] {
+    demand(out, "the place for the generator");
+    const auto& opened = demand(model, "the model").model;
+    *out = new lathe_generator(
+        opened, params == nullptr ? opened->decoder->config().search : params->search);
+  });
+}
+
+void append(lathe_generator& handle, size_t prompt, std::span<const Token> tokens) {
+  const size_t count = handle.generator.prompts();
+  check(prompt <= count, ErrorKind::invalid_argument, "prompt {} is given tokens, there are {}",
+        prompt, count);
+  check(!tokens.empty(), ErrorKind::invalid_argument, "prompt {} is given {} tokens", prompt,
+        tokens.size());
+  const int64_t width = handle.model->decoder->vocabulary();
+  for (const Token token : tokens) {
+    check(token >= 0 && token < width, ErrorKind::invalid_argument,
+          "token {} lies outside the vocabulary of {}", token, width);
+  }
+  handle.outputs.clear();
+  if (prompt == count) {
+    handle.generator.add(tokens, handle.search);
+  } else {
+    handle.generator.append_tokens(prompt, tokens);
+  }
+}
+
+lathe_error* append_tokens(lathe_generator* generator, size_t prompt, const int32_t* tokens,
+                           size_t count) {
+  return guarded([&] {
+    lathe_generator& handle = demand(generator, "the generator");
+    if (count > 0) demand(tokens, "the list of tokens");
+    append(handle, prompt, {tokens, count});
+  });
+}
+
+lathe_error* set_input(lathe_generator* generator, const char* name, const lathe_tensor* given) {
+  return guarded([&] {
+    lathe_generator& handle = demand(generator, "the generator");
+    const std::string_view noun = &demand(name, "the input's name");
+    const llm::Names& names = handle.model->decoder->config().decoder.inputs;
+    const auto is = [&](std::string_view known) {
+      return noun == known || noun == llm::name_of(names, known, known);
+    };
+    check(std::ranges::none_of(kMadeByUs, is), ErrorKind::invalid_argument,
+          "input '{}' is made from the tokens: it is not given", escape(noun));
+    check(is("input_ids"), ErrorKind::unsupported, "input '{}' cannot be given", escape(noun));
+    const Box& box = demand(given, "the tensor").box;
+    const bool fits =
+        box.is_tensor() &&
+        (box.tensor().type() == ElementType::i32 || box.tensor().type() == ElementType::i64) &&
+        (box.tensor().rank() == 1 || box.tensor().rank() == 2);
+    check(fits, ErrorKind::invalid_argument, "input '{}' is {}, expected i32 or i64 of rank 1 or 2",
+          escape(noun),
+          box.is_tensor() ? to_string(box.tensor().type(), box.tensor().dims()) : "no tensor");
+    const Tensor dense = box.tensor().dense();
+    const int64_t prompts = dense.rank() == 1 ? 1 : dense.dims()[0];
+    const auto rows = static_cast<size_t>(dense.dims().back());
+    std::vector<int64_t> all(static_cast<size_t>(dense.count()));
+    convert(ElementType::i64, all.data(), dense.type(), dense.data(), dense.count());
+    for (int64_t prompt = 0; prompt < prompts; ++prompt) {
+      std::vector<Token> tokens;
+      for (const int64_t id : std::span(all).subspan(static_cast<size_t>(prompt) * rows, rows)) {
+        check(id >= 0 && id <= 0x7fffffff, ErrorKind::invalid_argument,
+              "token {} lies outside the vocabulary of {}", id,
+              handle.model->decoder->vocabulary());
+        tokens.push_back(static_cast<Token>(id));
+      }
+      append(handle, static_cast<size_t>(prompt), tokens);
+    }
+  });
+}
+
+lathe_error* next_token(lathe_generator* generator, const lathe_cancel* cancel) {
+  return guarded([&] {
+    lathe_generator& handle = demand(generator, "the generator");
+    check(!handle.generator.done(), ErrorKind::invalid_argument,
+          "all of {} prompts are done or have no tokens", handle.generator.prompts());
+    std::vector<size_t> before;
+    for (size_t i = 0; i < handle.generator.prompts(); ++i) {
+      before.push_back(handle.generator.tokens(i).size());
+    }
+    handle.outputs.clear();
+    handle.generator.generate_next_token(cancel == nullptr ? nullptr : &cancel->token);
+    handle.next.clear();
+    for (size_t i = 0; i < before.size(); ++i) {
+      const auto tokens = handle.generator.tokens(i);
+      handle.next.push_back(tokens.size() > before[i] ? tokens.back() : -1);
+    }
+  });
+}
+
+lathe_error* next_tokens(lathe_generator* generator, const int32_t** tokens, size_t* count) {
+  return guarded([&] {
+    const lathe_generator& handle = demand(generator, "the generator");
+    demand(tokens, "the place for the tokens") = handle.next.data();
+    demand(count, "the place for their count") = handle.next.size();
+  });
+}
+
+lathe_error* rewind(lathe_generator* generator, size_t prompt, size_t length) {
+  return guarded([&] {
+    lathe_generator& handle = demand(generator, "the generator");
+    handle.outputs.clear();
+    handle.generator.rewind_to(prompt, length);
+  });
+}
+
+Tensor logits_of(lathe_generator& handle, const lathe_cancel* cancel) {
+  handle.generator.compute_logits(cancel == nullptr ? nullptr : &cancel->token);
+  const int64_t width = handle.model->decoder->vocabulary();
+  const auto prompts = static_cast<int64_t>(handle.generator.prompts());
+  Tensor all(ElementType::f32, {prompts, 1, width});
+  for (int64_t i = 0; i < prompts; ++i) {
+    const auto own = handle.generator.logits(static_cast<size_t>(i));
+    std::ranges::copy(own, all.as<float>() + i * width);
+  }
+  return all;
+}
+
+lathe_error* get_logits(lathe_generator* generator, const lathe_cancel* cancel,
+                        lathe_tensor** out) {
+  return guarded([&] {
+    demand(out, "the place for the logits");
+    *out = new lathe_tensor{Box{logits_of(demand(generator, "the generator"), cancel)}};
+  });
+}
+
+lathe_error* set_logits(lathe_generator* generator, const lathe_tensor* given) {
+  return guarded([&] {
+    lathe_generator& handle = demand(generator, "the generator");
+    const Box& box = demand(given, "the logits").box;
+    const Dims expected = {static_cast<int64_t>(handle.generator.prompts()), 1,
+                           handle.model->decoder->vocabulary()};
+    check(box.is_tensor() && box.tensor().type() == ElementType::f32 &&
+              std::ranges::equal(box.tensor().dims(), expected),
+          ErrorKind::invalid_argument, "the logits are {}, expected {}",
+          box.is_tensor() ? to_string(box.tensor().type(), box.tensor().dims()) : "no tensor",
+          to_string(ElementType::f32, expected));
+    const Tensor dense = box.tensor().dense();
+    const auto width = static_cast<size_t>(expected[2]);
+    for (size_t i = 0; i < handle.generator.prompts(); ++i) {
+      handle.generator.set_logits(i, {dense.as<float>() + i * width, width});
+    }
+  });
+}
+
+lathe_error* get_output(lathe_generator* generator, const char* name, lathe_tensor** out) {
+  return guarded([&] {
+    demand(out, "the place for the output");
+    lathe_generator& handle = demand(generator, "the generator");
+    const std::string_view noun = &demand(name, "the output's name");
+    const llm::Names& names = handle.model->decoder->config().decoder.outputs;
+    check(noun == "logits" || noun == llm::name_of(names, "logits", "logits"),
+          ErrorKind::unsupported, "output '{}' cannot be asked for: only 'logits' can",
+          escape(noun));
+    *out = new lathe_tensor{Box{logits_of(handle, nullptr)}};
+  });
+}
+
+lathe_error* set_hook(lathe_generator* generator, lathe_logits_hook hook, void* context) {
+  return guarded([&] {
+    lathe_generator& handle = demand(generator, "the generator");
+    if (hook == nullptr) {
+      handle.generator.set_hook({});
+      return;
+    }
+    handle.generator.set_hook([hook, context](size_t prompt, std::span<const Token> tokens,
+                                              std::span<float> logits) {
+      const int answer =
+          hook(context, prompt, tokens.data(), tokens.size(), logits.data(), logits.size());
+      check(answer == 0, ErrorKind::invalid_argument,
+            "the hook refused prompt {} after {} tokens with {}", prompt, tokens.size(), answer);
+    });
+  });
+}
+
+void gather_outputs(lathe_generator& handle) {
+  if (!handle.outputs.empty()) return;
+  for (size_t i = 0; i < handle.generator.prompts(); ++i) {
+    for (llm::Output& output : handle.generator.outputs(i)) {
+      handle.outputs.emplace_back(i, std::move(output));
+    }
+  }
+}
+
+lathe_error* sequence_count(lathe_generator* generator, size_t* count) {
+  return guarded([&] {
+    gather_outputs(demand(generator, "the generator"));
+    demand(count, "the place for the count") = generator->outputs.size();
+  });
+}
+
+lathe_error* get_sequence(lathe_generator* generator, size_t index, lathe_sequence* out) {
+  return guarded([&] {
+    lathe_generator& handle = demand(generator, "the generator");
+    gather_outputs(handle);
+    check(index < handle.outputs.size(), ErrorKind::invalid_argument,
+          "sequence {} of {} is asked for", index, handle.outputs.size());
+    const auto& [prompt, output] = handle.outputs[index];
+    lathe_sequence all = known(&demand(out, "the place for the sequence"));
+    all.size = out->size;
+    all.prompt = prompt;
+    all.tokens = output.tokens.data();
+    all.token_count = output.tokens.size();
+    all.prompt_tokens = output.prompt;
+    all.text = {output.text.data(), output.text.size()};
+    all.reason = static_cast<lathe_finish_reason>(output.reason);
+    all.score = output.score;
+    std::memcpy(out, &all, std::min(out->size, sizeof all));
+  });
+}
+
+lathe_error* generate(const lathe_model* model, const lathe_generator_params* params,
+                      lathe_text prompt, const lathe_cancel* cancel, lathe_text_sink sink,
+                      void* context) {
+  return guarded([&] {
+    const OpenModel& opened = *demand(model, "the model").model;
+    check(opened.tokenizer != nullptr, ErrorKind::io, "'{}' has no tokenizer",
+          escape(opened.tokenizer_folder));
+    const std::string_view text = view(prompt, "the prompt");
+    const tokenizer::Encoding encoding = opened.tokenizer->encode(text);
+    check(!encoding.ids.empty(), ErrorKind::invalid_argument,
+          "the prompt of {} bytes has no tokens", text.size());
+    check(sink != nullptr, ErrorKind::invalid_argument,
+          "the sink for the answer to {} tokens is NULL", encoding.ids.size());
+    const search::SearchOptions search =
+        params == nullptr ? opened.decoder->config().search : params->search;
+    check(search.num_beams == 1 && search.num_return_sequences == 1, ErrorKind::invalid_argument,
+          "one answer is streamed: num_beams is {} and num_return_sequences is {}",
+          search.num_beams, search.num_return_sequences);
+    llm::Generator generator(opened.decoder, opened.tokenizer);
+    generator.add(std::vector<Token>(encoding.ids.begin(), encoding.ids.end()), search);
+    size_t given = 0;
+    for (bool more = true; more;) {
+      more = generator.generate_next_token(cancel == nullptr ? nullptr : &cancel->token);
+      const std::string_view all = generator.text(0);
+      if (all.size() > given) sink(context, all.data() + given, all.size() - given);
+      given = all.size();
+    }
+  });
+}
+
+}  // namespace
+
+void add_generators(lathe_api& api) {
+  api.generator_params_create = create_params;
+  api.generator_params_set = set_param;
+  api.generator_params_get = get_param;
+  api.generator_params_set_guidance = set_guidance;
+  api.generator_params_free = [](lathe_generator_params* params) { delete params; };
+  api.generator_create = create;
+  api.generator_append_tokens = append_tokens;
+  api.generator_set_model_input = set_input;
+  api.generator_prompt_count = [](const lathe_generator* g) { return g->generator.prompts(); };
+  api.generator_token_count = [](const lathe_generator* g, size_t prompt) {
+    return prompt < g->generator.prompts() ? g->generator.tokens(prompt).size() : size_t{0};
+  };
+  api.generator_is_done = [](const lathe_generator* g) { return g->generator.done() ? 1 : 0; };
+  api.generator_generate_next_token = next_token;
+  api.generator_next_tokens = next_tokens;
+  api.generator_rewind_to = rewind;
+  api.generator_get_logits = get_logits;
+  api.generator_set_logits = set_logits;
+  api.generator_get_output = get_output;
+  api.generator_set_hook = set_hook;
+  api.generator_sequence_count = sequence_count;
+  api.generator_sequence = get_sequence;
+  api.generator_set_active_adapter = set_adapter;
+  api.generator_free = [](lathe_generator* generator) { delete generator; };
+  api.model_generate = generate;
+}
+
+}  // namespace lathe::capi

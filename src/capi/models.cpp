@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT
+// Model folders: what to open, and the model.
+#include <nlohmann/json.hpp>
+
+#include "base/file_map.h"
+#include "base/log.h"
+#include "capi/handles.h"
+#include "llm/config/json_object.h"
+#include "llm/model/choose_target.h"
+#include "llm/tokenizer/load.h"
+
+namespace lathe::capi {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string_view text_of(const char* text, std::string_view what) { return &demand(text, what); }
+
+lathe_error* create_config(const char* folder, lathe_model_config** out) {
+  return guarded([&] {
+    demand(out, "the place for the configuration");
+    auto made = std::make_unique<lathe_model_config>();
+    if (folder != nullptr) made->folder = folder;
+    made->overlay = "{}";
+    *out = made.release();
+  });
+}
+
+// Overlays join as the file and an overlay do.
+lathe_error* overlay(lathe_model_config* config, lathe_text json) {
+  return guarded([&] {
+    lathe_model_config& handle = demand(config, "the configuration");
+    const std::string_view text = view(json, "the overlay");
+    const Json added = llm::parse_json(text, "the overlay");
+    check(added.is_object(), ErrorKind::invalid_argument, "the overlay is a {}, expected an object",
+          added.type_name());
+    handle.overlay = llm::overlay_config(handle.overlay, text);
+  });
+}
+
+// The overlay's list of providers, made if it is not there.
+template <class Change>
+lathe_error* change_providers(lathe_model_config* config, Change&& change) {
+  return guarded([&] {
+    lathe_model_config& handle = demand(config, "the configuration");
+    Json document = Json::parse(handle.overlay);
+    Json& list = document["model"]["decoder"]["session_options"]["provider_options"];
+    if (!list.is_array()) list = Json::array();
+    change(list);
+    handle.overlay = document.dump();
+  });
+}
+
+lathe_error* clear_providers(lathe_model_config* config) {
+  return change_providers(config, [](Json& list) { list = Json::array(); });
+}
+
+lathe_error* append_provider(lathe_model_config* config, const char* provider) {
+  return change_providers(config, [&](Json& list) {
+    list.push_back({{std::string(text_of(provider, "the provider")), Json::object()}});
+  });
+}
+
+lathe_error* set_provider_option(lathe_model_config* config, const char* provider, const char* key,
+                                 const char* value) {
+  return change_providers(config, [&](Json& list) {
+    const std::string name(text_of(provider, "the provider"));
+    for (Json& entry : list) {
+      if (!entry.is_object() || !entry.contains(name)) continue;
+      entry[name][std::string(text_of(key, "the key"))] = text_of(value, "the value");
+      return;
+    }
+    list.push_back({{name, {{std::string(text_of(key, "the key")), text_of(value, "the value")}}}});
+  });
+}
+
+lathe_error* add_model_data(lathe_model_config* config, const char* name, const void* data,
+                            size_t bytes) {
+  return guarded([&] {
+    const std::string_view given = view({static_cast<const char*>(data), bytes}, "the model data");
+    demand(config, "the configuration").files[std::string(text_of(name, "the file's name"))] =
+        std::make_shared<const std::string>(given);
+  });
+}
+
+lathe_error* remove_model_data(lathe_model_config* config, const char* name) {
+  return guarded([&] {
+    const std::string_view given = text_of(name, "the file's name");
+    auto& files = demand(config, "the configuration").files;
+    const auto at = files.find(given);
+    check(at != files.end(), ErrorKind::invalid_argument, "no file '{}' was given from memory",
+          escape(given));
+    files.erase(at);
+  });
+}
+
+lathe_error* set_target(lathe_model_config* config, const char* target) {
+  return guarded([&] {
+    const std::string_view name = text_of(target, "the target");
+    static_cast<void>(find_target(name));
+    demand(config, "the configuration").target = name;
+  });
+}
+
+lathe_error* set_threads(lathe_model_config* config, int threads) {
+  return guarded([&] {
+    constexpr int kMostThreads = 1024;
+    check(threads >= 0 && threads <= kMostThreads, ErrorKind::invalid_argument,
+          "threads is {}, expected 0 to {}", threads, kMostThreads);
+    demand(config, "the configuration").threads = threads;
+  });
+}
+
+lathe_error* create(const lathe_model_config* config, lathe_model** out) {
+  return guarded([&] {
+    demand(out, "the place for the model");
+    *out = new lathe_model{std::make_shared<const OpenModel>(demand(config, "the configuration"))};
+  });
+}
+
+lathe_error* get_tokenizer(const lathe_model* model, lathe_tokenizer** out) {
+  return guarded([&] {
+    demand(out, "the place for the tokenizer");
+    const OpenModel& opened = *demand(model, "the model").model;
+    check(opened.tokenizer != nullptr, ErrorKind::io, "'{}' has no tokenizer",
+          escape(opened.tokenizer_folder));
+    *out = new lathe_tokenizer{opened.tokenizer};
+  });
+}
+
+lathe_error* get_chat_template(const lathe_model* model, lathe_chat_template** out) {
+  return guarded([&] {
+    demand(out, "the place for the chat template");
+    const OpenModel& opened = *demand(model, "the model").model;
+    const auto at = opened.files.find("chat_template.jinja");
+    *out = new lathe_chat_template{at != opened.files.end()
+                                       ? templates::ChatTemplates::of(*at->second)
+                                       : templates::ChatTemplates::load(opened.tokenizer_folder)};
+  });
+}
+
+}  // namespace
+
+OpenModel::OpenModel(const lathe_model_config& config) : pool(config.threads), files(config.files) {
+  const std::string overlay = config.overlay == "{}" ? "" : config.overlay;
+  llm::DecoderOptions options;
+  options.pool = &pool;
+  options.overlay = overlay;
+  options.files = files;
+  if (!config.target.empty()) {
+    options.target = find_target(config.target);
+  } else {
+    const llm::ModelFolder folder(config.folder, overlay, files);
+    const llm::TargetChoice choice = choose_target(folder.config(), config.folder);
+    if (!choice.warning.empty()) log_warning(choice.warning);
+    options.target = choice.target;
+  }
+  target = options.target->name();
+  decoder = std::make_shared<const llm::Decoder>(config.folder, options);
+  const std::string& beside = decoder->config().tokenizer_folder;
+  tokenizer_folder = beside.empty() ? config.folder : join_path(config.folder, beside);
+  const auto at = files.find("tokenizer.json");
+  if (at != files.end()) {
+    tokenizer = tokenizer::load_tokenizer_bytes(*at->second, at->first);
+  } else if (tokenizer::has_tokenizer(tokenizer_folder)) {
+    tokenizer = tokenizer::load_tokenizer(tokenizer_folder);
+  }
+}
+
+void add_models(lathe_api& api) {
+  api.model_config_create = create_config;
+  api.model_config_overlay = overlay;
+  api.model_config_clear_providers = clear_providers;
+  api.model_config_append_provider = append_provider;
+  api.model_config_set_provider_option = set_provider_option;
+  api.model_config_add_model_data = add_model_data;
+  api.model_config_remove_model_data = remove_model_data;
+  api.model_config_set_target = set_target;
+  api.model_config_set_threads = set_threads;
+  api.model_config_free = [](lathe_model_config* config) { delete config; };
+  api.model_create = create;
+  api.model_type = [](const lathe_model* m) { return m->model->decoder->config().type.c_str(); };
+  api.model_device = [](const lathe_model* m) { return m->model->target.c_str(); };
+  api.model_vocabulary = [](const lathe_model* m) { return m->model->decoder->vocabulary(); };
+  api.model_context_length = [](const lathe_model* m) {
+    return m->model->decoder->config().context_length;
+  };
+  api.model_tokenizer = get_tokenizer;
+  api.model_chat_template = get_chat_template;
+  api.model_free = [](lathe_model* model) { delete model; };
+}
+
+}  // namespace lathe::capi

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT
+// Language models through the C++ wrappers, on the folder examples/counting: the token after n is
+// n + 1, and 15 ends. Prints "N passed, N failed, 0 skipped".
+#include "lathe/llm.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+namespace {
+
+int passed = 0;
+int failed = 0;
+const std::string kFolder = "examples/counting";
+
+void expect(bool condition, const char* what) {
+  ++(condition ? passed : failed);
+  if (!condition) std::printf("failed: %s\n", what);
+}
+
+template <class F>
+void expect_error(lathe_error_kind kind, const std::string& beginning, F&& body) {
+  try {
+    body();
+    expect(false, beginning.c_str());
+  } catch (const lathe::Error& error) {
+    const bool fits = error.kind() == kind && std::string(error.what()).starts_with(beginning);
+    if (!fits) std::printf("kind %d: %s\n", error.kind(), error.what());
+    expect(fits, beginning.c_str());
+  }
+}
+
+std::vector<int32_t> list(std::span<const int32_t> tokens) {
+  return {tokens.begin(), tokens.end()};
+}
+
+void run(lathe::Generator& generator) {
+  while (!generator.is_done()) generator.generate_next_token();
+}
+
+void test_loop(const lathe::Model& model) {
+  expect(model.type() == "llama" && model.vocabulary() == 16 && model.context_length() == 256,
+         "what the model is");
+  const lathe::Tokenizer tokenizer = model.tokenizer();
+  lathe::GeneratorParams params(model);
+  params.set("max_new_tokens", 4);
+  params.set("stop_strings", R"(["six"])");
+  expect(params.get("max-new-tokens") == "4" && params.get("do_sample") == "false", "options");
+  lathe::Generator generator(model, params);
+  generator.append_tokens(tokenizer.encode("two three"));
+  lathe::TokenizerStream stream(tokenizer);
+  std::string text;
+  while (!generator.is_done()) {
+    generator.generate_next_token();
+    text += stream.step(static_cast<uint32_t>(generator.next_tokens()[0]));
+  }
+  expect(text == "four five six", "a stream");
+  const auto sequence = generator.get_sequence();
+  expect(list(sequence.generated) == std::vector<int32_t>{4, 5, 6}, "generated tokens");
+  expect(sequence.text == "four five " && sequence.reason == LATHE_FINISHED_BY_STOP, "a stop");
+  expect_error(LATHE_INVALID_ARGUMENT, "all of 1 prompts are done",
+               [&] { generator.generate_next_token(); });
+  generator.append_tokens(std::vector<int32_t>{9});
+  run(generator);
+  expect(generator.get_sequence().reason == LATHE_FINISHED_BY_LENGTH, "a second turn");
+  expect(generator.token_count() == 10, "its tokens");
+  generator.rewind_to(6);
+  generator.generate_next_token();
+  expect(generator.next_tokens()[0] == 10, "rewound");
+}
+
+void test_batch_and_beams(const lathe::Model& model) {
+  lathe::GeneratorParams params(model);
+  params.set("max_new_tokens", 3);
+  lathe::Generator batch(model, params);
+  batch.append_token_sequences(std::vector<std::vector<int32_t>>{{13}, {1, 2, 3}});
+  std::vector<int32_t> second;
+  while (!batch.is_done()) {
+    batch.generate_next_token();
+    second.push_back(batch.next_tokens()[0]);
+  }
+  expect(second == std::vector<int32_t>{14, 15, -1}, "a sequence that has ended chooses nothing");
+  expect(batch.sequence_count() == 2 && batch.prompt_count() == 2, "two sequences");
+  expect(batch.get_sequence(1).text == "four five six", "of different lengths");
+  params.set("num_beams", 2);
+  params.set("num_return_sequences", 2);
+  lathe::Generator beams(model, params);
+  beams.append_tokens(std::vector<int32_t>{3});
+  run(beams);
+  expect(beams.sequence_count() == 2 && beams.get_sequence(0).score > beams.get_sequence(1).score,
+         "beams, best first");
+}
+
+void test_logits(const lathe::Model& model) {
+  const lathe::GeneratorParams params(model);
+  lathe::Generator generator(model, params);
+  std::vector<int64_t> ids = {2, 3};
+  const std::vector<std::pair<std::string, lathe::Tensor>> inputs = {
+      {"input_ids", lathe::Tensor::wrap<int64_t>({1, 2}, ids.data())}};
+  generator.set_inputs(inputs);
+  const lathe::Tensor logits = generator.get_logits();
+  expect(logits.dims().size() == 3 && logits.dims()[0] == 1 && logits.dims()[2] == 16, "extents");
+  const auto values = logits.values<float>();
+  expect(std::max_element(values.begin(), values.end()) - values.begin() == 4, "logits");
+  const lathe::Tensor again = generator.get_output("logits");
+  expect(std::equal(values.begin(), values.end(), again.values<float>().begin()), "by name");
+  std::fill(values.begin(), values.end(), 0.0F);
+  values[11] = 1;
+  generator.set_logits(logits);
+  generator.generate_next_token();
+  expect(generator.next_tokens()[0] == 11, "chosen from others");
+  bool throws = true;
+  generator.set_hook([&](size_t, std::span<const int32_t> tokens, std::span<float> seen) {
+    if (std::exchange(throws, false)) throw std::runtime_error("not now");
+    std::fill(seen.begin(), seen.end(), 0.0F);
+    seen[static_cast<size_t>(tokens.back()) + 2] = 1;
+  });
+  try {
+    generator.generate_next_token();
+    expect(false, "what a hook throws");
+  } catch (const std::runtime_error& error) {
+    expect(std::string(error.what()) == "not now", "what a hook throws");
+  }
+  generator.generate_next_token();
+  generator.set_hook({});
+  run(generator);
+  expect(generator.get_sequence().text == "eleven thirteen fourteen", "a hook");
+}
+
+void test_one_call(const lathe::Model& model) {
+  lathe::GeneratorParams params(model);
+  expect(model.generate("eleven twelve", params) == "thirteen fourteen", "one call");
+  int pieces = 0;
+  params.set("temperature", 0.0);
+  params.set("do_sample", true);
+  model.generate("ten", params, [&](std::string_view) { ++pieces; });
+  expect(pieces == 4, "in pieces");
+  const std::string prompt =
+      model.chat_template().render(R"([{"role": "user", "content": "ten"}])").text;
+  expect(prompt == "ten ", "the chat template");
+}
+
+void test_cancel() {
+  lathe::Config config(kFolder);
+  config.overlay(
+      R"({"model": {"context_length": 100000000}, "search": {"max_length": 100000000}})");
+  config.overlay(R"({"search": {"suppress_tokens": [15]}})");
+  config.set_threads(1);
+  const lathe::Model model(config);
+  const lathe::GeneratorParams params(model);
+  expect(params.get("suppress_tokens") == "[15]", "two overlays");
+  lathe::Generator generator(model, params);
+  generator.append_tokens(std::vector<int32_t>{1});
+  lathe::Cancel cancel;
+  std::thread other([&] { cancel.set(); });
+  size_t count = 0;
+  try {
+    while (true) {
+      count = generator.token_count();
+      generator.generate_next_token(&cancel);
+    }
+  } catch (const lathe::Error& error) {
+    expect(error.kind() == LATHE_INTERRUPTED, "cancelled from another thread");
+  }
+  other.join();
+  expect(generator.token_count() == count, "and nothing was lost");
+  cancel.reset();
+  generator.generate_next_token(&cancel);
+  expect(generator.token_count() == count + 1, "nor is it over");
+}
+
+std::string read(const std::string& name) {
+  std::ifstream file(kFolder + "/" + name, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void test_memory() {
+  lathe::Config config;
+  for (const char* name :
+       {"genai_config.json", "model.onnx", "tokenizer.json", "chat_template.jinja", "other"}) {
+    const std::string bytes = read(name);
+    config.add_model_data(name, std::as_bytes(std::span(bytes)));
+  }
+  config.remove_model_data("other");
+  config.set_target("ref");
+  const lathe::Model model(config);
+  expect(model.device_type() == "ref", "a target");
+  expect(model.generate("twelve", lathe::GeneratorParams(model)) == "thirteen fourteen",
+         "a model from memory");
+  expect(model.chat_template().render(R"([{"role": "user", "content": "x"}])").text == "x ",
+         "and its template");
+}
+
+void test_providers() {
+  lathe::Config config(kFolder);
+  config.append_provider("cuda");
+  config.set_provider_option("cuda", "enable_cuda_graph", "1");
+  config.clear_providers();
+  config.append_provider("cpu");
+  const lathe::Model model(config);
+  expect(model.device_type() == "cpu" || model.device_type() == "ref", "the provider's target");
+  config.append_provider("warp");
+  expect_error(LATHE_INVALID_MODEL,
+               "'model.decoder.session_options.provider_options[1]' names the provider 'warp'",
+               [&] { lathe::Model wrong(config); });
+}
+
+void test_refusals(const lathe::Model& model) {
+  lathe::GeneratorParams params(model);
+  expect_error(LATHE_UNSUPPORTED, "guidance by a 'json_schema' is not supported",
+               [&] { params.set_guidance("json_schema", "{}"); });
+  expect_error(LATHE_INVALID_ARGUMENT, "there is no search option 'top_q' (did you mean 'top_k'?)",
+               [&] { params.set("top_q", 1); });
+  lathe::Generator generator(model, params);
+  expect_error(LATHE_UNSUPPORTED, "adapters are not supported: 'red' cannot be made active",
+               [&] { generator.set_active_adapter("red"); });
+  float value = 0;
+  const lathe::Tensor tensor = lathe::Tensor::wrap<float>({1, 1}, &value);
+  expect_error(LATHE_INVALID_ARGUMENT, "input 'attention_mask' is made from the tokens",
+               [&] { generator.set_model_input("attention_mask", tensor); });
+  expect_error(LATHE_UNSUPPORTED, "input 'pixel_values' cannot be given",
+               [&] { generator.set_model_input("pixel_values", tensor); });
+  expect_error(LATHE_INVALID_ARGUMENT, "input 'input_ids' is f32[1, 1], expected i32 or i64",
+               [&] { generator.set_model_input("input_ids", tensor); });
+  expect_error(LATHE_UNSUPPORTED, "output 'hidden_states' cannot be asked for",
+               [&] { generator.get_output("hidden_states"); });
+  expect_error(LATHE_INVALID_ARGUMENT, "token 16 lies outside the vocabulary of 16",
+               [&] { generator.append_tokens(std::vector<int32_t>{16}); });
+  expect_error(LATHE_INVALID_ARGUMENT, "all of 0 prompts are done or have no tokens",
+               [&] { generator.generate_next_token(); });
+  expect_error(LATHE_IO, "'nowhere' has no genai_config.json: it is not a model folder",
+               [] { lathe::Model missing("nowhere"); });
+}
+
+}  // namespace
+
+int main() {
+  const lathe::Model model(kFolder);
+  test_loop(model);
+  test_batch_and_beams(model);
+  test_logits(model);
+  test_one_call(model);
+  test_cancel();
+  test_memory();
+  test_providers();
+  test_refusals(model);
+  std::printf("%d passed, %d failed, 0 skipped\n", passed, failed);
+  return failed == 0 ? 0 : 1;
+}
