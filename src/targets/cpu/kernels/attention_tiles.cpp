@@ -181,16 +181,27 @@ const float* AttentionTiles::scales_of(const AttentionCache& cache, float* to,
 // The block's rows in the products' type, `pitch` elements apart, zero behind `size`.
 void AttentionTiles::load_rows(const AttentionCache& cache, int64_t size, int64_t pitch,
                                std::byte* to) const {
-  const auto bytes = static_cast<size_t>(size * element_bytes_);
-  for (int64_t i = 0; i < keys_; ++i, to += pitch * element_bytes_) {
+  const int64_t bytes = size * element_bytes_;
+  const int64_t page = cache.is_paged() ? int64_t{1} << cache.page_shift : kKeyBlock;
+  const bool whole = p_.cache == element_ && pitch == size && cache.row == size;
+  for (int64_t i = 0; i < keys_;) {
+    // Rows of one page: side by side, or one by one.
+    const int64_t count = std::min(keys_ - i, page - (begin_ + i) % page);
     const std::byte* row = key_row(cache, begin_ + i);
-    if (row == nullptr) {  // outside every window
-      std::memset(to, 0, bytes);
-    } else {
-      kernels_.widen(p_.cache, row, size, to);
+    i += count;
+    if (whole && row != nullptr) {
+      std::memcpy(to, row, static_cast<size_t>(count * bytes));
+      to += count * bytes;
+      continue;
     }
-    std::memset(to + size * element_bytes_, 0,
-                static_cast<size_t>((pitch - size) * element_bytes_));
+    for (int64_t r = 0; r < count; ++r, to += pitch * element_bytes_) {
+      if (row == nullptr) {  // outside every window
+        std::memset(to, 0, static_cast<size_t>(bytes));
+      } else {
+        kernels_.widen(p_.cache, row + r * cache.row * bytes_of(p_.cache), size, to);
+      }
+      std::memset(to + bytes, 0, static_cast<size_t>((pitch - size) * element_bytes_));
+    }
   }
 }
 
