@@ -15,12 +15,15 @@ namespace {
 constexpr std::string_view kPrefix = "LATHE_";
 constexpr double kMaxSeconds = 1e9;
 
-constexpr std::array<OptionInfo, 10> kOptions{{
+constexpr std::array<OptionInfo, 11> kOptions{{
     {"log", OptionType::integer, "0",
      "What to tell on standard error, each level a superset: 1 what ran where, 2 kernel times, "
      "3 passes, 4 generated code, 5 programs after each pass, 6 rules.",
      0, 6},
     {"target", OptionType::text, "ref", "Where the program runs."},
+    {"compute", OptionType::text, "as_model",
+     "What the activations of products with constant weights compute in: as_model, int8, bf16 or "
+     "f32."},
     {"cpu-isa", OptionType::text, "auto",
      "The best instruction set that kernels may use: avx2, avx2_vnni, avx512, avx512_vnni or amx."},
     {"threads", OptionType::integer, "0", "Threads that compute; 0 takes one per available core.",

@@ -19,6 +19,10 @@ CancelToken& interrupts() {
   return token;
 }
 
+Compute compute_option(const Options& options) {
+  return parse_compute(options.text("compute"), options.origin("compute"));
+}
+
 CompileOptions compile_options(const Options& options) {
   CompileOptions out;
   try {
@@ -27,6 +31,7 @@ CompileOptions compile_options(const Options& options) {
     error.note(fmt::format("from {}", options.origin("target")));
     throw;
   }
+  out.compute = compute_option(options);
   out.passes.verify_each_pass = kVerifyEachPass || options.boolean("verify-each-pass");
   out.passes.round_trip = options.boolean("round-trip");
   out.passes.check_interrupt = [deadline = deadline_of(options)] {

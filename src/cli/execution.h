@@ -20,6 +20,7 @@ CancelToken& interrupts();
 
 // Compilation as the options want it. InvalidArgument if there is no such target.
 CompileOptions compile_options(const Options& options);
+Compute compute_option(const Options& options);
 
 // The moment at which --timeout, counted from here, is over.
 std::optional<Clock::time_point> deadline_of(const Options& options);

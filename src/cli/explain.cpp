@@ -2,8 +2,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/file_map.h"
 #include "cli/commands.h"
 #include "cli/execution.h"
+#include "llm/model/decoder.h"
+#include "passes/set_compute.h"
 #include "runtime/profiler.h"
 
 namespace lathe::cli {
@@ -14,7 +17,9 @@ struct Row {
   std::string op;
   std::string kernel;  // "cpu.matmul", "ref.add", "view"
   std::string detail;
-  std::string reason;  // why it is not the target's own
+  std::string reason;   // why it is not the target's own
+  std::string compute;  // of a product with constant weights: what its activations compute in
+  std::string refusal;  // why that is not what was asked for
 };
 
 std::string kernel_of(const Launch& launch) {
@@ -22,7 +27,7 @@ std::string kernel_of(const Launch& launch) {
   return launch.kernel == nullptr ? "executor" : std::string(launch.kernel->name());
 }
 
-std::vector<Row> rows_of(const Plan& plan) {
+std::vector<Row> rows_of(const Plan& plan, Compute compute) {
   std::vector<Row> rows;
   for (const ModulePlan& module : plan.modules) {
     for (const Launch& launch : module.launches) {
@@ -30,6 +35,10 @@ std::vector<Row> rows_of(const Plan& plan) {
       row.name = describe(launch);
       row.op = launch.instruction == nullptr ? "copy" : std::string(launch.instruction->op().name);
       row.kernel = kernel_of(launch);
+      if (launch.instruction != nullptr) {
+        row.compute = compute_of(*launch.instruction);
+        if (!row.compute.empty()) row.refusal = compute_refusal(*launch.instruction, compute);
+      }
       if (launch.kind != LaunchKind::view) {
         if (launch.kernel != nullptr) row.detail = launch.kernel->detail();
         row.reason = launch.reason;
@@ -41,8 +50,11 @@ std::vector<Row> rows_of(const Plan& plan) {
 }
 
 std::string remark(const Row& row) {
-  if (!row.reason.empty()) return "because " + row.reason;
-  return row.detail;
+  std::string text = row.reason.empty() ? row.detail : "because " + row.reason;
+  if (row.compute.empty()) return text;
+  if (!text.empty()) text += "; ";
+  text += "computes in " + row.compute;
+  return row.refusal.empty() ? text : text + " as " + row.refusal;
 }
 
 void print_groups(Output& out, const std::vector<Row>& rows) {
@@ -53,7 +65,7 @@ void print_groups(Output& out, const std::vector<Row>& rows) {
   }
 }
 
-std::string json_text(const Plan& plan, const std::vector<Row>& rows) {
+std::string json_text(const Plan& plan, const std::vector<Row>& rows, const std::string& notes) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const Row& row : rows) {
     list.push_back({{"name", row.name},
@@ -61,10 +73,35 @@ std::string json_text(const Plan& plan, const std::vector<Row>& rows) {
                     {"kernel", row.kernel},
                     {"detail", row.detail},
                     {"reason", row.reason}});
+    if (!row.compute.empty()) list.back()["compute"] = row.compute;
+    if (!row.refusal.empty()) list.back()["compute_refusal"] = row.refusal;
   }
-  const nlohmann::ordered_json json{
-      {"model", plan.program->name}, {"target", plan.target}, {"launches", std::move(list)}};
+  nlohmann::ordered_json json{{"model", plan.program->name}, {"target", plan.target}};
+  if (!notes.empty()) json["notes"] = notes;
+  json["launches"] = std::move(list);
   return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+// What is explained: a program's plan, or that of the decoder in a model folder, and how it runs.
+struct Subject {
+  std::shared_ptr<const llm::Decoder> decoder;
+  std::shared_ptr<const Plan> own;
+  std::string notes;
+  const Plan& plan() const { return decoder != nullptr ? decoder->plan() : *own; }
+};
+
+Subject open(const ProgramArguments& model, const Options& options) {
+  Subject subject;
+  if (!is_folder(model.model)) {
+    subject.own = compile(model.load(), compile_options(options));
+    return subject;
+  }
+  llm::DecoderOptions decoder;
+  decoder.target = compile_options(options).target;
+  decoder.compute = compute_option(options);
+  subject.decoder = std::make_shared<const llm::Decoder>(model.model, decoder);
+  subject.notes = to_string(subject.decoder->notes());
+  return subject;
 }
 
 }  // namespace
@@ -76,18 +113,19 @@ int explain(CommandLine& line) {
   model.declare(line);
   line.flag("--all", all, "Lists every instruction, not only how many go where.");
   line.flag("--json", json, "Prints one JSON object: target, launches with kernel and reason.");
-  line.options({"target", "timeout"});
+  line.options({"target", "compute", "timeout"});
   if (!line.parse()) return 0;
 
-  std::unique_ptr<Program> program = model.load();
-  const auto plan = compile(std::move(program), compile_options(line.options()));
-  const std::vector<Row> rows = rows_of(*plan);
+  const Subject subject = open(model, line.options());
+  const Plan& plan = subject.plan();
+  const std::vector<Row> rows = rows_of(plan, compute_option(line.options()));
   if (json) {
-    line.out().write(json_text(*plan, rows));
+    line.out().write(json_text(plan, rows, subject.notes));
     return 0;
   }
   line.out().write(
-      fmt::format("{} on {}: {} launches\n", escape(model.model), plan->target, rows.size()));
+      fmt::format("{} on {}: {} launches\n", escape(model.model), plan.target, rows.size()));
+  line.out().write(subject.notes);
   if (!all) print_groups(line.out(), rows);
   for (const Row& row : rows) {
     if (!all) break;

@@ -78,7 +78,7 @@ void LanguageModelArguments::declare(CommandLine& line) {
   line.positional("DIR", folder, "A folder with a genai_config.json.");
   line.text("--config", overlay, "JSON", "Merged into the folder's configuration.");
   line.flag("--verbose,-v", verbose, "Tells the settings in effect, and what is being done.");
-  line.options({"target", "threads", "timeout"});
+  line.options({"target", "compute", "threads", "timeout"});
 }
 
 LanguageModel::LanguageModel(const LanguageModelArguments& arguments, const Options& options)
@@ -88,6 +88,7 @@ LanguageModel::LanguageModel(const LanguageModelArguments& arguments, const Opti
   progress.say(fmt::format("opening '{}'", escape(arguments.folder)));
   llm::DecoderOptions decoder;
   decoder.target = target_of(arguments, options);
+  decoder.compute = compute_option(options);
   decoder.pool = &pool_;
   decoder.overlay = arguments.overlay;
   decoder_ = std::make_shared<const llm::Decoder>(arguments.folder, decoder);

@@ -158,7 +158,7 @@ int perf(CommandLine& line) {
   line.flag("--json", json, "Prints one JSON object: latency_ms, peak_memory_bytes, …");
   line.flag("--all", all, "Lists every instruction, not only the slowest.");
   line.text("--trace", trace, "FILE", "Writes one run's times for chrome://tracing or Perfetto.");
-  line.options({"target", "threads", "memory-limit", "timeout", "seed"});
+  line.options({"target", "compute", "threads", "memory-limit", "timeout", "seed"});
   if (!line.parse()) return 0;
 
   Measurement m;

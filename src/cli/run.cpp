@@ -18,8 +18,8 @@ int run(CommandLine& line) {
   output.declare(line);
   line.integer("--runs", runs, 1, 1 << 30, "Runs so many times; states go on, the last is shown.");
   line.text("--trace", trace, "FILE", "Writes times for chrome://tracing or Perfetto.");
-  line.options(
-      {"target", "threads", "memory-limit", "timeout", "seed", "verify-each-pass", "round-trip"});
+  line.options({"target", "compute", "threads", "memory-limit", "timeout", "seed",
+                "verify-each-pass", "round-trip"});
   if (!line.parse()) return 0;
 
   std::unique_ptr<Program> program = model.load(input);

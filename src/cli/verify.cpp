@@ -130,8 +130,8 @@ int verify(CommandLine& line) {
   line.flag("--json", arguments.json,
             "Prints one JSON object with passed, failed, unsupported, list.");
   line.hidden_flag("--worker", worker);
-  line.options(
-      {"target", "threads", "memory-limit", "timeout", "seed", "verify-each-pass", "round-trip"});
+  line.options({"target", "compute", "threads", "memory-limit", "timeout", "seed",
+                "verify-each-pass", "round-trip"});
   if (!line.parse()) return 0;
 
   if (worker) {

@@ -76,7 +76,7 @@ namespace {
 
 template <class T>
 struct Matmul final : Product<T> {
-  explicit Matmul(const MatmulShape& s) : shape(s) {
+  Matmul(const MatmulShape& s, bool rounds_operands) : shape(s), rounds(rounds_operands) {
     this->batch = s.batch;
     this->m = s.m;
     this->n = s.n;
@@ -84,28 +84,52 @@ struct Matmul final : Product<T> {
   }
   void load_a(int64_t b, const Block& block, T* to, int64_t pitch) const override {
     load_block(shape.a(b), block, to, pitch);
+    round(block, to, pitch);
   }
   void load_b(int64_t b, const Block& block, T* to, int64_t pitch) const override {
     load_block(shape.b(b), block, to, pitch);
+    round(block, to, pitch);
   }
   void store(int64_t b, const Block& block, const T* from, int64_t pitch) const override {
     store_block(shape.y(b), block, from, pitch);
   }
+  void round(const Block& block, T* to, int64_t pitch) const {
+    if constexpr (std::is_same_v<T, float>) {
+      if (rounds) round_to_bf16(block, to, pitch);
+    }
+  }
   const MatmulShape& shape;
+  bool rounds;
 };
 
 }  // namespace
 
+void check_compute_type(Infer& c) {
+  const std::string& compute = c.text("compute_type");
+  c.check(compute.empty() ||
+              (compute == "bf16" && is_floating(c.element(0)) && c.element(0) != ElementType::f64),
+          "compute_type is '{}' for operands of {}, expected nothing, or bf16 for floats below f64",
+          escape(compute), to_string(c.element(0)));
+}
+
 static const Register matmul{{
     .name = "matmul",
-    .doc = "The matrix product of the last two axes, batches broadcast, as numpy.matmul.",
+    .doc = "The matrix product of the last two axes, batches broadcast, as numpy.matmul; operands "
+           "rounded to bf16 first if compute_type says so.",
     .operands = {{.name = "a", .types = kMatmulTypes, .group = 1},
                  {.name = "b", .types = kMatmulTypes, .group = 1}},
-    .infer = [](Infer& c) { c.result(c.element(0), matmul_dims(c, 0, 1)); },
+    .attributes = {{"compute_type", ""}},
+    .infer =
+        [](Infer& c) {
+          check_compute_type(c);
+          c.result(c.element(0), matmul_dims(c, 0, 1));
+        },
     .eval =
         [](Evaluation& c) {
           const MatmulShape shape(c.in(0), c.in(1), c.out());
-          with_sum_type(c.in(0).type, [&]<class T>(T*) { Matmul<T>(shape).run(c.pool); });
+          with_sum_type(c.in(0).type, [&]<class T>(T*) {
+            Matmul<T>(shape, !c.text("compute_type").empty()).run(c.pool);
+          });
         },
 }};
 

@@ -12,6 +12,8 @@ inline constexpr TypeSet kMatmulTypes =
 
 // Extents of the product of operands `a` and `b`; requires that they fit.
 std::vector<Dim> matmul_dims(Infer& c, int a, int b);
+// Of matmul and gemm: empty, or "bf16" where their floats are rounded to that before the product.
+void check_compute_type(Infer& c);
 
 // The matrices of each batch.
 class MatmulShape {

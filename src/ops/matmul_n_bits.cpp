@@ -103,14 +103,16 @@ class Weights {
   std::vector<int64_t> groups_;
 };
 
-// compute_type f32: the weights are dequantised, the sum is that of a matrix product.
+// compute_type f32: the weights are dequantised, the sum is that of a matrix product. bf16: a is
+// rounded to that first.
 class DequantisedProduct final : public Product<float> {
  public:
   DequantisedProduct(const Weights& weights, const MatrixView& a, const MatrixView& y,
-                     const std::vector<float>& bias)
-      : weights_(weights), a_(a), y_(y), bias_(bias) {}
+                     const std::vector<float>& bias, bool rounds)
+      : weights_(weights), a_(a), y_(y), bias_(bias), rounds_(rounds) {}
   void load_a(int64_t, const Block& block, float* to, int64_t pitch) const override {
     load_block(a_, block, to, pitch);
+    if (rounds_) round_to_bf16(block, to, pitch);
   }
   void load_b(int64_t, const Block& block, float* to, int64_t pitch) const override {
     // Columns are stored, rows wanted: strips of 16 columns, so that both sides stay in cache.
@@ -145,6 +147,7 @@ class DequantisedProduct final : public Product<float> {
   MatrixView a_;
   MatrixView y_;
   const std::vector<float>& bias_;
+  bool rounds_;
 };
 
 // Rows of a in 8 bits: per block s = max|a| / 127 and q = round(a · (127 / max|a|)).
@@ -227,9 +230,9 @@ void infer_matmul_n_bits(Infer& c) {
   std::vector<Dim> dims = c.dims(0);
   c.require_equal(dims.back(), k, "columns of a and k");
   const std::string& compute = c.text("compute_type");
-  c.check(compute == "f32" || compute == "int8", "compute_type is '{}', expected f32 or int8",
-          escape(compute));
-  c.check(compute == "f32" || (!c.has(4) && !(c.has(3) && c.element(3) != ElementType::u8)),
+  c.check(compute == "f32" || compute == "bf16" || compute == "int8",
+          "compute_type is '{}', expected f32, bf16 or int8", escape(compute));
+  c.check(compute != "int8" || (!c.has(4) && !(c.has(3) && c.element(3) != ElementType::u8)),
           "compute_type {} needs packed zero points and no g_idx", compute);
   if (c.has(5)) c.require_equal(element_count(c.dims(5)), n, "bias and n");
   dims.back() = n;
@@ -250,7 +253,7 @@ void evaluate_matmul_n_bits(Evaluation& c) {
       multiply_integers(c, weights, a, y, m, n, k, bias);
       return;
     }
-    DequantisedProduct product(weights, a, y, bias);
+    DequantisedProduct product(weights, a, y, bias, c.text("compute_type") == "bf16");
     product.m = m;
     product.n = n;
     product.k = k;
@@ -262,7 +265,8 @@ void evaluate_matmul_n_bits(Evaluation& c) {
 
 static const Register matmul_n_bits{{
     .name = "matmul_n_bits",
-    .doc = "a times weights of 2, 4 or 8 bits with scales per block, in f32 or with a in 8 bits.",
+    .doc = "a times weights of 2, 4 or 8 bits with scales per block, in f32 or with a in bf16 or 8 "
+           "bits.",
     .operands = {{"a", kFloats},
                  {"b", types(ElementType::u8)},
                  {"scales", kFloats},

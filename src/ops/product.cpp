@@ -7,6 +7,7 @@
 
 #include "base/thread_pool.h"
 #include "tensor/convert.h"
+#include "tensor/float_formats.h"
 
 namespace lathe {
 namespace {
@@ -201,6 +202,14 @@ void store_block(const MatrixView& matrix, const Block& block, const T* from, in
 }
 
 template class Product<float>;
+void round_to_bf16(const Block& block, float* values, int64_t pitch) {
+  for (int64_t row = 0; row < block.rows; ++row) {
+    for (float* x = values + row * pitch; x != values + row * pitch + block.columns; ++x) {
+      *x = bf16_to_float(float_to_bf16(*x));
+    }
+  }
+}
+
 template void load_run(const MatrixView&, int64_t, int64_t, int64_t, float*);
 template void load_block(const MatrixView&, const Block&, float*, int64_t);
 template void store_block(const MatrixView&, const Block&, const float*, int64_t);

@@ -66,6 +66,9 @@ void load_block(const MatrixView& matrix, const Block& block, T* to, int64_t pit
 template <class T>
 void store_block(const MatrixView& matrix, const Block& block, const T* from, int64_t pitch);
 
+// Rounds a block that was loaded to the numbers that bf16 has.
+void round_to_bf16(const Block& block, float* values, int64_t pitch);
+
 // One product of two matrices in memory.
 template <class T>
 class MatrixProduct final : public Product<T> {

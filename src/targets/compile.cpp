@@ -11,7 +11,7 @@ std::vector<PassRecord> run_pipeline(Program& program, const CompileOptions& opt
   const auto target = options.target != nullptr ? options.target : find_target("ref");
   PassOptions passes = options.passes;
   if (!passes.stop_after || *passes.stop_after > last) passes.stop_after = last;
-  return run_passes(program, make_pipeline(target), passes);
+  return run_passes(program, make_pipeline(target, options.compute), passes);
 }
 
 std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program,

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "ir/pass_runner.h"
+#include "passes/set_compute.h"
 #include "plan/plan.h"
 #include "targets/target.h"
 
@@ -15,6 +16,7 @@ namespace lathe {
 
 struct CompileOptions {
   std::shared_ptr<const Target> target{};  // null: ref
+  Compute compute = Compute::as_model;     // of weight products
   PassOptions passes{};
   // Sees every choice of a kernel and may put another in its place.
   std::function<KernelChoice(const Instruction&, KernelChoice)> watch_kernels{};

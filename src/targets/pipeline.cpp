@@ -8,13 +8,15 @@
 
 namespace lathe {
 
-Pipeline make_pipeline(const std::shared_ptr<const Target>& target) {
+Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute compute) {
   const auto expands = [target](const Instruction& i) { return target->expands(i); };
+  std::vector<Pass> optimised = {simplify_algebra};
+  if (compute != Compute::as_model) optimised.push_back(set_compute(compute));
   return {
       .stages =
           {
               {Stage::canonical, {fold_constants}},
-              {Stage::optimised, {simplify_algebra}},
+              {Stage::optimised, std::move(optimised)},
               {Stage::fused, {}},
               {Stage::lowered, {lower_composites(expands), fold_constants}},
           },

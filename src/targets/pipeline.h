@@ -2,11 +2,13 @@
 #pragma once
 
 #include "ir/pass.h"
+#include "passes/set_compute.h"
 #include "targets/target.h"
 
 namespace lathe {
 
 // The passes from an imported program to one that can be planned, by stage: the page to read first.
-Pipeline make_pipeline(const std::shared_ptr<const Target>& target);
+Pipeline make_pipeline(const std::shared_ptr<const Target>& target,
+                       Compute compute = Compute::as_model);
 
 }  // namespace lathe

@@ -23,6 +23,7 @@ StepRunner::StepRunner(std::unique_ptr<Program> program, const DecoderInterface&
   if (type.is_ranked() && type.rank() > 0) vocabulary_ = type.dims->back().constant().value_or(0);
   CompileOptions compile_options;
   compile_options.target = options.target;
+  compile_options.compute = options.compute;
   plan_ = compile(std::move(program), compile_options);
   SessionOptions session_options;
   session_options.pool = options.pool;

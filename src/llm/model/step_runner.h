@@ -26,6 +26,7 @@ struct StepRequest {
 
 struct RunnerOptions {
   std::shared_ptr<const Target> target{};  // null: ref
+  Compute compute = Compute::as_model;     // of weight products
   ThreadPool* pool = nullptr;              // must outlive the runner
   int64_t page_rows = 16;
 };

@@ -22,9 +22,10 @@ WeightOnlyProblem problem_of(const Instruction& instruction) {
   if (has_operand(instruction, kZeros)) p.zero_type = element_of(instruction, kZeros);
   p.grouped = has_operand(instruction, kGroups);
   p.a_type = p.y_type = element_of(instruction, kA);
-  p.compute = attribute<std::string>(instruction, "compute_type") == "int8"
-                  ? WeightOnlyCompute::int8
-                  : WeightOnlyCompute::f32;
+  const auto compute = attribute<std::string>(instruction, "compute_type");
+  p.compute = compute == "int8"   ? WeightOnlyCompute::int8
+              : compute == "bf16" ? WeightOnlyCompute::bf16
+                                  : WeightOnlyCompute::f32;
   return p;
 }
 
