@@ -61,6 +61,21 @@ def check_int8(probe, target, chats, sessions):
         yield f"mean KL to f32 is {np.mean(ours)}, of each chat {ours}"
 
 
+def check_compute(probe, folder, target, chats):
+    """What activations of 8 bits and of bf16 cost, on the tokens that were recorded."""
+    for compute, most in (("bf16", 0.0005), ("int8", 0.006)):
+        distances = []
+        for chat in chats:
+            tokens, prompt = fed_back(chat, folder), len(chat["prompt_ids"])
+            model = {"folder": str(FOLDER / folder), "target": target, "threads": 2}
+            exact = probe.logits({**model, "compute": "f32"}, [tokens])
+            got = probe.logits({**model, "compute": compute}, [tokens])
+            distances.append(mean_kl(exact[prompt - 1:], got[prompt - 1:]))
+        print(f"{folder} on {target}: mean KL of {compute} to f32 {np.mean(distances):.5f}")
+        if not np.mean(distances) <= most:
+            yield f"mean KL of {compute} to f32 is {np.mean(distances)}, of each chat {distances}"
+
+
 def check_bits(probe, folder, target):
     """Matrices large enough to be shared among threads, and cut in blocks."""
     prompts = [[(37 * i + 11 * n) % 49000 + 5 for i in range(length)] for n, length in enumerate((1, 21, 7, 16, 3, 2, 5, 9))]
@@ -74,7 +89,7 @@ def check_bits(probe, folder, target):
 
 
 def main():
-    tests = len(FLOAT) * len(TARGETS) + len(TARGETS) + 2 * FULL
+    tests = len(FLOAT) * len(TARGETS) + 2 * len(TARGETS) + 3 * FULL
     if not (FOLDER / "expected.json").exists():
         print(f"skipped {tests}: LATHE_REAL_MODELS names no folder with smollm2\n0 passed, 0 failed, {tests} skipped")
         return 0
@@ -104,6 +119,10 @@ def main():
         for target in TARGETS:
             count(f"genai-int4 on {target}", check_int8(probe, target, chats, sessions))
         del sessions, level1
+        for target in TARGETS:
+            count(f"compute of genai-int4 on {target}", check_compute(probe, "genai-int4", target, chats))
+        if FULL:
+            count("compute of genai-fp32 on cpu", check_compute(probe, "genai-fp32", "cpu", chats))
         for folder in ("genai-fp32", "genai-int4") if FULL else ():
             count(f"bits of {folder}", check_bits(probe, FOLDER / folder, "cpu"))
     print(f"{passed} passed, {failed} failed, 0 skipped")

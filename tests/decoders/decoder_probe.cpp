@@ -29,7 +29,8 @@ std::shared_ptr<const Decoder> open(Opened& opened, const Json& q) {
   const auto target = q.value("target", std::string("ref"));
   const int threads = q.value("threads", 1);
   const auto overlay = q.value("overlay", std::string());
-  const std::string key = Json{folder, target, threads, overlay}.dump();
+  const auto compute = q.value("compute", std::string("as_model"));
+  const std::string key = Json{folder, target, threads, overlay, compute}.dump();
   if (opened.key == key) return opened.decoder;
   opened = {};
   lathe::llm::DecoderOptions options;
@@ -37,6 +38,7 @@ std::shared_ptr<const Decoder> open(Opened& opened, const Json& q) {
   options.pool = opened.pool.get();
   options.target = lathe::find_target(target);
   options.overlay = overlay;
+  options.compute = lathe::parse_compute(compute, "compute");
   opened.decoder = std::make_shared<const Decoder>(folder, options);
   opened.key = key;
   return opened.decoder;
