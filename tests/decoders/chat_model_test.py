@@ -2,6 +2,7 @@
 """SmolLM2-135M-Instruct on four chats, where LATHE_REAL_MODELS names the folder that holds it: logits beside
 ONNX Runtime's, tokens as ONNX Runtime GenAI recorded them, and what 8-bit activations cost."""
 
+import itertools
 import json
 import os
 import pathlib
@@ -16,6 +17,7 @@ from probe import Probe, Refused
 FOLDER = pathlib.Path(os.environ.get("LATHE_REAL_MODELS", "/") or "/") / "smollm2"
 FULL = bool(os.environ.get("LATHE_FULL_DECODERS"))
 FLOAT = ("genai-fp32", "genai-int4-level1")
+BITS = list(itertools.product(("genai-fp32", "genai-int4"), ("as_model", "bf16", "int8"))) if FULL else []
 TARGETS = ("cpu", "ref") if FULL else ("cpu",)
 
 
@@ -71,15 +73,19 @@ def check_compute(probe, folder, target, chats):
             exact = probe.logits({**model, "compute": "f32"}, [tokens])
             got = probe.logits({**model, "compute": compute}, [tokens])
             distances.append(mean_kl(exact[prompt - 1:], got[prompt - 1:]))
+            recorded = chat[folder.replace("-", "_")]
+            for i, (token, margin) in enumerate(zip(recorded["ids"], recorded["margins"])):
+                if margin >= 1 and (found := got[prompt - 1 + i].argmax()) != token:
+                    yield f"{compute}: '{chat['user']}': token {i} is {found}, recorded {token} by {margin}"
         print(f"{folder} on {target}: mean KL of {compute} to f32 {np.mean(distances):.5f}")
         if not np.mean(distances) <= most:
             yield f"mean KL of {compute} to f32 is {np.mean(distances)}, of each chat {distances}"
 
 
-def check_bits(probe, folder, target):
+def check_bits(probe, folder, target, compute):
     """Matrices large enough to be shared among threads, and cut in blocks."""
     prompts = [[(37 * i + 11 * n) % 49000 + 5 for i in range(length)] for n, length in enumerate((1, 21, 7, 16, 3, 2, 5, 9))]
-    model = {"folder": str(folder), "target": target}
+    model = {"folder": str(folder), "target": target, "compute": compute}
     alone = probe.logits({**model, "threads": 1}, prompts, together=False)
     for threads in (1, 2, 3):
         for parts, together in (((), True), ((16,), False), ((1,), True), ((7, 1), True), ((1,), False)):
@@ -89,7 +95,7 @@ def check_bits(probe, folder, target):
 
 
 def main():
-    tests = len(FLOAT) * len(TARGETS) + 2 * len(TARGETS) + 3 * FULL
+    tests = len(FLOAT) * len(TARGETS) + 2 * len(TARGETS) + FULL + len(BITS)
     if not (FOLDER / "expected.json").exists():
         print(f"skipped {tests}: LATHE_REAL_MODELS names no folder with smollm2\n0 passed, 0 failed, {tests} skipped")
         return 0
@@ -123,8 +129,8 @@ def main():
             count(f"compute of genai-int4 on {target}", check_compute(probe, "genai-int4", target, chats))
         if FULL:
             count("compute of genai-fp32 on cpu", check_compute(probe, "genai-fp32", "cpu", chats))
-        for folder in ("genai-fp32", "genai-int4") if FULL else ():
-            count(f"bits of {folder}", check_bits(probe, FOLDER / folder, "cpu"))
+        for folder, compute in BITS:
+            count(f"bits of {folder} in {compute}", check_bits(probe, FOLDER / folder, "cpu", compute))
     print(f"{passed} passed, {failed} failed, 0 skipped")
     return 1 if failed else 0
 

@@ -2,7 +2,7 @@
 """Logits do not depend on how rows come to be run: cut into parts, alone or beside others, on one thread or
 several, every row has the same bits. For states of every kind, in every form, on each target."""
 
-import os
+import itertools
 import pathlib
 import sys
 import tempfile
@@ -14,7 +14,6 @@ from probe import Probe, Refused
 
 # Caches that grow, of a window, of both; convolutions; linear attention.
 QUICK = ("llama", "gemma2", "gpt_oss", "lfm2", "qwen3_5")
-FULL = bool(os.environ.get("LATHE_FULL_DECODERS"))
 LENGTHS = (1, 50, 7, 33, 16, 40, 5, 19)
 
 
@@ -38,16 +37,17 @@ def main():
         return 0
     with Probe() as probe, tempfile.TemporaryDirectory() as work:
         for t in zoo.types(pathlib.Path(work)):
-            if t.name not in (zoo.FEW if zoo.few() else QUICK) and not FULL:
+            if t.name not in (zoo.FEW if zoo.few() else QUICK) and not zoo.FULL:
                 continue
-            for form in t.forms() if FULL else sorted({"fp32", "int4", "int4_acc4"} & set(t.forms())):
-                for target in ("ref", "cpu"):
+            for form in t.forms() if zoo.FULL else sorted({"fp32", "int4", "int4_acc4"} & set(t.forms())):
+                computes = ("as_model", "int8", "bf16") if zoo.FULL or t.name == "llama" else ("as_model",)
+                for target, compute in itertools.product(("ref", "cpu"), computes):
                     try:
-                        problems = list(check(probe, {"folder": str(t.folder / form), "target": target}))
+                        problems = list(check(probe, {"folder": str(t.folder / form), "target": target, "compute": compute}))
                     except Refused as refused:
                         problems = [str(refused)]
                     for problem in problems:
-                        print(f"wrong: {t.name} {form} on {target}: {problem[:600]}", file=sys.stderr)
+                        print(f"wrong: {t.name} {form} on {target} in {compute}: {problem[:600]}", file=sys.stderr)
                     passed, failed = passed + (not problems), failed + bool(problems)
     print(f"{passed} passed, {failed} failed, 0 skipped")
     return 1 if failed else 0

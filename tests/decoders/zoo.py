@@ -14,6 +14,7 @@ END = 2
 LOOSE = {"qwen3_5": 1e-3, "qwen3_5_moe": 1e-3, "phi": 1e-3}
 LONGROPE = ("phi3_longrope", "phi4_mini")
 SWITCH = 64  # rows, beyond which longrope rotates by its long factors
+FULL = bool(os.environ.get("LATHE_FULL_DECODERS"))
 FEW = ("llama", "lfm2", "gemma2")  # under sanitizers
 
 
