@@ -2,7 +2,7 @@
 # `make help` lists the goals. Each installs what it needs and is missing.
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-tsan test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
-.PHONY: test-decoders bench-tokenizers fuzz docs format lint
+.PHONY: test-decoders bench-tokenizers bench-llm fuzz docs format lint
 
 FUZZ_SECONDS ?= 600
 TEXTS ?= 200000
@@ -54,6 +54,12 @@ bench-tokenizers: ## time tokenizers beside those of the packages tokenizers and
 	@build/venv/bin/python bench/tokenizers/make_corpus.py build/release/corpus.bin
 	@build/venv/bin/python bench/tokenizers/compare.py build/release/bench_llm/bench_tokenizers \
 	  build/release/corpus.bin
+
+bench-llm: ## time decoders of MODELS=DIR (genai-fp32, genai-int4, ...) beside ONNX Runtime GenAI
+	@scripts/setup.sh test
+	@scripts/venv.sh venv-llm bench/llm/requirements.txt
+	@scripts/build.sh release bench_decoder
+	@build/venv-llm/bin/python bench/llm/compare.py build/release/bin/bench_decoder "$(MODELS)"
 
 test-decoders: ## the tests of decoders in full; REAL_MODELS=DIR adds the chat model
 	@scripts/setup.sh test

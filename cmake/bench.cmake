@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Benchmarks: one program per bench/*.cpp; bench_kernels, which compares with oneDNN in processes of
-# their own: version 2 of Debian, version 3 of PyPI (scripts/venv.sh), each where it is there.
+# their own: version 2 of Debian, version 3 of PyPI (scripts/venv.sh), each where it is there;
+# bench_decoder, which bench/llm compares with other engines.
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*.cpp)
 foreach(source ${sources})
   cmake_path(GET source STEM name)
@@ -14,6 +15,9 @@ endif()
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/kernels/*.cpp)
 lathe_program(bench_kernels bin ${sources})
 target_link_libraries(bench_kernels PRIVATE benchmark::benchmark)
+
+lathe_program(bench_decoder bin ${PROJECT_SOURCE_DIR}/bench/llm/worker.cpp
+  ${PROJECT_SOURCE_DIR}/bench/kernels/peak.cpp)
 
 file(GLOB peer_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/kernels/onednn/*.cpp)
 function(lathe_onednn name include library)

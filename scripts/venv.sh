@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Makes build/venv with the Python packages of scripts/requirements-test.txt; does nothing when it
-# is up to date.
+# usage: venv.sh [NAME REQUIREMENTS]
+# Makes build/NAME with the Python packages of a file; does nothing when it is up to date. Without
+# arguments build/venv with those of scripts/requirements-test.txt.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=/usr/bin/python3
-stamp=build/venv/requirements.txt
-if cmp -s scripts/requirements-test.txt "$stamp" && [ -x build/venv/bin/python ]; then exit 0; fi
-rm -rf build/venv
-"$python" -m venv build/venv
+venv=build/${1:-venv}
+requirements=${2:-scripts/requirements-test.txt}
+stamp=$venv/requirements.txt
+if cmp -s "$requirements" "$stamp" && [ -x "$venv/bin/python" ]; then exit 0; fi
+rm -rf "$venv"
+"$python" -m venv "$venv"
 scripts/progress.sh "installing Python packages" build/log/pip.log \
-  build/venv/bin/python -m pip install --disable-pip-version-check -r scripts/requirements-test.txt
-cp scripts/requirements-test.txt "$stamp"
+  "$venv/bin/python" -m pip install --disable-pip-version-check -r "$requirements"
+cp "$requirements" "$stamp"
