@@ -28,11 +28,21 @@ GroupedHeads::GroupedHeads(const Evaluation& c, int query_operand, int key_opera
   const int64_t heads = c.integer("num_heads");
   const int64_t kv_heads = c.integer("kv_num_heads");
   const bool packed = !c.has(key_operand);
-  const TensorView all = split_heads(c.in(query_operand), packed ? heads + 2 * kv_heads : heads);
+  const TensorView all =
+      split_heads(with_batch(c.in(query_operand)), packed ? heads + 2 * kv_heads : heads);
   query = slice_heads(all, 0, heads);
-  key = packed ? slice_heads(all, heads, kv_heads) : split_heads(c.in(key_operand), kv_heads);
+  key = packed ? slice_heads(all, heads, kv_heads)
+               : split_heads(with_batch(c.in(key_operand)), kv_heads);
   value = packed ? slice_heads(all, heads + kv_heads, kv_heads)
-                 : split_heads(c.in(value_operand), kv_heads);
+                 : split_heads(with_batch(c.in(value_operand)), kv_heads);
+}
+
+TensorView with_batch(TensorView view) {
+  if (view.rank != 2) return view;
+  view.rank = 3;
+  view.dims = {1, view.dims[0], view.dims[1]};
+  view.strides = {0, view.strides[0], view.strides[1]};
+  return view;
 }
 
 void GroupedHeads::rotate(const Evaluation& c, int cos, int sin,
@@ -60,7 +70,7 @@ void set_grouped_options(const Evaluation& c, int sink_operand, Attend& attend) 
   const int64_t window = c.integer("local_window_size");
   attend.left = window > 0 ? window - 1 : -1;
   const int64_t heads = c.integer("num_heads");
-  if (c.has(sink_operand)) {
+  if (sink_operand >= 0 && c.has(sink_operand)) {
     const std::vector<float> sinks = float_values(c.in(sink_operand));
     c.check(static_cast<int64_t>(sinks.size()) == heads, "{} head sinks for {} heads", sinks.size(),
             heads);

@@ -31,7 +31,10 @@ struct GroupedHeads {
   Tensor turned_key_;
 };
 
-// Scale, soft cap, window and sinks.
+// [rows, columns] seen as [1, rows, columns]; other views as they are.
+TensorView with_batch(TensorView view);
+
+// Scale, soft cap, window and sinks (none for an operand below 0).
 void set_grouped_options(const Evaluation& c, int sink_operand, Attend& attend);
 
 }  // namespace lathe

@@ -305,6 +305,7 @@ constexpr OperatorRow kRows[] = {
     {kMicrosoft, "MatMulNBits", 1, import_matmul_n_bits},
     {kMicrosoft, "MoE", 1, import_moe},
     {kMicrosoft, "MultiHeadAttention", 1, import_multi_head_attention},
+    {kMicrosoft, "PagedAttention", 1, import_paged_attention},
     {kMicrosoft, "QLinearAdd", 1, import_qlinear_add, "dequantize_linear"},
     {kMicrosoft, "QLinearAveragePool", 1, import_qlinear_average_pool, "dequantize_linear"},
     {kMicrosoft, "QLinearConcat", 1, import_qlinear_concat, "dequantize_linear"},
@@ -321,6 +322,7 @@ constexpr OperatorRow kRows[] = {
     {kMicrosoft, "RotaryEmbedding", 1, import_microsoft_rotary_embedding},
     {kMicrosoft, "SkipLayerNormalization", 1},
     {kMicrosoft, "SkipSimplifiedLayerNormalization", 1},
+    {kMicrosoft, "SparseAttention", 1, import_sparse_attention},
     {kMicrosoft, "TransposeMatMul", 1, import_fused_matmul, "matmul"},
     // clang-format on
 };

@@ -97,4 +97,30 @@ void import_group_query_attention(NodeImport& c) {
   c.plain(c.inputs());
 }
 
+// Bounds for devices (attention_metadata, the 17th input) say nothing that the lengths do not.
+void import_paged_attention(NodeImport& c) {
+  for (const std::string_view name : {"k_quant_type", "v_quant_type"}) {
+    const std::string_view type = c.text(name, "NONE");
+    c.supported(type == "NONE", "{} is '{}', expected NONE", name, escape(type));
+  }
+  const std::string_view layout = c.text("kv_cache_layout", "DEFAULT");
+  c.supported(layout != "LATENT", "kv_cache_layout is '{}', expected keys and values apart",
+              escape(layout));
+  c.supported(c.integer("rotary_offset", 0) == 0, "rotary_offset is {}, expected 0",
+              c.integer("rotary_offset", 0));
+  c.supported(c.integer("v_head_size", 0) == 0, "v_head_size is {}, expected that of the keys",
+              c.integer("v_head_size", 0));
+  for (int i = 12; i < 16; ++i) {
+    c.supported(!c.has(i),
+                "input {} (q_norm_weight, k_norm_weight, k_scale, v_scale) is given of {}", i,
+                c.count());
+  }
+  c.ignore({"qk_norm_epsilon", "k_cache_dtype", "v_cache_dtype", "kv_cache_layout"});
+  std::vector<Value*> inputs = c.inputs();
+  if (inputs.size() > 12) inputs.resize(12);
+  c.plain(inputs);
+}
+
+void import_sparse_attention(NodeImport& c) { c.plain(c.inputs()); }
+
 }  // namespace lathe::onnx

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT
+// Causal attention of packed rows [rows, heads·size] to caches cut into blocks [blocks, block rows,
+// key heads, size]. Rows [c[b], c[b+1]) are those of sequence b, behind past[b] rows of it; its
+// position p lies in block table[b, p / block rows]. Slots say where new rows go instead; -1:
+// nowhere.
+#include <algorithm>
+#include <cstring>
+
+#include "ir/infer.h"
+#include "ops/attend.h"
+#include "ops/evaluation.h"
+#include "ops/grouped_heads.h"
+#include "ops/views.h"
+
+namespace lathe {
+namespace {
+
+enum Operand {
+  kQuery,
+  kKey,
+  kValue,
+  kKeyCache,
+  kValueCache,
+  kCumulative,
+  kPast,
+  kTable,
+  kCos,
+  kSin,
+  kSlots,
+  kSink
+};
+
+void infer_paged_attention(Infer& c) {
+  const int64_t heads = c.integer("num_heads");
+  const int64_t kv_heads = c.integer("kv_num_heads");
+  c.check(heads > 0 && kv_heads > 0 && heads % kv_heads == 0,
+          "num_heads {} is not a multiple of kv_num_heads {}", heads, kv_heads);
+  c.check(c.rank(kQuery) == 2 && c.has(kKey) == c.has(kValue) && c.rank(kKeyCache) == 4 &&
+              c.rank(kValueCache) == 4 && c.rank(kTable) == 2,
+          "query has rank {} and key_cache {}, expected 2 and 4, with key and value or neither",
+          c.rank(kQuery), c.rank(kKeyCache));
+  const Dim size = Dim::floor_div(c.dim(kQuery, 1), c.has(kKey) ? heads : heads + 2 * kv_heads);
+  if (c.has(kKey)) {
+    c.require_equal(c.dim(kKey, 0), c.dim(kQuery, 0), "rows of query and key");
+    c.require_equal(c.dim(kKey, 1), size * kv_heads, "columns of key");
+    c.require_equal(c.dim(kValue, 1), size * kv_heads, "columns of value");
+  }
+  for (const int cache : {kKeyCache, kValueCache}) {
+    c.require_equal(c.dim(cache, 2), kv_heads, "heads of the cache");
+    c.require_equal(c.dim(cache, 3), size, "head sizes of query and cache");
+  }
+  c.result(c.element(kQuery), {c.dim(kQuery, 0), size * heads});
+  c.result(c.element(kKeyCache), c.dims(kKeyCache));
+  c.result(c.element(kValueCache), c.dims(kValueCache));
+}
+
+// Rows of a sequence, and where its positions lie.
+struct PagedItem {
+  int64_t begin = 0;
+  int64_t count = 0;
+  int64_t past = 0;
+  std::span<const int64_t> blocks;
+};
+
+std::vector<PagedItem> paged_items(const Evaluation& c, int64_t rows,
+                                   const std::vector<int64_t>& table) {
+  const std::vector<int64_t> cumulative = c.values(kCumulative);
+  const std::vector<int64_t> past = c.values(kPast);
+  const auto width = static_cast<size_t>(c.in(kTable).dims[1]);
+  c.check(cumulative.size() == past.size() + 1 && table.size() == past.size() * width &&
+              cumulative.front() == 0 && cumulative.back() == rows,
+          "{} bounds of rows, {} pasts and {} rows of blocks for {} rows", cumulative.size(),
+          past.size(), c.in(kTable).dims[0], rows);
+  const int64_t block_rows = c.in(kKeyCache).dims[1];
+  std::vector<PagedItem> items;
+  for (size_t b = 0; b < past.size(); ++b) {
+    PagedItem item{cumulative[b], cumulative[b + 1] - cumulative[b], past[b],
+                   std::span(table).subspan(b * width, width)};
+    c.check(item.count >= 0 && item.past >= 0 &&
+                item.past + item.count <= static_cast<int64_t>(width) * block_rows,
+            "sequence {} has {} rows behind {}, its {} blocks hold {}", b, item.count, item.past,
+            width, static_cast<int64_t>(width) * block_rows);
+    const int64_t used = (item.past + item.count + block_rows - 1) / block_rows;
+    for (const int64_t block : item.blocks.first(static_cast<size_t>(used))) {
+      c.check(block >= 0 && block < c.in(kKeyCache).dims[0], "sequence {} lies in block {} of {}",
+              b, block, c.in(kKeyCache).dims[0]);
+    }
+    items.push_back(item);
+  }
+  return items;
+}
+
+// Rows [first, first + count) of a block, as [1, heads, count, size].
+TensorView block_rows(const TensorView& cache, int64_t block, int64_t first, int64_t count) {
+  TensorView out = cache;
+  out.dims = {1, cache.dims[2], count, cache.dims[3]};
+  out.strides = {0, cache.strides[2], cache.strides[1], cache.strides[3]};
+  out.data = cache.as<std::byte>() +
+             (block * cache.strides[0] + first * cache.strides[1]) * (info(cache.type).bits / 8);
+  return out;
+}
+
+void write_rows(const Evaluation& c, const PagedItem& item, const TensorView& rows,
+                const TensorView& cache, const std::vector<int64_t>& slots) {
+  const int64_t size = cache.dims[1];
+  for (int64_t i = 0; i < item.count; ++i) {
+    const int64_t position = item.past + i;
+    int64_t slot = item.blocks[static_cast<size_t>(position / size)] * size + position % size;
+    if (!slots.empty()) slot = slots[static_cast<size_t>(item.begin + i)];
+    if (slot == -1) continue;
+    c.check(slot >= 0 && slot < cache.dims[0] * size, "row {} goes to slot {} of {}",
+            item.begin + i, slot, cache.dims[0] * size);
+    copy_elements(narrow(rows, 2, item.begin + i, 1),
+                  block_rows(cache, slot / size, slot % size, 1));
+  }
+}
+
+Tensor gather_rows(const PagedItem& item, const TensorView& cache) {
+  const int64_t length = item.past + item.count;
+  Tensor rows(cache.type, {1, cache.dims[2], length, cache.dims[3]});
+  for (int64_t at = 0; at < length; at += cache.dims[1]) {
+    const int64_t count = std::min(cache.dims[1], length - at);
+    const int64_t block = item.blocks[static_cast<size_t>(at / cache.dims[1])];
+    copy_elements(block_rows(cache, block, 0, count), narrow(rows.view(), 2, at, count));
+  }
+  return rows;
+}
+
+void evaluate_paged_attention(Evaluation& c) {
+  GroupedHeads parts(c, kQuery, kKey, kValue);
+  const int64_t rows = parts.query.dims[2];
+  const std::vector<int64_t> table = c.values(kTable);
+  const std::vector<PagedItem> items = paged_items(c, rows, table);
+  if (c.boolean("do_rotary")) {
+    std::vector<int64_t> positions;
+    for (const PagedItem& item : items) {
+      for (int64_t i = 0; i < item.count; ++i) positions.push_back(item.past + i);
+    }
+    parts.rotate(c, kCos, kSin, positions);
+  }
+  std::vector<int64_t> slots;
+  if (c.has(kSlots)) slots = c.values(kSlots);
+  c.check(slots.empty() || static_cast<int64_t>(slots.size()) == rows, "{} slots for {} rows",
+          slots.size(), rows);
+  const TensorView keys = c.out(1);
+  const TensorView values = c.out(2);
+  if (keys.data != c.in(kKeyCache).data) copy_elements(c.in(kKeyCache), keys);
+  if (values.data != c.in(kValueCache).data) copy_elements(c.in(kValueCache), values);
+  for (const PagedItem& item : items) {
+    write_rows(c, item, parts.key, keys, slots);
+    write_rows(c, item, parts.value, values, slots);
+  }
+  const TensorView y = split_heads(with_batch(c.out(0)), c.integer("num_heads"));
+  for (const PagedItem& item : items) {
+    if (item.count == 0) continue;
+    const Tensor k = gather_rows(item, keys);
+    const Tensor v = gather_rows(item, values);
+    Attend attend;
+    attend.q = narrow(parts.query, 2, item.begin, item.count);
+    attend.k = k.view();
+    attend.v = v.view();
+    attend.y = narrow(y, 2, item.begin, item.count);
+    attend.causal = true;
+    attend.first = {item.past};
+    attend.length = {item.past + item.count};
+    set_grouped_options(c, kSink, attend);
+    attend.run(c.pool);
+  }
+}
+
+constexpr OperandSpec optional(std::string_view name, TypeSet types, char group = 0) {
+  return {.name = name, .types = types, .arity = Arity::optional, .group = group};
+}
+
+}  // namespace
+
+static const Register paged_attention{{
+    .name = "paged_attention",
+    .doc = "Causal attention of packed rows to caches that lie in blocks.",
+    .operands = {{"query", kFloats, Arity::one, 'T'},
+                 optional("key", kFloats, 'T'),
+                 optional("value", kFloats, 'T'),
+                 {"key_cache", kFloats, Arity::one, 'T'},
+                 {"value_cache", kFloats, Arity::one, 'T'},
+                 {"cumulative_sequence_length", kIndices},
+                 {"past_seqlens", kIndices},
+                 {"block_table", kIndices},
+                 optional("cos_cache", kFloats),
+                 optional("sin_cache", kFloats),
+                 optional("slot_mapping", kIndices),
+                 optional("head_sink", kFloats)},
+    .attributes = grouped_attributes({}),
+    .results = 3,
+    .infer = infer_paged_attention,
+    .eval = evaluate_paged_attention,
+}};
+
+}  // namespace lathe
