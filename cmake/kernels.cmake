@@ -7,7 +7,7 @@ set(isa_avx2_vnni ${isa_avx2} -mavxvnni)
 set(isa_avx512 ${isa_avx2} -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl
   -mprefer-vector-width=512)
 set(isa_avx512_vnni ${isa_avx512} -mavx512vnni -mavx512bf16)
-set(isa_amx ${isa_avx512_vnni} -mavx512vbmi -mamx-tile -mamx-int8 -mamx-bf16)
+set(isa_amx ${isa_avx512_vnni} -mavx512vbmi -mprfchw -mamx-tile -mamx-int8 -mamx-bf16)
 
 # Instrumented vector code takes minutes to compile and tens of times as long to run: guarded buffers
 # watch over these units instead (tests/kernels/support).

@@ -107,8 +107,11 @@ inline void step(const char* a, int64_t stride, const char* b) {
   }
 }
 
-template <class P, bool kTwo>
-void accumulate(const BrgemmCall& call, int64_t row, int64_t rows, int64_t b_offset) {
+// `between` runs after each step: what the processor does beside the tiles. kAhead: the rows behind
+// these are on their way to the second cache.
+template <class P, bool kTwo, bool kAhead, class Between>
+inline void accumulate(const BrgemmCall& call, int64_t row, int64_t rows, int64_t b_offset,
+                       Between&& between) {
   constexpr int64_t kTileNumbers = kTileGroups * P::kGroup;
   const int64_t stride = call.a_row_stride;
   const int64_t whole = call.k / kTileNumbers, rest = call.k % kTileNumbers;
@@ -117,6 +120,12 @@ void accumulate(const BrgemmCall& call, int64_t row, int64_t rows, int64_t b_off
     const char* b = static_cast<const char*>(call.blocks[i].b) + b_offset;
     for (int64_t t = 0; t < whole; ++t) {
       step<P, kTwo>(a, stride, b);
+      if constexpr (kAhead) {
+        for (int64_t r = rows; r < rows + kRowTile; ++r) {
+          _mm_prefetch(a + r * stride, _MM_HINT_T1);
+        }
+      }
+      between();
       a += kTileBytes;
       b += kTileGroups * kGroupBytes;
     }
@@ -134,6 +143,7 @@ void accumulate(const BrgemmCall& call, int64_t row, int64_t rows, int64_t b_off
       }
     }
     step<P, kTwo>(a_tail, kTileBytes, b_tail.bytes);
+    between();
   }
 }
 
@@ -185,20 +195,22 @@ void start_sums(const BrgemmCall& call, int64_t row, int64_t rows, int64_t colum
   }
 }
 
+// Rows [row, row + rows) of the call.
 template <class P>
-void finish(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column, const Sums& sums) {
+void finish(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
+            const int32_t* numbers) {
   const int64_t columns =
       call.columns - column < kPanelColumns ? call.columns - column : kPanelColumns;
   char* out = static_cast<char*>(call.out) + row * call.out_stride;
   if (call.epilogue == nullptr) {
     for (int64_t r = 0; r < rows; ++r) {
-      copy_row(sums.numbers + r * kPanelColumns, columns,
+      copy_row(numbers + r * kPanelColumns, columns,
                reinterpret_cast<int32_t*>(out + r * call.out_stride) + column);
     }
     return;
   }
   EpilogueTile tile;
-  tile.sums = sums.numbers;
+  tile.sums = numbers;
   tile.integer_sums = P::kGroup == 4;
   tile.sums_stride = kPanelColumns;
   tile.rows = rows;
@@ -210,34 +222,92 @@ void finish(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column, c
   finish_tile_avx512(*call.epilogue, tile);
 }
 
-template <class P, bool kTwo>
-void tile(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column) {
-  Sums sums;
-  char* memory = reinterpret_cast<char*>(sums.numbers);
-  if (call.start == nullptr) {
-    zero_sums<kTwo>();
-  } else {
-    start_sums(call, row, rows, column, sums);
-    load_sums<kTwo>(memory, kSumsStride);
+// A call's tiles one after another. The sums of one are finished, a few rows at a time, between the
+// steps of the next: vectors and tiles then work at once.
+template <class P>
+class Tiles {
+ public:
+  explicit Tiles(const BrgemmCall& call) : call_(call) {
+    const int64_t numbers = kTileGroups * P::kGroup;
+    steps_ = call.block_count * ((call.k + numbers - 1) / numbers);
   }
-  accumulate<P, kTwo>(call, row, rows, column / kPanelColumns * call.b_panel_stride);
-  if (call.epilogue == nullptr && column + kPanelColumns <= call.columns) {
-    char* out = static_cast<char*>(call.out) + row * call.out_stride + column * 4;
-    store_tiles<kTwo>(out, call.out_stride);
-    return;
+
+  template <bool kTwo>
+  void run(int64_t row, int64_t rows, int64_t column) {
+    Sums& sums = sums_[next_];
+    char* memory = reinterpret_cast<char*>(sums.numbers);
+    if (call_.start == nullptr) {
+      zero_sums<kTwo>();
+    } else {
+      start_sums(call_, row, rows, column, sums);
+      load_sums<kTwo>(memory, kSumsStride);
+    }
+    const int64_t waiting = (rows_ - done_ + kSlice - 1) / kSlice;
+    const int64_t some = steps_ == 0 ? 0 : (waiting + steps_ - 1) / steps_;
+    if (call_.block_count == 1) fetch_results(row, rows, column);
+    const int64_t b_offset = column / kPanelColumns * call_.b_panel_stride;
+    const auto between = [&] {
+      for (int64_t i = 0; i < some && done_ < rows_; ++i) finish_slice();
+    };
+    if (kTwo && column == 0 && call_.block_count == 1 && row + 2 * kRowTile <= call_.rows) {
+      accumulate<P, kTwo, true>(call_, row, rows, b_offset, between);
+    } else {
+      accumulate<P, kTwo, false>(call_, row, rows, b_offset, between);
+    }
+    finish_all();
+    if (call_.epilogue == nullptr && column + kPanelColumns <= call_.columns) {
+      char* out = static_cast<char*>(call_.out) + row * call_.out_stride + column * 4;
+      store_tiles<kTwo>(out, call_.out_stride);
+      return;
+    }
+    store_tiles<kTwo>(memory, kSumsStride);
+    row_ = row;
+    rows_ = rows;
+    column_ = column;
+    done_ = 0;
+    next_ = 1 - next_;
   }
-  store_tiles<kTwo>(memory, kSumsStride);
-  finish<P>(call, row, rows, column, sums);
-}
+
+  void finish_all() {
+    while (done_ < rows_) finish_slice();
+  }
+
+ private:
+  static constexpr int64_t kSlice = 8;  // rows: what an epilogue takes at once
+
+  // The lines that will be written: storing would wait for each.
+  void fetch_results(int64_t row, int64_t rows, int64_t column) const {
+    const int64_t size = call_.epilogue == nullptr ? 4 : out_size(call_.epilogue->out);
+    const char* out = static_cast<const char*>(call_.out) + column * size;
+    for (int64_t r = row; r < row + rows; ++r) {
+      for (int64_t at = 0; at < kPanelColumns * size; at += 64) {
+        __builtin_prefetch(out + r * call_.out_stride + at, 1);
+      }
+    }
+  }
+
+  void finish_slice() {
+    const int64_t rows = rows_ - done_ < kSlice ? rows_ - done_ : kSlice;
+    finish<P>(call_, row_ + done_, rows, column_, sums_[1 - next_].numbers + done_ * kPanelColumns);
+    done_ += rows;
+  }
+
+  const BrgemmCall& call_;
+  int64_t steps_ = 0;
+  Sums sums_[2];
+  int next_ = 0;                                        // of the sums, the one to fill
+  int64_t row_ = 0, rows_ = 0, column_ = 0, done_ = 0;  // of the tile that waits in the other
+};
 
 template <class P>
 void run_tiles(const BrgemmCall& call) {
   const int64_t whole = call.rows / kRowTile * kRowTile, rest = call.rows - whole;
+  Tiles<P> tiles(call);
   if (whole > 0) {
     configure(kRowTile);
     for (int64_t column = 0; column < call.columns; column += kPanelColumns) {
       for (int64_t row = 0; row < whole; row += kRowTile) {
-        tile<P, true>(call, row, kRowTile, column);
+        tiles.template run<true>(row, kRowTile, column);
       }
     }
   }
@@ -245,12 +315,13 @@ void run_tiles(const BrgemmCall& call) {
     configure(rest);
     for (int64_t column = 0; column < call.columns; column += kPanelColumns) {
       if (rest > kTileRows) {
-        tile<P, true>(call, whole, rest, column);
+        tiles.template run<true>(whole, rest, column);
       } else {
-        tile<P, false>(call, whole, rest, column);
+        tiles.template run<false>(whole, rest, column);
       }
     }
   }
+  tiles.finish_all();
   _tile_release();
 }
 

@@ -138,8 +138,8 @@ inline void finish_simple_tile(const SimpleEpilogue& e, const EpilogueTile& tile
       whole ? finish_simple_rows<8, true, true>(e, tile, c)
             : finish_simple_rows<8, true, false>(e, tile, c);
     } else {
-      whole ? finish_simple_rows<7, false, true>(e, tile, c)
-            : finish_simple_rows<7, false, false>(e, tile, c);
+      whole ? finish_simple_rows<8, false, true>(e, tile, c)
+            : finish_simple_rows<8, false, false>(e, tile, c);
     }
   }
 }
