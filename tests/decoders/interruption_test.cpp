@@ -3,6 +3,7 @@
 // goes on in a second turn, comes to the same tokens.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -226,8 +227,8 @@ TEST_P(InterruptionTest, a_second_turn_is_as_if_all_were_one_prompt) {
 INSTANTIATE_TEST_SUITE_P(folders, InterruptionTest,
                          testing::Values("examples/counting", "llama/fp32", "gpt_oss/int4",
                                          "lfm2/fp32", "qwen3_5/int4"),
-                         [](const auto& info) {
-                           std::string name = info.param;
+                         [](const auto& parameter) {
+                           std::string name = parameter.param;
                            std::ranges::replace(name, '/', '_');
                            return name;
                          });
