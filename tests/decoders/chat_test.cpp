@@ -165,7 +165,7 @@ TEST_P(RecurrentTest, rewinding_gives_what_one_run_gives) {
 
 INSTANTIATE_TEST_SUITE_P(types, RecurrentTest,
                          testing::Values("llama", "lfm2", "qwen3_5", "gemma2"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& type) { return std::string(type.param); });
 
 }  // namespace
 }  // namespace lathe::llm

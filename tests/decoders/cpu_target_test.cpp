@@ -137,7 +137,7 @@ TEST_P(CpuDecoderTest, gives_the_same_bits_alone_and_beside_others) {
 
 INSTANTIATE_TEST_SUITE_P(types, CpuDecoderTest,
                          testing::Values("llama", "lfm2", "gemma2", "gpt_oss", "qwen3"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& type) { return std::string(type.param); });
 
 }  // namespace
 }  // namespace lathe::llm

@@ -98,7 +98,7 @@ TEST_P(DecoderTest, a_step_that_fails_or_is_cancelled_changes_nothing) {
 
 INSTANTIATE_TEST_SUITE_P(types, DecoderTest,
                          testing::Values("llama", "lfm2", "gemma2", "gpt_oss", "qwen3_5"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& type) { return std::string(type.param); });
 
 TEST(Generator, rewinds_and_chooses_anew) {
   const std::string folder = zoo_folder("llama");

@@ -204,7 +204,9 @@ TEST(Memory, a_window_holds_its_rows_and_a_page_however_long_the_text) {
     if (i == 2000) memory = resident();
   }
   EXPECT_EQ(layout.reserved_bytes(), reserved);
-  if (!instrumented()) EXPECT_LE(resident() - memory, 1 << 20);
+  if (!instrumented()) {
+    EXPECT_LE(resident() - memory, 1 << 20);
+  }
 }
 
 TEST(Memory, caches_grow_by_pages_and_come_back) {
@@ -237,7 +239,9 @@ TEST(Memory, caches_grow_by_pages_and_come_back) {
   EXPECT_EQ(layout.live_bytes(), 0);
   EXPECT_LE(layout.reserved_bytes(), 1 << 20);
   EXPECT_GE(grown, 10000 * layout.bytes_per_row() * 9 / 10);
-  if (!instrumented()) EXPECT_LE(resident() - memory, 1 << 20);
+  if (!instrumented()) {
+    EXPECT_LE(resident() - memory, 1 << 20);
+  }
 }
 
 TEST(Memory, a_thousand_generators_leave_it_flat) {
@@ -261,7 +265,9 @@ TEST(Memory, a_thousand_generators_leave_it_flat) {
   }
   EXPECT_EQ(decoder->layout().live_bytes(), 0);
   EXPECT_EQ(decoder->layout().reserved_bytes(), reserved);
-  if (!instrumented()) EXPECT_LE(resident() - memory, 1 << 20);
+  if (!instrumented()) {
+    EXPECT_LE(resident() - memory, 1 << 20);
+  }
 }
 
 TEST(Memory, many_generators_at_once_give_theirs_back) {
@@ -278,7 +284,9 @@ TEST(Memory, many_generators_at_once_give_theirs_back) {
   for (Sequence& sequence : sequences) sequence = decoder->new_sequence();
   EXPECT_EQ(layout.live_bytes(), 0);
   EXPECT_LE(layout.reserved_bytes(), 1 << 20);
-  if (!instrumented()) EXPECT_LE(resident() - memory, 1 << 20);
+  if (!instrumented()) {
+    EXPECT_LE(resident() - memory, 1 << 20);
+  }
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 
@@ -133,7 +134,9 @@ TEST_P(SequenceTest, is_taken_up_again_from_the_files_tensors) {
   const std::shared_ptr<const CacheLayout> layout = sequence.shared_layout();
   Sequence again = import_states(layout, 50, tensors);
   EXPECT_TRUE(same_bits(run(*decoder_, again, tokens(50, 60)), expected));
-  if (!windowed()) EXPECT_THROW(import_states(layout, 51, tensors), Error);
+  if (!windowed()) {
+    EXPECT_THROW(import_states(layout, 51, tensors), Error);
+  }
   std::vector<StateTensor> fewer(tensors.begin() + 1, tensors.end());
   EXPECT_THROW(import_states(layout, 50, fewer), Error);
   fewer.push_back(tensors[1]);
@@ -204,7 +207,9 @@ TEST_P(SequenceTest, goes_back_to_where_its_states_reach) {
   EXPECT_EQ(sequence.reachable(41), anywhere ? 41 : 40);
   EXPECT_EQ(sequence.reachable(39), recurrent ? 0 : 39);
   EXPECT_EQ(sequence.reachable(3), recurrent ? 0 : 3);
-  if (recurrent) EXPECT_THROW(sequence.truncate(59), Error);
+  if (recurrent) {
+    EXPECT_THROW(sequence.truncate(59), Error);
+  }
   EXPECT_THROW(sequence.rewind(71), Error);
   for (const int64_t to : {65, 60, 40, 3}) {
     const auto reached = static_cast<size_t>(sequence.rewind(to));
@@ -345,7 +350,7 @@ TEST(WholeSequence, is_saved_exported_and_cut_where_a_run_began) {
 }
 
 INSTANTIATE_TEST_SUITE_P(types, SequenceTest, testing::Values("llama", "lfm2", "gemma2", "qwen3_5"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& type) { return std::string(type.param); });
 
 }  // namespace
 }  // namespace lathe::llm
