@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "ir/builder.h"
 #include "passes/eliminate_dead_code.h"
+#include "passes/fold_constants.h"
 #include "passes/simplify_decoder.h"
 #include "passes/token_flow.h"
 
@@ -83,6 +84,7 @@ class Packing {
       parameter(pair.past);
       result_index(pair.present);
     }
+    eliminate_copies(*program_);
     combined_ = split_combined_states(*program_, names_);
     extents_ = set_row_extents(*program_, names_);
     if (!extents_) {
@@ -97,11 +99,15 @@ class Packing {
     for (const CachedAttention& attention : attentions_) convert(attention);
     eliminate_dead_code.run(*program_);
     absorb_positions(*program_, names_, *extents_);
+    fold_constants.run(*program_);  // what reads extents of states alone
     eliminate_dead_code.run(*program_);
     if (!drop_parameters()) return std::move(packed_);
     packed_.positions = names_.positions;
     main_.guards().clear();
     infer(main_);
+    if (const Instruction* reader = reader_of_past()) {
+      return offend(describe(*reader, "it depends on how many rows came before"));
+    }
     std::map<const Value*, int> inputs = {{tokens, 1}};
     if (Value* positions = find_parameter(main_, names_.positions)) {
       inputs[positions] = positions->type().rank() - 1;
@@ -248,6 +254,28 @@ class Packing {
       const auto pair = std::ranges::find(names_.states, past->name(), &StatePair::past);
       main_.remove_result(result_index(pair->present));
     }
+  }
+
+  // The past's extent means nothing any more.
+  const Instruction* reader_of_past() const {
+    const SymbolRef past = extents_->past.as_symbol();
+    const auto mentions = [&](const std::vector<Dim>& dims) {
+      std::vector<SymbolRef> symbols;
+      for (const Dim& dim : dims) dim.collect_symbols(symbols);
+      return std::ranges::any_of(symbols,
+                                 [&](const SymbolRef& s) { return s->name == past->name; });
+    };
+    for (const auto& instruction : main_.instructions()) {
+      for (const Value& result : instruction->results()) {
+        if (past == nullptr) return nullptr;
+        const bool ranked = result.type().is_tensor() && result.type().is_ranked();
+        if ((ranked && mentions(*result.type().dims)) ||
+            (result.elements() && mentions(*result.elements()))) {
+          return instruction.get();
+        }
+      }
+    }
+    return nullptr;
   }
 
   Instruction* owner_of(const StatePair& pair) const {

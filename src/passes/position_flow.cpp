@@ -54,6 +54,9 @@ class Rule {
     if (op == "slice") return sliced();
     if (op == "cumsum") return counted();
     if (op == "trilu") return triangle();
+    if (op.starts_with("gather") && known(0) != nullptr && known(0)->is_constant()) {
+      return *known(0);  // all elements are alike
+    }
     return elementwise();
   }
 

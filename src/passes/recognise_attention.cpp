@@ -162,7 +162,7 @@ class Recognition {
       }
       if (op == "transpose") {
         const Integers order = attribute<Integers>(*definition, "permutation");
-        if (order != Integers{0, 1, 3, 2}) return {};
+        if (order != Integers{0, 1, 3, 2} && order != Integers{0, 2, 1}) return {};
         turned = !turned;
       } else if (op == "reshape" && definition->operands()[0]->type().rank() == 5) {
         Value* one = repeated(definition->operands()[0], use.groups);
@@ -173,14 +173,22 @@ class Recognition {
         use.scale *= by->second;
         value = by->first;
         continue;
-      } else if (!passes_on(op) &&
-                 !(op == "reshape" &&
-                   *value->type().dims == *operand(*definition, 0)->type().dims)) {
+      } else if (!passes_on(op) && !(op == "reshape" && alike(value, operand(*definition, 0)))) {
         return {};
       }
       value = operand(*definition, 0);
     }
     return {};
+  }
+
+  // Of equal extents but for a batch of one.
+  static bool alike(const Value* a, const Value* b) {
+    const auto extents = [](const Value* value) {
+      std::vector<Dim> dims = *value->type().dims;
+      if (dims.size() == 4 && dims.front() == Dim(1)) dims.erase(dims.begin());
+      return dims;
+    };
+    return extents(a) == extents(b);
   }
 
   // Back from [b, heads, groups, keys, size] to [b, heads, keys, size].
@@ -202,7 +210,8 @@ class Recognition {
     return value;
   }
 
-  // Forward to the product that reads the cache, and from there to the softmax between the two.
+  // Forward to the product that reads the cache, and from there to the softmax between the two; or
+  // to an attention.
   Instruction* softmax_near(Value* value) {
     for (int steps = 0; steps < 64; ++steps) {
       Instruction* next = nullptr;
@@ -212,11 +221,12 @@ class Recognition {
         next = use.user;
       }
       if (next == nullptr) return nullptr;
-      if (next->op().name == "softmax") return next;
+      if (next->op().name == "softmax" || next->op().name == "attention") return next;
       if (next->op().name == "matmul" && operand(*next, 1) == value) {
         Value* weights = operand(*next, 0);
-        while (passes_on(lathe::name_of(weights)) || lathe::name_of(weights) == "cast") {
-          weights = operand(*weights->definition(), 0);
+        while (keeps_weights(lathe::name_of(weights))) {
+          const Instruction* definition = weights->definition();
+          weights = definition->operands()[definition->operands().size() == 3 ? 2 : 0];
         }
         if (lathe::name_of(weights) == "softmax") return weights->definition();
       }
@@ -225,16 +235,51 @@ class Recognition {
     return nullptr;
   }
 
+  // The operator of its own, given what pasts and new rows make together.
+  Found joined(Instruction& owner) {
+    if (operand(owner, 4) != nullptr || attribute<bool>(owner, "is_causal") ||
+        owner.operands()[0]->type().rank() != 4) {
+      return refuse(owner, "it takes the first row of every run for that of the sequence");
+    }
+    const std::optional<CacheUse> keys = cache_behind(operand(owner, 1), false);
+    const std::optional<CacheUse> values = cache_behind(operand(owner, 2), false);
+    if (!keys || !values || keys->scale != 1 || values->scale != 1) {
+      return refuse(owner, "what it attends to is no cache with new rows");
+    }
+    Found found = standard(owner);
+    if (found) set_caches(*keys, *values, *found);
+    if (found && !divides(*keys, *values, *found)) {
+      return refuse(owner, "its heads are not a multiple of the cache's");
+    }
+    return found;
+  }
+
+  static void set_caches(const CacheUse& keys, const CacheUse& values, CachedAttention& found) {
+    found.past_key = operand(*keys.concat, 0);
+    found.key = operand(*keys.concat, 1);
+    found.present_key = keys.concat->result();
+    found.past_value = operand(*values.concat, 0);
+    found.value = operand(*values.concat, 1);
+    found.present_value = values.concat->result();
+    found.heads = heads_of(found.query, 0);
+    found.kv_heads = heads_of(found.key, 0);
+  }
+  static bool divides(const CacheUse& keys, const CacheUse& values, const CachedAttention& found) {
+    const int64_t repeated = found.heads / std::max<int64_t>(found.kv_heads * keys.groups, 1);
+    return keys.groups == values.groups && repeated > 0 &&
+           found.heads == found.kv_heads * keys.groups * repeated;
+  }
+
   Found products(Instruction& owner) {
     Instruction* softmax = softmax_near(owner.result());
     if (softmax == nullptr) return refuse(owner, "no softmax follows this state");
+    if (softmax->op().name == "attention") return joined(*softmax);
     const int64_t axis = attribute<int64_t>(*softmax, "axis");
     if (axis != -1 && axis != softmax->result()->type().rank() - 1) {
       return refuse(*softmax, "it is not over keys");
     }
     CachedAttention found;
     bool causal = false;
-    double key_scale = 1;
     Instruction* scores = scores_before(*softmax, found, causal);
     if (scores == nullptr) return std::nullopt;
     Instruction* product = product_after(*softmax);
@@ -245,20 +290,12 @@ class Recognition {
       return refuse(keys ? *product : *scores, "what it multiplies is no cache with new rows");
     }
     if (!causal) return refuse(*softmax, "it is not causal");
-    key_scale = keys->scale;
     found.query = operand(*scores, 0);
     found.result = product->result();
-    found.past_key = operand(*keys->concat, 0);
-    found.key = operand(*keys->concat, 1);
-    found.present_key = keys->concat->result();
-    found.past_value = operand(*values->concat, 0);
-    found.value = operand(*values->concat, 1);
-    found.present_value = values->concat->result();
-    found.scale *= key_scale;
+    found.scale *= keys->scale;
     if (found.query->type().rank() != 4) return refuse(*scores, "its rows do not lie in heads");
-    found.heads = heads_of(found.query, 0);
-    found.kv_heads = heads_of(found.key, 0);
-    if (found.heads != found.kv_heads * keys->groups || keys->groups != values->groups) {
+    set_caches(*keys, *values, found);
+    if (!divides(*keys, *values, found) || found.heads != found.kv_heads * keys->groups) {
       return refuse(*scores, "its heads are not a multiple of the cache's");
     }
     return found;
@@ -330,14 +367,30 @@ class Recognition {
 
   static Instruction* product_after(const Instruction& softmax) {
     const Value* value = softmax.result();
-    while (value->uses().size() == 1 && value->uses().front().user != nullptr) {
-      Instruction* user = value->uses().front().user;
-      const std::string_view op = user->op().name;
-      if (op == "matmul") return value->uses().front().index == 0 ? user : nullptr;
-      if (!passes_on(op) && op != "cast") return nullptr;
-      value = user->result();
+    for (;;) {
+      const Use* next = nullptr;
+      for (const Use& use : value->uses()) {
+        const std::string_view op = use.user == nullptr ? "" : use.user->op().name;
+        if (op == "shape" || op == "is_nan") continue;
+        if (next != nullptr || use.user == nullptr) return nullptr;
+        next = &use;
+      }
+      if (next == nullptr) return nullptr;
+      const std::string_view op = next->user->op().name;
+      if (op == "matmul") return next->index == 0 ? next->user : nullptr;
+      if (!keeps_weights(op) || (op == "where" && !is_guard(*next->user, value))) return nullptr;
+      value = next->user->result();
     }
-    return nullptr;
+  }
+
+  static bool keeps_weights(std::string_view op) {
+    return passes_on(op) || op == "cast" || op == "where";
+  }
+  // where(is_nan(w), c, w): rows without a key; here each has its own.
+  static bool is_guard(const Instruction& where, const Value* weights) {
+    const Instruction* test = where.operands()[0]->definition();
+    return where.operands()[2] == weights && test != nullptr && test->op().name == "is_nan" &&
+           test->operands()[0] == weights;
   }
 
   const PositionFlow& flow_;

@@ -101,6 +101,20 @@ std::map<std::string, StatePair> split_combined_states(Program& program, Decoder
   return combined;
 }
 
+void eliminate_copies(Program& program) {
+  Module& main = program.main();
+  std::vector<Instruction*> copies;
+  for (const auto& instruction : main.instructions()) {
+    const std::string_view op = instruction->op().name;
+    const bool one = instruction->operands().size() == 1;
+    if (one && (op == "identity" || op == "concat")) copies.push_back(instruction.get());
+  }
+  for (Instruction* copy : copies) {
+    main.replace_uses(copy->result(), copy->operands()[0]);
+    main.erase(copy);
+  }
+}
+
 std::optional<RowExtents> set_row_extents(Program& program, const DecoderInterface& names) {
   Module& main = program.main();
   const Value* tokens = find_parameter(main, names.tokens);

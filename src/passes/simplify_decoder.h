@@ -20,6 +20,9 @@ Value* find_parameter(const Module& main, const std::string& name);
 // half.
 std::map<std::string, StatePair> split_combined_states(Program& program, DecoderInterface& names);
 
+// Results that are their only operand, which stand between a state and its reader.
+void eliminate_copies(Program& program);
+
 // One batch, and every length in terms of past and new rows; types anew. nullopt where the tokens
 // do not have rows.
 std::optional<RowExtents> set_row_extents(Program& program, const DecoderInterface& names);

@@ -206,12 +206,15 @@ Verdict reduce(const Step& s) {
   return {*s.axis(0) - (kept ? 0 : removed), ""};
 }
 
-// x [b, heads, rows, size] or [b, rows, columns], positions with their rows last.
+// x [b, heads, rows, size] or [b, rows, columns], positions with their rows last, or tables that
+// hold a row for each [b, rows, size].
 Verdict rotary(const Step& s) {
   const int axis = s.rank(0) == 4 ? 2 : 1;
   if (s.axis(0) != axis || !s.single(0)) return refuse("rows do not lie along the sequence");
   for (size_t i = 1; i < s.count(); ++i) {
-    if (s.axis(i) && *s.axis(i) != s.rank(i) - 1)
+    const bool table =
+        i <= 2 && s.operand(i) != nullptr && s.rank(i) == 3 && s.operand(3) == nullptr;
+    if (s.axis(i) && *s.axis(i) != (table ? 1 : s.rank(i) - 1))
       return refuse("positions do not lie along the sequence");
   }
   return {axis, ""};

@@ -110,7 +110,13 @@ def from_heads(g, x):
     return g("Reshape", g("Transpose", x, perm=[0, 2, 1, 3]), [0, 0, HEADS * SIZE])
 
 
-def products(mask, where=False, cap=0.0, early=False):
+def lookups(g):
+    """Padding looked up by index, booleans all the way to the last."""
+    padding = g("Gather", g("Cast", "attention_mask", to=BOOL), g("Squeeze", g.columns(), [0]), axis=1)
+    return g("And", g.four(g("LessOrEqual", g.columns(), g.lines())), g("Unsqueeze", padding, [1, 2]))
+
+
+def products(mask, where=False, cap=0.0, early=False, guard=False):
     """Product, softmax, product over concatenated caches."""
     def build(g, q, k, v):
         q, k, v = by_heads(g, q, HEADS), by_heads(g, k, KV_HEADS), by_heads(g, v, KV_HEADS)
@@ -122,7 +128,8 @@ def products(mask, where=False, cap=0.0, early=False):
         scale = SIZE ** -0.5
         if early:  # half of the scale on each side
             q, repeated[0] = g("Mul", q, scale ** 0.5), g("Mul", repeated[0], scale ** 0.5)
-            scores = g("MatMul", q, g("Transpose", repeated[0], perm=[0, 1, 3, 2]))
+            turned = g("Transpose", g("Reshape", repeated[0], [HEADS, -1, SIZE]), perm=[0, 2, 1])
+            scores = g("MatMul", q, g("Reshape", turned, [1, HEADS, SIZE, -1]))
         else:
             scores = g("MatMul", q, g("Transpose", repeated[0], perm=[0, 1, 3, 2]))
             scores = g("Div", scores, 1 / scale)
@@ -132,7 +139,10 @@ def products(mask, where=False, cap=0.0, early=False):
             scores = g("Where", g.four(g("Greater", g.columns(), g.lines())), LOW, scores)
         else:
             scores = g("Add", scores, mask(g))
-        return from_heads(g, g("MatMul", g("Softmax", scores, axis=-1), repeated[1]))
+        weights = g("Softmax", scores, axis=-1)
+        if guard:  # rows without a key
+            weights = g("Where", g("IsNaN", weights), 0.0, weights)
+        return from_heads(g, g("MatMul", weights, repeated[1]))
     return build
 
 
@@ -148,6 +158,14 @@ def standard(mask=None, flat=False, **attributes):
               outputs=outputs, **attributes)[0]
         return y if flat else from_heads(g, y)
     return build
+
+
+def joined(g, q, k, v):
+    """The operator over caches that Concat has made."""
+    caches = []
+    for past, new, present in (("key", k, "present.0.key"), ("value", v, "present.0.value")):
+        caches.append(g("Concat", f"past_key_values.0.{past}", by_heads(g, new, KV_HEADS), axis=-2, outputs=[present]))
+    return from_heads(g, g("Attention", by_heads(g, q, HEADS), *caches, lookups(g)))
 
 
 def multi_head(g, q, k, v):
@@ -182,6 +200,8 @@ FORMS = {
     "where": (17, products(None, where=True), counted, KV_HEADS, None),
     "cap": (17, products(ranges, cap=3.0), given, KV_HEADS, None),
     "halves": (17, products(triangles, early=True), given, KV_HEADS, None),
+    "guard": (17, products(inverted, guard=True), counted, KV_HEADS, None),
+    "joined": (23, joined, given, KV_HEADS, None),
     "attention": (23, standard(is_causal=1), given, KV_HEADS, None),
     "attention_flat": (23, standard(ranges, flat=True), counted, KV_HEADS, None),
     "attention_window": (24, standard(windows, flat=True, scale=0.3), given, KV_HEADS, None),
