@@ -74,9 +74,13 @@ TensorView dense_view(ElementType type, std::span<const int64_t> dims, void* dat
   TensorView view;
   view.type = type;
   view.rank = static_cast<int>(dims.size());
-  const Dims strides = Tensor::dense_strides(dims);
-  std::copy(dims.begin(), dims.end(), view.dims.begin());
-  std::copy(strides.begin(), strides.end(), view.strides.begin());
+  int64_t stride = 1;
+  for (size_t axis = dims.size(); axis-- > 0;) {
+    view.dims[axis] = dims[axis];
+    view.strides[axis] = stride;
+    // An empty view may have extents whose product overflows; its strides are never used.
+    if (__builtin_mul_overflow(stride, std::max<int64_t>(dims[axis], 1), &stride)) stride = 1;
+  }
   view.data = data;
   return view;
 }

@@ -130,10 +130,12 @@ void Frame::bind_input_dim(const InputDim& input) {
   const PlannedDim& planned = plan_.dims[static_cast<size_t>(input.dim)];
   if (input.binds >= 0) {
     const Symbol& symbol = *plan_.symbols[static_cast<size_t>(input.binds)];
-    check(extent >= symbol.range.min && extent <= symbol.range.max, ErrorKind::invalid_argument,
-          "input '{}': axis {} has extent {}, but '{}' lies in {}..{}",
-          escape(slot(id).value->name()), input.axis, extent, escape(symbol.name), symbol.range.min,
-          symbol.range.max);
+    if (extent < symbol.range.min || extent > symbol.range.max) {
+      fail(ErrorKind::invalid_argument,
+           "input '{}': axis {} has extent {}, but '{}' lies in {}..{}",
+           escape(slot(id).value->name()), input.axis, extent, escape(symbol.name),
+           symbol.range.min, symbol.range.max);
+    }
     environment_.symbols[static_cast<size_t>(input.binds)] = extent;
     return;
   }
@@ -232,9 +234,10 @@ void Frame::shape_slot(SlotId id) {
   std::array<int64_t, kMaxRank> dims;
   for (size_t axis = 0; axis < slot.dims.size(); ++axis) {
     dims[axis] = dim(slot.dims[axis]);
-    check(dims[axis] >= 0, ErrorKind::invalid_argument, "'{}': axis {} would have extent {} ({})",
-          escape(slot.value->name()), axis, dims[axis],
-          escape(plan_.dims[static_cast<size_t>(slot.dims[axis])].dim.to_string()));
+    if (dims[axis] >= 0) continue;  // a message costs memory, also where it is not needed
+    fail(ErrorKind::invalid_argument, "'{}': axis {} would have extent {} ({})",
+         escape(slot.value->name()), axis, dims[axis],
+         escape(plan_.dims[static_cast<size_t>(slot.dims[axis])].dim.to_string()));
   }
   const std::span<const int64_t> extents(dims.data(), slot.dims.size());
   if (slot.kind == SlotKind::output) {

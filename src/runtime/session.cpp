@@ -143,8 +143,9 @@ void Session::check_inputs(std::span<const Box> inputs) const {
     } else if (type.kind == Type::Kind::sequence) {
       fits = box.is_sequence();
     }
-    check(fits, ErrorKind::invalid_argument, "input '{}' is {}, expected {}",
-          escape(parameters[i]->name()), describe(box), escape(type.to_string()));
+    if (fits) continue;
+    fail(ErrorKind::invalid_argument, "input '{}' is {}, expected {}",
+         escape(parameters[i]->name()), describe(box), escape(type.to_string()));
   }
 }
 

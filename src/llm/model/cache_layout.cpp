@@ -46,7 +46,9 @@ PagePool& CacheLayout::pool_of(int64_t page_bytes) {
 
 const CacheLayout::Place& CacheLayout::place(std::string_view state) const {
   const auto at = places_.find(state);
-  check(at != places_.end(), ErrorKind::internal, "no sequence keeps a state '{}'", escape(state));
+  if (at == places_.end()) {
+    fail(ErrorKind::internal, "no sequence keeps a state '{}'", escape(state));
+  }
   return at->second;
 }
 

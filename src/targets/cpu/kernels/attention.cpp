@@ -141,7 +141,10 @@ class Run {
     std::byte* memory =
         thread_scratch(ScratchUse::caller, all * (wave + 1) * (one + 3 * 64) + all * wave);
     Carver carver(memory);
-    std::vector<AttentionState> states, partials;
+    thread_local std::vector<AttentionState> kept_states, kept_partials;
+    auto &states = kept_states, &partials = kept_partials;  // other threads have their own
+    states.clear();
+    partials.clear();
     for (int64_t i = 0; i < all; ++i) states.push_back(take_state(carver, products, pitch));
     for (int64_t i = 0; i < all * wave; ++i) {
       partials.push_back(take_state(carver, products, pitch));
