@@ -483,7 +483,8 @@ typedef struct lathe_api {
   lathe_error* (*generator_append_tokens)(lathe_generator* generator, size_t prompt,
                                           const int32_t* tokens, size_t count);
   /* The model's inputs by their names: "input_ids", i32 or i64 [rows] or [prompts, rows], appends
-   * tokens. Those that the runtime makes are LATHE_INVALID_ARGUMENT, others LATHE_UNSUPPORTED. */
+   * tokens; those of an encoder come before the first prompt's tokens. Inputs that the runtime
+   * makes are LATHE_INVALID_ARGUMENT, others LATHE_UNSUPPORTED. */
   lathe_error* (*generator_set_model_input)(lathe_generator* generator, const char* name,
                                             const lathe_tensor* tensor);
   size_t (*generator_prompt_count)(const lathe_generator* generator);

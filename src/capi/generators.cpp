@@ -106,8 +106,15 @@ lathe_error* set_input(lathe_generator* generator, const char* name, const lathe
     };
     check(std::ranges::none_of(kMadeByUs, is), ErrorKind::invalid_argument,
           "input '{}' is made from the tokens: it is not given", escape(noun));
-    check(is("input_ids"), ErrorKind::unsupported, "input '{}' cannot be given", escape(noun));
     const Box& box = demand(given, "the tensor").box;
+    const auto others = handle.model->decoder->model_inputs();
+    if (std::ranges::find(others, noun) != others.end()) {
+      check(box.is_tensor(), ErrorKind::invalid_argument, "input '{}' is no tensor", escape(noun));
+      if (handle.generator.prompts() == 0) handle.generator.add({}, handle.search);
+      handle.generator.set_model_input(0, std::string(noun), box.tensor());
+      return;
+    }
+    check(is("input_ids"), ErrorKind::unsupported, "input '{}' cannot be given", escape(noun));
     const bool fits =
         box.is_tensor() &&
         (box.tensor().type() == ElementType::i32 || box.tensor().type() == ElementType::i64) &&

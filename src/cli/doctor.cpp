@@ -5,6 +5,7 @@
 #include "base/os_environment.h"
 #include "base/os_system.h"
 #include "cli/commands.h"
+#include "cli/doctor_folder.h"
 #include "ir/op.h"
 #include "targets/target.h"
 
@@ -67,6 +68,8 @@ void print_options(Output& out, const Options& options) {
 
 int doctor(CommandLine& line) {
   bool markdown = false;
+  std::string folder;
+  line.positional("DIR", folder, "A model folder to look at; without it, the machine.", true);
   line.flag("--options-markdown", markdown, "Prints docs/options.md.");
   line.options(
       {"target", "threads", "memory-limit", "timeout", "seed", "round-trip", "verify-each-pass"});
@@ -76,6 +79,7 @@ int doctor(CommandLine& line) {
     out.write(options_markdown());
     return 0;
   }
+  if (!folder.empty()) return doctor_folder(folder, line.options(), out);
   row(out, "version", fmt::format("lathe {} ({}, {})", LATHE_VERSION, kBuild, compiler()));
   print_machine(out);
   print_targets(out);

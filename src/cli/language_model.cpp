@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file_map.h"
 #include "base/log.h"
+#include "base/os_system.h"
 #include "cli/progress.h"
 #include "llm/model/choose_target.h"
 #include "llm/tokenizer/load.h"
@@ -78,7 +79,7 @@ void LanguageModelArguments::declare(CommandLine& line) {
   line.positional("DIR", folder, "A folder with a genai_config.json.");
   line.text("--config", overlay, "JSON", "Merged into the folder's configuration.");
   line.flag("--verbose,-v", verbose, "Tells the settings in effect, and what is being done.");
-  line.options({"target", "compute", "threads", "timeout"});
+  line.options({"target", "compute", "threads", "memory-limit", "timeout"});
 }
 
 LanguageModel::LanguageModel(const LanguageModelArguments& arguments, const Options& options)
@@ -87,10 +88,16 @@ LanguageModel::LanguageModel(const LanguageModelArguments& arguments, const Opti
   Progress progress(arguments.verbose);
   progress.say(fmt::format("opening '{}'", escape(arguments.folder)));
   llm::DecoderOptions decoder;
-  decoder.target = target_of(arguments, options);
+  target_ = decoder.target = target_of(arguments, options);
   decoder.compute = compute_option(options);
   decoder.pool = &pool_;
   decoder.overlay = arguments.overlay;
+  decoder.memory_limit = options.integer("memory-limit");
+  decoder.measured = [&](const llm::ModelSize& size) {
+    progress.say(fmt::format("memory: weights {}, cache {} a token; {} available",
+                             llm::bytes_text(size.weight_bytes), llm::bytes_text(size.row_bytes),
+                             llm::bytes_text(system_info().available_bytes)));
+  };
   decoder_ = std::make_shared<const llm::Decoder>(arguments.folder, decoder);
   tokenizer_folder_ = decoder_->config().tokenizer_folder.empty()
                           ? arguments.folder
@@ -117,9 +124,9 @@ std::string LanguageModel::settings(const search::SearchOptions& options) const 
   std::string text =
       fmt::format("model {}: vocabulary {}, context {}, end tokens {}\n", config.type,
                   decoder_->vocabulary(), config.context_length, fmt::join(config.end_tokens, " "));
-  text += fmt::format("target {}, threads {}, cache {} bytes a token, loaded in {:.2f} s\n",
-                      decoder_->plan().target, threads(), decoder_->layout().bytes_per_row(),
-                      load_seconds_);
+  text += fmt::format("target {}, threads {}, loaded in {:.2f} s\n", decoder_->plan().target,
+                      threads(), load_seconds_);
+  text += fmt::format("memory: {}\n", to_string(decoder_->size(), config.context_length));
   const nlohmann::json defaults = search::search_options_json({});
   const nlohmann::json values = search::search_options_json(options);
   for (const auto& [name, value] : values.items()) {

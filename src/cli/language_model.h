@@ -38,8 +38,8 @@ struct ChatArguments {
 };
 
 struct LanguageModelArguments {
-  std::string folder;
-  std::string overlay;
+  std::string folder{};
+  std::string overlay{};
   bool verbose = false;
 
   void declare(CommandLine& line);
@@ -56,6 +56,7 @@ class LanguageModel {
   const std::shared_ptr<const tokenizer::Tokenizer>& tokenizer() const { return tokenizer_; }
   const tokenizer::Tokenizer& need_tokenizer(std::string_view otherwise) const;
   templates::ChatTemplates chat_templates() const;
+  const std::shared_ptr<const Target>& target() const { return target_; }
   int threads() const { return pool_.threads(); }
   double load_seconds() const { return load_seconds_; }
   // Lines about model, machine and search.
@@ -63,6 +64,7 @@ class LanguageModel {
 
  private:
   ThreadPool pool_;
+  std::shared_ptr<const Target> target_;
   std::shared_ptr<const llm::Decoder> decoder_;
   std::string tokenizer_folder_;
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;

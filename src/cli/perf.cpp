@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include <nlohmann/json.hpp>
 
+#include "base/file_map.h"
 #include "base/os_memory.h"
 #include "cli/commands.h"
 #include "cli/execution.h"
 #include "cli/model.h"
+#include "cli/perf_folder.h"
 #include "cli/profile.h"
 #include "cli/trace.h"
 
@@ -151,6 +153,7 @@ int perf(CommandLine& line) {
   bool json = false;
   bool all = false;
   std::string trace;
+  FolderMeasure folder;
   model.declare(line);
   input.declare(line);
   line.integer("--iterations,-n", iterations, 1, 1000000, "Runs to measure.");
@@ -158,8 +161,18 @@ int perf(CommandLine& line) {
   line.flag("--json", json, "Prints one JSON object: latency_ms, peak_memory_bytes, …");
   line.flag("--all", all, "Lists every instruction, not only the slowest.");
   line.text("--trace", trace, "FILE", "Writes one run's times for chrome://tracing or Perfetto.");
+  line.integer("--prompt-tokens", folder.prompt_tokens, 1, 10'000'000,
+               "Of a model folder: tokens that are read.");
+  line.integer("--new-tokens", folder.new_tokens, 1, 10'000'000,
+               "Of a model folder: tokens that are then generated.");
   line.options({"target", "compute", "threads", "memory-limit", "timeout", "seed"});
   if (!line.parse()) return 0;
+  if (is_folder(model.model)) {
+    folder.folder = model.model;
+    folder.repeats = std::min<int64_t>(iterations, 3);
+    folder.json = json;
+    return perf_folder(folder, line.options(), line.out());
+  }
 
   Measurement m;
   Clock::time_point begin = Clock::now();

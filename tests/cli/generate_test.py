@@ -56,7 +56,9 @@ class Generate(program.ProgramTest):
 
     def test_the_settings_in_effect_are_told(self):
         self.generate("-p", "one", "--top-k", 7, "-v", "--config", '{"search": {"min_p": 0.25}}')
-        self.assertRegex(self.stderr, r"(?m)^target \w+, threads \d+, cache 128 bytes a token")
+        self.assertRegex(self.stderr, r"(?m)^target \w+, threads \d+, loaded in ")
+        self.assertRegex(self.stderr, r"(?m)^memory: weights 5.0 KiB, cache 128 bytes a token; ")
+        self.assertRegex(self.stderr, r"(?m)^memory: weights .*, 37.0 KiB in all for a sequence of 256 tokens; ")
         self.assertRegex(self.stderr, r"(?m)^top_k = 7  \(not the default\)$")
         self.assertRegex(self.stderr, r"(?m)^min_p = 0.25  \(not the default\)$")
         self.assertRegex(self.stderr, r"(?m)^temperature = 1.0$")

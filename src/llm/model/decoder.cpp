@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/os_system.h"
 
 namespace lathe::llm {
 
@@ -19,6 +20,10 @@ Decoder::Decoder(const std::string& folder, const DecoderOptions& options)
   const std::unique_ptr<Program> program = folder_.load(decoder.filename);
   try {
     const DecoderInterface names = decoder_interface(decoder, *program, encoder);
+    size_ = measure_model(*program, names, decoder.head_size);
+    memory_limit_ = options.memory_limit;
+    if (options.measured) options.measured(size_);
+    check_memory(size_, memory_limit_, folder);
     runner_ = make_step_runner(*program, names, options);
     if (encoder != nullptr) {
       std::vector<std::string> wanted;
@@ -36,6 +41,15 @@ Decoder::Decoder(const std::string& folder, const DecoderOptions& options)
 }
 
 Decoder::~Decoder() = default;
+
+void Decoder::check_room(int64_t tokens, int64_t others) const {
+  const int64_t caches = size_.bytes_at(tokens) - size_.weight_bytes;
+  const int64_t limit = memory_limit_ > 0 ? memory_limit_ : system_info().total_bytes;
+  check(limit == 0 || caches <= limit - std::min(others, limit), ErrorKind::out_of_memory,
+        "{} tokens take {} of caches ({} a token), {} are taken, and {} is {}", tokens,
+        bytes_text(caches), bytes_text(size_.row_bytes), bytes_text(others),
+        memory_limit_ > 0 ? "the memory limit" : "this machine's memory", bytes_text(limit));
+}
 
 std::vector<std::string> Decoder::model_inputs() const {
   return encoder_ == nullptr ? std::vector<std::string>{} : encoder_->inputs();

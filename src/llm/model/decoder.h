@@ -2,6 +2,7 @@
 // A model folder opened, and its decoder compiled to run steps of many sequences.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -9,13 +10,17 @@
 
 #include "ir/program.h"
 #include "llm/model/encoder.h"
+#include "llm/model/model_size.h"
 #include "llm/model/step_runner.h"
 
 namespace lathe::llm {
 
 struct DecoderOptions : RunnerOptions {
-  std::string overlay{};  // JSON merged into the configuration
-  MemoryFiles files{};    // that stand before those of the folder
+  std::string overlay{};     // JSON merged into the configuration
+  MemoryFiles files{};       // that stand before those of the folder
+  int64_t memory_limit = 0;  // bytes of caches and states; 0: none
+  // Told what the model will take, before anything is allocated.
+  std::function<void(const ModelSize&)> measured{};
 };
 
 // One state of a decoder's sequences.
@@ -51,6 +56,10 @@ class Decoder {
   // Otherwise item by item: the tokens of a request are not to be cut.
   bool packed() const { return runner_->packed(); }
   DecoderNotes notes() const;
+  const ModelSize& size() const { return size_; }
+  int64_t memory_limit() const { return memory_limit_; }
+  // OutOfMemory if a sequence cannot come to so many tokens beside `others` bytes of others.
+  void check_room(int64_t tokens, int64_t others) const;
   // What a sequence must be given before its first tokens: an encoder's inputs. None for decoders
   // alone.
   std::vector<std::string> model_inputs() const;
@@ -70,6 +79,8 @@ class Decoder {
 
   ModelFolder folder_;
   int64_t vocabulary_ = 0;
+  ModelSize size_;
+  int64_t memory_limit_ = 0;
   std::unique_ptr<StepRunner> runner_;
   std::unique_ptr<Encoder> encoder_;  // null: a decoder alone
 };

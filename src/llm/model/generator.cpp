@@ -129,10 +129,21 @@ Generator::Branch& Generator::only_branch(size_t prompt, std::string_view what) 
 }
 
 // A turn whose prompt, with all before it, has `length` tokens.
+// Memory of all sequences but one row's.
+int64_t Generator::held_bytes(const Row* except) const {
+  int64_t bytes = 0;
+  for (const auto& row : rows_) {
+    if (row.get() == except) continue;
+    for (const Branch& branch : row->branches) bytes += branch.sequence.committed_bytes();
+  }
+  return bytes;
+}
+
 void Generator::begin_turn(Row& row, size_t length) const {
   const int64_t context = decoder_->config().context_length;
   check(static_cast<int64_t>(length) < context, ErrorKind::invalid_argument,
         "{} tokens leave no room in a context of {}", length, context);
+  decoder_->check_room(static_cast<int64_t>(length), held_bytes(&row));
   const size_t before = row.prompt;
   row.prompt = length;
   if (static_cast<int64_t>(length) >= longest(row)) {
@@ -267,6 +278,7 @@ bool Generator::run_step(const CancelToken* cancel, std::optional<Clock::time_po
   }
   if (requests.empty()) return false;
   check_time(deadline, rows_run_);
+  if (decoder_->memory_limit() > 0) decoder_->check_room(1, held_bytes(nullptr));
   int64_t rows = 0;
   for (const StepRequest& request : requests) rows += static_cast<int64_t>(request.tokens.size());
   const Tensor logits = decoder_->step(requests, cancel);

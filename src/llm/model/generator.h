@@ -97,6 +97,7 @@ class Generator {
   void choose_beams(Row& row);
   void take(Row& row, Branch& branch, Token token);
   Branch& only_branch(size_t prompt, std::string_view what);
+  int64_t held_bytes(const Row* except) const;
   void begin_turn(Row& row, size_t length) const;
   int64_t longest(const Row& row) const;
 

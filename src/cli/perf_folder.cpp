@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT
+// lathe perf DIR: prompt and decode rates, beside the bandwidth and the compute that the machine
+// shows in the same minute.
+#include "cli/perf_folder.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/os_memory.h"
+#include "cli/execution.h"
+#include "cli/language_model.h"
+#include "ir/parse.h"
+
+namespace lathe::cli {
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+double seconds_since(Clock::time_point begin) { return Seconds(Clock::now() - begin).count(); }
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+struct Machine {
+  double bytes_per_second = 0;     // read from memory, beyond caches
+  double products_per_second = 0;  // of a large matrix product on the model's target
+};
+
+// All threads read a buffer that no cache holds; the best of three.
+double measure_bandwidth(ThreadPool& pool) {
+  constexpr size_t kWords = size_t{192} << 17;  // 192 MiB
+  constexpr int64_t kParts = 64;
+  const std::vector<uint64_t> words(kWords, 1);
+  double best = 0;
+  for (int i = 0; i < 3; ++i) {
+    std::array<uint64_t, kParts> sums{};
+    const auto begin = Clock::now();
+    parallel_for(&pool, kParts, 1, [&](int64_t from, int64_t to) {
+      const size_t share = kWords / kParts;
+      for (int64_t part = from; part < to; ++part) {
+        const auto* first = words.data() + static_cast<size_t>(part) * share;
+        sums[static_cast<size_t>(part)] = std::accumulate(first, first + share, uint64_t{0});
+      }
+    });
+    const double seconds = seconds_since(begin);
+    check(std::accumulate(sums.begin(), sums.end(), uint64_t{0}) == kWords, ErrorKind::internal,
+          "{} words were not read", kWords);
+    best = std::max(best, static_cast<double>(kWords * sizeof(uint64_t)) / seconds);
+  }
+  return best;
+}
+
+// A product of f32 matrices, compiled for the target.
+double measure_products(const std::shared_ptr<const Target>& target, ThreadPool& pool) {
+  constexpr int64_t kSize = 1024;
+  const std::string text = fmt::format(
+      "program \"product\" stage imported {{\n  module @main(%a: f32[{0}, {0}], %b: f32[{0}, {0}]) "
+      "{{\n    %y = matmul(%a, %b)\n    return %y as \"y\"\n  }}\n}}\n",
+      kSize);
+  CompileOptions options;
+  options.target = target;
+  SessionOptions session_options;
+  session_options.pool = &pool;
+  Session session(compile(parse_program(text, {.file = "product"}), options), session_options);
+  const std::vector<Box> inputs(2, Box{Tensor(ElementType::f32, {kSize, kSize})});
+  double best = 0;
+  const auto begin = Clock::now();
+  for (int i = 0; i < 5 && (i < 2 || seconds_since(begin) < 2); ++i) {
+    const auto start = Clock::now();
+    session.run(inputs);
+    best = std::max(best, static_cast<double>(kSize * kSize * kSize) / seconds_since(start));
+  }
+  return best;
+}
+
+struct Rates {
+  double first_token_seconds = 0;
+  double prompt_tokens_per_second = 0;
+  double tokens_per_second = 0;
+};
+
+std::vector<llm::Token> some_tokens(int64_t count, int64_t vocabulary) {
+  std::vector<llm::Token> tokens;
+  for (int64_t i = 0; i < count; ++i)
+    tokens.push_back(static_cast<llm::Token>((i * 7919 + 13) % vocabulary));
+  return tokens;
+}
+
+Rates measure(const LanguageModel& model, const FolderMeasure& what,
+              std::optional<Clock::time_point> deadline) {
+  search::SearchOptions search;
+  search.max_new_tokens = search.min_new_tokens = what.new_tokens;
+  const auto prompt = some_tokens(what.prompt_tokens, model.decoder()->vocabulary());
+  std::vector<double> first;
+  std::vector<double> rest;
+  for (int64_t i = 0; i <= what.repeats; ++i) {
+    llm::Generator generator(model.decoder());
+    generator.add(prompt, search);
+    const auto begin = Clock::now();
+    generator.generate_next_token(&interrupts(), deadline);
+    const double until_first = seconds_since(begin);
+    while (generator.generate_next_token(&interrupts(), deadline)) {
+    }
+    if (i == 0) continue;  // pages in weights, starts threads
+    first.push_back(until_first);
+    rest.push_back(seconds_since(begin) - until_first);
+  }
+  Rates rates;
+  rates.first_token_seconds = median(first);
+  rates.prompt_tokens_per_second =
+      static_cast<double>(what.prompt_tokens) / rates.first_token_seconds;
+  if (what.new_tokens > 1)
+    rates.tokens_per_second = static_cast<double>(what.new_tokens - 1) / median(rest);
+  return rates;
+}
+
+}  // namespace
+
+int perf_folder(const FolderMeasure& what, const Options& options, Output& out) {
+  const auto deadline = deadline_of(options);
+  const LanguageModel model({.folder = what.folder}, options);
+  const llm::ModelSize& size = model.decoder()->size();
+  const int64_t context = model.decoder()->config().context_length;
+  FolderMeasure fitted = what;
+  fitted.new_tokens = std::clamp<int64_t>(what.new_tokens, 1, std::max<int64_t>(context / 2, 1));
+  fitted.prompt_tokens = std::clamp<int64_t>(what.prompt_tokens, 1,
+                                             std::max<int64_t>(context - fitted.new_tokens - 1, 1));
+  const Rates rates = measure(model, fitted, deadline);
+  ThreadPool pool(model.threads());
+  Machine machine;
+  machine.bytes_per_second = measure_bandwidth(pool);
+  machine.products_per_second = measure_products(model.target(), pool);
+  // A token reads every weight once, and on average half of what the sequence's caches come to.
+  const double token_bytes =
+      static_cast<double>(size.weight_bytes) +
+      static_cast<double>(size.row_bytes * (fitted.prompt_tokens + fitted.new_tokens / 2));
+  const double bandwidth = rates.tokens_per_second * token_bytes / machine.bytes_per_second;
+  const double compute = rates.prompt_tokens_per_second * static_cast<double>(size.products) /
+                         machine.products_per_second;
+  if (what.json) {
+    nlohmann::ordered_json json;
+    json["model"] = what.folder;
+    json["target"] = model.decoder()->plan().target;
+    json["threads"] = model.threads();
+    json["load_seconds"] = model.load_seconds();
+    json["prompt_tokens"] = fitted.prompt_tokens;
+    json["new_tokens"] = fitted.new_tokens;
+    json["first_token_seconds"] = rates.first_token_seconds;
+    json["prompt_tokens_per_second"] = rates.prompt_tokens_per_second;
+    json["tokens_per_second"] = rates.tokens_per_second;
+    json["weight_bytes"] = size.weight_bytes;
+    json["cache_bytes_per_token"] = size.row_bytes;
+    json["products_per_token"] = size.products;
+    json["bytes_per_second"] = machine.bytes_per_second;
+    json["products_per_second"] = machine.products_per_second;
+    json["share_of_bandwidth"] = bandwidth;
+    json["share_of_compute"] = compute;
+    json["peak_memory_bytes"] = peak_resident_bytes();
+    out.write(json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+    return 0;
+  }
+  out.write(fmt::format("{} on {}, {} threads, loaded in {:.2f} s\n", escape(what.folder),
+                        model.decoder()->plan().target, model.threads(), model.load_seconds()));
+  out.write(fmt::format("prompt of {} tokens: {:.1f} tokens a second, first token after {:.3f} s\n",
+                        fitted.prompt_tokens, rates.prompt_tokens_per_second,
+                        rates.first_token_seconds));
+  out.write(fmt::format("then {} tokens: {:.1f} tokens a second\n", fitted.new_tokens - 1,
+                        rates.tokens_per_second));
+  out.write(fmt::format("measured here: {:.1f} GB/s read, {:.1f} GFLOP/s in products of f32\n",
+                        machine.bytes_per_second / 1e9, 2 * machine.products_per_second / 1e9));
+  out.write(
+      fmt::format("the prompt takes {:.1f} % of that compute, the rest {:.1f} % of that "
+                  "bandwidth\n",
+                  100 * compute, 100 * bandwidth));
+  out.write(fmt::format("weights {}, cache {} a token, peak memory {}\n",
+                        llm::bytes_text(size.weight_bytes), llm::bytes_text(size.row_bytes),
+                        llm::bytes_text(peak_resident_bytes())));
+  return 0;
+}
+
+}  // namespace lathe::cli
