@@ -10,6 +10,7 @@
 #include "ir/builder.h"
 #include "passes/eliminate_dead_code.h"
 #include "passes/fold_constants.h"
+#include "passes/select_rows.h"
 #include "passes/simplify_decoder.h"
 #include "passes/token_flow.h"
 
@@ -117,7 +118,7 @@ class Packing {
     if (flow.offender != nullptr) return offend(describe(*flow.offender, flow.reason));
     Value* logits = main_.results()[static_cast<size_t>(result_index(names_.logits))];
     if (!flow.rows.contains(logits)) return offend("the logits have no rows");
-    select_rows(logits, flow);
+    packed_.wanted_rows = select_rows(*program_, logits, flow);
     eliminate_dead_code.run(*program_);
     packed_.program = std::move(program_);
     return std::move(packed_);
@@ -404,53 +405,6 @@ class Packing {
       main_.remove_parameter(positions->index());
     }
     return true;
-  }
-
-  // Gathers the wanted rows before the longest tail in which one value alone has rows.
-  void select_rows(Value* logits, const TokenFlow& flow) {
-    const Dim extent = (*main_.parameters().front()->type().dims)[1];
-    Value* cut = logits;
-    Value* at = logits;
-    while (Instruction* definition = at->definition()) {
-      if (definition->op().name.starts_with("sequence_")) break;
-      Value* only = nullptr;
-      int count = 0;
-      for (Value* operand : definition->operands()) {
-        if (operand == nullptr || !flow.rows.contains(operand)) continue;
-        count += operand == only ? 0 : 1;
-        only = operand;
-      }
-      if (count != 1 || definition->results().size() != 1) break;
-      at = only;
-      if ((*at->type().dims)[static_cast<size_t>(flow.rows.at(at))] == extent) cut = at;
-    }
-    const SymbolRef wanted = program_->add_symbol("wanted", SymbolKind::bound, {});
-    Value* rows = main_.add_parameter(Type::tensor(ElementType::i64, {wanted}), "wanted_rows");
-    packed_.wanted_rows = rows->name();
-    Instruction* after = cut->definition();
-    Instruction* next = main_.instructions().empty() ? nullptr : main_.instructions().front().get();
-    if (after != nullptr) {
-      auto place = std::ranges::find_if(main_.instructions(),
-                                        [&](const auto& i) { return i.get() == after; });
-      next = ++place == main_.instructions().end() ? nullptr : place->get();
-    }
-    Builder builder(main_, next);
-    Value* selected = builder("gather", {cut, rows}, {{"axis", int64_t{flow.rows.at(cut)}}});
-    if (cut == logits) {
-      main_.set_result(result_index(names_.logits), selected);
-      return;
-    }
-    // Only the tail reads the selection; other readers keep all rows.
-    for (at = logits; at != cut;) {
-      Instruction* definition = at->definition();
-      for (int i = 0; i < static_cast<int>(definition->operands().size()); ++i) {
-        Value* operand = definition->operands()[static_cast<size_t>(i)];
-        if (operand == nullptr || !flow.rows.contains(operand)) continue;
-        at = operand;
-        if (operand == cut) definition->set_operand(i, selected);
-      }
-    }
-    infer(main_);
   }
 
   DecoderInterface names_;

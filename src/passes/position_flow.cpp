@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <functional>
 
 #include "ir/op.h"
@@ -13,18 +14,7 @@ namespace {
 
 using Found = std::optional<Known>;
 
-// Seen with more axes before its own.
-Linear aligned(Linear linear, int rank) {
-  linear.steps.insert(linear.steps.begin(), static_cast<size_t>(rank) - linear.steps.size(), 0);
-  return linear;
-}
-
-Linear sum(const Linear& a, const Linear& b, int64_t sign) {
-  Linear all = a;
-  for (size_t axis = 0; axis < all.steps.size(); ++axis) all.steps[axis] += sign * b.steps[axis];
-  all.offset = a.offset + b.offset * Dim(sign);
-  return all;
-}
+constexpr int64_t kLargestTriangle = 8192;
 
 // Known of one instruction's result, from what is known of its operands.
 class Rule {
@@ -54,6 +44,7 @@ class Rule {
     if (op == "slice") return sliced();
     if (op == "cumsum") return counted();
     if (op == "trilu") return triangle();
+    if (op == "concat") return joined();
     if (op.starts_with("gather") && known(0) != nullptr && known(0)->is_constant()) {
       return *known(0);  // all elements are alike
     }
@@ -82,10 +73,60 @@ class Rule {
 
   Found literal() const {
     const Tensor& tensor = instruction_.literal()->tensor;
-    if (tensor.count() != 1 || tensor.type() == ElementType::string) return std::nullopt;
+    if (tensor.count() < 1 || tensor.type() == ElementType::string) return std::nullopt;
+    if (tensor.count() > 1) return triangle_in(tensor);
     double value = 0;
     convert(ElementType::f64, &value, tensor.type(), tensor.data(), 1);
     return Known::constant(value);
+  }
+
+  // The lower half of a square one thing, the rest another, as old models keep their masks.
+  static Found triangle_in(const Tensor& tensor) {
+    const Dims& dims = tensor.dims();
+    const int64_t side = dims.back();
+    if (tensor.rank() < 2 || side < 2 || side > kLargestTriangle || tensor.count() != side * side ||
+        dims[dims.size() - 2] != side || !tensor.is_dense() || info(tensor.type()).bits < 8) {
+      return std::nullopt;
+    }
+    const auto bytes = static_cast<size_t>(info(tensor.type()).bits / 8);
+    const auto* data = static_cast<const std::byte*>(tensor.data());
+    const auto at = [&](int64_t row, int64_t column) {
+      return data + static_cast<size_t>(row * side + column) * bytes;
+    };
+    for (int64_t row = 0; row < side; ++row) {
+      for (int64_t column = 0; column < side; ++column) {
+        const std::byte* expected = column <= row ? at(0, 0) : at(0, 1);
+        if (std::memcmp(at(row, column), expected, bytes) != 0) return std::nullopt;
+      }
+    }
+    double values[2] = {};
+    convert(ElementType::f64, values, tensor.type(), data, 2);
+    Linear linear{std::vector<int64_t>(dims.size(), 0), 0};
+    linear.steps[dims.size() - 2] = 1;
+    linear.steps[dims.size() - 1] = -1;
+    return Known{std::nullopt, {std::move(linear)}, values[0], values[1]};
+  }
+
+  // Something constant before a choice that goes on as that constant.
+  Found joined() const {
+    if (instruction_.operands().size() != 2 || known(0) == nullptr || known(1) == nullptr ||
+        !known(0)->is_constant() || known(1)->linear || known(1)->yes != known(0)->yes) {
+      return std::nullopt;
+    }
+    const auto given = std::get<int64_t>(*find_attribute(instruction_.attributes(), "axis"));
+    const auto axis = static_cast<size_t>(given < 0 ? given + rank_ : given);
+    const Dim extent = dims(0)[axis];
+    return moved(1, [&](const Linear& linear) -> std::optional<Linear> {
+      Linear result = linear;
+      for (size_t other = 0; other < linear.steps.size(); ++other) {
+        if (other != axis && linear.steps[other] < 0) return std::nullopt;
+      }
+      if (linear.steps[axis] > 0 || less_equal(0, linear.offset) != Ternary::yes) {
+        return std::nullopt;
+      }
+      result.offset = linear.offset - extent * Dim(linear.steps[axis]);
+      return result;
+    });
   }
 
   Found range() const {
@@ -249,7 +290,10 @@ class Rule {
       if (known(i) == nullptr) return std::nullopt;
       linear = linear || known(i)->linear.has_value();
     }
-    return linear ? arithmetic() : choice(function);
+    if (linear) return arithmetic();
+    std::vector<const Known*> choices;
+    for (size_t i = 0; i < count; ++i) choices.push_back(known(i));
+    return join_choices(choices, rank_, function);
   }
 
   // Operands as formulas of the result's indices.
@@ -285,56 +329,10 @@ class Rule {
     return std::nullopt;
   }
 
-  // Choices joined by a function: still one if all that are not wholly `yes` come to the same, or
-  // take a score's weight away.
-  Found choice(Function function) const {
-    const size_t count = instruction_.operands().size();
-    std::vector<std::vector<Linear>> tests;  // different ones
-    std::vector<size_t> test_of(count, 0);   // of each operand, from 1
-    for (size_t i = 0; i < count; ++i) {
-      std::vector<Linear> own = known(i)->conditions;
-      if (own.empty()) continue;
-      for (Linear& condition : own) condition = aligned(std::move(condition), rank_);
-      const auto at = std::ranges::find(tests, own);
-      test_of[i] = static_cast<size_t>(at - tests.begin()) + 1;
-      if (at == tests.end()) tests.push_back(std::move(own));
-    }
-    const auto value_at = [&](size_t met) {
-      double values[3] = {};
-      for (size_t i = 0; i < count; ++i) {
-        const bool yes = test_of[i] == 0 || (met >> (test_of[i] - 1) & 1) != 0;
-        values[i] = yes ? known(i)->yes : known(i)->no;
-      }
-      return function(values[0], values[1], values[2]);
-    };
-    const size_t all = (size_t{1} << tests.size()) - 1;
-    if (all == 0) return Known::constant(value_at(0));
-    Known result{std::nullopt, {}, value_at(all), value_at(0)};
-    for (size_t met = 0; met < all; ++met) {
-      const double value = value_at(met);
-      const bool same = value == result.no || (value <= kMasked && result.no <= kMasked);
-      if (!same) return std::nullopt;
-      result.no = std::max(result.no, value);
-    }
-    for (std::vector<Linear>& test : tests) {
-      result.conditions.insert(result.conditions.end(), test.begin(), test.end());
-    }
-    return result;
-  }
-
   const Instruction& instruction_;
   const std::map<const Value*, Known>& known_;
   int rank_;
 };
-
-// One condition can be turned about: not (x >= 0) is -x - 1 >= 0.
-void prefer_yes(Known& known) {
-  if (known.conditions.size() != 1 || !(known.yes < known.no)) return;
-  Linear& condition = known.conditions.front();
-  for (int64_t& step : condition.steps) step = -step;
-  condition.offset = Dim(-1) - condition.offset;
-  std::swap(known.yes, known.no);
-}
 
 }  // namespace
 
@@ -352,38 +350,6 @@ PositionFlow::PositionFlow(const Module& main, std::map<const Value*, Known> giv
 const Known* PositionFlow::find(const Value* value) const {
   const auto at = known_.find(value);
   return at == known_.end() ? nullptr : &at->second;
-}
-
-std::optional<KeyMask> key_mask(const Known& mask, bool boolean, double scale, const Dim& past,
-                                const Dim& keys) {
-  if (mask.linear || mask.conditions.empty()) return std::nullopt;
-  const bool right =
-      boolean ? mask.yes != 0 && mask.no == 0 : mask.yes == 0 && mask.no * scale <= kMasked;
-  if (!right) return std::nullopt;
-  KeyMask result;
-  bool causal = false;
-  for (const Linear& condition : mask.conditions) {
-    const size_t rank = condition.steps.size();
-    if (rank < 2) return std::nullopt;
-    for (size_t axis = 0; axis + 2 < rank; ++axis) {
-      if (condition.steps[axis] != 0) return std::nullopt;
-    }
-    const int64_t row = condition.steps[rank - 2];
-    const int64_t key = condition.steps[rank - 1];
-    if (row == 1 && key == -1 && condition.offset == past) {
-      causal = true;
-    } else if (row == -1 && key == 1) {
-      // key > past + row - window
-      const std::optional<int64_t> reach = (condition.offset + past).constant();
-      if (!reach || *reach < 0) return std::nullopt;
-      result.window = result.window == 0 ? *reach + 1 : std::min(result.window, *reach + 1);
-    } else if (row == 0 && key == -1) {
-      if (less_equal(keys - Dim(1), condition.offset) != Ternary::yes) return std::nullopt;
-    } else if (row != 0 || key < 0 || less_equal(0, condition.offset) != Ternary::yes) {
-      return std::nullopt;
-    }
-  }
-  return causal ? std::optional(result) : std::nullopt;
 }
 
 }  // namespace lathe

@@ -116,6 +116,32 @@ def lookups(g):
     return g("And", g.four(g("LessOrEqual", g.columns(), g.lines())), g("Unsqueeze", padding, [1, 2]))
 
 
+def joined_zeros(g):
+    """A triangle of the new rows, behind zeros for the past."""
+    new = g("Range", 0, g.rows(), 1)
+    later = g("Less", g("Unsqueeze", new, [0]), g("Unsqueeze", g("Add", new, 1), [1]))
+    triangle = g("Where", later, 0.0, LOW)
+    shape = g("Concat", g("Reshape", g.rows(), [1]), g("Reshape", g.past(), [1]), axis=0)
+    zeros = g("ConstantOfShape", shape, value=numpy_helper.from_array(np.array([0], np.float32)))
+    return g.four(g("Concat", zeros, triangle, axis=-1))
+
+
+def halved(g):
+    """A triangle that knows no past, times where keys come later than rows."""
+    shape = g("Concat", g("Reshape", g.rows(), [1]), g("Reshape", g.total(), [1]), axis=0)
+    full = g("ConstantOfShape", shape, value=numpy_helper.from_array(np.array([LOW], np.float32)))
+    later = g("Cast", g("Greater", g.columns(), g.lines()), to=F32)
+    return g.four(g("Mul", g("Trilu", full, 1, upper=1), later))
+
+
+def stored(g):
+    """Cut out of a table of all positions."""
+    table = g.constant(np.tril(np.ones((1, 1, CONTEXT, CONTEXT), bool)))
+    begin, end = g("Reshape", g("Sub", g.total(), g.rows()), [1]), g("Reshape", g.total(), [1])
+    allowed = g("Slice", g("Slice", table, begin, end, [2]), [0], end, [3])
+    return g("Where", allowed, 0.0, LOW)
+
+
 def products(mask, where=False, cap=0.0, early=False, guard=False):
     """Product, softmax, product over concatenated caches."""
     def build(g, q, k, v):
@@ -200,6 +226,9 @@ FORMS = {
     "where": (17, products(None, where=True), counted, KV_HEADS, None),
     "cap": (17, products(ranges, cap=3.0), given, KV_HEADS, None),
     "halves": (17, products(triangles, early=True), given, KV_HEADS, None),
+    "joined_zeros": (17, products(joined_zeros), given, KV_HEADS, None),
+    "halved": (17, products(halved), given, KV_HEADS, None),
+    "stored": (17, products(stored), counted, KV_HEADS, None),
     "guard": (17, products(inverted, guard=True), counted, KV_HEADS, None),
     "joined": (23, joined, given, KV_HEADS, None),
     "attention": (23, standard(is_causal=1), given, KV_HEADS, None),
