@@ -24,6 +24,12 @@ struct DecoderInterface {
   std::string past_length{};
   std::string new_length{};
   std::string total_length{};
+  // Of programs with caches in blocks: which blocks [sequences, blocks], where each sequence's rows
+  // begin and the last ends, how many came before, and bounds. Empty: no such program.
+  std::string block_table{};
+  std::string row_bounds{};
+  std::string past_lengths{};
+  std::string block_metadata{};
   // Inputs that stay the same for all of a sequence's steps, and what an encoder calls them.
   std::vector<StatePair> cross{};
 };

@@ -88,7 +88,10 @@ std::string to_string(const DecoderNotes& notes) {
     text += fmt::format("state {}: {}", escape(state.name), to_string(state.kind));
     if (state.window > 0) text += fmt::format(" of {} rows", state.window);
     text += state.paged ? ", paged: attention reads it by pages\n" : ", contiguous: ";
-    if (!state.paged && notes.packed) text += "of fixed extents\n";
+    if (!state.paged && notes.packed) {
+      text += state.kind == StateKind::append ? "brought into the program's blocks for each step\n"
+                                              : "of fixed extents\n";
+    }
     if (!state.paged && !notes.packed) text += "the program takes it whole\n";
   }
   return text;

@@ -23,6 +23,7 @@ Encoder::Encoder(const ModelFolder& folder, const std::string& file,
   }
   CompileOptions compile_options;
   compile_options.target = options.target;
+  compile_options.compute = options.compute;
   plan_ = compile(std::move(program), compile_options);
   SessionOptions session_options;
   session_options.pool = options.pool;

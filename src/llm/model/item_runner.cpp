@@ -231,16 +231,7 @@ Tensor ItemRunner::run(std::span<const StepRequest> requests, const CancelToken*
   for (const StepRequest& request : requests) {
     presents.push_back(run_one(request, cancel, logits));
   }
-  int64_t rows = 0;
-  for (const Tensor& own : logits) rows += own.dims()[0];
-  Tensor all(ElementType::f32, {rows, logits.front().dims()[1]});
-  auto* to = all.as<float>();
-  for (const Tensor& own : logits) {
-    check(own.dims()[1] == all.dims()[1], ErrorKind::invalid_model,
-          "sequences of one step have {} and {} logits", all.dims()[1], own.dims()[1]);
-    std::memcpy(to, own.data(), static_cast<size_t>(own.byte_size()));
-    to += own.count();
-  }
+  Tensor all = join_rows(logits);
   for (size_t i = 0; i < requests.size(); ++i) {
     requests[i].sequence->commit(static_cast<int64_t>(requests[i].tokens.size()),
                                  std::move(presents[i]));

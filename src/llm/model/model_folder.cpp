@@ -122,6 +122,10 @@ DecoderInterface decoder_interface(const DecoderConfig& config, const Program& p
   }
   names.new_length = input("current_sequence_length", "current_sequence_length");
   names.total_length = input("total_sequence_length", "total_sequence_length");
+  names.block_table = input("block_table", "block_table");
+  names.row_bounds = input("cumulative_sequence_lengths", "cumulative_sequence_lengths");
+  names.past_lengths = input("past_sequence_lengths", "past_sequence_lengths");
+  names.block_metadata = input("attention_metadata", "attention_metadata");
   names.logits = name_of(config.outputs, "logits", "logits");
   struct Pattern {
     std::string past;

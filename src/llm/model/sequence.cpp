@@ -198,8 +198,8 @@ void Sequence::commit(int64_t count) {
   drop_outside_windows();
 }
 
-void Sequence::commit(int64_t count, std::vector<Tensor> whole) {
-  states_.runs.push_back(length());
+void Sequence::commit(int64_t count, std::vector<Tensor> whole, bool together) {
+  if (together) states_.runs.push_back(length());
   states_.length += count;
   states_.whole = std::move(whole);
 }

@@ -78,7 +78,8 @@ class Sequence {
   const Tensor& whole(size_t state) const { return states_.whole[state]; }
   // The step's rows and written states count, or are forgotten.
   void commit(int64_t count);
-  void commit(int64_t count, std::vector<Tensor> whole);
+  // `together`: the rows are never parted again.
+  void commit(int64_t count, std::vector<Tensor> whole, bool together = true);
   void rollback();
 
   size_t pages() const;  // of caches that are held, shared ones too

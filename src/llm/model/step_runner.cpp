@@ -2,10 +2,12 @@
 #include "llm/model/step_runner.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/error.h"
 #include "llm/model/item_runner.h"
 #include "llm/model/packed_runner.h"
+#include "llm/model/paged_runner.h"
 #include "tensor/convert.h"
 
 namespace lathe::llm {
@@ -32,6 +34,7 @@ StepRunner::StepRunner(std::unique_ptr<Program> program, const DecoderInterface&
 
 std::unique_ptr<StepRunner> make_step_runner(const Program& program, const DecoderInterface& names,
                                              const RunnerOptions& options) {
+  if (!names.block_table.empty()) return std::make_unique<PagedRunner>(program, names, options);
   PackedProgram packed = pack_sequences(program, names);
   if (packed.program != nullptr) {
     return std::make_unique<PackedRunner>(std::move(packed), names, options);
@@ -42,6 +45,20 @@ std::unique_ptr<StepRunner> make_step_runner(const Program& program, const Decod
     error.note(fmt::format("and rows cannot be packed: {}", packed.offender));
     throw;
   }
+}
+
+Tensor join_rows(std::span<const Tensor> parts) {
+  int64_t rows = 0;
+  for (const Tensor& part : parts) rows += part.dims()[0];
+  Tensor all(ElementType::f32, {rows, parts.front().dims()[1]});
+  auto* to = all.as<float>();
+  for (const Tensor& part : parts) {
+    check(part.dims()[1] == all.dims()[1], ErrorKind::invalid_model,
+          "sequences of one step have {} and {} logits", all.dims()[1], part.dims()[1]);
+    std::memcpy(to, part.data(), static_cast<size_t>(part.byte_size()));
+    to += part.count();
+  }
+  return all;
 }
 
 Tensor integer_tensor(ElementType type, Dims dims, std::span<const int64_t> values) {

@@ -64,6 +64,8 @@ class StepRunner {
 // the reason, if neither can run it.
 std::unique_ptr<StepRunner> make_step_runner(const Program& program, const DecoderInterface& names,
                                              const RunnerOptions& options);
+// f32 [rows, columns] of all parts, one behind the other. InvalidModel if columns differ.
+Tensor join_rows(std::span<const Tensor> parts);
 // A dense tensor of integers, or of numbers that stand for them.
 Tensor integer_tensor(ElementType type, Dims dims, std::span<const int64_t> values);
 

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// Runs programs whose file has caches in blocks [blocks, block rows, heads, size] and a table that
+// says in which blocks each sequence lies: rows of all sequences in one run. A sequence holds its
+// rows one behind the other; each step brings them into blocks and the new ones back.
+#pragma once
+
+#include "llm/model/step_runner.h"
+
+namespace lathe::llm {
+
+class PagedRunner final : public StepRunner {
+ public:
+  PagedRunner(const Program& program, const DecoderInterface& names, const RunnerOptions& options);
+
+  bool packed() const override { return true; }
+  const std::string& offender() const override { return offender_; }
+  Tensor run(std::span<const StepRequest> requests, const CancelToken* cancel) const override;
+
+ private:
+  // Sequences of one run, each in blocks of its own.
+  struct Batch {
+    std::span<const StepRequest> requests;
+    std::vector<int64_t> first_block{};  // of each request
+    int64_t blocks = 0;
+    int64_t rows = 0;
+    int64_t widest = 0;  // most blocks of a sequence
+  };
+  Batch next_batch(std::span<const StepRequest> requests) const;
+  Box make_input(const Value& parameter, const Batch& batch) const;
+  Tensor make_cache(size_t state, const Batch& batch) const;
+  void run_batch(const Batch& batch, const CancelToken* cancel, std::vector<Tensor>& logits,
+                 std::vector<std::vector<Tensor>>& presents) const;
+  void take_logits(const Batch& batch, const Tensor& given, std::vector<Tensor>& logits) const;
+
+  std::string offender_;
+  std::vector<size_t> presents_;  // of each state, among the results
+  int64_t block_rows_ = 0;
+  int64_t most_blocks_ = 0;  // 0: any number
+};
+
+}  // namespace lathe::llm
