@@ -118,7 +118,7 @@ class Packing {
     if (flow.offender != nullptr) return offend(describe(*flow.offender, flow.reason));
     Value* logits = main_.results()[static_cast<size_t>(result_index(names_.logits))];
     if (!flow.rows.contains(logits)) return offend("the logits have no rows");
-    packed_.wanted_rows = select_rows(*program_, logits, flow);
+    packed_.wanted_rows = select_rows(*program_, logits, flow, extents_->rows);
     eliminate_dead_code.run(*program_);
     packed_.program = std::move(program_);
     return std::move(packed_);
