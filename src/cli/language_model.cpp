@@ -89,7 +89,7 @@ LanguageModel::LanguageModel(const LanguageModelArguments& arguments, const Opti
   progress.say(fmt::format("opening '{}'", escape(arguments.folder)));
   llm::DecoderOptions decoder;
   target_ = decoder.target = target_of(arguments, options);
-  decoder.compute = compute_option(options);
+  decoder.compute = compute_ = compute_option(options);
   decoder.pool = &pool_;
   decoder.overlay = arguments.overlay;
   decoder.memory_limit = options.integer("memory-limit");
@@ -127,6 +127,7 @@ std::string LanguageModel::settings(const search::SearchOptions& options) const 
   text += fmt::format("target {}, threads {}, loaded in {:.2f} s\n", decoder_->plan().target,
                       threads(), load_seconds_);
   text += fmt::format("memory: {}\n", to_string(decoder_->size(), config.context_length));
+  text += fmt::format("compute: {}\n", to_string(compute_));
   const nlohmann::json defaults = search::search_options_json({});
   const nlohmann::json values = search::search_options_json(options);
   for (const auto& [name, value] : values.items()) {

@@ -69,6 +69,7 @@ class LanguageModel {
   std::string tokenizer_folder_;
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
   double load_seconds_ = 0;
+  Compute compute_ = Compute::as_model;
 };
 
 std::string read_standard_input();
