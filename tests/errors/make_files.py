@@ -13,6 +13,7 @@ import sys
 import zipfile
 import zlib
 
+import make_folders
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
@@ -283,6 +284,7 @@ def make(folder):
     os.symlink("/etc/hostname", folder / "link.bin")
     os.symlink("/dev/full", folder / "full.npz")
     os.mkfifo(folder / "pipe.onnx")
+    make_folders.make(folder)
 
 
 if __name__ == "__main__":

@@ -84,8 +84,11 @@ ExternalFolder::Bytes ExternalFolder::read(const ExternalData& data, std::string
   std::shared_ptr<const FileMap> file = open(data.location, tensor);
   const uint64_t available = file->bytes().size();
   check(data.offset <= available && size <= available - data.offset, ErrorKind::invalid_model,
-        "tensor '{}': {} bytes at offset {} of '{}' wanted, but that file has {} bytes",
-        escape(tensor), size, data.offset, escape(data.location), available);
+        "tensor '{}': {} bytes at offset {} of '{}' wanted, but that file has {} bytes{}",
+        escape(tensor), size, data.offset, escape(data.location), available,
+        file->text().starts_with("version https://git-lfs")
+            ? ": it is a Git LFS pointer (fetch the file with git lfs pull)"
+            : "");
   return {file->bytes().subspan(data.offset, size), std::move(file)};
 }
 

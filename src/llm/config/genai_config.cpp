@@ -10,6 +10,8 @@
 namespace lathe::llm {
 namespace {
 
+constexpr int64_t kMostLayers = 100'000;  // names are made for each
+
 void read_providers(JsonObject& o, std::vector<ProviderChoice>& providers) {
   const Json* list = o.member("provider_options");
   if (list == nullptr) return;
@@ -105,6 +107,9 @@ void read_sizes(JsonObject& o, DecoderConfig& decoder) {
   o.read("num_attention_heads", decoder.num_attention_heads);
   o.read("num_key_value_heads", decoder.num_key_value_heads);
   o.read("num_hidden_layers", decoder.num_hidden_layers);
+  check(decoder.num_hidden_layers <= kMostLayers, ErrorKind::invalid_model,
+        "'{}' is {}, expected at most {}", o.place("num_hidden_layers"), decoder.num_hidden_layers,
+        kMostLayers);
   o.read("head_size", decoder.head_size);
 }
 
@@ -293,18 +298,23 @@ std::string overlay_config(std::string_view json, std::string_view overlay) {
 }
 
 void read_generation_config(std::string_view json, std::string_view name, GenaiConfig& config) {
-  const Json document = parse_json(json, name);
-  JsonObject root(document, "");
-  std::vector<int64_t> ends;
-  root.read("eos_token_id", ends);
-  for (const int64_t token : ends) {
-    if (std::ranges::find(config.end_tokens, token) == config.end_tokens.end()) {
-      config.end_tokens.push_back(token);
+  try {
+    const Json document = parse_json(json, name);
+    JsonObject root(document, "");
+    std::vector<int64_t> ends;
+    root.read("eos_token_id", ends);
+    for (const int64_t token : ends) {
+      if (std::ranges::find(config.end_tokens, token) == config.end_tokens.end()) {
+        config.end_tokens.push_back(token);
+      }
     }
-  }
-  for (const search::SearchOptionInfo& option : search::search_options()) {
-    const Json* value = root.member(option.name);
-    if (value != nullptr) set_search_option(config.search, option.name, *value);
+    for (const search::SearchOptionInfo& option : search::search_options()) {
+      const Json* value = root.member(option.name);
+      if (value != nullptr) set_search_option(config.search, option.name, *value);
+    }
+  } catch (Error& error) {
+    error.note(fmt::format("in {}", escape(name)));
+    throw;
   }
 }
 

@@ -47,6 +47,10 @@ std::string ModelFolder::text(const std::string& name) const {
 
 std::string ModelFolder::file(const std::string& name) const {
   if (files_.contains(name)) return name;
+  const bool inside = !name.empty() && !name.starts_with('/') && name != ".." &&
+                      !name.starts_with("../") && name.find("/../") == std::string::npos;
+  check(inside, ErrorKind::invalid_model, "'{}' names the file '{}', which is not in its folder",
+        escape(join(path_, "genai_config.json")), escape(name));
   std::string path = join(path_, name);
   check(file_exists(path), ErrorKind::io, "'{}' names the file '{}', which is not there",
         escape(join(path_, "genai_config.json")), escape(name));
@@ -103,6 +107,30 @@ void add_cross(const DecoderConfig& config, const DecoderConfig& encoder, const 
   }
 }
 
+// Keys and values come together: names of one of them that match nothing are mistaken.
+void check_cache_names(const DecoderConfig& config, const Program& program,
+                       const DecoderInterface& names) {
+  const auto matches = [&](std::string_view noun) {
+    const std::string pattern = name_of(config.inputs, noun, "");
+    const int64_t layers = std::max<int64_t>(config.num_hidden_layers, 1);
+    for (int64_t layer = 0; layer < layers && !pattern.empty(); ++layer) {
+      if (has_parameter(program, layer_name(pattern, layer))) return true;
+    }
+    return pattern.empty();
+  };
+  const bool keys = matches("past_key_names");
+  const bool values = matches("past_value_names");
+  if (keys == values && (keys || !names.states.empty())) return;
+  const std::string_view noun = keys ? "past_value_names" : "past_key_names";
+  const std::string first = layer_name(name_of(config.inputs, noun, ""), 0);
+  std::vector<std::string_view> known;
+  for (const auto& parameter : program.main().parameters()) known.push_back(parameter->name());
+  fail(ErrorKind::invalid_model,
+       "'model.decoder.inputs.{}' says '{}', and the model has no such input{}; it has: {}", noun,
+       escape(first), did_you_mean(first, known),
+       escape(fmt::format("{}", fmt::join(known, ", ")), 400));
+}
+
 }  // namespace
 
 DecoderInterface decoder_interface(const DecoderConfig& config, const Program& program,
@@ -152,6 +180,7 @@ DecoderInterface decoder_interface(const DecoderConfig& config, const Program& p
       }
     }
   }
+  check_cache_names(config, program, names);
   if (encoder != nullptr) add_cross(config, *encoder, program, names);
   return names;
 }
