@@ -14,10 +14,11 @@ Decoder::Decoder(const std::string& folder, const DecoderOptions& options)
   const DecoderConfig* encoder = config().encoder ? &*config().encoder : nullptr;
   const bool runs = config().kind == ModelKind::decoder ||
                     (config().kind == ModelKind::encoder_decoder && encoder != nullptr);
-  check(runs && decoder.pipeline.empty(), ErrorKind::unsupported,
-        "'{}' is a model of type '{}'{}: it is not one decoder program", escape(folder),
-        config().type, decoder.pipeline.empty() ? "" : " cut into stages");
-  const std::unique_ptr<Program> program = folder_.load(decoder.filename);
+  check(runs, ErrorKind::unsupported, "'{}' is a model of type '{}': it is no decoder alone",
+        escape(folder), config().type);
+  const std::unique_ptr<Program> program = folder_.load_decoder();
+  const std::string file =
+      decoder.pipeline.empty() ? folder_.file(decoder.filename) : folder_.path();
   try {
     const DecoderInterface names = decoder_interface(decoder, *program, encoder);
     size_ = measure_model(*program, names, decoder.head_size);
@@ -31,13 +32,13 @@ Decoder::Decoder(const std::string& folder, const DecoderOptions& options)
       encoder_ = std::make_unique<Encoder>(folder_, encoder->filename, std::move(wanted), options);
     }
   } catch (Error& error) {
-    error.note(fmt::format("in {}", escape(folder_.file(decoder.filename))));
+    error.note(fmt::format("in {}", escape(file)));
     throw;
   }
   vocabulary_ = runner_->vocabulary() > 0 ? runner_->vocabulary() : config().vocab_size;
   check(vocabulary_ >= config().vocab_size || config().vocab_size == 0, ErrorKind::invalid_model,
         "'{}' gives {} logits, the configuration's vocab_size is {}",
-        escape(folder_.file(decoder.filename)), vocabulary_, config().vocab_size);
+        escape(file), vocabulary_, config().vocab_size);
 }
 
 Decoder::~Decoder() = default;

@@ -8,6 +8,7 @@
 #include "import/load_model.h"
 #include "import/onnx/reader.h"
 #include "ir/parse.h"
+#include "passes/join_programs.h"
 
 namespace lathe::llm {
 namespace {
@@ -65,6 +66,32 @@ std::unique_ptr<Program> ModelFolder::load(const std::string& name) const {
   const std::string_view bytes = *at->second;
   if (looks_like_program(bytes)) return parse_program(bytes, {.file = name});
   return import_onnx(onnx::parse_model(bytes, name, at->second, path_));
+}
+
+std::unique_ptr<Program> ModelFolder::load_decoder() const {
+  const DecoderConfig& decoder = config_.decoder;
+  if (decoder.pipeline.empty()) return load(decoder.filename);
+  std::vector<std::unique_ptr<Program>> programs;
+  std::vector<ProgramPart> parts;
+  for (const StageConfig& stage : decoder.pipeline) {
+    check(stage.run_on_prompt && stage.run_on_token, ErrorKind::unsupported,
+          "stage '{}' runs only on {}: stages must run on both", escape(stage.name),
+          stage.run_on_prompt ? "prompts" : "single tokens");
+    programs.push_back(load(stage.program.filename));
+    const Program& program = *programs.back();
+    for (const std::string& name : stage.inputs) {
+      check(has_parameter(program, name), ErrorKind::invalid_model,
+            "stage '{}' has no input '{}': its file '{}' knows none of that name",
+            escape(stage.name), escape(name), escape(stage.program.filename));
+    }
+    for (const std::string& name : stage.outputs) {
+      check(std::ranges::count(program.main().result_names(), name) > 0, ErrorKind::invalid_model,
+            "stage '{}' has no output '{}': its file '{}' knows none of that name",
+            escape(stage.name), escape(name), escape(stage.program.filename));
+    }
+    parts.push_back({&program, stage.forwarded});
+  }
+  return join_programs(parts);
 }
 
 std::string name_of(const Names& names, std::string_view noun, std::string_view fallback) {

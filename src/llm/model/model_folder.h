@@ -28,6 +28,8 @@ class ModelFolder {
   // was not fetched.
   std::string file(const std::string& name) const;
   std::unique_ptr<Program> load(const std::string& name) const;
+  // The decoder's file, or its stages joined.
+  std::unique_ptr<Program> load_decoder() const;
   bool has(const std::string& name) const;
   std::string text(const std::string& name) const;  // all of a file
 
