@@ -2,7 +2,7 @@
 #include "llm/model/chat.h"
 
 #include <array>
-#include <iostream>
+#include <cstdio>
 
 #include "base/error.h"
 #include "base/os_signal.h"
@@ -56,10 +56,15 @@ class Talk {
     if (with_person_) out_.write("> ");
     out_.flush();
     end_at_interrupt(with_person_);
-    const bool there = static_cast<bool>(std::getline(std::cin, line));
+    line.clear();
+    int c = std::getc(stdin);
+    const bool there = c != EOF;
+    for (; c != EOF && c != '\n'; c = std::getc(stdin)) {
+      line += static_cast<char>(c);
+      check(line.size() <= kMaxLine, ErrorKind::invalid_argument,
+            "a line of more than {} bytes was said", kMaxLine);
+    }
     end_at_interrupt(false);
-    check(line.size() <= kMaxLine, ErrorKind::invalid_argument,
-          "a line of {} bytes; at most {} are read", line.size(), kMaxLine);
     if (!there && with_person_) out_.write("\n");
     return there;
   }

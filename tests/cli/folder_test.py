@@ -37,7 +37,7 @@ class Folder(program.ProgramTest):
         self.assertRegex(rows[7][1], r"^\d+ launches; rows of all sequences are packed$")
 
     def test_doctor_tells_every_problem_and_ends_with_the_first(self):
-        folder = self.copy(model_dot_onnx=b"version https://git-lfs.github.com/spec/v1\n", tokenizer_dot_json=b"{}",
+        folder = self.copy(model_dot_onnx=b"version https://git-lfs\n", tokenizer_dot_json=b"{}",
                            chat_template_dot_jinja=b"{% if %}")
         found = dict(self.rows(folder, code=3))
         self.assertIn("problem: ", found["program"])
