@@ -284,6 +284,15 @@ class Tiles {
         __builtin_prefetch(out + r * call_.out_stride + at, 1);
       }
     }
+    const SimpleEpilogue* simple = call_.epilogue == nullptr ? nullptr : call_.epilogue->simple;
+    if (simple == nullptr || simple->residual == nullptr) return;
+    const int64_t element = out_size(simple->residual_type);
+    const auto* residual = static_cast<const char*>(simple->residual) +
+                           (call_.row * simple->residual_stride + call_.column + column) * element;
+    for (int64_t r = row; r < row + rows; ++r) {
+      const char* line = residual + r * simple->residual_stride * element;
+      for (int64_t at = 0; at < kPanelColumns * element; at += 64) __builtin_prefetch(line + at);
+    }
   }
 
   void finish_slice() {
