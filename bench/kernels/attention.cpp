@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // attention: batch, heads, kv_heads, size, m queries at the end of n keys, causal. int8: a cache of
-// 8 bits, one scale for each head and key.
+// 8 bits, one scale for each head and key. page: the cache lies in pages of so many keys.
 #include "bench/kernels/attention.h"
 
+#include <bit>
 #include <cmath>
 #include <optional>
 
@@ -48,6 +49,9 @@ class ReadyAttention final : public Ready {
     }
     first_.assign(static_cast<size_t>(p["batch"]), p["causal"] != 0 ? p["n"] - p["m"] : 0);
     length_.assign(first_.size(), p["n"]);
+    for (int64_t i = 0; p["page"] > 0 && i < p["batch"] * p["n"] / p["page"]; ++i) {
+      table_.push_back(static_cast<int32_t>(i));
+    }
     scales_.assign(static_cast<size_t>(p["batch"] * p["kv_heads"] * p["n"]), 1.0F / kLargest);
   }
 
@@ -94,6 +98,15 @@ class ReadyAttention final : public Ready {
       out.scale_batch = p_["kv_heads"] * p_["n"];
       out.scale_head = p_["n"];
       out.scale_row = 1;
+      if (const int64_t page = p_["page"]; page > 0) {  // [pages, heads, page, size]
+        out.batch = p_["kv_heads"] * page * p_["size"];
+        out.head = page * p_["size"];
+        out.scale_batch = p_["kv_heads"] * page;
+        out.scale_head = page;
+        out.table = table_.data();
+        out.table_stride = p_["n"] / page;
+        out.page_shift = std::countr_zero(static_cast<uint64_t>(page));
+      }
       return out;
     };
     x.k = cache(k_[i]);
@@ -109,6 +122,7 @@ class ReadyAttention final : public Ready {
   std::vector<Tensor> q_, k_, v_, y_;
   std::vector<int64_t> first_, length_;
   std::vector<float> scales_;
+  std::vector<int32_t> table_;
   size_t at_ = 0;
 };
 

@@ -236,8 +236,10 @@ std::vector<Case> attention_cases() {
                  {"m", m},     {"n", n},         {"causal", causal}};
     return Case{source, p, 1};
   };
+  Case in_pages = attention("llama-1b", 32, 8, 1, 4096, 1);
+  in_pages.problem.numbers["page"] = 16;
   return {attention("bert", 12, 12, 512, 512, 0), attention("llama-1b", 32, 8, 2048, 2048, 1),
-          attention("llama-1b", 32, 8, 1, 4096, 1)};
+          attention("llama-1b", 32, 8, 1, 4096, 1), in_pages};
 }
 
 std::vector<Case> recurrent_cases() {

@@ -107,30 +107,36 @@ void score_rows(const AttentionBlock& b, int64_t rows) {
   for (int64_t key = 0; key < b.keys; key += 32) {
     const int64_t left = b.keys - key;
     const bool both = left > 16;
-    const auto* k = static_cast<const std::byte*>(b.k) + key * b.k_stride;
+    const std::byte* halves[2] = {b.k_segments[key / kSegment],
+                                  both ? b.k_segments[key / kSegment + 1] : nullptr};
     int64_t stride = b.k_stride;
     if constexpr (kBytes) {
       const int64_t pitch = (b.size + 63) / 64 * 64;
-      widen_keys(k, stride, left < 32 ? left : 32, both ? 32 : 16, b.key_columns, pitch,
-                 static_cast<Bf16*>(b.wide_keys));
-      k = static_cast<const std::byte*>(b.wide_keys);
+      for (int half = 0; half < (both ? 2 : 1); ++half) {
+        const int64_t keys = left - half * kSegment;
+        Bf16* to = static_cast<Bf16*>(b.wide_keys) + half * kSegment * pitch;
+        widen_keys(halves[half], stride, keys < kSegment ? keys : kSegment, kSegment, b.key_columns,
+                   pitch, to);
+        halves[half] = reinterpret_cast<const std::byte*>(to);
+      }
       stride = pitch * 2;
     }
+    const auto [k, next] = halves;
     fetch(*b.next_v);
     _tile_zero(0);
     _tile_zero(1);
     if (both) {
-      for (int64_t step = 0; step < steps; ++step, k += 64) {
+      for (int64_t step = 0; step < steps; ++step) {
         _tile_loadd(2, q + step * 16 * b.pitch, b.pitch * 4);
-        _tile_loadd(3, k, stride);
-        _tile_loadd(4, k + 16 * stride, stride);
+        _tile_loadd(3, k + step * 64, stride);
+        _tile_loadd(4, next + step * 64, stride);
         _tile_dpbf16ps(0, 3, 2);
         _tile_dpbf16ps(1, 4, 2);
       }
     } else {
-      for (int64_t step = 0; step < steps; ++step, k += 64) {
+      for (int64_t step = 0; step < steps; ++step) {
         _tile_loadd(2, q + step * 16 * b.pitch, b.pitch * 4);
-        _tile_loadd(3, k, stride);
+        _tile_loadd(3, k + step * 64, stride);
         _tile_dpbf16ps(0, 3, 2);
       }
     }
@@ -199,11 +205,15 @@ void value_rows(const AttentionBlock& b, int64_t rows) {
   for (int64_t at = 0; at < b.value_size; at += kColumns) {
     const int64_t size = b.value_size - at < kColumns ? b.value_size - at : kColumns;
     const __mmask64 mask = mask_bytes((b.value_columns - at) * kElement);
-    const auto* v = static_cast<const std::byte*>(b.v) + at * kElement;
     for (int64_t pair = 0; pair < steps * 16; pair += kFetchPairs) {
       fetch(*b.next_k);
       int32_t* to = pairs + pair * kColumns;
-      const std::byte* even = v + 2 * pair * b.v_stride;
+      if (2 * pair >= b.keys) {
+        for (int64_t i = 0; i < kFetchPairs * kColumns; i += 16) store(to + i, zero_i32());
+        continue;
+      }
+      const std::byte* even =
+          b.v_segments[2 * pair / kSegment] + 2 * pair % kSegment * b.v_stride + at * kElement;
       if (2 * (pair + kFetchPairs) <= b.keys) {
 #pragma GCC unroll 4
         for (int64_t i = 0; i < kFetchPairs; ++i) {

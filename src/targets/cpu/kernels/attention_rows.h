@@ -44,7 +44,7 @@ void score_rows(const AttentionBlock& b, int64_t rows) {
   const int64_t units = b.size / (Step::kPairs ? 2 : 1);
   const auto* q = static_cast<const float*>(b.q);
   for (int64_t key = 0; key < b.keys; key += kLanes) {
-    const auto* k = static_cast<const std::byte*>(b.k) + key * b.k_stride;
+    const std::byte* k = b.k_segments[key / kSegment] + key % kSegment * b.k_stride;
     const int64_t keys = b.keys - key < kLanes ? b.keys - key : kLanes;
     float acc[kFewRows * kLanes];
     for (int i = 0; i < kFewRows; ++i) store(acc + i * kLanes, zero_f32());
@@ -89,7 +89,6 @@ inline void value_rows(const AttentionBlock& b, int64_t at, int64_t row, Mask ma
   constexpr int64_t kPitch = kKeyBlock / kUnit;
   const auto* weights =
       static_cast<const float*>(Step::kPairs ? b.weights : b.scores) + row * kPitch;
-  const auto* v = static_cast<const std::byte*>(b.v);
   const Mask all = mask_first(kLanes);
   F32 acc[kRows][kV];
 #pragma GCC unroll 4
@@ -97,8 +96,7 @@ inline void value_rows(const AttentionBlock& b, int64_t at, int64_t row, Mask ma
 #pragma GCC unroll 4
     for (int c = 0; c < kV; ++c) acc[r][c] = zero_f32();
   }
-  for (int64_t key = 0; key < b.keys; key += kUnit, ++weights, v += kUnit * b.v_stride) {
-    if (key % kFetchKeys == 0) fetch(*b.next_k);
+  const auto add_key = [&](const std::byte* v, int64_t key) {
     F32 x[kV];
 #pragma GCC unroll 4
     for (int c = 0; c < kV; ++c) {
@@ -107,10 +105,17 @@ inline void value_rows(const AttentionBlock& b, int64_t at, int64_t row, Mask ma
     }
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
-      const F32 p = Step::spread(reinterpret_cast<const std::byte*>(weights + r * kPitch));
+      const auto* weight = reinterpret_cast<const std::byte*>(weights + r * kPitch + key / kUnit);
+      const F32 p = Step::spread(weight);
 #pragma GCC unroll 4
       for (int c = 0; c < kV; ++c) acc[r][c] = Step::add(acc[r][c], x[c], p);
     }
+  };
+  for (int64_t first = 0; first < b.keys; first += kFetchKeys) {
+    fetch(*b.next_k);
+    const std::byte* v = b.v_segments[first / kSegment] + first % kSegment * b.v_stride;
+    const int64_t end = b.keys < first + kFetchKeys ? b.keys : first + kFetchKeys;
+    for (int64_t key = first; key < end; key += kUnit, v += kUnit * b.v_stride) add_key(v, key);
   }
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {

@@ -17,6 +17,16 @@ inline void fetch(AttentionAhead& ahead) {
     _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T1);
   };
   ahead.rows -= rows;
+  if (ahead.in_segment != INT64_MAX) {
+    for (int64_t i = 0; i < rows; ++i, ahead.row += ahead.stride) {
+      if (ahead.in_segment-- == 0) {
+        ahead.row = ahead.segments[ahead.next++];
+        ahead.in_segment = ahead.length - 1;
+      }
+      for (int64_t at = 0; at < ahead.bytes; at += 64) touch(ahead.row + at);
+    }
+    return;
+  }
   if (ahead.bytes == kFetchBytes) {  // of a contiguous block: see attention_table.h
     for (int64_t i = 0; i < rows; ++i, ahead.row += ahead.stride) {
 #pragma GCC unroll 4

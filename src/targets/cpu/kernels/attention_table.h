@@ -14,6 +14,8 @@ namespace lathe::cpu {
 
 inline constexpr int64_t kKeyBlock = 128;
 
+inline constexpr int64_t kSegment = 16;  // keys whose rows lie at equal distances, at least
+inline constexpr int64_t kSegments = kKeyBlock / kSegment;
 inline constexpr int64_t kFetchBytes = 256;
 
 // Rows that will be read soon, fetched into the second cache a few at a time between products; rows
@@ -24,6 +26,11 @@ struct AttentionAhead {
   int64_t bytes = 0;  // of a row
   int64_t rows = 0;   // left
   int64_t step = 0;   // rows at a time
+  // Where rows lie in segments: those behind the current one, of `length` rows each.
+  int64_t in_segment = INT64_MAX;  // rows left of the current one
+  int64_t length = 0;
+  int64_t next = 0;
+  const std::byte* segments[kSegments] = {};
 };
 
 // One tile of query rows against the keys of one block; strides in bytes.
@@ -34,6 +41,9 @@ struct AttentionBlock {
   int64_t k_stride = 0;
   const void* v = nullptr;  // rows of f32, or as stage_values leaves them
   int64_t v_stride = 0;
+  // Of the keys and values where rows are computed, in place of `k` and `v`.
+  const std::byte* k_segments[kSegments] = {};
+  const std::byte* v_segments[kSegments] = {};
   bool k_bytes = false;  // 8 bits as they lie in the cache, where rows are computed
   bool v_bytes = false;
   void* wide_keys = nullptr;  // scratch for 32 such keys in whole vectors of bf16

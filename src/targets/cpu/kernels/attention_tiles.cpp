@@ -154,6 +154,16 @@ const std::byte* AttentionTiles::key_row(const AttentionCache& cache, int64_t ke
   return static_cast<const std::byte*>(cache.data) + at * bytes_of(p_.cache);
 }
 
+// Where the block's segments lie; false where some lie apart or nowhere.
+bool AttentionTiles::find_segments(const AttentionCache& cache, const std::byte** to) const {
+  if (cache.is_paged() && int64_t{1} << cache.page_shift < kSegment) return false;
+  for (int64_t i = 0; i * kSegment < keys_; ++i) {
+    to[i] = key_row(cache, begin_ + i * kSegment);
+    if (to[i] == nullptr) return false;
+  }
+  return true;
+}
+
 // Whether the block's rows lie at equal distances.
 bool AttentionTiles::side_by_side(const AttentionCache& cache) const {
   return !cache.is_paged() || keys_ <= int64_t{1} << cache.page_shift;
@@ -212,14 +222,20 @@ AttentionAhead AttentionTiles::rows_ahead(const AttentionCache& cache, int64_t s
   const int64_t begin = block * kKeyBlock;
   const int64_t rows = std::min(kKeyBlock, highest(rows_ - 1) + 1 - begin);
   const int64_t page = int64_t{1} << cache.page_shift;
-  if (rows <= 0 || (cache.is_paged() && page < kKeyBlock)) return to;
+  const bool apart = cache.is_paged() && page < kKeyBlock;
+  if (rows <= 0 || (apart && (!few() || page < kSegment))) return to;
   const int64_t bytes = bytes_of(p_.cache);
   to.row = key_row(cache, begin);
   if (to.row == nullptr) return to;
   to.rows = rows;
   to.stride = cache.row * bytes;
   to.bytes = size * bytes;
-  if (to.stride == to.bytes && to.bytes * rows % kFetchBytes == 0) {
+  if (apart) {
+    to.in_segment = to.length = page;
+    for (int64_t i = 1; i * page < rows; ++i) {
+      to.segments[i - 1] = key_row(cache, begin + i * page);
+    }
+  } else if (to.stride == to.bytes && to.bytes * rows % kFetchBytes == 0) {
     to.rows = to.bytes * rows / kFetchBytes;
     to.stride = to.bytes = kFetchBytes;
   }
@@ -239,10 +255,21 @@ void AttentionTiles::load_block(int64_t block) {
   const int64_t stride = bytes_of(p_.cache);
   const bool native = p_.cache == element_;
   const bool bytes = few() && kernels_.rows_read_bytes && p_.cache == ElementType::i8;
-  block_.k_bytes = bytes && side_by_side(x_.k);
-  block_.v_bytes = bytes && side_by_side(x_.v);
-  const bool whole = size_ == p_.size && keys_ % kernels_.key_step == 0;
-  if (block_.k_bytes || (native && whole && side_by_side(x_.k))) {
+  // Pages have room for whole steps of keys; what lies there behind the last key counts for
+  // nothing.
+  const bool room = keys_ % kernels_.key_step == 0 || (few() && x_.k.is_paged());
+  const bool whole = native && size_ == p_.size && room;
+  const auto find = [&](const AttentionCache& cache, const std::byte** segments) {
+    return few() ? find_segments(cache, segments) : side_by_side(cache);
+  };
+  const auto spread = [&](const void* rows, int64_t distance, const std::byte** segments) {
+    for (int64_t i = 0; i < kSegments; ++i) {
+      segments[i] = static_cast<const std::byte*>(rows) + i * kSegment * distance;
+    }
+  };
+  const bool keys_in_place = (bytes || whole) && find(x_.k, block_.k_segments);
+  block_.k_bytes = bytes && keys_in_place;
+  if (keys_in_place) {
     block_.k = key_row(x_.k, begin_);
     block_.k_stride = x_.k.row * stride;
   } else {
@@ -252,8 +279,10 @@ void AttentionTiles::load_block(int64_t block) {
                 static_cast<size_t>(behind * size_ * element_bytes_));
     block_.k = keys_scratch_;
     block_.k_stride = size_ * element_bytes_;
+    spread(keys_scratch_, block_.k_stride, block_.k_segments);
   }
-  const bool in_place = block_.v_bytes || (native && side_by_side(x_.v));
+  const bool in_place = (bytes || native) && find(x_.v, block_.v_segments);
+  block_.v_bytes = bytes && in_place;
   if (in_place) {
     block_.v = key_row(x_.v, begin_);
     block_.v_stride = x_.v.row * stride;
@@ -261,6 +290,7 @@ void AttentionTiles::load_block(int64_t block) {
     load_rows(x_.v, p_.value_size, p_.value_size, values_rows_);
     block_.v = values_rows_;
     block_.v_stride = p_.value_size * element_bytes_;
+    spread(values_rows_, block_.v_stride, block_.v_segments);
   }
   if (kernels_.stage_values != nullptr && !few()) {
     kernels_.stage_values(static_cast<const Bf16*>(block_.v), block_.v_stride, keys_, p_.value_size,

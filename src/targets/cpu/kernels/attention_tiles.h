@@ -58,6 +58,7 @@ class AttentionTiles {
   void fetch_row(const AttentionRows& rows, ElementType type, int64_t row, int64_t size) const;
   const std::byte* key_row(const AttentionCache& cache, int64_t key) const;
   bool side_by_side(const AttentionCache& cache) const;
+  bool find_segments(const AttentionCache& cache, const std::byte** to) const;
   const float* scales_of(const AttentionCache& cache, float* to, int64_t& step) const;
   void load_rows(const AttentionCache& cache, int64_t size, int64_t pitch, std::byte* to) const;
   AttentionAhead rows_ahead(const AttentionCache& cache, int64_t size, int64_t block,
