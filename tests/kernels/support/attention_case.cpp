@@ -13,6 +13,7 @@
 namespace lathe::cpu::test {
 namespace {
 
+constexpr int64_t kPageOffset = 32;
 constexpr double kMasked = -std::numeric_limits<double>::infinity();
 
 }  // namespace
@@ -125,8 +126,8 @@ void AttentionCase::make_bias() {
 
 AttentionCache AttentionCase::place(const std::vector<double>& from,
                                     const std::vector<float>& scales, int64_t size,
-                                    std::unique_ptr<Guarded>& to,
-                                    std::vector<float>& placed_scales) {
+                                    std::unique_ptr<Guarded>& to, std::vector<float>& placed_scales,
+                                    std::vector<const std::byte*>& pages) {
   const int64_t heads = problem.key_heads;
   const int64_t pitch = size + pick(0, 1) * pick(0, 3);
   const int64_t room = shift_ < 0 ? keys : int64_t{1} << shift_;
@@ -167,6 +168,15 @@ AttentionCache AttentionCase::place(const std::vector<double>& from,
     cache.table_stride = table_stride_;
     cache.page_shift = shift_;
   }
+  if (shift_ >= 0 && problem.cache != ElementType::i8 && chance(50)) {
+    pages.clear();
+    for (const int32_t page : table_) {
+      pages.push_back(to->data() + bytes_for(problem.cache, page * cache.batch) - kPageOffset);
+    }
+    cache.data = cache.table = nullptr;
+    cache.pages = pages.data();
+    cache.page_offset = kPageOffset;
+  }
   return cache;
 }
 
@@ -178,8 +188,8 @@ void AttentionCase::lay_out(int shift) {
     std::iota(table_.begin(), table_.end(), 0);
     std::shuffle(table_.begin(), table_.end(), random_);
   }
-  k_cache_ = place(k_, k_scales_, problem.size, k_memory_, k_placed_);
-  v_cache_ = place(v_, v_scales_, problem.value_size, v_memory_, v_placed_);
+  k_cache_ = place(k_, k_scales_, problem.size, k_memory_, k_placed_, k_pages_);
+  v_cache_ = place(v_, v_scales_, problem.value_size, v_memory_, v_placed_, v_pages_);
 }
 
 AttentionArguments AttentionCase::arguments() {

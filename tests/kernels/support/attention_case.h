@@ -45,7 +45,7 @@ class AttentionCase {
   std::vector<double> values(ElementType type, int64_t count, double spread);
   AttentionCache place(const std::vector<double>& from, const std::vector<float>& scales,
                        int64_t size, std::unique_ptr<Guarded>& to,
-                       std::vector<float>& placed_scales);
+                       std::vector<float>& placed_scales, std::vector<const std::byte*>& pages);
   void make_bias();
   double bias_at(int64_t b, int64_t h, int64_t i, int64_t key) const;
   std::vector<double> row(int64_t b, int64_t h, int64_t i) const;
@@ -61,6 +61,7 @@ class AttentionCase {
   std::vector<double> k_, v_;  // [batch][key heads][keys][size], without scales
   std::vector<float> k_scales_, v_scales_, k_placed_, v_placed_;  // [batch][key heads][keys]
   std::vector<int32_t> table_;
+  std::vector<const std::byte*> k_pages_, v_pages_;
   int64_t table_stride_ = 0;
   AttentionCache k_cache_, v_cache_;
   std::vector<float> sinks_;
