@@ -95,6 +95,15 @@ nlohmann::ordered_json to_json(const llm::Output& output) {
   json["score"] = output.score;
   json["prompt_tokens"] = output.prompt;
   json["new_tokens"] = generated.size();
+  for (size_t i = 0; i < output.choices.size(); ++i) {
+    nlohmann::ordered_json choice = {{"id", generated[i]},
+                                     {"log_probability", output.choices[i].log_probability},
+                                     {"likeliest", nlohmann::ordered_json::array()}};
+    for (const auto& [token, log_probability] : output.choices[i].likeliest) {
+      choice["likeliest"].push_back({{"id", token}, {"log_probability", log_probability}});
+    }
+    json["log_probabilities"].push_back(std::move(choice));
+  }
   return json;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <thread>
 
 #include "base/error.h"
@@ -197,6 +198,43 @@ TEST_P(InterruptionTest, a_sample_does_not_depend_on_its_company_or_on_parts) {
   }
   EXPECT_EQ(several.outputs(0)[0].tokens, expected);
   EXPECT_NE(several.outputs(0)[1].tokens, expected);
+}
+
+TEST_P(InterruptionTest, tokens_come_with_their_log_probabilities) {
+  search::SearchOptions options;
+  options.max_new_tokens = 5;
+  options.min_new_tokens = 5;
+  options.do_sample = true;
+  options.random_seed = 2;
+  options.log_probabilities = 3;
+  Generator generator(decoder_);
+  generator.add(prompt(4), options);
+  std::vector<float> expected;
+  const auto step = [&] {
+    const bool more = generator.generate_next_token();
+    double sum = 0;
+    for (const float logit : generator.logits(0)) sum += std::exp(static_cast<double>(logit));
+    const Token token = generator.tokens(0).back();
+    expected.push_back(generator.logits(0)[static_cast<size_t>(token)] -
+                       static_cast<float>(std::log(sum)));
+    return more;
+  };
+  while (step()) {
+  }
+  generator.rewind_to(0, 6);
+  expected.resize(2);
+  while (step()) {
+  }
+  const std::vector<search::Choice> choices = generator.outputs(0)[0].choices;
+  ASSERT_EQ(choices.size(), 5U);
+  for (size_t i = 0; i < choices.size(); ++i) {
+    EXPECT_NEAR(choices[i].log_probability, expected[i], 1e-5) << i;
+    ASSERT_EQ(choices[i].likeliest.size(), 3U);
+    EXPECT_GE(choices[i].likeliest[0].log_probability, choices[i].log_probability);
+    EXPECT_GE(choices[i].likeliest[0].log_probability, choices[i].likeliest[2].log_probability);
+  }
+  generator.append_tokens(0, prompt(2));
+  EXPECT_TRUE(generator.outputs(0)[0].choices.empty());
 }
 
 TEST_P(InterruptionTest, a_second_turn_is_as_if_all_were_one_prompt) {

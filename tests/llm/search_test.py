@@ -248,6 +248,7 @@ def test_errors():
              ({"num_beams": 0}, "search option 'num_beams' is 0, expected an integer in [1, 1024]"),
              ({"temperature": "hot"}, 'search option \'temperature\' is "hot", expected a number from 0 to 1000000'),
              ({"num_beams": 2, "num_return_sequences": 3}, "num_return_sequences is 3, with num_beams 2"),
+             ({"num_beams": 2, "log_probabilities": 1}, "log_probabilities with num_beams 2: beams have scores"),
              ({"bad_words_ids": [[]]}, "search option 'bad_words_ids' is [[]], expected lists of at least one token"),
              ({"stop_strings": [""]}, "search option 'stop_strings' is [\"\"], expected texts that are not empty"),
              ({"suppress_tokens": [1 << 21]}, "search option 'suppress_tokens' names token 2097152, the vocabulary has 1048576"),

@@ -36,7 +36,8 @@ struct Generator::Branch {
   Sequence sequence;
   std::vector<Token> tokens{};  // those the sequence does not hold yet come last
   FinishReason reason = FinishReason::none;
-  std::optional<TextStream> text{};  // of this turn's tokens
+  std::optional<TextStream> text{};       // of this turn's tokens
+  std::vector<search::Choice> choices{};  // of this turn's tokens, if they are wanted
 
   // Tokens that have not been run.
   std::span<const Token> pending() const {
@@ -82,8 +83,9 @@ Generator::Row& Generator::row(size_t prompt) {
   return const_cast<Row&>(std::as_const(*this).row(prompt));
 }
 
-// The text of what was generated in this turn.
+// What is told of the tokens generated in this turn.
 void Generator::begin_text(const Row& row, Branch& branch) const {
+  branch.choices.resize(std::min(branch.choices.size(), branch.tokens.size() - row.prompt));
   if (tokenizer_ == nullptr) return;
   branch.text.emplace(tokenizer_, row.options.stop_strings, ends_);
   branch.text->push(std::span(branch.tokens).subspan(row.prompt));
@@ -319,6 +321,7 @@ void Generator::choose(Row& row) {
   const size_t count =
       row.begun ? row.branches.size() : static_cast<size_t>(row.options.num_return_sequences);
   std::vector<Token> chosen;
+  std::vector<search::Choice> choices;
   std::vector<float> values;
   for (size_t i = 0; i < count; ++i) {
     const Branch& branch = row.branches[row.begun ? i : 0];
@@ -331,11 +334,17 @@ void Generator::choose(Row& row) {
     if (!row.options.greedy()) apply_cutoffs(values, row.options);
     // A prompt's samples differ; its place among prompts plays no part.
     chosen.push_back(choose_token(values, row.options, row.seed, i, branch.tokens.size()));
+    if (row.options.log_probabilities > 0) {
+      choices.push_back(search::describe_choice(
+          own, chosen.back(), static_cast<size_t>(row.options.log_probabilities)));
+    }
   }
   while (row.branches.size() < count) row.branches.push_back(row.branches.front());
-  auto token = chosen.begin();
+  size_t at = 0;
   for (Branch& branch : row.branches) {
-    if (branch.reason == FinishReason::none) take(row, branch, *token++);
+    if (branch.reason != FinishReason::none) continue;
+    if (!choices.empty()) branch.choices.push_back(std::move(choices[at]));
+    take(row, branch, chosen[at++]);
   }
 }
 
@@ -380,14 +389,14 @@ std::vector<Output> Generator::outputs(size_t prompt) const {
   if (row.beams == nullptr) {
     for (const Branch& branch : row.branches) {
       all.push_back({branch.tokens, row.prompt, branch.reason, 0,
-                     branch.text ? branch.text->text() : std::string()});
+                     branch.text ? branch.text->text() : std::string(), branch.choices});
     }
     return all;
   }
   const std::span<const Token> start = std::span(row.branches.front().tokens).first(row.prompt);
   for (const search::Hypothesis& hypothesis : row.beams->finish()) {
     Output output{
-        {start.begin(), start.end()}, row.prompt, FinishReason::length, hypothesis.score, {}};
+        {start.begin(), start.end()}, row.prompt, FinishReason::length, hypothesis.score, {}, {}};
     output.tokens.insert(output.tokens.end(), hypothesis.tokens.begin(), hypothesis.tokens.end());
     bool stopped = std::ranges::find(ends_, output.tokens.back()) != ends_.end();
     if (tokenizer_ != nullptr) {

@@ -11,6 +11,7 @@
 #include "llm/model/decoder.h"
 #include "llm/model/text_stream.h"
 #include "llm/search/beam_search.h"
+#include "llm/search/sampler.h"
 
 namespace lathe::llm {
 
@@ -25,6 +26,8 @@ struct Output {
   FinishReason reason = FinishReason::none;
   float score = 0;   // of beams
   std::string text;  // of the generated tokens, without a stop string; for generators of text
+  // Of each generated token, by the logits as the model gave them, where the option asks for it.
+  std::vector<search::Choice> choices;
 
   std::span<const Token> generated() const { return std::span(tokens).subspan(prompt); }
 };

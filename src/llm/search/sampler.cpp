@@ -71,4 +71,9 @@ std::vector<TokenLogProbability> top_log_probabilities(std::span<const float> lo
   return top;
 }
 
+Choice describe_choice(std::span<const float> logits, Token token, size_t count) {
+  const double logit = logits[static_cast<size_t>(token)];
+  return {static_cast<float>(logit - log_sum(logits)), top_log_probabilities(logits, count)};
+}
+
 }  // namespace lathe::search

@@ -30,4 +30,11 @@ struct TokenLogProbability {
 // The likeliest tokens, best first, of logits as the model gave them.
 std::vector<TokenLogProbability> top_log_probabilities(std::span<const float> logits, size_t count);
 
+// What a token was chosen from.
+struct Choice {
+  float log_probability = 0;  // of the token
+  std::vector<TokenLogProbability> likeliest;
+};
+Choice describe_choice(std::span<const float> logits, Token token, size_t count);
+
 }  // namespace lathe::search

@@ -162,6 +162,7 @@ constexpr auto kRows = std::to_array<Row>({
     {{"frequency_penalty", "Subtracted from a token's logit for each time it was generated."}, [](O& o, std::string_view n, const Json& v) { o.frequency_penalty = read_number(n, v, {-1e6, 1e6}); }},
     {{"length_penalty", "Exponent of the length by which beams are compared."}, [](O& o, std::string_view n, const Json& v) { o.length_penalty = read_number(n, v, {-1e3, 1e3}); }},
     {{"length_penalty_counts_prompt", "That length includes the prompt."}, [](O& o, std::string_view n, const Json& v) { o.length_penalty_counts_prompt = read_boolean(n, v); }},
+    {{"log_probabilities", "Tells the log-probability of each token and of so many of the likeliest; 0 tells none."}, integer<&O::log_probabilities, 0>},
     {{"logit_bias", "An object from tokens to what is added to their logits."}, [](O& o, std::string_view n, const Json& v) { o.logit_bias = read_logit_bias(n, v); }},
     {{"max_length", "Most tokens, the prompt included."}, integer<&O::max_length, 0>},
     {{"max_new_tokens", "Most tokens that are generated."}, integer<&O::max_new_tokens, 0>},
@@ -242,6 +243,8 @@ void check_search_options(const SearchOptions& o, int64_t vocabulary) {
         o.num_return_sequences);
   check(o.num_beams == 1 || vocabulary >= 2 * o.num_beams, ErrorKind::invalid_argument,
         "num_beams is {}, too many for a vocabulary of {}", o.num_beams, vocabulary);
+  check(o.num_beams == 1 || o.log_probabilities == 0, ErrorKind::unsupported,
+        "log_probabilities with num_beams {}: beams have scores", o.num_beams);
   const auto inside = [&](std::string_view name, std::span<const Token> list) {
     for (const Token token : list) {
       check(token < vocabulary, ErrorKind::invalid_argument,

@@ -34,6 +34,7 @@ struct SearchOptions {
   int64_t max_new_tokens = 0;
   int64_t num_beams = 1;
   int64_t num_return_sequences = 1;
+  int64_t log_probabilities = 0;  // so many of the likeliest are told of each token; 0: none
   EarlyStopping early_stopping = EarlyStopping::yes;
   double length_penalty = 1;
   bool length_penalty_counts_prompt = true;  // as ONNX Runtime GenAI; Transformers: new tokens only
