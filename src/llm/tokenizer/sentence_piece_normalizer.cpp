@@ -11,7 +11,7 @@
 namespace lathe::tokenizer {
 namespace {
 
-constexpr size_t kMaxMatches = 32;  // prefixes of one text that are looked at
+constexpr size_t kMaxMatches = 32;    // prefixes of one text that are looked at
 constexpr size_t kLongestKey = 1024;  // bytes; a damaged trie may go in circles
 
 class SentencePieceNormalizer : public Normalizer {
