@@ -100,8 +100,10 @@ void Chat::say(const std::string& text) {
     check(token < decoder_->vocabulary(), ErrorKind::invalid_model,
           "the tokenizer gives token {}, the model has {}", token, decoder_->vocabulary());
   }
-  if (kept < generator_->tokens(0).size()) generator_->rewind_to(0, kept);
-  generator_->append_tokens(0, added);
+  std::vector<Token> whole(generator_->tokens(0).begin(),
+                           generator_->tokens(0).begin() + static_cast<int64_t>(kept));
+  whole.insert(whole.end(), added.begin(), added.end());
+  generator_->replace_tokens(0, whole);
   kept_ = kept;
   rendered_ = std::move(rendered);
   if (!options_.system.empty()) all.erase(all.begin());
