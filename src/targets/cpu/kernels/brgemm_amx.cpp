@@ -86,7 +86,8 @@ constexpr int64_t kSumsStride = kPanelColumns * 4;
 
 // The end of K that fills no tile: zeros behind it, on both sides.
 struct alignas(64) Tail {
-  char bytes[kTileGroups * kGroupBytes];
+  const char* of = nullptr;  // the part of B that it is a copy of
+  alignas(64) char bytes[kTileGroups * kGroupBytes];
 };
 
 inline void copy_bytes(const char* from, int64_t bytes, char* to) {
@@ -111,7 +112,7 @@ inline void step(const char* a, int64_t stride, const char* b) {
 // these are on their way to the second cache.
 template <class P, bool kTwo, bool kAhead, class Between>
 inline void accumulate(const BrgemmCall& call, int64_t row, int64_t rows, int64_t b_offset,
-                       Between&& between) {
+                       Tail& b_tail, Between&& between) {
   constexpr int64_t kTileNumbers = kTileGroups * P::kGroup;
   const int64_t stride = call.a_row_stride;
   const int64_t whole = call.k / kTileNumbers, rest = call.k % kTileNumbers;
@@ -131,17 +132,17 @@ inline void accumulate(const BrgemmCall& call, int64_t row, int64_t rows, int64_
     }
     if (rest == 0) continue;
     alignas(64) char a_tail[kRowTile * kTileBytes];
-    Tail b_tail;
     for (int64_t r = 0; r < rows; ++r) {
       copy_bytes(a + r * stride, rest * 4 / P::kGroup, a_tail + r * kTileBytes);
     }
     const int64_t groups = (rest + P::kGroup - 1) / P::kGroup;
-    for (int64_t g = 0; g < kTileGroups; ++g) {
+    for (int64_t g = 0; b_tail.of != b && g < kTileGroups; ++g) {
       for (int64_t half = 0; half < kGroupBytes; half += 64) {
         copy_bytes(b + g * kGroupBytes + half, g < groups ? 64 : 0,
                    b_tail.bytes + g * kGroupBytes + half);
       }
     }
+    b_tail.of = b;
     step<P, kTwo>(a_tail, kTileBytes, b_tail.bytes);
     between();
   }
@@ -250,9 +251,9 @@ class Tiles {
       for (int64_t i = 0; i < some && done_ < rows_; ++i) finish_slice();
     };
     if (kTwo && column == 0 && call_.block_count == 1 && row + 2 * kRowTile <= call_.rows) {
-      accumulate<P, kTwo, true>(call_, row, rows, b_offset, between);
+      accumulate<P, kTwo, true>(call_, row, rows, b_offset, b_tail_, between);
     } else {
-      accumulate<P, kTwo, false>(call_, row, rows, b_offset, between);
+      accumulate<P, kTwo, false>(call_, row, rows, b_offset, b_tail_, between);
     }
     finish_all();
     if (call_.epilogue == nullptr && column + kPanelColumns <= call_.columns) {
@@ -304,6 +305,7 @@ class Tiles {
   const BrgemmCall& call_;
   int64_t steps_ = 0;
   Sums sums_[2];
+  Tail b_tail_;                                         // serves all rows of a column
   int next_ = 0;                                        // of the sums, the one to fill
   int64_t row_ = 0, rows_ = 0, column_ = 0, done_ = 0;  // of the tile that waits in the other
 };
