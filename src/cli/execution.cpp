@@ -12,6 +12,13 @@ namespace {
 constexpr Stage kStages[] = {Stage::imported, Stage::canonical, Stage::optimised, Stage::fused,
                              Stage::lowered};
 
+std::shared_ptr<const Plan> plan_of(std::unique_ptr<Program> program, const Options& options,
+                                    ThreadPool* pool) {
+  CompileOptions compiling = compile_options(options);
+  compiling.pool = pool;
+  return compile(std::move(program), compiling);
+}
+
 }  // namespace
 
 CancelToken& interrupts() {
@@ -91,9 +98,9 @@ std::unique_ptr<Program> ProgramArguments::load(const InputArguments& given) con
 }
 
 Execution::Execution(std::unique_ptr<Program> program, const Options& options)
-    : plan_(compile(std::move(program), compile_options(options))),
-      pool_(std::make_unique<ThreadPool>(static_cast<int>(options.integer("threads")),
+    : pool_(std::make_unique<ThreadPool>(static_cast<int>(options.integer("threads")),
                                          options.boolean("pin-threads"))),
+      plan_(plan_of(std::move(program), options, pool_.get())),
       deadline_(deadline_of(options)) {
   SessionOptions session;
   session.memory_limit = options.integer("memory-limit");

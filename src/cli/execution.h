@@ -48,8 +48,8 @@ class Execution {
   RunOptions run_options() const;
 
  private:
-  std::shared_ptr<const Plan> plan_;
   std::unique_ptr<ThreadPool> pool_;
+  std::shared_ptr<const Plan> plan_;
   std::unique_ptr<Session> session_;
   std::optional<Clock::time_point> deadline_;
 };

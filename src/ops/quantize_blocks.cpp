@@ -3,6 +3,7 @@
 // and block along k; what is behind k is zero.
 #include <cmath>
 
+#include "base/thread_pool.h"
 #include "ir/infer.h"
 #include "ops/evaluation.h"
 #include "ops/quantization.h"
@@ -45,21 +46,23 @@ void evaluate_quantize_blocks(Evaluation& c) {
   const Tensor codes(ElementType::u8, {n, blocks, block});
   const Tensor scales(ElementType::f32, {n, blocks});
   constexpr int64_t kStrip = 16;  // columns read together, so that rows come in whole lines
-  std::vector<float> strip(static_cast<size_t>(kStrip * blocks * block));
-  for (int64_t first = 0; first < n; first += kStrip) {
-    const int64_t width = std::min(kStrip, n - first);
-    for (int64_t i = 0; i < k; ++i) {
-      for (int64_t j = 0; j < width; ++j) {
-        const int64_t at = transposed ? (first + j) * k + i : i * n + first + j;
-        strip[static_cast<size_t>(j * blocks * block + i)] = weights.as<float>()[at];
+  parallel_for(c.pool, n, kStrip, [&](int64_t begin, int64_t end) {
+    std::vector<float> strip(static_cast<size_t>(kStrip * blocks * block));
+    for (int64_t first = begin; first < end; first += kStrip) {
+      const int64_t width = std::min(kStrip, end - first);
+      for (int64_t i = 0; i < k; ++i) {
+        for (int64_t j = 0; j < width; ++j) {
+          const int64_t at = transposed ? (first + j) * k + i : i * n + first + j;
+          strip[static_cast<size_t>(j * blocks * block + i)] = weights.as<float>()[at];
+        }
+      }
+      for (int64_t at = 0; at < width * blocks; ++at) {
+        const int64_t place = first * blocks + at;
+        scales.as<float>()[place] =
+            quantise_block(strip.data() + at * block, block, codes.as<uint8_t>() + place * block);
       }
     }
-    for (int64_t at = 0; at < width * blocks; ++at) {
-      const int64_t place = first * blocks + at;
-      scales.as<float>()[place] =
-          quantise_block(strip.data() + at * block, block, codes.as<uint8_t>() + place * block);
-    }
-  }
+  });
   copy_elements(codes.view(), c.out(0));
   copy_elements(scales.view(), c.out(1));
 }

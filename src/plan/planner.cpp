@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "plan/planning_threads.h"
+
 namespace lathe {
 
 Planner::Planner(Plan& plan, const SelectKernel& select) : plan_(plan), select_(select) {
@@ -184,7 +186,8 @@ void ModulePlanner::plan_deferred(const Instruction& instruction) {
           "deferred {} uses '%{}', which is not constant", instruction.op().name, operand->name());
     operands.push_back(Box{plan_.literals[static_cast<size_t>(slot.index)]});
   }
-  std::vector<Box> results = evaluate_instruction(instruction, operands);
+  std::vector<Box> results =
+      evaluate_instruction(instruction, operands, PlanningThreads::current());
   for (size_t i = 0; i < results.size(); ++i) {
     add_literal(*instruction.result(static_cast<int>(i)), results[i].tensor());
   }

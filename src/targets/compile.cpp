@@ -2,6 +2,7 @@
 #include "targets/compile.h"
 
 #include "passes/lower_composites.h"
+#include "plan/planning_threads.h"
 #include "targets/pipeline.h"
 
 namespace lathe {
@@ -22,6 +23,7 @@ std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program,
   run_pipeline(*program, used);
   // A program that comes lowered may have been lowered for a target with other kernels.
   lower_composites([&](const Instruction& i) { return used.target->expands(i); }).run(*program);
+  const PlanningThreads threads(used.pool);
   std::shared_ptr<Plan> plan =
       make_plan(std::move(program), [&used](const Instruction& instruction, Constants constants) {
         KernelChoice choice = used.target->select(instruction, constants);
@@ -31,6 +33,7 @@ std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program,
   plan->source = std::move(source);
   plan->target = std::string(used.target->name());
   // Programs compiled while running are not the ones that were asked to be traced or watched.
+  used.pool = nullptr;
   used.passes = PassOptions{.verify_each_pass = used.passes.verify_each_pass};
   plan->compile = [used](std::unique_ptr<Program> other) {
     return lathe::compile(std::move(other), used);

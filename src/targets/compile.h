@@ -17,6 +17,7 @@ namespace lathe {
 struct CompileOptions {
   std::shared_ptr<const Target> target{};  // null: ref
   Compute compute = Compute::as_model;     // of weight products
+  ThreadPool* pool = nullptr;              // helps to pack weights; must live until then
   PassOptions passes{};
   // Sees every choice of a kernel and may put another in its place.
   std::function<KernelChoice(const Instruction&, KernelChoice)> watch_kernels{};

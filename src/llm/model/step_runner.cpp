@@ -26,6 +26,7 @@ StepRunner::StepRunner(std::unique_ptr<Program> program, const DecoderInterface&
   CompileOptions compile_options;
   compile_options.target = options.target;
   compile_options.compute = options.compute;
+  compile_options.pool = options.pool;
   plan_ = compile(std::move(program), compile_options);
   SessionOptions session_options;
   session_options.pool = options.pool;

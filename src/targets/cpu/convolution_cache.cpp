@@ -71,7 +71,7 @@ std::shared_ptr<const PreparedConvolution> ConvolutionCache::find(
                             zeros.empty() ? nullptr : zeros.data()};
   prepared->weights = packed_weights(
       sources, prepared->convolution->packing_id(), prepared->convolution->packed_bytes(),
-      [&](void* to) { prepared->convolution->pack(weights, to, nullptr); });
+      [&](void* to, ThreadPool* pool) { prepared->convolution->pack(weights, to, pool); });
   if (count_.fetch_add(1) < kMost) {
     Node* node = new Node{prepared, first_.load()};
     while (!first_.compare_exchange_weak(node->next, node, std::memory_order_acq_rel)) {

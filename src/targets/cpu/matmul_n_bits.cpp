@@ -47,7 +47,7 @@ class MatmulNBits final : public Kernel {
                                constant_at(constants, kGroups)};
     packed_ = packed_weights(
         sources, weight_only_packing_id(problem_), static_cast<size_t>(layout_.bytes),
-        [&](void* to) { pack_weight_only(problem_, layout_, source, to, nullptr); });
+        [&](void* to, ThreadPool* pool) { pack_weight_only(problem_, layout_, source, to, pool); });
     if (const Tensor* bias = constant_at(constants, kBias)) bias_ = floats_of(*bias);
   }
 

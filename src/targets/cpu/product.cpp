@@ -74,10 +74,10 @@ PackedMatrix::PackedMatrix(const Tensor& matrix, bool transposed, Product produc
   n_ = source.n;
   const BrgemmKernel& kernel = brgemm_kernel(isa, product);
   const Tensor* sources[] = {&matrix};
-  weights_ =
-      packed_weights(sources, packing_id(kernel, product) + (transposed ? " transposed" : ""),
-                     static_cast<size_t>(packed_layout(kernel, product, k_, n_).bytes),
-                     [&](void* to) { pack_b(kernel, product, source, to, nullptr); });
+  weights_ = packed_weights(
+      sources, packing_id(kernel, product) + (transposed ? " transposed" : ""),
+      static_cast<size_t>(packed_layout(kernel, product, k_, n_).bytes),
+      [&](void* to, ThreadPool* pool) { pack_b(kernel, product, source, to, pool); });
 }
 
 void run_product(const MatmulShape& shape, int64_t index, MatmulCall call,

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/os_memory.h"
 #include "ir/literal.h"
+#include "plan/planning_threads.h"
 
 namespace lathe::cpu {
 namespace {
@@ -59,12 +60,12 @@ PackedWeights::~PackedWeights() { release_pages(data_, bytes_); }
 
 std::shared_ptr<const PackedWeights> packed_weights(std::span<const Tensor* const> sources,
                                                     const std::string& packing_id, size_t bytes,
-                                                    const std::function<void(void*)>& pack) {
+                                                    const PackWeights& pack) {
   const std::shared_ptr<Entry> entry = entry_of(key_of(sources, packing_id));
   const std::lock_guard lock(entry->mutex);
   if (auto known = entry->weights.lock()) return known;
   auto made = std::make_shared<const PackedWeights>(std::max<size_t>(bytes, 1));
-  pack(made->data());
+  pack(made->data(), PlanningThreads::current());
   entry->weights = made;
   return made;
 }

@@ -11,6 +11,10 @@
 
 #include "tensor/tensor.h"
 
+namespace lathe {
+class ThreadPool;
+}
+
 namespace lathe::cpu {
 
 // Memory aligned to a page; zero before it is packed into.
@@ -28,11 +32,14 @@ class PackedWeights {
   size_t bytes_;
 };
 
+// Fills memory, with the threads that may help.
+using PackWeights = std::function<void(void* to, ThreadPool* pool)>;
+
 // The weights of these sources under this packing; `pack` is called if nobody holds them yet. They
 // go when the last holder goes.
 std::shared_ptr<const PackedWeights> packed_weights(std::span<const Tensor* const> sources,
                                                     const std::string& packing_id, size_t bytes,
-                                                    const std::function<void(void*)>& pack);
+                                                    const PackWeights& pack);
 
 struct WeightStoreSize {
   size_t entries = 0;
