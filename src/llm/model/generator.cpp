@@ -12,6 +12,7 @@ namespace lathe::llm {
 namespace {
 
 constexpr int64_t kDefaultChunk = 512;
+constexpr int64_t kTimedChunk = 64;  // a deadline is looked at between chunks
 
 uint64_t seed_of(const search::SearchOptions& options) {
   if (options.random_seed >= 0) return static_cast<uint64_t>(options.random_seed);
@@ -218,7 +219,8 @@ bool Generator::done() const {
 // All but the last part of a long prompt.
 void Generator::prefill(Row& row, const CancelToken* cancel,
                         std::optional<Clock::time_point> deadline) {
-  const int64_t chunk = row.options.chunk_size > 0 ? row.options.chunk_size : kDefaultChunk;
+  int64_t chunk = row.options.chunk_size;
+  if (chunk == 0) chunk = deadline ? kTimedChunk : kDefaultChunk;
   Branch& branch = row.branches.front();
   while (decoder_->packed() && static_cast<int64_t>(branch.pending().size()) > chunk) {
     check_time(deadline, rows_run_);
