@@ -235,12 +235,12 @@ class Tiles {
 
   template <bool kTwo>
   void run(int64_t row, int64_t rows, int64_t column) {
-    Sums& sums = sums_[next_];
-    char* memory = reinterpret_cast<char*>(sums.numbers);
+    char* memory = reinterpret_cast<char*>(sums_.numbers);
     if (call_.start == nullptr) {
       zero_sums<kTwo>();
     } else {
-      start_sums(call_, row, rows, column, sums);
+      finish_all();
+      start_sums(call_, row, rows, column, sums_);
       load_sums<kTwo>(memory, kSumsStride);
     }
     const int64_t waiting = (rows_ - done_ + kSlice - 1) / kSlice;
@@ -266,7 +266,6 @@ class Tiles {
     rows_ = rows;
     column_ = column;
     done_ = 0;
-    next_ = 1 - next_;
   }
 
   void finish_all() {
@@ -298,16 +297,15 @@ class Tiles {
 
   void finish_slice() {
     const int64_t rows = rows_ - done_ < kSlice ? rows_ - done_ : kSlice;
-    finish<P>(call_, row_ + done_, rows, column_, sums_[1 - next_].numbers + done_ * kPanelColumns);
+    finish<P>(call_, row_ + done_, rows, column_, sums_.numbers + done_ * kPanelColumns);
     done_ += rows;
   }
 
   const BrgemmCall& call_;
   int64_t steps_ = 0;
-  Sums sums_[2];
-  Tail b_tail_;                                         // serves all rows of a column
-  int next_ = 0;                                        // of the sums, the one to fill
-  int64_t row_ = 0, rows_ = 0, column_ = 0, done_ = 0;  // of the tile that waits in the other
+  Sums sums_;    // of the tile that waits; those of the next one are in registers
+  Tail b_tail_;  // serves all rows of a column
+  int64_t row_ = 0, rows_ = 0, column_ = 0, done_ = 0;
 };
 
 template <class P>
