@@ -250,7 +250,8 @@ class Tiles {
     const auto between = [&] {
       for (int64_t i = 0; i < some && done_ < rows_; ++i) finish_slice();
     };
-    if (kTwo && column == 0 && call_.block_count == 1 && row + 2 * kRowTile <= call_.rows) {
+    const bool first = call_.column + column == 0 && call_.block_count == 1;
+    if (kTwo && first && row + 2 * kRowTile <= call_.rows) {
       accumulate<P, kTwo, true>(call_, row, rows, b_offset, b_tail_, between);
     } else {
       accumulate<P, kTwo, false>(call_, row, rows, b_offset, b_tail_, between);
