@@ -40,7 +40,7 @@ def main():
             if t.name not in (zoo.FEW if zoo.few() else QUICK) and not zoo.FULL:
                 continue
             for form in t.forms() if zoo.FULL else sorted({"fp32", "int4", "int4_acc4"} & set(t.forms())):
-                computes = ("as_model", "int8", "bf16") if zoo.FULL or t.name == "llama" else ("as_model",)
+                computes = ("as_model", "int8", "bf16") if zoo.FULL or t.name == "llama" and not zoo.few() else ("as_model",)
                 for target, compute in itertools.product(("ref", "cpu"), computes):
                     try:
                         problems = list(check(probe, {"folder": str(t.folder / form), "target": target, "compute": compute}))
