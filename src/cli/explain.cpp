@@ -5,6 +5,7 @@
 #include "base/file_map.h"
 #include "cli/commands.h"
 #include "cli/execution.h"
+#include "cli/language_model.h"
 #include "llm/model/decoder.h"
 #include "passes/set_compute.h"
 #include "runtime/profiler.h"
@@ -97,7 +98,7 @@ Subject open(const ProgramArguments& model, const Options& options) {
     return subject;
   }
   llm::DecoderOptions decoder;
-  decoder.target = compile_options(options).target;
+  decoder.target = target_of_folder({.folder = model.model}, options);
   decoder.compute = compute_option(options);
   subject.decoder = std::make_shared<const llm::Decoder>(model.model, decoder);
   subject.notes = to_string(subject.decoder->notes());

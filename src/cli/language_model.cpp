@@ -23,17 +23,16 @@ std::string dump(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// The one that was asked for, else what suits the folder.
-std::shared_ptr<const Target> target_of(const LanguageModelArguments& arguments,
-                                        const Options& options) {
+}  // namespace
+
+std::shared_ptr<const Target> target_of_folder(const LanguageModelArguments& arguments,
+                                               const Options& options) {
   if (!options.origin("target").empty()) return compile_options(options).target;
   const llm::ModelFolder folder(arguments.folder, arguments.overlay);
   const llm::TargetChoice choice = choose_target(folder.config(), arguments.folder);
   if (!choice.warning.empty()) log_warning(choice.warning);
   return choice.target;
 }
-
-}  // namespace
 
 void SearchArguments::declare(CommandLine& line) {
   const auto options = search::search_options();
@@ -88,7 +87,7 @@ LanguageModel::LanguageModel(const LanguageModelArguments& arguments, const Opti
   Progress progress(arguments.verbose);
   progress.say(fmt::format("opening '{}'", escape(arguments.folder)));
   llm::DecoderOptions decoder;
-  target_ = decoder.target = target_of(arguments, options);
+  target_ = decoder.target = target_of_folder(arguments, options);
   decoder.compute = compute_ = compute_option(options);
   decoder.pool = &pool_;
   decoder.overlay = arguments.overlay;

@@ -45,6 +45,11 @@ struct LanguageModelArguments {
   void declare(CommandLine& line);
 };
 
+// The target that the options name, else the one that the folder's configuration makes the best of
+// what is here, with a warning if it wants another.
+std::shared_ptr<const Target> target_of_folder(const LanguageModelArguments& arguments,
+                                               const Options& options);
+
 // A model folder opened, with the threads it runs on. Says on standard error what it is doing if
 // that is a terminal, or if much is to be said.
 class LanguageModel {

@@ -37,8 +37,8 @@ Decoder::Decoder(const std::string& folder, const DecoderOptions& options)
   }
   vocabulary_ = runner_->vocabulary() > 0 ? runner_->vocabulary() : config().vocab_size;
   check(vocabulary_ >= config().vocab_size || config().vocab_size == 0, ErrorKind::invalid_model,
-        "'{}' gives {} logits, the configuration's vocab_size is {}",
-        escape(file), vocabulary_, config().vocab_size);
+        "'{}' gives {} logits, the configuration's vocab_size is {}", escape(file), vocabulary_,
+        config().vocab_size);
 }
 
 Decoder::~Decoder() = default;
@@ -80,20 +80,42 @@ DecoderNotes Decoder::notes() const {
   return notes;
 }
 
+namespace {
+
+// What kind of state it is and where it lies.
+std::string how_kept(const StateNote& state, bool packed) {
+  std::string text(to_string(state.kind));
+  if (state.window > 0) text += fmt::format(" of {} rows", state.window);
+  if (state.paged) return text + ", paged: attention reads it by pages";
+  if (!packed) return text + ", contiguous: the program takes it whole";
+  return text + (state.kind == StateKind::append
+                     ? ", contiguous: brought into the program's blocks for each step"
+                     : ", contiguous: of fixed extents");
+}
+
+}  // namespace
+
 std::string to_string(const DecoderNotes& notes) {
   std::string text = "rows of all sequences are packed\n";
   if (!notes.packed) {
     text = fmt::format("sequences run one by one, prompts whole: {}\n", notes.offender);
   }
+  // States of which the same is said share a line.
+  std::vector<std::pair<std::string, std::vector<std::string>>> lines;
   for (const StateNote& state : notes.states) {
-    text += fmt::format("state {}: {}", escape(state.name), to_string(state.kind));
-    if (state.window > 0) text += fmt::format(" of {} rows", state.window);
-    text += state.paged ? ", paged: attention reads it by pages\n" : ", contiguous: ";
-    if (!state.paged && notes.packed) {
-      text += state.kind == StateKind::append ? "brought into the program's blocks for each step\n"
-                                              : "of fixed extents\n";
+    const std::string how = how_kept(state, notes.packed);
+    auto line =
+        std::ranges::find(lines, how, [](const auto& l) -> const std::string& { return l.first; });
+    if (line == lines.end()) line = lines.insert(line, {how, {}});
+    line->second.push_back(escape(state.name));
+  }
+  for (const auto& [how, names] : lines) {
+    if (names.size() == 1) {
+      text += fmt::format("state {}: {}\n", names.front(), how);
+    } else {
+      text +=
+          fmt::format("{} states, {} to {}: {}\n", names.size(), names.front(), names.back(), how);
     }
-    if (!state.paged && !notes.packed) text += "the program takes it whole\n";
   }
   return text;
 }
