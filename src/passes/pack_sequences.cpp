@@ -85,6 +85,9 @@ class Packing {
       parameter(pair.past);
       result_index(pair.present);
     }
+    if (const Instruction* unranked = without_rank()) {
+      return offend(describe(*unranked, "the rank of its result is not known"));
+    }
     eliminate_copies(*program_);
     combined_ = split_combined_states(*program_, names_);
     extents_ = set_row_extents(*program_, names_);
@@ -255,6 +258,15 @@ class Packing {
       const auto pair = std::ranges::find(names_.states, past->name(), &StatePair::past);
       main_.remove_result(result_index(pair->present));
     }
+  }
+
+  const Instruction* without_rank() const {
+    for (const auto& instruction : main_.instructions()) {
+      for (const Value& result : instruction->results()) {
+        if (!result.type().is_ranked()) return instruction.get();
+      }
+    }
+    return nullptr;
   }
 
   // The past's extent means nothing any more.

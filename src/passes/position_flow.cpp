@@ -73,7 +73,10 @@ class Rule {
 
   Found literal() const {
     const Tensor& tensor = instruction_.literal()->tensor;
-    if (tensor.count() < 1 || tensor.type() == ElementType::string) return std::nullopt;
+    if (tensor.count() < 1 || tensor.type() == ElementType::string || !tensor.is_dense() ||
+        info(tensor.type()).bits < 8) {
+      return std::nullopt;
+    }
     if (tensor.count() > 1) return triangle_in(tensor);
     double value = 0;
     convert(ElementType::f64, &value, tensor.type(), tensor.data(), 1);
@@ -85,7 +88,7 @@ class Rule {
     const Dims& dims = tensor.dims();
     const int64_t side = dims.back();
     if (tensor.rank() < 2 || side < 2 || side > kLargestTriangle || tensor.count() != side * side ||
-        dims[dims.size() - 2] != side || !tensor.is_dense() || info(tensor.type()).bits < 8) {
+        dims[dims.size() - 2] != side) {
       return std::nullopt;
     }
     const auto bytes = static_cast<size_t>(info(tensor.type()).bits / 8);
@@ -203,6 +206,9 @@ class Rule {
     if (!starts || (operand(4) != nullptr && !steps)) return std::nullopt;
     const auto axes = elements(3);
     if (operand(3) != nullptr && !axes) return std::nullopt;
+    if ((axes && axes->size() != starts->size()) || (steps && steps->size() != starts->size())) {
+      return std::nullopt;
+    }
     const int rank = operand(0)->type().rank();
     return moved(0, [&](const Linear& linear) -> std::optional<Linear> {
       Linear result = linear;
@@ -232,8 +238,10 @@ class Rule {
         flag("reverse")) {
       return std::nullopt;
     }
+    const int64_t along = *axis < 0 ? *axis + rank_ : *axis;
+    if (along < 0 || along >= rank_) return std::nullopt;
     Linear linear{std::vector<int64_t>(static_cast<size_t>(rank_), 0), flag("exclusive") ? 0 : 1};
-    linear.steps[static_cast<size_t>(*axis < 0 ? *axis + rank_ : *axis)] = 1;
+    linear.steps[static_cast<size_t>(along)] = 1;
     return Known::index(std::move(linear));
   }
 

@@ -89,12 +89,20 @@ std::shared_ptr<const CacheLayout> whole_layout(const Program& program,
   return std::make_shared<const CacheLayout>(std::move(states), 1, true);
 }
 
+// Of [rows, columns].
+Tensor last_rows(const Tensor& all, int64_t count) {
+  const int64_t columns = all.dims()[1];
+  return Tensor(all.type(), {count, columns}, all.strides(),
+                all.as<float>() + (all.dims()[0] - count) * columns, all.owner());
+}
+
 }  // namespace
 
-ItemRunner::ItemRunner(const Program& program, const DecoderInterface& names, std::string offender,
-                       const RunnerOptions& options)
-    : StepRunner(program.clone(), names, whole_layout(program, names), options),
-      offender_(std::move(offender)) {
+ItemRunner::ItemRunner(const Program& program, const DecoderInterface& names,
+                       const PackedProgram& packed, const RunnerOptions& options)
+    : StepRunner(program.clone(), names, whole_layout(program, names), options,
+                 packed.length_switch),
+      offender_(packed.offender) {
   const Module& main = program.main();
   for (const StatePair& pair : names_.states) {
     const auto& results = main.result_names();
@@ -228,13 +236,31 @@ std::vector<Tensor> ItemRunner::run_one(const StepRequest& request, const Cancel
 Tensor ItemRunner::run(std::span<const StepRequest> requests, const CancelToken* cancel) const {
   std::vector<Tensor> logits;
   std::vector<std::vector<Tensor>> presents;
-  for (const StepRequest& request : requests) {
-    presents.push_back(run_one(request, cancel, logits));
+  std::vector<std::unique_ptr<Sequence>> anew(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const StepRequest& request = requests[i];
+    if (!must_begin_anew(request)) {
+      presents.push_back(run_one(request, cancel, logits));
+      continue;
+    }
+    anew[i] = std::make_unique<Sequence>(layout_);
+    std::vector<Token> tokens(request.sequence->tokens().begin(), request.sequence->tokens().end());
+    tokens.insert(tokens.end(), request.tokens.begin(), request.tokens.end());
+    presents.push_back(run_one({anew[i].get(), tokens, request.all_logits}, cancel, logits));
+    if (request.all_logits) logits.back() = last_rows(logits.back(), std::ssize(request.tokens));
   }
   Tensor all = join_rows(logits);
   for (size_t i = 0; i < requests.size(); ++i) {
-    requests[i].sequence->commit(static_cast<int64_t>(requests[i].tokens.size()),
-                                 std::move(presents[i]));
+    Sequence& sequence = *requests[i].sequence;
+    const int64_t past = anew[i] != nullptr ? sequence.length() : 0;
+    Sequence& target = anew[i] != nullptr ? *anew[i] : sequence;
+    target.commit(past + std::ssize(requests[i].tokens), std::move(presents[i]));
+    if (!switch_) continue;
+    if (anew[i] != nullptr) {
+      target.remember(sequence.tokens());
+      sequence = std::move(target);
+    }
+    sequence.remember({requests[i].tokens.begin(), requests[i].tokens.end()});
   }
   return all;
 }

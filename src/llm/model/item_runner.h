@@ -10,7 +10,8 @@ namespace lathe::llm {
 
 class ItemRunner final : public StepRunner {
  public:
-  ItemRunner(const Program& program, const DecoderInterface& names, std::string offender,
+  // `packed` is empty: it says why, and at what length the program switches tables.
+  ItemRunner(const Program& program, const DecoderInterface& names, const PackedProgram& packed,
              const RunnerOptions& options);
 
   bool packed() const override { return false; }

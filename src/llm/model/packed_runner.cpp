@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "llm/model/packed_runner.h"
 
-#include "base/error.h"
 #include "llm/model/packed_step.h"
 #include "tensor/convert.h"
 
@@ -16,24 +15,15 @@ std::shared_ptr<const CacheLayout> layout_of(PackedProgram& packed, const Runner
 
 PackedRunner::PackedRunner(PackedProgram packed, const DecoderInterface& names,
                            const RunnerOptions& options)
-    : StepRunner(std::move(packed.program), names, layout_of(packed, options), options),
+    : StepRunner(std::move(packed.program), names, layout_of(packed, options), options,
+                 packed.length_switch),
       positions_(std::move(packed.positions)),
-      table_rows_(std::move(packed.table_rows)),
-      switch_(packed.length_switch) {}
+      table_rows_(std::move(packed.table_rows)) {}
 
 void PackedRunner::Rows::add(int64_t token, int64_t position, int64_t table_row) {
   tokens.push_back(token);
   positions.push_back(position);
   table_rows.push_back(table_row);
-}
-
-bool PackedRunner::is_long(int64_t length) const { return switch_ && length > switch_->most_short; }
-
-// Whether the caches were made with the tables of the other side of the switch.
-bool PackedRunner::must_begin_anew(const StepRequest& request) const {
-  const Sequence& sequence = *request.sequence;
-  const int64_t end = sequence.length() + static_cast<int64_t>(request.tokens.size());
-  return switch_ && sequence.length() > 0 && is_long(end) != is_long(sequence.reach());
 }
 
 std::vector<Box> PackedRunner::make_inputs(const Rows& rows) const {
@@ -74,9 +64,6 @@ Tensor PackedRunner::run(std::span<const StepRequest> requests, const CancelToke
     const int64_t table = is_long(end) ? switch_->first_long : 0;
     int64_t at = past;
     if (anew[i] != nullptr) {
-      check(std::ssize(request.sequence->tokens()) == past, ErrorKind::invalid_argument,
-            "a sequence of {} rows came with {} tokens: all are needed to run them again past {}",
-            past, request.sequence->tokens().size(), switch_->most_short);
       at = 0;
       for (const int64_t token : request.sequence->tokens()) {
         rows.add(token, at, table + at);

@@ -23,14 +23,11 @@ class PackedRunner final : public StepRunner {
     std::vector<int64_t> wanted;
     void add(int64_t token, int64_t position, int64_t table_row);
   };
-  bool is_long(int64_t length) const;
-  bool must_begin_anew(const StepRequest& request) const;
   std::vector<Box> make_inputs(const Rows& rows) const;
 
   std::string offender_;
   std::string positions_;
   std::string table_rows_;
-  std::optional<LengthSwitch> switch_;
 };
 
 }  // namespace lathe::llm

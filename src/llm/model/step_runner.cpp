@@ -13,8 +13,9 @@
 namespace lathe::llm {
 
 StepRunner::StepRunner(std::unique_ptr<Program> program, const DecoderInterface& names,
-                       std::shared_ptr<const CacheLayout> layout, const RunnerOptions& options)
-    : names_(names), layout_(std::move(layout)) {
+                       std::shared_ptr<const CacheLayout> layout, const RunnerOptions& options,
+                       std::optional<LengthSwitch> length_switch)
+    : names_(names), layout_(std::move(layout)), switch_(length_switch) {
   const Module& main = program->main();
   const auto& results = main.result_names();
   const auto logits = std::ranges::find(results, names_.logits);
@@ -33,6 +34,17 @@ StepRunner::StepRunner(std::unique_ptr<Program> program, const DecoderInterface&
   session_ = std::make_unique<SharedSession>(plan_, session_options);
 }
 
+bool StepRunner::must_begin_anew(const StepRequest& request) const {
+  const Sequence& sequence = *request.sequence;
+  const int64_t past = sequence.length();
+  const int64_t end = past + static_cast<int64_t>(request.tokens.size());
+  if (!switch_ || past == 0 || is_long(end) == is_long(sequence.reach())) return false;
+  check(std::ssize(sequence.tokens()) == past, ErrorKind::invalid_argument,
+        "a sequence of {} rows came with {} tokens: all are needed to run them again past {}", past,
+        sequence.tokens().size(), switch_->most_short);
+  return true;
+}
+
 std::unique_ptr<StepRunner> make_step_runner(const Program& program, const DecoderInterface& names,
                                              const RunnerOptions& options) {
   if (!names.block_table.empty()) return std::make_unique<PagedRunner>(program, names, options);
@@ -41,7 +53,7 @@ std::unique_ptr<StepRunner> make_step_runner(const Program& program, const Decod
     return std::make_unique<PackedRunner>(std::move(packed), names, options);
   }
   try {
-    return std::make_unique<ItemRunner>(program, names, packed.offender, options);
+    return std::make_unique<ItemRunner>(program, names, packed, options);
   } catch (Error& error) {
     error.note(fmt::format("and rows cannot be packed: {}", packed.offender));
     throw;

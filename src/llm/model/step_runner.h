@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,12 +51,19 @@ class StepRunner {
  protected:
   // Compiles the program and finds the logits among its results.
   StepRunner(std::unique_ptr<Program> program, const DecoderInterface& names,
-             std::shared_ptr<const CacheLayout> layout, const RunnerOptions& options);
+             std::shared_ptr<const CacheLayout> layout, const RunnerOptions& options,
+             std::optional<LengthSwitch> length_switch = {});
+
+  bool is_long(int64_t length) const { return switch_ && length > switch_->most_short; }
+  // Whether the request's caches were made with the tables of the other side of the switch: all
+  // rows are to be run again. InvalidArgument if their tokens are not known.
+  bool must_begin_anew(const StepRequest& request) const;
 
   const DecoderInterface names_;
   std::shared_ptr<const CacheLayout> layout_;
   std::shared_ptr<const Plan> plan_;
   std::unique_ptr<SharedSession> session_;
+  std::optional<LengthSwitch> switch_;
   size_t logits_ = 0;       // among the results
   int64_t vocabulary_ = 0;  // 0: the program does not say
 };
