@@ -66,7 +66,9 @@ TEST(RowOps, NormalizesAsTheDefinitionSays) {
         for (size_t i = 0; i < x.size(); ++i) {
           const double expected = (at(i) - mean) * inverse * gamma[i] + (form >= 1 ? beta[i] : 0);
           ASSERT_NEAR(y[i], expected, 2e-4 * (1 + std::abs(expected))) << count << " " << i;
-          if (form >= 2) ASSERT_NEAR(sum[i], at(i), 1e-5);
+          if (form >= 2) {
+            ASSERT_NEAR(sum[i], at(i), 1e-5);
+          }
         }
         expect_guard(y, count);
         expect_guard(sum, form >= 2 ? count : 0);

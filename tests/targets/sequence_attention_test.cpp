@@ -171,7 +171,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"softcap", ", softcap = 2.0, scale = 0.3"},
                     Case{"smooth", ", smooth_softmax = true, local_window_size = 150", 150},
                     Case{"interleaved", ", rotary_interleaved = true"}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const testing::TestParamInfo<Case>& one) { return std::string(one.param.name); });
 
 }  // namespace
 }  // namespace lathe

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Formulas of f32 over whole rows: the reference's bits, a vector at a time. What has other strides
 // at a run goes to the reference.
+#include <algorithm>
+
 #include "base/thread_pool.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/kernels/row_ops.h"

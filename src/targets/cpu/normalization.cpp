@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Normalisations over the last axes, of f32.
+#include <algorithm>
+
 #include "base/thread_pool.h"
 #include "ops/evaluation.h"
 #include "targets/cpu/kernel_table.h"
