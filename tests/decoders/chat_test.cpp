@@ -119,6 +119,25 @@ TEST_F(ChatTest, a_refused_message_changes_nothing) {
   EXPECT_EQ(ask(chat, "thirteen"), "fourteen");
 }
 
+TEST_F(ChatTest, a_message_that_memory_has_no_room_for_changes_nothing) {
+  DecoderOptions options;
+  options.memory_limit = 4096;  // 32 tokens
+  const auto decoder = std::make_shared<const Decoder>(kFolder, options);
+  Chat chat(decoder, tokenizer_,
+            templates::ChatTemplates::of("{% for m in messages if m.role != "
+                                         "'assistant' %}{{ m.content }} "
+                                         "{% endfor %}"),
+            {});
+  ask(chat, "three ten");
+  const std::vector<Token> before = list(chat.tokens());
+  std::string longest;
+  for (int i = 0; i < 40; ++i) longest += "one ";
+  EXPECT_THROW(chat.say(longest), Error);
+  EXPECT_EQ(list(chat.tokens()), before);
+  EXPECT_EQ(ask(chat, "twelve"), "thirteen fourteen");
+  EXPECT_EQ(list(chat.tokens()), (std::vector<Token>{3, 10, 12, 13, 14, 15}));
+}
+
 TEST_F(ChatTest, clearing_forgets_all) {
   Chat chat = make();
   ask(chat, "ten");
