@@ -46,6 +46,9 @@ Found decided_by_one(const std::vector<std::vector<Linear>>& tests,
       settled = !own || same(*own, value);
       own = own ? std::max(*own, value) : value;
     }
+    if (settled && values[0] && values[1] && *values[0] == *values[1]) {
+      return Known::constant(*values[0]);
+    }
     if (settled && values[0] && values[1]) {
       return Known{std::nullopt, tests[t], *values[1], *values[0]};
     }
