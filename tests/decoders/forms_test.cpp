@@ -225,6 +225,30 @@ TEST(CombinedCaches, export_and_import_keep_the_files_layout) {
   EXPECT_EQ(std::memcmp(logits.as<float>(), logits.as<float>() + width, width * sizeof(float)), 0);
 }
 
+// Ids of 32 bits, a mask of 64, caches and logits of 16.
+TEST(SmallIds, a_half_precision_decoder_gives_the_same_bits_in_parts) {
+  const std::string folder = "../shared/models/genai/hf-internal-testing/tiny-qwen35-cuda";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there is no " << folder;
+  const Decoder decoder(folder);
+  EXPECT_TRUE(decoder.packed()) << decoder.notes().offender;
+  EXPECT_EQ(decoder.layout().states().front().element, ElementType::f16);
+  std::vector<Token> prompt(40);
+  for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<Token>(i * 37 % 1000);
+  Sequence whole = decoder.new_sequence();
+  const StepRequest request{&whole, prompt};
+  const Tensor expected = decoder.step({&request, 1});
+  EXPECT_EQ(expected.dims(), (Dims{1, 1000}));
+  Sequence parts = decoder.new_sequence();
+  for (const size_t begin : {0, 13, 39}) {
+    const size_t count = begin == 0 ? 13 : begin == 13 ? 26 : 1;
+    const StepRequest part{&parts, std::span(prompt).subspan(begin, count)};
+    const Tensor logits = decoder.step({&part, 1});
+    if (begin == 39) {
+      EXPECT_TRUE(std::ranges::equal(logits.elements<float>(), expected.elements<float>()));
+    }
+  }
+}
+
 // Outputs that no node makes.
 TEST(SignatureOnly, a_model_without_nodes_opens_and_steps) {
   const std::string folder = "../shared/models/genai/engine/dummy-decoder";
