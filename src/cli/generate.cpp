@@ -23,6 +23,7 @@ struct Arguments {
   std::string prompt;
   std::string file;
   std::vector<std::string> ids;
+  std::vector<std::string> inputs;  // NAME=FILE.npy
   std::string logits;
   bool is_chat = false;
   bool json = false;
@@ -32,6 +33,8 @@ struct Arguments {
     line.text("--prompt,-p", prompt, "TEXT", "The prompt, as it is; otherwise standard input.");
     line.text("--file", file, "FILE", "Reads the prompt from a file.");
     line.texts("--ids", ids, "1,2,3", "The prompt's tokens; several times for several prompts.");
+    line.texts("--input", inputs, "NAME=FILE.npy",
+               "What the model wants beside tokens, such as an encoder's audio_features.");
     line.flag("--chat", is_chat, "The prompt is what a user says: put through the chat template.");
     chat.declare(line);
     line.text("--logits", logits, "FILE.npy", "Writes the first prompt's logits, a row per token.");
@@ -84,6 +87,19 @@ std::vector<std::vector<Token>> prompts_of(const Arguments& arguments, const Lan
   check(!prompts.back().empty(), ErrorKind::invalid_argument,
         "the prompt of {} bytes has no tokens", text.size());
   return prompts;
+}
+
+std::vector<std::pair<std::string, Tensor>> read_inputs(const std::vector<std::string>& given) {
+  std::vector<std::pair<std::string, Tensor>> inputs;
+  for (const std::string& input : given) {
+    const size_t equals = input.find('=');
+    check(equals != std::string::npos && equals > 0 && equals + 1 < input.size(),
+          ErrorKind::invalid_argument, "--input is '{}', expected NAME=FILE.npy", escape(input));
+    const auto file = FileMap::open(input.substr(equals + 1));
+    inputs.emplace_back(input.substr(0, equals),
+                        read_npy(file->text(), file->path(), std::nullopt, file));
+  }
+  return inputs;
 }
 
 nlohmann::ordered_json to_json(const llm::Output& output) {
@@ -186,7 +202,12 @@ int generate(CommandLine& line) {
   if (!arguments.logits.empty()) write_logits(*model.decoder(), prompts.front(), arguments.logits);
 
   llm::Generator generator(model.decoder(), model.tokenizer());
-  for (const std::vector<Token>& prompt : prompts) generator.add(prompt, search);
+  const auto inputs = read_inputs(arguments.inputs);
+  for (const std::vector<Token>& prompt : prompts) {
+    const size_t number = generator.add(inputs.empty() ? prompt : std::vector<Token>(), search);
+    for (const auto& [name, tensor] : inputs) generator.set_model_input(number, name, tensor);
+    if (!inputs.empty()) generator.append_tokens(number, prompt);
+  }
   const bool live = !arguments.json && prompts.size() == 1 && search.num_return_sequences == 1 &&
                     search.num_beams == 1;
   const Times times = run_to_end(generator, deadline, live ? &line.out() : nullptr);
