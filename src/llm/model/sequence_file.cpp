@@ -236,6 +236,9 @@ class Restoring {
       check(grows || dims.back() == state.extents[axis], ErrorKind::invalid_argument,
             "state '{}' of a saved sequence has extent {}, expected {}", escape(state.name),
             dims.back(), state.extents[axis]);
+      check(dims.back() == 0 || bytes <= INT64_MAX / dims.back(), ErrorKind::invalid_argument,
+            "state '{}' of a saved sequence has extent {} beside {} bytes", escape(state.name),
+            dims.back(), bytes);
       bytes *= dims.back();
     }
     const uint64_t size = reader_.number("a state's size");
