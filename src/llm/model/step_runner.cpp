@@ -8,6 +8,7 @@
 #include "llm/model/item_runner.h"
 #include "llm/model/packed_runner.h"
 #include "llm/model/paged_runner.h"
+#include "passes/unblock_caches.h"
 #include "tensor/convert.h"
 
 namespace lathe::llm {
@@ -47,7 +48,16 @@ bool StepRunner::must_begin_anew(const StepRequest& request) const {
 
 std::unique_ptr<StepRunner> make_step_runner(const Program& program, const DecoderInterface& names,
                                              const RunnerOptions& options) {
-  if (!names.block_table.empty()) return std::make_unique<PagedRunner>(program, names, options);
+  if (!names.block_table.empty()) {
+    // Without its blocks a program may run over pages that sequences share.
+    if (const std::unique_ptr<Program> plain = unblock_caches(program, names)) {
+      PackedProgram packed = pack_sequences(*plain, names);
+      if (packed.program != nullptr) {
+        return std::make_unique<PackedRunner>(std::move(packed), names, options);
+      }
+    }
+    return std::make_unique<PagedRunner>(program, names, options);
+  }
   PackedProgram packed = pack_sequences(program, names);
   if (packed.program != nullptr) {
     return std::make_unique<PackedRunner>(std::move(packed), names, options);
