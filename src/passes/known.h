@@ -31,8 +31,8 @@ struct Known {
   bool is_constant() const { return !linear && conditions.empty(); }
 };
 
-// Adding this or less to a score takes its weight away.
-inline constexpr double kMasked = -9999;
+// Adding this or less to a score takes its weight away; bf16 makes -9984 of the usual -10000.
+inline constexpr double kMasked = -9000;
 
 // Choices seen with `rank` axes and joined element by element: still a choice if all that are not
 // wholly `yes` come to the same, or take a score's weight away; or if one test settles it.
