@@ -51,6 +51,7 @@ Json search_options_json(const SearchOptions& o) {
       {"frequency_penalty", o.frequency_penalty},
       {"length_penalty", o.length_penalty},
       {"length_penalty_counts_prompt", o.length_penalty_counts_prompt},
+      {"log_probabilities", o.log_probabilities},
       {"logit_bias", logit_bias(o)},
       {"max_length", o.max_length},
       {"max_new_tokens", o.max_new_tokens},
