@@ -4,16 +4,11 @@ worker.cpp."""
 
 import json
 import sys
-import time
 
 import numpy as np
 import onnxruntime_genai as genai
 
-
-def timed(run):
-    wall, work = time.perf_counter(), time.process_time()
-    tokens = run()
-    return {"wall": time.perf_counter() - wall, "cpu": time.process_time() - work, "tokens": tokens}
+from peer import serve, timed
 
 
 class Peer:
@@ -44,19 +39,4 @@ class Peer:
         return timed(lambda: self.prompt(numbers) if command == "prompt" else self.next(numbers[0]))
 
 
-def main():
-    peer = None
-
-    def load():
-        nonlocal peer
-        peer = Peer(sys.argv[1], int(sys.argv[2]))
-        return []
-
-    print(json.dumps({**timed(load), "version": genai.__version__}), flush=True)
-    for line in sys.stdin:
-        if line.strip() == "quit":
-            return
-        print(json.dumps(peer.answer(line)), flush=True)
-
-
-main()
+serve(lambda: Peer(sys.argv[1], int(sys.argv[2])), genai.__version__)

@@ -2,17 +2,11 @@
 """A process of its own for llama.cpp: usage: llama_peer.py FILE.gguf THREADS; the protocol is that of worker.cpp.
 Needs the package llama-cpp-python, which has to be compiled; the comparison goes on without it."""
 
-import json
 import sys
-import time
 
 import llama_cpp
 
-
-def timed(run):
-    wall, work = time.perf_counter(), time.process_time()
-    tokens = run()
-    return {"wall": time.perf_counter() - wall, "cpu": time.process_time() - work, "tokens": tokens}
+from peer import serve, timed
 
 
 class Peer:
@@ -35,19 +29,4 @@ class Peer:
         return timed(lambda: [self.run([self.token])[0] for _ in range(numbers[0])])
 
 
-def main():
-    peer = None
-
-    def load():
-        nonlocal peer
-        peer = Peer(sys.argv[1], int(sys.argv[2]))
-        return []
-
-    print(json.dumps({**timed(load), "version": llama_cpp.__version__}), flush=True)
-    for line in sys.stdin:
-        if line.strip() == "quit":
-            return
-        print(json.dumps(peer.answer(line)), flush=True)
-
-
-main()
+serve(lambda: Peer(sys.argv[1], int(sys.argv[2])), llama_cpp.__version__)

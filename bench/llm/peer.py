@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: MIT
+"""The protocol of worker.cpp for a peer in Python: questions as lines on standard input, answers as lines of JSON."""
+
+import json
+import sys
+import time
+
+
+def timed(run):
+    wall, work = time.perf_counter(), time.process_time()
+    tokens = run()
+    return {"wall": time.perf_counter() - wall, "cpu": time.process_time() - work, "tokens": tokens}
+
+
+def serve(make, version):
+    """make() loads the model and gives an object with answer(line)."""
+    made = []
+
+    def load():
+        made.append(make())
+        return []
+
+    print(json.dumps({**timed(load), "version": version}), flush=True)
+    for line in sys.stdin:
+        if line.strip() == "quit":
+            return
+        print(json.dumps(made[0].answer(line)), flush=True)
