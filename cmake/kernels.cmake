@@ -46,7 +46,7 @@ function(lathe_kernels_tests)
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_include_directories(kernels_tests PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(kernels_tests PRIVATE lathe_options GTest::gtest GTest::gtest_main)
-  lathe_use_pch(kernels_tests)
+  lathe_use_test_pch(kernels_tests)
   lathe_test(kernels kernels_tests --gtest_brief=1)
   if(LATHE_SANITIZE)  # plain loops under instruments: a part of the random cases
     set_property(TEST kernels APPEND PROPERTY ENVIRONMENT TEST_CASES=0.2)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# lathe_use_pch(target): compiles the target's sources with src/base/pch.h precompiled (clang only).
+# lathe_use_pch(target): compiles the target's sources with src/pch.h precompiled (clang only);
+# lathe_use_test_pch(target): with tests/precompiled.h.
 #
 # CMake's own precompiled headers name absolute paths inside, which keeps ccache from sharing objects
 # between checkouts. Here the header is passed by a relative path, and ccache hashes the .sum file
@@ -7,34 +8,53 @@
 if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   function(lathe_use_pch target)
   endfunction()
+  function(lathe_use_test_pch target)
+  endfunction()
   return()
 endif()
 
-set(LATHE_PCH_HEADER ${PROJECT_SOURCE_DIR}/src/base/pch.h)
-set(LATHE_PCH ${CMAKE_BINARY_DIR}/pch/pch.h.pch)
+# Precompiles HEADER (named as an include) to pch/NAME.h.pch, with options: target NAME_pch_file.
+function(lathe_precompile name header)
+  set(pch ${CMAKE_BINARY_DIR}/pch/${name}.h.pch)
+  # Compiled as a source, so that it gets the flags of all others. What it instantiates, no other
+  # source has to instantiate again: that is where most of the time goes.
+  file(WRITE ${CMAKE_BINARY_DIR}/pch/${name}.cpp.in "#include \"${header}\"\n")
+  configure_file(${CMAKE_BINARY_DIR}/pch/${name}.cpp.in ${CMAKE_BINARY_DIR}/pch/${name}.cpp COPYONLY)
+  add_library(${name}_pch OBJECT ${CMAKE_BINARY_DIR}/pch/${name}.cpp)
+  target_link_libraries(${name}_pch PRIVATE lathe_options)
+  target_include_directories(${name}_pch PRIVATE ${PROJECT_SOURCE_DIR})
+  target_compile_options(${name}_pch PRIVATE -xc++-header -Xclang -fno-pch-timestamp
+    -fpch-instantiate-templates ${ARGN})
+  set_target_properties(${name}_pch PROPERTIES CXX_COMPILER_LAUNCHER "")
+  add_custom_command(OUTPUT ${pch} ${pch}.sum DEPENDS $<TARGET_OBJECTS:${name}_pch>
+    COMMAND ${CMAKE_COMMAND} -E copy $<TARGET_OBJECTS:${name}_pch> ${pch}
+    COMMAND ${CMAKE_COMMAND} "-DCOMPILER=${CMAKE_CXX_COMPILER}" "-DTARGET=${CMAKE_CXX_COMPILER_TARGET}"
+      -DSOURCES=${PROJECT_SOURCE_DIR} -DSOURCE=${CMAKE_BINARY_DIR}/pch/${name}.cpp -DSUM=${pch}.sum
+      -DVERSION=${CMAKE_CXX_COMPILER_VERSION} -P ${PROJECT_SOURCE_DIR}/cmake/pch_sum.cmake
+    VERBATIM)
+  add_custom_target(${name}_pch_file DEPENDS ${pch})
+endfunction()
 
-set(target_flag)
-if(CMAKE_CXX_COMPILER_TARGET)
-  set(target_flag --target=${CMAKE_CXX_COMPILER_TARGET})
-endif()
-execute_process(COMMAND ${CMAKE_CXX_COMPILER} ${target_flag} -std=c++20 -x c++ -w -E -P
-  ${LATHE_PCH_HEADER} OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
-string(SHA256 sum "${text}${CMAKE_CXX_COMPILER_VERSION}")
-file(WRITE ${LATHE_PCH}.sum ${sum})
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${LATHE_PCH_HEADER})
-
-# Compiled as a source, so that it gets the flags of all others.
-file(WRITE ${CMAKE_BINARY_DIR}/pch/pch.cpp.in "#include \"base/pch.h\"\n")
-configure_file(${CMAKE_BINARY_DIR}/pch/pch.cpp.in ${CMAKE_BINARY_DIR}/pch/pch.cpp COPYONLY)
-add_library(lathe_pch OBJECT ${CMAKE_BINARY_DIR}/pch/pch.cpp)
-target_link_libraries(lathe_pch PRIVATE lathe_options)
-target_compile_options(lathe_pch PRIVATE -xc++-header -Xclang -fno-pch-timestamp)
-set_target_properties(lathe_pch PROPERTIES CXX_COMPILER_LAUNCHER "")
-add_custom_command(OUTPUT ${LATHE_PCH} DEPENDS $<TARGET_OBJECTS:lathe_pch>
-  COMMAND ${CMAKE_COMMAND} -E copy $<TARGET_OBJECTS:lathe_pch> ${LATHE_PCH} VERBATIM)
-add_custom_target(lathe_pch_file DEPENDS ${LATHE_PCH})
-
+# A precompiled header serves one level of optimisation: each is made for its first user.
 function(lathe_use_pch target)
-  target_compile_options(${target} PRIVATE -include-pch pch/pch.h.pch)
-  add_dependencies(${target} lathe_pch_file)
+  set(name lathe)
+  get_target_property(level ${target} LATHE_OPTIMISATION)
+  if(level)
+    set(name lathe${level})
+    target_compile_options(${target} PRIVATE ${level})
+  else()
+    set(level)
+  endif()
+  if(NOT TARGET ${name}_pch)
+    lathe_precompile(${name} pch.h ${level})
+  endif()
+  target_compile_options(${target} PRIVATE -include-pch pch/${name}.h.pch)
+  add_dependencies(${target} ${name}_pch_file)
+endfunction()
+function(lathe_use_test_pch target)
+  if(NOT TARGET tests_pch)
+    lathe_precompile(tests tests/precompiled.h)
+  endif()
+  target_compile_options(${target} PRIVATE -include-pch pch/tests.h.pch)
+  add_dependencies(${target} tests_pch_file)
 endfunction()

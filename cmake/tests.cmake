@@ -18,7 +18,7 @@ if(support)
   add_library(test_support OBJECT ${support})
   target_include_directories(test_support PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(test_support PRIVATE lathe_options GTest::gtest)
-  lathe_use_pch(test_support)
+  lathe_use_test_pch(test_support)
   set(support $<TARGET_OBJECTS:test_support>)
 endif()
 

@@ -10,7 +10,7 @@ namespace lathe::cli {
 namespace {
 
 // A DOT string: quotes and backslashes escaped; control characters are made visible first.
-std::string quoted(std::string_view text) {
+std::string dot_text(std::string_view text) {
   std::string out = "\"";
   for (const char c : escape(text)) {
     if (c == '"' || c == '\\') out += '\\';
@@ -25,7 +25,7 @@ class DotWriter {
     out_ = fmt::format(
         "digraph {} {{\n  node [shape=box fontname=\"sans-serif\" fontsize=10];\n"
         "  edge [fontname=\"sans-serif\" fontsize=8];\n",
-        quoted(program.name));
+        dot_text(program.name));
     size_t cluster = 0;
     for (const auto& module : program.modules()) add_module(*module, cluster++);
     return out_ + "}\n";
@@ -34,15 +34,15 @@ class DotWriter {
  private:
   void add_module(const Module& module, size_t cluster) {
     out_ += fmt::format("  subgraph cluster_{} {{\n    label={};\n", cluster,
-                        quoted("@" + module.name()));
+                        dot_text("@" + module.name()));
     for (const auto& parameter : module.parameters()) {
-      add_node(*parameter, quoted(parameter->name()), "ellipse");
+      add_node(*parameter, dot_text(parameter->name()), "ellipse");
     }
     for (const auto& instruction : module.instructions()) add_instruction(*instruction);
     for (size_t i = 0; i < module.results().size(); ++i) {
       const int node = next_++;
       out_ += fmt::format("    n{} [label={} shape=ellipse style=bold];\n", node,
-                          quoted(module.result_names()[i]));
+                          dot_text(module.result_names()[i]));
       add_edge(*module.results()[i], node);
     }
     out_ += "  }\n";
@@ -61,7 +61,7 @@ class DotWriter {
       label += "  " + operand->type().to_string();
     }
     const int node = next_++;
-    out_ += fmt::format("    n{} [label={}];\n", node, quoted(label));
+    out_ += fmt::format("    n{} [label={}];\n", node, dot_text(label));
     for (const Value& result : instruction.results()) nodes_[&result] = node;
     for (const Value* operand : instruction.operands()) {
       if (operand != nullptr) add_edge(*operand, node);
@@ -77,7 +77,7 @@ class DotWriter {
     const auto from = nodes_.find(&value);
     if (from == nodes_.end()) return;
     out_ += fmt::format("    n{} -> n{} [label={}];\n", from->second, node,
-                        quoted(value.type().to_string()));
+                        dot_text(value.type().to_string()));
   }
 
   std::string out_;

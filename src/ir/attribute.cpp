@@ -44,6 +44,13 @@ std::string list_text(const std::vector<T>& values, F&& item) {
 
 }  // namespace
 
+Attribute::Attribute() = default;
+Attribute::Attribute(const Attribute& other) = default;
+Attribute::Attribute(Attribute&& other) noexcept = default;
+Attribute& Attribute::operator=(const Attribute& other) = default;
+Attribute& Attribute::operator=(Attribute&& other) noexcept = default;
+Attribute::~Attribute() = default;
+
 std::string_view to_string(AttributeKind kind) {
   static constexpr std::array<std::string_view, 10> kNames{
       "an integer",        "a number",

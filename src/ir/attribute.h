@@ -18,9 +18,18 @@ using Integers = std::vector<int64_t>;
 using Numbers = std::vector<double>;
 using Texts = std::vector<std::string>;
 
-// The alternatives' order is that of AttributeKind.
-using Attribute = std::variant<int64_t, double, bool, std::string, ElementType, Integers, Numbers,
-                               Texts, std::vector<Dim>, Type>;
+// The alternatives' order is that of AttributeKind. Its copies are compiled once, not in each file
+// that states an op.
+struct Attribute : std::variant<int64_t, double, bool, std::string, ElementType, Integers, Numbers,
+                                Texts, std::vector<Dim>, Type> {
+  using variant::variant;
+  Attribute();
+  Attribute(const Attribute& other);
+  Attribute(Attribute&& other) noexcept;
+  Attribute& operator=(const Attribute& other);
+  Attribute& operator=(Attribute&& other) noexcept;
+  ~Attribute();
+};
 
 enum class AttributeKind : uint8_t {
   integer,

@@ -16,6 +16,8 @@ std::map<std::string_view, Op>& registry() {
 
 }  // namespace
 
+Op::~Op() = default;
+
 const AttributeSpec* Op::find_attribute_spec(std::string_view attribute) const {
   for (const AttributeSpec& spec : attributes) {
     if (spec.name == attribute) return &spec;

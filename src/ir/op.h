@@ -108,6 +108,7 @@ enum class Structural : uint8_t {
 };
 
 struct Op {
+  ~Op();
   std::string_view name;
   std::string_view doc;  // one sentence
   std::vector<OperandSpec> operands{};

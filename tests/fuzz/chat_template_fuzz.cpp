@@ -65,7 +65,7 @@ void run(std::string_view source) {
   try {
     const Budget budget{Limits()};
     const ChatTemplate chat{std::string(source)};
-    const Value data = parse_json(kData, "the data");
+    const templates::Value data = parse_json(kData, "the data");
     const std::string text = chat.render(Ref<Dict>(&data.dict())).text;
     if (text.size() > (size_t{32} << 20)) std::abort();
   } catch (const Error& error) {

@@ -18,6 +18,7 @@ namespace {
 
 using namespace lathe;
 using namespace lathe::templates;
+using templates::Value;
 
 std::string text_of(const Dict& request, std::string_view name) {
   const Value* value = request.find(name);

@@ -165,7 +165,7 @@ void CompiledExpr::run(std::span<const ElementOperand> operands, void* out, Elem
 
 void evaluate_elementwise(const CompiledExpr& expr, std::span<const TensorView> inputs,
                           const TensorView& out, ThreadPool* pool) {
-  const Program& program = *expr.program_;
+  const CompiledExpr::Program& program = *expr.program_;
   check_result(program, inputs.size(), out.type);
   const size_t used = program.argument_types.size();
   Scratch<Access, kFewOperands + 1> all(used + 1);

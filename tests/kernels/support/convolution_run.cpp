@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/kernels/support/convolution_run.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
