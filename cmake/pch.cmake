@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# lathe_use_pch(target): compiles the target's sources with src/pch.h precompiled (clang only);
+# lathe_use_pch(target): compiles the target's sources with cmake/precompiled.h precompiled (clang only);
 # lathe_use_test_pch(target): with tests/precompiled.h.
 #
 # CMake's own precompiled headers name absolute paths inside, which keeps ccache from sharing objects
@@ -46,7 +46,7 @@ function(lathe_use_pch target)
     set(level)
   endif()
   if(NOT TARGET ${name}_pch)
-    lathe_precompile(${name} pch.h ${level})
+    lathe_precompile(${name} cmake/precompiled.h ${level})
   endif()
   target_compile_options(${target} PRIVATE -include-pch pch/${name}.h.pch)
   add_dependencies(${target} ${name}_pch_file)
@@ -54,6 +54,7 @@ endfunction()
 function(lathe_use_test_pch target)
   if(NOT TARGET tests_pch)
     lathe_precompile(tests tests/precompiled.h)
+    target_link_libraries(tests_pch PRIVATE GTest::gtest)
   endif()
   target_compile_options(${target} PRIVATE -include-pch pch/tests.h.pch)
   add_dependencies(${target} tests_pch_file)

@@ -6,4 +6,4 @@
 
 #include <random>
 
-#include "pch.h"
+#include "cmake/precompiled.h"

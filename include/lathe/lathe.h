@@ -36,7 +36,7 @@
 extern "C" {
 #endif
 
-#define LATHE_API_VERSION 4u
+#define LATHE_API_VERSION 5u
 
 /* Zeroes a struct of this interface and sets its size: lathe_run_options o =
  * LATHE_INIT(lathe_run_options); (C++: lathe_run_options o{}; o.size = sizeof o;) */
@@ -504,7 +504,9 @@ typedef struct lathe_api {
                                        lathe_tensor** logits);
   /* f32 of the same extents: what the next tokens are chosen from. */
   lathe_error* (*generator_set_logits)(lathe_generator* generator, const lathe_tensor* logits);
-  /* An output of the model by name; "logits" are those of generator_get_logits. */
+  /* An output of the model by its file's name, a copy, prompts along the first axis (all must have
+   * equal extents). "logits" are those of generator_get_logits; presents and pasts are the states
+   * of each prompt's first sequence; others have the rows that the last step ran. */
   lathe_error* (*generator_get_output)(lathe_generator* generator, const char* name,
                                        lathe_tensor** tensor);
   lathe_error* (*generator_set_hook)(lathe_generator* generator, lathe_logits_hook hook,
@@ -521,6 +523,12 @@ typedef struct lathe_api {
   lathe_error* (*model_generate)(const lathe_model* model, const lathe_generator_params* params,
                                  lathe_text prompt, const lathe_cancel* cancel,
                                  lathe_text_sink sink, void* context);
+
+  /* ---- additions of version 5 ---- */
+
+  /* What weight products compute in: "as_model" (default), "int8", "bf16" or "f32".
+   * Products that cannot stay as the file has them. */
+  lathe_error* (*model_config_set_compute)(lathe_model_config* config, const char* compute);
 } lathe_api;
 
 /* The table of functions, or NULL if this library is older than `version`. */

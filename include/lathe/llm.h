@@ -89,6 +89,10 @@ class Config {
     check(api().model_config_set_target(get(), name.c_str()));
   }
   void set_threads(int threads) { check(api().model_config_set_threads(get(), threads)); }
+  // What weight products compute in: "as_model" (default), "int8", "bf16" or "f32".
+  void set_compute(const std::string& name) {
+    check(api().model_config_set_compute(get(), name.c_str()));
+  }
   lathe_model_config* get() const { return handle_.get(); }
 
  private:
@@ -235,6 +239,8 @@ class Generator {
   void set_logits(const Tensor& logits) {
     check(api().generator_set_logits(get(), logits.handle()));
   }
+  // An output of the model by its file's name, prompts along the first axis: "logits" as above; a
+  // state's present, all rows; others with the rows that the last step ran.
   Tensor get_output(const std::string& name) {
     lathe_tensor* made = nullptr;
     check(api().generator_get_output(get(), name.c_str(), &made));

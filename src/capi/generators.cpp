@@ -220,10 +220,23 @@ lathe_error* get_output(lathe_generator* generator, const char* name, lathe_tens
     lathe_generator& handle = demand(generator, "the generator");
     const std::string_view noun = &demand(name, "the output's name");
     const llm::Names& names = handle.model->decoder->config().decoder.outputs;
-    check(noun == "logits" || noun == llm::name_of(names, "logits", "logits"),
-          ErrorKind::unsupported, "output '{}' cannot be asked for: only 'logits' can",
-          escape(noun));
-    *out = new lathe_tensor{Box{logits_of(handle, nullptr)}};
+    if (noun == "logits" || noun == llm::name_of(names, "logits", "logits")) {
+      *out = new lathe_tensor{Box{logits_of(handle, nullptr)}};
+      return;
+    }
+    std::vector<Tensor> parts;
+    for (size_t i = 0; i < handle.generator.prompts(); ++i) {
+      parts.push_back(handle.generator.output(i, std::string(noun)));
+      check(parts[i].rank() > 0 && std::ranges::equal(parts[i].dims(), parts[0].dims()),
+            ErrorKind::invalid_argument,
+            "output '{}' is {} for prompt {} and {} for the first: unequal prompts have no "
+            "common tensor",
+            escape(noun), to_string(parts[i].type(), parts[i].dims()), i,
+            to_string(parts[0].type(), parts[0].dims()));
+    }
+    check(!parts.empty(), ErrorKind::invalid_argument,
+          "output '{}' is asked of a generator with {} prompts", escape(noun), parts.size());
+    *out = new lathe_tensor{Box{llm::join_along(parts, 0)}};
   });
 }
 

@@ -146,6 +146,7 @@ struct lathe_model_config {
   lathe::llm::MemoryFiles files;
   std::string target;
   int threads = 0;
+  lathe::Compute compute = lathe::Compute::as_model;
 };
 
 namespace lathe::capi {

@@ -102,6 +102,13 @@ lathe_error* set_target(lathe_model_config* config, const char* target) {
   });
 }
 
+lathe_error* set_compute(lathe_model_config* config, const char* compute) {
+  return guarded([&] {
+    const Compute parsed = parse_compute(text_of(compute, "the compute"), "compute");
+    demand(config, "the configuration").compute = parsed;
+  });
+}
+
 lathe_error* set_threads(lathe_model_config* config, int threads) {
   return guarded([&] {
     constexpr int kMostThreads = 1024;
@@ -145,6 +152,7 @@ OpenModel::OpenModel(const lathe_model_config& config) : pool(config.threads), f
   const std::string overlay = config.overlay == "{}" ? "" : config.overlay;
   llm::DecoderOptions options;
   options.pool = &pool;
+  options.compute = config.compute;
   options.overlay = overlay;
   options.files = files;
   if (!config.target.empty()) {
@@ -177,6 +185,7 @@ void add_models(lathe_api& api) {
   api.model_config_remove_model_data = remove_model_data;
   api.model_config_set_target = set_target;
   api.model_config_set_threads = set_threads;
+  api.model_config_set_compute = set_compute;
   api.model_config_free = [](lathe_model_config* config) { delete config; };
   api.model_create = create;
   api.model_type = [](const lathe_model* m) { return m->model->decoder->config().type.c_str(); };

@@ -121,6 +121,13 @@ class Packing {
     if (flow.offender != nullptr) return offend(describe(*flow.offender, flow.reason));
     Value* logits = main_.results()[static_cast<size_t>(result_index(names_.logits))];
     if (!flow.rows.contains(logits)) return offend("the logits have no rows");
+    for (size_t i = 0; i < main_.results().size(); ++i) {
+      const Value* result = main_.results()[i];
+      if (main_.result_names()[i] == names_.logits) continue;
+      const auto rows = flow.rows.find(result);
+      packed_.outputs.push_back(
+          {main_.result_names()[i], rows == flow.rows.end() ? -1 : rows->second});
+    }
     packed_.wanted_rows = select_rows(*program_, logits, flow, extents_->rows);
     eliminate_dead_code.run(*program_);
     packed_.program = std::move(program_);

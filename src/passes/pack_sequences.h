@@ -55,6 +55,12 @@ struct SequenceState {
   }
 };
 
+// A result that a caller may ask for by name.
+struct ProgramOutput {
+  std::string name;
+  int axis = -1;  // along which the step's rows lie; -1: along none that is known
+};
+
 struct PackedProgram {
   // main's parameters, by name: tokens [1, rows …], positions [1, rows] or [3, 1, rows] if it reads
   // them, `table_rows` [1, rows] if tables switch, and `wanted_rows`, i64 [n]: those whose logits
@@ -65,6 +71,7 @@ struct PackedProgram {
   std::string wanted_rows{};
   std::optional<LengthSwitch> length_switch{};
   std::vector<SequenceState> states;
+  std::vector<ProgramOutput> outputs{};  // results beside the logits, all rows of the step
   // What keeps rows from being packed: an instruction and why.
   std::string offender;
 };

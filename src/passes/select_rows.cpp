@@ -19,8 +19,13 @@ std::string select_rows(Program& program, Value* logits, const TokenFlow& flow, 
   Module& main = program.main();
   Value* cut = logits;
   Value* at = logits;
+  const Instruction* reader = nullptr;  // of `at`; null: the results
   while (Instruction* definition = at->definition()) {
     if (definition->op().name.starts_with("sequence_")) break;
+    // What others read, or the caller as another result, keeps all its rows.
+    if (!std::ranges::all_of(at->uses(), [&](const auto& use) { return use.user == reader; }))
+      break;
+    reader = definition;
     Value* only = nullptr;
     int count = 0;
     for (Value* operand : definition->operands()) {

@@ -108,6 +108,8 @@ void test_logits(const lathe::Model& model) {
   expect(std::max_element(values.begin(), values.end()) - values.begin() == 4, "logits");
   const lathe::Tensor again = generator.get_output("logits");
   expect(std::equal(values.begin(), values.end(), again.values<float>().begin()), "by name");
+  const lathe::Tensor keys = generator.get_output("present.0.key");
+  expect(keys.dims().size() == 4 && keys.dims()[0] == 1 && keys.dims()[2] == 2, "a state by name");
   std::fill(values.begin(), values.end(), 0.0F);
   values[11] = 1;
   generator.set_logits(logits);
@@ -187,6 +189,8 @@ void test_memory() {
   }
   config.remove_model_data("other");
   config.set_target("ref");
+  config.set_compute("f32");
+  expect_error(LATHE_INVALID_ARGUMENT, "compute", [&] { config.set_compute("f31"); });
   const lathe::Model model(config);
   expect(model.device_type() == "ref", "a target");
   expect(model.generate("twelve", lathe::GeneratorParams(model)) == "thirteen fourteen",
@@ -226,8 +230,12 @@ void test_refusals(const lathe::Model& model) {
                [&] { generator.set_model_input("pixel_values", tensor); });
   expect_error(LATHE_INVALID_ARGUMENT, "input 'input_ids' is f32[1, 1], expected i32 or i64",
                [&] { generator.set_model_input("input_ids", tensor); });
-  expect_error(LATHE_UNSUPPORTED, "output 'hidden_states' cannot be asked for",
-               [&] { generator.get_output("hidden_states"); });
+  expect_error(LATHE_INVALID_ARGUMENT, "the model has no output 'hidden_states' that can be asked",
+               [&] {
+                 lathe::Generator begun(model, lathe::GeneratorParams(model));
+                 begun.append_tokens(std::vector<int32_t>{2, 3});
+                 begun.get_output("hidden_states");
+               });
   expect_error(LATHE_INVALID_ARGUMENT, "token 16 lies outside the vocabulary of 16",
                [&] { generator.append_tokens(std::vector<int32_t>{16}); });
   expect_error(LATHE_INVALID_ARGUMENT, "all of 0 prompts are done or have no tokens",

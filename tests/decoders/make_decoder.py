@@ -2,7 +2,9 @@
 """Writes a model folder whose decoder is small but has room for many tokens: two layers of grouped attention with
 rotary positions and random weights.
 
-usage: make_decoder.py FOLDER [WINDOW]        needs the Python packages onnx and numpy
+usage: make_decoder.py FOLDER [WINDOW [outputs]]        needs the Python packages onnx and numpy
+
+With `outputs`, the model also gives `hidden_states`, which the head reads, and `doubled`, twice the logits.
 """
 
 import json
@@ -58,6 +60,11 @@ def main():
     tensors = [numpy_helper.from_array(w.astype(np.float32), name) for name, w in weights.items()]
     tensors += [numpy_helper.from_array(np.array(1, np.int64), "one"),
                 numpy_helper.from_array(np.array([1], np.int64), "axis")]
+    if "outputs" in sys.argv[2:]:
+        nodes.append(node("Add", ["logits", "logits"], ["doubled"]))
+        nodes.append(node("Identity", [f"x{LAYERS}"], ["hidden_states"]))
+        outputs += [value("hidden_states", f32, ["batch", "sequence", HIDDEN]),
+                    value("doubled", f32, ["batch", "sequence", TOKENS])]
     model = helper.make_model(helper.make_graph(nodes, "decoder", inputs, outputs, tensors), ir_version=9,
                               opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)])
     save(model, folder / "model.onnx")

@@ -55,6 +55,8 @@ class Decoder {
   const Plan& plan() const { return runner_->plan(); }
   // Otherwise item by item: the tokens of a request are not to be cut.
   bool packed() const { return runner_->packed(); }
+  // The program's outputs beside logits and states, which a request may want.
+  const std::vector<ProgramOutput>& outputs() const { return runner_->outputs(); }
   DecoderNotes notes() const;
   const ModelSize& size() const { return size_; }
   int64_t memory_limit() const { return memory_limit_; }

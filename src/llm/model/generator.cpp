@@ -5,6 +5,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "llm/model/sequence_tensors.h"
 #include "llm/search/logits_processors.h"
 #include "llm/search/sampler.h"
 
@@ -55,7 +56,9 @@ struct Generator::Row {
   std::unique_ptr<search::BeamSearch> beams;
   NamedTensors inputs;        // until all are there
   std::vector<float> logits;  // of the last step, for each branch that goes on
-  bool waiting = false;       // no token was chosen by them yet
+  // Of the first branch that goes on, in the parts that were run.
+  std::map<std::string, std::vector<Tensor>> outputs;
+  bool waiting = false;  // no token was chosen by them yet
   bool begun = false;
 
   bool done() const {
@@ -216,6 +219,10 @@ bool Generator::done() const {
       rows_, [](const auto& row) { return row->done() || row->branches.front().tokens.empty(); });
 }
 
+void Generator::keep_outputs(Row& row, NamedTensors& given) const {
+  for (auto& [name, tensor] : given) row.outputs[name].push_back(std::move(tensor));
+}
+
 // All but the last part of a long prompt.
 void Generator::prefill(Row& row, const CancelToken* cancel,
                         std::optional<Clock::time_point> deadline) {
@@ -224,8 +231,11 @@ void Generator::prefill(Row& row, const CancelToken* cancel,
   Branch& branch = row.branches.front();
   while (decoder_->packed() && static_cast<int64_t>(branch.pending().size()) > chunk) {
     check_time(deadline, rows_run_);
-    const StepRequest request{&branch.sequence, branch.pending().first(static_cast<size_t>(chunk))};
+    StepRequest request{&branch.sequence, branch.pending().first(static_cast<size_t>(chunk))};
+    NamedTensors outputs;
+    if (!decoder_->outputs().empty()) request.outputs = &outputs;
     decoder_->step({&request, 1}, cancel);
+    keep_outputs(row, outputs);
     rows_run_ += chunk;
   }
 }
@@ -273,12 +283,17 @@ bool Generator::run_step(const CancelToken* cancel, std::optional<Clock::time_po
   std::vector<StepRequest> requests;
   for (const auto& row : rows_) {
     if (row->done() || row->branches.front().tokens.empty()) continue;
+    row->outputs.clear();
     prefill(*row, cancel, deadline);
     for (Branch& branch : row->branches) {
       if (branch.reason != FinishReason::none) continue;
       served.push_back(row.get());
       requests.push_back({&branch.sequence, branch.pending()});
     }
+  }
+  std::vector<NamedTensors> outputs(decoder_->outputs().empty() ? 0 : requests.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (i == 0 || served[i] != served[i - 1]) requests[i].outputs = &outputs[i];
   }
   if (requests.empty()) return false;
   check_time(deadline, rows_run_);
@@ -287,6 +302,7 @@ bool Generator::run_step(const CancelToken* cancel, std::optional<Clock::time_po
   for (const StepRequest& request : requests) rows += static_cast<int64_t>(request.tokens.size());
   const Tensor logits = decoder_->step(requests, cancel);
   rows_run_ += rows;
+  for (size_t i = 0; i < outputs.size(); ++i) keep_outputs(*served[i], outputs[i]);
   const auto* from = logits.as<float>();
   for (Row* row : served) {
     if (!row->waiting) {
@@ -426,6 +442,30 @@ std::string_view Generator::text(size_t prompt) const {
 std::span<const float> Generator::logits(size_t prompt) const {
   const std::span<const float> all = row(prompt).logits;
   return all.first(std::min(all.size(), static_cast<size_t>(decoder_->vocabulary())));
+}
+
+Tensor Generator::output(size_t prompt, const std::string& name) {
+  if (!row(prompt).done()) compute_logits();
+  const Row& row = this->row(prompt);
+  const std::vector<SequenceState>& states = decoder_->layout().states();
+  const auto names_state = [&](const auto& s) { return s.present == name || s.past == name; };
+  if (std::ranges::any_of(states, names_state)) {
+    for (StateTensor& state : export_states(row.branches.front().sequence)) {
+      if (names_state(state)) return std::move(state.tensor);
+    }
+  }
+  const std::vector<ProgramOutput>& others = decoder_->outputs();
+  const auto other = std::ranges::find(others, name, &ProgramOutput::name);
+  std::vector<std::string_view> known;
+  for (const ProgramOutput& output : others) known.push_back(output.name);
+  for (const SequenceState& state : states) known.push_back(state.present);
+  check(other != others.end(), ErrorKind::invalid_argument,
+        "the model has no output '{}' that can be asked for{}", escape(name),
+        did_you_mean(name, known));
+  const auto parts = row.outputs.find(name);
+  check(parts != row.outputs.end(), ErrorKind::invalid_argument,
+        "prompt {} has run no rows, so output '{}' is not there", prompt, escape(name));
+  return other->axis < 0 ? parts->second.back() : join_along(parts->second, other->axis);
 }
 
 size_t Generator::pages() const {

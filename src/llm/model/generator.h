@@ -79,6 +79,11 @@ class Generator {
   // f32 [vocabulary] of the last step that served this prompt, as the model gave them: of the
   // prompt's first sequence that went on.
   std::span<const float> logits(size_t prompt) const;
+  // An output of the model by its file's name. States, by the names of their presents or pasts: all
+  // rows of the prompt's first sequence as the file keeps them, batch 1. Others: the rows that the
+  // last call ran for it; where the program is not packed, whatever its last run gave. Runs what
+  // has not been run. InvalidArgument for other names, and before a prompt's first token.
+  Tensor output(size_t prompt, const std::string& name);
   // Asked for before a token is chosen; may change the logits [vocabulary].
   using Hook =
       std::function<void(size_t prompt, std::span<const Token> tokens, std::span<float> logits)>;
@@ -94,6 +99,7 @@ class Generator {
   const Row& row(size_t prompt) const;
   Row& row(size_t prompt);
   void begin_text(const Row& row, Branch& branch) const;
+  void keep_outputs(Row& row, NamedTensors& given) const;
   void prefill(Row& row, const CancelToken* cancel, std::optional<Clock::time_point> deadline);
   bool run_step(const CancelToken* cancel, std::optional<Clock::time_point> deadline);
   void choose(Row& row);

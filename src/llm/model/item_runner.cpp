@@ -115,6 +115,10 @@ ItemRunner::ItemRunner(const Program& program, const DecoderInterface& names,
     constant_.push_back(result->definition() != nullptr && result->definition()->literal());
   }
   for (const auto& parameter : main.parameters()) inputs_.push_back(input_of(*parameter));
+  for (size_t i = 0; i < main.results().size(); ++i) {
+    const bool present = std::ranges::find(presents_, i) != presents_.end();
+    if (i != logits_ && !present) outputs_.push_back({main.result_names()[i]});
+  }
 }
 
 ItemRunner::Input ItemRunner::input_of(const Value& parameter) const {
@@ -216,6 +220,13 @@ std::vector<Tensor> ItemRunner::run_one(const StepRequest& request, const Cancel
     convert(ElementType::f32, own.as<float>() + row * width, given.type(), from, width);
   }
   logits.push_back(std::move(own));
+  if (request.outputs != nullptr) {
+    const auto& names = plan_->program->main().result_names();
+    for (const ProgramOutput& output : outputs_) {
+      const auto at = std::ranges::find(names, output.name) - names.begin();
+      (*request.outputs)[output.name] = results[static_cast<size_t>(at)].tensor().dense();
+    }
+  }
   std::vector<Tensor> presents;
   for (size_t i = 0; i < presents_.size(); ++i) {
     presents.push_back(results[presents_[i]].tensor());
@@ -246,7 +257,8 @@ Tensor ItemRunner::run(std::span<const StepRequest> requests, const CancelToken*
     anew[i] = std::make_unique<Sequence>(layout_);
     std::vector<Token> tokens(request.sequence->tokens().begin(), request.sequence->tokens().end());
     tokens.insert(tokens.end(), request.tokens.begin(), request.tokens.end());
-    presents.push_back(run_one({anew[i].get(), tokens, request.all_logits}, cancel, logits));
+    presents.push_back(
+        run_one({anew[i].get(), tokens, request.all_logits, request.outputs}, cancel, logits));
     if (request.all_logits) logits.back() = last_rows(logits.back(), std::ssize(request.tokens));
   }
   Tensor all = join_rows(logits);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "llm/model/packed_runner.h"
 
+#include <algorithm>
+
 #include "llm/model/packed_step.h"
 #include "tensor/convert.h"
 
@@ -18,7 +20,9 @@ PackedRunner::PackedRunner(PackedProgram packed, const DecoderInterface& names,
     : StepRunner(std::move(packed.program), names, layout_of(packed, options), options,
                  packed.length_switch),
       positions_(std::move(packed.positions)),
-      table_rows_(std::move(packed.table_rows)) {}
+      table_rows_(std::move(packed.table_rows)) {
+  outputs_ = std::move(packed.outputs);
+}
 
 void PackedRunner::Rows::add(int64_t token, int64_t position, int64_t table_row) {
   tokens.push_back(token);
@@ -52,10 +56,27 @@ std::vector<Box> PackedRunner::make_inputs(const Rows& rows) const {
   return inputs;
 }
 
+void PackedRunner::give_outputs(std::span<const Box> results, int64_t begin, int64_t count,
+                                int64_t all, NamedTensors& given) const {
+  const auto& names = plan_->program->main().result_names();
+  for (const ProgramOutput& output : outputs_) {
+    const auto at = std::ranges::find(names, output.name) - names.begin();
+    const Tensor& result = results[static_cast<size_t>(at)].tensor();
+    if (output.axis < 0) {
+      given[output.name] = result.dense();
+      continue;
+    }
+    // An axis may have several elements for each row.
+    const int64_t each = result.dims()[static_cast<size_t>(output.axis)] / all;
+    given[output.name] = cut_rows(result, output.axis, begin * each, count * each);
+  }
+}
+
 Tensor PackedRunner::run(std::span<const StepRequest> requests, const CancelToken* cancel) const {
   std::vector<std::unique_ptr<Sequence>> anew(requests.size());
   PackedStep step(*layout_);
   Rows rows;
+  std::vector<int64_t> ends;  // behind each request's rows
   for (size_t i = 0; i < requests.size(); ++i) {
     const StepRequest& request = requests[i];
     const int64_t past = request.sequence->length();
@@ -76,6 +97,7 @@ Tensor PackedRunner::run(std::span<const StepRequest> requests, const CancelToke
       ++at;
       if (request.all_logits || at == end) rows.wanted.push_back(row);
     }
+    ends.push_back(std::ssize(rows.tokens));
     step.add(anew[i] != nullptr ? *anew[i] : *request.sequence,
              anew[i] != nullptr ? end : end - past);
   }
@@ -86,6 +108,11 @@ Tensor PackedRunner::run(std::span<const StepRequest> requests, const CancelToke
   const Tensor& given = results[logits_].tensor();
   Tensor result(ElementType::f32, {static_cast<int64_t>(rows.wanted.size()), given.dims().back()});
   convert(ElementType::f32, result.data(), given.type(), given.data(), result.count());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (requests[i].outputs == nullptr) continue;
+    const int64_t count = std::ssize(requests[i].tokens);
+    give_outputs(results, ends[i] - count, count, std::ssize(rows.tokens), *requests[i].outputs);
+  }
   step.commit();
   for (size_t i = 0; i < requests.size() && switch_; ++i) {
     Sequence& sequence = *requests[i].sequence;

@@ -24,6 +24,9 @@ class PackedRunner final : public StepRunner {
     void add(int64_t token, int64_t position, int64_t table_row);
   };
   std::vector<Box> make_inputs(const Rows& rows) const;
+  // Rows [begin, begin + count) of `all` of what may be asked for.
+  void give_outputs(std::span<const Box> results, int64_t begin, int64_t count, int64_t all,
+                    NamedTensors& given) const;
 
   std::string offender_;
   std::string positions_;

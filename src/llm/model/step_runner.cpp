@@ -84,6 +84,73 @@ Tensor join_rows(std::span<const Tensor> parts) {
   return all;
 }
 
+namespace {
+
+// Bytes of what lies behind one element of an axis, and how many such axes there are.
+struct AxisBytes {
+  AxisBytes(const Tensor& tensor, int axis) {
+    const auto at = tensor.dims().begin() + axis;
+    for (auto d = tensor.dims().begin(); d != at; ++d) outer *= *d;
+    inner = info(tensor.type()).bits;
+    for (auto d = at + 1; d != tensor.dims().end(); ++d) inner *= *d;
+    check(inner % 8 == 0 && tensor.type() != ElementType::string, ErrorKind::unsupported,
+          "{} cannot be parted along axis {}", to_string(tensor.type(), tensor.dims()), axis);
+    inner /= 8;
+  }
+  int64_t outer = 1;
+  int64_t inner = 0;
+};
+
+}  // namespace
+
+Tensor cut_rows(const Tensor& tensor, int axis, int64_t begin, int64_t count) {
+  const Tensor dense = tensor.dense();
+  const int64_t all = dense.dims()[static_cast<size_t>(axis)];
+  check(begin >= 0 && count >= 0 && begin + count <= all, ErrorKind::invalid_model,
+        "rows {} to {} of {}", begin, begin + count, to_string(dense.type(), dense.dims()));
+  const AxisBytes bytes(dense, axis);
+  Dims dims(dense.dims().begin(), dense.dims().end());
+  dims[static_cast<size_t>(axis)] = count;
+  Tensor part(dense.type(), std::move(dims));
+  for (int64_t i = 0; i < bytes.outer && part.byte_size() > 0; ++i) {
+    std::memcpy(part.as<std::byte>() + i * count * bytes.inner,
+                dense.as<std::byte>() + (i * all + begin) * bytes.inner,
+                static_cast<size_t>(count * bytes.inner));
+  }
+  return part;
+}
+
+Tensor join_along(std::span<const Tensor> parts, int axis) {
+  const auto at = static_cast<size_t>(axis);
+  Dims dims(parts.front().dims().begin(), parts.front().dims().end());
+  dims[at] = 0;
+  for (const Tensor& part : parts) {
+    Dims own(part.dims().begin(), part.dims().end());
+    check(own.size() == dims.size() && part.type() == parts.front().type(),
+          ErrorKind::invalid_model, "{} cannot be joined to {}", to_string(part.type(), own),
+          to_string(parts.front().type(), parts.front().dims()));
+    dims[at] += std::exchange(own[at], dims[at]);
+    own[at] = dims[at];
+    check(own == dims, ErrorKind::invalid_model, "{} cannot be joined to {} along axis {}",
+          to_string(part.type(), part.dims()),
+          to_string(parts.front().type(), parts.front().dims()), axis);
+  }
+  Tensor all(parts.front().type(), dims);
+  int64_t begin = 0;
+  for (const Tensor& part : parts) {
+    const Tensor dense = part.dense();
+    const AxisBytes bytes(dense, axis);
+    const int64_t count = dense.dims()[at];
+    for (int64_t i = 0; i < bytes.outer && dense.byte_size() > 0; ++i) {
+      std::memcpy(all.as<std::byte>() + (i * dims[at] + begin) * bytes.inner,
+                  dense.as<std::byte>() + i * count * bytes.inner,
+                  static_cast<size_t>(count * bytes.inner));
+    }
+    begin += count;
+  }
+  return all;
+}
+
 Tensor integer_tensor(ElementType type, Dims dims, std::span<const int64_t> values) {
   Tensor tensor(type, std::move(dims));
   convert(type, tensor.data(), ElementType::i64, values.data(),

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "llm/model/encoder.h"
 #include "llm/model/model_folder.h"
 #include "llm/model/sequence.h"
 #include "llm/search/search_options.h"
@@ -23,6 +24,8 @@ struct StepRequest {
   Sequence* sequence = nullptr;
   std::span<const Token> tokens;
   bool all_logits = false;  // of every row; otherwise of the last
+  // Filled, if given, with the runner's outputs(): this sequence's rows of each.
+  NamedTensors* outputs = nullptr;
 };
 
 struct RunnerOptions {
@@ -45,6 +48,8 @@ class StepRunner {
   virtual Tensor run(std::span<const StepRequest> requests, const CancelToken* cancel) const = 0;
 
   int64_t vocabulary() const { return vocabulary_; }
+  // Results beside logits and states, which a request may want.
+  const std::vector<ProgramOutput>& outputs() const { return outputs_; }
   const std::shared_ptr<const CacheLayout>& layout() const { return layout_; }
   const Plan& plan() const { return *plan_; }
 
@@ -64,6 +69,7 @@ class StepRunner {
   std::shared_ptr<const Plan> plan_;
   std::unique_ptr<SharedSession> session_;
   std::optional<LengthSwitch> switch_;
+  std::vector<ProgramOutput> outputs_;
   size_t logits_ = 0;       // among the results
   int64_t vocabulary_ = 0;  // 0: the program does not say
 };
@@ -74,6 +80,10 @@ std::unique_ptr<StepRunner> make_step_runner(const Program& program, const Decod
                                              const RunnerOptions& options);
 // f32 [rows, columns] of all parts, one behind the other. InvalidModel if columns differ.
 Tensor join_rows(std::span<const Tensor> parts);
+// Elements [begin, begin + count) along an axis, dense. InvalidModel if there are fewer.
+Tensor cut_rows(const Tensor& tensor, int axis, int64_t begin, int64_t count);
+// Parts one behind the other along an axis. InvalidModel if other extents or element types differ.
+Tensor join_along(std::span<const Tensor> parts, int axis);
 // A dense tensor of integers, or of numbers that stand for them.
 Tensor integer_tensor(ElementType type, Dims dims, std::span<const int64_t> values);
 

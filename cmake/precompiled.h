@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Precompiled for every target: headers that most files need, the project's core among them. It only
-// saves time; each file still includes what it uses, and the include order of folders is unchanged.
+// Precompiled for every target: headers that most files need, the project's core among them. It
+// only saves time; each file still includes what it uses, and the include order of folders is
+// unchanged.
 #pragma once
 
 #include <fmt/format.h>
