@@ -99,8 +99,42 @@ TEST(DecodeStream, GivesWhatIsNoCharacterAtTheEndOrOnceItIsCertain) {
   EXPECT_EQ(stream.step(tokenizer->token_to_id("H")), "\uFFFDH");
   // A stream of nothing but half characters does not grow without end.
   std::string all;
-  for (int i = 0; i < 1000; ++i) all += stream.step(bytes[1]);
-  EXPECT_GE(all.size(), 3u * 900u);
+  for (int i = 0; i < 5000; ++i) all += stream.step(bytes[1]);
+  EXPECT_GE(all.size(), 3u * 3900u);
+  all += stream.finish();
+  EXPECT_EQ(all.size(), 3u * 5000u);
+}
+
+TEST(DecodeStream, GivesOnlyWholeCharactersOfALongRunThatNoTokenEndsWith) {
+  // Bytes EB AC 84 are one character; the last token is the end of one and the beginning of the
+  // next.
+  const std::string json = R"({"version": "1.0", "truncation": null, "padding": null,
+      "added_tokens": [], "normalizer": null, "post_processor": null,
+      "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
+                        "use_regex": false},
+      "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true,
+                  "use_regex": true},
+      "model": {"type": "BPE", "dropout": null, "unk_token": null, "byte_fallback": false,
+                "continuing_subword_prefix": null, "end_of_word_suffix": null, "fuse_unk": false,
+                "vocab": {"\u00eb": 0, "\u00ac": 1, "\u0126": 2, "\u0126\u00eb": 3,
+                          "\u0126\u00eb\u00ac": 4},
+                "merges": [["\u0126", "\u00eb"], ["\u0126\u00eb", "\u00ac"]]}})";
+  const auto tokenizer = load_tokenizer_bytes(json, "the test");
+  std::vector<uint32_t> ids = {0, 1};
+  ids.resize(5002, 4);
+  ids.push_back(2);
+  DecodeStream stream(tokenizer);
+  std::string all;
+  size_t longest = 0;
+  for (const uint32_t id : ids) {
+    const std::string piece = stream.step(id);
+    EXPECT_EQ(piece.find("\uFFFD"), std::string::npos);
+    longest = std::max(longest, piece.size());
+    all += piece;
+  }
+  EXPECT_EQ(all, tokenizer->decode(ids));
+  EXPECT_EQ(all.size(), 3u * 5001u);
+  EXPECT_LT(longest, 3u * 1100u);  // not all at the end
 }
 
 TEST(ToValidUtf8, ReplacesAsPythonDoes) {

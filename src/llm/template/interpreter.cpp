@@ -174,13 +174,14 @@ Value Interpreter::run_block(const Node& block, const Context& context) {
   return captured_text(std::move(text));
 }
 
-Value Interpreter::run_loop(const Node& node, const Ref<Activation>& outer, const Value& items,
+// `outer` is a copy: the frame below changes what may have been given, the current activation.
+Value Interpreter::run_loop(const Node& node, Ref<Activation> outer, const Value& items,
                             int64_t depth, const Value&) {
   const Level level;
   std::string text;
   const Frame frame(*this, make<Activation>(outer, node.body->slot_count, outer->context), &text);
   const Ref<Loop> loop = make<Loop>(*this, node, filtered(node, items), depth);
-  loop->outer = outer;
+  loop->outer = std::move(outer);
   keep(loop);
   keep(activation_);
   run_items(node, items, loop.get());

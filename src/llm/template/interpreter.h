@@ -52,7 +52,7 @@ class Interpreter {
   Value run_macro(const Node& node, const Ref<Activation>& outer, std::vector<Value> parameters,
                   const Value& caller, const Value& named, const Value& more);
   Value run_block(const Node& block, const Context& context);
-  Value run_loop(const Node& node, const Ref<Activation>& outer, const Value& items, int64_t depth,
+  Value run_loop(const Node& node, Ref<Activation> outer, const Value& items, int64_t depth,
                  const Value& recurse);
   const Node* find_block(std::string_view name) const;
   const Context& context() const { return context_; }

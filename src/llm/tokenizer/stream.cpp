@@ -9,8 +9,10 @@ namespace lathe::tokenizer {
 namespace {
 
 constexpr std::string_view kReplacement = "\uFFFD";
-// So many ids without a complete character are no character.
-constexpr size_t kMaxHeldIds = 64;
+// So many ids that all end within a character are given out, but for what may yet be completed.
+constexpr size_t kMaxHeldIds = 1024;
+constexpr size_t kContextIds = 16;  // that stay then
+constexpr int kMaxOpenBytes = 3;    // of a character; decoders may show each as U+FFFD
 
 }  // namespace
 
@@ -34,10 +36,22 @@ std::string DecodeStream::step(uint32_t id) {
   const bool extends = text.starts_with(prefix_);
   if (!extends) text = prefix_ + decode(prefix_ids_);
   if (text.size() <= prefix_.size()) return {};
-  if (text.ends_with(kReplacement) && ids_.size() - prefix_ids_ < kMaxHeldIds) return {};
-  std::string out = text.substr(prefix_.size());
-  ids_.erase(ids_.begin(), ids_.begin() + static_cast<ptrdiff_t>(prefix_ids_));
+  const bool open = text.ends_with(kReplacement);
+  if (open && ids_.size() - prefix_ids_ < kMaxHeldIds) return {};
+  size_t given = text.size();
+  for (int i = 0;
+       i < kMaxOpenBytes && std::string_view(text).substr(0, given).ends_with(kReplacement); ++i) {
+    given -= kReplacement.size();
+  }
+  given = std::max(given, prefix_.size());
+  std::string out = text.substr(prefix_.size(), given - prefix_.size());
+  const size_t dropped = open ? ids_.size() - kContextIds : prefix_ids_;
+  ids_.erase(ids_.begin(), ids_.begin() + static_cast<ptrdiff_t>(dropped));
   prefix_ = decode(0);
+  for (size_t held = text.size() - given; held > 0 && prefix_.ends_with(kReplacement);
+       held -= kReplacement.size()) {
+    prefix_.resize(prefix_.size() - kReplacement.size());
+  }
   prefix_ids_ = ids_.size();
   return out;
 }
