@@ -134,7 +134,6 @@ Generator::Branch& Generator::only_branch(size_t prompt, std::string_view what) 
   return row.branches.front();
 }
 
-// A turn whose prompt, with all before it, has `length` tokens.
 // Memory of all sequences but one row's.
 int64_t Generator::held_bytes(const Row* except) const {
   int64_t bytes = 0;
@@ -145,6 +144,7 @@ int64_t Generator::held_bytes(const Row* except) const {
   return bytes;
 }
 
+// A turn whose prompt, with all before it, has `length` tokens.
 void Generator::begin_turn(Row& row, size_t length) const {
   const int64_t context = decoder_->config().context_length;
   check(static_cast<int64_t>(length) < context, ErrorKind::invalid_argument,
