@@ -28,6 +28,7 @@ IntegerTerms integer_terms(const ConvCall& call, int64_t outputs, int64_t depth,
       add += static_cast<uint32_t>(depth) * x_zero * static_cast<uint32_t>(weight_zero[i]);
     terms.column_add[static_cast<size_t>(i)] = static_cast<int32_t>(add);
     terms.negated_column_add[static_cast<size_t>(i)] = static_cast<int32_t>(0 - add);
+    terms.adds = terms.adds || add != 0;
   }
   for (int64_t i = 0; weight_zero != nullptr && i < outputs; ++i) {
     if (weight_zero[i] != 0) terms.weight_zero = weight_zero;
@@ -50,7 +51,7 @@ ConvEpilogue::ConvEpilogue(const ConvCall& call, const IntegerTerms* terms, int6
   if (turned) std::swap(epilogue_.out_zero.row_stride, epilogue_.out_zero.column_stride);
   if (terms != nullptr && turned) {
     outer_.push_back({terms->negated_column_add.data(), nullptr});
-  } else if (terms != nullptr) {
+  } else if (terms != nullptr && terms->adds) {
     epilogue_.column_add = terms->column_add.data();
   }
   epilogue_.outer = outer_;

@@ -13,6 +13,7 @@ namespace lathe::cpu {
 // What turns a sum of x and w as stored into one of (x - x zero) (w - w zero).
 struct IntegerTerms {
   std::vector<int32_t> column_add;          // per output
+  bool adds = false;                        // some of them
   std::vector<int32_t> negated_column_add;  // for tiles whose rows are outputs
   const int32_t* weight_zero = nullptr;     // per output; null: all 0
 };

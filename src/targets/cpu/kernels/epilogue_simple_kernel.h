@@ -131,8 +131,106 @@ inline void finish_simple_rows(const SimpleEpilogue& e, const EpilogueTile& tile
   }
 }
 
+// kWideRows rows of two whole vectors, stored together.
+constexpr int kWideRows = 4;
+using WideRows = F32[2 * kWideRows];
+
+template <class F>
+inline void each_wide(F&& f) {
+#pragma GCC unroll 8
+  for (int i = 0; i < 2 * kWideRows; ++i) f(i, i / 2, i % 2 * kLanes);
+}
+
+template <class T>
+inline void add_wide_residual(const T* p, int64_t stride, int rows, WideRows& x) {
+  each_wide([&](int i, int r, int at) {
+    if (r < rows) x[i] = x[i] + load_f32(p + r * stride + at);
+  });
+}
+
+inline void add_wide_residual(const SimpleEpilogue& e, int64_t row, int64_t column, int rows,
+                              WideRows& x) {
+  const int64_t at = row * e.residual_stride + column, stride = e.residual_stride;
+  switch (e.residual_type) {
+    case ElementType::bf16:
+      return add_wide_residual(static_cast<const Bf16*>(e.residual) + at, stride, rows, x);
+    case ElementType::i8:
+      return add_wide_residual(static_cast<const int8_t*>(e.residual) + at, stride, rows, x);
+    case ElementType::u8:
+      return add_wide_residual(static_cast<const uint8_t*>(e.residual) + at, stride, rows, x);
+    default:
+      return add_wide_residual(static_cast<const float*>(e.residual) + at, stride, rows, x);
+  }
+}
+
+inline void store_wide(const SimpleEpilogue& e, WideRows& x, int rows, char* out,
+                       int64_t out_stride) {
+  const auto each_row = [&](auto store_row) {
+#pragma GCC unroll 4
+    for (int r = 0; r < kWideRows; ++r) {
+      if (r < rows) store_row(out + r * out_stride, x[2 * r], x[2 * r + 1]);
+    }
+  };
+  if (e.out == ElementType::bf16) {
+    return each_row([](char* to, F32 a, F32 b) { store_two(reinterpret_cast<Bf16*>(to), a, b); });
+  }
+  if (e.out == ElementType::f32) {
+    return each_row([](char* to, F32 a, F32 b) { store_two(reinterpret_cast<float*>(to), a, b); });
+  }
+  const bool is_signed = e.out == ElementType::i8;
+  const F32 high = set1((is_signed ? 127.0F : 255.0F) - e.out_zero);
+  const auto zero = static_cast<int>(e.out_zero);
+  alignas(64) char nowhere[2 * kLanes];
+#pragma GCC unroll 2
+  for (int r = 0; r < kWideRows; r += 2) {
+    if (r >= rows) return;
+    char* to = out + r * out_stride;
+    const F32 two[4] = {min(high, x[2 * r]), min(high, x[2 * r + 1]), min(high, x[2 * r + 2]),
+                        min(high, x[2 * r + 3])};
+    store_bytes(to, r + 1 < rows ? to + out_stride : nowhere, two, zero, is_signed);
+  }
+}
+
+// finish_simple_rows for two vectors of columns, all of which count.
+template <bool kIntegers>
+inline void finish_wide_rows(const SimpleEpilogue& e, const EpilogueTile& tile, int64_t c) {
+  const int64_t size = e.out == ElementType::f32 ? 4 : e.out == ElementType::bf16 ? 2 : 1;
+  const int64_t column = tile.column + c;
+  // Unsigned bytes without a zero point are cut off at 0 anyway.
+  const bool cuts = is_relu(e) && e.out == ElementType::u8 && e.out_zero == 0;
+  for (int64_t row = 0; row < tile.rows; row += kWideRows) {
+    const int rows = static_cast<int>(tile.rows - row < kWideRows ? tile.rows - row : kWideRows);
+    WideRows x;
+    each_wide([&](int i, int r, int at) {
+      const int64_t from = (row + (r < rows ? r : 0)) * tile.sums_stride + c + at;
+      if constexpr (kIntegers) {
+        const I32 sum = load(static_cast<const int32_t*>(tile.sums) + from);
+        x[i] = to_f32(e.column_add == nullptr ? sum : sum + load(e.column_add + column + at));
+      } else {
+        x[i] = load(static_cast<const float*>(tile.sums) + from);
+      }
+    });
+    if (e.scale != nullptr)
+      each_wide([&](int i, int, int at) { x[i] = x[i] * load(e.scale + column + at); });
+    if (e.bias != nullptr)
+      each_wide([&](int i, int, int at) { x[i] = x[i] + load(e.bias + column + at); });
+    if (e.residual != nullptr) add_wide_residual(e, tile.row + row, column, rows, x);
+    if (is_relu(e)) {
+      if (!cuts) each_wide([&](int i, int, int) { x[i] = relu(x[i]); });
+    } else if (e.has_activation) {
+      activate(e.activation, e.a, e.b, x);
+    }
+    char* out = static_cast<char*>(tile.out) + c * size + row * tile.out_stride;
+    store_wide(e, x, rows, out, tile.out_stride);
+  }
+}
+
 inline void finish_simple_tile(const SimpleEpilogue& e, const EpilogueTile& tile) {
-  for (int64_t c = 0; c < tile.columns; c += kLanes) {
+  int64_t c = 0;
+  for (; tile.columns - c >= 2 * kLanes; c += 2 * kLanes) {
+    tile.integer_sums ? finish_wide_rows<true>(e, tile, c) : finish_wide_rows<false>(e, tile, c);
+  }
+  for (; c < tile.columns; c += kLanes) {
     const bool whole = tile.columns - c >= kLanes;
     if (tile.integer_sums) {
       whole ? finish_simple_rows<8, true, true>(e, tile, c)

@@ -206,6 +206,24 @@ inline void store_i32(int8_t* p, I32 x, Mask m) { store_part(p, low_bytes(x), m)
 inline void store_i32(uint8_t* p, I32 x, Mask m) { store_part(p, low_bytes(x), m); }
 inline void store_i32(int32_t* p, I32 x, Mask m) { store(p, x, m); }
 
+template <class T>
+inline void store_two(T* p, F32 a, F32 b) {
+  store_f32(p, a);
+  store_f32(p + kLanes, b);
+}
+inline void store_bytes(void* first, void* second, const F32 (&x)[4], int zero, bool is_signed) {
+  const __m256i added = _mm256_set1_epi16(static_cast<int16_t>(zero));
+  const auto words = [=](F32 a, F32 b) {
+    return _mm256_adds_epi16(_mm256_packs_epi32(to_i32(a).v, to_i32(b).v), added);
+  };
+  const __m256i p = words(x[0], x[1]), q = words(x[2], x[3]);
+  const __m256i bytes = is_signed ? _mm256_packs_epi16(p, q) : _mm256_packus_epi16(p, q);
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  const __m256i all = _mm256_permutevar8x32_epi32(bytes, order);
+  _mm_storeu_si128(static_cast<__m128i*>(first), _mm256_castsi256_si128(all));
+  _mm_storeu_si128(static_cast<__m128i*>(second), _mm256_extracti128_si256(all, 1));
+}
+
 inline I32 dot_u8s8(I32 acc, I32 a, I32 b) {
 #if defined(__AVXVNNI__)
   return {_mm256_dpbusd_avx_epi32(acc.v, a.v, b.v)};

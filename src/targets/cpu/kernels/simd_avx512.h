@@ -188,6 +188,46 @@ inline void store_i32(uint8_t* p, I32 x, Mask m) {
 }
 inline void store_i32(int32_t* p, I32 x, Mask m) { store(p, x, m); }
 
+// Two vectors side by side.
+inline void store_two(float* p, F32 a, F32 b) {
+  store(p, a);
+  store(p + kLanes, b);
+}
+inline void store_two(Bf16* p, F32 a, F32 b) {
+  if (_mm512_cmp_ps_mask(a.v, b.v, _CMP_UNORD_Q) != 0) {
+    store_f32(p, a);
+    store_f32(p + kLanes, b);
+    return;
+  }
+  // Without NaN: 0x7FFF more, 0x8000 where the last bit kept is odd, and the upper half of all
+  // that.
+  const auto round = [](F32 x) {
+    const __m512i bits = _mm512_castps_si512(x.v);
+    const __mmask16 odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(1 << 16));
+    const __m512i even = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7FFF));
+    const __m512i sum = _mm512_mask_add_epi32(even, odd, bits, _mm512_set1_epi32(0x8000));
+    return _mm512_srli_epi32(sum, 16);
+  };
+  const __m512i words = _mm512_packus_epi32(round(a), round(b));  // by lanes of 128 bits
+  const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+  _mm512_storeu_si512(p, _mm512_permutexvar_epi64(order, words));
+}
+// Two vectors of each of two rows, rounded half to even, plus a zero point, saturated to bytes;
+// none above 2^30, NaN the least of all.
+inline void store_bytes(void* first, void* second, const F32 (&x)[4], int zero, bool is_signed) {
+  const __m512i added = _mm512_set1_epi16(static_cast<int16_t>(zero));
+  const auto words = [=](F32 a, F32 b) {
+    const __m512i both = _mm512_packs_epi32(to_i32(a).v, to_i32(b).v);
+    return zero == 0 ? both : _mm512_adds_epi16(both, added);
+  };
+  const __m512i p = words(x[0], x[1]), q = words(x[2], x[3]);
+  const __m512i bytes = is_signed ? _mm512_packs_epi16(p, q) : _mm512_packus_epi16(p, q);
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i all = _mm512_permutexvar_epi32(order, bytes);
+  _mm256_storeu_si256(static_cast<__m256i*>(first), _mm512_castsi512_si256(all));
+  _mm256_storeu_si256(static_cast<__m256i*>(second), _mm512_extracti64x4_epi64(all, 1));
+}
+
 // acc + the sum over four bytes of each lane, exact: a unsigned, b signed.
 inline I32 dot_u8s8(I32 acc, I32 a, I32 b) {
 #if defined(__AVX512VNNI__)
