@@ -38,6 +38,39 @@ void expect_random(ConvForm form, uint64_t seed) {
 TEST(Convolution, DirectMatchesAPlainLoop) { expect_random(ConvForm::direct, 1); }
 TEST(Convolution, DepthwiseMatchesAPlainLoop) { expect_random(ConvForm::depthwise, 2); }
 
+// Lines that fill tiles in parts, alone, or several at a time; taps of few channels side by side.
+TEST(Convolution, TakesLinesOfAnyWidthAndFewChannels) {
+  struct Shape {
+    int64_t channels, outputs, kernel, stride, width;
+  };
+  constexpr Shape kShapes[] = {{32, 40, 3, 1, 7},  {64, 33, 3, 1, 14},  {16, 32, 3, 1, 28},
+                               {16, 20, 3, 1, 56}, {32, 64, 3, 2, 15},  {24, 32, 3, 1, 9},
+                               {32, 32, 5, 1, 3},  {3, 70, 7, 2, 31},   {3, 32, 3, 2, 40},
+                               {1, 5, 5, 1, 20},   {64, 200, 1, 1, 16}, {128, 96, 1, 2, 17}};
+  Random random(4);
+  int64_t turn = 0;
+  for (const Shape& s : kShapes) {
+    for (const ElementType type : kTypes) {
+      for (const Isa isa : host_isas()) {
+        ConvProblem p;
+        p.channels = s.channels;
+        p.outputs = s.outputs;
+        const int64_t pad = s.kernel / 2, rows = 3 + turn++ % 5;
+        const auto axis = [&](int64_t input) {
+          return ConvAxis{input, (input - 1) / s.stride + 1, s.kernel, s.stride, 1, pad};
+        };
+        p.axes[1] = axis(rows);
+        p.axes[2] = axis(s.width);
+        p.x_type = type;
+        ConvRun run(p, isa, random);
+        SCOPED_TRACE(fmt::format("{}: {}", to_string(isa), run.text()));
+        run.expect_sums(ConvForm::direct, nullptr);
+        if (::testing::Test::HasFailure()) return;
+      }
+    }
+  }
+}
+
 TEST(Convolution, SaysWhyAFormCannotComputeAProblem) {
   ConvProblem p;
   p.x_type = ElementType::f64;

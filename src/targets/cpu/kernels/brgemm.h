@@ -37,6 +37,15 @@ struct BrgemmCall {
   int64_t b_panel_stride = 0;  // bytes; the same for all blocks
   int64_t rows = 0;
   int64_t columns = 0;  // any number; the first column begins a panel
+  // Rows in lines of `line_pitch`, of which `line_rows` count, the last line without its others:
+  // the rest are multiplied but go nowhere, and rows of `out` and of the epilogue are those that
+  // count. 0: all count. For kernels that take lines, and calls without `start`.
+  int64_t line_pitch = 0;
+  int64_t line_rows = 0;
+  // The panels are in no near cache: each is fetched while the one before it is in use; and the
+  // panel behind the last one too.
+  bool b_is_far = false;
+  bool b_goes_on = false;
 
   // Sums to go on from, in place of zeros: f32 or i32, elements between rows.
   const void* start = nullptr;
@@ -58,6 +67,7 @@ struct BrgemmKernel {
                    // -a_shift · (the column's sum of B); 128 for s8s8 without signed products
   bool is_native;  // the processor multiplies these types; else they are widened
   bool rereads_lines;  // of A, 4 bytes at a time: the lines of a tile's rows must stay in the cache
+  bool takes_lines = false;
 };
 const BrgemmKernel& brgemm_kernel(Isa isa, Product product);
 

@@ -39,13 +39,30 @@ ConvProblem as_line(ConvProblem p) {
   return p;
 }
 
+// Numbers of k in a tile of A.
+int64_t tile_numbers(const ConvProblem& p) { return 64 / a_size(product_of(p.x_type)); }
+int64_t whole_tiles(int64_t k, const ConvProblem& p) {
+  return (k + tile_numbers(p) - 1) / tile_numbers(p);
+}
+
+// Whether all taps of few channels side by side leave less of the tiles empty than line by line.
+bool fills_tiles(const ConvProblem& p) {
+  if (p.x_type == ElementType::f32 || p.taps() == 1) return false;
+  const int64_t width = p.axes[2].kernel, line = width * p.channels;
+  const int64_t by_lines = p.axes[2].dilation == 1 ? p.taps() / width * whole_tiles(line, p)
+                                                   : p.taps() * whole_tiles(p.channels, p);
+  return whole_tiles(p.taps() * p.channels, p) < by_lines;
+}
+
 // Whether copying every output's taps costs less than products with few rows, each of which reads
 // the weights again.
 bool gains_by_gathering(const ConvProblem& p, Isa isa, const BrgemmKernel& kernel) {
-  if (p.groups != 1 || p.transposed || p.outputs < 64) return false;
+  if (p.groups != 1 || p.transposed) return false;
   const int64_t matrix =
       p.output_positions() * p.taps() * p.channels * a_size(product_of(p.x_type));
-  if (matrix > kGathered) return false;
+  if (isa == Isa::amx && fills_tiles(p))
+    return matrix <= kGathered || p.x_layout == ActivationLayout::channels_last;
+  if (matrix > kGathered || p.outputs < 64) return false;
   // There a copy of all taps costs as much as the product.
   if (isa == Isa::amx && p.x_type != ElementType::f32) return p.taps() == 1 && p.axes[2].stride > 1;
   const int64_t width = p.axes[2].output, positions = p.output_positions();
@@ -75,18 +92,23 @@ DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa)
   for (const ConvPart& part : conv_parts(p_)) add_part(part);
   if (gains_by_gathering(p_, isa, *kernel_)) gather_positions();
   in_place_ = reads_in_place();
+  gathers_chunks_ = gathered_ && isa == Isa::amx && fills_tiles(given_) &&
+                    given_.x_layout == ActivationLayout::channels_last;
   if (!in_place_) find_whole_box();
   if (staged_whole_ && isa == Isa::amx && product_ != Product::f32) make_flat();
   for (size_t i = 0; i < parts_.size(); ++i) add_chunks(i);
   for (const Chunk& chunk : chunks_) {
     const Part& part = parts_[chunk.part];
     const int64_t rows = chunk.extent[0] * chunk.extent[1] * chunk.extent[2];
-    if (!in_place_ && !staged_whole_) {
+    if (gathers_chunks_) {
+      const int64_t bytes = std::min(rows, kRowsGathered) * p_.channels * stage_.element_bytes;
+      scratch_box_ = std::max(scratch_box_, round_up(static_cast<size_t>(bytes)));
+    } else if (!in_place_ && !staged_whole_) {
       const auto bytes = box(part, chunk).positions() * p_.channels * stage_.element_bytes;
       scratch_box_ = std::max(scratch_box_, round_up(static_cast<size_t>(bytes)));
     }
     scratch_rows_ = std::max(scratch_rows_, round_up(static_cast<size_t>(rows * 4)));
-    if (through_sums_ || flat_) {
+    if (through_sums_) {
       const int64_t columns = chunk.panels * kernel_->panel_columns;
       const int64_t all = flat_ ? chunk.extent[1] * whole_.extent[2] : rows;
       scratch_sums_ = std::max(scratch_sums_, round_up(static_cast<size_t>(all * columns * 4)));
@@ -97,7 +119,9 @@ DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa)
 // One part, one block of all taps; its rows are positions of the gathered matrix.
 void DirectConvolution::gather_positions() {
   gathered_ = true;
-  Part part{{}, {{}}, given_.taps() * given_.channels, 0};
+  int64_t k = given_.taps() * given_.channels;
+  if (isa_ == Isa::amx && fills_tiles(given_)) k = whole_tiles(k, given_) * tile_numbers(given_);
+  Part part{{}, {{}}, k, 0};
   for (int64_t tap = 0; tap < given_.taps(); ++tap) part.blocks[0].taps.push_back(tap);
   ConvAxis line;
   line.input = line.output = given_.output_positions();
@@ -221,7 +245,8 @@ void DirectConvolution::add_chunks(size_t index) {
     const double weights = column_work * static_cast<double>(a_size(product_));
     const double read = static_cast<double>(cut) * positions * x_bytes +
                         positions / rows * weights * static_cast<double>(cut);
-    if (best >= 0 && read >= best) continue;
+    const bool too_large = column_work * rows > 2 * share && cut * 2 <= group_panels();
+    if (too_large || (best >= 0 && read >= best)) continue;
     best = read;
     best_panels = panels;
     best_rows = static_cast<int64_t>(rows);

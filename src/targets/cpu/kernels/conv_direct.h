@@ -83,6 +83,9 @@ class DirectConvolution final : public Convolution {
   ConvProblem p_;  // what the products see: a line where positions are gathered
   Isa isa_;
   bool gathered_ = false;
+  // Each chunk its own rows, some at a time.
+  bool gathers_chunks_ = false;
+  static constexpr int64_t kRowsGathered = 64;
   Product product_;
   const BrgemmKernel* kernel_;
   ConvStage stage_;

@@ -31,7 +31,9 @@ class DirectConvolution::Run {
       const Part& part = c_.parts_[i];
       ones_.push_back(at);
       at += c_.panel_stride(part);
-      const int64_t depth = static_cast<int64_t>(part.blocks.size()) * part.k;
+      const auto taps = static_cast<int64_t>(
+          part.blocks.empty() ? 0 : part.blocks.size() * part.blocks[0].taps.size());
+      const int64_t depth = taps * c_.given_.group_channels();
       terms_.push_back(integer_terms(call, p_.outputs, depth, c_.kernel_->a_shift,
                                      reinterpret_cast<const int32_t*>(at), zeros));
       at += c_.sums_bytes();
@@ -56,7 +58,7 @@ class DirectConvolution::Run {
 struct DirectConvolution::Run::Work {
   const Run& r;
   const int64_t n;
-  const Chunk& chunk;
+  Chunk chunk;
   const Part& part;
   const DirectConvolution& c = r.c_;
   const ConvProblem& p = r.p_;
@@ -78,10 +80,22 @@ struct DirectConvolution::Run::Work {
     sums = scratch + c.scratch_box_;
     turned = sums + c.scratch_sums_;
     windows = reinterpret_cast<int32_t*>(turned + c.scratch_sums_);
-    find_source();
     ConvEpilogue epilogue(r.call_, r.terms(chunk.part), n, c.through_sums_);
+    if (!c.gathers_chunks_) return multiply(epilogue);
+    // So few rows at a time that they are still in the first cache when the product reads them.
+    const int64_t first = chunk.begin[2], end = first + chunk.extent[2];
+    for (chunk.begin[2] = first; chunk.begin[2] < end; chunk.begin[2] += kRowsGathered) {
+      chunk.extent[2] = std::min(kRowsGathered, end - chunk.begin[2]);
+      multiply(epilogue);
+    }
+  }
+
+  void multiply(ConvEpilogue& epilogue) {
+    find_source();
     for (int64_t g = 0; g < p.groups; ++g) {
-      if (c.flat_) {
+      if (c.flat_ && !c.through_sums_) {
+        all_lines(epilogue, g);
+      } else if (c.flat_) {
         flat_lines(epilogue, g);
       } else if (c.through_sums_) {
         whole_tile(epilogue, g);
@@ -93,10 +107,18 @@ struct DirectConvolution::Run::Work {
 
   void find_source() {
     const int64_t image = p.input_positions() * p.channels * c.stage_.element_bytes;
+    source.pitch[2] = p.channels;
+    if (c.gathers_chunks_) {
+      const int64_t given = c.given_.input_positions() * c.given_.channels * c.stage_.element_bytes;
+      const int padding = has_integer_sums(c.product_) ? static_cast<uint8_t>(r.call_.x_zero) : 0;
+      c.gather(r.x_ + n * given, box, chunk.begin[2], chunk.begin[2] + chunk.extent[2], padding);
+      source.x = box;
+      source.origin[2] = chunk.begin[2];
+      return;
+    }
     // Prepared images come one by one.
     const auto* x = r.x_ + (c.gathered_ || c.staged_whole_ ? 0 : n * image);
     const auto& axes = p.axes;
-    source.pitch[2] = p.channels;
     if (c.in_place_) {
       source.x = x;
       source.pitch[1] = axes[2].input * p.channels;
@@ -161,12 +183,43 @@ struct DirectConvolution::Run::Work {
   }
   int64_t flat_pitch() const { return c.whole_.extent[2] / part.geometry.axes[2].step; }
 
+  // Straight to y, channels last.
+  void all_lines(ConvEpilogue& epilogue, int64_t group) {
+    const int64_t size = info(p.y_type).bits / 8, width = chunk.extent[2];
+    const int64_t d = chunk.begin[0], h = chunk.begin[1], first = position(d, h);
+    const int64_t column = group * p.group_outputs() + chunk.panel * c.kernel_->panel_columns;
+    auto* y = static_cast<std::byte*>(r.call_.y) + n * p.output_positions() * p.outputs * size;
+    epilogue.place(first, 1);
+    epilogue.window_sums(window_sums(d, h, group, windows));
+    BrgemmCall call = product(d, h, group, c.panels(r.weights(), part, group, chunk.panel));
+    flat_product(call);
+    if (flat_pitch() != width) {
+      call.line_rows = width;
+      call.line_pitch = flat_pitch();
+    }
+    weights_come(call, chunk.panel + chunk.panels);
+    call.columns = columns_of(chunk.panels, chunk.panel);
+    call.epilogue = &epilogue.get();
+    call.column = column;
+    call.out = y + (first * p.outputs + column) * size;
+    call.out_stride = p.outputs * size;
+    c.kernel_->run(call);
+  }
+
+  // The first rows of an image find the weights in memory; panels before `next` are multiplied.
+  void weights_come(BrgemmCall& call, int64_t next) const {
+    const bool alone = r.call_.pool == nullptr || r.call_.pool->threads() == 1;
+    const bool same_chunk = next < chunk.panel + chunk.panels;
+    call.b_is_far = n == 0 && chunk.begin == std::array<int64_t, kConvAxes>{};
+    call.b_goes_on = same_chunk || (alone && next < c.group_panels());
+  }
+
+  // Sums of all lines, turned over, then the epilogue: rows of y are channels.
   void flat_lines(ConvEpilogue& epilogue, int64_t group) {
     const int64_t width = chunk.extent[2], lines = chunk.extent[1], count = lines * width;
     const int64_t size = info(p.y_type).bits / 8, panel = c.kernel_->panel_columns;
     const int64_t d = chunk.begin[0], h = chunk.begin[1], first = position(d, h);
-    int32_t* window = nullptr;
-    if (window_sums(d, h, group, windows) != nullptr) window = windows;
+    const int32_t* window = window_sums(d, h, group, windows);
     epilogue.place(first, 1);
     // As many columns at a time as leave their sums in the cache.
     const int64_t step = std::max<int64_t>(1, kSumsInCache / (lines * flat_pitch() * panel * 4));
@@ -180,28 +233,13 @@ struct DirectConvolution::Run::Work {
       call.out = sums;
       call.out_stride = columns * 4;
       c.kernel_->run(call);
-      EpilogueTile tile;
-      tile.integer_sums = has_integer_sums(c.product_);
-      auto* y = static_cast<std::byte*>(r.call_.y) + n * p.output_positions() * p.outputs * size;
-      if (!c.through_sums_) {
-        for (int64_t i = 0; i < lines; ++i) {
-          epilogue.window_sums(window == nullptr ? nullptr : window);
-          tile.sums = sums + i * flat_pitch() * columns * 4;
-          tile.sums_stride = columns;
-          tile.rows = width;
-          tile.columns = columns;
-          tile.row = i * width;
-          tile.column = column;
-          tile.out = y + ((first + i * width) * p.outputs + column) * size;
-          tile.out_stride = p.outputs * size;
-          finish_tile(c.isa_)(epilogue.get(), tile);
-        }
-        continue;
-      }
       for (int64_t i = 0; i < lines; ++i)
         turn_over(4, sums + i * flat_pitch() * columns * 4, columns, turned + i * width * 4, count,
                   width, columns);
       epilogue.window_sums(window);
+      auto* y = static_cast<std::byte*>(r.call_.y) + n * p.output_positions() * p.outputs * size;
+      EpilogueTile tile;
+      tile.integer_sums = has_integer_sums(c.product_);
       tile.sums = turned;
       tile.sums_stride = count;
       tile.rows = columns;
@@ -261,7 +299,9 @@ struct DirectConvolution::Run::Work {
         epilogue.place(first, stride);
         epilogue.window_sums(window_sums(d, h, group, windows));
         BrgemmCall call = product(d, h, group, c.panels(r.weights(), part, group, panel));
-        call.columns = columns_of(std::min(step, chunk.panels - done), panel);
+        const int64_t panels = std::min(step, chunk.panels - done);
+        weights_come(call, panel + panels);
+        call.columns = columns_of(panels, panel);
         call.epilogue = &epilogue.get();
         call.column = column;
         call.out = y + (first * p.outputs + column) * size;
@@ -345,35 +385,6 @@ void DirectConvolution::pointwise_rows(const ConvCall& call, const ConvEpilogue&
   kernel_->run(product);
 }
 
-// Rows `begin` to `end` of the matrix of all taps of each output.
-void DirectConvolution::gather(const void* image, std::byte* to, int64_t begin, int64_t end,
-                               int padding) const {
-  const auto& [depth, height, width] = given_.axes;
-  const auto* x = static_cast<const std::byte*>(image);
-  const int64_t size = given_.channels * stage_.element_bytes;
-  for (int64_t i = begin; i < end; ++i) {
-    std::byte* row = to + i * given_.taps() * size;
-    const int64_t od = i / width.output / height.output;
-    const int64_t oh = i / width.output % height.output, ow = i % width.output;
-    for (int64_t a = 0; a < depth.kernel; ++a) {
-      const int64_t d = od * depth.stride + a * depth.dilation - depth.pad;
-      for (int64_t b = 0; b < height.kernel; ++b) {
-        const int64_t h = oh * height.stride + b * height.dilation - height.pad;
-        const bool inside = d >= 0 && d < depth.input && h >= 0 && h < height.input;
-        for (int64_t e = 0; e < width.kernel; ++e, row += size) {
-          const int64_t w = ow * width.stride + e * width.dilation - width.pad;
-          if (inside && w >= 0 && w < width.input) {
-            std::memcpy(row, x + ((d * height.input + h) * width.input + w) * size,
-                        static_cast<size_t>(size));
-          } else {
-            std::memset(row, padding, static_cast<size_t>(size));
-          }
-        }
-      }
-    }
-  }
-}
-
 // Lines `begin` to `end` of the whole box, depth and height together.
 void DirectConvolution::stage_whole(const void* x, std::byte* to, int64_t begin, int64_t end,
                                     int padding) const {
@@ -395,7 +406,7 @@ void DirectConvolution::stage_whole(const void* x, std::byte* to, int64_t begin,
 }
 
 void DirectConvolution::run(const ConvCall& call) const {
-  if (gathered_ || staged_whole_) return run_prepared(call);
+  if ((gathered_ && !gathers_chunks_) || staged_whole_) return run_prepared(call);
   const auto count = static_cast<int64_t>(chunks_.size());
   const Run run(*this, call, static_cast<const std::byte*>(call.x));
   parallel_for(call.pool, p_.batch * count, 1, [&](int64_t begin, int64_t end) {
@@ -424,7 +435,7 @@ void DirectConvolution::run_prepared(const ConvCall& call) const {
       x = memory + prepared;
     }
     parallel_for(call.pool, rows, grain, [&](int64_t begin, int64_t end) {
-      gathered_ ? gather(x, memory, begin, end, padding)
+      gathered_ ? gather(x, memory + begin * row, begin, end, padding)
                 : stage_whole(x, memory, begin, end, padding);
     });
     parallel_for(call.pool, static_cast<int64_t>(chunks_.size()), 1,
