@@ -31,34 +31,60 @@ struct PairStep {  // two bf16
   static F32 add(F32 acc, F32 a, F32 b) { return dot_bf16(acc, bits_of(a), bits_of(b)); }
 };
 
+// One t of a tile: acc[u][·] += a[u] · b[·]. Rows of a are reached from every third one's pointer.
+template <class Step, bool kRows, int kV, int kU, int kPointers>
+inline __attribute__((always_inline)) void product_step(const std::byte* const (&row)[kPointers],
+                                                        int64_t offset, int64_t a_row,
+                                                        const float* b, F32 (&acc)[kU][kV]) {
+  F32 x[kV];
+#pragma GCC unroll 4
+  for (int v = 0; v < kV; ++v) x[v] = load(b + v * kLanes);
+#pragma GCC unroll 24
+  for (int u = 0; u < kU; ++u) {
+    const F32 y = Step::spread(kRows ? row[u / 3] + (u % 3) * a_row + offset
+                                     : row[0] + offset + int64_t{4} * u);
+#pragma GCC unroll 4
+    for (int v = 0; v < kV; ++v) acc[u][v] = Step::add(acc[u][v], y, x[v]);
+  }
+  __asm__ volatile("" ::: "memory");  // no load moves to another step: registers are taken
+}
+
 // c[u][·] = Σ over t of a[u, t] · b[t][·], kU values of u. Units of a are 4 bytes: `a_step` bytes
 // from t to t + 1; those of u lie side by side, or (kRows) `a_row` bytes apart.
 template <class Step, bool kRows, int kV, int kU>
 inline void product_tile(const std::byte* a, int64_t a_row, int64_t a_step, const float* b,
                          int64_t steps, float* c) {
   constexpr int64_t kPitch = kV * kLanes;
-  constexpr int kGroups = (kU + 2) / 3;  // rows reached from one pointer
+  constexpr int kPointers = kRows ? (kU + 2) / 3 : 1;
   F32 acc[kU][kV];
 #pragma GCC unroll 24
   for (int u = 0; u < kU; ++u) {
 #pragma GCC unroll 4
     for (int v = 0; v < kV; ++v) acc[u][v] = zero_f32();
   }
-  const std::byte* row[kGroups];
+  const std::byte* row[kPointers];
 #pragma GCC unroll 8
-  for (int g = 0; g < kGroups; ++g) row[g] = a + (kRows ? 3 * g * a_row : int64_t{12} * g);
-  for (int64_t t = 0; t < steps; ++t, b += kPitch) {
-    F32 x[kV];
-#pragma GCC unroll 4
-    for (int v = 0; v < kV; ++v) x[v] = load(b + v * kLanes);
-#pragma GCC unroll 24
-    for (int u = 0; u < kU; ++u) {
-      const F32 y = Step::spread(kRows ? row[u / 3] + (u % 3) * a_row : row[0] + u * 4);
-#pragma GCC unroll 4
-      for (int v = 0; v < kV; ++v) acc[u][v] = Step::add(acc[u][v], y, x[v]);
+  for (int g = 0; g < kPointers; ++g) row[g] = a + 3 * g * a_row;
+  const int64_t step = kRows ? 4 : a_step;
+  const auto advance = [&](int64_t by) {
+#pragma GCC unroll 8
+    for (int g = 0; g < kPointers; ++g) {
+      row[g] += by * step;
+      __asm__("" : "+r"(row[g]));  // else a pointer per row, most of them spilled
     }
-#pragma GCC unroll 8
-    for (int g = 0; g < (kRows ? kGroups : 1); ++g) row[g] += kRows ? 4 : a_step;
+    b += by * kPitch;
+  };
+  // Four steps at a time: additions of pointers take the ports of products.
+  for (int64_t t = steps / 4; t > 0; --t) {
+    product_step<Step, kRows, kV, kU>(row, 0, a_row, b, acc);
+    product_step<Step, kRows, kV, kU>(row, step, a_row, b + kPitch, acc);
+    product_step<Step, kRows, kV, kU>(row, 2 * step, a_row, b + 2 * kPitch, acc);
+    product_step<Step, kRows, kV, kU>(row, 3 * step, a_row, b + 3 * kPitch, acc);
+    advance(4);
+  }
+  for (int64_t t = steps % 4; t > 0; --t) {
+    product_step<Step, kRows, kV, kU>(row, 0, a_row, b, acc);
+    advance(1);
   }
 #pragma GCC unroll 24
   for (int u = 0; u < kU; ++u) {
