@@ -28,7 +28,7 @@ Concat Split Slice Reshape Flatten Squeeze Unsqueeze Transpose Expand Pad Tile R
 TopK Range Shape Size CumSum Identity Constant ConstantOfShape QuantizeLinear DequantizeLinear
 DynamicQuantizeLinear MatMulInteger LSTM If Loop Scan SequenceConstruct SequenceEmpty SequenceInsert
 SequenceErase SequenceAt SequenceLength SequenceMap SplitToSequence ConcatFromSequence StringConcat
-StringNormalizer Attention RotaryEmbedding
+StringNormalizer Attention RotaryEmbedding TensorScatter
 """.split())
 GENERATED_AT_LEAST = 1600
 RECORDED_AT_LEAST = 1350
