@@ -3,18 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <functional>
 
 #include "ir/op.h"
-#include "tensor/convert.h"
+#include "passes/known_literal.h"
 
 namespace lathe {
 namespace {
 
 using Found = std::optional<Known>;
-
-constexpr int64_t kLargestTriangle = 8192;
 
 // Known of one instruction's result, from what is known of its operands.
 class Rule {
@@ -34,7 +31,7 @@ class Rule {
       return Known::index({std::vector<int64_t>(static_cast<size_t>(rank_), 0), only});
     }
     const std::string_view op = name();
-    if (instruction_.literal()) return literal();
+    if (instruction_.literal()) return known_literal(instruction_.literal()->tensor);
     if (op == "range") return range();
     if (op == "constant_of_shape") return filled();
     if (op == "transpose") return transposed();
@@ -45,6 +42,7 @@ class Rule {
     if (op == "cumsum") return counted();
     if (op == "trilu") return triangle();
     if (op == "concat") return joined();
+    if (op == "scatter_nd") return rewritten();
     if (op.starts_with("gather") && known(0) != nullptr && known(0)->is_constant()) {
       return *known(0);  // all elements are alike
     }
@@ -71,45 +69,6 @@ class Rule {
   }
   const std::vector<Dim>& dims(size_t i) const { return *operand(i)->type().dims; }
 
-  Found literal() const {
-    const Tensor& tensor = instruction_.literal()->tensor;
-    if (tensor.count() < 1 || tensor.type() == ElementType::string || !tensor.is_dense() ||
-        info(tensor.type()).bits < 8) {
-      return std::nullopt;
-    }
-    if (tensor.count() > 1) return triangle_in(tensor);
-    double value = 0;
-    convert(ElementType::f64, &value, tensor.type(), tensor.data(), 1);
-    return Known::constant(value);
-  }
-
-  // The lower half of a square one thing, the rest another, as old models keep their masks.
-  static Found triangle_in(const Tensor& tensor) {
-    const Dims& dims = tensor.dims();
-    const int64_t side = dims.back();
-    if (tensor.rank() < 2 || side < 2 || side > kLargestTriangle || tensor.count() != side * side ||
-        dims[dims.size() - 2] != side) {
-      return std::nullopt;
-    }
-    const auto bytes = static_cast<size_t>(info(tensor.type()).bits / 8);
-    const auto* data = static_cast<const std::byte*>(tensor.data());
-    const auto at = [&](int64_t row, int64_t column) {
-      return data + static_cast<size_t>(row * side + column) * bytes;
-    };
-    for (int64_t row = 0; row < side; ++row) {
-      for (int64_t column = 0; column < side; ++column) {
-        const std::byte* expected = column <= row ? at(0, 0) : at(0, 1);
-        if (std::memcmp(at(row, column), expected, bytes) != 0) return std::nullopt;
-      }
-    }
-    double values[2] = {};
-    convert(ElementType::f64, values, tensor.type(), data, 2);
-    Linear linear{std::vector<int64_t>(dims.size(), 0), 0};
-    linear.steps[dims.size() - 2] = 1;
-    linear.steps[dims.size() - 1] = -1;
-    return Known{std::nullopt, {std::move(linear)}, values[0], values[1]};
-  }
-
   // Something constant before a choice that goes on as that constant.
   Found joined() const {
     if (instruction_.operands().size() != 2 || known(0) == nullptr || known(1) == nullptr ||
@@ -130,6 +89,47 @@ class Rule {
       result.offset = linear.offset - extent * Dim(linear.steps[axis]);
       return result;
     });
+  }
+
+  // All elements written anew, each to its own place: what is written.
+  Found rewritten() const {
+    if (known(2) == nullptr || !operand(1)->type().is_ranked() || operand(1)->type().rank() < 2 ||
+        std::get<std::string>(*find_attribute(instruction_.attributes(), "reduction")) != "none") {
+      return std::nullopt;
+    }
+    const std::vector<Dim>& to = *instruction_.result()->type().dims;
+    const std::vector<Dim>& places = dims(1);
+    const auto depth = places.back().constant().value_or(0);
+    std::vector<const Value*> coordinates = {operand(1)};
+    if (depth > 1 && operand(1)->definition() != nullptr) {
+      const Instruction& joint = *operand(1)->definition();
+      const auto along = joint.op().name == "concat"
+                             ? std::get<int64_t>(*find_attribute(joint.attributes(), "axis"))
+                             : 0;
+      if (along != -1 && along + 1 != std::ssize(places)) return std::nullopt;
+      coordinates.assign(joint.operands().begin(), joint.operands().end());
+    }
+    if (dims(2) != to || std::ssize(coordinates) != depth || depth + 1 != std::ssize(places)) {
+      return std::nullopt;
+    }
+    for (size_t axis = 0; axis < coordinates.size(); ++axis) {
+      if (!(places[axis] == to[axis]) || !is_index(coordinates[axis], axis, to[axis])) return {};
+    }
+    return *known(2);
+  }
+
+  // Whether each element is its own index along an axis.
+  bool is_index(const Value* value, size_t axis, const Dim& extent) const {
+    const auto at = known_.find(value);
+    if (at == known_.end()) return false;
+    const Known& k = at->second;
+    if (k.is_constant()) return k.yes == 0 && extent == Dim(1);
+    if (!k.linear || !(k.linear->offset == Dim(0)) || k.linear->steps.size() <= axis) return false;
+    for (size_t other = 0; other < k.linear->steps.size(); ++other) {
+      if (other == axis && extent == Dim(1)) continue;
+      if (k.linear->steps[other] != (other == axis ? 1 : 0)) return false;
+    }
+    return true;
   }
 
   Found range() const {

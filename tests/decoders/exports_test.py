@@ -142,6 +142,39 @@ def stored(g):
     return g("Where", allowed, 0.0, LOW)
 
 
+def clipped(g):
+    """The triangle of the new rows where keys come later, and padding, before all is written over itself."""
+    mask = halved(g)
+    padding = g("Equal", g("Add", mask, g("Cast", g("Unsqueeze", "attention_mask", [1, 2]), to=F32)), 0.0)
+    return mask, g("Where", padding, LOW, mask)
+
+
+def overwritten(g):
+    """Every element by its own indices, as an assignment to a slice of all is exported."""
+    mask, masked = clipped(g)
+    shape = g("Shape", mask)
+    places = []
+    for axis in range(4):
+        form = [-1 if other == axis else 1 for other in range(4)]
+        places.append(g("Unsqueeze", g("Expand", g("Reshape", g("Range", 0, g.extent(mask, axis), 1), form), shape), [-1]))
+    return g("ScatterND", mask, g("Concat", *places, axis=-1), g("Reshape", masked, shape))
+
+
+def overwritten_columns(g):
+    """The same column by column."""
+    mask, masked = (g("Transpose", m, perm=[3, 0, 1, 2]) for m in clipped(g))
+    columns = g("Unsqueeze", g("Range", 0, g.total(), 1), [-1])
+    return g("Transpose", g("ScatterND", mask, columns, masked), perm=[1, 2, 3, 0])
+
+
+def overwritten_first(g):
+    """All but the last column."""
+    mask, masked = (g("Transpose", m, perm=[3, 0, 1, 2]) for m in clipped(g))
+    columns = g("Range", 0, g("Sub", g.total(), 1), 1)
+    rest = g("Slice", masked, [0], [-1], [0])
+    return g("Transpose", g("ScatterND", mask, g("Unsqueeze", columns, [-1]), rest), perm=[1, 2, 3, 0])
+
+
 def products(mask, where=False, cap=0.0, early=False, guard=False):
     """Product, softmax, product over concatenated caches."""
     def build(g, q, k, v):
@@ -236,6 +269,9 @@ FORMS = {
     "halves": (17, products(triangles, early=True), given, KV_HEADS, None),
     "joined_zeros": (17, products(joined_zeros), given, KV_HEADS, None),
     "halved": (17, products(halved), given, KV_HEADS, None),
+    "overwritten": (17, products(overwritten), counted, KV_HEADS, None),
+    "overwritten_columns": (17, products(overwritten_columns), given, KV_HEADS, None),
+    "overwritten_first": (17, products(overwritten_first), given, KV_HEADS, "add"),
     "stored": (17, products(stored), counted, KV_HEADS, None),
     "guard": (17, products(inverted, guard=True), counted, KV_HEADS, None),
     "joined": (23, joined, given, KV_HEADS, None),
