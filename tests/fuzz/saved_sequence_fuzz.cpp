@@ -21,9 +21,10 @@ SequenceState state(const char* name, Dims extents) {
 
 std::shared_ptr<const CacheLayout> paged() {
   std::vector<SequenceState> states = {state("key", {1, 2}), state("window", {1, 1}),
-                                       state("carry", {1, 3})};
+                                       state("carry", {1, 3}), state("cross", {1, 1, 0, 2})};
   states[0].grows = states[1].grows = true;
   states[1].window = 6;
+  states[3].cross = true;
   return std::make_shared<const CacheLayout>(std::move(states), 4);
 }
 

@@ -21,6 +21,11 @@ CacheLayout::CacheLayout(std::vector<SequenceState> states, int64_t page_rows, b
   for (const SequenceState& state : states_) {
     Place place;
     place.state = &state;
+    place.index = static_cast<size_t>(&state - states_.data());
+    if (state.cross) {
+      places_[state.name] = place;
+      continue;
+    }
     if (!state.grows) {
       place.fixed = fixed_.size();
       fixed_.emplace_back(&state, &pool_of(state_bytes(state)));
@@ -35,6 +40,10 @@ CacheLayout::CacheLayout(std::vector<SequenceState> states, int64_t page_rows, b
     places_[state.name] = place;
   }
   for (Group& group : groups_) group.pool = &pool_of(group.page_bytes);
+}
+
+bool CacheLayout::holds_tensors() const {
+  return whole_ || std::ranges::any_of(states_, &SequenceState::cross);
 }
 
 PagePool& CacheLayout::pool_of(int64_t page_bytes) {

@@ -17,9 +17,9 @@ namespace lathe::llm {
 
 // Caches with the same window form a group: they grow together, so that one list of pages serves
 // them all. A page holds `page_rows` rows of each cache of its group, each [heads, page_rows,
-// size]. A state of fixed extents is one page of its own. In a layout that is whole every state is
-// one tensor instead, and the rows of a run stay together: a sequence is cut only where a run
-// began.
+// size]. A state of fixed extents is one page of its own, one that is written once a tensor. In a
+// layout that is whole every state is one tensor instead, and the rows of a run stay together: a
+// sequence is cut only where a run began.
 class CacheLayout {
  public:
   CacheLayout(std::vector<SequenceState> states, int64_t page_rows, bool whole = false);
@@ -33,11 +33,14 @@ class CacheLayout {
     size_t group = 0;
     int64_t offset = 0;  // of the cache in a page
     size_t fixed = 0;    // of a state of fixed extents among those
+    size_t index = 0;    // among all states
     const SequenceState* state = nullptr;
   };
 
   const std::vector<SequenceState>& states() const { return states_; }
   bool whole() const { return whole_; }
+  // Sequences hold tensors of these states.
+  bool holds_tensors() const;
   int64_t page_rows() const { return page_rows_; }
   const std::vector<Group>& groups() const { return groups_; }
   size_t fixed_states() const { return fixed_.size(); }

@@ -16,6 +16,12 @@ PackedStep::~PackedStep() {
 void PackedStep::add(Sequence& sequence, int64_t count) {
   check(std::ranges::find(sequences_, &sequence) == sequences_.end(), ErrorKind::invalid_argument,
         "item {} of a step is a sequence that takes part already", items_.size());
+  for (size_t i = 0; i < layout_.states().size(); ++i) {
+    const SequenceState& state = layout_.states()[i];
+    check(!state.cross || sequence.whole(i).data() != nullptr, ErrorKind::invalid_argument,
+          "a sequence of {} rows has no '{}': give the encoder's inputs before its tokens",
+          sequence.length(), escape(state.name));
+  }
   const int64_t begin = items_.empty() ? 0 : items_.back().begin + items_.back().count;
   items_.push_back({begin, count, sequence.length()});
   sequences_.push_back(&sequence);
@@ -42,6 +48,7 @@ void PackedStep::append(std::string_view state, size_t item, const TensorView& r
 CacheRows PackedStep::rows(std::string_view state, size_t item) {
   const CacheLayout::Place& place = layout_.place(state);
   const Sequence& sequence = *sequences_[item];
+  if (place.state->cross) return {sequence.whole(place.index), 0};
   const int64_t end = items_[item].past + items_[item].count;
   CacheRows held;
   held.first = sequence.first_held(place.group);

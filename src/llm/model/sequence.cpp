@@ -14,7 +14,7 @@ Sequence::Sequence(std::shared_ptr<const CacheLayout> layout)
     : layout_(std::move(layout)), next_(layout_->fixed_states()) {
   states_.caches.resize(layout_->groups().size());
   states_.fixed.resize(layout_->fixed_states());
-  if (layout_->whole()) states_.whole.resize(layout_->states().size());
+  if (layout_->holds_tensors()) states_.whole.resize(layout_->states().size());
 }
 
 Sequence::Sequence(std::shared_ptr<const CacheLayout> layout, SequenceStates states,
@@ -104,7 +104,7 @@ int64_t Sequence::rewind(int64_t length) {
 }
 
 void Sequence::cut(int64_t length) {
-  for (size_t i = 0; i < states_.whole.size(); ++i) {
+  for (size_t i = 0; layout_->whole() && i < states_.whole.size(); ++i) {
     if (layout_->states()[i].cross) continue;
     const Tensor& all = states_.whole[i];
     Dims dims = all.dims();

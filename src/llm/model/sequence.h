@@ -26,7 +26,8 @@ struct SequenceStates {
   // tables the caches were made with.
   std::vector<int64_t> tokens{};
   int64_t reach = 0;
-  // Layouts that are whole: each state, never written again, and where each run began.
+  // Each state that is a tensor, never written again: those that are written once, in layouts that
+  // are whole all. And where each run began.
   std::vector<Tensor> whole{};
   std::vector<int64_t> runs{};
 };

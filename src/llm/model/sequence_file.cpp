@@ -71,11 +71,24 @@ Dims cache_dims(const SequenceState& state, int64_t rows) {
   return {1, state.extents[0], rows, state.extents[1]};
 }
 
+void write_tensor(const SequenceState& state, const Tensor& tensor, Writer& writer) {
+  const Tensor dense = tensor.dense();
+  const bool written = dense.data() != nullptr;
+  const Dims& dims = written ? dense.dims() : state.extents;
+  for (const int64_t extent : dims) writer.number(static_cast<uint64_t>(extent));
+  const std::span<std::byte> room = writer.room(written ? dense.byte_size() : 0);
+  if (!room.empty()) std::memcpy(room.data(), dense.data(), room.size());
+}
+
 void write_paged(const CacheLayout& layout, const SequenceStates& states, bool checkpoint,
                  Writer& writer) {
   for (const HeldPages& cache : states.caches) writer.number(static_cast<uint64_t>(cache.first));
   for (const SequenceState& state : layout.states()) {
     const CacheLayout::Place& place = layout.place(state.name);
+    if (state.cross) {
+      write_tensor(state, states.whole[place.index], writer);
+      continue;
+    }
     if (!state.grows) {
       const PagePool::Ref& page = states.fixed[place.fixed];
       const std::span<std::byte> room = writer.room(page ? state_bytes(state) : 0);
@@ -98,12 +111,7 @@ void write_whole(const CacheLayout& layout, const SequenceStates& states, Writer
   writer.number(states.runs.size());
   for (const int64_t run : states.runs) writer.number(static_cast<uint64_t>(run));
   for (size_t i = 0; i < states.whole.size(); ++i) {
-    const Tensor dense = states.whole[i].dense();
-    const bool written = dense.data() != nullptr;
-    const Dims& dims = written ? dense.dims() : layout.states()[i].extents;
-    for (const int64_t extent : dims) writer.number(static_cast<uint64_t>(extent));
-    const std::span<std::byte> room = writer.room(written ? dense.byte_size() : 0);
-    if (!room.empty()) std::memcpy(room.data(), dense.data(), room.size());
+    write_tensor(layout.states()[i], states.whole[i], writer);
   }
 }
 
@@ -148,7 +156,10 @@ class Restoring {
     states.fixed.resize(layout_.fixed_states());
     for (const SequenceState& state : layout_.states()) {
       const CacheLayout::Place& place = layout_.place(state.name);
-      if (!state.grows) {
+      if (state.cross) {
+        states.whole.resize(layout_.states().size());
+        states.whole[place.index] = tensor_of(state);
+      } else if (!state.grows) {
         read_fixed(state, place, states);
       } else {
         const bool shared = whole != nullptr && state.window == 0;

@@ -79,23 +79,29 @@ void check_tensor(const SequenceState& state, const Tensor& tensor, int64_t leng
         to_string(tensor.type(), tensor.dims()), to_string(state.element, expected), other);
 }
 
+// A state that is one tensor.
+Tensor whole_tensor(const SequenceState& state, int64_t length,
+                    std::span<const StateTensor> tensors) {
+  const Tensor given = find_tensor(state, tensors);
+  Dims expected = state.extents;
+  if (state.axis >= 0) expected[static_cast<size_t>(state.axis)] = length;
+  for (size_t axis = 0; state.cross && axis < expected.size() && given.rank() > 0; ++axis) {
+    const size_t last = std::min(axis, given.dims().size() - 1);
+    if (expected[axis] == 0) expected[axis] = given.dims()[last];
+  }
+  check(given.type() == state.element && given.dims() == expected, ErrorKind::invalid_argument,
+        "state '{}' is {}, expected {}", escape(state.name), to_string(given.type(), given.dims()),
+        to_string(state.element, expected));
+  return given.clone();
+}
+
 Sequence import_whole(std::shared_ptr<const CacheLayout> layout, int64_t length,
                       std::span<const StateTensor> tensors) {
   SequenceStates states;
   states.length = length;
   if (length > 0) states.runs.push_back(0);
   for (const SequenceState& state : layout->states()) {
-    const Tensor given = find_tensor(state, tensors);
-    Dims expected = state.extents;
-    if (state.axis >= 0) expected[static_cast<size_t>(state.axis)] = length;
-    for (size_t axis = 0; state.cross && axis < expected.size() && given.rank() > 0; ++axis) {
-      const size_t last = std::min(axis, given.dims().size() - 1);
-      if (expected[axis] == 0) expected[axis] = given.dims()[last];
-    }
-    check(given.type() == state.element && given.dims() == expected, ErrorKind::invalid_argument,
-          "state '{}' is {}, expected {}", escape(state.name),
-          to_string(given.type(), given.dims()), to_string(state.element, expected));
-    states.whole.push_back(given.clone());
+    states.whole.push_back(whole_tensor(state, length, tensors));
   }
   return Sequence(std::move(layout), std::move(states), {});
 }
@@ -106,14 +112,14 @@ std::vector<StateTensor> export_states(const Sequence& sequence, int64_t slack) 
   check(slack >= 0, ErrorKind::invalid_argument, "windows with a slack of {} rows", slack);
   const CacheLayout& layout = sequence.layout();
   std::vector<StateTensor> all;
-  for (size_t i = 0; layout.whole() && i < layout.states().size(); ++i) {
+  for (size_t i = 0; i < layout.states().size(); ++i) {
     const SequenceState& state = layout.states()[i];
-    const Tensor& held = sequence.whole(i);
-    all.push_back({state.past, state.present,
-                   held.data() == nullptr ? Tensor(state.element, state.extents) : held.clone()});
-  }
-  if (layout.whole()) return all;
-  for (const SequenceState& state : layout.states()) {
+    if (layout.whole() || state.cross) {
+      const Tensor& held = sequence.whole(i);
+      all.push_back({state.past, state.present,
+                     held.data() == nullptr ? Tensor(state.element, state.extents) : held.clone()});
+      continue;
+    }
     const CacheLayout::Place& place = layout.place(state.name);
     StateTensor out{state.past, state.present, {}};
     if (state.grows) {
@@ -144,10 +150,16 @@ Sequence import_states(std::shared_ptr<const CacheLayout> layout, int64_t length
   check(length >= 0 && (tokens.empty() || std::ssize(tokens) == length),
         ErrorKind::invalid_argument, "a sequence of {} rows and {} tokens", length, tokens.size());
   if (layout->whole()) return import_whole(std::move(layout), length, tensors);
-  for (const SequenceState& state : layout->states()) {
-    check_tensor(state, find_tensor(state, tensors), length);
-  }
   SequenceStates states;
+  if (layout->holds_tensors()) states.whole.resize(layout->states().size());
+  for (size_t i = 0; i < layout->states().size(); ++i) {
+    const SequenceState& state = layout->states()[i];
+    if (state.cross) {
+      states.whole[i] = whole_tensor(state, length, tensors);
+    } else {
+      check_tensor(state, find_tensor(state, tensors), length);
+    }
+  }
   states.length = length;
   states.reach = length;
   states.tokens.assign(tokens.begin(), tokens.end());
