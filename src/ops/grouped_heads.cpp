@@ -37,6 +37,9 @@ GroupedHeads::GroupedHeads(const Evaluation& c, int query_operand, int key_opera
                  : split_heads(with_batch(c.in(value_operand)), kv_heads);
 }
 
+GroupedHeads::GroupedHeads(const Evaluation& c, int query_operand)
+    : query(split_heads(with_batch(c.in(query_operand)), c.integer("num_heads"))) {}
+
 TensorView with_batch(TensorView view) {
   if (view.rank != 2) return view;
   view.rank = 3;

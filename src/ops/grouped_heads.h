@@ -17,6 +17,8 @@ std::vector<AttributeSpec> grouped_attributes(std::vector<AttributeSpec> extra);
 // [batch, heads, rows, size] of each. Without a key operand all lie in the query's columns.
 struct GroupedHeads {
   GroupedHeads(const Evaluation& c, int query_operand, int key_operand, int value_operand);
+  // Queries alone.
+  GroupedHeads(const Evaluation& c, int query_operand);
   // Turns query and key by the tables' rows at `positions`, one per batch row and row.
   void rotate(const Evaluation& c, int cos, int sin, std::span<const int64_t> positions);
 

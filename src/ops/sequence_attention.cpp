@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Rows of several sequences, [1, rows, …]: each appends its keys and values to its sequence's
-// caches and attends to what they hold up to itself.
+// caches and attends to what they hold up to itself. Without keys of its own it reads caches that
+// another instruction of the step has appended to ("shared"), or all of a state that was written
+// before the first row ("cross").
 #include "ir/infer.h"
 #include "ops/evaluation.h"
 #include "ops/grouped_heads.h"
@@ -19,7 +21,11 @@ void infer_sequence_attention(Infer& c) {
           "num_heads {} is not a multiple of kv_num_heads {}", heads, kv_heads);
   c.check(c.rank(kQuery) == 3 && c.has(kKey) == c.has(kValue),
           "query has rank {}, expected 3, with key and value or neither", c.rank(kQuery));
-  const Dim size = Dim::floor_div(c.dim(kQuery, 2), c.has(kKey) ? heads : heads + 2 * kv_heads);
+  const bool appends = cache_role(c.text("cache")) == CacheRole::appended;
+  c.check(appends || (!c.has(kKey) && !c.boolean("do_rotary")),
+          "a {} cache takes no keys, and its attention turns nothing", c.text("cache"));
+  const bool packed = appends && !c.has(kKey);
+  const Dim size = Dim::floor_div(c.dim(kQuery, 2), packed ? heads + 2 * kv_heads : heads);
   if (c.has(kKey)) {
     c.require_equal(c.dim(kKey, 1), c.dim(kQuery, 1), "rows of query and key");
     c.require_equal(c.dim(kKey, 2), size * kv_heads, "columns of key");
@@ -29,7 +35,9 @@ void infer_sequence_attention(Infer& c) {
 }
 
 void evaluate_sequence_attention(Evaluation& c) {
-  GroupedHeads parts(c, kQuery, kKey, kValue);
+  const CacheRole role = cache_role(c.text("cache"));
+  const bool appends = role == CacheRole::appended;
+  GroupedHeads parts = appends ? GroupedHeads(c, kQuery, kKey, kValue) : GroupedHeads(c, kQuery);
   const int64_t rows = parts.query.dims[2];
   c.check(parts.query.dims[0] == 1, "rows of sequences lie in {} batches, expected 1",
           parts.query.dims[0]);
@@ -49,8 +57,10 @@ void evaluate_sequence_attention(Evaluation& c) {
     const StepItem& item = step.items()[i];
     if (item.count == 0) continue;
     const auto own = [&](const TensorView& all) { return narrow(all, 2, item.begin, item.count); };
-    step.append(c.text("key_state"), i, own(parts.key));
-    step.append(c.text("value_state"), i, own(parts.value));
+    if (appends) {
+      step.append(c.text("key_state"), i, own(parts.key));
+      step.append(c.text("value_state"), i, own(parts.value));
+    }
     const CacheRows keys = step.rows(c.text("key_state"), i);
     const CacheRows values = step.rows(c.text("value_state"), i);
     Attend attend;
@@ -58,7 +68,7 @@ void evaluate_sequence_attention(Evaluation& c) {
     attend.k = keys.rows.view();
     attend.v = values.rows.view();
     attend.y = own(y);
-    attend.causal = true;
+    attend.causal = role != CacheRole::cross;
     attend.first = {item.past - keys.first};
     attend.length = {attend.k.dims[2]};
     set_grouped_options(c, kSink, attend);
@@ -74,7 +84,7 @@ constexpr OperandSpec optional(std::string_view name, TypeSet types, char group 
 
 static const Register sequence_attention{{
     .name = "sequence_attention",
-    .doc = "Causal attention of packed rows to their sequences' caches, which grow by them.",
+    .doc = "Attention of packed rows to their sequences' caches: causal, where those grow.",
     .operands = {{"query", kFloats, Arity::one, 'T'},
                  optional("key", kFloats, 'T'),
                  optional("value", kFloats, 'T'),
@@ -82,8 +92,9 @@ static const Register sequence_attention{{
                  optional("sin_cache", kFloats),
                  optional("position_ids", kIndices),
                  optional("head_sink", kFloats)},
-    .attributes = grouped_attributes(
-        {{"key_state", AttributeKind::text}, {"value_state", AttributeKind::text}}),
+    .attributes = grouped_attributes({{"key_state", AttributeKind::text},
+                                      {"value_state", AttributeKind::text},
+                                      {"cache", "appended"}}),
     .traits = kImpure,
     .infer = infer_sequence_attention,
     .eval = evaluate_sequence_attention,

@@ -1,7 +1,23 @@
 // SPDX-License-Identifier: MIT
 #include "ops/sequence_step.h"
 
+#include <algorithm>
+#include <array>
+
 namespace lathe {
+
+namespace {
+constexpr std::array<std::string_view, 3> kNames = {"appended", "shared", "cross"};
+}  // namespace
+
+std::string_view to_string(CacheRole role) { return kNames[static_cast<size_t>(role)]; }
+
+CacheRole cache_role(std::string_view name) {
+  const auto at = std::ranges::find(kNames, name);
+  check(at != kNames.end(), ErrorKind::invalid_argument,
+        "cache is '{}', expected appended, shared or cross", escape(name));
+  return static_cast<CacheRole>(at - kNames.begin());
+}
 
 SequenceStep& step_of(const Evaluation& c, int64_t rows) {
   c.check(c.step != nullptr, "{} rows need a step that says to which sequences they belong", rows);

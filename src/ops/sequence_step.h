@@ -35,6 +35,13 @@ struct CachePages {
   int64_t offset = 0;
 };
 
+// What a sequence operator does with the caches it names: it appends its rows, or reads those that
+// another instruction of the step has appended, or all of a state that was written once.
+enum class CacheRole : uint8_t { appended, shared, cross };
+// By its name; InvalidArgument for another.
+CacheRole cache_role(std::string_view name);
+std::string_view to_string(CacheRole role);
+
 class SequenceStep {
  public:
   virtual ~SequenceStep() = default;
@@ -42,7 +49,7 @@ class SequenceStep {
 
   // Caches: the item's new rows [1, heads, count, size] go behind its past.
   virtual void append(std::string_view state, size_t item, const TensorView& rows) = 0;
-  // Past and new rows, as many as are held.
+  // Past and new rows, as many as are held; all of a state that was written once.
   virtual CacheRows rows(std::string_view state, size_t item) = 0;
 
   // Instead of both: the items' pages, with room for their new rows, which the caller writes.

@@ -10,6 +10,7 @@
 #include "ir/builder.h"
 #include "passes/eliminate_dead_code.h"
 #include "passes/fold_constants.h"
+#include "passes/pack_attention.h"
 #include "passes/select_rows.h"
 #include "passes/simplify_decoder.h"
 #include "passes/token_flow.h"
@@ -62,14 +63,6 @@ const std::vector<Conversion>& conversions() {
   return list;
 }
 
-std::string describe(const Instruction& instruction, std::string_view why) {
-  std::string text = fmt::format("{} '%{}'", instruction.op().name, instruction.result()->name());
-  if (!instruction.origins().empty()) {
-    text += fmt::format(" (node '{}')", escape(instruction.origins().front().node));
-  }
-  return fmt::format("{}: {}", text, why);
-}
-
 class Packing {
  public:
   Packing(const Program& program, const DecoderInterface& names)
@@ -96,11 +89,15 @@ class Packing {
                                 escape(names_.tokens), tokens->type().to_string()));
     }
     join_tables(tokens);
-    if (!recognise()) return std::move(packed_);
+    AttentionPacking attention(*program_, names_, *extents_);
+    if (std::string why = recognise(attention); !why.empty()) return offend(std::move(why));
+    attention.convert();
+    take_states(attention);
+    eliminate_dead_code.run(*program_);  // what reads caches that operators give
     for (const StatePair& pair : names_.states) {
       if (!convert(pair)) return std::move(packed_);
     }
-    for (const CachedAttention& attention : attentions_) convert(attention);
+    attention.widen_windows(packed_.states);
     eliminate_dead_code.run(*program_);
     absorb_positions(*program_, names_, *extents_);
     fold_constants.run(*program_);  // what reads extents of states alone
@@ -175,95 +172,27 @@ class Packing {
     if (packed_.length_switch) packed_.table_rows = main_.parameters().back()->name();
   }
 
-  // Attention in standard operators, before anything is changed.
-  bool recognise() {
-    const PositionFlow flow = decoder_positions(*program_, names_, *extents_);
-    std::set<const Value*> made;
+  // Attention that no single operator is, before anything is changed; gives what is in the way.
+  std::string recognise(AttentionPacking& attention) const {
     for (const StatePair& pair : names_.states) {
       Instruction* owner = owner_of(pair);
-      if (owner == nullptr || find_conversion(*owner) != nullptr) continue;
-      if (made.contains(parameter(pair.past))) continue;
-      NotAttention not_it;
-      std::optional<CachedAttention> found = recognise_attention(*owner, flow, *extents_, not_it);
-      if (found && !add_states(*found)) {
-        found.reset();
-        not_it = {owner, "its past and present are not a pair of states of known extents"};
-      }
-      if (!found) {
-        packed_.offender = describe(*not_it.instruction, not_it.why);
-        return false;
-      }
-      made.insert({found->past_key, found->past_value});
-      attentions_.push_back(*found);
+      const Conversion* conversion = owner == nullptr ? nullptr : find_conversion(*owner);
+      if (owner == nullptr || (conversion != nullptr && !conversion->grows)) continue;
+      std::string why = attention.recognise(pair, *owner, conversion != nullptr);
+      if (!why.empty()) return why;
     }
-    return true;
+    return "";
   }
 
-  // Keys' and values' states.
-  bool add_states(const CachedAttention& found) {
-    const std::vector<Dim>& key = *found.key->type().dims;
-    const std::vector<Dim>& value = *found.value->type().dims;
-    const bool flat = key.size() == 3;
-    const Dim size = flat ? Dim::floor_div(key[2], found.kv_heads) : key[3];
-    const bool alike = key.size() == value.size() && key.back() == value.back() &&
-                       found.result->type().element == found.query->type().element;
-    if (found.heads <= 0 || found.kv_heads <= 0 || !alike || !size.is_constant()) return false;
-    for (const auto& [past, present] : {std::pair{found.past_key, found.present_key},
-                                        std::pair{found.past_value, found.present_value}}) {
-      const auto pair = past == nullptr
-                            ? names_.states.end()
-                            : std::ranges::find(names_.states, past->name(), &StatePair::past);
-      if (pair == names_.states.end() || past->definition() != nullptr ||
-          main_.results()[static_cast<size_t>(result_index(pair->present))] != present) {
-        return false;
-      }
-      SequenceState state;
-      state.name = state.past = pair->past;
-      state.present = pair->present;
-      if (const auto both = combined_.find(pair->past); both != combined_.end()) {
-        state.part = pair->past.ends_with("/1") ? 1 : 0;
+  void take_states(const AttentionPacking& attention) {
+    for (SequenceState state : attention.states()) {
+      done_.insert(state.name);
+      if (const auto both = combined_.find(state.name); both != combined_.end()) {
+        state.part = state.name.ends_with("/1") ? 1 : 0;
         state.past = both->second.past;
         state.present = both->second.present;
       }
-      state.element = past->type().element;
-      state.grows = true;
-      state.extents = {found.kv_heads, *size.constant()};
-      state.window = found.window;
-      packed_.states.push_back(state);
-      done_.insert(pair->past);
-    }
-    return true;
-  }
-
-  void convert(const CachedAttention& found) {
-    Builder builder(main_, found.result->definition());
-    builder.set_origins(found.result->definition()->origins());
-    const auto flat = [&](Value* value, int64_t heads) {
-      if (value->type().rank() == 3) return value;
-      const Dim size = value->type().dims->back();
-      return builder.reshape(builder.transpose(value, {0, 2, 1, 3}),
-                             {1, extents_->rows, size * Dim(heads)});
-    };
-    const double scale = found.scale;
-    Value* y = builder("sequence_attention",
-                       {flat(found.query, found.heads), flat(found.key, found.kv_heads),
-                        flat(found.value, found.kv_heads)},
-                       {{"num_heads", found.heads},
-                        {"kv_num_heads", found.kv_heads},
-                        {"scale", scale},
-                        {"softcap", found.softcap},
-                        {"local_window_size", found.window > 0 ? found.window : int64_t{-1}},
-                        {"key_state", found.past_key->name()},
-                        {"value_state", found.past_value->name()}});
-    if (found.result->type().rank() == 4) {
-      const Dim size = found.query->type().dims->back();
-      y = builder.transpose(builder.reshape(y, {1, extents_->rows, found.heads, size}),
-                            {0, 2, 1, 3});
-    }
-    main_.replace_uses(found.result, y);
-    for (const Value* past : {found.past_key, found.past_value}) {
-      const auto pair = std::ranges::find(names_.states, past->name(), &StatePair::past);
-      main_.remove_result(result_index(pair->present));
+      packed_.states.push_back(std::move(state));
     }
   }
 
@@ -356,9 +285,9 @@ class Packing {
     Value* y = builder(conversion.sequence_op, operands, attributes);
     main_.replace_uses(owner.result(0), y);
     for (const SequenceState& state : packed_.states) {
-      if (done_.insert(state.past).second) {
+      if (done_.insert(state.name).second) {
         main_.remove_result(result_index(state.present));
-        removed_.push_back(state.past);
+        removed_.push_back(state.name);
       }
     }
     main_.erase(&owner);
@@ -432,8 +361,7 @@ class Packing {
   PackedProgram packed_;
   std::optional<RowExtents> extents_;
   std::map<std::string, StatePair> combined_;  // by the names of their halves
-  std::vector<CachedAttention> attentions_;
-  std::set<std::string> done_;  // pasts
+  std::set<std::string> done_;                 // pasts
   std::vector<std::string> removed_;
 };
 

@@ -4,46 +4,62 @@
 #include <algorithm>
 
 #include "ir/op.h"
+#include "passes/cache_use.h"
 
 namespace lathe {
 namespace {
 
 using Found = std::optional<CachedAttention>;
 
-Value* operand(const Instruction& instruction, size_t i) {
-  return i < instruction.operands().size() ? instruction.operands()[i] : nullptr;
-}
 template <class T>
 T attribute(const Instruction& instruction, std::string_view name) {
   return std::get<T>(*find_attribute(instruction.attributes(), name));
 }
-std::string_view name_of(const Value* value) {
-  return value->definition() == nullptr ? std::string_view() : value->definition()->op().name;
-}
-bool passes_on(std::string_view op) { return op == "identity" || op == "dropout"; }
-
 int64_t heads_of(const Value* value, int64_t given) {
   if (value->type().rank() != 4) return given;
   return (*value->type().dims)[1].constant().value_or(0);
 }
-
-// A cache on its way into a product.
-struct CacheUse {
-  Instruction* concat = nullptr;
-  int64_t groups = 1;  // how often each head is repeated
-  double scale = 1;
-};
 
 class Recognition {
  public:
   Recognition(const PositionFlow& flow, const RowExtents& extents, NotAttention& not_it)
       : flow_(flow), extents_(extents), not_it_(not_it) {}
 
-  Found run(Instruction& owner) {
-    if (owner.op().name == "attention") return standard(owner);
-    if (owner.op().name == "multi_head_attention") return multi_head(owner);
-    if (owner.op().name == "concat") return products(owner);
-    return refuse(owner, "it makes a state, and is no attention that is known");
+  std::vector<CachedAttention> run(Instruction& owner) {
+    std::vector<CachedAttention> all;
+    const std::string_view op = owner.op().name;
+    const bool grows = op == "concat" || op == "tensor_scatter";
+    const bool attends = op == "attention" || op == "multi_head_attention";
+    if (!grows && !attends && op != "group_query_attention") {
+      refuse(owner, "it makes a state, and is no attention that is known");
+      return {};
+    }
+    if (attends) {
+      const Found own = op == "attention" ? standard(owner) : multi_head(owner);
+      if (!own) return {};
+      all.push_back(*own);
+    }
+    Value* cache = owner.result(grows ? 0 : 1);
+    for (Instruction* reader : cache_readers(cache)) {
+      Found found = over_caches(*reader);
+      const bool same = found && (found->present_key == cache || found->present_value == cache);
+      if (found && !same) found = refuse(*reader, "it does not attend to the state it reads");
+      if (!found) return {};
+      if (!grows) found->role = CacheRole::shared;
+      all.push_back(*found);
+    }
+    if (grows && all.empty()) refuse(owner, "no attention reads this state");
+    return all;
+  }
+
+  std::vector<CachedAttention> run_across(Value* keys) {
+    std::vector<CachedAttention> all;
+    for (Instruction* reader : cache_readers(keys)) {
+      Found found = across(*reader);
+      if (!found) return {};
+      if (found->past_key == keys) all.push_back(*found);
+    }
+    return all;
   }
 
  private:
@@ -69,8 +85,17 @@ class Recognition {
     if (window > 0) found.window = found.window == 0 ? window : std::min(found.window, window);
   }
 
-  Found standard(Instruction& owner) {
+  // As many keys as there are rows before and new.
+  bool is_total(const Value* value) const {
+    const Known* known = flow_.find(value);
+    return known != nullptr && known->linear &&
+           known->linear->offset == extents_.past + extents_.rows &&
+           std::ranges::count(known->linear->steps, 0) == std::ssize(known->linear->steps);
+  }
+
+  Found standard(Instruction& owner, CacheRole role = CacheRole::appended) {
     CachedAttention found;
+    found.role = role;
     found.query = operand(owner, 0);
     found.key = operand(owner, 1);
     found.value = operand(owner, 2);
@@ -83,7 +108,9 @@ class Recognition {
     found.kv_heads = heads_of(found.key, attribute<int64_t>(owner, "kv_num_heads"));
     found.scale = attribute<double>(owner, "scale");
     found.softcap = attribute<double>(owner, "softcap");
-    if (operand(owner, 6) != nullptr || !owner.result(3)->uses().empty()) {
+    const Value* length = operand(owner, 6);
+    if ((length != nullptr && (found.past_key != nullptr || !is_total(length))) ||
+        !owner.result(3)->uses().empty()) {
       return refuse(owner, "it takes lengths of its own, or gives its scores");
     }
     bool causal = attribute<bool>(owner, "is_causal");
@@ -94,12 +121,22 @@ class Recognition {
     if (const Value* mask = operand(owner, 3); mask && !absorb(mask, 1, causal, found)) {
       return refuse(owner, "its mask is not one of position");
     }
-    if (!causal) return refuse(owner, "it is not causal");
+    return checked(owner, causal, found);
+  }
+
+  // Self attention is causal, what was encoded has no order.
+  Found checked(const Instruction& owner, bool causal, const CachedAttention& found) {
+    const bool across = found.role == CacheRole::cross;
+    if (!across && !causal) return refuse(owner, "it is not causal");
+    if (across && (causal || found.window > 0)) {
+      return refuse(owner, "it masks by position what is no sequence of rows");
+    }
     return found;
   }
 
-  Found multi_head(Instruction& owner) {
+  Found multi_head(Instruction& owner, CacheRole role = CacheRole::appended) {
     CachedAttention found;
+    found.role = role;
     found.query = operand(owner, 0);
     found.key = operand(owner, 1);
     found.value = operand(owner, 2);
@@ -110,8 +147,10 @@ class Recognition {
     found.present_value = owner.result(2);
     found.heads = found.kv_heads = attribute<int64_t>(owner, "num_heads");
     found.scale = attribute<double>(owner, "scale");
+    const int rank = role == CacheRole::cross ? 4 : 3;
     if (found.key == nullptr || found.value == nullptr || found.query->type().rank() != 3 ||
-        found.key->type().rank() != 3 || found.value->type().rank() != 3 || operand(owner, 3)) {
+        found.key->type().rank() != rank || found.value->type().rank() != rank ||
+        operand(owner, 3)) {
       return refuse(owner, "its operands are packed, projected already, or have a bias");
     }
     if (!owner.result(3)->uses().empty()) return refuse(owner, "it gives its scores");
@@ -126,124 +165,50 @@ class Recognition {
     if (const Value* addend = operand(owner, 5); addend && !absorb(addend, 1, causal, found)) {
       return refuse(owner, "its bias is not a mask of position");
     }
-    if (!causal) return refuse(owner, "it is not causal");
+    return checked(owner, causal, found);
+  }
+
+  Found over_caches(Instruction& reader) {
+    if (reader.op().name == "softmax") return products(reader);
+    if (reader.op().name == "attention") return joined(reader);
+    return refuse(reader, "it reads a cache that others read, or has rows written into");
+  }
+
+  Found across(Instruction& reader) {
+    const std::string_view op = reader.op().name;
+    if (op == "softmax") return products(reader, CacheRole::cross);
+    const bool standard_op = op == "attention";
+    if (!standard_op && op != "multi_head_attention") {
+      return refuse(reader, "it is no attention that is known");
+    }
+    const auto keys = cache_behind(operand(reader, 1), false, flow_, extents_);
+    const auto values = cache_behind(operand(reader, 2), false, flow_, extents_);
+    const bool own = operand(reader, standard_op ? 4 : 6) == nullptr;
+    const bool plain = keys && values && keys->scale == 1 && values->scale == 1;
+    if (!own || !plain || keys->fresh != nullptr || values->fresh != nullptr) {
+      return refuse(reader, "what it attends to is not as it was given");
+    }
+    Found found =
+        standard_op ? standard(reader, CacheRole::cross) : multi_head(reader, CacheRole::cross);
+    if (found) set_caches(*keys, *values, *found);
+    if (found && !divides(*keys, *values, *found)) {
+      return refuse(reader, "its heads are not a multiple of the cache's");
+    }
     return found;
-  }
-
-  std::optional<double> scalar(const Value* value) const {
-    const Known* known = value == nullptr ? nullptr : flow_.find(value);
-    if (known == nullptr || !known->is_constant()) return std::nullopt;
-    return known->yes;
-  }
-
-  // x · c, c · x or x / c: the other operand and the factor.
-  std::optional<std::pair<Value*, double>> factor(const Instruction& instruction) const {
-    const std::string_view op = instruction.op().name;
-    if (op != "mul" && op != "div") return std::nullopt;
-    for (size_t i = 0; i < 2; ++i) {
-      const std::optional<double> by = scalar(operand(instruction, i));
-      if (!by || (op == "div" && i == 0)) continue;
-      return std::pair{operand(instruction, 1 - i), op == "mul" ? *by : 1 / *by};
-    }
-    return std::nullopt;
-  }
-
-  // Back from a product to concat(past, new) along the rows. `turned`: the last axes are swapped.
-  std::optional<CacheUse> cache_behind(Value* value, bool turned) const {
-    CacheUse use;
-    while (Instruction* definition = value->definition()) {
-      const std::string_view op = definition->op().name;
-      if (op == "concat") {
-        if (turned || definition->operands().size() != 2 || value->type().rank() != 4) return {};
-        const int64_t axis = attribute<int64_t>(*definition, "axis");
-        if (axis != 2 && axis != -2) return {};
-        use.concat = definition;
-        return use;
-      }
-      if (op == "transpose") {
-        const Integers order = attribute<Integers>(*definition, "permutation");
-        if (order != Integers{0, 1, 3, 2} && order != Integers{0, 2, 1}) return {};
-        turned = !turned;
-      } else if (op == "reshape" && definition->operands()[0]->type().rank() == 5) {
-        Value* one = repeated(definition->operands()[0], use.groups);
-        if (one == nullptr) return {};
-        value = one;
-        continue;
-      } else if (const auto by = factor(*definition)) {
-        use.scale *= by->second;
-        value = by->first;
-        continue;
-      } else if (!passes_on(op) && !(op == "reshape" && alike(value, operand(*definition, 0)))) {
-        return {};
-      }
-      value = operand(*definition, 0);
-    }
-    return {};
-  }
-
-  // Of equal extents but for a batch of one.
-  static bool alike(const Value* a, const Value* b) {
-    const auto extents = [](const Value* value) {
-      std::vector<Dim> dims = *value->type().dims;
-      if (dims.size() == 4 && dims.front() == Dim(1)) dims.erase(dims.begin());
-      return dims;
-    };
-    return extents(a) == extents(b);
-  }
-
-  // Back from [b, heads, groups, keys, size] to [b, heads, keys, size].
-  static Value* repeated(Value* value, int64_t& groups) {
-    const std::vector<Dim> wide = *value->type().dims;
-    const std::optional<int64_t> count = wide[2].constant();
-    while (value->type().rank() == 5) {
-      const std::string_view op = lathe::name_of(value);
-      if (op != "expand" && op != "unsqueeze" && op != "reshape" && op != "identity")
-        return nullptr;
-      value = value->definition()->operands()[0];
-    }
-    const std::vector<Dim>& narrow = *value->type().dims;
-    if (!count || narrow.size() != 4 || !(narrow[0] == wide[0]) || !(narrow[1] == wide[1]) ||
-        !(narrow[2] == wide[3]) || !(narrow[3] == wide[4])) {
-      return nullptr;
-    }
-    groups *= *count;
-    return value;
-  }
-
-  // Forward to the product that reads the cache, and from there to the softmax between the two; or
-  // to an attention.
-  Instruction* softmax_near(Value* value) {
-    for (int steps = 0; steps < 64; ++steps) {
-      Instruction* next = nullptr;
-      for (const Use& use : value->uses()) {
-        if (use.user == nullptr || use.user->op().name == "shape") continue;
-        if (next != nullptr && next != use.user) return nullptr;
-        next = use.user;
-      }
-      if (next == nullptr) return nullptr;
-      if (next->op().name == "softmax" || next->op().name == "attention") return next;
-      if (next->op().name == "matmul" && operand(*next, 1) == value) {
-        Value* weights = operand(*next, 0);
-        while (keeps_weights(lathe::name_of(weights))) {
-          const Instruction* definition = weights->definition();
-          weights = definition->operands()[definition->operands().size() == 3 ? 2 : 0];
-        }
-        if (lathe::name_of(weights) == "softmax") return weights->definition();
-      }
-      value = next->result();
-    }
-    return nullptr;
   }
 
   // The operator of its own, given what pasts and new rows make together.
   Found joined(Instruction& owner) {
-    if (operand(owner, 4) != nullptr || attribute<bool>(owner, "is_causal") ||
-        owner.operands()[0]->type().rank() != 4) {
+    const bool by_place = attribute<bool>(owner, "is_causal") ||
+                          attribute<int64_t>(owner, "left_window_size") >= 0 ||
+                          attribute<int64_t>(owner, "right_window_size") >= 0;
+    if (operand(owner, 4) != nullptr || (by_place && operand(owner, 6) == nullptr)) {
       return refuse(owner, "it takes the first row of every run for that of the sequence");
     }
-    const std::optional<CacheUse> keys = cache_behind(operand(owner, 1), false);
-    const std::optional<CacheUse> values = cache_behind(operand(owner, 2), false);
-    if (!keys || !values || keys->scale != 1 || values->scale != 1) {
+    const auto keys = cache_behind(operand(owner, 1), false, flow_, extents_);
+    const auto values = cache_behind(operand(owner, 2), false, flow_, extents_);
+    const bool caches = keys && values && keys->fresh != nullptr && values->fresh != nullptr;
+    if (!caches || keys->scale != 1 || values->scale != 1) {
       return refuse(owner, "what it attends to is no cache with new rows");
     }
     Found found = standard(owner);
@@ -251,53 +216,62 @@ class Recognition {
     if (found && !divides(*keys, *values, *found)) {
       return refuse(owner, "its heads are not a multiple of the cache's");
     }
-    return found;
+    return fits_ring(owner, *keys, *values, operand(owner, 3) != nullptr) ? found : std::nullopt;
   }
 
   static void set_caches(const CacheUse& keys, const CacheUse& values, CachedAttention& found) {
-    found.past_key = operand(*keys.concat, 0);
-    found.key = operand(*keys.concat, 1);
-    found.present_key = keys.concat->result();
-    found.past_value = operand(*values.concat, 0);
-    found.value = operand(*values.concat, 1);
-    found.present_value = values.concat->result();
-    found.heads = heads_of(found.query, 0);
-    found.kv_heads = heads_of(found.key, 0);
+    found.past_key = keys.past;
+    found.key = keys.fresh;
+    found.present_key = keys.present;
+    found.past_value = values.past;
+    found.value = values.fresh;
+    found.present_value = values.present;
+    found.kv_heads = keys.heads > 0 ? keys.heads : heads_of(keys.present, found.kv_heads);
+    narrow(keys.window, found);
   }
   static bool divides(const CacheUse& keys, const CacheUse& values, const CachedAttention& found) {
     const int64_t repeated = found.heads / std::max<int64_t>(found.kv_heads * keys.groups, 1);
-    return keys.groups == values.groups && repeated > 0 &&
+    return keys.groups == values.groups && keys.heads == values.heads && repeated > 0 &&
            found.heads == found.kv_heads * keys.groups * repeated;
   }
+  // In a ring a row's place is not its position: a mask would mean something else.
+  bool fits_ring(const Instruction& owner, const CacheUse& keys, const CacheUse& values,
+                 bool masked) {
+    const bool fits = keys.window == values.window && (keys.window == 0 || !masked);
+    if (!fits) refuse(owner, "it masks a cache that is written in a circle");
+    return fits;
+  }
 
-  Found products(Instruction& owner) {
-    Instruction* softmax = softmax_near(owner.result());
-    if (softmax == nullptr) return refuse(owner, "no softmax follows this state");
-    if (softmax->op().name == "attention") return joined(*softmax);
-    const int64_t axis = attribute<int64_t>(*softmax, "axis");
-    if (axis != -1 && axis != softmax->result()->type().rank() - 1) {
-      return refuse(*softmax, "it is not over keys");
+  Found products(Instruction& softmax, CacheRole role = CacheRole::appended) {
+    const int64_t axis = attribute<int64_t>(softmax, "axis");
+    if (axis != -1 && axis != softmax.result()->type().rank() - 1) {
+      return refuse(softmax, "it is not over keys");
     }
     CachedAttention found;
+    found.role = role;
     bool causal = false;
-    Instruction* scores = scores_before(*softmax, found, causal);
+    Instruction* scores = scores_before(softmax, found, causal);
     if (scores == nullptr) return std::nullopt;
-    Instruction* product = product_after(*softmax);
-    if (product == nullptr) return refuse(*softmax, "no product with values follows");
-    const std::optional<CacheUse> keys = cache_behind(operand(*scores, 1), true);
-    const std::optional<CacheUse> values = cache_behind(operand(*product, 1), false);
-    if (!keys || !values || values->scale != 1) {
+    Instruction* product = product_after(softmax);
+    if (product == nullptr) return refuse(softmax, "no product with values follows");
+    const auto keys = cache_behind(operand(*scores, 1), true, flow_, extents_);
+    const auto values = cache_behind(operand(*product, 1), false, flow_, extents_);
+    const bool grown = role != CacheRole::cross;
+    if (!keys || !values || values->scale != 1 || (keys->fresh != nullptr) != grown ||
+        (values->fresh != nullptr) != grown) {
       return refuse(keys ? *product : *scores, "what it multiplies is no cache with new rows");
     }
-    if (!causal) return refuse(*softmax, "it is not causal");
+    if (!checked(softmax, causal, found)) return std::nullopt;
     found.query = operand(*scores, 0);
     found.result = product->result();
     found.scale *= keys->scale;
     if (found.query->type().rank() != 4) return refuse(*scores, "its rows do not lie in heads");
+    found.heads = heads_of(found.query, 0);
     set_caches(*keys, *values, found);
     if (!divides(*keys, *values, found) || found.heads != found.kv_heads * keys->groups) {
       return refuse(*scores, "its heads are not a multiple of the cache's");
     }
+    if (!fits_ring(softmax, *keys, *values, true)) return std::nullopt;
     return found;
   }
 
@@ -313,7 +287,7 @@ class Recognition {
       }
       if (passes_on(op) || op == "cast") {
         value = operand(*definition, 0);
-      } else if (const auto by = factor(*definition)) {
+      } else if (const auto by = factor_of(*definition, flow_)) {
         value = by->first;
         scale *= by->second;
       } else if (op == "tanh" && found.softcap == 0 && scale > 0) {
@@ -345,7 +319,7 @@ class Recognition {
   // The scores in where(allowed, scores, low) or where(masked, low, scores).
   Value* unmasked(const Instruction& where, double scale, bool& causal, CachedAttention& found) {
     for (const size_t low : {2, 1}) {
-      const std::optional<double> value = scalar(operand(where, low));
+      const std::optional<double> value = constant_of(operand(where, low), flow_);
       const Known* condition = flow_.find(operand(where, 0));
       if (!value || condition == nullptr || *value * scale > kMasked) continue;
       Known allowed = *condition;
@@ -383,9 +357,6 @@ class Recognition {
     }
   }
 
-  static bool keeps_weights(std::string_view op) {
-    return passes_on(op) || op == "cast" || op == "where";
-  }
   // where(is_nan(w), c, w): rows without a key; here each has its own.
   static bool is_guard(const Instruction& where, const Value* weights) {
     const Instruction* test = where.operands()[0]->definition();
@@ -400,9 +371,23 @@ class Recognition {
 
 }  // namespace
 
-Found recognise_attention(Instruction& owner, const PositionFlow& flow, const RowExtents& extents,
-                          NotAttention& not_it) {
+std::string describe(const Instruction& instruction, std::string_view why) {
+  std::string text = fmt::format("{} '%{}'", instruction.op().name, instruction.result()->name());
+  if (!instruction.origins().empty()) {
+    text += fmt::format(" (node '{}')", escape(instruction.origins().front().node));
+  }
+  return fmt::format("{}: {}", text, why);
+}
+
+std::vector<CachedAttention> recognise_attention(Instruction& owner, const PositionFlow& flow,
+                                                 const RowExtents& extents, NotAttention& not_it) {
   return Recognition(flow, extents, not_it).run(owner);
+}
+
+std::vector<CachedAttention> recognise_cross_attention(Value* keys, const PositionFlow& flow,
+                                                       const RowExtents& extents,
+                                                       NotAttention& not_it) {
+  return Recognition(flow, extents, not_it).run_across(keys);
 }
 
 }  // namespace lathe

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Finds attention over a cache however an exporter wrote it: as one operator, or as product,
-// softmax and product of concatenated pasts.
+// softmax and product of concatenated pasts, or of rows written into a cache of fixed extents.
 #pragma once
 
-#include <optional>
 #include <string>
+#include <vector>
 
-#include "passes/position_flow.h"
+#include "ops/sequence_step.h"
+#include "passes/cache_use.h"
 
 namespace lathe {
 
@@ -26,20 +27,27 @@ struct CachedAttention {
   double scale = 0;  // 0: one over the root of the head size
   double softcap = 0;
   int64_t window = 0;  // 0: none
+  // Rows that are shared are appended by another attention; across, keys and values are parameters.
+  CacheRole role = CacheRole::appended;
 };
 
-struct RowExtents {
-  Dim past;  // rows before the new ones
-  Dim rows;
-};
-
-// The attention that makes this present, if its mask is one of position; otherwise `why` names the
-// instruction that is in the way (null: the present's own) and says how.
+// What is in the way.
 struct NotAttention {
   const Instruction* instruction = nullptr;
   std::string why;
 };
-std::optional<CachedAttention> recognise_attention(Instruction& owner, const PositionFlow& flow,
-                                                   const RowExtents& extents, NotAttention& not_it);
+// An instruction and what it does, for people.
+std::string describe(const Instruction& instruction, std::string_view why);
+
+// Every attention over the cache that this instruction makes, in no order; of an operator that
+// grows its cache itself, what is not it only reads. None if one of them has a mask that is not of
+// position: then `why` names the instruction that is in the way and says how.
+std::vector<CachedAttention> recognise_attention(Instruction& owner, const PositionFlow& flow,
+                                                 const RowExtents& extents, NotAttention& not_it);
+
+// Attention of every row to all keys that a parameter holds.
+std::vector<CachedAttention> recognise_cross_attention(Value* keys, const PositionFlow& flow,
+                                                       const RowExtents& extents,
+                                                       NotAttention& not_it);
 
 }  // namespace lathe

@@ -78,6 +78,13 @@ bool split(Program& program, DecoderInterface& names, const StatePair& pair) {
   return true;
 }
 
+// A cache of fixed extents.
+bool is_written_into(const Value* past) {
+  return std::ranges::any_of(past->uses(), [](const Use& use) {
+    return use.user != nullptr && use.index == 0 && use.user->op().name == "tensor_scatter";
+  });
+}
+
 }  // namespace
 
 Value* find_parameter(const Module& main, const std::string& name) {
@@ -125,13 +132,20 @@ std::optional<RowExtents> set_row_extents(Program& program, const DecoderInterfa
     return std::nullopt;
   }
   RowExtents extents{0, rows};
+  bool written = false;
   for (const StatePair& pair : names.states) {
     const Value* past = find_parameter(main, pair.past);
-    if (past == nullptr || !past->type().is_ranked() || past->type().rank() < 4) continue;
+    if (past == nullptr || !past->type().is_ranked()) continue;
+    written = written || is_written_into(past);
+    if (past->type().rank() < 4 || is_written_into(past)) continue;
     const Dim length = (*past->type().dims)[2];
     if (extents.past == Dim(0) && length.as_symbol() != nullptr && !(length == batch)) {
       extents.past = length;
     }
+  }
+  // Where rows are written into caches of fixed extents, no extent says how many came before.
+  if (written && extents.past == Dim(0)) {
+    extents.past = program.add_symbol("past_rows", SymbolKind::bound, {});
   }
   for (const auto& parameter : main.parameters()) {
     Type type = parameter->type();
@@ -142,6 +156,9 @@ std::optional<RowExtents> set_row_extents(Program& program, const DecoderInterfa
     }
     const bool state =
         std::ranges::find(names.states, parameter->name(), &StatePair::past) != names.states.end();
+    const bool length = parameter->name() == names.past_length ||
+                        parameter->name() == names.new_length ||
+                        parameter->name() == names.total_length;
     const bool by_rows = parameter->name() == names.tokens || parameter->name() == names.positions;
     if (by_rows && dims.size() >= 2) {
       const size_t first = parameter->name() == names.positions && dims.size() == 3 ? 1 : 0;
@@ -149,8 +166,11 @@ std::optional<RowExtents> set_row_extents(Program& program, const DecoderInterfa
       dims[first + 1] = rows;
     } else if (parameter->name() == names.mask && dims.size() == 2) {
       dims[0] = 1;
-      if (!(extents.past == Dim(0))) dims[1] = extents.past + rows;
-    } else if (state && dims.size() == 4 && dims[2].as_symbol() != nullptr) {
+      if (!(extents.past == Dim(0)) && !dims[1].is_constant()) dims[1] = extents.past + rows;
+    } else if (length && dims.size() == 1 && dims[0].as_symbol() != nullptr) {
+      dims[0] = 1;
+    } else if (state && dims.size() == 4 && dims[2].as_symbol() != nullptr &&
+               !is_written_into(parameter.get())) {
       dims[0] = 1;
       dims[2] = extents.past;
     } else if (state && dims.front().as_symbol() != nullptr) {
@@ -176,7 +196,17 @@ PositionFlow decoder_positions(const Program& program, const DecoderInterface& n
       return Known::index({std::vector<int64_t>(static_cast<size_t>(rank), 0), dim});
     };
   };
-  give(names.mask, [](int) { return Known::constant(1); });
+  const Value* mask = names.mask.empty() ? nullptr : find_parameter(program.main(), names.mask);
+  const bool whole = mask != nullptr && mask->type().is_ranked() && mask->type().rank() > 0 &&
+                     mask->type().dims->back().is_constant();
+  give(names.mask, [&](int rank) {
+    if (!whole) return Known::constant(1);
+    // As long as the caches are: ones for rows that there are.
+    Linear held{std::vector<int64_t>(static_cast<size_t>(rank), 0),
+                extents.past + extents.rows - Dim(1)};
+    held.steps.back() = -1;
+    return Known{std::nullopt, {std::move(held)}, 1, 0};
+  });
   give(names.positions, [&](int rank) {
     Linear linear{std::vector<int64_t>(static_cast<size_t>(rank), 0), extents.past};
     linear.steps.back() = 1;
@@ -188,32 +218,73 @@ PositionFlow decoder_positions(const Program& program, const DecoderInterface& n
   return PositionFlow(program.main(), std::move(given));
 }
 
-void absorb_positions(Program& program, DecoderInterface& names, const RowExtents& extents) {
-  Module& main = program.main();
-  const PositionFlow flow = decoder_positions(program, names, extents);
-  std::vector<Instruction*> counting;
-  for (const auto& instruction : main.instructions()) {
-    if (instruction->results().size() != 1) continue;
-    const Value* value = instruction->result();
-    const Known* known = flow.find(value);
-    if (known == nullptr || !known->linear || !(known->linear->offset == extents.past)) continue;
-    const std::vector<int64_t>& steps = known->linear->steps;
-    const auto along = std::ranges::find(steps, 1);
-    if (along == steps.end() || std::ranges::count(steps, 0) + 1 != std::ssize(steps)) continue;
-    const std::vector<Dim>& dims = *value->type().dims;
-    if (element_count(dims) == extents.rows &&
-        dims[static_cast<size_t>(along - steps.begin())] == extents.rows &&
-        !value->uses().empty()) {
-      counting.push_back(instruction.get());
-    }
-  }
-  if (counting.empty()) return;
+namespace {
+
+// The input of positions, or the one that is added.
+Value* positions_of(Module& main, DecoderInterface& names, const RowExtents& extents) {
   Value* positions = find_parameter(main, names.positions);
   if (positions == nullptr) {
     positions =
         main.add_parameter(Type::tensor(ElementType::i64, {1, extents.rows}), "position_ids");
     names.positions = positions->name();
   }
+  return positions;
+}
+
+// Whether each of the new rows' positions stands once in these values, in order.
+bool counts_rows(const Value* value, const PositionFlow& flow, const RowExtents& extents) {
+  const Known* known = flow.find(value);
+  if (known == nullptr || !known->linear || !(known->linear->offset == extents.past)) return false;
+  const std::vector<int64_t>& steps = known->linear->steps;
+  const auto along = std::ranges::find(steps, 1);
+  if (along == steps.end() || std::ranges::count(steps, 0) + 1 != std::ssize(steps)) return false;
+  const std::vector<Dim>& dims = *value->type().dims;
+  return element_count(dims) == extents.rows &&
+         dims[static_cast<size_t>(along - steps.begin())] == extents.rows;
+}
+
+// The axis along which a table's rows at the new rows' positions are cut out; -1: this is no such
+// cut.
+int cut_axis(const Instruction& slice, const RowExtents& extents) {
+  const auto single = [&](size_t i) -> std::optional<Dim> {
+    const Value* value = i < slice.operands().size() ? slice.operands()[i] : nullptr;
+    if (value == nullptr || !value->elements() || value->elements()->size() != 1) return {};
+    return value->elements()->front();
+  };
+  const auto given = [&](size_t i) {
+    return i < slice.operands().size() && slice.operands()[i] != nullptr;
+  };
+  const Type& table = slice.operands()[0]->type();
+  const bool fixed = table.is_ranked() && std::ranges::all_of(*table.dims, [](const Dim& dim) {
+                       return dim.is_constant();
+                     });
+  if (!fixed || single(1) != extents.past || single(2) != extents.past + extents.rows ||
+      (given(4) && single(4) != Dim(1))) {
+    return -1;
+  }
+  if (!given(3)) return table.rank() == 1 ? 0 : -1;
+  const std::optional<int64_t> axis = single(3) ? single(3)->constant() : std::nullopt;
+  if (!axis) return -1;
+  return static_cast<int>(*axis < 0 ? *axis + table.rank() : *axis);
+}
+
+}  // namespace
+
+void absorb_positions(Program& program, DecoderInterface& names, const RowExtents& extents) {
+  Module& main = program.main();
+  if (extents.past == Dim(0)) return;
+  const PositionFlow flow = decoder_positions(program, names, extents);
+  std::vector<Instruction*> counting;
+  std::vector<std::pair<Instruction*, int>> cuts;
+  for (const auto& instruction : main.instructions()) {
+    if (instruction->results().size() != 1 || instruction->result()->uses().empty()) continue;
+    if (counts_rows(instruction->result(), flow, extents)) counting.push_back(instruction.get());
+    if (instruction->op().name != "slice") continue;
+    const int axis = cut_axis(*instruction, extents);
+    if (axis >= 0) cuts.emplace_back(instruction.get(), axis);
+  }
+  if (counting.empty() && cuts.empty()) return;
+  Value* positions = positions_of(main, names, extents);
   if (positions->type().rank() != 2) return;
   for (Instruction* instruction : counting) {
     Builder builder(main, instruction);
@@ -221,6 +292,13 @@ void absorb_positions(Program& program, DecoderInterface& names, const RowExtent
     const Type& type = instruction->result()->type();
     Value* cast = builder.cast(positions, type.element);
     main.replace_uses(instruction->result(), builder.reshape(cast, *type.dims));
+  }
+  for (const auto& [cut, axis] : cuts) {
+    Builder builder(main, cut);
+    builder.set_origins(cut->origins());
+    Value* rows = builder.reshape(builder.cast(positions, ElementType::i64), {extents.rows});
+    main.replace_uses(cut->result(),
+                      builder("gather", {cut->operands()[0], rows}, {{"axis", int64_t{axis}}}));
   }
 }
 

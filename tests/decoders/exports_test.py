@@ -235,6 +235,57 @@ def multi_head(g, q, k, v):
              "past_key_values.0.value", outputs=outputs, domain="com.microsoft", num_heads=HEADS)[0]
 
 
+def slots(g, window=0, held=False):
+    """Where rows of a cache of fixed extents may look: at slots up to their own."""
+    own = g("Add", g("Unsqueeze", "write_indices", [1]), g("Unsqueeze", g("Range", 0, g.rows(), 1), [0]))
+    own, slot = g("Unsqueeze", own, [1, 3]), g.constant(np.arange(CONTEXT))
+    allowed = g("LessOrEqual", slot, own)
+    if window:
+        allowed = g("And", allowed, g("Greater", slot, g("Sub", own, window)))
+    if held:
+        allowed = g("And", allowed, g("Less", slot, g("Unsqueeze", "nonpad_kv_seqlen", [1, 2, 3])))
+    return g("Where", allowed, 0.0, LOW)
+
+
+def written(mask=None, flat=False, turned=False, mode="linear", product=False, **attributes):
+    """Rows written into caches of fixed extents, behind those before."""
+    def build(g, q, k, v):
+        caches = []
+        for past, new, present in (("key", k, "present.0.key"), ("value", v, "present.0.value")):
+            new = new if flat else by_heads(g, new, KV_HEADS)
+            cache = g("TensorScatter", f"past_key_values.0.{past}", new, "write_indices", outputs=[present], mode=mode,
+                      axis=1 if flat else -2)
+            caches.append(by_heads(g, cache, KV_HEADS) if turned else cache)
+        if product:
+            wide = [g("Reshape", g("Expand", g("Unsqueeze", c, [2]), [1, 1, HEADS // KV_HEADS, 1, 1]),
+                      [0, HEADS, CONTEXT, SIZE]) for c in caches]
+            scores = g("MatMul", by_heads(g, q, HEADS), g("Transpose", wide[0], perm=[0, 1, 3, 2]))
+            return from_heads(g, g("MatMul", g("Softmax", g("Add", g("Mul", scores, 0.3), mask(g))), wide[1]))
+        heads = {"q_num_heads": HEADS, "kv_num_heads": KV_HEADS} if flat and not turned else {}
+        y = g("Attention", q if heads else by_heads(g, q, HEADS), *caches, mask(g) if mask else "", "", "",
+              "nonpad_kv_seqlen", **heads, **attributes)
+        return y if heads else from_heads(g, y)
+    return build
+
+
+def shared(*masks, standard=False):
+    """Attention once more over the cache that another has grown."""
+    def build(g, q, k, v):
+        q = by_heads(g, q, HEADS)
+        if standard:
+            caches = ["present.0.key", "present.0.value"]
+            y = g("Attention", q, by_heads(g, k, KV_HEADS), by_heads(g, v, KV_HEADS), masks[0](g),
+                  "past_key_values.0.key", "past_key_values.0.value", outputs=[f"attended_{g.count}", *caches])[0]
+        else:
+            caches = [g("Concat", f"past_key_values.0.{past}", by_heads(g, new, KV_HEADS), axis=2,
+                        outputs=[f"present.0.{past}"]) for past, new in (("key", k), ("value", v))]
+            y = g("Attention", q, *caches, masks[0](g))
+        for mask in masks[1:]:
+            y = g("Add", y, g("Attention", g("Tanh", y), *caches, mask(g)))
+        return from_heads(g, y)
+    return build
+
+
 # How rows know their positions.
 def given(g):
     return "position_ids"
@@ -242,6 +293,10 @@ def given(g):
 
 def counted(g):
     return g("Unsqueeze", g("Range", g.past(), g("Add", g.past(), g.rows()), 1), [0])
+
+
+def by_writing(g):
+    return g("Add", g("Unsqueeze", "write_indices", [1]), g("Unsqueeze", g("Range", 0, g.rows(), 1), [0]))
 
 
 def summed(g):
@@ -256,6 +311,9 @@ def switched(g):
 
 
 SWITCH = 9
+RING = 5  # rows of a cache that is written in a circle
+# Forms that no run but of single rows has as they are, and what they mean.
+MEANT = {"written_ring": (17, products(windows), given, KV_HEADS, None)}
 
 
 # Name: opset, attention, positions, heads of the cache, and what is in the way of packing.
@@ -279,6 +337,19 @@ FORMS = {
     "attention_flat": (23, standard(ranges, flat=True), counted, KV_HEADS, None),
     "attention_window": (24, standard(windows, flat=True, scale=0.3), given, KV_HEADS, None),
     "attention_cap": (23, standard(is_causal=1, softcap=2.0), given, KV_HEADS, None),
+    "written": (24, written(is_causal=1), given, KV_HEADS, None),
+    "written_flat": (24, written(flat=True, is_causal=1), by_writing, KV_HEADS, None),
+    "written_turned": (24, written(slots, flat=True, turned=True), given, KV_HEADS, None),
+    "written_held": (24, written(lambda g: slots(g, held=True)), by_writing, KV_HEADS, None),
+    "written_window": (24, written(lambda g: slots(g, window=5)), given, KV_HEADS, None),
+    "written_products": (24, written(slots, product=True), by_writing, KV_HEADS, None),
+    "written_ring": (24, written(mode="circular", is_causal=1), given, KV_HEADS, None),
+    "written_over": (24, written(), given, KV_HEADS, "attention"),
+    "shared": (23, shared(ranges, ranges), given, KV_HEADS, None),
+    "shared_window": (23, shared(windows, ranges), given, KV_HEADS, None),
+    "shared_windows": (23, shared(windows, lambda g: windows(g, 3), windows), counted, KV_HEADS, None),
+    "shared_standard": (23, shared(ranges, windows, standard=True), given, KV_HEADS, None),
+    "shared_biased": (23, shared(ranges, distances), given, KV_HEADS, "attention"),
     "multi_head": (17, multi_head, given, HEADS, None),
     "switched": (17, products(ranges), switched, KV_HEADS, None),
     "switched_items": (17, products(distances), switched, KV_HEADS, "add"),
@@ -302,9 +373,17 @@ def make(folder, opset, attention, positions, heads, _):
     if positions in (given, switched):
         inputs.append(value("position_ids", I64, ["batch", "rows"]))
     outputs = [value("logits", F32, ["batch", "rows", TOKENS])]
+    scattered = [n for n in g.nodes if n.op_type == "TensorScatter"]
     for what in ("key", "value"):
-        inputs.append(value(f"past_key_values.0.{what}", F32, ["batch", heads, "past", SIZE]))
-        outputs.append(value(f"present.0.{what}", F32, ["batch", heads, "total", SIZE]))
+        past, total = ["batch", heads, "past", SIZE], ["batch", heads, "total", SIZE]
+        if scattered:
+            options = {a.name: helper.get_attribute_value(a) for a in scattered[0].attribute}
+            capacity = RING if options["mode"] == b"circular" else CONTEXT
+            past = total = ["batch", capacity, heads * SIZE] if options["axis"] == 1 else ["batch", heads, capacity, SIZE]
+        inputs.append(value(f"past_key_values.0.{what}", F32, past))
+        outputs.append(value(f"present.0.{what}", F32, total))
+    if scattered:
+        inputs.extend(value(name, I64, ["batch"]) for name in ("write_indices", "nonpad_kv_seqlen"))
     model = helper.make_model(helper.make_graph(g.nodes, "decoder", inputs, outputs, g.tensors), ir_version=10,
                               opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)])
     folder.mkdir()
@@ -321,15 +400,19 @@ def reference(folder, heads, tokens, parts, anew=False):
     if anew:
         ends = np.cumsum(parts)
         return np.concatenate([reference(folder, heads, tokens, (end,))[end - part:] for end, part in zip(ends, parts)])
-    session = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(folder / "model.onnx", options, providers=["CPUExecutionProvider"])
     names = {i.name for i in session.get_inputs()}
-    state = [np.zeros((1, heads, 0, SIZE), np.float32)] * 2
+    past = next(i for i in session.get_inputs() if i.name == "past_key_values.0.key").shape
+    state = [np.zeros([1 if d == "batch" else 0 if isinstance(d, str) else d for d in past], np.float32)] * 2
     begin, rows = 0, []
     for part in parts:
         end = begin + part
         feeds = {"input_ids": np.array([tokens[begin:end]]), "attention_mask": np.ones((1, end), np.int64),
                  "past_key_values.0.key": state[0], "past_key_values.0.value": state[1],
-                 "position_ids": np.arange(begin, end)[None]}
+                 "position_ids": np.arange(begin, end)[None], "write_indices": np.array([begin]),
+                 "nonpad_kv_seqlen": np.array([end])}
         logits, *state = session.run(None, {name: feed for name, feed in feeds.items() if name in names})
         rows.append(logits[0])
         begin = end
@@ -341,6 +424,9 @@ def check(probe, folder, name):
     _, _, positions, heads, offender = FORMS[name]
     long = positions is switched
     tokens = [(7 * i * i + 3 * i) % TOKENS for i in range(17)]
+    meant = folder.with_name(f"{name}_meant")
+    if name in MEANT:
+        make(meant, *MEANT[name])
     for target in ("ref", "cpu"):
         model = {"folder": str(folder), "target": target}
         notes = probe.ask({**model, "notes": True})
@@ -348,7 +434,7 @@ def check(probe, folder, name):
             yield f"{'packed' if notes['packed'] else notes['offender']}, expected {offender or 'packed'}"
         whole = probe.logits(model, [tokens])
         for parts in ((17,), (5, 7, 1, 1, 3)):
-            wanted = reference(folder, heads, tokens, parts, long)
+            wanted = reference(meant if name in MEANT else folder, heads, tokens, parts, long)
             got = probe.logits(model, [tokens], parts)
             if not np.abs(got - wanted).max() <= 2e-5:
                 yield f"logits in parts of {parts} on {target} are {np.abs(got - wanted).max()} away"

@@ -177,6 +177,14 @@ DecoderInterface decoder_interface(const DecoderConfig& config, const Program& p
   }
   names.new_length = input("current_sequence_length", "current_sequence_length");
   names.total_length = input("total_sequence_length", "total_sequence_length");
+  // What graphs with caches of fixed extents call them: where new rows go, and how many there are
+  // then.
+  if (names.past_length.empty() && has_parameter(program, "write_indices")) {
+    names.past_length = "write_indices";
+  }
+  if (names.total_length.empty() && has_parameter(program, "nonpad_kv_seqlen")) {
+    names.total_length = "nonpad_kv_seqlen";
+  }
   names.block_table = input("block_table", "block_table");
   names.row_bounds = input("cumulative_sequence_lengths", "cumulative_sequence_lengths");
   names.past_lengths = input("past_sequence_lengths", "past_sequence_lengths");

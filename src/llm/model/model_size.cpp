@@ -57,6 +57,19 @@ int64_t products_of(const Instruction& instruction) {
   return times(8 / std::min<int64_t>(each, 8), weight_of(operand(instruction, 1)));
 }
 
+// How many rows a cache of fixed extents has; 0: it is none.
+int64_t rows_written_into(const Value& past) {
+  for (const Use& use : past.uses()) {
+    if (use.user == nullptr || use.index != 0 || use.user->op().name != "tensor_scatter") continue;
+    const auto axis = std::get<int64_t>(*find_attribute(use.user->attributes(), "axis"));
+    const int64_t rank = past.type().rank();
+    const int64_t at = axis < 0 ? axis + rank : axis;
+    if (at > 0 && at < rank)
+      return (*past.type().dims)[static_cast<size_t>(at)].constant().value_or(0);
+  }
+  return 0;
+}
+
 }  // namespace
 
 int64_t ModelSize::bytes_at(int64_t tokens) const {
@@ -83,7 +96,12 @@ ModelSize measure_model(const Program& program, const DecoderInterface& names, i
     int64_t unknown = 0;
     int64_t count = product_of_constants((*at)->type(), unknown);
     if (unknown > 2) count = times(count, std::max<int64_t>(head_size, 1));
-    const int64_t bytes = times(count, info((*at)->type().element).bits) / 8;
+    int64_t bytes = times(count, info((*at)->type().element).bits) / 8;
+    // Into caches of fixed extents rows are written: they are kept as they come.
+    if (const int64_t rows = rows_written_into(**at); rows > 0) {
+      bytes /= rows;
+      ++unknown;
+    }
     // The batch is unknown as a rule; a second such extent is that of the rows.
     int64_t& to = unknown >= 2 ? size.row_bytes : size.sequence_bytes;
     to = plus(to, bytes);

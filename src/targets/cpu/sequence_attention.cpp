@@ -35,7 +35,7 @@ AttentionRows rows_of(const TensorView& view, const StepItem& item) {
           view.strides[2]};
 }
 
-AttentionCache cache_of(const CachePages& pages, size_t item, int64_t size) {
+AttentionCache paged_cache(const CachePages& pages, size_t item, int64_t size) {
   AttentionCache cache;
   cache.head = pages.rows * size;
   cache.row = size;
@@ -118,25 +118,27 @@ class Turns {
 // The rows of one launch.
 class Rows {
  public:
-  Rows(const Evaluation& c, const SequenceStep& step, Isa isa)
+  Rows(const Evaluation& c, const SequenceStep& step, CacheRole role, Isa isa)
       : step_(step),
         pool_(c.pool),
-        heads_(c, kQuery, kKey, kValue),
+        heads_(heads_of(c, role)),
         turns_(c, heads_, step, isa),
         y_(split_heads(c.out(), c.integer("num_heads"))) {
     if (turns_.by_reference()) heads_.rotate(c, kCos, kSin, turns_.angles(step));
   }
 
   // What the kernels take: numbers side by side, and pages that a shift finds.
-  static bool fit(const Evaluation& c, const CachePages& pages) {
-    const GroupedHeads heads(c, kQuery, kKey, kValue);
-    return has_dense_rows(heads.query) && has_dense_rows(heads.key) &&
-           has_dense_rows(heads.value) &&
+  static bool fit(const Evaluation& c, CacheRole role, const CachePages& pages) {
+    const GroupedHeads heads = heads_of(c, role);
+    const bool own =
+        role != CacheRole::appended || (has_dense_rows(heads.key) && has_dense_rows(heads.value));
+    return own && has_dense_rows(heads.query) &&
            has_dense_rows(split_heads(c.out(), c.integer("num_heads"))) &&
            std::has_single_bit(static_cast<uint64_t>(pages.rows));
   }
 
   const GroupedHeads& heads() const { return heads_; }
+  const TensorView& y() const { return y_; }
 
   // Turns queries and keys, and writes keys and values to their pages.
   void put_away(const CachePages& keys, const CachePages& values) {
@@ -179,8 +181,8 @@ class Rows {
       x.queries = item.count;
       x.q = rows_of(heads_.query, item);
       x.y = rows_of(y_, item);
-      x.k = cache_of(keys, from, problem.size);
-      x.v = cache_of(values, from, problem.value_size);
+      x.k = paged_cache(keys, from, problem.size);
+      x.v = paged_cache(values, from, problem.value_size);
       x.first = first.data();
       x.length = length.data();
       x.sinks = sinks;
@@ -188,7 +190,42 @@ class Rows {
     }
   }
 
+  // The same over states that were written once.
+  void attend_across(std::span<const CacheRows> keys, std::span<const CacheRows> values,
+                     const AttentionProblem& problem, const float* sinks, Isa isa) const {
+    const Attention attention(problem, isa);
+    const auto items = step_.items();
+    const int64_t first = 0;
+    for (size_t i = 0; i < items.size(); ++i) {
+      if (items[i].count == 0) continue;
+      const int64_t length = keys[i].rows.dims()[2];
+      AttentionArguments x;
+      x.batch = 1;
+      x.queries = items[i].count;
+      x.q = rows_of(heads_.query, items[i]);
+      x.y = rows_of(y_, items[i]);
+      x.k = cache_of(keys[i].rows);
+      x.v = cache_of(values[i].rows);
+      x.first = &first;
+      x.length = &length;
+      x.sinks = sinks;
+      attention.run(x, pool_);
+    }
+  }
+
  private:
+  static GroupedHeads heads_of(const Evaluation& c, CacheRole role) {
+    return role == CacheRole::appended ? GroupedHeads(c, kQuery, kKey, kValue)
+                                       : GroupedHeads(c, kQuery);
+  }
+  static AttentionCache cache_of(const Tensor& rows) {
+    AttentionCache cache;
+    cache.data = rows.data();
+    cache.head = rows.strides()[1];
+    cache.row = rows.strides()[2];
+    return cache;
+  }
+
   void put_row(const TensorView& heads, const CachePages& cache, size_t i, int64_t row,
                bool turned) const {
     const StepItem& item = step_.items()[i];
@@ -221,13 +258,14 @@ class SequenceAttention final : public Kernel {
       : isa_(isa),
         key_state_(attribute<std::string>(instruction, "key_state")),
         value_state_(attribute<std::string>(instruction, "value_state")),
+        role_(cache_role(attribute<std::string>(instruction, "cache"))),
         reference_(make_reference_kernel(instruction).kernel) {
     problem_.heads = attribute<int64_t>(instruction, "num_heads");
     problem_.key_heads = attribute<int64_t>(instruction, "kv_num_heads");
     problem_.query = problem_.cache = problem_.result = element_of(instruction, kQuery);
     problem_.scale = attribute<double>(instruction, "scale");
     problem_.softcap = attribute<double>(instruction, "softcap");
-    problem_.causal = true;
+    problem_.causal = role_ != CacheRole::cross;
     const auto window = attribute<int64_t>(instruction, "local_window_size");
     problem_.left = window > 0 ? window - 1 : -1;
     if (const Tensor* sink = constant_at(constants, kSink)) {
@@ -239,28 +277,49 @@ class SequenceAttention final : public Kernel {
 
   std::string_view name() const override { return "cpu.sequence_attention"; }
   std::string detail() const override {
+    if (role_ == CacheRole::cross) return fmt::format("{}, reads whole states", to_string(isa_));
     return fmt::format("{}, reads pages{}", to_string(isa_),
                        problem_.left >= 0 ? fmt::format(", window of {}", problem_.left + 1) : "");
   }
 
   void launch(Evaluation& c) const override {
     SequenceStep& step = step_of(c, c.in(kQuery).dims[1]);
+    if (role_ == CacheRole::cross) return launch_across(c, step);
     const CachePages keys = step.pages(key_state_), values = step.pages(value_state_);
-    if (!Rows::fit(c, keys)) return reference_->launch(c);
-    Rows rows(c, step, isa_);
+    if (!Rows::fit(c, role_, keys)) return reference_->launch(c);
+    Rows rows(c, step, role_, isa_);
     AttentionProblem problem = problem_;
-    problem.size = rows.heads().query.dims[3];
-    problem.value_size = rows.heads().value.dims[3];
+    problem.size = problem.value_size = rows.heads().query.dims[3];
     if (problem.scale == 0) problem.scale = 1 / std::sqrt(static_cast<double>(problem.size));
     if (!Attention::refuse(problem, isa_).empty()) return reference_->launch(c);
-    rows.put_away(keys, values);
+    if (role_ == CacheRole::appended) rows.put_away(keys, values);
     rows.attend(keys, values, problem, sinks_.empty() ? nullptr : sinks_.data(), isa_);
   }
 
  private:
+  void launch_across(Evaluation& c, SequenceStep& step) const {
+    std::vector<CacheRows> keys, values;
+    bool dense = true;
+    for (size_t i = 0; i < step.items().size(); ++i) {
+      keys.push_back(step.rows(key_state_, i));
+      values.push_back(step.rows(value_state_, i));
+      for (const Tensor* rows : {&keys.back().rows, &values.back().rows}) {
+        dense = dense && has_dense_rows(rows->view());
+      }
+    }
+    Rows rows(c, step, role_, isa_);
+    AttentionProblem problem = problem_;
+    problem.size = problem.value_size = rows.heads().query.dims[3];
+    if (problem.scale == 0) problem.scale = 1 / std::sqrt(static_cast<double>(problem.size));
+    const bool fits = dense && has_dense_rows(rows.heads().query) && has_dense_rows(rows.y());
+    if (!fits || !Attention::refuse(problem, isa_).empty()) return reference_->launch(c);
+    rows.attend_across(keys, values, problem, sinks_.empty() ? nullptr : sinks_.data(), isa_);
+  }
+
   Isa isa_;
   std::string key_state_;
   std::string value_state_;
+  CacheRole role_;
   AttentionProblem problem_;
   std::vector<float> sinks_;
   std::unique_ptr<const Kernel> reference_;
