@@ -98,6 +98,7 @@ class Packing {
       if (!convert(pair)) return std::move(packed_);
     }
     attention.widen_windows(packed_.states);
+    std::ranges::move(attention.cross_states(), std::back_inserter(packed_.states));
     eliminate_dead_code.run(*program_);
     absorb_positions(*program_, names_, *extents_);
     fold_constants.run(*program_);  // what reads extents of states alone
@@ -181,7 +182,7 @@ class Packing {
       std::string why = attention.recognise(pair, *owner, conversion != nullptr);
       if (!why.empty()) return why;
     }
-    return "";
+    return attention.recognise_across();
   }
 
   void take_states(const AttentionPacking& attention) {

@@ -69,9 +69,10 @@ Json logits(const Decoder& decoder, const Json& q) {
   const auto parts = q.value("parts", std::vector<size_t>{});
   const bool together = q.value("together", true);
   std::vector<lathe::llm::Sequence> sequences(prompts.size(), decoder.new_sequence());
-  const lathe::llm::NamedTensors inputs = inputs_of(q);
-  for (lathe::llm::Sequence& sequence : sequences) {
-    if (!inputs.empty()) decoder.encode(sequence, inputs);
+  const Json each = q.value("each", Json::array());  // inputs of each prompt; otherwise all alike
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const auto inputs = inputs_of(i < each.size() ? Json{{"inputs", each[i]}} : q);
+    if (!inputs.empty()) decoder.encode(sequences[i], inputs);
   }
   std::vector<std::vector<float>> rows(prompts.size());
   const auto step = [&](std::span<const lathe::llm::StepRequest> requests) {

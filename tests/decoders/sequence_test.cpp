@@ -349,6 +349,44 @@ TEST(WholeSequence, is_saved_exported_and_cut_where_a_run_began) {
   }
 }
 
+// Rows lie in pages, what the encoder gave beside them.
+TEST(CrossSequence, is_saved_exported_and_cut_with_what_was_encoded) {
+  const std::string folder = zoo_folder("whisper");
+  if (folder.empty()) GTEST_SKIP() << "there is no whisper in ../shared/models/zoo";
+  const Decoder decoder(folder + "/fp32");
+  ASSERT_TRUE(decoder.packed());
+  Tensor features(ElementType::f32, {1, 80, 3000});
+  for (int64_t i = 0; i < features.count(); ++i) {
+    features.as<float>()[i] = static_cast<float>(i * 7919 % 1009) / 504.5F - 1;
+  }
+  const std::vector<Token> tokens = {3, 40, 7, 261, 378, 432, 400, 401};
+  const auto run = [&](Sequence& sequence, size_t begin, size_t end) {
+    const StepRequest request{&sequence, std::span(tokens).subspan(begin, end - begin), true};
+    const Tensor logits = decoder.step({&request, 1});
+    return std::vector<float>(logits.as<float>(), logits.as<float>() + logits.count());
+  };
+  Sequence sequence = decoder.new_sequence();
+  EXPECT_THROW(run(sequence, 0, 4), Error);
+  decoder.encode(sequence, {{"audio_features", features}});
+  run(sequence, 0, 6);
+  const Bytes saved = save_sequence(sequence);
+  const std::vector<StateTensor> tensors = export_states(sequence);
+  Sequence fork = sequence;
+  const std::vector<float> expected = run(sequence, 6, 8);
+  Sequence restored = restore_sequence(sequence.shared_layout(), saved, 64);
+  EXPECT_EQ(save_sequence(restored), saved);
+  EXPECT_EQ(run(restored, 6, 8), expected);
+  Sequence imported = import_states(sequence.shared_layout(), 6, tensors);
+  EXPECT_EQ(run(imported, 6, 8), expected);
+  EXPECT_EQ(run(fork, 6, 8), expected);
+  EXPECT_EQ(sequence.rewind(5), 5);
+  run(sequence, 5, 6);
+  EXPECT_EQ(run(sequence, 6, 8), expected);
+  EXPECT_EQ(sequence.rewind(0), 0);
+  run(sequence, 0, 6);
+  EXPECT_EQ(run(sequence, 6, 8), expected);
+}
+
 INSTANTIATE_TEST_SUITE_P(types, SequenceTest, testing::Values("llama", "lfm2", "gemma2", "qwen3_5"),
                          [](const auto& type) { return std::string(type.param); });
 

@@ -13,9 +13,29 @@ import zoo
 from probe import Probe, Refused
 
 
-def features():
+def features(seed=0):
     i, t = np.meshgrid(np.arange(80, dtype=np.int64), np.arange(3000, dtype=np.int64), indexing="ij")
-    return (((7919 * i + 104729 * t) % 1009) / 504.5 - 1).astype(np.float32)[None]
+    return (((7919 * i + (104729 + seed) * t) % 1009) / 504.5 - 1).astype(np.float32)[None]
+
+
+def bits(probe, model, prompts, work):
+    """Sequences over different features give the same bits however they come to be run."""
+    each = []
+    for seed in range(len(prompts)):
+        mel = features(seed)
+        mel.tofile(work / f"mel{seed}")
+        each.append({"audio_features": {"dims": list(mel.shape), "file": str(work / f"mel{seed}")}})
+    model = {key: value for key, value in model.items() if key != "inputs"}
+    alone = np.concatenate([probe.logits({**model, "inputs": own}, [tokens]) for own, tokens in zip(each, prompts)])
+    for threads in (1, 3):
+        for parts in ((), (1,), (4, 1, 7)):
+            for together in (True, False):
+                got = probe.logits({**model, "each": each, "threads": threads}, prompts, parts, together)
+                if got.tobytes() != alone.tobytes():
+                    yield f"{threads} threads, parts of {parts}: bits differ, by {np.abs(got - alone).max()}"
+    back = probe.logits({**model, "each": each}, prompts[:1], back=3)
+    if back.tobytes() != alone[3:len(prompts[0])].tobytes():
+        yield "rows that were run again differ"
 
 
 def check(probe, folder, form, target, work):
@@ -28,6 +48,11 @@ def check(probe, folder, form, target, work):
     model = {"folder": str(folder / form), "target": target,
              "inputs": {"audio_features": {"dims": list(mel.shape), "file": str(work / "mel")}}}
     prompt = expected["prompt"]
+    notes = probe.ask({**model, "notes": True})
+    kinds = sorted({(state["kind"], state["paged"]) for state in notes["states"]})
+    if not notes["packed"] or kinds != [("append", True), ("cross", False)]:
+        yield f"{notes['offender'] or 'packed'}, with states {kinds}"
+    yield from bits(probe, model, [prompt + tokens, prompt[:1], prompt + tokens[2:9]], work)
     wanted = np.concatenate([recorded["prompt_logits"], recorded["step_logits"][1:]])
     for parts in ((len(prompt), 1), ()):
         got = probe.logits(model, [prompt + tokens[:-1]], parts)
