@@ -158,10 +158,8 @@ inline void step(const char* first, const char* second, int64_t stride, const ch
   }
 }
 
-// What is fetched ahead: nothing, rows behind these, or lines [first, last) of each tile of B in
-// the next panel.
+// What is fetched ahead: lines [first, last) of each tile of B in the next panel.
 struct Ahead {
-  bool rows = false;
   int64_t first = 0;
   int64_t last = 0;
 };
@@ -179,10 +177,6 @@ inline void accumulate(const BrgemmCall& call, Span one, Span two, int64_t b_off
     for (int64_t t = 0; t < whole; ++t) {
       step<P, kTwo>(a, a + apart, stride, b);
       if constexpr (kAhead) {
-        if (ahead.rows) {
-          for (int64_t r = kRowTile; r < 2 * kRowTile; ++r)
-            _mm_prefetch(a + r * stride, _MM_HINT_T1);
-        }
         for (int64_t line = ahead.first; line < ahead.last; ++line)
           _mm_prefetch(b + call.b_panel_stride + line * 64, _MM_HINT_T1);
       }
@@ -316,7 +310,7 @@ class Tiles {
   }
 
  private:
-  static constexpr int64_t kSlice = 8;  // rows: what an epilogue takes at once
+  static constexpr int64_t kSlice = 16;  // rows: what an epilogue takes at once
 
   int64_t height(int64_t pair) const {
     return spans_[2 * pair].rows * kRowTile + spans_[2 * pair + 1].rows;
@@ -349,11 +343,9 @@ class Tiles {
     }
   }
 
-  Ahead ahead(int64_t pair, Span two, int64_t column) const {
+  Ahead ahead(int64_t pair, int64_t column) const {
     constexpr int64_t kLines = kTileGroups * kGroupBytes / 64;
     Ahead out;
-    out.rows = call_.column + column == 0 && call_.block_count == 1 && call_.line_pitch == 0 &&
-               two.rows == kTileRows && two.begin + kTileRows + kRowTile <= call_.rows;
     const bool more = column + kPanelColumns < call_.columns || call_.b_goes_on;
     if (call_.b_is_far && more && rows_first_) {
       out.last = pair == 0 ? kLines : 0;
@@ -378,13 +370,12 @@ class Tiles {
     }
     const int64_t waiting = (rows_left_ + kSlice - 1) / kSlice;
     const int64_t some = steps_ == 0 ? 0 : (waiting + steps_ - 1) / steps_;
-    if (call_.block_count == 1 && call_.line_pitch == 0) fetch_results(pair, two, column);
     const int64_t b_offset = column / kPanelColumns * call_.b_panel_stride;
     const auto between = [&] {
       for (int64_t i = 0; i < some && rows_left_ > 0; ++i) finish_slice();
     };
-    const Ahead fetched = ahead(pair, two, column);
-    if (fetched.rows || fetched.last > fetched.first) {
+    const Ahead fetched = ahead(pair, column);
+    if (fetched.last > fetched.first) {
       accumulate<P, kTwo, true>(call_, one, two, b_offset, fetched, b_tail_, between);
     } else {
       accumulate<P, kTwo, false>(call_, one, two, b_offset, fetched, b_tail_, between);
@@ -407,32 +398,6 @@ class Tiles {
 
   void finish_all() {
     while (rows_left_ > 0) finish_slice();
-  }
-
-  // The lines that will be written, those of the rows behind these: storing would wait for each.
-  void fetch_results(int64_t pair, Span two, int64_t column) const {
-    if (pair == 0) fetch_rows(0, kRowTile < call_.rows ? kRowTile : call_.rows, column);
-    const int64_t next = two.begin + two.rows, left = call_.rows - next;
-    if (two.rows != 0 && left > 0) fetch_rows(next, kRowTile < left ? kRowTile : left, column);
-  }
-
-  void fetch_rows(int64_t row, int64_t rows, int64_t column) const {
-    const int64_t size = call_.epilogue == nullptr ? 4 : out_size(call_.epilogue->out);
-    const char* out = static_cast<const char*>(call_.out) + column * size;
-    for (int64_t r = row; r < row + rows; ++r) {
-      for (int64_t at = 0; at < kPanelColumns * size; at += 64) {
-        __builtin_prefetch(out + r * call_.out_stride + at, 1);
-      }
-    }
-    const SimpleEpilogue* simple = call_.epilogue == nullptr ? nullptr : call_.epilogue->simple;
-    if (simple == nullptr || simple->residual == nullptr) return;
-    const int64_t element = out_size(simple->residual_type);
-    const auto* residual = static_cast<const char*>(simple->residual) +
-                           (call_.row * simple->residual_stride + call_.column + column) * element;
-    for (int64_t r = row; r < row + rows; ++r) {
-      const char* line = residual + r * simple->residual_stride * element;
-      for (int64_t at = 0; at < kPanelColumns * element; at += 64) __builtin_prefetch(line + at);
-    }
   }
 
   // Some of the rows that wait: within a tile and within a line.

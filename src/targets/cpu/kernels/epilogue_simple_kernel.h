@@ -68,6 +68,18 @@ inline void store_simple(const SimpleEpilogue& e, const F32 (&x)[kRows], int row
   }
 }
 
+// On a copy: numbers whose address is known leave their registers between all operations.
+template <int kCount>
+inline __attribute__((always_inline)) void activate_apart(const SimpleEpilogue& e,
+                                                          F32 (&x)[kCount]) {
+  F32 y[kCount];
+#pragma GCC unroll 16
+  for (int i = 0; i < kCount; ++i) y[i] = x[i];
+  activate(e.activation, e.a, e.b, y);
+#pragma GCC unroll 16
+  for (int i = 0; i < kCount; ++i) x[i] = y[i];
+}
+
 // Of f32 sums; those of integers have column_add in them already.
 template <int kRows>
 inline void finish_simple(const SimpleEpilogue& e, F32 (&x)[kRows], int rows, int64_t row,
@@ -94,7 +106,7 @@ inline void finish_simple(const SimpleEpilogue& e, F32 (&x)[kRows], int rows, in
       for (int r = 0; r < kRows; ++r) x[r] = relu(x[r]);
     }
   } else if (e.has_activation) {
-    activate(e.activation, e.a, e.b, x);
+    activate_apart(e, x);
   }
   if (whole && rows == kRows) {
     store_simple<true>(e, x, rows, mask, out, out_stride);
@@ -136,99 +148,118 @@ constexpr int kWideRows = 4;
 using WideRows = F32[2 * kWideRows];
 
 template <class F>
-inline void each_wide(F&& f) {
+inline __attribute__((always_inline)) void each_wide(F&& f) {
 #pragma GCC unroll 8
-  for (int i = 0; i < 2 * kWideRows; ++i) f(i, i / 2, i % 2 * kLanes);
+  for (int i = 0; i < 2 * kWideRows; ++i) f(i, i / 2, i % 2);
 }
 
 template <class T>
-inline void add_wide_residual(const T* p, int64_t stride, int rows, WideRows& x) {
-  each_wide([&](int i, int r, int at) {
-    if (r < rows) x[i] = x[i] + load_f32(p + r * stride + at);
+inline __attribute__((always_inline)) void add_residual(const SimpleEpilogue& e, int64_t at,
+                                                        int rows, WideRows& x) {
+  const T* p = static_cast<const T*>(e.residual) + at;
+  each_wide([&](int i, int r, int v) {
+    if (r < rows) x[i] = x[i] + load_f32(p + r * e.residual_stride + v * kLanes);
   });
 }
 
-inline void add_wide_residual(const SimpleEpilogue& e, int64_t row, int64_t column, int rows,
-                              WideRows& x) {
-  const int64_t at = row * e.residual_stride + column, stride = e.residual_stride;
-  switch (e.residual_type) {
-    case ElementType::bf16:
-      return add_wide_residual(static_cast<const Bf16*>(e.residual) + at, stride, rows, x);
-    case ElementType::i8:
-      return add_wide_residual(static_cast<const int8_t*>(e.residual) + at, stride, rows, x);
-    case ElementType::u8:
-      return add_wide_residual(static_cast<const uint8_t*>(e.residual) + at, stride, rows, x);
-    default:
-      return add_wide_residual(static_cast<const float*>(e.residual) + at, stride, rows, x);
-  }
-}
-
-inline void store_wide(const SimpleEpilogue& e, WideRows& x, int rows, char* out,
-                       int64_t out_stride) {
-  const auto each_row = [&](auto store_row) {
+// How results are stored: two vectors of each row.
+template <class T>
+struct StoreFloats {
+  explicit StoreFloats(const SimpleEpilogue&) {}
+  __attribute__((always_inline)) void operator()(const WideRows& x, int rows, char* out,
+                                                 int64_t stride) const {
 #pragma GCC unroll 4
     for (int r = 0; r < kWideRows; ++r) {
-      if (r < rows) store_row(out + r * out_stride, x[2 * r], x[2 * r + 1]);
+      if (r < rows) store_two(reinterpret_cast<T*>(out + r * stride), x[2 * r], x[2 * r + 1]);
     }
-  };
-  if (e.out == ElementType::bf16) {
-    return each_row([](char* to, F32 a, F32 b) { store_two(reinterpret_cast<Bf16*>(to), a, b); });
   }
-  if (e.out == ElementType::f32) {
-    return each_row([](char* to, F32 a, F32 b) { store_two(reinterpret_cast<float*>(to), a, b); });
-  }
-  const bool is_signed = e.out == ElementType::i8;
-  const F32 high = set1((is_signed ? 127.0F : 255.0F) - e.out_zero);
-  const auto zero = static_cast<int>(e.out_zero);
-  alignas(64) char nowhere[2 * kLanes];
+};
+template <bool kSigned>
+struct StoreBytes {
+  explicit StoreBytes(const SimpleEpilogue& e)
+      : high(set1((kSigned ? 127.0F : 255.0F) - e.out_zero)), zero(static_cast<int>(e.out_zero)) {}
+  __attribute__((always_inline)) void operator()(const WideRows& x, int rows, char* out,
+                                                 int64_t stride) const {
+    alignas(64) char nowhere[2 * kLanes];
 #pragma GCC unroll 2
-  for (int r = 0; r < kWideRows; r += 2) {
-    if (r >= rows) return;
-    char* to = out + r * out_stride;
-    const F32 two[4] = {min(high, x[2 * r]), min(high, x[2 * r + 1]), min(high, x[2 * r + 2]),
-                        min(high, x[2 * r + 3])};
-    store_bytes(to, r + 1 < rows ? to + out_stride : nowhere, two, zero, is_signed);
+    for (int r = 0; r < kWideRows; r += 2) {
+      if (r >= rows) return;
+      char* to = out + r * stride;
+      const F32 two[4] = {min(high, x[2 * r]), min(high, x[2 * r + 1]), min(high, x[2 * r + 2]),
+                          min(high, x[2 * r + 3])};
+      store_bytes(to, r + 1 < rows ? to + stride : nowhere, two, zero, kSigned);
+    }
   }
-}
+  F32 high;
+  int zero;
+};
 
 // finish_simple_rows for two vectors of columns, all of which count.
-template <bool kIntegers>
-inline void finish_wide_rows(const SimpleEpilogue& e, const EpilogueTile& tile, int64_t c) {
-  const int64_t size = e.out == ElementType::f32 ? 4 : e.out == ElementType::bf16 ? 2 : 1;
+template <bool kIntegers, class Store>
+void finish_wide_rows(const SimpleEpilogue& e, const EpilogueTile& tile, int64_t c, char* out) {
   const int64_t column = tile.column + c;
+  const Store store_rows(e);
   // Unsigned bytes without a zero point are cut off at 0 anyway.
-  const bool cuts = is_relu(e) && e.out == ElementType::u8 && e.out_zero == 0;
-  for (int64_t row = 0; row < tile.rows; row += kWideRows) {
+  const bool cuts = e.out == ElementType::u8 && e.out_zero == 0;
+  const bool has_relu = is_relu(e) && !cuts, has_other = e.has_activation && !is_relu(e);
+  const auto vector = [=](const float* p, int v) {
+    return p == nullptr ? zero_f32() : load(p + column + v * kLanes);
+  };
+  const F32 scale[2] = {vector(e.scale, 0), vector(e.scale, 1)};
+  const F32 bias[2] = {vector(e.bias, 0), vector(e.bias, 1)};
+  const bool scales = e.scale != nullptr, adds = e.bias != nullptr;
+  const int32_t* correction = e.column_add == nullptr ? nullptr : e.column_add + column;
+  for (int64_t row = 0; row < tile.rows; row += kWideRows, out += kWideRows * tile.out_stride) {
     const int rows = static_cast<int>(tile.rows - row < kWideRows ? tile.rows - row : kWideRows);
     WideRows x;
-    each_wide([&](int i, int r, int at) {
-      const int64_t from = (row + (r < rows ? r : 0)) * tile.sums_stride + c + at;
+    each_wide([&](int i, int r, int v) {
+      const int64_t from = (row + (r < rows ? r : 0)) * tile.sums_stride + c + v * kLanes;
       if constexpr (kIntegers) {
         const I32 sum = load(static_cast<const int32_t*>(tile.sums) + from);
-        x[i] = to_f32(e.column_add == nullptr ? sum : sum + load(e.column_add + column + at));
+        x[i] = to_f32(correction == nullptr ? sum : sum + load(correction + v * kLanes));
       } else {
         x[i] = load(static_cast<const float*>(tile.sums) + from);
       }
     });
-    if (e.scale != nullptr)
-      each_wide([&](int i, int, int at) { x[i] = x[i] * load(e.scale + column + at); });
-    if (e.bias != nullptr)
-      each_wide([&](int i, int, int at) { x[i] = x[i] + load(e.bias + column + at); });
-    if (e.residual != nullptr) add_wide_residual(e, tile.row + row, column, rows, x);
-    if (is_relu(e)) {
-      if (!cuts) each_wide([&](int i, int, int) { x[i] = relu(x[i]); });
-    } else if (e.has_activation) {
-      activate(e.activation, e.a, e.b, x);
+    if (scales) each_wide([&](int i, int, int v) { x[i] = x[i] * scale[v]; });
+    if (adds) each_wide([&](int i, int, int v) { x[i] = x[i] + bias[v]; });
+    if (e.residual != nullptr) {
+      const int64_t at = (tile.row + row) * e.residual_stride + column;
+      if (e.residual_type == ElementType::bf16) {
+        add_residual<Bf16>(e, at, rows, x);
+      } else if (e.residual_type == ElementType::u8) {
+        add_residual<uint8_t>(e, at, rows, x);
+      } else if (e.residual_type == ElementType::i8) {
+        add_residual<int8_t>(e, at, rows, x);
+      } else {
+        add_residual<float>(e, at, rows, x);
+      }
     }
-    char* out = static_cast<char*>(tile.out) + c * size + row * tile.out_stride;
-    store_wide(e, x, rows, out, tile.out_stride);
+    if (has_relu) each_wide([&](int i, int, int) { x[i] = relu(x[i]); });
+    if (has_other) activate_apart(e, x);
+    store_rows(x, rows, out, tile.out_stride);
+  }
+}
+
+template <bool kIntegers>
+inline void finish_wide(const SimpleEpilogue& e, const EpilogueTile& tile, int64_t c) {
+  char* out = static_cast<char*>(tile.out);
+  switch (e.out) {
+    case ElementType::bf16:
+      return finish_wide_rows<kIntegers, StoreFloats<Bf16>>(e, tile, c, out + 2 * c);
+    case ElementType::i8:
+      return finish_wide_rows<kIntegers, StoreBytes<true>>(e, tile, c, out + c);
+    case ElementType::u8:
+      return finish_wide_rows<kIntegers, StoreBytes<false>>(e, tile, c, out + c);
+    default:
+      return finish_wide_rows<kIntegers, StoreFloats<float>>(e, tile, c, out + 4 * c);
   }
 }
 
 inline void finish_simple_tile(const SimpleEpilogue& e, const EpilogueTile& tile) {
   int64_t c = 0;
   for (; tile.columns - c >= 2 * kLanes; c += 2 * kLanes) {
-    tile.integer_sums ? finish_wide_rows<true>(e, tile, c) : finish_wide_rows<false>(e, tile, c);
+    tile.integer_sums ? finish_wide<true>(e, tile, c) : finish_wide<false>(e, tile, c);
   }
   for (; c < tile.columns; c += kLanes) {
     const bool whole = tile.columns - c >= kLanes;
