@@ -2,6 +2,7 @@
 #include "bench/kernels/conv.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/error.h"
 #include "bench/kernels/conv_operands.h"
@@ -74,6 +75,8 @@ class ReadyConv final : public Ready {
            [&](int64_t k) { return last(k, p_.channels, p_.input_positions()); });
       fill(set.residual.data(), p_.y_type, residual,
            [&](int64_t k) { return last(k, p_.outputs, p_.output_positions()); });
+      std::memcpy(set.y.data(), set.residual.data(),
+                  static_cast<size_t>(bytes_for(p_.y_type, results)));
       conv_->pack({given.data(), w_type}, set.weights.data(), &pool);
     }
   }
@@ -86,8 +89,11 @@ class ReadyConv final : public Ready {
   }
   std::vector<float> result() override {
     Set& set = *sets_.front();
+    const int64_t count = p_.batch * p_.outputs * p_.output_positions();
+    std::memcpy(set.y.data(), set.residual.data(),
+                static_cast<size_t>(bytes_for(p_.y_type, count)));
     compute(set);
-    std::vector<float> out(static_cast<size_t>(p_.batch * p_.outputs * p_.output_positions()));
+    std::vector<float> out(static_cast<size_t>(count));
     for (size_t i = 0; i < out.size(); ++i) {
       const int64_t at = last(static_cast<int64_t>(i), p_.outputs, p_.output_positions());
       out[i] = get(set.y.data() + bytes_for(p_.y_type, at), p_.y_type);
@@ -112,7 +118,8 @@ class ReadyConv final : public Ready {
     if (!scales_.empty()) add({Kind::mul, {scales_.data(), ElementType::f32, 0, 1}});
     if (problem_["bias"] != 0) add({Kind::add, {bias_.data(), ElementType::f32, 0, 1}});
     if (problem_["sum"] != 0) {
-      add({Kind::add, {set.residual.data(), p_.y_type, p_.outputs, 1}},
+      // As the peer's sum does: to what y holds.
+      add({Kind::add, {set.y.data(), p_.y_type, p_.outputs, 1}},
           p_.outputs * p_.output_positions());
     }
     const std::string& f = problem_.activation;

@@ -85,7 +85,7 @@ class DirectConvolution final : public Convolution {
   bool gathered_ = false;
   // Each chunk its own rows, some at a time.
   bool gathers_chunks_ = false;
-  static constexpr int64_t kRowsGathered = 64;
+  static constexpr int64_t kRowsGathered = 448;
   Product product_;
   const BrgemmKernel* kernel_;
   ConvStage stage_;

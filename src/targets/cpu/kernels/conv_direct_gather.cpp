@@ -64,6 +64,14 @@ void set_one(const Runs& runs, int64_t first, std::byte* to) {
               static_cast<size_t>((runs.taps - until) * runs.size));
 }
 
+// What the same outputs of the next line read first, `distance` bytes on.
+void fetch_runs(const Runs& runs, int64_t count, int64_t distance) {
+  constexpr int64_t kLine = 64;
+  const int64_t begin = std::max<int64_t>(runs.first, 0) * runs.size;
+  const int64_t end = std::min(runs.input, runs.first + count * runs.stride) * runs.size;
+  for (int64_t at = begin; at < end; at += kLine) __builtin_prefetch(runs.line + distance + at);
+}
+
 void set_runs(const Runs& runs, int64_t count, std::byte* to, int64_t to_pitch) {
   // Outputs [low, high) read the line alone.
   int64_t low = count, high = count;
@@ -111,6 +119,9 @@ void DirectConvolution::gather(const void* image, std::byte* to, int64_t begin, 
         for (int64_t e = 0; e < width.kernel; e += runs.taps, at += runs.taps * runs.size) {
           runs.first = ow * width.stride + e * width.dilation - width.pad;
           set_runs(runs, count, at, pitch);
+          const bool is_last = b + height.stride >= height.kernel && e + runs.taps == width.kernel;
+          if (is_last && inside && h + height.stride < height.input)
+            fetch_runs(runs, count, height.stride * width.input * runs.size);
         }
       }
     }

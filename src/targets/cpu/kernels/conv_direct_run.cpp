@@ -82,7 +82,7 @@ struct DirectConvolution::Run::Work {
     windows = reinterpret_cast<int32_t*>(turned + c.scratch_sums_);
     ConvEpilogue epilogue(r.call_, r.terms(chunk.part), n, c.through_sums_);
     if (!c.gathers_chunks_) return multiply(epilogue);
-    // So few rows at a time that they are still in the first cache when the product reads them.
+    // So few rows at a time that they are still in the second cache when the product reads them.
     const int64_t first = chunk.begin[2], end = first + chunk.extent[2];
     for (chunk.begin[2] = first; chunk.begin[2] < end; chunk.begin[2] += kRowsGathered) {
       chunk.extent[2] = std::min(kRowsGathered, end - chunk.begin[2]);
