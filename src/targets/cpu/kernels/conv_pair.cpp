@@ -4,12 +4,15 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/thread_pool.h"
 #include "targets/cpu/kernels/scratch.h"
 
 namespace lathe::cpu {
 namespace {
 
 constexpr int64_t kMiddleBytes = 192 << 10;  // of what is between the two, beside both in L2
+constexpr int64_t kWidePanels = 4;           // of one chunk: long runs of outputs to write
+constexpr int64_t kWideThreads = 2;          // more of them need more chunks
 constexpr int64_t kSums = 112 * DepthwiseConvolution::kChannels * 4;  // bytes of a line of sums
 
 bool is_image(const ConvProblem& p) {
@@ -72,7 +75,7 @@ ConvPair::ConvPair(const PairProblem& problem, Isa isa)
   const std::string reason = why_not_pair(problem, isa);
   check(reason.empty(), ErrorKind::unsupported, "pair of {}: {}", problem.first.text(), reason);
   const ConvAxis& height = wide_.axes[1];
-  const int64_t panels = pointwise_.panels_per_group(), width = pointwise_.panel_columns();
+  const int64_t panels = pointwise_.panels_per_group();
   if (depthwise_first_) {
     // Lines of all channels; the product takes all its panels.
     const int64_t line = wide_.axes[2].output * wide_.channels * middle_size_;
@@ -82,21 +85,39 @@ ConvPair::ConvPair(const PairProblem& problem, Isa isa)
       chunks_.push_back({h, std::min(lines, height.output - h), 0, panels});
     middle_bytes_ = static_cast<size_t>(lines * line);
   } else {
-    // Some panels of channels, over as many lines as fit: those that two chunks read are computed
-    // twice.
-    const int64_t step = std::max<int64_t>(1, DepthwiseConvolution::kChannels / width);
-    const int64_t line = wide_.axes[2].input * step * width * middle_size_;
-    const int64_t span = (height.kernel - 1) * height.dilation + 1;
-    const int64_t most = std::max<int64_t>(1, (2 * kMiddleBytes / line - span) / height.stride + 1);
-    const int64_t cuts = (height.output + most - 1) / most;
-    const int64_t lines = (height.output + cuts - 1) / cuts;
-    for (int64_t panel = 0; panel < panels; panel += step)
-      for (int64_t h = 0; h < height.output; h += lines)
-        chunks_.push_back(
-            {h, std::min(lines, height.output - h), panel, std::min(step, panels - panel)});
-    middle_bytes_ = static_cast<size_t>(((lines - 1) * height.stride + span) * line);
+    cut_panels();
   }
   middle_bytes_ = (middle_bytes_ + 63) / 64 * 64;
+}
+
+// Some panels of channels, over as many lines as fit: those that two chunks read are computed
+// twice. Wide chunks are of more panels while all lines fit, fewer towards the end, so that
+// threads end together.
+void ConvPair::cut_panels() {
+  const ConvAxis& height = wide_.axes[1];
+  const int64_t panels = pointwise_.panels_per_group();
+  const int64_t line = wide_.axes[2].input * pointwise_.panel_columns() * middle_size_;
+  const int64_t least =
+      std::max<int64_t>(1, DepthwiseConvolution::kChannels / pointwise_.panel_columns());
+  const int64_t span = (height.kernel - 1) * height.dilation + 1;
+  const auto add = [&](std::vector<Chunk>& chunks, int64_t panel, int64_t step) {
+    const int64_t own = step * line;
+    const int64_t most = std::max<int64_t>(1, (2 * kMiddleBytes / own - span) / height.stride + 1);
+    const int64_t cuts = (height.output + most - 1) / most;
+    const int64_t lines = (height.output + cuts - 1) / cuts;
+    for (int64_t h = 0; h < height.output; h += lines)
+      chunks.push_back(
+          {h, std::min(lines, height.output - h), panel, std::min(step, panels - panel)});
+    middle_bytes_ =
+        std::max(middle_bytes_, static_cast<size_t>(((lines - 1) * height.stride + span) * own));
+  };
+  const int64_t fit = 2 * kMiddleBytes / std::max<int64_t>(1, line * height.input);
+  const int64_t widest = std::clamp<int64_t>(fit, 1, kWidePanels) * least;
+  for (int64_t panel = 0; panel < panels; panel += least) add(chunks_, panel, least);
+  for (int64_t panel = 0, step = 0; panel < panels; panel += step) {
+    step = std::clamp<int64_t>((panels - panel) / 3 / least * least, least, widest);
+    add(wide_chunks_, panel, step);
+  }
 }
 
 const Convolution& ConvPair::first() const {
@@ -178,16 +199,16 @@ void ConvPair::depthwise_lines(const DepthwiseConvolution::Lines& lines,
   const auto x_zero = static_cast<float>(call.x_zero);
   const SimpleEpilogue* simple = epilogue.simple;
   const auto finish = finish_tile(isa_);
+  if (simple != nullptr) {
+    depthwise_.compute_lines(lines, source, weights, x_zero, *simple, lines.h * columns, out,
+                             columns * out_stride, out_stride);
+    return;
+  }
   for (int64_t c = 0; c < lines.channels; c += kChannels) {
     DepthwiseConvolution::Lines block = lines;
     block.channel += c;
     block.channels = std::min(kChannels, lines.channels - c);
     std::byte* to = out + c * size;
-    if (simple != nullptr) {
-      depthwise_.compute_lines(block, source, weights, x_zero, *simple, lines.h * columns, to,
-                               columns * out_stride, out_stride);
-      continue;
-    }
     depthwise_.sum_lines(block, source, weights, x_zero, sums, [&](int64_t line, const void* row) {
       EpilogueTile tile =
           tile_of(wide_, row, columns, block.channel, block.channels, (lines.h + line) * columns);
@@ -199,12 +220,15 @@ void ConvPair::depthwise_lines(const DepthwiseConvolution::Lines& lines,
 }
 
 void ConvPair::run(const PairCall& call) const {
-  const auto count = static_cast<int64_t>(chunks_.size());
+  const ThreadPool* pool = call.first.pool;
+  const bool wide = !wide_chunks_.empty() && (pool == nullptr || pool->threads() <= kWideThreads);
+  const std::vector<Chunk>& chunks = wide ? wide_chunks_ : chunks_;
+  const auto count = static_cast<int64_t>(chunks.size());
   const Terms terms{depthwise_.terms(depthwise_first_ ? call.first : call.second),
                     pointwise_.pointwise_terms(depthwise_first_ ? call.second : call.first)};
   parallel_for(call.first.pool, p_.first.batch * count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const Chunk& chunk = chunks_[static_cast<size_t>(i % count)];
+      const Chunk& chunk = chunks[static_cast<size_t>(i % count)];
       depthwise_first_ ? depthwise_first(call, terms, i / count, chunk)
                        : pointwise_first(call, terms, i / count, chunk);
     }

@@ -47,6 +47,7 @@ class ConvPair {
                        const DepthwiseConvolution::Source& source, const ConvCall& call,
                        const Epilogue& epilogue, void* sums, std::byte* out,
                        int64_t out_stride) const;
+  void cut_panels();
   // Lines read by those of outputs, cut to the input.
   int64_t first_line(const Chunk& chunk) const;
   int64_t last_line(const Chunk& chunk) const;
@@ -57,8 +58,9 @@ class ConvPair {
   const ConvProblem& wide_;  // the depthwise one
   DepthwiseConvolution depthwise_;
   DirectConvolution pointwise_;
-  int64_t middle_size_;        // bytes of a number between the two
-  std::vector<Chunk> chunks_;  // of one image
+  int64_t middle_size_;             // bytes of a number between the two
+  std::vector<Chunk> chunks_;       // of one image
+  std::vector<Chunk> wide_chunks_;  // the same for few threads; empty: as above
   size_t middle_bytes_ = 0;
 };
 

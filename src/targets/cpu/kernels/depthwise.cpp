@@ -162,14 +162,17 @@ class DepthwiseConvolution::Run {
     }
     const bool turned = p_.y_layout == ActivationLayout::channels_first;
     ConvEpilogue epilogue(call_, p_.is_integer() ? &terms_ : nullptr, n, turned);
-    for (int64_t c = 0; c < p_.channels; c += kChannels) {
+    // Sums that go through memory are of a few channels.
+    const bool at_once = !turned && epilogue.get().simple != nullptr;
+    const int64_t step = at_once ? p_.channels : kChannels;
+    for (int64_t c = 0; c < p_.channels; c += step) {
       const Lines lines{chunk.d,
                         chunk.h,
                         chunk.lines,
                         chunk.begin,
                         chunk.end,
                         c,
-                        std::min(kChannels, p_.channels - c)};
+                        std::min(step, p_.channels - c)};
       turned ? by_channel(n, lines, source, scratch + c_.scratch_box_, epilogue)
              : by_position(n, lines, source, scratch + c_.scratch_box_, epilogue);
     }

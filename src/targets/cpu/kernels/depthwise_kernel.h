@@ -124,45 +124,47 @@ inline void depthwise_block(const DepthwiseRow& row, const DepthwiseBlock<kVecto
   }
 }
 
-template <class X, int kKernel, int kStride, int kVectors, bool kTail>
-void depthwise_columns(const DepthwiseRow& row, int64_t channel, Mask tail) {
-  const int64_t span = (kDepthwiseBlock - 1) * row.stride + (row.kernel - 1) * row.dilation + 1;
-  for (int64_t o = row.begin; o < row.end; o += kDepthwiseBlock) {
-    const DepthwiseBlock<kVectors> block{o, channel, tail};
-    const int64_t first = o * row.stride - row.pad;
-    if (first >= 0 && first + span <= row.input) {
-      depthwise_block<X, kKernel, kStride, kVectors, kTail, true>(row, block);
-    } else {
-      depthwise_block<X, kKernel, kStride, kVectors, kTail, false>(row, block);
-    }
+// A block of outputs, all channels: they lie side by side in x and in the result.
+template <class X, int kKernel, int kStride, bool kInside>
+void depthwise_channels(const DepthwiseRow& row, int64_t output) {
+  constexpr int kWide = kDepthwiseVectors * kLanes;
+  const Mask all = mask_first(kLanes);
+  int64_t c = 0;
+  for (; c + kWide <= row.channels; c += kWide) {
+    const DepthwiseBlock<kDepthwiseVectors> block{output, c, all};
+    depthwise_block<X, kKernel, kStride, kDepthwiseVectors, false, kInside>(row, block);
+  }
+  for (; c < row.channels; c += kLanes) {
+    const int64_t left = row.channels - c;
+    const DepthwiseBlock<1> block{output, c, mask_first(left < kLanes ? left : kLanes)};
+    depthwise_block<X, kKernel, kStride, 1, true, kInside>(row, block);
   }
 }
 
 template <class X, int kKernel, int kStride>
-void depthwise_channels(const DepthwiseRow& row) {
-  constexpr int kWide = kDepthwiseVectors * kLanes;
-  const Mask all = mask_first(kLanes);
-  int64_t c = 0;
-  for (; c + kWide <= row.channels; c += kWide)
-    depthwise_columns<X, kKernel, kStride, kDepthwiseVectors, false>(row, c, all);
-  for (; c < row.channels; c += kLanes) {
-    const int64_t left = row.channels - c;
-    depthwise_columns<X, kKernel, kStride, 1, true>(row, c,
-                                                    mask_first(left < kLanes ? left : kLanes));
+void depthwise_columns(const DepthwiseRow& row) {
+  const int64_t span = (kDepthwiseBlock - 1) * row.stride + (row.kernel - 1) * row.dilation + 1;
+  for (int64_t o = row.begin; o < row.end; o += kDepthwiseBlock) {
+    const int64_t first = o * row.stride - row.pad;
+    if (first >= 0 && first + span <= row.input) {
+      depthwise_channels<X, kKernel, kStride, true>(row, o);
+    } else {
+      depthwise_channels<X, kKernel, kStride, false>(row, o);
+    }
   }
 }
 
 template <class X>
 void depthwise_row(const DepthwiseRow& row) {
   if (row.dilation == 1 && row.kernel == 3 && row.stride == 1)
-    return depthwise_channels<X, 3, 1>(row);
+    return depthwise_columns<X, 3, 1>(row);
   if (row.dilation == 1 && row.kernel == 3 && row.stride == 2)
-    return depthwise_channels<X, 3, 2>(row);
+    return depthwise_columns<X, 3, 2>(row);
   if (row.dilation == 1 && row.kernel == 5 && row.stride == 1)
-    return depthwise_channels<X, 5, 1>(row);
+    return depthwise_columns<X, 5, 1>(row);
   if (row.dilation == 1 && row.kernel == 5 && row.stride == 2)
-    return depthwise_channels<X, 5, 2>(row);
-  depthwise_channels<X, 0, 0>(row);
+    return depthwise_columns<X, 5, 2>(row);
+  depthwise_columns<X, 0, 0>(row);
 }
 
 constexpr DepthwiseTable kDepthwiseTable{depthwise_row<float>, depthwise_row<Bf16>,
