@@ -119,7 +119,8 @@ Verdict product(const Step& s) {
 }
 
 Verdict gemm(const Step& s) {
-  if (s.integer("trans_a") != 0) return refuse("rows are summed over");
+  if (std::get<bool>(*find_attribute(s.instruction().attributes(), "trans_a")))
+    return refuse("rows are summed over");
   return product(s);
 }
 

@@ -205,6 +205,13 @@ def products(mask, where=False, cap=0.0, early=False, guard=False):
     return build
 
 
+def gemm(g, q, k, v):
+    """Rows on one axis with the batch, and a product with a sum."""
+    y = g("Reshape", products(ranges)(g, q, k, v), [-1, HEADS * SIZE])
+    y = g("Gemm", y, g.weight(HEADS * SIZE, HEADS * SIZE), g.weight(HEADS * SIZE), transB=1)
+    return g("Reshape", y, g("Concat", g("Shape", "input_ids"), g.constant([HEADS * SIZE]), axis=0))
+
+
 def standard(mask=None, flat=False, **attributes):
     """The operator Attention of opset 23 on."""
     def build(g, q, k, v):
@@ -331,6 +338,7 @@ FORMS = {
     "overwritten_columns": (17, products(overwritten_columns), given, KV_HEADS, None),
     "overwritten_first": (17, products(overwritten_first), given, KV_HEADS, "add"),
     "stored": (17, products(stored), counted, KV_HEADS, None),
+    "gemm": (17, gemm, given, KV_HEADS, None),
     "guard": (17, products(inverted, guard=True), counted, KV_HEADS, None),
     "joined": (23, joined, given, KV_HEADS, None),
     "attention": (23, standard(is_causal=1), given, KV_HEADS, None),
