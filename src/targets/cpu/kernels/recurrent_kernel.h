@@ -10,27 +10,45 @@ namespace {
 
 constexpr int kMostRows = kRegisters == 32 ? 6 : 3;
 
-// acc[row][v] = Σ_k a[row][k] · b[k][v], in ascending order of k.
+// acc[row][v] = Σ_k a[row][k] · b[k][v], in ascending order of k. Three rows to a pointer, and four
+// steps between additions of pointers, which take the ports of products.
 template <int kRows, int kV>
-inline void sum_panel(const float* a, int64_t pitch, const float* b, int64_t depth,
-                      F32 (&acc)[kRows][kV]) {
+inline __attribute__((always_inline)) void sum_panel(const float* a, int64_t pitch, const float* b,
+                                                     int64_t depth, F32 (&acc)[kRows][kV]) {
+  constexpr int kPointers = (kRows + 2) / 3;
+  const float* row[kPointers];
+#pragma GCC unroll 2
+  for (int i = 0; i < kPointers; ++i) row[i] = a + 3 * i * pitch;
 #pragma GCC unroll 6
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 8
     for (int v = 0; v < kV; ++v) acc[r][v] = zero_f32();
   }
-#pragma GCC unroll 2
-  for (int64_t k = 0; k < depth; ++k, b += kV * kLanes) {
+  const auto step = [&](int64_t k) __attribute__((always_inline)) {
     F32 x[kV];
 #pragma GCC unroll 8
-    for (int v = 0; v < kV; ++v) x[v] = load(b + v * kLanes);
+    for (int v = 0; v < kV; ++v) x[v] = load(b + (k * kV + v) * kLanes);
 #pragma GCC unroll 6
     for (int r = 0; r < kRows; ++r) {
-      const F32 y = set1(a[r * pitch + k]);
+      const F32 y = set1(row[r / 3][r % 3 * pitch + k]);
 #pragma GCC unroll 8
       for (int v = 0; v < kV; ++v) acc[r][v] = fma(y, x[v], acc[r][v]);
     }
+    __asm__ volatile("" ::: "memory");  // no load moves to another step: registers are taken
+  };
+  const auto advance = [&](int64_t by) __attribute__((always_inline)) {
+#pragma GCC unroll 2
+    for (int i = 0; i < kPointers; ++i) {
+      row[i] += by;
+      __asm__("" : "+r"(row[i]));  // else a pointer per row
+    }
+    b += by * kV * kLanes;
+  };
+  for (int64_t n = depth / 4; n > 0; --n, advance(4)) {
+#pragma GCC unroll 4
+    for (int64_t k = 0; k < 4; ++k) step(k);
   }
+  for (int64_t n = depth % 4; n > 0; --n, advance(1)) step(0);
 }
 
 template <int kV, int kRows = kMostRows>
@@ -141,12 +159,6 @@ inline void rows_of_panel(const RecurrentStep& s, int64_t row, int64_t panel) {
   for (int r = 0; r < kRows; ++r) finish<kStage>(s, row + r, panel, sums + r * kV);
 }
 
-// What comes a few k later; no fault where nothing follows.
-inline void fetch_weights(const float* at) {
-  constexpr int64_t kAhead = 512;
-  _mm_prefetch(reinterpret_cast<const char*>(at + kAhead), _MM_HINT_T0);
-}
-
 // One row of two panels: a chain of sums per vector would wait for itself.
 template <RecurrentStage kStage>
 inline void row_of_two(const RecurrentStep& s, int64_t row, int64_t panel) {
@@ -162,8 +174,6 @@ inline void row_of_two(const RecurrentStep& s, int64_t row, int64_t panel) {
     const F32 y = set1(a[k]);
 #pragma GCC unroll 4
     for (int v = 0; v < kV; ++v) {
-      fetch_weights(b + v * kLanes);
-      fetch_weights(c + v * kLanes);
       acc[v] = fma(y, load(b + v * kLanes), acc[v]);
       acc[kV + v] = fma(y, load(c + v * kLanes), acc[kV + v]);
     }
