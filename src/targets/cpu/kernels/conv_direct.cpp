@@ -88,10 +88,11 @@ DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa)
   if (problem.transposed && problem.is_pointwise()) p_.transposed = true;
   stage_.group_pitch = p_.group_channels();
   stage_.element_bytes = static_cast<int>(a_size(product_));
+  flip_signs();
   through_sums_ = p_.y_layout == ActivationLayout::channels_first;
   for (const ConvPart& part : conv_parts(p_)) add_part(part);
   if (gains_by_gathering(p_, isa, *kernel_)) gather_positions();
-  in_place_ = reads_in_place();
+  in_place_ = reads_in_place() && (!flips_ || gathered_);
   gathers_chunks_ = gathered_ && isa == Isa::amx && fills_tiles(given_) &&
                     given_.x_layout == ActivationLayout::channels_last;
   if (!in_place_) find_whole_box();
@@ -114,6 +115,22 @@ DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa)
       scratch_sums_ = std::max(scratch_sums_, round_up(static_cast<size_t>(all * columns * 4)));
     }
   }
+}
+
+// Where a product of signed bytes turns signs for each panel, a copy of x without them costs less.
+void DirectConvolution::flip_signs() {
+  constexpr int kSign = 0x80;
+  shift_ = kernel_->a_shift;
+  flips_ = shift_ == kSign && p_.group_outputs() >= kernel_->panel_columns;
+  if (!flips_) return;
+  product_ = Product::u8s8;
+  kernel_ = &brgemm_kernel(isa_, product_);
+  stage_.flip = kSign;
+}
+
+// The byte that stands for positions outside of x.
+int DirectConvolution::padding(const ConvCall& call) const {
+  return has_integer_sums(product_) ? static_cast<uint8_t>(call.x_zero) ^ stage_.flip : 0;
 }
 
 // One part, one block of all taps; its rows are positions of the gathered matrix.

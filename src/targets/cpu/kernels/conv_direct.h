@@ -73,6 +73,12 @@ class DirectConvolution final : public Convolution {
   const std::byte* panels(const std::byte* packed, const Part& part, int64_t group,
                           int64_t panel) const;
   ConvBox box(const Part& part, const Chunk& chunk) const;
+  void flip_signs();
+  int padding(const ConvCall& call) const;
+  // For rows that nobody staged; the same packing.
+  const BrgemmKernel& in_place_kernel() const {
+    return flips_ ? brgemm_kernel(isa_, Product::s8s8) : *kernel_;
+  }
   bool reads_in_place() const;
   void find_whole_box();
   void make_flat();
@@ -86,8 +92,11 @@ class DirectConvolution final : public Convolution {
   // Each chunk its own rows, some at a time.
   bool gathers_chunks_ = false;
   static constexpr int64_t kRowsGathered = 448;
+  // Signed x that is staged anyway becomes unsigned there, and the product's kernel need not do so.
+  bool flips_ = false;
   Product product_;
   const BrgemmKernel* kernel_;
+  int shift_ = 0;  // added to each x, by the kernel or in staging
   ConvStage stage_;
   bool in_place_ = false;
   bool staged_whole_ = false;

@@ -102,7 +102,7 @@ void DirectConvolution::gather(const void* image, std::byte* to, int64_t begin, 
   runs.stride = width.stride;
   runs.taps = width.dilation == 1 ? width.kernel : 1;
   runs.size = given_.channels * stage_.element_bytes;
-  runs.padding = padding;
+  runs.padding = padding ^ stage_.flip;  // turned with all others below
   const int64_t pitch = p_.channels * stage_.element_bytes;
   const int64_t bytes = given_.taps() * runs.size;
   for (int64_t i = begin; i < end;) {
@@ -129,6 +129,10 @@ void DirectConvolution::gather(const void* image, std::byte* to, int64_t begin, 
       std::memset(at + r * pitch, 0, static_cast<size_t>(pitch - bytes));
     i += count;
   }
+  if (!flips_) return;
+  const auto flip = static_cast<unsigned char>(stage_.flip);
+  auto* gathered = reinterpret_cast<unsigned char*>(to);
+  for (int64_t i = 0; i < (end - begin) * pitch; ++i) gathered[i] ^= flip;
 }
 
 }  // namespace lathe::cpu

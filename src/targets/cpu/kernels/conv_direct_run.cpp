@@ -34,7 +34,7 @@ class DirectConvolution::Run {
       const auto taps = static_cast<int64_t>(
           part.blocks.empty() ? 0 : part.blocks.size() * part.blocks[0].taps.size());
       const int64_t depth = taps * c_.given_.group_channels();
-      terms_.push_back(integer_terms(call, p_.outputs, depth, c_.kernel_->a_shift,
+      terms_.push_back(integer_terms(call, p_.outputs, depth, c_.shift_,
                                      reinterpret_cast<const int32_t*>(at), zeros));
       at += c_.sums_bytes();
     }
@@ -110,8 +110,8 @@ struct DirectConvolution::Run::Work {
     source.pitch[2] = p.channels;
     if (c.gathers_chunks_) {
       const int64_t given = c.given_.input_positions() * c.given_.channels * c.stage_.element_bytes;
-      const int padding = has_integer_sums(c.product_) ? static_cast<uint8_t>(r.call_.x_zero) : 0;
-      c.gather(r.x_ + n * given, box, chunk.begin[2], chunk.begin[2] + chunk.extent[2], padding);
+      c.gather(r.x_ + n * given, box, chunk.begin[2], chunk.begin[2] + chunk.extent[2],
+               c.padding(r.call_));
       source.x = box;
       source.origin[2] = chunk.begin[2];
       return;
@@ -128,7 +128,7 @@ struct DirectConvolution::Run::Work {
     const ConvBox read = c.staged_whole_ ? c.whole_ : c.box(part, chunk);
     if (!c.staged_whole_) {
       ConvStage stage = c.stage_;
-      if (has_integer_sums(c.product_)) stage.padding = static_cast<uint8_t>(r.call_.x_zero);
+      stage.padding = c.padding(r.call_);
       stage_box(p, stage, read, x, box);
     }
     source.x = c.staged_whole_ ? x : box;
@@ -269,8 +269,8 @@ struct DirectConvolution::Run::Work {
     call.out = rows.data();
     call.out_stride = 4;
     c.kernel_->run(call);
-    const auto shift = static_cast<int32_t>(static_cast<int64_t>(part.blocks.size()) * part.k *
-                                            c.kernel_->a_shift);
+    const auto shift =
+        static_cast<int32_t>(static_cast<int64_t>(part.blocks.size()) * part.k * c.shift_);
     const int64_t width = chunk.extent[2];
     for (int64_t line = 0; line * (c.flat_ ? flat_pitch() : width) < call.rows; ++line)
       for (int64_t i = 0; i < width; ++i)
@@ -355,7 +355,7 @@ IntegerTerms DirectConvolution::pointwise_terms(const ConvCall& call) const {
   const auto* weights = static_cast<const std::byte*>(call.weights);
   const auto* zeros = reinterpret_cast<const int32_t*>(weights + packed_bytes() - sums_bytes());
   IntegerTerms terms = integer_terms(
-      call, p_.outputs, part.k, kernel_->a_shift,
+      call, p_.outputs, part.k, in_place_kernel().a_shift,
       reinterpret_cast<const int32_t*>(weights + panel_bytes_ + panel_stride(part)), zeros);
   check(terms.weight_zero == nullptr, ErrorKind::unsupported,
         "{}: weights of a fused pair have a zero of {}", given_.text(),
@@ -382,7 +382,7 @@ void DirectConvolution::pointwise_rows(const ConvCall& call, const ConvEpilogue&
   product.epilogue = &epilogue.get();
   product.row = position;
   product.column = panel * panel_columns();
-  kernel_->run(product);
+  in_place_kernel().run(product);
 }
 
 // Lines `begin` to `end` of the whole box, depth and height together.
@@ -425,7 +425,7 @@ void DirectConvolution::run_prepared(const ConvCall& call) const {
   const int64_t prepared = (rows * row + 63) / 64 * 64;
   std::byte* memory = thread_scratch(ScratchUse::caller, prepared + (turn ? image : 0));
   const Run run(*this, call, memory);
-  const int padding = has_integer_sums(product_) ? static_cast<uint8_t>(call.x_zero) : 0;
+  const int padding = this->padding(call);
   const int64_t grain = std::max<int64_t>(1, 32768 / std::max<int64_t>(1, row));
   for (int64_t n = 0; n < p_.batch; ++n) {
     const std::byte* x = static_cast<const std::byte*>(call.x) + n * image;

@@ -70,9 +70,10 @@ class Run {
  public:
   Run(const MatmulCall& call, ThreadPool* pool)
       : call_(call),
-        kernel_(brgemm_kernel(call.isa, call.product)),
+        kernel_(brgemm_kernel(call.isa, kernel_product(call))),
         layout_(packed_layout(kernel_, call.product, call.k, call.n)),
         rows_(call, kernel_, pool),
+        shift_(brgemm_kernel(call.isa, call.product).a_shift),
         pool_(pool),
         split_(split_of_k(call.n, call.k)) {
     if (has_integer_sums(call.product)) correct_zero_points();
@@ -107,7 +108,7 @@ class Run {
   // Sums with zero points of A and B, from those without.
   void correct_zero_points() {
     epilogue_ = call_.epilogue;
-    const int32_t shift = kernel_.a_shift + (call_.a_zeros == nullptr ? call_.a_zero : 0);
+    const int32_t shift = shift_ + (call_.a_zeros == nullptr ? call_.a_zero : 0);
     // One set of corrections for each B of the batch.
     const int64_t sets = call_.b_batch_stride == 0 ? 1 : call_.batch;
     columns_.resize(static_cast<size_t>(sets * call_.n));
@@ -221,6 +222,7 @@ class Run {
   const BrgemmKernel& kernel_;
   PackedLayout layout_;
   MatmulRows rows_;
+  int32_t shift_;  // of each number of A, by the kernel or in its rows
   ThreadPool* pool_;
   int64_t split_;
   Epilogue epilogue_;

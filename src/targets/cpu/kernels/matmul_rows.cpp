@@ -16,6 +16,7 @@ namespace lathe::cpu {
 namespace {
 
 constexpr int64_t kLineBytes = 64;
+constexpr int kSign = 0x80;
 
 ElementType number_type(Product product) {
   switch (product) {
@@ -40,6 +41,14 @@ bool crowds_cache(int64_t row_bytes, int64_t rows) {
 
 }  // namespace
 
+Product kernel_product(const MatmulCall& call) {
+  constexpr int64_t kFewRows = 4, kFewPanels = 4;
+  const BrgemmKernel& kernel = brgemm_kernel(call.isa, call.product);
+  const bool flips = kernel.a_shift != 0 && call.a_column_stride == 1 && call.m > kFewRows &&
+                     call.n >= kFewPanels * kernel.panel_columns;
+  return flips ? Product::u8s8 : call.product;
+}
+
 MatmulRows::MatmulRows(const MatmulCall& call, const BrgemmKernel& kernel, ThreadPool* pool)
     : call_(call), element_(a_size(call.product)) {
   const ElementType type = number_type(call.product);
@@ -57,7 +66,8 @@ MatmulRows::MatmulRows(const MatmulCall& call, const BrgemmKernel& kernel, Threa
   const bool crowded = kernel.rereads_lines && call.m >= kernel.row_tile &&
                        call.n >= 8 * kernel.panel_columns &&
                        crowds_cache(row_bytes_, kernel.row_tile);
-  if (!right_type || (call.a_column_stride != 1 && call.k > 1) || crowded) copy(pool);
+  flips_ = kernel_product(call) != call.product;
+  if (!right_type || flips_ || (call.a_column_stride != 1 && call.k > 1) || crowded) copy(pool);
 }
 
 void MatmulRows::copy(ThreadPool* pool) {
@@ -73,6 +83,8 @@ void MatmulRows::copy(ThreadPool* pool) {
         lathe::convert(type, to + i * element_, call_.a_type,
                        from + i * call_.a_column_stride * from_element, 1);
       }
+    } else if (flips_) {
+      for (int64_t i = 0; i < call_.k; ++i) to[i] = static_cast<char>(from[i] ^ kSign);
     } else if (call_.a_type == type) {
       std::memcpy(to, from, static_cast<size_t>(call_.k * element_));
     } else if (call_.a_type == ElementType::f32) {
@@ -99,11 +111,12 @@ void MatmulRows::copy(ThreadPool* pool) {
 std::vector<int32_t> MatmulRows::sums() const {
   std::vector<int32_t> out(static_cast<size_t>(call_.batch * call_.m));
   const bool is_signed = call_.product == Product::s8s8;
+  const int flip = flips_ ? kSign : 0;
   for (int64_t r = 0; r < call_.batch * call_.m; ++r) {
     const char* row = address(r / call_.m, r % call_.m, 0);
     int32_t sum = 0;
     for (int64_t i = 0; i < call_.k; ++i) {
-      sum += is_signed ? static_cast<int8_t>(row[i]) : static_cast<uint8_t>(row[i]);
+      sum += is_signed ? static_cast<int8_t>(row[i] ^ flip) : static_cast<uint8_t>(row[i]);
     }
     out[static_cast<size_t>(r)] = sum;
   }

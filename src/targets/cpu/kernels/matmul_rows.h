@@ -17,6 +17,10 @@ namespace lathe::cpu {
 
 struct MatmulCall;
 
+// What multiplies the rows: those of signed bytes become unsigned in a copy where the kernel would
+// turn their signs for each of many panels.
+Product kernel_product(const MatmulCall& call);
+
 class MatmulRows {
  public:
   MatmulRows(const MatmulCall& call, const BrgemmKernel& kernel, ThreadPool* pool);
@@ -36,6 +40,7 @@ class MatmulRows {
   int64_t element_ = 4;  // bytes
   int64_t row_bytes_ = 0;
   int64_t batch_bytes_ = 0;
+  bool flips_ = false;
 };
 
 // to[i] += from[i], as f32 or i32.
