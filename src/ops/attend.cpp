@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "ops/attend.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -34,7 +36,9 @@ class Task {
         key_head_(head / (attend.q.dims[1] / attend.k.dims[1])) {}
 
   void run() {
-    scores_.assign(static_cast<size_t>(rows_ * keys_), T{});
+    thread_local std::vector<T> memory;
+    scores_ = first_of(memory, rows_ * keys_);
+    std::ranges::fill(scores_, T{});
     const MatrixView scores{sum_type<T>(), scores_.data(), 0, keys_, 1};
     MatrixView keys = matrix(p_.k, batch_, key_head_);
     std::swap(keys.row_stride, keys.column_stride);
@@ -55,6 +59,13 @@ class Task {
   }
 
  private:
+  // Memory that tasks one after another use; it grows in few steps, as keys come one by one.
+  static std::span<T> first_of(std::vector<T>& memory, int64_t count) {
+    const auto size = static_cast<size_t>(count);
+    if (memory.size() < size) memory.resize(std::bit_ceil(size));
+    return std::span(memory).first(size);
+  }
+
   MatrixView rows_of(const TensorView& view) const {
     MatrixView rows = matrix(view, batch_, head_);
     rows.offset += query_ * rows.row_stride;
@@ -75,7 +86,9 @@ class Task {
   void add_bias(int64_t row) {
     T* score = scores_.data() + row * keys_;
     constexpr T kMasked = -std::numeric_limits<T>::infinity();
-    std::vector<T> added(static_cast<size_t>(keys_));
+    thread_local std::vector<T> memory;
+    const std::span<T> added = first_of(memory, keys_);
+    std::ranges::fill(added, T{});
     if (p_.bias) {
       const TensorView& bias = *p_.bias;
       const int64_t given = bias.dims[3] == 1 ? keys_ : std::min(keys_, bias.dims[3]);
@@ -130,7 +143,7 @@ class Task {
   const int64_t length_;
   const int64_t keys_;  // those that have scores
   const int64_t key_head_;
-  std::vector<T> scores_;
+  std::span<T> scores_;
 };
 
 }  // namespace

@@ -2,16 +2,18 @@
 #include "ops/axes.h"
 
 #include <algorithm>
+#include <array>
 
+#include "ops/indices.h"
 #include "ops/views.h"
 
 namespace lathe {
 namespace {
 
 // Both contexts offer check().
-template <class Context>
-std::vector<int> normalised(const Context& c, const std::vector<int64_t>& values, int rank) {
-  std::vector<int> axes;
+template <class Axes, class Context>
+Axes normalised(const Context& c, std::span<const int64_t> values, int rank) {
+  Axes axes;
   for (const int64_t value : values) {
     c.check(value >= -rank && value < rank, "axis {} is out of range for rank {}", value, rank);
     const int axis = static_cast<int>(value < 0 ? value + rank : value);
@@ -27,7 +29,7 @@ std::vector<int> normalised(const Context& c, const std::vector<int64_t>& values
 std::optional<std::vector<int>> known_axes(const Infer& c, int i, int rank) {
   const auto values = c.constants(i);
   if (!values) return std::nullopt;
-  return normalised(c, *values, rank);
+  return normalised<std::vector<int>>(c, *values, rank);
 }
 
 std::optional<int64_t> known_length(const Infer& c, int i) {
@@ -37,8 +39,13 @@ std::optional<int64_t> known_length(const Infer& c, int i) {
   return c.dim(i, 0).constant();
 }
 
-std::vector<int> axes_of(const Evaluation& c, int i, int rank) {
-  return normalised(c, c.values(i), rank);
+Few<int> axes_of(const Evaluation& c, int i, int rank) {
+  // Of more axes than a tensor can have, one is wrong or named twice.
+  std::array<int64_t, kMaxRank + 1> values;
+  const auto count = std::min(static_cast<size_t>(c.in(i).count()), values.size());
+  const std::span<int64_t> some = std::span(values).first(count);
+  load_values(c, i, 0, some);
+  return normalised<Few<int>>(c, some, rank);
 }
 
 std::optional<std::vector<Dim>> found_dims(Infer& c, std::optional<int64_t> rank,

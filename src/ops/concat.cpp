@@ -34,19 +34,20 @@ void infer_concat(Infer& c) {
 
 void eval_concat(Evaluation& c) {
   const int axis = c.axis("axis", c.in(0).rank);
-  Dims dims(c.in(0).extents().begin(), c.in(0).extents().end());
-  int64_t& total = dims[static_cast<size_t>(axis)];
-  for (int i = 1; i < c.count(); ++i) total += c.in(i).dims[axis];
-  const WholeResult out(c.out(0, dims));
+  TensorView all = c.in(0);
+  for (int i = 1; i < c.count(); ++i) all.dims[axis] += c.in(i).dims[axis];
+  const WholeResult out(c.out(0, all.extents()));
   int64_t begin = 0;
   for (int i = 0; i < c.count(); ++i) {
     const WholeOperand part(c.in(i));
     const int64_t extent = part.view().dims[axis];
     const TensorView place = narrow(out.view(), axis, begin, extent);
     begin += extent;
-    c.check(std::ranges::equal(place.extents(), part.view().extents()),
-            "operand {} is {}, which does not fit beside {}", i,
-            to_string(c.in(i).type, c.in(i).extents()), to_string(c.in(0).type, c.in(0).extents()));
+    if (!std::ranges::equal(place.extents(), part.view().extents())) {
+      c.fail("operand {} is {}, which does not fit beside {}", i,
+             to_string(c.in(i).type, c.in(i).extents()),
+             to_string(c.in(0).type, c.in(0).extents()));
+    }
     // A caller may pass one buffer as past and present: then the past is there already.
     if (!same_memory(part.view(), place)) copy_elements(part.view(), place);
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "ops/evaluation.h"
 
+#include "ops/indices.h"
 #include "ops/interpret.h"
-#include "ops/symbolic.h"
 
 namespace lathe {
 namespace {
@@ -65,10 +65,9 @@ int Evaluation::axis(std::string_view attribute, int rank) const {
 }
 
 std::vector<int64_t> Evaluation::values(int i) const {
-  const TensorView& view = in(i);
-  const Dims dims(view.extents().begin(), view.extents().end());
-  const Dims strides(view.strides.begin(), view.strides.begin() + view.rank);
-  return integer_values(Tensor(view.type, dims, strides, view.data, nullptr));
+  std::vector<int64_t> values(static_cast<size_t>(in(i).count()));
+  load_values(*this, i, 0, values);
+  return values;
 }
 
 Dims broadcast_extents(const Evaluation& c) {

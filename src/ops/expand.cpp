@@ -41,9 +41,10 @@ Dims target_dims(const Evaluation& c) {
   std::copy(shape.rbegin(), shape.rend(), dims.rbegin());
   for (int axis = 0; axis < x.rank; ++axis) {
     int64_t& extent = dims[dims.size() - static_cast<size_t>(x.rank - axis)];
-    c.check(extent == x.dims[axis] || extent == 1 || x.dims[axis] == 1,
-            "{} does not broadcast to [{}]", to_string(x.type, x.extents()),
-            fmt::join(shape, ", "));
+    if (extent != x.dims[axis] && extent != 1 && x.dims[axis] != 1) {
+      c.fail("{} does not broadcast to [{}]", to_string(x.type, x.extents()),
+             fmt::join(shape, ", "));
+    }
     if (extent == 1) extent = x.dims[axis];
   }
   return dims;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "ops/axes.h"
@@ -10,33 +12,77 @@
 namespace lathe {
 namespace {
 
-template <class D>
-std::vector<D> gathered(std::span<const D> x, std::span<const D> indices, int axis) {
-  std::vector<D> dims(x.begin(), x.begin() + axis);
+std::vector<Dim> gathered(std::span<const Dim> x, std::span<const Dim> indices, int axis) {
+  std::vector<Dim> dims(x.begin(), x.begin() + axis);
   dims.insert(dims.end(), indices.begin(), indices.end());
   dims.insert(dims.end(), x.begin() + axis + 1, x.end());
   return dims;
 }
 
+// The extents without memory of their own: few, and wanted at every evaluation.
+struct Extents {
+  std::array<int64_t, kMaxRank> dims{};
+  size_t rank = 0;
+  void add(std::span<const int64_t> more) {
+    check(rank + more.size() <= dims.size(), ErrorKind::unsupported,
+          "gather: the result has rank {} or more, at most {} is supported", rank + more.size(),
+          dims.size());
+    std::ranges::copy(more, dims.begin() + static_cast<std::ptrdiff_t>(rank));
+    rank += more.size();
+  }
+  std::span<const int64_t> span() const { return {dims.data(), rank}; }
+};
+
+Extents gathered_extents(std::span<const int64_t> x, std::span<const int64_t> indices, int axis) {
+  Extents all;
+  const auto at = static_cast<size_t>(axis);
+  all.add(x.first(at));
+  all.add(indices);
+  all.add(x.subspan(at + 1));
+  return all;
+}
+
+// Indices in parts, so that they need no memory of their own either.
+class IndexParts {
+ public:
+  IndexParts(const Evaluation& c, int64_t extent)
+      : c_(c), extent_(extent), count_(c.in(1).count()) {}
+  // Calls f with each index, in order.
+  template <class F>
+  void each(F&& f) const {
+    std::array<int64_t, 256> part;
+    for (int64_t at = 0; at < count_; at += std::ssize(part)) {
+      const auto own = std::span(part).first(
+          static_cast<size_t>(std::min<int64_t>(std::ssize(part), count_ - at)));
+      load_indices(c_, 1, extent_, at, own);
+      for (const int64_t index : own) f(index);
+    }
+  }
+
+ private:
+  const Evaluation& c_;
+  int64_t extent_;
+  int64_t count_;
+};
+
 void infer_gather(Infer& c) {
   const int axis = c.axis("axis", c.rank(0));
-  c.result(c.element(0), gathered<Dim>(c.dims(0), c.dims(1), axis));
+  c.result(c.element(0), gathered(c.dims(0), c.dims(1), axis));
   flow_elements(c, {0});
 }
 
 // Rows of dense tensors: what embeddings are.
-void gather_rows(const TensorView& x, int axis, const std::vector<int64_t>& indices,
-                 const TensorView& out) {
+void gather_rows(const TensorView& x, int axis, const IndexParts& indices, const TensorView& out) {
   const int64_t outer = count_between(x.extents(), 0, axis);
   const auto row =
       static_cast<size_t>(bytes_for(x.type, count_between(x.extents(), axis + 1, x.rank)));
   const auto* from = x.as<const std::byte>();
   auto* to = out.as<std::byte>();
   for (int64_t block = 0; block < outer; ++block) {
-    for (const int64_t index : indices) {
+    indices.each([&](int64_t index) {
       std::memcpy(to, from + static_cast<size_t>(index) * row, row);
       to += row;
-    }
+    });
     from += static_cast<size_t>(x.dims[axis]) * row;
   }
 }
@@ -45,18 +91,21 @@ void eval_gather(Evaluation& c) {
   const WholeOperand x(c.in(0));
   const int axis = c.axis("axis", x.view().rank);
   const TensorView& places = c.in(1);
-  const std::vector<int64_t> indices = indices_of(c, 1, x.view().dims[axis]);
-  const WholeResult out(c.out(0, gathered<int64_t>(x.view().extents(), places.extents(), axis)));
-  if (out.view().count() == 0) return;
+  const IndexParts indices(c, x.view().dims[axis]);
+  const WholeResult out(
+      c.out(0, gathered_extents(x.view().extents(), places.extents(), axis).span()));
+  if (out.view().count() == 0) return indices.each([](int64_t) {});  // they must be right anyway
   if (x.view().type != ElementType::string && x.view().is_dense() && out.view().is_dense()) {
     gather_rows(x.view(), axis, indices, out.view());
     return out.store();
   }
-  size_t next = 0;
-  for_each_index(places.extents(), [&](std::span<const int64_t> index) {
-    TensorView place = out.view();
-    for (const int64_t at : index) place = select_axis(place, axis, at);
-    copy_elements(select_axis(x.view(), axis, indices[next++]), place);
+  std::array<int64_t, kMaxRank> place{};  // of the next index among all
+  const auto rank = static_cast<size_t>(places.rank);
+  indices.each([&](int64_t index) {
+    TensorView to = out.view();
+    for (size_t i = 0; i < rank; ++i) to = select_axis(to, axis, place[i]);
+    copy_elements(select_axis(x.view(), axis, index), to);
+    for (size_t i = rank; i-- > 0 && ++place[i] == places.dims[i];) place[i] = 0;
   });
   out.store();
 }

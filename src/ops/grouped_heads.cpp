@@ -5,8 +5,9 @@
 #include <cmath>
 #include <iterator>
 
-#include "ops/quantization.h"
 #include "ops/rotation.h"
+#include "ops/views.h"
+#include "tensor/convert.h"
 
 namespace lathe {
 
@@ -50,20 +51,34 @@ TensorView with_batch(TensorView view) {
 
 void GroupedHeads::rotate(const Evaluation& c, int cos, int sin,
                           std::span<const int64_t> positions) {
-  c.check(c.has(cos) && c.has(sin), "do_rotary needs cos_cache and sin_cache, {} operands given",
-          c.count());
-  c.check(static_cast<int64_t>(positions.size()) == query.dims[0] * query.dims[2],
-          "{} positions, expected {}", positions.size(), query.dims[0] * query.dims[2]);
   const auto extents = [](const TensorView& view) {
     return Dims(view.extents().begin(), view.extents().end());
   };
   turned_query_ = Tensor(query.type, extents(query));
   turned_key_ = Tensor(key.type, extents(key));
+  rotate_into(c, cos, sin, positions, turned_query_.view(), turned_key_.view());
+}
+
+void GroupedHeads::rotate(const Evaluation& c, int cos, int sin, std::span<const int64_t> positions,
+                          std::vector<std::byte>& memory) {
+  const auto size = static_cast<size_t>(bytes_for(query.type, query.count()));
+  memory.resize(size + static_cast<size_t>(bytes_for(key.type, key.count())));
+  rotate_into(c, cos, sin, positions, dense_view(query.type, query.extents(), memory.data()),
+              dense_view(key.type, key.extents(), memory.data() + size));
+}
+
+void GroupedHeads::rotate_into(const Evaluation& c, int cos, int sin,
+                               std::span<const int64_t> positions, const TensorView& to_query,
+                               const TensorView& to_key) {
+  c.check(c.has(cos) && c.has(sin), "do_rotary needs cos_cache and sin_cache, {} operands given",
+          c.count());
+  c.check(static_cast<int64_t>(positions.size()) == query.dims[0] * query.dims[2],
+          "{} positions, expected {}", positions.size(), query.dims[0] * query.dims[2]);
   const Rotation rotation(c.in(cos), c.in(sin), c.boolean("rotary_interleaved"));
-  rotation.run(query, turned_query_.view(), positions, c.pool);
-  rotation.run(key, turned_key_.view(), positions, c.pool);
-  query = turned_query_.view();
-  key = turned_key_.view();
+  rotation.run(query, to_query, positions, c.pool);
+  rotation.run(key, to_key, positions, c.pool);
+  query = to_query;
+  key = to_key;
 }
 
 void set_grouped_options(const Evaluation& c, int sink_operand, Attend& attend) {
@@ -74,10 +89,13 @@ void set_grouped_options(const Evaluation& c, int sink_operand, Attend& attend) 
   attend.left = window > 0 ? window - 1 : -1;
   const int64_t heads = c.integer("num_heads");
   if (sink_operand >= 0 && c.has(sink_operand)) {
-    const std::vector<float> sinks = float_values(c.in(sink_operand));
-    c.check(static_cast<int64_t>(sinks.size()) == heads, "{} head sinks for {} heads", sinks.size(),
-            heads);
-    attend.sinks.assign(sinks.begin(), sinks.end());
+    const TensorView& sinks = c.in(sink_operand);
+    c.check(sinks.count() == heads, "{} head sinks for {} heads", sinks.count(), heads);
+    attend.sinks.clear();
+    for_each_index(sinks.extents(), [&](std::span<const int64_t> index) {
+      const double sink = load_double(sinks.type, sinks.data, offset_of(sinks, index));
+      attend.sinks.push_back(static_cast<float>(sink));
+    });
   } else if (c.boolean("smooth_softmax")) {
     attend.sinks.assign(static_cast<size_t>(heads), 0.0);
   }

@@ -21,6 +21,9 @@ struct GroupedHeads {
   GroupedHeads(const Evaluation& c, int query_operand);
   // Turns query and key by the tables' rows at `positions`, one per batch row and row.
   void rotate(const Evaluation& c, int cos, int sin, std::span<const int64_t> positions);
+  // The same into memory of the caller's, which is made large enough.
+  void rotate(const Evaluation& c, int cos, int sin, std::span<const int64_t> positions,
+              std::vector<std::byte>& memory);
 
   TensorView query;
   TensorView key;
@@ -29,6 +32,9 @@ struct GroupedHeads {
   std::vector<Tensor> tensors() const { return {turned_query_, turned_key_}; }
 
  private:
+  void rotate_into(const Evaluation& c, int cos, int sin, std::span<const int64_t> positions,
+                   const TensorView& to_query, const TensorView& to_key);
+
   Tensor turned_query_;
   Tensor turned_key_;
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "ops/indices.h"
 
+#include "tensor/convert.h"
+
 namespace lathe {
 
 int64_t checked_index(const Evaluation& c, int64_t index, int64_t extent) {
@@ -23,9 +25,33 @@ int64_t single_value(const Evaluation& c, int i) {
   return values.front();
 }
 
+void load_values(const Evaluation& c, int i, int64_t first, std::span<int64_t> to) {
+  const TensorView& x = c.in(i);
+  if (x.is_dense() && !is_packed(x.type)) {
+    convert(ElementType::i64, to.data(), x.type,
+            x.as<const std::byte>() + first * (info(x.type).bits / 8), std::ssize(to));
+  } else {
+    for (int64_t& index : to) {
+      int64_t place = 0;
+      int64_t rest = first++;
+      for (int axis = x.rank - 1; axis >= 0; --axis) {
+        place += rest % x.dims[axis] * x.strides[axis];
+        rest /= x.dims[axis];
+      }
+      index = load_int(x.type, x.data, place);
+    }
+  }
+}
+
+void load_indices(const Evaluation& c, int i, int64_t extent, int64_t first,
+                  std::span<int64_t> to) {
+  load_values(c, i, first, to);
+  for (int64_t& index : to) index = checked_index(c, index, extent);
+}
+
 std::vector<int64_t> indices_of(const Evaluation& c, int i, int64_t extent) {
-  std::vector<int64_t> indices = c.values(i);
-  for (int64_t& index : indices) index = checked_index(c, index, extent);
+  std::vector<int64_t> indices(static_cast<size_t>(c.in(i).count()));
+  load_indices(c, i, extent, 0, indices);
   return indices;
 }
 

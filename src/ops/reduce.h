@@ -10,6 +10,7 @@
 #include "base/thread_pool.h"
 #include "ir/infer.h"
 #include "ops/evaluation.h"
+#include "ops/few.h"
 #include "ops/staging.h"
 
 namespace lathe {
@@ -31,13 +32,13 @@ struct ReduceLoops {
     int64_t extent;
     int64_t stride;
   };
-  std::vector<int> axes;  // that are reduced, ascending
-  std::vector<Loop> reduced;
+  Few<int> axes;  // that are reduced, ascending
+  Few<Loop> reduced;
   int64_t count = 1;  // elements per group
   TensorView kept;    // with extents of 1 at the reduced axes
 };
 ReduceLoops reduce_loops(const Evaluation& c, const TensorView& x);
-Dims reduced_dims(const Evaluation& c, const ReduceLoops& loops);
+Few<int64_t> reduced_dims(const Evaluation& c, const ReduceLoops& loops);
 // The result's view with extents of 1 where keep_dims is off.
 TensorView with_reduced_axes(TensorView result, const ReduceLoops& loops);
 

@@ -92,11 +92,13 @@ void eval_reshape(Evaluation& c) {
   // Extents that inference knows are right even where the values leave -1 beside 0.
   const TensorView& promised = c.out(0);
   const bool known = c.instruction().found().empty() && c.instruction().result()->type().dims;
-  const Dims dims = known && promised.data != nullptr
-                        ? Dims(promised.extents().begin(), promised.extents().end())
-                        : target_dims(c);
-  c.check(element_count(dims) == c.in(0).count(), "{} does not fit into [{}]",
-          to_string(c.in(0).type, c.in(0).extents()), fmt::join(dims, ", "));
+  const bool is_known = known && promised.data != nullptr;
+  const Dims given = is_known ? Dims() : target_dims(c);
+  const std::span<const int64_t> dims = is_known ? promised.extents() : std::span(given);
+  if (element_count(dims) != c.in(0).count()) {
+    c.fail("{} does not fit into [{}]", to_string(c.in(0).type, c.in(0).extents()),
+           fmt::join(dims, ", "));
+  }
   copy_flat(c.in(0), c.out(0, dims));
 }
 

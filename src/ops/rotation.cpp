@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "ops/rotation.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "ops/convolution.h"
@@ -11,9 +14,11 @@ namespace lathe {
 
 Rotation::Rotation(const TensorView& cos, const TensorView& sin, bool interleaved)
     : half_(cos.dims[static_cast<size_t>(cos.rank - 1)]),
-      cos_(dense_tensor(cos)),
-      sin_(dense_tensor(sin)),
+      cos_(cos),
+      sin_(sin),
       interleaved_(interleaved) {
+  if (!cos.is_dense()) cos_ = (dense_cos_ = dense_tensor(cos)).view();
+  if (!sin.is_dense()) sin_ = (dense_sin_ = dense_tensor(sin)).view();
   check(cos_.count() == sin_.count(), ErrorKind::invalid_argument,
         "the rotary tables have {} and {} elements, expected as many", cos_.count(), sin_.count());
 }
@@ -21,18 +26,23 @@ Rotation::Rotation(const TensorView& cos, const TensorView& sin, bool interleave
 // One head at a time. Of the tables, which may be long, only the rows in use are read.
 class Rotation::Turn {
  public:
-  Turn(const Rotation& rotation, int64_t size)
-      : head(static_cast<size_t>(size)), turned(head), r_(rotation) {
-    cosines_.resize(static_cast<size_t>(r_.half_));
-    sines_.resize(cosines_.size());
+  Turn(const Rotation& rotation, int64_t size) : r_(rotation) {
+    const auto own = static_cast<size_t>(size), half = static_cast<size_t>(r_.half_);
+    thread_local std::vector<float> memory;
+    memory.resize(2 * own + 2 * half);
+    const std::span<float> all(memory);
+    head = all.first(own);
+    turned = all.subspan(own, own);
+    cosines_ = all.subspan(2 * own, half);
+    sines_ = all.last(half);
   }
 
   void run(int64_t position) {
-    load_run({r_.cos_.type(), r_.cos_.data(), 0, 0, 0}, position * r_.half_, 1, r_.half_,
+    load_run({r_.cos_.type, r_.cos_.data, 0, 0, 0}, position * r_.half_, 1, r_.half_,
              cosines_.data());
-    load_run({r_.sin_.type(), r_.sin_.data(), 0, 0, 0}, position * r_.half_, 1, r_.half_,
+    load_run({r_.sin_.type, r_.sin_.data, 0, 0, 0}, position * r_.half_, 1, r_.half_,
              sines_.data());
-    turned = head;
+    std::ranges::copy(head, turned.begin());
     const size_t half = cosines_.size();
     for (size_t i = 0; i < half; ++i) {
       const size_t x = r_.interleaved_ ? 2 * i : i;
@@ -42,13 +52,13 @@ class Rotation::Turn {
     }
   }
 
-  std::vector<float> head;
-  std::vector<float> turned;
+  std::span<float> head;
+  std::span<float> turned;
 
  private:
   const Rotation& r_;
-  std::vector<float> cosines_;
-  std::vector<float> sines_;
+  std::span<float> cosines_;
+  std::span<float> sines_;
 };
 
 void Rotation::run(const TensorView& from, const TensorView& to, std::span<const int64_t> positions,

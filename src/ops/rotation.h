@@ -25,8 +25,10 @@ class Rotation {
  private:
   class Turn;
   int64_t half_;
-  Tensor cos_;
-  Tensor sin_;
+  Tensor dense_cos_;  // where the operand is not
+  Tensor dense_sin_;
+  TensorView cos_;
+  TensorView sin_;
   bool interleaved_;
 };
 

@@ -6,6 +6,7 @@
 #include "ir/infer.h"
 #include "ops/evaluation.h"
 #include "ops/grouped_heads.h"
+#include "ops/indices.h"
 #include "ops/sequence_step.h"
 #include "ops/views.h"
 
@@ -42,15 +43,22 @@ void evaluate_sequence_attention(Evaluation& c) {
   c.check(parts.query.dims[0] == 1, "rows of sequences lie in {} batches, expected 1",
           parts.query.dims[0]);
   SequenceStep& step = step_of(c, rows);
+  // Kept from launch to launch, as are the lists of `attend`.
+  thread_local std::vector<int64_t> positions;
+  thread_local std::vector<std::byte> turned, key_memory, value_memory;
+  thread_local Attend attend;
   if (c.boolean("do_rotary")) {
-    std::vector<int64_t> positions;
-    if (c.has(kPositions)) positions = c.values(kPositions);
+    positions.clear();
+    if (c.has(kPositions)) {
+      positions.resize(static_cast<size_t>(c.in(kPositions).count()));
+      load_values(c, kPositions, 0, positions);
+    }
     for (const StepItem& item : step.items()) {
       for (int64_t i = 0; i < item.count && !c.has(kPositions); ++i) {
         positions.push_back(item.past + i);
       }
     }
-    parts.rotate(c, kCos, kSin, positions);
+    parts.rotate(c, kCos, kSin, positions, turned);
   }
   const TensorView y = split_heads(c.out(), c.integer("num_heads"));
   for (size_t i = 0; i < step.items().size(); ++i) {
@@ -61,16 +69,16 @@ void evaluate_sequence_attention(Evaluation& c) {
       step.append(c.text("key_state"), i, own(parts.key));
       step.append(c.text("value_state"), i, own(parts.value));
     }
-    const CacheRows keys = step.rows(c.text("key_state"), i);
-    const CacheRows values = step.rows(c.text("value_state"), i);
-    Attend attend;
+    const CacheRows keys = step.rows(c.text("key_state"), i, key_memory);
+    const CacheRows values = step.rows(c.text("value_state"), i, value_memory);
     attend.q = own(parts.query);
-    attend.k = keys.rows.view();
-    attend.v = values.rows.view();
+    attend.k = keys.rows;
+    attend.v = values.rows;
     attend.y = own(y);
     attend.causal = role != CacheRole::cross;
-    attend.first = {item.past - keys.first};
-    attend.length = {attend.k.dims[2]};
+    attend.first.assign(1, item.past - keys.first);
+    attend.length.assign(1, attend.k.dims[2]);
+    attend.sinks.clear();
     set_grouped_options(c, kSink, attend);
     attend.run(c.pool);
   }

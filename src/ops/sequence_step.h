@@ -21,7 +21,7 @@ struct StepItem {
 
 // Rows of a cache, dense [1, heads, rows, size]; row 0 is position `first` of the sequence.
 struct CacheRows {
-  Tensor rows;
+  TensorView rows;
   int64_t first = 0;
 };
 
@@ -49,8 +49,9 @@ class SequenceStep {
 
   // Caches: the item's new rows [1, heads, count, size] go behind its past.
   virtual void append(std::string_view state, size_t item, const TensorView& rows) = 0;
-  // Past and new rows, as many as are held; all of a state that was written once.
-  virtual CacheRows rows(std::string_view state, size_t item) = 0;
+  // Past and new rows, as many as are held, in `memory`, which grows as seldom as the cache does; all
+  // of a state that was written once.
+  virtual CacheRows rows(std::string_view state, size_t item, std::vector<std::byte>& memory) = 0;
 
   // Instead of both: the items' pages, with room for their new rows, which the caller writes.
   virtual CachePages pages(std::string_view state) = 0;

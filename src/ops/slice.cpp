@@ -96,7 +96,7 @@ struct SliceValues {
   std::span<const int64_t> steps;  // empty: all 1
 };
 
-TensorView sliced(TensorView view, const std::vector<int>& axes, const SliceValues& values) {
+TensorView sliced(TensorView view, std::span<const int> axes, const SliceValues& values) {
   for (size_t i = 0; i < axes.size(); ++i) {
     const int axis = axes[i];
     const int64_t extent = view.dims[axis];
@@ -126,10 +126,12 @@ void eval_slice(Evaluation& c) {
   const auto given = [&](int i) { return c.has(i); };
   const std::vector<int64_t> starts = c.values(1);
   const std::vector<int64_t> ends = c.values(2);
-  std::vector<int> axes;
+  Few<int> axes;
   if (given(3)) {
     axes = axes_of(c, 3, x.view().rank);
   } else {
+    c.check(static_cast<int64_t>(starts.size()) <= x.view().rank, "{} starts for rank {}",
+            starts.size(), x.view().rank);
     for (size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<int>(i));
   }
   const std::vector<int64_t> steps = given(4) ? c.values(4) : std::vector<int64_t>(axes.size(), 1);
@@ -151,7 +153,7 @@ bool view_slice(ViewRequest& v) {
     if (v.instruction->operands()[i] != nullptr && !v.is_known(static_cast<int>(i))) return false;
   }
   const auto given = [&](size_t i) { return count > i && v.instruction->operands()[i] != nullptr; };
-  std::vector<int> axes;
+  Few<int> axes;
   for (size_t i = 0; i < v.known(1).size(); ++i) {
     const int64_t axis = given(3) ? v.known(3)[i] : static_cast<int64_t>(i);
     axes.push_back(static_cast<int>(axis < 0 ? axis + v.operand.rank : axis));

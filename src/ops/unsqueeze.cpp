@@ -9,7 +9,7 @@ namespace {
 
 // `dims` with extents of 1 at `axes`, which count axes of the result.
 template <class D>
-std::vector<D> inserted(std::span<const D> dims, const std::vector<int>& axes) {
+std::vector<D> inserted(std::span<const D> dims, std::span<const int> axes) {
   std::vector<D> out;
   size_t next = 0;
   for (size_t axis = 0; axis < dims.size() + axes.size(); ++axis) {

@@ -116,9 +116,10 @@ void Frame::bind(std::span<const Argument> arguments) {
       view(id) = box(id).is_tensor() ? box(id).tensor().view() : TensorView{};
     } else {
       view(id) = argument.box != nullptr ? argument.box->tensor().view() : argument.view;
-      check(view(id).rank == static_cast<int>(slot(id).dims.size()), ErrorKind::invalid_argument,
-            "'{}' has rank {}, expected {}", slot(id).value->name(), view(id).rank,
-            slot(id).value->type().to_string());
+      if (view(id).rank != static_cast<int>(slot(id).dims.size())) {
+        fail(ErrorKind::invalid_argument, "'{}' has rank {}, expected {}", slot(id).value->name(),
+             view(id).rank, slot(id).value->type().to_string());
+      }
     }
   }
   for (const InputDim& input : planned_.input_dims) bind_input_dim(input);

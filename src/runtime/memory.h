@@ -61,4 +61,8 @@ class GrowingBuffer {
   int64_t size_ = 0;
 };
 
+// Whether nobody else holds the tensor's memory, and whoever did is done with it: it may be written
+// to again.
+bool held_alone(const Tensor& tensor);
+
 }  // namespace lathe

@@ -47,30 +47,43 @@ class Session::Output final : public Receiver {
 
   TensorView receive(int index, ElementType type, std::span<const int64_t> dims) override {
     const auto at = static_cast<size_t>(index);
-    const std::string& name = session_.plan_->program->main().result_names()[at];
     if (at < options_.outputs.size() && options_.outputs[at].data() != nullptr) {
       const Tensor& bound = options_.outputs[at];
-      check(bound.type() == type &&
-                std::equal(bound.dims().begin(), bound.dims().end(), dims.begin(), dims.end()),
-            ErrorKind::invalid_argument, "output '{}' is {}, the tensor given for it is {}",
-            escape(name), to_string(type, dims), to_string(bound.type(), bound.dims()));
-      results_[at] = Box{bound};
+      if (!fits(bound, type, dims)) {
+        fail(ErrorKind::invalid_argument, "output '{}' is {}, the tensor given for it is {}",
+             name(at), to_string(type, dims), to_string(bound.type(), bound.dims()));
+      }
+      results_[at].value = bound;
       return bound.view();
     }
     if (options_.callback != nullptr) {
       const TensorView view = (*options_.callback)(index, type, dims);
-      check(view.data != nullptr || view.count() == 0, ErrorKind::out_of_memory,
-            "no memory was given for output '{}' ({})", escape(name), to_string(type, dims));
+      if (view.data == nullptr && view.count() != 0) {
+        fail(ErrorKind::out_of_memory, "no memory was given for output '{}' ({})", name(at),
+             to_string(type, dims));
+      }
       return view;
     }
-    results_[at] = Box{Tensor(type, Dims(dims.begin(), dims.end()), *session_.budget_)};
-    return results_[at].tensor().view();
+    Box& result = results_[at];
+    if (!result.is_tensor() || !fits(result.tensor(), type, dims) || !result.tensor().is_dense() ||
+        !held_alone(result.tensor())) {
+      result = Box{Tensor(type, Dims(dims.begin(), dims.end()), *session_.budget_)};
+    }
+    return result.tensor().view();
   }
   void receive_box(int index, Box box) override {
     results_[static_cast<size_t>(index)] = std::move(box);
   }
 
  private:
+  static bool fits(const Tensor& tensor, ElementType type, std::span<const int64_t> dims) {
+    return tensor.type() == type &&
+           std::equal(tensor.dims().begin(), tensor.dims().end(), dims.begin(), dims.end());
+  }
+  std::string name(size_t at) const {
+    return escape(session_.plan_->program->main().result_names()[at]);
+  }
+
   Session& session_;
   const RunOptions& options_;
   std::span<Box> results_;
@@ -106,15 +119,20 @@ std::vector<Box> Session::run(std::span<const Box> inputs, const RunOptions& opt
 }
 
 void Session::run(std::span<const Box> inputs, std::span<Box> results, const RunOptions& options) {
-  check(!busy_.exchange(true, std::memory_order_acquire), ErrorKind::invalid_argument,
-        "a session over '{}' is in use by another thread: give each thread its own",
-        escape(plan_->program->name));
+  // Texts of messages cost memory: here and below they are made where something has failed.
+  if (busy_.exchange(true, std::memory_order_acquire)) {
+    fail(ErrorKind::invalid_argument,
+         "a session over '{}' is in use by another thread: give each thread its own",
+         escape(plan_->program->name));
+  }
   struct Release {
     std::atomic<bool>& busy;
     ~Release() { busy.store(false, std::memory_order_release); }
   } const release{busy_};
-  check(!poisoned_, ErrorKind::device, "this session over '{}' met a device error: make another",
-        escape(plan_->program->name));
+  if (poisoned_) {
+    fail(ErrorKind::device, "this session over '{}' met a device error: make another",
+         escape(plan_->program->name));
+  }
   check_inputs(inputs);
   if (separate_ != nullptr) {
     separate_->run(inputs, results, options);
@@ -130,9 +148,10 @@ void Session::run(std::span<const Box> inputs, std::span<Box> results, const Run
 
 void Session::check_inputs(std::span<const Box> inputs) const {
   const auto& parameters = plan_->program->main().parameters();
-  check(inputs.size() == parameters.size(), ErrorKind::invalid_argument,
-        "{} inputs given, '{}' takes {}", inputs.size(), escape(plan_->program->name),
-        parameters.size());
+  if (inputs.size() != parameters.size()) {
+    fail(ErrorKind::invalid_argument, "{} inputs given, '{}' takes {}", inputs.size(),
+         escape(plan_->program->name), parameters.size());
+  }
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Type& type = parameters[i]->type();
     const Box& box = inputs[i];
@@ -270,26 +289,20 @@ SharedSession::SharedSession(std::shared_ptr<const Plan> plan, SessionOptions op
         plan_->program->states().size());
 }
 
-SharedSession::~SharedSession() {
-  for (std::atomic<Session*>& kept : idle_) delete kept.load();
-}
+SharedSession::~SharedSession() = default;
 
 std::vector<Box> SharedSession::run(std::span<const Box> inputs, const RunOptions& options) {
-  std::unique_ptr<Session> session;
-  for (std::atomic<Session*>& kept : idle_) {
-    session.reset(kept.exchange(nullptr, std::memory_order_acq_rel));
-    if (session != nullptr) break;
-  }
-  if (session == nullptr) session = std::make_unique<Session>(plan_, options_);
-  std::vector<Box> results = session->run(inputs, options);
-  for (std::atomic<Session*>& kept : idle_) {
-    Session* expected = nullptr;
-    if (kept.compare_exchange_strong(expected, session.get(), std::memory_order_acq_rel)) {
-      session.release();
-      break;
-    }
-  }
+  std::vector<Box> results(plan_->program->main().results().size());
+  run(inputs, results, options);
   return results;
+}
+
+void SharedSession::run(std::span<const Box> inputs, std::span<Box> results,
+                        const RunOptions& options) {
+  std::unique_ptr<Session> session = idle_.take();
+  if (session == nullptr) session = std::make_unique<Session>(plan_, options_);
+  session->run(inputs, results, options);
+  idle_.give(std::move(session));
 }
 
 }  // namespace lathe

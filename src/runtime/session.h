@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/idle_pool.h"
 #include "runtime/environment.h"
 #include "runtime/frame.h"
 #include "tensor/box.h"
@@ -52,7 +53,8 @@ class Session {
   // fails or is cancelled leaves the states as they were. InvalidArgument while another thread is
   // in this session.
   std::vector<Box> run(std::span<const Box> inputs, const RunOptions& options = {});
-  // The same into boxes of the caller's: nothing is allocated for outputs that are bound.
+  // The same into boxes of the caller's: nothing is allocated for outputs that are bound, nor for
+  // tensors of the last run that fit again and that nobody else holds.
   void run(std::span<const Box> inputs, std::span<Box> results, const RunOptions& options);
 
   const Counters& counters() const { return environment_.counters; }
@@ -93,12 +95,12 @@ class SharedSession {
   explicit SharedSession(std::shared_ptr<const Plan> plan, SessionOptions options = {});
   ~SharedSession();
   std::vector<Box> run(std::span<const Box> inputs, const RunOptions& options = {});
+  void run(std::span<const Box> inputs, std::span<Box> results, const RunOptions& options);
 
  private:
-  static constexpr size_t kKept = 64;
   std::shared_ptr<const Plan> plan_;
   SessionOptions options_;
-  std::array<std::atomic<Session*>, kKept> idle_{};
+  IdlePool<Session> idle_;
 };
 
 }  // namespace lathe

@@ -102,9 +102,10 @@ void copy_as(const TensorView& from, const TensorView& to) {
 }  // namespace
 
 void copy_elements(const TensorView& from, const TensorView& to) {
-  check(from.type == to.type && std::ranges::equal(from.extents(), to.extents()),
-        ErrorKind::internal, "copy of {} into {}: types and extents must agree",
-        to_string(from.type, from.extents()), to_string(to.type, to.extents()));
+  if (from.type != to.type || !std::ranges::equal(from.extents(), to.extents())) {
+    fail(ErrorKind::internal, "copy of {} into {}: types and extents must agree",
+         to_string(from.type, from.extents()), to_string(to.type, to.extents()));
+  }
   const int64_t count = from.count();
   if (count == 0) return;
   if (from.type == ElementType::string) return copy_as<std::string>(from, to);

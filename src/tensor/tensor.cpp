@@ -57,8 +57,10 @@ std::shared_ptr<void> allocate_elements(ElementType type, std::span<const int64_
                                         int64_t count, Allocator& allocator) {
   const auto bytes = static_cast<size_t>(byte_count(type, count));
   void* memory = allocator.allocate(bytes, kAlignment);
-  check(memory != nullptr, ErrorKind::out_of_memory, "no memory for {}: {} bytes wanted",
-        to_string(type, dims), bytes);
+  if (memory == nullptr) {
+    fail(ErrorKind::out_of_memory, "no memory for {}: {} bytes wanted", to_string(type, dims),
+         bytes);
+  }
   if (type != ElementType::string) {
     std::memset(memory, 0, bytes);
     return {memory, [&allocator, bytes](void* p) { allocator.deallocate(p, bytes); }};
@@ -116,17 +118,22 @@ Tensor::Tensor(ElementType type, Dims dims, Dims strides, void* data, std::share
       data_(data),
       owner_(std::move(owner)) {
   check_rank(type_, dims_);
-  check(dims_.size() == strides_.size(), ErrorKind::invalid_argument,
-        "tensor {} has {} strides, expected one for each of its {} dims", to_string(type_, dims_),
-        strides_.size(), dims_.size());
+  if (dims_.size() != strides_.size()) {
+    fail(ErrorKind::invalid_argument,
+         "tensor {} has {} strides, expected one for each of its {} dims", to_string(type_, dims_),
+         strides_.size(), dims_.size());
+  }
   const int64_t count = element_count(dims_);
   byte_count(type_, count);
-  check(data_ != nullptr || count == 0, ErrorKind::invalid_argument,
-        "tensor {} has no memory (null data), expected {} elements", to_string(type_, dims_),
-        count);
-  check(!is_packed(type_) || is_dense(), ErrorKind::invalid_argument,
-        "tensor {} has strides [{}], but elements below 8 bits must be dense",
-        to_string(type_, dims_), fmt::join(strides_, ", "));
+  if (data_ == nullptr && count != 0) {
+    fail(ErrorKind::invalid_argument, "tensor {} has no memory (null data), expected {} elements",
+         to_string(type_, dims_), count);
+  }
+  if (is_packed(type_) && !is_dense()) {
+    fail(ErrorKind::invalid_argument,
+         "tensor {} has strides [{}], but elements below 8 bits must be dense",
+         to_string(type_, dims_), fmt::join(strides_, ", "));
+  }
 }
 
 Dims Tensor::dense_strides(std::span<const int64_t> dims) {

@@ -12,7 +12,7 @@
 #include "llm/model/sequence_file.h"
 #include "llm/search/logits_processors.h"
 #include "llm/search/sampler.h"
-#include "tests/decoders/zoo_folder.h"
+#include "tests/decoders/made_decoder.h"
 
 namespace lathe::llm {
 namespace {
@@ -161,20 +161,6 @@ int64_t resident() {
   int64_t pages = 0;
   file >> total >> pages;
   return pages * 4096;
-}
-
-// A decoder made for this, with a context of 16,384; window 0: none.
-std::shared_ptr<const Decoder> make_decoder(int64_t window) {
-  const std::filesystem::path folder = unpacked_zoo() / ("window" + std::to_string(window));
-  std::filesystem::create_directories(folder);
-  std::vector<std::string> command = {"build/venv/bin/python", "tests/decoders/make_decoder.py",
-                                      folder.string()};
-  if (window > 0) command.push_back(std::to_string(window));
-  const ProcessResult made = run_process(command);
-  if (!made.started || made.code != 0) return nullptr;
-  DecoderOptions options;
-  options.target = find_target("cpu");  // reads pages in place
-  return std::make_shared<const Decoder>(folder.string(), options);
 }
 
 Token token_at(int64_t position) { return static_cast<Token>((position * 7 + position / 5) % 31); }

@@ -64,7 +64,8 @@ class Model {
 
   // Rows [first, first + count) of each sequence's own inputs.
   std::vector<float> step(std::vector<llm::Sequence>& sequences, std::span<const int64_t> counts) {
-    llm::PackedStep step(*layout_);
+    llm::PackedStep::Tables tables;
+    llm::PackedStep step(*layout_, tables);
     int64_t rows = 0;
     for (const int64_t count : counts) rows += count;
     Tensor q(ElementType::f32, {1, rows, kColumns});

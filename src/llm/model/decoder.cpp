@@ -146,4 +146,10 @@ Tensor Decoder::step(std::span<const StepRequest> requests, const CancelToken* c
   return runner_->run(requests, cancel);
 }
 
+void Decoder::step(std::span<const StepRequest> requests, Tensor& logits,
+                   const CancelToken* cancel) const {
+  check_requests(requests);
+  runner_->run_into(requests, cancel, logits);
+}
+
 }  // namespace lathe::llm

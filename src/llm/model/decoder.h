@@ -75,6 +75,10 @@ class Decoder {
   // sequence as it was. InvalidArgument for tokens outside the vocabulary, a request without
   // tokens, a sequence that takes part twice, or more rows than the context holds.
   Tensor step(std::span<const StepRequest> requests, const CancelToken* cancel = nullptr) const;
+  // The same into the logits of an earlier step, whose memory serves again if nobody else holds it:
+  // a packed step of as many rows as the last then allocates nothing but pages.
+  void step(std::span<const StepRequest> requests, Tensor& logits,
+            const CancelToken* cancel = nullptr) const;
 
  private:
   void check_requests(std::span<const StepRequest> requests) const;

@@ -234,7 +234,7 @@ void Generator::prefill(Row& row, const CancelToken* cancel,
     StepRequest request{&branch.sequence, branch.pending().first(static_cast<size_t>(chunk))};
     NamedTensors outputs;
     if (!decoder_->outputs().empty()) request.outputs = &outputs;
-    decoder_->step({&request, 1}, cancel);
+    decoder_->step({&request, 1}, scratch_.logits, cancel);
     keep_outputs(row, outputs);
     rows_run_ += chunk;
   }
@@ -279,8 +279,12 @@ bool Generator::generate_next_token(const CancelToken* cancel,
 
 // The rows of all that go on; false if nothing does.
 bool Generator::run_step(const CancelToken* cancel, std::optional<Clock::time_point> deadline) {
-  std::vector<Row*> served;  // of each request
-  std::vector<StepRequest> requests;
+  std::vector<Row*>& served = scratch_.served;
+  std::vector<StepRequest>& requests = scratch_.requests;
+  std::vector<NamedTensors>& outputs = scratch_.outputs;
+  Tensor& logits = scratch_.logits;
+  served.clear();
+  requests.clear();
   for (const auto& row : rows_) {
     if (row->done() || row->branches.front().tokens.empty()) continue;
     row->outputs.clear();
@@ -291,7 +295,8 @@ bool Generator::run_step(const CancelToken* cancel, std::optional<Clock::time_po
       requests.push_back({&branch.sequence, branch.pending()});
     }
   }
-  std::vector<NamedTensors> outputs(decoder_->outputs().empty() ? 0 : requests.size());
+  outputs.clear();
+  outputs.resize(decoder_->outputs().empty() ? 0 : requests.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (i == 0 || served[i] != served[i - 1]) requests[i].outputs = &outputs[i];
   }
@@ -300,10 +305,10 @@ bool Generator::run_step(const CancelToken* cancel, std::optional<Clock::time_po
   if (decoder_->memory_limit() > 0) decoder_->check_room(1, held_bytes(nullptr));
   int64_t rows = 0;
   for (const StepRequest& request : requests) rows += static_cast<int64_t>(request.tokens.size());
-  const Tensor logits = decoder_->step(requests, cancel);
+  decoder_->step(requests, logits, cancel);
   rows_run_ += rows;
   for (size_t i = 0; i < outputs.size(); ++i) keep_outputs(*served[i], outputs[i]);
-  const auto* from = logits.as<float>();
+  const float* from = logits.as<float>();
   for (Row* row : served) {
     if (!row->waiting) {
       row->logits.clear();
@@ -338,9 +343,11 @@ void Generator::choose(Row& row) {
   // Samples part after the prompt.
   const size_t count =
       row.begun ? row.branches.size() : static_cast<size_t>(row.options.num_return_sequences);
-  std::vector<Token> chosen;
-  std::vector<search::Choice> choices;
-  std::vector<float> values;
+  std::vector<float>& values = scratch_.values;
+  std::vector<Token>& chosen = scratch_.chosen;
+  std::vector<search::Choice>& choices = scratch_.choices;
+  chosen.clear();
+  choices.clear();
   for (size_t i = 0; i < count; ++i) {
     const Branch& branch = row.branches[row.begun ? i : 0];
     if (branch.reason != FinishReason::none) continue;

@@ -114,6 +114,16 @@ class Generator {
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
   std::vector<std::unique_ptr<Row>> rows_;
   std::vector<Token> ends_;
+  // Of one step after another: the rows that requests serve, what was chosen.
+  struct Scratch {
+    std::vector<Row*> served;
+    std::vector<StepRequest> requests;
+    std::vector<NamedTensors> outputs;
+    Tensor logits;
+    std::vector<float> values;
+    std::vector<Token> chosen;
+    std::vector<search::Choice> choices;
+  } scratch_;
   Hook hook_;
   int64_t rows_run_ = 0;
 };

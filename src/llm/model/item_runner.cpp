@@ -272,7 +272,7 @@ Tensor ItemRunner::run(std::span<const StepRequest> requests, const CancelToken*
       target.remember(sequence.tokens());
       sequence = std::move(target);
     }
-    sequence.remember({requests[i].tokens.begin(), requests[i].tokens.end()});
+    sequence.remember(requests[i].tokens);
   }
   return all;
 }

@@ -2,8 +2,8 @@
 #include "llm/model/packed_runner.h"
 
 #include <algorithm>
+#include <array>
 
-#include "llm/model/packed_step.h"
 #include "tensor/convert.h"
 
 namespace lathe::llm {
@@ -11,6 +11,20 @@ namespace {
 
 std::shared_ptr<const CacheLayout> layout_of(PackedProgram& packed, const RunnerOptions& options) {
   return std::make_shared<const CacheLayout>(std::move(packed.states), options.page_rows);
+}
+
+// The numbers, as often as the extents say, in the box's own tensor if that fits.
+void fill_integers(Box& box, ElementType type, std::span<const int64_t> dims,
+                   std::span<const int64_t> numbers) {
+  const bool fits = box.is_tensor() && box.tensor().type() == type &&
+                    std::ranges::equal(box.tensor().dims(), dims) && held_alone(box.tensor());
+  if (!fits) box = Box{Tensor(type, Dims(dims.begin(), dims.end()))};
+  const Tensor& tensor = box.tensor();
+  const int64_t bytes = bytes_for(type, std::ssize(numbers));
+  for (int64_t at = 0; at < tensor.count(); at += std::ssize(numbers)) {
+    std::byte* to = tensor.as<std::byte>() + at / std::ssize(numbers) * bytes;
+    convert(type, to, ElementType::i64, numbers.data(), std::ssize(numbers));
+  }
 }
 
 }  // namespace
@@ -30,30 +44,36 @@ void PackedRunner::Rows::add(int64_t token, int64_t position, int64_t table_row)
   table_rows.push_back(table_row);
 }
 
-std::vector<Box> PackedRunner::make_inputs(const Rows& rows) const {
-  std::vector<Box> inputs;
-  const auto count = static_cast<int64_t>(rows.tokens.size());
-  for (const auto& parameter : plan_->program->main().parameters()) {
-    const ElementType element = parameter->type().element;
-    const bool positions = parameter->name() == positions_;
-    if (positions && parameter->type().rank() == 3) {
-      std::vector<int64_t> all;
-      for (int i = 0; i < 3; ++i) {
-        all.insert(all.end(), rows.positions.begin(), rows.positions.end());
-      }
-      inputs.emplace_back(integer_tensor(element, {3, 1, count}, all));
-    } else if (parameter->name() == names_.tokens || positions ||
-               parameter->name() == table_rows_) {
-      const std::vector<int64_t>& values = positions                          ? rows.positions
-                                           : parameter->name() == table_rows_ ? rows.table_rows
-                                                                              : rows.tokens;
-      inputs.emplace_back(integer_tensor(element, {1, count}, values));
+void PackedRunner::Rows::clear() {
+  for (std::vector<int64_t>* list : {&tokens, &positions, &table_rows, &wanted, &ends}) {
+    list->clear();
+  }
+}
+
+void PackedRunner::fill_inputs(Scratch& scratch) const {
+  const auto& parameters = plan_->program->main().parameters();
+  const Rows& rows = scratch.rows;
+  const auto count = std::ssize(rows.tokens);
+  scratch.inputs.resize(parameters.size());
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Value& parameter = *parameters[i];
+    const ElementType element = parameter.type().element;
+    Box& input = scratch.inputs[i];
+    if (parameter.name() == positions_) {
+      const int rank = parameter.type().rank();
+      const int64_t copies = rank == 3 ? 3 : 1;
+      const std::array<int64_t, 3> dims = {copies, 1, count};
+      fill_integers(input, element, rank == 3 ? std::span(dims) : std::span(dims).last(2),
+                    rows.positions);
+    } else if (parameter.name() == names_.tokens || parameter.name() == table_rows_) {
+      const std::array<int64_t, 2> dims = {1, count};
+      fill_integers(input, element, dims,
+                    parameter.name() == table_rows_ ? rows.table_rows : rows.tokens);
     } else {
-      const auto wanted = static_cast<int64_t>(rows.wanted.size());
-      inputs.emplace_back(integer_tensor(element, {wanted}, rows.wanted));
+      const std::array<int64_t, 1> dims = {std::ssize(rows.wanted)};
+      fill_integers(input, element, dims, rows.wanted);
     }
   }
-  return inputs;
 }
 
 void PackedRunner::give_outputs(std::span<const Box> results, int64_t begin, int64_t count,
@@ -72,19 +92,21 @@ void PackedRunner::give_outputs(std::span<const Box> results, int64_t begin, int
   }
 }
 
-Tensor PackedRunner::run(std::span<const StepRequest> requests, const CancelToken* cancel) const {
-  std::vector<std::unique_ptr<Sequence>> anew(requests.size());
-  PackedStep step(*layout_);
-  Rows rows;
-  std::vector<int64_t> ends;  // behind each request's rows
+void PackedRunner::gather_rows(std::span<const StepRequest> requests, Scratch& scratch,
+                               PackedStep& step) const {
+  Rows& rows = scratch.rows;
+  rows.clear();
+  scratch.anew.clear();
+  scratch.anew.resize(requests.size());
   for (size_t i = 0; i < requests.size(); ++i) {
     const StepRequest& request = requests[i];
+    std::unique_ptr<Sequence>& anew = scratch.anew[i];
     const int64_t past = request.sequence->length();
-    const int64_t end = past + static_cast<int64_t>(request.tokens.size());
-    if (must_begin_anew(request)) anew[i] = std::make_unique<Sequence>(layout_);
+    const int64_t end = past + std::ssize(request.tokens);
+    if (must_begin_anew(request)) anew = std::make_unique<Sequence>(layout_);
     const int64_t table = is_long(end) ? switch_->first_long : 0;
     int64_t at = past;
-    if (anew[i] != nullptr) {
+    if (anew != nullptr) {
       at = 0;
       for (const int64_t token : request.sequence->tokens()) {
         rows.add(token, at, table + at);
@@ -92,37 +114,66 @@ Tensor PackedRunner::run(std::span<const StepRequest> requests, const CancelToke
       }
     }
     for (const Token token : request.tokens) {
-      const auto row = static_cast<int64_t>(rows.tokens.size());
+      const auto row = std::ssize(rows.tokens);
       rows.add(token, at, table + at);
       ++at;
       if (request.all_logits || at == end) rows.wanted.push_back(row);
     }
-    ends.push_back(std::ssize(rows.tokens));
-    step.add(anew[i] != nullptr ? *anew[i] : *request.sequence,
-             anew[i] != nullptr ? end : end - past);
+    rows.ends.push_back(std::ssize(rows.tokens));
+    step.add(anew != nullptr ? *anew : *request.sequence, anew != nullptr ? end : end - past);
   }
+}
+
+// For programs that may have to run rows again.
+void PackedRunner::remember(std::span<const StepRequest> requests, Scratch& scratch) const {
+  for (size_t i = 0; i < requests.size() && switch_; ++i) {
+    Sequence& sequence = *requests[i].sequence;
+    if (Sequence* anew = scratch.anew[i].get(); anew != nullptr) {
+      anew->remember(sequence.tokens());
+      sequence = std::move(*anew);
+    }
+    sequence.remember(requests[i].tokens);
+  }
+  scratch.anew.clear();
+}
+
+Tensor PackedRunner::run(std::span<const StepRequest> requests, const CancelToken* cancel) const {
+  Tensor logits;
+  run_into(requests, cancel, logits);
+  return logits;
+}
+
+void PackedRunner::run_into(std::span<const StepRequest> requests, const CancelToken* cancel,
+                            Tensor& logits) const {
+  // A step that fails takes its scratch with it.
+  std::unique_ptr<Scratch> scratch = idle_.take();
+  if (scratch == nullptr) scratch = std::make_unique<Scratch>();
+  PackedStep step(*layout_, scratch->tables);
+  gather_rows(requests, *scratch, step);
+  fill_inputs(*scratch);
+  scratch->results.resize(plan_->program->main().results().size());
   RunOptions run;
   run.cancel = cancel;
   run.step = &step;
-  const std::vector<Box> results = session_->run(make_inputs(rows), run);
-  const Tensor& given = results[logits_].tensor();
-  Tensor result(ElementType::f32, {static_cast<int64_t>(rows.wanted.size()), given.dims().back()});
-  convert(ElementType::f32, result.data(), given.type(), given.data(), result.count());
+  session_->run(scratch->inputs, scratch->results, run);
+  const Rows& rows = scratch->rows;
+  const Tensor& given = scratch->results[logits_].tensor();
+  const auto wanted = std::ssize(rows.wanted);
+  make_matrix(logits, wanted, given.dims().back());
+  convert(ElementType::f32, logits.data(), given.type(), given.data(), logits.count());
+  bool shared = false;
   for (size_t i = 0; i < requests.size(); ++i) {
     if (requests[i].outputs == nullptr) continue;
     const int64_t count = std::ssize(requests[i].tokens);
-    give_outputs(results, ends[i] - count, count, std::ssize(rows.tokens), *requests[i].outputs);
+    give_outputs(scratch->results, rows.ends[i] - count, count, std::ssize(rows.tokens),
+                 *requests[i].outputs);
+    shared = true;
   }
   step.commit();
-  for (size_t i = 0; i < requests.size() && switch_; ++i) {
-    Sequence& sequence = *requests[i].sequence;
-    if (anew[i] != nullptr) {
-      anew[i]->remember(sequence.tokens());
-      sequence = std::move(*anew[i]);
-    }
-    sequence.remember({requests[i].tokens.begin(), requests[i].tokens.end()});
-  }
-  return result;
+  remember(requests, *scratch);
+  // Logits of a few rows are kept for the next step; those of many rows may be large.
+  if (shared || wanted > std::ssize(requests)) scratch->results.clear();
+  idle_.give(std::move(scratch));
 }
 
 }  // namespace lathe::llm

@@ -2,6 +2,8 @@
 // Runs the rows of all sequences of a step as one, without rectangle or padding.
 #pragma once
 
+#include "base/idle_pool.h"
+#include "llm/model/packed_step.h"
 #include "llm/model/step_runner.h"
 
 namespace lathe::llm {
@@ -13,6 +15,8 @@ class PackedRunner final : public StepRunner {
   bool packed() const override { return true; }
   const std::string& offender() const override { return offender_; }
   Tensor run(std::span<const StepRequest> requests, const CancelToken* cancel) const override;
+  void run_into(std::span<const StepRequest> requests, const CancelToken* cancel,
+                Tensor& logits) const override;
 
  private:
   // What a step's sequences give, row by row.
@@ -21,9 +25,22 @@ class PackedRunner final : public StepRunner {
     std::vector<int64_t> positions;
     std::vector<int64_t> table_rows;
     std::vector<int64_t> wanted;
+    std::vector<int64_t> ends;  // behind each request's rows
     void add(int64_t token, int64_t position, int64_t table_row);
+    void clear();
   };
-  std::vector<Box> make_inputs(const Rows& rows) const;
+  // What a step needs beside the session, kept for the next one: a step of as many rows as the last
+  // allocates nothing.
+  struct Scratch {
+    Rows rows;
+    std::vector<std::unique_ptr<Sequence>> anew;  // of each request, where it must begin anew
+    PackedStep::Tables tables;
+    std::vector<Box> inputs;
+    std::vector<Box> results;
+  };
+  void gather_rows(std::span<const StepRequest> requests, Scratch& scratch, PackedStep& step) const;
+  void fill_inputs(Scratch& scratch) const;
+  void remember(std::span<const StepRequest> requests, Scratch& scratch) const;
   // Rows [begin, begin + count) of `all` of what may be asked for.
   void give_outputs(std::span<const Box> results, int64_t begin, int64_t count, int64_t all,
                     NamedTensors& given) const;
@@ -31,6 +48,7 @@ class PackedRunner final : public StepRunner {
   std::string offender_;
   std::string positions_;
   std::string table_rows_;
+  mutable IdlePool<Scratch> idle_;
 };
 
 }  // namespace lathe::llm

@@ -8,6 +8,18 @@
 #include "ops/views.h"
 
 namespace lathe::llm {
+
+PackedStep::PackedStep(const CacheLayout& layout, Tables& tables)
+    : layout_(layout), tables_(tables), items_(tables.items_), sequences_(tables.sequences_) {
+  items_.clear();
+  sequences_.clear();
+  tables_.groups_.resize(layout.groups().size());
+  for (Tables::Pages& group : tables_.groups_) {
+    group.pages.clear();
+    group.stride = 0;
+  }
+}
+
 PackedStep::~PackedStep() {
   if (committed_) return;
   for (Sequence* sequence : sequences_) sequence->rollback();
@@ -18,9 +30,10 @@ void PackedStep::add(Sequence& sequence, int64_t count) {
         "item {} of a step is a sequence that takes part already", items_.size());
   for (size_t i = 0; i < layout_.states().size(); ++i) {
     const SequenceState& state = layout_.states()[i];
-    check(!state.cross || sequence.whole(i).data() != nullptr, ErrorKind::invalid_argument,
-          "a sequence of {} rows has no '{}': give the encoder's inputs before its tokens",
-          sequence.length(), escape(state.name));
+    if (!state.cross || sequence.whole(i).data() != nullptr) continue;
+    fail(ErrorKind::invalid_argument,
+         "a sequence of {} rows has no '{}': give the encoder's inputs before its tokens",
+         sequence.length(), escape(state.name));
   }
   const int64_t begin = items_.empty() ? 0 : items_.back().begin + items_.back().count;
   items_.push_back({begin, count, sequence.length()});
@@ -45,23 +58,28 @@ void PackedStep::append(std::string_view state, size_t item, const TensorView& r
   }
 }
 
-CacheRows PackedStep::rows(std::string_view state, size_t item) {
+CacheRows PackedStep::rows(std::string_view state, size_t item, std::vector<std::byte>& memory) {
   const CacheLayout::Place& place = layout_.place(state);
   const Sequence& sequence = *sequences_[item];
-  if (place.state->cross) return {sequence.whole(place.index), 0};
+  if (place.state->cross) return {sequence.whole(place.index).view(), 0};
   const int64_t end = items_[item].past + items_[item].count;
   CacheRows held;
   held.first = sequence.first_held(place.group);
   const Dims& extents = place.state->extents;
-  held.rows = Tensor(place.state->element, {1, extents[0], end - held.first, extents[1]});
-  read_rows(layout_, place, sequence.states().caches[place.group], held.first, held.rows.view());
+  const std::array<int64_t, 4> dims = {1, extents[0], end - held.first, extents[1]};
+  // Whole pages of memory: it grows as seldom as the cache does.
+  const int64_t page_rows = layout_.page_rows();
+  const int64_t room = (dims[2] + page_rows - 1) / page_rows * page_rows;
+  const int64_t bytes = bytes_for(place.state->element, dims[1] * room * dims[3]);
+  if (std::ssize(memory) < bytes) memory.resize(static_cast<size_t>(bytes));
+  held.rows = dense_view(place.state->element, dims, memory.data());
+  read_rows(layout_, place, sequence.states().caches[place.group], held.first, held.rows);
   return held;
 }
 
 CachePages PackedStep::pages(std::string_view state) {
   const CacheLayout::Place& place = layout_.place(state);
-  tables_.resize(layout_.groups().size());
-  Table& table = tables_[place.group];
+  Tables::Pages& table = tables_.groups_[place.group];
   const int64_t rows = layout_.page_rows();
   if (table.pages.empty()) {
     for (const StepItem& item : items_) {

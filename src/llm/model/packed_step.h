@@ -11,7 +11,20 @@ namespace lathe::llm {
 
 class PackedStep final : public SequenceStep {
  public:
-  explicit PackedStep(const CacheLayout& layout) : layout_(layout) {}
+  // Lists that one step after another uses, so that they are made once.
+  class Tables {
+    friend class PackedStep;
+    // Per group of caches: the pages of each item, once they have room for the new rows.
+    struct Pages {
+      std::vector<const std::byte*> pages{};
+      int64_t stride = 0;
+    };
+    std::vector<StepItem> items_;
+    std::vector<Sequence*> sequences_;
+    std::vector<Pages> groups_;
+  };
+  // The tables serve one step at a time and outlive it.
+  PackedStep(const CacheLayout& layout, Tables& tables);
   // Unless committed, the sequences are left as they were.
   ~PackedStep() override;
   PackedStep(const PackedStep&) = delete;
@@ -23,21 +36,16 @@ class PackedStep final : public SequenceStep {
 
   std::span<const StepItem> items() const override { return items_; }
   void append(std::string_view state, size_t item, const TensorView& rows) override;
-  CacheRows rows(std::string_view state, size_t item) override;
+  CacheRows rows(std::string_view state, size_t item, std::vector<std::byte>& memory) override;
   CachePages pages(std::string_view state) override;
   TensorView current(std::string_view state, size_t item) override;
   TensorView next(std::string_view state, size_t item) override;
 
  private:
   const CacheLayout& layout_;
-  std::vector<StepItem> items_;
-  std::vector<Sequence*> sequences_;
-  // Per group of caches: the pages of each item, once they have room for the new rows.
-  struct Table {
-    std::vector<const std::byte*> pages;
-    int64_t stride = 0;
-  };
-  std::vector<Table> tables_;
+  Tables& tables_;
+  std::vector<StepItem>& items_;
+  std::vector<Sequence*>& sequences_;
   bool committed_ = false;
 };
 

@@ -141,10 +141,6 @@ void Sequence::set_cross(size_t state, Tensor tensor) {
   states_.whole[state] = std::move(tensor);
 }
 
-void Sequence::remember(const std::vector<int64_t>& tokens) {
-  states_.tokens.insert(states_.tokens.end(), tokens.begin(), tokens.end());
-}
-
 std::byte* Sequence::writable_page(size_t group, int64_t position) {
   HeldPages& cache = states_.caches[group];
   const int64_t number = position / layout_->page_rows();

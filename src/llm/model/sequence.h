@@ -67,7 +67,10 @@ class Sequence {
 
   const std::vector<int64_t>& tokens() const { return states_.tokens; }
   int64_t reach() const { return states_.reach; }
-  void remember(const std::vector<int64_t>& tokens);
+  template <class Tokens>
+  void remember(const Tokens& tokens) {
+    states_.tokens.insert(states_.tokens.end(), tokens.begin(), tokens.end());
+  }
 
   // For steps. The page that holds `position`, made or made our own for writing.
   std::byte* writable_page(size_t group, int64_t position);

@@ -2,6 +2,7 @@
 #include "llm/model/step_runner.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/error.h"
@@ -68,6 +69,15 @@ std::unique_ptr<StepRunner> make_step_runner(const Program& program, const Decod
     error.note(fmt::format("and rows cannot be packed: {}", packed.offender));
     throw;
   }
+}
+
+void make_matrix(Tensor& tensor, int64_t rows, int64_t columns) {
+  const std::array<int64_t, 2> dims = {rows, columns};
+  if (tensor.type() == ElementType::f32 && std::ranges::equal(tensor.dims(), dims) &&
+      tensor.is_dense() && held_alone(tensor)) {
+    return;
+  }
+  tensor = Tensor(ElementType::f32, {rows, columns});
 }
 
 Tensor join_rows(std::span<const Tensor> parts) {

@@ -46,6 +46,11 @@ class StepRunner {
   virtual const std::string& offender() const = 0;
   // Logits of the wanted rows, f32 [wanted, vocabulary]. All sequences advance, or none.
   virtual Tensor run(std::span<const StepRequest> requests, const CancelToken* cancel) const = 0;
+  // The same into the logits of an earlier step, whose memory serves again where it fits.
+  virtual void run_into(std::span<const StepRequest> requests, const CancelToken* cancel,
+                        Tensor& logits) const {
+    logits = run(requests, cancel);
+  }
 
   int64_t vocabulary() const { return vocabulary_; }
   // Results beside logits and states, which a request may want.
@@ -78,6 +83,9 @@ class StepRunner {
 // the reason, if neither can run it.
 std::unique_ptr<StepRunner> make_step_runner(const Program& program, const DecoderInterface& names,
                                              const RunnerOptions& options);
+// Makes the tensor f32 [rows, columns] of any content: itself if it is so already, dense, and
+// nobody else holds it.
+void make_matrix(Tensor& tensor, int64_t rows, int64_t columns);
 // f32 [rows, columns] of all parts, one behind the other. InvalidModel if columns differ.
 Tensor join_rows(std::span<const Tensor> parts);
 // Elements [begin, begin + count) along an axis, dense. InvalidModel if there are fewer.

@@ -198,7 +198,7 @@ class Rows {
     const int64_t first = 0;
     for (size_t i = 0; i < items.size(); ++i) {
       if (items[i].count == 0) continue;
-      const int64_t length = keys[i].rows.dims()[2];
+      const int64_t length = keys[i].rows.dims[2];
       AttentionArguments x;
       x.batch = 1;
       x.queries = items[i].count;
@@ -218,11 +218,11 @@ class Rows {
     return role == CacheRole::appended ? GroupedHeads(c, kQuery, kKey, kValue)
                                        : GroupedHeads(c, kQuery);
   }
-  static AttentionCache cache_of(const Tensor& rows) {
+  static AttentionCache cache_of(const TensorView& rows) {
     AttentionCache cache;
-    cache.data = rows.data();
-    cache.head = rows.strides()[1];
-    cache.row = rows.strides()[2];
+    cache.data = rows.data;
+    cache.head = rows.strides[1];
+    cache.row = rows.strides[2];
     return cache;
   }
 
@@ -298,14 +298,15 @@ class SequenceAttention final : public Kernel {
 
  private:
   void launch_across(Evaluation& c, SequenceStep& step) const {
-    std::vector<CacheRows> keys, values;
+    thread_local std::vector<CacheRows> keys, values;
+    keys.clear();
+    values.clear();
+    std::vector<std::byte> none;  // they lie whole where they are
     bool dense = true;
     for (size_t i = 0; i < step.items().size(); ++i) {
-      keys.push_back(step.rows(key_state_, i));
-      values.push_back(step.rows(value_state_, i));
-      for (const Tensor* rows : {&keys.back().rows, &values.back().rows}) {
-        dense = dense && has_dense_rows(rows->view());
-      }
+      keys.push_back(step.rows(key_state_, i, none));
+      values.push_back(step.rows(value_state_, i, none));
+      dense = dense && has_dense_rows(keys.back().rows) && has_dense_rows(values.back().rows);
     }
     Rows rows(c, step, role_, isa_);
     AttentionProblem problem = problem_;

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT
+// Decoding takes no memory from the host but for pages of caches: every malloc of this program is
+// counted while a step runs.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <bit>
+#include <cstdlib>
+
+#include "llm/model/generator.h"
+#include "tests/decoders/made_decoder.h"
+
+// Sanitizers bring an allocator of their own.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
+    __has_feature(memory_sanitizer)
+#define LATHE_INSTRUMENTED
+#endif
+#endif
+#if defined(__GLIBC__) && !defined(LATHE_INSTRUMENTED) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
+#define LATHE_COUNTS_ALLOCATIONS
+#endif
+
+namespace {
+std::atomic<bool> counting{false};
+std::atomic<int64_t> allocations{0};
+
+[[maybe_unused]] void count_one() {
+  if (counting.load(std::memory_order_relaxed)) allocations.fetch_add(1);
+}
+}  // namespace
+
+#ifdef LATHE_COUNTS_ALLOCATIONS
+constexpr bool kCounts = true;
+// operator new, too, comes here.
+extern "C" {
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+
+void* malloc(size_t bytes) noexcept {
+  count_one();
+  return __libc_malloc(bytes);
+}
+void* calloc(size_t count, size_t bytes) noexcept {
+  count_one();
+  return __libc_calloc(count, bytes);
+}
+void* realloc(void* memory, size_t bytes) noexcept {
+  count_one();
+  return __libc_realloc(memory, bytes);
+}
+void* aligned_alloc(size_t alignment, size_t bytes) noexcept {
+  count_one();
+  return __libc_memalign(alignment, bytes);
+}
+}
+#else
+constexpr bool kCounts = false;
+#endif
+
+namespace lathe::llm {
+namespace {
+
+constexpr int64_t kPageRows = 16;
+constexpr int64_t kSteps = 200;
+
+template <class F>
+int64_t allocations_of(F&& f) {
+  allocations = 0;
+  counting = true;
+  f();
+  counting = false;
+  return allocations;
+}
+
+struct Case {
+  const char* target;
+  int64_t window;  // -1: the decoder of examples/counting
+};
+
+class AllocationTest : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    if (!kCounts) GTEST_SKIP() << "the sanitizers' allocator is not counted";
+    if (find_target(GetParam().target) == nullptr) {
+      GTEST_SKIP() << "there is no target '" << GetParam().target << "' here";
+    }
+    if (GetParam().window < 0) {
+      DecoderOptions options;
+      options.target = find_target(GetParam().target);
+      decoder_ = std::make_shared<const Decoder>("examples/counting", options);
+    } else {
+      decoder_ = make_decoder(GetParam().window, GetParam().target);
+    }
+    if (decoder_ == nullptr) GTEST_SKIP() << "make_decoder.py needs build/venv";
+    ASSERT_TRUE(decoder_->packed());
+    ASSERT_EQ(decoder_->layout().page_rows(), kPageRows);
+  }
+
+  // Sequences of 3, 4, … rows, which take their pages at different times.
+  void decode(size_t count) {
+    std::vector<Sequence> sequences(count, decoder_->new_sequence());
+    std::vector<Token> tokens(count);
+    std::vector<StepRequest> requests;
+    for (size_t i = 0; i < count; ++i) {
+      const std::vector<Token> prompt(3 + i, static_cast<Token>(i + 1));
+      const StepRequest request{&sequences[i], prompt};
+      decoder_->step({&request, 1});
+      requests.push_back({&sequences[i], std::span<const Token>(&tokens[i], 1)});
+    }
+    Tensor logits;
+    int64_t quiet = 0;
+    for (int64_t step = 0; step < kSteps; ++step) {
+      bool adds_page = false;
+      for (size_t i = 0; i < count; ++i) {
+        adds_page = adds_page || sequences[i].length() % kPageRows == 0;
+        tokens[i] = static_cast<Token>((step * 7 + static_cast<int64_t>(i)) % 14);
+      }
+      const void* before = logits.data();
+      const int64_t made = allocations_of([&] { decoder_->step(requests, logits); });
+      if (step == 0) {  // nothing is kept yet for steps of so many rows
+        EXPECT_GT(made, 0);
+        continue;
+      }
+      EXPECT_EQ(logits.data(), before);
+      if (adds_page) continue;
+      EXPECT_EQ(made, 0) << "step " << step << " of " << count << " sequences";
+      ++quiet;
+    }
+    EXPECT_GE(quiet, kSteps / 2);
+  }
+
+  std::shared_ptr<const Decoder> decoder_;
+};
+
+TEST_P(AllocationTest, a_step_of_one_sequence_makes_none) { decode(1); }
+
+TEST_P(AllocationTest, a_step_of_several_sequences_makes_none) { decode(5); }
+
+TEST_P(AllocationTest, a_greedy_generator_makes_none) {
+  Generator generator(decoder_);
+  search::SearchOptions options;
+  options.min_length = kSteps + 30;
+  for (int32_t i = 0; i < 3; ++i) generator.add(std::vector<Token>{1 + i, 2, 3}, options);
+  int64_t quiet = 0;
+  for (int64_t step = 0; step < kSteps; ++step) {
+    const size_t length = generator.tokens(0).size();
+    const int64_t made = allocations_of([&] { generator.generate_next_token(); });
+    // The tokens' own list doubles now and then.
+    const bool grows = std::has_single_bit(length / 3) && length % 3 == 0;
+    const bool adds_page = (length - 1) % kPageRows == 0;
+    if (step < 2 || grows || adds_page) continue;
+    EXPECT_EQ(made, 0) << "token " << length;
+    ++quiet;
+  }
+  EXPECT_GE(quiet, kSteps * 3 / 4);
+}
+
+INSTANTIATE_TEST_SUITE_P(, AllocationTest,
+                         testing::Values(Case{"ref", -1}, Case{"cpu", -1}, Case{"ref", 0},
+                                         Case{"cpu", 0}, Case{"ref", 64}, Case{"cpu", 64}),
+                         [](const testing::TestParamInfo<Case>& info) {
+                           const int64_t window = info.param.window;
+                           return std::string(info.param.target) + (window < 0    ? "_counting"
+                                                                    : window == 0 ? "_append"
+                                                                                  : "_window");
+                         });
+
+}  // namespace
+}  // namespace lathe::llm
