@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "ir/infer.h"
+#include "ops/convolution.h"
 #include "ops/evaluation.h"
+#include "ops/lent.h"
+#include "ops/views.h"
 #include "tensor/convert.h"
 
 namespace lathe {
@@ -14,14 +17,20 @@ void infer_cast(Infer& c) {
   }
 }
 
+// Strings are objects, which only a tensor makes and ends.
+void cast_texts(const TensorView& x, const TensorView& out) {
+  const Tensor from = dense_tensor(x);
+  const Tensor to(out.type, Dims(out.extents().begin(), out.extents().end()));
+  convert(out.type, to.data(), from.type(), from.data(), from.count());
+  copy_elements(to.view(), out);
+}
+
 void eval_cast(Evaluation& c) {
   const TensorView& out = c.out(0);
-  const auto dense = [](const TensorView& view) {
-    const Dims dims(view.extents().begin(), view.extents().end());
-    const Dims strides(view.strides.begin(), view.strides.begin() + view.rank);
-    return Tensor(view.type, dims, strides, view.data, nullptr).dense();
-  };
-  const Tensor from = dense(c.in(0));
+  if (out.type == ElementType::string || c.in(0).type == ElementType::string) {
+    return cast_texts(c.in(0), out);
+  }
+  const DenseOperand from(c.in(0));
   const std::string& mode = c.text("round_mode");
   const ConvertOptions options{.saturate = c.boolean("saturate"),
                                .scale_rounding = mode == "down"      ? ScaleRounding::down
@@ -31,9 +40,9 @@ void eval_cast(Evaluation& c) {
     convert(out.type, out.data, from.type(), from.data(), from.count(), options);
     return;
   }
-  const Tensor to(out.type, from.dims());
+  const Lent to(bytes_for(out.type, from.count()));
   convert(out.type, to.data(), from.type(), from.data(), from.count(), options);
-  copy_elements(to.view(), out);
+  copy_elements(dense_view(out.type, out.extents(), to.data()), out);
 }
 
 }  // namespace

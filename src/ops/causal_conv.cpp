@@ -2,22 +2,22 @@
 #include "ops/causal_conv.h"
 
 #include <cmath>
-#include <vector>
 
 #include "base/thread_pool.h"
 #include "ops/float_result.h"
-#include "ops/quantization.h"
+#include "ops/lent.h"
 
 namespace lathe {
 
 void CausalConv::run(ThreadPool* pool) const {
-  const Tensor input = float_tensor(x);
-  const Tensor weights = float_tensor(w);
-  const Tensor added = bias ? float_tensor(*bias) : Tensor();
-  const Tensor before = past ? float_tensor(*past) : Tensor();
-  const int64_t taps = weights.dims()[2];
-  const int64_t channels = weights.dims()[0];
-  const int64_t length = input.dims()[channels_last ? 1 : 2];
+  const auto floats = [](const TensorView& view) { return DenseOperand(view, ElementType::f32); };
+  const DenseOperand input = floats(x);
+  const DenseOperand weights = floats(w);
+  const DenseOperand added = bias ? floats(*bias) : DenseOperand();
+  const DenseOperand before = past ? floats(*past) : DenseOperand();
+  const int64_t taps = weights.extent(2);
+  const int64_t channels = weights.extent(0);
+  const int64_t length = input.extent(channels_last ? 1 : 2);
   const int64_t state = (taps - 1) * dilation;
   const FloatResult result(y);
   const FloatResult next(present);
@@ -26,8 +26,8 @@ void CausalConv::run(ThreadPool* pool) const {
     const int64_t b = row / channels;
     return channels_last ? (b * extent + t) * channels + row % channels : row * extent + t;
   };
-  parallel_for(pool, input.dims()[0] * channels, 16, [&](int64_t begin, int64_t end) {
-    std::vector<float> line(static_cast<size_t>(state + length));
+  parallel_for(pool, input.extent(0) * channels, 16, [&](int64_t begin, int64_t end) {
+    const LentArray<float> line(state + length);
     for (int64_t row = begin; row < end; ++row) {
       for (int64_t t = 0; t < state; ++t) {
         line[static_cast<size_t>(t)] = past ? before.as<float>()[at(row, t, state)] : 0.0F;

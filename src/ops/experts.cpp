@@ -58,18 +58,17 @@ float activate(Kind kind, float x) {
 }
 
 // x [rows, inputs] times the matrix's transpose, plus its bias.
-Tensor multiply(const Tensor& x, const ExpertMatrix& matrix, ThreadPool* pool) {
-  const int64_t rows = x.dims()[0];
-  const int64_t inputs = x.dims()[1];
-  const int64_t outputs = matrix.weights.dims()[0];
-  Tensor y(ElementType::f32, {rows, outputs});
-  const MatrixProduct<float> product({ElementType::f32, x.data(), 0, inputs, 1},
-                                     {ElementType::f32, matrix.weights.data(), 0, 1, inputs},
-                                     {ElementType::f32, y.data(), 0, outputs, 1}, rows, outputs,
-                                     inputs);
+LentArray<float> multiply(const float* x, int64_t rows, const ExpertMatrix& matrix,
+                          ThreadPool* pool) {
+  const int64_t inputs = matrix.inputs;
+  const int64_t outputs = matrix.outputs;
+  LentArray<float> y(rows * outputs);
+  const MatrixProduct<float> product(
+      {ElementType::f32, x, 0, inputs, 1}, {ElementType::f32, matrix.weights, 0, 1, inputs},
+      {ElementType::f32, y.data(), 0, outputs, 1}, rows, outputs, inputs);
   product.run(pool);
-  for (int64_t i = 0; matrix.bias != nullptr && i < y.count(); ++i) {
-    y.as<float>()[i] += matrix.bias[i % outputs];
+  for (int64_t i = 0; matrix.bias != nullptr && i < rows * outputs; ++i) {
+    y.data()[i] += matrix.bias[i % outputs];
   }
   return y;
 }
@@ -116,10 +115,12 @@ void check_experts(Infer& c) {
   c.result(c.element(0), c.dims(0));
 }
 
-std::vector<Route> Routing::choose(const float* logits, const float* mixing,
-                                   int64_t experts) const {
-  std::vector<Route> routes;
-  for (int64_t e = 0; e < experts; ++e) routes.push_back({e, logits[e]});
+void Routing::choose(const float* logits, const float* mixing, std::span<Route> routes) const {
+  int64_t next = 0;
+  for (Route& route : routes) {
+    route = {next, logits[next]};
+    ++next;
+  }
   std::ranges::sort(routes, [](const Route& a, const Route& b) {
     return a.weight > b.weight || (a.weight == b.weight && a.expert < b.expert);
   });
@@ -129,7 +130,7 @@ std::vector<Route> Routing::choose(const float* logits, const float* mixing,
     route.weight = std::exp(route.weight - largest);
     if (all) total += route.weight;
   }
-  routes.resize(static_cast<size_t>(k));
+  routes = routes.first(static_cast<size_t>(k));
   float chosen = 0;
   for (const Route& route : routes) chosen += route.weight;
   for (Route& route : routes) {
@@ -137,60 +138,64 @@ std::vector<Route> Routing::choose(const float* logits, const float* mixing,
     if (mixing != nullptr) route.weight = mixing[route.expert];
   }
   std::ranges::sort(routes, {}, &Route::expert);
-  return routes;
 }
 
-Tensor Experts::apply(const Tensor& x, int64_t expert, ThreadPool* pool) const {
-  const Tensor first = multiply(x, matrix(expert, 0), pool);
-  const int64_t rows = x.dims()[0];
-  const int64_t columns = first.dims()[1] / activation.factor();
-  Tensor third;
+LentArray<float> Experts::apply(const float* x, int64_t rows, int64_t expert,
+                                ThreadPool* pool) const {
+  const ExpertMatrix gates = matrix(expert, 0);
+  const LentArray<float> first = multiply(x, rows, gates, pool);
+  const int64_t columns = gates.outputs / activation.factor();
+  LentArray<float> third;
   const bool separate = activation.gated() && activation.fusion == 0;
   const ExpertMatrix values = activation.factor() == 1 ? matrix(expert, 2) : ExpertMatrix{};
-  if (values.weights.data() != nullptr) third = multiply(x, values, pool);
-  const Tensor middle(ElementType::f32, {rows, columns});
+  if (values.weights != nullptr) third = multiply(x, rows, values, pool);
+  const LentArray<float> middle(rows * columns);
   for (int64_t i = 0; i < rows * columns; ++i) {
-    const float* row = first.as<float>() + i / columns * first.dims()[1];
+    const float* row = first.data() + i / columns * gates.outputs;
     const int64_t at = i % columns;
-    float& y = middle.as<float>()[i];
+    float& y = middle.data()[i];
     if (activation.factor() == 2) {
       y = activation.fusion == 1 ? gate(activation, row[2 * at], row[2 * at + 1])
                                  : gate(activation, row[at], row[columns + at]);
     } else if (separate) {
-      y = gate(activation, row[at], third.as<float>()[i]);
+      y = gate(activation, row[at], third.data()[i]);
     } else {
       y = activate(activation.kind, row[at]);
-      if (third.data() != nullptr) y *= third.as<float>()[i];
+      if (third.data() != nullptr) y *= third.data()[i];
     }
   }
-  return multiply(middle, matrix(expert, 1), pool);
+  return multiply(middle.data(), rows, matrix(expert, 1), pool);
 }
 
 void Experts::run(const float* x, const float* logits, float* y, int64_t rows, int64_t hidden,
                   ThreadPool* pool) const {
-  struct Place {
-    int64_t row;
-    float weight;
-  };
-  std::vector<std::vector<Place>> places(static_cast<size_t>(experts));
+  // k routes of each row; behind them the room that choosing needs.
+  const LentArray<Route> routes(rows * routing.k + experts);
   for (int64_t row = 0; row < rows; ++row) {
     const float* mixing = routing.mix == nullptr ? nullptr : routing.mix + row * experts;
-    for (const Route& route : routing.choose(logits + row * experts, mixing, experts)) {
-      places[static_cast<size_t>(route.expert)].push_back({row, route.weight});
-    }
+    routing.choose(logits + row * experts, mixing,
+                   {routes.data() + row * routing.k, static_cast<size_t>(experts)});
   }
+  const LentArray<int64_t> served(rows * routing.k);  // the routes of one expert
   std::fill_n(y, rows * hidden, 0.0F);
   // Experts in ascending order: a row's sum does not depend on the other rows.
   for (int64_t expert = 0; expert < experts; ++expert) {
-    const auto& served = places[static_cast<size_t>(expert)];
-    if (served.empty()) continue;
-    const Tensor part(ElementType::f32, {static_cast<int64_t>(served.size()), hidden});
-    float* to = part.as<float>();
-    for (const Place& place : served) to = std::copy_n(x + place.row * hidden, hidden, to);
-    const Tensor result = apply(part, expert, pool);
-    const float* from = result.as<float>();
-    for (const Place& place : served) {
-      for (int64_t i = 0; i < hidden; ++i) y[place.row * hidden + i] += place.weight * *from++;
+    int64_t count = 0;
+    for (int64_t i = 0; i < rows * routing.k; ++i) {
+      if (routes.data()[i].expert == expert) served.data()[count++] = i;
+    }
+    if (count == 0) continue;
+    const LentArray<float> part(count * hidden);
+    float* to = part.data();
+    for (int64_t i = 0; i < count; ++i) {
+      to = std::copy_n(x + served.data()[i] / routing.k * hidden, hidden, to);
+    }
+    const LentArray<float> result = apply(part.data(), count, expert, pool);
+    const float* from = result.data();
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t at = served.data()[i];
+      float* row = y + at / routing.k * hidden;
+      for (int64_t j = 0; j < hidden; ++j) row[j] += routes.data()[at].weight * *from++;
     }
   }
 }

@@ -9,6 +9,7 @@
 
 #include "ir/infer.h"
 #include "ops/evaluation.h"
+#include "ops/lent.h"
 
 namespace lathe {
 
@@ -47,13 +48,17 @@ struct Routing {
   bool all = true;
   bool normalise = false;
   const float* mix = nullptr;
-  std::vector<Route> choose(const float* logits, const float* mixing, int64_t experts) const;
+  // Of one row: the k chosen become the first of `routes`, which has room for all experts.
+  void choose(const float* logits, const float* mixing, std::span<Route> routes) const;
 };
 
 // One expert's matrix [outputs, inputs], row-major in f32, and its bias (null: none).
 struct ExpertMatrix {
-  Tensor weights;
+  const float* weights = nullptr;  // null: there is none
+  int64_t outputs = 0;
+  int64_t inputs = 0;
   const float* bias = nullptr;
+  LentArray<float> memory{};  // of weights that were made for this
 };
 
 // `matrix(expert, i)` gives matrices fc1, fc2 and fc3 (i = 0, 1, 2).
@@ -67,7 +72,7 @@ struct Experts {
            ThreadPool* pool) const;
 
  private:
-  Tensor apply(const Tensor& x, int64_t expert, ThreadPool* pool) const;
+  LentArray<float> apply(const float* x, int64_t rows, int64_t expert, ThreadPool* pool) const;
 };
 
 }  // namespace lathe

@@ -2,6 +2,10 @@
 // Results of evaluations that compute in f32.
 #pragma once
 
+#include <algorithm>
+
+#include "ops/lent.h"
+#include "ops/views.h"
 #include "tensor/convert.h"
 #include "tensor/tensor.h"
 
@@ -10,21 +14,24 @@ namespace lathe {
 // A dense f32 stand-in for a result of any float type and strides; `store` rounds it once.
 class FloatResult {
  public:
-  explicit FloatResult(const TensorView& out)
-      : out_(out), values_(ElementType::f32, Dims(out.extents().begin(), out.extents().end())) {}
-  float* data() const { return values_.as<float>(); }
-  int64_t count() const { return values_.count(); }
+  explicit FloatResult(const TensorView& out) : out_(out), values_(out.count()) {
+    std::ranges::fill(values_, 0.0F);
+  }
+  float* data() const { return values_.data(); }
+  int64_t count() const { return std::ssize(values_); }
 
   void store() const {
-    if (out_.type == ElementType::f32) return copy_elements(values_.view(), out_);
-    const Tensor rounded(out_.type, values_.dims());
-    convert(out_.type, rounded.data(), ElementType::f32, values_.data(), values_.count());
-    copy_elements(rounded.view(), out_);
+    if (out_.type == ElementType::f32) {
+      return copy_elements(dense_view(out_.type, out_.extents(), values_.data()), out_);
+    }
+    const Lent rounded(bytes_for(out_.type, count()));
+    convert(out_.type, rounded.data(), ElementType::f32, values_.data(), count());
+    copy_elements(dense_view(out_.type, out_.extents(), rounded.data()), out_);
   }
 
  private:
   TensorView out_;
-  Tensor values_;
+  LentArray<float> values_;
 };
 
 }  // namespace lathe

@@ -3,7 +3,9 @@
 // bits first, and so do its zero points.
 #include "base/thread_pool.h"
 #include "ops/convolution.h"
-#include "ops/quantization.h"
+#include "ops/indices.h"
+#include "ops/lent.h"
+#include "ops/views.h"
 #include "tensor/convert.h"
 
 namespace lathe {
@@ -38,7 +40,7 @@ void infer_gather(Infer& c) {
 }
 
 // Code `at` of a dense row-major tensor whose rows of `width` codes begin at a byte.
-int64_t code(const Tensor& tensor, int64_t bits, int64_t width, int64_t at) {
+int64_t code(const DenseOperand& tensor, int64_t bits, int64_t width, int64_t at) {
   if (tensor.type() != ElementType::u8) return load_int(tensor.type(), tensor.data(), at);
   const int64_t pitch = (width * bits + 7) / 8;
   const int64_t column = at % width;
@@ -48,20 +50,23 @@ int64_t code(const Tensor& tensor, int64_t bits, int64_t width, int64_t at) {
 
 void evaluate_gather(Evaluation& c) {
   const int64_t bits = c.in(0).type == ElementType::u8 ? c.integer("bits") : 4;
-  const Tensor data = dense_tensor(c.in(0));
-  const Tensor zeros = c.has(3) ? dense_tensor(c.in(3)) : Tensor();
-  const Tensor scales = float_tensor(c.in(2));
-  const std::vector<int64_t> indices = c.values(1);
-  Dims dims = data.dims();
-  dims.back() *= packing(data.type(), bits);
-  const int64_t width = dims.back();
+  const DenseOperand data(c.in(0));
+  const DenseOperand zeros = c.has(3) ? DenseOperand(c.in(3)) : DenseOperand();
+  // Of the scales, which may be many, only those in use become f32.
+  const DenseOperand scales(c.in(2));
+  const LentArray<int64_t> indices(c.in(1).count());
+  load_values(c, 1, 0, indices);
+  const auto rank = static_cast<size_t>(data.rank());
+  std::array<int64_t, kMaxRank> dims = data.view().dims;
+  dims[rank - 1] *= packing(data.type(), bits);
+  const int64_t width = dims[rank - 1];
   const int64_t block = c.integer("block_size");
   const auto gathered = static_cast<size_t>(c.axis("gather_axis", data.rank()));
   const auto blocked = static_cast<size_t>(c.axis("quantize_axis", data.rank()));
-  const Dims strides = Tensor::dense_strides(dims);
-  Dims scale_dims = dims;
+  const auto strides = dense_view(data.type(), {dims.data(), rank}, nullptr).strides;
+  std::array<int64_t, kMaxRank> scale_dims = dims;
   scale_dims[blocked] = (dims[blocked] + block - 1) / block;
-  const Dims scale_strides = Tensor::dense_strides(scale_dims);
+  const auto scale_strides = dense_view(data.type(), {scale_dims.data(), rank}, nullptr).strides;
   const int64_t plain = c.in(0).type == ElementType::u8 ? int64_t{1} << (bits - 1) : 0;
   for (const int64_t index : indices) {
     c.check(index >= -dims[gathered] && index < dims[gathered],
@@ -72,21 +77,21 @@ void evaluate_gather(Evaluation& c) {
   const int64_t rows = count == 0 || inner == 0 ? 0 : c.out().count() / inner;
   with_dense_result(c, [&](const TensorView& y) {
     parallel_for(c.pool, rows, 1, [&](int64_t begin, int64_t end) {
-      std::vector<float> values(static_cast<size_t>(inner));
+      const LentArray<float> values(inner);
       for (int64_t row = begin; row < end; ++row) {
         const int64_t index = indices[static_cast<size_t>(row % count)];
         const int64_t from =
             (row / count * dims[gathered] + (index < 0 ? index + dims[gathered] : index)) * inner;
         for (int64_t i = 0; i < inner; ++i) {
           int64_t scale_at = 0;
-          for (size_t axis = 0; axis < dims.size(); ++axis) {
+          for (size_t axis = 0; axis < rank; ++axis) {
             const int64_t position = (from + i) / strides[axis] % dims[axis];
             scale_at += (axis == blocked ? position / block : position) * scale_strides[axis];
           }
-          const int64_t zero = c.has(3) ? code(zeros, bits, scale_dims.back(), scale_at) : plain;
+          const int64_t zero = c.has(3) ? code(zeros, bits, scale_dims[rank - 1], scale_at) : plain;
           values[static_cast<size_t>(i)] =
               static_cast<float>(code(data, bits, width, from + i) - zero) *
-              scales.as<float>()[scale_at];
+              static_cast<float>(load_double(scales.type(), scales.data(), scale_at));
         }
         convert(y.type, y.as<std::byte>() + row * inner * info(y.type).bits / 8, ElementType::f32,
                 values.data(), inner);

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <iterator>
 
+#include "ops/lent.h"
 #include "ops/rotation.h"
 #include "ops/views.h"
-#include "tensor/convert.h"
 
 namespace lathe {
 
@@ -89,13 +89,9 @@ void set_grouped_options(const Evaluation& c, int sink_operand, Attend& attend) 
   attend.left = window > 0 ? window - 1 : -1;
   const int64_t heads = c.integer("num_heads");
   if (sink_operand >= 0 && c.has(sink_operand)) {
-    const TensorView& sinks = c.in(sink_operand);
+    const DenseOperand sinks(c.in(sink_operand), ElementType::f32);
     c.check(sinks.count() == heads, "{} head sinks for {} heads", sinks.count(), heads);
-    attend.sinks.clear();
-    for_each_index(sinks.extents(), [&](std::span<const int64_t> index) {
-      const double sink = load_double(sinks.type, sinks.data, offset_of(sinks, index));
-      attend.sinks.push_back(static_cast<float>(sink));
-    });
+    attend.sinks.assign(sinks.as<float>(), sinks.as<float>() + heads);
   } else if (c.boolean("smooth_softmax")) {
     attend.sinks.assign(static_cast<size_t>(heads), 0.0);
   }

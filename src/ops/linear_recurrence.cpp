@@ -3,15 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "ops/float_result.h"
-#include "ops/quantization.h"
+#include "ops/lent.h"
 
 namespace lathe {
 namespace {
+
+DenseOperand floats(const TensorView& view) { return DenseOperand(view, ElementType::f32); }
 
 class Recurrence {
  public:
@@ -19,19 +20,19 @@ class Recurrence {
       : rule_(r.rule),
         heads_(r.heads),
         kv_heads_(r.kv_heads),
-        query_(float_tensor(r.query)),
-        key_(float_tensor(r.key)),
-        value_(float_tensor(r.value)),
-        decay_(r.decay ? float_tensor(*r.decay) : Tensor()),
-        beta_(r.beta ? float_tensor(*r.beta) : Tensor()),
+        query_(floats(r.query)),
+        key_(floats(r.key)),
+        value_(floats(r.value)),
+        decay_(r.decay ? floats(*r.decay) : DenseOperand()),
+        beta_(r.beta ? floats(*r.beta) : DenseOperand()),
         y_(r.y),
         state_(r.present) {
-    length_ = query_.dims()[1];
-    keys_ = query_.dims()[2] / heads_;
-    values_ = value_.dims()[2] / kv_heads_;
-    key_heads_ = keys_ == 0 ? 1 : key_.dims()[2] / keys_;
-    if (rule_.gated) decay_width_ = decay_.dims()[2];
-    if (rule_.delta) beta_width_ = beta_.dims()[2];
+    length_ = query_.extent(1);
+    keys_ = query_.extent(2) / heads_;
+    values_ = value_.extent(2) / kv_heads_;
+    key_heads_ = keys_ == 0 ? 1 : key_.extent(2) / keys_;
+    if (rule_.gated) decay_width_ = decay_.extent(2);
+    if (rule_.delta) beta_width_ = beta_.extent(2);
     check(key_heads_ > 0 && kv_heads_ % key_heads_ == 0, ErrorKind::invalid_argument,
           "{} key heads for {} states", key_heads_, kv_heads_);
     check(!rule_.gated || decay_width_ == kv_heads_ || decay_width_ == kv_heads_ * keys_,
@@ -42,7 +43,7 @@ class Recurrence {
     const double given = r.scale;
     scale_ = static_cast<float>(given != 0 ? given : 1 / std::sqrt(static_cast<double>(keys_)));
     if (r.past) {
-      const Tensor past = float_tensor(*r.past);
+      const DenseOperand past = floats(*r.past);
       std::copy_n(past.as<float>(), state_.count(), state_.data());
     } else {
       std::fill_n(state_.data(), state_.count(), 0.0F);
@@ -50,7 +51,7 @@ class Recurrence {
   }
 
   void run(ThreadPool* pool) const {
-    parallel_for(pool, query_.dims()[0] * kv_heads_, 1, [&](int64_t begin, int64_t end) {
+    parallel_for(pool, query_.extent(0) * kv_heads_, 1, [&](int64_t begin, int64_t end) {
       for (int64_t at = begin; at < end; ++at) run_head(at / kv_heads_, at % kv_heads_);
     });
     y_.store();
@@ -60,12 +61,12 @@ class Recurrence {
  private:
   void run_head(int64_t b, int64_t head) const {
     float* s = state_.data() + (b * kv_heads_ + head) * keys_ * values_;
-    std::vector<float> update(static_cast<size_t>(values_));
+    const LentArray<float> update(values_);
     for (int64_t t = 0; t < length_; ++t) {
       const int64_t row = b * length_ + t;
       const float* k =
-          key_.as<float>() + row * key_.dims()[2] + head * key_heads_ / kv_heads_ * keys_;
-      const float* v = value_.as<float>() + row * value_.dims()[2] + head * values_;
+          key_.as<float>() + row * key_.extent(2) + head * key_heads_ / kv_heads_ * keys_;
+      const float* v = value_.as<float>() + row * value_.extent(2) + head * values_;
       if (rule_.gated) fade(s, row, head);
       std::copy_n(v, values_, update.data());
       if (rule_.delta) learn_difference(s, k, row, head, update);
@@ -89,7 +90,7 @@ class Recurrence {
 
   // update ← β · (update - Sᵀk)
   void learn_difference(const float* s, const float* k, int64_t row, int64_t head,
-                        std::vector<float>& update) const {
+                        const LentArray<float>& update) const {
     for (int64_t i = 0; i < keys_; ++i) {
       for (int64_t j = 0; j < values_; ++j) {
         update[static_cast<size_t>(j)] -= k[i] * s[i * values_ + j];
@@ -104,7 +105,7 @@ class Recurrence {
     const int64_t outputs = std::max(heads_, kv_heads_);
     const int64_t group = outputs / kv_heads_;
     for (int64_t out = head * group; out < (head + 1) * group; ++out) {
-      const float* q = query_.as<float>() + row * query_.dims()[2] + out * heads_ / outputs * keys_;
+      const float* q = query_.as<float>() + row * query_.extent(2) + out * heads_ / outputs * keys_;
       float* y = y_.data() + (row * outputs + out) * values_;
       std::fill_n(y, values_, 0.0F);
       for (int64_t i = 0; i < keys_; ++i) {
@@ -117,11 +118,11 @@ class Recurrence {
   LinearRule rule_;
   int64_t heads_;
   int64_t kv_heads_;
-  Tensor query_;
-  Tensor key_;
-  Tensor value_;
-  Tensor decay_;
-  Tensor beta_;
+  DenseOperand query_;
+  DenseOperand key_;
+  DenseOperand value_;
+  DenseOperand decay_;
+  DenseOperand beta_;
   FloatResult y_;
   FloatResult state_;
   int64_t length_ = 0;

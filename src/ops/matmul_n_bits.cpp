@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 // b is u8 [n, blocks, block_size · bits / 8]: per column, blocks along k, low bits first. Scales
 // are one per block; zero points are packed per column, each column beginning at a byte, or floats.
+#include <algorithm>
+
 #include "base/thread_pool.h"
 #include "ops/convolution.h"
+#include "ops/indices.h"
+#include "ops/lent.h"
 #include "ops/matmul.h"
-#include "ops/quantization.h"
 #include "tensor/convert.h"
 
 namespace lathe {
@@ -16,8 +19,8 @@ class Weights {
       : bits(c.integer("bits")),
         block(c.integer("block_size")),
         blocks((k + block - 1) / block),
-        codes_(dense_tensor(c.in(1))),
-        scales_(float_tensor(c.in(2))) {
+        codes_(c.in(1)),
+        scales_(c.in(2), ElementType::f32) {
     c.check(scales_.count() == n * blocks, "{} scales for {} blocks", scales_.count(), n * blocks);
     if (c.has(3)) {
       const int64_t bytes = (blocks * bits + 7) / 8;
@@ -25,14 +28,15 @@ class Weights {
       c.check(c.in(3).count() == n * (packed ? bytes : blocks), "{} zero points for {} blocks",
               c.in(3).count(), n * blocks);
       if (packed) {
-        zero_codes_ = dense_tensor(c.in(3));
+        zero_codes_ = DenseOperand(c.in(3));
         zero_pitch_ = bytes;
       } else {
-        zeros_ = float_values(c.in(3));
+        zeros_ = DenseOperand(c.in(3), ElementType::f32);
       }
     }
     if (c.has(4)) {
-      groups_ = c.values(4);
+      groups_ = LentArray<int64_t>(c.in(4).count());
+      load_values(c, 4, 0, groups_);
       c.check(static_cast<int64_t>(groups_.size()) == k, "{} group indices for k {}",
               groups_.size(), k);
       for (const int64_t group : groups_) {
@@ -42,15 +46,14 @@ class Weights {
   }
 
   float scale(int64_t n, int64_t at) const { return scales_.as<float>()[n * blocks + at]; }
-  bool integer_zeros() const { return zeros_.empty(); }
   int integer_zero(int64_t n, int64_t at) const {
     if (zero_pitch_ == 0) return 1 << (bits - 1);
     const uint8_t byte = zero_codes_.as<uint8_t>()[n * zero_pitch_ + at * bits / 8];
     return byte >> (at * bits % 8) & ((1 << bits) - 1);
   }
   float zero(int64_t n, int64_t at) const {
-    return zeros_.empty() ? static_cast<float>(integer_zero(n, at))
-                          : zeros_[static_cast<size_t>(n * blocks + at)];
+    return zeros_.data() == nullptr ? static_cast<float>(integer_zero(n, at))
+                                    : zeros_.as<float>()[n * blocks + at];
   }
 
   // Calls f(i, code) for `count` codes of column n from k on.
@@ -95,12 +98,12 @@ class Weights {
       f(i, column[bit >> 3] >> (bit & 7) & ((1 << Bits) - 1));
     }
   }
-  Tensor codes_;
-  Tensor scales_;
-  Tensor zero_codes_;
+  DenseOperand codes_;
+  DenseOperand scales_;
+  DenseOperand zero_codes_;
   int64_t zero_pitch_ = 0;
-  std::vector<float> zeros_;
-  std::vector<int64_t> groups_;
+  DenseOperand zeros_;
+  LentArray<int64_t> groups_;
 };
 
 // compute_type f32: the weights are dequantised, the sum is that of a matrix product. bf16: a is
@@ -108,7 +111,7 @@ class Weights {
 class DequantisedProduct final : public Product<float> {
  public:
   DequantisedProduct(const Weights& weights, const MatrixView& a, const MatrixView& y,
-                     const std::vector<float>& bias, bool rounds)
+                     const DenseOperand& bias, bool rounds)
       : weights_(weights), a_(a), y_(y), bias_(bias), rounds_(rounds) {}
   void load_a(int64_t, const Block& block, float* to, int64_t pitch) const override {
     load_block(a_, block, to, pitch);
@@ -117,7 +120,7 @@ class DequantisedProduct final : public Product<float> {
   void load_b(int64_t, const Block& block, float* to, int64_t pitch) const override {
     // Columns are stored, rows wanted: strips of 16 columns, so that both sides stay in cache.
     constexpr int64_t kStrip = 16;
-    std::vector<float> values(static_cast<size_t>(kStrip * block.rows));
+    const LentArray<float> values(kStrip * block.rows);
     for (int64_t strip = 0; strip < block.columns; strip += kStrip) {
       const int64_t width = std::min(kStrip, block.columns - strip);
       for (int64_t c = 0; c < width; ++c) {
@@ -135,8 +138,8 @@ class DequantisedProduct final : public Product<float> {
     std::array<float, kProductColumns> row;
     for (int64_t r = 0; r < block.rows; ++r) {
       for (int64_t c = 0; c < block.columns; ++c) {
-        const auto column = static_cast<size_t>(block.column + c);
-        row[static_cast<size_t>(c)] = from[r * pitch + c] + (bias_.empty() ? 0 : bias_[column]);
+        const float more = bias_.data() == nullptr ? 0 : bias_.as<float>()[block.column + c];
+        row[static_cast<size_t>(c)] = from[r * pitch + c] + more;
       }
       store_block(y_, {block.row + r, 1, block.column, block.columns}, row.data(), pitch);
     }
@@ -146,22 +149,24 @@ class DequantisedProduct final : public Product<float> {
   const Weights& weights_;
   MatrixView a_;
   MatrixView y_;
-  const std::vector<float>& bias_;
+  const DenseOperand& bias_;
   bool rounds_;
 };
 
 // Rows of a in 8 bits: per block s = max|a| / 127 and q = round(a · (127 / max|a|)).
 struct QuantisedRows {
-  std::vector<int16_t> codes;  // [m, blocks · block], zero behind k
-  std::vector<float> scales;   // [m, blocks]
+  LentArray<int16_t> codes;  // [m, blocks · block], zero behind k
+  LentArray<float> scales;   // [m, blocks]
 };
 
 QuantisedRows quantise_rows(const MatrixView& a, int64_t m, int64_t k, const Weights& weights) {
   QuantisedRows rows;
   const int64_t width = weights.blocks * weights.block;
-  rows.codes.resize(static_cast<size_t>(m * width));
-  rows.scales.resize(static_cast<size_t>(m * weights.blocks));
-  std::vector<float> row(static_cast<size_t>(width));
+  rows.codes = LentArray<int16_t>(m * width);
+  std::ranges::fill(rows.codes, int16_t{0});
+  rows.scales = LentArray<float>(m * weights.blocks);
+  const LentArray<float> row(width);
+  std::ranges::fill(row, 0.0F);
   for (int64_t i = 0; i < m; ++i) {
     load_block(a, {i, 1, 0, k}, row.data(), 0);
     for (int64_t at = 0; at < weights.blocks; ++at) {
@@ -184,11 +189,11 @@ QuantisedRows quantise_rows(const MatrixView& a, int64_t m, int64_t k, const Wei
 // blocks in order of k.
 void multiply_integers(Evaluation& c, const Weights& weights, const MatrixView& a,
                        const MatrixView& y, int64_t m, int64_t n, int64_t k,
-                       const std::vector<float>& bias) {
+                       const DenseOperand& bias) {
   const QuantisedRows rows = quantise_rows(a, m, k, weights);
   const int64_t width = weights.blocks * weights.block;
   parallel_for(c.pool, n, 16, [&](int64_t begin, int64_t end) {
-    std::vector<int16_t> column(static_cast<size_t>(width));
+    const LentArray<int16_t> column(width);
     for (int64_t j = begin; j < end; ++j) {
       for (int64_t at = 0; at < weights.blocks; ++at) {
         const int zero = weights.integer_zero(j, at);
@@ -206,7 +211,7 @@ void multiply_integers(Evaluation& c, const Weights& weights, const MatrixView& 
           const float scale = rows.scales[static_cast<size_t>(i * weights.blocks + at)];
           sum = std::fma(static_cast<float>(exact), scale * weights.scale(j, at), sum);
         }
-        if (!bias.empty()) sum += bias[static_cast<size_t>(j)];
+        if (bias.data() != nullptr) sum += bias.as<float>()[j];
         store_block(y, {i, 1, j, 1}, &sum, 0);
       }
     }
@@ -243,8 +248,8 @@ void evaluate_matmul_n_bits(Evaluation& c) {
   const int64_t k = c.integer("k");
   const int64_t n = c.integer("n");
   const Weights weights(c, k, n);
-  const std::vector<float> bias = c.has(5) ? float_values(c.in(5)) : std::vector<float>{};
-  const Tensor left = dense_tensor(c.in(0));
+  const DenseOperand bias = c.has(5) ? DenseOperand(c.in(5), ElementType::f32) : DenseOperand();
+  const DenseOperand left(c.in(0));
   const int64_t m = left.count() / k;
   const MatrixView a{left.type(), left.data(), 0, k, 1};
   with_dense_result(c, [&](const TensorView& result) {

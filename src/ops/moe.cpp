@@ -4,7 +4,6 @@
 // outputs].
 #include "ops/experts.h"
 #include "ops/float_result.h"
-#include "ops/quantization.h"
 
 namespace lathe {
 namespace {
@@ -40,23 +39,23 @@ void evaluate_moe(Evaluation& c) {
   experts.experts = c.in(kRouter).dims[1];
   c.check(!experts.activation.gated() || experts.activation.fusion != 0 || c.has(kFc3),
           "{} with swiglu_fusion 0 needs fc3", escape(c.text("activation_type")));
-  std::array<Tensor, 8> given;
+  std::array<DenseOperand, 8> given;
   for (int i = 0; i < 8; ++i) {
-    if (c.has(i)) given[static_cast<size_t>(i)] = float_tensor(c.in(i));
+    if (c.has(i)) given[static_cast<size_t>(i)] = DenseOperand(c.in(i), ElementType::f32);
   }
   experts.matrix = [&](int64_t expert, int i) {
     const auto at = static_cast<size_t>(kFc1 + 2 * i);
     ExpertMatrix matrix;
     if (given[at].data() == nullptr) return matrix;
-    const Dims& dims = given[at].dims();
-    float* from = given[at].as<float>() + expert * dims[1] * dims[2];
-    matrix.weights = Tensor(ElementType::f32, {dims[1], dims[2]}, {dims[2], 1}, from, nullptr);
-    const Tensor& bias = given[at + 1];
-    if (bias.data() != nullptr) matrix.bias = bias.as<float>() + expert * dims[1];
+    matrix.outputs = given[at].extent(1);
+    matrix.inputs = given[at].extent(2);
+    matrix.weights = given[at].as<float>() + expert * matrix.outputs * matrix.inputs;
+    const DenseOperand& bias = given[at + 1];
+    if (bias.data() != nullptr) matrix.bias = bias.as<float>() + expert * matrix.outputs;
     return matrix;
   };
   const FloatResult y(c.out());
-  const int64_t hidden = given[kX].dims().back();
+  const int64_t hidden = given[kX].extent(static_cast<size_t>(given[kX].rank() - 1));
   const int64_t rows = c.in(kRouter).dims[0];
   experts.run(given[kX].as<float>(), given[kRouter].as<float>(), y.data(), rows, hidden, c.pool);
   y.store();

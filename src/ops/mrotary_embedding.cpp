@@ -4,8 +4,10 @@
 #include "ir/infer.h"
 #include "ops/attend.h"
 #include "ops/evaluation.h"
-#include "ops/quantization.h"
+#include "ops/indices.h"
+#include "ops/lent.h"
 #include "ops/rotation.h"
+#include "ops/views.h"
 
 namespace lathe {
 namespace {
@@ -41,11 +43,12 @@ void evaluate_mrotary(Evaluation& c) {
   const TensorView x = flat ? split_heads(c.in(0), c.integer("num_heads")) : c.in(0);
   const TensorView y = flat ? split_heads(c.out(), c.integer("num_heads")) : c.out();
   const int64_t rows = x.dims[0] * x.dims[2];
-  const std::vector<int64_t> given = c.values(1);
-  const Tensor cos = float_tensor(c.in(2));
-  const Tensor sin = float_tensor(c.in(3));
-  const int64_t table = cos.dims()[0];
-  const int64_t half = cos.dims()[1];
+  const LentArray<int64_t> given(c.in(1).count());
+  load_values(c, 1, 0, given);
+  const DenseOperand cos(c.in(2), ElementType::f32);
+  const DenseOperand sin(c.in(3), ElementType::f32);
+  const int64_t table = cos.extent(0);
+  const int64_t half = cos.extent(1);
   c.check(static_cast<int64_t>(given.size()) == 3 * rows && sin.count() == cos.count(),
           "{} positions for {} rows; tables of {} and {} elements", given.size(), rows, cos.count(),
           sin.count());
@@ -54,19 +57,22 @@ void evaluate_mrotary(Evaluation& c) {
             "position {} lies outside the rotary tables of {} rows", position, table);
   }
   // Tables with a row of their own for each token.
-  const Tensor cosines(ElementType::f32, {rows, half});
-  const Tensor sines(ElementType::f32, {rows, half});
-  std::vector<int64_t> positions(static_cast<size_t>(rows));
+  const LentArray<float> cosines(rows * half);
+  const LentArray<float> sines(rows * half);
+  const LentArray<int64_t> positions(rows);
   for (int64_t row = 0; row < rows; ++row) {
     positions[static_cast<size_t>(row)] = row;
     for (int64_t i = 0; i < half; ++i) {
       const int64_t axis = stream(c.integers("mrope_section"), c.integer("mrope_layout") == 1, i);
       const int64_t from = given[static_cast<size_t>(axis * rows + row)] * half + i;
-      cosines.as<float>()[row * half + i] = cos.as<float>()[from];
-      sines.as<float>()[row * half + i] = sin.as<float>()[from];
+      cosines.data()[row * half + i] = cos.as<float>()[from];
+      sines.data()[row * half + i] = sin.as<float>()[from];
     }
   }
-  Rotation(cosines.view(), sines.view(), c.boolean("interleaved")).run(x, y, positions, c.pool);
+  const std::array<int64_t, 2> dims = {rows, half};
+  const TensorView angles[] = {dense_view(ElementType::f32, dims, cosines.data()),
+                               dense_view(ElementType::f32, dims, sines.data())};
+  Rotation(angles[0], angles[1], c.boolean("interleaved")).run(x, y, positions, c.pool);
 }
 
 }  // namespace

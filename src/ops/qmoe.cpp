@@ -2,10 +2,8 @@
 // As moe, with weights u8 [experts, outputs, inputs · bits / 8], low bits first, scales [experts,
 // outputs] or [experts, outputs, inputs / block_size], and packed zero points (2^(bits - 1)
 // without): one run of codes for all outputs, or one per output, each beginning at a byte.
-#include "ops/convolution.h"
 #include "ops/experts.h"
 #include "ops/float_result.h"
-#include "ops/quantization.h"
 
 namespace lathe {
 namespace {
@@ -51,18 +49,18 @@ class Codes {
  public:
   Codes() = default;
   Codes(const Evaluation& c, int at, int zeros, int64_t bits, int64_t block)
-      : codes_(dense_tensor(c.in(at))), scales_(float_tensor(c.in(at + 1))), bits_(bits) {
-    if (c.has(at + 2)) bias_ = float_tensor(c.in(at + 2));
-    outputs_ = codes_.dims()[1];
-    inputs_ = codes_.dims()[2] * 8 / bits;
+      : codes_(c.in(at)), scales_(c.in(at + 1), ElementType::f32), bits_(bits) {
+    if (c.has(at + 2)) bias_ = DenseOperand(c.in(at + 2), ElementType::f32);
+    outputs_ = codes_.extent(1);
+    inputs_ = codes_.extent(2) * 8 / bits;
     block_ = block > 0 ? block : std::max<int64_t>(inputs_, 1);
-    blocks_ = block > 0 ? scales_.dims()[2] : 1;
+    blocks_ = block > 0 ? scales_.extent(2) : 1;
     if (!c.has(zeros)) return;
-    zeros_ = dense_tensor(c.in(zeros));
+    zeros_ = DenseOperand(c.in(zeros));
     pitch_ = block > 0 ? (blocks_ * bits + 7) / 8 : 0;
     const int64_t bytes = block > 0 ? outputs_ * pitch_ : (outputs_ * bits + 7) / 8;
-    c.check(zeros_.count() == codes_.dims()[0] * bytes, "{} bytes of zero points, expected {}",
-            zeros_.count(), codes_.dims()[0] * bytes);
+    c.check(zeros_.count() == codes_.extent(0) * bytes, "{} bytes of zero points, expected {}",
+            zeros_.count(), codes_.extent(0) * bytes);
     zeros_of_expert_ = bytes;
   }
 
@@ -70,8 +68,11 @@ class Codes {
     ExpertMatrix matrix;
     if (codes_.data() == nullptr) return matrix;
     if (bias_.data() != nullptr) matrix.bias = bias_.as<float>() + e * outputs_;
-    matrix.weights = Tensor(ElementType::f32, {outputs_, inputs_});
-    float* to = matrix.weights.as<float>();
+    matrix.outputs = outputs_;
+    matrix.inputs = inputs_;
+    matrix.memory = LentArray<float>(outputs_ * inputs_);
+    float* to = matrix.memory.data();
+    matrix.weights = to;
     const uint8_t* from = codes_.as<uint8_t>() + e * outputs_ * inputs_ * bits_ / 8;
     for (int64_t row = 0; row < outputs_; ++row) {
       for (int64_t i = 0; i < inputs_; ++i) {
@@ -92,10 +93,10 @@ class Codes {
     const uint8_t* from = zeros_.as<uint8_t>() + e * zeros_of_expert_;
     return pitch_ > 0 ? code(from + row * pitch_, at) : code(from, row);
   }
-  Tensor codes_;
-  Tensor scales_;
-  Tensor bias_;
-  Tensor zeros_;
+  DenseOperand codes_;
+  DenseOperand scales_;
+  DenseOperand bias_;
+  DenseOperand zeros_;
   int64_t bits_ = 4;
   int64_t outputs_ = 0;
   int64_t inputs_ = 0;
@@ -123,15 +124,16 @@ void evaluate_qmoe(Evaluation& c) {
   experts.matrix = [&](int64_t expert, int i) {
     return codes[static_cast<size_t>(i)].expert(expert);
   };
-  const Tensor x = float_tensor(c.in(kX));
-  const Tensor router = float_tensor(c.in(kRouter));
-  const Tensor mixing = c.has(kMixing) ? float_tensor(c.in(kMixing)) : Tensor();
+  const DenseOperand x(c.in(kX), ElementType::f32);
+  const DenseOperand router(c.in(kRouter), ElementType::f32);
+  const DenseOperand mixing =
+      c.has(kMixing) ? DenseOperand(c.in(kMixing), ElementType::f32) : DenseOperand();
   c.check(!c.has(kMixing) || mixing.count() == router.count(), "{} router weights, expected {}",
           mixing.count(), router.count());
   if (c.has(kMixing)) experts.routing.mix = mixing.as<float>();
   const FloatResult y(c.out());
-  experts.run(x.as<float>(), router.as<float>(), y.data(), router.dims()[0], x.dims().back(),
-              c.pool);
+  experts.run(x.as<float>(), router.as<float>(), y.data(), router.extent(0),
+              x.extent(static_cast<size_t>(x.rank() - 1)), c.pool);
   y.store();
 }
 

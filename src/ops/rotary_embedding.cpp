@@ -4,6 +4,8 @@
 #include "ir/infer.h"
 #include "ops/attend.h"
 #include "ops/evaluation.h"
+#include "ops/indices.h"
+#include "ops/lent.h"
 #include "ops/rotation.h"
 
 namespace lathe {
@@ -27,16 +29,17 @@ void evaluate_rotary(Evaluation& c) {
   const bool flat = c.in(0).rank == 3;
   const TensorView x = flat ? split_heads(c.in(0), c.integer("num_heads")) : c.in(0);
   const TensorView y = flat ? split_heads(c.out(), c.integer("num_heads")) : c.out();
-  const auto count = static_cast<size_t>(x.dims[0] * x.dims[2]);
-  std::vector<int64_t> positions(count);
-  const std::vector<int64_t> given = c.has(3) ? c.values(3) : std::vector<int64_t>{};
+  const int64_t count = x.dims[0] * x.dims[2];
+  const LentArray<int64_t> positions(count);
+  const int64_t given = c.has(3) ? c.in(3).count() : 0;
   const bool offset = c.has(3) && c.in(3).rank == 1;
-  c.check(!c.has(3) || given.size() == (offset ? 1 : count), "{} positions for {} rows",
-          given.size(), count);
-  for (size_t i = 0; i < count; ++i) {
-    const auto row = static_cast<int64_t>(i);
-    positions[i] = !c.has(3) ? row : offset ? given[0] + row % x.dims[2] : given[i];
+  c.check(!c.has(3) || given == (offset ? 1 : count), "{} positions for {} rows", given, count);
+  int64_t first = 0;
+  if (offset) load_values(c, 3, 0, {&first, 1});
+  for (int64_t row = 0; row < count; ++row) {
+    positions[static_cast<size_t>(row)] = offset ? first + row % x.dims[2] : row;
   }
+  if (c.has(3) && !offset) load_values(c, 3, 0, positions);
   Rotation(c.in(1), c.in(2), c.boolean("interleaved")).run(x, y, positions, c.pool);
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
-#include <numeric>
 
 #include "ops/element_flow.h"
 #include "ops/evaluation.h"
+#include "ops/few.h"
 #include "ops/staging.h"
 #include "ops/views.h"
 
@@ -11,15 +11,16 @@ namespace lathe {
 namespace {
 
 // The permutation; without one, the axes in reversed order.
-Integers permutation_of(const Integers& given, int rank) {
-  if (!given.empty() || rank == 0) return given;
-  Integers reversed(static_cast<size_t>(rank));
-  std::iota(reversed.rbegin(), reversed.rend(), 0);
-  return reversed;
+template <class Axes>
+Axes permutation_of(const Integers& given, int rank) {
+  Axes axes;
+  for (int axis = 0; axis < rank && given.empty(); ++axis) axes.push_back(rank - 1 - axis);
+  for (const int64_t axis : given) axes.push_back(axis);
+  return axes;
 }
 
 void infer_transpose(Infer& c) {
-  const Integers permutation = permutation_of(c.integers("permutation"), c.rank(0));
+  const auto permutation = permutation_of<Integers>(c.integers("permutation"), c.rank(0));
   Integers sorted = permutation;
   std::sort(sorted.begin(), sorted.end());
   for (size_t axis = 0; axis < sorted.size(); ++axis) {
@@ -44,7 +45,8 @@ static const Register transpose{{
     .eval =
         [](Evaluation& c) {
           const WholeOperand x(c.in(0));
-          const auto permutation = permutation_of(c.integers("permutation"), x.view().rank);
+          const auto permutation =
+              permutation_of<Few<int64_t>>(c.integers("permutation"), x.view().rank);
           const TensorView moved = permuted(x.view(), permutation);
           const WholeResult out(c.out(0, moved.extents()));
           copy_elements(moved, out.view());
@@ -52,7 +54,8 @@ static const Register transpose{{
         },
     .view =
         [](ViewRequest& v) {
-          v.result = permuted(v.operand, permutation_of(v.integers("permutation"), v.operand.rank));
+          v.result = permuted(
+              v.operand, permutation_of<Few<int64_t>>(v.integers("permutation"), v.operand.rank));
           return !is_packed(v.operand.type) || v.result.is_dense();
         },
 }};

@@ -81,12 +81,11 @@ class Turns {
   bool in_place() const { return in_place_; }
   bool by_reference() const { return by_reference_; }
 
-  std::vector<int64_t> angles(const SequenceStep& step) const {
-    std::vector<int64_t> all;
+  void angles(const SequenceStep& step, std::vector<int64_t>& all) const {
+    all.clear();
     for (const StepItem& item : step.items()) {
       for (int64_t i = 0; i < item.count; ++i) all.push_back(angle(item, item.begin + i));
     }
-    return all;
   }
 
   void turn(const std::byte* from, const StepItem& item, int64_t row, std::byte* to) const {
@@ -124,7 +123,11 @@ class Rows {
         heads_(heads_of(c, role)),
         turns_(c, heads_, step, isa),
         y_(split_heads(c.out(), c.integer("num_heads"))) {
-    if (turns_.by_reference()) heads_.rotate(c, kCos, kSin, turns_.angles(step));
+    if (!turns_.by_reference()) return;
+    thread_local std::vector<int64_t> angles;
+    thread_local std::vector<std::byte> turned;
+    turns_.angles(step, angles);
+    heads_.rotate(c, kCos, kSin, angles, turned);
   }
 
   // What the kernels take: numbers side by side, and pages that a shift finds.
