@@ -268,7 +268,9 @@ class Recognition {
     if (found.query->type().rank() != 4) return refuse(*scores, "its rows do not lie in heads");
     found.heads = heads_of(found.query, 0);
     set_caches(*keys, *values, found);
-    if (!divides(*keys, *values, found) || found.heads != found.kv_heads * keys->groups) {
+    // A single head of keys may serve all without being repeated.
+    const int64_t repeated = found.kv_heads * keys->groups;
+    if (!divides(*keys, *values, found) || (found.heads != repeated && repeated != 1)) {
       return refuse(*scores, "its heads are not a multiple of the cache's");
     }
     if (!fits_ring(softmax, *keys, *values, true)) return std::nullopt;

@@ -114,7 +114,10 @@ void eliminate_copies(Program& program) {
   for (const auto& instruction : main.instructions()) {
     const std::string_view op = instruction->op().name;
     const bool one = instruction->operands().size() == 1;
-    if (one && (op == "identity" || op == "concat")) copies.push_back(instruction.get());
+    const bool same =
+        one && op == "cast" &&
+        instruction->operands()[0]->type().element == instruction->result()->type().element;
+    if (same || (one && (op == "identity" || op == "concat"))) copies.push_back(instruction.get());
   }
   for (Instruction* copy : copies) {
     main.replace_uses(copy->result(), copy->operands()[0]);

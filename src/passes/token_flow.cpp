@@ -107,15 +107,30 @@ Verdict normalise_from_axis(const Step& s) {
 
 Verdict along_axis(const Step& s) { return not_along(s, s.axis_attribute("axis", s.rank(0))); }
 
+// Rows lie along a batch of matrices, of one factor or of both, or along the first's own lines.
 Verdict product(const Step& s) {
-  if (!s.axis(0) || !s.fixed_from(1)) return refuse("both factors have rows");
-  const int rank = s.rank(0);
-  if (*s.axis(0) == rank - 1 || rank < 2) return refuse("rows are summed over");
-  if (s.operand(1)->type().is_ranked() && s.rank(1) > 2 && *s.axis(0) < rank - 2) {
-    return refuse("rows lie along a batch of the product");
-  }
   const int result = s.instruction().result()->type().rank();
-  return {*s.axis(0) + result - rank, ""};
+  if (s.count() > 2 && !s.fixed_from(2)) return refuse("what is added has rows");
+  std::optional<int> found;
+  for (size_t i = 0; i < 2; ++i) {
+    if (!s.axis(i)) continue;
+    const int rank = s.rank(i);
+    if (rank < 2 || *s.axis(i) == (i == 0 ? rank - 1 : rank - 2))
+      return refuse("rows are summed over");
+    if (i == 1 && *s.axis(i) == rank - 1) return refuse("the second factor's columns are rows");
+    const int axis = *s.axis(i) + result - rank;
+    if (found && *found != axis) return refuse("both factors have rows");
+    found = axis;
+  }
+  // A factor without rows is the same for all.
+  for (size_t i = 0; i < 2 && *found < result - 2; ++i) {
+    const int own = *found - (result - s.rank(i));
+    if (s.axis(i) || own < 0) continue;
+    if (!(s.dims(i)[static_cast<size_t>(own)] == Dim(1))) {
+      return refuse("rows lie along a batch of the product");
+    }
+  }
+  return {found, ""};
 }
 
 Verdict gemm(const Step& s) {
@@ -131,6 +146,25 @@ Verdict gather(const Step& s) {
   if (s.axis(1)) return {gathered + *s.axis(1), ""};
   if (*s.axis(0) == gathered) return refuse("rows are looked up by position");
   return {*s.axis(0) < gathered ? *s.axis(0) : *s.axis(0) + s.rank(1) - 1, ""};
+}
+
+// Each element from where its own index along one axis says.
+Verdict gather_elements(const Step& s) {
+  if (!s.axis(1)) return refuse("rows are looked up by position");
+  const bool along = *s.axis(1) == s.axis_attribute("axis", s.rank(0));
+  if (along ? s.axis(0).has_value() : s.axis(0) != s.axis(1)) {
+    return refuse("rows are looked up by rows");
+  }
+  return {s.axis(1), ""};
+}
+
+// Indices choose among the first axes, rows lie behind those.
+Verdict scatter_nd(const Step& s) {
+  const auto depth = s.dims(1).back().constant();
+  if (s.axis(1) || !s.axis(0) || !s.axis(2) || !depth) return refuse("rows decide what is written");
+  const int64_t rest = *s.axis(0) - *depth;
+  if (rest < 0 || *s.axis(2) != s.rank(1) - 1 + rest) return refuse("rows are written by position");
+  return {s.axis(0), ""};
 }
 
 Verdict transpose(const Step& s) {
@@ -257,6 +291,7 @@ constexpr Rule kRules[] = {
     {"gated_rms_norm", last_axis},
     {"gather", gather},
     {"gather_block_quantized", gather},
+    {"gather_elements", gather_elements},
     {"gelu", elementwise},
     {"gemm", gemm},
     {"identity", elementwise},
@@ -276,6 +311,7 @@ constexpr Rule kRules[] = {
     {"reshape", reshape},
     {"rms_normalization", normalise_from_axis},
     {"rotary_embedding", rotary},
+    {"scatter_nd", scatter_nd},
     {"sequence_attention", sequence_rows},
     {"sequence_conv", sequence_conv},
     {"sequence_linear_attention", sequence_rows},

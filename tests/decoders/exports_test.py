@@ -212,6 +212,30 @@ def gemm(g, q, k, v):
     return g("Reshape", y, g("Concat", g("Shape", "input_ids"), g.constant([HEADS * SIZE]), axis=0))
 
 
+def one_head(g, q, k, v):
+    """A head of keys that all of queries' share without repeating it; the present is the same in another type."""
+    caches = []
+    for past, new in (("key", k), ("value", v)):
+        new = g("Unsqueeze", g("Slice", new, [0], [SIZE], [2]), [1])
+        cache = g("Concat", f"past_key_values.0.{past}", new, axis=-2)
+        caches.append(g("Cast", cache, to=F32, outputs=[f"present.0.{past}"]))
+    scores = g("MatMul", by_heads(g, q, HEADS), g("Transpose", caches[0], perm=[0, 1, 3, 2]))
+    weights = g("Softmax", g("Add", g("Mul", scores, 0.3), ranges(g)), axis=-1)
+    return from_heads(g, g("MatMul", weights, caches[1]))
+
+
+def streams(g, q, k, v):
+    """Rows with matrices of their own, tables looked up element by element, streams written one by one."""
+    y = products(ranges)(g, q, k, v)
+    own = g("Reshape", g("Tanh", y), [0, 0, HEADS, SIZE])
+    mixed = g("MatMul", own, g("MatMul", g("Transpose", own, perm=[0, 1, 3, 2]), own))
+    index = g("Tile", g("Unsqueeze", "position_ids", [2]), [1, 1, SIZE])
+    mixed = g("Add", mixed, g("Unsqueeze", g("GatherElements", g.weight(1, CONTEXT, SIZE), index, axis=1), [2]))
+    both = g("Concat", g("Unsqueeze", y, [0]), g("Unsqueeze", g("Neg", y), [0]), axis=0)
+    second = g("Unsqueeze", g("Reshape", mixed, [0, 0, HEADS * SIZE]), [0])
+    return g("ReduceSum", g("ScatterND", both, [[1]], second), [0], keepdims=0)
+
+
 def standard(mask=None, flat=False, **attributes):
     """The operator Attention of opset 23 on."""
     def build(g, q, k, v):
@@ -339,6 +363,8 @@ FORMS = {
     "overwritten_first": (17, products(overwritten_first), given, KV_HEADS, "add"),
     "stored": (17, products(stored), counted, KV_HEADS, None),
     "gemm": (17, gemm, given, KV_HEADS, None),
+    "one_head": (17, one_head, given, 1, None),
+    "streams": (17, streams, given, KV_HEADS, None),
     "guard": (17, products(inverted, guard=True), counted, KV_HEADS, None),
     "joined": (23, joined, given, KV_HEADS, None),
     "attention": (23, standard(is_causal=1), given, KV_HEADS, None),
