@@ -59,9 +59,19 @@ __attribute__((noinline)) void finish_block(const DepthwiseRow& row, F32 (&x)[kR
   finish_simple(e, x, rows, row.row + line, row.column + channel, mask, whole, out, row.out_stride);
 }
 
+// Which columns that a block reads may not be there: none; those that its first or last output
+// does not see; any.
+enum class Missing : uint8_t { none, sides, any };
+
+// Whether to look for column j of a block.
+template <int kKernel, int kStride, Missing kMissing>
+constexpr bool may_miss(int j) {
+  if (kMissing == Missing::sides) return j < kKernel - 1 || j > (kDepthwiseBlock - 1) * kStride;
+  return kMissing == Missing::any;
+}
+
 // kKernel 0: any kernel and dilation, each tap read on its own; else stride kStride, dilation 1.
-// kInside: every column that the block reads is there.
-template <class X, int kKernel, int kStride, int kVectors, bool kTail, bool kInside>
+template <class X, int kKernel, int kStride, int kVectors, bool kTail, Missing kMissing>
 inline void depthwise_block(const DepthwiseRow& row, const DepthwiseBlock<kVectors>& block) {
   constexpr int kOutputs = kDepthwiseBlock;
   F32 sums[kOutputs][kVectors];
@@ -83,7 +93,8 @@ inline void depthwise_block(const DepthwiseRow& row, const DepthwiseBlock<kVecto
       }
 #pragma GCC unroll 32
       for (int j = 0; j < (kOutputs - 1) * kStride + kKernel; ++j) {
-        if (!kInside && (first + j < 0 || first + j >= row.input)) continue;
+        if (may_miss<kKernel, kStride, kMissing>(j) && (first + j < 0 || first + j >= row.input))
+          continue;
         F32 column[kVectors];
         load_column<X, kVectors, kTail>(row, x + j * row.x_pitch, block.tail, column);
 #pragma GCC unroll 8
@@ -102,7 +113,7 @@ inline void depthwise_block(const DepthwiseRow& row, const DepthwiseBlock<kVecto
 #pragma GCC unroll 8
         for (int t = 0; t < kOutputs; ++t) {
           const int64_t j = t * row.stride + k * row.dilation;
-          if (!kInside && (first + j < 0 || first + j >= row.input)) continue;
+          if (kMissing != Missing::none && (first + j < 0 || first + j >= row.input)) continue;
           F32 column[kVectors];
           load_column<X, kVectors, kTail>(row, x + j * row.x_pitch, block.tail, column);
 #pragma GCC unroll 2
@@ -125,19 +136,19 @@ inline void depthwise_block(const DepthwiseRow& row, const DepthwiseBlock<kVecto
 }
 
 // A block of outputs, all channels: they lie side by side in x and in the result.
-template <class X, int kKernel, int kStride, bool kInside>
+template <class X, int kKernel, int kStride, Missing kMissing>
 void depthwise_channels(const DepthwiseRow& row, int64_t output) {
   constexpr int kWide = kDepthwiseVectors * kLanes;
   const Mask all = mask_first(kLanes);
   int64_t c = 0;
   for (; c + kWide <= row.channels; c += kWide) {
     const DepthwiseBlock<kDepthwiseVectors> block{output, c, all};
-    depthwise_block<X, kKernel, kStride, kDepthwiseVectors, false, kInside>(row, block);
+    depthwise_block<X, kKernel, kStride, kDepthwiseVectors, false, kMissing>(row, block);
   }
   for (; c < row.channels; c += kLanes) {
     const int64_t left = row.channels - c;
     const DepthwiseBlock<1> block{output, c, mask_first(left < kLanes ? left : kLanes)};
-    depthwise_block<X, kKernel, kStride, 1, true, kInside>(row, block);
+    depthwise_block<X, kKernel, kStride, 1, true, kMissing>(row, block);
   }
 }
 
@@ -146,10 +157,13 @@ void depthwise_columns(const DepthwiseRow& row) {
   const int64_t span = (kDepthwiseBlock - 1) * row.stride + (row.kernel - 1) * row.dilation + 1;
   for (int64_t o = row.begin; o < row.end; o += kDepthwiseBlock) {
     const int64_t first = o * row.stride - row.pad;
+    const int64_t last = first + (kDepthwiseBlock - 1) * row.stride;
     if (first >= 0 && first + span <= row.input) {
-      depthwise_channels<X, kKernel, kStride, true>(row, o);
+      depthwise_channels<X, kKernel, kStride, Missing::none>(row, o);
+    } else if (kKernel > 0 && first + kKernel > 0 && last < row.input) {
+      depthwise_channels<X, kKernel, kStride, Missing::sides>(row, o);
     } else {
-      depthwise_channels<X, kKernel, kStride, false>(row, o);
+      depthwise_channels<X, kKernel, kStride, Missing::any>(row, o);
     }
   }
 }

@@ -68,22 +68,35 @@ inline void store_simple(const SimpleEpilogue& e, const F32 (&x)[kRows], int row
   }
 }
 
-// On a copy: numbers whose address is known leave their registers between all operations.
+// The activations of nearly all layers where the numbers are; the others' code is shared, and works
+// on a copy: numbers whose address is known leave their registers between all operations.
 template <int kCount>
-inline __attribute__((always_inline)) void activate_apart(const SimpleEpilogue& e,
-                                                          F32 (&x)[kCount]) {
-  F32 y[kCount];
+inline __attribute__((always_inline)) void activate_here(const SimpleEpilogue& e,
+                                                         F32 (&x)[kCount]) {
+  if (e.activation == Activation::hard_swish) {
 #pragma GCC unroll 16
-  for (int i = 0; i < kCount; ++i) y[i] = x[i];
-  activate(e.activation, e.a, e.b, y);
+    for (int i = 0; i < kCount; ++i) x[i] = hard_swish(x[i]);
+  } else if (e.activation == Activation::silu) {
+    const F32 a = set1(e.a);
 #pragma GCC unroll 16
-  for (int i = 0; i < kCount; ++i) x[i] = y[i];
+    for (int i = 0; i < kCount; ++i) x[i] = silu(x[i], a);
+  } else {
+    F32 y[kCount];
+#pragma GCC unroll 16
+    for (int i = 0; i < kCount; ++i) y[i] = x[i];
+    activate(e.activation, e.a, e.b, y);
+#pragma GCC unroll 16
+    for (int i = 0; i < kCount; ++i) x[i] = y[i];
+  }
 }
 
-// Of f32 sums; those of integers have column_add in them already.
+// Of f32 sums; those of integers have column_add in them already. A copy: it stays in registers.
 template <int kRows>
-inline void finish_simple(const SimpleEpilogue& e, F32 (&x)[kRows], int rows, int64_t row,
+inline void finish_simple(const SimpleEpilogue& e, const F32 (&sums)[kRows], int rows, int64_t row,
                           int64_t column, Mask mask, bool whole, char* out, int64_t out_stride) {
+  F32 x[kRows];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) x[r] = sums[r];
   if (e.scale != nullptr) {
     const F32 scale = whole ? load(e.scale + column) : load(e.scale + column, mask);
 #pragma GCC unroll 16
@@ -106,7 +119,7 @@ inline void finish_simple(const SimpleEpilogue& e, F32 (&x)[kRows], int rows, in
       for (int r = 0; r < kRows; ++r) x[r] = relu(x[r]);
     }
   } else if (e.has_activation) {
-    activate_apart(e, x);
+    activate_here(e, x);
   }
   if (whole && rows == kRows) {
     store_simple<true>(e, x, rows, mask, out, out_stride);
@@ -236,7 +249,7 @@ void finish_wide_rows(const SimpleEpilogue& e, const EpilogueTile& tile, int64_t
       }
     }
     if (has_relu) each_wide([&](int i, int, int) { x[i] = relu(x[i]); });
-    if (has_other) activate_apart(e, x);
+    if (has_other) activate_here(e, x);
     store_rows(x, rows, out, tile.out_stride);
   }
 }
@@ -256,6 +269,9 @@ inline void finish_wide(const SimpleEpilogue& e, const EpilogueTile& tile, int64
   }
 }
 
+// Of the heights that products have, halves or whole.
+constexpr int kFinishRows = kRegisters == 32 ? 7 : 6;
+
 inline void finish_simple_tile(const SimpleEpilogue& e, const EpilogueTile& tile) {
   int64_t c = 0;
   for (; tile.columns - c >= 2 * kLanes; c += 2 * kLanes) {
@@ -264,11 +280,11 @@ inline void finish_simple_tile(const SimpleEpilogue& e, const EpilogueTile& tile
   for (; c < tile.columns; c += kLanes) {
     const bool whole = tile.columns - c >= kLanes;
     if (tile.integer_sums) {
-      whole ? finish_simple_rows<8, true, true>(e, tile, c)
-            : finish_simple_rows<8, true, false>(e, tile, c);
+      whole ? finish_simple_rows<kFinishRows, true, true>(e, tile, c)
+            : finish_simple_rows<kFinishRows, true, false>(e, tile, c);
     } else {
-      whole ? finish_simple_rows<8, false, true>(e, tile, c)
-            : finish_simple_rows<8, false, false>(e, tile, c);
+      whole ? finish_simple_rows<kFinishRows, false, true>(e, tile, c)
+            : finish_simple_rows<kFinishRows, false, false>(e, tile, c);
     }
   }
 }
