@@ -43,6 +43,10 @@ EpilogueTile tile_of(const ConvProblem& p, const void* sums, int64_t columns, in
   return tile;
 }
 
+void fetch(const std::byte* at, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(at + i, 1);
+}
+
 }  // namespace
 
 std::string why_not_pair(const PairProblem& p, Isa isa) {
@@ -148,7 +152,7 @@ void ConvPair::depthwise_first(const PairCall& call, const Terms& terms, int64_t
                   n * wide_.input_positions() * wide_.channels * x_size;
   const ConvEpilogue epilogue(call.first, wide_.is_integer() ? &terms.depthwise : nullptr, n,
                               false);
-  depthwise_lines({0, chunk.h, chunk.lines, 0, width.output, 0, wide_.channels},
+  depthwise_lines({0, chunk.h, chunk.lines, 0, width.output, 0, wide_.channels, false},
                   {x, 0, 0, wide_.axes[1].input}, call.first, epilogue.get(), sums, middle,
                   wide_.channels * middle_size_);
   const ConvEpilogue point_epilogue(call.second,
@@ -175,6 +179,10 @@ void ConvPair::pointwise_first(const PairCall& call, const Terms& terms, int64_t
                                     false);
   const int64_t start = chunk.panel * pointwise_.panel_columns();
   const int64_t count = std::min(chunk.panels * pointwise_.panel_columns(), wide_.channels - start);
+  const int64_t at = n * wide_.output_positions() + chunk.h * width.output;
+  auto* y = static_cast<std::byte*>(call.second.y) + (at * wide_.channels + start) * y_size;
+  // The first line that will be written comes while the products run.
+  for (int64_t i = 0; i < width.output; ++i) fetch(y + i * wide_.channels * y_size, count * y_size);
   pointwise_.pointwise_rows(call.first, point_epilogue, x, first, lines * width.input, chunk.panel,
                             chunk.panels, middle, count * middle_size_);
   const ConvEpilogue epilogue(call.second, wide_.is_integer() ? &terms.depthwise : nullptr, n,
@@ -182,8 +190,6 @@ void ConvPair::pointwise_first(const PairCall& call, const Terms& terms, int64_t
   DepthwiseConvolution::Source source{middle, 0, begin, lines};
   source.channel_pitch = count;
   source.channel = start;
-  const int64_t at = n * wide_.output_positions() + chunk.h * width.output;
-  auto* y = static_cast<std::byte*>(call.second.y) + (at * wide_.channels + start) * y_size;
   depthwise_lines({0, chunk.h, chunk.lines, 0, width.output, start, count}, source, call.second,
                   epilogue.get(), sums, y, wide_.channels * y_size);
 }

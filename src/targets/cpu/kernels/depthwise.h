@@ -29,6 +29,7 @@ class DepthwiseConvolution final : public Convolution {
   // handed row by row of outputs to `finish(line, sums)`; sums are [columns][kChannels].
   struct Lines {
     int64_t d = 0, h = 0, lines = 0, begin = 0, end = 0, channel = 0, channels = 0;
+    bool fetch = true;  // outputs a line ahead: they are in no cache
   };
   // Lines of x, channels last: the first one is (d, h), and `plane` of them have each d.
   struct Source {

@@ -56,6 +56,10 @@ __attribute__((noinline)) void finish_block(const DepthwiseRow& row, F32 (&x)[kR
   }
   const int64_t size = e.out == ElementType::f32 ? 4 : e.out == ElementType::bf16 ? 2 : 1;
   char* out = static_cast<char*>(row.out) + line * row.out_stride + channel * size;
+  if (row.out_ahead != 0) {
+    for (int r = 0; r < rows; ++r)
+      _mm_prefetch(out + r * row.out_stride + row.out_ahead, _MM_HINT_T0);
+  }
   finish_simple(e, x, rows, row.row + line, row.column + channel, mask, whole, out, row.out_stride);
 }
 

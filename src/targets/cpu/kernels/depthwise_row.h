@@ -33,6 +33,7 @@ struct DepthwiseRow {
   const SimpleEpilogue* epilogue = nullptr;
   int64_t out_stride = 0;  // bytes
   int64_t row = 0, column = 0;
+  int64_t out_ahead = 0;  // bytes to what will be written a row later; 0: nothing
 };
 
 // What the units export, by the type of x.
