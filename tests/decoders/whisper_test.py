@@ -3,11 +3,14 @@
 
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
 
 import numpy as np
+import onnx
+from onnx import helper, numpy_helper
 
 import zoo
 from probe import Probe, Refused
@@ -77,6 +80,63 @@ def check(probe, folder, form, target, work):
                 yield f"expected '{message}': {refused}"
 
 
+def rewrite(folder, to, spelling):
+    """The same decoder with its cross attention in standard operators."""
+    shutil.copytree(folder, to)
+    model = onnx.load(to / "decoder.onnx", load_external_data=False)
+    nodes, count = [], 0
+    tensors = {"shape_in": [0, 0, 4, 16], "shape_out": [0, 0, 64]}
+    model.graph.initializer.extend(numpy_helper.from_array(np.array(v), k) for k, v in tensors.items())
+    model.graph.initializer.append(numpy_helper.from_array(np.array(0.25, np.float32), "cross_scale"))
+    for node in model.graph.node:
+        if node.op_type != "MultiHeadAttention" or not node.input[1].startswith("past_key_cross"):
+            nodes.append(node)
+            continue
+        count += 1
+        name = lambda part: f"cross_{count}_{part}"
+        make = lambda op, inputs, output, **options: nodes.append(helper.make_node(op, inputs, [output], output, **options))
+        make("Reshape", [node.input[0], "shape_in"], name("split"))
+        make("Transpose", [name("split")], name("query"), perm=[0, 2, 1, 3])
+        if spelling == "attention":
+            make("Attention", [name("query"), *node.input[1:3]], name("heads"), scale=0.25)
+        else:
+            make("Transpose", [node.input[1]], name("turned"), perm=[0, 1, 3, 2])
+            make("MatMul", [name("query"), name("turned")], name("product"))
+            make("Mul", [name("product"), "cross_scale"], name("scores"))
+            if spelling == "masked":  # by place, which a sequence of rows does not tell
+                make("Trilu", [name("scores")], name("triangle"), upper=0)
+            make("Softmax", [name("triangle" if spelling == "masked" else "scores")], name("weights"), axis=-1)
+            make("MatMul", [name("weights"), node.input[2]], name("heads"))
+        make("Transpose", [name("heads")], name("joint"), perm=[0, 2, 1, 3])
+        make("Reshape", [name("joint"), "shape_out"], node.output[0])
+    assert count == 2, f"{count} cross attentions, expected 2"
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    for opset in model.opset_import:
+        opset.version = max(opset.version, 23) if opset.domain == "" else opset.version
+    onnx.save(model, to / "decoder.onnx")
+    return to
+
+
+def spellings(probe, folder, target, work):
+    """However cross attention is written, it is packed; where it is none, each sequence runs by itself."""
+    mel = features()
+    mel.tofile(work / "mel")
+    model = {"target": target, "inputs": {"audio_features": {"dims": list(mel.shape), "file": str(work / "mel")}}}
+    tokens = [[3, 40, 7, 261, 378], [9, 8, 7]]
+    wanted = probe.logits({**model, "folder": str(folder)}, tokens)
+    for spelling in ("attention", "products", "masked"):
+        own = {**model, "folder": str(rewrite(folder, work / f"{spelling}_{target}", spelling))}
+        notes = probe.ask({**own, "notes": True})
+        if notes["packed"] == (spelling == "masked") or (spelling == "masked" and "trilu" not in notes["offender"]):
+            yield f"{spelling}: {notes['offender'] or 'packed'}"
+        got = probe.logits(own, tokens)
+        if spelling != "masked" and not np.abs(got - wanted).max() <= 1e-5:
+            yield f"{spelling}: logits are {np.abs(got - wanted).max()} away"
+        if got.tobytes() != probe.logits(own, tokens, together=False).tobytes():
+            yield f"{spelling}: company changes bits"
+
+
 def main():
     archive = zoo.ZOO / "whisper.tar.zst"
     if not archive.exists():
@@ -89,6 +149,8 @@ def main():
         for form in ("fp32",) if zoo.few() else ("fp32", "int4"):
             for target in ("ref", "cpu"):
                 problems = list(check(probe, work / "whisper", form, target, work))
+                if form == "fp32":
+                    problems += spellings(probe, work / "whisper" / form, target, work)
                 for problem in problems:
                     print(f"wrong: {form} on {target}: {problem[:600]}", file=sys.stderr)
                 passed, failed = passed + (not problems), failed + bool(problems)
