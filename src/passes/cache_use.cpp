@@ -204,7 +204,8 @@ std::vector<Instruction*> cache_readers(Value* cache) {
     std::vector<Value*> next;
     for (Value* value : front) {
       for (const Use& use : value->uses()) {
-        if (use.user == nullptr || use.user->op().name == "shape") continue;
+        if (use.user == nullptr || use.user->results().empty()) continue;
+        if (use.user->op().name == "shape") continue;
         const std::string_view op = use.user->op().name;
         Instruction* softmax = op == "matmul" && use.index == 1 ? softmax_of(*use.user) : nullptr;
         if (op == "softmax" || op.ends_with("attention")) {

@@ -78,6 +78,12 @@ class Packing {
       parameter(pair.past);
       result_index(pair.present);
     }
+    for (const StatePair& pair : names_.cross) parameter(pair.past);
+    for (const auto& input : main_.parameters()) {
+      if (input->type().is_ranked()) continue;
+      return offend(fmt::format("the input '{}' is {}, of unknown rank", escape(input->name()),
+                                input->type().to_string()));
+    }
     if (const Instruction* unranked = without_rank()) {
       return offend(describe(*unranked, "the rank of its result is not known"));
     }
