@@ -91,6 +91,7 @@ class AllocationTest : public testing::TestWithParam<Case> {
     if (GetParam().window < 0) {
       DecoderOptions options;
       options.target = find_target(GetParam().target);
+      options.memory_limit = 1 << 30;  // looked at where memory is taken
       decoder_ = std::make_shared<const Decoder>("examples/counting", options);
     } else {
       decoder_ = make_decoder(GetParam().window, GetParam().target);
@@ -162,9 +163,9 @@ TEST_P(AllocationTest, a_greedy_generator_makes_none) {
 INSTANTIATE_TEST_SUITE_P(, AllocationTest,
                          testing::Values(Case{"ref", -1}, Case{"cpu", -1}, Case{"ref", 0},
                                          Case{"cpu", 0}, Case{"ref", 64}, Case{"cpu", 64}),
-                         [](const testing::TestParamInfo<Case>& info) {
-                           const int64_t window = info.param.window;
-                           return std::string(info.param.target) + (window < 0    ? "_counting"
+                         [](const testing::TestParamInfo<Case>& each) {
+                           const int64_t window = each.param.window;
+                           return std::string(each.param.target) + (window < 0    ? "_counting"
                                                                     : window == 0 ? "_append"
                                                                                   : "_window");
                          });

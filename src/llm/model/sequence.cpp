@@ -166,6 +166,22 @@ const std::byte* Sequence::page(size_t group, int64_t position) const {
   return cache.pages[static_cast<size_t>(index)].data();
 }
 
+bool Sequence::takes_memory(int64_t rows) const {
+  if (layout_->whole()) return true;
+  const auto fresh = [](const PagePool::Ref& page) { return !page || page.shared(); };
+  const int64_t page_rows = layout_->page_rows();
+  for (const HeldPages& cache : states_.caches) {
+    for (int64_t at = length(); at < length() + rows; at += page_rows - at % page_rows) {
+      const int64_t index = at / page_rows - cache.base;
+      if (index < 0 || index >= std::ssize(cache.pages) ||
+          fresh(cache.pages[static_cast<size_t>(index)])) {
+        return true;
+      }
+    }
+  }
+  return std::ranges::any_of(next_, [&](const Next& next) { return fresh(next.page); });
+}
+
 TensorView Sequence::fixed_view(size_t index, std::byte* data) const {
   const SequenceState& state = layout_->fixed(index);
   return dense_view(state.element, state.extents, data);
