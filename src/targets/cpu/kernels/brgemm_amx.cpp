@@ -83,7 +83,8 @@ struct Span {
 };
 
 // How a call's rows come to tiles: one after another, or, where lines have rows that do not count,
-// in parts of a line or in some lines at a time, if that takes less time.
+// in parts of a line or in some lines at a time, if that takes fewer tiles: a product of tiles
+// takes the same time however many rows they have.
 class Spans {
  public:
   explicit Spans(const BrgemmCall& call)
@@ -95,7 +96,7 @@ class Spans {
     const int64_t lines = (rows_ - width_) / pitch_ + 1;
     const int64_t count = parts > 1 ? lines * parts : (lines + some - 1) / some;
     const int64_t height = parts > 1 ? (width_ + parts - 1) / parts : (some - 1) * pitch_ + width_;
-    if (count * time(height) >= count_ * time(kTileRows)) return;
+    if (count >= count_) return;
     count_ = count;
     parts_ = parts;
     lines_ = some;
@@ -115,11 +116,6 @@ class Spans {
 
  private:
   static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-  // Two products of a row take a cycle each, or loading its line and its share of B's does.
-  static int64_t time(int64_t rows) {
-    const int64_t products = 2 * rows, loads = rows + kTileGroups;
-    return products > loads ? products : loads;
-  }
   int64_t rows_, width_, pitch_;
   int64_t count_ = 0;
   int64_t parts_ = 1;   // of a line

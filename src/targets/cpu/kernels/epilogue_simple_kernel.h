@@ -175,24 +175,41 @@ inline __attribute__((always_inline)) void add_residual(const SimpleEpilogue& e,
   });
 }
 
+// Rows with NaN, one vector after another.
+template <class T>
+__attribute__((noinline)) void store_slowly(const WideRows& x, int rows, char* out,
+                                            int64_t stride) {
+  for (int i = 0; i < 2 * rows; ++i) {
+    store_f32(reinterpret_cast<T*>(out + i / 2 * stride) + i % 2 * kLanes, x[i]);
+  }
+}
+
 // How results are stored: two vectors of each row.
 template <class T>
 struct StoreFloats {
   explicit StoreFloats(const SimpleEpilogue&) {}
-  __attribute__((always_inline)) void operator()(const WideRows& x, int rows, char* out,
-                                                 int64_t stride) const {
+  inline __attribute__((always_inline)) void operator()(const WideRows& x, int rows, char* out,
+                                                        int64_t stride) const {
+    unsigned nan = 0;
 #pragma GCC unroll 4
     for (int r = 0; r < kWideRows; ++r) {
-      if (r < rows) store_two(reinterpret_cast<T*>(out + r * stride), x[2 * r], x[2 * r + 1]);
+      if (r >= rows) continue;
+      store_two(reinterpret_cast<T*>(out + r * stride), x[2 * r], x[2 * r + 1]);
+      if (sizeof(T) == 2) nan |= some_nan(x[2 * r], x[2 * r + 1]);
+    }
+    if (__builtin_expect(nan != 0, 0)) {
+      WideRows copy;
+      each_wide([&](int i, int, int) { copy[i] = x[i]; });
+      store_slowly<T>(copy, rows, out, stride);
     }
   }
 };
-template <bool kSigned>
+template <bool kSigned, bool kZero>
 struct StoreBytes {
   explicit StoreBytes(const SimpleEpilogue& e)
       : high(set1((kSigned ? 127.0F : 255.0F) - e.out_zero)), zero(static_cast<int>(e.out_zero)) {}
-  __attribute__((always_inline)) void operator()(const WideRows& x, int rows, char* out,
-                                                 int64_t stride) const {
+  inline __attribute__((always_inline)) void operator()(const WideRows& x, int rows, char* out,
+                                                        int64_t stride) const {
     alignas(64) char nowhere[2 * kLanes];
 #pragma GCC unroll 2
     for (int r = 0; r < kWideRows; r += 2) {
@@ -200,31 +217,36 @@ struct StoreBytes {
       char* to = out + r * stride;
       const F32 two[4] = {min(high, x[2 * r]), min(high, x[2 * r + 1]), min(high, x[2 * r + 2]),
                           min(high, x[2 * r + 3])};
-      store_bytes(to, r + 1 < rows ? to + stride : nowhere, two, zero, kSigned);
+      store_bytes<kSigned, kZero>(to, r + 1 < rows ? to + stride : nowhere, two, zero);
     }
   }
   F32 high;
   int zero;
 };
 
-// finish_simple_rows for two vectors of columns, all of which count.
+// What the rows of a tile share.
 template <bool kIntegers, class Store>
-void finish_wide_rows(const SimpleEpilogue& e, const EpilogueTile& tile, int64_t c, char* out) {
-  const int64_t column = tile.column + c;
-  const Store store_rows(e);
-  // Unsigned bytes without a zero point are cut off at 0 anyway.
-  const bool cuts = e.out == ElementType::u8 && e.out_zero == 0;
-  const bool has_relu = is_relu(e) && !cuts, has_other = e.has_activation && !is_relu(e);
-  const auto vector = [=](const float* p, int v) {
-    return p == nullptr ? zero_f32() : load(p + column + v * kLanes);
-  };
-  const F32 scale[2] = {vector(e.scale, 0), vector(e.scale, 1)};
-  const F32 bias[2] = {vector(e.bias, 0), vector(e.bias, 1)};
-  const bool scales = e.scale != nullptr, adds = e.bias != nullptr;
-  const int32_t* correction = e.column_add == nullptr ? nullptr : e.column_add + column;
-  for (int64_t row = 0; row < tile.rows; row += kWideRows, out += kWideRows * tile.out_stride) {
-    const int rows = static_cast<int>(tile.rows - row < kWideRows ? tile.rows - row : kWideRows);
+struct WideColumns {
+  WideColumns(const SimpleEpilogue& epilogue, const EpilogueTile& part, int64_t first)
+      : e(epilogue), tile(part), c(first), column(part.column + first), store_rows(epilogue) {
+    const auto vector = [&](const float* p, int v) {
+      return p == nullptr ? zero_f32() : load(p + column + v * kLanes);
+    };
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v) {
+      scale[v] = vector(e.scale, v);
+      bias[v] = vector(e.bias, v);
+    }
+    // Unsigned bytes without a zero point are cut off at 0 anyway.
+    const bool cuts = e.out == ElementType::u8 && e.out_zero == 0;
+    has_relu = is_relu(e) && !cuts;
+    has_other = e.has_activation && !is_relu(e);
+  }
+
+  // kWideRows rows from `row` on, of which `rows` count.
+  inline __attribute__((always_inline)) void finish(int64_t row, int rows, char* out) const {
     WideRows x;
+    const int32_t* correction = e.column_add == nullptr ? nullptr : e.column_add + column;
     each_wide([&](int i, int r, int v) {
       const int64_t from = (row + (r < rows ? r : 0)) * tile.sums_stride + c + v * kLanes;
       if constexpr (kIntegers) {
@@ -234,8 +256,8 @@ void finish_wide_rows(const SimpleEpilogue& e, const EpilogueTile& tile, int64_t
         x[i] = load(static_cast<const float*>(tile.sums) + from);
       }
     });
-    if (scales) each_wide([&](int i, int, int v) { x[i] = x[i] * scale[v]; });
-    if (adds) each_wide([&](int i, int, int v) { x[i] = x[i] + bias[v]; });
+    if (e.scale != nullptr) each_wide([&](int i, int, int v) { x[i] = x[i] * scale[v]; });
+    if (e.bias != nullptr) each_wide([&](int i, int, int v) { x[i] = x[i] + bias[v]; });
     if (e.residual != nullptr) {
       const int64_t at = (tile.row + row) * e.residual_stride + column;
       if (e.residual_type == ElementType::bf16) {
@@ -252,18 +274,39 @@ void finish_wide_rows(const SimpleEpilogue& e, const EpilogueTile& tile, int64_t
     if (has_other) activate_here(e, x);
     store_rows(x, rows, out, tile.out_stride);
   }
+
+  const SimpleEpilogue& e;
+  const EpilogueTile& tile;
+  int64_t c, column;
+  Store store_rows;
+  F32 scale[2], bias[2];
+  bool has_relu, has_other;
+};
+
+// finish_simple_rows for two vectors of columns, all of which count.
+template <bool kIntegers, class Store>
+void finish_wide_rows(const SimpleEpilogue& e, const EpilogueTile& tile, int64_t c, char* out) {
+  const WideColumns<kIntegers, Store> columns(e, tile, c);
+  int64_t row = 0;
+  for (; row + kWideRows <= tile.rows; row += kWideRows, out += kWideRows * tile.out_stride) {
+    columns.finish(row, kWideRows, out);
+  }
+  if (row < tile.rows) columns.finish(row, static_cast<int>(tile.rows - row), out);
 }
 
 template <bool kIntegers>
 inline void finish_wide(const SimpleEpilogue& e, const EpilogueTile& tile, int64_t c) {
   char* out = static_cast<char*>(tile.out);
+  const bool no_zero = e.out_zero == 0;
   switch (e.out) {
     case ElementType::bf16:
       return finish_wide_rows<kIntegers, StoreFloats<Bf16>>(e, tile, c, out + 2 * c);
     case ElementType::i8:
-      return finish_wide_rows<kIntegers, StoreBytes<true>>(e, tile, c, out + c);
+      return no_zero ? finish_wide_rows<kIntegers, StoreBytes<true, true>>(e, tile, c, out + c)
+                     : finish_wide_rows<kIntegers, StoreBytes<true, false>>(e, tile, c, out + c);
     case ElementType::u8:
-      return finish_wide_rows<kIntegers, StoreBytes<false>>(e, tile, c, out + c);
+      return no_zero ? finish_wide_rows<kIntegers, StoreBytes<false, true>>(e, tile, c, out + c)
+                     : finish_wide_rows<kIntegers, StoreBytes<false, false>>(e, tile, c, out + c);
     default:
       return finish_wide_rows<kIntegers, StoreFloats<float>>(e, tile, c, out + 4 * c);
   }

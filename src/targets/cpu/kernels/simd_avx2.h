@@ -211,13 +211,16 @@ inline void store_two(T* p, F32 a, F32 b) {
   store_f32(p, a);
   store_f32(p + kLanes, b);
 }
-inline void store_bytes(void* first, void* second, const F32 (&x)[4], int zero, bool is_signed) {
+inline unsigned some_nan(F32, F32) { return 0; }  // store_two takes them
+template <bool kSigned, bool kZero>
+inline void store_bytes(void* first, void* second, const F32 (&x)[4], int zero) {
   const __m256i added = _mm256_set1_epi16(static_cast<int16_t>(zero));
   const auto words = [=](F32 a, F32 b) {
-    return _mm256_adds_epi16(_mm256_packs_epi32(to_i32(a).v, to_i32(b).v), added);
+    const __m256i both = _mm256_packs_epi32(to_i32(a).v, to_i32(b).v);
+    return kZero ? both : _mm256_adds_epi16(both, added);
   };
   const __m256i p = words(x[0], x[1]), q = words(x[2], x[3]);
-  const __m256i bytes = is_signed ? _mm256_packs_epi16(p, q) : _mm256_packus_epi16(p, q);
+  const __m256i bytes = kSigned ? _mm256_packs_epi16(p, q) : _mm256_packus_epi16(p, q);
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   const __m256i all = _mm256_permutevar8x32_epi32(bytes, order);
   _mm_storeu_si128(static_cast<__m128i*>(first), _mm256_castsi256_si128(all));

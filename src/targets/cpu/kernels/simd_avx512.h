@@ -193,14 +193,9 @@ inline void store_two(float* p, F32 a, F32 b) {
   store(p, a);
   store(p + kLanes, b);
 }
+// Numbers that are not NaN.
 inline void store_two(Bf16* p, F32 a, F32 b) {
-  if (_mm512_cmp_ps_mask(a.v, b.v, _CMP_UNORD_Q) != 0) {
-    store_f32(p, a);
-    store_f32(p + kLanes, b);
-    return;
-  }
-  // Without NaN: 0x7FFF more, 0x8000 where the last bit kept is odd, and the upper half of all
-  // that.
+  // 0x7FFF more, 0x8000 where the last bit kept is odd, and the upper half of all that.
   const auto round = [](F32 x) {
     const __m512i bits = _mm512_castps_si512(x.v);
     const __mmask16 odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(1 << 16));
@@ -212,16 +207,19 @@ inline void store_two(Bf16* p, F32 a, F32 b) {
   const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
   _mm512_storeu_si512(p, _mm512_permutexvar_epi64(order, words));
 }
-// Two vectors of each of two rows, rounded half to even, plus a zero point, saturated to bytes;
-// none above 2^30, NaN the least of all.
-inline void store_bytes(void* first, void* second, const F32 (&x)[4], int zero, bool is_signed) {
+// Not 0 if a or b holds a NaN.
+inline unsigned some_nan(F32 a, F32 b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_UNORD_Q); }
+// Two vectors of each of two rows, rounded half to even, plus a zero point (kZero: of 0), saturated
+// to bytes; none above 2^30, NaN the least of all.
+template <bool kSigned, bool kZero>
+inline void store_bytes(void* first, void* second, const F32 (&x)[4], int zero) {
   const __m512i added = _mm512_set1_epi16(static_cast<int16_t>(zero));
   const auto words = [=](F32 a, F32 b) {
     const __m512i both = _mm512_packs_epi32(to_i32(a).v, to_i32(b).v);
-    return zero == 0 ? both : _mm512_adds_epi16(both, added);
+    return kZero ? both : _mm512_adds_epi16(both, added);
   };
   const __m512i p = words(x[0], x[1]), q = words(x[2], x[3]);
-  const __m512i bytes = is_signed ? _mm512_packs_epi16(p, q) : _mm512_packus_epi16(p, q);
+  const __m512i bytes = kSigned ? _mm512_packs_epi16(p, q) : _mm512_packus_epi16(p, q);
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   const __m512i all = _mm512_permutexvar_epi32(order, bytes);
   _mm256_storeu_si256(static_cast<__m256i*>(first), _mm512_castsi512_si256(all));
