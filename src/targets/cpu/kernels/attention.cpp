@@ -112,18 +112,23 @@ class Run {
     };
     place(Carver(thread_scratch(ScratchUse::task, place(Carver()))));
     tiles.load_queries();
-    for (int64_t i = 0; i < tiles.tiles(); ++i) {
-      clear(states[static_cast<size_t>(i)], products, tile_rows_);
-    }
+    std::array<bool, kGroup> begun{};
     for (int64_t block = tiles.first_block(); block < tiles.last_block(); ++block) {
       tiles.load_block(block);
       for (int64_t i = 0; i < tiles.tiles(); ++i) {
-        if (!tiles.run(i, partial)) continue;
-        kernels_.merge(states[static_cast<size_t>(i)], partial, tiles.value_size(), tiles.pitch(i));
+        const AttentionState& state = states[static_cast<size_t>(i)];
+        bool& has_sums = begun[static_cast<size_t>(i)];
+        if (!has_sums) {  // the first block is what merging it into nothing would give
+          has_sums = tiles.run(i, state);
+        } else if (tiles.run(i, partial)) {
+          kernels_.merge(state, partial, tiles.value_size(), tiles.pitch(i));
+        }
       }
     }
     for (int64_t i = 0; i < tiles.tiles(); ++i) {
-      tiles.finish(i, states[static_cast<size_t>(i)], false);
+      const AttentionState& state = states[static_cast<size_t>(i)];
+      if (!begun[static_cast<size_t>(i)]) clear(state, products, tile_rows_);
+      tiles.finish(i, state, false);
     }
   }
 
