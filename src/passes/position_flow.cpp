@@ -266,6 +266,8 @@ class Rule {
         {"div", [](double a, double b, double) { return a / b; }},
         {"min", [](double a, double b, double) { return std::min(a, b); }},
         {"max", [](double a, double b, double) { return std::max(a, b); }},
+        {"sqrt", [](double a, double, double) { return std::sqrt(a); }},
+        {"reciprocal", [](double a, double, double) { return 1 / a; }},
         {"neg", [](double a, double, double) { return -a; }},
         {"not", [](double a, double, double) { return a == 0 ? 1.0 : 0.0; }},
         {"and", [](double a, double b, double) { return a != 0 && b != 0 ? 1.0 : 0.0; }},

@@ -158,6 +158,19 @@ Verdict gather_elements(const Step& s) {
   return {s.axis(1), ""};
 }
 
+// Indices choose among the first axes: rows lie behind those, or each has its own.
+Verdict gather_nd(const Step& s) {
+  const auto depth = s.dims(1).back().constant();
+  if (s.integer("batch_dims") != 0 || !depth) return refuse("rows are looked up by batch");
+  if (s.axis(0) && s.axis(1)) return refuse("rows are looked up by rows");
+  const int places = s.rank(1) - 1;
+  if (s.axis(1)) {
+    return *s.axis(1) < places ? Verdict{s.axis(1), ""} : refuse("rows are coordinates");
+  }
+  if (*s.axis(0) < *depth) return refuse("rows are looked up by position");
+  return {places + *s.axis(0) - static_cast<int>(*depth), ""};
+}
+
 // Indices choose among the first axes, rows lie behind those.
 Verdict scatter_nd(const Step& s) {
   const auto depth = s.dims(1).back().constant();
@@ -292,6 +305,7 @@ constexpr Rule kRules[] = {
     {"gather", gather},
     {"gather_block_quantized", gather},
     {"gather_elements", gather_elements},
+    {"gather_nd", gather_nd},
     {"gelu", elementwise},
     {"gemm", gemm},
     {"identity", elementwise},

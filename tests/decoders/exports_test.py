@@ -219,14 +219,19 @@ def one_head(g, q, k, v):
         new = g("Unsqueeze", g("Slice", new, [0], [SIZE], [2]), [1])
         cache = g("Concat", f"past_key_values.0.{past}", new, axis=-2)
         caches.append(g("Cast", cache, to=F32, outputs=[f"present.0.{past}"]))
-    scores = g("MatMul", by_heads(g, q, HEADS), g("Transpose", caches[0], perm=[0, 1, 3, 2]))
-    weights = g("Softmax", g("Add", g("Mul", scores, 0.3), ranges(g)), axis=-1)
+    q = by_heads(g, q, HEADS)
+    scores = g("MatMul", q, g("Transpose", caches[0], perm=[0, 1, 3, 2]))
+    scores = g("Div", scores, g("Sqrt", g("Cast", g.extent(q, 3), to=F32)))
+    weights = g("Softmax", g("Add", scores, ranges(g)), axis=-1)
     return from_heads(g, g("MatMul", weights, caches[1]))
 
 
 def streams(g, q, k, v):
     """Rows with matrices of their own, tables looked up element by element, streams written one by one."""
     y = products(ranges)(g, q, k, v)
+    turned = g("GatherND", g("Transpose", y, perm=[2, 0, 1]), np.arange(HEADS * SIZE)[::-1, None])
+    y = g("Add", y, g("Transpose", turned, perm=[1, 2, 0]))
+    y = g("Add", y, g("GatherND", g.weight(TOKENS, HEADS * SIZE), g("Unsqueeze", "input_ids", [2])))
     own = g("Reshape", g("Tanh", y), [0, 0, HEADS, SIZE])
     mixed = g("MatMul", own, g("MatMul", g("Transpose", own, perm=[0, 1, 3, 2]), own))
     index = g("Tile", g("Unsqueeze", "position_ids", [2]), [1, 1, SIZE])
