@@ -151,6 +151,7 @@ const AttentionKernels& attention_bf16_amx() {
       .merge = merge,
       .merge_rows = merge_rows,
       .factors = factors,
+      .scale_row = scale_row,
   };
   return kKernels;
 }

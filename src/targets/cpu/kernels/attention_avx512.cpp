@@ -24,6 +24,7 @@ const AttentionKernels& attention_f32_avx512() {
       .merge = merge,
       .merge_rows = merge_rows,
       .factors = factors,
+      .scale_row = scale_row,
   };
   return kKernels;
 }

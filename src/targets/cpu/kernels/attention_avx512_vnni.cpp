@@ -35,6 +35,7 @@ const AttentionKernels& attention_bf16_avx512() {
       .merge = merge,
       .merge_rows = merge_rows,
       .factors = factors,
+      .scale_row = scale_row,
   };
   return kKernels;
 }

@@ -115,6 +115,9 @@ struct AttentionKernels {
   // to[row] = 1 / sum with the sinks (times log2(e), null: none) in it; 0 without allowed keys.
   void (*factors)(const float* largest, const float* sum, const float* sinks, int64_t pitch,
                   float* to);
+  // to = from · factor + 0 (never -0: skipped blocks and those of zero weights differ in it) in the
+  // results' type.
+  void (*scale_row)(ElementType type, const float* from, int64_t count, float factor, void* to);
 };
 
 const AttentionKernels& attention_f32_avx2();

@@ -406,12 +406,10 @@ void AttentionTiles::finish(int64_t tile, const AttentionState& state, bool by_r
     out = rows_scratch_;
   }
   for (int64_t i = 0; i < count; ++i, out += value_pitch()) {
-    // + 0: where a skipped product and one with zero weights differ in the sign of a zero.
-    for (int64_t j = 0; j < p_.value_size; ++j) out[j] = out[j] * factors[i] + 0.0F;
     if (factors[i] == 0) std::fill(out, out + p_.value_size, 0.0F);
     const int64_t row = tile * tile_rows_ + i;
     fetch_row(x_.y, p_.result, row + kAhead, p_.value_size);
-    convert(p_.result, row_of(x_.y, p_.result, row), ElementType::f32, out, p_.value_size);
+    kernels_.scale_row(p_.result, out, p_.value_size, factors[i], row_of(x_.y, p_.result, row));
   }
 }
 

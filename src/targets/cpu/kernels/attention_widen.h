@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Rows of a cache in the type of the products. Only for units compiled for an instruction set.
+// Rows of a cache in the type of the products, results in their own. Only for units compiled for an
+// instruction set.
 #pragma once
 
 #include "targets/cpu/kernels/simd.h"
@@ -31,6 +32,29 @@ inline void widen_to_f32(ElementType type, const void* from, int64_t count, void
       return widen_elements<F16>(from, count, out);
     default:
       return widen_elements<float>(from, count, out);
+  }
+}
+
+template <class To>
+inline void scale_elements(const float* from, int64_t count, float factor, To* to) {
+  const F32 by = set1(factor);
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store_f32(to + i, load(from + i) * by + zero_f32());
+  if (i < count) {
+    const Mask mask = mask_first(count - i);
+    store_f32(to + i, load(from + i, mask) * by + zero_f32(), mask);
+  }
+}
+
+// To bf16 or f16, else f32.
+inline void scale_row(ElementType type, const float* from, int64_t count, float factor, void* to) {
+  switch (type) {
+    case ElementType::bf16:
+      return scale_elements(from, count, factor, static_cast<Bf16*>(to));
+    case ElementType::f16:
+      return scale_elements(from, count, factor, static_cast<F16*>(to));
+    default:
+      return scale_elements(from, count, factor, static_cast<float*>(to));
   }
 }
 
