@@ -46,6 +46,7 @@ struct BrgemmCall {
   // panel behind the last one too.
   bool b_is_far = false;
   bool b_goes_on = false;
+  bool a_is_far = false;  // nor are the rows of A
 
   // Sums to go on from, in place of zeros: f32 or i32, elements between rows.
   const void* start = nullptr;

@@ -339,6 +339,31 @@ class Tiles {
     }
   }
 
+  // The rows of the next pair, line after line, spread over all steps of this one: the processor
+  // foresees no rows of tiles.
+  void begin_fetching(Span two) {
+    fetched_row_ = two.begin + two.rows;
+    last_fetched_ = 0;
+    constexpr int64_t kFewColumns = 4 * kPanelColumns;  // with more, there is time enough
+    const bool helps = rows_first_ && call_.a_is_far && call_.columns <= kFewColumns;
+    if (!helps || call_.block_count != 1 || two.rows == 0) return;
+    last_fetched_ = fetched_row_ + kRowTile < call_.rows ? fetched_row_ + kRowTile : call_.rows;
+    fetched_at_ = 0;
+    const int64_t lines = kRowTile * steps_;
+    const int64_t steps = steps_ * ((call_.columns + kPanelColumns - 1) / kPanelColumns);
+    fetched_lines_ = (lines + steps - 1) / steps;
+  }
+  void fetch() {
+    const char* a = static_cast<const char*>(call_.blocks->a);
+    for (int64_t i = 0; i < fetched_lines_ && fetched_row_ < last_fetched_; ++i) {
+      _mm_prefetch(a + fetched_row_ * call_.a_row_stride + fetched_at_, _MM_HINT_T1);
+      fetched_at_ += kTileBytes;
+      if (fetched_at_ < steps_ * kTileBytes) continue;
+      fetched_at_ = 0;
+      ++fetched_row_;
+    }
+  }
+
   Ahead ahead(int64_t pair, int64_t column) const {
     constexpr int64_t kLines = kTileGroups * kGroupBytes / 64;
     Ahead out;
@@ -367,7 +392,9 @@ class Tiles {
     const int64_t waiting = (rows_left_ + kSlice - 1) / kSlice;
     const int64_t some = steps_ == 0 ? 0 : (waiting + steps_ - 1) / steps_;
     const int64_t b_offset = column / kPanelColumns * call_.b_panel_stride;
+    if (column == 0) begin_fetching(two);
     const auto between = [&] {
+      fetch();
       for (int64_t i = 0; i < some && rows_left_ > 0; ++i) finish_slice();
     };
     const Ahead fetched = ahead(pair, column);
@@ -428,9 +455,11 @@ class Tiles {
   int64_t steps_ = 0;
   int64_t pairs_ = 0;
   bool rows_first_ = false;
-  int64_t height_[2] = {};  // of the tiles as they are configured
-  Sums sums_;               // of the tiles that wait; those of the next ones are in registers
-  Tail b_tail_;             // serves all rows of a column
+  int64_t fetched_row_ = 0, last_fetched_ = 0;  // rows fetched ahead: the next and the last
+  int64_t fetched_at_ = 0, fetched_lines_ = 0;  // bytes of the next; lines for a step
+  int64_t height_[2] = {};                      // of the tiles as they are configured
+  Sums sums_;    // of the tiles that wait; those of the next ones are in registers
+  Tail b_tail_;  // serves all rows of a column
   Span waiting_[2];
   int64_t column_ = 0;
   int64_t tile_ = 0, done_ = 0;  // how far the waiting tiles are finished

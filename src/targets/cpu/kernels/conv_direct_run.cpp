@@ -301,6 +301,7 @@ struct DirectConvolution::Run::Work {
         BrgemmCall call = product(d, h, group, c.panels(r.weights(), part, group, panel));
         const int64_t panels = std::min(step, chunk.panels - done);
         weights_come(call, panel + panels);
+        call.a_is_far = c.in_place_ && !c.gathered_;
         call.columns = columns_of(panels, panel);
         call.epilogue = &epilogue.get();
         call.column = column;
