@@ -94,5 +94,6 @@ format: ## format all C++ sources
 
 lint: ## run clang-tidy over the sources
 	@scripts/setup.sh test develop
-	@scripts/build.sh release
-	@git ls-files 'src/*.cpp' | xargs -r -P 2 -n 8 clang-tidy-19 --quiet -p build/release
+	@cmake --preset release -B build/lint -DLATHE_BATCHES=OFF
+	@ninja -C build/lint lathe_pch_file
+	@git ls-files 'src/*.cpp' | xargs -r -P 2 -n 8 clang-tidy-19 --quiet -p build/lint

@@ -13,6 +13,7 @@ if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   return()
 endif()
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/kernels/*.cpp)
+lathe_batch(sources bench_kernels ${sources})
 lathe_program(bench_kernels bin ${sources})
 target_link_libraries(bench_kernels PRIVATE benchmark::benchmark)
 
@@ -20,6 +21,7 @@ lathe_program(bench_decoder bin ${PROJECT_SOURCE_DIR}/bench/llm/worker.cpp
   ${PROJECT_SOURCE_DIR}/bench/kernels/peak.cpp)
 
 file(GLOB peer_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/kernels/onednn/*.cpp)
+lathe_batch(peer_sources bench_onednn ${peer_sources})
 function(lathe_onednn name include library)
   if(include AND library)
     add_executable(${name} ${peer_sources} ${PROJECT_SOURCE_DIR}/bench/kernels/problem.cpp)

@@ -40,6 +40,7 @@ target_link_options(liblathe_cpu PRIVATE
 # tests/kernels: a program of its own over base, tensor and the kernels, quick to link.
 function(lathe_kernels_tests)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/kernels/*.cpp)
+  lathe_batch(sources kernels_tests ${sources})
   add_executable(kernels_tests ${sources} $<TARGET_OBJECTS:lathe_base>
     $<TARGET_OBJECTS:lathe_tensor> $<TARGET_OBJECTS:lathe_cpu_kernels>)
   set_target_properties(kernels_tests PROPERTIES

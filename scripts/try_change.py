@@ -5,11 +5,13 @@ usage: try_change.py FOLDER PROGRAM [ARGUMENT...]
 
 FOLDER holds changed and new sources under their paths (FOLDER/src/ops/cube.cpp). They are compiled as
 build/release compiles them or their neighbours, and linked with its other objects; a header in FOLDER
-reaches only the sources in FOLDER. PROGRAM, a test program such as ops_tests, runs in the tree's root.
+reaches only the sources in FOLDER and those compiled together with them. PROGRAM, a test program such
+as ops_tests, runs in the tree's root.
 """
 
 import json
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -18,11 +20,18 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/release"
 
 
+def sources_of(file):
+    """What a compiled file holds: itself, or the sources that a batch includes."""
+    if file.is_relative_to(BUILD / "batches"):
+        return re.findall(r'^#include "(.*)"$', file.read_text(), re.MULTILINE)
+    return [str(file.relative_to(ROOT))] if file.is_relative_to(ROOT) else []
+
+
 def compile_source(folder, source, entries):
     """The object in the build that it replaces, if any, and the new object."""
-    place = ROOT / source
-    own = entries.get(place)
-    model = own or next((e for file, e in entries.items() if file.parent == place.parent), None)
+    own = entries.get(str(source))
+    model = own or next((e for file, e in entries.items()
+                         if pathlib.Path(file).parent == source.parent), None)
     if model is None:
         sys.exit(f"error: {source}: no source beside it is built, so its flags are not known")
     target = folder / "objects" / source.with_suffix(".o")
@@ -31,7 +40,8 @@ def compile_source(folder, source, entries):
     at = command.index("-o") + 1
     replaced = (BUILD / command[at]).relative_to(BUILD) if own else None
     command[at] = str(target)
-    command[command.index("-c") + 1] = str(folder / source)
+    if own is None or ROOT / source == pathlib.Path(own["file"]):
+        command[command.index("-c") + 1] = str(folder / source)
     command[1:1] = [f"-I{folder / 'src'}", f"-I{folder}"]
     if subprocess.run(command, cwd=BUILD).returncode != 0:
         sys.exit(f"error: {source} does not compile")
@@ -59,7 +69,7 @@ def main():
     if built.returncode != 0:
         sys.exit(f"{built.stdout}error: build/release has no {program}: run scripts/build.sh release")
     entries = json.loads((BUILD / "compile_commands.json").read_text())
-    entries = {pathlib.Path(e["file"]): e for e in entries}
+    entries = {source: e for e in entries for source in sources_of(pathlib.Path(e["file"]))}
     sources = sorted(p.relative_to(folder) for p in folder.rglob("*.cpp"))
     link(folder, program, [compile_source(folder, source, entries) for source in sources])
     sys.exit(subprocess.run([folder / program, *sys.argv[3:]], cwd=ROOT).returncode)

@@ -20,7 +20,7 @@ std::vector<OperandSpec> float_operands(std::initializer_list<std::string_view> 
   return list;
 }
 
-Value* slice(Builder& b, Value* x, int64_t axis, const Dim& begin, const Dim& end) {
+Value* slice_along(Builder& b, Value* x, int64_t axis, const Dim& begin, const Dim& end) {
   return b("slice", {x, b.dims({begin}), b.dims({end}), b.integers({axis})});
 }
 

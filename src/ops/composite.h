@@ -21,7 +21,7 @@ void conclude(Expansion& e, Value* value);
 std::vector<OperandSpec> float_operands(std::initializer_list<std::string_view> names);
 
 // Elements [begin, end) along an axis.
-Value* slice(Builder& b, Value* x, int64_t axis, const Dim& begin, const Dim& end);
+Value* slice_along(Builder& b, Value* x, int64_t axis, const Dim& begin, const Dim& end);
 // A vector [n] as [n, 1, …] with `trailing` ones.
 Value* as_column(Builder& b, Value* vector, int trailing);
 // A reduction over axes, which stay with extent 1.

@@ -73,7 +73,7 @@ Activation activation_at(const Expansion& e, const Recurrent& op, size_t directi
 // Entry d of axis 0, without that axis.
 Value* entry(Builder& b, Value* x, int64_t d) {
   std::vector<Dim> dims(x->type().dims->begin() + 1, x->type().dims->end());
-  return b.reshape(slice(b, x, 0, d, d + 1), dims);
+  return b.reshape(slice_along(b, x, 0, d, d + 1), dims);
 }
 
 bool bidirectional(std::string_view direction) { return direction == "bidirectional"; }
@@ -95,7 +95,7 @@ std::vector<Value*> scan_direction(Expansion& e, const Recurrent& op, Value* x, 
   Value* bias = e.has(kB) ? own(kB) : nullptr;
   const Dim width = hidden * op.gates;
   Value* input = b("matmul", {x, b.transpose(own(kW), {1, 0})});
-  if (bias != nullptr) input = b("add", {input, slice(b, bias, 0, 0, width)});
+  if (bias != nullptr) input = b("add", {input, slice_along(b, bias, 0, 0, width)});
 
   Module& body = b.program().add_module(fmt::format("{}_step", e.instruction().op().name));
   Builder inner(body);
@@ -124,7 +124,7 @@ std::vector<Value*> scan_direction(Expansion& e, const Recurrent& op, Value* x, 
     time = pass(steps, "time", 1);
   }
   s.weights = pass(b.transpose(own(kR), {1, 0}), "r");
-  if (bias != nullptr) s.bias = pass(slice(b, bias, 0, width, width * 2), "bias");
+  if (bias != nullptr) s.bias = pass(slice_along(b, bias, 0, width, width * 2), "bias");
   if (e.has(kPeepholes)) s.peepholes = pass(own(kPeepholes), "p");
   Value* lengths = e.has(kLengths) ? pass(e.operand(kLengths), "lengths") : nullptr;
 
@@ -160,7 +160,7 @@ Value* RecurrentStep::one_minus(Value* x) const {
 }
 
 Value* RecurrentStep::gates(Value* all, int64_t first, int64_t last) const {
-  return slice(b, all, all->type().rank() - 1, hidden * first, hidden * last);
+  return slice_along(b, all, all->type().rank() - 1, hidden * first, hidden * last);
 }
 
 Value* RecurrentStep::recur(Value* h, int64_t first, int64_t last) const {

@@ -40,16 +40,27 @@ struct Groups {
   std::vector<int64_t> count;
 };
 
-// Unique rows of a dense matrix, in ascending order or in that of first occurrence.
+// Rows of a dense matrix, of any element type.
+struct Matrix {
+  const void* data;
+  int64_t rows;
+  int64_t width;
+  int (*order)(const Matrix&, int64_t, int64_t);  // of two rows
+};
+
 template <class T>
-Groups group_rows(const T* data, int64_t rows, int64_t width, bool sorted) {
-  const auto order = [&](int64_t i, int64_t j) {
-    for (int64_t k = 0; k < width; ++k) {
-      if (const int c = compare(data[i * width + k], data[j * width + k]); c != 0) return c;
-    }
-    return 0;
-  };
-  std::vector<int64_t> places(static_cast<size_t>(rows));
+int order_rows(const Matrix& m, int64_t i, int64_t j) {
+  const T* data = static_cast<const T*>(m.data);
+  for (int64_t k = 0; k < m.width; ++k) {
+    if (const int c = compare(data[i * m.width + k], data[j * m.width + k]); c != 0) return c;
+  }
+  return 0;
+}
+
+// Unique rows, in ascending order or in that of first occurrence.
+Groups group_rows(const Matrix& matrix, bool sorted) {
+  const auto order = [&](int64_t i, int64_t j) { return matrix.order(matrix, i, j); };
+  std::vector<int64_t> places(static_cast<size_t>(matrix.rows));
   std::iota(places.begin(), places.end(), int64_t{0});
   std::sort(places.begin(), places.end(), [&](int64_t i, int64_t j) {
     const int c = order(i, j);
@@ -106,16 +117,13 @@ void eval_unique(Evaluation& c) {
   const Tensor matrix(x.type, {rows, rows == 0 ? 0 : x.count() / rows});
   copy_flat(front, matrix.view());
 
-  Groups groups;
-  const auto group = [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
-    groups = group_rows(matrix.as<T>(), rows, matrix.dims()[1], c.boolean("sorted"));
-  };
-  if (x.type == ElementType::string) {
-    group(static_cast<std::string*>(nullptr));
-  } else {
-    with_number_type(x.type, group);
+  Matrix compared{matrix.data(), rows, matrix.dims()[1], order_rows<std::string>};
+  if (x.type != ElementType::string) {
+    with_number_type(x.type, [&](auto* tag) {
+      compared.order = order_rows<std::remove_pointer_t<decltype(tag)>>;
+    });
   }
+  const Groups groups = group_rows(compared, c.boolean("sorted"));
   Dims dims = flat ? Dims{rows} : Dims(x.extents().begin(), x.extents().end());
   dims[static_cast<size_t>(axis)] = static_cast<int64_t>(groups.first.size());
   const StagedResult out(c.out(0, dims), x.type);

@@ -367,7 +367,7 @@ class Sequence final : public PreTokenizer {
   std::vector<std::unique_ptr<PreTokenizer>> parts_;
 };
 
-using Parts = std::vector<std::unique_ptr<PreTokenizer>>;
+using PreTokenizers = std::vector<std::unique_ptr<PreTokenizer>>;
 
 std::unique_ptr<PreTokenizer> make_one(const PartFields& fields) {
   const std::string& type = fields.string("type");
@@ -386,7 +386,7 @@ std::unique_ptr<PreTokenizer> make_one(const PartFields& fields) {
 }
 
 // Sequences within sequences are flattened.
-void collect(const nlohmann::json& element, std::string_view where, int depth, Parts& parts) {
+void collect(const nlohmann::json& element, std::string_view where, int depth, PreTokenizers& parts) {
   check(depth < kMaxDepth, ErrorKind::invalid_model, "{}: more than {} nested sequences", where,
         kMaxDepth);
   const PartFields fields(element, where);
@@ -405,7 +405,7 @@ void collect(const nlohmann::json& element, std::string_view where, int depth, P
 std::unique_ptr<PreTokenizer> make_pre_tokenizer(const nlohmann::json& element,
                                                  std::string_view where) {
   if (element.is_null()) return nullptr;
-  Parts parts;
+  PreTokenizers parts;
   collect(element, where, 0, parts);
   if (parts.size() == 1) return std::move(parts[0]);
   return std::make_unique<Sequence>(std::move(parts));
