@@ -386,7 +386,8 @@ std::unique_ptr<PreTokenizer> make_one(const PartFields& fields) {
 }
 
 // Sequences within sequences are flattened.
-void collect(const nlohmann::json& element, std::string_view where, int depth, PreTokenizers& parts) {
+void collect(const nlohmann::json& element, std::string_view where, int depth,
+             PreTokenizers& parts) {
   check(depth < kMaxDepth, ErrorKind::invalid_model, "{}: more than {} nested sequences", where,
         kMaxDepth);
   const PartFields fields(element, where);
