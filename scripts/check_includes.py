@@ -11,6 +11,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 # Each row may include itself (its folder only) and the rows before it.
 ORDER = [
@@ -54,6 +55,77 @@ SYSTEM_CALLS = re.compile(
     r"|(?<!\w)(?:std)?::(system|signal|raise|kill|rename|tmpfile|open|close|read|write|pipe))"
     r"\s*\("
 )
+
+
+COMMON_FLAGS = ["-std=c++20", "-w", "-Isrc", "-Iinclude", '-DLATHE_VERSION=""']
+# Where headers find names of the standard library; the first is the one to include.
+STANDARD = {
+    "align_val_t": "new",
+    "array": "array",
+    "atomic": "atomic",
+    "bad_alloc": "new",
+    "bit_cast": "bit",
+    "byte": "cstddef",
+    "chrono": "chrono",
+    "condition_variable": "condition_variable",
+    "conditional_t": "type_traits",
+    "cout": "iostream",
+    "current_exception": "exception",
+    "deque": "deque",
+    "erase_if": "string vector map",
+    "exception": "exception",
+    "exception_ptr": "exception",
+    "exchange": "utility",
+    "forward": "utility",
+    "function": "functional",
+    "get": "variant tuple utility array",
+    "get_if": "variant",
+    "initializer_list": "initializer_list vector",
+    "is_floating_point_v": "type_traits",
+    "is_integral_v": "type_traits",
+    "is_same_v": "type_traits",
+    "is_signed_v": "type_traits",
+    "less": "functional",
+    "list": "list",
+    "make_unique": "memory",
+    "map": "map",
+    "max": "algorithm",
+    "memcpy": "cstring",
+    "memory_order_acquire": "atomic",
+    "memory_order_relaxed": "atomic",
+    "min": "algorithm",
+    "monostate": "variant",
+    "move": "utility",
+    "mt19937_64": "random",
+    "mutex": "mutex",
+    "nullopt": "optional",
+    "numeric_limits": "limits",
+    "optional": "optional",
+    "pair": "utility map unordered_map",
+    "remove_const_t": "type_traits",
+    "remove_pointer_t": "type_traits",
+    "rethrow_exception": "exception",
+    "set": "set",
+    "shared_ptr": "memory",
+    "snprintf": "cstdio",
+    "source_location": "source_location",
+    "span": "span",
+    "string": "string",
+    "string_view": "string_view string",
+    "swap": "utility",
+    "terminate": "exception",
+    "thread": "thread",
+    "to_string": "string",
+    "u32string": "string",
+    "u32string_view": "string_view string",
+    "unique_ptr": "memory",
+    "unordered_map": "unordered_map",
+    "unordered_multimap": "unordered_map",
+    "unordered_set": "unordered_set",
+    "variant": "variant",
+    "vector": "vector",
+}
+LIBRARIES = ["fmt/format.h", "nlohmann/json.hpp"]
 
 
 def relation(folder, other):
@@ -118,14 +190,65 @@ def check_file(path, text):
     return problems
 
 
-def compile_header(path):
+def included(path, seen):
+    """The headers <…> that a header includes, itself or through the project's own."""
+    if path in seen:
+        return set()
+    seen.add(path)
+    names = set()
+    for quote, name in INCLUDE.findall(path.read_text()):
+        own = [folder / name for folder in (pathlib.Path("src"), pathlib.Path("include"))]
+        own = [file for file in own if quote != "<" and file.exists()]
+        names |= included(own[0], seen) if own else {name}
+    return names
+
+
+def check_names(path):
+    """Names of the standard library whose header is not included: a precompiled one would hide it."""
+    text = path.read_text()
+    code = COMMENTS_AND_STRINGS.sub("", text)
+    names = included(path, set())
+    problems = []
+    for name in sorted(set(re.findall(r"\bstd::(\w+)", code))):
+        if name not in STANDARD:
+            problems.append(f"{path}: std::{name}: which header has it? add it to STANDARD")
+        elif not names.intersection(STANDARD[name].split()):
+            problems.append(f"{path}: std::{name} without <{STANDARD[name].split()[0]}>")
+    if re.search(r"\bfmt::", code) and not any(name.startswith("fmt/") for name in names):
+        problems.append(f"{path}: fmt:: without <fmt/format.h>")
+    if re.search(r"\bnlohmann::", code) and not any("nlohmann/" in name for name in names):
+        problems.append(f"{path}: nlohmann:: without its header")
+    return problems
+
+
+def compile_header(path, precompiled):
+    """A header alone; PRECOMPILED holds headers of libraries, which take most of the time."""
     flags = header_flags(path)
     if flags is None:
         return []
-    command = ["clang++-19", *flags, "-std=c++20", "-fsyntax-only", "-w", "-Isrc", "-Iinclude"]
-    command += ["-DLATHE_VERSION=\"\"", "-x", "c++", str(path)]
+    if not flags:
+        flags = ["-include-pch", precompiled]
+    command = ["clang++-19", *flags, *COMMON_FLAGS, "-fsyntax-only", "-x", "c++", str(path)]
     run = subprocess.run(command, capture_output=True, text=True)
-    return [] if run.returncode == 0 else [f"{path} does not compile alone:\n{run.stderr[:2000]}"]
+    problems = check_names(path)
+    if run.returncode != 0:
+        problems.append(f"{path} does not compile alone:\n{run.stderr[:2000]}")
+    return problems
+
+
+def compile_headers(files):
+    problems = []
+    with tempfile.TemporaryDirectory() as folder:
+        source = pathlib.Path(folder, "libraries.h")
+        source.write_text("".join(f"#include <{name}>\n" for name in LIBRARIES))
+        precompiled = str(source) + ".pch"
+        subprocess.run(["clang++-19", *COMMON_FLAGS, "-fpch-instantiate-templates",
+                        "-x", "c++-header", source, "-o", precompiled],
+                       check=True)
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            for found in pool.map(lambda path: compile_header(path, precompiled), files):
+                problems += found
+    return problems
 
 
 def main():
@@ -135,9 +258,7 @@ def main():
     problems = []
     if "--headers" in sys.argv:
         files = [p for p in files if p.suffix == ".h"]
-        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            for found in pool.map(compile_header, files):
-                problems += found
+        problems = compile_headers(files)
     else:
         for path in files:
             problems += check_file(path, path.read_text())

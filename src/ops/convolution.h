@@ -4,6 +4,8 @@
 // block.
 #pragma once
 
+#include <algorithm>
+
 #include "ops/product.h"
 #include "ops/window.h"
 

@@ -4,6 +4,7 @@
 //   [](const auto& group) { a loop over group.each(…); returns the element }
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 

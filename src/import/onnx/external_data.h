@@ -2,6 +2,7 @@
 // Tensors whose bytes lie in files beside the model.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
