@@ -49,8 +49,8 @@ class SequenceStep {
 
   // Caches: the item's new rows [1, heads, count, size] go behind its past.
   virtual void append(std::string_view state, size_t item, const TensorView& rows) = 0;
-  // Past and new rows, as many as are held, in `memory`, which grows as seldom as the cache does; all
-  // of a state that was written once.
+  // Past and new rows, as many as are held, in `memory`, which grows as seldom as the cache does;
+  // all of a state that was written once.
   virtual CacheRows rows(std::string_view state, size_t item, std::vector<std::byte>& memory) = 0;
 
   // Instead of both: the items' pages, with room for their new rows, which the caller writes.

@@ -302,11 +302,12 @@ bool Generator::run_step(const CancelToken* cancel, std::optional<Clock::time_po
   }
   if (requests.empty()) return false;
   check_time(deadline, rows_run_);
-  const auto takes_memory = [](const StepRequest& request) {
-    return request.sequence->takes_memory(std::ssize(request.tokens));
-  };
-  if (decoder_->memory_limit() > 0 && std::ranges::any_of(requests, takes_memory)) {
-    decoder_->check_room(1, held_bytes(nullptr));
+  if (decoder_->memory_limit() > 0) {
+    int64_t taken = 0;
+    for (const StepRequest& request : requests) {
+      taken += request.sequence->rows_taken(std::ssize(request.tokens));
+    }
+    if (taken > 0) decoder_->check_room(taken, held_bytes(nullptr));
   }
   int64_t rows = 0;
   for (const StepRequest& request : requests) rows += static_cast<int64_t>(request.tokens.size());

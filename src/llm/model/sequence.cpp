@@ -166,20 +166,23 @@ const std::byte* Sequence::page(size_t group, int64_t position) const {
   return cache.pages[static_cast<size_t>(index)].data();
 }
 
-bool Sequence::takes_memory(int64_t rows) const {
-  if (layout_->whole()) return true;
+int64_t Sequence::rows_taken(int64_t rows) const {
+  if (layout_->whole()) return rows;
   const auto fresh = [](const PagePool::Ref& page) { return !page || page.shared(); };
   const int64_t page_rows = layout_->page_rows();
+  int64_t most = 0;
   for (const HeldPages& cache : states_.caches) {
+    int64_t taken = 0;
     for (int64_t at = length(); at < length() + rows; at += page_rows - at % page_rows) {
       const int64_t index = at / page_rows - cache.base;
-      if (index < 0 || index >= std::ssize(cache.pages) ||
-          fresh(cache.pages[static_cast<size_t>(index)])) {
-        return true;
-      }
+      const bool held = index >= 0 && index < std::ssize(cache.pages) &&
+                        !fresh(cache.pages[static_cast<size_t>(index)]);
+      taken += held ? 0 : page_rows;
     }
+    most = std::max(most, taken);
   }
-  return std::ranges::any_of(next_, [&](const Next& next) { return fresh(next.page); });
+  const bool fixed = std::ranges::any_of(next_, [&](const Next& next) { return fresh(next.page); });
+  return most == 0 && fixed ? rows : most;
 }
 
 TensorView Sequence::fixed_view(size_t index, std::byte* data) const {

@@ -80,8 +80,9 @@ class Sequence {
   TensorView fixed(size_t index) const;  // no data: nothing was written yet
   TensorView next_fixed(size_t index);   // for what the step under way leaves
   const Tensor& whole(size_t state) const { return states_.whole[state]; }
-  // Whether as many more rows take memory: a page that is not there yet, or that others hold too.
-  bool takes_memory(int64_t rows) const;
+  // Rows for which as many more take memory: of pages that are not there yet, or that others hold
+  // too.
+  int64_t rows_taken(int64_t rows) const;
   // The step's rows and written states count, or are forgotten.
   void commit(int64_t count);
   // `together`: the rows are never parted again.
