@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 # lathe_batch(OUT NAME SOURCE...): the sources to compile in place of those given. Small ones stand
-# together in files NAME_0.cpp, … that include several, since starting a compiler and instantiating the same
-# templates again takes most of the time of a build. LATHE_BATCHES=OFF compiles each by itself.
+# together in files NAME_0.cpp, … that include several, since starting a compiler and instantiating
+# the same templates again takes most of the time of a build. LATHE_BATCHES=OFF compiles each by
+# itself.
 #
-# Files of one batch neither share a name that each has for itself (unnamed namespaces, static) nor use
-# one that a neighbour has for itself, so that no name is taken for another.
+# Files of one batch neither share a name that each has for itself (unnamed namespaces, static) nor
+# use one that a neighbour has for itself, so that no name is taken for another.
 option(LATHE_BATCHES "compile small sources together" ON)
 set(LATHE_BATCH_BYTES 32000 CACHE STRING "most bytes of sources that are compiled together")
 
@@ -49,7 +50,8 @@ function(lathe_batch out name)
   set(sum 0)
   foreach(source ${ARGN})
     file(SIZE ${source} bytes)
-    if(bytes GREATER LATHE_BATCH_BYTES)
+    file(STRINGS ${source} large REGEX "^#include <CLI/")  # takes seconds by itself
+    if(large OR bytes GREATER LATHE_BATCH_BYTES)
       list(APPEND compiled ${source})
     else()
       list(APPEND small ${source})
