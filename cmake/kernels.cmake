@@ -57,5 +57,6 @@ function(lathe_kernels_tests)
   if(CMAKE_BUILD_TYPE STREQUAL "Release")
     lathe_test(kernels_haswell scripts/haswell.sh $<TARGET_FILE:kernels_tests> --gtest_brief=1
       --gtest_filter=Isa.*:Epilogue.*:Brgemm.*:Pack.*:Matmul.Z*:Matmul.ABatch*:Matmul.Any*)
+    set_property(TEST kernels_haswell APPEND PROPERTY ENVIRONMENT TEST_CASES=0.3)
   endif()
 endfunction()
