@@ -201,6 +201,8 @@ void check_evaluation(const OpRow& row, Extents extents, Values values, Layout l
   expect_results(row, evaluation.finish());
 }
 
+// Targets with kernels of their own are for x86-64.
+#if defined(__x86_64__)
 // The kernel that the target has for the row's instruction, or null where it has none of its own;
 // `known`: operands' values are given when it is made.
 std::unique_ptr<const Kernel> own_kernel(const Target& target, const OpRow& row,
@@ -259,7 +261,6 @@ void check_kernel_error(const Target& target, const OpRow& row) {
   }
 }
 
-#if defined(__x86_64__)
 // On every instruction set that this machine has.
 void check_cpu_kernels(const OpRow& row) {
   const auto target = find_target("cpu");
