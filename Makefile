@@ -30,7 +30,9 @@ test-haswell: ## run all tests of the CPU kernels on an emulated processor with 
 test-arm64: ## cross-build for 64-bit ARM, run the op tests under qemu
 	@scripts/setup.sh test arm64
 	@scripts/build.sh arm64
-	@ctest --test-dir build/arm64 --output-on-failure -R '^(base|tensor|ops)$$' --no-tests=error
+	@# The emulator gives up in a child of fork that starts threads.
+	@GTEST_FILTER=-ThreadPool.WorksInAChildOfFork ctest --test-dir build/arm64 --output-on-failure \
+	  -R '^(base|tensor|ops)$$' --no-tests=error
 
 test-tokenizer-parts: ## every character through every part of tokenizers (about 20 minutes)
 	@scripts/setup.sh test

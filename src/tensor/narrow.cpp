@@ -46,21 +46,39 @@ Int to_int(Wide x) {
   }
 }
 
-// To f32 such that a small float made of it is rounded once in all.
+// To f64 such that a smaller float made of it is rounded once in all.
 template <class Wide>
-float to_narrowing_float(Wide x) {
-  if constexpr (std::is_same_v<Wide, float>) {
-    return x;
-  } else if constexpr (sizeof(Wide) == 8 && std::is_integral_v<Wide>) {
+double to_narrowing_double(Wide x) {
+  if constexpr (sizeof(Wide) == 8 && std::is_integral_v<Wide>) {
     // A double has 53 bits: collect those below its last in one. Nothing is lost up to 2^53.
     constexpr Wide kLow = 0x7FF;
     const Wide magnitude_limit = Wide{1} << 53;
     bool is_large = x >= magnitude_limit;
     if constexpr (std::is_signed_v<Wide>) is_large |= x <= -magnitude_limit;
     const Wide sticky = (x & kLow) != 0 ? kLow + 1 : 0;
-    return round_to_odd(static_cast<double>(is_large ? (x & ~kLow) | sticky : x));
+    return static_cast<double>(is_large ? (x & ~kLow) | sticky : x);
   } else {
-    return round_to_odd(static_cast<double>(x));
+    return static_cast<double>(x);
+  }
+}
+
+// Integers of 64 bits by way of f64: compilers that vectorise the cast for ARM round it twice.
+template <class Wide>
+float to_single(Wide x) {
+  if constexpr (sizeof(Wide) == 8) {
+    return static_cast<float>(to_narrowing_double(x));
+  } else {
+    return static_cast<float>(x);
+  }
+}
+
+// To f32 such that a small float made of it is rounded once in all.
+template <class Wide>
+float to_narrowing_float(Wide x) {
+  if constexpr (std::is_same_v<Wide, float>) {
+    return x;
+  } else {
+    return round_to_odd(to_narrowing_double(x));
   }
 }
 
@@ -124,12 +142,12 @@ void narrow_from(ElementType to, void* dst, const Wide* in, int64_t count,
   const auto packed = [](Wide x) { return to_int<int32_t>(x); };
   switch (to) {
     case f32:
-      return narrow_loop<float>(dst, in, count, [](Wide x) { return static_cast<float>(x); });
+      return narrow_loop<float>(dst, in, count, [](Wide x) { return to_single(x); });
     case f64:
       return narrow_loop<double>(dst, in, count, [](Wide x) { return static_cast<double>(x); });
     case c64:
       return narrow_loop<std::complex<float>>(
-          dst, in, count, [](Wide x) { return std::complex<float>(static_cast<float>(x)); });
+          dst, in, count, [](Wide x) { return std::complex<float>(to_single(x)); });
     case c128:
       return narrow_loop<std::complex<double>>(
           dst, in, count, [](Wide x) { return std::complex<double>(static_cast<double>(x)); });
