@@ -35,7 +35,10 @@ class Process:
     def ask(self, line):
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise OSError(f"{self.process.args[0]} ended with {self.process.wait()} at '{line[:20]}'")
+        return json.loads(answer)
 
     def close(self):
         self.process.stdin.close()
@@ -89,9 +92,11 @@ def open_engines(worker, folder, models, options):
     gguf = models / "gguf" / "model.gguf"
     if gguf.exists() and folder.name == "genai-fp32":
         try:
-            engines["llama.cpp"] = Process(sys.executable, HERE / "llama_peer.py", gguf, options["threads"])
-        except OSError:
-            print("llama-cpp-python is not installed: llama.cpp is left out", file=sys.stderr)
+            peer = Process(sys.executable, HERE / "llama_peer.py", gguf, options["threads"])
+            peer.ask("prompt 1 2 3")
+            engines["llama.cpp"] = peer
+        except OSError as error:
+            print(f"llama-cpp-python is not there, or does not run: {error}: llama.cpp is left out", file=sys.stderr)
     return engines
 
 
