@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Three positions per token, [3, b, s]: which of them turns a pair of elements follows from
 // mrope_section, the pairs of each, either one behind the other or interleaved (T H W T H W …).
+#include <algorithm>
+
 #include "ir/infer.h"
 #include "ops/attend.h"
 #include "ops/evaluation.h"
