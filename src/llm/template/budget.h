@@ -9,11 +9,11 @@
 namespace lathe::templates {
 
 struct Limits {
-  uint64_t steps = 50'000'000;       // expressions, statements, items and 64 bytes of text each
-  size_t memory = size_t{96} << 20;  // bytes of values alive at once
-  size_t output = size_t{32} << 20;  // bytes of text rendered
-  int depth = 1000;                  // of nested expressions, statements and calls
-  std::chrono::milliseconds time{900};
+  uint64_t steps = 50'000'000;          // expressions, statements, items and 64 bytes of text each
+  size_t memory = size_t{96} << 20;     // bytes of values alive at once
+  size_t output = size_t{32} << 20;     // bytes of text rendered
+  int depth = 1000;                     // of nested expressions, statements and calls
+  std::chrono::milliseconds time{900};  // of this thread, so that a busy machine changes nothing
 };
 
 class Budget {
@@ -47,7 +47,7 @@ class Budget {
   uint64_t next_look_;
   size_t memory_ = 0;
   int depth_ = 0;
-  std::chrono::steady_clock::time_point deadline_;
+  std::chrono::nanoseconds deadline_;
 };
 
 // The current budget's, or nothing where there is none.
