@@ -254,6 +254,23 @@ std::vector<Case> recurrent_cases() {
   return cases;
 }
 
+std::vector<Case> convolutions_again(const std::vector<Case>& cases) {
+  std::vector<Case> out;
+  const auto add = [&](Case c, const char* variant) {
+    c.problem.numbers[variant] = 1;
+    out.push_back(std::move(c));
+  };
+  for (const Case& c : cases) {
+    const Problem& p = c.problem;
+    if (p.kind != "conv" || c.source != "resnet50") continue;
+    const bool may_filter = p["g"] == 1 && p["kh"] == 3 && p["kw"] == 3 && p["sh"] == 1 &&
+                            p["sw"] == 1 && p["dh"] == 1 && p["dw"] == 1;
+    if (may_filter) add(c, "direct");
+    add(c, "far");
+  }
+  return out;
+}
+
 std::vector<Case> with_type(std::vector<Case> cases, const std::string& type) {
   for (Case& c : cases) c.problem.type = type;
   return cases;

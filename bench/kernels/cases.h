@@ -33,6 +33,9 @@ std::vector<Case> square_cases();
 std::vector<Case> attention_cases();
 std::vector<Case> recurrent_cases();
 
+// ResNet-50's f32 convolutions once more: those that Winograd's form could compute in the direct
+// one; and all with their weights from memory, which Winograd's form has more of.
+std::vector<Case> convolutions_again(const std::vector<Case>& cases);
 std::vector<Case> with_type(std::vector<Case> cases, const std::string& type);
 
 }  // namespace lathe::bench

@@ -39,9 +39,8 @@ ConvProblem problem_of(const Problem& p) {
 }
 
 struct Set {
-  Set(int64_t x_bytes, int64_t w_bytes, int64_t y_bytes, int64_t residual_bytes)
-      : x(x_bytes), weights(w_bytes), y(y_bytes), residual(residual_bytes) {}
-  Pages x, weights, y, residual;
+  Set(int64_t x_bytes, int64_t y_bytes) : x(x_bytes), y(y_bytes), residual(y_bytes) {}
+  Pages x, y, residual;
 };
 
 class ReadyConv final : public Ready {
@@ -50,7 +49,7 @@ class ReadyConv final : public Ready {
       : problem_(p),
         p_(problem_of(p)),
         isa_(best()),
-        form_(choose_form(p_, isa_)),
+        form_(p["direct"] != 0 ? ConvForm::direct : choose_form(p_, isa_)),
         conv_(make_convolution(form_, p_, isa_)),
         pool_(pool),
         bias_(numbers(2, p_.outputs, Range::real)) {
@@ -67,8 +66,6 @@ class ReadyConv final : public Ready {
     fill(given.data(), w_type, w, [](int64_t i) { return i; });
     for (int64_t i = 0; i < rotations(p); ++i) {
       sets_.push_back(std::make_unique<Set>(bytes_for(p_.x_type, static_cast<int64_t>(x.size())),
-                                            static_cast<int64_t>(conv_->packed_bytes()),
-                                            bytes_for(p_.y_type, results),
                                             bytes_for(p_.y_type, results)));
       Set& set = *sets_.back();
       fill(set.x.data(), p_.x_type, x,
@@ -77,14 +74,19 @@ class ReadyConv final : public Ready {
            [&](int64_t k) { return last(k, p_.outputs, p_.output_positions()); });
       std::memcpy(set.y.data(), set.residual.data(),
                   static_cast<size_t>(bytes_for(p_.y_type, results)));
-      conv_->pack({given.data(), w_type}, set.weights.data(), &pool);
+    }
+    for (int64_t i = 0; i < weight_rotations(p); ++i) {
+      weights_.push_back(std::make_unique<Pages>(static_cast<int64_t>(conv_->packed_bytes())));
+      std::byte* to = weights_.back()->data();
+      if (i == 0) conv_->pack({given.data(), w_type}, to, &pool);
+      if (i != 0) std::memcpy(to, weights_.front()->data(), conv_->packed_bytes());
     }
   }
 
   void run(int64_t count) override {
     for (int64_t i = 0; i < count; ++i) {
-      compute(*sets_[next_]);
-      next_ = (next_ + 1) % sets_.size();
+      compute(*sets_[next_ % sets_.size()], *weights_[next_ % weights_.size()]);
+      ++next_;
     }
   }
   std::vector<float> result() override {
@@ -92,7 +94,7 @@ class ReadyConv final : public Ready {
     const int64_t count = p_.batch * p_.outputs * p_.output_positions();
     std::memcpy(set.y.data(), set.residual.data(),
                 static_cast<size_t>(bytes_for(p_.y_type, count)));
-    compute(set);
+    compute(set, *weights_.front());
     std::vector<float> out(static_cast<size_t>(count));
     for (size_t i = 0; i < out.size(); ++i) {
       const int64_t at = last(static_cast<int64_t>(i), p_.outputs, p_.output_positions());
@@ -107,7 +109,7 @@ class ReadyConv final : public Ready {
   }
 
  private:
-  void compute(Set& set) {
+  void compute(Set& set, const Pages& weights) {
     using Kind = EpilogueStep::Kind;
     std::vector<EpilogueStep> steps;
     std::vector<int64_t> images;
@@ -129,7 +131,7 @@ class ReadyConv final : public Ready {
     if (f == "hard_swish") add({Kind::activate, {}, Activation::hard_swish});
     ConvCall call;
     call.x = set.x.data();
-    call.weights = set.weights.data();
+    call.weights = weights.data();
     call.y = set.y.data();
     call.epilogue.steps = steps;
     call.epilogue.out = p_.y_type;
@@ -147,6 +149,7 @@ class ReadyConv final : public Ready {
   std::vector<float> bias_;
   std::vector<float> scales_;
   std::vector<std::unique_ptr<Set>> sets_;
+  std::vector<std::unique_ptr<Pages>> weights_;
   size_t next_ = 0;
 };
 

@@ -87,7 +87,8 @@ class Program {
       session_.outcomes.clear();
       run_cases(measurer);
       const std::vector<Peak> after = measure_peaks(threads);
-      if (!moved(session_.peaks, after) || settings_.quick) break;
+      session_.peaks_moved = moved(session_.peaks, after);
+      if (!session_.peaks_moved || settings_.quick) break;
       fmt::print(stderr, "the measured peak moved by more than {} %: once more\n",
                  100 * kMostPeakMove);
     }
@@ -116,6 +117,7 @@ class Program {
     for (const char* type : {"f32", "bf16", "int8"}) {
       if (!settings_.type.empty() && settings_.type != type) continue;
       add(with_type(dense, type));
+      if (type == std::string_view("f32") && !settings_.quick) add(convolutions_again(dense));
       if (settings_.quick) continue;
       add(with_type(attention_cases(), type));
       if (type == std::string_view("f32")) add(recurrent_cases());

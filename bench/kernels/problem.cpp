@@ -15,6 +15,8 @@ int64_t output_extent(int64_t in, int64_t kernel, int64_t dilation, int64_t stri
 
 int64_t bytes_of(std::string_view type) { return type == "f32" ? 4 : type == "bf16" ? 2 : 1; }
 
+constexpr int64_t kFar = int64_t{128} << 20;  // a little more than the weights of ResNet-50
+
 }  // namespace
 
 int64_t Problem::operator[](std::string_view name) const {
@@ -128,6 +130,12 @@ int64_t rotations(const Problem& p) {
   constexpr int64_t kSpread = int64_t{24} << 20;
   constexpr int64_t kMost = 8;
   return std::clamp<int64_t>(kSpread / std::max<int64_t>(1, p.bytes()), 2, kMost);
+}
+
+int64_t weight_rotations(const Problem& p) {
+  if (p["far"] == 0) return rotations(p);
+  const int64_t bytes = bytes_of(p.type) * p["oc"] * p["ic"] / p["g"] * p["kh"] * p["kw"];
+  return std::max(rotations(p), kFar / std::max<int64_t>(1, bytes));
 }
 
 }  // namespace lathe::bench

@@ -18,7 +18,8 @@ namespace lathe::bench {
 // pair: a pointwise and a depthwise convolution in the order that pointwise_first says; n, ic, mid,
 // oc, ih, iw, kernel, strides and pads of the depthwise one; the second's activation is
 // `activations()[then]`; both have biases.
-// conv: n, g groups, ic, oc, ih, iw, kh, kw, sh, sw, dh, dw, pt, pl, pb, pr; bias; sum (residual).
+// conv: n, g groups, ic, oc, ih, iw, kh, kw, sh, sw, dh, dw, pt, pl, pb, pr; bias; sum (residual);
+// direct=1: in our direct form, even where Winograd's would be chosen; far=1: weights from memory.
 struct Problem {
   std::string kind;
   std::string type;        // "f32", "bf16", "int8"
@@ -43,5 +44,7 @@ int64_t output_width(const Problem& p);
 
 // Operands are rotated through so many copies that no level-2 cache holds them all.
 int64_t rotations(const Problem& p);
+// Copies of the weights: as many, or, with far=1, so many that no cache holds them.
+int64_t weight_rotations(const Problem& p);
 
 }  // namespace lathe::bench

@@ -8,11 +8,14 @@
 #include <map>
 #include <set>
 
+#include "bench/kernels/sums.h"
+
 namespace lathe::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
 constexpr double kShort = 20e-6;  // shapes below this are summed by kind of layer
+constexpr double kBelow = 0.95;   // of a peer: a shape wholly under it is named
 
 std::string text_of(const Problem& p) {
   std::string out = p.kind;
@@ -20,11 +23,25 @@ std::string text_of(const Problem& p) {
     out += fmt::format(" {}x{}x{} > {}, {}x{} /{}", p["ic"], p["ih"], p["iw"], p["oc"], p["kh"],
                        p["kw"], p["sh"]);
     if (p["g"] > 1) out += fmt::format(" groups {}", p["g"]);
+  } else if (p.kind == "pair") {
+    out += fmt::format(" {}x{}x{} > {} > {}, {}x{} /{}", p["ic"], p["ih"], p["iw"], p["mid"],
+                       p["oc"], p["kh"], p["kw"], p["sh"]);
+    out += p["pointwise_first"] != 0 ? " pointwise first" : " depthwise first";
+  } else if (p.kind == "attention") {
+    out += fmt::format(" {} > {}, {} heads of {}", p["n"], p["m"], p["heads"], p["size"]);
+    if (p["kv_heads"] != p["heads"]) out += fmt::format(" over {}", p["kv_heads"]);
+    if (p["causal"] != 0) out += " causal";
+    if (p["page"] != 0) out += fmt::format(" pages of {}", p["page"]);
+  } else if (p["hidden"] != 0) {
+    out += fmt::format(" {} > {}, {} steps", p["input"], p["hidden"], p["steps"]);
   } else if (p["m"] != 0) {
     out += fmt::format(" {}x{}x{}", p["m"], p["n"], p["k"]);
     if (p["batch"] > 1) out += fmt::format(" batch {}", p["batch"]);
+    if (p["block"] != 0) out += fmt::format(" blocks of {}", p["block"]);
   }
   if (p["sum"] != 0) out += " +sum";
+  if (p["direct"] != 0) out += " direct";
+  if (p["far"] != 0) out += " far";
   return p.activation == "none" ? out : out + " " + p.activation;
 }
 
@@ -41,6 +58,13 @@ double peak_of(const Session& session, const std::string& type, const std::strin
   }
   // f32 has no instruction of its own in the later sets.
   return rate > 0 || isa.empty() ? rate : peak_of(session, type, "");
+}
+
+// What a product of one row or a step over a cache is held against: 0 for others.
+double bandwidth_share(const Session& session, const Outcome& outcome) {
+  const Problem& p = outcome.what.problem;
+  if (p["m"] != 1 || session.read_bandwidth == 0) return 0;
+  return static_cast<double>(p.bytes()) / outcome.seconds() / session.read_bandwidth;
 }
 
 double weight_of(const Outcome& outcome) {
@@ -72,22 +96,29 @@ Json type_json(const Session& session, const std::string& type) {
   std::string share_isa;
   std::set<std::string> own_isas;
   std::set<std::string> peers;
+  std::vector<std::string> below;
   int64_t missing = 0;
   for (const Outcome& outcome : session.outcomes) {
     const Problem& p = outcome.what.problem;
     if (p.type != type || p.kind == "matmul_n_bits" || p.kind == "pair") continue;
     if (p.kind == "lstm" || p.kind == "gru") continue;  // not all of their peers are oneDNN
+    if (p["direct"] != 0 || p["far"] != 0) continue;    // measured once more for a sum
     if (!outcome.measured()) ++missing;
     if (!outcome.measured()) continue;
     own_isas.insert(outcome.isa);
     if (outcome.has_peer()) {
       compared.push_back(&outcome);
       peers.insert(outcome.peer);
+      if (outcome.seconds() >= kShort && outcome.ratio().high < kBelow) {
+        below.push_back(outcome.what.source + " " + text_of(p));
+      }
     }
     if (outcome.what.source == "square") {
       const double own = outcome.rate() / peak_of(session, type, outcome.isa);
-      if (own > share) share_isa = outcome.isa;
-      share = std::max(share, own);
+      if (share == 0 || own < share) {
+        share = own;
+        share_isa = outcome.isa;
+      }
     }
   }
   Json json;
@@ -97,7 +128,7 @@ Json type_json(const Session& session, const std::string& type) {
     json["vs_onednn"] = rounded(ratio.mean);
     json["vs_onednn_interval"] = {rounded(ratio.low), rounded(ratio.high)};
   }
-  json["peak_share"] = share > 0 ? rounded(share) : Json();
+  json["peak_share"] = share > 0 ? rounded(share) : Json();  // of the square with the least
   json["peak_isa"] = share_isa;
   if (share > 0) {
     json["share_of_fastest_isa"] =
@@ -106,6 +137,7 @@ Json type_json(const Session& session, const std::string& type) {
   json["isas"] = own_isas;
   json["peers"] = peers;
   json["shapes"] = compared.size();
+  json["wholly_below_0.95"] = below;
   json["not_measured"] = missing;
   return json;
 }
@@ -125,6 +157,9 @@ Json case_json(const Session& session, const Outcome& outcome) {
   json["peak_share"] =
       rounded(outcome.rate() / peak_of(session, outcome.what.problem.type, outcome.isa));
   json["error"] = outcome.error;
+  if (const double read = bandwidth_share(session, outcome); read > 0) {
+    json["bandwidth_share"] = rounded(read);
+  }
   if (outcome.extra_bytes != 0) json["extra_bytes"] = outcome.extra_bytes;
   if (outcome.has_peer()) {
     const Interval ratio = outcome.ratio();
@@ -135,10 +170,27 @@ Json case_json(const Session& session, const Outcome& outcome) {
   return json;
 }
 
+std::string note_of(const Sum& sum) {
+  std::string note = fmt::format("{:+} bytes of weights", sum.extra_bytes);
+  if (sum.left_out > 0) note += fmt::format(", {} without a peer left out", sum.left_out);
+  return note;
+}
+
+Json sum_json(const Sum& sum) {
+  return {{"name", sum.name},
+          {"type", sum.type},
+          {"count", sum.count},
+          {"us", rounded(sum.ours * 1e6)},
+          {"peer_us", rounded(sum.theirs * 1e6)},
+          {"ratio", {rounded(sum.ratio.mean), rounded(sum.ratio.low), rounded(sum.ratio.high)}},
+          {"extra_bytes", sum.extra_bytes},
+          {"left_out", sum.left_out}};
+}
+
 std::string row(const std::string& name, const std::string& type, int64_t count, double ours,
                 double theirs, const Interval& ratio, double share, const std::string& who) {
   return fmt::format(
-      "{:<52} {:<5} {:>3} {:>10.1f} {:>10.1f} {:>6.2f} {:>5.2f}-{:<5.2f} {:>5.2f}  {}\n", name,
+      "{:<60} {:<5} {:>3} {:>10.1f} {:>10.1f} {:>6.2f} {:>5.2f}-{:<5.2f} {:>5.2f}  {}\n", name,
       type, count, ours * 1e6, theirs * 1e6, ratio.mean, ratio.low, ratio.high, share, who);
 }
 
@@ -148,32 +200,33 @@ std::string table(const Session& session) {
   std::string out = fmt::format("{} threads", session.threads);
   for (const std::string& peer : session.peers) out += "; " + peer;
   out += "\n";
+  if (session.peaks_moved) out += "  the measured peak moved in every attempt\n";
   for (const Peak& peak : session.peaks) {
     out += fmt::format("  peak {:<5} {:<12} {:>9.0f} G/s\n", peak.type, peak.isa, peak.rate * 1e-9);
   }
   if (session.read_bandwidth > 0) {
     out += fmt::format("  read {:>24.1f} GB/s\n", session.read_bandwidth * 1e-9);
   }
-  out += fmt::format("{:<52} {:<5} {:>3} {:>10} {:>10} {:>6} {:<11} {:>5}  {}\n", "case", "type",
+  out += fmt::format("{:<60} {:<5} {:>3} {:>10} {:>10} {:>6} {:<11} {:>5}  {}\n", "case", "type",
                      "x", "us", "peer us", "ratio", "95 %", "peak", "ours / peer");
-  struct Sum {
+  struct Short {
     int64_t count = 0;
     double ours = 0, theirs = 0, flops = 0, rate = 0;
   };
-  std::map<std::pair<std::string, std::string>, Sum> sums;
+  std::map<std::pair<std::string, std::string>, Short> sums;
   std::map<std::pair<std::string, std::string>, std::vector<const Outcome*>> members;
   for (const Outcome& o : session.outcomes) {
     const Problem& p = o.what.problem;
     const std::string name = o.what.source + " " + text_of(p);
     if (!o.measured()) {
-      out += fmt::format("{:<52} {:<5} {:>3} not measured: {}\n", name, p.type, o.what.count,
+      out += fmt::format("{:<60} {:<5} {:>3} not measured: {}\n", name, p.type, o.what.count,
                          o.problem);
       continue;
     }
     const double peak = peak_of(session, p.type, o.isa);
     if (o.seconds() < kShort && o.has_peer()) {
       const auto key = std::make_pair(layer_kind(p), p.type);
-      Sum& sum = sums[key];
+      Short& sum = sums[key];
       const auto count = static_cast<double>(o.what.count);
       sum.count += o.what.count;
       sum.ours += o.seconds() * count;
@@ -183,8 +236,12 @@ std::string table(const Session& session) {
       members[key].push_back(&o);
       continue;
     }
+    std::string who = o.isa + " / " + o.peer;
+    if (const double read = bandwidth_share(session, o); read > 0) {
+      who += fmt::format(", {:.2f} of bandwidth", read);
+    }
     out += row(name, p.type, o.what.count, o.seconds(), median(o.theirs), o.ratio(),
-               o.rate() / peak, o.isa + " / " + o.peer);
+               o.rate() / peak, who);
   }
   for (const auto& [key, sum] : sums) {
     const double ratio = sum.theirs / sum.ours;
@@ -192,6 +249,9 @@ std::string table(const Session& session) {
     out += row("under 20 us, summed: " + key.first, key.second, sum.count, sum.ours, sum.theirs,
                {ratio, ratio * mean.low / mean.mean, ratio * mean.high / mean.mean},
                sum.flops / sum.ours / sum.rate, "");
+  }
+  for (const Sum& sum : sums_of(session.outcomes)) {
+    out += row(sum.name, sum.type, sum.count, sum.ours, sum.theirs, sum.ratio, 0, note_of(sum));
   }
   for (const char* type : {"f32", "bf16", "int8"}) {
     const Json json = type_json(session, type);
@@ -206,12 +266,14 @@ Json to_json(const Session& session, bool with_cases) {
   for (const char* type : {"f32", "bf16", "int8"}) json[type] = type_json(session, type);
   json["threads"] = session.threads;
   json["peers"] = session.peers;
+  json["peaks_moved"] = session.peaks_moved;
   for (const Peak& peak : session.peaks) {
     json["peaks"].push_back(
         {{"type", peak.type}, {"isa", peak.isa}, {"gflops", rounded(peak.rate * 1e-9)}});
   }
   if (session.read_bandwidth > 0) json["read_gb_per_s"] = rounded(session.read_bandwidth * 1e-9);
   if (with_cases) {
+    for (const Sum& sum : sums_of(session.outcomes)) json["sums"].push_back(sum_json(sum));
     for (const Outcome& o : session.outcomes) json["cases"].push_back(case_json(session, o));
   }
   return json;

@@ -16,6 +16,7 @@ struct Session {
   int threads = 0;
   std::vector<std::string> peers;
   std::vector<Peak> peaks;
+  bool peaks_moved = false;   // while cases were measured, in the last attempt too
   double read_bandwidth = 0;  // 0: not measured
   std::vector<Outcome> outcomes;
 };

@@ -52,11 +52,17 @@ void Prepared::add(int argument, const memory::desc& wanted, const std::vector<f
   const memory::dims dims = wanted.dims();
 #endif
   const memory source = plain(dims, values);
-  arguments_.resize(static_cast<size_t>(rotations(problem_)));
-  for (Arguments& set : arguments_) {
+  arguments_.resize(static_cast<size_t>(weight_rotations(problem_)));
+  const auto copies = static_cast<size_t>(argument == DNNL_ARG_WEIGHTS ? weight_rotations(problem_)
+                                                                       : rotations(problem_));
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    if (i >= copies) {
+      arguments_[i].emplace(argument, arguments_[i - copies].at(argument));
+      continue;
+    }
     memory own(wanted, engine_);
     convert(source, own);
-    set.emplace(argument, own);
+    arguments_[i].emplace(argument, own);
   }
 }
 
