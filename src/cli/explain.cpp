@@ -66,7 +66,7 @@ void print_groups(Output& out, const std::vector<Row>& rows) {
   }
 }
 
-std::string json_text(const Plan& plan, const std::vector<Row>& rows, const std::string& notes) {
+nlohmann::ordered_json json_of(const std::vector<Row>& rows) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const Row& row : rows) {
     list.push_back({{"name", row.name},
@@ -77,10 +77,7 @@ std::string json_text(const Plan& plan, const std::vector<Row>& rows, const std:
     if (!row.compute.empty()) list.back()["compute"] = row.compute;
     if (!row.refusal.empty()) list.back()["compute_refusal"] = row.refusal;
   }
-  nlohmann::ordered_json json{{"model", plan.program->name}, {"target", plan.target}};
-  if (!notes.empty()) json["notes"] = notes;
-  json["launches"] = std::move(list);
-  return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return list;
 }
 
 // What is explained: a program's plan, or that of the decoder in a model folder, and how it runs.
@@ -89,7 +86,27 @@ struct Subject {
   std::shared_ptr<const Plan> own;
   std::string notes;
   const Plan& plan() const { return decoder != nullptr ? decoder->plan() : *own; }
+  // Of a decoder that runs prompts otherwise than single tokens; else null.
+  const Plan* prompt_plan() const { return decoder != nullptr ? decoder->prompt_plan() : nullptr; }
 };
+
+std::string json_text(const Subject& subject, Compute compute) {
+  const Plan& plan = subject.plan();
+  nlohmann::ordered_json json{{"model", plan.program->name}, {"target", plan.target}};
+  if (!subject.notes.empty()) json["notes"] = subject.notes;
+  json["launches"] = json_of(rows_of(plan, compute));
+  if (const Plan* prompt = subject.prompt_plan()) {
+    json["prompt_launches"] = json_of(rows_of(*prompt, compute));
+  }
+  return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+void print(Output& out, const std::vector<Row>& rows, bool all) {
+  if (!all) return print_groups(out, rows);
+  for (const Row& row : rows) {
+    out.write(fmt::format("  {:<40} {:<28} {}\n", row.name, row.kernel, escape(remark(row))));
+  }
+}
 
 Subject open(const ProgramArguments& model, const Options& options) {
   Subject subject;
@@ -118,20 +135,21 @@ int explain(CommandLine& line) {
   if (!line.parse()) return 0;
 
   const Subject subject = open(model, line.options());
-  const Plan& plan = subject.plan();
-  const std::vector<Row> rows = rows_of(plan, compute_option(line.options()));
+  const Compute compute = compute_option(line.options());
   if (json) {
-    line.out().write(json_text(plan, rows, subject.notes));
+    line.out().write(json_text(subject, compute));
     return 0;
   }
+  const Plan& plan = subject.plan();
+  const std::vector<Row> rows = rows_of(plan, compute);
   line.out().write(
       fmt::format("{} on {}: {} launches\n", escape(model.model), plan.target, rows.size()));
   line.out().write(subject.notes);
-  if (!all) print_groups(line.out(), rows);
-  for (const Row& row : rows) {
-    if (!all) break;
-    line.out().write(
-        fmt::format("  {:<40} {:<28} {}\n", row.name, row.kernel, escape(remark(row))));
+  print(line.out(), rows, all);
+  if (const Plan* prompt = subject.prompt_plan()) {
+    const std::vector<Row> others = rows_of(*prompt, compute);
+    line.out().write(fmt::format("prompts: {} launches\n", others.size()));
+    print(line.out(), others, all);
   }
   return 0;
 }

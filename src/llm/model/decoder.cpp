@@ -16,16 +16,22 @@ Decoder::Decoder(const std::string& folder, const DecoderOptions& options)
                     (config().kind == ModelKind::encoder_decoder && encoder != nullptr);
   check(runs, ErrorKind::unsupported, "'{}' is a model of type '{}': it is no decoder alone",
         escape(folder), config().type);
-  const std::unique_ptr<Program> program = folder_.load_decoder();
+  const DecoderPrograms programs = folder_.load_decoder();
   const std::string file =
       decoder.pipeline.empty() ? folder_.file(decoder.filename) : folder_.path();
   try {
-    const DecoderInterface names = decoder_interface(decoder, *program, encoder);
-    size_ = measure_model(*program, names, decoder.head_size);
+    const auto named = [&](const Program& program) {
+      return NamedProgram{&program, decoder_interface(decoder, program, encoder)};
+    };
+    const NamedProgram token = named(*programs.program);
+    const DecoderInterface& names = token.names;
+    size_ = measure_model(*programs.program, names, decoder.head_size, programs.prompt.get());
     memory_limit_ = options.memory_limit;
     if (options.measured) options.measured(size_);
     check_memory(size_, memory_limit_, folder);
-    runner_ = make_step_runner(*program, names, options);
+    runner_ = programs.prompt == nullptr
+                  ? make_step_runner(token, options)
+                  : make_step_runner(named(*programs.prompt), token, options);
     if (encoder != nullptr) {
       std::vector<std::string> wanted;
       for (const StatePair& pair : names.cross) wanted.push_back(pair.present);
@@ -73,6 +79,7 @@ void Decoder::encode(Sequence& sequence, const NamedTensors& inputs,
 DecoderNotes Decoder::notes() const {
   DecoderNotes notes;
   notes.packed = runner_->packed();
+  notes.phased = runner_->prompt_plan() != nullptr;
   notes.offender = runner_->offender();
   for (const SequenceState& state : layout().states()) {
     notes.states.push_back({state.name, state.kind(), state.window, state.grows});
@@ -100,6 +107,7 @@ std::string to_string(const DecoderNotes& notes) {
   if (!notes.packed) {
     text = fmt::format("sequences run one by one, prompts whole: {}\n", notes.offender);
   }
+  if (notes.phased) text += "prompts and single tokens run in programs of their own\n";
   // States of which the same is said share a line.
   std::vector<std::pair<std::string, std::vector<std::string>>> lines;
   for (const StateNote& state : notes.states) {

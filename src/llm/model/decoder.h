@@ -34,6 +34,7 @@ struct StateNote {
 // How a decoder runs, and why.
 struct DecoderNotes {
   bool packed = false;
+  bool phased = false;   // prompts and single tokens run in programs of their own
   std::string offender;  // what keeps rows from being packed
   std::vector<StateNote> states;
 };
@@ -52,7 +53,10 @@ class Decoder {
   int64_t vocabulary() const { return vocabulary_; }
   const CacheLayout& layout() const { return *runner_->layout(); }
   Sequence new_sequence() const { return Sequence(runner_->layout()); }
+  // Of the decoder's program; of two, that for single tokens.
   const Plan& plan() const { return runner_->plan(); }
+  // Of the program for prompts; null: it is the same.
+  const Plan* prompt_plan() const { return runner_->prompt_plan(); }
   // Otherwise item by item: the tokens of a request are not to be cut.
   bool packed() const { return runner_->packed(); }
   // The program's outputs beside logits and states, which a request may want.

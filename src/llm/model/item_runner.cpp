@@ -76,6 +76,15 @@ SequenceState cross_state(const Program& program, const StatePair& pair) {
   return state;
 }
 
+// Of [rows, columns].
+Tensor last_rows(const Tensor& all, int64_t count) {
+  const int64_t columns = all.dims()[1];
+  return Tensor(all.type(), {count, columns}, all.strides(),
+                all.as<float>() + (all.dims()[0] - count) * columns, all.owner());
+}
+
+}  // namespace
+
 std::shared_ptr<const CacheLayout> whole_layout(const Program& program,
                                                 const DecoderInterface& names) {
   const Type& tokens = parameter_of(program, names.tokens).type();
@@ -89,19 +98,10 @@ std::shared_ptr<const CacheLayout> whole_layout(const Program& program,
   return std::make_shared<const CacheLayout>(std::move(states), 1, true);
 }
 
-// Of [rows, columns].
-Tensor last_rows(const Tensor& all, int64_t count) {
-  const int64_t columns = all.dims()[1];
-  return Tensor(all.type(), {count, columns}, all.strides(),
-                all.as<float>() + (all.dims()[0] - count) * columns, all.owner());
-}
-
-}  // namespace
-
 ItemRunner::ItemRunner(const Program& program, const DecoderInterface& names,
-                       const PackedProgram& packed, const RunnerOptions& options)
-    : StepRunner(program.clone(), names, whole_layout(program, names), options,
-                 packed.length_switch),
+                       std::shared_ptr<const CacheLayout> layout, const PackedProgram& packed,
+                       const RunnerOptions& options)
+    : StepRunner(program.clone(), names, std::move(layout), options, packed.length_switch),
       offender_(packed.offender) {
   const Module& main = program.main();
   for (const StatePair& pair : names_.states) {
@@ -244,37 +244,65 @@ std::vector<Tensor> ItemRunner::run_one(const StepRequest& request, const Cancel
   return presents;
 }
 
+class ItemRunner::Pending final : public PendingStep {
+ public:
+  Pending(const ItemRunner& runner, std::span<const StepRequest> requests)
+      : runner_(runner), requests_(requests), anew_(requests.size()) {}
+
+  Tensor run(const CancelToken* cancel) {
+    std::vector<Tensor> logits;
+    for (size_t i = 0; i < requests_.size(); ++i) {
+      const StepRequest& request = requests_[i];
+      if (!runner_.must_begin_anew(request)) {
+        presents_.push_back(runner_.run_one(request, cancel, logits));
+        continue;
+      }
+      anew_[i] = std::make_unique<Sequence>(runner_.layout());
+      std::vector<Token> tokens(request.sequence->tokens().begin(),
+                                request.sequence->tokens().end());
+      tokens.insert(tokens.end(), request.tokens.begin(), request.tokens.end());
+      presents_.push_back(runner_.run_one(
+          {anew_[i].get(), tokens, request.all_logits, request.outputs}, cancel, logits));
+      if (request.all_logits) logits.back() = last_rows(logits.back(), std::ssize(request.tokens));
+    }
+    return join_rows(logits);
+  }
+
+  void commit() override {
+    for (size_t i = 0; i < requests_.size(); ++i) {
+      Sequence& sequence = *requests_[i].sequence;
+      Sequence* anew = anew_[i].get();
+      const int64_t past = anew != nullptr ? sequence.length() : 0;
+      Sequence& target = anew != nullptr ? *anew : sequence;
+      target.commit(past + std::ssize(requests_[i].tokens), std::move(presents_[i]));
+      if (!runner_.length_switch()) continue;
+      if (anew != nullptr) {
+        target.remember(sequence.tokens());
+        sequence = std::move(target);
+      }
+      sequence.remember(requests_[i].tokens);
+    }
+  }
+
+ private:
+  const ItemRunner& runner_;
+  std::span<const StepRequest> requests_;
+  std::vector<std::vector<Tensor>> presents_;
+  std::vector<std::unique_ptr<Sequence>> anew_;
+};
+
+std::unique_ptr<PendingStep> ItemRunner::begin(std::span<const StepRequest> requests,
+                                               const CancelToken* cancel, Tensor& logits) const {
+  auto pending = std::make_unique<Pending>(*this, requests);
+  logits = pending->run(cancel);
+  return pending;
+}
+
 Tensor ItemRunner::run(std::span<const StepRequest> requests, const CancelToken* cancel) const {
-  std::vector<Tensor> logits;
-  std::vector<std::vector<Tensor>> presents;
-  std::vector<std::unique_ptr<Sequence>> anew(requests.size());
-  for (size_t i = 0; i < requests.size(); ++i) {
-    const StepRequest& request = requests[i];
-    if (!must_begin_anew(request)) {
-      presents.push_back(run_one(request, cancel, logits));
-      continue;
-    }
-    anew[i] = std::make_unique<Sequence>(layout_);
-    std::vector<Token> tokens(request.sequence->tokens().begin(), request.sequence->tokens().end());
-    tokens.insert(tokens.end(), request.tokens.begin(), request.tokens.end());
-    presents.push_back(
-        run_one({anew[i].get(), tokens, request.all_logits, request.outputs}, cancel, logits));
-    if (request.all_logits) logits.back() = last_rows(logits.back(), std::ssize(request.tokens));
-  }
-  Tensor all = join_rows(logits);
-  for (size_t i = 0; i < requests.size(); ++i) {
-    Sequence& sequence = *requests[i].sequence;
-    const int64_t past = anew[i] != nullptr ? sequence.length() : 0;
-    Sequence& target = anew[i] != nullptr ? *anew[i] : sequence;
-    target.commit(past + std::ssize(requests[i].tokens), std::move(presents[i]));
-    if (!switch_) continue;
-    if (anew[i] != nullptr) {
-      target.remember(sequence.tokens());
-      sequence = std::move(target);
-    }
-    sequence.remember(requests[i].tokens);
-  }
-  return all;
+  Pending pending(*this, requests);
+  Tensor logits = pending.run(cancel);
+  pending.commit();
+  return logits;
 }
 
 }  // namespace lathe::llm

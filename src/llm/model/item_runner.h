@@ -10,15 +10,20 @@ namespace lathe::llm {
 
 class ItemRunner final : public StepRunner {
  public:
-  // `packed` is empty: it says why, and at what length the program switches tables.
-  ItemRunner(const Program& program, const DecoderInterface& names, const PackedProgram& packed,
+  // `packed` is empty: it says why, and at what length the program switches tables. `layout`: that
+  // of whole_layout(), or of another program alike.
+  ItemRunner(const Program& program, const DecoderInterface& names,
+             std::shared_ptr<const CacheLayout> layout, const PackedProgram& packed,
              const RunnerOptions& options);
 
   bool packed() const override { return false; }
   const std::string& offender() const override { return offender_; }
   Tensor run(std::span<const StepRequest> requests, const CancelToken* cancel) const override;
+  std::unique_ptr<PendingStep> begin(std::span<const StepRequest> requests,
+                                     const CancelToken* cancel, Tensor& logits) const override;
 
  private:
+  class Pending;
   // What a parameter of the program is given.
   enum class Role : uint8_t {
     tokens,
@@ -47,5 +52,10 @@ class ItemRunner final : public StepRunner {
   // for every row, and such a present stands for as many rows of zeros as there are.
   std::vector<bool> constant_;
 };
+
+// How sequences keep a program's states where each is one tensor. Unsupported if it cannot be told
+// along which axis a state grows.
+std::shared_ptr<const CacheLayout> whole_layout(const Program& program,
+                                                const DecoderInterface& names);
 
 }  // namespace lathe::llm

@@ -68,30 +68,44 @@ std::unique_ptr<Program> ModelFolder::load(const std::string& name) const {
   return import_onnx(onnx::parse_model(bytes, name, at->second, path_));
 }
 
-std::unique_ptr<Program> ModelFolder::load_decoder() const {
-  const DecoderConfig& decoder = config_.decoder;
-  if (decoder.pipeline.empty()) return load(decoder.filename);
-  std::vector<std::unique_ptr<Program>> programs;
-  std::vector<ProgramPart> parts;
-  for (const StageConfig& stage : decoder.pipeline) {
-    check(stage.run_on_prompt && stage.run_on_token, ErrorKind::unsupported,
-          "stage '{}' runs only on {}: stages must run on both", escape(stage.name),
-          stage.run_on_prompt ? "prompts" : "single tokens");
-    programs.push_back(load(stage.program.filename));
-    const Program& program = *programs.back();
-    for (const std::string& name : stage.inputs) {
-      check(has_parameter(program, name), ErrorKind::invalid_model,
-            "stage '{}' has no input '{}': its file '{}' knows none of that name",
-            escape(stage.name), escape(name), escape(stage.program.filename));
-    }
-    for (const std::string& name : stage.outputs) {
-      check(std::ranges::count(program.main().result_names(), name) > 0, ErrorKind::invalid_model,
-            "stage '{}' has no output '{}': its file '{}' knows none of that name",
-            escape(stage.name), escape(name), escape(stage.program.filename));
-    }
-    parts.push_back({&program, stage.forwarded});
+namespace {
+
+void check_stage(const StageConfig& stage, const Program& program) {
+  for (const std::string& name : stage.inputs) {
+    check(has_parameter(program, name), ErrorKind::invalid_model,
+          "stage '{}' has no input '{}': its file '{}' knows none of that name", escape(stage.name),
+          escape(name), escape(stage.program.filename));
   }
-  return join_programs(parts);
+  for (const std::string& name : stage.outputs) {
+    check(std::ranges::count(program.main().result_names(), name) > 0, ErrorKind::invalid_model,
+          "stage '{}' has no output '{}': its file '{}' knows none of that name",
+          escape(stage.name), escape(name), escape(stage.program.filename));
+  }
+}
+
+}  // namespace
+
+DecoderPrograms ModelFolder::load_decoder() const {
+  const DecoderConfig& decoder = config_.decoder;
+  if (decoder.pipeline.empty()) return {load(decoder.filename), nullptr};
+  // A file that several stages name is read once.
+  std::map<std::string, std::unique_ptr<Program>> programs;
+  std::vector<ProgramPart> prompt, token;
+  bool alike = true;
+  for (const StageConfig& stage : decoder.pipeline) {
+    if (!stage.run_on_prompt && !stage.run_on_token) continue;
+    std::unique_ptr<Program>& program = programs[stage.program.filename];
+    if (program == nullptr) program = load(stage.program.filename);
+    check_stage(stage, *program);
+    if (stage.run_on_prompt) prompt.push_back({program.get(), stage.forwarded});
+    if (stage.run_on_token) token.push_back({program.get(), stage.forwarded});
+    alike = alike && stage.run_on_prompt == stage.run_on_token;
+  }
+  check(!prompt.empty() && !token.empty(), ErrorKind::invalid_model,
+        "'model.decoder.pipeline' has {} stages that run on prompts and {} that run on single "
+        "tokens",
+        prompt.size(), token.size());
+  return {join_programs(token), alike ? nullptr : join_programs(prompt)};
 }
 
 std::string name_of(const Names& names, std::string_view noun, std::string_view fallback) {

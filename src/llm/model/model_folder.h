@@ -16,6 +16,14 @@ namespace lathe::llm {
 // Files that lie in memory, by name; they stand before those of the folder.
 using MemoryFiles = std::map<std::string, std::shared_ptr<const std::string>, std::less<>>;
 
+// What a decoder's stages make: one program, or one for each kind of step.
+struct DecoderPrograms {
+  std::unique_ptr<Program> program;
+  // Of folders with stages for one kind of step alone: steps of several rows run this one, the
+  // other takes single rows. Null: one serves both.
+  std::unique_ptr<Program> prompt;
+};
+
 class ModelFolder {
  public:
   // Reads genai_config.json, joined with `overlay` (JSON), and generation_config.json. Io if there
@@ -29,7 +37,7 @@ class ModelFolder {
   std::string file(const std::string& name) const;
   std::unique_ptr<Program> load(const std::string& name) const;
   // The decoder's file, or its stages joined.
-  std::unique_ptr<Program> load_decoder() const;
+  DecoderPrograms load_decoder() const;
   bool has(const std::string& name) const;
   std::string text(const std::string& name) const;  // all of a file
 

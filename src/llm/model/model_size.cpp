@@ -76,16 +76,19 @@ int64_t ModelSize::bytes_at(int64_t tokens) const {
   return plus(weight_bytes, plus(sequence_bytes, times(row_bytes, tokens)));
 }
 
-ModelSize measure_model(const Program& program, const DecoderInterface& names, int64_t head_size) {
+ModelSize measure_model(const Program& program, const DecoderInterface& names, int64_t head_size,
+                        const Program* beside) {
   ModelSize size;
   std::set<const void*> seen;
-  for (const auto& module : program.modules()) {
-    for (const auto& instruction : module->instructions()) {
-      size.products = plus(size.products, products_of(*instruction));
-      const LiteralRef& literal = instruction->literal();
-      if (literal == nullptr || !seen.insert(literal->tensor.data()).second) continue;
-      if (literal->tensor.type() == ElementType::string) continue;
-      size.weight_bytes = plus(size.weight_bytes, literal->tensor.byte_size());
+  for (const Program* each : {&program, beside}) {
+    for (size_t i = 0; each != nullptr && i < each->modules().size(); ++i) {
+      for (const auto& instruction : each->modules()[i]->instructions()) {
+        if (each == &program) size.products = plus(size.products, products_of(*instruction));
+        const LiteralRef& literal = instruction->literal();
+        if (literal == nullptr || !seen.insert(literal->tensor.data()).second) continue;
+        if (literal->tensor.type() == ElementType::string) continue;
+        size.weight_bytes = plus(size.weight_bytes, literal->tensor.byte_size());
+      }
     }
   }
   for (const StatePair& pair : names.states) {

@@ -20,8 +20,10 @@ struct ModelSize {
   int64_t bytes_at(int64_t tokens) const;
 };
 
-// `head_size`: of caches whose program leaves it open.
-ModelSize measure_model(const Program& program, const DecoderInterface& names, int64_t head_size);
+// `head_size`: of caches whose program leaves it open. `beside`: another program over the same
+// states, which takes memory for weights that are not the first one's, too.
+ModelSize measure_model(const Program& program, const DecoderInterface& names, int64_t head_size,
+                        const Program* beside = nullptr);
 
 // "512.3 MiB"
 std::string bytes_text(int64_t bytes);

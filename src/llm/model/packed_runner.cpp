@@ -9,10 +9,6 @@
 namespace lathe::llm {
 namespace {
 
-std::shared_ptr<const CacheLayout> layout_of(PackedProgram& packed, const RunnerOptions& options) {
-  return std::make_shared<const CacheLayout>(std::move(packed.states), options.page_rows);
-}
-
 // The numbers, as often as the extents say, in the box's own tensor if that fits.
 void fill_integers(Box& box, ElementType type, std::span<const int64_t> dims,
                    std::span<const int64_t> numbers) {
@@ -30,8 +26,8 @@ void fill_integers(Box& box, ElementType type, std::span<const int64_t> dims,
 }  // namespace
 
 PackedRunner::PackedRunner(PackedProgram packed, const DecoderInterface& names,
-                           const RunnerOptions& options)
-    : StepRunner(std::move(packed.program), names, layout_of(packed, options), options,
+                           std::shared_ptr<const CacheLayout> layout, const RunnerOptions& options)
+    : StepRunner(std::move(packed.program), names, std::move(layout), options,
                  packed.length_switch),
       positions_(std::move(packed.positions)),
       table_rows_(std::move(packed.table_rows)) {
@@ -143,37 +139,70 @@ Tensor PackedRunner::run(std::span<const StepRequest> requests, const CancelToke
   return logits;
 }
 
+// A step that fails takes its scratch with it.
+class PackedRunner::Pending final : public PendingStep {
+ public:
+  Pending(const PackedRunner& runner, std::span<const StepRequest> requests)
+      : runner_(runner),
+        requests_(requests),
+        scratch_(take_scratch(runner)),
+        step_(*runner.layout_, scratch_->tables) {}
+
+  void run(const CancelToken* cancel, Tensor& logits) {
+    runner_.gather_rows(requests_, *scratch_, step_);
+    runner_.fill_inputs(*scratch_);
+    scratch_->results.resize(runner_.plan().program->main().results().size());
+    RunOptions run;
+    run.cancel = cancel;
+    run.step = &step_;
+    runner_.session_->run(scratch_->inputs, scratch_->results, run);
+    const Rows& rows = scratch_->rows;
+    const Tensor& given = scratch_->results[runner_.logits_].tensor();
+    const auto wanted = std::ssize(rows.wanted);
+    make_matrix(logits, wanted, given.dims().back());
+    convert(ElementType::f32, logits.data(), given.type(), given.data(), logits.count());
+    bool shared = false;
+    for (size_t i = 0; i < requests_.size(); ++i) {
+      if (requests_[i].outputs == nullptr) continue;
+      const int64_t count = std::ssize(requests_[i].tokens);
+      runner_.give_outputs(scratch_->results, rows.ends[i] - count, count, std::ssize(rows.tokens),
+                           *requests_[i].outputs);
+      shared = true;
+    }
+    // Logits of a few rows are kept for the next step; those of many rows may be large.
+    if (shared || wanted > std::ssize(requests_)) scratch_->results.clear();
+  }
+
+  void commit() override {
+    step_.commit();
+    runner_.remember(requests_, *scratch_);
+    runner_.idle_.give(std::move(scratch_));
+  }
+
+ private:
+  static std::unique_ptr<Scratch> take_scratch(const PackedRunner& runner) {
+    std::unique_ptr<Scratch> scratch = runner.idle_.take();
+    return scratch != nullptr ? std::move(scratch) : std::make_unique<Scratch>();
+  }
+
+  const PackedRunner& runner_;
+  std::span<const StepRequest> requests_;
+  std::unique_ptr<Scratch> scratch_;
+  PackedStep step_;
+};
+
 void PackedRunner::run_into(std::span<const StepRequest> requests, const CancelToken* cancel,
                             Tensor& logits) const {
-  // A step that fails takes its scratch with it.
-  std::unique_ptr<Scratch> scratch = idle_.take();
-  if (scratch == nullptr) scratch = std::make_unique<Scratch>();
-  PackedStep step(*layout_, scratch->tables);
-  gather_rows(requests, *scratch, step);
-  fill_inputs(*scratch);
-  scratch->results.resize(plan_->program->main().results().size());
-  RunOptions run;
-  run.cancel = cancel;
-  run.step = &step;
-  session_->run(scratch->inputs, scratch->results, run);
-  const Rows& rows = scratch->rows;
-  const Tensor& given = scratch->results[logits_].tensor();
-  const auto wanted = std::ssize(rows.wanted);
-  make_matrix(logits, wanted, given.dims().back());
-  convert(ElementType::f32, logits.data(), given.type(), given.data(), logits.count());
-  bool shared = false;
-  for (size_t i = 0; i < requests.size(); ++i) {
-    if (requests[i].outputs == nullptr) continue;
-    const int64_t count = std::ssize(requests[i].tokens);
-    give_outputs(scratch->results, rows.ends[i] - count, count, std::ssize(rows.tokens),
-                 *requests[i].outputs);
-    shared = true;
-  }
-  step.commit();
-  remember(requests, *scratch);
-  // Logits of a few rows are kept for the next step; those of many rows may be large.
-  if (shared || wanted > std::ssize(requests)) scratch->results.clear();
-  idle_.give(std::move(scratch));
+  Pending pending(*this, requests);
+  pending.run(cancel, logits);
+  pending.commit();
+}
+
+std::unique_ptr<PendingStep> PackedRunner::begin(std::span<const StepRequest> requests,
+                                                 const CancelToken* cancel, Tensor& logits) const {
+  auto pending = std::make_unique<Pending>(*this, requests);
+  pending->run(cancel, logits);
+  return pending;
 }
 
 }  // namespace lathe::llm

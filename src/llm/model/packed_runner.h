@@ -10,15 +10,20 @@ namespace lathe::llm {
 
 class PackedRunner final : public StepRunner {
  public:
-  PackedRunner(PackedProgram packed, const DecoderInterface& names, const RunnerOptions& options);
+  // `layout`: of the packed program's states.
+  PackedRunner(PackedProgram packed, const DecoderInterface& names,
+               std::shared_ptr<const CacheLayout> layout, const RunnerOptions& options);
 
   bool packed() const override { return true; }
   const std::string& offender() const override { return offender_; }
   Tensor run(std::span<const StepRequest> requests, const CancelToken* cancel) const override;
   void run_into(std::span<const StepRequest> requests, const CancelToken* cancel,
                 Tensor& logits) const override;
+  std::unique_ptr<PendingStep> begin(std::span<const StepRequest> requests,
+                                     const CancelToken* cancel, Tensor& logits) const override;
 
  private:
+  class Pending;
   // What a step's sequences give, row by row.
   struct Rows {
     std::vector<int64_t> tokens;

@@ -9,6 +9,7 @@
 #include "llm/model/item_runner.h"
 #include "llm/model/packed_runner.h"
 #include "llm/model/paged_runner.h"
+#include "llm/model/phased_runner.h"
 #include "passes/unblock_caches.h"
 #include "tensor/convert.h"
 
@@ -36,6 +37,34 @@ StepRunner::StepRunner(std::unique_ptr<Program> program, const DecoderInterface&
   session_ = std::make_unique<SharedSession>(plan_, session_options);
 }
 
+StepRunner::StepRunner(const StepRunner& prompt, const StepRunner& token)
+    : names_(token.names_),
+      layout_(token.layout_),
+      plan_(token.plan_),
+      switch_(token.switch_),
+      vocabulary_(token.vocabulary_) {
+  check(prompt.vocabulary_ == vocabulary_, ErrorKind::invalid_model,
+        "the program for prompts gives {} logits, that for single tokens {}", prompt.vocabulary_,
+        vocabulary_);
+  const auto limit = [](const StepRunner& runner) {
+    return runner.switch_ ? runner.switch_->most_short : 0;
+  };
+  check(limit(prompt) == limit(token), ErrorKind::unsupported,
+        "the program for prompts changes its tables past {} rows, that for single tokens past {}",
+        limit(prompt), limit(token));
+  for (const ProgramOutput& output : token.outputs_) {
+    const bool both = std::ranges::find(prompt.outputs_, output.name, &ProgramOutput::name) !=
+                      prompt.outputs_.end();
+    if (both) outputs_.push_back(output);
+  }
+}
+
+std::unique_ptr<PendingStep> StepRunner::begin(std::span<const StepRequest> requests,
+                                               const CancelToken* /*cancel*/,
+                                               Tensor& /*logits*/) const {
+  fail(ErrorKind::unsupported, "a step of {} sequences cannot be parted", requests.size());
+}
+
 bool StepRunner::must_begin_anew(const StepRequest& request) const {
   const Sequence& sequence = *request.sequence;
   const int64_t past = sequence.length();
@@ -47,28 +76,71 @@ bool StepRunner::must_begin_anew(const StepRequest& request) const {
   return true;
 }
 
-std::unique_ptr<StepRunner> make_step_runner(const Program& program, const DecoderInterface& names,
-                                             const RunnerOptions& options) {
-  if (!names.block_table.empty()) {
-    // Without its blocks a program may run over pages that sequences share.
-    if (const std::unique_ptr<Program> plain = unblock_caches(program, names)) {
-      PackedProgram packed = pack_sequences(*plain, names);
-      if (packed.program != nullptr) {
-        return std::make_unique<PackedRunner>(std::move(packed), names, options);
-      }
-    }
-    return std::make_unique<PagedRunner>(program, names, options);
-  }
-  PackedProgram packed = pack_sequences(program, names);
-  if (packed.program != nullptr) {
-    return std::make_unique<PackedRunner>(std::move(packed), names, options);
-  }
+namespace {
+
+// Without its blocks a program may run over pages that sequences share.
+PackedProgram pack(const NamedProgram& from) {
+  if (from.names.block_table.empty()) return pack_sequences(*from.program, from.names);
+  const std::unique_ptr<Program> plain = unblock_caches(*from.program, from.names);
+  if (plain != nullptr) return pack_sequences(*plain, from.names);
+  PackedProgram none;
+  none.offender = "its caches lie in blocks that other operators read";
+  return none;
+}
+
+// `layout`: of another program over the same states; null: its own.
+std::unique_ptr<StepRunner> run_items(const NamedProgram& from, const PackedProgram& packed,
+                                      std::shared_ptr<const CacheLayout> layout,
+                                      const RunnerOptions& options) {
   try {
-    return std::make_unique<ItemRunner>(program, names, packed, options);
+    const auto own = whole_layout(*from.program, from.names);
+    if (layout != nullptr) check_alike(*own, *layout);
+    return std::make_unique<ItemRunner>(*from.program, from.names, layout != nullptr ? layout : own,
+                                        packed, options);
   } catch (Error& error) {
     error.note(fmt::format("and rows cannot be packed: {}", packed.offender));
     throw;
   }
+}
+
+}  // namespace
+
+std::unique_ptr<StepRunner> make_step_runner(const NamedProgram& program,
+                                             const RunnerOptions& options) {
+  PackedProgram packed = pack(program);
+  if (packed.program != nullptr) {
+    auto layout = std::make_shared<const CacheLayout>(std::move(packed.states), options.page_rows);
+    return std::make_unique<PackedRunner>(std::move(packed), program.names, std::move(layout),
+                                          options);
+  }
+  if (!program.names.block_table.empty()) {
+    return std::make_unique<PagedRunner>(*program.program, program.names, options);
+  }
+  return run_items(program, packed, nullptr, options);
+}
+
+std::unique_ptr<StepRunner> make_step_runner(const NamedProgram& prompt, const NamedProgram& token,
+                                             const RunnerOptions& options) {
+  PackedProgram packed_prompt = pack(prompt);
+  PackedProgram packed_token = pack(token);
+  if (packed_prompt.program != nullptr && packed_token.program != nullptr) {
+    auto layout = std::make_shared<const CacheLayout>(
+        join_states(packed_prompt.states, packed_token.states), options.page_rows);
+    return std::make_unique<PhasedRunner>(
+        std::make_unique<PackedRunner>(std::move(packed_prompt), prompt.names, layout, options),
+        std::make_unique<PackedRunner>(std::move(packed_token), token.names, layout, options));
+  }
+  // What sequences keep is either in pages or in tensors, for both programs alike.
+  const std::string offender =
+      packed_prompt.program == nullptr ? packed_prompt.offender : packed_token.offender;
+  check(token.names.block_table.empty(), ErrorKind::unsupported,
+        "a program for prompts and one for single tokens share caches in blocks, and rows cannot "
+        "be packed: {}",
+        offender);
+  packed_prompt.offender = packed_token.offender = offender;
+  auto run_token = run_items(token, packed_token, nullptr, options);
+  return std::make_unique<PhasedRunner>(
+      run_items(prompt, packed_prompt, run_token->layout(), options), std::move(run_token));
 }
 
 void make_matrix(Tensor& tensor, int64_t rows, int64_t columns) {

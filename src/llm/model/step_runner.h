@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How a decoder's program runs a step of several sequences: rows packed, or item by item.
+// How a decoder's programs run a step of several sequences: rows packed, or item by item.
 #pragma once
 
 #include <memory>
@@ -35,6 +35,14 @@ struct RunnerOptions {
   int64_t page_rows = 16;
 };
 
+// A step that has run, of which its sequences know nothing yet. Without commit() they stay as they
+// were.
+class PendingStep {
+ public:
+  virtual ~PendingStep() = default;
+  virtual void commit() = 0;
+};
+
 class StepRunner {
  public:
   virtual ~StepRunner() = default;
@@ -51,23 +59,34 @@ class StepRunner {
                         Tensor& logits) const {
     logits = run(requests, cancel);
   }
+  // The same, but for the end: several runners' parts of a step count together. The requests must
+  // outlive what is given. Unsupported where a runner has no such halves.
+  virtual std::unique_ptr<PendingStep> begin(std::span<const StepRequest> requests,
+                                             const CancelToken* cancel, Tensor& logits) const;
 
   int64_t vocabulary() const { return vocabulary_; }
   // Results beside logits and states, which a request may want.
   const std::vector<ProgramOutput>& outputs() const { return outputs_; }
   const std::shared_ptr<const CacheLayout>& layout() const { return layout_; }
+  // Of two programs, that for single rows.
   const Plan& plan() const { return *plan_; }
+  // Of the program that runs several rows of a sequence at once, where it has its own; else null.
+  virtual const Plan* prompt_plan() const { return nullptr; }
+  const std::optional<LengthSwitch>& length_switch() const { return switch_; }
+  // Whether the request's caches were made with the tables of the other side of the switch: all
+  // rows are to be run again. InvalidArgument if their tokens are not known.
+  bool must_begin_anew(const StepRequest& request) const;
 
  protected:
   // Compiles the program and finds the logits among its results.
   StepRunner(std::unique_ptr<Program> program, const DecoderInterface& names,
              std::shared_ptr<const CacheLayout> layout, const RunnerOptions& options,
              std::optional<LengthSwitch> length_switch = {});
+  // Has others run its steps: knows what `token` does, and the outputs that both give. InvalidModel
+  // if they differ in what they promise.
+  StepRunner(const StepRunner& prompt, const StepRunner& token);
 
   bool is_long(int64_t length) const { return switch_ && length > switch_->most_short; }
-  // Whether the request's caches were made with the tables of the other side of the switch: all
-  // rows are to be run again. InvalidArgument if their tokens are not known.
-  bool must_begin_anew(const StepRequest& request) const;
 
   const DecoderInterface names_;
   std::shared_ptr<const CacheLayout> layout_;
@@ -79,9 +98,18 @@ class StepRunner {
   int64_t vocabulary_ = 0;  // 0: the program does not say
 };
 
+// A program, and how it calls what a decoder takes and gives.
+struct NamedProgram {
+  const Program* program = nullptr;
+  DecoderInterface names{};
+};
+
 // Packed where pack_sequences proves the program token-wise, else item by item. Unsupported, with
 // the reason, if neither can run it.
-std::unique_ptr<StepRunner> make_step_runner(const Program& program, const DecoderInterface& names,
+std::unique_ptr<StepRunner> make_step_runner(const NamedProgram& program,
+                                             const RunnerOptions& options);
+// Over one state: `prompt` runs the requests of several rows, `token` those of one.
+std::unique_ptr<StepRunner> make_step_runner(const NamedProgram& prompt, const NamedProgram& token,
                                              const RunnerOptions& options);
 // Makes the tensor f32 [rows, columns] of any content: itself if it is so already, dense, and
 // nobody else holds it.
