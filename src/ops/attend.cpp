@@ -104,6 +104,13 @@ class Task {
         load_run({bias.type, bias.data, 0, 0, 0}, offset, bias.strides[3], given, added.data());
       }
     }
+    if (!p_.slopes.empty()) {
+      const T slope = static_cast<T>(p_.slopes[static_cast<size_t>(head_)]);
+      const int64_t own = p_.first[static_cast<size_t>(batch_)] + query_ + row;
+      for (int64_t key = 0; key < keys_; ++key) {
+        added[static_cast<size_t>(key)] += slope * static_cast<T>(key - own);
+      }
+    }
     for (int64_t key = 0; key < keys_; ++key) {
       const T more = in_window(row, key) ? added[static_cast<size_t>(key)] : kMasked;
       // Masked is masked, whatever the score (inf - inf would be NaN).

@@ -36,6 +36,8 @@ struct Attend {
   int64_t left = -1;          // keys further back than this from the query are not allowed; -1: any
   int64_t right = -1;         // the same forward
   std::vector<double> sinks;  // per head, one more logit in the softmax's sum; empty: none
+  // Per head: slope · (position of the key - that of the query) is added; empty: nothing.
+  std::vector<double> slopes;
   AttentionScores kept = AttentionScores::none;
   TensorView scores;  // [batch, heads, queries, keys]
   Tensor staged_k;    // where k and v are not the caller's memory

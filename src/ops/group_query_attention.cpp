@@ -2,7 +2,8 @@
 // Attention over a cache [b, key heads, keys, size] whose rows have their own lengths. Query rows
 // of batch row b sit at positions past[b] + i, where past[b] = seqlens_k[b] + 1 - s, or 0 in a
 // first prompt (s equals total_sequence_length), which may be padded on the right. With
-// sliding_window_cache the cache holds the last positions only (cache_rows.h).
+// sliding_window_cache the cache holds the last positions only (cache_rows.h). Keys of no rows
+// attend to a past that holds the new rows' already: that of another layer, or what it has made.
 #include "ir/infer.h"
 #include "ops/attend.h"
 #include "ops/cache_rows.h"
@@ -42,7 +43,11 @@ void infer_gqa(Infer& c) {
   const Dim& batch = c.dim(kQuery, 0);
   const Dim& length = c.dim(kQuery, 1);
   if (!packed) {
-    c.require_equal(c.dim(kKey, 1), length, "lengths of query and key");
+    // With a past there may be none.
+    const bool known = c.dim(kKey, 1).is_constant() && !(c.dim(kKey, 1) == Dim(0));
+    if (!c.has(kPastKey) || known) {
+      c.require_equal(c.dim(kKey, 1), length, "lengths of query and key");
+    }
     c.require_equal(c.dim(kKey, 2), size * kv_heads, "columns of key");
     c.require_equal(c.dim(kValue, 2), size * kv_heads, "columns of value");
   }
@@ -98,9 +103,11 @@ void attend_to_cache(Evaluation& c, Attend& attend, const TensorView& key,
   attend.v = c.out(2, extents);
   const std::vector<int64_t> last = c.values(kSeqlens);
   if (!sliding) {
-    update_cache(c.has(kPastKey) ? &c.in(kPastKey) : nullptr, key, attend.k, attend.first);
-    update_cache(c.has(kPastValue) ? &c.in(kPastValue) : nullptr, value, attend.v, attend.first);
     for (const int64_t at : last) attend.length.push_back(std::clamp<int64_t>(at + 1, 0, keys));
+    // Without keys of its own the past is all there is.
+    const std::vector<int64_t>& held = key.dims[2] == 0 ? attend.length : attend.first;
+    update_cache(c.has(kPastKey) ? &c.in(kPastKey) : nullptr, key, attend.k, held);
+    update_cache(c.has(kPastValue) ? &c.in(kPastValue) : nullptr, value, attend.v, held);
     return;
   }
   const SlidingCache cache{capacity, c.integer("local_window_size")};
@@ -124,6 +131,9 @@ Attend prepare_group_query_attention(Evaluation& c, std::vector<Tensor>& keep) {
   GroupedHeads parts(c, kQuery, kKey, kValue);
   const int64_t batch = parts.query.dims[0];
   const int64_t rows = parts.query.dims[2];
+  const int64_t keys = parts.key.dims[2];
+  c.check(keys == rows || (keys == 0 && c.has(kPastKey)), "{} rows of query, {} of key", rows,
+          keys);
   Attend attend;
   attend.first = past_lengths(c, batch, rows);
   if (c.boolean("do_rotary")) {

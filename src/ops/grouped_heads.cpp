@@ -55,16 +55,16 @@ void GroupedHeads::rotate(const Evaluation& c, int cos, int sin,
     return Dims(view.extents().begin(), view.extents().end());
   };
   turned_query_ = Tensor(query.type, extents(query));
-  turned_key_ = Tensor(key.type, extents(key));
+  if (key_count() > 0) turned_key_ = Tensor(key.type, extents(key));
   rotate_into(c, cos, sin, positions, turned_query_.view(), turned_key_.view());
 }
 
 void GroupedHeads::rotate(const Evaluation& c, int cos, int sin, std::span<const int64_t> positions,
                           std::vector<std::byte>& memory) {
   const auto size = static_cast<size_t>(bytes_for(query.type, query.count()));
-  memory.resize(size + static_cast<size_t>(bytes_for(key.type, key.count())));
+  memory.resize(size + static_cast<size_t>(bytes_for(query.type, key_count())));
   rotate_into(c, cos, sin, positions, dense_view(query.type, query.extents(), memory.data()),
-              dense_view(key.type, key.extents(), memory.data() + size));
+              key_count() == 0 ? key : dense_view(key.type, key.extents(), memory.data() + size));
 }
 
 void GroupedHeads::rotate_into(const Evaluation& c, int cos, int sin,
@@ -76,8 +76,9 @@ void GroupedHeads::rotate_into(const Evaluation& c, int cos, int sin,
           "{} positions, expected {}", positions.size(), query.dims[0] * query.dims[2]);
   const Rotation rotation(c.in(cos), c.in(sin), c.boolean("rotary_interleaved"));
   rotation.run(query, to_query, positions, c.pool);
-  rotation.run(key, to_key, positions, c.pool);
   query = to_query;
+  if (key_count() == 0) return;
+  rotation.run(key, to_key, positions, c.pool);
   key = to_key;
 }
 

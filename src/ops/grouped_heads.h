@@ -19,14 +19,15 @@ struct GroupedHeads {
   GroupedHeads(const Evaluation& c, int query_operand, int key_operand, int value_operand);
   // Queries alone.
   GroupedHeads(const Evaluation& c, int query_operand);
-  // Turns query and key by the tables' rows at `positions`, one per batch row and row.
+  // Turns query and key (if there are any) by the tables' rows at `positions`, one per batch row
+  // and row.
   void rotate(const Evaluation& c, int cos, int sin, std::span<const int64_t> positions);
   // The same into memory of the caller's, which is made large enough.
   void rotate(const Evaluation& c, int cos, int sin, std::span<const int64_t> positions,
               std::vector<std::byte>& memory);
 
   TensorView query;
-  TensorView key;
+  TensorView key;  // no data: queries alone
   TensorView value;
   // The memory of turned heads.
   std::vector<Tensor> tensors() const { return {turned_query_, turned_key_}; }
@@ -34,6 +35,7 @@ struct GroupedHeads {
  private:
   void rotate_into(const Evaluation& c, int cos, int sin, std::span<const int64_t> positions,
                    const TensorView& to_query, const TensorView& to_key);
+  int64_t key_count() const { return key.data == nullptr ? 0 : key.count(); }
 
   Tensor turned_query_;
   Tensor turned_key_;

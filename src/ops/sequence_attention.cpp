@@ -2,7 +2,8 @@
 // Rows of several sequences, [1, rows, …]: each appends its keys and values to its sequence's
 // caches and attends to what they hold up to itself. Without keys of its own it reads caches that
 // another instruction of the step has appended to ("shared"), or all of a state that was written
-// before the first row ("cross").
+// before the first row ("cross"). With slopes, one for each head, a score loses slope times the
+// distance from the key to the row (ALiBi, arXiv:2108.12409).
 #include "ir/infer.h"
 #include "ops/evaluation.h"
 #include "ops/grouped_heads.h"
@@ -23,8 +24,9 @@ void infer_sequence_attention(Infer& c) {
   c.check(c.rank(kQuery) == 3 && c.has(kKey) == c.has(kValue),
           "query has rank {}, expected 3, with key and value or neither", c.rank(kQuery));
   const bool appends = cache_role(c.text("cache")) == CacheRole::appended;
-  c.check(appends || (!c.has(kKey) && !c.boolean("do_rotary")),
-          "a {} cache takes no keys, and its attention turns nothing", c.text("cache"));
+  c.check(appends || !c.has(kKey), "a {} cache takes no keys", c.text("cache"));
+  c.check(cache_role(c.text("cache")) != CacheRole::cross || !c.boolean("do_rotary"),
+          "attention to a {} cache turns nothing", c.text("cache"));
   const bool packed = appends && !c.has(kKey);
   const Dim size = Dim::floor_div(c.dim(kQuery, 2), packed ? heads + 2 * kv_heads : heads);
   if (c.has(kKey)) {
@@ -60,7 +62,11 @@ void evaluate_sequence_attention(Evaluation& c) {
     }
     parts.rotate(c, kCos, kSin, positions, turned);
   }
-  const TensorView y = split_heads(c.out(), c.integer("num_heads"));
+  const int64_t heads = c.integer("num_heads");
+  const TensorView y = split_heads(c.out(), heads);
+  const Numbers& slopes = c.numbers("slopes");
+  c.check(slopes.empty() || std::ssize(slopes) == heads, "{} slopes for {} heads", slopes.size(),
+          heads);
   for (size_t i = 0; i < step.items().size(); ++i) {
     const StepItem& item = step.items()[i];
     if (item.count == 0) continue;
@@ -79,6 +85,7 @@ void evaluate_sequence_attention(Evaluation& c) {
     attend.first.assign(1, item.past - keys.first);
     attend.length.assign(1, attend.k.dims[2]);
     attend.sinks.clear();
+    attend.slopes = slopes;
     set_grouped_options(c, kSink, attend);
     attend.run(c.pool);
   }
@@ -102,6 +109,7 @@ static const Register sequence_attention{{
                  optional("head_sink", kFloats)},
     .attributes = grouped_attributes({{"key_state", AttributeKind::text},
                                       {"value_state", AttributeKind::text},
+                                      {"slopes", Numbers{}},
                                       {"cache", "appended"}}),
     .traits = kImpure,
     .infer = infer_sequence_attention,

@@ -17,16 +17,6 @@ T attribute(const Instruction& instruction, std::string_view name) {
   return std::get<T>(*find_attribute(instruction.attributes(), name));
 }
 
-// Of equal extents but for a batch of one.
-bool alike(const Value* a, const Value* b) {
-  const auto extents = [](const Value* value) {
-    std::vector<Dim> dims = *value->type().dims;
-    if (dims.size() == 4 && dims.front() == Dim(1)) dims.erase(dims.begin());
-    return dims;
-  };
-  return extents(a) == extents(b);
-}
-
 // Back from [b, heads, groups, keys, size] to [b, heads, keys, size].
 Value* repeated(Value* value, int64_t& groups) {
   const std::vector<Dim> wide = *value->type().dims;
@@ -152,8 +142,11 @@ class Trace {
 // The softmax whose weights a product multiplies with values.
 Instruction* softmax_of(const Instruction& product) {
   Value* weights = operand(product, 0);
-  while (keeps_weights(op_of(weights))) {
+  for (;;) {
     const Instruction* definition = weights->definition();
+    const std::string_view op = op_of(weights);
+    const bool joint = op == "reshape" && alike(weights, operand(*definition, 0));
+    if (!joint && !keeps_weights(op)) break;
     weights = definition->operands()[definition->operands().size() == 3 ? 2 : 0];
   }
   return op_of(weights) == "softmax" ? weights->definition() : nullptr;
@@ -169,6 +162,15 @@ std::string_view op_of(const Value* value) {
 }
 bool passes_on(std::string_view op) { return op == "identity" || op == "dropout"; }
 bool keeps_weights(std::string_view op) { return passes_on(op) || op == "cast" || op == "where"; }
+
+bool alike(const Value* a, const Value* b) {
+  const auto extents = [](const Value* value) {
+    std::vector<Dim> dims = *value->type().dims;
+    if (dims.size() == 4 && dims.front() == Dim(1)) dims.erase(dims.begin());
+    return dims;
+  };
+  return extents(a) == extents(b);
+}
 
 std::optional<double> constant_of(const Value* value, const PositionFlow& flow) {
   const Known* known = value == nullptr ? nullptr : flow.find(value);

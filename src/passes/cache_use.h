@@ -45,6 +45,9 @@ std::optional<std::pair<Value*, double>> factor_of(const Instruction& instructio
 std::optional<CacheUse> cache_behind(Value* value, bool turned, const PositionFlow& flow,
                                      const RowExtents& extents);
 
+// Of equal extents but for a batch of one.
+bool alike(const Value* a, const Value* b);
+
 // What attends to a cache: attentions, or the softmaxes between two products; in no order.
 std::vector<Instruction*> cache_readers(Value* cache);
 

@@ -16,7 +16,17 @@ const StatePair* find_pair(const std::vector<StatePair>& pairs, const Value* pas
   return at == pairs.end() ? nullptr : &*at;
 }
 
+// Without any, one for all, or one for each.
+bool has_slopes_for(const ScoreBias& bias, int64_t heads) {
+  return bias.slopes.size() <= 1 || std::ssize(bias.slopes) == heads;
+}
+
 }  // namespace
+
+Numbers slopes_of(const ScoreBias& bias, int64_t heads) {
+  if (bias.slopes.size() != 1) return bias.slopes;
+  return Numbers(static_cast<size_t>(heads), bias.slopes.front());
+}
 
 AttentionPacking::AttentionPacking(Program& program, const DecoderInterface& names,
                                    const RowExtents& extents)
@@ -41,7 +51,7 @@ std::string AttentionPacking::recognise(const StatePair& pair, Instruction& owne
   for (const CachedAttention& found : all) {
     for (const Value* past : {found.past_key, found.past_value}) {
       made_.insert(past);
-      if (found.role == CacheRole::shared) shared_windows_.emplace_back(past->name(), found.window);
+      if (found.role == CacheRole::shared) shared_.push_back({past->name(), found.window});
     }
     attentions_.push_back(found);
   }
@@ -69,6 +79,10 @@ std::string AttentionPacking::recognise_across() {
   return "";
 }
 
+bool AttentionPacking::join_bias(const Value* added, int64_t heads, ScoreBias& bias) const {
+  return ScoreBiases(flow_, extents_).join(added, 1, bias) && has_slopes_for(bias, heads);
+}
+
 void AttentionPacking::convert() {
   for (const CachedAttention& found : attentions_) convert(found);
 }
@@ -90,12 +104,15 @@ std::vector<SequenceState> AttentionPacking::cross_states() const {
   return states;
 }
 
-void AttentionPacking::widen_windows(std::vector<SequenceState>& states) const {
-  for (const auto& [name, window] : shared_windows_) {
-    const auto state = std::ranges::find(states, name, &SequenceState::name);
-    if (state == states.end()) continue;
-    const bool all = state->window == 0 || window == 0;
-    state->window = all ? 0 : std::max(state->window, window);
+void AttentionPacking::widen_windows(std::vector<SequenceState>& states,
+                                     const std::vector<SharedCache>& others) const {
+  for (const auto& list : {shared_, others}) {
+    for (const SharedCache& reader : list) {
+      const auto state = std::ranges::find(states, reader.state, &SequenceState::name);
+      if (state == states.end()) continue;
+      const bool all = state->window == 0 || reader.window == 0;
+      state->window = all ? 0 : std::max(state->window, reader.window);
+    }
   }
 }
 
@@ -118,6 +135,7 @@ bool AttentionPacking::of_one_cache(const CachedAttention& a, const CachedAttent
   return a.past_key == b.past_key && a.past_value == b.past_value && a.kv_heads == b.kv_heads &&
          find_pair(names_.states, a.past_key) != nullptr &&
          find_pair(names_.states, a.past_value) != nullptr && a.heads > 0 &&
+         has_slopes_for(a, a.heads) &&
          (a.role == CacheRole::appended || a.query->type().dims->back().is_constant());
 }
 
@@ -187,10 +205,13 @@ void AttentionPacking::convert(const CachedAttention& found) {
                       {"local_window_size", found.window > 0 ? found.window : int64_t{-1}},
                       {"key_state", found.past_key->name()},
                       {"value_state", found.past_value->name()},
+                      {"slopes", slopes_of(found, found.heads)},
                       {"cache", std::string(to_string(found.role))}});
-  if (found.result->type().rank() == 4) {
+  const std::vector<Dim>& dims = *found.result->type().dims;
+  if (dims.size() == 4 || !(dims.front() == Dim(1))) {
     const Dim size = found.query->type().dims->back();
     y = builder.transpose(builder.reshape(y, {1, extents_.rows, found.heads, size}), {0, 2, 1, 3});
+    if (dims.size() == 3) y = builder.reshape(y, {found.heads, extents_.rows, size});
   }
   main_.replace_uses(found.result, y);
   if (found.role != CacheRole::appended) return;

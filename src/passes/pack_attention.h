@@ -9,6 +9,7 @@
 
 #include "passes/pack_sequences.h"
 #include "passes/recognise_attention.h"
+#include "passes/share_caches.h"
 
 namespace lathe {
 
@@ -21,14 +22,17 @@ class AttentionPacking {
   std::string recognise(const StatePair& pair, Instruction& owner, bool grows_itself);
   // The same of states that are written once, which nothing else may read.
   std::string recognise_across();
+  // Joins what is added to scores of so many heads; false where it is no bias by position.
+  bool join_bias(const Value* added, int64_t heads, ScoreBias& bias) const;
   // Presents that are appended to are results no more.
   void convert();
 
   // Of the caches that are appended to, and of all that an encoder gives.
   const std::vector<SequenceState>& states() const { return states_; }
   std::vector<SequenceState> cross_states() const;
-  // A cache keeps what all that read it need.
-  void widen_windows(std::vector<SequenceState>& states) const;
+  // A cache keeps what all that read it need, `others` among them.
+  void widen_windows(std::vector<SequenceState>& states,
+                     const std::vector<SharedCache>& others) const;
 
  private:
   int result_of(const std::string& present) const;
@@ -44,8 +48,11 @@ class AttentionPacking {
   PositionFlow flow_;
   std::vector<CachedAttention> attentions_;
   std::vector<SequenceState> states_;
-  std::set<const Value*> made_;                                  // pasts
-  std::vector<std::pair<std::string, int64_t>> shared_windows_;  // by the names of pasts
+  std::set<const Value*> made_;  // pasts
+  std::vector<SharedCache> shared_;
 };
+
+// A bias' slopes as the attribute of sequence attention has them: one for each head, or none.
+Numbers slopes_of(const ScoreBias& bias, int64_t heads);
 
 }  // namespace lathe

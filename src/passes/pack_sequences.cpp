@@ -31,7 +31,6 @@ struct Conversion {
   std::vector<Place> places;
   std::vector<size_t> operands;              // which ones stay, in order
   std::vector<std::string_view> attributes;  // which ones stay
-  std::vector<size_t> absent;                // operands that must not be there
   bool grows;
 };
 
@@ -42,22 +41,19 @@ const std::vector<Conversion>& conversions() {
        {{3, 1, "key_state"}, {4, 2, "value_state"}},
        {0, 1, 2, 7, 8, 9, 11},
        {"num_heads", "kv_num_heads", "scale", "softcap", "do_rotary", "rotary_interleaved",
-        "local_window_size", "smooth_softmax"},
-       {10},
+        "smooth_softmax"},
        true},
       {"causal_conv_with_state",
        "sequence_conv",
        {{3, 1, "state"}},
        {0, 1, 2},
        {"activation", "channels_last", "dilation"},
-       {},
        false},
       {"linear_attention",
        "sequence_linear_attention",
        {{3, 1, "state"}},
        {0, 1, 2, 4, 5},
        {"q_num_heads", "kv_num_heads", "scale", "update_rule"},
-       {},
        false},
   };
   return list;
@@ -95,19 +91,21 @@ class Packing {
                                 escape(names_.tokens), tokens->type().to_string()));
     }
     join_tables(tokens);
+    const std::vector<SharedCache> shared = share_caches(*program_, names_);
     AttentionPacking attention(*program_, names_, *extents_);
     if (std::string why = recognise(attention); !why.empty()) return offend(std::move(why));
     attention.convert();
     take_states(attention);
+    fold_constants.run(*program_);       // what reads extents of states alone
     eliminate_dead_code.run(*program_);  // what reads caches that operators give
     for (const StatePair& pair : names_.states) {
       if (!convert(pair)) return std::move(packed_);
     }
-    attention.widen_windows(packed_.states);
+    attention.widen_windows(packed_.states, shared);
     std::ranges::move(attention.cross_states(), std::back_inserter(packed_.states));
     eliminate_dead_code.run(*program_);
     absorb_positions(*program_, names_, *extents_);
-    fold_constants.run(*program_);  // what reads extents of states alone
+    fold_constants.run(*program_);
     eliminate_dead_code.run(*program_);
     if (!drop_parameters()) return std::move(packed_);
     packed_.positions = names_.positions;
@@ -180,15 +178,30 @@ class Packing {
   }
 
   // Attention that no single operator is, before anything is changed; gives what is in the way.
-  std::string recognise(AttentionPacking& attention) const {
+  std::string recognise(AttentionPacking& attention) {
     for (const StatePair& pair : names_.states) {
       Instruction* owner = owner_of(pair);
       const Conversion* conversion = owner == nullptr ? nullptr : find_conversion(*owner);
       if (owner == nullptr || (conversion != nullptr && !conversion->grows)) continue;
       std::string why = attention.recognise(pair, *owner, conversion != nullptr);
       if (!why.empty()) return why;
+      if (conversion != nullptr) join_bias(attention, *owner);
     }
     return attention.recognise_across();
+  }
+
+  // What grouped attention adds to its scores.
+  void join_bias(const AttentionPacking& attention, const Instruction& owner) {
+    constexpr size_t kBias = 10;
+    ScoreBias bias;
+    bias.narrow(std::get<int64_t>(*find_attribute(owner.attributes(), "local_window_size")));
+    const auto heads = std::get<int64_t>(*find_attribute(owner.attributes(), "num_heads"));
+    const Value* added = operand(owner, kBias);
+    if (added != nullptr && !attention.join_bias(added, heads, bias)) return;
+    // A sink is weighed against the scores themselves: what is added to all of a row counts then.
+    const bool sinks = operand(owner, kBias + 1) != nullptr ||
+                       std::get<bool>(*find_attribute(owner.attributes(), "smooth_softmax"));
+    if (bias.slopes.empty() || !sinks) biases_[&owner] = bias;
   }
 
   void take_states(const AttentionPacking& attention) {
@@ -262,10 +275,9 @@ class Packing {
       packed_.offender = describe(owner, why);
       return false;
     };
-    for (const size_t operand : conversion.absent) {
-      if (operand < owner.operands().size() && owner.operands()[operand] != nullptr) {
-        return refuse("it has a bias that is not a mask by position");
-      }
+    const auto bias = biases_.find(&owner);
+    if (conversion.grows && bias == biases_.end()) {
+      return refuse("it has a bias that is not one by position");
     }
     if (owner.op().name == "group_query_attention" &&
         (!std::get<bool>(*find_attribute(owner.attributes(), "causal")) ||
@@ -276,9 +288,16 @@ class Packing {
     for (const std::string_view name : conversion.attributes) {
       attributes.emplace_back(name, *find_attribute(owner.attributes(), name));
     }
+    if (conversion.grows) {
+      const int64_t window = bias->second.window;
+      const auto heads = std::get<int64_t>(*find_attribute(owner.attributes(), "num_heads"));
+      attributes.emplace_back("local_window_size", window > 0 ? window : int64_t{-1});
+      attributes.emplace_back("slopes", slopes_of(bias->second, heads));
+    }
     for (const Conversion::Place& place : conversion.places) {
-      const std::optional<SequenceState> state = take_state(owner, conversion, place);
+      std::optional<SequenceState> state = take_state(owner, conversion, place);
       if (!state) return refuse("its past and present are not a pair of states of known extents");
+      if (conversion.grows) state->window = bias->second.window;
       attributes.emplace_back(place.attribute, state->name);
       packed_.states.push_back(*state);
     }
@@ -330,9 +349,6 @@ class Packing {
       state.extents.push_back(*dims[axis].constant());
     }
     if (state.grows) {
-      const auto window =
-          std::get<int64_t>(*find_attribute(owner.attributes(), "local_window_size"));
-      state.window = std::max<int64_t>(window, 0);
       const Attribute* sliding = find_attribute(owner.attributes(), "sliding_window_cache");
       state.sliding = sliding != nullptr && std::get<bool>(*sliding);
     }
@@ -367,8 +383,9 @@ class Packing {
   Module& main_;
   PackedProgram packed_;
   std::optional<RowExtents> extents_;
-  std::map<std::string, StatePair> combined_;  // by the names of their halves
-  std::set<std::string> done_;                 // pasts
+  std::map<std::string, StatePair> combined_;       // by the names of their halves
+  std::map<const Instruction*, ScoreBias> biases_;  // of grouped attention
+  std::set<std::string> done_;                      // pasts
   std::vector<std::string> removed_;
 };
 

@@ -14,9 +14,9 @@ namespace {
 using Found = std::optional<Known>;
 
 // Known of one instruction's result, from what is known of its operands.
-class Rule {
+class PositionRule {
  public:
-  Rule(const Instruction& instruction, const std::map<const Value*, Known>& known)
+  PositionRule(const Instruction& instruction, const std::map<const Value*, Known>& known)
       : instruction_(instruction), known_(known) {
     const Type& type = instruction.result()->type();
     rank_ = type.is_ranked() ? type.rank() : -1;
@@ -315,6 +315,17 @@ class Rule {
     return Linear{std::vector<int64_t>(static_cast<size_t>(rank_), 0), static_cast<int64_t>(k.yes)};
   }
 
+  // The one number of all indices.
+  static std::optional<int64_t> whole(const Linear& linear) {
+    const bool same = std::ranges::all_of(linear.steps, [](int64_t step) { return step == 0; });
+    return same ? linear.offset.constant() : std::nullopt;
+  }
+  static Linear times(Linear linear, int64_t by) {
+    for (int64_t& step : linear.steps) step *= by;
+    linear.offset = linear.offset * Dim(by);
+    return linear;
+  }
+
   Found arithmetic() const {
     const std::string_view op = name();
     if (instruction_.operands().size() != 2) return std::nullopt;
@@ -323,6 +334,11 @@ class Rule {
     if (!a || !b) return std::nullopt;
     if (op == "add") return Known::index(sum(*a, *b, 1));
     if (op == "sub") return Known::index(sum(*a, *b, -1));
+    if (op == "mul") {
+      if (const auto by = whole(*b)) return Known::index(times(*a, *by));
+      if (const auto by = whole(*a)) return Known::index(times(*b, *by));
+      return std::nullopt;
+    }
     const auto test = [](std::vector<Linear> conditions) {
       return Known{std::nullopt, std::move(conditions), 1, 0};
     };
@@ -350,7 +366,7 @@ PositionFlow::PositionFlow(const Module& main, std::map<const Value*, Known> giv
     : known_(std::move(given)) {
   for (const auto& instruction : main.instructions()) {
     if (instruction->results().size() != 1) continue;
-    if (Found found = Rule(*instruction, known_).run()) {
+    if (Found found = PositionRule(*instruction, known_).run()) {
       prefer_yes(*found);
       known_[instruction->result()] = std::move(*found);
     }

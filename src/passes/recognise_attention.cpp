@@ -2,6 +2,7 @@
 #include "passes/recognise_attention.h"
 
 #include <algorithm>
+#include <set>
 
 #include "ir/op.h"
 #include "passes/cache_use.h"
@@ -10,6 +11,8 @@ namespace lathe {
 namespace {
 
 using Found = std::optional<CachedAttention>;
+
+constexpr int kMostSteps = 24;  // from a sum to the product that makes scores
 
 template <class T>
 T attribute(const Instruction& instruction, std::string_view name) {
@@ -23,7 +26,7 @@ int64_t heads_of(const Value* value, int64_t given) {
 class Recognition {
  public:
   Recognition(const PositionFlow& flow, const RowExtents& extents, NotAttention& not_it)
-      : flow_(flow), extents_(extents), not_it_(not_it) {}
+      : flow_(flow), extents_(extents), biases_(flow, extents), not_it_(not_it) {}
 
   std::vector<CachedAttention> run(Instruction& owner) {
     std::vector<CachedAttention> all;
@@ -68,23 +71,6 @@ class Recognition {
     return std::nullopt;
   }
 
-  // Joins what a mask allows; false if it is not one of position.
-  bool absorb(const Value* mask, double scale, bool& causal, CachedAttention& found) {
-    const Known* known = flow_.find(mask);
-    if (known == nullptr) return false;
-    const bool boolean = mask->type().element == ElementType::boolean;
-    if (known->is_constant()) return boolean ? known->yes != 0 : known->yes == 0;
-    const std::optional<KeyMask> keys =
-        key_mask(*known, boolean, scale, extents_.past, extents_.past + extents_.rows);
-    if (!keys) return false;
-    causal = true;
-    narrow(keys->window, found);
-    return true;
-  }
-  static void narrow(int64_t window, CachedAttention& found) {
-    if (window > 0) found.window = found.window == 0 ? window : std::min(found.window, window);
-  }
-
   // As many keys as there are rows before and new.
   bool is_total(const Value* value) const {
     const Known* known = flow_.find(value);
@@ -113,22 +99,22 @@ class Recognition {
         !owner.result(3)->uses().empty()) {
       return refuse(owner, "it takes lengths of its own, or gives its scores");
     }
-    bool causal = attribute<bool>(owner, "is_causal");
+    found.causal = attribute<bool>(owner, "is_causal");
     const int64_t left = attribute<int64_t>(owner, "left_window_size");
     const int64_t right = attribute<int64_t>(owner, "right_window_size");
-    if (left >= 0) narrow(left + 1, found);
-    causal = causal || right == 0;
-    if (const Value* mask = operand(owner, 3); mask && !absorb(mask, 1, causal, found)) {
+    if (left >= 0) found.narrow(left + 1);
+    found.causal = found.causal || right == 0;
+    if (const Value* mask = operand(owner, 3); mask && !biases_.join(mask, 1, found)) {
       return refuse(owner, "its mask is not one of position");
     }
-    return checked(owner, causal, found);
+    return checked(owner, found);
   }
 
   // Self attention is causal, what was encoded has no order.
-  Found checked(const Instruction& owner, bool causal, const CachedAttention& found) {
+  Found checked(const Instruction& owner, const CachedAttention& found) {
     const bool across = found.role == CacheRole::cross;
-    if (!across && !causal) return refuse(owner, "it is not causal");
-    if (across && (causal || found.window > 0)) {
+    if (!across && !found.causal) return refuse(owner, "it is not causal");
+    if (across && (found.causal || found.window > 0 || !found.slopes.empty())) {
       return refuse(owner, "it masks by position what is no sequence of rows");
     }
     return found;
@@ -154,7 +140,7 @@ class Recognition {
       return refuse(owner, "its operands are packed, projected already, or have a bias");
     }
     if (!owner.result(3)->uses().empty()) return refuse(owner, "it gives its scores");
-    bool causal = attribute<bool>(owner, "unidirectional");
+    found.causal = attribute<bool>(owner, "unidirectional");
     if (const Value* mask = operand(owner, 4)) {
       const Known* known = flow_.find(mask);
       if (known == nullptr || !known->is_constant() || known->yes == 0 ||
@@ -162,10 +148,10 @@ class Recognition {
         return refuse(owner, "its padding is not known");
       }
     }
-    if (const Value* addend = operand(owner, 5); addend && !absorb(addend, 1, causal, found)) {
+    if (const Value* addend = operand(owner, 5); addend && !biases_.join(addend, 1, found)) {
       return refuse(owner, "its bias is not a mask of position");
     }
-    return checked(owner, causal, found);
+    return checked(owner, found);
   }
 
   Found over_caches(Instruction& reader) {
@@ -212,11 +198,13 @@ class Recognition {
       return refuse(owner, "what it attends to is no cache with new rows");
     }
     Found found = standard(owner);
-    if (found) set_caches(*keys, *values, *found);
-    if (found && !divides(*keys, *values, *found)) {
+    if (!found) return std::nullopt;
+    if (!fits_ring(owner, *keys, *values, operand(owner, 3) != nullptr)) return std::nullopt;
+    set_caches(*keys, *values, *found);
+    if (!divides(*keys, *values, *found)) {
       return refuse(owner, "its heads are not a multiple of the cache's");
     }
-    return fits_ring(owner, *keys, *values, operand(owner, 3) != nullptr) ? found : std::nullopt;
+    return found;
   }
 
   static void set_caches(const CacheUse& keys, const CacheUse& values, CachedAttention& found) {
@@ -227,7 +215,7 @@ class Recognition {
     found.value = values.fresh;
     found.present_value = values.present;
     found.kv_heads = keys.heads > 0 ? keys.heads : heads_of(keys.present, found.kv_heads);
-    narrow(keys.window, found);
+    found.narrow(keys.window);
   }
   static bool divides(const CacheUse& keys, const CacheUse& values, const CachedAttention& found) {
     const int64_t repeated = found.heads / std::max<int64_t>(found.kv_heads * keys.groups, 1);
@@ -249,8 +237,7 @@ class Recognition {
     }
     CachedAttention found;
     found.role = role;
-    bool causal = false;
-    Instruction* scores = scores_before(softmax, found, causal);
+    Instruction* scores = scores_before(softmax, found);
     if (scores == nullptr) return std::nullopt;
     Instruction* product = product_after(softmax);
     if (product == nullptr) return refuse(softmax, "no product with values follows");
@@ -261,24 +248,24 @@ class Recognition {
         (values->fresh != nullptr) != grown) {
       return refuse(keys ? *product : *scores, "what it multiplies is no cache with new rows");
     }
-    if (!checked(softmax, causal, found)) return std::nullopt;
-    found.query = operand(*scores, 0);
+    if (!checked(softmax, found)) return std::nullopt;
+    found.query = in_heads(operand(*scores, 0));
     found.result = product->result();
     found.scale *= keys->scale;
     if (found.query->type().rank() != 4) return refuse(*scores, "its rows do not lie in heads");
     found.heads = heads_of(found.query, 0);
+    if (!fits_ring(softmax, *keys, *values, true)) return std::nullopt;
     set_caches(*keys, *values, found);
     // A single head of keys may serve all without being repeated.
     const int64_t repeated = found.kv_heads * keys->groups;
     if (!divides(*keys, *values, found) || (found.heads != repeated && repeated != 1)) {
       return refuse(*scores, "its heads are not a multiple of the cache's");
     }
-    if (!fits_ring(softmax, *keys, *values, true)) return std::nullopt;
     return found;
   }
 
   // Back from the softmax over masks, scale and cap to the product of queries and keys.
-  Instruction* scores_before(const Instruction& softmax, CachedAttention& found, bool& causal) {
+  Instruction* scores_before(const Instruction& softmax, CachedAttention& found) {
     Value* value = operand(softmax, 0);
     double scale = 1;
     while (Instruction* definition = value->definition()) {
@@ -287,7 +274,8 @@ class Recognition {
         found.scale = found.softcap > 0 ? scale * found.softcap : scale;
         return definition;
       }
-      if (passes_on(op) || op == "cast") {
+      const bool joint = op == "reshape" && alike(value, operand(*definition, 0));
+      if (passes_on(op) || op == "cast" || joint) {
         value = operand(*definition, 0);
       } else if (const auto by = factor_of(*definition, flow_)) {
         value = by->first;
@@ -297,14 +285,14 @@ class Recognition {
         found.softcap = scale;
         scale = 1;
       } else if (op == "add" && found.softcap == 0) {
-        const bool second = flow_.find(operand(*definition, 1)) != nullptr;
-        if (!absorb(operand(*definition, second ? 1 : 0), scale, causal, found)) {
+        const size_t scores = scores_of(*definition);
+        if (!biases_.join(operand(*definition, 1 - scores), scale, found)) {
           refuse(*definition, "what it adds to scores is not a mask of position");
           return nullptr;
         }
-        value = operand(*definition, second ? 0 : 1);
+        value = operand(*definition, scores);
       } else if (op == "where" && found.softcap == 0) {
-        value = unmasked(*definition, scale, causal, found);
+        value = biases_.unmasked(*definition, scale, found);
         if (value == nullptr) {
           refuse(*definition, "it does not mask by position");
           return nullptr;
@@ -318,27 +306,28 @@ class Recognition {
     return nullptr;
   }
 
-  // The scores in where(allowed, scores, low) or where(masked, low, scores).
-  Value* unmasked(const Instruction& where, double scale, bool& causal, CachedAttention& found) {
-    for (const size_t low : {2, 1}) {
-      const std::optional<double> value = constant_of(operand(where, low), flow_);
-      const Known* condition = flow_.find(operand(where, 0));
-      if (!value || condition == nullptr || *value * scale > kMasked) continue;
-      Known allowed = *condition;
-      if (low == 1) {
-        if (allowed.conditions.size() != 1) return nullptr;
-        Linear& one = allowed.conditions.front();
-        for (int64_t& step : one.steps) step = -step;
-        one.offset = Dim(-1) - one.offset;
-      }
-      const std::optional<KeyMask> keys =
-          key_mask(allowed, true, 1, extents_.past, extents_.past + extents_.rows);
-      if (!keys) return nullptr;
-      causal = true;
-      narrow(keys->window, found);
-      return operand(where, 3 - low);
+  // Which operand of a sum are the scores: what a product makes, and not positions.
+  size_t scores_of(const Instruction& sum) const {
+    for (const size_t i : {0, 1}) {
+      std::set<const Value*> seen = {nullptr};
+      if (from_product(operand(sum, i), seen, kMostSteps)) return i;
     }
-    return nullptr;
+    return 0;
+  }
+  bool from_product(const Value* value, std::set<const Value*>& seen, int steps) const {
+    if (steps == 0 || !seen.insert(value).second || flow_.find(value) != nullptr) return false;
+    const std::string_view op = op_of(value);
+    if (op.empty() || op == "shape" || op == "size") return false;
+    return op == "matmul" || std::ranges::any_of(value->definition()->operands(), [&](auto* from) {
+             return from_product(from, seen, steps - 1);
+           });
+  }
+
+  // Heads that were joined with a batch of one, as they were before.
+  static Value* in_heads(Value* query) {
+    Value* before = op_of(query) == "reshape" ? query->definition()->operands()[0] : query;
+    return query->type().rank() == 3 && before->type().rank() == 4 && alike(query, before) ? before
+                                                                                           : query;
   }
 
   static Instruction* product_after(const Instruction& softmax) {
@@ -354,6 +343,10 @@ class Recognition {
       if (next == nullptr) return nullptr;
       const std::string_view op = next->user->op().name;
       if (op == "matmul") return next->index == 0 ? next->user : nullptr;
+      if (op == "reshape" && next->index == 0 && alike(value, next->user->result())) {
+        value = next->user->result();
+        continue;
+      }
       if (!keeps_weights(op) || (op == "where" && !is_guard(*next->user, value))) return nullptr;
       value = next->user->result();
     }
@@ -368,6 +361,7 @@ class Recognition {
 
   const PositionFlow& flow_;
   const RowExtents& extents_;
+  const ScoreBiases biases_;
   NotAttention& not_it_;
 };
 

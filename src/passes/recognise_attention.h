@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "ops/sequence_step.h"
-#include "passes/cache_use.h"
+#include "passes/score_bias.h"
 
 namespace lathe {
 
 // Causal attention of new rows to a cache and themselves. Rows lie flat [batch, rows, heads · size]
-// or in heads [batch, heads, rows, size].
-struct CachedAttention {
+// or in heads [batch, heads, rows, size]; the result's batch of one may be left out there.
+struct CachedAttention : ScoreBias {
   Value* query = nullptr;
   Value* key = nullptr;  // new rows
   Value* value = nullptr;
@@ -26,7 +26,6 @@ struct CachedAttention {
   int64_t kv_heads = 0;
   double scale = 0;  // 0: one over the root of the head size
   double softcap = 0;
-  int64_t window = 0;  // 0: none
   // Rows that are shared are appended by another attention; across, keys and values are parameters.
   CacheRole role = CacheRole::appended;
 };

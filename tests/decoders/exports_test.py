@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper, save
 
 from probe import Probe
 
-HIDDEN, HEADS, KV_HEADS, SIZE, TOKENS, CONTEXT = 32, 4, 2, 8, 40, 64
+HIDDEN, HEADS, KV_HEADS, SIZE, TOKENS, CONTEXT = 32, 4, 2, 16, 40, 64
 F32, I64, I32, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL
 LOW = float(np.finfo(np.float32).min)
 
@@ -95,11 +95,29 @@ def inverted(g):
     return g("Add", g.four(g("Mul", causal, -1e9)), padding)
 
 
+SLOPES = np.array([0.5, 0.3, 0.125, 0.07])
+
+
 def distances(g):
-    """A bias that grows with distance, beside the mask: not a mask."""
+    """A bias that grows with distance, beside the mask."""
     distance = g("Cast", g("Sub", g.columns(), g.lines()), to=F32)
-    slopes = g.constant(np.array([0.5, 0.25, 0.125, 0.0625]).reshape(1, HEADS, 1, 1))
-    return g("Add", ranges(g), g("Mul", g.four(distance), slopes))
+    return g("Add", ranges(g), g("Mul", g.four(distance), g.constant(SLOPES.reshape(1, HEADS, 1, 1))))
+
+
+def computed(g):
+    """The same from slopes that are computed, chosen by the mask, twice in parts."""
+    slopes = g("Reshape", g("Pow", 2.0, g("Mul", g.constant(np.arange(1.0, HEADS + 1)), -0.75)), [HEADS, 1, 1])
+    keys = g("Unsqueeze", g("Cast", g("Sub", g.columns(), g("Sub", g.total(), 1)), to=F32), [0])
+    allowed = g("LessOrEqual", g.columns(), g.lines())
+    half = g("Unsqueeze", g("Mul", slopes, g("Div", keys, 2.0)), [0])
+    return g("Where", g.four(allowed), g("Add", half, half), LOW)
+
+
+def squares(g):
+    """A bias that grows with the square of the distance: neither a mask nor slopes."""
+    distance = g("Cast", g("Sub", g.columns(), g.lines()), to=F32)
+    slopes = g.constant(np.array([0.05, 0.03, 0.02, 0.01]).reshape(1, HEADS, 1, 1))
+    return g("Sub", ranges(g), g("Mul", g.four(g("Mul", distance, distance)), slopes))
 
 
 def by_heads(g, x, heads):
@@ -205,6 +223,72 @@ def products(mask, where=False, cap=0.0, early=False, guard=False):
     return build
 
 
+def wide(g, x):
+    """As many heads of keys as of queries."""
+    return g("Reshape", g("Tile", g("Reshape", x, [0, 0, KV_HEADS, 1, SIZE]), [1, 1, 1, 2, 1]), [0, 0, -1])
+
+
+def bloom(g, q, k, v):
+    """Slopes times counted positions, added by a product over batch and heads together."""
+    counts = g("Mul", g("Sub", g("CumSum", "attention_mask", 1), 1), "attention_mask")
+    alibi = g("Mul", SLOPES.reshape(HEADS, 1), g("Cast", g("Unsqueeze", counts, [1]), to=F32))
+    all_heads = g("Reshape", g("Mul", g.extent("input_ids", 0), HEADS), [1])
+    joint = lambda x, *rest: g("Reshape", x, g("Concat", all_heads, *(g.constant([r]) for r in rest), axis=0))
+    caches = [g("Concat", f"past_key_values.0.{past}", by_heads(g, wide(g, new), HEADS), axis=2,
+                outputs=[f"present.0.{past}"]) for past, new in (("key", k), ("value", v))]
+    q, k, v = (joint(x, -1, SIZE) for x in (by_heads(g, q, HEADS), *caches))
+    scores = g("Mul", g("MatMul", q, g("Transpose", k, perm=[0, 2, 1])), SIZE ** -0.5)
+    scores = g("Add", g("Mul", joint(alibi, 1, -1), 1.0), scores)
+    form = g("Concat", g("Reshape", g.extent("input_ids", 0), [1]), g.constant([HEADS]),
+             g("Reshape", g.rows(), [1]), g.constant([-1]), axis=0)
+    weights = g("Softmax", g("Add", g("Reshape", scores, form), ranges(g)), axis=-1)
+    y = g("MatMul", g("Reshape", weights, g("Concat", all_heads, g("Reshape", g.rows(), [1]), g.constant([-1]), axis=0)), v)
+    return from_heads(g, g("Reshape", y, form))
+
+
+def mpt(g, q, k, v):
+    """A table of biases for the whole context, whose last columns are cut out."""
+    table = (SLOPES[:, None] * np.arange(1 - CONTEXT, 1)).reshape(HEADS, 1, CONTEXT)
+    begin = g("Max", g("Sub", CONTEXT, g.total()), 0)
+    bias = g("Slice", table, g("Reshape", begin, [1]), [2 ** 62], [2])
+    caches = [g("Concat", f"past_key_values.0.{past}", by_heads(g, wide(g, new), HEADS), axis=2,
+                outputs=[f"present.0.{past}"]) for past, new in (("key", k), ("value", v))]
+    scores = g("MatMul", by_heads(g, q, HEADS), g("Transpose", caches[0], perm=[0, 1, 3, 2]))
+    scores = g("Add", g("Mul", scores, SIZE ** -0.5), bias)
+    scores = g("Where", g.four(g("Greater", g.columns(), g.lines())), LOW, scores)
+    return from_heads(g, g("MatMul", g("Softmax", scores, axis=-1), caches[1]))
+
+
+def grouped(*others, window=-1, bias=None, late=False):
+    """The contrib operator, turning by positions; others of it over the same past, or (`borrowed`) over the present."""
+    def build(g, q, k, v):
+        lengths = g("Cast", g("Sub", g("ReduceSum", "attention_mask", [1], keepdims=0), 1), to=I32)
+        total = g("Cast", g.total(), to=I32)
+        angles = np.arange(CONTEXT)[:, None] / 100 ** (np.arange(SIZE // 2) / (SIZE // 2))
+        tables = [g.constant(np.cos(angles)), g.constant(np.sin(angles))]
+        pasts, presents = ([f"{what}.0.{part}" for part in ("key", "value")] for what in ("past_key_values", "present"))
+        added = bias(g) if bias else ""
+
+        def attend(query, keys, values, caches, outputs, window):
+            return g("GroupQueryAttention", query, keys, values, *caches, lengths, total, *tables, "", added,
+                     outputs=[f"attended_{g.count}", *outputs], domain="com.microsoft", num_heads=HEADS,
+                     kv_num_heads=KV_HEADS, do_rotary=1, local_window_size=window)[0]
+
+        def unused():
+            return [f"unused_{g.count}_{i}" for i in range(2)]
+
+        y = attend(q, k, v, pasts, unused() if late else presents, window)
+        for number, (borrowed, window_of) in enumerate(others):
+            query = g("Tanh", g("Mul", q, 1.5 + number))
+            if borrowed:
+                none = [g("Slice", x, [0], [0], [1]) for x in (k, v)]
+                y = g("Add", y, attend(query, *none, presents, unused(), window_of))
+            else:
+                y = g("Add", y, attend(query, k, v, pasts, presents if late else unused(), window_of))
+        return y
+    return build
+
+
 def gemm(g, q, k, v):
     """Rows on one axis with the batch, and a product with a sum."""
     y = g("Reshape", products(ranges)(g, q, k, v), [-1, HEADS * SIZE])
@@ -263,11 +347,10 @@ def joined(g, q, k, v):
     return from_heads(g, g("Attention", by_heads(g, q, HEADS), *caches, lookups(g)))
 
 
-def multi_head(g, q, k, v):
+def multi_head(g, q, k, v, bias=ranges):
     """The contrib operator, which has as many heads of keys as of queries."""
-    wide = lambda x: g("Reshape", g("Tile", g("Reshape", x, [0, 0, KV_HEADS, 1, SIZE]), [1, 1, 1, 2, 1]), [0, 0, -1])
     outputs = [f"attended_{g.count}", "present.0.key", "present.0.value"]
-    return g("MultiHeadAttention", q, wide(k), wide(v), "", "", ranges(g), "past_key_values.0.key",
+    return g("MultiHeadAttention", q, wide(g, k), wide(g, v), "", "", bias(g), "past_key_values.0.key",
              "past_key_values.0.value", outputs=outputs, domain="com.microsoft", num_heads=HEADS)[0]
 
 
@@ -293,10 +376,11 @@ def written(mask=None, flat=False, turned=False, mode="linear", product=False, *
                       axis=1 if flat else -2)
             caches.append(by_heads(g, cache, KV_HEADS) if turned else cache)
         if product:
-            wide = [g("Reshape", g("Expand", g("Unsqueeze", c, [2]), [1, 1, HEADS // KV_HEADS, 1, 1]),
-                      [0, HEADS, CONTEXT, SIZE]) for c in caches]
-            scores = g("MatMul", by_heads(g, q, HEADS), g("Transpose", wide[0], perm=[0, 1, 3, 2]))
-            return from_heads(g, g("MatMul", g("Softmax", g("Add", g("Mul", scores, 0.3), mask(g))), wide[1]))
+            repeated = [g("Reshape", g("Expand", g("Unsqueeze", c, [2]), [1, 1, HEADS // KV_HEADS, 1, 1]),
+                          [0, HEADS, CONTEXT, SIZE]) for c in caches]
+            scores = g("MatMul", by_heads(g, q, HEADS), g("Transpose", repeated[0], perm=[0, 1, 3, 2]))
+            scores = g("Add", g("Mul", scores, SIZE ** -0.5), mask(g))
+            return from_heads(g, g("MatMul", g("Softmax", scores), repeated[1]))
         heads = {"q_num_heads": HEADS, "kv_num_heads": KV_HEADS} if flat and not turned else {}
         y = g("Attention", q if heads else by_heads(g, q, HEADS), *caches, mask(g) if mask else "", "", "",
               "nonpad_kv_seqlen", **heads, **attributes)
@@ -388,13 +472,28 @@ FORMS = {
     "shared_window": (23, shared(windows, ranges), given, KV_HEADS, None),
     "shared_windows": (23, shared(windows, lambda g: windows(g, 3), windows), counted, KV_HEADS, None),
     "shared_standard": (23, shared(ranges, windows, standard=True), given, KV_HEADS, None),
-    "shared_biased": (23, shared(ranges, distances), given, KV_HEADS, "attention"),
+    "shared_slopes": (23, shared(ranges, distances), given, KV_HEADS, None),
+    "shared_biased": (23, shared(ranges, squares), given, KV_HEADS, "attention"),
+    "grouped": (17, grouped(), given, KV_HEADS, None),
+    "grouped_twice": (17, grouped((False, -1)), given, KV_HEADS, None),
+    "grouped_late": (17, grouped((False, 4), late=True, window=7), given, KV_HEADS, None),
+    "grouped_windows": (17, grouped((False, -1), (False, 3), window=5), counted, KV_HEADS, None),
+    "grouped_borrowed": (17, grouped((True, -1), (True, 6), window=4), given, KV_HEADS, None),
+    "grouped_all": (17, grouped((False, 4), (True, 5), (True, 9), window=3), given, KV_HEADS, None),
+    "grouped_slopes": (17, grouped(bias=distances), given, KV_HEADS, None),
+    "grouped_biased": (17, grouped(bias=squares), given, KV_HEADS, "group_query_attention"),
+    "multi_head_slopes": (17, lambda *x: multi_head(*x, bias=distances), given, HEADS, None),
     "multi_head": (17, multi_head, given, HEADS, None),
     "switched": (17, products(ranges), switched, KV_HEADS, None),
-    "switched_items": (17, products(distances), switched, KV_HEADS, "add"),
-    "distances": (17, products(distances), given, KV_HEADS, "add"),
+    "switched_items": (17, products(squares), switched, KV_HEADS, "add"),
+    "distances": (17, products(distances), given, KV_HEADS, None),
+    "computed_slopes": (17, products(computed, cap=3.0), counted, KV_HEADS, None),
+    "attention_slopes": (23, standard(distances), given, KV_HEADS, None),
+    "bloom": (17, bloom, given, HEADS, None),
+    "mpt": (17, mpt, counted, HEADS, None),
+    "squares": (17, products(squares), given, KV_HEADS, "add"),
     "not_causal": (23, standard(), given, KV_HEADS, "attention"),
-    "biased": (23, standard(distances), given, KV_HEADS, "attention"),
+    "biased": (23, standard(squares), given, KV_HEADS, "attention"),
 }
 
 

@@ -170,6 +170,7 @@ INSTANTIATE_TEST_SUITE_P(
     forms, SequenceAttentionTest,
     testing::Values(Case{"plain", ""}, Case{"window", ", local_window_size = 50", 50},
                     Case{"softcap", ", softcap = 2.0, scale = 0.3"},
+                    Case{"slopes", ", slopes = [0.5, 0.25, 0.1, 0.07, 0.03, 0.01]"},
                     Case{"smooth", ", smooth_softmax = true, local_window_size = 150", 150},
                     Case{"interleaved", ", rotary_interleaved = true"}),
     [](const testing::TestParamInfo<Case>& one) { return std::string(one.param.name); });

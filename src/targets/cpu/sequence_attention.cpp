@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "base/thread_pool.h"
 #include "ops/grouped_heads.h"
@@ -143,8 +144,10 @@ class Rows {
   const GroupedHeads& heads() const { return heads_; }
   const TensorView& y() const { return y_; }
 
-  // Turns queries and keys, and writes keys and values to their pages.
+  // Turns queries and keys, and writes keys and values, if there are any, to their pages.
   void put_away(const CachePages& keys, const CachePages& values) {
+    const bool own = heads_.key.data != nullptr;
+    if (!own && !turns_.in_place()) return;
     const TensorView query = heads_.query;
     if (turns_.in_place()) {
       const std::array<int64_t, 3> dims = {1, query.dims[2], query.dims[1] * query.dims[3]};
@@ -159,6 +162,7 @@ class Rows {
         for (int64_t head = 0; turns_.in_place() && head < query.dims[1]; ++head) {
           turns_.turn(row_at(query, head, row), items[i], row, row_at(heads_.query, head, row));
         }
+        if (!own) continue;
         put_row(heads_.key, keys, i, row, turns_.in_place());
         put_row(heads_.value, values, i, row, false);
       }
@@ -167,7 +171,7 @@ class Rows {
 
   // Items that follow each other with as many rows are a batch of the kernel.
   void attend(const CachePages& keys, const CachePages& values, const AttentionProblem& problem,
-              const float* sinks, Isa isa) const {
+              const float* sinks, const float* slopes, Isa isa) const {
     const Attention attention(problem, isa);
     const auto items = step_.items();
     thread_local std::vector<int64_t> first, length;
@@ -189,6 +193,7 @@ class Rows {
       x.first = first.data();
       x.length = length.data();
       x.sinks = sinks;
+      x.slopes = slopes;
       attention.run(x, pool_);
     }
   }
@@ -269,6 +274,9 @@ class SequenceAttention final : public Kernel {
     problem_.scale = attribute<double>(instruction, "scale");
     problem_.softcap = attribute<double>(instruction, "softcap");
     problem_.causal = role_ != CacheRole::cross;
+    for (const double slope : attribute<Numbers>(instruction, "slopes")) {
+      slopes_.push_back(static_cast<float>(slope));
+    }
     const auto window = attribute<int64_t>(instruction, "local_window_size");
     problem_.left = window > 0 ? window - 1 : -1;
     if (const Tensor* sink = constant_at(constants, kSink)) {
@@ -281,8 +289,9 @@ class SequenceAttention final : public Kernel {
   std::string_view name() const override { return "cpu.sequence_attention"; }
   std::string detail() const override {
     if (role_ == CacheRole::cross) return fmt::format("{}, reads whole states", to_string(isa_));
-    return fmt::format("{}, reads pages{}", to_string(isa_),
-                       problem_.left >= 0 ? fmt::format(", window of {}", problem_.left + 1) : "");
+    return fmt::format("{}, reads pages{}{}", to_string(isa_),
+                       problem_.left >= 0 ? fmt::format(", window of {}", problem_.left + 1) : "",
+                       slopes_.empty() ? "" : ", slopes by distance");
   }
 
   void launch(Evaluation& c) const override {
@@ -295,8 +304,9 @@ class SequenceAttention final : public Kernel {
     problem.size = problem.value_size = rows.heads().query.dims[3];
     if (problem.scale == 0) problem.scale = 1 / std::sqrt(static_cast<double>(problem.size));
     if (!Attention::refuse(problem, isa_).empty()) return reference_->launch(c);
-    if (role_ == CacheRole::appended) rows.put_away(keys, values);
-    rows.attend(keys, values, problem, sinks_.empty() ? nullptr : sinks_.data(), isa_);
+    rows.put_away(keys, values);
+    rows.attend(keys, values, problem, sinks_.empty() ? nullptr : sinks_.data(),
+                slopes_.empty() ? nullptr : slopes_.data(), isa_);
   }
 
  private:
@@ -326,6 +336,7 @@ class SequenceAttention final : public Kernel {
   CacheRole role_;
   AttentionProblem problem_;
   std::vector<float> sinks_;
+  std::vector<float> slopes_;
   std::unique_ptr<const Kernel> reference_;
 };
 
@@ -341,6 +352,10 @@ KernelChoice make(const Instruction& instruction, Constants constants, Isa isa) 
     if (sink->count() != attribute<int64_t>(instruction, "num_heads")) {
       return {nullptr, fmt::format("there are {} sinks", sink->count())};
     }
+  }
+  const auto slopes = attribute<Numbers>(instruction, "slopes").size();
+  if (slopes != 0 && std::cmp_not_equal(slopes, attribute<int64_t>(instruction, "num_heads"))) {
+    return {nullptr, fmt::format("there are {} slopes", slopes)};
   }
   return {std::make_unique<SequenceAttention>(instruction, constants, isa), ""};
 }

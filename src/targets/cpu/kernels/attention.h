@@ -96,6 +96,8 @@ struct AttentionArguments {
   const int64_t* first = nullptr;   // per batch row: the position of query 0 among the keys
   const int64_t* length = nullptr;  // per batch row: how many keys there are
   const float* sinks = nullptr;     // per head: one more logit in the softmax's sum
+  // Per head, in place of a bias: slope · (place of the key - that of the query) is added.
+  const float* slopes = nullptr;
   // Blocks of keys per task where the cache is split; 0: chosen. No result depends on it.
   int64_t split = 0;
 };

@@ -102,8 +102,8 @@ void AttentionTiles::place(Carver& carver) {
   values_scratch_ = carver.take<std::byte>(kKeyBlock * value_size_ * element_bytes_);
   scores_ = carver.take<float>(kKeyBlock * tile_rows_);
   weights_ = carver.take<float>(kKeyBlock * tile_rows_ / 2);
-  bias_ = carver.take<float>(x_.bias.data == nullptr ? 0 : kKeyBlock * tile_rows_);
-  bias_rows_ = carver.take<float>(x_.bias.data == nullptr ? 0 : kKeyBlock * tile_rows_);
+  bias_ = carver.take<float>(has_bias() ? kKeyBlock * tile_rows_ : 0);
+  bias_rows_ = carver.take<float>(has_bias() ? kKeyBlock * tile_rows_ : 0);
   limits_ = carver.take<float>(2 * tile_rows_);
   scales_ = carver.take<float>(2 * kKeyBlock);
 }
@@ -314,14 +314,26 @@ void AttentionTiles::load_block(int64_t block) {
   block_.v_scales = scales_of(x_.v, scales_ + kKeyBlock, block_.v_scale_step);
 }
 
+void AttentionTiles::slope_row(int64_t row, int64_t keys, float* to) const {
+  const float slope = x_.slopes[head(row)];
+  // Whole numbers below 2^24 are exact.
+  const auto first = static_cast<float>(begin_ - x_.first[batch_] - query(row));
+  for (int32_t key = 0; key < keys; ++key) to[key] = slope * (first + static_cast<float>(key));
+}
+
 // What is added to the scores of a tile and the first `keys` of the block: [keys][pitch].
 const float* AttentionTiles::load_bias(int64_t tile, int64_t keys, int64_t& pitch) {
   const AttentionBias& bias = x_.bias;
-  const bool shared = bias.row == 0 && (bias.head == 0 || group_ == 1);
+  const bool sloped = x_.slopes != nullptr;
+  const bool shared = !sloped && bias.row == 0 && (bias.head == 0 || group_ == 1);
   const int64_t count = shared ? 1 : tile_count(tile);
   const int64_t bytes = bytes_of(bias.type);
   for (int64_t i = 0; i < count; ++i) {
     const int64_t row = tile * tile_rows_ + i;
+    if (sloped) {
+      slope_row(row, keys, bias_rows_ + i * kKeyBlock);
+      continue;
+    }
     const int64_t at = batch_ * bias.batch + head(row) * bias.head + query(row) * bias.row;
     const std::byte* from =
         static_cast<const std::byte*>(bias.data) + (at + begin_ * bias.key) * bytes;
@@ -370,7 +382,7 @@ bool AttentionTiles::run(int64_t tile, const AttentionState& result) {
     b.highest = limits_ + tile_rows_;
   }
   b.bias = nullptr;
-  if (x_.bias.data != nullptr) b.bias = load_bias(tile, keys, b.bias_pitch);
+  if (has_bias()) b.bias = load_bias(tile, keys, b.bias_pitch);
   b.scores = scores_;
   b.weights = weights_;
   b.product = result.product;

@@ -63,6 +63,8 @@ class AttentionTiles {
   void load_rows(const AttentionCache& cache, int64_t size, int64_t pitch, std::byte* to) const;
   AttentionAhead rows_ahead(const AttentionCache& cache, int64_t size, int64_t block,
                             int64_t calls) const;
+  bool has_bias() const { return x_.bias.data != nullptr || x_.slopes != nullptr; }
+  void slope_row(int64_t row, int64_t keys, float* to) const;
   const float* load_bias(int64_t tile, int64_t keys, int64_t& pitch);
 
   const AttentionProblem& p_;
