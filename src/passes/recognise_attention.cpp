@@ -199,7 +199,7 @@ class Recognition {
     }
     Found found = standard(owner);
     if (!found) return std::nullopt;
-    if (!fits_ring(owner, *keys, *values, operand(owner, 3) != nullptr)) return std::nullopt;
+    if (!fits_ring(owner, *keys, *values, *found)) return std::nullopt;
     set_caches(*keys, *values, *found);
     if (!divides(*keys, *values, *found)) {
       return refuse(owner, "its heads are not a multiple of the cache's");
@@ -222,10 +222,13 @@ class Recognition {
     return keys.groups == values.groups && keys.heads == values.heads && repeated > 0 &&
            found.heads == found.kv_heads * keys.groups * repeated;
   }
-  // In a ring a row's place is not its position: a mask would mean something else.
+  // In a ring a row's place is not its position. Up to the row's own place is all that was written
+  // until the ring is full, and all of it from then on: its window. Other masks mean something
+  // else.
   bool fits_ring(const Instruction& owner, const CacheUse& keys, const CacheUse& values,
-                 bool masked) {
-    const bool fits = keys.window == values.window && (keys.window == 0 || !masked);
+                 const ScoreBias& bias) {
+    const bool all = bias.window == 0 && bias.slopes.empty();
+    const bool fits = keys.window == values.window && (keys.window == 0 || all);
     if (!fits) refuse(owner, "it masks a cache that is written in a circle");
     return fits;
   }
@@ -254,7 +257,7 @@ class Recognition {
     found.scale *= keys->scale;
     if (found.query->type().rank() != 4) return refuse(*scores, "its rows do not lie in heads");
     found.heads = heads_of(found.query, 0);
-    if (!fits_ring(softmax, *keys, *values, true)) return std::nullopt;
+    if (!fits_ring(softmax, *keys, *values, found)) return std::nullopt;
     set_caches(*keys, *values, found);
     // A single head of keys may serve all without being repeated.
     const int64_t repeated = found.kv_heads * keys->groups;

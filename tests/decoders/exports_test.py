@@ -354,10 +354,18 @@ def multi_head(g, q, k, v, bias=ranges):
              "past_key_values.0.value", outputs=outputs, domain="com.microsoft", num_heads=HEADS)[0]
 
 
-def slots(g, window=0, held=False):
+def remainders(g, window=0):
+    """Where rows of a ring may look: at slots whose row was written, and is no more than `window` back."""
+    own = g("Add", g("Unsqueeze", "write_indices", [1]), g("Unsqueeze", g("Range", 0, g.rows(), 1), [0]))
+    own, slot = g("Unsqueeze", own, [1, 3]), g.constant(np.arange(RING))
+    back = g("Mod", g("Sub", own, slot), RING)
+    return g("Where", g("And", g("LessOrEqual", back, own), g("Less", back, window or RING)), 0.0, LOW)
+
+
+def slots(g, window=0, held=False, extent=CONTEXT):
     """Where rows of a cache of fixed extents may look: at slots up to their own."""
     own = g("Add", g("Unsqueeze", "write_indices", [1]), g("Unsqueeze", g("Range", 0, g.rows(), 1), [0]))
-    own, slot = g("Unsqueeze", own, [1, 3]), g.constant(np.arange(CONTEXT))
+    own, slot = g("Unsqueeze", own, [1, 3]), g.constant(np.arange(extent))
     allowed = g("LessOrEqual", slot, own)
     if window:
         allowed = g("And", allowed, g("Greater", slot, g("Sub", own, window)))
@@ -376,8 +384,9 @@ def written(mask=None, flat=False, turned=False, mode="linear", product=False, *
                       axis=1 if flat else -2)
             caches.append(by_heads(g, cache, KV_HEADS) if turned else cache)
         if product:
+            extent = RING if mode == "circular" else CONTEXT
             repeated = [g("Reshape", g("Expand", g("Unsqueeze", c, [2]), [1, 1, HEADS // KV_HEADS, 1, 1]),
-                          [0, HEADS, CONTEXT, SIZE]) for c in caches]
+                          [0, HEADS, extent, SIZE]) for c in caches]
             scores = g("MatMul", by_heads(g, q, HEADS), g("Transpose", repeated[0], perm=[0, 1, 3, 2]))
             scores = g("Add", g("Mul", scores, SIZE ** -0.5), mask(g))
             return from_heads(g, g("MatMul", g("Softmax", scores), repeated[1]))
@@ -433,7 +442,10 @@ def switched(g):
 SWITCH = 9
 RING = 5  # rows of a cache that is written in a circle
 # Forms that no run but of single rows has as they are, and what they mean.
-MEANT = {"written_ring": (17, products(windows), given, KV_HEADS, None)}
+MEANT = {name: (17, products(mask), given, KV_HEADS, None) for name, mask in (
+    ("written_ring", windows), ("written_ring_slots", windows), ("written_ring_products", windows),
+    ("written_ring_remainders", windows), ("written_ring_narrow", lambda g: windows(g, 3)))}
+# Forms whose runs of several rows mean something else: each row by itself.
 
 
 # Name: opset, attention, positions, heads of the cache, and what is in the way of packing.
@@ -467,6 +479,11 @@ FORMS = {
     "written_window": (24, written(lambda g: slots(g, window=5)), given, KV_HEADS, None),
     "written_products": (24, written(slots, product=True), by_writing, KV_HEADS, None),
     "written_ring": (24, written(mode="circular", is_causal=1), given, KV_HEADS, None),
+    "written_ring_slots": (24, written(lambda g: slots(g, extent=RING), mode="circular"), given, KV_HEADS, None),
+    "written_ring_products": (24, written(lambda g: slots(g, extent=RING), mode="circular", product=True), given, KV_HEADS,
+                              None),
+    "written_ring_remainders": (24, written(remainders, mode="circular"), by_writing, KV_HEADS, "attention"),
+    "written_ring_narrow": (24, written(lambda g: remainders(g, 3), mode="circular"), given, KV_HEADS, "attention"),
     "written_over": (24, written(), given, KV_HEADS, "attention"),
     "shared": (23, shared(ranges, ranges), given, KV_HEADS, None),
     "shared_window": (23, shared(windows, ranges), given, KV_HEADS, None),

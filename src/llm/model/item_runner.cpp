@@ -76,6 +76,20 @@ SequenceState cross_state(const Program& program, const StatePair& pair) {
   return state;
 }
 
+// Along which a result has an element for each new row; -1: along none.
+int row_axis(const Program& program, const DecoderInterface& names, const Value& result) {
+  const Dim rows = (*parameter_of(program, names.tokens).type().dims)[1];
+  if (rows.is_constant() || !result.type().is_ranked()) return -1;
+  const auto at = std::ranges::find(*result.type().dims, rows);
+  return at == result.type().dims->end() ? -1 : static_cast<int>(at - result.type().dims->begin());
+}
+
+bool is_circular(const std::unique_ptr<Instruction>& instruction) {
+  const Attribute* mode = find_attribute(instruction->attributes(), "mode");
+  return instruction->op().name == "tensor_scatter" && mode != nullptr &&
+         std::get<std::string>(*mode) == "circular";
+}
+
 // Of [rows, columns].
 Tensor last_rows(const Tensor& all, int64_t count) {
   const int64_t columns = all.dims()[1];
@@ -117,8 +131,11 @@ ItemRunner::ItemRunner(const Program& program, const DecoderInterface& names,
   for (const auto& parameter : main.parameters()) inputs_.push_back(input_of(*parameter));
   for (size_t i = 0; i < main.results().size(); ++i) {
     const bool present = std::ranges::find(presents_, i) != presents_.end();
-    if (i != logits_ && !present) outputs_.push_back({main.result_names()[i]});
+    if (i == logits_ || present) continue;
+    outputs_.push_back({main.result_names()[i]});
+    row_axes_[main.result_names()[i]] = row_axis(program, names, *main.results()[i]);
   }
+  single_rows_ = std::ranges::any_of(main.instructions(), is_circular);
 }
 
 ItemRunner::Input ItemRunner::input_of(const Value& parameter) const {
@@ -244,6 +261,33 @@ std::vector<Tensor> ItemRunner::run_one(const StepRequest& request, const Cancel
   return presents;
 }
 
+// Rows as requests of their own, where they cannot share a run.
+std::vector<Tensor> ItemRunner::run_rows(const StepRequest& request, const CancelToken* cancel,
+                                         std::vector<Tensor>& logits) const {
+  if (!single_rows_ || request.tokens.size() == 1) return run_one(request, cancel, logits);
+  Sequence own = *request.sequence;
+  std::vector<Tensor> presents, rows;
+  std::map<std::string, std::vector<Tensor>> outputs;
+  for (size_t i = 0; i < request.tokens.size(); ++i) {
+    if (i > 0) own.commit(1, std::move(presents));
+    NamedTensors given;
+    presents = run_one(
+        {&own, request.tokens.subspan(i, 1), true, request.outputs != nullptr ? &given : nullptr},
+        cancel, rows);
+    for (auto& [name, tensor] : given) outputs[name].push_back(std::move(tensor));
+  }
+  logits.push_back(request.all_logits ? join_rows(rows) : rows.back());
+  for (const ProgramOutput& output : outputs_) {
+    if (request.outputs == nullptr) break;
+    const std::vector<Tensor>& parts = outputs[output.name];
+    const int axis = row_axes_.at(output.name);
+    const bool alike = std::ranges::all_of(
+        parts, [&](const Tensor& part) { return part.dims() == parts.front().dims(); });
+    (*request.outputs)[output.name] = axis < 0 || !alike ? parts.back() : join_along(parts, axis);
+  }
+  return presents;
+}
+
 class ItemRunner::Pending final : public PendingStep {
  public:
   Pending(const ItemRunner& runner, std::span<const StepRequest> requests)
@@ -254,14 +298,14 @@ class ItemRunner::Pending final : public PendingStep {
     for (size_t i = 0; i < requests_.size(); ++i) {
       const StepRequest& request = requests_[i];
       if (!runner_.must_begin_anew(request)) {
-        presents_.push_back(runner_.run_one(request, cancel, logits));
+        presents_.push_back(runner_.run_rows(request, cancel, logits));
         continue;
       }
       anew_[i] = std::make_unique<Sequence>(runner_.layout());
       std::vector<Token> tokens(request.sequence->tokens().begin(),
                                 request.sequence->tokens().end());
       tokens.insert(tokens.end(), request.tokens.begin(), request.tokens.end());
-      presents_.push_back(runner_.run_one(
+      presents_.push_back(runner_.run_rows(
           {anew_[i].get(), tokens, request.all_logits, request.outputs}, cancel, logits));
       if (request.all_logits) logits.back() = last_rows(logits.back(), std::ssize(request.tokens));
     }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Runs each sequence of a step by itself, through the program as its file has it: past tensors in,
 // present tensors out. A sequence holds its presents whole; forks share them, for nothing writes to
-// them again.
+// them again. A cache that is written in a circle loses rows that others of the same run should
+// see: such programs run row by row.
 #pragma once
+
+#include <map>
 
 #include "llm/model/step_runner.h"
 
@@ -44,8 +47,12 @@ class ItemRunner final : public StepRunner {
   Tensor make(const Input& input, const StepRequest& request) const;
   std::vector<Tensor> run_one(const StepRequest& request, const CancelToken* cancel,
                               std::vector<Tensor>& logits) const;
+  std::vector<Tensor> run_rows(const StepRequest& request, const CancelToken* cancel,
+                               std::vector<Tensor>& logits) const;
 
   std::string offender_;
+  bool single_rows_ = false;
+  std::map<std::string, int> row_axes_;  // of outputs, where rows run one by one; -1: none
   std::vector<Input> inputs_;
   std::vector<size_t> presents_;  // of each state, among the results
   // Results that are constants, as models that are nothing but a signature have: such logits answer
