@@ -9,14 +9,16 @@
 
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "targets/cpu/kernels/phases.h"
 #include "targets/cpu/kernels/recurrent_pack.h"
 #include "targets/cpu/kernels/scratch.h"
 
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kAheadBytes = 8 << 20;   // of input products computed before their steps
-constexpr int64_t kPartBytes = 256 << 10;  // of weights for which a thread is worth waking
+constexpr int64_t kAheadBytes = 8 << 20;  // of input products computed before their steps
+constexpr int64_t kPartBytes = 64 << 10;  // of weights: what a thread reads between two meetings
+constexpr int64_t kPanels = 2;            // that the kernel takes at a time
 
 const std::vector<std::string>& defaults(RecurrentCell cell) {
   static const std::vector<std::string> rnn = {"tanh"}, gru = {"sigmoid", "tanh"},
@@ -54,10 +56,7 @@ class Direction {
       const int64_t count = std::min(steps_, x_.time - done);
       const int64_t first = backward_ ? x_.time - done - count : done;
       multiply_input(first, count);
-      for (int64_t i = 0; i < count; ++i) {
-        const int64_t at = backward_ ? count - 1 - i : i;
-        step(first + at, at);
-      }
+      run_steps(first, count);
     }
     store_state(h_, x_.last_h);
     store_state(c_, x_.last_c);
@@ -67,7 +66,6 @@ class Direction {
   int64_t place(Carver carver) {
     const int64_t state = x_.batch * packed_.pitch;
     for (float** at : {&h_, &next_, &c_, &gate_, &reset_}) *at = carver.take<float>(state);
-    live_ = carver.take<uint8_t>(x_.batch);
     products_ = carver.take<float>(steps_ * x_.batch * columns_);
     return carver.bytes();
   }
@@ -114,63 +112,77 @@ class Direction {
     }
   }
 
-  void step(int64_t time, int64_t at) {
+  // All steps in one region: a phase for each stage of each step.
+  void run_steps(int64_t first, int64_t count) {
+    const auto stages = static_cast<int>(packed_.stages.size());
+    const int parts = parts_of_steps();
+    Phases phases(static_cast<int>(count) * stages, parts);
+    parallel_for(pool_, parts, 1, [&](int64_t begin, int64_t) {
+      phases.work(static_cast<int>(begin), [&](int phase, int part) {
+        const int64_t i = phase / stages;
+        run_part(first, backward_ ? count - 1 - i : i, i, phase % stages, part, parts);
+      });
+    });
+    if (count % 2 != 0) std::swap(h_, next_);
+  }
+
+  // A thread meets the same weights in its cache at every step. Sums do not depend on the parts.
+  int parts_of_steps() const {
+    int64_t most = pool_ == nullptr ? 1 : std::min(pool_->threads(), Phases::kMostParts);
+    for (const PackedStage& stage : packed_.stages) {
+      most = std::min(most, stage.columns * p_.hidden * 4 / kPartBytes);
+      most = std::min(most, stage.panels / kPanels);
+    }
+    return static_cast<int>(std::max<int64_t>(1, most));
+  }
+
+  // One part of the panels of a stage. `at` counts the steps since `first` in time, `done` in order
+  // of computation.
+  void run_part(int64_t first, int64_t at, int64_t done, int index, int part, int parts) const {
+    const PackedStage& stage = packed_.stages[static_cast<size_t>(index)];
     RecurrentStep s;
+    s.stage = stage.stage;
+    const int64_t groups = (stage.panels + kPanels - 1) / kPanels;
+    s.first = groups * part / parts * kPanels;
+    s.last = std::min(stage.panels, groups * (part + 1) / parts * kPanels);
     s.batch = x_.batch;
     s.depth = p_.hidden;
     s.pitch = packed_.pitch;
-    s.h = h_;
+    s.weights = stage.r.get();
+    s.h = done % 2 == 0 ? h_ : next_;
+    s.next = done % 2 == 0 ? next_ : h_;
+    s.multiplied = stage.stage == RecurrentStage::gru_hidden ? reset_ : s.h;
     s.c = c_;
-    s.next = next_;
     s.gate = gate_;
     s.reset = reset_;
+    s.x = products_ + at * x_.batch * stage.columns;
+    for (int i = 0; i < index; ++i) {
+      s.x += steps_ * x_.batch * packed_.stages[static_cast<size_t>(i)].columns;
+    }
+    s.x_pitch = stage.columns;
     s.bias = packed_.hidden_bias.get();
     s.peepholes = packed_.peepholes.get();
     s.clip = p_.clip;
     s.input_forget = p_.input_forget;
     // To and fro: weights beyond the second cache would never be met again in it.
-    s.descending = time % 2 != 0;
-    if (x_.lengths != nullptr) {
-      for (int64_t b = 0; b < x_.batch; ++b) live_[b] = time < x_.lengths[b] ? 1 : 0;
-      s.live = live_;
-    }
-    const float* products = products_;
-    for (const PackedStage& stage : packed_.stages) {
-      s.stage = stage.stage;
-      s.weights = stage.r.get();
-      s.multiplied = stage.stage == RecurrentStage::gru_hidden ? reset_ : h_;
-      s.x = products + at * x_.batch * stage.columns;
-      s.x_pitch = stage.columns;
-      run_panels(s, stage);
-      products += steps_ * x_.batch * stage.columns;
-    }
-    std::swap(h_, next_);
-    store_result(time);
+    s.descending = done % 2 != 0;
+    s.time = first + at;
+    s.lengths = x_.lengths;
+    kernels_.step(s);
+    if (&stage == &packed_.stages.back()) store_result(s);
   }
 
-  // As many parts as threads: each then meets the same weights in its cache at every step. Sums do
-  // not depend on the parts.
-  void run_panels(const RecurrentStep& s, const PackedStage& stage) const {
-    const int64_t bytes = stage.columns * p_.hidden * 4;
-    const int64_t threads = pool_ == nullptr ? 1 : pool_->threads();
-    const int64_t parts = std::clamp<int64_t>(bytes / kPartBytes, 1, threads);
-    const int64_t grain = ((stage.panels + parts - 1) / parts + 1) / 2 * 2;
-    parallel_for(pool_, stage.panels, grain, [&](int64_t begin, int64_t end) {
-      RecurrentStep part = s;
-      part.first = begin;
-      part.last = end;
-      kernels_.step(part);
-    });
-  }
-
-  void store_result(int64_t time) const {
+  // Of the units that the part computed.
+  void store_result(const RecurrentStep& s) const {
     if (x_.y == nullptr) return;
-    for (int64_t b = 0; b < x_.batch; ++b) {
-      float* to = x_.y + time * x_.y_time + index_ * x_.y_direction + b * x_.y_batch;
-      if (x_.lengths != nullptr && live_[b] == 0) {
-        std::fill_n(to, p_.hidden, 0.0F);
+    const int64_t width = recurrent_unit_vectors(s.stage) * kernels_.lanes;
+    const int64_t unit = s.first * width, end = std::min(p_.hidden, s.last * width);
+    for (int64_t b = 0; b < x_.batch && unit < end; ++b) {
+      float* to = x_.y + s.time * x_.y_time + index_ * x_.y_direction + b * x_.y_batch + unit;
+      if (s.is_live(b)) {
+        std::copy_n(s.next + b * s.pitch + unit, end - unit, to);
       } else {
-        std::copy_n(h_ + b * packed_.pitch, p_.hidden, to);
+        std::fill_n(to, end - unit, 0.0F);
       }
     }
   }
@@ -189,7 +201,6 @@ class Direction {
   float* c_ = nullptr;
   float* gate_ = nullptr;
   float* reset_ = nullptr;
-  uint8_t* live_ = nullptr;
   float* products_ = nullptr;
 };
 

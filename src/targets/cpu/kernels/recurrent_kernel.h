@@ -91,7 +91,7 @@ inline F32 clipped(const RecurrentStep& s, F32 x) {
 
 // New values where the step counts for the row.
 inline void put(const RecurrentStep& s, int64_t row, float* to, const float* from, F32 value) {
-  store(to, s.live == nullptr || s.live[row] != 0 ? value : load(from));
+  store(to, s.is_live(row) ? value : load(from));
 }
 
 inline void finish_lstm(const RecurrentStep& s, int64_t row, int64_t unit, const F32* sum) {

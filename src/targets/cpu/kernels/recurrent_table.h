@@ -36,10 +36,13 @@ struct RecurrentStep {
   float* reset = nullptr;             // r · h, of a gru in two stages
   const float* bias = nullptr;        // of the recurrence, h of a gru: [units]
   const float* peepholes = nullptr;   // [3][units]: i, o, f
-  const uint8_t* live = nullptr;      // per batch row: whether the step counts; null: all
+  int64_t time = 0;
+  const int32_t* lengths = nullptr;  // per batch row: steps from there on do not count; null: all
   float clip = 0;
   bool input_forget = false;
   bool descending = false;  // the last panels first: they are what the cache still holds
+
+  bool is_live(int64_t row) const { return lengths == nullptr || time < lengths[row]; }
 };
 
 struct RecurrentKernels {
