@@ -36,8 +36,10 @@ lathe_error* get_param(const lathe_generator_params* params, const char* name, l
     std::vector<std::string_view> names;
     for (const search::SearchOptionInfo& option : search::search_options())
       names.push_back(option.name);
-    check(all.contains(key), ErrorKind::invalid_argument, "there is no search option '{}'{}",
-          escape(key), did_you_mean(key, names));
+    check(std::ranges::find(names, key) != names.end(), ErrorKind::invalid_argument,
+          "there is no search option '{}'{}", escape(key), did_you_mean(key, names));
+    check(all.contains(key), ErrorKind::invalid_argument,
+          "search option '{}' has no effect, so it has no value", key);
     check(sink != nullptr, ErrorKind::invalid_argument, "the sink for '{}' is NULL", key);
     const std::string text = all[key].dump();
     sink(context, text.data(), text.size());

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <new>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -142,7 +144,7 @@ struct lathe_stop_strings {
 
 struct lathe_model_config {
   std::string folder;
-  std::string overlay;  // a JSON object
+  std::vector<std::function<void(nlohmann::json&)>> changes;  // of genai_config.json, in order
   lathe::llm::MemoryFiles files;
   std::string target;
   int threads = 0;
@@ -154,9 +156,9 @@ namespace lathe::capi {
 // A model with its threads; generators share it.
 struct OpenModel {
   explicit OpenModel(const lathe_model_config& config);
+  llm::MemoryFiles files;
   ThreadPool pool;
   std::shared_ptr<const llm::Decoder> decoder;
-  llm::MemoryFiles files;
   std::string tokenizer_folder;
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer;  // null: there is none
   std::string target;

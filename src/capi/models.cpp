@@ -5,6 +5,7 @@
 #include "base/file_map.h"
 #include "base/log.h"
 #include "capi/handles.h"
+#include "llm/config/change_config.h"
 #include "llm/config/json_object.h"
 #include "llm/model/choose_target.h"
 #include "llm/tokenizer/load.h"
@@ -21,56 +22,45 @@ lathe_error* create_config(const char* folder, lathe_model_config** out) {
     demand(out, "the place for the configuration");
     auto made = std::make_unique<lathe_model_config>();
     if (folder != nullptr) made->folder = folder;
-    made->overlay = "{}";
     *out = made.release();
   });
 }
 
-// Overlays join as the file and an overlay do.
+// Changes are made in their order once the file is read.
 lathe_error* overlay(lathe_model_config* config, lathe_text json) {
   return guarded([&] {
     lathe_model_config& handle = demand(config, "the configuration");
-    const std::string_view text = view(json, "the overlay");
+    const std::string text(view(json, "the overlay"));
     const Json added = llm::parse_json(text, "the overlay");
     check(added.is_object(), ErrorKind::invalid_argument, "the overlay is a {}, expected an object",
           added.type_name());
-    handle.overlay = llm::overlay_config(handle.overlay, text);
-  });
-}
-
-// The overlay's list of providers, made if it is not there.
-template <class Change>
-lathe_error* change_providers(lathe_model_config* config, Change&& change) {
-  return guarded([&] {
-    lathe_model_config& handle = demand(config, "the configuration");
-    Json document = Json::parse(handle.overlay);
-    Json& list = document["model"]["decoder"]["session_options"]["provider_options"];
-    if (!list.is_array()) list = Json::array();
-    change(list);
-    handle.overlay = document.dump();
+    handle.changes.emplace_back([text](Json& document) { llm::overlay_config(document, text); });
   });
 }
 
 lathe_error* clear_providers(lathe_model_config* config) {
-  return change_providers(config, [](Json& list) { list = Json::array(); });
+  return guarded(
+      [&] { demand(config, "the configuration").changes.emplace_back(llm::clear_providers); });
 }
 
 lathe_error* append_provider(lathe_model_config* config, const char* provider) {
-  return change_providers(config, [&](Json& list) {
-    list.push_back({{std::string(text_of(provider, "the provider")), Json::object()}});
+  return guarded([&] {
+    const std::string name(text_of(provider, "the provider"));
+    demand(config, "the configuration").changes.emplace_back([name](Json& document) {
+      llm::append_provider(document, name);
+    });
   });
 }
 
 lathe_error* set_provider_option(lathe_model_config* config, const char* provider, const char* key,
                                  const char* value) {
-  return change_providers(config, [&](Json& list) {
+  return guarded([&] {
     const std::string name(text_of(provider, "the provider"));
-    for (Json& entry : list) {
-      if (!entry.is_object() || !entry.contains(name)) continue;
-      entry[name][std::string(text_of(key, "the key"))] = text_of(value, "the value");
-      return;
-    }
-    list.push_back({{name, {{std::string(text_of(key, "the key")), text_of(value, "the value")}}}});
+    const std::string option(text_of(key, "the key"));
+    const std::string text(text_of(value, "the value"));
+    demand(config, "the configuration").changes.emplace_back([=](Json& document) {
+      llm::set_provider_option(document, name, option, text);
+    });
   });
 }
 
@@ -146,19 +136,41 @@ lathe_error* get_chat_template(const lathe_model* model, lathe_chat_template** o
   });
 }
 
+// The folder's files from memory, the changed configuration among them: it stands before the one on
+// disk.
+llm::MemoryFiles files_of(const lathe_model_config& config) {
+  constexpr const char* kName = "genai_config.json";
+  llm::MemoryFiles files = config.files;
+  const auto given = files.find(kName);
+  const std::string path = join_path(config.folder, kName);
+  const bool is_there = given != files.end() || (!config.folder.empty() && file_exists(path));
+  // Where there is none, whoever opens the folder says so.
+  if (config.changes.empty() || !is_there) return files;
+  Json document =
+      llm::parse_json(given != files.end() ? *given->second : FileMap::open(path)->text(), path);
+  for (const auto& change : config.changes) change(document);
+  files[kName] = std::make_shared<const std::string>(
+      document.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return files;
+}
+
+int threads_of(const lathe_model_config& config, const llm::MemoryFiles& files) {
+  if (config.threads > 0) return config.threads;
+  return llm::ModelFolder(config.folder, "", files).config().threads();
+}
+
 }  // namespace
 
-OpenModel::OpenModel(const lathe_model_config& config) : pool(config.threads), files(config.files) {
-  const std::string overlay = config.overlay == "{}" ? "" : config.overlay;
+OpenModel::OpenModel(const lathe_model_config& config)
+    : files(files_of(config)), pool(threads_of(config, files)) {
   llm::DecoderOptions options;
   options.pool = &pool;
   options.compute = config.compute;
-  options.overlay = overlay;
   options.files = files;
   if (!config.target.empty()) {
     options.target = find_target(config.target);
   } else {
-    const llm::ModelFolder folder(config.folder, overlay, files);
+    const llm::ModelFolder folder(config.folder, "", files);
     const llm::TargetChoice choice = choose_target(folder.config(), config.folder);
     if (!choice.warning.empty()) log_warning(choice.warning);
     options.target = choice.target;

@@ -213,6 +213,28 @@ void test_providers() {
                [&] { lathe::Model wrong(config); });
 }
 
+// What a folder names itself stays, in front of what is appended, and so do its options.
+void test_own_providers() {
+  std::string json = read("genai_config.json");
+  const std::string decoder = R"("decoder": {)";
+  json.insert(json.find(decoder) + decoder.size(),
+              R"("session_options": {"intra_op_num_threads": 1,
+                 "provider_options": [{"cuda": {"device_id": "0"}}]},)");
+  lathe::Config config(kFolder);
+  config.append_provider("cpu");  // before the file is there
+  config.add_model_data("genai_config.json", std::as_bytes(std::span(json)));
+  config.set_provider_option("CUDAExecutionProvider", "enable_cuda_graph", "1");
+  const lathe::Model model(config);
+  expect(model.device_type() == "cpu" || model.device_type() == "ref", "its target");
+  config.append_provider("warp");
+  expect_error(LATHE_INVALID_MODEL,
+               "'model.decoder.session_options.provider_options[2]' names the provider 'warp'",
+               [&] { lathe::Model wrong(config); });
+  config.overlay(R"({"model": {"decoder": {"session_options": {"provider_options": []}}}})");
+  const lathe::Model changed(config);
+  expect(changed.type() == "llama", "changes are made in their order");
+}
+
 void test_refusals(const lathe::Model& model) {
   lathe::GeneratorParams params(model);
   expect_error(LATHE_UNSUPPORTED, "guidance by a 'json_schema' is not supported",
@@ -255,6 +277,7 @@ int main() {
   test_cancel();
   test_memory();
   test_providers();
+  test_own_providers();
   test_refusals(model);
   std::printf("%d passed, %d failed, 0 skipped\n", passed, failed);
   return failed == 0 ? 0 : 1;

@@ -42,6 +42,40 @@ class Generate(program.ProgramTest):
             self.assertEqual(self.generate("-p", "one", flag, 2), "two three\n")
         self.assertEqual(self.generate("-p", "one", "--num_beams=2", "--max-new-tokens=2"), "two three\n")
 
+    def test_a_generation_config_fills_what_the_configuration_leaves_open(self):
+        for name in ("model.onnx", "genai_config.json", "tokenizer.json"):
+            self.path(name).write_bytes((COUNTING / name).read_bytes())
+
+        def generate(*arguments, **options):
+            self.path("generation_config.json").write_text(json.dumps(options))
+            return self.run_program("generate", self.folder, "--ids", 11, *arguments)
+
+        self.assertEqual(generate(eos_token_id=13), "twelve\n")
+        self.assertEqual(generate(max_new_tokens=2), "twelve thirteen\n")
+        self.assertEqual(generate("--max-new-tokens", 1, max_new_tokens=2), "twelve\n")
+        self.assertEqual(generate("--config", '{"search": {"max_new_tokens": 1}}', max_new_tokens=2), "twelve\n")
+        self.assertEqual(generate(max_length=2), "twelve thirteen fourteen\n")  # genai_config.json gives one
+        self.assertNotIn("twelve", generate(suppress_tokens=[12]))
+        self.assertNotEqual(generate(begin_suppress_tokens=[12]).split()[0], "twelve")
+        self.assertEqual(generate(max_new_tokens=3, forced_eos_token_id=3, max_length=4,
+                                  begin_suppress_tokens=None).split()[-1], "three")
+        self.assertEqual(generate(bad_words_ids=[[12, 13]], max_new_tokens=2).split()[0], "twelve")
+        self.assertNotEqual(generate(bad_words_ids=[[12, 13]], max_new_tokens=2), "twelve thirteen\n")
+        self.assertEqual(generate(stop_strings=["teen"]), "twelve thir\n")
+        drawn = {generate("--random-seed", seed, do_sample=True, temperature=1e6, top_k=0, max_new_tokens=4)
+                 for seed in range(4)}
+        self.assertGreater(len(drawn), 1)
+        self.assertEqual(generate("--random-seed", 1, do_sample=True, temperature=1e6, top_k=1), generate())
+        self.assertEqual(generate(penalty_alpha=0.6), generate())
+        generate(penalty_alpha=0.6)
+        self.assertRegex(self.stderr, r"generation_config.json of '.*' asks for penalty_alpha, which is not done")
+
+    def test_options_without_effect_are_taken(self):
+        self.assertEqual(self.generate("-p", "one", "--batch_size", 4, "--past_present_share_buffer=true",
+                                       "--diversity_penalty=0", "--blank-penalty=0", "--max-new-tokens", 2), "two three\n")
+        self.generate("-p", "one", "--diversity_penalty", 0.5, code=4)
+        self.assertIn("search option 'diversity_penalty' is 0.5: beams in groups are not supported", self.stderr)
+
     def test_a_chat_goes_through_the_template(self):
         out = json.loads(self.generate("--chat", "-p", "eleven", "--system", "one two", "--json"))
         self.assertEqual((out["prompt_tokens"], out["text"]), (3, "twelve thirteen fourteen"))

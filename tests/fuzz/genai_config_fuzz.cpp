@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "llm/config/change_config.h"
 #include "llm/config/genai_config.h"
 
 using namespace lathe;

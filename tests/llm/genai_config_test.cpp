@@ -5,9 +5,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/error.h"
+#include "llm/config/change_config.h"
+#include "llm/config/json_object.h"
 #include "llm/config/providers.h"
 
 namespace lathe::llm {
@@ -98,6 +101,85 @@ TEST(GenaiConfig, adds_what_a_generation_config_says) {
       "generation_config.json", config);
   EXPECT_EQ(config.end_tokens, (std::vector<int64_t>{2, 7, 9}));
   EXPECT_DOUBLE_EQ(config.search.temperature, 0.6);
+}
+
+constexpr std::string_view kGeneration =
+    R"({"bad_words_ids": [[1, 2]], "begin_suppress_tokens": [4],
+    "do_sample": true, "early_stopping": "never", "epsilon_cutoff": 0.125, "eta_cutoff": 0.25,
+    "exponential_decay_length_penalty": [6, 1.5], "forced_bos_token_id": 7, "forced_eos_token_id": [8],
+    "length_penalty": 2.0, "max_length": 10, "max_new_tokens": 11, "min_length": 12,
+    "min_new_tokens": 13, "min_p": 0.75, "no_repeat_ngram_size": 14, "num_beams": 15,
+    "num_return_sequences": 16, "repetition_penalty": 1.25, "sequence_bias": [[[18, 19], -3.0]],
+    "stop_strings": ["a"], "suppress_tokens": [20], "temperature": 0.375, "top_k": 21,
+    "top_p": 0.625, "typical_p": 0.875})";
+
+TEST(GenaiConfig, keeps_its_providers_when_others_are_appended) {
+  Json json = Json::parse(document(
+      R"(, "session_options": {"provider_options": [{"CUDAExecutionProvider": {"a": "1"}}]})"));
+  append_provider(json, "cpu");
+  append_provider(json, "cuda");
+  set_provider_option(json, "cuda", "enable_cuda_graph", "1");
+  set_provider_option(json, "QNN", "backend_path", "x");
+  const auto providers = [&] {
+    std::string text;
+    const GenaiConfig config = read_genai_config(json.dump(), "changed");
+    for (const ProviderChoice& choice : config.decoder.session.providers) {
+      text += fmt::format("{} {}; ", choice.name, Json(choice.options).dump());
+    }
+    return text;
+  };
+  EXPECT_EQ(
+      providers(),
+      R"(CUDAExecutionProvider {"a":"1","enable_cuda_graph":"1"}; cpu {}; QNN {"backend_path":"x"}; )");
+  clear_providers(json);
+  append_provider(json, "dml");
+  EXPECT_EQ(providers(), "dml {}; ");
+  Json none = Json::parse(document(""));
+  append_provider(none, "dml");
+  EXPECT_EQ(none["model"]["decoder"]["session_options"]["provider_options"].dump(),
+            R"([{"dml":{}}])");
+  Json wrong = Json::parse(document(R"(, "session_options": {"provider_options": "cuda"})"));
+  EXPECT_THROW(append_provider(wrong, "dml"), Error);
+  wrong = Json::parse(R"({"model": [1]})");
+  EXPECT_THROW(clear_providers(wrong), Error);
+}
+
+TEST(GenaiConfig, takes_search_options_from_a_generation_config_where_it_has_none) {
+  const Json wanted = Json::parse(kGeneration);
+  GenaiConfig config = read_genai_config(document(""), "genai_config.json");
+  read_generation_config(kGeneration, "generation_config.json", config);
+  const Json got = search_options_json(config.search);
+  const Json defaults = search::search_options_json({});
+  for (const auto& [name, value] : wanted.items()) {
+    EXPECT_EQ(got[name], value) << name;
+    EXPECT_NE(got[name], defaults[name]) << name;
+    // What genai_config.json says stands, though it be the default.
+    const std::string search =
+        fmt::format(R"(, "search": {{"{}": {}}})", name, defaults[name].dump());
+    if (defaults[name].is_null()) continue;
+    GenaiConfig settled = read_genai_config(document("", "", search), "genai_config.json");
+    read_generation_config(kGeneration, "generation_config.json", settled);
+    EXPECT_EQ(search_options_json(settled.search)[name], defaults[name]) << name;
+  }
+}
+
+TEST(GenaiConfig, lists_what_a_generation_config_wants_that_is_not_done) {
+  GenaiConfig config = read_genai_config(document(""), "genai_config.json");
+  read_generation_config(
+      R"({"guidance_scale": 1, "num_beam_groups": 1, "force_words_ids": [], "penalty_alpha": 0.6,
+          "watermarking_config": null, "forced_decoder_ids": [[1, 5]], "cache_implementation": "static"})",
+      "generation_config.json", config);
+  EXPECT_EQ(config.unheeded, (std::vector<std::string>{"forced_decoder_ids", "penalty_alpha"}));
+}
+
+TEST(GenaiConfig, refuses_what_is_for_speech_by_its_name) {
+  EXPECT_EQ(
+      message(document("", R"(, "num_mels": 80)")),
+      "Unsupported: 'model.num_mels' is for speech models, which are not supported: the type is "
+      "'llama'");
+  EXPECT_EQ(message(document("", R"(, "tdt_durations": [0, 1])")),
+            "Unsupported: 'model.tdt_durations' is for speech models, which are not supported: the "
+            "type is 'llama'");
 }
 
 TEST(GenaiConfig, knows_the_names_of_providers) {

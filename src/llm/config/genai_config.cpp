@@ -11,6 +11,7 @@ namespace lathe::llm {
 namespace {
 
 constexpr int64_t kMostLayers = 100'000;  // names are made for each
+constexpr int64_t kMostThreads = 1024;    // as --threads
 
 void read_providers(JsonObject& o, std::vector<ProviderChoice>& providers) {
   const Json* list = o.member("provider_options");
@@ -200,6 +201,20 @@ void read_part(JsonObject& model, std::string_view key, GenaiConfig& config) {
   config.parts[std::string(key)] = std::move(part);
 }
 
+// Added to those that are there.
+void read_end_tokens(JsonObject& o, GenaiConfig& config) {
+  std::vector<int64_t> ends;
+  o.read("eos_token_id", ends);
+  for (const int64_t token : ends) {
+    check(token >= 0 && (config.vocab_size == 0 || token < config.vocab_size),
+          ErrorKind::invalid_model, "'{}' is {}, the vocabulary has {} tokens",
+          o.place("eos_token_id"), token, config.vocab_size);
+    if (std::ranges::find(config.end_tokens, token) == config.end_tokens.end()) {
+      config.end_tokens.push_back(token);
+    }
+  }
+}
+
 void read_tokens(JsonObject& o, GenaiConfig& config) {
   constexpr auto kTokens = std::to_array<std::string_view>(
       {"pad_token_id", "bos_token_id", "sep_token_id", "decoder_start_token_id", "image_token_id",
@@ -210,11 +225,21 @@ void read_tokens(JsonObject& o, GenaiConfig& config) {
     o.read(name, token, -1);
     if (token) config.tokens[std::string(name)] = *token;
   }
-  o.read("eos_token_id", config.end_tokens);
-  for (const int64_t token : config.end_tokens) {
-    check(token >= 0 && (config.vocab_size == 0 || token < config.vocab_size),
-          ErrorKind::invalid_model, "'{}' is {}, the vocabulary has {} tokens",
-          o.place("eos_token_id"), token, config.vocab_size);
+  read_end_tokens(o, config);
+}
+
+// What a speech model makes of sound: GenAI reads these keys for any type and uses them for none
+// but those.
+void refuse_speech(JsonObject& o, std::string_view type) {
+  constexpr auto kKeys = std::to_array<std::string_view>(
+      {"num_mels", "fft_size", "hop_length", "win_length", "preemph", "log_eps", "norm_eps",
+       "subsampling_factor", "left_context", "conv_context", "pre_encode_cache_size", "sample_rate",
+       "chunk_samples", "blank_id", "max_symbols_per_step", "left_context_samples",
+       "right_context_samples", "tdt_durations"});
+  for (const std::string_view key : kKeys) {
+    check(!o.has(key), ErrorKind::unsupported,
+          "'{}' is for speech models, which are not supported: the type is '{}'", o.place(key),
+          type);
   }
 }
 
@@ -230,6 +255,7 @@ void read_model(JsonObject o, GenaiConfig& config) {
   config.kind = type->kind;
   check(config.kind != ModelKind::speech, ErrorKind::unsupported,
         "'{}' is '{}': speech models are not supported", o.place("type"), config.type);
+  refuse_speech(o, config.type);
   o.read("tokenizer_dir", config.tokenizer_folder);
   o.read("vocab_size", config.vocab_size);
   o.read("context_length", config.context_length);
@@ -265,11 +291,49 @@ void read_engine(JsonObject& root) {
   engine->finish();
 }
 
+void read_search(const Json& options, GenaiConfig& config) {
+  set_search_options(config.search, options);
+  for (const auto& [name, value] : options.items()) {
+    std::string key = name;
+    std::ranges::replace(key, '-', '_');
+    config.given_search.insert(std::move(key));
+  }
+}
+
+// Ways of choosing tokens that Transformers has and Lathe has not, with the value that asks for
+// nothing; an empty list or object asks for nothing, either.
+constexpr auto kUnheeded =
+    std::to_array<std::pair<std::string_view, double>>({{"constraints", 0},
+                                                        {"encoder_no_repeat_ngram_size", 0},
+                                                        {"encoder_repetition_penalty", 1},
+                                                        {"force_words_ids", 0},
+                                                        {"forced_decoder_ids", 0},
+                                                        {"guidance_scale", 1},
+                                                        {"num_beam_groups", 1},
+                                                        {"penalty_alpha", 0},
+                                                        {"top_h", 0},
+                                                        {"watermarking_config", 0}});
+
+bool is_neutral(const Json& value, double neutral) {
+  return value.is_number() ? value.get<double>() == neutral : value.empty();
+}
+
 }  // namespace
 
 std::optional<int64_t> GenaiConfig::token(std::string_view name) const {
   const auto at = tokens.find(std::string(name));
   return at == tokens.end() || at->second < 0 ? std::nullopt : std::optional(at->second);
+}
+
+int GenaiConfig::threads() const {
+  std::vector<const SessionSettings*> sessions = {&decoder.session};
+  for (const StageConfig& stage : decoder.pipeline) sessions.push_back(&stage.program.session);
+  if (encoder) sessions.push_back(&encoder->session);
+  for (const SessionSettings* session : sessions) {
+    const int64_t threads = session->threads.value_or(0);
+    if (threads > 0) return static_cast<int>(std::min(threads, kMostThreads));
+  }
+  return 0;
 }
 
 GenaiConfig read_genai_config(std::string_view json, std::string_view name) {
@@ -280,7 +344,7 @@ GenaiConfig read_genai_config(std::string_view json, std::string_view name) {
     std::optional<JsonObject> model = root.object("model");
     check(model.has_value(), ErrorKind::invalid_model, "'{}' is missing", "model");
     read_model(*model, config);
-    if (const Json* options = root.member("search")) set_search_options(config.search, *options);
+    if (const Json* options = root.member("search")) read_search(*options, config);
     read_engine(root);
     root.refuse({"speculative"});
     root.finish();
@@ -291,26 +355,19 @@ GenaiConfig read_genai_config(std::string_view json, std::string_view name) {
   return config;
 }
 
-std::string overlay_config(std::string_view json, std::string_view overlay) {
-  Json document = parse_json(json, "the configuration");
-  document.merge_patch(parse_json(overlay, "the overlay"));
-  return document.dump();
-}
-
 void read_generation_config(std::string_view json, std::string_view name, GenaiConfig& config) {
   try {
     const Json document = parse_json(json, name);
     JsonObject root(document, "");
-    std::vector<int64_t> ends;
-    root.read("eos_token_id", ends);
-    for (const int64_t token : ends) {
-      if (std::ranges::find(config.end_tokens, token) == config.end_tokens.end()) {
-        config.end_tokens.push_back(token);
-      }
-    }
+    read_end_tokens(root, config);
     for (const search::SearchOptionInfo& option : search::search_options()) {
       const Json* value = root.member(option.name);
-      if (value != nullptr) set_search_option(config.search, option.name, *value);
+      const bool counts = value != nullptr && !config.given_search.contains(option.name);
+      if (counts) set_search_option(config.search, option.name, *value);
+    }
+    for (const auto& [key, neutral] : kUnheeded) {
+      const Json* value = root.member(key);
+      if (value != nullptr && !is_neutral(*value, neutral)) config.unheeded.emplace_back(key);
     }
   } catch (Error& error) {
     error.note(fmt::format("in {}", escape(name)));

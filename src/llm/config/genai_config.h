@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,7 +20,7 @@ struct ProviderChoice {
   std::map<std::string, std::string> options{};
 };
 
-// What ONNX Runtime is told; Lathe heeds threads and providers, and takes the rest without effect.
+// What ONNX Runtime is told; we heed threads and providers, and take the rest without effect.
 struct SessionSettings {
   std::optional<int64_t> threads{};
   std::vector<ProviderChoice> providers{};
@@ -78,19 +79,22 @@ struct GenaiConfig {
   std::optional<DecoderConfig> encoder{};
   std::map<std::string, ProgramConfig> parts{};  // "vision", "speech", "embedding"
   search::SearchOptions search{};
+  std::set<std::string, std::less<>> given_search{};  // options that genai_config.json gives
+  // What generation_config.json asks for and is not done.
+  std::vector<std::string> unheeded{};
 
   std::optional<int64_t> token(std::string_view name) const;
+  // intra_op_num_threads of the first program that sets it; 0: none does.
+  int threads() const;
 };
 
 // InvalidModel for a key that is not known (with the nearest one), a wrong type or a missing value;
 // Unsupported for a key that asks for what Lathe does not do. `name` is for messages.
 GenaiConfig read_genai_config(std::string_view json, std::string_view name);
-// Merges `overlay`, an object of the same form, into a document: objects join, the rest is
-// replaced.
-std::string overlay_config(std::string_view json, std::string_view overlay);
 
-// Search options and end tokens of a generation_config.json, added to what is there; its other keys
-// say nothing about search and are passed over.
+// The end tokens of a generation_config.json, added to those that are there, and its search
+// options, where genai_config.json gives none. Its other keys say nothing about search and are
+// passed over, but for ways of choosing tokens that we do not have: these are listed in `unheeded`.
 void read_generation_config(std::string_view json, std::string_view name, GenaiConfig& config);
 
 }  // namespace lathe::llm

@@ -4,12 +4,17 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/os_system.h"
 
 namespace lathe::llm {
 
 Decoder::Decoder(const std::string& folder, const DecoderOptions& options)
     : folder_(folder, options.overlay, options.files) {
+  if (!config().unheeded.empty()) {
+    log_warning(fmt::format("generation_config.json of '{}' asks for {}, which is not done",
+                            escape(folder), fmt::join(config().unheeded, ", ")));
+  }
   const DecoderConfig& decoder = config().decoder;
   const DecoderConfig* encoder = config().encoder ? &*config().encoder : nullptr;
   const bool runs = config().kind == ModelKind::decoder ||

@@ -8,6 +8,7 @@
 #include "import/load_model.h"
 #include "import/onnx/reader.h"
 #include "ir/parse.h"
+#include "llm/config/change_config.h"
 #include "passes/join_programs.h"
 
 namespace lathe::llm {
@@ -30,10 +31,8 @@ ModelFolder::ModelFolder(std::string path, const std::string& overlay, MemoryFil
   if (!overlay.empty()) json = overlay_config(json, overlay);
   config_ = read_genai_config(json, name);
   if (has("generation_config.json")) {
-    GenaiConfig more = config_;
     read_generation_config(text("generation_config.json"), join(path_, "generation_config.json"),
-                           more);
-    config_.end_tokens = more.end_tokens;
+                           config_);
   }
 }
 

@@ -143,12 +143,24 @@ template <auto Member>
 constexpr Set tokens =
     [](SearchOptions& o, std::string_view n, const Json& v) { o.*Member = read_tokens(n, v); };
 
+// Options of ONNX Runtime GenAI that may only say that they are not wanted.
+constexpr std::string_view kNoGroups = "beams in groups are";
+constexpr std::string_view kNoTransducers = "transducers of speech are";
+template <const std::string_view& What>
+constexpr Set refused = [](SearchOptions&, std::string_view n, const Json& v) {
+  check(read_number(n, v, {-1e30, 1e30}) == 0, ErrorKind::unsupported,
+        "search option '{}' is {}: {} not supported", n, v.dump(), What);
+};
+
 using O = SearchOptions;
 constexpr auto kRows = std::to_array<Row>({
     // clang-format off
     {{"bad_words_ids", "Lists of tokens that may not appear."}, [](O& o, std::string_view n, const Json& v) { o.bad_words_ids = read_words(n, v); }},
+    {{"batch_size", "Taken without effect: prompts may be added at any time.", false}, [](O&, std::string_view n, const Json& v) { read_integer(n, v, {1}); }},
     {{"begin_suppress_tokens", "Tokens that may not come first."}, tokens<&O::begin_suppress_tokens>},
+    {{"blank_penalty", "Must be 0: it is for transducers of speech, which are not supported.", false}, refused<kNoTransducers>},
     {{"chunk_size", "Rows of a prompt that run at once."}, integer<&O::chunk_size, 0>},
+    {{"diversity_penalty", "Must be 0: beams in groups are not supported.", false}, refused<kNoGroups>},
     {{"do_sample", "Draws tokens; otherwise the likeliest is taken."}, [](O& o, std::string_view n, const Json& v) { o.do_sample = read_boolean(n, v); }},
     {{"early_stopping", "Beams stop once enough are finished (true), once none can improve by a guess (false), or by proof (\"never\")."}, [](O& o, std::string_view n, const Json& v) { o.early_stopping = read_early_stopping(n, v); }},
     {{"epsilon_cutoff", "Drops tokens less probable than this."}, share<&O::epsilon_cutoff>},
@@ -172,6 +184,7 @@ constexpr auto kRows = std::to_array<Row>({
     {{"no_repeat_ngram_size", "No run of so many tokens appears twice."}, integer<&O::no_repeat_ngram_size, 0>},
     {{"num_beams", "Beams that are searched."}, integer<&O::num_beams, 1, 1024>},
     {{"num_return_sequences", "Beams, or independent samples, that are returned."}, integer<&O::num_return_sequences, 1, 1024>},
+    {{"past_present_share_buffer", "Taken without effect: caches grow as they are needed.", false}, [](O&, std::string_view n, const Json& v) { read_boolean(n, v); }},
     {{"presence_penalty", "Subtracted from the logits of generated tokens."}, [](O& o, std::string_view n, const Json& v) { o.presence_penalty = read_number(n, v, {-1e6, 1e6}); }},
     {{"random_seed", "The seed of the draws; -1 takes another each time."}, integer<&O::random_seed, -1>},
     {{"repetition_penalty", "Divides positive and multiplies negative logits of tokens seen."}, [](O& o, std::string_view n, const Json& v) { o.repetition_penalty = read_number(n, v, {0, 1e6, true}); }},
@@ -184,12 +197,6 @@ constexpr auto kRows = std::to_array<Row>({
     {{"typical_p", "Keeps tokens as surprising as is usual, up to this probability."}, [](O& o, std::string_view n, const Json& v) { o.typical_p = read_number(n, v, {0, 1, true}); }},
     // clang-format on
 });
-
-// Options of GenAI that ask for nothing here: caches grow as they are needed.
-constexpr std::array<std::string_view, 2> kWithoutEffect = {"batch_size",
-                                                            "past_present_share_buffer"};
-// Without effect there, too, unless they are set.
-constexpr std::array<std::string_view, 2> kRefused = {"diversity_penalty", "blank_penalty"};
 
 }  // namespace
 
@@ -205,12 +212,6 @@ std::span<const SearchOptionInfo> search_options() {
 void set_search_option(SearchOptions& options, std::string_view name, const Json& value) {
   std::string key(name);
   std::ranges::replace(key, '-', '_');
-  if (std::ranges::find(kWithoutEffect, key) != kWithoutEffect.end()) return;
-  if (std::ranges::find(kRefused, key) != kRefused.end()) {
-    const bool set = !value.is_number() || value.get<double>() != 0;
-    check(!set, ErrorKind::unsupported, "search option '{}' is not supported", key);
-    return;
-  }
   const auto* row =
       std::ranges::find(kRows, std::string_view(key), [](const Row& r) { return r.info.name; });
   if (row == kRows.end()) {

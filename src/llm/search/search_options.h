@@ -69,6 +69,7 @@ struct SearchOptions {
 struct SearchOptionInfo {
   std::string_view name;
   std::string_view doc;
+  bool has_value = true;  // false: one of GenAI's that says nothing here
 };
 
 // All options, sorted by name.
