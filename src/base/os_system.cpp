@@ -49,6 +49,11 @@ int64_t kibibytes(const std::string& text) {
 
 }  // namespace
 
+SystemMemory system_memory() {
+  return {kibibytes(proc_value("/proc/meminfo", "MemTotal")),
+          kibibytes(proc_value("/proc/meminfo", "MemAvailable"))};
+}
+
 SystemInfo system_info() {
   SystemInfo out;
   utsname name{};
@@ -61,8 +66,7 @@ SystemInfo system_info() {
   }
   out.features = features();
   out.available_cores = available_cores();
-  out.total_bytes = kibibytes(proc_value("/proc/meminfo", "MemTotal"));
-  out.available_bytes = kibibytes(proc_value("/proc/meminfo", "MemAvailable"));
+  out.memory = system_memory();
   return out;
 }
 

@@ -8,13 +8,18 @@
 
 namespace lathe {
 
+struct SystemMemory {
+  int64_t total_bytes = 0;      // 0: not known
+  int64_t available_bytes = 0;  // without swapping; what files are kept in counts
+};
+SystemMemory system_memory();
+
 struct SystemInfo {
   std::string kernel;     // "Linux 6.1.0 x86_64"
   std::string processor;  // its name, or its architecture
   std::vector<std::string> features;
   int available_cores = 1;  // that this process may use
-  int64_t total_bytes = 0;
-  int64_t available_bytes = 0;
+  SystemMemory memory;
 };
 SystemInfo system_info();
 

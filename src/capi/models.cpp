@@ -174,6 +174,7 @@ OpenModel::OpenModel(const lathe_model_config& config)
     const llm::TargetChoice choice = choose_target(folder.config(), config.folder);
     if (!choice.warning.empty()) log_warning(choice.warning);
     options.target = choice.target;
+    options.encoder_target = choice.encoder;
   }
   target = options.target->name();
   decoder = std::make_shared<const llm::Decoder>(config.folder, options);

@@ -6,6 +6,7 @@
 #include "base/os_system.h"
 #include "cli/commands.h"
 #include "cli/doctor_folder.h"
+#include "cli/language_model.h"
 #include "ir/op.h"
 #include "targets/target.h"
 
@@ -44,8 +45,8 @@ void print_machine(Output& out) {
                   std::thread::hardware_concurrency()));
   row(out, "features", fmt::format("{}", fmt::join(system.features, " ")));
   row(out, "memory",
-      fmt::format("{} of {} available", gibibytes(system.available_bytes),
-                  gibibytes(system.total_bytes)));
+      fmt::format("{} of {} available", gibibytes(system.memory.available_bytes),
+                  gibibytes(system.memory.total_bytes)));
 }
 
 void print_targets(Output& out) {
@@ -69,17 +70,21 @@ void print_options(Output& out, const Options& options) {
 int doctor(CommandLine& line) {
   bool markdown = false;
   std::string folder;
+  std::string overlay;
   line.positional("DIR", folder, "A model folder to look at; without it, the machine.", true);
   line.flag("--options-markdown", markdown, "Prints docs/options.md.");
-  line.options(
-      {"target", "threads", "memory-limit", "timeout", "seed", "round-trip", "verify-each-pass"});
+  declare_overlay(line, overlay);
+  line.options({"target", "compute", "threads", "pin-threads", "memory-limit", "timeout", "seed",
+                "round-trip", "verify-each-pass"});
   if (!line.parse()) return 0;
   Output& out = line.out();
   if (markdown) {
     out.write(options_markdown());
     return 0;
   }
-  if (!folder.empty()) return doctor_folder(folder, line.options(), out);
+  if (!folder.empty()) return doctor_folder(folder, overlay, line.options(), out);
+  check(overlay.empty(), ErrorKind::invalid_argument, "--config is '{}', but no folder is given",
+        escape(overlay));
   row(out, "version", fmt::format("lathe {} ({}, {})", LATHE_VERSION, kBuild, compiler()));
   print_machine(out);
   print_targets(out);

@@ -4,12 +4,11 @@
 
 #include "base/error.h"
 #include "base/file_map.h"
-#include "base/log.h"
+#include "base/os_system.h"
 #include "cli/commands.h"
 #include "cli/doctor_folder.h"
 #include "cli/language_model.h"
 #include "cli/model.h"
-#include "llm/model/choose_target.h"
 #include "llm/tokenizer/load.h"
 
 namespace lathe::cli {
@@ -90,23 +89,41 @@ std::string describe_template(const templates::ChatTemplates& templates) {
   return fmt::format("'Hello' becomes '{}'", escape(text, 400));
 }
 
-void check_decoder(Report& report, const std::string& folder, const Options& options,
-                   const std::shared_ptr<const Target>& target) {
+// What the longest sequence takes, and how long one may be if that is too much.
+std::string describe_context(const llm::ModelSize& size, int64_t context, int64_t available,
+                             int64_t limit) {
+  const int64_t all = size.bytes_at(context);
+  const std::string text =
+      fmt::format("{} in all for a sequence of {} tokens", llm::bytes_text(all), context);
+  const bool fits = limit > 0 ? size.state_bytes(context) <= limit : all <= available;
+  if (fits || (limit == 0 && available == 0) || size.row_bytes == 0) return text;
+  const int64_t room = limit > 0 ? limit : available - size.all_weight_bytes();
+  return fmt::format("warning: {}, and {}: there is room for {} tokens", text,
+                     limit > 0 ? fmt::format("the limit for caches is {}", llm::bytes_text(limit))
+                               : fmt::format("{} are available", llm::bytes_text(available)),
+                     std::max<int64_t>(room - size.sequence_bytes, 0) / size.row_bytes);
+}
+
+void check_decoder(Report& report, const std::string& folder, const std::string& overlay,
+                   const Options& options, const FolderExecution& how) {
   report.check("decoder", [&] {
-    ThreadPool pool(static_cast<int>(options.integer("threads")));
+    ThreadPool pool(how.threads, options.boolean("pin-threads"));
     llm::DecoderOptions decoder_options;
-    decoder_options.target = target;
+    decoder_options.target = how.target.target;
+    decoder_options.encoder_target = how.target.encoder;
+    decoder_options.compute = compute_option(options);
+    decoder_options.overlay = overlay;
     decoder_options.pool = &pool;
-    decoder_options.memory_limit = options.integer("memory-limit");
+    const int64_t limit = decoder_options.memory_limit = options.integer("memory-limit");
+    const int64_t available = system_memory().available_bytes;  // before anything is loaded
     decoder_options.measured = [&](const llm::ModelSize& size) {
-      report.row("memory",
-                 fmt::format("weights {}, cache {} a token", llm::bytes_text(size.weight_bytes),
-                             llm::bytes_text(size.row_bytes)));
+      report.row("memory", fmt::format("weights {}, cache {} a token",
+                                       llm::bytes_text(size.all_weight_bytes()),
+                                       llm::bytes_text(size.row_bytes)));
     };
     const llm::Decoder decoder(folder, decoder_options);
     const int64_t context = decoder.config().context_length;
-    report.row("memory", fmt::format("{} in all for a sequence of {} tokens",
-                                     llm::bytes_text(decoder.size().bytes_at(context)), context));
+    report.row("memory", describe_context(decoder.size(), context, available, limit));
     const llm::DecoderNotes notes = decoder.notes();
     return fmt::format("{} launches; {}", decoder.plan().modules.front().launches.size(),
                        notes.packed ? "rows of all sequences are packed"
@@ -116,11 +133,12 @@ void check_decoder(Report& report, const std::string& folder, const Options& opt
 
 }  // namespace
 
-int doctor_folder(const std::string& path, const Options& options, Output& out) {
+int doctor_folder(const std::string& path, const std::string& overlay, const Options& options,
+                  Output& out) {
   Report report(out);
   std::optional<llm::ModelFolder> folder;
   report.check("folder", [&] {
-    folder.emplace(path);
+    folder.emplace(path, overlay);
     return fmt::format("a {} of context {}", escape(folder->config().type),
                        folder->config().context_length);
   });
@@ -145,18 +163,17 @@ int doctor_folder(const std::string& path, const Options& options, Output& out) 
       report.row("template", "none: lathe chat wants one");
     }
   }
-  std::shared_ptr<const Target> target;
+  std::optional<FolderExecution> how;
   report.check("target", [&] {
-    if (!options.origin("target").empty()) {
-      target = find_target(options.text("target"));
-      return std::string(target->name());
+    how = execution_of_folder(config, path, options);
+    const auto& [target, encoder, warning] = how->target;
+    std::string text(target->name());
+    if (config.encoder && encoder != target) {
+      text += fmt::format(", the encoder on {}", encoder->name());
     }
-    const llm::TargetChoice choice = choose_target(config, path);
-    target = choice.target;
-    return choice.warning.empty() ? std::string(target->name())
-                                  : fmt::format("{} ({})", target->name(), choice.warning);
+    return warning.empty() ? text : fmt::format("{} ({})", text, warning);
   });
-  if (target != nullptr) check_decoder(report, path, options, target);
+  if (how) check_decoder(report, path, overlay, options, *how);
   return report.code();
 }
 

@@ -9,7 +9,9 @@
 
 namespace lathe::cli {
 
-// A row for each finding. The exit code is that of the first problem, 0 if there is none.
-int doctor_folder(const std::string& path, const Options& options, Output& out);
+// A row for each finding; `overlay` is merged into the configuration. The exit code is that of the
+// first problem, 0 if there is none.
+int doctor_folder(const std::string& path, const std::string& overlay, const Options& options,
+                  Output& out);
 
 }  // namespace lathe::cli

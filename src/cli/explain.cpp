@@ -108,14 +108,19 @@ void print(Output& out, const std::vector<Row>& rows, bool all) {
   }
 }
 
-Subject open(const ProgramArguments& model, const Options& options) {
+Subject open(const ProgramArguments& model, const std::string& overlay, const Options& options) {
   Subject subject;
   if (!is_folder(model.model)) {
+    check_no_overlay(overlay, model.model);
     subject.own = compile(model.load(), compile_options(options));
     return subject;
   }
   llm::DecoderOptions decoder;
-  decoder.target = target_of_folder({.folder = model.model}, options);
+  const FolderExecution how =
+      execution_of_folder({.folder = model.model, .overlay = overlay}, options);
+  decoder.target = how.target.target;
+  decoder.encoder_target = how.target.encoder;
+  decoder.overlay = overlay;
   decoder.compute = compute_option(options);
   subject.decoder = std::make_shared<const llm::Decoder>(model.model, decoder);
   subject.notes = to_string(subject.decoder->notes());
@@ -128,13 +133,15 @@ int explain(CommandLine& line) {
   ProgramArguments model;
   bool json = false;
   bool all = false;
+  std::string overlay;
   model.declare(line);
+  declare_overlay(line, overlay);
   line.flag("--all", all, "Lists every instruction, not only how many go where.");
   line.flag("--json", json, "Prints one JSON object: target, launches with kernel and reason.");
   line.options({"target", "compute", "timeout"});
   if (!line.parse()) return 0;
 
-  const Subject subject = open(model, line.options());
+  const Subject subject = open(model, overlay, line.options());
   const Compute compute = compute_option(line.options());
   if (json) {
     line.out().write(json_text(subject, compute));

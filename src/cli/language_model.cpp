@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "base/os_system.h"
 #include "cli/progress.h"
-#include "llm/model/choose_target.h"
 #include "llm/tokenizer/load.h"
 
 namespace lathe::cli {
@@ -25,13 +24,34 @@ std::string dump(const nlohmann::json& json) {
 
 }  // namespace
 
-std::shared_ptr<const Target> target_of_folder(const LanguageModelArguments& arguments,
-                                               const Options& options) {
-  if (!options.origin("target").empty()) return compile_options(options).target;
+FolderExecution execution_of_folder(const llm::GenaiConfig& config, const std::string& folder,
+                                    const Options& options) {
+  FolderExecution how;
+  how.threads = options.origin("threads").empty() ? config.threads()
+                                                  : static_cast<int>(options.integer("threads"));
+  if (options.origin("target").empty()) {
+    how.target = choose_target(config, folder);
+  } else {
+    how.target.target = how.target.encoder = compile_options(options).target;
+  }
+  return how;
+}
+
+FolderExecution execution_of_folder(const LanguageModelArguments& arguments,
+                                    const Options& options) {
   const llm::ModelFolder folder(arguments.folder, arguments.overlay);
-  const llm::TargetChoice choice = choose_target(folder.config(), arguments.folder);
-  if (!choice.warning.empty()) log_warning(choice.warning);
-  return choice.target;
+  FolderExecution how = execution_of_folder(folder.config(), arguments.folder, options);
+  if (!how.target.warning.empty()) log_warning(how.target.warning);
+  return how;
+}
+
+void declare_overlay(CommandLine& line, std::string& overlay) {
+  line.text("--config", overlay, "JSON", "Merged into a model folder's configuration.");
+}
+
+void check_no_overlay(const std::string& overlay, const std::string& model) {
+  check(overlay.empty(), ErrorKind::invalid_argument,
+        "--config wants a model folder, and '{}' is none", escape(model));
 }
 
 void SearchArguments::declare(CommandLine& line) {
@@ -76,26 +96,29 @@ std::string ChatArguments::variables() const {
 
 void LanguageModelArguments::declare(CommandLine& line) {
   line.positional("DIR", folder, "A folder with a genai_config.json.");
-  line.text("--config", overlay, "JSON", "Merged into the folder's configuration.");
+  declare_overlay(line, overlay);
   line.flag("--verbose,-v", verbose, "Tells the settings in effect, and what is being done.");
-  line.options({"target", "compute", "threads", "memory-limit", "timeout"});
+  line.options({"target", "compute", "threads", "pin-threads", "memory-limit", "timeout"});
 }
 
-LanguageModel::LanguageModel(const LanguageModelArguments& arguments, const Options& options)
-    : pool_(static_cast<int>(options.integer("threads")), options.boolean("pin-threads")) {
+LanguageModel::LanguageModel(const LanguageModelArguments& arguments, const Options& options,
+                             const FolderExecution& execution)
+    : pool_(execution.threads, options.boolean("pin-threads")) {
   const auto begin = Clock::now();
   Progress progress(arguments.verbose);
   progress.say(fmt::format("opening '{}'", escape(arguments.folder)));
   llm::DecoderOptions decoder;
-  target_ = decoder.target = target_of_folder(arguments, options);
+  target_ = decoder.target = execution.target.target;
+  decoder.encoder_target = execution.target.encoder;
   decoder.compute = compute_ = compute_option(options);
   decoder.pool = &pool_;
   decoder.overlay = arguments.overlay;
   decoder.memory_limit = options.integer("memory-limit");
   decoder.measured = [&](const llm::ModelSize& size) {
     progress.say(fmt::format("memory: weights {}, cache {} a token; {} available",
-                             llm::bytes_text(size.weight_bytes), llm::bytes_text(size.row_bytes),
-                             llm::bytes_text(system_info().available_bytes)));
+                             llm::bytes_text(size.all_weight_bytes()),
+                             llm::bytes_text(size.row_bytes),
+                             llm::bytes_text(system_memory().available_bytes)));
   };
   decoder_ = std::make_shared<const llm::Decoder>(arguments.folder, decoder);
   tokenizer_folder_ = decoder_->config().tokenizer_folder.empty()

@@ -5,6 +5,7 @@
 #include "base/os_memory.h"
 #include "cli/commands.h"
 #include "cli/execution.h"
+#include "cli/language_model.h"
 #include "cli/model.h"
 #include "cli/perf_folder.h"
 #include "cli/profile.h"
@@ -165,7 +166,8 @@ int perf(CommandLine& line) {
                "Of a model folder: tokens that are read.");
   line.integer("--new-tokens", folder.new_tokens, 1, 10'000'000,
                "Of a model folder: tokens that are then generated.");
-  line.options({"target", "compute", "threads", "memory-limit", "timeout", "seed"});
+  declare_overlay(line, folder.overlay);
+  line.options({"target", "compute", "threads", "pin-threads", "memory-limit", "timeout", "seed"});
   if (!line.parse()) return 0;
   if (is_folder(model.model)) {
     folder.folder = model.model;
@@ -174,6 +176,7 @@ int perf(CommandLine& line) {
     return perf_folder(folder, line.options(), line.out());
   }
 
+  check_no_overlay(folder.overlay, model.model);
   Measurement m;
   Clock::time_point begin = Clock::now();
   std::unique_ptr<Program> program = model.load(input);

@@ -122,7 +122,7 @@ Rates measure(const LanguageModel& model, const FolderMeasure& what,
 
 int perf_folder(const FolderMeasure& what, const Options& options, Output& out) {
   const auto deadline = deadline_of(options);
-  const LanguageModel model({.folder = what.folder}, options);
+  const LanguageModel model({.folder = what.folder, .overlay = what.overlay}, options);
   const llm::ModelSize& size = model.decoder()->size();
   const int64_t context = model.decoder()->config().context_length;
   FolderMeasure fitted = what;

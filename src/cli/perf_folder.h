@@ -11,6 +11,7 @@ namespace lathe::cli {
 
 struct FolderMeasure {
   std::string folder;
+  std::string overlay;
   int64_t prompt_tokens = 512;
   int64_t new_tokens = 64;
   int64_t repeats = 3;

@@ -36,6 +36,33 @@ class Folder(program.ProgramTest):
         self.assertEqual(rows[6], ("memory", "37.0 KiB in all for a sequence of 256 tokens"))
         self.assertRegex(rows[7][1], r"^\d+ launches; rows of all sequences are packed$")
 
+    def test_doctor_warns_of_a_context_that_memory_has_no_room_for(self):
+        rows = self.rows(COUNTING, "--config", '{"model": {"context_length": 1000000000000}}')
+        self.assertRegex(rows[6][1], r"^warning: 116.4 TiB in all for a sequence of 1000000000000 tokens, and "
+                         r".*iB are available: there is room for \d+ tokens$")
+        rows = self.rows(COUNTING, "--memory-limit", "1K")
+        self.assertEqual(rows[6][1], "warning: 37.0 KiB in all for a sequence of 256 tokens, and the limit for caches "
+                         "is 1.0 KiB: there is room for 8 tokens")
+
+    def test_a_configuration_can_be_changed_from_the_command_line(self):
+        change = '{"model": {"decoder": {"session_options": {"intra_op_num_threads": 3}}}}'
+        for command, wanted in (("doctor", "sequences"), ("perf", "3 threads"), ("explain", "cpu.")):
+            more = ["--prompt-tokens", 4, "--new-tokens", 2, "-n", 1] if command == "perf" else []
+            self.assertIn(wanted, self.run_program(command, COUNTING, "--config", change, "--target", "cpu", *more))
+        for command in ("perf", "explain"):
+            self.run_program(command, COUNTING / "model.onnx", "--config", "{}", code=2)
+            self.assertIn("--config wants a model folder, and '", self.stderr)
+        self.run_program("doctor", "--config", "{}", code=2)
+        self.assertIn("--config is '{}', but no folder is given", self.stderr)
+
+    def test_threads_of_the_folder_hold_until_others_are_given(self):
+        config = json.loads((COUNTING / "genai_config.json").read_text())
+        config["model"]["decoder"]["session_options"] = {"intra_op_num_threads": 3}
+        folder = self.copy(genai_config_dot_json=json.dumps(config).encode())
+        for more, threads in (((), 3), (("--threads", 2), 2), (("--pin-threads",), 3)):
+            self.run_program("generate", folder, "--ids", 1, "-v", *more)
+            self.assertRegex(self.stderr, rf"(?m)^target \w+, threads {threads}, loaded in ")
+
     def test_doctor_tells_every_problem_and_ends_with_the_first(self):
         folder = self.copy(model_dot_onnx=b"version https://git-lfs\n", tokenizer_dot_json=b"{}",
                            chat_template_dot_jinja=b"{% if %}")

@@ -61,6 +61,7 @@ def run(command, folder, program, limit):
         process.kill()
         text = process.communicate()[1] + b"(killed: out of time)"
     text = text.decode(errors="replace").rstrip("\n").replace(os.path.realpath(folder), "$FOLDER")
+    text = re.sub(r"[\d.]+ \wiB are available", "N are available", text)
     return re.sub(r"after \d+ launches", "after N launches", text), process.returncode
 
 

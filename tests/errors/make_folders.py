@@ -102,6 +102,13 @@ def make(root):
     model = onnx.load(strange / "model.onnx")
     model.graph.node[0].op_type = "GatherFast"
     onnx.save(model, strange / "model.onnx")
+    vast = copy_of("vast_caches")
+    model = onnx.load(vast / "model.onnx")
+    for past in [value for value in model.graph.input if value.name.startswith("past")]:
+        past.type.tensor_type.shape.dim[3].dim_param = "size"
+    onnx.save(model, vast / "model.onnx")
+    sizes = changed(config, "model.decoder.head_size", 10 ** 13)
+    (vast / "genai_config.json").write_text(json.dumps(sizes))
     larger = copy_of("larger_tokenizer")
     tokenizer = json.loads((larger / "tokenizer.json").read_text())
     tokenizer["model"]["vocab"]["sixteen"] = 16

@@ -17,21 +17,41 @@ bool is_present(std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
+// The first target of a program's providers that is here. Empty if none is; then `absent` gets what
+// was wanted.
+std::string_view target_of(const SessionSettings& session, const std::string& part,
+                           std::vector<std::string>& absent) {
+  for (const ProviderChoice& choice : session.providers) {
+    const Provider* provider = find_provider(choice.name);
+    if (provider != nullptr && is_present(provider->target)) return provider->target;
+  }
+  if (!session.providers.empty()) {
+    absent.push_back(escape(session.providers.front().name) + part);
+  }
+  return {};
+}
+
 }  // namespace
 
 TargetChoice choose_target(const GenaiConfig& config, const std::string& folder) {
-  const auto& wanted = config.decoder.session.providers;
-  for (const ProviderChoice& choice : wanted) {
-    const Provider* provider = find_provider(choice.name);
-    if (provider != nullptr && is_present(provider->target)) {
-      return {find_target(provider->target)};
-    }
+  std::vector<std::string> absent;
+  std::vector<std::string_view> wanted = {target_of(config.decoder.session, "", absent)};
+  for (const StageConfig& stage : config.decoder.pipeline) {
+    const std::string part = fmt::format(" for its stage '{}'", escape(stage.name));
+    wanted.push_back(target_of(stage.program.session, part, absent));
   }
-  const auto* best = std::ranges::find_if(kBestFirst, is_present);
-  TargetChoice choice{find_target(*best)};
-  if (!wanted.empty()) {
-    choice.warning = fmt::format("'{}' wants {}, which is not here: it runs on {}", escape(folder),
-                                 escape(wanted.front().name), *best);
+  const auto* best = std::ranges::find_if(kBestFirst, [&](std::string_view name) {
+    return std::ranges::find(wanted, name) != wanted.end();
+  });
+  if (best == kBestFirst.end()) best = std::ranges::find_if(kBestFirst, is_present);
+  TargetChoice choice{find_target(*best), find_target(*best)};
+  if (config.encoder) {
+    const std::string_view own = target_of(config.encoder->session, " for its encoder", absent);
+    if (!own.empty()) choice.encoder = find_target(own);
+  }
+  if (!absent.empty()) {
+    choice.warning = fmt::format("'{}' wants {}, which {} not here: it runs on {}", escape(folder),
+                                 fmt::join(absent, ", "), absent.size() == 1 ? "is" : "are", *best);
   }
   return choice;
 }

@@ -31,16 +31,25 @@ Decoder::Decoder(const std::string& folder, const DecoderOptions& options)
     const NamedProgram token = named(*programs.program);
     const DecoderInterface& names = token.names;
     size_ = measure_model(*programs.program, names, decoder.head_size, programs.prompt.get());
+    std::unique_ptr<Program> encoder_program;
+    if (encoder != nullptr) {
+      encoder_program = folder_.load(encoder->filename);
+      size_.encoder_bytes = weight_bytes({encoder_program.get()});
+    }
     memory_limit_ = options.memory_limit;
     if (options.measured) options.measured(size_);
-    check_memory(size_, memory_limit_, folder);
+    check_memory(size_, memory_limit_, system_memory().available_bytes, folder);
     runner_ = programs.prompt == nullptr
                   ? make_step_runner(token, options)
                   : make_step_runner(named(*programs.prompt), token, options);
     if (encoder != nullptr) {
       std::vector<std::string> wanted;
       for (const StatePair& pair : names.cross) wanted.push_back(pair.present);
-      encoder_ = std::make_unique<Encoder>(folder_, encoder->filename, std::move(wanted), options);
+      RunnerOptions encoder_options = options;
+      if (options.encoder_target != nullptr) encoder_options.target = options.encoder_target;
+      encoder_ =
+          std::make_unique<Encoder>(std::move(encoder_program), folder_.file(encoder->filename),
+                                    std::move(wanted), encoder_options);
     }
   } catch (Error& error) {
     error.note(fmt::format("in {}", escape(file)));
@@ -54,13 +63,25 @@ Decoder::Decoder(const std::string& folder, const DecoderOptions& options)
 
 Decoder::~Decoder() = default;
 
-void Decoder::check_room(int64_t tokens, int64_t others) const {
-  const int64_t caches = size_.bytes_at(tokens) - size_.weight_bytes;
-  const int64_t limit = memory_limit_ > 0 ? memory_limit_ : system_info().total_bytes;
-  check(limit == 0 || caches <= limit - std::min(others, limit), ErrorKind::out_of_memory,
-        "{} tokens take {} of caches ({} a token), {} are taken, and {} is {}", tokens,
-        bytes_text(caches), bytes_text(size_.row_bytes), bytes_text(others),
-        memory_limit_ > 0 ? "the memory limit" : "this machine's memory", bytes_text(limit));
+void Decoder::check_room(int64_t tokens, int64_t own, int64_t others) const {
+  const int64_t caches = size_.state_bytes(tokens);
+  if (memory_limit_ > 0) {
+    check(caches <= memory_limit_ - std::min(others, memory_limit_), ErrorKind::out_of_memory,
+          "{} tokens take {} of caches ({} a token), {} are taken, and the memory limit is {}",
+          tokens, bytes_text(caches), bytes_text(size_.row_bytes), bytes_text(others),
+          bytes_text(memory_limit_));
+    return;
+  }
+  const SystemMemory memory = system_memory();
+  if (memory.total_bytes == 0) return;
+  // Weights that lie in a mapped file count as available, and are needed all the same.
+  const int64_t beside = memory.total_bytes - size_.all_weight_bytes() - others;
+  const int64_t room = std::max<int64_t>(std::min(memory.available_bytes + own, beside), 0);
+  check(caches <= room, ErrorKind::out_of_memory,
+        "{} tokens take {} of caches ({} a token); beside weights of {} and {} of other sequences "
+        "there is room for {}",
+        tokens, bytes_text(caches), bytes_text(size_.row_bytes),
+        bytes_text(size_.all_weight_bytes()), bytes_text(others), bytes_text(room));
 }
 
 std::vector<std::string> Decoder::model_inputs() const {

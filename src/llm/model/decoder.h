@@ -16,9 +16,10 @@
 namespace lathe::llm {
 
 struct DecoderOptions : RunnerOptions {
-  std::string overlay{};     // JSON merged into the configuration
-  MemoryFiles files{};       // that stand before those of the folder
-  int64_t memory_limit = 0;  // bytes of caches and states; 0: none
+  std::string overlay{};                           // JSON merged into the configuration
+  std::shared_ptr<const Target> encoder_target{};  // null: `target`
+  MemoryFiles files{};                             // that stand before those of the folder
+  int64_t memory_limit = 0;                        // bytes of caches and states; 0: none
   // Told what the model will take, before anything is allocated.
   std::function<void(const ModelSize&)> measured{};
 };
@@ -64,8 +65,9 @@ class Decoder {
   DecoderNotes notes() const;
   const ModelSize& size() const { return size_; }
   int64_t memory_limit() const { return memory_limit_; }
-  // OutOfMemory if a sequence cannot come to so many tokens beside `others` bytes of others.
-  void check_room(int64_t tokens, int64_t others) const;
+  // OutOfMemory if a sequence, which holds `own` bytes, cannot come to so many tokens beside
+  // `others` bytes of others: within the memory limit, or in the memory that is available.
+  void check_room(int64_t tokens, int64_t own, int64_t others) const;
   // What a sequence must be given before its first tokens: an encoder's inputs. None for decoders
   // alone.
   std::vector<std::string> model_inputs() const;

@@ -9,17 +9,16 @@
 
 namespace lathe::llm {
 
-Encoder::Encoder(const ModelFolder& folder, const std::string& file,
+Encoder::Encoder(std::unique_ptr<Program> program, const std::string& file,
                  std::vector<std::string> wanted, const RunnerOptions& options)
     : wanted_(std::move(wanted)) {
-  std::unique_ptr<Program> program = folder.load(file);
   for (const auto& parameter : program->main().parameters()) inputs_.push_back(parameter->name());
   for (const std::string& name : wanted_) {
     const auto& results = program->main().result_names();
     const bool known = std::ranges::find(results, name) != results.end() ||
                        std::ranges::find(inputs_, name) != inputs_.end();
     check(known, ErrorKind::invalid_model, "'{}' gives no '{}', which the decoder takes",
-          escape(folder.file(file)), escape(name));
+          escape(file), escape(name));
   }
   CompileOptions compile_options;
   compile_options.target = options.target;

@@ -19,9 +19,10 @@ using NamedTensors = std::map<std::string, Tensor>;
 
 class Encoder {
  public:
-  // `wanted`: names of its results, or of inputs that are handed on as they are.
-  Encoder(const ModelFolder& folder, const std::string& file, std::vector<std::string> wanted,
-          const RunnerOptions& options);
+  // `wanted`: names of its results, or of inputs that are handed on as they are. `file` is for
+  // messages.
+  Encoder(std::unique_ptr<Program> program, const std::string& file,
+          std::vector<std::string> wanted, const RunnerOptions& options);
 
   const std::vector<std::string>& inputs() const { return inputs_; }
   // The wanted tensors, in order. InvalidArgument for an input that is missing, unknown, or of

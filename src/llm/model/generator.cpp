@@ -149,7 +149,8 @@ void Generator::begin_turn(Row& row, size_t length) const {
   const int64_t context = decoder_->config().context_length;
   check(static_cast<int64_t>(length) < context, ErrorKind::invalid_argument,
         "{} tokens leave no room in a context of {}", length, context);
-  decoder_->check_room(static_cast<int64_t>(length), held_bytes(&row));
+  const int64_t others = held_bytes(&row);
+  decoder_->check_room(static_cast<int64_t>(length), held_bytes(nullptr) - others, others);
   const size_t before = row.prompt;
   row.prompt = length;
   if (static_cast<int64_t>(length) >= longest(row)) {
@@ -277,6 +278,21 @@ bool Generator::generate_next_token(const CancelToken* cancel,
   return !done();
 }
 
+// Whether there is memory for the pages that a step takes. Without a limit the machine is asked,
+// now and then.
+void Generator::check_step(std::span<const StepRequest> requests) {
+  constexpr int64_t kUnchecked = 16 << 20;
+  int64_t rows = 0;
+  for (const StepRequest& request : requests) {
+    rows += request.sequence->rows_taken(std::ssize(request.tokens));
+  }
+  if (rows == 0) return;
+  unchecked_bytes_ += rows * decoder_->size().row_bytes;
+  if (decoder_->memory_limit() == 0 && unchecked_bytes_ < kUnchecked) return;
+  unchecked_bytes_ = 0;
+  decoder_->check_room(rows, 0, held_bytes(nullptr));
+}
+
 // The rows of all that go on; false if nothing does.
 bool Generator::run_step(const CancelToken* cancel, std::optional<Clock::time_point> deadline) {
   std::vector<Row*>& served = scratch_.served;
@@ -302,13 +318,7 @@ bool Generator::run_step(const CancelToken* cancel, std::optional<Clock::time_po
   }
   if (requests.empty()) return false;
   check_time(deadline, rows_run_);
-  if (decoder_->memory_limit() > 0) {
-    int64_t taken = 0;
-    for (const StepRequest& request : requests) {
-      taken += request.sequence->rows_taken(std::ssize(request.tokens));
-    }
-    if (taken > 0) decoder_->check_room(taken, held_bytes(nullptr));
-  }
+  check_step(requests);
   int64_t rows = 0;
   for (const StepRequest& request : requests) rows += static_cast<int64_t>(request.tokens.size());
   decoder_->step(requests, logits, cancel);

@@ -101,6 +101,7 @@ class Generator {
   void begin_text(const Row& row, Branch& branch) const;
   void keep_outputs(Row& row, NamedTensors& given) const;
   void prefill(Row& row, const CancelToken* cancel, std::optional<Clock::time_point> deadline);
+  void check_step(std::span<const StepRequest> requests);
   bool run_step(const CancelToken* cancel, std::optional<Clock::time_point> deadline);
   void choose(Row& row);
   void choose_beams(Row& row);
@@ -126,6 +127,7 @@ class Generator {
   } scratch_;
   Hook hook_;
   int64_t rows_run_ = 0;
+  int64_t unchecked_bytes_ = 0;  // taken since memory was last asked for
 };
 
 }  // namespace lathe::llm

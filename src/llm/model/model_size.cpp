@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/os_system.h"
 #include "ir/op.h"
+#include "passes/set_compute.h"
 
 namespace lathe::llm {
 namespace {
@@ -39,22 +40,27 @@ const Value* operand(const Instruction& instruction, size_t index) {
   return index < instruction.operands().size() ? instruction.operands()[index] : nullptr;
 }
 
-// Elements of a literal that is multiplied with.
+// Elements of a constant that is multiplied with.
 int64_t weight_of(const Value* value) {
-  if (value == nullptr || value->definition() == nullptr) return 0;
-  const LiteralRef& literal = value->definition()->literal();
-  return literal == nullptr ? 0 : literal->tensor.count();
+  const Instruction* made = value == nullptr ? nullptr : value->definition();
+  if (made == nullptr || (made->literal() == nullptr && !made->deferred())) return 0;
+  if (made->literal() != nullptr) return made->literal()->tensor.count();
+  int64_t unknown = 0;
+  const int64_t count =
+      value->type().is_ranked() ? product_of_constants(value->type(), unknown) : 0;
+  return unknown > 0 ? 0 : count;
 }
 
 int64_t products_of(const Instruction& instruction) {
   const std::string_view op = instruction.op().name;
-  if (op == "matmul" || op == "gemm") {
+  if (op == "matmul" || op == "gemm" || op == "matmul_integer") {
     return std::max(weight_of(operand(instruction, 0)), weight_of(operand(instruction, 1)));
   }
   if (op != "matmul_n_bits") return 0;
-  const Attribute* bits = find_attribute(instruction.attributes(), "bits");
-  const int64_t each = bits == nullptr ? 4 : std::max<int64_t>(std::get<int64_t>(*bits), 1);
-  return times(8 / std::min<int64_t>(each, 8), weight_of(operand(instruction, 1)));
+  const auto size = [&](std::string_view name) {
+    return std::max<int64_t>(std::get<int64_t>(*find_attribute(instruction.attributes(), name)), 0);
+  };
+  return times(size("k"), size("n"));
 }
 
 // How many rows a cache of fixed extents has; 0: it is none.
@@ -72,23 +78,53 @@ int64_t rows_written_into(const Value& past) {
 
 }  // namespace
 
+int64_t ModelSize::all_weight_bytes() const { return plus(weight_bytes, encoder_bytes); }
+
+int64_t ModelSize::state_bytes(int64_t tokens) const {
+  return plus(sequence_bytes, times(row_bytes, tokens));
+}
+
 int64_t ModelSize::bytes_at(int64_t tokens) const {
-  return plus(weight_bytes, plus(sequence_bytes, times(row_bytes, tokens)));
+  return plus(all_weight_bytes(), state_bytes(tokens));
+}
+
+int64_t weight_bytes(std::initializer_list<const Program*> programs) {
+  int64_t bytes = 0;
+  std::set<const void*> seen;
+  for (const Program* program : programs) {
+    for (size_t i = 0; program != nullptr && i < program->modules().size(); ++i) {
+      for (const auto& instruction : program->modules()[i]->instructions()) {
+        const LiteralRef& literal = instruction->literal();
+        if (literal == nullptr || !seen.insert(literal->tensor.data()).second) continue;
+        if (literal->tensor.type() == ElementType::string) continue;
+        bytes = plus(bytes, literal->tensor.byte_size());
+      }
+    }
+  }
+  return bytes;
+}
+
+std::map<std::string, int64_t, std::less<>> products_by_compute(const Program& program) {
+  std::map<std::string, int64_t, std::less<>> all;
+  for (const auto& module : program.modules()) {
+    for (const auto& instruction : module->instructions()) {
+      const int64_t products = products_of(*instruction);
+      if (products == 0) continue;
+      const std::string_view compute = compute_of(*instruction);
+      int64_t& sum = all[std::string(compute.empty() ? "f32" : compute)];
+      sum = plus(sum, products);
+    }
+  }
+  return all;
 }
 
 ModelSize measure_model(const Program& program, const DecoderInterface& names, int64_t head_size,
                         const Program* beside) {
   ModelSize size;
-  std::set<const void*> seen;
-  for (const Program* each : {&program, beside}) {
-    for (size_t i = 0; each != nullptr && i < each->modules().size(); ++i) {
-      for (const auto& instruction : each->modules()[i]->instructions()) {
-        if (each == &program) size.products = plus(size.products, products_of(*instruction));
-        const LiteralRef& literal = instruction->literal();
-        if (literal == nullptr || !seen.insert(literal->tensor.data()).second) continue;
-        if (literal->tensor.type() == ElementType::string) continue;
-        size.weight_bytes = plus(size.weight_bytes, literal->tensor.byte_size());
-      }
+  size.weight_bytes = weight_bytes({&program, beside});
+  for (const auto& module : program.modules()) {
+    for (const auto& instruction : module->instructions()) {
+      size.products = plus(size.products, products_of(*instruction));
     }
   }
   for (const StatePair& pair : names.states) {
@@ -114,6 +150,7 @@ ModelSize measure_model(const Program& program, const DecoderInterface& names, i
 
 std::string bytes_text(int64_t bytes) {
   const auto number = static_cast<double>(bytes);
+  if (bytes >= int64_t{1} << 40) return fmt::format("{:.1f} TiB", number / (int64_t{1} << 40));
   if (bytes >= int64_t{1} << 30) return fmt::format("{:.1f} GiB", number / (int64_t{1} << 30));
   if (bytes >= int64_t{1} << 20) return fmt::format("{:.1f} MiB", number / (int64_t{1} << 20));
   if (bytes >= int64_t{1} << 10) return fmt::format("{:.1f} KiB", number / (int64_t{1} << 10));
@@ -121,23 +158,27 @@ std::string bytes_text(int64_t bytes) {
 }
 
 std::string to_string(const ModelSize& size, int64_t context_length) {
+  const SystemMemory memory = system_memory();
   return fmt::format(
       "weights {}, cache {} a token, {} in all for a sequence of {} tokens; {} of {} available",
-      bytes_text(size.weight_bytes), bytes_text(size.row_bytes),
-      bytes_text(size.bytes_at(context_length)), context_length,
-      bytes_text(system_info().available_bytes), bytes_text(system_info().total_bytes));
+      bytes_text(size.all_weight_bytes()), bytes_text(size.row_bytes),
+      bytes_text(size.bytes_at(context_length)), context_length, bytes_text(memory.available_bytes),
+      bytes_text(memory.total_bytes));
 }
 
-void check_memory(const ModelSize& size, int64_t limit, const std::string& name) {
-  const int64_t total = system_info().total_bytes;
-  check(total == 0 || size.weight_bytes <= total, ErrorKind::out_of_memory,
-        "the weights of '{}' take {}, this machine has {}: take a smaller or more coarsely "
-        "quantised model",
-        escape(name), bytes_text(size.weight_bytes), bytes_text(total));
-  const int64_t least = plus(size.row_bytes, size.sequence_bytes);
+void check_memory(const ModelSize& size, int64_t limit, int64_t available,
+                  const std::string& name) {
+  const int64_t least = size.state_bytes(1);
   check(limit == 0 || least <= limit, ErrorKind::out_of_memory,
         "one token's caches of '{}' take {}, the memory limit is {}", escape(name),
         bytes_text(least), bytes_text(limit));
+  check(available == 0 || size.all_weight_bytes() <= available, ErrorKind::out_of_memory,
+        "the weights of '{}' take {}, {} are available: take a smaller or more coarsely quantised "
+        "model",
+        escape(name), bytes_text(size.all_weight_bytes()), bytes_text(available));
+  check(available == 0 || size.bytes_at(1) <= available, ErrorKind::out_of_memory,
+        "one token's caches of '{}' take {} beside weights of {}, {} are available", escape(name),
+        bytes_text(least), bytes_text(size.all_weight_bytes()), bytes_text(available));
 }
 
 }  // namespace lathe::llm
