@@ -11,7 +11,8 @@
 #include "base/os_memory.h"
 #include "cli/execution.h"
 #include "cli/language_model.h"
-#include "ir/parse.h"
+#include "cli/profile.h"
+#include "ir/builder.h"
 
 namespace lathe::cli {
 namespace {
@@ -24,11 +25,6 @@ double median(std::vector<double> values) {
   std::ranges::sort(values);
   return values[values.size() / 2];
 }
-
-struct Machine {
-  double bytes_per_second = 0;     // read from memory, beyond caches
-  double products_per_second = 0;  // of a large matrix product on the model's target
-};
 
 // All threads read a buffer that no cache holds; the best of three.
 double measure_bandwidth(ThreadPool& pool) {
@@ -54,27 +50,53 @@ double measure_bandwidth(ThreadPool& pool) {
   return best;
 }
 
-// A product of f32 matrices, compiled for the target.
-double measure_products(const std::shared_ptr<const Target>& target, ThreadPool& pool) {
+// Multiplications a second of a large product with constant weights, compiled for the target to
+// compute in "int8", "bf16" or "f32".
+double measure_products(const std::shared_ptr<const Target>& target, std::string_view compute,
+                        ThreadPool& pool) {
   constexpr int64_t kSize = 1024;
-  const std::string text = fmt::format(
-      "program \"product\" stage imported {{\n  module @main(%a: f32[{0}, {0}], %b: f32[{0}, {0}]) "
-      "{{\n    %y = matmul(%a, %b)\n    return %y as \"y\"\n  }}\n}}\n",
-      kSize);
+  Tensor matrix(ElementType::f32, {kSize, kSize});
+  for (int64_t i = 0; i < kSize * kSize; ++i) {
+    matrix.as<float>()[i] = static_cast<float>(i % 31 - 15) / 16;
+  }
+  auto program = std::make_unique<Program>();
+  Builder builder(program->main());
+  Value* rows = program->main().add_parameter(Type::tensor(ElementType::f32, {kSize, kSize}), "a");
+  program->main().set_results({builder("matmul", {rows, builder.literal(matrix.clone(), "b")})},
+                              {"y"});
   CompileOptions options;
   options.target = target;
+  options.compute = parse_compute(compute, "compute");
   SessionOptions session_options;
   session_options.pool = &pool;
-  Session session(compile(parse_program(text, {.file = "product"}), options), session_options);
-  const std::vector<Box> inputs(2, Box{Tensor(ElementType::f32, {kSize, kSize})});
+  Session session(compile(std::move(program), options), session_options);
+  const std::vector<Box> inputs(1, Box{matrix});
   double best = 0;
   const auto begin = Clock::now();
-  for (int i = 0; i < 5 && (i < 2 || seconds_since(begin) < 2); ++i) {
+  for (int i = 0; i < 2 || (i < 20 && seconds_since(begin) < 1); ++i) {
     const auto start = Clock::now();
     session.run(inputs);
     best = std::max(best, static_cast<double>(kSize * kSize * kSize) / seconds_since(start));
   }
   return best;
+}
+
+// What a prompt's weight products compute in.
+struct Products {
+  std::string compute;
+  int64_t per_token = 0;
+  double peak = 0;  // a second, of what the machine shows
+};
+
+std::vector<Products> products_of(const LanguageModel& model, ThreadPool& pool) {
+  std::vector<Products> all;
+  const Plan* prompt = model.decoder()->prompt_plan();
+  const Plan& plan = prompt != nullptr ? *prompt : model.decoder()->plan();
+  for (const auto& [compute, count] : llm::products_by_compute(*plan.program)) {
+    const std::string_view like = compute == "f64" ? "f32" : std::string_view(compute);
+    all.push_back({compute, count, measure_products(model.target(), like, pool)});
+  }
+  return all;
 }
 
 struct Rates {
@@ -118,6 +140,57 @@ Rates measure(const LanguageModel& model, const FolderMeasure& what,
   return rates;
 }
 
+// Where the time of a prompt and that of the tokens behind it goes.
+struct Profiles {
+  Profile prompt;
+  Profile decode;
+};
+
+Profiles profile(const llm::Decoder& decoder, const FolderMeasure& what) {
+  constexpr int64_t kSteps = 8;
+  Profiler profiler;
+  llm::Sequence sequence = decoder.new_sequence();
+  const auto run = [&](std::span<const llm::Token> tokens, ProfileSum& sum) {
+    const llm::StepRequest request{&sequence, tokens};
+    profiler.clear();
+    const auto begin = Clock::now();
+    decoder.step({&request, 1}, &interrupts());
+    sum.add(profiler, 1e3 * seconds_since(begin));
+  };
+  const auto tokens = some_tokens(what.prompt_tokens, decoder.vocabulary());
+  decoder.profile(&profiler);
+  ProfileSum prompt;
+  run(tokens, prompt);
+  ProfileSum decode;
+  for (int64_t i = 0; i < std::min(kSteps, what.new_tokens); ++i) {
+    run(std::span(tokens).first(1), decode);
+  }
+  decoder.profile(nullptr);
+  return {prompt.mean(), decode.mean()};
+}
+
+double share(double part, const Profile& profile) {
+  return profile.total_ms > 0 ? part / profile.total_ms : 0;
+}
+
+nlohmann::ordered_json to_json(const Profile& profile) {
+  nlohmann::ordered_json json;
+  for (const auto& [place, ms] : profile.places) json[place] = share(ms, profile);
+  json["between"] = share(profile.overhead_ms, profile);
+  json["weight_products"] = share(profile.products_ms, profile);
+  return json;
+}
+
+std::string to_text(const Profile& profile) {
+  std::string text;
+  for (const auto& [place, ms] : profile.places) {
+    text += fmt::format("{} {:.1f} %, ", place, 100 * share(ms, profile));
+  }
+  return text + fmt::format("between {:.1f} %; products with weights {:.1f} %",
+                            100 * share(profile.overhead_ms, profile),
+                            100 * share(profile.products_ms, profile));
+}
+
 }  // namespace
 
 int perf_folder(const FolderMeasure& what, const Options& options, Output& out) {
@@ -130,17 +203,19 @@ int perf_folder(const FolderMeasure& what, const Options& options, Output& out) 
   fitted.prompt_tokens = std::clamp<int64_t>(what.prompt_tokens, 1,
                                              std::max<int64_t>(context - fitted.new_tokens - 1, 1));
   const Rates rates = measure(model, fitted, deadline);
+  const Profiles profiles = profile(*model.decoder(), fitted);
   ThreadPool pool(model.threads());
-  Machine machine;
-  machine.bytes_per_second = measure_bandwidth(pool);
-  machine.products_per_second = measure_products(model.target(), pool);
+  const double bytes_per_second = measure_bandwidth(pool);
+  const std::vector<Products> products = products_of(model, pool);
   // A token reads every weight once, and on average half of what the sequence's caches come to.
   const double token_bytes =
       static_cast<double>(size.weight_bytes) +
       static_cast<double>(size.row_bytes * (fitted.prompt_tokens + fitted.new_tokens / 2));
-  const double bandwidth = rates.tokens_per_second * token_bytes / machine.bytes_per_second;
-  const double compute = rates.prompt_tokens_per_second * static_cast<double>(size.products) /
-                         machine.products_per_second;
+  const double bandwidth = rates.tokens_per_second * token_bytes / bytes_per_second;
+  // Each type of products against what the machine shows of it.
+  double token_seconds = 0;
+  for (const Products& p : products) token_seconds += static_cast<double>(p.per_token) / p.peak;
+  const double compute = rates.prompt_tokens_per_second * token_seconds;
   if (what.json) {
     nlohmann::ordered_json json;
     json["model"] = what.folder;
@@ -155,10 +230,14 @@ int perf_folder(const FolderMeasure& what, const Options& options, Output& out) 
     json["weight_bytes"] = size.weight_bytes;
     json["cache_bytes_per_token"] = size.row_bytes;
     json["products_per_token"] = size.products;
-    json["bytes_per_second"] = machine.bytes_per_second;
-    json["products_per_second"] = machine.products_per_second;
+    json["bytes_per_second"] = bytes_per_second;
+    for (const Products& p : products) {
+      json["products"][p.compute] = {{"per_token", p.per_token}, {"per_second_here", p.peak}};
+    }
     json["share_of_bandwidth"] = bandwidth;
     json["share_of_compute"] = compute;
+    json["prompt_shares"] = to_json(profiles.prompt);
+    json["decode_shares"] = to_json(profiles.decode);
     json["peak_memory_bytes"] = peak_resident_bytes();
     out.write(json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     return 0;
@@ -170,12 +249,18 @@ int perf_folder(const FolderMeasure& what, const Options& options, Output& out) 
                         rates.first_token_seconds));
   out.write(fmt::format("then {} tokens: {:.1f} tokens a second\n", fitted.new_tokens - 1,
                         rates.tokens_per_second));
-  out.write(fmt::format("measured here: {:.1f} GB/s read, {:.1f} GFLOP/s in products of f32\n",
-                        machine.bytes_per_second / 1e9, 2 * machine.products_per_second / 1e9));
+  std::string peaks;
+  for (const Products& p : products) {
+    peaks += fmt::format(", {:.1f} G{}/s in products of {}", 2 * p.peak / 1e9,
+                         p.compute == "int8" ? "OP" : "FLOP", p.compute);
+  }
+  out.write(fmt::format("measured here: {:.1f} GB/s read{}\n", bytes_per_second / 1e9, peaks));
   out.write(
       fmt::format("the prompt takes {:.1f} % of that compute, the rest {:.1f} % of that "
                   "bandwidth\n",
                   100 * compute, 100 * bandwidth));
+  out.write(fmt::format("time of the prompt: {}\n", to_text(profiles.prompt)));
+  out.write(fmt::format("time of the rest: {}\n", to_text(profiles.decode)));
   out.write(fmt::format("weights {}, cache {} a token, peak memory {}\n",
                         llm::bytes_text(size.weight_bytes), llm::bytes_text(size.row_bytes),
                         llm::bytes_text(peak_resident_bytes())));

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ir/op.h"
+#include "passes/set_compute.h"
 
 namespace lathe::cli {
 namespace {
@@ -56,6 +57,9 @@ Profile ProfileSum::mean() const {
     row.milliseconds = entry.milliseconds / runs;
     profile.overhead_ms -= row.milliseconds;
     profile.places[row.where] += row.milliseconds;
+    if (launch->instruction != nullptr && !compute_of(*launch->instruction).empty()) {
+      profile.products_ms += row.milliseconds;
+    }
     ProfileRow& sum = ops[row.op];
     sum.name = sum.op = row.op;
     sum.calls += row.calls;

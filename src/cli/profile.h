@@ -24,6 +24,7 @@ struct Profile {
   std::vector<ProfileRow> instructions;  // the slowest first
   std::vector<ProfileRow> ops;
   std::map<std::string, double> places;  // milliseconds by `where`
+  double products_ms = 0;                // of products with constant weights
   double total_ms = 0;                   // a run with the profiler
   double overhead_ms = 0;                // what of it lies between instructions
 };

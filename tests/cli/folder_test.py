@@ -82,10 +82,24 @@ class Folder(program.ProgramTest):
         self.assertEqual((out["prompt_tokens"], out["new_tokens"], out["cache_bytes_per_token"],
                           out["products_per_token"]), (20, 8, 128, 16 * 48 + 16 * 16))
         for rate in ("first_token_seconds", "prompt_tokens_per_second", "tokens_per_second", "bytes_per_second",
-                     "products_per_second", "share_of_bandwidth", "share_of_compute"):
+                     "share_of_bandwidth", "share_of_compute"):
             self.assertGreater(out[rate], 0, rate)
         text = self.run_program("perf", COUNTING, "-n", 1)
+        self.assertRegex(text, r"(?m)^time of the prompt: .*between .* %; products with weights .* %$")
         self.assertRegex(text, r"(?m)^prompt of 191 tokens: .* tokens a second, first token after ")
+
+    def test_perf_compares_products_with_the_peak_of_their_type(self):
+        for compute in ("int8", "bf16", "f32"):
+            out = json.loads(self.run_program("perf", COUNTING, "--prompt-tokens", 20, "--new-tokens", 8, "-n", 1,
+                                              "--json", "--target", "cpu", "--compute", compute))
+            self.assertEqual(list(out["products"]), [compute])
+            self.assertEqual(out["products"][compute]["per_token"], 16 * 48 + 16 * 16)
+            self.assertGreater(out["products"][compute]["per_second_here"], 0)
+            for shares in (out["prompt_shares"], out["decode_shares"]):
+                self.assertGreater(shares["cpu"], 0)
+                self.assertGreater(shares["weight_products"], 0)
+                places = {k: v for k, v in shares.items() if k != "weight_products"}
+                self.assertAlmostEqual(sum(places.values()), 1, places=6)
 
     def test_a_request_that_cannot_fit_fails_before_it_runs(self):
         self.run_program("generate", COUNTING, "--ids", "1,2,3", "--memory-limit", "300", code=5)

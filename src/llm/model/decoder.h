@@ -64,6 +64,8 @@ class Decoder {
   const std::vector<ProgramOutput>& outputs() const { return runner_->outputs(); }
   DecoderNotes notes() const;
   const ModelSize& size() const { return size_; }
+  // Times all steps from here on, until it is null: one thread's, with nobody else's beside them.
+  void profile(Profiler* profiler) const { runner_->profile(profiler); }
   int64_t memory_limit() const { return memory_limit_; }
   // OutOfMemory if a sequence, which holds `own` bytes, cannot come to so many tokens beside
   // `others` bytes of others: within the memory limit, or in the memory that is available.

@@ -219,6 +219,7 @@ std::vector<Tensor> ItemRunner::run_one(const StepRequest& request, const Cancel
   for (const Input& input : inputs_) inputs.emplace_back(make(input, request));
   RunOptions run;
   run.cancel = cancel;
+  run.profiler = profiler_;
   const std::vector<Box> results = session_->run(inputs, run);
   const Tensor given = results[logits_].tensor().dense();
   const auto rows = static_cast<int64_t>(request.tokens.size());

@@ -154,6 +154,7 @@ class PackedRunner::Pending final : public PendingStep {
     scratch_->results.resize(runner_.plan().program->main().results().size());
     RunOptions run;
     run.cancel = cancel;
+    run.profiler = runner_.profiler_;
     run.step = &step_;
     runner_.session_->run(scratch_->inputs, scratch_->results, run);
     const Rows& rows = scratch_->rows;

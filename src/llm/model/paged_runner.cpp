@@ -184,6 +184,7 @@ void PagedRunner::run_batch(const Batch& batch, const CancelToken* cancel,
   }
   RunOptions run;
   run.cancel = cancel;
+  run.profiler = profiler_;
   const std::vector<Box> results = session_->run(inputs, run);
   take_logits(batch, results[logits_].tensor().dense(), logits);
   for (size_t i = 0; i < batch.requests.size(); ++i) {

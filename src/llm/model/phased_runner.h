@@ -29,6 +29,10 @@ class PhasedRunner final : public StepRunner {
   void run_into(std::span<const StepRequest> requests, const CancelToken* cancel,
                 Tensor& logits) const override;
   const Plan* prompt_plan() const override { return &prompt_->plan(); }
+  void profile(Profiler* profiler) override {
+    prompt_->profile(profiler);
+    token_->profile(profiler);
+  }
 
  private:
   bool is_prompt(const StepRequest& request) const;

@@ -64,6 +64,9 @@ class StepRunner {
   virtual std::unique_ptr<PendingStep> begin(std::span<const StepRequest> requests,
                                              const CancelToken* cancel, Tensor& logits) const;
 
+  // Times all runs from here on, until it is null: for one thread's steps.
+  virtual void profile(Profiler* profiler) { profiler_ = profiler; }
+
   int64_t vocabulary() const { return vocabulary_; }
   // Results beside logits and states, which a request may want.
   const std::vector<ProgramOutput>& outputs() const { return outputs_; }
@@ -93,6 +96,7 @@ class StepRunner {
   std::shared_ptr<const Plan> plan_;
   std::unique_ptr<SharedSession> session_;
   std::optional<LengthSwitch> switch_;
+  Profiler* profiler_ = nullptr;
   std::vector<ProgramOutput> outputs_;
   size_t logits_ = 0;       // among the results
   int64_t vocabulary_ = 0;  // 0: the program does not say
