@@ -7,6 +7,10 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
 
 #include "base/error.h"
 
@@ -66,6 +70,18 @@ std::string Process::ask(const std::string& line) {
   check(written == static_cast<ssize_t>(text.size()), ErrorKind::io, "'{}' has ended",
         escape(name_));
   return read_line();
+}
+
+bool Process::is_running() const {
+  std::error_code gone;
+  const std::string tasks = "/proc/" + std::to_string(process_) + "/task";
+  for (const auto& task : std::filesystem::directory_iterator(tasks, gone)) {
+    std::ifstream file(task.path() / "stat");
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const size_t name_end = text.rfind(')');  // NUMBER (NAME) STATE ...
+    if (name_end != std::string::npos && text.substr(name_end + 1, 2) == " R") return true;
+  }
+  return false;
 }
 
 }  // namespace lathe::bench

@@ -19,6 +19,8 @@ class Process {
   const std::string& greeting() const { return greeting_; }
   // Error(io) if the process has ended.
   std::string ask(const std::string& line);
+  // Whether one of its threads runs or could run: an engine's may spin long after they had work.
+  bool is_running() const;
 
  private:
   std::string read_line();
