@@ -9,6 +9,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/error.h"
+
 namespace lathe::search {
 namespace {
 
@@ -118,6 +120,25 @@ void force(Logits logits, Tokens tokens) {
   for (const Token token : tokens) {
     if (inside(logits, token)) at(logits, token) = 0;
   }
+}
+
+void allow_only(Logits logits, TokenMask mask) {
+  for (size_t token = 0; token < logits.size(); ++token) {
+    if ((mask[token / 32] >> token % 32 & 1) == 0) logits[token] = kNever;
+  }
+}
+
+void check_mask(TokenMask mask, int64_t vocabulary) {
+  if (mask.empty()) return;
+  const int64_t words = (vocabulary + 31) / 32;
+  check(std::ssize(mask) == words, ErrorKind::invalid_argument,
+        "a token mask has {} words, expected {} for a vocabulary of {}", mask.size(), words,
+        vocabulary);
+  const int64_t rest = vocabulary % 32;
+  const uint32_t last = rest == 0 ? mask.back() : mask.back() & ((uint32_t{1} << rest) - 1);
+  const bool any = last != 0 || std::ranges::any_of(mask.first(mask.size() - 1),
+                                                    [](uint32_t word) { return word != 0; });
+  check(any, ErrorKind::invalid_argument, "a token mask allows none of {} tokens", vocabulary);
 }
 
 void encourage(Logits logits, Tokens tokens, double factor, int64_t steps) {

@@ -19,6 +19,8 @@ struct History {
 
 using Logits = std::span<float>;
 using Tokens = std::span<const Token>;
+// Tokens that a grammar allows, a bit each: token t's is bit t % 32 of word t / 32. Empty: all.
+using TokenMask = std::span<const uint32_t>;
 
 // Rules. Positive logits of tokens seen are divided by the penalty, negative ones multiplied
 // (Keskar et al. 2019, "CTRL").
@@ -31,6 +33,10 @@ void add_sequence_bias(Logits logits, Tokens tokens, Tokens sequence, float bias
 void suppress(Logits logits, Tokens tokens);
 // Only these may be chosen; their logits become 0.
 void force(Logits logits, Tokens tokens);
+// Those without a bit become impossible.
+void allow_only(Logits logits, TokenMask mask);
+// InvalidArgument for a mask of another length than the vocabulary's, or that allows no token.
+void check_mask(TokenMask mask, int64_t vocabulary);
 // logit += |logit| · (factor^steps - 1).
 void encourage(Logits logits, Tokens tokens, double factor, int64_t steps);
 
