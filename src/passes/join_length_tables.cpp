@@ -47,8 +47,9 @@ class Joining {
         if (!understood(use)) return std::nullopt;
       }
     }
-    Value* rows = main_.add_parameter(Type::tensor(ElementType::i64, *names_.tokens->type().dims),
-                                      names_.rows);
+    const std::vector<Dim>& tokens = *names_.tokens->type().dims;  // or embeddings
+    Value* rows =
+        main_.add_parameter(Type::tensor(ElementType::i64, {tokens[0], tokens[1]}), names_.rows);
     for (const Choice& choice : choices_) join(choice, rows);
     return LengthSwitch{*most_short_, *first_long_};
   }
@@ -131,7 +132,7 @@ class Joining {
     const auto by_position = [&](size_t at, bool may_lack) {
       if (at >= operands.size() || operands[at] == nullptr) return may_lack;
       return names_.positions != nullptr && origin_of(operands[at]) == names_.positions &&
-             operands[at]->type().rank() == names_.tokens->type().rank();
+             operands[at]->type().rank() == 2;
     };
     if (op == "group_query_attention")
       return (use.index == 7 || use.index == 8) && by_position(9, true);

@@ -61,8 +61,14 @@ const std::vector<Conversion>& conversions() {
 
 class Packing {
  public:
-  Packing(const Program& program, const DecoderInterface& names)
-      : names_(names), program_(program.clone()), main_(program_->main()) {}
+  // With `free` positions nothing is known of them: they are rows like tokens.
+  Packing(const Program& program, const DecoderInterface& names, bool free)
+      : names_(names), program_(program.clone()), main_(program_->main()) {
+    given_positions_ = names_.positions;
+    if (!free || names_.positions.empty()) return;
+    names_.row_inputs.push_back(names_.positions);
+    names_.positions.clear();
+  }
 
   PackedProgram run() {
     Value* tokens = parameter(names_.tokens);
@@ -108,17 +114,23 @@ class Packing {
     fold_constants.run(*program_);
     eliminate_dead_code.run(*program_);
     if (!drop_parameters()) return std::move(packed_);
-    packed_.positions = names_.positions;
+    if (given_positions_.empty() || given_positions_ == names_.positions) {
+      packed_.positions = names_.positions;
+    } else {
+      packed_.positions = given_positions_;
+      packed_.row_numbers = names_.positions;
+    }
     main_.guards().clear();
     infer(main_);
     if (const Instruction* reader = reader_of_past()) {
       return offend(describe(*reader, "it depends on how many rows came before"));
     }
     std::map<const Value*, int> inputs = {{tokens, 1}};
-    if (Value* positions = find_parameter(main_, names_.positions)) {
-      inputs[positions] = positions->type().rank() - 1;
+    std::vector<std::string> others = names_.row_inputs;
+    others.insert(others.end(), {names_.positions, packed_.table_rows});
+    for (const std::string& name : others) {
+      if (Value* rows = find_parameter(main_, name)) inputs[rows] = row_axis(rows->type());
     }
-    if (Value* rows = find_parameter(main_, packed_.table_rows)) inputs[rows] = 1;
     const TokenFlow flow = trace_tokens(main_, inputs);
     if (flow.offender != nullptr) return offend(describe(*flow.offender, flow.reason));
     Value* logits = main_.results()[static_cast<size_t>(result_index(names_.logits))];
@@ -160,7 +172,7 @@ class Packing {
   void join_tables(const Value* tokens) {
     LengthNames names;
     names.tokens = tokens;
-    names.positions = find_parameter(main_, names_.positions);
+    names.positions = find_parameter(main_, given_positions_);
     names.rows = "table_rows";
     const auto extent = [](const Value* value, size_t axis) {
       const auto& dims = value->type().dims;
@@ -360,7 +372,11 @@ class Packing {
     std::vector<std::string> names;
     for (const auto& parameter : main_.parameters()) names.push_back(parameter->name());
     for (const std::string& name : names) {
-      if (name == names_.tokens || name == names_.positions || name == packed_.table_rows) continue;
+      const auto& rows = names_.row_inputs;
+      if (name == names_.tokens || name == names_.positions || name == packed_.table_rows ||
+          std::ranges::find(rows, name) != rows.end()) {
+        continue;
+      }
       Value* value = parameter(name);
       if (!value->uses().empty()) {
         const Instruction* reader = value->uses().front().user;
@@ -371,14 +387,17 @@ class Packing {
       }
       main_.remove_parameter(value->index());
     }
-    if (Value* positions = find_parameter(main_, names_.positions);
-        positions && positions->uses().empty()) {
-      main_.remove_parameter(positions->index());
+    for (const std::string& name : {names_.positions, given_positions_}) {
+      Value* positions = find_parameter(main_, name);
+      if (positions != nullptr && positions->uses().empty()) {
+        main_.remove_parameter(positions->index());
+      }
     }
     return true;
   }
 
   DecoderInterface names_;
+  std::string given_positions_;  // the program's own input
   std::unique_ptr<Program> program_;
   Module& main_;
   PackedProgram packed_;
@@ -392,7 +411,14 @@ class Packing {
 }  // namespace
 
 PackedProgram pack_sequences(const Program& program, const DecoderInterface& interface) {
-  return Packing(program, interface).run();
+  if (interface.positions.empty()) return Packing(program, interface, false).run();
+  PackedProgram free = Packing(program, interface, true).run();
+  if (free.program != nullptr) return free;
+  // Masks may be made of positions: then they must be those of the rows.
+  PackedProgram counted = Packing(program, interface, false).run();
+  counted.fixed_positions =
+      fmt::format("it takes them for a count of its rows ({})", free.offender);
+  return counted;
 }
 
 }  // namespace lathe

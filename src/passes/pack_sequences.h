@@ -32,6 +32,10 @@ struct DecoderInterface {
   std::string block_metadata{};
   // Inputs that stay the same for all of a sequence's steps, and what an encoder calls them.
   std::vector<StatePair> cross{};
+  // Of rows that may come as embeddings: [batch, rows, hidden]; it may be `tokens`.
+  std::string embeddings{};
+  // Inputs with a row for each token beside `tokens` and `positions`: [batch, rows, …].
+  std::vector<std::string> row_inputs{};
 };
 
 // What a sequence keeps between steps.
@@ -62,11 +66,13 @@ struct ProgramOutput {
 };
 
 struct PackedProgram {
-  // main's parameters, by name: tokens [1, rows …], positions [1, rows] or [3, 1, rows] if it reads
-  // them, `table_rows` [1, rows] if tables switch, and `wanted_rows`, i64 [n]: those whose logits
+  // main's parameters, by name: tokens [1, rows …] and other inputs of rows, positions [1, rows] or
+  // [3, 1, rows] if it reads them, `row_numbers` [1, rows] if it counts each sequence's rows
+  // beside, `table_rows` [1, rows] if tables switch, and `wanted_rows`, i64 [n]: those whose logits
   // are wanted. Logits are [1, n, vocabulary]. Null if there is an offender.
   std::unique_ptr<Program> program;
   std::string positions{};
+  std::string row_numbers{};
   std::string table_rows{};
   std::string wanted_rows{};
   std::optional<LengthSwitch> length_switch{};
@@ -74,6 +80,8 @@ struct PackedProgram {
   std::vector<ProgramOutput> outputs{};  // results beside the logits, all rows of the step
   // What keeps rows from being packed: an instruction and why.
   std::string offender;
+  // Why positions must be a count of each sequence's rows; empty: they may be anything.
+  std::string fixed_positions{};
 };
 
 // Attention, convolution and linear attention with a past become sequence operators

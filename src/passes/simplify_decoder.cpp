@@ -94,6 +94,8 @@ Value* find_parameter(const Module& main, const std::string& name) {
   return nullptr;
 }
 
+int row_axis(const Type& type) { return type.rank() == 3 && type.dims->front() == Dim(3) ? 2 : 1; }
+
 std::map<std::string, StatePair> split_combined_states(Program& program, DecoderInterface& names) {
   std::map<std::string, StatePair> combined;
   const std::vector<StatePair> pairs = std::move(names.states);
@@ -162,11 +164,13 @@ std::optional<RowExtents> set_row_extents(Program& program, const DecoderInterfa
     const bool length = parameter->name() == names.past_length ||
                         parameter->name() == names.new_length ||
                         parameter->name() == names.total_length;
-    const bool by_rows = parameter->name() == names.tokens || parameter->name() == names.positions;
+    const bool by_rows =
+        parameter->name() == names.tokens || parameter->name() == names.positions ||
+        std::ranges::find(names.row_inputs, parameter->name()) != names.row_inputs.end();
     if (by_rows && dims.size() >= 2) {
-      const size_t first = parameter->name() == names.positions && dims.size() == 3 ? 1 : 0;
-      dims[first] = 1;
-      dims[first + 1] = rows;
+      const auto axis = static_cast<size_t>(row_axis(type));
+      dims[axis - 1] = 1;
+      dims[axis] = rows;
     } else if (parameter->name() == names.mask && dims.size() == 2) {
       dims[0] = 1;
       if (!(extents.past == Dim(0)) && !dims[1].is_constant()) dims[1] = extents.past + rows;
@@ -227,8 +231,10 @@ namespace {
 Value* positions_of(Module& main, DecoderInterface& names, const RowExtents& extents) {
   Value* positions = find_parameter(main, names.positions);
   if (positions == nullptr) {
-    positions =
-        main.add_parameter(Type::tensor(ElementType::i64, {1, extents.rows}), "position_ids");
+    // The caller's own positions are another input then.
+    const std::string name =
+        find_parameter(main, "position_ids") == nullptr ? "position_ids" : "row_numbers";
+    positions = main.add_parameter(Type::tensor(ElementType::i64, {1, extents.rows}), name);
     names.positions = positions->name();
   }
   return positions;

@@ -31,6 +31,10 @@ std::optional<RowExtents> set_row_extents(Program& program, const DecoderInterfa
 PositionFlow decoder_positions(const Program& program, const DecoderInterface& names,
                                const RowExtents& extents);
 
+// The axis of rows of an input that has one for each token: behind the batch, which follows an axis
+// of 3 (time, height, width) or comes first.
+int row_axis(const Type& type);
+
 // Values that count the new rows' positions become the input of positions, which is added (and
 // named in `names`) if there is none.
 void absorb_positions(Program& program, DecoderInterface& names, const RowExtents& extents);
