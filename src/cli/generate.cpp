@@ -126,7 +126,7 @@ nlohmann::ordered_json to_json(const llm::Output& output) {
 void write_logits(const llm::Decoder& decoder, const std::vector<Token>& prompt,
                   const std::string& path) {
   llm::Sequence sequence = decoder.new_sequence();
-  const llm::StepRequest request{&sequence, prompt, true};
+  const llm::StepRequest request{&sequence, prompt, llm::LogitRows::all()};
   FileWriter file(path);
   write_npy(decoder.step({&request, 1}, &interrupts()),
             [&](std::string_view part) { file.write(part); });

@@ -100,7 +100,7 @@ Json logits(const Decoder& decoder, const Json& q) {
       if (!parts.empty()) {
         tokens = tokens.first(std::min(parts[std::min(part, parts.size() - 1)], tokens.size()));
       }
-      requests.push_back({&sequences[i], tokens, true});
+      requests.push_back({&sequences[i], tokens, lathe::llm::LogitRows::all()});
       if (!together) {
         step(requests);
         requests.clear();

@@ -68,8 +68,9 @@ TEST_F(FormsTest, forms_that_are_token_wise_are_packed_whatever_operators_they_u
       Sequence sequence = decoder->new_sequence();
       std::vector<float> all;
       for (size_t at = 0; at < prompt.size(); at += part) {
-        const StepRequest request{
-            &sequence, std::span(prompt).subspan(at, std::min(part, prompt.size() - at)), true};
+        const StepRequest request{&sequence,
+                                  std::span(prompt).subspan(at, std::min(part, prompt.size() - at)),
+                                  LogitRows::all()};
         const Tensor logits = decoder->step({&request, 1});
         all.insert(all.end(), logits.as<float>(), logits.as<float>() + logits.count());
       }
@@ -257,7 +258,7 @@ TEST(SignatureOnly, a_model_without_nodes_opens_and_steps) {
   EXPECT_FALSE(decoder.packed());
   Sequence sequence = decoder.new_sequence();
   const std::vector<Token> prompt = {5, 9, 13};
-  const StepRequest request{&sequence, prompt, true};
+  const StepRequest request{&sequence, prompt, LogitRows::all()};
   EXPECT_EQ(decoder.step({&request, 1}).dims(), (Dims{3, 32}));
   Sequence fork = sequence;
   const StepRequest requests[] = {{&sequence, std::span(prompt).first(1)}, {&fork, prompt}};

@@ -10,18 +10,29 @@
 
 namespace lathe::llm {
 
-// With a window of so many rows; 0: none. Null if Python or its packages are not there.
-inline std::shared_ptr<const Decoder> make_decoder(int64_t window, const char* target = "cpu") {
-  const std::filesystem::path folder = unpacked_zoo() / ("window" + std::to_string(window));
+// The folder of one with a window of so many rows (0: none) and flags; empty if Python or its
+// packages are not there.
+inline std::string make_decoder_folder(int64_t window, const std::vector<std::string>& flags) {
+  std::string name = "made" + std::to_string(window);
+  for (const std::string& flag : flags) name += "-" + flag;
+  const std::filesystem::path folder = unpacked_zoo() / name;
+  if (std::filesystem::exists(folder / "genai_config.json")) return folder.string();
   std::filesystem::create_directories(folder);
   std::vector<std::string> command = {"build/venv/bin/python", "tests/decoders/make_decoder.py",
-                                      folder.string()};
-  if (window > 0) command.push_back(std::to_string(window));
+                                      folder.string(), std::to_string(window > 0 ? window : -1)};
+  command.insert(command.end(), flags.begin(), flags.end());
   const ProcessResult made = run_process(command);
-  if (!made.started || made.code != 0) return nullptr;
+  return made.started && made.code == 0 ? folder.string() : "";
+}
+
+// Null if Python or its packages are not there.
+inline std::shared_ptr<const Decoder> make_decoder(int64_t window, const char* target = "cpu",
+                                                   const std::vector<std::string>& flags = {}) {
+  const std::string folder = make_decoder_folder(window, flags);
+  if (folder.empty()) return nullptr;
   DecoderOptions options;
   options.target = find_target(target);
-  return std::make_shared<const Decoder>(folder.string(), options);
+  return std::make_shared<const Decoder>(folder, options);
 }
 
 }  // namespace lathe::llm

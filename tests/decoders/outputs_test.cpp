@@ -49,7 +49,7 @@ TEST_P(OutputsTest, have_all_rows_where_logits_have_one) {
   ASSERT_EQ(decoder_->outputs().size(), 2U);
   Sequence sequence = decoder_->new_sequence();
   NamedTensors outputs;
-  const StepRequest all{&sequence, prompt_, true, &outputs};
+  const StepRequest all{&sequence, prompt_, LogitRows::all(), &outputs};
   const Tensor logits = decoder_->step({&all, 1});
   const Tensor& doubled = outputs.at("doubled");
   ASSERT_EQ(doubled.dims(), Dims({1, 23, 32}));
@@ -60,7 +60,7 @@ TEST_P(OutputsTest, have_all_rows_where_logits_have_one) {
 
   Sequence other = decoder_->new_sequence();
   NamedTensors of_last;
-  const StepRequest last{&other, prompt_, false, &of_last};
+  const StepRequest last{&other, prompt_, {}, &of_last};
   const Tensor one = decoder_->step({&last, 1});
   EXPECT_TRUE(same(of_last.at("doubled"), doubled));
   EXPECT_EQ(one.as<float>()[5] * 2, doubled.as<float>()[22 * 32 + 5]);

@@ -34,7 +34,7 @@ class SequenceTest : public testing::TestWithParam<const char*> {
 
   static std::vector<float> run(const Decoder& decoder, Sequence& sequence,
                                 std::span<const Token> tokens) {
-    const StepRequest request{&sequence, tokens, true};
+    const StepRequest request{&sequence, tokens, LogitRows::all()};
     const Tensor logits = decoder.step({&request, 1});
     return {logits.as<float>(), logits.as<float>() + logits.count()};
   }
@@ -314,7 +314,8 @@ TEST(WholeSequence, is_saved_exported_and_cut_where_a_run_began) {
   ASSERT_TRUE(decoder.layout().whole());
   const std::vector<Token> tokens = {1, 403, 407, 261, 378, 432, 400, 401};
   const auto run = [&](Sequence& sequence, size_t begin, size_t end) {
-    const StepRequest request{&sequence, std::span(tokens).subspan(begin, end - begin), true};
+    const StepRequest request{&sequence, std::span(tokens).subspan(begin, end - begin),
+                              LogitRows::all()};
     const Tensor logits = decoder.step({&request, 1});
     return std::vector<float>(logits.as<float>(), logits.as<float>() + logits.count());
   };
@@ -361,7 +362,8 @@ TEST(CrossSequence, is_saved_exported_and_cut_with_what_was_encoded) {
   }
   const std::vector<Token> tokens = {3, 40, 7, 261, 378, 432, 400, 401};
   const auto run = [&](Sequence& sequence, size_t begin, size_t end) {
-    const StepRequest request{&sequence, std::span(tokens).subspan(begin, end - begin), true};
+    const StepRequest request{&sequence, std::span(tokens).subspan(begin, end - begin),
+                              LogitRows::all()};
     const Tensor logits = decoder.step({&request, 1});
     return std::vector<float>(logits.as<float>(), logits.as<float>() + logits.count());
   };

@@ -46,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const auto& layout : layouts) {
     std::vector<std::byte> bytes;
     for (const char c : std::string_view("LATHESEQ")) bytes.push_back(static_cast<std::byte>(c));
-    put(bytes, 1);
+    put(bytes, 2);
     put(bytes, layout->fingerprint());
     for (size_t i = 0; i < size; ++i) bytes.push_back(static_cast<std::byte>(data[i]));
     put(bytes, llm::checksum(bytes));

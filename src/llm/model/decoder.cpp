@@ -17,9 +17,9 @@ Decoder::Decoder(const std::string& folder, const DecoderOptions& options)
   }
   const DecoderConfig& decoder = config().decoder;
   const DecoderConfig* encoder = config().encoder ? &*config().encoder : nullptr;
-  const bool runs = config().kind == ModelKind::decoder ||
+  const bool runs = config().kind == ModelKind::decoder || config().kind == ModelKind::multimodal ||
                     (config().kind == ModelKind::encoder_decoder && encoder != nullptr);
-  check(runs, ErrorKind::unsupported, "'{}' is a model of type '{}': it is no decoder alone",
+  check(runs, ErrorKind::unsupported, "'{}' is a model of type '{}', and has no encoder",
         escape(folder), config().type);
   const DecoderPrograms programs = folder_.load_decoder();
   const std::string file =
@@ -36,12 +36,19 @@ Decoder::Decoder(const std::string& folder, const DecoderOptions& options)
       encoder_program = folder_.load(encoder->filename);
       size_.encoder_bytes = weight_bytes({encoder_program.get()});
     }
+    std::unique_ptr<Program> embedding = load_embedding(names);
+    size_.encoder_bytes += weight_bytes({embedding.get()});
     memory_limit_ = options.memory_limit;
     if (options.measured) options.measured(size_);
     check_memory(size_, memory_limit_, system_memory().available_bytes, folder);
     runner_ = programs.prompt == nullptr
                   ? make_step_runner(token, options)
                   : make_step_runner(named(*programs.prompt), token, options);
+    if (embedding != nullptr) {
+      embedder_ = std::make_shared<const Embedder>(
+          std::move(embedding), config().parts.at("embedding"), decoder, names, options);
+      runner_->set_embedder(embedder_);
+    }
     if (encoder != nullptr) {
       std::vector<std::string> wanted;
       for (const StatePair& pair : names.cross) wanted.push_back(pair.present);
@@ -59,6 +66,33 @@ Decoder::Decoder(const std::string& folder, const DecoderOptions& options)
   check(vocabulary_ >= config().vocab_size || config().vocab_size == 0, ErrorKind::invalid_model,
         "'{}' gives {} logits, the configuration's vocab_size is {}", escape(file), vocabulary_,
         config().vocab_size);
+  set_limits();
+}
+
+// Null where the decoder's program takes nothing but tokens.
+std::unique_ptr<Program> Decoder::load_embedding(const DecoderInterface& names) const {
+  if (names.embeddings.empty() && names.row_inputs.empty()) return nullptr;
+  const auto part = config().parts.find("embedding");
+  if (part != config().parts.end()) return folder_.load(part->second.filename);
+  // Such a program runs with embeddings that are given, unless it wants more than those.
+  for (const std::string& input : names.row_inputs) {
+    check(input == names.embeddings, ErrorKind::unsupported,
+          "the input '{}' is made by the program of an 'embedding', and '{}' has none",
+          escape(input), escape(folder()));
+  }
+  return nullptr;
+}
+
+void Decoder::set_limits() {
+  limits_ = runner_->limits();
+  limits_.vocabulary = vocabulary_;
+  limits_.context = config().context_length;
+  if (config().kind != ModelKind::multimodal) return;
+  for (const std::string_view name : {"image_token_id", "video_token_id", "audio_token_id"}) {
+    if (const std::optional<int64_t> token = config().token(name)) {
+      limits_.media.emplace_back(name, static_cast<Token>(*token));
+    }
+  }
 }
 
 Decoder::~Decoder() = default;
@@ -107,6 +141,8 @@ DecoderNotes Decoder::notes() const {
   notes.packed = runner_->packed();
   notes.phased = runner_->prompt_plan() != nullptr;
   notes.offender = runner_->offender();
+  notes.embeds = embedder_ != nullptr;
+  if (notes.embeds) notes.embedding_offender = embedder_->offender();
   for (const SequenceState& state : layout().states()) {
     notes.states.push_back({state.name, state.kind(), state.window, state.grows});
   }
@@ -134,6 +170,12 @@ std::string to_string(const DecoderNotes& notes) {
     text = fmt::format("sequences run one by one, prompts whole: {}\n", notes.offender);
   }
   if (notes.phased) text += "prompts and single tokens run in programs of their own\n";
+  if (notes.embeds) {
+    text += "tokens are embedded by a program of their own, ";
+    text += notes.embedding_offender.empty()
+                ? "all of a step together\n"
+                : fmt::format("sequence by sequence: {}\n", notes.embedding_offender);
+  }
   // States of which the same is said share a line.
   std::vector<std::pair<std::string, std::vector<std::string>>> lines;
   for (const StateNote& state : notes.states) {
@@ -157,21 +199,11 @@ std::string to_string(const DecoderNotes& notes) {
 void Decoder::check_requests(std::span<const StepRequest> requests) const {
   check(!requests.empty(), ErrorKind::invalid_argument, "a step of {} sequences", requests.size());
   for (size_t i = 0; i < requests.size(); ++i) {
-    const StepRequest& request = requests[i];
-    check(!request.tokens.empty(), ErrorKind::invalid_argument,
-          "a sequence of {} rows takes part in a step with {} tokens", request.sequence->length(),
-          request.tokens.size());
     for (size_t j = 0; j < i; ++j) {
-      check(request.sequence != requests[j].sequence, ErrorKind::invalid_argument,
+      check(requests[i].sequence != requests[j].sequence, ErrorKind::invalid_argument,
             "requests {} and {} of a step are of one sequence", j, i);
     }
-    const int64_t end = request.sequence->length() + static_cast<int64_t>(request.tokens.size());
-    check(end <= config().context_length, ErrorKind::invalid_argument,
-          "{} tokens are more than the context of {} holds", end, config().context_length);
-    for (const Token token : request.tokens) {
-      check(token >= 0 && token < vocabulary_, ErrorKind::invalid_argument,
-            "token {} lies outside the vocabulary of {}", token, vocabulary_);
-    }
+    check_request(requests[i], limits_);
   }
 }
 

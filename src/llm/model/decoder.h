@@ -37,6 +37,9 @@ struct DecoderNotes {
   bool packed = false;
   bool phased = false;   // prompts and single tokens run in programs of their own
   std::string offender;  // what keeps rows from being packed
+  // Tokens are embedded by a program of their own, and what keeps that one's rows from one run.
+  bool embeds = false;
+  std::string embedding_offender;
   std::vector<StateNote> states;
 };
 // In lines, for people.
@@ -60,6 +63,8 @@ class Decoder {
   const Plan* prompt_plan() const { return runner_->prompt_plan(); }
   // Otherwise item by item: the tokens of a request are not to be cut.
   bool packed() const { return runner_->packed(); }
+  // What requests may give.
+  const RowLimits& limits() const { return limits_; }
   // The program's outputs beside logits and states, which a request may want.
   const std::vector<ProgramOutput>& outputs() const { return runner_->outputs(); }
   DecoderNotes notes() const;
@@ -80,8 +85,8 @@ class Decoder {
 
   // Runs the new rows of all sequences and gives the wanted rows' logits, f32 [wanted, vocabulary],
   // in order. Thread-safe for distinct sequences. A step that fails or is cancelled leaves every
-  // sequence as it was. InvalidArgument for tokens outside the vocabulary, a request without
-  // tokens, a sequence that takes part twice, or more rows than the context holds.
+  // sequence as it was. InvalidArgument for a sequence that takes part twice, and what
+  // check_request() refuses.
   Tensor step(std::span<const StepRequest> requests, const CancelToken* cancel = nullptr) const;
   // The same into the logits of an earlier step, whose memory serves again if nobody else holds it:
   // a packed step of as many rows as the last then allocates nothing but pages.
@@ -90,13 +95,17 @@ class Decoder {
 
  private:
   void check_requests(std::span<const StepRequest> requests) const;
+  std::unique_ptr<Program> load_embedding(const DecoderInterface& names) const;
+  void set_limits();
 
   ModelFolder folder_;
   int64_t vocabulary_ = 0;
   ModelSize size_;
   int64_t memory_limit_ = 0;
   std::unique_ptr<StepRunner> runner_;
-  std::unique_ptr<Encoder> encoder_;  // null: a decoder alone
+  std::unique_ptr<Encoder> encoder_;          // null: a decoder alone
+  std::shared_ptr<const Embedder> embedder_;  // null: the decoder's program takes tokens
+  RowLimits limits_;
 };
 
 }  // namespace lathe::llm

@@ -3,19 +3,17 @@
 // out.
 #pragma once
 
-#include <map>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "llm/model/model_folder.h"
+#include "llm/model/step_request.h"
 #include "runtime/session.h"
 
 namespace lathe::llm {
 
 struct RunnerOptions;
-
-using NamedTensors = std::map<std::string, Tensor>;
 
 class Encoder {
  public:

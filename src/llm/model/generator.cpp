@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "llm/model/sequence_tensors.h"
-#include "llm/search/logits_processors.h"
 #include "llm/search/sampler.h"
 
 namespace lathe::llm {
@@ -33,10 +32,40 @@ std::string_view to_string(FinishReason reason) {
   return reason == FinishReason::length ? "length" : "none";
 }
 
+// What a sequence's tokens come with.
+struct Generator::Extras {
+  std::vector<EmbeddedRows> embedded{};
+  Positions positions{};  // that were told
+
+  // Lists the part's rows behind the tokens, too.
+  void add(const PromptPart& part, std::vector<Token>& tokens) {
+    const auto begin = std::ssize(tokens);
+    const int64_t embeddings = part.embeddings.count();
+    check(embeddings == 0 || part.tokens.empty(), ErrorKind::invalid_argument,
+          "a part of a prompt has {} tokens and {} rows of embeddings", part.tokens.size(),
+          embeddings);
+    tokens.insert(tokens.end(), part.tokens.begin(), part.tokens.end());
+    for (int64_t row = 0; row < embeddings; ++row) tokens.push_back(part.embeddings.token(row));
+    if (embeddings > 0) embedded.push_back({begin, part.embeddings});
+    const int64_t rows = std::ssize(tokens) - begin;
+    if (part.positions.empty()) return;
+    check(std::ssize(part.positions) == rows || std::ssize(part.positions) == 3 * rows,
+          ErrorKind::invalid_argument,
+          "{} rows come with {} positions, expected one each or [3, {}]", rows,
+          part.positions.size(), rows);
+    positions.add(begin, rows, part.positions);
+  }
+  void keep(size_t length) {
+    embedded = cut_embedded(embedded, 0, static_cast<int64_t>(length));
+    positions.truncate(static_cast<int64_t>(length));
+  }
+};
+
 // One continuation of a prompt: a sample, or a live beam.
 struct Generator::Branch {
   Sequence sequence;
   std::vector<Token> tokens{};  // those the sequence does not hold yet come last
+  Extras extras{};              // of these
   FinishReason reason = FinishReason::none;
   std::optional<TextStream> text{};       // of this turn's tokens
   std::vector<search::Choice> choices{};  // of this turn's tokens, if they are wanted
@@ -54,8 +83,9 @@ struct Generator::Row {
   size_t prompt = 0;  // tokens before the first generated one of this turn
   std::vector<Branch> branches;
   std::unique_ptr<search::BeamSearch> beams;
-  NamedTensors inputs;        // until all are there
-  std::vector<float> logits;  // of the last step, for each branch that goes on
+  NamedTensors inputs;         // until all are there
+  std::vector<uint32_t> mask;  // of the next token; empty: all
+  std::vector<float> logits;   // of the last step, for each branch that goes on
   // Of the first branch that goes on, in the parts that were run.
   std::map<std::string, std::vector<Tensor>> outputs;
   bool waiting = false;  // no token was chosen by them yet
@@ -175,28 +205,72 @@ void Generator::set_model_input(size_t prompt, const std::string& name, Tensor t
 }
 
 void Generator::append_tokens(size_t prompt, std::span<const Token> tokens) {
+  const PromptPart part{.tokens = tokens};
+  append_parts(prompt, {&part, 1});
+}
+
+void Generator::append_parts(size_t prompt, std::span<const PromptPart> parts) {
   Branch& branch = only_branch(prompt, "take more tokens");
-  begin_turn(row(prompt), branch.tokens.size() + tokens.size());
+  std::vector<Token> tokens = branch.tokens;
+  Extras extras = branch.extras;
+  for (const PromptPart& part : parts) extras.add(part, tokens);
+  check_extras(extras);
+  begin_turn(row(prompt), tokens.size());
   branch.sequence.checkpoint();
-  branch.tokens.insert(branch.tokens.end(), tokens.begin(), tokens.end());
+  branch.tokens = std::move(tokens);
+  branch.extras = std::move(extras);
   branch.reason = FinishReason::none;
   row(prompt).waiting = false;
   begin_text(row(prompt), branch);
 }
 
+void Generator::check_extras(const Extras& extras) const {
+  for (const EmbeddedRows& own : extras.embedded) {
+    check_embeddings(own.embeddings, decoder_->limits());
+  }
+  for (const Positions::Run& run : extras.positions.runs()) {
+    check_positions(run.values, run.count, decoder_->limits());
+  }
+}
+
+// The rows that tokens() lists so far stay what they are.
 void Generator::replace_tokens(size_t prompt, std::span<const Token> tokens) {
+  const Branch& branch = only_branch(prompt, "take other tokens");
+  Extras extras = branch.extras;
+  const auto same = std::ranges::mismatch(branch.tokens, tokens).in2 - tokens.begin();
+  extras.keep(static_cast<size_t>(same));
+  for (const Token token : tokens.subspan(static_cast<size_t>(same))) {
+    check(token >= 0, ErrorKind::invalid_argument,
+          "token {} stands for a row of embeddings that are not there", token);
+  }
+  replace(prompt, {tokens.begin(), tokens.end()}, std::move(extras));
+}
+
+void Generator::replace_parts(size_t prompt, std::span<const PromptPart> parts) {
+  std::vector<Token> tokens;
+  Extras extras;
+  for (const PromptPart& part : parts) extras.add(part, tokens);
+  check_extras(extras);
+  replace(prompt, std::move(tokens), std::move(extras));
+}
+
+void Generator::replace(size_t prompt, std::vector<Token> tokens, Extras extras) {
   Branch& branch = only_branch(prompt, "take other tokens");
   check(!tokens.empty(), ErrorKind::invalid_argument, "prompt {} is replaced by {} tokens", prompt,
         tokens.size());
   begin_turn(row(prompt), tokens.size());
-  const auto [old, given] = std::ranges::mismatch(branch.tokens, tokens);
+  int64_t same = std::ranges::mismatch(branch.tokens, tokens).in2 - tokens.begin();
+  same = same_embedded(branch.extras.embedded, extras.embedded, same);
+  same = branch.extras.positions.same(extras.positions, same);
   // The last token is run again: its logits choose the next one.
-  const int64_t same = std::min<int64_t>(old - branch.tokens.begin(), std::ssize(tokens) - 1);
+  same = std::min(same, std::ssize(tokens) - 1);
   branch.sequence.checkpoint();
   branch.sequence.rewind(std::min(branch.sequence.length(), same));
-  branch.tokens.assign(tokens.begin(), tokens.end());
+  branch.tokens = std::move(tokens);
+  branch.extras = std::move(extras);
   branch.reason = FinishReason::none;
   row(prompt).waiting = false;
+  row(prompt).mask.clear();
   begin_text(row(prompt), branch);
 }
 
@@ -209,9 +283,11 @@ void Generator::rewind_to(size_t prompt, size_t length) {
   const int64_t rows = std::max<int64_t>(static_cast<int64_t>(length) - 1, 0);
   branch.sequence.rewind(std::min(branch.sequence.length(), rows));
   branch.tokens.resize(length);
+  branch.extras.keep(length);
   branch.reason = FinishReason::none;
   row(prompt).prompt = std::min(row(prompt).prompt, length);
   row(prompt).waiting = false;
+  row(prompt).mask.clear();
   begin_text(row(prompt), branch);
 }
 
@@ -224,6 +300,18 @@ void Generator::keep_outputs(Row& row, NamedTensors& given) const {
   for (auto& [name, tensor] : given) row.outputs[name].push_back(std::move(tensor));
 }
 
+// The next rows of a branch. What the request points to stays in `given`, which may still move.
+void Generator::ask_for(Branch& branch, size_t rows, StepRequest& request, Given& given) const {
+  request.sequence = &branch.sequence;
+  request.tokens = branch.pending().first(rows);
+  const int64_t begin = branch.sequence.length();
+  const int64_t end = begin + static_cast<int64_t>(rows);
+  if (!branch.extras.embedded.empty()) {
+    given.embedded = cut_embedded(branch.extras.embedded, begin, end);
+  }
+  given.positions = branch.extras.positions.read(begin, end - begin);
+}
+
 // All but the last part of a long prompt.
 void Generator::prefill(Row& row, const CancelToken* cancel,
                         std::optional<Clock::time_point> deadline) {
@@ -232,7 +320,11 @@ void Generator::prefill(Row& row, const CancelToken* cancel,
   Branch& branch = row.branches.front();
   while (decoder_->packed() && static_cast<int64_t>(branch.pending().size()) > chunk) {
     check_time(deadline, rows_run_);
-    StepRequest request{&branch.sequence, branch.pending().first(static_cast<size_t>(chunk))};
+    StepRequest request;
+    Given given;
+    ask_for(branch, static_cast<size_t>(chunk), request, given);
+    given.give(request);
+    request.logits = LogitRows::range(0, 0);
     NamedTensors outputs;
     if (!decoder_->outputs().empty()) request.outputs = &outputs;
     decoder_->step({&request, 1}, scratch_.logits, cancel);
@@ -256,6 +348,17 @@ void Generator::set_logits(size_t prompt, std::span<const float> logits) {
   check(row.waiting, ErrorKind::invalid_argument,
         "prompt {} does not choose a token now, so it takes no logits", prompt);
   std::ranges::copy(logits, row.logits.begin());
+}
+
+void Generator::set_token_mask(size_t prompt, std::span<const uint32_t> mask) {
+  only_branch(prompt, "take a token mask");
+  Row& row = this->row(prompt);
+  check(row.options.num_beams == 1 && row.options.num_return_sequences == 1,
+        ErrorKind::invalid_argument,
+        "prompt {} will have {} beams and {} sequences: a token mask is for one", prompt,
+        row.options.num_beams, row.options.num_return_sequences);
+  search::check_mask(mask, decoder_->vocabulary());
+  row.mask.assign(mask.begin(), mask.end());
 }
 
 bool Generator::generate_next_token(const CancelToken* cancel,
@@ -299,8 +402,10 @@ bool Generator::run_step(const CancelToken* cancel, std::optional<Clock::time_po
   std::vector<StepRequest>& requests = scratch_.requests;
   std::vector<NamedTensors>& outputs = scratch_.outputs;
   Tensor& logits = scratch_.logits;
+  std::vector<Given>& given = scratch_.given;
   served.clear();
   requests.clear();
+  given.clear();
   for (const auto& row : rows_) {
     if (row->done() || row->branches.front().tokens.empty()) continue;
     row->outputs.clear();
@@ -308,9 +413,10 @@ bool Generator::run_step(const CancelToken* cancel, std::optional<Clock::time_po
     for (Branch& branch : row->branches) {
       if (branch.reason != FinishReason::none) continue;
       served.push_back(row.get());
-      requests.push_back({&branch.sequence, branch.pending()});
+      ask_for(branch, branch.pending().size(), requests.emplace_back(), given.emplace_back());
     }
   }
+  for (size_t i = 0; i < requests.size(); ++i) given[i].give(requests[i]);
   outputs.clear();
   outputs.resize(decoder_->outputs().empty() ? 0 : requests.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -371,15 +477,20 @@ void Generator::choose(Row& row) {
         std::span(row.logits).subspan(row.begun ? chosen.size() * width : 0, width);
     values.assign(own.begin(), own.end());
     if (hook_) hook_(static_cast<size_t>(row.number), branch.tokens, values);
-    apply_rules(values, {branch.tokens, row.prompt}, row.options, ends_, longest(row));
-    if (!row.options.greedy()) apply_cutoffs(values, row.options);
     // A prompt's samples differ; its place among prompts plays no part.
-    chosen.push_back(choose_token(values, row.options, row.seed, i, branch.tokens.size()));
+    chosen.push_back(search::choose_next(values, {.options = &row.options,
+                                                  .history = {branch.tokens, row.prompt},
+                                                  .ends = ends_,
+                                                  .longest = longest(row),
+                                                  .seed = row.seed,
+                                                  .sequence = i,
+                                                  .mask = row.mask}));
     if (row.options.log_probabilities > 0) {
       choices.push_back(search::describe_choice(
           own, chosen.back(), static_cast<size_t>(row.options.log_probabilities)));
     }
   }
+  row.mask.clear();
   while (row.branches.size() < count) row.branches.push_back(row.branches.front());
   size_t at = 0;
   for (Branch& branch : row.branches) {

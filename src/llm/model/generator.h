@@ -32,6 +32,14 @@ struct Output {
   std::span<const Token> generated() const { return std::span(tokens).subspan(prompt); }
 };
 
+// A part of a prompt: tokens, or rows of embeddings instead.
+struct PromptPart {
+  std::span<const Token> tokens{};
+  Embeddings embeddings{};
+  // Where the rows stand, [rows] or [3, rows]; empty: one behind the other, on from those before.
+  std::span<const int64_t> positions{};
+};
+
 class Generator {
  public:
   // With a tokenizer, outputs have texts and stop strings end sequences.
@@ -50,9 +58,16 @@ class Generator {
   // More tokens of a prompt whose turn is over or that has not begun: a second turn. Not with
   // beams.
   void append_tokens(size_t prompt, std::span<const Token> tokens);
+  // The same with rows of embeddings, which tokens() then lists as numbers below 0, made of their
+  // content's hash. InvalidArgument where the decoder takes none.
+  void append_parts(size_t prompt, std::span<const PromptPart> parts);
   // The tokens of a new rendering of the whole chat, prompt of the next turn included: the longest
-  // prefix that is common with what was run is kept, as far back as the states reach.
+  // prefix that is common with what was run is kept, as far back as the states reach. Embeddings in
+  // that prefix stay, listed as tokens() does.
   void replace_tokens(size_t prompt, std::span<const Token> tokens);
+  // The same of all parts: rows of embeddings are common where their hashes are, and where they
+  // stand alike.
+  void replace_parts(size_t prompt, std::span<const PromptPart> parts);
   // Forgets tokens from `length` on; the next token is chosen anew. States that cannot go back
   // begin again from their last checkpoint before `length`: where a turn or an answer began.
   void rewind_to(size_t prompt, size_t length);
@@ -68,6 +83,11 @@ class Generator {
                       std::optional<Clock::time_point> deadline = std::nullopt);
   // Chooses the next token of a prompt's first sequence from these instead, f32 [vocabulary].
   void set_logits(size_t prompt, std::span<const float> logits);
+
+  // Only these tokens may be the prompt's next one, bit t % 32 of word t / 32 for token t; it is
+  // forgotten once that is chosen, or the prompt goes back. Empty: all. InvalidArgument for a mask
+  // that allows none or is not as long as the vocabulary, and with beams or several samples.
+  void set_token_mask(size_t prompt, std::span<const uint32_t> mask);
 
   size_t prompts() const { return rows_.size(); }
   // Sequences of a prompt, best first: one, num_return_sequences samples, or as many beams.
@@ -95,11 +115,24 @@ class Generator {
 
  private:
   struct Branch;
+  struct Extras;
   struct Row;
+  // What a request points to.
+  struct Given {
+    std::vector<EmbeddedRows> embedded{};
+    std::vector<int64_t> positions{};
+    void give(StepRequest& request) const {
+      request.embedded = embedded;
+      request.positions = positions;
+    }
+  };
   const Row& row(size_t prompt) const;
   Row& row(size_t prompt);
   void begin_text(const Row& row, Branch& branch) const;
   void keep_outputs(Row& row, NamedTensors& given) const;
+  void check_extras(const Extras& extras) const;
+  void replace(size_t prompt, std::vector<Token> tokens, Extras extras);
+  void ask_for(Branch& branch, size_t rows, StepRequest& request, Given& given) const;
   void prefill(Row& row, const CancelToken* cancel, std::optional<Clock::time_point> deadline);
   void check_step(std::span<const StepRequest> requests);
   bool run_step(const CancelToken* cancel, std::optional<Clock::time_point> deadline);
@@ -119,6 +152,7 @@ class Generator {
   struct Scratch {
     std::vector<Row*> served;
     std::vector<StepRequest> requests;
+    std::vector<Given> given;  // of each request
     std::vector<NamedTensors> outputs;
     Tensor logits;
     std::vector<float> values;

@@ -90,20 +90,15 @@ bool is_circular(const std::unique_ptr<Instruction>& instruction) {
          std::get<std::string>(*mode) == "circular";
 }
 
-// Of [rows, columns].
-Tensor last_rows(const Tensor& all, int64_t count) {
-  const int64_t columns = all.dims()[1];
-  return Tensor(all.type(), {count, columns}, all.strides(),
-                all.as<float>() + (all.dims()[0] - count) * columns, all.owner());
-}
-
 }  // namespace
 
 std::shared_ptr<const CacheLayout> whole_layout(const Program& program,
                                                 const DecoderInterface& names) {
   const Type& tokens = parameter_of(program, names.tokens).type();
-  check(tokens.is_ranked() && tokens.rank() == 2, ErrorKind::unsupported,
-        "input '{}' is {}, expected [batch, rows]", escape(names.tokens), tokens.to_string());
+  const int rank = names.tokens == names.embeddings ? 3 : 2;
+  check(tokens.is_ranked() && tokens.rank() == rank, ErrorKind::unsupported,
+        "input '{}' is {}, expected [batch, rows{}]", escape(names.tokens), tokens.to_string(),
+        rank == 3 ? ", hidden" : "");
   std::vector<SequenceState> states;
   for (const StatePair& pair : names.states) {
     states.push_back(whole_state(program, pair, tokens.dims->front()));
@@ -141,6 +136,9 @@ ItemRunner::ItemRunner(const Program& program, const DecoderInterface& names,
 ItemRunner::Input ItemRunner::input_of(const Value& parameter) const {
   const auto& states = names_.states;
   const auto state = std::ranges::find(states, parameter.name(), &StatePair::past);
+  const bool embedded =
+      parameter.name() == names_.embeddings ||
+      std::ranges::find(names_.row_inputs, parameter.name()) != names_.row_inputs.end();
   const std::pair<const std::string&, Role> roles[] = {
       {names_.tokens, Role::tokens},
       {names_.positions, Role::positions},
@@ -153,11 +151,12 @@ ItemRunner::Input ItemRunner::input_of(const Value& parameter) const {
       roles, [&](const auto& known) { return known.first == parameter.name(); });
   const auto cross = std::ranges::find(names_.cross, parameter.name(), &StatePair::past);
   const bool is_state = state != states.end() || cross != names_.cross.end();
-  check(is_state || role != std::end(roles), ErrorKind::unsupported,
+  check(is_state || embedded || role != std::end(roles), ErrorKind::unsupported,
         "the input '{}' is {}: nothing is known of what it wants", escape(parameter.name()),
         parameter.type().to_string());
   Input input;
-  input.role = is_state ? Role::past : role->second;
+  input.name = parameter.name();
+  input.role = is_state ? Role::past : embedded ? Role::embeddings : role->second;
   input.element = parameter.type().element;
   input.rank = parameter.type().is_ranked() ? parameter.type().rank() : 2;
   input.state = static_cast<size_t>(state - states.begin());
@@ -172,19 +171,24 @@ ItemRunner::Input ItemRunner::input_of(const Value& parameter) const {
   return input;
 }
 
-Tensor ItemRunner::make(const Input& input, const StepRequest& request) const {
+Tensor ItemRunner::make(const Input& input, const StepRequest& request,
+                        const NamedTensors& embedded) const {
   const int64_t past = request.sequence->length();
   const auto rows = static_cast<int64_t>(request.tokens.size());
   std::vector<int64_t> values;
   Dims dims = {1, rows};
   switch (input.role) {
     case Role::tokens:
-      values.assign(request.tokens.begin(), request.tokens.end());
+      for (const Token token : request.tokens) values.push_back(std::max<Token>(token, 0));
       break;
+    case Role::embeddings:
+      return embedded.at(input.name);
     case Role::positions: {
-      const int64_t copies = input.rank == 3 ? 3 : 1;
-      for (int64_t i = 0; i < copies * rows; ++i) values.push_back(past + i % rows);
-      if (copies == 3) dims = {3, 1, rows};
+      const int64_t axes = input.rank == 3 ? 3 : 1;
+      for (int64_t i = 0; i < axes * rows; ++i) {
+        values.push_back(position_of(request, i / rows, i % rows));
+      }
+      if (axes == 3) dims = {3, 1, rows};
       break;
     }
     case Role::mask:
@@ -212,32 +216,44 @@ Tensor ItemRunner::make(const Input& input, const StepRequest& request) const {
   return integer_tensor(input.element, std::move(dims), values);
 }
 
-// Gives the presents; the logits of the wanted rows go to the end of `logits`.
-std::vector<Tensor> ItemRunner::run_one(const StepRequest& request, const CancelToken* cancel,
-                                        std::vector<Tensor>& logits) const {
-  std::vector<Box> inputs;
-  for (const Input& input : inputs_) inputs.emplace_back(make(input, request));
-  RunOptions run;
-  run.cancel = cancel;
-  run.profiler = profiler_;
-  const std::vector<Box> results = session_->run(inputs, run);
-  const Tensor given = results[logits_].tensor().dense();
-  const auto rows = static_cast<int64_t>(request.tokens.size());
+// f32 [wanted, vocabulary].
+Tensor ItemRunner::wanted_rows(const StepRequest& request, const Tensor& given) const {
+  const auto rows = std::ssize(request.tokens);
   check(given.rank() > 0 && given.dims().back() > 0, ErrorKind::invalid_model,
         "the logits are {}, expected [1, rows, vocabulary]", to_string(given.type(), given.dims()));
   const int64_t width = given.dims().back();
   const int64_t held = given.count() / width;
-  check(held == rows || (held == 1 && !request.all_logits) || (held > 0 && constant_[logits_]),
-        ErrorKind::invalid_model, "a run of {} rows gave logits of {}", rows, held);
-  const int64_t wanted = request.all_logits ? rows : 1;
+  check(held == rows || held == 1 || (held > 0 && constant_[logits_]), ErrorKind::invalid_model,
+        "a run of {} rows gave logits of {}", rows, held);
+  const int64_t wanted = request.logits.count(rows);
   Tensor own(ElementType::f32, {wanted, width});
-  for (int64_t row = 0; row < wanted; ++row) {
-    const int64_t at = std::max<int64_t>(held - wanted + row, 0);
+  for (int64_t i = 0; i < wanted; ++i) {
+    const int64_t row = request.logits.at(i, rows);
+    const int64_t at = std::max<int64_t>(held - rows + row, 0);
+    check(held == rows || row == rows - 1 || constant_[logits_], ErrorKind::unsupported,
+          "the logits of row {} of {} are wanted, and the program gives only those of the last",
+          row, rows);
     const auto* from =
         static_cast<const std::byte*>(given.data()) + at * width * info(given.type()).bits / 8;
-    convert(ElementType::f32, own.as<float>() + row * width, given.type(), from, width);
+    convert(ElementType::f32, own.as<float>() + i * width, given.type(), from, width);
   }
-  logits.push_back(std::move(own));
+  return own;
+}
+
+// Gives the presents; the logits of the wanted rows go to the end of `logits`.
+std::vector<Tensor> ItemRunner::run_one(const StepRequest& request, const CancelToken* cancel,
+                                        std::vector<Tensor>& logits) const {
+  RowList list;
+  list.add(request);
+  const NamedTensors embedded = embed(list, cancel);
+  std::vector<Box> inputs;
+  for (const Input& input : inputs_) inputs.emplace_back(make(input, request, embedded));
+  RunOptions run;
+  run.cancel = cancel;
+  run.profiler = profiler_;
+  const std::vector<Box> results = session_->run(inputs, run);
+  const auto rows = std::ssize(request.tokens);
+  logits.push_back(wanted_rows(request, results[logits_].tensor().dense()));
   if (request.outputs != nullptr) {
     const auto& names = plan_->program->main().result_names();
     for (const ProgramOutput& output : outputs_) {
@@ -267,17 +283,30 @@ std::vector<Tensor> ItemRunner::run_rows(const StepRequest& request, const Cance
                                          std::vector<Tensor>& logits) const {
   if (!single_rows_ || request.tokens.size() == 1) return run_one(request, cancel, logits);
   Sequence own = *request.sequence;
+  const auto count = std::ssize(request.tokens);
   std::vector<Tensor> presents, rows;
   std::map<std::string, std::vector<Tensor>> outputs;
-  for (size_t i = 0; i < request.tokens.size(); ++i) {
+  for (int64_t i = 0; i < count; ++i) {
     if (i > 0) own.commit(1, std::move(presents));
     NamedTensors given;
-    presents = run_one(
-        {&own, request.tokens.subspan(i, 1), true, request.outputs != nullptr ? &given : nullptr},
-        cancel, rows);
+    const std::vector<EmbeddedRows> embedded = cut_embedded(request.embedded, i, i + 1);
+    std::vector<int64_t> positions;
+    for (auto at = i; at < std::ssize(request.positions); at += count) {
+      positions.push_back(request.positions[static_cast<size_t>(at)]);
+    }
+    presents = run_one({.sequence = &own,
+                        .tokens = request.tokens.subspan(static_cast<size_t>(i), 1),
+                        .outputs = request.outputs != nullptr ? &given : nullptr,
+                        .embedded = embedded,
+                        .positions = positions},
+                       cancel, rows);
     for (auto& [name, tensor] : given) outputs[name].push_back(std::move(tensor));
   }
-  logits.push_back(request.all_logits ? join_rows(rows) : rows.back());
+  std::vector<Tensor> wanted = {Tensor(ElementType::f32, {0, rows.front().dims()[1]})};
+  for (int64_t i = 0; i < request.logits.count(count); ++i) {
+    wanted.push_back(rows[static_cast<size_t>(request.logits.at(i, count))]);
+  }
+  logits.push_back(join_rows(wanted));
   for (const ProgramOutput& output : outputs_) {
     if (request.outputs == nullptr) break;
     const std::vector<Tensor>& parts = outputs[output.name];
@@ -297,43 +326,30 @@ class ItemRunner::Pending final : public PendingStep {
   Tensor run(const CancelToken* cancel) {
     std::vector<Tensor> logits;
     for (size_t i = 0; i < requests_.size(); ++i) {
-      const StepRequest& request = requests_[i];
-      if (!runner_.must_begin_anew(request)) {
-        presents_.push_back(runner_.run_rows(request, cancel, logits));
-        continue;
-      }
-      anew_[i] = std::make_unique<Sequence>(runner_.layout());
-      std::vector<Token> tokens(request.sequence->tokens().begin(),
-                                request.sequence->tokens().end());
-      tokens.insert(tokens.end(), request.tokens.begin(), request.tokens.end());
-      presents_.push_back(runner_.run_rows(
-          {anew_[i].get(), tokens, request.all_logits, request.outputs}, cancel, logits));
-      if (request.all_logits) logits.back() = last_rows(logits.back(), std::ssize(request.tokens));
+      if (runner_.must_begin_anew(requests_[i])) anew_[i] = runner_.make_rerun(requests_[i]);
+      presents_.push_back(runner_.run_rows(request(i), cancel, logits));
     }
-    return join_rows(logits);
+    Tensor all = join_rows(logits);
+    choose(requests_, all);
+    return all;
   }
 
   void commit() override {
     for (size_t i = 0; i < requests_.size(); ++i) {
-      Sequence& sequence = *requests_[i].sequence;
-      Sequence* anew = anew_[i].get();
-      const int64_t past = anew != nullptr ? sequence.length() : 0;
-      Sequence& target = anew != nullptr ? *anew : sequence;
-      target.commit(past + std::ssize(requests_[i].tokens), std::move(presents_[i]));
-      if (!runner_.length_switch()) continue;
-      if (anew != nullptr) {
-        target.remember(sequence.tokens());
-        sequence = std::move(target);
-      }
-      sequence.remember(requests_[i].tokens);
+      request(i).sequence->commit(std::ssize(request(i).tokens), std::move(presents_[i]));
+      runner_.remember(requests_[i], anew_[i].get());
     }
   }
 
  private:
+  const StepRequest& request(size_t i) const {
+    return anew_[i] != nullptr ? anew_[i]->request : requests_[i];
+  }
+
   const ItemRunner& runner_;
   std::span<const StepRequest> requests_;
   std::vector<std::vector<Tensor>> presents_;
-  std::vector<std::unique_ptr<Sequence>> anew_;
+  std::vector<std::unique_ptr<Rerun>> anew_;
 };
 
 std::unique_ptr<PendingStep> ItemRunner::begin(std::span<const StepRequest> requests,

@@ -30,6 +30,7 @@ class ItemRunner final : public StepRunner {
   // What a parameter of the program is given.
   enum class Role : uint8_t {
     tokens,
+    embeddings,
     positions,
     mask,
     past_length,
@@ -38,13 +39,15 @@ class ItemRunner final : public StepRunner {
     past
   };
   struct Input {
+    std::string name{};
     Role role = Role::tokens;
     ElementType element = ElementType::i64;
     int rank = 0;
     size_t state = 0;  // of a past
   };
   Input input_of(const Value& parameter) const;
-  Tensor make(const Input& input, const StepRequest& request) const;
+  Tensor make(const Input& input, const StepRequest& request, const NamedTensors& embedded) const;
+  Tensor wanted_rows(const StepRequest& request, const Tensor& given) const;
   std::vector<Tensor> run_one(const StepRequest& request, const CancelToken* cancel,
                               std::vector<Tensor>& logits) const;
   std::vector<Tensor> run_rows(const StepRequest& request, const CancelToken* cancel,

@@ -182,6 +182,15 @@ DecoderInterface decoder_interface(const DecoderConfig& config, const Program& p
   };
   DecoderInterface names;
   names.tokens = name_of(config.inputs, "input_ids", "input_ids");
+  names.embeddings = input("inputs_embeds", "inputs_embeds");
+  const std::string layers = input("per_layer_inputs", "per_layer_inputs");
+  for (const std::string& rows : {names.embeddings, layers}) {
+    if (!rows.empty()) names.row_inputs.push_back(rows);
+  }
+  if (!names.embeddings.empty() && !has_parameter(program, names.tokens)) {
+    names.tokens = names.embeddings;
+    names.row_inputs.erase(names.row_inputs.begin());
+  }
   names.positions = input("position_ids", "position_ids");
   names.mask = input("attention_mask", "attention_mask");
   names.past_length = input("past_sequence_length", "past_sequence_length");

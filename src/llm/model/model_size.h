@@ -14,7 +14,7 @@ namespace lathe::llm {
 
 struct ModelSize {
   int64_t weight_bytes = 0;    // of all literals, as the files hold them
-  int64_t encoder_bytes = 0;   // the same of an encoder
+  int64_t encoder_bytes = 0;   // the same of programs that run before it
   int64_t row_bytes = 0;       // of caches, for a token
   int64_t sequence_bytes = 0;  // of states of fixed extents, for a sequence
   int64_t products = 0;        // multiplications by weights, for a token

@@ -30,44 +30,59 @@ PackedRunner::PackedRunner(PackedProgram packed, const DecoderInterface& names,
     : StepRunner(std::move(packed.program), names, std::move(layout), options,
                  packed.length_switch),
       positions_(std::move(packed.positions)),
+      row_numbers_(std::move(packed.row_numbers)),
       table_rows_(std::move(packed.table_rows)) {
   outputs_ = std::move(packed.outputs);
-}
-
-void PackedRunner::Rows::add(int64_t token, int64_t position, int64_t table_row) {
-  tokens.push_back(token);
-  positions.push_back(position);
-  table_rows.push_back(table_row);
+  if (no_positions_.empty()) no_positions_ = std::move(packed.fixed_positions);
 }
 
 void PackedRunner::Rows::clear() {
-  for (std::vector<int64_t>* list : {&tokens, &positions, &table_rows, &wanted, &ends}) {
-    list->clear();
+  RowList::clear();
+  for (std::vector<int64_t>& axis : positions) axis.clear();
+  for (std::vector<int64_t>* list : {&numbers, &table_rows, &wanted}) list->clear();
+}
+
+void PackedRunner::fill_positions(const Value& parameter, const Rows& rows, Box& input) const {
+  const ElementType element = parameter.type().element;
+  const auto count = std::ssize(rows.tokens);
+  if (parameter.type().rank() != 3) {
+    const std::array<int64_t, 2> dims = {1, count};
+    fill_integers(input, element, dims, rows.positions[0]);
+    return;
+  }
+  const std::array<int64_t, 3> dims = {3, 1, count};
+  fill_integers(input, element, dims, rows.positions[0]);
+  const int64_t bytes = bytes_for(element, count);
+  for (int64_t axis = 1; axis < 3; ++axis) {
+    convert(element, input.tensor().as<std::byte>() + axis * bytes, ElementType::i64,
+            rows.positions[static_cast<size_t>(axis)].data(), count);
   }
 }
 
-void PackedRunner::fill_inputs(Scratch& scratch) const {
+void PackedRunner::fill_inputs(Scratch& scratch, const CancelToken* cancel) const {
   const auto& parameters = plan_->program->main().parameters();
   const Rows& rows = scratch.rows;
   const auto count = std::ssize(rows.tokens);
+  const NamedTensors embedded = embed(rows, cancel);
   scratch.inputs.resize(parameters.size());
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Value& parameter = *parameters[i];
     const ElementType element = parameter.type().element;
     Box& input = scratch.inputs[i];
-    if (parameter.name() == positions_) {
-      const int rank = parameter.type().rank();
-      const int64_t copies = rank == 3 ? 3 : 1;
-      const std::array<int64_t, 3> dims = {copies, 1, count};
-      fill_integers(input, element, rank == 3 ? std::span(dims) : std::span(dims).last(2),
-                    rows.positions);
-    } else if (parameter.name() == names_.tokens || parameter.name() == table_rows_) {
-      const std::array<int64_t, 2> dims = {1, count};
-      fill_integers(input, element, dims,
-                    parameter.name() == table_rows_ ? rows.table_rows : rows.tokens);
+    const std::array<int64_t, 2> dims = {1, count};
+    if (const auto made = embedded.find(parameter.name()); made != embedded.end()) {
+      input = Box(made->second);
+    } else if (parameter.name() == positions_) {
+      fill_positions(parameter, rows, input);
+    } else if (parameter.name() == names_.tokens) {
+      fill_integers(input, element, dims, rows.tokens);
+    } else if (parameter.name() == table_rows_) {
+      fill_integers(input, element, dims, rows.table_rows);
+    } else if (parameter.name() == row_numbers_) {
+      fill_integers(input, element, dims, rows.numbers);
     } else {
-      const std::array<int64_t, 1> dims = {std::ssize(rows.wanted)};
-      fill_integers(input, element, dims, rows.wanted);
+      const std::array<int64_t, 1> wanted = {std::ssize(rows.wanted)};
+      fill_integers(input, element, wanted, rows.wanted);
     }
   }
 }
@@ -88,49 +103,36 @@ void PackedRunner::give_outputs(std::span<const Box> results, int64_t begin, int
   }
 }
 
-void PackedRunner::gather_rows(std::span<const StepRequest> requests, Scratch& scratch,
-                               PackedStep& step) const {
-  Rows& rows = scratch.rows;
-  rows.clear();
-  scratch.anew.clear();
-  scratch.anew.resize(requests.size());
-  for (size_t i = 0; i < requests.size(); ++i) {
-    const StepRequest& request = requests[i];
-    std::unique_ptr<Sequence>& anew = scratch.anew[i];
-    const int64_t past = request.sequence->length();
-    const int64_t end = past + std::ssize(request.tokens);
-    if (must_begin_anew(request)) anew = std::make_unique<Sequence>(layout_);
-    const int64_t table = is_long(end) ? switch_->first_long : 0;
-    int64_t at = past;
-    if (anew != nullptr) {
-      at = 0;
-      for (const int64_t token : request.sequence->tokens()) {
-        rows.add(token, at, table + at);
-        ++at;
-      }
+void PackedRunner::add_rows(const StepRequest& request, Rows& rows) const {
+  const auto begin = std::ssize(rows.tokens);
+  const auto count = std::ssize(request.tokens);
+  const int64_t past = request.sequence->length();
+  const int64_t table = is_long(past + count) ? switch_->first_long : 0;
+  rows.add(request);
+  for (int64_t row = 0; row < count; ++row) {
+    for (int64_t axis = 0; axis < 3; ++axis) {
+      rows.positions[static_cast<size_t>(axis)].push_back(position_of(request, axis, row));
     }
-    for (const Token token : request.tokens) {
-      const auto row = std::ssize(rows.tokens);
-      rows.add(token, at, table + at);
-      ++at;
-      if (request.all_logits || at == end) rows.wanted.push_back(row);
-    }
-    rows.ends.push_back(std::ssize(rows.tokens));
-    step.add(anew != nullptr ? *anew : *request.sequence, anew != nullptr ? end : end - past);
+    rows.numbers.push_back(past + row);
+    rows.table_rows.push_back(table + rows.positions[0].back());
+  }
+  for (int64_t i = 0; i < request.logits.count(count); ++i) {
+    rows.wanted.push_back(begin + request.logits.at(i, count));
   }
 }
 
-// For programs that may have to run rows again.
-void PackedRunner::remember(std::span<const StepRequest> requests, Scratch& scratch) const {
-  for (size_t i = 0; i < requests.size() && switch_; ++i) {
-    Sequence& sequence = *requests[i].sequence;
-    if (Sequence* anew = scratch.anew[i].get(); anew != nullptr) {
-      anew->remember(sequence.tokens());
-      sequence = std::move(*anew);
-    }
-    sequence.remember(requests[i].tokens);
-  }
+void PackedRunner::gather_rows(std::span<const StepRequest> requests, Scratch& scratch,
+                               PackedStep& step) const {
+  scratch.rows.clear();
   scratch.anew.clear();
+  scratch.anew.resize(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    std::unique_ptr<Rerun>& anew = scratch.anew[i];
+    if (must_begin_anew(requests[i])) anew = make_rerun(requests[i]);
+    const StepRequest& request = anew != nullptr ? anew->request : requests[i];
+    add_rows(request, scratch.rows);
+    step.add(*request.sequence, std::ssize(request.tokens));
+  }
 }
 
 Tensor PackedRunner::run(std::span<const StepRequest> requests, const CancelToken* cancel) const {
@@ -150,7 +152,7 @@ class PackedRunner::Pending final : public PendingStep {
 
   void run(const CancelToken* cancel, Tensor& logits) {
     runner_.gather_rows(requests_, *scratch_, step_);
-    runner_.fill_inputs(*scratch_);
+    runner_.fill_inputs(*scratch_, cancel);
     scratch_->results.resize(runner_.plan().program->main().results().size());
     RunOptions run;
     run.cancel = cancel;
@@ -162,6 +164,7 @@ class PackedRunner::Pending final : public PendingStep {
     const auto wanted = std::ssize(rows.wanted);
     make_matrix(logits, wanted, given.dims().back());
     convert(ElementType::f32, logits.data(), given.type(), given.data(), logits.count());
+    choose(requests_, logits);
     bool shared = false;
     for (size_t i = 0; i < requests_.size(); ++i) {
       if (requests_[i].outputs == nullptr) continue;
@@ -176,7 +179,10 @@ class PackedRunner::Pending final : public PendingStep {
 
   void commit() override {
     step_.commit();
-    runner_.remember(requests_, *scratch_);
+    for (size_t i = 0; i < requests_.size(); ++i) {
+      runner_.remember(requests_[i], scratch_->anew[i].get());
+    }
+    scratch_->anew.clear();
     runner_.idle_.give(std::move(scratch_));
   }
 

@@ -2,6 +2,8 @@
 // Runs the rows of all sequences of a step as one, without rectangle or padding.
 #pragma once
 
+#include <array>
+
 #include "base/idle_pool.h"
 #include "llm/model/packed_step.h"
 #include "llm/model/step_runner.h"
@@ -25,33 +27,33 @@ class PackedRunner final : public StepRunner {
  private:
   class Pending;
   // What a step's sequences give, row by row.
-  struct Rows {
-    std::vector<int64_t> tokens;
-    std::vector<int64_t> positions;
+  struct Rows : RowList {
+    std::array<std::vector<int64_t>, 3> positions;  // along each axis
+    std::vector<int64_t> numbers;                   // of the rows in their sequences
     std::vector<int64_t> table_rows;
     std::vector<int64_t> wanted;
-    std::vector<int64_t> ends;  // behind each request's rows
-    void add(int64_t token, int64_t position, int64_t table_row);
     void clear();
   };
   // What a step needs beside the session, kept for the next one: a step of as many rows as the last
   // allocates nothing.
   struct Scratch {
     Rows rows;
-    std::vector<std::unique_ptr<Sequence>> anew;  // of each request, where it must begin anew
+    std::vector<std::unique_ptr<Rerun>> anew;  // of each request, where it must begin anew
     PackedStep::Tables tables;
     std::vector<Box> inputs;
     std::vector<Box> results;
   };
   void gather_rows(std::span<const StepRequest> requests, Scratch& scratch, PackedStep& step) const;
-  void fill_inputs(Scratch& scratch) const;
-  void remember(std::span<const StepRequest> requests, Scratch& scratch) const;
+  void add_rows(const StepRequest& request, Rows& rows) const;
+  void fill_inputs(Scratch& scratch, const CancelToken* cancel) const;
+  void fill_positions(const Value& parameter, const Rows& rows, Box& input) const;
   // Rows [begin, begin + count) of `all` of what may be asked for.
   void give_outputs(std::span<const Box> results, int64_t begin, int64_t count, int64_t all,
                     NamedTensors& given) const;
 
   std::string offender_;
   std::string positions_;
+  std::string row_numbers_;
   std::string table_rows_;
   mutable IdlePool<Scratch> idle_;
 };

@@ -130,12 +130,14 @@ Box PagedRunner::make_input(const Value& parameter, const Batch& batch) const {
       values[0] = std::max<int64_t>(values[0], rows);
       values[1] = std::max<int64_t>(values[1], request.sequence->length() + rows);
     }
-  } else if (name == names_.tokens || name == names_.positions) {
+  } else if (name == names_.tokens) {
+    for (const StepRequest& request : batch.requests) {
+      values.insert(values.end(), request.tokens.begin(), request.tokens.end());
+    }
+  } else if (name == names_.positions) {
     for (const StepRequest& request : batch.requests) {
       for (int64_t i = 0; i < std::ssize(request.tokens); ++i) {
-        const bool positions = name == names_.positions;
-        values.push_back(positions ? request.sequence->length() + i
-                                   : request.tokens[static_cast<size_t>(i)]);
+        values.push_back(position_of(request, 0, i));
       }
     }
   } else {
@@ -157,21 +159,24 @@ void PagedRunner::take_logits(const Batch& batch, const Tensor& given,
   check(all || held == std::ssize(batch.requests), ErrorKind::invalid_model,
         "a run of {} rows of {} sequences gave {} rows of logits", batch.rows,
         batch.requests.size(), held);
-  int64_t row = 0;
+  int64_t begin = 0;
   for (size_t i = 0; i < batch.requests.size(); ++i) {
     const StepRequest& request = batch.requests[i];
     const auto rows = std::ssize(request.tokens);
-    check(all || !request.all_logits || rows == 1, ErrorKind::unsupported,
-          "the logits of {} rows are asked for, and the program gives only those of the last",
-          rows);
-    const int64_t wanted = request.all_logits ? rows : 1;
-    const int64_t end = all ? row + rows : static_cast<int64_t>(i) + 1;
+    const int64_t wanted = request.logits.count(rows);
     Tensor own(ElementType::f32, {wanted, width});
-    const auto* from = static_cast<const std::byte*>(given.data()) +
-                       (end - wanted) * width * info(given.type()).bits / 8;
-    convert(ElementType::f32, own.data(), given.type(), from, own.count());
+    for (int64_t j = 0; j < wanted; ++j) {
+      const int64_t row = request.logits.at(j, rows);
+      check(all || row == rows - 1, ErrorKind::unsupported,
+            "the logits of row {} of {} are wanted, and the program gives only those of the last",
+            row, rows);
+      const int64_t at = all ? begin + row : static_cast<int64_t>(i);
+      const auto* from =
+          static_cast<const std::byte*>(given.data()) + at * width * info(given.type()).bits / 8;
+      convert(ElementType::f32, own.as<float>() + j * width, given.type(), from, width);
+    }
     logits.push_back(std::move(own));
-    row += rows;
+    begin += rows;
   }
 }
 
@@ -214,8 +219,10 @@ Tensor PagedRunner::run(std::span<const StepRequest> requests, const CancelToken
     run_batch(next_batch(requests.subspan(presents.size())), cancel, logits, presents);
   }
   Tensor all = join_rows(logits);
+  choose(requests, all);
   for (size_t i = 0; i < requests.size(); ++i) {
     requests[i].sequence->commit(std::ssize(requests[i].tokens), std::move(presents[i]), false);
+    remember(requests[i], nullptr);
   }
   return all;
 }

@@ -62,6 +62,12 @@ void check_alike(const CacheLayout& prompt, const CacheLayout& token) {
 PhasedRunner::PhasedRunner(std::unique_ptr<StepRunner> prompt, std::unique_ptr<StepRunner> token)
     : StepRunner(*prompt, *token), prompt_(std::move(prompt)), token_(std::move(token)) {}
 
+void PhasedRunner::set_embedder(std::shared_ptr<const Embedder> embedder) {
+  prompt_->set_embedder(embedder);
+  token_->set_embedder(embedder);
+  StepRunner::set_embedder(std::move(embedder));
+}
+
 // Rows that a longer sequence makes anew come all at once.
 bool PhasedRunner::is_prompt(const StepRequest& request) const {
   return request.tokens.size() > 1 || token_->must_begin_anew(request);
@@ -98,7 +104,7 @@ void PhasedRunner::run_both(std::span<const StepRequest> requests, const CancelT
   auto* to = logits.as<float>();
   for (const StepRequest& request : requests) {
     const float*& own = from[kind(request)];
-    const int64_t count = width * (request.all_logits ? std::ssize(request.tokens) : 1);
+    const int64_t count = width * request.logits.count(std::ssize(request.tokens));
     std::memcpy(to, own, static_cast<size_t>(count) * sizeof(float));
     to += count;
     own += count;

@@ -33,6 +33,7 @@ class PhasedRunner final : public StepRunner {
     prompt_->profile(profiler);
     token_->profile(profiler);
   }
+  void set_embedder(std::shared_ptr<const Embedder> embedder) override;
 
  private:
   bool is_prompt(const StepRequest& request) const;

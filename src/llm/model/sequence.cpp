@@ -112,8 +112,12 @@ void Sequence::cut(int64_t length) {
     states_.whole[i] = Tensor(all.type(), dims, all.strides(), all.data(), all.owner());
   }
   std::erase_if(states_.runs, [&](int64_t run) { return run >= length; });
+  // A sequence that was imported may not know the first ones: then the others say nothing.
+  const bool known = std::ssize(states_.tokens) == states_.length;
+  states_.tokens.resize(known ? static_cast<size_t>(length) : 0);
+  states_.embedded = cut_embedded(states_.embedded, 0, known ? length : 0);
   states_.length = length;
-  if (!states_.tokens.empty()) states_.tokens.resize(static_cast<size_t>(length));
+  states_.positions.truncate(length);
   rollback();
 }
 
@@ -139,6 +143,18 @@ void Sequence::set_cross(size_t state, Tensor tensor) {
         escape(known.name), length(), to_string(tensor.type(), tensor.dims()),
         to_string(known.element, known.extents));
   states_.whole[state] = std::move(tensor);
+}
+
+void Sequence::remember(std::span<const Token> tokens, std::span<const EmbeddedRows> embedded) {
+  const auto begin = std::ssize(states_.tokens);
+  states_.tokens.insert(states_.tokens.end(), tokens.begin(), tokens.end());
+  for (const EmbeddedRows& own : embedded) {
+    states_.embedded.push_back({begin + own.begin, own.embeddings});
+  }
+}
+
+void Sequence::place(int64_t rows, std::span<const int64_t> positions) {
+  if (!positions.empty()) states_.positions.add(length() - rows, rows, positions);
 }
 
 std::byte* Sequence::writable_page(size_t group, int64_t position) {
@@ -216,6 +232,7 @@ void Sequence::commit(int64_t count) {
 void Sequence::commit(int64_t count, std::vector<Tensor> whole, bool together) {
   if (together) states_.runs.push_back(length());
   states_.length += count;
+  states_.reach = length();
   states_.whole = std::move(whole);
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "llm/model/cache_layout.h"
+#include "llm/model/row_inputs.h"
 
 namespace lathe::llm {
 
@@ -22,9 +23,12 @@ struct SequenceStates {
   int64_t length = 0;
   std::vector<HeldPages> caches{};     // per group
   std::vector<PagePool::Ref> fixed{};  // per state of fixed extents; null: zeros
+  // Where the rows stand.
+  Positions positions{};
   // Of the rows, where a program may have to run them again; the length at the last step, whose
   // tables the caches were made with.
   std::vector<int64_t> tokens{};
+  std::vector<EmbeddedRows> embedded{};
   int64_t reach = 0;
   // Each state that is a tensor, never written again: those that are written once, in layouts that
   // are whole all. And where each run began.
@@ -44,6 +48,8 @@ class Sequence {
   ~Sequence() = default;
 
   int64_t length() const { return states_.length; }  // rows committed
+  // Where the next row stands, if it is not told: length(), unless earlier rows were told theirs.
+  int64_t next_position() const { return states_.positions.next(length()); }
   const CacheLayout& layout() const { return *layout_; }
   const std::shared_ptr<const CacheLayout>& shared_layout() const { return layout_; }
   const SequenceStates& states() const { return states_; }
@@ -67,10 +73,10 @@ class Sequence {
 
   const std::vector<int64_t>& tokens() const { return states_.tokens; }
   int64_t reach() const { return states_.reach; }
-  template <class Tokens>
-  void remember(const Tokens& tokens) {
-    states_.tokens.insert(states_.tokens.end(), tokens.begin(), tokens.end());
-  }
+  // Of the last rows committed: what they may have to be run again with.
+  void remember(std::span<const Token> tokens, std::span<const EmbeddedRows> embedded);
+  // Where they stand, [rows] or [3, rows].
+  void place(int64_t rows, std::span<const int64_t> positions);
 
   // For steps. The page that holds `position`, made or made our own for writing.
   std::byte* writable_page(size_t group, int64_t position);

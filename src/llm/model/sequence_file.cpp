@@ -12,8 +12,10 @@
 // Numbers are 64 bits, low bytes first:
 //   magic, version, fingerprint, checkpoints,
 //   then the states themselves and those of each checkpoint:
-//     length, reach, tokens (count, then as many), per group the first row held, per state its
-//     bytes (count, then as many),
+//     length, reach, tokens (count, then as many), rows of embeddings (count, then of each where it
+//     begins, hash, element type, extents and bytes), positions (count, then of each run where it
+//     begins, rows, axes and values), per group the first row held, per state its bytes (count,
+//     then as many),
 //   then the checksum of all before it.
 // A checkpoint leaves out caches without a window: their rows are those of the states. In a layout
 // that is whole: the runs (count, then as many), per state its extents and its bytes.
@@ -21,7 +23,7 @@ namespace lathe::llm {
 namespace {
 
 constexpr std::string_view kMagic = "LATHESEQ";
-constexpr uint64_t kVersion = 1;
+constexpr uint64_t kVersion = 2;
 
 class Writer {
  public:
@@ -115,12 +117,37 @@ void write_whole(const CacheLayout& layout, const SequenceStates& states, Writer
   }
 }
 
+void write_embedded(std::span<const EmbeddedRows> embedded, Writer& writer) {
+  writer.number(embedded.size());
+  for (const EmbeddedRows& own : embedded) {
+    const Tensor rows = own.embeddings.rows.dense();
+    writer.number(static_cast<uint64_t>(own.begin));
+    writer.number(own.embeddings.hash);
+    writer.number(static_cast<uint64_t>(rows.type()));
+    for (const int64_t extent : rows.dims()) writer.number(static_cast<uint64_t>(extent));
+    const std::span<std::byte> room = writer.room(rows.byte_size());
+    std::memcpy(room.data(), rows.data(), room.size());
+  }
+}
+
+void write_positions(const Positions& positions, Writer& writer) {
+  writer.number(positions.runs().size());
+  for (const Positions::Run& run : positions.runs()) {
+    for (const int64_t number : {run.begin, run.count, run.axes()}) {
+      writer.number(static_cast<uint64_t>(number));
+    }
+    for (const int64_t value : run.values) writer.number(static_cast<uint64_t>(value));
+  }
+}
+
 void write_states(const CacheLayout& layout, const SequenceStates& states, bool checkpoint,
                   Writer& writer) {
   writer.number(static_cast<uint64_t>(states.length));
   writer.number(static_cast<uint64_t>(states.reach));
   writer.number(states.tokens.size());
   for (const int64_t token : states.tokens) writer.number(static_cast<uint64_t>(token));
+  write_embedded(states.embedded, writer);
+  write_positions(states.positions, writer);
   if (layout.whole()) {
     write_whole(layout, states, writer);
   } else {
@@ -139,6 +166,8 @@ class Restoring {
     states.length = reader_.count("rows", whole == nullptr ? most_rows_ : whole->length);
     states.reach = reader_.count("rows at the last step", most_rows_);
     read_tokens(states);
+    read_embedded(states);
+    read_positions(states);
     if (layout_.whole()) {
       read_whole(states);
       return states;
@@ -220,7 +249,59 @@ class Restoring {
     check(count == 0 || count == states.length, ErrorKind::invalid_argument,
           "a saved sequence has {} tokens of {} rows", count, states.length);
     for (int64_t i = 0; i < count; ++i) {
-      states.tokens.push_back(reader_.count("a token's number", INT32_MAX));
+      const auto token = static_cast<int64_t>(reader_.number("tokens"));
+      check(token >= INT32_MIN && token <= INT32_MAX, ErrorKind::invalid_argument,
+            "a saved sequence has token {}", token);
+      states.tokens.push_back(token);
+    }
+  }
+
+  void read_embedded(SequenceStates& states) {
+    const int64_t count = reader_.count("rows of embeddings", states.length);
+    int64_t end = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      EmbeddedRows own;
+      own.begin = reader_.count("rows before embeddings", states.length);
+      own.embeddings.hash = reader_.number("embeddings");
+      const auto type = static_cast<ElementType>(reader_.number("embeddings"));
+      const bool floats = type == ElementType::f32 || type == ElementType::f16 ||
+                          type == ElementType::bf16 || type == ElementType::f64;
+      check(floats && own.begin >= end, ErrorKind::invalid_argument,
+            "a saved sequence has embeddings of element type {} for rows {} on, those before end "
+            "at {}",
+            static_cast<int>(type), own.begin, end);
+      const int64_t rows = reader_.count("rows of embeddings", states.length - own.begin);
+      const auto most = static_cast<int64_t>(reader_.left());
+      const int64_t hidden = reader_.count("an embedding's numbers", most);
+      const uint64_t size = reader_.number("an embedding's size");
+      const bool some = rows > 0 && hidden > 0 && hidden <= most / rows;
+      check(some && size == static_cast<uint64_t>(bytes_for(type, rows * hidden)),
+            ErrorKind::invalid_argument, "embeddings [{}, {}] of a saved sequence have {} bytes",
+            rows, hidden, size);
+      const auto data = reader_.take(size, "embeddings");
+      own.embeddings.rows = Tensor(type, {rows, hidden});
+      std::memcpy(own.embeddings.rows.data(), data.data(), data.size());
+      end = own.end();
+      states.embedded.push_back(std::move(own));
+    }
+  }
+
+  void read_positions(SequenceStates& states) {
+    const int64_t count = reader_.count("runs of positions", states.length);
+    int64_t end = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t begin = reader_.count("rows before positions", states.length);
+      const int64_t rows = reader_.count("rows with positions", states.length - begin);
+      const int64_t axes = reader_.count("axes of positions", 3);
+      check(begin >= end && rows > 0 && (axes == 1 || axes == 3), ErrorKind::invalid_argument,
+            "a saved sequence has positions [{}, {}] for rows {} on, those before end at {}", axes,
+            rows, begin, end);
+      std::vector<int64_t> values;
+      for (int64_t j = 0; j < axes * rows; ++j) {
+        values.push_back(reader_.count("a row's position", most_rows_));
+      }
+      states.positions.add(begin, rows, values);
+      end = begin + rows;
     }
   }
 

@@ -19,6 +19,7 @@ StepRunner::StepRunner(std::unique_ptr<Program> program, const DecoderInterface&
                        std::shared_ptr<const CacheLayout> layout, const RunnerOptions& options,
                        std::optional<LengthSwitch> length_switch)
     : names_(names), layout_(std::move(layout)), switch_(length_switch) {
+  if (names_.positions.empty()) no_positions_ = "its rows stand one behind the other";
   const Module& main = program->main();
   const auto& results = main.result_names();
   const auto logits = std::ranges::find(results, names_.logits);
@@ -39,6 +40,7 @@ StepRunner::StepRunner(std::unique_ptr<Program> program, const DecoderInterface&
 
 StepRunner::StepRunner(const StepRunner& prompt, const StepRunner& token)
     : names_(token.names_),
+      no_positions_(token.no_positions_.empty() ? prompt.no_positions_ : token.no_positions_),
       layout_(token.layout_),
       plan_(token.plan_),
       switch_(token.switch_),
@@ -74,6 +76,144 @@ bool StepRunner::must_begin_anew(const StepRequest& request) const {
         "a sequence of {} rows came with {} tokens: all are needed to run them again past {}", past,
         sequence.tokens().size(), switch_->most_short);
   return true;
+}
+
+std::unique_ptr<StepRunner::Rerun> StepRunner::make_rerun(const StepRequest& request) const {
+  const Sequence& old = *request.sequence;
+  const int64_t past = old.length();
+  const auto rows = std::ssize(request.tokens);
+  auto rerun = std::make_unique<Rerun>(Rerun{Sequence(layout_)});
+  rerun->tokens.assign(old.tokens().begin(), old.tokens().end());
+  rerun->tokens.insert(rerun->tokens.end(), request.tokens.begin(), request.tokens.end());
+  rerun->embedded = old.states().embedded;
+  for (const EmbeddedRows& own : request.embedded) {
+    rerun->embedded.push_back({past + own.begin, own.embeddings});
+  }
+  Positions positions = old.states().positions;
+  if (!request.positions.empty()) positions.add(past, rows, request.positions);
+  rerun->positions = positions.read(0, past + rows);
+  for (int64_t i = 0; i < request.logits.count(rows); ++i) {
+    rerun->logits.push_back(past + request.logits.at(i, rows));
+  }
+  rerun->request = request;
+  rerun->request.sequence = &rerun->sequence;
+  rerun->request.tokens = rerun->tokens;
+  rerun->request.embedded = rerun->embedded;
+  rerun->request.positions = rerun->positions;
+  rerun->request.logits = LogitRows::list(rerun->logits);
+  return rerun;
+}
+
+void StepRunner::remember(const StepRequest& request, Rerun* rerun) const {
+  Sequence& sequence = *request.sequence;
+  if (rerun != nullptr) {
+    rerun->sequence.remember(rerun->tokens, rerun->embedded);
+    rerun->sequence.place(std::ssize(rerun->tokens), rerun->positions);
+    sequence = std::move(rerun->sequence);
+    return;
+  }
+  sequence.place(std::ssize(request.tokens), request.positions);
+  if (switch_) sequence.remember(request.tokens, request.embedded);
+}
+
+RowLimits StepRunner::limits() const {
+  RowLimits limits;
+  limits.no_positions = no_positions_;
+  const auto& parameters = plan_->program->main().parameters();
+  const auto find = [&](const std::string& name) -> const Value* {
+    const auto at = std::ranges::find(parameters, name, [](const auto& p) { return p->name(); });
+    return at == parameters.end() ? nullptr : at->get();
+  };
+  if (no_positions_.empty()) {
+    // What the program does not look at may be anything.
+    const Value* positions = find(names_.positions);
+    limits.position_axes = positions == nullptr || positions->type().rank() == 3 ? 3 : 1;
+  }
+  if (!names_.embeddings.empty()) {
+    const Value* embeddings = find(names_.embeddings);
+    limits.hidden =
+        embeddings == nullptr ? -1 : embeddings->type().dims->back().constant().value_or(-1);
+    limits.ids = embedder_ != nullptr;
+  }
+  return limits;
+}
+
+void StepRunner::RowList::add(const StepRequest& request) {
+  const auto begin = std::ssize(tokens);
+  // Numbers below 0 stand for embeddings: the program gets what it can look up.
+  for (const Token token : request.tokens) tokens.push_back(std::max<Token>(token, 0));
+  for (const EmbeddedRows& own : request.embedded) {
+    embedded.push_back({begin + own.begin, own.embeddings});
+  }
+  ends.push_back(std::ssize(tokens));
+}
+
+void StepRunner::RowList::clear() {
+  tokens.clear();
+  embedded.clear();
+  ends.clear();
+}
+
+NamedTensors StepRunner::embed(const RowList& rows, const CancelToken* cancel) const {
+  NamedTensors inputs;
+  if (names_.embeddings.empty()) return inputs;
+  const auto count = std::ssize(rows.tokens);
+  int64_t covered = 0;
+  for (const EmbeddedRows& own : rows.embedded) covered += own.embeddings.count();
+  const bool others = std::ranges::any_of(
+      names_.row_inputs, [&](const std::string& name) { return name != names_.embeddings; });
+  if (embedder_ != nullptr && (others || covered < count)) {
+    // What tokens stand where embeddings are given plays no part.
+    std::vector<int64_t> tokens = rows.tokens;
+    for (const EmbeddedRows& own : rows.embedded) {
+      std::fill_n(tokens.begin() + own.begin, own.embeddings.count(), 0);
+    }
+    RunOptions run;
+    run.cancel = cancel;
+    run.profiler = profiler_;
+    inputs = embedder_->run(tokens, rows.ends, run);
+  }
+  for (const auto& parameter : plan_->program->main().parameters()) {
+    const Type& type = parameter->type();
+    const auto made = inputs.find(parameter->name());
+    if (made != inputs.end() && made->second.type() != type.element) {
+      const Tensor from = made->second.dense();
+      made->second = Tensor(type.element, from.dims());
+      convert(type.element, made->second.data(), from.type(), from.data(), from.count());
+    }
+    if (parameter->name() != names_.embeddings || rows.embedded.empty()) continue;
+    const int64_t hidden = rows.embedded.front().embeddings.rows.dims()[1];
+    const Tensor all(type.element, {1, count, hidden});
+    const int64_t bytes = bytes_for(type.element, hidden);
+    if (made != inputs.end()) {
+      check(made->second.dims() == all.dims(), ErrorKind::invalid_argument,
+            "embeddings are [{}, {}], those of tokens are {}", count, hidden,
+            to_string(made->second.type(), made->second.dims()));
+      std::memcpy(all.data(), made->second.dense().data(), static_cast<size_t>(all.byte_size()));
+    }
+    for (const EmbeddedRows& own : rows.embedded) {
+      const Tensor given = own.embeddings.rows.dense();
+      check(given.dims()[1] == hidden, ErrorKind::invalid_argument,
+            "embeddings of {} and of {} are in one step", hidden, given.dims()[1]);
+      convert(type.element, all.as<std::byte>() + own.begin * bytes, given.type(), given.data(),
+              given.count());
+    }
+    inputs[parameter->name()] = all;
+  }
+  return inputs;
+}
+
+void StepRunner::choose(std::span<const StepRequest> requests, const Tensor& logits) {
+  const int64_t width = logits.dims().back();
+  int64_t end = 0;
+  std::vector<float> values;
+  for (const StepRequest& request : requests) {
+    end += request.logits.count(std::ssize(request.tokens));
+    if (request.sampling == nullptr) continue;
+    const auto* row = logits.as<float>() + (end - 1) * width;
+    values.assign(row, row + width);
+    *request.chosen = search::choose_next(values, *request.sampling);
+  }
 }
 
 namespace {

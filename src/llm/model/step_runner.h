@@ -8,25 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "llm/model/encoder.h"
+#include "llm/model/embedder.h"
 #include "llm/model/model_folder.h"
 #include "llm/model/sequence.h"
-#include "llm/search/search_options.h"
+#include "llm/model/step_request.h"
 #include "runtime/session.h"
 #include "targets/compile.h"
 
 namespace lathe::llm {
-
-using search::Token;
-
-// One sequence's share of a step.
-struct StepRequest {
-  Sequence* sequence = nullptr;
-  std::span<const Token> tokens;
-  bool all_logits = false;  // of every row; otherwise of the last
-  // Filled, if given, with the runner's outputs(): this sequence's rows of each.
-  NamedTensors* outputs = nullptr;
-};
 
 struct RunnerOptions {
   std::shared_ptr<const Target> target{};  // null: ref
@@ -52,7 +41,8 @@ class StepRunner {
   virtual bool packed() const = 0;
   // What keeps rows from being packed: an instruction and why. Empty if they are.
   virtual const std::string& offender() const = 0;
-  // Logits of the wanted rows, f32 [wanted, vocabulary]. All sequences advance, or none.
+  // Logits of the wanted rows, f32 [wanted, vocabulary]. All sequences advance, or none. Requests
+  // have passed check_request().
   virtual Tensor run(std::span<const StepRequest> requests, const CancelToken* cancel) const = 0;
   // The same into the logits of an earlier step, whose memory serves again where it fits.
   virtual void run_into(std::span<const StepRequest> requests, const CancelToken* cancel,
@@ -70,6 +60,12 @@ class StepRunner {
   int64_t vocabulary() const { return vocabulary_; }
   // Results beside logits and states, which a request may want.
   const std::vector<ProgramOutput>& outputs() const { return outputs_; }
+  // Of positions, embeddings and tokens; the vocabulary and the context are the caller's to add.
+  RowLimits limits() const;
+  // Makes embeddings of tokens, for programs that take those.
+  virtual void set_embedder(std::shared_ptr<const Embedder> embedder) {
+    embedder_ = std::move(embedder);
+  }
   const std::shared_ptr<const CacheLayout>& layout() const { return layout_; }
   // Of two programs, that for single rows.
   const Plan& plan() const { return *plan_; }
@@ -90,12 +86,40 @@ class StepRunner {
   StepRunner(const StepRunner& prompt, const StepRunner& token);
 
   bool is_long(int64_t length) const { return switch_ && length > switch_->most_short; }
+  // A request for all rows of a sequence, earlier ones included, that wants what another one wants.
+  struct Rerun {
+    Sequence sequence;
+    std::vector<Token> tokens{};
+    std::vector<EmbeddedRows> embedded{};
+    std::vector<int64_t> positions{};
+    std::vector<int64_t> logits{};
+    StepRequest request{};
+  };
+  std::unique_ptr<Rerun> make_rerun(const StepRequest& request) const;
+  // After the commit: where the request's rows stand, and what they may have to be run again with.
+  // A sequence that began anew takes the place of the request's.
+  void remember(const StepRequest& request, Rerun* rerun) const;
+
+  // Rows of several requests, one behind the other.
+  struct RowList {
+    std::vector<int64_t> tokens{};
+    std::vector<EmbeddedRows> embedded{};
+    std::vector<int64_t> ends{};  // behind each request's rows
+    void add(const StepRequest& request);
+    void clear();
+  };
+  // What the program's inputs of embeddings get, [1, rows, …], by their names.
+  NamedTensors embed(const RowList& rows, const CancelToken* cancel) const;
+  // Chooses the tokens that requests ask for; nothing is committed yet.
+  static void choose(std::span<const StepRequest> requests, const Tensor& logits);
 
   const DecoderInterface names_;
+  std::string no_positions_;  // why rows cannot be told where they stand; empty: they can
   std::shared_ptr<const CacheLayout> layout_;
   std::shared_ptr<const Plan> plan_;
   std::unique_ptr<SharedSession> session_;
   std::optional<LengthSwitch> switch_;
+  std::shared_ptr<const Embedder> embedder_;
   Profiler* profiler_ = nullptr;
   std::vector<ProgramOutput> outputs_;
   size_t logits_ = 0;       // among the results
