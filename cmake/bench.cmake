@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Benchmarks: one program per bench/*.cpp; bench_kernels, which compares with oneDNN in processes of
 # their own: version 2 of Debian, version 3 of PyPI (scripts/venv.sh), each where it is there;
-# bench_decoder, which bench/llm compares with other engines.
+# bench_busy_core, made of the same parts; bench_decoder, which bench/llm compares with other engines.
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*.cpp)
 foreach(source ${sources})
   cmake_path(GET source STEM name)
@@ -13,9 +13,17 @@ if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   return()
 endif()
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/kernels/*.cpp)
+list(FILTER sources EXCLUDE REGEX "/(main|busy_core)\\.cpp$")
 lathe_batch(sources bench_kernels ${sources})
-lathe_program(bench_kernels bin ${sources})
+add_library(bench_kernels_parts OBJECT ${sources})
+target_include_directories(bench_kernels_parts PRIVATE ${PROJECT_SOURCE_DIR})
+target_link_libraries(bench_kernels_parts PRIVATE lathe_options)
+lathe_use_pch(bench_kernels_parts)
+lathe_program(bench_kernels bin ${PROJECT_SOURCE_DIR}/bench/kernels/main.cpp
+  $<TARGET_OBJECTS:bench_kernels_parts>)
 target_link_libraries(bench_kernels PRIVATE benchmark::benchmark)
+lathe_program(bench_busy_core bench ${PROJECT_SOURCE_DIR}/bench/kernels/busy_core.cpp
+  $<TARGET_OBJECTS:bench_kernels_parts>)
 
 lathe_program(bench_decoder bin ${PROJECT_SOURCE_DIR}/bench/llm/worker.cpp
   ${PROJECT_SOURCE_DIR}/bench/kernels/peak.cpp)

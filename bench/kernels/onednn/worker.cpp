@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 // A process of its own for oneDNN: two versions cannot share one. Commands on standard input, one
-// answer line each: "prepare PROBLEM" → "ok IMPLEMENTATION" or "no REASON"; "run COUNT" →
-// nanoseconds; "result FILE" → "ok", the result in f32 is in the file; "quit".
+// answer line each: "prepare PROBLEM" → "ok IMPLEMENTATION" or "no REASON"; "add TIMES PROBLEM" the
+// same, to be run so often behind what is prepared already; "run COUNT" → nanoseconds of running
+// all of them in order COUNT times; "result FILE" → "ok", the first one's result in f32 is in the
+// file; "quit".
 #include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
+#include <vector>
 
 #include "bench/kernels/onednn/peer.h"
 
@@ -39,27 +42,49 @@ std::unique_ptr<Prepared> prepare(const dnnl::engine& engine, const Problem& pro
   throw std::runtime_error("no " + problem.kind + " here");
 }
 
-int64_t time_of(Prepared& prepared, int64_t count) {
+struct Part {
+  std::unique_ptr<Prepared> prepared;
+  int64_t times = 1;
+};
+
+int64_t time_of(const std::vector<Part>& parts, int64_t count) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
-  prepared.run(count);
+  if (parts.size() == 1) {
+    parts.front().prepared->run(count * parts.front().times);
+  } else {
+    for (int64_t i = 0; i < count; ++i) {
+      for (const Part& part : parts) part.prepared->run(part.times);
+    }
+  }
   return std::chrono::nanoseconds(Clock::now() - begin).count();
 }
 
-std::string answer(const dnnl::engine& engine, std::unique_ptr<Prepared>& prepared,
-                   const std::string& line) {
-  const size_t space = line.find(' ');
-  const std::string command = line.substr(0, space);
-  const std::string rest = space == std::string::npos ? "" : line.substr(space + 1);
+std::string add_part(const dnnl::engine& engine, std::vector<Part>& parts, const std::string& line,
+                     int64_t times) {
+  parts.push_back({prepare(engine, Problem::parse(line)), times});
+  return "ok " + parts.back().prepared->implementation;
+}
+
+std::string answer(const dnnl::engine& engine, std::vector<Part>& parts, const std::string& line) {
+  const auto cut = [](const std::string& text) {
+    const size_t space = text.find(' ');
+    return std::pair(text.substr(0, space),
+                     space == std::string::npos ? "" : text.substr(space + 1));
+  };
+  const auto [command, rest] = cut(line);
   if (command == "prepare") {
-    prepared.reset();
-    prepared = prepare(engine, Problem::parse(rest));
-    return "ok " + prepared->implementation;
+    parts.clear();
+    return add_part(engine, parts, rest, 1);
   }
-  if (prepared == nullptr) return "no case is prepared";
-  if (command == "run") return std::to_string(time_of(*prepared, std::stoll(rest)));
+  if (command == "add") {
+    const auto [times, problem] = cut(rest);
+    return add_part(engine, parts, problem, std::stoll(times));
+  }
+  if (parts.empty()) return "no case is prepared";
+  if (command == "run") return std::to_string(time_of(parts, std::stoll(rest)));
   if (command == "result") {
-    const std::vector<float> values = prepared->result();
+    const std::vector<float> values = parts.front().prepared->result();
     std::ofstream file(rest, std::ios::binary);
     file.write(reinterpret_cast<const char*>(values.data()),
                static_cast<std::streamsize>(values.size() * sizeof(float)));
@@ -73,12 +98,12 @@ int serve() {
   const dnnl_version_t* version = dnnl_version();
   std::cout << "oneDNN " << version->major << "." << version->minor << "." << version->patch << " "
             << isa_name() << std::endl;
-  std::unique_ptr<Prepared> prepared;
+  std::vector<Part> parts;
   for (std::string line; std::getline(std::cin, line) && line != "quit";) {
     try {
-      std::cout << answer(engine, prepared, line) << std::endl;
+      std::cout << answer(engine, parts, line) << std::endl;
     } catch (const std::exception& error) {
-      prepared.reset();
+      parts.clear();
       std::cout << "no: " << error.what() << std::endl;
     }
   }
