@@ -56,7 +56,7 @@ function(lathe_kernels_tests)
   # test-haswell` runs the whole set.
   if(CMAKE_BUILD_TYPE STREQUAL "Release")
     lathe_test(kernels_haswell scripts/haswell.sh $<TARGET_FILE:kernels_tests> --gtest_brief=1
-      --gtest_filter=Isa.*:Epilogue.*:Brgemm.*:Pack.*:Matmul.Z*:Matmul.ABatch*:Matmul.Any*)
+      --gtest_filter=Isa.*:Epilogue.*:Brgemm.*:*BrgemmOn.*:Pack.*:Matmul.Z*:Matmul.ABatch*:Matmul.Any*)
     set_property(TEST kernels_haswell APPEND PROPERTY ENVIRONMENT TEST_CASES=0.3)
   endif()
 endfunction()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The instruction sets that this machine runs.
+// The instruction sets that there are kernels for, and those that this machine runs.
 #pragma once
 
 #include <vector>
@@ -8,11 +8,15 @@
 
 namespace lathe::cpu::test {
 
-inline std::vector<Isa> host_isas() {
+inline std::vector<Isa> known_isas() {
   std::vector<Isa> out;
-  for (int i = 0; i < kIsaCount; ++i) {
-    if (host_supports(static_cast<Isa>(i))) out.push_back(static_cast<Isa>(i));
-  }
+  for (int i = 0; i < kIsaCount; ++i) out.push_back(static_cast<Isa>(i));
+  return out;
+}
+
+inline std::vector<Isa> host_isas() {
+  std::vector<Isa> out = known_isas();
+  std::erase_if(out, [](Isa isa) { return !host_supports(isa); });
   return out;
 }
 
