@@ -72,6 +72,36 @@ TEST(CpuTarget, TakesWhatItHasKernelsForAndSaysWhyNotTheRest) {
   EXPECT_EQ(launch_of(*compiled("ref"), "a").kernel->name(), "ref.matmul");
 }
 
+TEST(CpuTarget, SaysWhichAttentionRunsOnTheReferenceAndWhichMay) {
+  const auto plan = compile(parse_program(R"(program "heads" stage imported {
+  symbol n bound 1..*
+  symbol d bound 1..*
+  module @main(%q: f32[1, 2, n, 64], %long: f32[1, 1, n, 1025], %any: f32[1, 1, n, d], %half: f16[1, 2, n, 64],
+               %cos: f32[8, 32], %sin: f32[8, 32], %at: i64[1, n]) {
+    %a, %ak, %av, %as = attention(%q, %q, %q)
+    %b, %bk, %bv, %bs = attention(%long, %long, %long)
+    %c, %ck, %cv, %cs = attention(%any, %any, %any)
+    %e, %ek, %ev, %es = attention(%q, %q, %half)
+    %r = rotary_embedding(%q, %cos, %sin, %at)
+    return %a as "a", %b as "b", %c as "c", %e as "e", %r as "r"
+  }
+})"),
+                            {.target = find_target("cpu")});
+  EXPECT_EQ(launch_of(*plan, "a").kernel->name(), "cpu.attention");
+  EXPECT_EQ(launch_of(*plan, "a").kernel->detail().find("ref"), std::string::npos);
+  EXPECT_EQ(launch_of(*plan, "b").kernel->name(), "ref.attention");
+  EXPECT_EQ(launch_of(*plan, "b").reason,
+            "heads of 1025 and 1025 elements, these kernels take 1 to 1024");
+  EXPECT_EQ(launch_of(*plan, "c").kernel->name(), "cpu.attention");
+  EXPECT_NE(launch_of(*plan, "c")
+                .kernel->detail()
+                .find("; may fall back to ref when heads have more than 1024 elements"),
+            std::string::npos);
+  EXPECT_EQ(launch_of(*plan, "e").reason, "keys are f32 and values f16");
+  EXPECT_EQ(launch_of(*plan, "r").kernel->name(), "ref.rotary_embedding");
+  EXPECT_EQ(launch_of(*plan, "r").reason, "there is no kernel for rotary_embedding yet");
+}
+
 TEST(CpuTarget, AgreesWithTheReferenceOnEveryThreadCount) {
   Session reference(compiled("ref"));
   const std::vector<Box> given = inputs();

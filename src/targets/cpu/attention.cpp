@@ -76,8 +76,8 @@ AttentionProblem problem_of(const Attend& attend) {
 
 void run(const Attend& attend, Isa isa, ThreadPool* pool) {
   const AttentionProblem problem = problem_of(attend);
-  // What only the extents of a run can tell.
-  if (attend.k.type != attend.v.type || !Attention::refuse(problem, isa).empty()) {
+  // What only the extents of a run can tell: why_not has seen the types.
+  if (!Attention::refuse(problem, isa).empty()) {
     attend.run(pool);
     return;
   }
@@ -101,12 +101,34 @@ void run(const Attend& attend, Isa isa, ThreadPool* pool) {
   if (y.is_copy()) copy_elements(y.view(), attend.y);
 }
 
+// Keys and values with what came before them.
+constexpr int kPresentKey = 1, kPresentValue = 2;
+
+// Elements of a head; none where only a run knows.
+std::optional<int64_t> head_size(const Instruction& instruction, int present) {
+  const Type& type = instruction.result(present)->type();
+  if (!type.is_ranked() || type.rank() != 4) return std::nullopt;
+  return type.dims->back().constant();
+}
+
+bool knows_sizes(const Instruction& instruction) {
+  return head_size(instruction, kPresentKey) && head_size(instruction, kPresentValue);
+}
+
 class AttentionKernel final : public Kernel {
  public:
   AttentionKernel(const Instruction& instruction, Isa isa)
-      : name_(fmt::format("cpu.{}", instruction.op().name)), isa_(isa) {}
+      : name_(fmt::format("cpu.{}", instruction.op().name)),
+        isa_(isa),
+        may_fall_back_(!knows_sizes(instruction)) {}
   std::string_view name() const override { return name_; }
-  std::string detail() const override { return std::string(to_string(isa_)); }
+  std::string detail() const override {
+    return fmt::format("{}{}", to_string(isa_),
+                       may_fall_back_ ? fmt::format("; may fall back to ref when heads have more "
+                                                    "than {} elements",
+                                                    Attention::kMostElements)
+                                      : "");
+  }
   void launch(Evaluation& c) const override {
     std::vector<Tensor> keep;
     const std::string_view op = c.instruction().op().name;
@@ -119,16 +141,27 @@ class AttentionKernel final : public Kernel {
  private:
   std::string name_;
   Isa isa_;
+  bool may_fall_back_;
 };
 
-std::string why_not(const Instruction& instruction, Isa /*isa*/) {
+std::string why_not(const Instruction& instruction, Isa isa) {
   constexpr int kScores = 3;
   const Attribute* kept = find_attribute(instruction.attributes(), "qk_output");
   const bool has_scores = kept == nullptr || std::get<int64_t>(*kept) != 0;
   if (has_scores && !instruction.result(kScores)->uses().empty()) return "the scores are wanted";
   const ElementType type = element_of(instruction, 0);
   if (type == ElementType::f64) return "the operands are f64";
-  return "";
+  const ElementType keys = instruction.result(kPresentKey)->type().element;
+  const ElementType values = instruction.result(kPresentValue)->type().element;
+  if (keys != values) {
+    return fmt::format("keys are {} and values {}", info(keys).name, info(values).name);
+  }
+  AttentionProblem problem;
+  problem.size = head_size(instruction, kPresentKey).value_or(1);
+  problem.value_size = head_size(instruction, kPresentValue).value_or(1);
+  problem.query = problem.result = type;
+  problem.cache = keys;
+  return Attention::refuse(problem, isa);
 }
 
 KernelChoice make(const Instruction& instruction, Constants /*constants*/, Isa isa) {

@@ -260,6 +260,23 @@ class Rows {
   TensorView y_;
 };
 
+// Elements of a head; none where only a run knows.
+std::optional<int64_t> head_size(const Instruction& instruction) {
+  const Type& type = instruction.result(0)->type();
+  if (!type.is_ranked()) return std::nullopt;
+  const std::optional<int64_t> columns = type.dims->back().constant();
+  return columns ? std::optional(*columns / attribute<int64_t>(instruction, "num_heads"))
+                 : std::nullopt;
+}
+
+// Of the step that runs, what may make it too much for the kernel.
+std::string fall_backs(const Instruction& instruction, CacheRole role) {
+  std::string text = "; may fall back to ref when elements of a row lie apart";
+  if (role != CacheRole::cross) text += " or the rows of a page are no power of two";
+  if (head_size(instruction)) return text;
+  return text + fmt::format(" or heads have more than {} elements", Attention::kMostElements);
+}
+
 class SequenceAttention final : public Kernel {
  public:
   SequenceAttention(const Instruction& instruction, Constants constants, Isa isa)
@@ -267,6 +284,7 @@ class SequenceAttention final : public Kernel {
         key_state_(attribute<std::string>(instruction, "key_state")),
         value_state_(attribute<std::string>(instruction, "value_state")),
         role_(cache_role(attribute<std::string>(instruction, "cache"))),
+        fall_backs_(fall_backs(instruction, role_)),
         reference_(make_reference_kernel(instruction).kernel) {
     problem_.heads = attribute<int64_t>(instruction, "num_heads");
     problem_.key_heads = attribute<int64_t>(instruction, "kv_num_heads");
@@ -288,10 +306,10 @@ class SequenceAttention final : public Kernel {
 
   std::string_view name() const override { return "cpu.sequence_attention"; }
   std::string detail() const override {
-    if (role_ == CacheRole::cross) return fmt::format("{}, reads whole states", to_string(isa_));
-    return fmt::format("{}, reads pages{}{}", to_string(isa_),
+    return fmt::format("{}, reads {}{}{}{}", to_string(isa_),
+                       role_ == CacheRole::cross ? "whole states" : "pages",
                        problem_.left >= 0 ? fmt::format(", window of {}", problem_.left + 1) : "",
-                       slopes_.empty() ? "" : ", slopes by distance");
+                       slopes_.empty() ? "" : ", slopes by distance", fall_backs_);
   }
 
   void launch(Evaluation& c) const override {
@@ -337,12 +355,16 @@ class SequenceAttention final : public Kernel {
   AttentionProblem problem_;
   std::vector<float> sinks_;
   std::vector<float> slopes_;
+  std::string fall_backs_;
   std::unique_ptr<const Kernel> reference_;
 };
 
-std::string why_not(const Instruction& instruction, Isa /*isa*/) {
-  const ElementType type = element_of(instruction, kQuery);
-  return type == ElementType::f64 ? "the operands are f64" : "";
+std::string why_not(const Instruction& instruction, Isa isa) {
+  AttentionProblem problem;
+  problem.query = problem.cache = problem.result = element_of(instruction, kQuery);
+  if (problem.query == ElementType::f64) return "the operands are f64";
+  problem.size = problem.value_size = head_size(instruction).value_or(1);
+  return Attention::refuse(problem, isa);
 }
 
 KernelChoice make(const Instruction& instruction, Constants constants, Isa isa) {

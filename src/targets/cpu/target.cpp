@@ -30,7 +30,9 @@ std::string_view CpuTarget::doc() const {
 KernelChoice CpuTarget::select(const Instruction& instruction, Constants constants) const {
   const cpu::KernelEntry* entry = find_entry(instruction);
   KernelChoice choice;
-  if (entry != nullptr) choice.reason = why_not(*entry, instruction);
+  choice.reason = entry != nullptr
+                      ? why_not(*entry, instruction)
+                      : fmt::format("there is no kernel for {} yet", instruction.op().name);
   if (entry != nullptr && choice.reason.empty()) {
     choice = entry->make(instruction, constants, *cpu::best_isa());
   }

@@ -251,9 +251,9 @@ std::string Attention::refuse(const AttentionProblem& p, Isa) {
   if (p.heads < 1 || p.key_heads < 1 || p.heads % p.key_heads != 0) {
     return fmt::format("{} heads are not a multiple of {} key heads", p.heads, p.key_heads);
   }
-  if (p.size < 1 || p.value_size < 1 || p.size > 1024 || p.value_size > 1024) {
-    return fmt::format("heads of {} and {} elements, these kernels take 1 to 1024", p.size,
-                       p.value_size);
+  if (p.size < 1 || p.value_size < 1 || p.size > kMostElements || p.value_size > kMostElements) {
+    return fmt::format("heads of {} and {} elements, these kernels take 1 to {}", p.size,
+                       p.value_size, kMostElements);
   }
   if (!is_float(p.query) || !is_float(p.result)) {
     return fmt::format("queries {} and results {}, these kernels take f32, bf16 and f16",

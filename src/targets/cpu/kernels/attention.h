@@ -104,6 +104,7 @@ struct AttentionArguments {
 
 class Attention {
  public:
+  static constexpr int64_t kMostElements = 1024;  // of a head
   // Why these kernels do not take the problem; empty where they do.
   static std::string refuse(const AttentionProblem& problem, Isa isa);
   // The problem must not be refused.
