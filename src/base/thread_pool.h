@@ -27,8 +27,9 @@ class RangeBody {
 
 // One region runs at a time; a region that finds the pool busy runs on its caller alone, so nested
 // and concurrent regions never wait for each other. Chunks are cut by `grain`, never by the number
-// of threads: results do not depend on it. Chunks are taken in turn by whoever is free, so that a
-// core which others keep busy delays its own chunk alone.
+// of threads: results do not depend on it. A thread begins with its share, the same part of every
+// region (the caller's is the first): what it wrote or packed, it reads again. Then it takes chunks
+// of others' shares, so that a core which others keep busy delays its own chunk alone.
 //
 // Idle workers look out for the next region for 20 us, if there is a core for each, then sleep. In
 // a child of fork() the pool starts workers of its own.
@@ -65,7 +66,8 @@ void parallel_for(ThreadPool* pool, int64_t count, int64_t grain, F&& body) {
 }
 
 // Touches memory that was just reserved from the pool's threads, a large page at a time: on a
-// machine of several memory nodes its pages come to lie near those that will read them.
+// machine of several memory nodes each page comes to lie near the thread in whose share of a region
+// over that memory it is. (Only pinned threads stay near it.)
 void touch_first(ThreadPool* pool, void* memory, int64_t bytes);
 
 }  // namespace lathe

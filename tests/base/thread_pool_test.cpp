@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <stdexcept>
@@ -100,6 +101,27 @@ TEST(ThreadPool, WorkersTakePart) {
     EXPECT_EQ(inside, 2);
   };
   pool.run(2, 1, body);
+}
+
+TEST(ThreadPool, EachThreadBeginsWithItsShare) {
+  ThreadPool pool(3);
+  std::array<std::thread::id, 3> first_round;
+  for (int round = 0; round < 20; ++round) {
+    std::array<std::thread::id, 3> who;
+    std::atomic<int> inside{0};
+    auto body = [&](int64_t begin, int64_t) {
+      who[static_cast<size_t>(begin)] = std::this_thread::get_id();
+      ++inside;
+      // Nobody is done before all have begun, and so takes nothing of another's share.
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (inside < 3 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+      EXPECT_EQ(inside, 3);
+    };
+    pool.run(3, 1, body);
+    EXPECT_EQ(who[0], std::this_thread::get_id());
+    if (round == 0) first_round = who;
+    EXPECT_EQ(who, first_round);
+  }
 }
 
 // A loop of additions that takes `rounds` times the same.
