@@ -186,8 +186,16 @@ inline void finish_sums(const BrgemmCall& call, int64_t row, int64_t column,
   kFinish(*call.epilogue, part);
 }
 
+// What a tile asks for ahead of its use, from each block: of the panel behind its own, `pace` bytes
+// from `begin` on for each group of k, so that a panel's tiles share it out. Without a pace it asks
+// for what is at hand.
+struct Fetch {
+  int64_t begin = 0;
+  int64_t pace = 0;
+};
+
 template <class P, int kRows, int kVectors>
-void multiply(const BrgemmCall& call, int64_t row, int64_t column) {
+void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) {
   using Number = typename P::Number;
   Tile<P, kRows, kVectors> tile;
   const int64_t b_offset = column / kPanelColumns * call.b_panel_stride;
@@ -211,6 +219,7 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column) {
   for (int64_t i = 0; i < call.block_count; ++i) {
     const char* a = static_cast<const char*>(call.blocks[i].a) + row * stride;
     const char* b = static_cast<const char*>(call.blocks[i].b) + b_offset;
+    const char* panel = fetch.pace == 0 ? b : b + panel_stride + fetch.begin;
     Rows<kRows> rows(a, stride);
     // Four groups at a time: additions of pointers take the ports of products.
     for (int64_t g = 0; g < groups / 4; ++g) {
@@ -220,6 +229,10 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column) {
       tile.template step<3>(rows, b, panel_stride);
       rows.advance(16);
       b += 4 * kGroupBytes;
+      // Two lines: what one of four tiles or more has to ask for, and most of what fewer have.
+      __builtin_prefetch(panel, 0, 2);
+      __builtin_prefetch(panel + 64, 0, 2);
+      panel += 4 * fetch.pace;
     }
     for (int64_t g = 0; g < groups % 4; ++g) {
       tile.template step<0>(rows, b, panel_stride);
@@ -241,7 +254,7 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column) {
   }
 }
 
-using MultiplyTile = void (*)(const BrgemmCall&, int64_t row, int64_t column);
+using MultiplyTile = void (*)(const BrgemmCall&, int64_t row, int64_t column, Fetch fetch);
 
 // Few rows take several panels at once, for enough independent sums to hide the latency.
 constexpr int kFewRows = 4;
@@ -284,7 +297,7 @@ void run_tiles(const BrgemmCall& call) {
     // Whole panels are there in memory, however few columns of the last one count.
     const int64_t width = panels_at_once(static_cast<int>(call.rows)) * kPanelColumns;
     for (; column + width - kPanelColumns < call.columns; column += width) {
-      kTiles<P>.wide[call.rows](call, 0, column);
+      kTiles<P>.wide[call.rows](call, 0, column, {});
     }
   }
   for (; column < call.columns; column += kPanelColumns) {
@@ -294,9 +307,11 @@ void run_tiles(const BrgemmCall& call) {
     // Tiles of nearly the same height: none of them too low for its latency.
     const int64_t tiles = (call.rows + most - 1) / most;
     int64_t row = 0;
+    const bool more = column + kPanelColumns < call.columns || call.b_goes_on;
+    const int64_t pace = call.b_is_far && more ? (kGroupBytes + tiles - 1) / tiles : 0;
     for (int64_t t = 0; t < tiles; ++t) {
       const int64_t rows = (call.rows - row) / (tiles - t);
-      kTiles<P>.tall[vectors][rows](call, row, column);
+      kTiles<P>.tall[vectors][rows](call, row, column, {t * pace * (call.k / P::kGroup), pace});
       row += rows;
     }
   }

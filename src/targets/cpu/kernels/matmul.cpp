@@ -20,6 +20,7 @@ struct Cut {
 
 constexpr int64_t kFewRows = 4;
 constexpr int64_t kCacheBytes = 256 << 10;  // of A that stay in the second cache beside a panel
+constexpr int64_t kNearBytes = 256 << 10;   // of B that stay in it from row block to row block
 constexpr int64_t kChunkWork = 1 << 22;     // multiplications of f32 in a chunk: 20 to 40 us
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -174,6 +175,8 @@ class Run {
     call.b_panel_stride = layout_.panel_bytes;
     call.rows = rows;
     call.columns = std::min(panels * kernel_.panel_columns, call_.n - column);
+    call.b_is_far = layout_.bytes > kNearBytes;
+    call.b_goes_on = column + call.columns < call_.n;
     call.row = batch * call_.m + row;
     call.column = column;
     if (split_ > 1) {

@@ -34,7 +34,7 @@ ElementType number_type(Product product) {
 
 // Whether the rows of a tile, at the same k, crowd into few sets of a first cache of 64 sets.
 bool crowds_cache(int64_t row_bytes, int64_t rows) {
-  constexpr int64_t kSets = 64, kWays = 4;
+  constexpr int64_t kSets = 64, kWays = 8;
   if (row_bytes % kLineBytes != 0) return false;
   return rows * std::gcd(row_bytes / kLineBytes, kSets) > kWays * kSets;
 }
@@ -64,7 +64,7 @@ MatmulRows::MatmulRows(const MatmulCall& call, const BrgemmKernel& kernel, Threa
   batch_bytes_ = call.a_batch_stride * element_;
   // Worth a copy where each line is read again for the next numbers of k, by many panels.
   const bool crowded = kernel.rereads_lines && call.m >= kernel.row_tile &&
-                       call.n >= 8 * kernel.panel_columns &&
+                       call.n >= 16 * kernel.panel_columns &&
                        crowds_cache(row_bytes_, kernel.row_tile);
   flips_ = kernel_product(call) != call.product;
   if (!right_type || flips_ || (call.a_column_stride != 1 && call.k > 1) || crowded) copy(pool);
