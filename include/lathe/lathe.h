@@ -36,7 +36,7 @@
 extern "C" {
 #endif
 
-#define LATHE_API_VERSION 5u
+#define LATHE_API_VERSION 6u
 
 /* Zeroes a struct of this interface and sets its size: lathe_run_options o =
  * LATHE_INIT(lathe_run_options); (C++: lathe_run_options o{}; o.size = sizeof o;) */
@@ -245,6 +245,25 @@ typedef struct lathe_sequence {
  * fails with LATHE_INVALID_ARGUMENT, and may be tried again. */
 typedef int (*lathe_logits_hook)(void* context, size_t prompt, const int32_t* tokens,
                                  size_t token_count, float* logits, size_t vocabulary);
+
+/* A token and its log-probability. */
+typedef struct lathe_token_choice {
+  int32_t token;
+  float log_probability;
+} lathe_token_choice;
+
+/* What a generated token was chosen from, by the logits as the model gave them. */
+typedef struct lathe_choice {
+  size_t size;
+  float log_probability;               /* of the token itself */
+  const lathe_token_choice* likeliest; /* best first, as many as "log_probabilities" asks for */
+  size_t likeliest_count;
+} lathe_choice;
+
+/* Takes a state of a sequence: the names of the file's input and output for it (NULL where it has
+ * none), and a tensor that is the taker's to free. */
+typedef void (*lathe_state_sink)(void* context, const char* past, const char* present,
+                                 lathe_tensor* tensor);
 
 typedef struct lathe_api {
   size_t size;      /* of this table */
@@ -499,7 +518,8 @@ typedef struct lathe_api {
   lathe_error* (*generator_next_tokens)(lathe_generator* generator, const int32_t** tokens,
                                         size_t* count);
   lathe_error* (*generator_rewind_to)(lathe_generator* generator, size_t prompt, size_t length);
-  /* f32 [prompts, 1, vocabulary], a copy: runs what has not been run. */
+  /* f32 [rows, 1, vocabulary], a copy: runs what has not been run. A row for each prompt or, where
+   * beams or samples have parted, for each of its sequences that goes on. */
   lathe_error* (*generator_get_logits)(lathe_generator* generator, const lathe_cancel* cancel,
                                        lathe_tensor** logits);
   /* f32 of the same extents: what the next tokens are chosen from. */
@@ -529,6 +549,39 @@ typedef struct lathe_api {
   /* What weight products compute in: "as_model" (default), "int8", "bf16" or "f32".
    * Products that cannot stay as the file has them. */
   lathe_error* (*model_config_set_compute)(lathe_model_config* config, const char* compute);
+
+  /* ---- additions of version 6 ---- */
+
+  /* Most bytes of caches and states of a generator; default 0: what the machine has. */
+  lathe_error* (*model_config_set_memory_limit)(lathe_model_config* config, int64_t bytes);
+  /* Tokens that end a sequence. They live as long as the model. */
+  lathe_error* (*model_end_tokens)(const lathe_model* model, const int32_t** tokens, size_t* count);
+  /* A prompt with options of its own (NULL: the generator's): one batch may mix greedy and sampled
+   * ones. `prompt` gets its number. */
+  lathe_error* (*generator_add_prompt)(lathe_generator* generator,
+                                       const lathe_generator_params* params, const int32_t* tokens,
+                                       size_t count, size_t* prompt);
+  /* "input_ids": i64 [prompts, tokens], all so far; pasts: as generator_get_output. The other
+   * inputs are not kept: LATHE_INVALID_ARGUMENT. */
+  lathe_error* (*generator_get_input)(lathe_generator* generator, const char* name,
+                                      lathe_tensor** tensor);
+  /* Of generated token `token` of a sequence, where the option "log_probabilities" is set. Pointers
+   * live until the next call. */
+  lathe_error* (*generator_choice)(lathe_generator* generator, size_t sequence, size_t token,
+                                   lathe_choice* choice);
+  /* Another prompt that goes on as this one stands, sharing memory until one writes; `params` NULL:
+   * with its options. Not from beams or several samples. */
+  lathe_error* (*generator_fork)(lathe_generator* generator, size_t prompt,
+                                 const lathe_generator_params* params, size_t* fork);
+  /* The same by way of bytes, in this process or another with the same model. */
+  lathe_error* (*generator_save)(const lathe_generator* generator, size_t prompt,
+                                 lathe_text_sink sink, void* context);
+  lathe_error* (*generator_restore)(lathe_generator* generator,
+                                    const lathe_generator_params* params, const void* data,
+                                    size_t bytes, size_t* prompt);
+  /* The states of a prompt's sequence as the model's file takes them, batch 1. */
+  lathe_error* (*generator_export)(const lathe_generator* generator, size_t prompt,
+                                   lathe_state_sink sink, void* context);
 } lathe_api;
 
 /* The table of functions, or NULL if this library is older than `version`. */

@@ -93,6 +93,8 @@ class Config {
   void set_compute(const std::string& name) {
     check(api().model_config_set_compute(get(), name.c_str()));
   }
+  // Most bytes of a generator's caches and states; 0: what the machine has.
+  void set_memory_limit(int64_t bytes) { check(api().model_config_set_memory_limit(get(), bytes)); }
   lathe_model_config* get() const { return handle_.get(); }
 
  private:
@@ -139,6 +141,12 @@ class Model {
   std::string device_type() const { return api().model_device(get()); }  // its target
   int64_t vocabulary() const { return api().model_vocabulary(get()); }
   int64_t context_length() const { return api().model_context_length(get()); }
+  std::span<const int32_t> end_tokens() const {
+    const int32_t* tokens = nullptr;
+    size_t count = 0;
+    check(api().model_end_tokens(get(), &tokens, &count));
+    return {tokens, count};
+  }
   Tokenizer tokenizer() const {
     lathe_tokenizer* made = nullptr;
     check(api().model_tokenizer(get(), &made));
@@ -199,6 +207,12 @@ class Generator {
   void append_token_sequences(std::span<const std::vector<int32_t>> sequences) {
     for (size_t i = 0; i < sequences.size(); ++i) append_tokens(sequences[i], i);
   }
+  // A prompt with options of its own: one batch may mix greedy and sampled ones. Gives its number.
+  size_t add_prompt(std::span<const int32_t> tokens, const GeneratorParams& params) {
+    size_t prompt = 0;
+    check(api().generator_add_prompt(get(), params.get(), tokens.data(), tokens.size(), &prompt));
+    return prompt;
+  }
   void set_model_input(const std::string& name, const Tensor& tensor) {
     check(api().generator_set_model_input(get(), name.c_str(), tensor.handle()));
   }
@@ -225,12 +239,48 @@ class Generator {
   }
   size_t prompt_count() const { return api().generator_prompt_count(get()); }
   size_t token_count(size_t prompt = 0) const { return api().generator_token_count(get(), prompt); }
+  // Another prompt that goes on as this one stands, with its options or others; gives its number.
+  size_t fork(size_t prompt = 0, const GeneratorParams* params = nullptr) {
+    size_t made = 0;
+    check(api().generator_fork(get(), prompt, params == nullptr ? nullptr : params->get(), &made));
+    return made;
+  }
+  // The same by way of bytes, in this process or another with the same model.
+  std::string save(size_t prompt = 0) const {
+    std::string bytes;
+    check(api().generator_save(get(), prompt, detail::append, &bytes));
+    return bytes;
+  }
+  size_t restore(std::string_view bytes, const GeneratorParams* params = nullptr) {
+    size_t prompt = 0;
+    check(api().generator_restore(get(), params == nullptr ? nullptr : params->get(), bytes.data(),
+                                  bytes.size(), &prompt));
+    return prompt;
+  }
+  // What the model's file takes and gives for a state, and the state: batch 1.
+  struct State {
+    std::string past;
+    std::string present;
+    Tensor tensor;
+  };
+  std::vector<State> export_states(size_t prompt = 0) const {
+    std::vector<State> states;
+    const auto take = [](void* context, const char* past, const char* present,
+                         lathe_tensor* tensor) {
+      const auto text = [](const char* name) { return std::string(name == nullptr ? "" : name); };
+      static_cast<std::vector<State>*>(context)->push_back(
+          {text(past), text(present), Tensor(tensor)});
+    };
+    check(api().generator_export(get(), prompt, take, &states));
+    return states;
+  }
   // Forgets tokens from `length` on; the next one is chosen anew.
   void rewind_to(size_t length, size_t prompt = 0) {
     check(api().generator_rewind_to(get(), prompt, length));
   }
 
-  // f32 [prompts, 1, vocabulary], of the tokens to come; and others to choose these from.
+  // f32 [rows, 1, vocabulary], of the tokens to come; and others to choose these from. A row for
+  // each prompt or, where beams or samples have parted, for each sequence that goes on.
   Tensor get_logits(const Cancel* cancel = nullptr) {
     lathe_tensor* made = nullptr;
     check(api().generator_get_logits(get(), cancel == nullptr ? nullptr : cancel->handle(), &made));
@@ -238,6 +288,12 @@ class Generator {
   }
   void set_logits(const Tensor& logits) {
     check(api().generator_set_logits(get(), logits.handle()));
+  }
+  // "input_ids": i64 [prompts, tokens]; pasts: states, as get_output.
+  Tensor get_input(const std::string& name) {
+    lathe_tensor* made = nullptr;
+    check(api().generator_get_input(get(), name.c_str(), &made));
+    return Tensor(made);
   }
   // An output of the model by its file's name, prompts along the first axis: "logits" as above; a
   // state's present, all rows; others with the rows that the last step ran.
@@ -282,6 +338,22 @@ class Generator {
             {found.text.data, found.text.bytes},
             found.reason,
             found.score};
+  }
+  // Of the sequence's generated tokens, where the option log_probabilities is set.
+  struct Choice {
+    float log_probability;                      // of the token
+    std::vector<lathe_token_choice> likeliest;  // best first
+  };
+  std::vector<Choice> log_probabilities(size_t index = 0) const {
+    std::vector<Choice> choices;
+    const size_t count = get_sequence(index).generated.size();
+    for (size_t token = 0; token < count; ++token) {
+      auto found = detail::init<lathe_choice>();
+      check(api().generator_choice(get(), index, token, &found));
+      choices.push_back(
+          {found.log_probability, {found.likeliest, found.likeliest + found.likeliest_count}});
+    }
+    return choices;
   }
   lathe_generator* get() const { return handle_.get(); }
 

@@ -76,11 +76,7 @@ void append(lathe_generator& handle, size_t prompt, std::span<const Token> token
         prompt, count);
   check(!tokens.empty(), ErrorKind::invalid_argument, "prompt {} is given {} tokens", prompt,
         tokens.size());
-  const int64_t width = handle.model->decoder->vocabulary();
-  for (const Token token : tokens) {
-    check(token >= 0 && token < width, ErrorKind::invalid_argument,
-          "token {} lies outside the vocabulary of {}", token, width);
-  }
+  check_tokens(handle, tokens);
   handle.outputs.clear();
   if (prompt == count) {
     handle.generator.add(tokens, handle.search);
@@ -177,14 +173,22 @@ lathe_error* rewind(lathe_generator* generator, size_t prompt, size_t length) {
   });
 }
 
+// A prompt that has not run has a row of zeros.
+size_t logit_rows(const lathe_generator& handle, size_t prompt) {
+  const auto width = static_cast<size_t>(handle.model->decoder->vocabulary());
+  return std::max<size_t>(handle.generator.all_logits(prompt).size() / width, 1);
+}
+
 Tensor logits_of(lathe_generator& handle, const lathe_cancel* cancel) {
   handle.generator.compute_logits(cancel == nullptr ? nullptr : &cancel->token);
-  const int64_t width = handle.model->decoder->vocabulary();
-  const auto prompts = static_cast<int64_t>(handle.generator.prompts());
-  Tensor all(ElementType::f32, {prompts, 1, width});
-  for (int64_t i = 0; i < prompts; ++i) {
-    const auto own = handle.generator.logits(static_cast<size_t>(i));
-    std::ranges::copy(own, all.as<float>() + i * width);
+  const auto width = static_cast<size_t>(handle.model->decoder->vocabulary());
+  size_t rows = 0;
+  for (size_t i = 0; i < handle.generator.prompts(); ++i) rows += logit_rows(handle, i);
+  Tensor all(ElementType::f32, {static_cast<int64_t>(rows), 1, static_cast<int64_t>(width)});
+  auto* to = all.as<float>();
+  for (size_t i = 0; i < handle.generator.prompts(); ++i) {
+    std::ranges::copy(handle.generator.all_logits(i), to);
+    to += logit_rows(handle, i) * width;
   }
   return all;
 }
@@ -201,17 +205,21 @@ lathe_error* set_logits(lathe_generator* generator, const lathe_tensor* given) {
   return guarded([&] {
     lathe_generator& handle = demand(generator, "the generator");
     const Box& box = demand(given, "the logits").box;
-    const Dims expected = {static_cast<int64_t>(handle.generator.prompts()), 1,
-                           handle.model->decoder->vocabulary()};
+    handle.generator.compute_logits();
+    size_t rows = 0;
+    for (size_t i = 0; i < handle.generator.prompts(); ++i) rows += logit_rows(handle, i);
+    const Dims expected = {static_cast<int64_t>(rows), 1, handle.model->decoder->vocabulary()};
     check(box.is_tensor() && box.tensor().type() == ElementType::f32 &&
               std::ranges::equal(box.tensor().dims(), expected),
           ErrorKind::invalid_argument, "the logits are {}, expected {}",
           box.is_tensor() ? to_string(box.tensor().type(), box.tensor().dims()) : "no tensor",
           to_string(ElementType::f32, expected));
     const Tensor dense = box.tensor().dense();
-    const auto width = static_cast<size_t>(expected[2]);
+    const auto* from = dense.as<float>();
     for (size_t i = 0; i < handle.generator.prompts(); ++i) {
-      handle.generator.set_logits(i, {dense.as<float>() + i * width, width});
+      const size_t count = logit_rows(handle, i) * static_cast<size_t>(expected[2]);
+      handle.generator.set_logits(i, {from, count});
+      from += count;
     }
   });
 }
@@ -226,19 +234,7 @@ lathe_error* get_output(lathe_generator* generator, const char* name, lathe_tens
       *out = new lathe_tensor{Box{logits_of(handle, nullptr)}};
       return;
     }
-    std::vector<Tensor> parts;
-    for (size_t i = 0; i < handle.generator.prompts(); ++i) {
-      parts.push_back(handle.generator.output(i, std::string(noun)));
-      check(parts[i].rank() > 0 && std::ranges::equal(parts[i].dims(), parts[0].dims()),
-            ErrorKind::invalid_argument,
-            "output '{}' is {} for prompt {} and {} for the first: unequal prompts have no "
-            "common tensor",
-            escape(noun), to_string(parts[i].type(), parts[i].dims()), i,
-            to_string(parts[0].type(), parts[0].dims()));
-    }
-    check(!parts.empty(), ErrorKind::invalid_argument,
-          "output '{}' is asked of a generator with {} prompts", escape(noun), parts.size());
-    *out = new lathe_tensor{Box{llm::join_along(parts, 0)}};
+    *out = new lathe_tensor{Box{join_outputs(handle, std::string(noun))}};
   });
 }
 
@@ -278,10 +274,7 @@ lathe_error* sequence_count(lathe_generator* generator, size_t* count) {
 lathe_error* get_sequence(lathe_generator* generator, size_t index, lathe_sequence* out) {
   return guarded([&] {
     lathe_generator& handle = demand(generator, "the generator");
-    gather_outputs(handle);
-    check(index < handle.outputs.size(), ErrorKind::invalid_argument,
-          "sequence {} of {} is asked for", index, handle.outputs.size());
-    const auto& [prompt, output] = handle.outputs[index];
+    const auto& [prompt, output] = output_of(handle, index);
     lathe_sequence all = known(&demand(out, "the place for the sequence"));
     all.size = out->size;
     all.prompt = prompt;
@@ -326,6 +319,37 @@ lathe_error* generate(const lathe_model* model, const lathe_generator_params* pa
 }
 
 }  // namespace
+
+void check_tokens(const lathe_generator& handle, std::span<const Token> tokens) {
+  const int64_t width = handle.model->decoder->vocabulary();
+  for (const Token token : tokens) {
+    check(token >= 0 && token < width, ErrorKind::invalid_argument,
+          "token {} lies outside the vocabulary of {}", token, width);
+  }
+}
+
+Tensor join_outputs(lathe_generator& handle, const std::string& name) {
+  std::vector<Tensor> parts;
+  for (size_t i = 0; i < handle.generator.prompts(); ++i) {
+    parts.push_back(handle.generator.output(i, name));
+    check(parts[i].rank() > 0 && std::ranges::equal(parts[i].dims(), parts[0].dims()),
+          ErrorKind::invalid_argument,
+          "output '{}' is {} for prompt {} and {} for the first: unequal prompts have no "
+          "common tensor",
+          escape(name), to_string(parts[i].type(), parts[i].dims()), i,
+          to_string(parts[0].type(), parts[0].dims()));
+  }
+  check(!parts.empty(), ErrorKind::invalid_argument,
+        "output '{}' is asked of a generator with {} prompts", escape(name), parts.size());
+  return llm::join_along(parts, 0);
+}
+
+const std::pair<size_t, llm::Output>& output_of(lathe_generator& handle, size_t index) {
+  gather_outputs(handle);
+  check(index < handle.outputs.size(), ErrorKind::invalid_argument,
+        "sequence {} of {} is asked for", index, handle.outputs.size());
+  return handle.outputs[index];
+}
 
 void add_generators(lathe_api& api) {
   api.generator_params_create = create_params;

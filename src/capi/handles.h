@@ -93,6 +93,14 @@ void add_encodings(lathe_api& api);
 void add_chat_templates(lathe_api& api);
 void add_models(lathe_api& api);
 void add_generators(lathe_api& api);
+void add_sequences(lathe_api& api);
+
+// Parts of a generator's functions.
+void check_tokens(const lathe_generator& handle, std::span<const int32_t> tokens);
+// An output or state of all prompts, these along the first axis; all must have equal extents.
+Tensor join_outputs(lathe_generator& handle, const std::string& name);
+// Over all prompts: which one it continues, and what it has come to.
+const std::pair<size_t, llm::Output>& output_of(lathe_generator& handle, size_t index);
 
 // Text of the caller's.
 std::string_view view(lathe_text text, std::string_view what);
@@ -148,6 +156,7 @@ struct lathe_model_config {
   lathe::llm::MemoryFiles files;
   std::string target;
   int threads = 0;
+  int64_t memory_limit = 0;
   lathe::Compute compute = lathe::Compute::as_model;
 };
 
@@ -162,6 +171,7 @@ struct OpenModel {
   std::string tokenizer_folder;
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer;  // null: there is none
   std::string target;
+  std::vector<int32_t> end_tokens;
 };
 
 }  // namespace lathe::capi
@@ -185,6 +195,7 @@ struct lathe_generator {
   lathe::llm::Generator generator;
   std::vector<int32_t> next;                                   // of the last step
   std::vector<std::pair<size_t, lathe::llm::Output>> outputs;  // empty: to be asked for
+  std::vector<lathe_token_choice> likeliest;                   // of the choice asked for last
 };
 
 struct lathe_chat_template {

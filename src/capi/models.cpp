@@ -108,6 +108,21 @@ lathe_error* set_threads(lathe_model_config* config, int threads) {
   });
 }
 
+lathe_error* set_memory_limit(lathe_model_config* config, int64_t bytes) {
+  return guarded([&] {
+    check(bytes >= 0, ErrorKind::invalid_argument, "the memory limit is {} bytes", bytes);
+    demand(config, "the configuration").memory_limit = bytes;
+  });
+}
+
+lathe_error* end_tokens(const lathe_model* model, const int32_t** tokens, size_t* count) {
+  return guarded([&] {
+    const std::vector<int32_t>& ends = demand(model, "the model").model->end_tokens;
+    demand(tokens, "the place for the tokens") = ends.data();
+    demand(count, "the place for their count") = ends.size();
+  });
+}
+
 lathe_error* create(const lathe_model_config* config, lathe_model** out) {
   return guarded([&] {
     demand(out, "the place for the model");
@@ -166,6 +181,7 @@ OpenModel::OpenModel(const lathe_model_config& config)
   llm::DecoderOptions options;
   options.pool = &pool;
   options.compute = config.compute;
+  options.memory_limit = config.memory_limit;
   options.files = files;
   if (!config.target.empty()) {
     options.target = find_target(config.target);
@@ -178,6 +194,7 @@ OpenModel::OpenModel(const lathe_model_config& config)
   }
   target = options.target->name();
   decoder = std::make_shared<const llm::Decoder>(config.folder, options);
+  end_tokens.assign(decoder->config().end_tokens.begin(), decoder->config().end_tokens.end());
   const std::string& beside = decoder->config().tokenizer_folder;
   tokenizer_folder = beside.empty() ? config.folder : join_path(config.folder, beside);
   const auto at = files.find("tokenizer.json");
@@ -199,6 +216,8 @@ void add_models(lathe_api& api) {
   api.model_config_set_target = set_target;
   api.model_config_set_threads = set_threads;
   api.model_config_set_compute = set_compute;
+  api.model_config_set_memory_limit = set_memory_limit;
+  api.model_end_tokens = end_tokens;
   api.model_config_free = [](lathe_model_config* config) { delete config; };
   api.model_create = create;
   api.model_type = [](const lathe_model* m) { return m->model->decoder->config().type.c_str(); };

@@ -351,6 +351,18 @@ static void append_text(void* to, const char* text, size_t bytes) {
   strncat((char*)to, text, bytes);
 }
 
+static char saved[1 << 16];
+static size_t saved_bytes = 0;
+static void keep_bytes(void* context, const char* text, size_t bytes) {
+  (void)context;
+  if (bytes <= sizeof saved) memcpy(saved, text, saved_bytes = bytes);
+}
+
+static void free_state(void* context, const char* past, const char* present, lathe_tensor* tensor) {
+  if (past != NULL && present != NULL && lathe->tensor_dims(tensor)[0] == 1) ++*(size_t*)context;
+  lathe->tensor_free(tensor);
+}
+
 static int prefer_seven(void* context, size_t prompt, const int32_t* tokens, size_t token_count,
                         float* logits, size_t vocabulary) {
   (void)tokens;
@@ -380,7 +392,6 @@ static void test_models(void) {
   lathe_generator* generator = NULL;
   expect_done(lathe->generator_create(model, params, &generator), "a generator");
   lathe->generator_params_free(params);
-  lathe->model_free(model);
   const int32_t tokens[1] = {3};
   expect_done(lathe->generator_append_tokens(generator, 0, tokens, 1), "a prompt");
   size_t seen = 0;
@@ -401,8 +412,34 @@ static void test_models(void) {
          "its tokens");
   expect(sequence.text.bytes == 11 && memcmp(sequence.text.data, "seven eight", 11) == 0, "text");
   expect(sequence.reason == LATHE_FINISHED_BY_LENGTH, "its end");
-  expect_error(lathe->generator_sequence(generator, 1, &sequence), LATHE_INVALID_ARGUMENT,
-               "sequence 1 of 1 is asked for", "another sequence");
+  const int32_t* ends = NULL;
+  expect_done(lathe->model_end_tokens(model, &ends, &count), "end tokens");
+  expect(count == 1 && ends[0] == 15, "the one that ends");
+  size_t fork = 0;
+  expect_done(lathe->generator_fork(generator, 0, NULL, &fork), "a fork");
+  saved_bytes = 0;
+  expect_done(lathe->generator_save(generator, 0, keep_bytes, NULL), "saved");
+  size_t restored = 0;
+  expect_done(lathe->generator_restore(generator, NULL, saved, saved_bytes, &restored), "restored");
+  expect(fork == 1 && restored == 2 && lathe->generator_token_count(generator, 2) == 3, "prompts");
+  size_t states = 0;
+  expect_done(lathe->generator_export(generator, 2, free_state, &states), "exported");
+  expect(states == 2, "its states");
+  size_t added = 0;
+  expect_done(lathe->generator_add_prompt(generator, NULL, tokens, 1, &added), "one more");
+  expect(added == 3 && !lathe->generator_is_done(generator), "which is not done");
+  lathe_choice choice = LATHE_INIT(lathe_choice);
+  expect_error(lathe->generator_choice(generator, 0, 0, &choice), LATHE_INVALID_ARGUMENT,
+               "the log-probability of generated token 0 of sequence 0 is asked for, 0 are known: "
+               "set log_probabilities",
+               "no log-probabilities");
+  lathe_tensor* ids = NULL;
+  expect_error(lathe->generator_get_input(generator, "input_ids", &ids), LATHE_INVALID_ARGUMENT,
+               "prompt 3 has 1 tokens and the first 3: unequal prompts have no common tensor",
+               "unequal prompts");
+  lathe->model_free(model);
+  expect_error(lathe->generator_sequence(generator, 9, &sequence), LATHE_INVALID_ARGUMENT,
+               "sequence 9 of 4 is asked for", "another sequence");
   lathe->generator_free(generator);
 }
 

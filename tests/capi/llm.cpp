@@ -95,6 +95,101 @@ void test_batch_and_beams(const lathe::Model& model) {
          "beams, best first");
 }
 
+std::vector<int32_t> generated(lathe::Generator& generator, size_t sequence) {
+  return list(generator.get_sequence(sequence).generated);
+}
+
+void test_mixed_batch(const lathe::Model& model) {
+  expect(list(model.end_tokens()) == std::vector<int32_t>{15}, "end tokens");
+  lathe::GeneratorParams greedy(model);
+  greedy.set("max_new_tokens", 3);
+  greedy.set("log_probabilities", 2);
+  lathe::GeneratorParams drawn(model);
+  drawn.set("max_new_tokens", 3);
+  drawn.set("do_sample", true);
+  drawn.set("temperature", 1e6);
+  drawn.set("random_seed", 7);
+  const std::vector<int32_t> prompt = {3};
+  lathe::Generator batch(model, greedy);
+  expect(batch.add_prompt(prompt, greedy) == 0 && batch.add_prompt(prompt, drawn) == 1, "prompts");
+  run(batch);
+  lathe::Generator alone(model, drawn);
+  alone.append_tokens(prompt);
+  run(alone);
+  expect(generated(batch, 0) == std::vector<int32_t>{4, 5, 6}, "a greedy prompt");
+  expect(generated(batch, 1) == generated(alone, 0), "and one that is drawn, as alone");
+  const auto choices = batch.log_probabilities(0);
+  expect(choices.size() == 3 && choices[1].likeliest.size() == 2 &&
+             choices[1].likeliest[0].token == 5 &&
+             choices[1].likeliest[0].log_probability == choices[1].log_probability &&
+             choices[1].log_probability <= 0 &&
+             choices[1].likeliest[1].log_probability <= choices[1].log_probability,
+         "log-probabilities");
+  expect_error(LATHE_INVALID_ARGUMENT,
+               "the log-probability of generated token 0 of sequence 1 is asked for, 0 are known: "
+               "set log_probabilities",
+               [&] { batch.log_probabilities(1); });
+}
+
+void test_forks(const lathe::Model& model) {
+  lathe::GeneratorParams params(model);
+  params.set("max_new_tokens", 4);
+  lathe::Generator generator(model, params);
+  generator.append_tokens(std::vector<int32_t>{3});
+  generator.generate_next_token();
+  generator.generate_next_token();
+  static_cast<void>(generator.get_logits());  // the last token has been run
+  expect(generator.fork() == 1, "a fork");
+  lathe::GeneratorParams shorter(model);
+  shorter.set("max_new_tokens", 3);
+  expect(generator.fork(0, &shorter) == 2, "a fork with options of its own");
+  const std::string bytes = generator.save();
+  const auto states = generator.export_states();
+  expect(states.size() == 2 && states[0].past == "past_key_values.0.key" &&
+             states[0].present == "present.0.key" && states[0].tensor.dims()[0] == 1,
+         "exported states");
+  const lathe::Tensor ids = generator.get_input("input_ids");
+  expect(ids.dims()[0] == 3 && ids.dims()[1] == 3 && ids.values<int64_t>()[2] == 5, "the tokens");
+  expect_error(LATHE_INVALID_ARGUMENT, "input 'attention_mask' is not kept: tokens and states are",
+               [&] { generator.get_input("attention_mask"); });
+  lathe::Generator other(model, params);
+  expect(other.restore(bytes) == 0, "restored");
+  run(generator);
+  run(other);
+  const std::vector<int32_t> whole = {4, 5, 6, 7};
+  expect(generated(generator, 0) == whole && generated(generator, 1) == whole, "forks go on");
+  expect(generated(generator, 2) == std::vector<int32_t>{4, 5, 6}, "by their own options");
+  expect(generated(other, 0) == whole && other.get_sequence().text == "four five six seven",
+         "and so does what was saved");
+  std::string damaged = bytes;
+  damaged[30] = 'x';
+  expect_error(LATHE_INVALID_ARGUMENT, "a saved ", [&] { other.restore(damaged); });
+  expect_error(LATHE_INVALID_ARGUMENT, "8 bytes are no saved prompt: they do not begin with",
+               [&] { other.restore("12345678"); });
+  lathe::GeneratorParams beams(model);
+  beams.set("num_beams", 2);
+  expect_error(LATHE_INVALID_ARGUMENT, "2 beams cannot go on from 4 generated tokens",
+               [&] { generator.fork(0, &beams); });
+  lathe::Generator searched(model, beams);
+  searched.append_tokens(std::vector<int32_t>{3});
+  expect(searched.get_logits().dims()[0] == 1, "beams that have not parted");
+  searched.generate_next_token();
+  const lathe::Tensor logits = searched.get_logits();
+  expect(logits.dims()[0] == 2, "a row for each beam");
+  searched.set_logits(logits);
+  expect_error(LATHE_INVALID_ARGUMENT, "prompt 0 has 2 branches: they cannot be taken apart",
+               [&] { searched.fork(); });
+}
+
+void test_memory_limit() {
+  lathe::Config config(kFolder);
+  config.set_memory_limit(300);
+  const lathe::Model model(config);
+  lathe::Generator generator(model, lathe::GeneratorParams(model));
+  expect_error(LATHE_OUT_OF_MEMORY, "3 tokens take 384 bytes of caches",
+               [&] { generator.append_tokens(std::vector<int32_t>{1, 2, 3}); });
+}
+
 void test_logits(const lathe::Model& model) {
   const lathe::GeneratorParams params(model);
   lathe::Generator generator(model, params);
@@ -272,6 +367,9 @@ int main() {
   const lathe::Model model(kFolder);
   test_loop(model);
   test_batch_and_beams(model);
+  test_mixed_batch(model);
+  test_forks(model);
+  test_memory_limit();
   test_logits(model);
   test_one_call(model);
   test_cancel();

@@ -134,7 +134,7 @@ int64_t Generator::longest(const Row& row) const {
   return most;
 }
 
-size_t Generator::add(std::span<const Token> prompt, const search::SearchOptions& options) {
+std::unique_ptr<Generator::Row> Generator::new_row(const search::SearchOptions& options) const {
   check_search_options(options, decoder_->vocabulary());
   check(options.stop_strings.empty() || tokenizer_ != nullptr, ErrorKind::invalid_argument,
         "stop string '{}' wants a tokenizer, and this generator has none",
@@ -143,6 +143,11 @@ size_t Generator::add(std::span<const Token> prompt, const search::SearchOptions
   row->options = options;
   row->seed = seed_of(options);
   row->number = rows_.size();
+  return row;
+}
+
+size_t Generator::add(std::span<const Token> prompt, const search::SearchOptions& options) {
+  std::unique_ptr<Row> row = new_row(options);
   row->branches.push_back({.sequence = decoder_->new_sequence()});
   begin_text(*row, row->branches.front());
   rows_.push_back(std::move(row));
@@ -157,8 +162,49 @@ size_t Generator::add(std::span<const Token> prompt, const search::SearchOptions
   return rows_.size() - 1;
 }
 
+size_t Generator::add(PromptState state, const search::SearchOptions& options) {
+  check(state.sequence.shared_layout() == decoder_->new_sequence().shared_layout(),
+        ErrorKind::invalid_argument, "a state of {} tokens is another model's",
+        state.tokens.size());
+  const size_t generated = state.tokens.size() - state.prompt;
+  check(options.num_beams == 1 || generated == 0, ErrorKind::invalid_argument,
+        "{} beams cannot go on from {} generated tokens", options.num_beams, generated);
+  std::unique_ptr<Row> row = new_row(options);
+  row->prompt = state.prompt;
+  Branch branch{.sequence = std::move(state.sequence),
+                .tokens = std::move(state.tokens),
+                .extras = {std::move(state.embedded), std::move(state.positions)},
+                .reason = state.reason,
+                .choices = std::move(state.choices)};
+  check_extras(branch.extras);
+  begin_text(*row, branch);
+  if (branch.reason == FinishReason::none && std::ssize(branch.tokens) >= longest(*row)) {
+    branch.reason = FinishReason::length;
+  }
+  row->branches.push_back(std::move(branch));
+  rows_.push_back(std::move(row));
+  return rows_.size() - 1;
+}
+
+PromptState Generator::state(size_t prompt) const {
+  const Branch& branch = only_branch(prompt, "be taken apart");
+  PromptState state{branch.sequence,         branch.tokens,      branch.extras.embedded,
+                    branch.extras.positions, row(prompt).prompt, branch.reason,
+                    branch.choices};
+  // The last token is run again: its logits choose the next one.
+  const int64_t most = std::max<int64_t>(std::ssize(state.tokens) - 1, 0);
+  if (state.sequence.length() > most) state.sequence.rewind(most);
+  return state;
+}
+
+const search::SearchOptions& Generator::options(size_t prompt) const { return row(prompt).options; }
+
 Generator::Branch& Generator::only_branch(size_t prompt, std::string_view what) {
-  Row& row = this->row(prompt);
+  return const_cast<Branch&>(std::as_const(*this).only_branch(prompt, what));
+}
+
+const Generator::Branch& Generator::only_branch(size_t prompt, std::string_view what) const {
+  const Row& row = this->row(prompt);
   check(row.beams == nullptr && row.branches.size() == 1, ErrorKind::invalid_argument,
         "prompt {} has {} branches: they cannot {}", prompt, row.branches.size(), what);
   return row.branches.front();
@@ -342,9 +388,11 @@ void Generator::compute_logits(const CancelToken* cancel,
 
 void Generator::set_logits(size_t prompt, std::span<const float> logits) {
   Row& row = this->row(prompt);
-  check(logits.size() == static_cast<size_t>(decoder_->vocabulary()), ErrorKind::invalid_argument,
-        "{} logits are given for a vocabulary of {}", logits.size(), decoder_->vocabulary());
   compute_logits();
+  check(logits.size() == static_cast<size_t>(decoder_->vocabulary()) ||
+            logits.size() == row.logits.size(),
+        ErrorKind::invalid_argument, "{} logits are given for a vocabulary of {}", logits.size(),
+        decoder_->vocabulary());
   check(row.waiting, ErrorKind::invalid_argument,
         "prompt {} does not choose a token now, so it takes no logits", prompt);
   std::ranges::copy(logits, row.logits.begin());
@@ -577,6 +625,8 @@ std::span<const float> Generator::logits(size_t prompt) const {
   const std::span<const float> all = row(prompt).logits;
   return all.first(std::min(all.size(), static_cast<size_t>(decoder_->vocabulary())));
 }
+
+std::span<const float> Generator::all_logits(size_t prompt) const { return row(prompt).logits; }
 
 Tensor Generator::output(size_t prompt, const std::string& name) {
   if (!row(prompt).done()) compute_logits();

@@ -40,6 +40,17 @@ struct PromptPart {
   std::span<const int64_t> positions{};
 };
 
+// What a prompt's only sequence has come to, to go on from as another prompt.
+struct PromptState {
+  Sequence sequence;  // a fork: memory is shared until one writes. At least one token is to be run
+  std::vector<Token> tokens{};
+  std::vector<EmbeddedRows> embedded{};  // rows that have no tokens
+  Positions positions{};                 // that were told
+  size_t prompt = 0;
+  FinishReason reason = FinishReason::none;
+  std::vector<search::Choice> choices{};
+};
+
 class Generator {
  public:
   // With a tokenizer, outputs have texts and stop strings end sequences.
@@ -52,6 +63,13 @@ class Generator {
   // A prompt with its options; gives its number. Tokens may be empty: they come with append_tokens.
   // InvalidArgument if options contradict each other or the prompt leaves no room for a token.
   size_t add(std::span<const Token> prompt, const search::SearchOptions& options);
+  // A prompt that goes on as another one stands, in this generator or another of the same decoder;
+  // gives its number. Options of its own; with equal ones and seeds it comes to the same tokens.
+  // InvalidArgument if beams should go on from tokens that were generated.
+  size_t add(PromptState state, const search::SearchOptions& options);
+  // InvalidArgument with beams or several samples.
+  PromptState state(size_t prompt) const;
+  const search::SearchOptions& options(size_t prompt) const;
   // One of the decoder's model_inputs(), before the prompt's first token is generated; once all are
   // there, the encoder runs.
   void set_model_input(size_t prompt, const std::string& name, Tensor tensor);
@@ -81,7 +99,8 @@ class Generator {
   // Runs what has not been run: logits() are then those that the next token is chosen from.
   void compute_logits(const CancelToken* cancel = nullptr,
                       std::optional<Clock::time_point> deadline = std::nullopt);
-  // Chooses the next token of a prompt's first sequence from these instead, f32 [vocabulary].
+  // Chooses the next token of a prompt's first sequence from these instead, f32 [vocabulary], or
+  // those of all its sequences that go on, as all_logits() has them.
   void set_logits(size_t prompt, std::span<const float> logits);
 
   // Only these tokens may be the prompt's next one, bit t % 32 of word t / 32 for token t; it is
@@ -99,6 +118,9 @@ class Generator {
   // f32 [vocabulary] of the last step that served this prompt, as the model gave them: of the
   // prompt's first sequence that went on.
   std::span<const float> logits(size_t prompt) const;
+  // f32 [rows, vocabulary] of the same step: a row for each sequence that went on. There is one
+  // until samples or beams have parted.
+  std::span<const float> all_logits(size_t prompt) const;
   // An output of the model by its file's name. States, by the names of their presents or pasts: all
   // rows of the prompt's first sequence as the file keeps them, batch 1. Others: the rows that the
   // last call ran for it; where the program is not packed, whatever its last run gave. Runs what
@@ -128,6 +150,7 @@ class Generator {
   };
   const Row& row(size_t prompt) const;
   Row& row(size_t prompt);
+  std::unique_ptr<Row> new_row(const search::SearchOptions& options) const;
   void begin_text(const Row& row, Branch& branch) const;
   void keep_outputs(Row& row, NamedTensors& given) const;
   void check_extras(const Extras& extras) const;
@@ -139,6 +162,7 @@ class Generator {
   void choose(Row& row);
   void choose_beams(Row& row);
   void take(Row& row, Branch& branch, Token token);
+  const Branch& only_branch(size_t prompt, std::string_view what) const;
   Branch& only_branch(size_t prompt, std::string_view what);
   int64_t held_bytes(const Row* except) const;
   void begin_turn(Row& row, size_t length) const;

@@ -5,7 +5,9 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "llm/model/byte_stream.h"
 #include "llm/model/checksum.h"
+#include "llm/model/row_inputs_file.h"
 #include "llm/model/sequence_rows.h"
 #include "ops/views.h"
 
@@ -25,55 +27,11 @@ namespace {
 constexpr std::string_view kMagic = "LATHESEQ";
 constexpr uint64_t kVersion = 2;
 
-class Writer {
- public:
-  void number(uint64_t value) {
-    for (int i = 0; i < 8; ++i) bytes.push_back(static_cast<std::byte>(value >> (8 * i)));
-  }
-  std::span<std::byte> room(int64_t size) {
-    number(static_cast<uint64_t>(size));
-    const size_t at = bytes.size();
-    bytes.resize(at + static_cast<size_t>(size));
-    return std::span(bytes).subspan(at);
-  }
-  std::vector<std::byte> bytes;
-};
-
-class Reader {
- public:
-  explicit Reader(std::span<const std::byte> bytes) : rest_(bytes), size_(bytes.size()) {}
-  uint64_t number(std::string_view what) {
-    const std::span<const std::byte> own = take(8, what);
-    uint64_t value = 0;
-    for (size_t i = 0; i < 8; ++i) value |= static_cast<uint64_t>(own[i]) << (8 * i);
-    return value;
-  }
-  int64_t count(std::string_view what, int64_t most) {
-    const uint64_t value = number(what);
-    check(value <= static_cast<uint64_t>(most), ErrorKind::invalid_argument,
-          "a saved sequence has {} of {}, at most {} can be", what, value, most);
-    return static_cast<int64_t>(value);
-  }
-  std::span<const std::byte> take(uint64_t size, std::string_view what) {
-    check(size <= rest_.size(), ErrorKind::invalid_argument,
-          "a saved sequence ends in its {}: {} of its {} bytes are left, {} are needed", what,
-          rest_.size(), size_, size);
-    const std::span<const std::byte> own = rest_.first(static_cast<size_t>(size));
-    rest_ = rest_.subspan(static_cast<size_t>(size));
-    return own;
-  }
-  size_t left() const { return rest_.size(); }
-
- private:
-  std::span<const std::byte> rest_;
-  size_t size_;
-};
-
 Dims cache_dims(const SequenceState& state, int64_t rows) {
   return {1, state.extents[0], rows, state.extents[1]};
 }
 
-void write_tensor(const SequenceState& state, const Tensor& tensor, Writer& writer) {
+void write_tensor(const SequenceState& state, const Tensor& tensor, ByteWriter& writer) {
   const Tensor dense = tensor.dense();
   const bool written = dense.data() != nullptr;
   const Dims& dims = written ? dense.dims() : state.extents;
@@ -83,7 +41,7 @@ void write_tensor(const SequenceState& state, const Tensor& tensor, Writer& writ
 }
 
 void write_paged(const CacheLayout& layout, const SequenceStates& states, bool checkpoint,
-                 Writer& writer) {
+                 ByteWriter& writer) {
   for (const HeldPages& cache : states.caches) writer.number(static_cast<uint64_t>(cache.first));
   for (const SequenceState& state : layout.states()) {
     const CacheLayout::Place& place = layout.place(state.name);
@@ -109,7 +67,7 @@ void write_paged(const CacheLayout& layout, const SequenceStates& states, bool c
   }
 }
 
-void write_whole(const CacheLayout& layout, const SequenceStates& states, Writer& writer) {
+void write_whole(const CacheLayout& layout, const SequenceStates& states, ByteWriter& writer) {
   writer.number(states.runs.size());
   for (const int64_t run : states.runs) writer.number(static_cast<uint64_t>(run));
   for (size_t i = 0; i < states.whole.size(); ++i) {
@@ -117,31 +75,8 @@ void write_whole(const CacheLayout& layout, const SequenceStates& states, Writer
   }
 }
 
-void write_embedded(std::span<const EmbeddedRows> embedded, Writer& writer) {
-  writer.number(embedded.size());
-  for (const EmbeddedRows& own : embedded) {
-    const Tensor rows = own.embeddings.rows.dense();
-    writer.number(static_cast<uint64_t>(own.begin));
-    writer.number(own.embeddings.hash);
-    writer.number(static_cast<uint64_t>(rows.type()));
-    for (const int64_t extent : rows.dims()) writer.number(static_cast<uint64_t>(extent));
-    const std::span<std::byte> room = writer.room(rows.byte_size());
-    std::memcpy(room.data(), rows.data(), room.size());
-  }
-}
-
-void write_positions(const Positions& positions, Writer& writer) {
-  writer.number(positions.runs().size());
-  for (const Positions::Run& run : positions.runs()) {
-    for (const int64_t number : {run.begin, run.count, run.axes()}) {
-      writer.number(static_cast<uint64_t>(number));
-    }
-    for (const int64_t value : run.values) writer.number(static_cast<uint64_t>(value));
-  }
-}
-
 void write_states(const CacheLayout& layout, const SequenceStates& states, bool checkpoint,
-                  Writer& writer) {
+                  ByteWriter& writer) {
   writer.number(static_cast<uint64_t>(states.length));
   writer.number(static_cast<uint64_t>(states.reach));
   writer.number(states.tokens.size());
@@ -157,7 +92,7 @@ void write_states(const CacheLayout& layout, const SequenceStates& states, bool 
 
 class Restoring {
  public:
-  Restoring(const CacheLayout& layout, Reader& reader, int64_t most_rows)
+  Restoring(const CacheLayout& layout, ByteReader& reader, int64_t most_rows)
       : layout_(layout), reader_(reader), most_rows_(most_rows) {}
 
   // `whole`: the states whose caches a checkpoint shares.
@@ -166,8 +101,8 @@ class Restoring {
     states.length = reader_.count("rows", whole == nullptr ? most_rows_ : whole->length);
     states.reach = reader_.count("rows at the last step", most_rows_);
     read_tokens(states);
-    read_embedded(states);
-    read_positions(states);
+    states.embedded = read_embedded(reader_, states.length);
+    states.positions = read_positions(reader_, states.length, most_rows_);
     if (layout_.whole()) {
       read_whole(states);
       return states;
@@ -256,55 +191,6 @@ class Restoring {
     }
   }
 
-  void read_embedded(SequenceStates& states) {
-    const int64_t count = reader_.count("rows of embeddings", states.length);
-    int64_t end = 0;
-    for (int64_t i = 0; i < count; ++i) {
-      EmbeddedRows own;
-      own.begin = reader_.count("rows before embeddings", states.length);
-      own.embeddings.hash = reader_.number("embeddings");
-      const auto type = static_cast<ElementType>(reader_.number("embeddings"));
-      const bool floats = type == ElementType::f32 || type == ElementType::f16 ||
-                          type == ElementType::bf16 || type == ElementType::f64;
-      check(floats && own.begin >= end, ErrorKind::invalid_argument,
-            "a saved sequence has embeddings of element type {} for rows {} on, those before end "
-            "at {}",
-            static_cast<int>(type), own.begin, end);
-      const int64_t rows = reader_.count("rows of embeddings", states.length - own.begin);
-      const auto most = static_cast<int64_t>(reader_.left());
-      const int64_t hidden = reader_.count("an embedding's numbers", most);
-      const uint64_t size = reader_.number("an embedding's size");
-      const bool some = rows > 0 && hidden > 0 && hidden <= most / rows;
-      check(some && size == static_cast<uint64_t>(bytes_for(type, rows * hidden)),
-            ErrorKind::invalid_argument, "embeddings [{}, {}] of a saved sequence have {} bytes",
-            rows, hidden, size);
-      const auto data = reader_.take(size, "embeddings");
-      own.embeddings.rows = Tensor(type, {rows, hidden});
-      std::memcpy(own.embeddings.rows.data(), data.data(), data.size());
-      end = own.end();
-      states.embedded.push_back(std::move(own));
-    }
-  }
-
-  void read_positions(SequenceStates& states) {
-    const int64_t count = reader_.count("runs of positions", states.length);
-    int64_t end = 0;
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t begin = reader_.count("rows before positions", states.length);
-      const int64_t rows = reader_.count("rows with positions", states.length - begin);
-      const int64_t axes = reader_.count("axes of positions", 3);
-      check(begin >= end && rows > 0 && (axes == 1 || axes == 3), ErrorKind::invalid_argument,
-            "a saved sequence has positions [{}, {}] for rows {} on, those before end at {}", axes,
-            rows, begin, end);
-      std::vector<int64_t> values;
-      for (int64_t j = 0; j < axes * rows; ++j) {
-        values.push_back(reader_.count("a row's position", most_rows_));
-      }
-      states.positions.add(begin, rows, values);
-      end = begin + rows;
-    }
-  }
-
   void read_whole(SequenceStates& states) {
     const int64_t count = reader_.count("runs", states.length);
     for (int64_t i = 0; i < count; ++i) {
@@ -351,7 +237,7 @@ class Restoring {
   }
 
   const CacheLayout& layout_;
-  Reader& reader_;
+  ByteReader& reader_;
   int64_t most_rows_;
   std::vector<int64_t> firsts_;
 };
@@ -360,7 +246,7 @@ class Restoring {
 
 std::vector<std::byte> save_sequence(const Sequence& sequence) {
   const CacheLayout& layout = sequence.layout();
-  Writer writer;
+  ByteWriter writer;
   for (const char c : kMagic) writer.bytes.push_back(static_cast<std::byte>(c));
   writer.number(kVersion);
   writer.number(layout.fingerprint());
@@ -375,7 +261,7 @@ std::vector<std::byte> save_sequence(const Sequence& sequence) {
 
 Sequence restore_sequence(std::shared_ptr<const CacheLayout> layout,
                           std::span<const std::byte> bytes, int64_t most_rows) {
-  Reader reader(bytes);
+  ByteReader reader(bytes);
   const auto magic = reader.take(kMagic.size(), "first bytes");
   check(std::memcmp(magic.data(), kMagic.data(), magic.size()) == 0, ErrorKind::invalid_argument,
         "{} bytes do not begin with '{}': they are no saved sequence", bytes.size(), kMagic);
@@ -390,10 +276,10 @@ Sequence restore_sequence(std::shared_ptr<const CacheLayout> layout,
   check(reader.left() >= 8, ErrorKind::invalid_argument, "a saved sequence ends after {} bytes",
         bytes.size());
   const auto body = bytes.first(bytes.size() - 8);
-  Reader last(bytes.last(8));
+  ByteReader last(bytes.last(8));
   check(last.number("checksum") == checksum(body), ErrorKind::invalid_argument,
         "a saved sequence of {} bytes is damaged: its checksum differs", bytes.size());
-  Reader rest(body.last(reader.left() - 8));
+  ByteReader rest(body.last(reader.left() - 8));
   const int64_t count = rest.count("checkpoints", Sequence::kCheckpoints);
   Restoring restoring(*layout, rest, most_rows);
   SequenceStates states = restoring.read(nullptr);
