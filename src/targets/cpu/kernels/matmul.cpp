@@ -177,7 +177,7 @@ class Run {
     call.columns = std::min(panels * kernel_.panel_columns, call_.n - column);
     call.b_is_far = layout_.bytes > kNearBytes;
     call.b_goes_on = column + call.columns < call_.n;
-    call.row = batch * call_.m + row;
+    call.row = call_.first_row + batch * call_.m + row;
     call.column = column;
     if (split_ > 1) {
       call.out = partial_of(part, batch, row, column);
@@ -214,7 +214,7 @@ class Run {
         tile.sums_stride = call_.n;
         tile.rows = 1;
         tile.columns = call_.n;
-        tile.row = r;
+        tile.row = call_.first_row + r;
         tile.out = out_of(batch, row, 0);
         finish(epilogue, tile);
       }
@@ -262,12 +262,41 @@ void matmul(const MatmulCall& call, ThreadPool* pool) {
   }
 }
 
+namespace {
+
+// Product j of a batch of floats, as one of its own.
+MatmulCall product_of(const MatmulCall& call, int64_t j, const void* b) {
+  MatmulCall one = call;
+  one.batch = 1;
+  one.first_row += j * call.m;
+  one.a = static_cast<const char*>(call.a) + j * call.a_batch_stride * info(call.a_type).bits / 8;
+  one.out = static_cast<char*>(call.out) + j * call.out_batch_stride * out_size(call.epilogue.out);
+  one.b = b;
+  return one;
+}
+
+}  // namespace
+
 void matmul_dynamic(const MatmulCall& call, const PackSource& b, int64_t b_batch_stride,
                     ThreadPool* pool) {
   if (call.m <= 0 || call.n <= 0 || call.batch <= 0) return;
   const BrgemmKernel& kernel = brgemm_kernel(call.isa, call.product);
   const PackedLayout layout = packed_layout(kernel, call.product, call.k, call.n);
   const int64_t count = b_batch_stride == 0 ? 1 : call.batch;
+  const int64_t threads = pool == nullptr ? 1 : pool->threads();
+  if (count >= 2 * threads && !has_integer_sums(call.product)) {
+    // Each product where its B was packed, which is still in the cache.
+    parallel_for(pool, count, 1, [&](int64_t begin, int64_t end) {
+      std::byte* packed = thread_scratch(ScratchUse::product_panels, layout.bytes);
+      for (int64_t j = begin; j < end; ++j) {
+        PackSource source = b;
+        source.data = static_cast<const char*>(b.data) + j * b_batch_stride * info(b.type).bits / 8;
+        pack_b(kernel, call.product, source, packed, nullptr);
+        matmul(product_of(call, j, packed), nullptr);
+      }
+    });
+    return;
+  }
   auto* out =
       reinterpret_cast<char*>(thread_scratch(ScratchUse::product_panels, count * layout.bytes));
   for (int64_t i = 0; i < count; ++i) {

@@ -41,8 +41,9 @@ struct MatmulCall {
   const int32_t* b_zeros = nullptr;
 
   // Products of equal shape, one after another; elements, and bytes of packed B (0: one B for all).
-  // The epilogue's row counts on through the batch: row i of product j is i + j m.
+  // The epilogue's row counts on through the batch: row i of product j is first_row + i + j m.
   int64_t batch = 1;
+  int64_t first_row = 0;
   int64_t a_batch_stride = 0;
   int64_t b_batch_stride = 0;
   int64_t out_batch_stride = 0;

@@ -61,6 +61,12 @@ void load_tile(const PackSource& source, int64_t first, int64_t rows, int64_t co
     for (int64_t r = 0; r < rows; ++r) {
       const From* from = data + (first + r) * source.k_stride + column;
       To* to = tile.data() + r * kMaxColumns;
+      if constexpr (std::is_same_v<To, From>) {
+        if (source.type == ElementType::bf16 || source.type == ElementType::f32) {
+          std::memcpy(to, from, static_cast<size_t>(columns) * sizeof(To));
+          continue;
+        }
+      }
       for (int64_t c = 0; c < columns; ++c) to[c] = convert<To>(from[c], source.type);
     }
     return;
@@ -79,7 +85,13 @@ template <int kGroup, class To>
 void interleave(const PackTile<To>& tile, int64_t rows, int64_t columns, To* out) {
   for (int64_t r = 0; r < rows; r += kGroup) {
     const To* from = tile.data() + r * kMaxColumns;
-    if (r + kGroup <= rows) {
+    if (kGroup == 2 && r + kGroup <= rows && columns == kMaxColumns) {  // compiles to vectors
+      for (int64_t c = 0; c < kMaxColumns; ++c) {
+        const uint32_t pair = uint32_t{static_cast<uint16_t>(from[c])} |
+                              uint32_t{static_cast<uint16_t>(from[kMaxColumns + c])} << 16;
+        std::memcpy(out + c * 2, &pair, sizeof pair);
+      }
+    } else if (r + kGroup <= rows) {
       for (int64_t c = 0; c < columns; ++c) {
         for (int i = 0; i < kGroup; ++i) out[c * kGroup + i] = from[i * kMaxColumns + c];
       }
@@ -100,6 +112,16 @@ void pack_panel(const BrgemmKernel& kernel, const PackSource& source, int64_t pa
   constexpr int kGroup = static_cast<int>(4 / sizeof(To));
   const int64_t column = panel * kernel.panel_columns;
   const int64_t columns = std::min<int64_t>(kernel.panel_columns, source.n - column);
+  if constexpr (std::is_same_v<To, float> && std::is_same_v<From, float>) {
+    if (source.n_stride == 1 && columns == kernel.panel_columns) {
+      const auto bytes = static_cast<size_t>(columns) * sizeof(float);
+      const float* from = static_cast<const float*>(source.data) + column;
+      for (int64_t r = 0; r < source.k; ++r, from += source.k_stride) {
+        std::memcpy(out + static_cast<size_t>(r) * bytes, from, bytes);
+      }
+      return;
+    }
+  }
   PackTile<To> tile;
   int32_t totals[kMaxColumns] = {};
   for (int64_t first = 0; first < source.k; first += kTileRows) {
