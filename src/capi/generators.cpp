@@ -104,6 +104,7 @@ lathe_error* set_input(lathe_generator* generator, const char* name, const lathe
     };
     check(std::ranges::none_of(kMadeByUs, is), ErrorKind::invalid_argument,
           "input '{}' is made from the tokens: it is not given", escape(noun));
+    handle.model->decoder->refuse_media(noun);
     const Box& box = demand(given, "the tensor").box;
     const auto others = handle.model->decoder->model_inputs();
     if (std::ranges::find(others, noun) != others.end()) {

@@ -122,6 +122,21 @@ std::vector<std::string> Decoder::model_inputs() const {
   return encoder_ == nullptr ? std::vector<std::string>{} : encoder_->inputs();
 }
 
+void Decoder::refuse_media(std::string_view input) const {
+  for (const std::string_view part : {"vision", "speech"}) {
+    const auto program = config().parts.find(std::string(part));
+    if (program == config().parts.end()) continue;
+    for (const Names* names : {&program->second.inputs, &program->second.outputs}) {
+      const bool own = std::ranges::any_of(
+          *names, [&](const auto& name) { return name.first == input || name.second == input; });
+      check(!own, ErrorKind::unsupported,
+            "input '{}' is that of the model's '{}' program: images, videos and sounds are not "
+            "supported yet, but for embeddings given in their place",
+            escape(input), part);
+    }
+  }
+}
+
 void Decoder::encode(Sequence& sequence, const NamedTensors& inputs,
                      const CancelToken* cancel) const {
   check(encoder_ != nullptr, ErrorKind::invalid_argument, "'{}' has no encoder for {} inputs",

@@ -78,6 +78,8 @@ class Decoder {
   // What a sequence must be given before its first tokens: an encoder's inputs. None for decoders
   // alone.
   std::vector<std::string> model_inputs() const;
+  // Unsupported for inputs and outputs of programs that see or hear, which do not run yet.
+  void refuse_media(std::string_view input) const;
   // Runs the encoder for a sequence without rows. InvalidArgument for an input that is missing,
   // unknown, or of another type.
   void encode(Sequence& sequence, const NamedTensors& inputs,

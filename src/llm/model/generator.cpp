@@ -239,6 +239,7 @@ void Generator::begin_turn(Row& row, size_t length) const {
 
 void Generator::set_model_input(size_t prompt, const std::string& name, Tensor tensor) {
   Branch& branch = only_branch(prompt, "take inputs");
+  decoder_->refuse_media(name);
   const std::vector<std::string> wanted = decoder_->model_inputs();
   check(std::ranges::find(wanted, name) != wanted.end(), ErrorKind::invalid_argument,
         "the model takes no input '{}' beside tokens{}{}", escape(name),

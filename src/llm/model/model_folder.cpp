@@ -2,6 +2,8 @@
 #include "llm/model/model_folder.h"
 
 #include <algorithm>
+#include <charconv>
+#include <set>
 
 #include "base/error.h"
 #include "base/file_map.h"
@@ -147,16 +149,40 @@ void add_cross(const DecoderConfig& config, const DecoderConfig& encoder, const 
   }
 }
 
+// The layers that have an input of this name, ascending. The program tells them, since the
+// configuration counts layers of all kinds as one.
+std::vector<int64_t> layers_of(const Program& program, std::string_view pattern) {
+  constexpr size_t kMostDigits = 6;
+  std::vector<int64_t> layers;
+  const size_t at = pattern.find("%d");
+  if (at == std::string_view::npos) return layers;
+  const std::string_view before = pattern.substr(0, at);
+  const std::string_view behind = pattern.substr(at + 2);
+  for (const auto& parameter : program.main().parameters()) {
+    std::string_view name = parameter->name();
+    if (name.size() <= before.size() + behind.size() || !name.starts_with(before) ||
+        !name.ends_with(behind)) {
+      continue;
+    }
+    name = name.substr(before.size(), name.size() - before.size() - behind.size());
+    int64_t layer = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), layer);
+    if (error == std::errc() && end == name.data() + name.size() && name.size() <= kMostDigits &&
+        layer >= 0) {
+      layers.push_back(layer);
+    }
+  }
+  std::ranges::sort(layers);
+  return layers;
+}
+
 // Keys and values come together: names of one of them that match nothing are mistaken.
 void check_cache_names(const DecoderConfig& config, const Program& program,
                        const DecoderInterface& names) {
   const auto matches = [&](std::string_view noun) {
     const std::string pattern = name_of(config.inputs, noun, "");
-    const int64_t layers = std::max<int64_t>(config.num_hidden_layers, 1);
-    for (int64_t layer = 0; layer < layers && !pattern.empty(); ++layer) {
-      if (has_parameter(program, layer_name(pattern, layer))) return true;
-    }
-    return pattern.empty();
+    return pattern.empty() || has_parameter(program, pattern) ||
+           !layers_of(program, pattern).empty();
   };
   const bool keys = matches("past_key_names");
   const bool values = matches("past_value_names");
@@ -183,8 +209,8 @@ DecoderInterface decoder_interface(const DecoderConfig& config, const Program& p
   DecoderInterface names;
   names.tokens = name_of(config.inputs, "input_ids", "input_ids");
   names.embeddings = input("inputs_embeds", "inputs_embeds");
-  const std::string layers = input("per_layer_inputs", "per_layer_inputs");
-  for (const std::string& rows : {names.embeddings, layers}) {
+  const std::string more = input("per_layer_inputs", "per_layer_inputs");
+  for (const std::string& rows : {names.embeddings, more}) {
     if (!rows.empty()) names.row_inputs.push_back(rows);
   }
   if (!names.embeddings.empty() && !has_parameter(program, names.tokens)) {
@@ -228,11 +254,19 @@ DecoderInterface decoder_interface(const DecoderConfig& config, const Program& p
       pattern("past_names", "past_%d", "present_names", "present_%d"),
       pattern("past_conv_names", "past_conv.%d", "present_conv_names", "present_conv.%d"),
       pattern("past_recurrent_names", "", "present_recurrent_names", ""),
+      {"past_key_values.%d.conv_state", "present.%d.conv_state"},
+      {"past_key_values.%d.recurrent_state", "present.%d.recurrent_state"},
   };
-  for (int64_t layer = 0; layer < std::max<int64_t>(config.num_hidden_layers, 1); ++layer) {
+  std::set<int64_t> layers = {0};  // a name without a layer is that of the first
+  for (const Pattern& p : patterns) {
+    for (const int64_t layer : layers_of(program, p.past)) layers.insert(layer);
+  }
+  for (const int64_t layer : layers) {
     for (const Pattern& p : patterns) {
       const std::string past = layer_name(p.past, layer);
-      if (has_parameter(program, past)) {
+      const bool known =
+          std::ranges::find(names.states, past, &StatePair::past) != names.states.end();
+      if (!known && has_parameter(program, past)) {
         names.states.push_back({past, layer_name(p.present, layer)});
       }
     }

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: MIT
+// Rows that come as embeddings instead of tokens, and models that take nothing else.
+#include <filesystem>
+
+#include "llm/model/sequence_file.h"
+#include "tests/decoders/items_fixture.h"
+
+namespace lathe::llm {
+namespace {
+
+class EmbeddedRowsTest : public ItemsTest {};
+
+class EmbeddingsTest : public ItemsTest,
+                       public testing::WithParamInterface<std::vector<std::string>> {};
+
+// The same weights make a decoder of tokens and one of embeddings.
+TEST_P(EmbeddingsTest, of_tokens_or_given_are_what_a_decoder_of_tokens_computes) {
+  std::vector<std::string> flags = GetParam();
+  const auto decoder = open(flags);
+  flags.erase(flags.begin());
+  const auto plain = open(flags);
+  SKIP_WITHOUT(decoder);
+  EXPECT_TRUE(decoder->notes().embeds);
+  EXPECT_EQ(decoder->notes().embedding_offender.empty(), GetParam()[0] == "embeddings");
+  Sequence sequence = plain->new_sequence();
+  const Values expected = run(*plain, {.sequence = &sequence, .tokens = prompt_});
+  Sequence text = decoder->new_sequence();
+  EXPECT_EQ(run(*decoder, {.sequence = &text, .tokens = prompt_}), expected);
+
+  const EmbeddedRows image{4, embed(*decoder, rows(4, 11))};
+  std::vector<Token> tokens = prompt_;
+  for (int64_t i = 0; i < 11; ++i) tokens[static_cast<size_t>(4 + i)] = image.embeddings.token(i);
+  Sequence mixed = decoder->new_sequence();
+  EXPECT_EQ(run(*decoder, {.sequence = &mixed, .tokens = tokens, .embedded = {&image, 1}}),
+            expected);
+  // What stands for a row does not matter, be it the image's own token.
+  std::ranges::fill(std::span(tokens).subspan(4, 11), 30);
+  Sequence placed = decoder->new_sequence();
+  EXPECT_EQ(run(*decoder, {.sequence = &placed, .tokens = tokens, .embedded = {&image, 1}}),
+            expected);
+  const EmbeddedRows all{0, embed(*decoder, prompt_)};
+  Sequence given = decoder->new_sequence();
+  Sequence beside = decoder->new_sequence();
+  const std::vector<Token> any(30, -1);
+  const StepRequest both[] = {
+      {.sequence = &beside, .tokens = rows(0, 7), .logits = LogitRows::all()},
+      {.sequence = &given, .tokens = any, .logits = LogitRows::all(), .embedded = {&all, 1}}};
+  const Tensor batch = decoder->step(both);
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), batch.as<float>() + 7 * 32));
+}
+
+INSTANTIATE_TEST_SUITE_P(programs, EmbeddingsTest,
+                         testing::Values(std::vector<std::string>{"embeddings"},
+                                         std::vector<std::string>{"features"},
+                                         std::vector<std::string>{"embeddings", "items"},
+                                         std::vector<std::string>{"features", "mrope"},
+                                         std::vector<std::string>{"embeddings", "switch"}),
+                         [](const auto& info) {
+                           std::string name;
+                           for (const std::string& flag : info.param) name += flag;
+                           return name;
+                         });
+
+// Past 24 rows all are run again, with other tables.
+TEST_F(EmbeddedRowsTest, rows_of_embeddings_can_be_run_again) {
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{}, std::vector<std::string>{"items"}}) {
+    std::vector<std::string> flags = {"embeddings", "switch"};
+    flags.insert(flags.end(), more.begin(), more.end());
+    const auto decoder = open(flags);
+    SKIP_WITHOUT(decoder);
+    Sequence whole = decoder->new_sequence();
+    const Values expected = run(*decoder, {.sequence = &whole, .tokens = prompt_});
+    const EmbeddedRows image{2, embed(*decoder, rows(8, 5))};
+    std::vector<Token> tokens(prompt_.begin() + 6, prompt_.begin() + 20);
+    std::fill_n(tokens.begin() + 2, 5, -1);
+    Sequence sequence = decoder->new_sequence();
+    run(*decoder, {.sequence = &sequence, .tokens = rows(0, 6)});
+    run(*decoder, {.sequence = &sequence, .tokens = tokens, .embedded = {&image, 1}});
+    Sequence restored = restore_sequence(sequence.shared_layout(), save_sequence(sequence), 16384);
+    Sequence fork = sequence;
+    for (Sequence* each : {&sequence, &restored, &fork}) {
+      const Values rest = run(*decoder, {.sequence = each, .tokens = rows(20, 10)});
+      EXPECT_EQ(rest, last(expected, 10));
+      EXPECT_EQ(each->length(), 30);
+    }
+  }
+}
+
+TEST_F(EmbeddedRowsTest, programs_may_want_more_of_tokens_than_embeddings) {
+  for (const std::string flag : {"layers", "both"}) {
+    const auto packed = open({flag});
+    const auto single = open({flag, "items"});
+    SKIP_WITHOUT(packed);
+    EXPECT_TRUE(packed->packed()) << packed->notes().offender;
+    EXPECT_FALSE(single->packed());
+    Sequence one = packed->new_sequence();
+    Sequence two = single->new_sequence();
+    const Values a = run(*packed, {.sequence = &one, .tokens = prompt_});
+    const Values b = run(*single, {.sequence = &two, .tokens = prompt_});
+    for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-3) << flag << " " << i;
+    // Given rows, and the tokens all the same.
+    const EmbeddedRows image{3, embed(*packed, rows(3, 20))};
+    Sequence given = packed->new_sequence();
+    const Values c = run(*packed, {.sequence = &given, .tokens = prompt_, .embedded = {&image, 1}});
+    if (flag == "both") {
+      EXPECT_EQ(c, a);
+    } else {
+      // Their other inputs are those of token 0.
+      EXPECT_NE(c, a);
+    }
+  }
+}
+
+TEST_F(EmbeddedRowsTest, embeddings_that_cannot_be_are_refused) {
+  const auto plain = open({});
+  const auto decoder = open({"embeddings"});
+  SKIP_WITHOUT(plain);
+  const EmbeddedRows good{1, embed(*decoder, rows(0, 2))};
+  Sequence sequence = plain->new_sequence();
+  EXPECT_EQ(error_of(*plain, {.sequence = &sequence, .tokens = rows(0, 3), .embedded = {&good, 1}}),
+            "embeddings are f32[2, 64], and the model takes tokens only");
+  Sequence other = decoder->new_sequence();
+  EXPECT_EQ(error_of(*decoder, {.sequence = &other, .tokens = rows(0, 2), .embedded = {&good, 1}}),
+            "embeddings are for rows 1 to 3 of 2, those before end at 0");
+  const EmbeddedRows narrow{0, make_embeddings(Tensor(ElementType::f32, {2, 63}))};
+  EXPECT_EQ(
+      error_of(*decoder, {.sequence = &other, .tokens = rows(0, 2), .embedded = {&narrow, 1}}),
+      "embeddings are f32[2, 63], expected floats [rows, 64]");
+  const std::vector<Token> image = {1, 30};
+  EXPECT_EQ(error_of(*decoder, {.sequence = &other, .tokens = image}),
+            "token 30 is the model's 'image_token_id': images, videos and sounds are not supported "
+            "yet, but for embeddings given in their place");
+  const std::vector<Token> absent = {1, -5};
+  EXPECT_EQ(error_of(*decoder, {.sequence = &other, .tokens = absent}),
+            "token -5 lies outside the vocabulary of 32");
+  EXPECT_EQ(error_of(*decoder, {.sequence = &other, .tokens = rows(0, 2), .adapter = 3}),
+            "adapter 3 is asked for: adapters are not supported yet");
+}
+
+TEST_F(EmbeddedRowsTest, images_are_refused_by_name) {
+  const auto decoder = open({"features"});
+  SKIP_WITHOUT(decoder);
+  Generator generator(decoder);
+  generator.add({}, {});
+  try {
+    generator.set_model_input(0, "pixel_values", Tensor(ElementType::f32, {1, 3, 8, 8}));
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::unsupported);
+    EXPECT_EQ(error.message(),
+              "input 'pixel_values' is that of the model's 'vision' program: images, videos and "
+              "sounds are not supported yet, but for embeddings given in their place");
+  }
+}
+
+// Folders that are nothing but their programs' signatures.
+TEST_F(EmbeddedRowsTest, models_that_see_run_on_text) {
+  const std::string genai = "../shared/models/genai/";
+  if (!std::filesystem::exists(genai)) GTEST_SKIP() << "there is no " << genai;
+  for (const char* name :
+       {"multimodal-decoder-no-input-ids", "multimodal-decoder-with-input-ids", "qwen3-5"}) {
+    const auto decoder = std::make_shared<const Decoder>(genai + name);
+    EXPECT_TRUE(decoder->notes().embeds) << name;
+    search::SearchOptions options;
+    options.max_new_tokens = 3;
+    Generator generator(decoder);
+    generator.add(rows(0, 2), options);
+    generator.add(rows(0, 1), options);
+    while (generator.generate_next_token()) {
+    }
+    for (size_t prompt = 0; prompt < 2; ++prompt) {
+      EXPECT_EQ(generator.tokens(prompt).size(), 5 - prompt) << name;
+    }
+  }
+}
+
+TEST_F(EmbeddedRowsTest, a_decoder_of_embeddings_alone_takes_those) {
+  const std::string folder = make_decoder_folder(0, {"embeddings"});
+  if (folder.empty()) GTEST_SKIP() << "make_decoder.py needs build/venv";
+  DecoderOptions options;
+  options.overlay = R"({"model": {"type": "llama", "embedding": null}})";
+  const Decoder decoder(folder, options);
+  Sequence sequence = decoder.new_sequence();
+  EXPECT_EQ(error_of(decoder, {.sequence = &sequence, .tokens = rows(0, 1)}),
+            "row 0 is token 0: the model takes embeddings only, and its folder has no program that "
+            "makes them of tokens");
+  const auto plain = open({}, "ref");
+  Sequence text = plain->new_sequence();
+  const EmbeddedRows all{0, embed(decoder, prompt_)};
+  const std::vector<Token> any(30, -1);
+  EXPECT_EQ(run(decoder, {.sequence = &sequence, .tokens = any, .embedded = {&all, 1}}),
+            run(*plain, {.sequence = &text, .tokens = prompt_}));
+}
+
+TEST_F(EmbeddedRowsTest, prompts_of_parts_go_on_where_contents_are_the_same) {
+  const auto decoder = open({"features", "mrope"});
+  SKIP_WITHOUT(decoder);
+  search::SearchOptions options;
+  options.max_new_tokens = 4;
+  options.chunk_size = 3;
+  const Embeddings image = embed(*decoder, rows(10, 8));
+  const Numbers positions = {5, 5, 5, 5, 5, 5, 5, 5,  //
+                             5, 5, 5, 5, 6, 6, 6, 6,  //
+                             5, 6, 7, 8, 5, 6, 7, 8};
+  const PromptPart parts[] = {{.tokens = rows(0, 5)},
+                              {.embeddings = image, .positions = positions},
+                              {.tokens = rows(18, 6)}};
+  Generator generator(decoder);
+  generator.add({}, options);
+  generator.append_parts(0, parts);
+  EXPECT_EQ(generator.tokens(0).size(), 19U);
+  EXPECT_EQ(generator.tokens(0)[5], image.token(0));
+  EXPECT_LT(generator.tokens(0)[12], 0);
+  while (generator.generate_next_token()) {
+  }
+  const std::vector<Token> answer(generator.tokens(0).begin() + 19, generator.tokens(0).end());
+
+  // The same in one step.
+  Sequence sequence = decoder->new_sequence();
+  std::vector<Token> tokens(generator.tokens(0).begin(), generator.tokens(0).begin() + 19);
+  const EmbeddedRows own{5, image};
+  Numbers told;
+  for (size_t axis = 0; axis < 3; ++axis) {
+    for (int64_t i = 0; i < 5; ++i) told.push_back(i);
+    const auto at = positions.begin() + static_cast<int64_t>(axis) * 8;
+    told.insert(told.end(), at, at + 8);
+    for (int64_t i = 9; i < 15; ++i) told.push_back(i);
+  }
+  const Values logits =
+      run(*decoder,
+          {.sequence = &sequence, .tokens = tokens, .embedded = {&own, 1}, .positions = told});
+  EXPECT_EQ(search::choose_largest(std::span(logits).last(32)), answer.front());
+
+  // A second turn, by tokens as listed and by parts: only what is new is run.
+  const int64_t before = generator.rows_run();
+  std::vector<Token> longer(generator.tokens(0).begin(), generator.tokens(0).end());
+  longer.insert(longer.end(), prompt_.begin(), prompt_.begin() + 2);
+  generator.replace_tokens(0, longer);
+  generator.compute_logits();
+  // The answer's last token was not run before.
+  EXPECT_EQ(generator.rows_run() - before, 3);
+  const Values second(generator.logits(0).begin(), generator.logits(0).end());
+  const std::vector<Token> added = [&] {
+    std::vector<Token> text(prompt_.begin() + 18, prompt_.begin() + 24);
+    text.insert(text.end(), answer.begin(), answer.end());
+    text.insert(text.end(), prompt_.begin(), prompt_.begin() + 2);
+    return text;
+  }();
+  const PromptPart again[] = {parts[0], parts[1], {.tokens = added}};
+  generator.replace_parts(0, again);
+  generator.compute_logits();
+  EXPECT_EQ(generator.rows_run() - before, 4);
+  EXPECT_EQ(Values(generator.logits(0).begin(), generator.logits(0).end()), second);
+  Generator anew(decoder);
+  anew.add({}, options);
+  anew.append_parts(0, again);
+  anew.compute_logits();
+  EXPECT_EQ(Values(anew.logits(0).begin(), anew.logits(0).end()), second);
+
+  // Another picture, or the same elsewhere, is run again.
+  PromptPart other[] = {parts[0], {.embeddings = embed(*decoder, rows(9, 8))}, {.tokens = added}};
+  other[1].positions = positions;
+  generator.replace_parts(0, other);
+  generator.compute_logits();
+  EXPECT_EQ(generator.rows_run() - before, 4 + static_cast<int64_t>(8 + added.size()));
+  PromptPart moved[] = {parts[0], {.embeddings = other[1].embeddings}, {.tokens = added}};
+  generator.replace_parts(0, moved);
+  generator.compute_logits();
+  EXPECT_EQ(generator.rows_run() - before, 4 + 2 * static_cast<int64_t>(8 + added.size()) - 1);
+  EXPECT_THROW(generator.replace_tokens(0, std::vector<Token>{3, -7}), Error);
+}
+
+}  // namespace
+}  // namespace lathe::llm

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT
+// Rows that are told where they stand, and those that follow.
+#include <cmath>
+
+#include "llm/model/sequence_file.h"
+#include "tests/decoders/items_fixture.h"
+
+namespace lathe::llm {
+namespace {
+
+class PositionRowsTest : public ItemsTest {};
+
+class PositionsTest : public ItemsTest,
+                      public testing::WithParamInterface<std::vector<std::string>> {};
+
+TEST_P(PositionsTest, that_are_given_are_those_by_default) {
+  const auto decoder = open(GetParam());
+  SKIP_WITHOUT(decoder);
+  EXPECT_EQ(decoder->packed(), GetParam().size() == 1) << decoder->notes().offender;
+  Sequence told = decoder->new_sequence();
+  Sequence untold = decoder->new_sequence();
+  const Numbers positions = count_from(0, 30);
+  EXPECT_EQ(run(*decoder, {.sequence = &told, .tokens = prompt_, .positions = positions}),
+            run(*decoder, {.sequence = &untold, .tokens = prompt_}));
+  EXPECT_EQ(told.next_position(), 30);
+}
+
+// Rotary positions are relative: all of them elsewhere change roundings only. Gaps change more.
+TEST_P(PositionsTest, count_by_their_distance) {
+  const auto decoder = open(GetParam(), "ref");
+  SKIP_WITHOUT(decoder);
+  Sequence near = decoder->new_sequence();
+  Sequence far = decoder->new_sequence();
+  Sequence apart = decoder->new_sequence();
+  Numbers shifted = count_from(100, 30);
+  const Values expected = run(*decoder, {.sequence = &near, .tokens = prompt_});
+  const Values same = run(*decoder, {.sequence = &far, .tokens = prompt_, .positions = shifted});
+  shifted[29] += 7;
+  const Values other = run(*decoder, {.sequence = &apart, .tokens = prompt_, .positions = shifted});
+  float largest = 0;
+  float last_row = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    largest = std::max(largest, std::abs(same[i] - expected[i]));
+    if (i >= 29 * 32) last_row = std::max(last_row, std::abs(other[i] - expected[i]));
+  }
+  EXPECT_LT(largest, 1e-3F);
+  EXPECT_GT(last_row, 0.05F);
+  EXPECT_EQ(far.next_position(), 130);
+  EXPECT_EQ(apart.next_position(), 137);
+}
+
+TEST_P(PositionsTest, give_the_same_bits_alone_in_a_batch_and_in_parts) {
+  const auto decoder = open(GetParam());
+  SKIP_WITHOUT(decoder);
+  Numbers positions = {0, 1, 2, 3, 3, 3, 4, 4, 4, 5, 6, 7, 20, 21, 22, 23, 24, 25, 26, 27};
+  Sequence alone = decoder->new_sequence();
+  const Values expected =
+      run(*decoder, {.sequence = &alone, .tokens = rows(0, 20), .positions = positions});
+  Sequence one = decoder->new_sequence();
+  Sequence two = decoder->new_sequence();
+  const StepRequest both[] = {{.sequence = &two, .tokens = rows(3, 9), .logits = LogitRows::all()},
+                              {.sequence = &one,
+                               .tokens = rows(0, 20),
+                               .logits = LogitRows::all(),
+                               .positions = positions}};
+  const Tensor batch = decoder->step(both);
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), batch.as<float>() + 9 * 32));
+  // What follows goes on behind the largest position.
+  EXPECT_EQ(one.next_position(), 28);
+  const Numbers next = {28, 29};
+  EXPECT_EQ(run(*decoder, {.sequence = &alone, .tokens = rows(20, 2)}),
+            run(*decoder, {.sequence = &one, .tokens = rows(20, 2), .positions = next}));
+  if (!decoder->packed()) return;
+  Sequence parts = decoder->new_sequence();
+  Values all;
+  for (size_t at = 0; at < 20; at += 6) {
+    const size_t count = std::min<size_t>(6, 20 - at);
+    const Values own = run(*decoder, {.sequence = &parts,
+                                      .tokens = rows(at, count),
+                                      .positions = std::span(positions).subspan(at, count)});
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  EXPECT_EQ(all, expected);
+}
+
+TEST_P(PositionsTest, are_forked_rewound_saved_and_restored) {
+  const auto decoder = open(GetParam());
+  SKIP_WITHOUT(decoder);
+  const Numbers first = count_from(0, 6);
+  const Numbers image = {6, 6, 6, 7, 7, 7};
+  Sequence sequence = decoder->new_sequence();
+  run(*decoder, {.sequence = &sequence, .tokens = rows(0, 6), .positions = first});
+  run(*decoder, {.sequence = &sequence, .tokens = rows(6, 6), .positions = image});
+  EXPECT_EQ(sequence.next_position(), 8);
+  Sequence fork = sequence;
+  const Values expected = run(*decoder, {.sequence = &sequence, .tokens = rows(12, 8)});
+  EXPECT_EQ(sequence.next_position(), 16);
+  EXPECT_EQ(run(*decoder, {.sequence = &fork, .tokens = rows(12, 8)}), expected);
+
+  const std::vector<std::byte> saved = save_sequence(sequence);
+  Sequence restored = restore_sequence(sequence.shared_layout(), saved, 16384);
+  EXPECT_EQ(restored.next_position(), 16);
+  for (Sequence* each : {&sequence, &restored}) {
+    each->rewind(12);
+    EXPECT_EQ(each->next_position(), 8);
+    EXPECT_EQ(run(*decoder, {.sequence = each, .tokens = rows(12, 8)}), expected);
+  }
+  // Into the rows that were told theirs: the largest of those that stay counts.
+  if (decoder->packed()) {
+    sequence.rewind(8);
+    EXPECT_EQ(sequence.next_position(), 7);
+    const Numbers rest = {6, 7, 7, 7};
+    run(*decoder, {.sequence = &sequence, .tokens = rows(8, 4), .positions = rest});
+    EXPECT_EQ(run(*decoder, {.sequence = &sequence, .tokens = rows(12, 8)}), expected);
+  }
+  sequence.rewind(0);
+  EXPECT_EQ(sequence.next_position(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(programs, PositionsTest,
+                         testing::Values(std::vector<std::string>{"positions"},
+                                         std::vector<std::string>{"mrope"},
+                                         std::vector<std::string>{"positions", "items"},
+                                         std::vector<std::string>{"mrope", "items"}),
+                         [](const auto& info) {
+                           std::string name;
+                           for (const std::string& flag : info.param) name += flag;
+                           return name;
+                         });
+
+TEST_F(PositionRowsTest, positions_of_three_axes_turn_what_their_sections_say) {
+  const auto decoder = open({"mrope"});
+  const auto single = open({"mrope", "items"});
+  SKIP_WITHOUT(decoder);
+  // Time, height and width of 3 text rows, 4 of an image, and 3 of text.
+  const Numbers positions = {0, 1, 2, 3, 3, 3, 3, 5, 6, 7,  //
+                             0, 1, 2, 3, 3, 4, 4, 5, 6, 7,  //
+                             0, 1, 2, 3, 4, 3, 4, 5, 6, 7};
+  Sequence packed = decoder->new_sequence();
+  Sequence alone = single->new_sequence();
+  Sequence flat = decoder->new_sequence();
+  const Values logits =
+      run(*decoder, {.sequence = &packed, .tokens = rows(0, 10), .positions = positions});
+  EXPECT_EQ(packed.next_position(), 8);
+  EXPECT_NE(logits, run(*decoder, {.sequence = &flat,
+                                   .tokens = rows(0, 10),
+                                   .positions = std::span(positions).first(10)}));
+  const Values other =
+      run(*single, {.sequence = &alone, .tokens = rows(0, 10), .positions = positions});
+  for (size_t i = 0; i < logits.size(); ++i) ASSERT_NEAR(logits[i], other[i], 1e-3) << i;
+  // In parts, the second one beginning inside the image.
+  Sequence parts = decoder->new_sequence();
+  Numbers head, tail;
+  for (size_t axis = 0; axis < 3; ++axis) {
+    head.insert(head.end(), positions.begin() + static_cast<int64_t>(axis) * 10,
+                positions.begin() + static_cast<int64_t>(axis) * 10 + 5);
+    tail.insert(tail.end(), positions.begin() + static_cast<int64_t>(axis) * 10 + 5,
+                positions.begin() + static_cast<int64_t>(axis) * 10 + 10);
+  }
+  run(*decoder, {.sequence = &parts, .tokens = rows(0, 5), .positions = head});
+  EXPECT_EQ(run(*decoder, {.sequence = &parts, .tokens = rows(5, 5), .positions = tail}),
+            last(logits, 5));
+  parts.rewind(6);
+  EXPECT_EQ(parts.next_position(), 5);
+}
+
+TEST_F(PositionRowsTest, positions_that_cannot_be_are_refused) {
+  const auto plain = open({});
+  const auto told = open({"positions"});
+  const auto counted = open({"counted"});
+  SKIP_WITHOUT(plain);
+  Sequence sequence = plain->new_sequence();
+  const Numbers three = {0, 1, 2};
+  EXPECT_NE(error_of(*plain, {.sequence = &sequence, .tokens = rows(0, 3), .positions = three})
+                .find("the model takes none: its rows stand one behind the other"),
+            std::string::npos);
+  Sequence other = told->new_sequence();
+  EXPECT_EQ(error_of(*told, {.sequence = &other, .tokens = rows(0, 4), .positions = three}),
+            "4 rows come with 3 positions, expected one each");
+  const Numbers nine(9, 1);
+  EXPECT_EQ(error_of(*told, {.sequence = &other, .tokens = rows(0, 3), .positions = nine}),
+            "3 rows come with 9 positions, expected one each");
+  const Numbers far = {0, 1, 16384};
+  EXPECT_EQ(error_of(*told, {.sequence = &other, .tokens = rows(0, 3), .positions = far}),
+            "position 16384 lies outside the context of 16384");
+  const Numbers end = {0, 1, 16383};
+  run(*told, {.sequence = &other, .tokens = rows(0, 3), .positions = end});
+  EXPECT_EQ(error_of(*told, {.sequence = &other, .tokens = rows(0, 1)}),
+            "1 rows from position 16384 on are more than the context of 16384 holds");
+  if (!counted->packed()) return;
+  Sequence masked = counted->new_sequence();
+  EXPECT_NE(error_of(*counted, {.sequence = &masked, .tokens = rows(0, 3), .positions = three})
+                .find("it takes them for a count of its rows"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace lathe::llm
