@@ -143,7 +143,7 @@ int64_t ConvPair::last_line(const Chunk& chunk) const {
 }
 
 void ConvPair::depthwise_first(const PairCall& call, const Terms& terms, int64_t n,
-                               const Chunk& chunk) const {
+                               const Chunk& chunk, int64_t next) const {
   const ConvAxis& width = wide_.axes[2];
   auto* middle = thread_scratch(ScratchUse::task, static_cast<int64_t>(middle_bytes_ + kSums));
   void* sums = middle + middle_bytes_;
@@ -152,16 +152,25 @@ void ConvPair::depthwise_first(const PairCall& call, const Terms& terms, int64_t
                   n * wide_.input_positions() * wide_.channels * x_size;
   const ConvEpilogue epilogue(call.first, wide_.is_integer() ? &terms.depthwise : nullptr, n,
                               false);
-  depthwise_lines({0, chunk.h, chunk.lines, 0, width.output, 0, wide_.channels, false},
-                  {x, 0, 0, wide_.axes[1].input}, call.first, epilogue.get(), sums, middle,
+  const int64_t first = chunk.h * width.output, rows = chunk.lines * width.output;
+  const int64_t y_stride = p_.second.outputs * y_size;
+  auto* y = static_cast<std::byte*>(call.second.y) +
+            (n * p_.second.output_positions() + first) * y_stride;
+  DepthwiseConvolution::Lines lines;
+  lines.h = chunk.h;
+  lines.lines = chunk.lines;
+  lines.end = width.output;
+  lines.channels = wide_.channels;
+  lines.fetch = false;  // the middle is in the cache
+  lines.to_write = {y, rows * y_stride};
+  DepthwiseConvolution::Source source{x, 0, 0, wide_.axes[1].input};
+  source.next = next;
+  depthwise_lines(lines, source, call.first, epilogue.get(), sums, middle,
                   wide_.channels * middle_size_);
   const ConvEpilogue point_epilogue(call.second,
                                     p_.second.is_integer() ? &terms.pointwise : nullptr, n, false);
-  const int64_t first = chunk.h * width.output;
-  auto* y = static_cast<std::byte*>(call.second.y) +
-            (n * p_.second.output_positions() + first) * p_.second.outputs * y_size;
-  pointwise_.pointwise_rows(call.second, point_epilogue, middle, first, chunk.lines * width.output,
-                            chunk.panel, chunk.panels, y, p_.second.outputs * y_size);
+  pointwise_.pointwise_rows(call.second, point_epilogue, middle, first, rows, chunk.panel,
+                            chunk.panels, y, y_stride);
 }
 
 void ConvPair::pointwise_first(const PairCall& call, const Terms& terms, int64_t n,
@@ -190,6 +199,7 @@ void ConvPair::pointwise_first(const PairCall& call, const Terms& terms, int64_t
   DepthwiseConvolution::Source source{middle, 0, begin, lines};
   source.channel_pitch = count;
   source.channel = start;
+  source.fetch = false;
   depthwise_lines({0, chunk.h, chunk.lines, 0, width.output, start, count}, source, call.second,
                   epilogue.get(), sums, y, wide_.channels * y_size);
 }
@@ -227,16 +237,22 @@ void ConvPair::depthwise_lines(const DepthwiseConvolution::Lines& lines,
 
 void ConvPair::run(const PairCall& call) const {
   const ThreadPool* pool = call.first.pool;
-  const bool wide = !wide_chunks_.empty() && (pool == nullptr || pool->threads() <= kWideThreads);
+  const int64_t threads = pool == nullptr ? 1 : pool->threads();
+  const bool wide = !wide_chunks_.empty() && threads <= kWideThreads;
   const std::vector<Chunk>& chunks = wide ? wide_chunks_ : chunks_;
   const auto count = static_cast<int64_t>(chunks.size());
   const Terms terms{depthwise_.terms(depthwise_first_ ? call.first : call.second),
                     pointwise_.pointwise_terms(depthwise_first_ ? call.second : call.first)};
   parallel_for(call.first.pool, p_.first.batch * count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
+      const int64_t n = i / count, next = i % count + threads;
       const Chunk& chunk = chunks[static_cast<size_t>(i % count)];
-      depthwise_first_ ? depthwise_first(call, terms, i / count, chunk)
-                       : pointwise_first(call, terms, i / count, chunk);
+      if (depthwise_first_) {
+        depthwise_first(call, terms, n, chunk,
+                        next < count ? chunks[static_cast<size_t>(next)].h : -1);
+      } else {
+        pointwise_first(call, terms, n, chunk);
+      }
     }
   });
 }

@@ -39,8 +39,9 @@ class ConvPair {
   struct Terms {
     IntegerTerms depthwise, pointwise;
   };
-  void depthwise_first(const PairCall& call, const Terms& terms, int64_t n,
-                       const Chunk& chunk) const;
+  // `next` is the line of outputs with which the thread will probably go on; -1: none.
+  void depthwise_first(const PairCall& call, const Terms& terms, int64_t n, const Chunk& chunk,
+                       int64_t next) const;
   void pointwise_first(const PairCall& call, const Terms& terms, int64_t n,
                        const Chunk& chunk) const;
   void depthwise_lines(const DepthwiseConvolution::Lines& lines,

@@ -122,6 +122,23 @@ void DepthwiseConvolution::compute_lines(const Lines& lines, const Source& sourc
   });
 }
 
+// The lines of x that the line of outputs after this one is the first to read.
+DepthwiseAhead DepthwiseConvolution::ahead_of(const Lines& lines, const Source& source,
+                                              int64_t line) const {
+  const auto& [depth, height, width] = p_.axes;
+  const bool whole = lines.channels == p_.channels && source.channel_pitch == 0;
+  const int64_t h = lines.h + line, next = line + 1 < lines.lines ? h + 1 : source.next;
+  if (!source.fetch || !whole || depth.kernel != 1 || next < 0) return {};
+  const int64_t span = (height.kernel - 1) * height.dilation + 1;
+  int64_t begin = next * height.stride - height.pad;
+  const int64_t end = std::clamp<int64_t>(begin + span, 0, height.input);
+  if (next > h) begin = std::max(begin, h * height.stride - height.pad + span);
+  begin = std::clamp<int64_t>(begin, 0, end);
+  const int64_t bytes = width.input * p_.channels * stage_.element_bytes;
+  const int64_t d = lines.d * depth.stride - depth.pad - source.d;
+  return {source.x + (d * source.plane + begin - source.h) * bytes, (end - begin) * bytes};
+}
+
 IntegerTerms DepthwiseConvolution::terms(const ConvCall& call) const {
   if (!p_.is_integer()) return {};
   const std::vector<int32_t> none(static_cast<size_t>(p_.channels));
@@ -149,17 +166,20 @@ class DepthwiseConvolution::Run {
     terms_ = c_.terms(call);
   }
 
-  void chunk(int64_t n, const Chunk& chunk) const {
+  // `next` is the chunk that the thread will probably run afterwards; null: none.
+  void chunk(int64_t n, const Chunk& chunk, const Chunk* next) const {
     auto* scratch = thread_scratch(ScratchUse::task,
                                    static_cast<int64_t>(c_.scratch_box_ + 2 * c_.scratch_sums_));
     const int64_t size = c_.stage_.element_bytes;
     const auto* x =
         static_cast<const std::byte*>(call_.x) + n * p_.input_positions() * p_.channels * size;
     Source source{x, 0, 0, p_.axes[1].input};
+    const bool whole = chunk.end - chunk.begin == p_.axes[2].output;  // lines
+    if (next != nullptr && next->d == chunk.d && whole) source.next = next->h;
     if (p_.x_layout == ActivationLayout::channels_first) {
       const ConvBox box = c_.box(chunk);
       stage_box(p_, c_.stage_, box, x, scratch);
-      source = {scratch, box.begin[0], box.begin[1], box.extent[1]};
+      source = {scratch, box.begin[0], box.begin[1], box.extent[1], 0, 0, false, -1};
     }
     const bool turned = p_.y_layout == ActivationLayout::channels_first;
     ConvEpilogue epilogue(call_, p_.is_integer() ? &terms_ : nullptr, n, turned);
@@ -255,9 +275,12 @@ class DepthwiseConvolution::Run {
 void DepthwiseConvolution::run(const ConvCall& call) const {
   const Run run(*this, call);
   const auto count = static_cast<int64_t>(chunks_.size());
+  const int64_t threads = call.pool == nullptr ? 1 : call.pool->threads();
   parallel_for(call.pool, p_.batch * count, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      run.chunk(i / count, chunks_[static_cast<size_t>(i % count)]);
+    for (int64_t i = begin; i < end; ++i) {
+      const Chunk& chunk = chunks_[static_cast<size_t>(i % count)];
+      run.chunk(i / count, chunk, i % count + threads < count ? &chunk + threads : nullptr);
+    }
   });
 }
 

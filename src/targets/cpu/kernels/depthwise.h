@@ -29,13 +29,16 @@ class DepthwiseConvolution final : public Convolution {
   // handed row by row of outputs to `finish(line, sums)`; sums are [columns][kChannels].
   struct Lines {
     int64_t d = 0, h = 0, lines = 0, begin = 0, end = 0, channel = 0, channels = 0;
-    bool fetch = true;  // outputs a line ahead: they are in no cache
+    bool fetch = true;          // outputs a line ahead: they are in no cache
+    DepthwiseAhead to_write{};  // soon, by someone else: to be fetched meanwhile
   };
   // Lines of x, channels last: the first one is (d, h), and `plane` of them have each d.
   struct Source {
     const std::byte* x = nullptr;
     int64_t d = 0, h = 0, plane = 0;
     int64_t channel = 0, channel_pitch = 0;  // the first one there, and how many; 0: all
+    bool fetch = true;                       // a line ahead: they are in no cache
+    int64_t next = -1;  // the line of outputs for which to fetch x during the last; -1: none
   };
   template <class Finish>
   void sum_lines(const Lines& lines, const Source& source, const float* weights, float x_zero,
@@ -61,6 +64,7 @@ class DepthwiseConvolution final : public Convolution {
   class Run;
   int64_t pitch() const { return (p_.channels + kChannels - 1) / kChannels * kChannels; }
   ConvBox box(const Chunk& chunk) const;
+  DepthwiseAhead ahead_of(const Lines& lines, const Source& source, int64_t line) const;
   template <class F>
   void each_line(const Lines& lines, const Source& source, const float* weights, float x_zero,
                  DepthwiseRow& row, const F& f) const;
@@ -107,6 +111,9 @@ void DepthwiseConvolution::each_line(const Lines& lines, const Source& source, c
       }
     }
     row.row_count = static_cast<int64_t>(count);
+    row.to_read = ahead_of(lines, source, line);
+    row.to_write = {lines.to_write.at + lines.to_write.bytes * line / lines.lines,
+                    lines.to_write.bytes / lines.lines};
     f(line, row);
   }
 }

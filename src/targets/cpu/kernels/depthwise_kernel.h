@@ -156,10 +156,38 @@ void depthwise_channels(const DepthwiseRow& row, int64_t output) {
   }
 }
 
+// Fetches what a row of outputs says, an equal share with each block.
+template <bool kWrite>
+class Fetcher {
+ public:
+  Fetcher(const DepthwiseAhead& ahead, int64_t blocks)
+      : at_(ahead.at), lines_((ahead.bytes + 63) / 64) {
+    if (lines_ > 0) share_ = (lines_ - 1) / blocks + 1;
+  }
+  void fetch() {
+    const int64_t count = lines_ < share_ ? lines_ : share_;
+    for (int64_t i = 0; i < count; ++i, at_ += 64) __builtin_prefetch(at_, kWrite ? 1 : 0);
+    lines_ -= count;
+  }
+
+ private:
+  const std::byte* at_;
+  int64_t lines_;
+  int64_t share_ = 0;
+};
+
 template <class X, int kKernel, int kStride>
 void depthwise_columns(const DepthwiseRow& row) {
   const int64_t span = (kDepthwiseBlock - 1) * row.stride + (row.kernel - 1) * row.dilation + 1;
+  const int64_t blocks = (row.end - row.begin + kDepthwiseBlock - 1) / kDepthwiseBlock;
+  Fetcher<false> lines(row.to_read, blocks);
+  Fetcher<true> results(row.to_write, blocks);
+  const bool fetches = row.to_read.bytes + row.to_write.bytes > 0;
   for (int64_t o = row.begin; o < row.end; o += kDepthwiseBlock) {
+    if (fetches) {
+      lines.fetch();
+      results.fetch();
+    }
     const int64_t first = o * row.stride - row.pad;
     const int64_t last = first + (kDepthwiseBlock - 1) * row.stride;
     if (first >= 0 && first + span <= row.input) {

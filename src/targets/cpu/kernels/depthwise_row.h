@@ -2,6 +2,7 @@
 // The call between depthwise convolution's driver and its kernels: one row of outputs.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "targets/cpu/kernels/epilogue_simple.h"
@@ -12,6 +13,12 @@ namespace lathe::cpu {
 struct DepthwiseTapRow {
   const void* x = nullptr;         // channel 0 of column 0
   const float* weights = nullptr;  // [kernel][w_pitch]
+};
+
+// Memory that will be read or written soon, fetched a share with each block of outputs.
+struct DepthwiseAhead {
+  const std::byte* at = nullptr;
+  int64_t bytes = 0;
 };
 
 // Outputs `begin` to `end` of a row, all channels: y[o, c] = sum over rows and taps k of
@@ -34,6 +41,7 @@ struct DepthwiseRow {
   int64_t out_stride = 0;  // bytes
   int64_t row = 0, column = 0;
   int64_t out_ahead = 0;  // bytes to what will be written a row later; 0: nothing
+  DepthwiseAhead to_read, to_write;
 };
 
 // What the units export, by the type of x.
