@@ -582,6 +582,19 @@ typedef struct lathe_api {
   /* The states of a prompt's sequence as the model's file takes them, batch 1. */
   lathe_error* (*generator_export)(const lathe_generator* generator, size_t prompt,
                                    lathe_state_sink sink, void* context);
+  /* Tokens that may come next, for grammars: token t is allowed if bit t % 32 of words[t / 32] is
+   * set. For the prompt's next token only; 0 words: all. LATHE_INVALID_ARGUMENT for a count other
+   * than (vocabulary + 31) / 32, a mask that allows none, beams and several samples; so is a step
+   * in which the other rules leave none of them. */
+  lathe_error* (*generator_set_token_mask)(lathe_generator* generator, size_t prompt,
+                                           const uint32_t* words, size_t count);
+  /* Rows of embeddings behind a prompt's tokens, floats [rows, hidden], a copy, where the model's
+   * decoder takes those; `prompt` may be one more than there are. `positions`: where they stand,
+   * i64 [rows] or [3, rows]; NULL: one behind the other. Equal hashes are taken for equal rows; 0:
+   * one of their bytes. In the prompt's tokens a row is a number below 0. */
+  lathe_error* (*generator_append_embeddings)(lathe_generator* generator, size_t prompt,
+                                              const lathe_tensor* rows,
+                                              const lathe_tensor* positions, uint64_t hash);
 } lathe_api;
 
 /* The table of functions, or NULL if this library is older than `version`. */

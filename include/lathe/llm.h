@@ -310,6 +310,19 @@ class Generator {
     hook_ = std::make_unique<HookState>(std::move(hook));
     check(api().generator_set_hook(get(), hook_->hook ? &call_hook : nullptr, hook_.get()));
   }
+  // Tokens that may come next, for grammars: bit t % 32 of words[t / 32] for token t. For the
+  // prompt's next token only; none: all.
+  void set_token_mask(std::span<const uint32_t> words, size_t prompt = 0) {
+    check(api().generator_set_token_mask(get(), prompt, words.data(), words.size()));
+  }
+  // Rows [rows, hidden] in place of tokens, where the model's decoder takes embeddings; where they
+  // stand, i64 [rows] or [3, rows] (null: one behind the other); and a hash of what they show, by
+  // which later turns know them again (0: of their bytes).
+  void append_embeddings(const Tensor& rows, size_t prompt = 0, const Tensor* positions = nullptr,
+                         uint64_t hash = 0) {
+    check(api().generator_append_embeddings(
+        get(), prompt, rows.handle(), positions == nullptr ? nullptr : positions->handle(), hash));
+  }
   void set_active_adapter(const std::string& name) {
     check(api().generator_set_active_adapter(get(), name.c_str()));
   }

@@ -137,6 +137,47 @@ lathe_error* export_all(const lathe_generator* generator, size_t prompt, lathe_s
   });
 }
 
+lathe_error* set_token_mask(lathe_generator* generator, size_t prompt, const uint32_t* words,
+                            size_t count) {
+  return guarded([&] {
+    lathe_generator& handle = demand(generator, "the generator");
+    if (count > 0) demand(words, "the mask's words");
+    handle.generator.set_token_mask(prompt, {words, count});
+  });
+}
+
+std::vector<int64_t> positions_of(const lathe_tensor* given) {
+  if (given == nullptr) return {};
+  const bool fits = given->box.is_tensor() && given->box.tensor().type() == ElementType::i64 &&
+                    (given->box.tensor().rank() == 1 || given->box.tensor().rank() == 2);
+  check(fits, ErrorKind::invalid_argument, "positions are {}, expected i64 [rows] or [3, rows]",
+        given->box.is_tensor() ? to_string(given->box.tensor().type(), given->box.tensor().dims())
+                               : "no tensor");
+  const Tensor dense = given->box.tensor().dense();
+  return {dense.as<int64_t>(), dense.as<int64_t>() + dense.count()};
+}
+
+lathe_error* append_embeddings(lathe_generator* generator, size_t prompt, const lathe_tensor* rows,
+                               const lathe_tensor* positions, uint64_t hash) {
+  return guarded([&] {
+    lathe_generator& handle = demand(generator, "the generator");
+    const Box& box = demand(rows, "the embeddings").box;
+    check(box.is_tensor(), ErrorKind::invalid_argument,
+          "the embeddings for prompt {} are no tensor", prompt);
+    const size_t count = handle.generator.prompts();
+    check(prompt <= count, ErrorKind::invalid_argument,
+          "prompt {} is given embeddings, there are {}", prompt, count);
+    llm::PromptPart part{.embeddings = llm::make_embeddings(box.tensor().clone())};
+    if (hash != 0) part.embeddings.hash = hash;
+    check_embeddings(part.embeddings, handle.model->decoder->limits());
+    const std::vector<int64_t> told = positions_of(positions);
+    part.positions = told;
+    handle.outputs.clear();
+    if (prompt == count) handle.generator.add({}, handle.search);
+    handle.generator.append_parts(prompt, {&part, 1});
+  });
+}
+
 }  // namespace
 
 void add_sequences(lathe_api& api) {
@@ -147,6 +188,8 @@ void add_sequences(lathe_api& api) {
   api.generator_save = save;
   api.generator_restore = restore;
   api.generator_export = export_all;
+  api.generator_set_token_mask = set_token_mask;
+  api.generator_append_embeddings = append_embeddings;
 }
 
 }  // namespace lathe::capi

@@ -437,6 +437,14 @@ static void test_models(void) {
   expect_error(lathe->generator_get_input(generator, "input_ids", &ids), LATHE_INVALID_ARGUMENT,
                "prompt 3 has 1 tokens and the first 3: unequal prompts have no common tensor",
                "unequal prompts");
+  const uint32_t mask = 1u << 5;
+  expect_done(lathe->generator_set_token_mask(generator, 3, &mask, 1), "a mask");
+  expect_done(lathe->generator_generate_next_token(generator, NULL), "a masked step");
+  const int32_t* chosen = NULL;
+  expect_done(lathe->generator_next_tokens(generator, &chosen, &count), "its tokens");
+  expect(count == 4 && chosen[3] == 5, "the only one that is allowed");
+  expect_error(lathe->generator_append_embeddings(generator, 0, NULL, NULL, 0),
+               LATHE_INVALID_ARGUMENT, "the embeddings is NULL", "no embeddings");
   lathe->model_free(model);
   expect_error(lathe->generator_sequence(generator, 9, &sequence), LATHE_INVALID_ARGUMENT,
                "sequence 9 of 4 is asked for", "another sequence");

@@ -131,6 +131,29 @@ void test_mixed_batch(const lathe::Model& model) {
                [&] { batch.log_probabilities(1); });
 }
 
+void test_items(const lathe::Model& model) {
+  lathe::GeneratorParams params(model);
+  params.set("max_new_tokens", 3);
+  lathe::Generator generator(model, params);
+  generator.append_tokens(std::vector<int32_t>{3});
+  const uint32_t some = 1U << 8 | 1U << 9;
+  generator.set_token_mask({&some, 1});
+  generator.generate_next_token();
+  const int32_t chosen = generator.next_tokens()[0];
+  expect(chosen == 8 || chosen == 9, "a token that the mask allows");
+  generator.generate_next_token();
+  expect(generator.next_tokens()[0] == chosen + 1, "and one without a mask");
+  const uint32_t none = 0;
+  expect_error(LATHE_INVALID_ARGUMENT, "a token mask allows none of 16 tokens",
+               [&] { generator.set_token_mask({&none, 1}); });
+  expect_error(LATHE_INVALID_ARGUMENT,
+               "a token mask has 2 words, expected 1 for a vocabulary of 16",
+               [&] { generator.set_token_mask(std::vector<uint32_t>(2, 1)); });
+  std::vector<float> rows(8);
+  expect_error(LATHE_INVALID_ARGUMENT, "embeddings are f32[1, 8], and the model takes tokens only",
+               [&] { generator.append_embeddings(lathe::Tensor::wrap({1, 8}, rows.data())); });
+}
+
 void test_forks(const lathe::Model& model) {
   lathe::GeneratorParams params(model);
   params.set("max_new_tokens", 4);
@@ -368,6 +391,7 @@ int main() {
   test_loop(model);
   test_batch_and_beams(model);
   test_mixed_batch(model);
+  test_items(model);
   test_forks(model);
   test_memory_limit();
   test_logits(model);
