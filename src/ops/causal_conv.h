@@ -4,11 +4,13 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "tensor/tensor.h"
 
 namespace lathe {
 
+class Evaluation;
 class ThreadPool;
 
 // y[t] = f(bias + Σ_j w[j] · s[t + j · dilation]), s: the past, then x. Any strides and float
@@ -27,5 +29,10 @@ struct CausalConv {
 
   void run(ThreadPool* pool) const;
 };
+
+// What a causal_conv_with_state does, or a sequence_conv for each of its step's items that has
+// rows.
+CausalConv prepare_causal_conv(Evaluation& c);
+void prepare_sequence_conv(Evaluation& c, std::vector<CausalConv>& items);
 
 }  // namespace lathe

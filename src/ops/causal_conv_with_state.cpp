@@ -37,7 +37,9 @@ void infer_causal_conv(Infer& c) {
   c.result(c.element(0), state);
 }
 
-void evaluate_causal_conv(Evaluation& c) {
+}  // namespace
+
+CausalConv prepare_causal_conv(Evaluation& c) {
   CausalConv conv;
   conv.x = c.in(0);
   conv.w = c.in(1);
@@ -48,10 +50,8 @@ void evaluate_causal_conv(Evaluation& c) {
   conv.dilation = c.integer("dilation");
   conv.channels_last = c.boolean("channels_last");
   conv.silu = c.text("activation") != "none";
-  conv.run(c.pool);
+  return conv;
 }
-
-}  // namespace
 
 static const Register causal_conv_with_state{{
     .name = "causal_conv_with_state",
@@ -63,7 +63,7 @@ static const Register causal_conv_with_state{{
     .attributes = {{"activation", "none"}, {"channels_last", Attribute(false)}, {"dilation", 1}},
     .results = 2,
     .infer = infer_causal_conv,
-    .eval = evaluate_causal_conv,
+    .eval = [](Evaluation& c) { prepare_causal_conv(c).run(c.pool); },
 }};
 
 }  // namespace lathe

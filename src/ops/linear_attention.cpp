@@ -57,7 +57,9 @@ void infer_linear_attention(Infer& c) {
   c.result(c.has(kPast) ? c.element(kPast) : c.element(kQuery), state);
 }
 
-void evaluate_linear_attention(Evaluation& c) {
+}  // namespace
+
+LinearRecurrence prepare_linear_attention(Evaluation& c) {
   LinearRecurrence r;
   r.rule = rule_of(c);
   r.heads = c.integer("q_num_heads");
@@ -71,10 +73,8 @@ void evaluate_linear_attention(Evaluation& c) {
   if (r.rule.delta) r.beta = c.in(kBeta);
   r.y = c.out(0);
   r.present = c.out(1);
-  r.run(c.pool);
+  return r;
 }
-
-}  // namespace
 
 static const Register linear_attention{{
     .name = "linear_attention",
@@ -91,7 +91,7 @@ static const Register linear_attention{{
                    {"update_rule", "gated_delta"}},
     .results = 2,
     .infer = infer_linear_attention,
-    .eval = evaluate_linear_attention,
+    .eval = [](Evaluation& c) { prepare_linear_attention(c).run(c.pool); },
 }};
 
 }  // namespace lathe

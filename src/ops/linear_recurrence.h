@@ -3,11 +3,13 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "tensor/tensor.h"
 
 namespace lathe {
 
+class Evaluation;
 class ThreadPool;
 
 struct LinearRule {
@@ -36,5 +38,10 @@ struct LinearRecurrence {
 
   void run(ThreadPool* pool) const;
 };
+
+// What a linear_attention does, or a sequence_linear_attention for each of its step's items that
+// has rows; InvalidArgument where operands are missing.
+LinearRecurrence prepare_linear_attention(Evaluation& c);
+void prepare_sequence_linear_attention(Evaluation& c, std::vector<LinearRecurrence>& items);
 
 }  // namespace lathe

@@ -23,14 +23,17 @@ void infer_sequence_linear_attention(Infer& c) {
            {c.dim(kQuery, 0), c.dim(kQuery, 1), values * std::max(heads, kv_heads)});
 }
 
-void evaluate_sequence_linear_attention(Evaluation& c) {
+}  // namespace
+
+void prepare_sequence_linear_attention(Evaluation& c, std::vector<LinearRecurrence>& items) {
+  items.clear();
   SequenceStep& step = step_of(c, c.in(kQuery).dims[1]);
   const std::string& rule = c.text("update_rule");
   for (size_t i = 0; i < step.items().size(); ++i) {
     const StepItem& item = step.items()[i];
     if (item.count == 0) continue;
     const auto own = [&](const TensorView& all) { return narrow(all, 1, item.begin, item.count); };
-    LinearRecurrence r;
+    LinearRecurrence& r = items.emplace_back();
     r.rule = {rule.starts_with("gated"), rule.ends_with("delta")};
     r.heads = c.integer("q_num_heads");
     r.kv_heads = c.integer("kv_num_heads");
@@ -44,8 +47,15 @@ void evaluate_sequence_linear_attention(Evaluation& c) {
     if (r.rule.delta) r.beta = own(c.in(kBeta));
     r.y = own(c.out());
     r.present = step.next(c.text("state"), i);
-    r.run(c.pool);
   }
+}
+
+namespace {
+
+void evaluate_sequence_linear_attention(Evaluation& c) {
+  thread_local std::vector<LinearRecurrence> items;
+  prepare_sequence_linear_attention(c, items);
+  for (const LinearRecurrence& item : items) item.run(c.pool);
 }
 
 }  // namespace

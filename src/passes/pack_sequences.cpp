@@ -14,6 +14,7 @@
 #include "passes/select_rows.h"
 #include "passes/simplify_decoder.h"
 #include "passes/token_flow.h"
+#include "passes/turn_convolutions.h"
 
 namespace lathe {
 namespace {
@@ -111,6 +112,7 @@ class Packing {
     std::ranges::move(attention.cross_states(), std::back_inserter(packed_.states));
     eliminate_dead_code.run(*program_);
     absorb_positions(*program_, names_, *extents_);
+    turn_convolutions(main_);
     fold_constants.run(*program_);
     eliminate_dead_code.run(*program_);
     if (!drop_parameters()) return std::move(packed_);

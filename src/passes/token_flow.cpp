@@ -287,8 +287,10 @@ Verdict sequence(const Step& s, int axis) {
 }
 Verdict sequence_rows(const Step& s) { return sequence(s, 1); }
 Verdict sequence_conv(const Step& s) {
-  return sequence(
-      s, std::get<bool>(*find_attribute(s.instruction().attributes(), "channels_last")) ? 1 : 2);
+  const auto is = [&](std::string_view flag) {
+    return std::get<bool>(*find_attribute(s.instruction().attributes(), flag));
+  };
+  return sequence(s, is("channels_last") || is("rows_first") ? 1 : 2);
 }
 
 struct Rule {
