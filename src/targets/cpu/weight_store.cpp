@@ -2,10 +2,12 @@
 #include "targets/cpu/weight_store.h"
 
 #include <map>
+#include <memory>
 #include <mutex>
 
 #include "base/error.h"
 #include "base/os_memory.h"
+#include "base/thread_pool.h"
 #include "ir/literal.h"
 #include "plan/planning_threads.h"
 
@@ -37,6 +39,9 @@ std::string key_of(std::span<const Tensor* const> sources, const std::string& pa
   return key;
 }
 
+// Address space, with room to begin at a large page; only what is touched becomes memory.
+size_t reserved_for(size_t bytes) { return bytes < kLargePage ? bytes : bytes + kLargePage; }
+
 std::shared_ptr<Entry> entry_of(const std::string& key) {
   Store& all = store();
   const std::lock_guard lock(all.mutex);
@@ -51,12 +56,16 @@ std::shared_ptr<Entry> entry_of(const std::string& key) {
 
 }  // namespace
 
-PackedWeights::PackedWeights(size_t bytes) : data_(reserve_pages(bytes)), bytes_(bytes) {
+PackedWeights::PackedWeights(size_t bytes)
+    : reserved_(reserve_pages(reserved_for(bytes))), data_(reserved_), bytes_(bytes) {
   check(data_ != nullptr, ErrorKind::out_of_memory, "no memory for {} bytes of packed weights",
         bytes);
+  size_t room = reserved_for(bytes);
+  if (room > bytes) std::align(kLargePage, bytes, data_, room);
+  prefer_large_pages(data_, bytes);
 }
 
-PackedWeights::~PackedWeights() { release_pages(data_, bytes_); }
+PackedWeights::~PackedWeights() { release_pages(reserved_, reserved_for(bytes_)); }
 
 std::shared_ptr<const PackedWeights> packed_weights(std::span<const Tensor* const> sources,
                                                     const std::string& packing_id, size_t bytes,
@@ -65,7 +74,10 @@ std::shared_ptr<const PackedWeights> packed_weights(std::span<const Tensor* cons
   const std::lock_guard lock(entry->mutex);
   if (auto known = entry->weights.lock()) return known;
   auto made = std::make_shared<const PackedWeights>(std::max<size_t>(bytes, 1));
-  pack(made->data(), PlanningThreads::current());
+  // Whoever packs, panels come to lie near the threads that will read them.
+  ThreadPool* threads = PlanningThreads::current();
+  if (threads != nullptr) touch_first(threads, made->data(), static_cast<int64_t>(made->bytes()));
+  pack(made->data(), threads);
   entry->weights = made;
   return made;
 }

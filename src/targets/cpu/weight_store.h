@@ -17,7 +17,7 @@ class ThreadPool;
 
 namespace lathe::cpu {
 
-// Memory aligned to a page; zero before it is packed into.
+// Memory aligned to a page, to a large one where it fills one; zero before it is packed into.
 class PackedWeights {
  public:
   explicit PackedWeights(size_t bytes);
@@ -28,6 +28,7 @@ class PackedWeights {
   size_t bytes() const { return bytes_; }
 
  private:
+  void* reserved_;
   void* data_;
   size_t bytes_;
 };
