@@ -22,10 +22,10 @@ test-tsan: ## run the tests of what has threads under ThreadSanitizer
 	@ctest --test-dir build/tsan --output-on-failure -R '^(base|runtime|programs|decoders|llm)$$' \
 	  --no-tests=error
 
-test-haswell: ## run all tests of the CPU kernels on an emulated processor with AVX2 alone
+test-haswell: ## run all tests of the CPU kernels, every case, on an emulated processor with AVX2 alone
 	@scripts/setup.sh test
 	@scripts/build.sh release kernels_tests
-	@TEST_CASES=0.1 scripts/haswell.sh build/release/tests/kernels_tests
+	@scripts/haswell.sh build/release/tests/kernels_tests
 
 test-arm64: ## cross-build for 64-bit ARM, run the op tests under qemu
 	@scripts/setup.sh test arm64

@@ -30,9 +30,9 @@ inline F32 load_apart(const float* p, int64_t stride) {
   const __m512i at = _mm512_mullo_epi32(lanes, _mm512_set1_epi32(static_cast<int32_t>(stride)));
   return {_mm512_i32gather_ps(at, p, 4)};
 #else
-  const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-  const __m256i at = _mm256_mullo_epi32(lanes, _mm256_set1_epi32(static_cast<int32_t>(stride)));
-  return {_mm256_i32gather_ps(p, at, 4)};
+  const float* q = p + 4 * stride;
+  return {_mm256_setr_ps(p[0], p[stride], p[2 * stride], p[3 * stride], q[0], q[stride],
+                         q[2 * stride], q[3 * stride])};
 #endif
 }
 
