@@ -119,6 +119,30 @@ Json logits(const Decoder& decoder, const Json& q) {
   return {{"vocabulary", decoder.vocabulary()}};
 }
 
+// Logits of every row of one item: `positions` [rows] or [3, rows], one row behind the other, and
+// `embedded`: where rows begin that come as embeddings, each with its `dims` and `file`.
+Json item(const Decoder& decoder, const Json& q) {
+  const auto tokens = q.at("tokens").get<std::vector<Token>>();
+  const auto positions = q.value("positions", std::vector<int64_t>{});
+  std::vector<lathe::llm::EmbeddedRows> embedded;
+  for (const Json& rows : q.value("embedded", Json::array())) {
+    auto given = inputs_of({{"inputs", {{"rows", rows}}}});
+    embedded.push_back({rows.at("begin").get<int64_t>(),
+                        lathe::llm::make_embeddings(std::move(given.at("rows")))});
+  }
+  lathe::llm::Sequence sequence = decoder.new_sequence();
+  const lathe::llm::StepRequest request{.sequence = &sequence,
+                                        .tokens = tokens,
+                                        .logits = lathe::llm::LogitRows::all(),
+                                        .embedded = embedded,
+                                        .positions = positions};
+  const lathe::Tensor logits = decoder.step({&request, 1});
+  lathe::FileWriter file(q.at("item").get<std::string>());
+  file.write(std::as_bytes(logits.elements<float>()));
+  file.commit();
+  return {{"vocabulary", decoder.vocabulary()}};
+}
+
 Json notes(const Decoder& decoder) {
   const lathe::llm::DecoderNotes notes = decoder.notes();
   Json states = Json::array();
@@ -165,6 +189,7 @@ int main() {
       const Json q = Json::parse(line);
       const std::shared_ptr<const Decoder> decoder = open(opened, q);
       const Json answer = q.contains("logits")  ? logits(*decoder, q)
+                          : q.contains("item")  ? item(*decoder, q)
                           : q.contains("notes") ? notes(*decoder)
                                                 : generate(decoder, q);
       std::cout << answer.dump() << std::endl;

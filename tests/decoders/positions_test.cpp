@@ -128,6 +128,51 @@ INSTANTIATE_TEST_SUITE_P(programs, PositionsTest,
                            return name;
                          });
 
+// States that cannot forget rows go back to a checkpoint, and so do positions.
+TEST_F(PositionRowsTest, positions_go_back_to_checkpoints) {
+  const std::string folder = zoo_folder("qwen3_5");
+  if (folder.empty()) GTEST_SKIP() << "there is no qwen3_5 in ../shared/models/zoo";
+  const Decoder decoder(folder + "/fp32");
+  ASSERT_TRUE(decoder.packed());
+  ASSERT_EQ(decoder.limits().position_axes, 3);
+  const Numbers image = {5, 5, 5, 5, 5, 5,  //
+                         5, 5, 5, 6, 6, 6,  //
+                         5, 6, 7, 5, 6, 7};
+  const auto values = [&](StepRequest request) {
+    const Tensor logits = decoder.step({&request, 1});
+    return Values(logits.as<float>(), logits.as<float>() + logits.count());
+  };
+  Sequence sequence = decoder.new_sequence();
+  values({.sequence = &sequence, .tokens = rows(0, 5)});
+  values({.sequence = &sequence, .tokens = rows(5, 6), .positions = image});
+  EXPECT_EQ(sequence.next_position(), 8);
+  sequence.checkpoint();
+  const Values expected = values({.sequence = &sequence, .tokens = rows(11, 7)});
+  EXPECT_EQ(sequence.next_position(), 15);
+  const std::vector<std::byte> saved = save_sequence(sequence);
+  Sequence restored = restore_sequence(sequence.shared_layout(), saved, 128);
+  EXPECT_EQ(save_sequence(restored), saved);
+  for (Sequence* each : {&sequence, &restored}) {
+    EXPECT_EQ(each->rewind(14), 11);
+    EXPECT_EQ(each->next_position(), 8);
+    EXPECT_EQ(values({.sequence = each, .tokens = rows(11, 7)}), expected);
+  }
+  // In one go, beside another.
+  Numbers told;
+  for (size_t axis = 0; axis < 3; ++axis) {
+    for (int64_t i = 0; i < 5; ++i) told.push_back(i);
+    const auto own = image.begin() + static_cast<int64_t>(axis) * 6;
+    told.insert(told.end(), own, own + 6);
+    for (int64_t i = 8; i < 15; ++i) told.push_back(i);
+  }
+  Sequence whole = decoder.new_sequence();
+  Sequence other = decoder.new_sequence();
+  const StepRequest both[] = {{.sequence = &other, .tokens = rows(2, 4)},
+                              {.sequence = &whole, .tokens = rows(0, 18), .positions = told}};
+  const Tensor batch = decoder.step(both);
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), batch.as<float>() + expected.size()));
+}
+
 TEST_F(PositionRowsTest, positions_of_three_axes_turn_what_their_sections_say) {
   const auto decoder = open({"mrope"});
   const auto single = open({"mrope", "items"});

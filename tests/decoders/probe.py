@@ -50,6 +50,19 @@ class Probe:
                            "logits": str(path)})
         return np.fromfile(path, np.float32).reshape(-1, answer["vocabulary"])
 
+    def item(self, model, tokens, positions=None, embedded=()):
+        """[rows, vocabulary] of one item; positions [rows] or [3, rows], embeddings as pairs of where they begin and
+        rows [rows, hidden]."""
+        folder = pathlib.Path(self.folder.name)
+        parts = []
+        for i, (begin, rows) in enumerate(embedded):
+            (folder / f"rows{i}").write_bytes(rows.astype("<f4").tobytes())
+            parts.append({"begin": begin, "dims": rows.shape, "file": str(folder / f"rows{i}")})
+        told = [] if positions is None else np.asarray(positions).ravel().tolist()
+        answer = self.ask({**model, "tokens": tokens, "positions": told, "embedded": parts,
+                           "item": str(folder / "logits")})
+        return np.fromfile(folder / "logits", np.float32).reshape(-1, answer["vocabulary"])
+
     def generate(self, model, prompts, **options):
         """Of each prompt a list of {"ids", "score"}."""
         return self.ask({**model, "generate": [{"tokens": tokens, "options": options} for tokens in prompts]})
