@@ -8,8 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
@@ -147,7 +149,8 @@ std::unique_ptr<Process> start_peer(const std::string& name, const std::vector<C
 
 void sample(Party& party, Spinner& spinner, bool busy) {
   spinner.let(busy);
-  party.run(1);  // wakes the threads, and lets the system place them
+  // Wakes the threads, and lets the system place them anew.
+  party.run(std::max<int64_t>(1, party.count / 2));
   const double before = spinner.seconds();
   const double seconds = party.run(party.count);
   if (busy) {
@@ -165,9 +168,13 @@ void print_row(const std::string& type, const Party& party, bool own) {
   const Interval ratio = interval_of(ratios);
   const std::string bar =
       !own ? "" : fmt::format("<= {}, {}", kBar, ratio.mean <= kBar ? "held" : "missed");
-  fmt::print("{:<5} {:<32} {:>9.2f} {:>9.2f} {:>6.2f} ({:.2f}-{:.2f}) {:>8.0f} % {}\n", type,
-             party.name, median(party.quiet) * 1e3, median(party.busy) * 1e3, ratio.mean, ratio.low,
-             ratio.high, 100 * party.taken / party.busy_seconds, bar);
+  // Where other processes run too, the quiet runs are not all quiet: beside their fastest.
+  const double most =
+      median(party.busy) / *std::min_element(party.quiet.begin(), party.quiet.end());
+  fmt::print("{:<5} {:<32} {:>9.2f} {:>9.2f} {:>6.2f} ({:.2f}-{:.2f}) {:>8.2f} {:>8.0f} % {}\n",
+             type, party.name, median(party.quiet) * 1e3, median(party.busy) * 1e3, ratio.mean,
+             ratio.low, ratio.high, most, 100 * party.taken / party.busy_seconds, bar);
+  std::fflush(stdout);
 }
 
 void measure(const std::vector<Case>& cases, const Settings& settings, Spinner& spinner,
@@ -222,9 +229,10 @@ int main(int argc, char** argv) {
   std::erase_if(cases, [](const Case& c) { return c.problem.kind != "conv"; });
   Spinner spinner(use_processors(kThreads));
   fmt::print(
-      "ResNet-50's convolutions, {} threads; busy: another process computes on core 2 of 2\n"
-      "{:<5} {:<32} {:>9} {:>9} {:>18} {:>10}\n",
-      kThreads, "type", "", "quiet ms", "busy ms", "busy / quiet", "it takes");
+      "ResNet-50's convolutions, {} threads; busy: another process computes on core 2 of 2.\n"
+      "With three halves of the cores used in full the ratio would be 1.33, on one core alone 2.\n"
+      "{:<5} {:<32} {:>9} {:>9} {:>18} {:>8} {:>10}\n",
+      kThreads, "type", "", "quiet ms", "busy ms", "busy / quiet", "fastest", "it takes");
   for (const char* type : {"f32", "bf16", "int8"}) {
     if (!settings.type.empty() && settings.type != type) continue;
     measure(with_type(cases, type), settings, spinner, type);
