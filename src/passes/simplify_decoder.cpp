@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/error.h"
 #include "ir/builder.h"
 
 namespace lathe {
@@ -131,11 +132,13 @@ std::optional<RowExtents> set_row_extents(Program& program, const DecoderInterfa
   Module& main = program.main();
   const Value* tokens = find_parameter(main, names.tokens);
   const Dim batch = tokens->type().dims->front();
-  const Dim rows = (*tokens->type().dims)[1];
-  if (batch == rows || rows.as_symbol() == nullptr ||
+  Dim rows = (*tokens->type().dims)[1];
+  const bool single = rows == Dim(1);
+  if ((!single && (batch == rows || rows.as_symbol() == nullptr)) ||
       (batch.as_symbol() == nullptr && !(batch == Dim(1)))) {
     return std::nullopt;
   }
+  if (single) rows = program.add_symbol("rows", SymbolKind::bound, {});
   RowExtents extents{0, rows};
   bool written = false;
   for (const StatePair& pair : names.states) {
@@ -186,7 +189,12 @@ std::optional<RowExtents> set_row_extents(Program& program, const DecoderInterfa
     parameter->set_type(type);
   }
   main.guards().clear();
-  infer(main);
+  try {
+    infer(main);
+  } catch (const Error&) {
+    if (!single) throw;
+    return std::nullopt;
+  }
   return extents;
 }
 

@@ -23,8 +23,9 @@ std::map<std::string, StatePair> split_combined_states(Program& program, Decoder
 // Results that are their only operand, which stand between a state and its reader.
 void eliminate_copies(Program& program);
 
-// One batch, and every length in terms of past and new rows; types anew. nullopt where the tokens
-// do not have rows.
+// One batch, and every length in terms of past and new rows; types anew. A program for single
+// tokens becomes one for any number of rows. nullopt where the tokens do not have rows, or
+// something wants them to be one.
 std::optional<RowExtents> set_row_extents(Program& program, const DecoderInterface& names);
 
 // What is known of a decoder's parameters.

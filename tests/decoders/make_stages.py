@@ -6,7 +6,8 @@ usage: make_stages.py FOLDER [CHANGE …]        needs the Python packages onnx 
 
 Changes of what runs on prompts: `negated`, its logits have the other sign, which tells what ran; `mixed`, a largest
 element of all rows is added with factor 0, so that rows cannot be packed; `short=ROWS`, its rotary tables end there;
-`wide`, its caches have heads of another size.
+`wide`, its caches have more heads. Of what runs on single tokens: `single`, it has extents for no more; `fixed`, its
+layers end in a form that holds one row alone.
 """
 
 import json
@@ -65,6 +66,22 @@ def widen_caches(model):
         replace(model, name, lambda w: np.concatenate([w[:, :64], w[:, 64:96], w[:, 64:96], w[:, 96:], w[:, 96:]], 1))
 
 
+def add_reshape(model, output):
+    """The same numbers by a form of one row."""
+    for node in model.graph.node:
+        node.output[:] = [f"{name}_own" if name == output else name for name in node.output]
+    form = np.array([1, 1, HIDDEN], np.int64)
+    model.graph.initializer.append(numpy_helper.from_array(form, "form"))
+    model.graph.node.append(helper.make_node("Reshape", [f"{output}_own", "form"], [output]))
+
+
+def fix_rows(model):
+    for value in (*model.graph.input, *model.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param == "sequence":
+                dim.dim_value = 1
+
+
 def make(folder, changes=()):
     """Writes whole/, the decoder in one file, and the pipeline; gives the pipeline's configuration."""
     whole = folder / "whole"
@@ -76,6 +93,8 @@ def make(folder, changes=()):
     layers, head = (["x0", "attention_mask", *pasts], ["x2", *presents]), (["x2"], ["logits"])
     stages = {"embeds": (["input_ids"], ["x0"]), "prompt_layers": layers, "token_layers": layers,
               "prompt_head": head, "token_head": head}
+    if "single" in changes:
+        stages = {"prompt_embeds": stages["embeds"], "token_embeds": stages.pop("embeds"), **stages}
     pipeline = {}
     for name, (inputs, outputs) in stages.items():
         part = extract(model, inputs, outputs)
@@ -84,6 +103,10 @@ def make(folder, changes=()):
                 replace(part, "head", np.negative)
             elif name == "prompt_layers" and change == "mixed":
                 add_mixture(part, "x2")
+            elif name.startswith("token") and change == "single":
+                fix_rows(part)
+            elif name == "token_layers" and change == "fixed":
+                add_reshape(part, "x2")
             elif name == "prompt_layers" and change == "wide":
                 widen_caches(part)
             elif name == "prompt_layers" and change.startswith("short="):

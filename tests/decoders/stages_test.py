@@ -57,10 +57,11 @@ def told_apart(probe, folder, target):
 
 
 def item_by_item(probe, folder, target):
-    """Neither is packed where one cannot be: the prompt's largest element of all rows is in the way."""
+    """Neither is packed where one cannot be: the prompt's largest element of all rows, or a form for one, is in the
+    way."""
     whole, model = ({"folder": str(f), "target": target} for f in (folder / "whole", folder))
     notes = probe.ask({**model, "notes": True})
-    if notes["packed"] or not notes["offender"].startswith("reduce_max "):
+    if notes["packed"] or not notes["offender"].startswith(("reduce_max ", "reshape ")):
         yield f"packed: {notes['packed']}, {notes['offender']}"
     expected = probe.logits(whole, PROMPTS)
     for parts in PARTS:
@@ -104,7 +105,8 @@ def main():
         passed, failed = passed + (not problems), failed + bool(problems)
 
     with Probe() as probe, tempfile.TemporaryDirectory() as work:
-        for name, changes, check in (("same", [], same), ("told apart", ["negated"], told_apart),
+        for name, changes, check in (("same", [], same), ("single", ["single"], same),
+                                     ("told apart", ["negated"], told_apart), ("fixed", ["single", "fixed"], item_by_item),
                                      ("item by item", ["mixed"], item_by_item)):
             folder = pathlib.Path(work) / name.replace(" ", "_")
             config = make_stages.make(folder, changes)
