@@ -2,6 +2,7 @@
 // Rows that are told where they stand, and those that follow.
 #include <cmath>
 
+#include "llm/model/checksum.h"
 #include "llm/model/sequence_file.h"
 #include "tests/decoders/items_fixture.h"
 
@@ -128,6 +129,53 @@ INSTANTIATE_TEST_SUITE_P(programs, PositionsTest,
                            return name;
                          });
 
+// Past 24 rows all are run again with other tables, where they stood and with what they came.
+TEST_F(PositionRowsTest, positions_are_kept_for_rows_that_are_run_again) {
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{}, std::vector<std::string>{"items"}}) {
+    std::vector<std::string> flags = {"positions", "switch", "embeddings"};
+    flags.insert(flags.end(), more.begin(), more.end());
+    const auto decoder = open(flags);
+    SKIP_WITHOUT(decoder);
+    EXPECT_EQ(decoder->packed(), more.empty()) << decoder->notes().offender;
+    Numbers positions = count_from(0, 30);
+    for (size_t i = 10; i < 30; ++i) positions[i] += i < 20 ? 3 : 40;
+    Sequence whole = decoder->new_sequence();
+    const Values expected =
+        run(*decoder, {.sequence = &whole, .tokens = prompt_, .positions = positions});
+    Sequence parts = decoder->new_sequence();
+    const std::span<const int64_t> told = positions;
+    const EmbeddedRows image{1, embed(*decoder, rows(9, 4))};
+    run(*decoder, {.sequence = &parts, .tokens = rows(0, 8), .positions = told.first(8)});
+    run(*decoder, {.sequence = &parts,
+                   .tokens = rows(8, 12),
+                   .embedded = {&image, 1},
+                   .positions = told.subspan(8, 12)});
+    const std::vector<std::byte> saved = save_sequence(parts);
+    Sequence restored = restore_sequence(parts.shared_layout(), saved, 16384);
+    EXPECT_EQ(save_sequence(restored), saved);
+    for (Sequence* each : {&parts, &restored}) {
+      EXPECT_EQ(each->next_position(), 23);
+      EXPECT_EQ(
+          run(*decoder, {.sequence = each, .tokens = rows(20, 10), .positions = told.subspan(20)}),
+          last(expected, 10));
+      EXPECT_EQ(each->next_position(), 70);
+    }
+    // Bytes that are damaged are refused, or make some sequence.
+    for (size_t at = 0; at < saved.size(); at += at < 2000 ? 1 : 97) {
+      std::vector<std::byte> bytes = saved;
+      bytes[at] ^= std::byte{0x41};
+      const uint64_t sum = checksum(std::span(bytes).first(bytes.size() - 8));
+      for (size_t i = 0; i < 8; ++i) bytes[bytes.size() - 8 + i] = std::byte(sum >> (8 * i));
+      try {
+        restore_sequence(parts.shared_layout(), bytes, 16384);
+      } catch (const Error& error) {
+        ASSERT_EQ(error.kind(), ErrorKind::invalid_argument) << at << ": " << error.message();
+      }
+    }
+  }
+}
+
 // States that cannot forget rows go back to a checkpoint, and so do positions.
 TEST_F(PositionRowsTest, positions_go_back_to_checkpoints) {
   const std::string folder = zoo_folder("qwen3_5");
@@ -232,7 +280,7 @@ TEST_F(PositionRowsTest, positions_that_cannot_be_are_refused) {
   run(*told, {.sequence = &other, .tokens = rows(0, 3), .positions = end});
   EXPECT_EQ(error_of(*told, {.sequence = &other, .tokens = rows(0, 1)}),
             "1 rows from position 16384 on are more than the context of 16384 holds");
-  if (!counted->packed()) return;
+  ASSERT_TRUE(counted->packed()) << counted->notes().offender;
   Sequence masked = counted->new_sequence();
   EXPECT_NE(error_of(*counted, {.sequence = &masked, .tokens = rows(0, 3), .positions = three})
                 .find("it takes them for a count of its rows"),

@@ -89,6 +89,15 @@ std::unique_ptr<StepRunner::Rerun> StepRunner::make_rerun(const StepRequest& req
   for (const EmbeddedRows& own : request.embedded) {
     rerun->embedded.push_back({past + own.begin, own.embeddings});
   }
+  // What was restored may tell of embeddings that are not there.
+  int64_t unknown = std::ranges::count_if(rerun->tokens, [](Token token) { return token < 0; });
+  for (const EmbeddedRows& own : rerun->embedded) {
+    const auto begin = rerun->tokens.begin() + own.begin;
+    unknown -= std::count_if(begin, begin + own.embeddings.count(), [](Token t) { return t < 0; });
+  }
+  check(unknown == 0, ErrorKind::invalid_argument,
+        "{} of {} rows are to be run again, and their embeddings are not known", unknown,
+        rerun->tokens.size());
   Positions positions = old.states().positions;
   if (!request.positions.empty()) positions.add(past, rows, request.positions);
   rerun->positions = positions.read(0, past + rows);
