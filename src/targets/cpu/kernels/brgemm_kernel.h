@@ -116,9 +116,9 @@ struct Tile {
   using Sum = typename P::Sum;
   Sum sums[kRows][kVectors];
 
-  // One group of k.
-  template <int kOffset>
-  inline __attribute__((always_inline)) void step(const Rows<kRows>& a, const char* b,
+  // One group of k; `number(r)` is that of row r, in every lane.
+  template <int kOffset, class Number>
+  inline __attribute__((always_inline)) void step(Number&& number, const char* b,
                                                   int64_t panel_stride) {
     decltype(P::load_b(b)) vectors[kVectors];
 #pragma GCC unroll 16
@@ -128,7 +128,7 @@ struct Tile {
     }
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
-      const auto x = P::broadcast(a[r] + kOffset * 4);
+      const auto x = number(r);
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) sums[r][v] = P::dot(sums[r][v], x, vectors[v]);
     }
@@ -221,12 +221,17 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) 
     const char* b = static_cast<const char*>(call.blocks[i].b) + b_offset;
     const char* panel = fetch.pace == 0 ? b : b + panel_stride + fetch.begin;
     Rows<kRows> rows(a, stride);
+    const auto step = [&]<int kOffset>() __attribute__((always_inline)) {
+      tile.template step<kOffset>(
+          [&](int r) __attribute__((always_inline)) { return P::broadcast(rows[r] + kOffset * 4); },
+          b, panel_stride);
+    };
     // Four groups at a time: additions of pointers take the ports of products.
     for (int64_t g = 0; g < groups / 4; ++g) {
-      tile.template step<0>(rows, b, panel_stride);
-      tile.template step<1>(rows, b, panel_stride);
-      tile.template step<2>(rows, b, panel_stride);
-      tile.template step<3>(rows, b, panel_stride);
+      step.template operator()<0>();
+      step.template operator()<1>();
+      step.template operator()<2>();
+      step.template operator()<3>();
       rows.advance(16);
       b += 4 * kGroupBytes;
       // Two lines: what one of four tiles or more has to ask for, and most of what fewer have.
@@ -235,7 +240,7 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) 
       panel += 4 * fetch.pace;
     }
     for (int64_t g = 0; g < groups % 4; ++g) {
-      tile.template step<0>(rows, b, panel_stride);
+      step.template operator()<0>();
       rows.advance(4);
       b += kGroupBytes;
     }
@@ -244,7 +249,7 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) 
       for (int r = 0; r < kRows; ++r) {
         copy_group(part + r * 4, a + r * stride + groups * 4, rest * 4 / P::kGroup);
       }
-      tile.template step<0>(Rows<kRows>(part, 4), b, panel_stride);
+      tile.template step<0>([&](int r) { return P::broadcast(part + r * 4); }, b, panel_stride);
     }
   }
   if (call.epilogue == nullptr) {

@@ -105,7 +105,8 @@ DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa)
       const int64_t bytes = std::min(rows, kRowsGathered) * p_.channels * stage_.element_bytes;
       scratch_box_ = std::max(scratch_box_, round_up(static_cast<size_t>(bytes)));
     } else if (!in_place_ && !staged_whole_) {
-      const auto bytes = box(part, chunk).positions() * p_.channels * stage_.element_bytes;
+      const auto bytes =
+          box(part, chunk).positions() * p_.channels * stage_.element_bytes + kBehindStaged;
       scratch_box_ = std::max(scratch_box_, round_up(static_cast<size_t>(bytes)));
     }
     scratch_rows_ = std::max(scratch_rows_, round_up(static_cast<size_t>(rows * 4)));
@@ -180,6 +181,14 @@ int64_t DirectConvolution::panel_stride(const Part& part) const {
 const std::byte* DirectConvolution::panels(const std::byte* packed, const Part& part, int64_t group,
                                            int64_t panel) const {
   return packed + part.packed + (group * group_panels() + panel) * panel_stride(part);
+}
+
+// Of a row of A in each block. Bytes that were staged may be followed by any: weights are zeros
+// behind a block's last, and whole groups are multiplied faster than parts of one.
+int64_t DirectConvolution::numbers_read(const Part& part) const {
+  const bool whole = has_integer_sums(product_) && !in_place_ && !gathered_;
+  const int64_t group = whole ? kernel_->k_group : 1;
+  return (part.k + group - 1) / group * group;
 }
 
 bool DirectConvolution::reads_in_place() const {

@@ -72,6 +72,7 @@ class DirectConvolution final : public Convolution {
   int64_t group_panels() const { return panel_count(*kernel_, p_.group_outputs()); }
   const std::byte* panels(const std::byte* packed, const Part& part, int64_t group,
                           int64_t panel) const;
+  int64_t numbers_read(const Part& part) const;
   ConvBox box(const Part& part, const Chunk& chunk) const;
   void flip_signs();
   int padding(const ConvCall& call) const;
@@ -92,6 +93,7 @@ class DirectConvolution final : public Convolution {
   // Each chunk its own rows, some at a time.
   bool gathers_chunks_ = false;
   static constexpr int64_t kRowsGathered = 448;
+  static constexpr int64_t kBehindStaged = 64;  // bytes that may be read there
   // Signed x that is staged anyway becomes unsigned there, and the product's kernel need not do so.
   bool flips_ = false;
   Product product_;

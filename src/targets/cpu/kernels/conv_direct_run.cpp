@@ -164,7 +164,7 @@ struct DirectConvolution::Run::Work {
     BrgemmCall call;
     call.blocks = blocks.data();
     call.block_count = static_cast<int64_t>(count);
-    call.k = part.k;
+    call.k = c.numbers_read(part);
     call.a_row_stride = axes[2].step * source.pitch[2] * c.stage_.element_bytes;
     call.b_panel_stride = c.panel_stride(part);
     call.rows = chunk.extent[2];
@@ -423,7 +423,7 @@ void DirectConvolution::run_prepared(const ConvCall& call) const {
   const bool turn = gathered_ && given_.x_layout == ActivationLayout::channels_first;
   const int64_t rows = gathered_ ? p_.output_positions() : whole_.extent[0] * whole_.extent[1];
   const int64_t row = (gathered_ ? 1 : whole_.extent[2]) * p_.channels * size;
-  const int64_t prepared = (rows * row + 63) / 64 * 64;
+  const int64_t prepared = (rows * row + kBehindStaged + 63) / 64 * 64;
   std::byte* memory = thread_scratch(ScratchUse::caller, prepared + (turn ? image : 0));
   const Run run(*this, call, memory);
   const int padding = this->padding(call);
