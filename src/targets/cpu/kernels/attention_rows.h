@@ -39,40 +39,60 @@ inline void add_chunk(const F32 (&x)[kLanes], int64_t count, const float* q, int
   for (int r = 0; r < kRows; ++r) store(acc + r * kLanes, sum[r]);
 }
 
-template <class Step>
+struct UnitKeys {  // as they are multiplied
+  static F32 read(const AttentionBlock&, const std::byte* row, int64_t unit) {
+    return load(reinterpret_cast<const float*>(row) + unit);
+  }
+  static F32 read(const AttentionBlock&, const std::byte* row, int64_t unit, int64_t count) {
+    return load(reinterpret_cast<const float*>(row) + unit, mask_first(count));
+  }
+};
+
+// Adds the products of up to kLanes keys and units [unit, unit + count) to acc[row].
+template <class Step, class Keys>
+inline void score_tile(const AttentionBlock& b, int64_t rows, int64_t key, int64_t unit,
+                       int64_t count, float* acc) {
+  const std::byte* k = b.k_segments[key / kSegment] + key % kSegment * b.k_stride;
+  const int64_t keys = b.keys - key < kLanes ? b.keys - key : kLanes;
+  F32 x[kLanes];
+  if (keys == kLanes && count == kLanes) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes; ++i) x[i] = Keys::read(b, k + i * b.k_stride, unit);
+  } else {
+    for (int i = 0; i < kLanes; ++i) {
+      x[i] = i < keys ? Keys::read(b, k + i * b.k_stride, unit, count) : zero_f32();
+    }
+  }
+  transpose(x);
+  const float* q = static_cast<const float*>(b.q) + unit * b.pitch;
+  int64_t r = 0;
+  for (; r + kRowsAtOnce <= rows; r += kRowsAtOnce) {
+    add_chunk<Step, kRowsAtOnce>(x, count, q + r, b.pitch, acc + r * kLanes);
+  }
+  for (; r < rows; ++r) add_chunk<Step, 1>(x, count, q + r, b.pitch, acc + r * kLanes);
+}
+
+template <class Step, class Keys = UnitKeys>
 void score_rows(const AttentionBlock& b, int64_t rows) {
+  constexpr int kTiles = 4;  // of keys in turns: a chain of sums would wait for itself
   const int64_t units = b.size / (Step::kPairs ? 2 : 1);
-  const auto* q = static_cast<const float*>(b.q);
-  for (int64_t key = 0; key < b.keys; key += kLanes) {
-    const std::byte* k = b.k_segments[key / kSegment] + key % kSegment * b.k_stride;
-    const int64_t keys = b.keys - key < kLanes ? b.keys - key : kLanes;
-    float acc[kFewRows * kLanes];
-    for (int i = 0; i < kFewRows; ++i) store(acc + i * kLanes, zero_f32());
+  for (int64_t first = 0; first < b.keys; first += kTiles * kLanes) {
+    float acc[kTiles][kFewRows * kLanes];
+    for (auto& of_tile : acc) {
+      for (int i = 0; i < kFewRows; ++i) store(of_tile + i * kLanes, zero_f32());
+    }
     for (int64_t unit = 0; unit < units; unit += kLanes) {
       const int64_t count = units - unit < kLanes ? units - unit : kLanes;
-      fetch(*b.next_v);
-      const auto row = [&](int i) {
-        return reinterpret_cast<const float*>(k + i * b.k_stride) + unit;
-      };
-      F32 x[kLanes];
-      if (keys == kLanes && count == kLanes) {
-#pragma GCC unroll 16
-        for (int i = 0; i < kLanes; ++i) x[i] = load(row(i));
-      } else {
-        const Mask mask = mask_first(count);
-        for (int i = 0; i < kLanes; ++i) x[i] = i < keys ? load(row(i), mask) : zero_f32();
-      }
-      transpose(x);
-      int64_t r = 0;
-      for (; r + kRowsAtOnce <= rows; r += kRowsAtOnce) {
-        add_chunk<Step, kRowsAtOnce>(x, count, q + unit * b.pitch + r, b.pitch, acc + r * kLanes);
-      }
-      for (; r < rows; ++r) {
-        add_chunk<Step, 1>(x, count, q + unit * b.pitch + r, b.pitch, acc + r * kLanes);
+      for (int i = 0; i < kTiles && first + i * kLanes < b.keys; ++i) {
+        fetch(*b.next_v);
+        score_tile<Step, Keys>(b, rows, first + i * kLanes, unit, count, acc[i]);
       }
     }
-    for (int64_t r = 0; r < rows; ++r)
-      store(b.scores + r * kKeyBlock + key, load(acc + r * kLanes));
+    for (int i = 0; i < kTiles && first + i * kLanes < b.keys; ++i) {
+      for (int64_t r = 0; r < rows; ++r) {
+        store(b.scores + r * kKeyBlock + first + i * kLanes, load(acc[i] + r * kLanes));
+      }
+    }
   }
 }
 
@@ -146,14 +166,19 @@ int64_t score_fetches(int64_t size) {
 }
 
 template <class Step, class Values>
-void attend_rows(const AttentionBlock& b, int64_t rows) {
-  score_rows<Step>(b, rows);
-  softmax_rows<Step::kPairs>(b, rows);
+void all_value_rows(const AttentionBlock& b, int64_t rows) {
   int64_t row = 0;
   for (; row + kRowsAtOnce <= rows; row += kRowsAtOnce) {
     value_columns<Step, Values, kRowsAtOnce>(b, row);
   }
   for (; row < rows; ++row) value_columns<Step, Values, 1>(b, row);
+}
+
+template <class Step, class Values>
+void attend_rows(const AttentionBlock& b, int64_t rows) {
+  score_rows<Step>(b, rows);
+  softmax_rows<Step::kPairs>(b, rows);
+  all_value_rows<Step, Values>(b, rows);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ constexpr float kInfinity = __builtin_inff();
 inline void fetch(AttentionAhead& ahead) {
   const int64_t rows = ahead.step < ahead.rows ? ahead.step : ahead.rows;
   const auto touch = [](const std::byte* at) {
-    _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T1);
+    _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
   };
   ahead.rows -= rows;
   if (ahead.in_segment != INT64_MAX) {
