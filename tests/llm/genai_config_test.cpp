@@ -182,6 +182,22 @@ TEST(GenaiConfig, refuses_what_is_for_speech_by_its_name) {
             "type is 'llama'");
 }
 
+TEST(GenaiConfig, takes_models_that_see_and_hear_as_far_as_text_needs_them) {
+  const GenaiConfig config = read_genai_config(
+      document("", R"(, "vision": {"adapter_filename": "vision.onnx_adapter", "pipeline": [
+                 {"embed": {"filename": "patches.onnx", "run_on_cpu": true}}],
+                 "inputs": {"pixel_values": "pixels"}},
+               "speech": {"filename": "speech.onnx", "adapter_filename": "speech.onnx_adapter"},
+               "embedding": {"filename": "embedding.onnx", "outputs": {"inputs_embeds": "rows"}})"),
+      "genai_config.json");
+  EXPECT_EQ(config.parts.at("embedding").outputs.at("inputs_embeds"), "rows");
+  EXPECT_EQ(config.parts.at("vision").inputs.at("pixel_values"), "pixels");
+  EXPECT_EQ(message(document("", R"(, "vision": {"pipeline": 3})")),
+            "InvalidModel: 'model.vision.pipeline' is a number, expected a list");
+  EXPECT_EQ(message(document("", R"(, "embedding": {"adapter_filename": "x"})")),
+            "Unsupported: 'model.embedding.adapter_filename' is not supported");
+}
+
 TEST(GenaiConfig, knows_the_names_of_providers) {
   ASSERT_NE(find_provider("CUDAExecutionProvider"), nullptr);
   EXPECT_EQ(find_provider("cuda")->target, "gpu");

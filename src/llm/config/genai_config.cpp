@@ -183,8 +183,17 @@ void read_part(JsonObject& model, std::string_view key, GenaiConfig& config) {
   if (!o) return;
   ProgramConfig part;
   read_program(*o, part);
-  o->refuse({"pipeline", "adapter_filename"});
   std::string text;
+  if (key == "embedding") {
+    o->refuse({"pipeline", "adapter_filename"});
+  } else {
+    // Such programs do not run yet; text needs neither their stages nor their adapters.
+    o->read("adapter_filename", text);
+    const Json* stages = o->member("pipeline");
+    check(stages == nullptr || stages->is_array() || stages->is_object(), ErrorKind::invalid_model,
+          "'{}' is a {}, expected a list", o->place("pipeline"),
+          stages == nullptr ? "" : stages->type_name());
+  }
   o->read("config_filename", text);
   double number = 0;
   for (const std::string_view name : {"spatial_merge_size", "tokens_per_second", "patch_size",
