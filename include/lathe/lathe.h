@@ -470,6 +470,7 @@ typedef struct lathe_api {
   lathe_error* (*model_config_remove_model_data)(lathe_model_config* config, const char* name);
   /* One of target_name; default: what suits the folder's providers. */
   lathe_error* (*model_config_set_target)(lathe_model_config* config, const char* target);
+  /* 0: as many as the folder asks for, else one per available core. */
   lathe_error* (*model_config_set_threads)(lathe_model_config* config, int threads);
   void (*model_config_free)(lathe_model_config* config);
 

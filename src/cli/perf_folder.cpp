@@ -84,17 +84,24 @@ double measure_products(const std::shared_ptr<const Target>& target, std::string
 // What a prompt's weight products compute in.
 struct Products {
   std::string compute;
-  int64_t per_token = 0;
-  double peak = 0;  // a second, of what the machine shows
+  int64_t per_row = 0;     // of the prompt
+  int64_t per_prompt = 0;  // of the logits, which the last row alone has where rows are packed
+  double peak = 0;         // a second, of what the machine shows
 };
 
 std::vector<Products> products_of(const LanguageModel& model, ThreadPool& pool) {
+  const llm::Decoder& decoder = *model.decoder();
+  const Plan* prompt = decoder.prompt_plan();
+  const Program& program = *(prompt != nullptr ? *prompt : decoder.plan()).program;
+  const std::string logits = llm::name_of(decoder.config().decoder.outputs, "logits", "logits");
+  const auto rows = llm::products_by_compute(program, decoder.packed() ? logits : "");
   std::vector<Products> all;
-  const Plan* prompt = model.decoder()->prompt_plan();
-  const Plan& plan = prompt != nullptr ? *prompt : model.decoder()->plan();
-  for (const auto& [compute, count] : llm::products_by_compute(*plan.program)) {
+  for (const auto& [compute, count] : llm::products_by_compute(program)) {
+    const auto own = rows.find(compute);
+    const int64_t per_row = own == rows.end() ? 0 : own->second;
     const std::string_view like = compute == "f64" ? "f32" : std::string_view(compute);
-    all.push_back({compute, count, measure_products(model.target(), like, pool)});
+    all.push_back(
+        {compute, per_row, count - per_row, measure_products(model.target(), like, pool)});
   }
   return all;
 }
@@ -213,9 +220,11 @@ int perf_folder(const FolderMeasure& what, const Options& options, Output& out) 
       static_cast<double>(size.row_bytes * (fitted.prompt_tokens + fitted.new_tokens / 2));
   const double bandwidth = rates.tokens_per_second * token_bytes / bytes_per_second;
   // Each type of products against what the machine shows of it.
-  double token_seconds = 0;
-  for (const Products& p : products) token_seconds += static_cast<double>(p.per_token) / p.peak;
-  const double compute = rates.prompt_tokens_per_second * token_seconds;
+  double seconds = 0;
+  for (const Products& p : products) {
+    seconds += static_cast<double>(p.per_row * fitted.prompt_tokens + p.per_prompt) / p.peak;
+  }
+  const double compute = seconds / rates.first_token_seconds;
   if (what.json) {
     nlohmann::ordered_json json;
     json["model"] = what.folder;
@@ -232,7 +241,8 @@ int perf_folder(const FolderMeasure& what, const Options& options, Output& out) 
     json["products_per_token"] = size.products;
     json["bytes_per_second"] = bytes_per_second;
     for (const Products& p : products) {
-      json["products"][p.compute] = {{"per_token", p.per_token}, {"per_second_here", p.peak}};
+      json["products"][p.compute] = {
+          {"per_row", p.per_row}, {"per_prompt", p.per_prompt}, {"per_second_here", p.peak}};
     }
     json["share_of_bandwidth"] = bandwidth;
     json["share_of_compute"] = compute;

@@ -76,6 +76,21 @@ int64_t rows_written_into(const Value& past) {
   return 0;
 }
 
+// The product from which a result comes by operations that take it first: casts, scales, reshapes.
+const Instruction* product_of_result(const Program& program, std::string_view result) {
+  constexpr int kFarthest = 16;
+  const auto& names = program.main().result_names();
+  const auto at = std::ranges::find(names, result);
+  if (at == names.end()) return nullptr;
+  const Value* value = program.main().results()[static_cast<size_t>(at - names.begin())];
+  for (int i = 0; i < kFarthest && value != nullptr && value->definition() != nullptr; ++i) {
+    const Instruction* instruction = value->definition();
+    if (products_of(*instruction) > 0) return instruction;
+    value = operand(*instruction, 0);
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 int64_t ModelSize::all_weight_bytes() const { return plus(weight_bytes, encoder_bytes); }
@@ -104,12 +119,14 @@ int64_t weight_bytes(std::initializer_list<const Program*> programs) {
   return bytes;
 }
 
-std::map<std::string, int64_t, std::less<>> products_by_compute(const Program& program) {
+std::map<std::string, int64_t, std::less<>> products_by_compute(const Program& program,
+                                                                std::string_view head) {
+  const Instruction* last = head.empty() ? nullptr : product_of_result(program, head);
   std::map<std::string, int64_t, std::less<>> all;
   for (const auto& module : program.modules()) {
     for (const auto& instruction : module->instructions()) {
       const int64_t products = products_of(*instruction);
-      if (products == 0) continue;
+      if (products == 0 || instruction.get() == last) continue;
       const std::string_view compute = compute_of(*instruction);
       int64_t& sum = all[std::string(compute.empty() ? "f32" : compute)];
       sum = plus(sum, products);

@@ -36,8 +36,10 @@ std::string bytes_text(int64_t bytes);
 // One line for people: "weights 540.2 MiB, cache 45.0 KiB a token, …".
 std::string to_string(const ModelSize& size, int64_t context_length);
 
-// Multiplications by weights, for a token, by what they compute in: "int8", "bf16", "f32", "f64".
-std::map<std::string, int64_t, std::less<>> products_by_compute(const Program& program);
+// Multiplications by weights, for a row, by what they compute in: "int8", "bf16", "f32", "f64";
+// without the product that gives the result `head`, which may have fewer rows.
+std::map<std::string, int64_t, std::less<>> products_by_compute(const Program& program,
+                                                                std::string_view head = {});
 
 // Bytes of all literals, each that programs share once; null: no program.
 int64_t weight_bytes(std::initializer_list<const Program*> programs);
