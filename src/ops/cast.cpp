@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
+#include "base/lent.h"
 #include "ir/infer.h"
 #include "ops/convolution.h"
+#include "ops/dense_operand.h"
 #include "ops/evaluation.h"
-#include "ops/lent.h"
 #include "ops/views.h"
 #include "tensor/convert.h"
 

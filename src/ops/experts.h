@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
+#include "base/lent.h"
 #include "ir/infer.h"
 #include "ops/evaluation.h"
-#include "ops/lent.h"
 
 namespace lathe {
 

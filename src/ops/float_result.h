@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ops/lent.h"
+#include "base/lent.h"
 #include "ops/views.h"
 #include "tensor/convert.h"
 #include "tensor/tensor.h"

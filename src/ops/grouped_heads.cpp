@@ -5,7 +5,7 @@
 #include <cmath>
 #include <iterator>
 
-#include "ops/lent.h"
+#include "ops/dense_operand.h"
 #include "ops/rotation.h"
 #include "ops/views.h"
 

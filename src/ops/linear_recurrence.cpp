@@ -5,9 +5,10 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/lent.h"
 #include "base/thread_pool.h"
+#include "ops/dense_operand.h"
 #include "ops/float_result.h"
-#include "ops/lent.h"
 
 namespace lathe {
 namespace {

@@ -3,10 +3,11 @@
 // are one per block; zero points are packed per column, each column beginning at a byte, or floats.
 #include <algorithm>
 
+#include "base/lent.h"
 #include "base/thread_pool.h"
 #include "ops/convolution.h"
+#include "ops/dense_operand.h"
 #include "ops/indices.h"
-#include "ops/lent.h"
 #include "ops/matmul.h"
 #include "tensor/convert.h"
 

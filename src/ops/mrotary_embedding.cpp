@@ -3,11 +3,12 @@
 // mrope_section, the pairs of each, either one behind the other or interleaved (T H W T H W …).
 #include <algorithm>
 
+#include "base/lent.h"
 #include "ir/infer.h"
 #include "ops/attend.h"
+#include "ops/dense_operand.h"
 #include "ops/evaluation.h"
 #include "ops/indices.h"
-#include "ops/lent.h"
 #include "ops/rotation.h"
 #include "ops/views.h"
 

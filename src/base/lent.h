@@ -4,9 +4,7 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
-
-#include "tensor/tensor.h"
+#include <cstdint>
 
 namespace lathe {
 
@@ -41,30 +39,6 @@ class LentArray {
  private:
   Lent memory_;
   size_t count_ = 0;
-};
-
-// A dense operand, of another element type if asked for: its own memory where it is so already.
-class DenseOperand {
- public:
-  DenseOperand() = default;
-  explicit DenseOperand(const TensorView& operand) : DenseOperand(operand, operand.type) {}
-  DenseOperand(const TensorView& operand, ElementType type);
-
-  const TensorView& view() const { return view_; }
-  ElementType type() const { return view_.type; }
-  int rank() const { return view_.rank; }
-  int64_t count() const { return view_.count(); }
-  int64_t extent(size_t axis) const { return view_.dims[axis]; }
-  void* data() const { return view_.data; }
-  template <class T>
-  const T* as() const {
-    return static_cast<const T*>(view_.data);
-  }
-
- private:
-  Lent copy_;
-  Lent converted_;
-  TensorView view_;
 };
 
 }  // namespace lathe

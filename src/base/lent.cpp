@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "ops/lent.h"
+#include "base/lent.h"
 
 #include <algorithm>
 #include <bit>
 #include <new>
 #include <utility>
 #include <vector>
-
-#include "ops/views.h"
-#include "tensor/convert.h"
 
 namespace lathe {
 namespace {
@@ -82,19 +79,6 @@ Lent& Lent::operator=(Lent&& other) noexcept {
 
 Lent::~Lent() {
   if (data_ != nullptr) idle().give({data_, size_});
-}
-
-DenseOperand::DenseOperand(const TensorView& operand, ElementType type) : view_(operand) {
-  const int64_t count = operand.count();
-  if (!operand.is_dense()) {
-    copy_ = Lent(bytes_for(operand.type, count));
-    view_ = dense_view(operand.type, operand.extents(), copy_.data());
-    copy_elements(operand, view_);
-  }
-  if (operand.type == type) return;
-  converted_ = Lent(bytes_for(type, count));
-  convert(type, converted_.data(), operand.type, view_.data, count);
-  view_ = dense_view(type, operand.extents(), converted_.data());
 }
 
 }  // namespace lathe
