@@ -80,7 +80,7 @@ TEST(Matmul, ARowHasTheSameBitsForEveryNumberOfRowsThreadsAndEveryVariant) {
               std::vector<float> out(static_cast<size_t>(m * n), -7);
               MatmulCall call = call_of(isa, product, a, packed, n, m);
               call.out = out.data();
-              if (!variant.why_not(call).empty()) continue;
+              if (m > variant.most_rows) continue;
               variant.run(call, &pool);
               if (m == 1 && threads == 1 && variant.name == matmul_variants()[0].name) first = out;
               ASSERT_EQ(std::memcmp(first.data(), out.data(), first.size() * 4), 0)

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <vector>
 
 #include "base/error.h"
@@ -19,6 +20,7 @@ struct Cut {
 };
 
 constexpr int64_t kFewRows = 4;
+constexpr int64_t kSkinnyRows = 64;
 constexpr int64_t kCacheBytes = 256 << 10;  // of A that stay in the second cache beside a panel
 constexpr int64_t kNearBytes = 256 << 10;   // of B that stay in it from row block to row block
 constexpr int64_t kChunkWork = 1 << 22;     // multiplications of f32 in a chunk: 20 to 40 us
@@ -54,17 +56,6 @@ Cut cut_square(const MatmulCall& call, const BrgemmKernel& kernel) {
   return {rows,
           std::max<int64_t>(1, kChunkWork * speed(call.product) / std::max<int64_t>(1, work))};
 }
-
-std::string rows_outside(const MatmulCall& call, int64_t low, int64_t high) {
-  if (call.m >= low && call.m <= high) return "";
-  if (call.m < low) return fmt::format("{} rows, at least {} are wanted", call.m, low);
-  return fmt::format("{} rows, at most {} are wanted", call.m, high);
-}
-
-constexpr int64_t kSkinnyRows = 64;
-std::string why_not_few(const MatmulCall& call) { return rows_outside(call, 0, kFewRows); }
-std::string why_not_skinny(const MatmulCall& call) { return rows_outside(call, 0, kSkinnyRows); }
-std::string why_not_square(const MatmulCall&) { return ""; }
 
 // What one product needs at run time.
 class Run {
@@ -246,9 +237,9 @@ void run_square(const MatmulCall& call, ThreadPool* pool) {
 }
 
 constexpr std::array<MatmulVariant, 3> kVariants{{
-    {"matrix-vector", why_not_few, run_few_rows},
-    {"skinny", why_not_skinny, run_skinny},
-    {"square", why_not_square, run_square},
+    {"matrix-vector", kFewRows, run_few_rows},
+    {"skinny", kSkinnyRows, run_skinny},
+    {"square", std::numeric_limits<int64_t>::max(), run_square},
 }};
 
 }  // namespace
@@ -258,7 +249,7 @@ std::span<const MatmulVariant> matmul_variants() { return kVariants; }
 void matmul(const MatmulCall& call, ThreadPool* pool) {
   if (call.m <= 0 || call.n <= 0 || call.batch <= 0) return;
   for (const MatmulVariant& variant : kVariants) {
-    if (variant.why_not(call).empty()) return variant.run(call, pool);
+    if (call.m <= variant.most_rows) return variant.run(call, pool);
   }
 }
 

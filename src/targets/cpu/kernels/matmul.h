@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 
 #include "base/thread_pool.h"
 #include "targets/cpu/kernels/brgemm.h"
@@ -51,9 +50,8 @@ struct MatmulCall {
 
 // How a product is cut. All variants run on the same packing and give the same bits.
 struct MatmulVariant {
-  const char* name;  // "matrix-vector", "skinny", "square"
-  // Why it is not for such a product; empty if it is.
-  std::string (*why_not)(const MatmulCall& call);
+  const char* name;   // "matrix-vector", "skinny", "square"
+  int64_t most_rows;  // of A that it is for
   void (*run)(const MatmulCall& call, ThreadPool* pool);
 };
 std::span<const MatmulVariant> matmul_variants();
