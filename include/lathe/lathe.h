@@ -36,7 +36,7 @@
 extern "C" {
 #endif
 
-#define LATHE_API_VERSION 6u
+#define LATHE_API_VERSION 7u
 
 /* Zeroes a struct of this interface and sets its size: lathe_run_options o =
  * LATHE_INIT(lathe_run_options); (C++: lathe_run_options o{}; o.size = sizeof o;) */
@@ -118,6 +118,13 @@ typedef void (*lathe_text_sink)(void* context, const char* text, size_t bytes);
 /* Takes a line of the log. Level 0: a warning. May be called from any thread. */
 typedef void (*lathe_log_sink)(void* context, int level, const char* line);
 
+/* A file with external data that lies in memory. */
+typedef struct lathe_data_file {
+  const char* name; /* as the model gives it */
+  const void* data;
+  size_t bytes;
+} lathe_data_file;
+
 /* How a model is loaded. */
 typedef struct lathe_load_options {
   size_t size;
@@ -126,10 +133,14 @@ typedef struct lathe_load_options {
   /* Inputs that will be given although the model has a default for them. */
   const char* const* fed;
   size_t fed_count;
-  /* Called with `release_context` once the bytes of program_load_memory are no longer read. Without
-   * it they are copied. */
+  /* Called with `release_context` once the bytes of program_load_memory, those of `data` included,
+   * are no longer read. Without it they are copied. */
   void (*release)(void* context);
   void* release_context;
+  /* External data of an ONNX model, from memory (version 7); before what lies in files.
+   * program_load copies it. */
+  const lathe_data_file* data;
+  size_t data_count;
 } lathe_load_options;
 
 /* What an input or output of a program is. */
@@ -464,7 +475,8 @@ typedef struct lathe_api {
   lathe_error* (*model_config_append_provider)(lathe_model_config* config, const char* provider);
   lathe_error* (*model_config_set_provider_option)(lathe_model_config* config, const char* provider,
                                                    const char* key, const char* value);
-  /* A file of the folder, copied from memory; it stands before one on disk. */
+  /* A file of the folder, copied from memory; it stands before one on disk. Also a file with
+   * external data, by the name that the model gives it, seen from the folder. */
   lathe_error* (*model_config_add_model_data)(lathe_model_config* config, const char* name,
                                               const void* data, size_t bytes);
   lathe_error* (*model_config_remove_model_data)(lathe_model_config* config, const char* name);
@@ -596,6 +608,15 @@ typedef struct lathe_api {
   lathe_error* (*generator_append_embeddings)(lathe_generator* generator, size_t prompt,
                                               const lathe_tensor* rows,
                                               const lathe_tensor* positions, uint64_t hash);
+
+  /* ---- additions of version 7 ---- */
+
+  /* As model_config_add_model_data, without a copy: `data` is read until `release`, which may be
+   * NULL, is called with `context`; at once where this fails. Configuration and models made of it
+   * hold it. */
+  lathe_error* (*model_config_wrap_model_data)(lathe_model_config* config, const char* name,
+                                               const void* data, size_t bytes,
+                                               void (*release)(void* context), void* context);
 } lathe_api;
 
 /* The table of functions, or NULL if this library is older than `version`. */

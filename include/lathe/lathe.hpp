@@ -197,10 +197,18 @@ class Program {
     check(api().program_load(path.c_str(), nullptr, &made));
     handle_.reset(made);
   }
-  // An ONNX model or a program's text; the bytes are copied.
-  static Program from_memory(std::span<const std::byte> bytes) {
+  // An ONNX model, with its external data by the names that it gives them, or a program's text; the
+  // bytes are copied.
+  using DataFile = std::pair<std::string, std::span<const std::byte>>;
+  static Program from_memory(std::span<const std::byte> bytes,
+                             std::span<const DataFile> data = {}) {
+    std::vector<lathe_data_file> files;
+    for (const auto& [name, own] : data) files.push_back({name.c_str(), own.data(), own.size()});
+    auto options = detail::init<lathe_load_options>();
+    options.data = files.data();
+    options.data_count = files.size();
     lathe_program* made = nullptr;
-    check(api().program_load_memory(bytes.data(), bytes.size(), nullptr, &made));
+    check(api().program_load_memory(bytes.data(), bytes.size(), &options, &made));
     return Program(made);
   }
   std::vector<ValueInfo> inputs() const {

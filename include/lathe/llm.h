@@ -77,9 +77,15 @@ class Config {
     check(api().model_config_set_provider_option(get(), provider.c_str(), key.c_str(),
                                                  value.c_str()));
   }
-  // A file of the folder, copied; it stands before one on disk.
+  // A file of the folder, copied; it stands before one on disk. Models find their external data
+  // here, too.
   void add_model_data(const std::string& name, std::span<const std::byte> bytes) {
     check(api().model_config_add_model_data(get(), name.c_str(), bytes.data(), bytes.size()));
+  }
+  // The same without a copy: memory of the caller's, which must outlive the models made of it.
+  void wrap_model_data(const std::string& name, std::span<const std::byte> bytes) {
+    check(api().model_config_wrap_model_data(get(), name.c_str(), bytes.data(), bytes.size(),
+                                             nullptr, nullptr));
   }
   void remove_model_data(const std::string& name) {
     check(api().model_config_remove_model_data(get(), name.c_str()));

@@ -295,7 +295,7 @@ lathe_error* generate(const lathe_model* model, const lathe_generator_params* pa
   return guarded([&] {
     const OpenModel& opened = *demand(model, "the model").model;
     check(opened.tokenizer != nullptr, ErrorKind::io, "'{}' has no tokenizer",
-          escape(opened.tokenizer_folder));
+          escape(opened.beside.place()));
     const std::string_view text = view(prompt, "the prompt");
     const tokenizer::Encoding encoding = opened.tokenizer->encode(text);
     check(!encoding.ids.empty(), ErrorKind::invalid_argument,

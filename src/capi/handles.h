@@ -153,7 +153,7 @@ struct lathe_stop_strings {
 struct lathe_model_config {
   std::string folder;
   std::vector<std::function<void(nlohmann::json&)>> changes;  // of genai_config.json, in order
-  lathe::llm::MemoryFiles files;
+  lathe::MemoryFiles files;
   std::string target;
   int threads = 0;
   int64_t memory_limit = 0;
@@ -165,10 +165,10 @@ namespace lathe::capi {
 // A model with its threads; generators share it.
 struct OpenModel {
   explicit OpenModel(const lathe_model_config& config);
-  llm::MemoryFiles files;
+  MemoryFiles files;
   ThreadPool pool;
   std::shared_ptr<const llm::Decoder> decoder;
-  std::string tokenizer_folder;
+  Folder beside{""};  // where the tokenizer and the chat template lie
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer;  // null: there is none
   std::string target;
   std::vector<int32_t> end_tokens;

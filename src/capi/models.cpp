@@ -69,7 +69,19 @@ lathe_error* add_model_data(lathe_model_config* config, const char* name, const 
   return guarded([&] {
     const std::string_view given = view({static_cast<const char*>(data), bytes}, "the model data");
     demand(config, "the configuration").files[std::string(text_of(name, "the file's name"))] =
-        std::make_shared<const std::string>(given);
+        MemoryFile::copy_of(given);
+  });
+}
+
+lathe_error* wrap_model_data(lathe_model_config* config, const char* name, const void* data,
+                             size_t bytes, void (*release)(void* context), void* context) {
+  return guarded([&] {
+    const std::shared_ptr<const void> owner(data, [release, context](const void*) {
+      if (release != nullptr) release(context);
+    });
+    const std::string_view given = view({static_cast<const char*>(data), bytes}, "the model data");
+    demand(config, "the configuration").files[std::string(text_of(name, "the file's name"))] = {
+        given, owner};
   });
 }
 
@@ -135,7 +147,7 @@ lathe_error* get_tokenizer(const lathe_model* model, lathe_tokenizer** out) {
     demand(out, "the place for the tokenizer");
     const OpenModel& opened = *demand(model, "the model").model;
     check(opened.tokenizer != nullptr, ErrorKind::io, "'{}' has no tokenizer",
-          escape(opened.tokenizer_folder));
+          escape(opened.beside.place()));
     *out = new lathe_tokenizer{opened.tokenizer};
   });
 }
@@ -144,32 +156,28 @@ lathe_error* get_chat_template(const lathe_model* model, lathe_chat_template** o
   return guarded([&] {
     demand(out, "the place for the chat template");
     const OpenModel& opened = *demand(model, "the model").model;
-    const auto at = opened.files.find("chat_template.jinja");
-    *out = new lathe_chat_template{at != opened.files.end()
-                                       ? templates::ChatTemplates::of(*at->second)
-                                       : templates::ChatTemplates::load(opened.tokenizer_folder)};
+    *out = new lathe_chat_template{templates::ChatTemplates::load(opened.beside)};
   });
 }
 
 // The folder's files from memory, the changed configuration among them: it stands before the one on
 // disk.
-llm::MemoryFiles files_of(const lathe_model_config& config) {
+MemoryFiles files_of(const lathe_model_config& config) {
   constexpr const char* kName = "genai_config.json";
-  llm::MemoryFiles files = config.files;
+  MemoryFiles files = config.files;
   const auto given = files.find(kName);
   const std::string path = join_path(config.folder, kName);
   const bool is_there = given != files.end() || (!config.folder.empty() && file_exists(path));
   // Where there is none, whoever opens the folder says so.
   if (config.changes.empty() || !is_there) return files;
-  Json document =
-      llm::parse_json(given != files.end() ? *given->second : FileMap::open(path)->text(), path);
+  Json document = llm::parse_json(
+      given != files.end() ? given->second.text : FileMap::open(path)->text(), path);
   for (const auto& change : config.changes) change(document);
-  files[kName] = std::make_shared<const std::string>(
-      document.dump(-1, ' ', false, Json::error_handler_t::replace));
+  files[kName] = MemoryFile::copy_of(document.dump(-1, ' ', false, Json::error_handler_t::replace));
   return files;
 }
 
-int threads_of(const lathe_model_config& config, const llm::MemoryFiles& files) {
+int threads_of(const lathe_model_config& config, const MemoryFiles& files) {
   if (config.threads > 0) return config.threads;
   return llm::ModelFolder(config.folder, "", files).config().threads();
 }
@@ -178,6 +186,7 @@ int threads_of(const lathe_model_config& config, const llm::MemoryFiles& files) 
 
 OpenModel::OpenModel(const lathe_model_config& config)
     : files(files_of(config)), pool(threads_of(config, files)) {
+  const llm::ModelFolder folder(config.folder, "", files);
   llm::DecoderOptions options;
   options.pool = &pool;
   options.compute = config.compute;
@@ -186,7 +195,6 @@ OpenModel::OpenModel(const lathe_model_config& config)
   if (!config.target.empty()) {
     options.target = find_target(config.target);
   } else {
-    const llm::ModelFolder folder(config.folder, "", files);
     const llm::TargetChoice choice = choose_target(folder.config(), config.folder);
     if (!choice.warning.empty()) log_warning(choice.warning);
     options.target = choice.target;
@@ -195,14 +203,8 @@ OpenModel::OpenModel(const lathe_model_config& config)
   target = options.target->name();
   decoder = std::make_shared<const llm::Decoder>(config.folder, options);
   end_tokens.assign(decoder->config().end_tokens.begin(), decoder->config().end_tokens.end());
-  const std::string& beside = decoder->config().tokenizer_folder;
-  tokenizer_folder = beside.empty() ? config.folder : join_path(config.folder, beside);
-  const auto at = files.find("tokenizer.json");
-  if (at != files.end()) {
-    tokenizer = tokenizer::load_tokenizer_bytes(*at->second, at->first);
-  } else if (tokenizer::has_tokenizer(tokenizer_folder)) {
-    tokenizer = tokenizer::load_tokenizer(tokenizer_folder);
-  }
+  beside = folder.beside();
+  if (tokenizer::has_tokenizer(beside)) tokenizer = tokenizer::load_tokenizer(beside);
 }
 
 void add_models(lathe_api& api) {
@@ -212,6 +214,7 @@ void add_models(lathe_api& api) {
   api.model_config_append_provider = append_provider;
   api.model_config_set_provider_option = set_provider_option;
   api.model_config_add_model_data = add_model_data;
+  api.model_config_wrap_model_data = wrap_model_data;
   api.model_config_remove_model_data = remove_model_data;
   api.model_config_set_target = set_target;
   api.model_config_set_threads = set_threads;

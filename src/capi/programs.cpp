@@ -23,12 +23,25 @@ ImportOptions import_options(const lathe_load_options& options) {
   return out;
 }
 
+// With an owner the bytes stay where they are, else they are copied.
+MemoryFiles data_files(const lathe_load_options& options, std::shared_ptr<const void> owner) {
+  MemoryFiles files;
+  if (options.data_count > 0) demand(options.data, "the list of data files");
+  for (const lathe_data_file& file : std::span(options.data, options.data_count)) {
+    const std::string name = &demand(file.name, "the name of a data file");
+    const std::string_view text = view({static_cast<const char*>(file.data), file.bytes}, name);
+    files[name] = owner != nullptr ? MemoryFile{text, owner} : MemoryFile::copy_of(text);
+  }
+  return files;
+}
+
 lathe_error* load(const char* path, const lathe_load_options* given, lathe_program** out) {
   return guarded([&] {
     demand(out, "the place for the program");
     const lathe_load_options options = known(given);
     auto handle = std::make_unique<lathe_program>();
-    handle->program = load_model(&demand(path, "the path"), import_options(options));
+    handle->program = load_model(&demand(path, "the path"), import_options(options),
+                                 data_files(options, nullptr));
     if (options.name != nullptr) handle->program->name = options.name;
     refresh(*handle);
     *out = handle.release();
@@ -60,8 +73,9 @@ lathe_error* load_memory(const void* data, size_t size, const lathe_load_options
       handle->program = parse_program(bytes, {.file = name});
     } else {
       const std::string folder = options.folder != nullptr ? options.folder : "";
-      handle->program =
-          import_onnx(onnx::parse_model(bytes, name, owner, folder), import_options(options));
+      const MemoryFiles files = data_files(options, options.release != nullptr ? owner : nullptr);
+      handle->program = import_onnx(onnx::parse_model(bytes, name, owner, folder, files),
+                                    import_options(options));
     }
     refresh(*handle);
     *out = handle.release();

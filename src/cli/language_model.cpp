@@ -124,7 +124,7 @@ LanguageModel::LanguageModel(const LanguageModelArguments& arguments, const Opti
   tokenizer_folder_ = decoder_->config().tokenizer_folder.empty()
                           ? arguments.folder
                           : join_path(arguments.folder, decoder_->config().tokenizer_folder);
-  if (tokenizer::has_tokenizer(tokenizer_folder_)) {
+  if (tokenizer::has_tokenizer(Folder(tokenizer_folder_))) {
     progress.say("reading the tokenizer");
     tokenizer_ = tokenizer::load_tokenizer(tokenizer_folder_);
   }

@@ -93,13 +93,14 @@ std::unique_ptr<Program> load_text(const std::string& path, std::string_view tex
 
 }  // namespace
 
-std::unique_ptr<Program> load_model(const std::string& path, const ImportOptions& options) {
+std::unique_ptr<Program> load_model(const std::string& path, const ImportOptions& options,
+                                    const MemoryFiles& data) {
   try {
     {
       const auto file = FileMap::open(path);
       if (looks_like_program(file->text())) return load_text(path, file->text());
     }
-    return import_onnx(onnx::read_model(path), options);
+    return import_onnx(onnx::read_model(path, data), options);
   } catch (Error& error) {
     const std::string name = escape(path);
     if (std::string_view(error.what()).find(name) == std::string_view::npos) {

@@ -451,6 +451,55 @@ static void test_models(void) {
   lathe->generator_free(generator);
 }
 
+static const char kModel[] =
+    "<ir_version: 8, opset_import: [\"\" : 18]>\n"
+    "g (float[2] x) => (float[2] y) <float[2] w = [\"location\" : \"w.bin\"]> { y = Add(x, w) }";
+
+/* Weights of a model in memory that lie in files of their own. */
+static void test_data_files(void) {
+  const float weights[2] = {3, 4};
+  const lathe_data_file file = {"w.bin", weights, sizeof weights};
+  int count = 0;
+  lathe_load_options options = LATHE_INIT(lathe_load_options);
+  options.data = &file;
+  options.data_count = 1;
+  options.release = released;
+  options.release_context = &count;
+  lathe_program* program = NULL;
+  expect_done(lathe->program_load_memory(kModel, sizeof kModel - 1, &options, &program), "load");
+  lathe_plan* plan = NULL;
+  expect_done(lathe->plan_compile(program, NULL, &plan), "compile");
+  lathe->program_free(program);
+  expect(count == 0, "the weights are held");
+  lathe_session* session = NULL;
+  expect_done(lathe->session_create(plan, NULL, &session), "a session");
+  float values[2] = {1, 2};
+  const int64_t dims[1] = {2};
+  lathe_tensor* input = NULL;
+  lathe_tensor* output = NULL;
+  expect_done(lathe->tensor_wrap(LATHE_F32, dims, NULL, 1, values, NULL, NULL, &input), "wrap");
+  expect_done(lathe->session_run(session, NULL, &input, 1, &output, 1), "run");
+  const float* sum = (const float*)lathe->tensor_data(output);
+  expect(sum[0] == 4 && sum[1] == 6, "their sum");
+  lathe->tensor_free(input);
+  lathe->tensor_free(output);
+  lathe->session_free(session);
+  lathe->plan_free(plan);
+  expect(count == 1, "and released once");
+
+  lathe_model_config* config = NULL;
+  expect_done(lathe->model_config_create(NULL, &config), "a configuration");
+  expect_done(
+      lathe->model_config_wrap_model_data(config, "w", weights, sizeof weights, released, &count),
+      "a file that is not copied");
+  expect_error(lathe->model_config_wrap_model_data(config, NULL, weights, 1, released, &count),
+               LATHE_INVALID_ARGUMENT, "the file's name is NULL", "without a name");
+  expect(count == 2, "what is refused is released");
+  expect_done(lathe->model_config_remove_model_data(config, "w"), "removed");
+  expect(count == 3, "what is removed is released");
+  lathe->model_config_free(config);
+}
+
 int main(void) {
   lathe = lathe_get_api(LATHE_API_VERSION);
   expect(lathe != NULL && lathe->version >= LATHE_API_VERSION, "the table");
@@ -471,6 +520,7 @@ int main(void) {
   test_tensors();
   test_errors_and_log();
   test_models();
+  test_data_files();
   printf("%d passed, %d failed, 0 skipped\n", passed, failed);
   return failed == 0 ? 0 : 1;
 }

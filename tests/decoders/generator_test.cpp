@@ -159,7 +159,8 @@ TEST_F(CountingTest, logits_come_before_the_choice_and_can_be_replaced) {
 TEST_F(CountingTest, files_may_lie_in_memory) {
   MemoryFiles files;
   for (const std::string name : {"genai_config.json", "model.onnx"}) {
-    files[name] = std::make_shared<const std::string>(FileMap::open(kFolder + "/" + name)->text());
+    const auto file = FileMap::open(kFolder + "/" + name);
+    files[name] = {file->text(), file};
   }
   DecoderOptions options;
   options.files = files;

@@ -56,16 +56,32 @@ ExternalData parse_external_data(const StringPairs& pairs, std::string_view tens
   return data;
 }
 
-std::shared_ptr<const FileMap> ExternalFolder::open(std::string_view location,
-                                                    std::string_view tensor) {
+std::optional<std::string> ExternalFolder::path(std::string_view location) const {
+  if (folder_.empty() || memory_.contains(plain_name(location))) return std::nullopt;
+  return join_path(folder_, location);
+}
+
+MemoryFile ExternalFolder::open(std::string_view location, std::string_view tensor) {
+  const auto of_map = [](const std::shared_ptr<const FileMap>& map) {
+    return MemoryFile{map->text(), map};
+  };
+  const std::string name = plain_name(location);
+  if (const auto given = memory_.find(name); given != memory_.end()) return given->second;
+  if (folder_.empty()) {
+    std::vector<std::string_view> known;
+    for (const auto& [other, file] : memory_) known.push_back(other);
+    fail(ErrorKind::invalid_argument,
+         "tensor '{}' keeps its elements in '{}', which was not given from memory{}",
+         escape(tensor), escape(location), did_you_mean(name, known));
+  }
   const std::lock_guard lock(mutex_);
-  if (const auto found = files_.find(location); found != files_.end()) return found->second;
+  if (const auto found = files_.find(location); found != files_.end()) return of_map(found->second);
   try {
     const std::string target = real_path(join_path(folder_, location));
     check(is_within(target, folder_) || is_blob_of_same_entry(target, folder_),
           ErrorKind::invalid_model, "'{}' is a link to '{}', outside the model's folder '{}'",
           escape(location), escape(target), escape(folder_));
-    return files_.emplace(location, FileMap::open(target)).first->second;
+    return of_map(files_.emplace(location, FileMap::open(target)).first->second);
   } catch (const Error& error) {
     // A folder or pipe here is the model's fault, not the caller's.
     const bool is_file = error.kind() != ErrorKind::invalid_argument;
@@ -81,15 +97,15 @@ ExternalFolder::Bytes ExternalFolder::read(const ExternalData& data, std::string
   check(data.length.value_or(size) == size, ErrorKind::invalid_model,
         "tensor '{}': its external data has length {}, but type and extents need {} bytes",
         escape(tensor), data.length.value_or(size), size);
-  std::shared_ptr<const FileMap> file = open(data.location, tensor);
-  const uint64_t available = file->bytes().size();
+  const MemoryFile file = open(data.location, tensor);
+  const uint64_t available = file.text.size();
   check(data.offset <= available && size <= available - data.offset, ErrorKind::invalid_model,
         "tensor '{}': {} bytes at offset {} of '{}' wanted, but that file has {} bytes{}",
         escape(tensor), size, data.offset, escape(data.location), available,
-        file->text().starts_with("version https://git-lfs")
+        file.text.starts_with("version https://git-lfs")
             ? ": it is a Git LFS pointer (fetch the file with git lfs pull)"
             : "");
-  return {file->bytes().subspan(data.offset, size), std::move(file)};
+  return {std::as_bytes(std::span(file.text)).subspan(data.offset, size), file.owner};
 }
 
 }  // namespace lathe::onnx

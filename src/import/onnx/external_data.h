@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "base/file_map.h"
+#include "base/folder.h"
 #include "import/onnx/graph_view.h"
 
 namespace lathe::onnx {
@@ -22,22 +24,26 @@ namespace lathe::onnx {
 // blobs/ of one Hugging Face cache entry. Thread-safe.
 class ExternalFolder {
  public:
-  explicit ExternalFolder(const std::string& folder) : folder_(real_path(folder)) {}
+  // Files in memory stand before those of the folder, which may be empty: then there are no others.
+  explicit ExternalFolder(const std::string& folder, const MemoryFiles& memory = {})
+      : folder_(folder.empty() ? "" : real_path(folder)), memory_(files_below(memory, ".")) {}
 
-  std::string path(std::string_view location) const { return join_path(folder_, location); }
+  // Where a file lies; nullopt if in memory.
+  std::optional<std::string> path(std::string_view location) const;
 
   struct Bytes {
     std::span<const std::byte> bytes;
-    std::shared_ptr<const FileMap> file;
+    std::shared_ptr<const void> owner;
   };
-  // The `size` bytes of `tensor`: Io if the file cannot be opened, InvalidModel if they are not
-  // there or may not be read.
+  // The `size` bytes of `tensor`: Io if the file cannot be opened, InvalidArgument if it was not
+  // given, InvalidModel if they are not there or may not be read.
   Bytes read(const ExternalData& data, std::string_view tensor, uint64_t size);
 
  private:
-  std::shared_ptr<const FileMap> open(std::string_view location, std::string_view tensor);
+  MemoryFile open(std::string_view location, std::string_view tensor);
 
   std::string folder_;
+  MemoryFiles memory_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<const FileMap>, std::less<>> files_;
 };

@@ -196,15 +196,18 @@ Model parse(std::string_view bytes, std::string_view origin, const TensorSource&
 }  // namespace
 
 Model parse_model(std::string_view bytes, std::string_view origin,
-                  std::shared_ptr<const void> owner, const std::string& folder) {
+                  std::shared_ptr<const void> owner, const std::string& folder,
+                  const MemoryFiles& data) {
   TensorSource source{std::move(owner), nullptr};
-  if (!folder.empty()) source.folder = std::make_shared<ExternalFolder>(folder);
+  if (!folder.empty() || !data.empty()) {
+    source.folder = std::make_shared<ExternalFolder>(folder, data);
+  }
   return parse(bytes, origin, source, nullptr);
 }
 
-Model read_model(const std::string& path) {
+Model read_model(const std::string& path, const MemoryFiles& data) {
   const std::shared_ptr<const FileMap> file = FileMap::open(path);
-  const TensorSource source{file, std::make_shared<ExternalFolder>(parent_folder(path))};
+  const TensorSource source{file, std::make_shared<ExternalFolder>(parent_folder(path), data)};
   return parse(file->text(), path, source, file);
 }
 

@@ -296,13 +296,13 @@ Tensor to_tensor(const TensorData& data, Misaligned misaligned) {
   if (data.external) {
     check(data.external->folder != nullptr, ErrorKind::invalid_argument,
           "tensor '{}' keeps its elements in '{}', which cannot be found: the model was not read "
-          "from a file",
+          "from a file, and that file was not given with it",
           escape(data.name), escape(data.external->location));
     const int64_t count = checked_count(data.type, data.dims, data.name);
     const auto size = static_cast<uint64_t>(bytes_for(data.type, count));
     auto external = data.external->folder->read(*data.external, data.name, size);
     bytes = external.bytes;
-    owner = std::move(external.file);
+    owner = std::move(external.owner);
   }
   if (bytes.empty()) return Tensor(data.type, data.dims);
   void* memory = const_cast<std::byte*>(bytes.data());  // a map is read-only; literals are too
@@ -314,8 +314,9 @@ Tensor to_tensor(const TensorData& data, Misaligned misaligned) {
 std::optional<FilePlace> file_place(const Model& model, const TensorData& data) {
   if (data.external) {
     if (data.external->folder == nullptr) return std::nullopt;
-    return FilePlace{data.external->folder->path(data.external->location),
-                     static_cast<int64_t>(data.external->offset)};
+    std::optional<std::string> path = data.external->folder->path(data.external->location);
+    if (!path) return std::nullopt;
+    return FilePlace{std::move(*path), static_cast<int64_t>(data.external->offset)};
   }
   if (model.file == nullptr || data.bytes.empty()) return std::nullopt;
   const std::span<const std::byte> all = model.file->bytes();

@@ -18,55 +18,54 @@ namespace {
 
 constexpr std::string_view kLfsPointer = "version https://git-lfs";
 
-std::string join(const std::string& folder, std::string_view name) {
-  return folder + "/" + std::string(name);
-}
-
 }  // namespace
 
-ModelFolder::ModelFolder(std::string path, const std::string& overlay, MemoryFiles files)
-    : path_(std::move(path)), files_(std::move(files)) {
-  const std::string name = path_.empty() ? "genai_config.json" : join(path_, "genai_config.json");
-  check(has("genai_config.json"), ErrorKind::io,
-        "'{}' has no genai_config.json: it is not a model folder", escape(path_));
-  std::string json = text("genai_config.json");
+ModelFolder::ModelFolder(const std::string& path, const std::string& overlay,
+                         const MemoryFiles& files)
+    : folder_(path, files) {
+  constexpr std::string_view kConfig = "genai_config.json";
+  constexpr std::string_view kGeneration = "generation_config.json";
+  check(folder_.has(kConfig), ErrorKind::io,
+        "'{}' has no genai_config.json: it is not a model folder", escape(path));
+  std::string json(folder_.open(kConfig).text);
   if (!overlay.empty()) json = overlay_config(json, overlay);
-  config_ = read_genai_config(json, name);
-  if (has("generation_config.json")) {
-    read_generation_config(text("generation_config.json"), join(path_, "generation_config.json"),
-                           config_);
+  config_ = read_genai_config(json, config_path());
+  if (folder_.has(kGeneration)) {
+    read_generation_config(folder_.open(kGeneration).text, folder_.place(kGeneration), config_);
   }
 }
 
-bool ModelFolder::has(const std::string& name) const {
-  return files_.contains(name) || (!path_.empty() && file_exists(join(path_, name)));
+std::string ModelFolder::config_path() const {
+  return path().empty() ? "genai_config.json" : join_path(path(), "genai_config.json");
 }
 
-std::string ModelFolder::text(const std::string& name) const {
-  const auto at = files_.find(name);
-  return at != files_.end() ? *at->second : std::string(FileMap::open(join(path_, name))->text());
+Folder ModelFolder::beside() const {
+  return config_.tokenizer_folder.empty() ? folder_ : folder_.below(config_.tokenizer_folder);
 }
 
 std::string ModelFolder::file(const std::string& name) const {
-  if (files_.contains(name)) return name;
+  if (folder_.files().contains(plain_name(name))) return name;
+  const std::string config = config_path();
   const bool inside = !name.empty() && !name.starts_with('/') && name != ".." &&
                       !name.starts_with("../") && name.find("/../") == std::string::npos;
   check(inside, ErrorKind::invalid_model, "'{}' names the file '{}', which is not in its folder",
-        escape(join(path_, "genai_config.json")), escape(name));
-  std::string path = join(path_, name);
-  check(file_exists(path), ErrorKind::io, "'{}' names the file '{}', which is not there",
-        escape(join(path_, "genai_config.json")), escape(name));
+        escape(config), escape(name));
+  check(folder_.has(name), ErrorKind::io, "'{}' names the file '{}', which is not there",
+        escape(config), escape(name));
+  std::string path = folder_.path() + "/" + name;
   check(!FileMap::open(path)->text().starts_with(kLfsPointer), ErrorKind::invalid_model,
         "'{}' is a Git LFS pointer, not the model: fetch it with 'git lfs pull'", escape(path));
   return path;
 }
 
 std::unique_ptr<Program> ModelFolder::load(const std::string& name) const {
-  const auto at = files_.find(name);
-  if (at == files_.end()) return load_model(file(name));
-  const std::string_view bytes = *at->second;
+  // A model names its external data as seen from where it lies itself.
+  const Folder own = folder_.below(parent_folder(name));
+  if (!folder_.files().contains(plain_name(name))) return load_model(file(name), {}, own.files());
+  const auto& [bytes, owner] = folder_.open(name);
   if (looks_like_program(bytes)) return parse_program(bytes, {.file = name});
-  return import_onnx(onnx::parse_model(bytes, name, at->second, path_));
+  const std::string on_disk = is_folder(own.path()) ? own.path() : "";
+  return import_onnx(onnx::parse_model(bytes, name, owner, on_disk, own.files()));
 }
 
 namespace {

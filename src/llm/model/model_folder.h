@@ -2,19 +2,16 @@
 // A model folder opened: its configuration, its files and the names of their inputs and results.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 
+#include "base/folder.h"
 #include "ir/program.h"
 #include "llm/config/genai_config.h"
 #include "passes/pack_sequences.h"
 
 namespace lathe::llm {
-
-// Files that lie in memory, by name; they stand before those of the folder.
-using MemoryFiles = std::map<std::string, std::shared_ptr<const std::string>, std::less<>>;
 
 // What a decoder's stages make: one program, or one for each kind of step.
 struct DecoderPrograms {
@@ -27,10 +24,11 @@ struct DecoderPrograms {
 class ModelFolder {
  public:
   // Reads genai_config.json, joined with `overlay` (JSON), and generation_config.json. Io if there
-  // is none. `path` may be empty if all files lie in memory.
-  explicit ModelFolder(std::string path, const std::string& overlay = {}, MemoryFiles files = {});
+  // is none. Files in memory stand before those on disk; `path` may be empty if all are there.
+  explicit ModelFolder(const std::string& path, const std::string& overlay = {},
+                       const MemoryFiles& files = {});
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return folder_.path(); }
   const GenaiConfig& config() const { return config_; }
   // The path of a file of the folder; Io if it is not there, InvalidModel if it stands for one that
   // was not fetched.
@@ -38,12 +36,13 @@ class ModelFolder {
   std::unique_ptr<Program> load(const std::string& name) const;
   // The decoder's file, or its stages joined.
   DecoderPrograms load_decoder() const;
-  bool has(const std::string& name) const;
-  std::string text(const std::string& name) const;  // all of a file
+  // Where the tokenizer and the chat template lie.
+  Folder beside() const;
 
  private:
-  std::string path_;
-  MemoryFiles files_;
+  std::string config_path() const;  // for messages
+
+  Folder folder_;
   GenaiConfig config_;
 };
 

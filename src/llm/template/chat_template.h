@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/folder.h"
 #include "llm/template/ast.h"
 #include "llm/template/budget.h"
 #include "llm/template/interpreter.h"
@@ -57,6 +58,7 @@ class ChatTemplates {
   // tokenizer_config.json, the first of them first; a file of its own is a template. Io or
   // InvalidModel, and InvalidArgument where there is none.
   static ChatTemplates load(const std::string& path);
+  static ChatTemplates load(const Folder& folder);
   // One template without special tokens.
   static ChatTemplates of(std::string source);
 

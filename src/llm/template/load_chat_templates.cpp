@@ -16,17 +16,21 @@ constexpr size_t kMaxJsonBytes = size_t{64} << 20;
 constexpr std::string_view kTokenNames[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                             "pad_token", "cls_token", "mask_token"};
 
-std::string read_text(const std::string& path) {
-  const auto file = FileMap::open(path);
-  check(file->text().size() <= kMaxTemplateBytes, ErrorKind::invalid_model,
-        "'{}' has {} bytes; a chat template has at most {}", escape(path), file->text().size(),
+std::string checked_text(std::string_view text, const std::string& path) {
+  check(text.size() <= kMaxTemplateBytes, ErrorKind::invalid_model,
+        "'{}' has {} bytes; a chat template has at most {}", escape(path), text.size(),
         kMaxTemplateBytes);
-  return std::string(file->text());
+  return std::string(text);
 }
 
-Json read_json(const std::string& path) {
-  const auto file = FileMap::open(path);
-  const std::string_view text = file->text();
+std::string read_text(const Folder& folder, std::string_view name) {
+  return checked_text(folder.open(name).text, folder.place(name));
+}
+
+Json read_json(const Folder& folder, std::string_view name) {
+  const MemoryFile file = folder.open(name);
+  const std::string_view text = file.text;
+  const std::string path = folder.place(name);
   check(text.size() <= kMaxJsonBytes, ErrorKind::invalid_model,
         "'{}' has {} bytes; at most {} are read", escape(path), text.size(), kMaxJsonBytes);
   int depth = 0;
@@ -51,6 +55,16 @@ std::string token_text(const Json& token) {
   return content != token.end() && content->is_string() ? content->get<std::string>() : "";
 }
 
+std::shared_ptr<const ChatTemplate> parse_template(const std::string& name, std::string source,
+                                                   const std::string& file) {
+  try {
+    return std::make_shared<ChatTemplate>(std::move(source));
+  } catch (Error& error) {
+    error.note(fmt::format("template '{}' in {}", escape(name), escape(file)));
+    throw;
+  }
+}
+
 }  // namespace
 
 ChatTemplates ChatTemplates::of(std::string source) {
@@ -60,15 +74,19 @@ ChatTemplates ChatTemplates::of(std::string source) {
 }
 
 ChatTemplates ChatTemplates::load(const std::string& path) {
+  if (is_folder(path)) return load(Folder(path));
   ChatTemplates out;
   out.path_ = path;
+  out.templates_["default"] =
+      parse_template("default", checked_text(FileMap::open(path)->text(), path), path);
+  return out;
+}
+
+ChatTemplates ChatTemplates::load(const Folder& given) {
+  ChatTemplates out;
+  out.path_ = given.place();
   const auto add = [&](const std::string& name, std::string source, const std::string& file) {
-    try {
-      out.templates_[name] = std::make_shared<ChatTemplate>(std::move(source));
-    } catch (Error& error) {
-      error.note(fmt::format("template '{}' in {}", escape(name), escape(file)));
-      throw;
-    }
+    out.templates_[name] = parse_template(name, std::move(source), file);
   };
   // A template by itself, or the list of named ones.
   const auto add_json = [&](const Json& value, const std::string& file) {
@@ -87,27 +105,20 @@ ChatTemplates ChatTemplates::load(const std::string& path) {
       add(entry["name"].get<std::string>(), entry["template"].get<std::string>(), file);
     }
   };
-  if (!is_folder(path)) {
-    add("default", read_text(path), path);
-    return out;
+  constexpr std::string_view kSingle = "chat_template.jinja";
+  if (given.has(kSingle)) add("default", read_text(given, kSingle), given.place(kSingle));
+  const Folder more = given.below("additional_chat_templates");
+  for (const std::string& name : more.names()) {
+    if (!name.ends_with(".jinja")) continue;
+    add(name.substr(0, name.size() - 6), read_text(more, name), more.place(name));
   }
-  const std::string single = join_path(path, "chat_template.jinja");
-  if (file_exists(single)) add("default", read_text(single), single);
-  const std::string folder = join_path(path, "additional_chat_templates");
-  if (is_folder(folder)) {
-    for (const std::string& name : list_folder(folder)) {
-      if (!name.ends_with(".jinja")) continue;
-      const std::string file = join_path(folder, name);
-      add(name.substr(0, name.size() - 6), read_text(file), file);
-    }
+  constexpr std::string_view kProcessor = "chat_template.json";
+  if (out.templates_.empty() && given.has(kProcessor)) {
+    const Json json = read_json(given, kProcessor);
+    if (json.contains("chat_template")) add_json(json["chat_template"], given.place(kProcessor));
   }
-  const std::string processor = join_path(path, "chat_template.json");
-  if (out.templates_.empty() && file_exists(processor)) {
-    const Json json = read_json(processor);
-    if (json.contains("chat_template")) add_json(json["chat_template"], processor);
-  }
-  const std::string map = join_path(path, "special_tokens_map.json");
-  const std::string config = join_path(path, "tokenizer_config.json");
+  constexpr std::string_view kMap = "special_tokens_map.json";
+  constexpr std::string_view kConfig = "tokenizer_config.json";
   const auto add_tokens = [&](const Json& json) {
     for (const auto& [name, token] : json.items()) {
       const bool is_known =
@@ -123,19 +134,21 @@ ChatTemplates ChatTemplates::load(const std::string& path) {
       if (!text.empty()) out.special_tokens_[name] = text;
     }
   };
-  if (file_exists(config)) {
-    const Json json = read_json(config);
+  if (given.has(kConfig)) {
+    const Json json = read_json(given, kConfig);
     if (out.templates_.empty() && json.contains("chat_template")) {
-      add_json(json["chat_template"], config);
+      add_json(json["chat_template"], given.place(kConfig));
     }
     add_tokens(json);
-    if (!json.contains("added_tokens_decoder") && file_exists(map)) add_tokens(read_json(map));
-  } else if (file_exists(map)) {
-    add_tokens(read_json(map));
+    if (!json.contains("added_tokens_decoder") && given.has(kMap)) {
+      add_tokens(read_json(given, kMap));
+    }
+  } else if (given.has(kMap)) {
+    add_tokens(read_json(given, kMap));
   }
   check(!out.templates_.empty(), ErrorKind::invalid_argument,
         "'{}' has no chat template: neither chat_template.jinja nor one in tokenizer_config.json",
-        escape(path));
+        escape(given.place()));
   return out;
 }
 

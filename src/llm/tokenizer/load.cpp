@@ -12,20 +12,16 @@ std::string_view base_name(std::string_view path) {
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
 
-// The text of a file beside others, or nothing.
-std::shared_ptr<const FileMap> open_beside(const std::string& folder, std::string_view name) {
-  const std::string path = join_path(folder, name);
-  return file_exists(path) ? FileMap::open(path) : nullptr;
-}
-std::string_view text_of(const std::shared_ptr<const FileMap>& file) {
-  return file == nullptr ? std::string_view() : file->text();
+// A file beside others, or nothing.
+MemoryFile open_beside(const Folder& folder, std::string_view name) {
+  return folder.has(name) ? folder.open(name) : MemoryFile();
 }
 
-TokenizerConfig read_config(const std::string& folder) {
-  const auto config = open_beside(folder, "tokenizer_config.json");
-  const auto specials = open_beside(folder, "special_tokens_map.json");
-  const auto added = open_beside(folder, "added_tokens.json");
-  return read_tokenizer_config(text_of(config), text_of(specials), text_of(added));
+TokenizerConfig read_config(const Folder& folder) {
+  const MemoryFile config = open_beside(folder, "tokenizer_config.json");
+  const MemoryFile specials = open_beside(folder, "special_tokens_map.json");
+  const MemoryFile added = open_beside(folder, "added_tokens.json");
+  return read_tokenizer_config(config.text, specials.text, added.text);
 }
 
 // A line of tiktoken: base64, a space, a number.
@@ -37,15 +33,15 @@ bool is_tiktoken(std::string_view bytes) {
   return rank.find_first_not_of("0123456789\r") == std::string_view::npos;
 }
 
-Parts read_file(std::string_view bytes, const std::string& path, const LoadOptions& options) {
-  const std::string_view name = base_name(path);
+Parts read_file(std::string_view bytes, std::string_view name, const Folder& beside,
+                const LoadOptions& options) {
   if (bytes.starts_with("GGUF")) return read_gguf(bytes);
-  if (name.ends_with(".txt")) return read_vocab_text(bytes, read_config(parent_folder(path)));
+  if (name.ends_with(".txt")) return read_vocab_text(bytes, read_config(beside));
   if (name.ends_with("vocab.json")) {
-    const auto merges = open_beside(parent_folder(path), "merges.txt");
-    check(merges != nullptr, ErrorKind::invalid_argument, "'{}' needs a merges.txt beside it",
-          escape(path));
-    return read_vocab_and_merges(bytes, merges->text(), read_config(parent_folder(path)));
+    check(beside.has("merges.txt"), ErrorKind::invalid_argument,
+          "'{}' needs a merges.txt beside it", escape(beside.place(name)));
+    const MemoryFile merges = beside.open("merges.txt");
+    return read_vocab_and_merges(bytes, merges.text, read_config(beside));
   }
   const size_t first = bytes.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
   if (!name.ends_with(".model") && first != std::string_view::npos && bytes[first] == '{') {
@@ -56,13 +52,12 @@ Parts read_file(std::string_view bytes, const std::string& path, const LoadOptio
 }
 
 // The file that a folder's tokenizer begins with; empty if there is none.
-std::string find_file(const std::string& folder) {
-  if (!is_folder(folder)) return {};
-  const std::vector<std::string> names = list_folder(folder);
+std::string find_file(const Folder& folder) {
+  const std::vector<std::string> names = folder.names();
   for (const char* suffix :
        {"tokenizer.json", ".model", ".tiktoken", "vocab.json", "vocab.txt", ".gguf"}) {
     for (const std::string& name : names) {
-      if (name.ends_with(suffix)) return join_path(folder, name);
+      if (name.ends_with(suffix)) return name;
     }
   }
   return {};
@@ -70,27 +65,35 @@ std::string find_file(const std::string& folder) {
 
 }  // namespace
 
-bool has_tokenizer(const std::string& folder) { return !find_file(folder).empty(); }
+bool has_tokenizer(const Folder& folder) { return !find_file(folder).empty(); }
 
-std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path,
-                                                const LoadOptions& options) {
-  const bool folder = is_folder(path);
-  const std::string file = folder ? find_file(path) : path;
-  check(!file.empty(), ErrorKind::invalid_argument,
+std::shared_ptr<const Tokenizer> load_tokenizer(const Folder& folder, const LoadOptions& options) {
+  const std::string name = find_file(folder);
+  check(!name.empty(), ErrorKind::invalid_argument,
         "the folder '{}' has no tokenizer.json, no .model, .tiktoken or .gguf file, no vocab.json "
         "and no vocab.txt",
-        escape(path));
-  const auto map = FileMap::open(file);
+        escape(folder.place()));
+  const MemoryFile file = folder.open(name);
   try {
-    Parts parts = read_file(map->text(), file, options);
-    if (folder) {
-      for (auto& [name, text] : read_config(path).special_tokens) {
-        parts.special_tokens[name] = std::move(text);
-      }
+    Parts parts = read_file(file.text, name, folder, options);
+    for (auto& [token, text] : read_config(folder).special_tokens) {
+      parts.special_tokens[token] = std::move(text);
     }
     return std::make_shared<const Tokenizer>(std::move(parts));
   } catch (Error& error) {
-    error.note(fmt::format("in {}", escape(file)));
+    error.note(fmt::format("in {}", escape(folder.place(name))));
+    throw;
+  }
+}
+
+std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path,
+                                                const LoadOptions& options) {
+  if (is_folder(path)) return load_tokenizer(Folder(path), options);
+  const auto map = FileMap::open(path);
+  try {
+    return load_tokenizer_bytes(map->text(), path, options);
+  } catch (Error& error) {
+    error.note(fmt::format("in {}", escape(path)));
     throw;
   }
 }
@@ -98,7 +101,8 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path,
 std::shared_ptr<const Tokenizer> load_tokenizer_bytes(std::string_view bytes,
                                                       const std::string& name,
                                                       const LoadOptions& options) {
-  return std::make_shared<const Tokenizer>(read_file(bytes, name, options));
+  return std::make_shared<const Tokenizer>(
+      read_file(bytes, base_name(name), Folder(parent_folder(name)), options));
 }
 
 }  // namespace lathe::tokenizer

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/folder.h"
 #include "llm/tokenizer/tokenizer.h"
 
 namespace lathe::tokenizer {
@@ -23,7 +24,9 @@ struct LoadOptions {
 // file. Known by content and name.
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path,
                                                 const LoadOptions& options = {});
-bool has_tokenizer(const std::string& folder);
+std::shared_ptr<const Tokenizer> load_tokenizer(const Folder& folder,
+                                                const LoadOptions& options = {});
+bool has_tokenizer(const Folder& folder);
 // The bytes of one of these files; `name` for messages and where content alone does not tell.
 std::shared_ptr<const Tokenizer> load_tokenizer_bytes(std::string_view bytes,
                                                       const std::string& name,

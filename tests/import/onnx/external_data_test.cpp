@@ -150,7 +150,40 @@ TEST(ExternalData, NeedsAFolder) {
   const Model model = parse_model(bytes, "<memory>", nullptr);
   EXPECT_EQ(error_of([&] { to_tensor(model.graph.initializers.at(0)); }),
             "InvalidArgument: tensor 'w' keeps its elements in 'w.bin', which cannot be found: the "
-            "model was not read from a file");
+            "model was not read from a file, and that file was not given with it");
+}
+
+TEST(ExternalData, MayLieInMemory) {
+  const std::string bytes = model_with({{"location", "./sub//w.bin"}, {"offset", "4"}}).data();
+  const auto weight = [&](const MemoryFiles& files, const std::string& folder = "") {
+    const Model model = parse_model(bytes, "<memory>", nullptr, folder, files);
+    EXPECT_FALSE(file_place(model, model.graph.initializers.at(0)).has_value());
+    return to_tensor(model.graph.initializers.at(0));
+  };
+  const MemoryFile file = MemoryFile::copy_of(std::string("skip").append(kOneTwo));
+  const Tensor tensor = weight({{"sub/w.bin", file}, {"w.bin", {}}});
+  EXPECT_EQ(tensor.elements<float>()[1], 2);
+  EXPECT_EQ(error_of([&] { weight({{"sub/w.bin", {file.text.substr(0, 11), nullptr}}}); }),
+            "InvalidModel: tensor 'w': 8 bytes at offset 4 of './sub//w.bin' wanted, but that file "
+            "has 11 bytes");
+  EXPECT_EQ(error_of([&] { weight({{"sub/v.bin", file}}); }),
+            "InvalidArgument: tensor 'w' keeps its elements in './sub//w.bin', which was not given "
+            "from memory (did you mean 'sub/v.bin'?)");
+  // It stands before a file on disk, for models from files as well.
+  const TestFolder folder;
+  const std::string path = folder.write("m.onnx", bytes);
+  folder.write("sub/w.bin", "none of it");
+  EXPECT_EQ(weight({{"sub/w.bin", file}}, folder.path()).elements<float>()[0], 1);
+  const Model model = read_model(path, {{"sub/w.bin", file}});
+  EXPECT_EQ(to_tensor(model.graph.initializers.at(0)).elements<float>()[0], 1);
+}
+
+TEST(ExternalData, IsNamedAsSeenFromTheModel) {
+  const MemoryFiles files = {{"a/b.bin", {"1", nullptr}}, {"./c.bin", {"2", nullptr}}};
+  EXPECT_EQ(files_below(files, "a").at("b.bin").text, "1");
+  EXPECT_EQ(files_below(files, "a").size(), 1U);
+  EXPECT_EQ(files_below(files, ".").at("c.bin").text, "2");
+  EXPECT_EQ(files_below(files, ".").at("a/b.bin").text, "1");
 }
 
 TEST(ExternalData, StringsCannotBeExternal) {

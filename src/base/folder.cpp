@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+#include "base/folder.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/file_map.h"
+
+namespace lathe {
+
+std::string plain_name(std::string_view name) {
+  return std::filesystem::path(name).lexically_normal().string();
+}
+
+MemoryFiles files_below(const MemoryFiles& files, std::string_view folder) {
+  const std::string own = plain_name(folder);
+  const std::string prefix = own == "." ? "" : own + "/";
+  MemoryFiles below;
+  for (const auto& [name, file] : files) {
+    const std::string plain = plain_name(name);
+    if (plain.starts_with(prefix)) below[plain.substr(prefix.size())] = file;
+  }
+  return below;
+}
+
+Folder::Folder(std::string path, const MemoryFiles& files)
+    : path_(std::move(path)), files_(files_below(files, ".")) {}
+
+std::string Folder::place(std::string_view name) const {
+  return path_.empty() || files_.contains(plain_name(name)) ? std::string(name)
+                                                            : join_path(path_, name);
+}
+
+bool Folder::has(std::string_view name) const {
+  return files_.contains(plain_name(name)) ||
+         (!path_.empty() && file_exists(join_path(path_, name)));
+}
+
+MemoryFile Folder::open(std::string_view name) const {
+  if (const auto at = files_.find(plain_name(name)); at != files_.end()) return at->second;
+  check(!path_.empty(), ErrorKind::io, "no file '{}' was given from memory", escape(name));
+  const auto map = FileMap::open(join_path(path_, name));
+  return {map->text(), map};
+}
+
+std::vector<std::string> Folder::names() const {
+  std::vector<std::string> all;
+  if (!path_.empty() && is_folder(path_)) all = list_folder(path_);
+  for (const auto& [name, file] : files_) all.push_back(name.substr(0, name.find('/')));
+  std::ranges::sort(all);
+  const auto twice = std::ranges::unique(all);
+  all.erase(twice.begin(), twice.end());
+  return all;
+}
+
+Folder Folder::below(std::string_view name) const {
+  return Folder(path_.empty() ? "" : join_path(path_, name), files_below(files_, name));
+}
+
+}  // namespace lathe
