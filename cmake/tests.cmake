@@ -80,6 +80,8 @@ lathe_user(cpp_chat_template tests/capi/chat_template.cpp)
 lathe_test(capi_cpp_chat_template cpp_chat_template)
 lathe_user(cpp_llm tests/capi/llm.cpp)
 lathe_test(capi_cpp_llm cpp_llm)
+lathe_user(cpp_encoder tests/capi/encoder.cpp)
+lathe_test(capi_cpp_encoder cpp_encoder)
 lathe_user(embed examples/embed/main.cpp)
 lathe_test(capi_embed sh -c "$<TARGET_FILE:embed> examples/digits/digits.onnx \
   < examples/embed/seven.txt | grep '^digit 7, probability 0.99'")

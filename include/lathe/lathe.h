@@ -514,9 +514,12 @@ typedef struct lathe_api {
   /* More tokens of a prompt; `prompt` may be one more than there are: a batch grows. */
   lathe_error* (*generator_append_tokens)(lathe_generator* generator, size_t prompt,
                                           const int32_t* tokens, size_t count);
-  /* The model's inputs by their names: "input_ids", i32 or i64 [rows] or [prompts, rows], appends
-   * tokens; those of an encoder come before the first prompt's tokens. Inputs that the runtime
-   * makes are LATHE_INVALID_ARGUMENT, others LATHE_UNSUPPORTED. */
+  /* The model's inputs by their names, each for all prompts at once: "input_ids", i32 or i64 [rows]
+   * of one prompt or [prompts, rows], appends tokens; those of an encoder have the prompts along
+   * their first axis and come before the first step. The first such call makes the prompts; another
+   * number of them later, or one that differs from that of token lists given by
+   * generator_append_tokens, is LATHE_INVALID_ARGUMENT. So are inputs that the runtime makes;
+   * others are LATHE_UNSUPPORTED. */
   lathe_error* (*generator_set_model_input)(lathe_generator* generator, const char* name,
                                             const lathe_tensor* tensor);
   size_t (*generator_prompt_count)(const lathe_generator* generator);
@@ -538,8 +541,9 @@ typedef struct lathe_api {
   /* f32 of the same extents: what the next tokens are chosen from. */
   lathe_error* (*generator_set_logits)(lathe_generator* generator, const lathe_tensor* logits);
   /* An output of the model by its file's name, a copy, prompts along the first axis (all must have
-   * equal extents). "logits" are those of generator_get_logits; presents and pasts are the states
-   * of each prompt's first sequence; others have the rows that the last step ran. */
+   * equal extents; generator_get_output_of asks one prompt). "logits" are those of
+   * generator_get_logits; presents and pasts are the states of each prompt's first sequence; others
+   * have the rows that the last step ran. */
   lathe_error* (*generator_get_output)(lathe_generator* generator, const char* name,
                                        lathe_tensor** tensor);
   lathe_error* (*generator_set_hook)(lathe_generator* generator, lathe_logits_hook hook,
@@ -611,6 +615,9 @@ typedef struct lathe_api {
 
   /* ---- additions of version 7 ---- */
 
+  /* As generator_get_output, of one prompt alone: prompts of any lengths. Batch 1. */
+  lathe_error* (*generator_get_output_of)(lathe_generator* generator, size_t prompt,
+                                          const char* name, lathe_tensor** tensor);
   /* As model_config_add_model_data, without a copy: `data` is read until `release`, which may be
    * NULL, is called with `context`; at once where this fails. Configuration and models made of it
    * hold it. */

@@ -219,6 +219,9 @@ class Generator {
     check(api().generator_add_prompt(get(), params.get(), tokens.data(), tokens.size(), &prompt));
     return prompt;
   }
+  // An input of all prompts at once, these along the first axis: "input_ids", or an encoder's,
+  // which comes before the first step, before the tokens or after them. The first one makes the
+  // prompts; later ones have as many.
   void set_model_input(const std::string& name, const Tensor& tensor) {
     check(api().generator_set_model_input(get(), name.c_str(), tensor.handle()));
   }
@@ -301,11 +304,17 @@ class Generator {
     check(api().generator_get_input(get(), name.c_str(), &made));
     return Tensor(made);
   }
-  // An output of the model by its file's name, prompts along the first axis: "logits" as above; a
-  // state's present, all rows; others with the rows that the last step ran.
+  // An output of the model by its file's name, prompts (of equal lengths) along the first axis:
+  // "logits" as above; a state's present, all rows; others with the rows that the last step ran.
   Tensor get_output(const std::string& name) {
     lathe_tensor* made = nullptr;
     check(api().generator_get_output(get(), name.c_str(), &made));
+    return Tensor(made);
+  }
+  // The same of one prompt, batch 1, whatever the others' lengths.
+  Tensor get_output(const std::string& name, size_t prompt) {
+    lathe_tensor* made = nullptr;
+    check(api().generator_get_output_of(get(), prompt, name.c_str(), &made));
     return Tensor(made);
   }
   // Called before each choice; may change the logits. What it throws comes out of the step, which

@@ -74,6 +74,9 @@ void append(lathe_generator& handle, size_t prompt, std::span<const Token> token
   const size_t count = handle.generator.prompts();
   check(prompt <= count, ErrorKind::invalid_argument, "prompt {} is given tokens, there are {}",
         prompt, count);
+  check(prompt < count || !handle.encodes, ErrorKind::invalid_argument,
+        "prompt {} is given tokens, and the encoder's inputs are those of {} prompts", prompt,
+        count);
   check(!tokens.empty(), ErrorKind::invalid_argument, "prompt {} is given {} tokens", prompt,
         tokens.size());
   check_tokens(handle, tokens);
@@ -94,57 +97,80 @@ lathe_error* append_tokens(lathe_generator* generator, size_t prompt, const int3
   });
 }
 
+// Tokens of all prompts, [rows] of one or [prompts, rows].
+void append_ids(lathe_generator& handle, std::string_view name, const Box& box) {
+  const bool fits =
+      box.is_tensor() &&
+      (box.tensor().type() == ElementType::i32 || box.tensor().type() == ElementType::i64) &&
+      (box.tensor().rank() == 1 || box.tensor().rank() == 2);
+  check(fits, ErrorKind::invalid_argument, "input '{}' is {}, expected i32 or i64 of rank 1 or 2",
+        escape(name),
+        box.is_tensor() ? to_string(box.tensor().type(), box.tensor().dims()) : "no tensor");
+  const Tensor dense = box.tensor().dense();
+  const auto prompts = static_cast<size_t>(dense.rank() == 1 ? 1 : dense.dims()[0]);
+  const size_t there = handle.generator.prompts();
+  check(prompts > 0 && (there == 0 || prompts == there), ErrorKind::invalid_argument,
+        "input '{}' is {}, tokens of {} prompts, and there {} {}", escape(name),
+        to_string(dense.type(), dense.dims()), prompts, there == 1 ? "is" : "are", there);
+  std::vector<int64_t> all(static_cast<size_t>(dense.count()));
+  convert(ElementType::i64, all.data(), dense.type(), dense.data(), dense.count());
+  const int64_t width = handle.model->decoder->vocabulary();
+  for (const int64_t id : all) {
+    check(id >= 0 && id < width, ErrorKind::invalid_argument,
+          "token {} lies outside the vocabulary of {}", id, width);
+  }
+  const std::vector<Token> tokens(all.begin(), all.end());
+  const auto rows = static_cast<size_t>(dense.dims().back());
+  for (size_t prompt = 0; prompt < prompts; ++prompt) {
+    append(handle, prompt, std::span(tokens).subspan(prompt * rows, rows));
+  }
+}
+
 lathe_error* set_input(lathe_generator* generator, const char* name, const lathe_tensor* given) {
   return guarded([&] {
     lathe_generator& handle = demand(generator, "the generator");
     const std::string_view noun = &demand(name, "the input's name");
-    const llm::Names& names = handle.model->decoder->config().decoder.inputs;
+    const llm::GenaiConfig& config = handle.model->decoder->config();
     const auto is = [&](std::string_view known) {
-      return noun == known || noun == llm::name_of(names, known, known);
+      return noun == known || noun == llm::name_of(config.decoder.inputs, known, known);
     };
     check(std::ranges::none_of(kMadeByUs, is), ErrorKind::invalid_argument,
           "input '{}' is made from the tokens: it is not given", escape(noun));
     handle.model->decoder->refuse_media(noun);
     const Box& box = demand(given, "the tensor").box;
+    // By the name of the encoder's file, or by GenAI's.
     const auto others = handle.model->decoder->model_inputs();
-    if (std::ranges::find(others, noun) != others.end()) {
+    const std::string own = config.encoder && std::ranges::find(others, noun) == others.end()
+                                ? llm::name_of(config.encoder->inputs, noun, noun)
+                                : std::string(noun);
+    if (std::ranges::find(others, own) != others.end()) {
       check(box.is_tensor(), ErrorKind::invalid_argument, "input '{}' is no tensor", escape(noun));
-      if (handle.generator.prompts() == 0) handle.generator.add({}, handle.search);
-      handle.generator.set_model_input(0, std::string(noun), box.tensor());
+      handle.generator.set_model_input(own, box.tensor(), handle.search);
+      handle.encodes = true;
       return;
     }
     check(is("input_ids"), ErrorKind::unsupported, "input '{}' cannot be given", escape(noun));
-    const bool fits =
-        box.is_tensor() &&
-        (box.tensor().type() == ElementType::i32 || box.tensor().type() == ElementType::i64) &&
-        (box.tensor().rank() == 1 || box.tensor().rank() == 2);
-    check(fits, ErrorKind::invalid_argument, "input '{}' is {}, expected i32 or i64 of rank 1 or 2",
-          escape(noun),
-          box.is_tensor() ? to_string(box.tensor().type(), box.tensor().dims()) : "no tensor");
-    const Tensor dense = box.tensor().dense();
-    const int64_t prompts = dense.rank() == 1 ? 1 : dense.dims()[0];
-    const auto rows = static_cast<size_t>(dense.dims().back());
-    std::vector<int64_t> all(static_cast<size_t>(dense.count()));
-    convert(ElementType::i64, all.data(), dense.type(), dense.data(), dense.count());
-    for (int64_t prompt = 0; prompt < prompts; ++prompt) {
-      std::vector<Token> tokens;
-      for (const int64_t id : std::span(all).subspan(static_cast<size_t>(prompt) * rows, rows)) {
-        check(id >= 0 && id <= 0x7fffffff, ErrorKind::invalid_argument,
-              "token {} lies outside the vocabulary of {}", id,
-              handle.model->decoder->vocabulary());
-        tokens.push_back(static_cast<Token>(id));
-      }
-      append(handle, static_cast<size_t>(prompt), tokens);
-    }
+    append_ids(handle, noun, box);
   });
+}
+
+// A batch that the encoder has seen has tokens for every prompt.
+void check_batch(const lathe_generator& handle) {
+  const size_t count = handle.generator.prompts();
+  for (size_t i = 0; handle.encodes && i < count; ++i) {
+    check(!handle.generator.tokens(i).empty(), ErrorKind::invalid_argument,
+          "prompt {} of {} has the encoder's inputs and no tokens", i, count);
+  }
 }
 
 lathe_error* next_token(lathe_generator* generator, const lathe_cancel* cancel) {
   return guarded([&] {
     lathe_generator& handle = demand(generator, "the generator");
+    check_batch(handle);
     check(!handle.generator.done(), ErrorKind::invalid_argument,
           "all of {} prompts are done or have no tokens", handle.generator.prompts());
-    std::vector<size_t> before;
+    std::vector<size_t>& before = handle.lengths;
+    before.clear();
     for (size_t i = 0; i < handle.generator.prompts(); ++i) {
       before.push_back(handle.generator.tokens(i).size());
     }
@@ -181,6 +207,7 @@ size_t logit_rows(const lathe_generator& handle, size_t prompt) {
 }
 
 Tensor logits_of(lathe_generator& handle, const lathe_cancel* cancel) {
+  check_batch(handle);
   handle.generator.compute_logits(cancel == nullptr ? nullptr : &cancel->token);
   const auto width = static_cast<size_t>(handle.model->decoder->vocabulary());
   size_t rows = 0;
@@ -225,17 +252,48 @@ lathe_error* set_logits(lathe_generator* generator, const lathe_tensor* given) {
   });
 }
 
+bool names_logits(const lathe_generator& handle, std::string_view name) {
+  const llm::Names& names = handle.model->decoder->config().decoder.outputs;
+  return name == "logits" || name == llm::name_of(names, "logits", "logits");
+}
+
 lathe_error* get_output(lathe_generator* generator, const char* name, lathe_tensor** out) {
   return guarded([&] {
     demand(out, "the place for the output");
     lathe_generator& handle = demand(generator, "the generator");
     const std::string_view noun = &demand(name, "the output's name");
-    const llm::Names& names = handle.model->decoder->config().decoder.outputs;
-    if (noun == "logits" || noun == llm::name_of(names, "logits", "logits")) {
+    if (names_logits(handle, noun)) {
       *out = new lathe_tensor{Box{logits_of(handle, nullptr)}};
       return;
     }
+    check_batch(handle);
     *out = new lathe_tensor{Box{join_outputs(handle, std::string(noun))}};
+  });
+}
+
+lathe_error* get_output_of(lathe_generator* generator, size_t prompt, const char* name,
+                           lathe_tensor** out) {
+  return guarded([&] {
+    demand(out, "the place for the output");
+    lathe_generator& handle = demand(generator, "the generator");
+    const std::string_view noun = &demand(name, "the output's name");
+    const size_t count = handle.generator.prompts();
+    check(prompt < count, ErrorKind::invalid_argument,
+          "output '{}' is asked of prompt {}, there are {}", escape(noun), prompt, count);
+    check_batch(handle);
+    if (!names_logits(handle, noun)) {
+      const Tensor output = handle.generator.output(prompt, std::string(noun));
+      *out = new lathe_tensor{Box{held_alone(output) ? output : output.clone()}};
+      return;
+    }
+    handle.generator.compute_logits();
+    const std::span<const float> own = handle.generator.all_logits(prompt);
+    check(!own.empty(), ErrorKind::invalid_argument,
+          "prompt {} has run no rows, so output '{}' is not there", prompt, escape(noun));
+    const int64_t width = handle.model->decoder->vocabulary();
+    Tensor logits(ElementType::f32, {std::ssize(own) / width, 1, width});
+    std::ranges::copy(own, logits.as<float>());
+    *out = new lathe_tensor{Box{std::move(logits)}};
   });
 }
 
@@ -336,7 +394,7 @@ Tensor join_outputs(lathe_generator& handle, const std::string& name) {
     check(parts[i].rank() > 0 && std::ranges::equal(parts[i].dims(), parts[0].dims()),
           ErrorKind::invalid_argument,
           "output '{}' is {} for prompt {} and {} for the first: unequal prompts have no "
-          "common tensor",
+          "common tensor; ask for each by itself",
           escape(name), to_string(parts[i].type(), parts[i].dims()), i,
           to_string(parts[0].type(), parts[0].dims()));
   }
@@ -372,6 +430,7 @@ void add_generators(lathe_api& api) {
   api.generator_get_logits = get_logits;
   api.generator_set_logits = set_logits;
   api.generator_get_output = get_output;
+  api.generator_get_output_of = get_output_of;
   api.generator_set_hook = set_hook;
   api.generator_sequence_count = sequence_count;
   api.generator_sequence = get_sequence;

@@ -193,7 +193,9 @@ struct lathe_generator {
   std::shared_ptr<const lathe::capi::OpenModel> model;
   lathe::search::SearchOptions search;
   lathe::llm::Generator generator;
-  std::vector<int32_t> next;                                   // of the last step
+  bool encodes = false;         // the encoder's inputs were given, for every prompt
+  std::vector<size_t> lengths;  // of the prompts' first sequences before the last step
+  std::vector<int32_t> next;    // of the last step
   std::vector<std::pair<size_t, lathe::llm::Output>> outputs;  // empty: to be asked for
   std::vector<lathe_token_choice> likeliest;                   // of the choice asked for last
 };

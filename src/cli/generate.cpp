@@ -33,8 +33,10 @@ struct Arguments {
     line.text("--prompt,-p", prompt, "TEXT", "The prompt, as it is; otherwise standard input.");
     line.text("--file", file, "FILE", "Reads the prompt from a file.");
     line.texts("--ids", ids, "1,2,3", "The prompt's tokens; several times for several prompts.");
-    line.texts("--input", inputs, "NAME=FILE.npy",
-               "What the model wants beside tokens, such as an encoder's audio_features.");
+    line.texts(
+        "--input", inputs, "NAME=FILE.npy",
+        "What the model wants beside tokens, such as an encoder's audio_features: a part for "
+        "each prompt, or one for all.");
     line.flag("--chat", is_chat, "The prompt is what a user says: put through the chat template.");
     chat.declare(line);
     line.text("--logits", logits, "FILE.npy", "Writes the first prompt's logits, a row per token.");
@@ -204,9 +206,18 @@ int generate(CommandLine& line) {
   llm::Generator generator(model.decoder(), model.tokenizer());
   const auto inputs = read_inputs(arguments.inputs);
   for (const std::vector<Token>& prompt : prompts) {
-    const size_t number = generator.add(inputs.empty() ? prompt : std::vector<Token>(), search);
-    for (const auto& [name, tensor] : inputs) generator.set_model_input(number, name, tensor);
-    if (!inputs.empty()) generator.append_tokens(number, prompt);
+    generator.add(inputs.empty() ? prompt : std::vector<Token>(), search);
+  }
+  for (const auto& [name, tensor] : inputs) {
+    // What one prompt is given by itself is given to each.
+    const bool single = tensor.rank() > 0 && tensor.dims()[0] == 1;
+    if (!single) generator.set_model_input(name, tensor, search);
+    for (size_t i = 0; single && i < prompts.size(); ++i) {
+      generator.set_model_input(i, name, tensor);
+    }
+  }
+  for (size_t i = 0; !inputs.empty() && i < prompts.size(); ++i) {
+    generator.append_tokens(i, prompts[i]);
   }
   const bool live = !arguments.json && prompts.size() == 1 && search.num_return_sequences == 1 &&
                     search.num_beams == 1;

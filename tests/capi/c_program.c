@@ -448,6 +448,13 @@ static void test_models(void) {
   lathe->model_free(model);
   expect_error(lathe->generator_sequence(generator, 9, &sequence), LATHE_INVALID_ARGUMENT,
                "sequence 9 of 4 is asked for", "another sequence");
+  lathe_tensor* keys = NULL;
+  expect_done(lathe->generator_get_output_of(generator, 0, "present.0.key", &keys), "an output");
+  expect(lathe->tensor_rank(keys) == 4 && lathe->tensor_dims(keys)[0] == 1, "of one prompt");
+  lathe->tensor_free(keys);
+  expect_error(lathe->generator_get_output_of(generator, 4, "logits", &keys),
+               LATHE_INVALID_ARGUMENT, "output 'logits' is asked of prompt 4, there are 4",
+               "another prompt");
   lathe->generator_free(generator);
 }
 

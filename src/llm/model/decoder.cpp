@@ -137,6 +137,14 @@ void Decoder::refuse_media(std::string_view input) const {
   }
 }
 
+const Type& Decoder::model_input_type(const std::string& name) const {
+  const std::vector<std::string> wanted = model_inputs();
+  check(std::ranges::find(wanted, name) != wanted.end(), ErrorKind::invalid_argument,
+        "the model takes no input '{}' beside tokens{}{}", escape(name),
+        wanted.empty() ? "" : ", only: ", escape(fmt::format("{}", fmt::join(wanted, ", "))));
+  return encoder_->input_type(name);
+}
+
 void Decoder::encode(Sequence& sequence, const NamedTensors& inputs,
                      const CancelToken* cancel) const {
   check(encoder_ != nullptr, ErrorKind::invalid_argument, "'{}' has no encoder for {} inputs",

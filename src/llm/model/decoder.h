@@ -80,6 +80,8 @@ class Decoder {
   std::vector<std::string> model_inputs() const;
   // Unsupported for inputs and outputs of programs that see or hear, which do not run yet.
   void refuse_media(std::string_view input) const;
+  // Of one of these, as the encoder's file has it; InvalidArgument for other names.
+  const Type& model_input_type(const std::string& name) const;
   // Runs the encoder for a sequence without rows. InvalidArgument for an input that is missing,
   // unknown, or of another type.
   void encode(Sequence& sequence, const NamedTensors& inputs,

@@ -29,6 +29,11 @@ Encoder::Encoder(std::unique_ptr<Program> program, const std::string& file,
   session_ = std::make_unique<SharedSession>(plan_, session_options);
 }
 
+const Type& Encoder::input_type(std::string_view name) const {
+  const auto at = std::ranges::find(inputs_, name) - inputs_.begin();
+  return plan_->program->main().parameters().at(static_cast<size_t>(at))->type();
+}
+
 std::vector<Tensor> Encoder::run(const NamedTensors& given, const CancelToken* cancel) const {
   for (const auto& [name, tensor] : given) {
     check(std::ranges::find(inputs_, name) != inputs_.end(), ErrorKind::invalid_argument,

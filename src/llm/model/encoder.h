@@ -5,6 +5,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "llm/model/model_folder.h"
@@ -23,6 +24,8 @@ class Encoder {
           std::vector<std::string> wanted, const RunnerOptions& options);
 
   const std::vector<std::string>& inputs() const { return inputs_; }
+  // Of one of these.
+  const Type& input_type(std::string_view name) const;
   // The wanted tensors, in order. InvalidArgument for an input that is missing, unknown, or of
   // another type.
   std::vector<Tensor> run(const NamedTensors& given, const CancelToken* cancel) const;

@@ -240,15 +240,41 @@ void Generator::begin_turn(Row& row, size_t length) const {
 void Generator::set_model_input(size_t prompt, const std::string& name, Tensor tensor) {
   Branch& branch = only_branch(prompt, "take inputs");
   decoder_->refuse_media(name);
-  const std::vector<std::string> wanted = decoder_->model_inputs();
-  check(std::ranges::find(wanted, name) != wanted.end(), ErrorKind::invalid_argument,
-        "the model takes no input '{}' beside tokens{}{}", escape(name),
-        wanted.empty() ? "" : ", only: ", escape(fmt::format("{}", fmt::join(wanted, ", "))));
+  static_cast<void>(decoder_->model_input_type(name));
   NamedTensors& inputs = row(prompt).inputs;
   inputs[name] = std::move(tensor);
-  if (inputs.size() < wanted.size()) return;
+  if (inputs.size() < decoder_->model_inputs().size()) return;
   decoder_->encode(branch.sequence, inputs);
   inputs.clear();
+}
+
+void Generator::set_model_input(const std::string& name, const Tensor& batch,
+                                const search::SearchOptions& options) {
+  const Type& type = decoder_->model_input_type(name);
+  const bool ranked = type.is_ranked() && type.rank() > 0;
+  // A prompt's part is one element long unless the file fixes another extent.
+  const int64_t each = ranked ? type.dims->front().constant().value_or(1) : 1;
+  const int64_t extent = batch.rank() > 0 ? batch.dims()[0] : 0;
+  const bool fits =
+      (!ranked || type.rank() == batch.rank()) && each > 0 && extent >= each && extent % each == 0;
+  check(fits, ErrorKind::invalid_argument,
+        "input '{}' is {}, expected {} with all prompts along the first axis", escape(name),
+        to_string(batch.type(), batch.dims()), escape(type.to_string()));
+  const auto count = static_cast<size_t>(extent / each);
+  const size_t before = prompts();
+  check(before == 0 || before == count, ErrorKind::invalid_argument,
+        "input '{}' is {}, of {} prompts along the first axis, and there {} {}", escape(name),
+        to_string(batch.type(), batch.dims()), count, before == 1 ? "is" : "are", before);
+  const Tensor dense = batch.dense();
+  try {
+    while (prompts() < count) add({}, options);
+    for (size_t i = 0; i < count; ++i) {
+      set_model_input(i, name, cut_rows(dense, 0, static_cast<int64_t>(i) * each, each));
+    }
+  } catch (...) {
+    rows_.resize(before);
+    throw;
+  }
 }
 
 void Generator::append_tokens(size_t prompt, std::span<const Token> tokens) {

@@ -73,6 +73,10 @@ class Generator {
   // One of the decoder's model_inputs(), before the prompt's first token is generated; once all are
   // there, the encoder runs.
   void set_model_input(size_t prompt, const std::string& name, Tensor tensor);
+  // The same for all prompts, whose parts lie one behind the other along the first axis. Makes the
+  // prompts, with these options, if there are none. InvalidArgument for another number of parts.
+  void set_model_input(const std::string& name, const Tensor& batch,
+                       const search::SearchOptions& options);
   // More tokens of a prompt whose turn is over or that has not begun: a second turn. Not with
   // beams.
   void append_tokens(size_t prompt, std::span<const Token> tokens);
