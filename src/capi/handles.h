@@ -144,6 +144,7 @@ struct lathe_encoding {
 
 struct lathe_decode_stream {
   lathe::tokenizer::DecodeStream stream;
+  std::string piece{};  // of the last step
 };
 
 struct lathe_stop_strings {

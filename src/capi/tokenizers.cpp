@@ -124,7 +124,12 @@ lathe_error* create_stream(const lathe_tokenizer* handle, int keep, lathe_decode
 }
 
 lathe_error* step(lathe_decode_stream* handle, uint32_t id, lathe_text_sink sink, void* context) {
-  return guarded([&] { give(sink, context, demand(handle, "the stream").stream.step(id)); });
+  return guarded([&] {
+    lathe_decode_stream& stream = demand(handle, "the stream");
+    stream.piece.clear();
+    stream.stream.step(id, stream.piece);
+    give(sink, context, stream.piece);
+  });
 }
 
 lathe_error* finish_stream(lathe_decode_stream* handle, lathe_text_sink sink, void* context) {

@@ -67,12 +67,21 @@ struct Generator::Branch {
   std::vector<Token> tokens{};  // those the sequence does not hold yet come last
   Extras extras{};              // of these
   FinishReason reason = FinishReason::none;
-  std::optional<TextStream> text{};       // of this turn's tokens
-  std::vector<search::Choice> choices{};  // of this turn's tokens, if they are wanted
+  std::optional<TextStream> text{};  // of this turn's tokens
+  search::Choices choices{};         // of this turn's tokens, if they are wanted
 
   // Tokens that have not been run.
   std::span<const Token> pending() const {
     return std::span(tokens).subspan(static_cast<size_t>(sequence.length()));
+  }
+  // Another's continuation, in the memory at hand.
+  void become(const Branch& other) {
+    sequence.become(other.sequence);
+    tokens = other.tokens;
+    extras = other.extras;
+    reason = other.reason;
+    text = other.text;
+    choices = other.choices;
   }
 };
 
@@ -83,6 +92,7 @@ struct Generator::Row {
   size_t prompt = 0;  // tokens before the first generated one of this turn
   std::vector<Branch> branches;
   std::unique_ptr<search::BeamSearch> beams;
+  std::vector<Branch> spare;   // beams that hold nothing: the memory of the next ones
   NamedTensors inputs;         // until all are there
   std::vector<uint32_t> mask;  // of the next token; empty: all
   std::vector<float> logits;   // of the last step, for each branch that goes on
@@ -119,7 +129,7 @@ Generator::Row& Generator::row(size_t prompt) {
 
 // What is told of the tokens generated in this turn.
 void Generator::begin_text(const Row& row, Branch& branch) const {
-  branch.choices.resize(std::min(branch.choices.size(), branch.tokens.size() - row.prompt));
+  branch.choices.keep(branch.tokens.size() - row.prompt);
   if (tokenizer_ == nullptr) return;
   branch.text.emplace(tokenizer_, row.options.stop_strings, ends_);
   branch.text->push(std::span(branch.tokens).subspan(row.prompt));
@@ -175,7 +185,7 @@ size_t Generator::add(PromptState state, const search::SearchOptions& options) {
                 .tokens = std::move(state.tokens),
                 .extras = {std::move(state.embedded), std::move(state.positions)},
                 .reason = state.reason,
-                .choices = std::move(state.choices)};
+                .choices = search::Choices(state.choices)};
   check_extras(branch.extras);
   begin_text(*row, branch);
   if (branch.reason == FinishReason::none && std::ssize(branch.tokens) >= longest(*row)) {
@@ -190,7 +200,7 @@ PromptState Generator::state(size_t prompt) const {
   const Branch& branch = only_branch(prompt, "be taken apart");
   PromptState state{branch.sequence,         branch.tokens,      branch.extras.embedded,
                     branch.extras.positions, row(prompt).prompt, branch.reason,
-                    branch.choices};
+                    branch.choices.list()};
   // The last token is run again: its logits choose the next one.
   const int64_t most = std::max<int64_t>(std::ssize(state.tokens) - 1, 0);
   if (state.sequence.length() > most) state.sequence.rewind(most);
@@ -542,9 +552,7 @@ void Generator::choose(Row& row) {
       row.begun ? row.branches.size() : static_cast<size_t>(row.options.num_return_sequences);
   std::vector<float>& values = scratch_.values;
   std::vector<Token>& chosen = scratch_.chosen;
-  std::vector<search::Choice>& choices = scratch_.choices;
   chosen.clear();
-  choices.clear();
   for (size_t i = 0; i < count; ++i) {
     const Branch& branch = row.branches[row.begun ? i : 0];
     if (branch.reason != FinishReason::none) continue;
@@ -560,25 +568,26 @@ void Generator::choose(Row& row) {
                                                   .seed = row.seed,
                                                   .sequence = i,
                                                   .mask = row.mask}));
-    if (row.options.log_probabilities > 0) {
-      choices.push_back(search::describe_choice(
-          own, chosen.back(), static_cast<size_t>(row.options.log_probabilities)));
-    }
   }
   row.mask.clear();
   while (row.branches.size() < count) row.branches.push_back(row.branches.front());
   size_t at = 0;
   for (Branch& branch : row.branches) {
     if (branch.reason != FinishReason::none) continue;
-    if (!choices.empty()) branch.choices.push_back(std::move(choices[at]));
+    if (row.options.log_probabilities > 0) {
+      branch.choices.add(std::span(row.logits).subspan(row.begun ? at * width : 0, width),
+                         chosen[at], static_cast<size_t>(row.options.log_probabilities));
+    }
     take(row, branch, chosen[at++]);
   }
 }
 
 void Generator::choose_beams(Row& row) {
   const auto width = static_cast<size_t>(decoder_->vocabulary());
-  std::vector<float> values = row.logits;
-  std::vector<std::span<const float>> views;
+  std::vector<float>& values = scratch_.values;
+  std::vector<std::span<const float>>& views = scratch_.views;
+  values.assign(row.logits.begin(), row.logits.end());
+  views.clear();
   for (size_t i = 0; i * width < values.size(); ++i) {
     const std::span<float> own = std::span(values).subspan(i * width, width);
     if (hook_) hook_(static_cast<size_t>(row.number), row.branches[i].tokens, own);
@@ -598,16 +607,20 @@ void Generator::choose_beams(Row& row) {
       return text.stop().has_value();
     };
   }
-  const std::vector<search::BeamSearch::Next> next = row.beams->step(views, ends_text);
-  // Copies share their pages; a parent that nobody continues lets go of its own.
-  std::vector<Branch> branches;
-  for (const auto& [parent, token] : next) {
-    branches.push_back(row.branches[parent]);
-    branches.back().tokens.push_back(token);
-    if (branches.back().text) branches.back().text->push(token);
-  }
+  const std::span<const search::BeamSearch::Next> next = row.beams->step(views, ends_text);
   // None is left where stop strings ended all; the prompt's tokens stay known.
-  if (!branches.empty()) row.branches = std::move(branches);
+  if (next.empty()) return;
+  // Copies share their pages; a parent that nobody continues lets go of its own.
+  std::vector<Branch>& branches = row.spare;
+  while (branches.size() < next.size()) branches.push_back({.sequence = decoder_->new_sequence()});
+  branches.erase(branches.begin() + std::ssize(next), branches.end());
+  for (size_t i = 0; i < next.size(); ++i) {
+    branches[i].become(row.branches[next[i].parent]);
+    branches[i].tokens.push_back(next[i].token);
+    if (branches[i].text) branches[i].text->push(next[i].token);
+  }
+  std::swap(row.branches, row.spare);
+  for (Branch& branch : row.spare) branch.sequence.release();
 }
 
 std::vector<Output> Generator::outputs(size_t prompt) const {
@@ -616,7 +629,7 @@ std::vector<Output> Generator::outputs(size_t prompt) const {
   if (row.beams == nullptr) {
     for (const Branch& branch : row.branches) {
       all.push_back({branch.tokens, row.prompt, branch.reason, 0,
-                     branch.text ? branch.text->text() : std::string(), branch.choices});
+                     branch.text ? branch.text->text() : std::string(), branch.choices.list()});
     }
     return all;
   }

@@ -185,7 +185,7 @@ class Generator {
     Tensor logits;
     std::vector<float> values;
     std::vector<Token> chosen;
-    std::vector<search::Choice> choices;
+    std::vector<std::span<const float>> views;
   } scratch_;
   Hook hook_;
   int64_t rows_run_ = 0;

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
+#include <span>
+#include <utility>
 
 #include "base/error.h"
+#include "base/lent.h"
 #include "ops/views.h"
 
 namespace lathe::llm {
@@ -36,6 +38,28 @@ Sequence& Sequence::operator=(Sequence other) noexcept {
   std::swap(checkpoints_, other.checkpoints_);
   std::swap(next_, other.next_);
   return *this;
+}
+
+void Sequence::become(const Sequence& other) {
+  states_ = other.states_;
+  checkpoints_ = other.checkpoints_;
+  for (Next& next : next_) next = {};
+}
+
+void Sequence::release() {
+  for (HeldPages& cache : states_.caches) {
+    cache.pages.clear();
+    cache.first = cache.base = 0;
+  }
+  std::ranges::fill(states_.fixed, PagePool::Ref());
+  std::ranges::fill(states_.whole, Tensor());
+  states_.positions = {};
+  states_.tokens.clear();
+  states_.embedded.clear();
+  states_.runs.clear();
+  states_.length = states_.reach = 0;
+  checkpoints_.clear();
+  for (Next& next : next_) next = {};
 }
 
 void Sequence::checkpoint() {
@@ -270,11 +294,17 @@ size_t Sequence::pages() const {
 }
 
 int64_t Sequence::committed_bytes() const {
-  int64_t bytes = 0;
-  std::set<const void*> seen = {nullptr};
-  const auto add = [&](const void* memory, int64_t size) {
-    if (seen.insert(memory).second) bytes += size;
+  using Block = std::pair<const void*, int64_t>;
+  const auto blocks_of = [](const SequenceStates& states) {
+    size_t count = states.fixed.size() + states.whole.size();
+    for (const HeldPages& cache : states.caches) count += cache.pages.size();
+    return count;
   };
+  size_t most = blocks_of(states_) + next_.size();
+  for (const SequenceStates& states : checkpoints_) most += blocks_of(states);
+  const LentArray<Block> blocks(static_cast<int64_t>(most));
+  Block* end = blocks.begin();
+  const auto add = [&](const void* memory, int64_t size) { *end++ = {memory, size}; };
   const auto add_all = [&](const SequenceStates& states) {
     for (size_t group = 0; group < states.caches.size(); ++group) {
       for (const auto& page : states.caches[group].pages) {
@@ -290,6 +320,14 @@ int64_t Sequence::committed_bytes() const {
   for (const SequenceStates& states : checkpoints_) add_all(states);
   for (size_t i = 0; i < next_.size(); ++i) {
     add(next_[i].page.data(), layout_->fixed_pool(i).page_bytes());
+  }
+  // Each once.
+  std::sort(blocks.begin(), end);
+  int64_t bytes = 0;
+  const void* last = nullptr;
+  for (const auto& [memory, size] : std::span(blocks.begin(), end)) {
+    if (memory != last) bytes += size;
+    last = memory;
   }
   return bytes;
 }

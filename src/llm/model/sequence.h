@@ -46,6 +46,10 @@ class Sequence {
   Sequence(Sequence&&) noexcept = default;
   Sequence& operator=(Sequence other) noexcept;
   ~Sequence() = default;
+  // Becomes a fork of another sequence of the same layout, in the memory of its own lists.
+  void become(const Sequence& other);
+  // Lets go of all that it holds but the memory of its lists.
+  void release();
 
   int64_t length() const { return states_.length; }  // rows committed
   // Where the next row stands, if it is not told: length(), unless earlier rows were told theirs.

@@ -13,7 +13,9 @@ TextStream::TextStream(std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
 
 void TextStream::push(Token token) {
   if (stop() || std::ranges::find(ends_, token) != ends_.end()) return;
-  text_ += stops_.push(decode_.step(static_cast<uint32_t>(token)));
+  piece_.clear();
+  decode_.step(static_cast<uint32_t>(token), piece_);
+  stops_.push(piece_, text_);
 }
 
 void TextStream::push(std::span<const Token> tokens) {

@@ -35,6 +35,7 @@ class TextStream {
   tokenizer::StopStrings stops_;
   std::vector<search::Token> ends_;
   std::string text_;
+  std::string piece_;  // of one token after another
 };
 
 }  // namespace lathe::llm

@@ -35,11 +35,11 @@ double BeamSearch::length(int64_t added, bool ended) const {
 
 // Enough that num_beams of them go on, whatever ends; best first, first beam and token among
 // equals.
-std::vector<BeamSearch::Candidate> BeamSearch::best_candidates(
-    std::span<const std::span<const float>> log_probabilities) const {
+void BeamSearch::find_candidates(std::span<const std::span<const float>> log_probabilities) {
   const size_t count =
       std::max<size_t>(2, 1 + ends_.size()) * static_cast<size_t>(options_.num_beams);
-  std::vector<Candidate> best;
+  std::vector<Candidate>& best = candidates_;
+  best.clear();
   const auto better = [](const Candidate& a, const Candidate& b) {
     if (a.score != b.score) return a.score > b.score;
     return a.parent != b.parent ? a.parent < b.parent : a.token < b.token;
@@ -59,7 +59,6 @@ std::vector<BeamSearch::Candidate> BeamSearch::best_candidates(
     }
   }
   std::ranges::sort(best, better);
-  return best;
 }
 
 void BeamSearch::finish_beam(const Candidate& candidate, bool ended) {
@@ -73,36 +72,33 @@ void BeamSearch::finish_beam(const Candidate& candidate, bool ended) {
   if (finished_.size() > most) finished_.pop_back();
 }
 
-std::vector<BeamSearch::Next> BeamSearch::step(
+std::span<const BeamSearch::Next> BeamSearch::step(
     std::span<const std::span<const float>> log_probabilities, const EndTest& ends) {
   check(log_probabilities.size() == live_.size(), ErrorKind::internal,
         "{} rows of log-probabilities for {} beams", log_probabilities.size(), live_.size());
   const auto beams = static_cast<size_t>(options_.num_beams);
-  const std::vector<Candidate> candidates = best_candidates(log_probabilities);
+  find_candidates(log_probabilities);
   const bool last = prompt_ + added_ + 1 >= longest_;
-  std::vector<Candidate> chosen;
-  for (size_t rank = 0; rank < candidates.size(); ++rank) {
-    const Candidate& candidate = candidates[rank];
+  grown_.clear();
+  next_.clear();
+  for (size_t rank = 0; rank < candidates_.size(); ++rank) {
+    const Candidate& candidate = candidates_[rank];
     const bool ended = std::ranges::find(ends_, candidate.token) != ends_.end() ||
                        (ends && ends(candidate.parent, candidate.token));
     if ((ended || last) && rank < beams) finish_beam(candidate, ended);
-    if (!ended && chosen.size() < beams) chosen.push_back(candidate);
-  }
-  check(chosen.size() == beams || ends, ErrorKind::invalid_argument,
-        "{} of {} beams can go on: the vocabulary is too small or too much of it is ruled out",
-        chosen.size(), beams);
-  std::vector<Beam> live;
-  std::vector<Next> next;
-  for (const Candidate& candidate : chosen) {
+    if (ended || grown_.size() == beams) continue;
     nodes_.push_back({live_[candidate.parent].node, candidate.token});
-    live.push_back({static_cast<int64_t>(nodes_.size()) - 1, candidate.score});
-    next.push_back({candidate.parent, candidate.token});
+    grown_.push_back({static_cast<int64_t>(nodes_.size()) - 1, candidate.score});
+    next_.push_back({candidate.parent, candidate.token});
   }
-  live_ = std::move(live);
+  check(grown_.size() == beams || ends, ErrorKind::invalid_argument,
+        "{} of {} beams can go on: the vocabulary is too small or too much of it is ruled out",
+        grown_.size(), beams);
+  std::swap(live_, grown_);
   ++added_;
   done_ = last || live_.empty();
   update_done();
-  return next;
+  return next_;
 }
 
 void BeamSearch::update_done() {

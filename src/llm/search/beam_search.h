@@ -37,9 +37,10 @@ class BeamSearch {
   // Whether a beam ends by this token although it is no end token: its text has a stop string.
   using EndTest = std::function<bool(size_t parent, Token token)>;
   // Log-probabilities of each live beam [vocabulary], rules applied; all of one length. Returns
-  // num_beams continuations, fewer where the test ended others; meaningless once done.
-  std::vector<Next> step(std::span<const std::span<const float>> log_probabilities,
-                         const EndTest& ends = nullptr);
+  // num_beams continuations, fewer where the test ended others; meaningless once done. Valid until
+  // the next step.
+  std::span<const Next> step(std::span<const std::span<const float>> log_probabilities,
+                             const EndTest& ends = nullptr);
 
   // The best `num_return_sequences` hypotheses, best first. Once done.
   std::vector<Hypothesis> finish() const;
@@ -58,8 +59,7 @@ class BeamSearch {
     Token token;
     float score;
   };
-  std::vector<Candidate> best_candidates(
-      std::span<const std::span<const float>> log_probabilities) const;
+  void find_candidates(std::span<const std::span<const float>> log_probabilities);
   std::vector<Token> path(int64_t node) const;
   double length(int64_t added, bool ended) const;
   void finish_beam(const Candidate& candidate, bool ended);
@@ -74,6 +74,10 @@ class BeamSearch {
   std::vector<Beam> live_;
   std::vector<Beam> finished_;  // best first, at most num_beams; score with length penalty
   bool done_ = false;
+  // Of one step after another, so that they are made once.
+  std::vector<Candidate> candidates_;
+  std::vector<Beam> grown_;
+  std::vector<Next> next_;
 };
 
 }  // namespace lathe::search

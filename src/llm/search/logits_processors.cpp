@@ -3,11 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
-#include <unordered_map>
-#include <unordered_set>
-#include <vector>
+#include <utility>
+
+#include "base/lent.h"
 
 #include "base/error.h"
 
@@ -50,7 +51,7 @@ void cut_below(Logits logits, double total, double least) {
 // becomes impossible. `keep(token)` is asked before each token but the first.
 template <class Key, class Keep>
 void keep_sorted(Logits logits, const Key& key, const Keep& keep) {
-  std::vector<uint32_t> order(logits.size());
+  const LentArray<uint32_t> order(std::ssize(logits));
   std::iota(order.begin(), order.end(), 0);
   const auto before = [&](uint32_t a, uint32_t b) {
     return key(a) > key(b) || (key(a) == key(b) && a < b);
@@ -60,8 +61,7 @@ void keep_sorted(Logits logits, const Key& key, const Keep& keep) {
   for (size_t i = 0; i < order.size(); ++i) {
     if (i == sorted) {
       sorted = std::min(order.size(), std::max<size_t>(64, 4 * sorted));
-      std::partial_sort(order.begin() + static_cast<std::ptrdiff_t>(i),
-                        order.begin() + static_cast<std::ptrdiff_t>(sorted), order.end(), before);
+      std::partial_sort(order.begin() + i, order.begin() + sorted, order.end(), before);
     }
     if (i > 0 && !keep(order[i])) {
       for (size_t rest = i; rest < order.size(); ++rest) logits[order[rest]] = kNever;
@@ -73,22 +73,39 @@ void keep_sorted(Logits logits, const Key& key, const Keep& keep) {
 
 }  // namespace
 
-void penalise_repetition(Logits logits, Tokens seen, double penalty) {
-  std::unordered_set<Token> done;
-  for (const Token token : seen) {
-    if (!inside(logits, token) || !done.insert(token).second) continue;
-    float& x = at(logits, token);
-    x = x < 0 ? x * static_cast<float>(penalty) : x / static_cast<float>(penalty);
+namespace {
+
+// Visits each of the tokens once, with how often it is there.
+template <class Visit>
+void for_each_count(Logits logits, Tokens tokens, const Visit& visit) {
+  // Of the vocabulary; of those that are not there nothing is read or written.
+  const LentArray<uint32_t> counts(std::ssize(logits));
+  const auto count = [&](Token token) -> uint32_t& { return counts[static_cast<size_t>(token)]; };
+  for (const Token token : tokens) {
+    if (inside(logits, token)) count(token) = 0;
+  }
+  for (const Token token : tokens) {
+    if (inside(logits, token)) ++count(token);
+  }
+  for (const Token token : tokens) {
+    if (!inside(logits, token) || count(token) == 0) continue;
+    visit(token, std::exchange(count(token), 0));
   }
 }
 
+}  // namespace
+
+void penalise_repetition(Logits logits, Tokens seen, double penalty) {
+  for_each_count(logits, seen, [&](Token token, uint32_t) {
+    float& x = at(logits, token);
+    x = x < 0 ? x * static_cast<float>(penalty) : x / static_cast<float>(penalty);
+  });
+}
+
 void penalise_presence(Logits logits, Tokens generated, double presence, double frequency) {
-  std::unordered_map<Token, int64_t> counts;
-  for (const Token token : generated) ++counts[token];
-  for (const auto& [token, count] : counts) {
-    if (!inside(logits, token)) continue;
+  for_each_count(logits, generated, [&](Token token, uint32_t count) {
     at(logits, token) -= static_cast<float>(presence + frequency * static_cast<double>(count));
-  }
+  });
 }
 
 void ban_repeated_ngrams(Logits logits, Tokens tokens, int64_t size) {
@@ -156,7 +173,8 @@ void divide_by_temperature(Logits logits, double temperature) {
 
 void keep_top_k(Logits logits, int64_t k) {
   if (k <= 0 || static_cast<size_t>(k) >= logits.size()) return;
-  std::vector<float> sorted(logits.begin(), logits.end());
+  const LentArray<float> sorted(std::ssize(logits));
+  std::ranges::copy(logits, sorted.begin());
   std::nth_element(sorted.begin(), sorted.begin() + k - 1, sorted.end(), std::greater<>());
   const float least = sorted[static_cast<size_t>(k - 1)];
   for (float& x : logits) {
@@ -188,7 +206,7 @@ void keep_typical(Logits logits, double mass) {
   if (mass >= 1) return;
   const double total = log_sum(logits);
   const double usual = entropy(logits, total);
-  std::vector<double> distance(logits.size());
+  const LentArray<double> distance(std::ssize(logits));
   for (size_t i = 0; i < logits.size(); ++i) {
     distance[i] = logits[i] == kNever ? std::numeric_limits<double>::infinity()
                                       : std::abs(total - logits[i] - usual);

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/lent.h"
 #include "llm/search/philox.h"
 
 namespace lathe::search {
@@ -16,6 +17,22 @@ double log_sum(std::span<const float> logits) {
   double sum = 0;
   for (const float x : logits) sum += std::exp(static_cast<double>(x) - largest);
   return largest + std::log(sum);
+}
+
+// The likeliest tokens, best first.
+void add_likeliest(std::span<const float> logits, size_t count,
+                   std::vector<TokenLogProbability>& top) {
+  const LentArray<Token> order(std::ssize(logits));
+  std::iota(order.begin(), order.end(), 0);
+  count = std::min(count, order.size());
+  const auto logit = [&](Token token) { return logits[static_cast<size_t>(token)]; };
+  std::partial_sort(order.begin(), order.begin() + count, order.end(), [&](Token a, Token b) {
+    return logit(a) > logit(b) || (logit(a) == logit(b) && a < b);
+  });
+  const double total = log_sum(logits);
+  for (const Token token : std::span(order.begin(), count)) {
+    top.push_back({token, static_cast<float>(logit(token) - total)});
+  }
 }
 
 }  // namespace
@@ -54,26 +71,37 @@ void to_log_probabilities(std::span<float> logits) {
   for (float& x : logits) x = static_cast<float>(x - total);
 }
 
-std::vector<TokenLogProbability> top_log_probabilities(std::span<const float> logits,
-                                                       size_t count) {
-  std::vector<Token> order(logits.size());
-  std::iota(order.begin(), order.end(), 0);
-  count = std::min(count, order.size());
-  const auto logit = [&](Token token) { return logits[static_cast<size_t>(token)]; };
-  std::partial_sort(
-      order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
-      [&](Token a, Token b) { return logit(a) > logit(b) || (logit(a) == logit(b) && a < b); });
-  const double total = log_sum(logits);
-  std::vector<TokenLogProbability> top;
-  for (size_t i = 0; i < count; ++i) {
-    top.push_back({order[i], static_cast<float>(logit(order[i]) - total)});
-  }
-  return top;
+void Choices::add(std::span<const float> logits, Token token, size_t count) {
+  const double logit = logits[static_cast<size_t>(token)];
+  log_probabilities_.push_back(static_cast<float>(logit - log_sum(logits)));
+  add_likeliest(logits, count, likeliest_);
+  ends_.push_back(likeliest_.size());
 }
 
-Choice describe_choice(std::span<const float> logits, Token token, size_t count) {
-  const double logit = logits[static_cast<size_t>(token)];
-  return {static_cast<float>(logit - log_sum(logits)), top_log_probabilities(logits, count)};
+void Choices::keep(size_t count) {
+  if (count >= size()) return;
+  log_probabilities_.resize(count);
+  ends_.resize(count);
+  likeliest_.resize(count == 0 ? 0 : ends_.back());
+}
+
+Choices::Choices(std::span<const Choice> list) {
+  for (const Choice& choice : list) {
+    log_probabilities_.push_back(choice.log_probability);
+    likeliest_.insert(likeliest_.end(), choice.likeliest.begin(), choice.likeliest.end());
+    ends_.push_back(likeliest_.size());
+  }
+}
+
+std::vector<Choice> Choices::list() const {
+  std::vector<Choice> list;
+  auto begin = likeliest_.begin();
+  for (size_t i = 0; i < size(); ++i) {
+    const auto end = likeliest_.begin() + static_cast<std::ptrdiff_t>(ends_[i]);
+    list.push_back({log_probabilities_[i], {begin, end}});
+    begin = end;
+  }
+  return list;
 }
 
 }  // namespace lathe::search

@@ -27,14 +27,27 @@ struct TokenLogProbability {
   Token token;
   float log_probability;
 };
-// The likeliest tokens, best first, of logits as the model gave them.
-std::vector<TokenLogProbability> top_log_probabilities(std::span<const float> logits, size_t count);
-
 // What a token was chosen from.
 struct Choice {
-  float log_probability = 0;  // of the token
-  std::vector<TokenLogProbability> likeliest;
+  float log_probability = 0;                   // of the token
+  std::vector<TokenLogProbability> likeliest;  // best first
 };
-Choice describe_choice(std::span<const float> logits, Token token, size_t count);
+
+// Those of one token after another, in few lists.
+class Choices {
+ public:
+  Choices() = default;
+  explicit Choices(std::span<const Choice> list);
+  std::vector<Choice> list() const;
+  // A token chosen from logits as the model gave them; so many of the likeliest are kept.
+  void add(std::span<const float> logits, Token token, size_t count);
+  void keep(size_t count);  // forgets all but the first
+  size_t size() const { return log_probabilities_.size(); }
+
+ private:
+  std::vector<float> log_probabilities_;
+  std::vector<TokenLogProbability> likeliest_;
+  std::vector<size_t> ends_;  // behind each token's in `likeliest_`
+};
 
 }  // namespace lathe::search

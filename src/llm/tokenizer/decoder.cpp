@@ -2,6 +2,7 @@
 #include "llm/tokenizer/decoder.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "llm/tokenizer/json_fields.h"
 #include "llm/tokenizer/regex.h"
@@ -30,13 +31,29 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
   }
   size_t at = text.find(from);
   if (at == std::string::npos) return;
-  std::string out;
-  size_t done = 0;
-  for (; at != std::string::npos; at = text.find(from, done)) {
-    out.append(text, done, at - done).append(to);
+  if (to.size() > from.size()) {
+    std::string out;
+    size_t done = 0;
+    for (; at != std::string::npos; at = text.find(from, done)) {
+      out.append(text, done, at - done).append(to);
+      done = at + from.size();
+    }
+    text = out.append(text, done);
+    return;
+  }
+  // In its own memory: what is written never passes what is read.
+  char* write = text.data() + at;
+  const auto keep = [&](size_t begin, size_t end) {
+    std::memmove(write, text.data() + begin, end - begin);
+    write += end - begin;
+  };
+  for (size_t done = at;; at = text.find(from, done)) {
+    keep(done, std::min(at, text.size()));
+    if (at == std::string::npos) break;
+    write = std::ranges::copy(to, write).out;
     done = at + from.size();
   }
-  text = out.append(text, done);
+  text.resize(static_cast<size_t>(write - text.data()));
 }
 
 // What English text wants after words were split from punctuation.
@@ -171,37 +188,36 @@ int byte_of_token(std::string_view token) {
 class ByteFallbackDecoder : public Decoder {
  public:
   void apply(Tokens& tokens) const override {
-    Tokens out;
+    size_t count = 0;  // written, in the memory of those that were read
     std::string run;
     const auto flush = [&] {
       if (run.empty()) return;
       if (unicode::find_invalid_utf8(run) == std::string_view::npos) {
-        out.push_back(run);
+        tokens[count++] = run;
       } else {
-        out.insert(out.end(), run.size(), std::string(kReplacement));
+        for (size_t i = 0; i < run.size(); ++i) tokens[count++] = kReplacement;
       }
       run.clear();
     };
-    for (std::string& token : tokens) {
-      const int byte = byte_of_token(token);
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      const int byte = byte_of_token(tokens[i]);
       if (byte >= 0) {
         run += static_cast<char>(byte);
         continue;
       }
       flush();
-      out.push_back(std::move(token));
+      std::swap(tokens[count++], tokens[i]);
     }
     flush();
-    tokens = std::move(out);
+    tokens.resize(count);
   }
 };
 
 class FuseDecoder : public Decoder {
  public:
   void apply(Tokens& tokens) const override {
-    std::string all;
-    for (const std::string& token : tokens) all += token;
-    tokens.assign(1, std::move(all));
+    for (size_t i = 1; i < tokens.size(); ++i) tokens.front() += tokens[i];
+    tokens.resize(1);
   }
 };
 
@@ -226,7 +242,8 @@ class StripDecoder : public Decoder {
         if (token.compare(end - content_.size(), content_.size(), content_) != 0) break;
         end -= content_.size();
       }
-      token = token.substr(begin, end - begin);
+      token.resize(end);
+      token.erase(0, begin);
     }
   }
 
@@ -241,7 +258,13 @@ class ReplaceDecoder : public Decoder {
       : pattern_(get_field(element, "pattern", where), where + ".pattern"),
         content_(text_field(element, "content", where)) {}
   void apply(Tokens& tokens) const override {
-    for (std::string& token : tokens) token = pattern_.replace_all(token, content_);
+    for (std::string& token : tokens) {
+      if (pattern_.plain().empty()) {
+        token = pattern_.replace_all(token, content_);
+      } else {
+        replace_all(token, pattern_.plain(), content_);
+      }
+    }
   }
 
  private:
@@ -296,11 +319,15 @@ std::unique_ptr<Decoder> make_decoder(const Json& element, std::string_view wher
   return element.is_null() ? nullptr : make(element, std::string(where), 0);
 }
 
-// The longest prefix of a well-formed character, or else one byte, becomes one U+FFFD.
 std::string to_valid_utf8(std::string_view bytes) {
-  size_t bad = unicode::find_invalid_utf8(bytes);
-  if (bad == std::string_view::npos) return std::string(bytes);
   std::string out;
+  append_valid_utf8(bytes, out);
+  return out;
+}
+
+// The longest prefix of a well-formed character, or else one byte, becomes one U+FFFD.
+void append_valid_utf8(std::string_view bytes, std::string& out) {
+  size_t bad = unicode::find_invalid_utf8(bytes);
   size_t done = 0;
   const auto at = [&](size_t i) { return i < bytes.size() ? static_cast<uint8_t>(bytes[i]) : 0; };
   while (bad != std::string_view::npos) {
@@ -322,7 +349,7 @@ std::string to_valid_utf8(std::string_view bytes) {
     const size_t next = unicode::find_invalid_utf8(bytes.substr(done));
     bad = next == std::string_view::npos ? next : done + next;
   }
-  return out.append(bytes.substr(done));
+  out.append(bytes.substr(done));
 }
 
 }  // namespace lathe::tokenizer

@@ -27,5 +27,6 @@ std::unique_ptr<Decoder> make_decoder(const nlohmann::json& element,
 
 // The bytes as UTF-8; every ill-formed stretch becomes U+FFFD, as Rust and Python do it.
 std::string to_valid_utf8(std::string_view bytes);
+void append_valid_utf8(std::string_view bytes, std::string& out);
 
 }  // namespace lathe::tokenizer

@@ -61,7 +61,13 @@ class Model {
   virtual size_t size() const { return vocabulary_.size(); }
   virtual bool has(uint32_t id) const { return vocabulary_.has(id); }
   // As tokenizer.json spells it; empty without one.
-  virtual std::string token(uint32_t id) const { return vocabulary_.text(id); }
+  std::string token(uint32_t id) const {
+    std::string text;
+    read_token(id, text);
+    return text;
+  }
+  // The same, which becomes all of `text`.
+  virtual void read_token(uint32_t id, std::string& text) const { vocabulary_.read(id, text); }
 
  protected:
   explicit Model(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {

@@ -53,6 +53,8 @@ class Pattern {
 
   void find_all(std::string_view text, std::vector<Range>& matches) const;
   std::string replace_all(std::string_view text, std::string_view content) const;
+  // The text that it matches and nothing else; empty if there is no such.
+  std::string_view plain() const { return literal_; }
 
  private:
   Pattern() = default;

@@ -16,50 +16,61 @@ constexpr int kMaxOpenBytes = 3;    // of a character; decoders may show each as
 
 }  // namespace
 
-std::string DecodeStream::decode(size_t from) const {
-  return tokenizer_->decode(std::span(ids_).subspan(from), skip_special_tokens_);
+void DecodeStream::decode(size_t from, std::string& text) {
+  tokenizer_->decode(std::span(ids_).subspan(from), skip_special_tokens_, text, buffers_);
+}
+
+std::string DecodeStream::step(uint32_t id) {
+  std::string out;
+  step(id, out);
+  return out;
 }
 
 // The ids given out last stay as context: decoders treat the first token in their own way.
-std::string DecodeStream::step(uint32_t id) {
-  if (skip_special_tokens_ && tokenizer_->is_special(id)) return {};  // as if it were not there
+void DecodeStream::step(uint32_t id, std::string& out) {
+  if (skip_special_tokens_ && tokenizer_->is_special(id)) return;  // as if it were not there
   if (prefix_.empty() && !ids_.empty()) {
-    std::string text = decode(0);
-    if (!text.ends_with(kReplacement)) {
-      prefix_ = std::move(text);
+    decode(0, text_);
+    if (!text_.ends_with(kReplacement)) {
+      std::swap(prefix_, text_);
       prefix_ids_ = ids_.size();
     }
   }
   ids_.push_back(id);
-  std::string text = decode(0);
+  decode(0, text_);
   // What was given out does not change, even if the decoder now sees it otherwise.
-  const bool extends = text.starts_with(prefix_);
-  if (!extends) text = prefix_ + decode(prefix_ids_);
-  if (text.size() <= prefix_.size()) return {};
-  const bool open = text.ends_with(kReplacement);
-  if (open && ids_.size() - prefix_ids_ < kMaxHeldIds) return {};
-  size_t given = text.size();
+  const bool extends = text_.starts_with(prefix_);
+  if (!extends) {
+    decode(prefix_ids_, tail_);
+    text_.assign(prefix_).append(tail_);
+  }
+  if (text_.size() <= prefix_.size()) return;
+  const bool open = text_.ends_with(kReplacement);
+  if (open && ids_.size() - prefix_ids_ < kMaxHeldIds) return;
+  size_t given = text_.size();
   for (int i = 0;
-       i < kMaxOpenBytes && std::string_view(text).substr(0, given).ends_with(kReplacement); ++i) {
+       i < kMaxOpenBytes && std::string_view(text_).substr(0, given).ends_with(kReplacement); ++i) {
     given -= kReplacement.size();
   }
   given = std::max(given, prefix_.size());
-  std::string out = text.substr(prefix_.size(), given - prefix_.size());
+  out.append(text_, prefix_.size(), given - prefix_.size());
   const size_t dropped = open ? ids_.size() - kContextIds : prefix_ids_;
   ids_.erase(ids_.begin(), ids_.begin() + static_cast<ptrdiff_t>(dropped));
-  prefix_ = decode(0);
-  for (size_t held = text.size() - given; held > 0 && prefix_.ends_with(kReplacement);
+  decode(0, prefix_);
+  for (size_t held = text_.size() - given; held > 0 && prefix_.ends_with(kReplacement);
        held -= kReplacement.size()) {
     prefix_.resize(prefix_.size() - kReplacement.size());
   }
   prefix_ids_ = ids_.size();
-  return out;
 }
 
 std::string DecodeStream::finish() {
-  std::string text = decode(0);
-  if (!text.starts_with(prefix_)) text = prefix_ + decode(prefix_ids_);
-  std::string out = text.substr(prefix_.size());
+  decode(0, text_);
+  if (!text_.starts_with(prefix_)) {
+    decode(prefix_ids_, tail_);
+    text_.assign(prefix_).append(tail_);
+  }
+  std::string out = text_.substr(prefix_.size());
   ids_.clear();
   prefix_.clear();
   prefix_ids_ = 0;
@@ -82,7 +93,13 @@ StopStrings::StopStrings(std::vector<std::string> strings) {
 }
 
 std::string StopStrings::push(std::string_view text) {
-  if (found_) return {};
+  std::string out;
+  push(text, out);
+  return out;
+}
+
+void StopStrings::push(std::string_view text, std::string& out) {
+  if (found_) return;
   for (size_t at = 0; at < text.size(); ++at) {
     for (size_t i = 0; i < entries_.size(); ++i) {
       Entry& entry = entries_[i];
@@ -96,14 +113,16 @@ std::string StopStrings::push(std::string_view text) {
     if (!found_) continue;
     held_ += text.substr(0, at + 1);
     held_.resize(held_.size() - entries_[*found_].text.size());
-    return std::exchange(held_, {});
+    out += held_;
+    held_.clear();
+    return;
   }
   size_t kept = 0;
   for (const Entry& entry : entries_) kept = std::max(kept, entry.matched);
   held_ += text;
-  std::string out = held_.substr(0, held_.size() - kept);
-  held_.erase(0, out.size());
-  return out;
+  const size_t given = held_.size() - kept;
+  out.append(held_, 0, given);
+  held_.erase(0, given);
 }
 
 std::string StopStrings::finish() { return found_ ? std::string() : std::exchange(held_, {}); }

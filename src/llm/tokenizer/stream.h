@@ -23,17 +23,21 @@ class DecodeStream {
 
   // The text that `id` completes; often empty.
   std::string step(uint32_t id);
+  void step(uint32_t id, std::string& out);  // added to `out`
   // What is still held back; then the stream begins anew.
   std::string finish();
 
  private:
-  std::string decode(size_t from) const;
+  void decode(size_t from, std::string& text);
 
   std::shared_ptr<const Tokenizer> tokenizer_;
   bool skip_special_tokens_;
   std::vector<uint32_t> ids_;  // those of the last text given out, and those after it
   std::string prefix_;         // what of ids_ was given out
   size_t prefix_ids_ = 0;      // by how many of them
+  // Of one step after another.
+  std::string text_, tail_;
+  Tokenizer::DecodeBuffers buffers_;
 };
 
 // Finds the first of several strings in a text that comes in pieces, wherever these are cut. Of
@@ -45,6 +49,7 @@ class StopStrings {
   // Text that is certainly before any stop string, up to the stop string itself once it is found;
   // from then on nothing.
   std::string push(std::string_view text);
+  void push(std::string_view text, std::string& out);  // added to `out`
   // The end has come without a stop: what was held back.
   std::string finish();
   // Which string was found.

@@ -260,35 +260,56 @@ std::vector<Encoding> Tokenizer::encode_batch(std::span<const std::string_view> 
 }
 
 std::string Tokenizer::decode(std::span<const uint32_t> ids, bool skip_special_tokens) const {
-  if (parts_.id_decoder != nullptr) return parts_.id_decoder->decode(ids, skip_special_tokens);
+  std::string text;
+  DecodeBuffers buffers;
+  decode(ids, skip_special_tokens, text, buffers);
+  return text;
+}
+
+void Tokenizer::decode(std::span<const uint32_t> ids, bool skip_special_tokens, std::string& text,
+                       DecodeBuffers& buffers) const {
+  if (parts_.id_decoder != nullptr) {
+    text = parts_.id_decoder->decode(ids, skip_special_tokens);
+    return;
+  }
   const AddedTokens& added = parts_.added_tokens;
   const Vocabulary& vocabulary = parts_.model->vocabulary();
-  std::string bytes;
-  std::string all;
-  std::vector<std::string> tokens;
+  auto& [bytes, joined, tokens] = buffers;
+  joined.clear();
+  size_t count = 0;
   for (const uint32_t id : ids) {
     const std::string* known = added.empty() ? nullptr : added.decoded(id);
     if (known == nullptr && !parts_.model->has(id)) continue;
     if (joins_bytes_ && known == nullptr && vocabulary.is_bytes(id)) {
-      all += vocabulary.stored(id);
+      joined += vocabulary.stored(id);
       continue;
     }
-    std::string token = known != nullptr ? *known : parts_.model->token(id);
+    if (count == tokens.size()) tokens.emplace_back();
+    std::string& token = tokens[count];
+    if (known != nullptr) {
+      token = *known;
+    } else {
+      parts_.model->read_token(id, token);
+    }
     if (skip_special_tokens && added.is_special(token)) continue;
     if (joins_bytes_) {
-      all += bytes_of_byte_level(token, bytes) ? bytes : token;
+      joined += bytes_of_byte_level(token, bytes) ? bytes : token;
     } else {
-      tokens.push_back(std::move(token));
+      ++count;
     }
   }
-  if (joins_bytes_) return to_valid_utf8(all);
+  text.clear();
+  if (joins_bytes_) {
+    append_valid_utf8(joined, text);
+    return;
+  }
+  tokens.resize(count);
   if (parts_.decoder != nullptr) parts_.decoder->apply(tokens);
   const std::string_view separator = parts_.decoder != nullptr ? "" : " ";
   for (size_t i = 0; i < tokens.size(); ++i) {
-    if (i > 0) all += separator;
-    all += tokens[i];
+    if (i > 0) text += separator;
+    text += tokens[i];
   }
-  return all;
 }
 
 size_t Tokenizer::size() const {

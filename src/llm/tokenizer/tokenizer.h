@@ -69,6 +69,14 @@ class Tokenizer {
 
   // Ids that nobody knows are left out.
   std::string decode(std::span<const uint32_t> ids, bool skip_special_tokens = true) const;
+  // The same, which becomes all of `text`. With buffers that are kept, decoding that is putting
+  // bytes together allocates nothing.
+  struct DecodeBuffers {
+    std::string bytes, joined;
+    std::vector<std::string> tokens;
+  };
+  void decode(std::span<const uint32_t> ids, bool skip_special_tokens, std::string& text,
+              DecodeBuffers& buffers) const;
 
   // Of all tokens, added ones included.
   size_t size() const;

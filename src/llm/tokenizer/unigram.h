@@ -23,8 +23,8 @@ class Unigram : public Model {
                 Tokens& tokens) const override;
   size_t size() const override { return pieces_.size(); }
   bool has(uint32_t id) const override { return id < pieces_.size(); }
-  std::string token(uint32_t id) const override {
-    return id < pieces_.size() ? pieces_[id].first : std::string();
+  void read_token(uint32_t id, std::string& text) const override {
+    text = id < pieces_.size() ? std::string_view(pieces_[id].first) : std::string_view();
   }
 
  private:

@@ -182,10 +182,20 @@ bool Vocabulary::is_bytes(uint32_t id) const {
 }
 
 std::string Vocabulary::text(uint32_t id) const {
+  std::string text;
+  read(id, text);
+  return text;
+}
+
+void Vocabulary::read(uint32_t id, std::string& text) const {
+  text.clear();
   const Entry* entry = entry_of(id);
-  if (entry == nullptr) return {};
-  const std::string_view text = stored(*entry);
-  return entry->bytes != 0 ? byte_level_of_bytes(text) : std::string(text);
+  if (entry == nullptr) return;
+  if (entry->bytes != 0) {
+    text = byte_level_of_bytes(stored(*entry));
+  } else {
+    text = stored(*entry);
+  }
 }
 
 }  // namespace lathe::tokenizer

@@ -48,6 +48,7 @@ class Vocabulary {
   bool has(uint32_t id) const { return entry_of(id) != nullptr; }
   // The token as tokenizer.json spells it; empty without one.
   std::string text(uint32_t id) const;
+  void read(uint32_t id, std::string& text) const;  // the same, which becomes all of `text`
   // Its bytes in byte form (if `is_bytes`), else its text.
   std::string_view stored(uint32_t id) const;
   bool is_bytes(uint32_t id) const;
