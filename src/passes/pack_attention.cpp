@@ -154,6 +154,20 @@ bool AttentionPacking::fits_across(const CachedAttention& found) const {
          found.result->type().element == query.element;
 }
 
+namespace {
+
+// Rows go round in a cache of fixed extents.
+bool is_ring(const Value& past) {
+  return std::ranges::any_of(past.uses(), [](const Use& use) {
+    if (use.user == nullptr || use.index != 0 || use.user->op().name != "tensor_scatter") {
+      return false;
+    }
+    return std::get<std::string>(*find_attribute(use.user->attributes(), "mode")) == "circular";
+  });
+}
+
+}  // namespace
+
 // Keys' and values'.
 bool AttentionPacking::add_states(const CachedAttention& found) {
   const std::vector<Dim>& key = *found.key->type().dims;
@@ -177,6 +191,10 @@ bool AttentionPacking::add_states(const CachedAttention& found) {
     state.grows = true;
     state.extents = {found.kv_heads, *size.constant()};
     state.window = found.window;
+    const std::vector<Dim>& dims = *past->type().dims;
+    state.flat = dims.size() == 3;
+    state.capacity = dims[dims.size() - 2].constant().value_or(0);
+    state.ring = is_ring(*past);
     states_.push_back(std::move(state));
   }
   return true;

@@ -365,6 +365,10 @@ class Packing {
     if (state.grows) {
       const Attribute* sliding = find_attribute(owner.attributes(), "sliding_window_cache");
       state.sliding = sliding != nullptr && std::get<bool>(*sliding);
+      // What other operators are given has as many rows as there are.
+      if (owner.op().name == "group_query_attention" && past->type().is_ranked()) {
+        state.capacity = (*past->type().dims)[2].constant().value_or(0);
+      }
     }
     return state;
   }

@@ -46,10 +46,15 @@ struct SequenceState {
   Dims extents;          // of a cache's row: heads, size; otherwise of the state, batch 1
   int64_t window = 0;    // caches: rows that are needed; 0: all
   bool sliding = false;  // the file keeps a window's last rows at the front of a fixed capacity
-  int axis = -1;         // of a state that is one tensor: along which rows are added; -1: replaced
-  int part = -1;         // which half of the file's tensor, keys or values; -1: all of it
-  bool cross = false;    // written once, before the first row; extents of 0 are open
-  std::string past;      // the file's names
+  // Of caches, as the file has them: rows of a cache of fixed extents (0: it grows), whether row p
+  // lies at p mod capacity, and whether rows are flat, [1, rows, heads · size].
+  int64_t capacity = 0;
+  bool ring = false;
+  bool flat = false;
+  int axis = -1;       // of a state that is one tensor: along which rows are added; -1: replaced
+  int part = -1;       // which half of the file's tensor, keys or values; -1: all of it
+  bool cross = false;  // written once, before the first row; extents of 0 are open
+  std::string past;    // the file's names
   std::string present;
 
   StateKind kind() const {

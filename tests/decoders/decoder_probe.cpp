@@ -9,6 +9,7 @@
 #include "base/file_map.h"
 #include "base/thread_pool.h"
 #include "llm/model/generator.h"
+#include "llm/model/sequence_tensors.h"
 #include "targets/target.h"
 
 using lathe::llm::Decoder;
@@ -63,7 +64,8 @@ lathe::llm::NamedTensors inputs_of(const Json& q) {
 
 // Logits of every row of every prompt. Prompts run in parts of the sizes given, the last of which
 // repeats (without sizes: whole); a part of each in the same step, or each prompt alone. `back`:
-// prompts are run once, then cut to so many rows; what is given begins there.
+// prompts are run once, then cut to so many rows; what is given begins there. `states`: where the
+// first prompt's go as the file has them, each by the name of its present.
 Json logits(const Decoder& decoder, const Json& q) {
   const auto prompts = q.at("tokens").get<std::vector<std::vector<Token>>>();
   const auto parts = q.value("parts", std::vector<size_t>{});
@@ -116,7 +118,16 @@ Json logits(const Decoder& decoder, const Json& q) {
   lathe::FileWriter file(q.at("logits").get<std::string>());
   for (const std::vector<float>& own : rows) file.write(std::as_bytes(std::span(own)));
   file.commit();
-  return {{"vocabulary", decoder.vocabulary()}};
+  Json states = Json::object();
+  if (q.contains("states")) {
+    for (const lathe::llm::StateTensor& state : export_states(sequences.front())) {
+      states[state.present] = state.tensor.dims();
+      lathe::FileWriter own(q.at("states").get<std::string>() + "/" + state.present);
+      own.write({state.tensor.as<std::byte>(), static_cast<size_t>(state.tensor.byte_size())});
+      own.commit();
+    }
+  }
+  return {{"vocabulary", decoder.vocabulary()}, {"states", states}};
 }
 
 // Logits of every row of one item: `positions` [rows] or [3, rows], one row behind the other, and

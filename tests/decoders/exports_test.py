@@ -364,10 +364,12 @@ def make(folder, opset, attention, positions, heads, _):
 
 
 def reference(folder, heads, tokens, parts, anew=False):
-    """Logits [rows, TOKENS] of ONNX Runtime, the prompt cut into parts; or each computed with all before it."""
+    """Logits [rows, TOKENS] of ONNX Runtime, the prompt cut into parts, and the presents that are left; or logits
+    of each computed with all before it."""
     if anew:
         ends = np.cumsum(parts)
-        return np.concatenate([reference(folder, heads, tokens, (end,))[end - part:] for end, part in zip(ends, parts)])
+        each = [reference(folder, heads, tokens, (end,))[0][end - part:] for end, part in zip(ends, parts)]
+        return np.concatenate(each), None
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(folder / "model.onnx", options, providers=["CPUExecutionProvider"])
@@ -375,16 +377,17 @@ def reference(folder, heads, tokens, parts, anew=False):
     past = next(i for i in session.get_inputs() if i.name == "past_key_values.0.key").shape
     state = [np.zeros([1 if d == "batch" else 0 if isinstance(d, str) else d for d in past], np.float32)] * 2
     begin, rows = 0, []
+    most = past[2] if len(past) == 4 and isinstance(past[2], int) else CONTEXT  # that a ring holds
     for part in parts:
         end = begin + part
         feeds = {"input_ids": np.array([tokens[begin:end]]), "attention_mask": np.ones((1, end), np.int64),
                  "past_key_values.0.key": state[0], "past_key_values.0.value": state[1],
                  "position_ids": np.arange(begin, end)[None], "write_indices": np.array([begin]),
-                 "nonpad_kv_seqlen": np.array([end])}
+                 "nonpad_kv_seqlen": np.array([min(end, most)])}
         logits, *state = session.run(None, {name: feed for name, feed in feeds.items() if name in names})
         rows.append(logits[0])
         begin = end
-    return np.concatenate(rows)
+    return np.concatenate(rows), state
 
 
 def check(probe, folder, name):
@@ -402,12 +405,20 @@ def check(probe, folder, name):
             yield f"{'packed' if notes['packed'] else notes['offender']}, expected {offender or 'packed'}"
         whole = probe.logits(model, [tokens])
         for parts in ((17,), (5, 7, 1, 1, 3)):
-            wanted = reference(meant if name in MEANT else folder, heads, tokens, parts, long)
+            wanted, _ = reference(meant if name in MEANT else folder, heads, tokens, parts, long)
             got = probe.logits(model, [tokens], parts)
             if not np.abs(got - wanted).max() <= 2e-5:
                 yield f"logits in parts of {parts} on {target} are {np.abs(got - wanted).max()} away"
             if offender is None and not long and got.tobytes() != whole.tobytes():
                 yield f"parts of {parts} on {target} change bits"
+        if offender is None and not long:
+            # A ring takes no more rows at once than it has.
+            _, presents = reference(folder, heads, tokens, (RING, RING, RING, 2))
+            states = probe.states(model, tokens)
+            for what, present in zip(("key", "value"), presents):
+                state = states[f"present.0.{what}"]
+                if state.shape != present.shape or not np.abs(state - present).max() <= 2e-5:
+                    yield f"the {what}s on {target} are {state.shape}, not those of {present.shape}"
         unequal = [tokens, tokens[:4], tokens[3:12]]
         beside = probe.logits(model, unequal)
         alone = np.concatenate([probe.logits(model, [own]) for own in unequal])

@@ -63,6 +63,13 @@ class Probe:
                            "item": str(folder / "logits")})
         return np.fromfile(folder / "logits", np.float32).reshape(-1, answer["vocabulary"])
 
+    def states(self, model, prompt, parts=()):
+        """Of one prompt, f32 by the names of their presents, as the file has them."""
+        folder = pathlib.Path(self.folder.name)
+        answer = self.ask({**model, "tokens": [prompt], "parts": list(parts), "logits": str(folder / "logits"),
+                           "states": str(folder)})
+        return {name: np.fromfile(folder / name, np.float32).reshape(dims) for name, dims in answer["states"].items()}
+
     def generate(self, model, prompts, **options):
         """Of each prompt a list of {"ids", "score"}."""
         return self.ask({**model, "generate": [{"tokens": tokens, "options": options} for tokens in prompts]})

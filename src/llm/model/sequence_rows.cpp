@@ -50,7 +50,11 @@ CacheWriter::CacheWriter(const CacheLayout& layout, size_t group, int64_t first,
 }
 
 void CacheWriter::write(const CacheLayout::Place& place, const TensorView& rows) {
-  for_each_part(layout_, place, cache_, cache_.first, rows,
+  write(place, cache_.first, rows);
+}
+
+void CacheWriter::write(const CacheLayout::Place& place, int64_t begin, const TensorView& rows) {
+  for_each_part(layout_, place, cache_, begin, rows,
                 [](const TensorView& page, const TensorView& own) { copy_elements(own, page); });
 }
 

@@ -15,7 +15,9 @@ void read_rows(const CacheLayout& layout, const CacheLayout::Place& place, const
 class CacheWriter {
  public:
   CacheWriter(const CacheLayout& layout, size_t group, int64_t first, int64_t end);
-  void write(const CacheLayout::Place& place, const TensorView& rows);  // from `first` on
+  // From `first` on, or from `begin`.
+  void write(const CacheLayout::Place& place, const TensorView& rows);
+  void write(const CacheLayout::Place& place, int64_t begin, const TensorView& rows);
   HeldPages take() { return std::move(cache_); }
 
  private:

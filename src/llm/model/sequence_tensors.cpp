@@ -2,7 +2,7 @@
 #include "llm/model/sequence_tensors.h"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 
 #include "base/error.h"
 #include "llm/model/sequence_rows.h"
@@ -52,22 +52,67 @@ int64_t needed_rows(const SequenceState& state, int64_t length) {
   return state.window == 0 ? length : std::min(length, state.window - 1);
 }
 
-// How many of the tensor's rows are positions, and those the last.
-int64_t rows_of(const SequenceState& state, const Tensor& tensor, int64_t length) {
-  const int64_t rows = tensor.dims()[2];
-  return state.sliding ? SlidingCache{rows, state.window}.kept(length) : rows;
+// Which axis of the file's tensor has a row for each position.
+size_t row_axis(const SequenceState& state) { return state.flat ? 1 : 2; }
+
+Dims cache_dims(const SequenceState& state, int64_t rows) {
+  if (state.flat) return {1, rows, state.extents[0] * state.extents[1]};
+  return {1, state.extents[0], rows, state.extents[1]};
 }
+
+// A cache's tensor after `length` rows: the last of them, where the file keeps them.
+class FileCache {
+ public:
+  FileCache(const SequenceState& state, const Tensor& tensor, int64_t length)
+      : rows_(tensor.view()), length_(length) {
+    const int64_t there = tensor.dims()[row_axis(state)];
+    const bool fixed = state.capacity > 0 && there == state.capacity;
+    if (state.sliding) {
+      kept_ = SlidingCache{there, state.window}.kept(length);
+    } else {
+      kept_ = fixed ? std::min(length, there) : there;
+    }
+    if (fixed && state.ring) turn_ = there;
+    if (!state.flat) return;
+    rows_.rank = 4;
+    const auto [outer, row, element] =
+        std::array{rows_.strides[0], rows_.strides[1], rows_.strides[2]};
+    const int64_t size = state.extents[1];
+    const std::array<int64_t, 4> dims = {1, state.extents[0], there, size};
+    const std::array<int64_t, 4> strides = {outer, size * element, row, element};
+    std::ranges::copy(dims, rows_.dims.begin());
+    std::ranges::copy(strides, rows_.strides.begin());
+  }
+
+  int64_t kept() const { return kept_; }
+  // Calls back with positions and their rows [1, heads, count, size], from `begin` to the last.
+  template <class Use>
+  void for_each_stretch(int64_t begin, const Use& use) const {
+    while (begin < length_) {
+      const int64_t slot = turn_ > 0 ? begin % turn_ : begin - (length_ - kept_);
+      const int64_t count = std::min(length_ - begin, turn_ > 0 ? turn_ - slot : length_);
+      use(begin, narrow(rows_, 2, slot, count));
+      begin += count;
+    }
+  }
+
+ private:
+  TensorView rows_;
+  int64_t length_;
+  int64_t kept_ = 0;
+  int64_t turn_ = 0;  // rows of a ring
+};
 
 void check_tensor(const SequenceState& state, const Tensor& tensor, int64_t length) {
   Dims expected = state.extents;
-  if (state.grows) expected = {1, state.extents[0], length, state.extents[1]};
+  if (state.grows) expected = cache_dims(state, state.capacity > 0 ? state.capacity : length);
   bool fits = tensor.type() == state.element && tensor.rank() == std::ssize(expected);
   for (size_t axis = 0; fits && axis < expected.size(); ++axis) {
-    fits = tensor.dims()[axis] == expected[axis] || (state.grows && axis == 2);
+    fits = tensor.dims()[axis] == expected[axis] || (state.grows && axis == row_axis(state));
   }
   if (fits && state.grows) {
     fits = !state.sliding || tensor.dims()[2] >= state.window;
-    const int64_t rows = fits ? rows_of(state, tensor, length) : 0;
+    const int64_t rows = fits ? FileCache(state, tensor, length).kept() : 0;
     fits = fits && rows >= needed_rows(state, length) && rows <= length;
   }
   std::string other;
@@ -75,8 +120,9 @@ void check_tensor(const SequenceState& state, const Tensor& tensor, int64_t leng
   if (!state.sliding && state.window > 0) {
     other = fmt::format(" or its last {} rows", needed_rows(state, length));
   }
-  check(fits, ErrorKind::invalid_argument, "state '{}' is {}, expected {}{}", escape(state.name),
-        to_string(tensor.type(), tensor.dims()), to_string(state.element, expected), other);
+  check(fits, ErrorKind::invalid_argument, "state '{}' after {} rows is {}, expected {}{}",
+        escape(state.name), length, to_string(tensor.type(), tensor.dims()),
+        to_string(state.element, expected), other);
 }
 
 // A state that is one tensor.
@@ -125,12 +171,17 @@ std::vector<StateTensor> export_states(const Sequence& sequence, int64_t slack) 
     if (state.grows) {
       const HeldPages& cache = sequence.states().caches[place.group];
       const int64_t length = sequence.length();
-      const int64_t all_rows = state.sliding ? state.window + slack : length;
-      out.tensor = Tensor(state.element, {1, state.extents[0], all_rows, state.extents[1]});
-      const int64_t kept = rows_of(state, out.tensor, length);
-      const int64_t rows = std::min(length - cache.first, kept);
-      read_rows(layout, place, cache, length - rows,
-                narrow(out.tensor.view(), 2, kept - rows, rows));
+      int64_t all_rows = state.sliding ? state.window + slack : length;
+      if (state.capacity > 0) all_rows = state.capacity;
+      check(all_rows >= length || state.sliding || state.ring, ErrorKind::invalid_argument,
+            "a sequence of {} rows is longer than the file's cache '{}' of {}", length,
+            escape(state.past), all_rows);
+      out.tensor = Tensor(state.element, cache_dims(state, all_rows));
+      const FileCache file(state, out.tensor, length);
+      file.for_each_stretch(std::max(cache.first, length - file.kept()),
+                            [&](int64_t begin, const TensorView& rows) {
+                              read_rows(layout, place, cache, begin, rows);
+                            });
     } else {
       out.tensor = Tensor(state.element, state.extents);
       const TensorView current = sequence.fixed(place.fixed);
@@ -170,14 +221,18 @@ Sequence import_states(std::shared_ptr<const CacheLayout> layout, int64_t length
       return state.grows && layout->place(state.name).group == group;
     };
     for (const SequenceState& state : layout->states()) {
-      if (own(state)) rows = std::min(rows, rows_of(state, find_tensor(state, tensors), length));
+      if (!own(state)) continue;
+      rows = std::min(rows, FileCache(state, find_tensor(state, tensors), length).kept());
     }
     CacheWriter writer(*layout, group, length - rows, length);
     for (const SequenceState& state : layout->states()) {
       if (!own(state) || rows == 0) continue;
       const Tensor given = find_tensor(state, tensors);
-      const int64_t last = rows_of(state, given, length);
-      writer.write(layout->place(state.name), narrow(given.view(), 2, last - rows, rows));
+      const CacheLayout::Place& place = layout->place(state.name);
+      FileCache(state, given, length)
+          .for_each_stretch(length - rows, [&](int64_t begin, const TensorView& part) {
+            writer.write(place, begin, part);
+          });
     }
     states.caches.push_back(writer.take());
   }
