@@ -4,7 +4,7 @@
 # for each set, and its inline functions would come along.
 set(isa_avx2 -mavx2 -mfma -mf16c -mbmi -mbmi2)
 set(isa_avx2_vnni ${isa_avx2} -mavxvnni)
-set(isa_avx512 ${isa_avx2} -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl
+set(isa_avx512 ${isa_avx2} -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl -mprfchw
   -mprefer-vector-width=512)
 set(isa_avx512_vnni ${isa_avx512} -mavx512vnni -mavx512bf16)
 set(isa_amx ${isa_avx512_vnni} -mavx512vbmi -mprfchw -mamx-tile -mamx-int8 -mamx-bf16)

@@ -194,6 +194,21 @@ struct Fetch {
   int64_t pace = 0;
 };
 
+// Asks for the lines that a tile's results will be written to, early enough where its sums are
+// short: stores that miss would wait for one another.
+template <int kRows, int kVectors>
+inline void expect_stores(const BrgemmCall& call, int64_t row, int64_t column) {
+  const int64_t size = call.epilogue == nullptr ? 4 : out_size(call.epilogue->out);
+  const char* out = static_cast<const char*>(call.out) + row * call.out_stride + column * size;
+  const int64_t last = kVectors * kLanes * size - 1;
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r, out += call.out_stride) {
+    __builtin_prefetch(out, 1);
+    __builtin_prefetch(out + last, 1);
+  }
+}
+constexpr int64_t kShortSums = 64;  // groups of k
+
 template <class P, int kRows, int kVectors>
 void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) {
   using Number = typename P::Number;
@@ -216,6 +231,7 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) 
   }
   const int64_t stride = call.a_row_stride, panel_stride = call.b_panel_stride;
   const int64_t groups = call.k / P::kGroup, rest = call.k % P::kGroup;
+  if (groups * call.block_count <= kShortSums) expect_stores<kRows, kVectors>(call, row, column);
   for (int64_t i = 0; i < call.block_count; ++i) {
     const char* a = static_cast<const char*>(call.blocks[i].a) + row * stride;
     const char* b = static_cast<const char*>(call.blocks[i].b) + b_offset;
@@ -295,8 +311,29 @@ constexpr Tiles<P> make_tiles() {
 template <class P>
 constexpr Tiles<P> kTiles = make_tiles<P>();
 
+// All columns of a few rows at a time, where the panels are so small that they stay in the first
+// cache: results are written from end to end.
+constexpr int64_t kPanelsInCache = 24 << 10;  // bytes
+template <class P>
+void run_row_tiles(const BrgemmCall& call) {
+  const int64_t tiles = (call.rows + max_rows<P>(kPanelVectors) - 1) / max_rows<P>(kPanelVectors);
+  int64_t row = 0;
+  for (int64_t t = 0; t < tiles; ++t) {
+    const int64_t rows = (call.rows - row) / (tiles - t);
+    for (int64_t column = 0; column < call.columns; column += kPanelColumns) {
+      const int64_t left = (call.columns - column + kLanes - 1) / kLanes;
+      kTiles<P>.tall[left < kPanelVectors ? left : kPanelVectors][rows](call, row, column, {});
+    }
+    row += rows;
+  }
+}
+
 template <class P>
 void run_tiles(const BrgemmCall& call) {
+  const int64_t panels = (call.columns + kPanelColumns - 1) / kPanelColumns;
+  if (call.rows > kFewRows && panels > 1 && panels * call.b_panel_stride <= kPanelsInCache) {
+    return run_row_tiles<P>(call);
+  }
   int64_t column = 0;
   if (call.rows <= kFewRows) {
     // Whole panels are there in memory, however few columns of the last one count.
