@@ -50,9 +50,9 @@ SYSTEM_HEADERS = re.compile(
 # Calls that need no system header of their own, or get one through another; words that name other
 # things too count only where they are qualified.
 SYSTEM_CALLS = re.compile(
-    r"(?:(?<![\w.>:])(?:::)?(mmap|munmap|mremap|madvise|msync|isatty|ioctl|fork|execve|execvp|popen"
+    r"(?:(?<![\w.>:])(?:::)?(mmap|munmap|mremap|madvise|msync|isatty|ioctl|execve|execvp|popen"
     r"|sigaction|dlopen|dlsym|fsync|ftruncate|fstat|getpid|sysconf|getrusage|setenv|unsetenv|mkstemp)"
-    r"|(?<!\w)(?:std)?::(system|signal|raise|kill|rename|tmpfile|open|close|read|write|pipe))"
+    r"|(?<!\w)(?:std)?::(system|signal|raise|kill|fork|rename|tmpfile|open|close|read|write|pipe))"
     r"\s*\("
 )
 
