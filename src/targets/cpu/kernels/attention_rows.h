@@ -13,19 +13,19 @@ namespace {
 
 constexpr int kFewRows = 8;
 constexpr int kRowsAtOnce = 4;
-constexpr int64_t kFetchKeys = 4;  // between fetches
+constexpr int64_t kFetchKeys = 4;   // between fetches
+static_assert(kFewRows <= kLanes);  // queries are [unit][kLanes]
 
 // acc[row] += x[t] · q[t][row] for the t of a chunk.
 template <class Step, int kRows>
-inline void add_chunk(const F32 (&x)[kLanes], int64_t count, const float* q, int64_t pitch,
-                      float* acc) {
+inline void add_chunk(const F32 (&x)[kLanes], int64_t count, const float* q, float* acc) {
   F32 sum[kRows];
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) sum[r] = load(acc + r * kLanes);
   const auto step = [&](int64_t t) {
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
-      const auto* at = reinterpret_cast<const std::byte*>(q + t * pitch + r);
+      const auto* at = reinterpret_cast<const std::byte*>(q + t * kLanes + r);
       sum[r] = Step::add(sum[r], x[t], Step::spread(at));
     }
   };
@@ -64,12 +64,12 @@ inline void score_tile(const AttentionBlock& b, int64_t rows, int64_t key, int64
     }
   }
   transpose(x);
-  const float* q = static_cast<const float*>(b.q) + unit * b.pitch;
+  const float* q = static_cast<const float*>(b.q) + unit * kLanes;
   int64_t r = 0;
   for (; r + kRowsAtOnce <= rows; r += kRowsAtOnce) {
-    add_chunk<Step, kRowsAtOnce>(x, count, q + r, b.pitch, acc + r * kLanes);
+    add_chunk<Step, kRowsAtOnce>(x, count, q + r, acc + r * kLanes);
   }
-  for (; r < rows; ++r) add_chunk<Step, 1>(x, count, q + r, b.pitch, acc + r * kLanes);
+  for (; r < rows; ++r) add_chunk<Step, 1>(x, count, q + r, acc + r * kLanes);
 }
 
 template <class Step, class Keys = UnitKeys>
