@@ -18,7 +18,8 @@ static_assert(kFewRows <= kLanes);  // queries are [unit][kLanes]
 
 // acc[row] += x[t] · q[t][row] for the t of a chunk.
 template <class Step, int kRows>
-inline void add_chunk(const F32 (&x)[kLanes], int64_t count, const float* q, float* acc) {
+inline __attribute__((always_inline)) void add_chunk(const F32 (&x)[kLanes], int64_t count,
+                                                     const float* q, float* acc) {
   F32 sum[kRows];
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) sum[r] = load(acc + r * kLanes);
