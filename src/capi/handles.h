@@ -93,6 +93,7 @@ void add_encodings(lathe_api& api);
 void add_chat_templates(lathe_api& api);
 void add_models(lathe_api& api);
 void add_generators(lathe_api& api);
+void add_generator_inputs(lathe_api& api);
 void add_sequences(lathe_api& api);
 
 // Parts of a generator's functions.

@@ -214,6 +214,7 @@ extern "C" const lathe_api* lathe_get_api(uint32_t version) {
     lathe::capi::add_chat_templates(table);
     lathe::capi::add_models(table);
     lathe::capi::add_generators(table);
+    lathe::capi::add_generator_inputs(table);
     lathe::capi::add_sequences(table);
     return table;
   }();
