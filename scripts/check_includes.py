@@ -87,6 +87,7 @@ STANDARD = {
     "is_signed_v": "type_traits",
     "less": "functional",
     "list": "list",
+    "make_shared": "memory",
     "make_unique": "memory",
     "map": "map",
     "max": "algorithm",

@@ -2,6 +2,7 @@
 // Folders of which some or all files lie in memory.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
