@@ -178,12 +178,14 @@ const float* AttentionTiles::scales_of(const AttentionCache& cache, float* to,
            begin_ * cache.scale_row;
   }
   step = 1;
-  const int64_t inside = (int64_t{1} << cache.page_shift) - 1;
-  for (int64_t i = 0; i < keys_; ++i) {
-    const int64_t key = begin_ + i;
+  const int64_t rows = int64_t{1} << cache.page_shift;
+  for (int64_t i = 0; i < keys_;) {
+    const int64_t key = begin_ + i, inside = key & (rows - 1);
     const int64_t page = cache.table[batch_ * cache.table_stride + (key >> cache.page_shift)];
-    to[i] = cache.scales[page * cache.scale_batch + key_head_ * cache.scale_head +
-                         (key & inside) * cache.scale_row];
+    const float* from = cache.scales + page * cache.scale_batch + key_head_ * cache.scale_head +
+                        inside * cache.scale_row;
+    const int64_t end = std::min(keys_, i + rows - inside);
+    for (; i < end; ++i, from += cache.scale_row) to[i] = *from;
   }
   return to;
 }
@@ -235,7 +237,11 @@ AttentionAhead AttentionTiles::rows_ahead(const AttentionCache& cache, int64_t s
     for (int64_t i = 1; i * page < rows; ++i) {
       to.segments[i - 1] = key_row(cache, begin + i * page);
     }
-  } else if (to.stride == to.bytes && to.bytes * rows % kFetchBytes == 0) {
+  }
+  // Rows without gaps as fewer long ones.
+  const int64_t whole = apart ? page * to.bytes : to.bytes * rows;
+  if (to.stride == to.bytes && whole % kFetchBytes == 0 && to.bytes * rows % kFetchBytes == 0) {
+    if (apart) to.in_segment = to.length = whole / kFetchBytes;
     to.rows = to.bytes * rows / kFetchBytes;
     to.stride = to.bytes = kFetchBytes;
   }
