@@ -156,6 +156,29 @@ TEST_F(CountingTest, logits_come_before_the_choice_and_can_be_replaced) {
   EXPECT_THROW(generator.set_logits(0, std::vector<float>(3)), Error);
 }
 
+// Logits that wait for a choice hold nobody up, and nobody is given those of other tokens.
+TEST_F(CountingTest, prompts_that_come_or_go_back_between_logits_and_choice_run) {
+  Generator generator(decoder_);
+  generator.add(std::vector<Token>{1, 2}, {});
+  generator.add(std::vector<Token>{7}, {});
+  generator.compute_logits();
+  const auto likeliest = [&](size_t prompt) {
+    return search::choose_largest(generator.logits(prompt));
+  };
+  EXPECT_EQ(generator.add(generator.state(0), {}), 2U);
+  generator.append_tokens(1, std::vector<Token>{9});
+  generator.compute_logits();
+  EXPECT_EQ(likeliest(0), 3);
+  EXPECT_EQ(likeliest(1), 10);
+  EXPECT_EQ(likeliest(2), 3);
+  EXPECT_EQ(generator.rows_run(), 3 + 2) << "what was run is not run again";
+  generator.rewind_to(0, 1);
+  generator.generate_next_token();
+  EXPECT_EQ(generator.tokens(0).back(), 2);
+  EXPECT_EQ(generator.tokens(1).back(), 10);
+  EXPECT_EQ(generator.tokens(2).back(), 3);
+}
+
 TEST_F(CountingTest, files_may_lie_in_memory) {
   MemoryFiles files;
   for (const std::string name : {"genai_config.json", "model.onnx"}) {

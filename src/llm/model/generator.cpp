@@ -99,6 +99,7 @@ struct Generator::Row {
   // Of the first branch that goes on, in the parts that were run.
   std::map<std::string, std::vector<Tensor>> outputs;
   bool waiting = false;  // no token was chosen by them yet
+  bool fresh = true;     // no step has served it since it was made or given other tokens
   bool begun = false;
 
   bool done() const {
@@ -304,6 +305,7 @@ void Generator::append_parts(size_t prompt, std::span<const PromptPart> parts) {
   branch.extras = std::move(extras);
   branch.reason = FinishReason::none;
   row(prompt).waiting = false;
+  row(prompt).fresh = true;
   begin_text(row(prompt), branch);
 }
 
@@ -353,6 +355,7 @@ void Generator::replace(size_t prompt, std::vector<Token> tokens, Extras extras)
   branch.extras = std::move(extras);
   branch.reason = FinishReason::none;
   row(prompt).waiting = false;
+  row(prompt).fresh = true;
   row(prompt).mask.clear();
   begin_text(row(prompt), branch);
 }
@@ -370,6 +373,7 @@ void Generator::rewind_to(size_t prompt, size_t length) {
   branch.reason = FinishReason::none;
   row(prompt).prompt = std::min(row(prompt).prompt, length);
   row(prompt).waiting = false;
+  row(prompt).fresh = true;
   row(prompt).mask.clear();
   begin_text(row(prompt), branch);
 }
@@ -418,9 +422,7 @@ void Generator::prefill(Row& row, const CancelToken* cancel,
 
 void Generator::compute_logits(const CancelToken* cancel,
                                std::optional<Clock::time_point> deadline) {
-  if (std::ranges::none_of(rows_, [](const auto& row) { return row->waiting; })) {
-    run_step(cancel, deadline);
-  }
+  run_step(cancel, deadline);
 }
 
 void Generator::set_logits(size_t prompt, std::span<const float> logits) {
@@ -448,9 +450,8 @@ void Generator::set_token_mask(size_t prompt, std::span<const uint32_t> mask) {
 
 bool Generator::generate_next_token(const CancelToken* cancel,
                                     std::optional<Clock::time_point> deadline) {
-  // Where a hook failed, the call after it goes on from the logits at hand.
-  if (std::ranges::none_of(rows_, [](const auto& row) { return row->waiting; }) &&
-      !run_step(cancel, deadline)) {
+  if (!run_step(cancel, deadline) &&
+      std::ranges::none_of(rows_, [](const auto& row) { return row->waiting; })) {
     return false;
   }
   for (const auto& row : rows_) {
@@ -481,7 +482,8 @@ void Generator::check_step(std::span<const StepRequest> requests) {
   decoder_->check_room(rows, 0, held_bytes(nullptr));
 }
 
-// The rows of all that go on; false if nothing does.
+// The rows of all that go on; false if there are none. While prompts wait for their choice, as
+// after a hook that failed, only those run that have no logits of their tokens.
 bool Generator::run_step(const CancelToken* cancel, std::optional<Clock::time_point> deadline) {
   std::vector<Row*>& served = scratch_.served;
   std::vector<StepRequest>& requests = scratch_.requests;
@@ -491,7 +493,9 @@ bool Generator::run_step(const CancelToken* cancel, std::optional<Clock::time_po
   served.clear();
   requests.clear();
   given.clear();
+  const bool some_wait = std::ranges::any_of(rows_, [](const auto& row) { return row->waiting; });
   for (const auto& row : rows_) {
+    if (row->waiting || (some_wait && !row->fresh)) continue;
     if (row->done() || row->branches.front().tokens.empty()) continue;
     row->outputs.clear();
     prefill(*row, cancel, deadline);
@@ -528,6 +532,7 @@ bool Generator::run_step(const CancelToken* cancel, std::optional<Clock::time_po
     }
     row->logits.insert(row->logits.end(), from, from + decoder_->vocabulary());
     row->waiting = true;
+    row->fresh = false;
     from += decoder_->vocabulary();
   }
   return true;
