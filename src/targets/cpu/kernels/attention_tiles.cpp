@@ -24,6 +24,8 @@ int64_t bytes_of(ElementType type) {
     case ElementType::bf16:
     case ElementType::f16:
       return 2;
+    case ElementType::i8:
+      return 1;
     default:
       return info(type).bits / 8;
   }
