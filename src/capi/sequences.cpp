@@ -146,13 +146,17 @@ lathe_error* set_token_mask(lathe_generator* generator, size_t prompt, const uin
   });
 }
 
-std::vector<int64_t> positions_of(const lathe_tensor* given) {
+std::vector<int64_t> positions_of(const lathe_tensor* given, int64_t rows) {
   if (given == nullptr) return {};
-  const bool fits = given->box.is_tensor() && given->box.tensor().type() == ElementType::i64 &&
-                    (given->box.tensor().rank() == 1 || given->box.tensor().rank() == 2);
-  check(fits, ErrorKind::invalid_argument, "positions are {}, expected i64 [rows] or [3, rows]",
+  const auto fits = [&](const Tensor& tensor) {
+    return tensor.type() == ElementType::i64 &&
+           (tensor.dims() == Dims{rows} || tensor.dims() == Dims{3, rows});
+  };
+  check(given->box.is_tensor() && fits(given->box.tensor()), ErrorKind::invalid_argument,
+        "positions are {}, expected i64[{}] or [3, {}]",
         given->box.is_tensor() ? to_string(given->box.tensor().type(), given->box.tensor().dims())
-                               : "no tensor");
+                               : "no tensor",
+        rows, rows);
   const Tensor dense = given->box.tensor().dense();
   return {dense.as<int64_t>(), dense.as<int64_t>() + dense.count()};
 }
@@ -169,12 +173,15 @@ lathe_error* append_embeddings(lathe_generator* generator, size_t prompt, const 
           "prompt {} is given embeddings, there are {}", prompt, count);
     llm::PromptPart part{.embeddings = llm::make_embeddings(box.tensor().clone())};
     if (hash != 0) part.embeddings.hash = hash;
+    const std::vector<int64_t> told = positions_of(positions, part.embeddings.count());
     check_embeddings(part.embeddings, handle.model->decoder->limits());
-    const std::vector<int64_t> told = positions_of(positions);
     part.positions = told;
     handle.outputs.clear();
-    if (prompt == count) handle.generator.add({}, handle.search);
-    handle.generator.append_parts(prompt, {&part, 1});
+    if (prompt == count) {
+      handle.generator.add_parts({&part, 1}, handle.search);
+    } else {
+      handle.generator.append_parts(prompt, {&part, 1});
+    }
   });
 }
 

@@ -152,6 +152,12 @@ void test_items(const lathe::Model& model) {
   std::vector<float> rows(8);
   expect_error(LATHE_INVALID_ARGUMENT, "embeddings are f32[1, 8], and the model takes tokens only",
                [&] { generator.append_embeddings(lathe::Tensor::wrap({1, 8}, rows.data())); });
+  std::vector<int64_t> numbers = {0, 1, 2};
+  const lathe::Tensor turned = lathe::Tensor::wrap({1, 3}, numbers.data());
+  expect_error(LATHE_INVALID_ARGUMENT, "positions are i64[1, 3], expected i64[1] or [3, 1]", [&] {
+    generator.append_embeddings(lathe::Tensor::wrap({1, 8}, rows.data()), 1, &turned);
+  });
+  expect(generator.prompt_count() == 1, "what is refused leaves no prompt");
 }
 
 void test_forks(const lathe::Model& model) {

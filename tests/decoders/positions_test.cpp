@@ -287,5 +287,38 @@ TEST_F(PositionRowsTest, positions_that_cannot_be_are_refused) {
             std::string::npos);
 }
 
+// A prompt ends where its positions do, and keeps nobody from going on.
+TEST_F(PositionRowsTest, sequences_end_where_positions_reach_the_context) {
+  const auto decoder = open({"positions"});
+  SKIP_WITHOUT(decoder);
+  const auto message = [](const auto& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return std::string();
+  };
+  search::SearchOptions options;
+  options.max_new_tokens = 8;
+  Generator generator(decoder);
+  generator.add(rows(0, 3), options);
+  const Numbers far = {0, 1, 16380};
+  const PromptPart part{.tokens = rows(0, 3), .positions = far};
+  EXPECT_EQ(generator.add_parts({&part, 1}, options), 1U);
+  while (generator.generate_next_token()) {
+  }
+  EXPECT_EQ(generator.outputs(0).front().generated().size(), 8U);
+  EXPECT_EQ(generator.outputs(1).front().generated().size(), 3U) << "at 16381 to 16383";
+  EXPECT_EQ(generator.outputs(1).front().reason, FinishReason::length);
+  EXPECT_EQ(message([&] { generator.append_tokens(1, rows(0, 1)); }),
+            "7 tokens, the last at position 16384, leave no room in a context of 16384");
+  const Numbers outside = {0, 1, INT64_MAX};
+  const PromptPart lost{.tokens = rows(0, 3), .positions = outside};
+  EXPECT_EQ(message([&] { generator.add_parts({&lost, 1}, options); }),
+            "position 9223372036854775807 lies outside the context of 16384");
+  EXPECT_EQ(generator.prompts(), 2U) << "what is refused leaves no prompt";
+}
+
 }  // namespace
 }  // namespace lathe::llm

@@ -38,7 +38,7 @@ struct Generator::Extras {
   Positions positions{};  // that were told
 
   // Lists the part's rows behind the tokens, too.
-  void add(const PromptPart& part, std::vector<Token>& tokens) {
+  void add(const PromptPart& part, std::vector<Token>& tokens, const RowLimits& limits) {
     const auto begin = std::ssize(tokens);
     const int64_t embeddings = part.embeddings.count();
     check(embeddings == 0 || part.tokens.empty(), ErrorKind::invalid_argument,
@@ -53,7 +53,12 @@ struct Generator::Extras {
           ErrorKind::invalid_argument,
           "{} rows come with {} positions, expected one each or [3, {}]", rows,
           part.positions.size(), rows);
+    check_positions(part.positions, rows, limits);
     positions.add(begin, rows, part.positions);
+  }
+  // How far behind their number rows stand that follow.
+  int64_t ahead() const {
+    return positions.runs().empty() ? 0 : std::max<int64_t>(positions.next(0), 0);
   }
   void keep(size_t length) {
     embedded = cut_embedded(embedded, 0, static_cast<int64_t>(length));
@@ -136,8 +141,9 @@ void Generator::begin_text(const Row& row, Branch& branch) const {
   branch.text->push(std::span(branch.tokens).subspan(row.prompt));
 }
 
-int64_t Generator::longest(const Row& row) const {
-  int64_t most = decoder_->config().context_length;
+// Rows that were told to stand far ahead leave fewer positions to those that follow.
+int64_t Generator::longest(const Row& row, const Extras& extras) const {
+  int64_t most = decoder_->config().context_length - extras.ahead();
   if (row.options.max_length > 0) most = std::min(most, row.options.max_length);
   if (row.options.max_new_tokens > 0) {
     most = std::min(most, static_cast<int64_t>(row.prompt) + row.options.max_new_tokens);
@@ -158,13 +164,19 @@ std::unique_ptr<Generator::Row> Generator::new_row(const search::SearchOptions& 
 }
 
 size_t Generator::add(std::span<const Token> prompt, const search::SearchOptions& options) {
+  const PromptPart part{.tokens = prompt};
+  return add_parts({&part, prompt.empty() ? size_t{0} : 1}, options);
+}
+
+size_t Generator::add_parts(std::span<const PromptPart> parts,
+                            const search::SearchOptions& options) {
   std::unique_ptr<Row> row = new_row(options);
   row->branches.push_back({.sequence = decoder_->new_sequence()});
   begin_text(*row, row->branches.front());
   rows_.push_back(std::move(row));
-  if (!prompt.empty()) {
+  if (!parts.empty()) {
     try {
-      append_tokens(rows_.size() - 1, prompt);
+      append_parts(rows_.size() - 1, parts);
     } catch (...) {
       rows_.pop_back();
       throw;
@@ -189,7 +201,8 @@ size_t Generator::add(PromptState state, const search::SearchOptions& options) {
                 .choices = search::Choices(state.choices)};
   check_extras(branch.extras);
   begin_text(*row, branch);
-  if (branch.reason == FinishReason::none && std::ssize(branch.tokens) >= longest(*row)) {
+  if (branch.reason == FinishReason::none &&
+      std::ssize(branch.tokens) >= longest(*row, branch.extras)) {
     branch.reason = FinishReason::length;
   }
   row->branches.push_back(std::move(branch));
@@ -232,16 +245,21 @@ int64_t Generator::held_bytes(const Row* except) const {
 }
 
 // A turn whose prompt, with all before it, has `length` tokens.
-void Generator::begin_turn(Row& row, size_t length) const {
+void Generator::begin_turn(Row& row, size_t length, const Extras& extras) const {
   const int64_t context = decoder_->config().context_length;
-  check(static_cast<int64_t>(length) < context, ErrorKind::invalid_argument,
-        "{} tokens leave no room in a context of {}", length, context);
+  const int64_t ahead = extras.ahead();
+  check(static_cast<int64_t>(length) < context - ahead, ErrorKind::invalid_argument,
+        "{} tokens{} leave no room in a context of {}", length,
+        ahead > 0
+            ? fmt::format(", the last at position {},", static_cast<int64_t>(length) + ahead - 1)
+            : "",
+        context);
   const int64_t others = held_bytes(&row);
   decoder_->check_room(static_cast<int64_t>(length), held_bytes(nullptr) - others, others);
   const size_t before = row.prompt;
   row.prompt = length;
-  if (static_cast<int64_t>(length) >= longest(row)) {
-    const int64_t most = longest(row);
+  const int64_t most = longest(row, extras);
+  if (static_cast<int64_t>(length) >= most) {
     row.prompt = before;
     fail(ErrorKind::invalid_argument, "{} tokens leave no room below a maximum length of {}",
          length, most);
@@ -297,9 +315,9 @@ void Generator::append_parts(size_t prompt, std::span<const PromptPart> parts) {
   Branch& branch = only_branch(prompt, "take more tokens");
   std::vector<Token> tokens = branch.tokens;
   Extras extras = branch.extras;
-  for (const PromptPart& part : parts) extras.add(part, tokens);
+  for (const PromptPart& part : parts) extras.add(part, tokens, decoder_->limits());
   check_extras(extras);
-  begin_turn(row(prompt), tokens.size());
+  begin_turn(row(prompt), tokens.size(), extras);
   branch.sequence.checkpoint();
   branch.tokens = std::move(tokens);
   branch.extras = std::move(extras);
@@ -334,7 +352,7 @@ void Generator::replace_tokens(size_t prompt, std::span<const Token> tokens) {
 void Generator::replace_parts(size_t prompt, std::span<const PromptPart> parts) {
   std::vector<Token> tokens;
   Extras extras;
-  for (const PromptPart& part : parts) extras.add(part, tokens);
+  for (const PromptPart& part : parts) extras.add(part, tokens, decoder_->limits());
   check_extras(extras);
   replace(prompt, std::move(tokens), std::move(extras));
 }
@@ -343,7 +361,7 @@ void Generator::replace(size_t prompt, std::vector<Token> tokens, Extras extras)
   Branch& branch = only_branch(prompt, "take other tokens");
   check(!tokens.empty(), ErrorKind::invalid_argument, "prompt {} is replaced by {} tokens", prompt,
         tokens.size());
-  begin_turn(row(prompt), tokens.size());
+  begin_turn(row(prompt), tokens.size(), extras);
   int64_t same = std::ranges::mismatch(branch.tokens, tokens).in2 - tokens.begin();
   same = same_embedded(branch.extras.embedded, extras.embedded, same);
   same = branch.extras.positions.same(extras.positions, same);
@@ -543,7 +561,7 @@ void Generator::take(Row& row, Branch& branch, Token token) {
   if (branch.text) branch.text->push(token);
   if (std::ranges::find(ends_, token) != ends_.end() || (branch.text && branch.text->stop())) {
     branch.reason = FinishReason::stop;
-  } else if (static_cast<int64_t>(branch.tokens.size()) >= longest(row)) {
+  } else if (static_cast<int64_t>(branch.tokens.size()) >= longest(row, branch.extras)) {
     branch.reason = FinishReason::length;
   }
   if (branch.reason != FinishReason::none && branch.text) branch.text->finish();
@@ -569,7 +587,7 @@ void Generator::choose(Row& row) {
     chosen.push_back(search::choose_next(values, {.options = &row.options,
                                                   .history = {branch.tokens, row.prompt},
                                                   .ends = ends_,
-                                                  .longest = longest(row),
+                                                  .longest = longest(row, branch.extras),
                                                   .seed = row.seed,
                                                   .sequence = i,
                                                   .mask = row.mask}));
@@ -597,12 +615,14 @@ void Generator::choose_beams(Row& row) {
     const std::span<float> own = std::span(values).subspan(i * width, width);
     if (hook_) hook_(static_cast<size_t>(row.number), row.branches[i].tokens, own);
     search::to_log_probabilities(own);
-    apply_rules(own, {row.branches[i].tokens, row.prompt}, row.options, ends_, longest(row));
+    apply_rules(own, {row.branches[i].tokens, row.prompt}, row.options, ends_,
+                longest(row, row.branches[i].extras));
     views.emplace_back(own);
   }
   if (row.beams == nullptr) {
-    row.beams = std::make_unique<search::BeamSearch>(
-        row.options, ends_, static_cast<int64_t>(row.prompt), longest(row));
+    row.beams =
+        std::make_unique<search::BeamSearch>(row.options, ends_, static_cast<int64_t>(row.prompt),
+                                             longest(row, row.branches.front().extras));
   }
   search::BeamSearch::EndTest ends_text;
   if (!row.options.stop_strings.empty()) {

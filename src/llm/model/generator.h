@@ -63,6 +63,8 @@ class Generator {
   // A prompt with its options; gives its number. Tokens may be empty: they come with append_tokens.
   // InvalidArgument if options contradict each other or the prompt leaves no room for a token.
   size_t add(std::span<const Token> prompt, const search::SearchOptions& options);
+  // The same of parts, rows of embeddings among them.
+  size_t add_parts(std::span<const PromptPart> parts, const search::SearchOptions& options);
   // A prompt that goes on as another one stands, in this generator or another of the same decoder;
   // gives its number. Options of its own; with equal ones and seeds it comes to the same tokens.
   // InvalidArgument if beams should go on from tokens that were generated.
@@ -169,8 +171,8 @@ class Generator {
   const Branch& only_branch(size_t prompt, std::string_view what) const;
   Branch& only_branch(size_t prompt, std::string_view what);
   int64_t held_bytes(const Row* except) const;
-  void begin_turn(Row& row, size_t length) const;
-  int64_t longest(const Row& row) const;
+  void begin_turn(Row& row, size_t length, const Extras& extras) const;
+  int64_t longest(const Row& row, const Extras& extras) const;
 
   std::shared_ptr<const Decoder> decoder_;
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
