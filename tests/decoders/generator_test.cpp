@@ -179,6 +179,24 @@ TEST_F(CountingTest, prompts_that_come_or_go_back_between_logits_and_choice_run)
   EXPECT_EQ(generator.tokens(2).back(), 3);
 }
 
+TEST_F(CountingTest, a_fork_has_all_of_the_text_and_the_room_of_its_own_options) {
+  search::SearchOptions options = stopping_at({"four nine"});
+  options.max_new_tokens = 3;
+  Generator generator(decoder_, tokenizer_);
+  generator.add(std::vector<Token>{1}, options);
+  run(generator);
+  EXPECT_EQ(generator.outputs(0).front().text, "two three four");
+  generator.add(generator.state(0), options);
+  EXPECT_EQ(generator.outputs(1).front().text, "two three four")
+      << "nothing is held back at the end";
+  EXPECT_EQ(generator.outputs(1).front().reason, FinishReason::length);
+  options.max_new_tokens = 5;
+  generator.add(generator.state(0), options);
+  run(generator);
+  EXPECT_EQ(generator.outputs(1).front().text, "two three four");
+  EXPECT_EQ(generator.outputs(2).front().text, "two three four five six");
+}
+
 TEST_F(CountingTest, files_may_lie_in_memory) {
   MemoryFiles files;
   for (const std::string name : {"genai_config.json", "model.onnx"}) {

@@ -5,27 +5,33 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "llm/model/decoder.h"
 #include "tests/decoders/zoo_folder.h"
 
 namespace lathe::llm {
 
-// The folder of one with a window of so many rows (0: none) and flags; empty if Python or its
-// packages are not there.
+// The folder of one with a window of so many rows (0: none) and flags; empty if Python is not
+// there.
 inline std::string make_decoder_folder(int64_t window, const std::vector<std::string>& flags) {
   std::string name = "made" + std::to_string(window);
   for (const std::string& flag : flags) name += "-" + flag;
   const std::filesystem::path folder = unpacked_zoo() / name;
   if (std::filesystem::exists(folder / "genai_config.json")) return folder.string();
+  const std::string python = "build/venv/bin/python";
+  if (!std::filesystem::exists(python)) return "";
   std::filesystem::create_directories(folder);
-  std::vector<std::string> command = {"build/venv/bin/python", "tests/decoders/make_decoder.py",
-                                      folder.string(), std::to_string(window > 0 ? window : -1)};
+  std::vector<std::string> command = {python, "tests/decoders/make_decoder.py", folder.string(),
+                                      std::to_string(window > 0 ? window : -1)};
   command.insert(command.end(), flags.begin(), flags.end());
   const ProcessResult made = run_process(command);
-  return made.started && made.code == 0 ? folder.string() : "";
+  // Nothing may be skipped because the script fails.
+  check(made.started && made.code == 0, ErrorKind::internal, "make_decoder.py ended with {}",
+        made.code);
+  return folder.string();
 }
 
-// Null if Python or its packages are not there.
+// Null if Python is not there.
 inline std::shared_ptr<const Decoder> make_decoder(int64_t window, const char* target = "cpu",
                                                    const std::vector<std::string>& flags = {}) {
   const std::string folder = make_decoder_folder(window, flags);

@@ -201,10 +201,12 @@ size_t Generator::add(PromptState state, const search::SearchOptions& options) {
                 .choices = search::Choices(state.choices)};
   check_extras(branch.extras);
   begin_text(*row, branch);
-  if (branch.reason == FinishReason::none &&
-      std::ssize(branch.tokens) >= longest(*row, branch.extras)) {
-    branch.reason = FinishReason::length;
+  // How long it may be follows from its own options.
+  if (branch.reason != FinishReason::stop) {
+    const bool full = std::ssize(branch.tokens) >= longest(*row, branch.extras);
+    branch.reason = full ? FinishReason::length : FinishReason::none;
   }
+  if (branch.reason != FinishReason::none && branch.text) branch.text->finish();
   row->branches.push_back(std::move(branch));
   rows_.push_back(std::move(row));
   return rows_.size() - 1;
