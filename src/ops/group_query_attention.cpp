@@ -4,6 +4,8 @@
 // first prompt (s equals total_sequence_length), which may be padded on the right. With
 // sliding_window_cache the cache holds the last positions only (cache_rows.h). Keys of no rows
 // attend to a past that holds the new rows' already: that of another layer, or what it has made.
+#include <algorithm>
+
 #include "ir/infer.h"
 #include "ops/attend.h"
 #include "ops/cache_rows.h"
@@ -91,6 +93,24 @@ std::vector<int64_t> past_lengths(const Evaluation& c, int64_t batch, int64_t ro
   return past;
 }
 
+// Extents by which memory is read and written, which inference may not know.
+void check_extents(const Evaluation& c, const GroupedHeads& parts) {
+  const auto &query = parts.query.dims, &key = parts.key.dims, &value = parts.value.dims;
+  c.check(key[2] == query[2] || (key[2] == 0 && c.has(kPastKey)), "{} rows of query, {} of key",
+          query[2], key[2]);
+  c.check(value[2] == key[2], "{} rows of key, {} of value", key[2], value[2]);
+  c.check(key[0] == query[0] && value[0] == query[0],
+          "query, key and value have batches of {}, {} and {}", query[0], key[0], value[0]);
+  for (const int i : {kPastKey, kPastValue}) {
+    if (!c.has(kPastKey)) break;
+    const TensorView& past = c.in(i);
+    const Dims wanted = {query[0], key[1], c.in(kPastKey).dims[2], key[3]};
+    c.check(std::ranges::equal(past.extents(), wanted), "{} has extents [{}], expected [{}]",
+            i == kPastKey ? "past_key" : "past_value", fmt::join(past.extents(), ", "),
+            fmt::join(wanted, ", "));
+  }
+}
+
 // Puts the new rows into the cache and says what to attend to.
 void attend_to_cache(Evaluation& c, Attend& attend, const TensorView& key,
                      const TensorView& value) {
@@ -105,6 +125,11 @@ void attend_to_cache(Evaluation& c, Attend& attend, const TensorView& key,
   if (!sliding) {
     for (const int64_t at : last) attend.length.push_back(std::clamp<int64_t>(at + 1, 0, keys));
     // Without keys of its own the past is all there is.
+    for (const int64_t length : attend.length) {
+      c.check(key.dims[2] > 0 || length <= capacity,
+              "seqlens_k says {} keys; without new ones there are the {} of the past", length,
+              capacity);
+    }
     const std::vector<int64_t>& held = key.dims[2] == 0 ? attend.length : attend.first;
     update_cache(c.has(kPastKey) ? &c.in(kPastKey) : nullptr, key, attend.k, held);
     update_cache(c.has(kPastValue) ? &c.in(kPastValue) : nullptr, value, attend.v, held);
@@ -131,9 +156,7 @@ Attend prepare_group_query_attention(Evaluation& c, std::vector<Tensor>& keep) {
   GroupedHeads parts(c, kQuery, kKey, kValue);
   const int64_t batch = parts.query.dims[0];
   const int64_t rows = parts.query.dims[2];
-  const int64_t keys = parts.key.dims[2];
-  c.check(keys == rows || (keys == 0 && c.has(kPastKey)), "{} rows of query, {} of key", rows,
-          keys);
+  check_extents(c, parts);
   Attend attend;
   attend.first = past_lengths(c, batch, rows);
   if (c.boolean("do_rotary")) {
