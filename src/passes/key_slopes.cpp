@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "ir/op.h"
 #include "ops/evaluation.h"
@@ -24,30 +25,42 @@ T attribute(const Instruction& instruction, std::string_view name) {
   return std::get<T>(*find_attribute(instruction.attributes(), name));
 }
 
-// What a value is that depends on literals alone; such slopes are few.
-std::optional<Tensor> constant_tensor(const Value* value, int steps) {
-  const Instruction* definition = value == nullptr ? nullptr : value->definition();
-  if (definition == nullptr || steps == 0 || !value->type().is_tensor()) return std::nullopt;
-  const auto dims = value->type().is_ranked() ? constant_values(*value->type().dims) : std::nullopt;
-  if (!dims || element_count(*dims) > kMostConstants) return std::nullopt;
-  if (definition->literal() != nullptr) return definition->literal()->tensor;
-  const Op& op = definition->op();
-  if (op.structural != Structural::none || (op.traits & kImpure) != 0 || !op.bodies.empty() ||
-      definition->operands().empty() || definition->results().size() != 1) {
-    return std::nullopt;
+// What values are that depend on literals alone; such slopes are few. Each is computed once.
+class Constants {
+ public:
+  std::optional<Tensor> find(const Value* value, int steps) {
+    if (const auto met = met_.find(value); met != met_.end()) return met->second;
+    return met_[value] = compute(value, steps);
   }
-  std::vector<Box> operands;
-  for (const Value* operand : definition->operands()) {
-    if (operand == nullptr) {
-      operands.emplace_back();
-      continue;
+
+ private:
+  std::optional<Tensor> compute(const Value* value, int steps) {
+    const Instruction* definition = value == nullptr ? nullptr : value->definition();
+    if (definition == nullptr || steps == 0 || !value->type().is_tensor()) return std::nullopt;
+    const auto dims =
+        value->type().is_ranked() ? constant_values(*value->type().dims) : std::nullopt;
+    if (!dims || element_count(*dims) > kMostConstants) return std::nullopt;
+    if (definition->literal() != nullptr) return definition->literal()->tensor;
+    const Op& op = definition->op();
+    if (op.structural != Structural::none || (op.traits & kImpure) != 0 || !op.bodies.empty() ||
+        definition->operands().empty() || definition->results().size() != 1) {
+      return std::nullopt;
     }
-    const std::optional<Tensor> tensor = constant_tensor(operand, steps - 1);
-    if (!tensor) return std::nullopt;
-    operands.emplace_back(*tensor);
+    std::vector<Box> operands;
+    for (const Value* operand : definition->operands()) {
+      if (operand == nullptr) {
+        operands.emplace_back();
+        continue;
+      }
+      const std::optional<Tensor> tensor = find(operand, steps - 1);
+      if (!tensor) return std::nullopt;
+      operands.emplace_back(*tensor);
+    }
+    return evaluate_instruction(*definition, operands).front().tensor();
   }
-  return evaluate_instruction(*definition, operands).front().tensor();
-}
+
+  std::map<const Value*, std::optional<Tensor>> met_;
+};
 
 std::vector<double> doubles_of(const Tensor& tensor) {
   const Tensor dense = tensor.dense();
@@ -122,7 +135,13 @@ class Trace {
  public:
   explicit Trace(const PositionFlow& flow) : flow_(flow) {}
 
-  Found run(const Value* value, int steps) const {
+  Found run(const Value* value, int steps) {
+    if (const auto met = met_.find(value); met != met_.end()) return met->second;
+    return met_[value] = trace(value, steps);
+  }
+
+ private:
+  Found trace(const Value* value, int steps) {
     const Instruction* definition = value->definition();
     if (definition == nullptr || steps == 0 || !value->type().is_ranked()) return std::nullopt;
     const Known* known = flow_.find(value);
@@ -130,6 +149,7 @@ class Trace {
     if (definition->literal() != nullptr) return table_in(definition->literal()->tensor);
     if (definition->results().size() != 1 || definition->operands().empty()) return std::nullopt;
     const std::string_view op = definition->op().name;
+    const int rank = value->type().rank();
     if (op == "mul") {
       for (const size_t i : {0, 1}) {
         if (Found met = product(*definition, i, steps)) return met;
@@ -138,13 +158,13 @@ class Trace {
     if (op == "add" || op == "sub") return shifted(*definition, steps);
     const Value* first = operand(*definition, 0);
     if (const auto by = factor_of(*definition, flow_)) {
-      return scaled(run(by->first, steps - 1), by->second, value);
+      return scaled(run(by->first, steps - 1), by->second, *by->first, rank);
     }
-    if (op == "neg") return scaled(run(first, steps - 1), -1, value);
+    if (op == "neg") return scaled(run(first, steps - 1), -1, *first, rank);
     if (first == nullptr || !first->type().is_ranked()) return std::nullopt;
     const bool numbers = op == "cast" && is_floating(value->type().element);
     if (numbers || passes_on(op)) return run(first, steps - 1);
-    if (op == "expand") return repeated(run(first, steps - 1), *first, value->type().rank());
+    if (op == "expand") return repeated(run(first, steps - 1), *first, rank);
     if (op == "slice") return sliced(*definition, run(first, steps - 1));
     if (op == "transpose") return turned(*definition, run(first, steps - 1));
     if (op == "reshape" || op == "squeeze" || op == "unsqueeze") {
@@ -153,7 +173,6 @@ class Trace {
     return std::nullopt;
   }
 
- private:
   // Seen with more axes before its own.
   static Found widened(Found slopes, int rank) {
     if (!slopes) return slopes;
@@ -173,15 +192,15 @@ class Trace {
     return widened(std::move(slopes), rank);
   }
 
-  static Found scaled(Found slopes, double by, const Value* result) {
+  static Found scaled(Found slopes, double by, const Value& before, int rank) {
     if (!slopes) return slopes;
     for (double& head : slopes->heads) head *= by;
-    return widened(std::move(slopes), result->type().rank());
+    return repeated(std::move(slopes), before, rank);
   }
 
   // What grows alike for all heads, operand i, times factors.
-  Found product(const Instruction& mul, size_t i, int steps) const {
-    const std::optional<Tensor> tensor = constant_tensor(operand(mul, 1 - i), kMostSteps);
+  Found product(const Instruction& mul, size_t i, int steps) {
+    const std::optional<Tensor> tensor = constants_.find(operand(mul, 1 - i), kMostSteps);
     const int rank = mul.result()->type().rank();
     Found slopes = widened(tensor ? factors_in(*tensor) : std::nullopt, rank);
     if (!slopes) return slopes;
@@ -196,11 +215,12 @@ class Trace {
   }
 
   // A constant more or less; of two, what grows.
-  Found shifted(const Instruction& sum, int steps) const {
+  Found shifted(const Instruction& sum, int steps) {
     for (const size_t i : {0, 1}) {
       if (!constant_of(operand(sum, 1 - i), flow_)) continue;
       const double sign = sum.op().name == "sub" && i == 1 ? -1 : 1;
-      return scaled(run(operand(sum, i), steps - 1), sign, sum.result());
+      const Value& grows = *operand(sum, i);
+      return scaled(run(&grows, steps - 1), sign, grows, sum.result()->type().rank());
     }
     return std::nullopt;
   }
@@ -257,6 +277,8 @@ class Trace {
   }
 
   const PositionFlow& flow_;
+  Constants constants_;
+  std::map<const Value*, Found> met_;  // each is looked at once, however many ways lead to it
 };
 
 }  // namespace

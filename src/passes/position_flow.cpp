@@ -360,6 +360,20 @@ class PositionRule {
   int rank_;
 };
 
+// Nothing grows along an axis of one element, however often that is repeated later.
+void stand_still(const Type& type, Known& known) {
+  if (!type.is_ranked()) return;
+  const auto clear = [&](Linear& linear) {
+    const size_t count = std::min(linear.steps.size(), type.dims->size());
+    for (size_t i = 1; i <= count; ++i) {
+      if (type.dims->end()[-static_cast<int64_t>(i)] == Dim(1))
+        linear.steps.end()[-static_cast<int64_t>(i)] = 0;
+    }
+  };
+  if (known.linear) clear(*known.linear);
+  for (Linear& condition : known.conditions) clear(condition);
+}
+
 }  // namespace
 
 PositionFlow::PositionFlow(const Module& main, std::map<const Value*, Known> given)
@@ -368,6 +382,7 @@ PositionFlow::PositionFlow(const Module& main, std::map<const Value*, Known> giv
     if (instruction->results().size() != 1) continue;
     if (Found found = PositionRule(*instruction, known_).run()) {
       prefer_yes(*found);
+      stand_still(instruction->result()->type(), *found);
       known_[instruction->result()] = std::move(*found);
     }
   }
