@@ -158,13 +158,12 @@ class Run {
     for (const AttentionState& state : states) clear(state, products, pitch);
     for (int64_t first = 0; first < blocks; first += wave) {
       const int64_t parts = (std::min(wave, blocks - first) + split - 1) / split;
-      const int64_t threads = pool_ == nullptr ? 1 : pool_->threads();
       parallel_for(pool_, all * parts, 1, [&](int64_t begin, int64_t end) {
         for (int64_t at = begin; at < end; ++at) {
           const int64_t tile = at / parts, from = at % parts * split;
           const int64_t count = std::min(split, std::min(wave, blocks - first) - from);
           compute(tile, first + from, count, partials.data() + tile * wave + from,
-                  used + tile * wave + from, keys_of(at + threads, parts, first, split));
+                  used + tile * wave + from, keys_of(at + 1, parts, first, split));
         }
       });
       const bool last = first + wave >= blocks;

@@ -245,7 +245,7 @@ void ConvPair::run(const PairCall& call) const {
                     pointwise_.pointwise_terms(depthwise_first_ ? call.second : call.first)};
   parallel_for(call.first.pool, p_.first.batch * count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t n = i / count, next = i % count + threads;
+      const int64_t n = i / count, next = i % count + 1;
       const Chunk& chunk = chunks[static_cast<size_t>(i % count)];
       if (depthwise_first_) {
         depthwise_first(call, terms, n, chunk,

@@ -275,11 +275,10 @@ class DepthwiseConvolution::Run {
 void DepthwiseConvolution::run(const ConvCall& call) const {
   const Run run(*this, call);
   const auto count = static_cast<int64_t>(chunks_.size());
-  const int64_t threads = call.pool == nullptr ? 1 : call.pool->threads();
   parallel_for(call.pool, p_.batch * count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const Chunk& chunk = chunks_[static_cast<size_t>(i % count)];
-      run.chunk(i / count, chunk, i % count + threads < count ? &chunk + threads : nullptr);
+      run.chunk(i / count, chunk, i % count + 1 < count ? &chunk + 1 : nullptr);
     }
   });
 }
