@@ -158,7 +158,8 @@ lathe_error* set_logits(lathe_generator* generator, const lathe_tensor* given) {
     const auto* from = dense.as<float>();
     for (size_t i = 0; i < handle.generator.prompts(); ++i) {
       const size_t count = logit_rows(handle, i) * static_cast<size_t>(expected[2]);
-      handle.generator.set_logits(i, {from, count});
+      // Rows of prompts that are done are there, and nothing is chosen by them.
+      if (handle.generator.waiting(i)) handle.generator.set_logits(i, {from, count});
       from += count;
     }
   });

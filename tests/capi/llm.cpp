@@ -199,6 +199,11 @@ void test_forks(const lathe::Model& model) {
   beams.set("num_beams", 2);
   expect_error(LATHE_INVALID_ARGUMENT, "2 beams cannot go on from 4 generated tokens",
                [&] { generator.fork(0, &beams); });
+  lathe::GeneratorParams likely(model);
+  likely.set("log_probabilities", 1);
+  expect_error(LATHE_INVALID_ARGUMENT,
+               "log-probabilities of 4 generated tokens are asked for, and 0 are known",
+               [&] { generator.fork(0, &likely); });
   lathe::Generator searched(model, beams);
   searched.append_tokens(std::vector<int32_t>{3});
   expect(searched.get_logits().dims()[0] == 1, "beams that have not parted");
@@ -208,6 +213,26 @@ void test_forks(const lathe::Model& model) {
   searched.set_logits(logits);
   expect_error(LATHE_INVALID_ARGUMENT, "prompt 0 has 2 branches: they cannot be taken apart",
                [&] { searched.fork(); });
+}
+
+// Other logits for a batch of which one prompt is done.
+void test_logits_of_some(const lathe::Model& model) {
+  lathe::GeneratorParams params(model);
+  lathe::GeneratorParams shorter(model);
+  shorter.set("max_new_tokens", 1);
+  lathe::Generator generator(model, params);
+  generator.add_prompt(std::vector<int32_t>{3}, shorter);
+  generator.add_prompt(std::vector<int32_t>{7}, params);
+  generator.generate_next_token();
+  const lathe::Tensor logits = generator.get_logits();
+  expect(logits.dims()[0] == 2, "a row for each prompt");
+  const auto values = logits.values<float>();
+  std::fill(values.begin(), values.end(), 0.0F);
+  values[16 + 12] = 1;
+  generator.set_logits(logits);
+  generator.generate_next_token();
+  expect(generator.next_tokens()[0] == -1 && generator.next_tokens()[1] == 12,
+         "a token for the prompt that goes on");
 }
 
 void test_memory_limit() {
@@ -399,6 +424,7 @@ int main() {
   test_mixed_batch(model);
   test_items(model);
   test_forks(model);
+  test_logits_of_some(model);
   test_memory_limit();
   test_logits(model);
   test_one_call(model);

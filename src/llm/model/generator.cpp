@@ -192,6 +192,10 @@ size_t Generator::add(PromptState state, const search::SearchOptions& options) {
   const size_t generated = state.tokens.size() - state.prompt;
   check(options.num_beams == 1 || generated == 0, ErrorKind::invalid_argument,
         "{} beams cannot go on from {} generated tokens", options.num_beams, generated);
+  check(options.log_probabilities == 0 || state.choices.size() == generated,
+        ErrorKind::invalid_argument,
+        "log-probabilities of {} generated tokens are asked for, and {} are known", generated,
+        state.choices.size());
   std::unique_ptr<Row> row = new_row(options);
   row->prompt = state.prompt;
   Branch branch{.sequence = std::move(state.sequence),
@@ -444,6 +448,8 @@ void Generator::compute_logits(const CancelToken* cancel,
                                std::optional<Clock::time_point> deadline) {
   run_step(cancel, deadline);
 }
+
+bool Generator::waiting(size_t prompt) const { return row(prompt).waiting; }
 
 void Generator::set_logits(size_t prompt, std::span<const float> logits) {
   Row& row = this->row(prompt);

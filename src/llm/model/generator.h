@@ -67,7 +67,9 @@ class Generator {
   size_t add_parts(std::span<const PromptPart> parts, const search::SearchOptions& options);
   // A prompt that goes on as another one stands, in this generator or another of the same decoder;
   // gives its number. Options of its own; with equal ones and seeds it comes to the same tokens.
-  // InvalidArgument if beams should go on from tokens that were generated.
+  // One that ended for want of room goes on where they give it more. InvalidArgument if beams
+  // should go on from tokens that were generated, and if log-probabilities of these are wanted and
+  // not known.
   size_t add(PromptState state, const search::SearchOptions& options);
   // InvalidArgument with beams or several samples.
   PromptState state(size_t prompt) const;
@@ -105,6 +107,8 @@ class Generator {
   // Runs what has not been run: logits() are then those that the next token is chosen from.
   void compute_logits(const CancelToken* cancel = nullptr,
                       std::optional<Clock::time_point> deadline = std::nullopt);
+  // Whether the next call chooses a token of the prompt by logits that are there.
+  bool waiting(size_t prompt) const;
   // Chooses the next token of a prompt's first sequence from these instead, f32 [vocabulary], or
   // those of all its sequences that go on, as all_logits() has them.
   void set_logits(size_t prompt, std::span<const float> logits);
