@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "llm/model/decoder.h"
+#include "tests/decoders/run_script.h"
 #include "tests/decoders/zoo_folder.h"
 
 namespace lathe::llm {
@@ -18,17 +18,10 @@ inline std::string make_decoder_folder(int64_t window, const std::vector<std::st
   for (const std::string& flag : flags) name += "-" + flag;
   const std::filesystem::path folder = unpacked_zoo() / name;
   if (std::filesystem::exists(folder / "genai_config.json")) return folder.string();
-  const std::string python = "build/venv/bin/python";
-  if (!std::filesystem::exists(python)) return "";
   std::filesystem::create_directories(folder);
-  std::vector<std::string> command = {python, "tests/decoders/make_decoder.py", folder.string(),
-                                      std::to_string(window > 0 ? window : -1)};
-  command.insert(command.end(), flags.begin(), flags.end());
-  const ProcessResult made = run_process(command);
-  // Nothing may be skipped because the script fails.
-  check(made.started && made.code == 0, ErrorKind::internal, "make_decoder.py ended with {}",
-        made.code);
-  return folder.string();
+  std::vector<std::string> arguments = {folder.string(), std::to_string(window > 0 ? window : -1)};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  return run_script("make_decoder.py", arguments) ? folder.string() : "";
 }
 
 // Null if Python is not there.

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "llm/model/generator.h"
 #include "llm/model/sequence_tensors.h"
+#include "tests/decoders/run_script.h"
 #include "tests/decoders/zoo_folder.h"
 
 namespace lathe::llm {
@@ -24,10 +25,9 @@ class OutputsTest : public testing::TestWithParam<const char*> {
     if (find_target(GetParam()) == nullptr) GTEST_SKIP() << "there is no target here";
     const std::filesystem::path folder = unpacked_zoo() / "outputs";
     std::filesystem::create_directories(folder);
-    const ProcessResult made =
-        run_process({"build/venv/bin/python", "tests/decoders/make_decoder.py", folder.string(),
-                     "-1", "outputs"});
-    if (!made.started || made.code != 0) GTEST_SKIP() << "make_decoder.py needs build/venv";
+    if (!run_script("make_decoder.py", {folder.string(), "-1", "outputs"})) {
+      GTEST_SKIP() << "make_decoder.py needs build/venv";
+    }
     DecoderOptions options;
     options.target = find_target(GetParam());
     decoder_ = std::make_shared<const Decoder>(folder.string(), options);

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "llm/model/decoder.h"
 #include "targets/target.h"
+#include "tests/decoders/run_script.h"
 #include "tests/decoders/zoo_folder.h"
 
 namespace lathe::llm {
@@ -14,9 +15,9 @@ constexpr int64_t kShort = 20;  // rows of the rotary tables that prompts have
 
 std::shared_ptr<const Decoder> make_stages(const char* target) {
   const std::filesystem::path folder = unpacked_zoo() / "stages";
-  const ProcessResult made = run_process({"build/venv/bin/python", "tests/decoders/make_stages.py",
-                                          folder.string(), fmt::format("short={}", kShort)});
-  if (!made.started || made.code != 0) return nullptr;
+  if (!run_script("make_stages.py", {folder.string(), fmt::format("short={}", kShort)})) {
+    return nullptr;
+  }
   DecoderOptions options;
   options.target = find_target(target);
   return std::make_shared<const Decoder>(folder.string(), options);
