@@ -287,6 +287,20 @@ TEST_F(PositionRowsTest, positions_that_cannot_be_are_refused) {
             std::string::npos);
 }
 
+// Those of long sequences lie behind them in memory, and are not theirs.
+TEST_F(PositionRowsTest, positions_behind_the_tables_of_short_sequences_are_refused) {
+  const auto decoder = open({"positions", "switch"});
+  const auto single = open({"positions", "switch", "items"});
+  SKIP_WITHOUT(decoder);
+  const Numbers behind = {0, 1, 24};
+  Sequence packed = decoder->new_sequence();
+  Sequence alone = single->new_sequence();
+  EXPECT_EQ(
+      error_of(*decoder, {.sequence = &packed, .tokens = rows(0, 3), .positions = behind}),
+      "position 24 of a sequence of 3 rows lies behind the tables of short ones, which have 24");
+  EXPECT_NE(error_of(*single, {.sequence = &alone, .tokens = rows(0, 3), .positions = behind}), "");
+}
+
 // A prompt ends where its positions do, and keeps nobody from going on.
 TEST_F(PositionRowsTest, sequences_end_where_positions_reach_the_context) {
   const auto decoder = open({"positions"});

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/error.h"
 #include "tensor/convert.h"
 
 namespace lathe::llm {
@@ -114,7 +115,13 @@ void PackedRunner::add_rows(const StepRequest& request, Rows& rows) const {
       rows.positions[static_cast<size_t>(axis)].push_back(position_of(request, axis, row));
     }
     rows.numbers.push_back(past + row);
-    rows.table_rows.push_back(table + rows.positions[0].back());
+    const int64_t position = rows.positions[0].back();
+    // Behind the tables of short sequences those of long ones begin.
+    check(
+        !switch_ || table > 0 || position < switch_->first_long, ErrorKind::invalid_argument,
+        "position {} of a sequence of {} rows lies behind the tables of short ones, which have {}",
+        position, past + count, switch_ ? switch_->first_long : 0);
+    rows.table_rows.push_back(table + position);
   }
   for (int64_t i = 0; i < request.logits.count(count); ++i) {
     rows.wanted.push_back(begin + request.logits.at(i, count));
