@@ -272,7 +272,7 @@ typedef struct lathe_choice {
 } lathe_choice;
 
 /* Takes a state of a sequence: the names of the file's input and output for it (NULL where it has
- * none), and a tensor that is the taker's to free. */
+ * none), which live as long as the call, and a tensor that is the taker's to free. */
 typedef void (*lathe_state_sink)(void* context, const char* past, const char* present,
                                  lathe_tensor* tensor);
 

@@ -8,9 +8,8 @@
 #include <numeric>
 #include <utility>
 
-#include "base/lent.h"
-
 #include "base/error.h"
+#include "base/lent.h"
 
 namespace lathe::search {
 namespace {
