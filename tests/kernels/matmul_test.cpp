@@ -219,6 +219,54 @@ TEST(Matmul, AnyStridesAndTypesOfBothOperands) {
   }
 }
 
+// With few threads each product runs where its B was packed, with many all B are packed before.
+TEST(Matmul, ABatchOfFloatsHasTheSameBitsWhereverEachIsPacked) {
+  constexpr int64_t kBatch = 6, kM = 3, kN = 40, kGap = 2;
+  std::mt19937 random(11);
+  ThreadPool pair(2), five(5);
+  std::uniform_real_distribution<float> real(-1, 1);
+  for (const Isa isa : test::host_isas()) {
+    for (const Product product : {Product::f32, Product::bf16}) {
+      for (const int64_t k : {7, 4100}) {  // the latter in parts
+        std::vector<float> a(static_cast<size_t>(kBatch * kM * k)),
+            b(static_cast<size_t>(kBatch * k * kN)), added(kBatch * kM * kN);
+        for (std::vector<float>* numbers : {&a, &b, &added}) {
+          for (float& x : *numbers) x = real(random);
+        }
+        const EpilogueStep step{EpilogueStep::Kind::add, {added.data(), ElementType::f32, kN, 1}};
+        const auto run = [&](bool adds, ThreadPool* pool) {
+          std::vector<float> out(kBatch * kM * (kN + kGap), -7);
+          MatmulCall call;
+          call.isa = isa;
+          call.product = product;
+          call.m = kM;
+          call.n = kN;
+          call.k = k;
+          call.a = a.data();
+          call.a_row_stride = k;
+          call.a_batch_stride = kM * k;
+          call.batch = kBatch;
+          call.out = out.data();
+          call.out_row_stride = kN + kGap;
+          call.out_batch_stride = kM * (kN + kGap);
+          if (adds) call.epilogue.steps = {&step, 1};
+          matmul_dynamic(call, {b.data(), ElementType::f32, k, kN, kN, 1}, k * kN, pool);
+          return out;
+        };
+        const std::vector<float> sums = run(false, nullptr), first = run(true, nullptr);
+        for (size_t i = 0; i < first.size(); ++i) {
+          const size_t row = i / (kN + kGap), column = i % (kN + kGap);
+          const float more = column < kN ? added[row * kN + column] : 0;
+          ASSERT_EQ(first[i], sums[i] + more) << to_string(isa) << ' ' << k << ' ' << i;
+          if (column >= kN) ASSERT_EQ(first[i], -7);
+        }
+        EXPECT_EQ(run(true, &pair), first) << to_string(isa) << ' ' << k;
+        EXPECT_EQ(run(true, &five), first) << to_string(isa) << ' ' << k;
+      }
+    }
+  }
+}
+
 // A product with zero points, strides and a batch, and the same by a plain loop.
 struct RandomMatmul {
   RandomMatmul(std::mt19937& random, bool large) {
