@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "ops/causal_conv.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/lent.h"
@@ -15,13 +16,15 @@ void CausalConv::run(ThreadPool* pool) const {
   const DenseOperand input = floats(x);
   const DenseOperand weights = floats(w);
   const DenseOperand added = bias ? floats(*bias) : DenseOperand();
-  const DenseOperand before = past ? floats(*past) : DenseOperand();
+  const DenseOperand before =
+      past ? floats(window > 0 ? select_axis(*past, 0, window - 1) : *past) : DenseOperand();
   const int64_t taps = weights.extent(2);
   const int64_t channels = weights.extent(0);
   const int64_t length = input.extent(channels_last ? 1 : 2);
   const int64_t state = (taps - 1) * dilation;
   const FloatResult result(y);
   const FloatResult next(present);
+  const int64_t slots = std::max<int64_t>(window, 1);
   // Where position t of a channel lies, of `extent` positions.
   const auto at = [&](int64_t row, int64_t t, int64_t extent) {
     const int64_t b = row / channels;
@@ -44,8 +47,13 @@ void CausalConv::run(ThreadPool* pool) const {
         }
         result.data()[at(row, t, length)] = silu ? sum / (1 + std::exp(-sum)) : sum;
       }
-      for (int64_t t = 0; t < state; ++t) {
-        next.data()[at(row, t, state)] = line[static_cast<size_t>(length + t)];
+      // Without any position the last slot is what was before.
+      for (int64_t slot = std::clamp<int64_t>(slots - length, 0, slots - 1); slot < slots; ++slot) {
+        float* to = next.data() + slot * (next.count() / slots);
+        const int64_t seen = length - (slots - 1 - slot);
+        for (int64_t t = 0; t < state; ++t) {
+          to[at(row, t, state)] = line[static_cast<size_t>(seen + t)];
+        }
       }
     }
   });

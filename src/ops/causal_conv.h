@@ -15,7 +15,8 @@ class ThreadPool;
 
 // y[t] = f(bias + Σ_j w[j] · s[t + j · dilation]), s: the past, then x. Any strides and float
 // types; computed in f32. x and y [b, channels, length], the states [b, channels, (k - 1) ·
-// dilation]; or [b, length, d…] with channels_last.
+// dilation]; or [b, length, d…] with channels_last. With a window the states are [window, …], those
+// after each of the last positions; without a position of this x they are zeros. The last counts.
 struct CausalConv {
   TensorView x;
   TensorView w;  // [channels, 1, k]
@@ -26,6 +27,7 @@ struct CausalConv {
   int64_t dilation = 1;
   bool channels_last = false;
   bool silu = false;
+  int64_t window = 0;  // 0: the states have no such axis
 
   void run(ThreadPool* pool) const;
 };

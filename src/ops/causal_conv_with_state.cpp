@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // x [b, channels, length], w [channels, 1, k], the state [b, channels, (k - 1) · dilation]: what
 // lies before x, zeros without. With channels_last, x is [b, length, d…] and the state likewise,
-// channels = d · ….
+// channels = d · …. With a state_window the states are several (causal_conv.h).
 #include "ops/causal_conv.h"
 
 #include "ir/infer.h"
@@ -27,9 +27,13 @@ void infer_causal_conv(Infer& c) {
   if (c.has(2)) c.require_equal(c.dim(2, 0), channels, "elements of the bias");
   std::vector<Dim> state = c.dims(0);
   state[last ? 1 : 2] = state_length(c);
+  const int64_t window = c.integer("state_window");
+  c.check(window >= 0 && window <= 8, "state_window is {}, expected 0 to 8", window);
+  if (window > 0) state.insert(state.begin(), window);
   if (c.has(3)) {
-    c.check(c.rank(3) == c.rank(0), "the state has rank {}, x {}", c.rank(3), c.rank(0));
-    for (int axis = 0; axis < c.rank(0); ++axis) {
+    const int rank = static_cast<int>(state.size());
+    c.check(c.rank(3) == rank, "the state has rank {}, expected {}", c.rank(3), rank);
+    for (int axis = 0; axis < rank; ++axis) {
       c.require_equal(c.dim(3, axis), state[static_cast<size_t>(axis)], "extents of the state");
     }
   }
@@ -50,6 +54,7 @@ CausalConv prepare_causal_conv(Evaluation& c) {
   conv.dilation = c.integer("dilation");
   conv.channels_last = c.boolean("channels_last");
   conv.silu = c.text("activation") != "none";
+  conv.window = c.integer("state_window");
   return conv;
 }
 
@@ -60,7 +65,10 @@ static const Register causal_conv_with_state{{
                  {"w", kFloats, Arity::one, 'T'},
                  {"bias", kFloats, Arity::optional, 'T'},
                  {"past_state", kFloats, Arity::optional, 'T'}},
-    .attributes = {{"activation", "none"}, {"channels_last", Attribute(false)}, {"dilation", 1}},
+    .attributes = {{"activation", "none"},
+                   {"channels_last", Attribute(false)},
+                   {"dilation", 1},
+                   {"state_window", 0}},
     .results = 2,
     .infer = infer_causal_conv,
     .eval = [](Evaluation& c) { prepare_causal_conv(c).run(c.pool); },

@@ -2,7 +2,8 @@
 // A state S [key size, value size] per batch row and key head, updated token by token:
 //   S ← exp(g) · S;  S ← S + k ⊗ (v, or β · (v - Sᵀk));  o = scale · Sᵀq
 // g and β are 0 and 1 where the rule has none. With more key heads than query heads a query head
-// serves several; otherwise several query heads read one state.
+// serves several; otherwise several query heads read one state. With a state_window the states are
+// several (linear_recurrence.h).
 #include "ir/infer.h"
 #include "ops/evaluation.h"
 #include "ops/linear_recurrence.h"
@@ -44,10 +45,14 @@ void infer_linear_attention(Infer& c) {
   const Dim keys = Dim::floor_div(c.dim(kQuery, 2), heads);
   const Dim values = Dim::floor_div(c.dim(kValue, 2), kv_heads);
   c.require_equal(Dim::mod(c.dim(kKey, 2), keys), 0, "columns of key by their size");
-  const std::vector<Dim> state = {c.dim(kQuery, 0), kv_heads, keys, values};
+  std::vector<Dim> state = {c.dim(kQuery, 0), kv_heads, keys, values};
+  const int64_t window = c.integer("state_window");
+  c.check(window >= 0 && window <= 8, "state_window is {}, expected 0 to 8", window);
+  if (window > 0) state.insert(state.begin(), window);
   if (c.has(kPast)) {
-    c.check(c.rank(kPast) == 4, "past_state has rank {}, expected 4", c.rank(kPast));
-    for (int axis = 0; axis < 4; ++axis) {
+    const int rank = static_cast<int>(state.size());
+    c.check(c.rank(kPast) == rank, "past_state has rank {}, expected {}", c.rank(kPast), rank);
+    for (int axis = 0; axis < rank; ++axis) {
       c.require_equal(c.dim(kPast, axis), state[static_cast<size_t>(axis)],
                       "extents of past_state");
     }
@@ -73,6 +78,7 @@ LinearRecurrence prepare_linear_attention(Evaluation& c) {
   if (r.rule.delta) r.beta = c.in(kBeta);
   r.y = c.out(0);
   r.present = c.out(1);
+  r.window = c.integer("state_window");
   return r;
 }
 
@@ -88,7 +94,8 @@ static const Register linear_attention{{
     .attributes = {{"q_num_heads", AttributeKind::integer},
                    {"kv_num_heads", AttributeKind::integer},
                    {"scale", Attribute(0.0)},
-                   {"update_rule", "gated_delta"}},
+                   {"update_rule", "gated_delta"},
+                   {"state_window", 0}},
     .results = 2,
     .infer = infer_linear_attention,
     .eval = [](Evaluation& c) { prepare_linear_attention(c).run(c.pool); },

@@ -27,7 +27,8 @@ class Recurrence {
         decay_(r.decay ? floats(*r.decay) : DenseOperand()),
         beta_(r.beta ? floats(*r.beta) : DenseOperand()),
         y_(r.y),
-        state_(r.present) {
+        state_(r.present),
+        slots_(std::max<int64_t>(r.window, 1)) {
     length_ = query_.extent(1);
     keys_ = query_.extent(2) / heads_;
     values_ = value_.extent(2) / kv_heads_;
@@ -44,10 +45,9 @@ class Recurrence {
     const double given = r.scale;
     scale_ = static_cast<float>(given != 0 ? given : 1 / std::sqrt(static_cast<double>(keys_)));
     if (r.past) {
-      const DenseOperand past = floats(*r.past);
-      std::copy_n(past.as<float>(), state_.count(), state_.data());
-    } else {
-      std::fill_n(state_.data(), state_.count(), 0.0F);
+      const DenseOperand past =
+          floats(r.window > 0 ? select_axis(*r.past, 0, slots_ - 1) : *r.past);
+      std::copy_n(past.as<float>(), slot_size(), slot(slots_ - 1));
     }
   }
 
@@ -60,8 +60,12 @@ class Recurrence {
   }
 
  private:
+  int64_t slot_size() const { return state_.count() / slots_; }
+  float* slot(int64_t i) const { return state_.data() + i * slot_size(); }
+
   void run_head(int64_t b, int64_t head) const {
-    float* s = state_.data() + (b * kv_heads_ + head) * keys_ * values_;
+    const int64_t at = (b * kv_heads_ + head) * keys_ * values_;
+    float* s = slot(slots_ - 1) + at;
     const LentArray<float> update(values_);
     for (int64_t t = 0; t < length_; ++t) {
       const int64_t row = b * length_ + t;
@@ -77,6 +81,10 @@ class Recurrence {
         }
       }
       read(s, row, head);
+      const int64_t behind = length_ - 1 - t;
+      if (behind > 0 && behind < slots_) {
+        std::copy_n(s, keys_ * values_, slot(slots_ - 1 - behind) + at);
+      }
     }
   }
 
@@ -126,6 +134,7 @@ class Recurrence {
   DenseOperand beta_;
   FloatResult y_;
   FloatResult state_;
+  int64_t slots_;
   int64_t length_ = 0;
   int64_t keys_ = 0;
   int64_t values_ = 0;

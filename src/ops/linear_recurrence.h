@@ -21,7 +21,9 @@ struct LinearRule {
 //   S ← exp(g) · S;  S ← S + k ⊗ (v, or β · (v - Sᵀk));  o = scale · Sᵀq
 // Views of any strides and float types, computed in f32: query [b, t, heads · size], key [b, t, …],
 // value [b, t, kv_heads · values], decay [b, t, kv_heads (· size)], beta [b, t, kv_heads or 1], the
-// states [b, kv_heads, size, values], y [b, t, max(heads, kv_heads) · values].
+// states [b, kv_heads, size, values], y [b, t, max(heads, kv_heads) · values]. With a window the
+// states are [window, …], those after each of the last tokens; without a token of this run they are
+// zeros. The last counts.
 struct LinearRecurrence {
   LinearRule rule;
   int64_t heads = 1;
@@ -35,6 +37,7 @@ struct LinearRecurrence {
   std::optional<TensorView> beta;
   TensorView y;
   TensorView present;
+  int64_t window = 0;  // 0: the states have no such axis
 
   void run(ThreadPool* pool) const;
 };

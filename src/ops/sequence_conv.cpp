@@ -37,6 +37,7 @@ void prepare_sequence_conv(Evaluation& c, std::vector<CausalConv>& items) {
     conv.dilation = c.integer("dilation");
     conv.channels_last = c.boolean("channels_last");
     conv.silu = c.text("activation") != "none";
+    conv.window = c.integer("state_window");
   }
 }
 
@@ -50,6 +51,7 @@ static const Register sequence_conv{{
                    {"channels_last", Attribute(false)},
                    {"rows_first", Attribute(false)},
                    {"dilation", 1},
+                   {"state_window", 0},
                    {"state", AttributeKind::text}},
     .traits = kImpure,
     .infer =

@@ -47,6 +47,7 @@ void prepare_sequence_linear_attention(Evaluation& c, std::vector<LinearRecurren
     if (r.rule.delta) r.beta = own(c.in(kBeta));
     r.y = own(c.out());
     r.present = step.next(c.text("state"), i);
+    r.window = c.integer("state_window");
   }
 }
 
@@ -72,6 +73,7 @@ static const Register sequence_linear_attention{{
                    {"kv_num_heads", AttributeKind::integer},
                    {"scale", Attribute(0.0)},
                    {"update_rule", "gated_delta"},
+                   {"state_window", 0},
                    {"state", AttributeKind::text}},
     .traits = kImpure,
     .infer = infer_sequence_linear_attention,

@@ -48,13 +48,13 @@ const std::vector<Conversion>& conversions() {
        "sequence_conv",
        {{3, 1, "state"}},
        {0, 1, 2},
-       {"activation", "channels_last", "dilation"},
+       {"activation", "channels_last", "dilation", "state_window"},
        false},
       {"linear_attention",
        "sequence_linear_attention",
        {{3, 1, "state"}},
        {0, 1, 2, 4, 5},
-       {"q_num_heads", "kv_num_heads", "scale", "update_rule"},
+       {"q_num_heads", "kv_num_heads", "scale", "update_rule", "state_window"},
        false},
   };
   return list;
@@ -356,8 +356,15 @@ class Packing {
     // What the operator makes is known better than what the caller gives.
     const std::vector<Dim>& dims = *present->type().dims;
     if (state.grows && dims.size() != 4) return {};
+    // States after several tokens come before the batch.
+    const Attribute* slots = find_attribute(owner.attributes(), "state_window");
+    size_t axis = 1;
+    if (slots != nullptr && std::get<int64_t>(*slots) > 0) {
+      state.extents.push_back(std::get<int64_t>(*slots));
+      axis = 2;
+    }
     if (!state.grows) state.extents.push_back(1);
-    for (size_t axis = 1; axis < dims.size(); ++axis) {
+    for (; axis < dims.size(); ++axis) {
       if (state.grows && axis == 2) continue;
       if (!dims[axis].is_constant()) return {};
       state.extents.push_back(*dims[axis].constant());

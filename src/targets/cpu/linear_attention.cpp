@@ -151,6 +151,10 @@ std::string why_not(const Instruction& instruction, Isa /*isa*/) {
   for (const Value& result : instruction.results()) {
     if (result.type().element != ElementType::f32) return "the state is not f32";
   }
+  if (attribute<int64_t>(instruction, "state_window") > 0) {
+    return fmt::format("states after {} tokens are kept",
+                       attribute<int64_t>(instruction, "state_window"));
+  }
   return "";
 }
 

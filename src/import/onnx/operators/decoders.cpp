@@ -4,12 +4,6 @@
 namespace lathe::onnx {
 namespace {
 
-// States after each of the last tokens, for speculation.
-void check_state_window(NodeImport& c) {
-  const int64_t window = c.integer("state_window", 0);
-  c.supported(window == 0, "state_window is {}, expected 0", window);
-}
-
 void check_experts(NodeImport& c) {
   const int64_t mixer = c.integer("use_sparse_mixer", 0);
   c.supported(mixer == 0, "use_sparse_mixer is {}, expected 0", mixer);
@@ -18,7 +12,6 @@ void check_experts(NodeImport& c) {
 }  // namespace
 
 void import_causal_conv_with_state(NodeImport& c) {
-  check_state_window(c);
   const int64_t axes = c.integer("ndim", 1);
   c.supported(axes == 1, "ndim is {}, expected 1", axes);
   c.plain(c.inputs());
@@ -30,7 +23,6 @@ void import_gated_add(NodeImport& c) {
 }
 
 void import_linear_attention(NodeImport& c) {
-  check_state_window(c);
   c.ignore({"chunk_size"});
   c.plain(c.inputs());
 }
