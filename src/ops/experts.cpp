@@ -82,7 +82,8 @@ std::vector<AttributeSpec> expert_attributes(std::vector<AttributeSpec> extra) {
                                     {"activation_beta", 0.0},
                                     {"normalize_routing_weights", Attribute(false)},
                                     {"swiglu_fusion", 0},
-                                    {"swiglu_limit", 0.0}};
+                                    {"swiglu_limit", 0.0},
+                                    {"use_sparse_mixer", Attribute(false)}};
   std::ranges::move(extra, std::back_inserter(all));
   return all;
 }
@@ -107,6 +108,8 @@ void check_experts(Infer& c) {
   const int64_t fusion = c.integer("swiglu_fusion");
   c.check(fusion >= 0 && fusion <= 2, "swiglu_fusion is {}, expected 0, 1 or 2", fusion);
   c.check(c.integer("k") > 0, "k is {}, expected 1 or more", c.integer("k"));
+  c.check(!c.boolean("use_sparse_mixer") || c.integer("k") == 2,
+          "k is {}, use_sparse_mixer expects 2", c.integer("k"));
   c.check((c.rank(0) == 2 || c.rank(0) == 3) && c.rank(1) == 2,
           "x has rank {} and the router {}, expected 2 or 3, and 2", c.rank(0), c.rank(1));
   const Dim rows = c.rank(0) == 3 ? c.dim(0, 0) * c.dim(0, 1) : c.dim(0, 0);
@@ -115,7 +118,29 @@ void check_experts(Infer& c) {
   c.result(c.element(0), c.dims(0));
 }
 
+void Routing::choose_sparse(const float* logits, std::span<Route> routes) {
+  constexpr float kNear = 2 * 0.01F;  // of the larger magnitude
+  const auto experts = std::ssize(routes);
+  int64_t first = -1;
+  for (size_t i = 0; i < 2; ++i) {
+    int64_t best = first == 0 ? 1 : 0;
+    for (int64_t e = best + 1; e < experts; ++e) {
+      if (e != first && logits[e] > logits[best]) best = e;
+    }
+    float total = 0;
+    for (int64_t e = 0; e < experts; ++e) {
+      const float distance = logits[best] - logits[e];
+      const bool is_near = distance <= kNear * std::max(std::abs(logits[e]), logits[best]);
+      if (e != first && is_near) total += std::exp(-distance);
+    }
+    routes[i] = {best, 1 / total};
+    first = best;
+  }
+  std::ranges::sort(routes.first(2), {}, &Route::expert);
+}
+
 void Routing::choose(const float* logits, const float* mixing, std::span<Route> routes) const {
+  if (sparse) return choose_sparse(logits, routes);
   int64_t next = 0;
   for (Route& route : routes) {
     route = {next, logits[next]};

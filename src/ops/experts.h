@@ -42,14 +42,20 @@ struct Route {
 };
 // Logits [rows, experts]; equal ones go to the first. `all`: weights are shares of the softmax over
 // all experts, divided by their sum if `normalise`; otherwise of the softmax over the chosen ones.
-// `mix`: weights are taken from there instead.
+// `mix`: weights are taken from there instead. `sparse`: the two largest, each with its share of
+// the softmax over the logits near it, the first not counted for the second (SparseMixer, as ONNX
+// Runtime's CUDA kernels and PhiMoE have it).
 struct Routing {
   int64_t k = 1;
   bool all = true;
   bool normalise = false;
   const float* mix = nullptr;
+  bool sparse = false;
   // Of one row: the k chosen become the first of `routes`, which has room for all experts.
   void choose(const float* logits, const float* mixing, std::span<Route> routes) const;
+
+ private:
+  static void choose_sparse(const float* logits, std::span<Route> routes);
 };
 
 // One expert's matrix [outputs, inputs], row-major in f32, and its bias (null: none).

@@ -36,7 +36,9 @@ void infer_moe(Infer& c) {
 void evaluate_moe(Evaluation& c) {
   Experts experts;
   experts.activation = expert_activation(c);
-  experts.routing = {.k = c.integer("k"), .normalise = c.boolean("normalize_routing_weights")};
+  experts.routing = {.k = c.integer("k"),
+                     .normalise = c.boolean("normalize_routing_weights"),
+                     .sparse = c.boolean("use_sparse_mixer")};
   experts.experts = c.in(kRouter).dims[1];
   c.check(!experts.activation.gated() || experts.activation.fusion != 0 || c.has(kFc3),
           "{} with swiglu_fusion 0 needs fc3", escape(c.text("activation_type")));

@@ -14,6 +14,8 @@ enum Operand { kX, kRouter, kFc1, kFc2 = 5, kFc3 = 8, kZeros = 11, kMixing = 14 
 
 void infer_qmoe(Infer& c) {
   check_experts(c);
+  c.check(!c.boolean("use_sparse_mixer") || !c.has(kMixing),
+          "use_sparse_mixer with router_weights: {} operands", c.count());
   const int64_t bits = c.integer("expert_weight_bits");
   const int64_t block = c.integer("block_size");
   c.check(bits == 2 || bits == 4 || bits == 8, "expert_weight_bits is {}, expected 2, 4 or 8",
@@ -110,7 +112,7 @@ class Codes {
 void evaluate_qmoe(Evaluation& c) {
   Experts experts;
   experts.activation = expert_activation(c);
-  experts.routing = {.k = c.integer("k"), .all = false};
+  experts.routing = {.k = c.integer("k"), .all = false, .sparse = c.boolean("use_sparse_mixer")};
   experts.experts = c.in(kRouter).dims[1];
   c.check(!experts.activation.gated() || experts.activation.fusion != 0 || c.has(kFc3),
           "{} with swiglu_fusion 0 needs fc3", escape(c.text("activation_type")));

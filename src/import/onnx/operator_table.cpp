@@ -303,7 +303,7 @@ constexpr OperatorRow kRows[] = {
     {kMicrosoft, "MRotaryEmbedding", 1, import_mrotary_embedding},
     {kMicrosoft, "MatMulIntegerToFloat", 1, import_matmul_integer_to_float, "matmul_integer"},
     {kMicrosoft, "MatMulNBits", 1, import_matmul_n_bits},
-    {kMicrosoft, "MoE", 1, import_moe},
+    {kMicrosoft, "MoE", 1},
     {kMicrosoft, "MultiHeadAttention", 1, import_multi_head_attention},
     {kMicrosoft, "PagedAttention", 1, import_paged_attention},
     {kMicrosoft, "QLinearAdd", 1, import_qlinear_add, "dequantize_linear"},

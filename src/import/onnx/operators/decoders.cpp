@@ -2,14 +2,6 @@
 #include "import/onnx/operators/operators.h"
 
 namespace lathe::onnx {
-namespace {
-
-void check_experts(NodeImport& c) {
-  const int64_t mixer = c.integer("use_sparse_mixer", 0);
-  c.supported(mixer == 0, "use_sparse_mixer is {}, expected 0", mixer);
-}
-
-}  // namespace
 
 void import_causal_conv_with_state(NodeImport& c) {
   const int64_t axes = c.integer("ndim", 1);
@@ -27,11 +19,6 @@ void import_linear_attention(NodeImport& c) {
   c.plain(c.inputs());
 }
 
-void import_moe(NodeImport& c) {
-  check_experts(c);
-  c.plain(c.inputs());
-}
-
 void import_mrotary_embedding(NodeImport& c) {
   const int64_t packed = c.integer("is_packed_batching", 0);
   c.supported(packed == 0, "is_packed_batching is {}, expected 0", packed);
@@ -40,7 +27,6 @@ void import_mrotary_embedding(NodeImport& c) {
 }
 
 void import_qmoe(NodeImport& c) {
-  check_experts(c);
   const std::string_view type = c.text("quant_type", "int");
   c.supported(type == "int", "quant_type is '{}', expected int", escape(type));
   const int64_t bits = c.integer("expert_weight_bits", 4);

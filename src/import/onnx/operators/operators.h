@@ -87,7 +87,6 @@ void import_microsoft_rotary_embedding(NodeImport& c);
 void import_causal_conv_with_state(NodeImport& c);
 void import_gated_add(NodeImport& c);
 void import_linear_attention(NodeImport& c);
-void import_moe(NodeImport& c);
 void import_mrotary_embedding(NodeImport& c);
 void import_qmoe(NodeImport& c);
 
