@@ -45,12 +45,13 @@ std::shared_ptr<const Decoder> open(Opened& opened, const Json& q) {
   return opened.decoder;
 }
 
-// Inputs beside tokens: f32, each in a file of its own.
+// Inputs beside tokens: f32 or of another type, each in a file of its own.
 lathe::llm::NamedTensors inputs_of(const Json& q) {
   lathe::llm::NamedTensors inputs;
   const Json all = q.value("inputs", Json::object());
   for (const auto& [name, given] : all.items()) {
-    lathe::Tensor tensor(lathe::ElementType::f32, given.at("dims").get<lathe::Dims>());
+    const auto type = lathe::element_type_from_name(given.value("type", std::string("f32")));
+    lathe::Tensor tensor(type.value(), given.at("dims").get<lathe::Dims>());
     const auto map = lathe::FileMap::open(given.at("file").get<std::string>());
     const std::string_view bytes = map->text();
     lathe::check(static_cast<int64_t>(bytes.size()) == tensor.byte_size(),

@@ -12,7 +12,13 @@ namespace lathe::llm {
 Encoder::Encoder(std::unique_ptr<Program> program, const std::string& file,
                  std::vector<std::string> wanted, const RunnerOptions& options)
     : wanted_(std::move(wanted)) {
-  for (const auto& parameter : program->main().parameters()) inputs_.push_back(parameter->name());
+  for (const auto& parameter : program->main().parameters()) {
+    const Type& type = parameter->type();
+    const bool ranked = type.is_ranked() && type.rank() > 0;
+    const int64_t own = ranked ? type.dims->front().constant().value_or(1) : 1;
+    batch_ = inputs_.empty() || own == batch_ ? own : 1;
+    inputs_.push_back(parameter->name());
+  }
   for (const std::string& name : wanted_) {
     const auto& results = program->main().result_names();
     const bool known = std::ranges::find(results, name) != results.end() ||
@@ -46,7 +52,9 @@ std::vector<Tensor> Encoder::run(const NamedTensors& given, const CancelToken* c
     check(at != given.end(), ErrorKind::invalid_argument,
           "the encoder's input '{}', {}, is missing", escape(parameter->name()),
           parameter->type().to_string());
-    inputs.emplace_back(at->second);
+    const bool repeated = batch_ > 1 && at->second.rank() > 0 && at->second.dims()[0] == 1;
+    const std::vector<Tensor> rows(static_cast<size_t>(batch_), at->second);
+    inputs.emplace_back(repeated ? join_along(rows, 0) : at->second);
   }
   RunOptions options;
   options.cancel = cancel;
@@ -55,9 +63,13 @@ std::vector<Tensor> Encoder::run(const NamedTensors& given, const CancelToken* c
   std::vector<Tensor> tensors;
   for (const std::string& name : wanted_) {
     const auto at = std::ranges::find(names, name);
-    tensors.push_back(at == names.end()
-                          ? given.at(name)
-                          : results[static_cast<size_t>(at - names.begin())].tensor());
+    if (at == names.end()) {
+      tensors.push_back(given.at(name));
+      continue;
+    }
+    const Tensor& result = results[static_cast<size_t>(at - names.begin())].tensor();
+    const bool repeated = batch_ > 1 && result.rank() > 0 && result.dims()[0] == batch_;
+    tensors.push_back(repeated ? cut_rows(result, 0, 0, 1) : result);
   }
   return tensors;
 }

@@ -27,12 +27,13 @@ class Encoder {
   // Of one of these.
   const Type& input_type(std::string_view name) const;
   // The wanted tensors, in order. InvalidArgument for an input that is missing, unknown, or of
-  // another type.
+  // another type. A program that was made for a batch of several runs the one given in each place.
   std::vector<Tensor> run(const NamedTensors& given, const CancelToken* cancel) const;
 
  private:
   std::vector<std::string> inputs_;
   std::vector<std::string> wanted_;
+  int64_t batch_ = 1;  // that all inputs are made for, if it is known
   std::shared_ptr<const Plan> plan_;
   std::unique_ptr<SharedSession> session_;
 };

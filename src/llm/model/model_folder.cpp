@@ -137,6 +137,8 @@ void add_cross(const DecoderConfig& config, const DecoderConfig& encoder, const 
       {name_of(config.inputs, "encoder_hidden_states", "encoder_hidden_states"),
        name_of(encoder.outputs, "encoder_hidden_states",
                name_of(encoder.outputs, "encoder_outputs", "encoder_outputs"))},
+      {name_of(config.inputs, "encoder_attention_mask", "encoder_attention_mask"),
+       name_of(encoder.inputs, "attention_mask", "attention_mask")},
   };
   for (int64_t layer = 0; layer < std::max<int64_t>(config.num_hidden_layers, 1); ++layer) {
     for (const StatePair& p : patterns) {
@@ -255,6 +257,7 @@ DecoderInterface decoder_interface(const DecoderConfig& config, const Program& p
       pattern("past_recurrent_names", "", "present_recurrent_names", ""),
       {"past_key_values.%d.conv_state", "present.%d.conv_state"},
       {"past_key_values.%d.recurrent_state", "present.%d.recurrent_state"},
+      pattern("rnn_states_prev", "rnn_states_prev", "rnn_states", "rnn_states"),
   };
   std::set<int64_t> layers = {0};  // a name without a layer is that of the first
   for (const Pattern& p : patterns) {

@@ -10,6 +10,7 @@
 #include "llm/model/packed_runner.h"
 #include "llm/model/paged_runner.h"
 #include "llm/model/phased_runner.h"
+#include "llm/model/token_runner.h"
 #include "passes/unblock_caches.h"
 #include "tensor/convert.h"
 
@@ -256,13 +257,17 @@ std::unique_ptr<StepRunner> run_items(const NamedProgram& from, const PackedProg
 
 std::unique_ptr<StepRunner> make_step_runner(const NamedProgram& program,
                                              const RunnerOptions& options) {
+  const bool blocks = !program.names.block_table.empty();
+  if (!blocks && takes_single_tokens(*program.program, program.names)) {
+    return std::make_unique<TokenRunner>(*program.program, program.names, options);
+  }
   PackedProgram packed = pack(program);
   if (packed.program != nullptr) {
     auto layout = std::make_shared<const CacheLayout>(std::move(packed.states), options.page_rows);
     return std::make_unique<PackedRunner>(std::move(packed), program.names, std::move(layout),
                                           options);
   }
-  if (!program.names.block_table.empty()) {
+  if (blocks) {
     return std::make_unique<PagedRunner>(*program.program, program.names, options);
   }
   return run_items(program, packed, nullptr, options);
