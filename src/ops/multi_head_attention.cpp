@@ -1,17 +1,32 @@
 // SPDX-License-Identifier: MIT
 // query [b, s, heads·size], key and value [b, l, heads·size]; or key [b, l, heads, 2, size] with
 // the values in it; or query [b, s, heads, 3, size] with both; or key and value [b, heads, l,
-// size].
+// size]. With a past_sequence_length the pasts have room behind so many rows, where new ones go.
+// With a cache_indirection [batches, beams, n] row k of a beam's past is that of the beam it names
+// there.
 #include "ir/infer.h"
 #include "ops/attend.h"
 #include "ops/evaluation.h"
+#include "ops/indices.h"
 #include "ops/product.h"
 #include "ops/quantization.h"
+#include "ops/views.h"
 
 namespace lathe {
 namespace {
 
-enum Operand { kQuery, kKey, kValue, kBias, kMask, kAddend, kPastKey, kPastValue };
+enum Operand {
+  kQuery,
+  kKey,
+  kValue,
+  kBias,
+  kMask,
+  kAddend,
+  kPastKey,
+  kPastValue,
+  kPastLength,
+  kIndirection
+};
 
 // One of the packed parts of [b, s, heads, parts, size], as [b, heads, s, size].
 TensorView packed_part(const TensorView& view, int64_t part) {
@@ -56,10 +71,24 @@ void infer_mha(Infer& c) {
   c.require_equal(q.size, k.size, "head sizes of query and key");
   c.require_equal(k.length, v.length, "lengths of key and value");
   const Dim& batch = c.dim(kQuery, 0);
-  const Dim keys = k.length + (c.has(kPastKey) ? c.dim(kPastKey, 2) : Dim(0));
+  Dim keys = k.length + (c.has(kPastKey) ? c.dim(kPastKey, 2) : Dim(0));
+  Dim room = keys;
+  if (c.has(kPastLength)) {
+    c.check(c.has(kPastKey), "past_sequence_length and no past: {} operands", c.count());
+    const std::vector<Dim>* past = c.elements(kPastLength);
+    keys = past != nullptr && past->size() == 1 ? k.length + past->front() : c.found("total", {0});
+    room = Dim::max(keys, c.dim(kPastKey, 2));
+  }
+  if (c.has(kIndirection)) {
+    c.check(c.has(kPastLength) && c.rank(kIndirection) == 3,
+            "cache_indirection has rank {}, expected 3, with a past_sequence_length",
+            c.rank(kIndirection));
+    c.require_equal(c.dim(kIndirection, 0) * c.dim(kIndirection, 1), batch,
+                    "beams of cache_indirection and rows of query");
+  }
   c.result(c.element(kQuery), {batch, q.length, v.size * heads});
-  c.result(c.element(kQuery), {batch, heads, keys, k.size});
-  c.result(c.element(kQuery), {batch, heads, keys, v.size});
+  c.result(c.element(kQuery), {batch, heads, room, k.size});
+  c.result(c.element(kQuery), {batch, heads, room, v.size});
   c.result(c.element(kQuery), {batch, heads, q.length, keys});
 }
 
@@ -126,6 +155,44 @@ TensorView heads_of(const Evaluation& c, int operand, int64_t part) {
   return view.rank == 4 ? view : split_heads(view, c.integer("num_heads"));
 }
 
+// The new rows behind `past` rows of the cache; gives what is attended to.
+TensorView fill_room(Evaluation& c, int past_operand, int result, const TensorView& added,
+                     int64_t past) {
+  const TensorView& before = c.in(past_operand);
+  const int64_t keys = past + added.dims[2];
+  c.check(past >= 0 && past <= before.dims[2], "past_sequence_length is {}, the past has {} rows",
+          past, before.dims[2]);
+  const std::array<int64_t, 4> extents = {added.dims[0], added.dims[1],
+                                          std::max(before.dims[2], keys), added.dims[3]};
+  const TensorView present = c.out(result, extents);
+  if (before.data != present.data) {
+    copy_elements(before, narrow(present, 2, 0, before.dims[2]));
+  }
+  copy_elements(added, narrow(present, 2, past, added.dims[2]));
+  return narrow(present, 2, 0, keys);
+}
+
+// Rows of the past from where the beams left them.
+Tensor follow_beams(const Evaluation& c, const TensorView& cache, int64_t past) {
+  const TensorView& map = c.in(kIndirection);
+  const std::vector<int64_t> beam_of = c.values(kIndirection);
+  const int64_t beams = map.dims[1];
+  c.check(map.dims[2] >= past, "cache_indirection has {} positions, the past {} rows", map.dims[2],
+          past);
+  Tensor all(cache.type, Dims(cache.extents().begin(), cache.extents().end()));
+  copy_elements(cache, all.view());
+  for (int64_t b = 0; b < cache.dims[0]; ++b) {
+    for (int64_t at = 0; at < past; ++at) {
+      const int64_t beam = beam_of[static_cast<size_t>(b * map.dims[2] + at)];
+      c.check(beam >= 0 && beam < beams, "row {} of beam {} comes from beam {} of {}", at,
+              b % beams, beam, beams);
+      copy_elements(narrow(narrow(cache, 0, b / beams * beams + beam, 1), 2, at, 1),
+                    narrow(narrow(all.view(), 0, b, 1), 2, at, 1));
+    }
+  }
+  return all;
+}
+
 }  // namespace
 
 Attend prepare_multi_head_attention(Evaluation& c, std::vector<Tensor>& keep) {
@@ -141,18 +208,25 @@ Attend prepare_multi_head_attention(Evaluation& c, std::vector<Tensor>& keep) {
   const Tensor query = with_bias(c, q, 0);
   const Tensor key = with_bias(c, k, projected ? -1 : width);
   const Tensor value = with_bias(c, v, projected ? -1 : 2 * width);
-  const auto cache = [&](int past, const Tensor& added, const TensorView& present) {
-    Tensor rounded(present.type, added.dims());
-    store_block<float>({present.type, rounded.data(), 0, 0, 1}, {0, 1, 0, added.count()},
+  const int64_t past = c.has(kPastLength) ? single_value(c, kPastLength) : 0;
+  const auto cache = [&](int operand, int result, const Tensor& added) -> TensorView {
+    Tensor rounded(c.in(kQuery).type, added.dims());
+    store_block<float>({rounded.type(), rounded.data(), 0, 0, 1}, {0, 1, 0, added.count()},
                        added.as<float>(), 0);
-    append_to_cache(c.has(past) ? &c.in(past) : nullptr, rounded.view(), present);
+    if (c.has(kPastLength)) return fill_room(c, operand, result, rounded.view(), past);
+    append_to_cache(c.has(operand) ? &c.in(operand) : nullptr, rounded.view(), c.out(result));
+    return c.out(result);
   };
-  cache(kPastKey, key, c.out(1));
-  cache(kPastValue, value, c.out(2));
   Attend attend;
   attend.q = query.view();
-  attend.k = c.out(1);
-  attend.v = c.out(2);
+  attend.k = cache(kPastKey, 1, key);
+  attend.v = cache(kPastValue, 2, value);
+  if (c.has(kIndirection)) {
+    attend.staged_k = follow_beams(c, attend.k, past);
+    attend.staged_v = follow_beams(c, attend.v, past);
+    attend.k = attend.staged_k.view();
+    attend.v = attend.staged_v.view();
+  }
   attend.y = split_heads(c.out(0), c.integer("num_heads"));
   const int64_t keys = attend.k.dims[2];
   const double scale = c.number("scale");
@@ -171,7 +245,8 @@ Attend prepare_multi_head_attention(Evaluation& c, std::vector<Tensor>& keep) {
     attend.bias = attend.bias ? broadcast_to_rank4(addend.view()) : given;
   }
   attend.kept = AttentionScores::biased;
-  attend.scores = c.out(3);
+  const std::array<int64_t, 4> scores = {q.dims[0], q.dims[1], q.dims[2], keys};
+  attend.scores = c.has(kPastLength) ? c.out(3, scores) : c.out(3);
   keep = {query, key, value, addend};
   return attend;
 }
@@ -186,7 +261,9 @@ static const Register multi_head_attention{{
                  {"key_padding_mask", kIndices, Arity::optional},
                  {"attention_bias", kFloats, Arity::optional, 'T'},
                  {"past_key", kFloats, Arity::optional, 'T'},
-                 {"past_value", kFloats, Arity::optional, 'T'}},
+                 {"past_value", kFloats, Arity::optional, 'T'},
+                 {"past_sequence_length", kIndices, Arity::optional},
+                 {"cache_indirection", kIndices, Arity::optional}},
     .attributes = {{"num_heads", AttributeKind::integer},
                    {"scale", Attribute(0.0)},
                    {"mask_filter_value", Attribute(-10000.0)},

@@ -71,13 +71,13 @@ class Recognition {
     return std::nullopt;
   }
 
-  // As many keys as there are rows before and new.
-  bool is_total(const Value* value) const {
+  bool is_count(const Value* value, const Dim& count) const {
     const Known* known = flow_.find(value);
-    return known != nullptr && known->linear &&
-           known->linear->offset == extents_.past + extents_.rows &&
+    return known != nullptr && known->linear && known->linear->offset == count &&
            std::ranges::count(known->linear->steps, 0) == std::ssize(known->linear->steps);
   }
+  // As many keys as there are rows before and new.
+  bool is_total(const Value* value) const { return is_count(value, extents_.past + extents_.rows); }
 
   Found standard(Instruction& owner, CacheRole role = CacheRole::appended) {
     CachedAttention found;
@@ -140,6 +140,10 @@ class Recognition {
       return refuse(owner, "its operands are packed, projected already, or have a bias");
     }
     if (!owner.result(3)->uses().empty()) return refuse(owner, "it gives its scores");
+    const Value* past = operand(owner, 8);
+    if (operand(owner, 9) != nullptr || (past != nullptr && !is_count(past, extents_.past))) {
+      return refuse(owner, "its past's rows are not those before the new ones");
+    }
     found.causal = attribute<bool>(owner, "unidirectional");
     if (const Value* mask = operand(owner, 4)) {
       const Known* known = flow_.find(mask);

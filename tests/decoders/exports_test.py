@@ -188,6 +188,14 @@ def multi_head(g, q, k, v, bias=ranges):
              "past_key_values.0.value", outputs=outputs, domain="com.microsoft", num_heads=HEADS)[0]
 
 
+def multi_head_room(g, q, k, v):
+    """The same with a past that says how many rows it holds."""
+    length = g("Cast", g("Reshape", g.past(), [1]), to=I32)
+    y = multi_head(g, q, k, v)
+    g.nodes[-1].input.append(length)
+    return y
+
+
 def written(mask=None, flat=False, turned=False, mode="linear", product=False, **attributes):
     """Rows written into caches of fixed extents, behind those before."""
     def build(g, q, k, v):
@@ -258,6 +266,7 @@ SWITCH = 9
 MEANT = {name: (17, products(mask), given, KV_HEADS, None) for name, mask in (
     ("written_ring", windows), ("written_ring_slots", windows), ("written_ring_products", windows),
     ("written_ring_remainders", windows), ("written_ring_narrow", lambda g: windows(g, 3)))}
+MEANT["multi_head_room"] = (17, multi_head, given, HEADS, None)
 # Forms whose runs of several rows mean something else: each row by itself.
 
 
@@ -314,6 +323,7 @@ FORMS = {
     "grouped_biased": (17, grouped(bias=squares), given, KV_HEADS, "group_query_attention"),
     "multi_head_slopes": (17, lambda *x: multi_head(*x, bias=distances), given, HEADS, None),
     "multi_head": (17, multi_head, given, HEADS, None),
+    "multi_head_room": (17, multi_head_room, given, HEADS, None),
     "switched": (17, products(ranges), switched, KV_HEADS, None),
     "switched_items": (17, products(squares), switched, KV_HEADS, "add"),
     "distances": (17, products(distances), given, KV_HEADS, None),

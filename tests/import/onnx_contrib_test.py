@@ -52,7 +52,8 @@ def attention(mask=None, past=False, extra=(), **attributes):
     return inputs, dict(num_heads=2, **attributes), 2 if past else 1
 
 
-# name, operator, inputs (None: absent), attributes, outputs (how many, or which)
+# name, operator, inputs (None: absent), attributes, outputs (how many, or which), their values where
+# ONNX Runtime's processors do not run it
 def rows():
     yield "bias_gelu", "BiasGelu", [f32(2, 8), f32(8)], {}, 1
     yield "fast_gelu", "FastGelu", [f32(2, 8)], {}, 1
@@ -127,6 +128,8 @@ def rows():
         [f32(2, 32), packed, f32(10), codes(np.uint8, 5), None, f32(5)], \
         {"K": 32, "N": 5, "bits": 4, "block_size": 16}, 1
     yield from decoder_rows()
+    yield from cache_rows()
+    yield from shared_rows()
 
 
 def gqa(capacity, past, rows, **attributes):
@@ -135,6 +138,50 @@ def gqa(capacity, past, rows, **attributes):
     return [f32(1, rows, 64), f32(1, rows, 32), f32(1, rows, 32), f32(1, 2, capacity, 16), f32(1, 2, capacity, 16),
             i32(total - 1), np.array(total, np.int32), f32(64, 8), f32(64, 8)], \
         dict(num_heads=4, kv_num_heads=2, do_rotary=1, sliding_window_cache=1, **attributes)
+
+
+# Caches with room for more rows.
+def cache_rows():
+    for past, rows in ((0, 3), (2, 1)):
+        room = [f32(2, 2, 6, 4), f32(2, 2, 6, 4)]
+        yield f"multi_head_room_{past}", "MultiHeadAttention", \
+            [f32(2, rows, 8), f32(2, rows, 8), f32(2, rows, 8), None, None, None, *room, i32(past)], {"num_heads": 2}, 3
+    room = [f32(4, 2, 6, 4), f32(4, 2, 6, 4)]
+    beams = RANDOM.integers(0, 2, (2, 2, 6)).astype(np.int32)
+    yield "multi_head_beams", "MultiHeadAttention", \
+        [f32(4, 1, 8), f32(4, 1, 8), f32(4, 1, 8), None, None, None, *room, i32(3), beams], {"num_heads": 2}, 3
+
+
+def attention_parts(past, rows, turned=0):
+    """What Attention is made of: its results from MultiHeadAttention, with `turned` elements of heads rotated."""
+    x, weights, bias, cache = f32(2, rows, 8), f32(8, 48), f32(48), f32(2, 2, 2, past, 8)
+    query, key, value = np.split((x.reshape(-1, 8) @ weights + bias).reshape(2, rows, 48), 3, axis=2)
+    if turned:
+        angles = np.arange(past, past + rows)[:, None] * 10000 ** (-np.arange(0, turned, 2) / turned)
+        tables = [np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)]
+        ids = np.tile(np.arange(rows, dtype=np.int64), (2, 1))
+        attributes = {"num_heads": 2, "rotary_embedding_dim": turned}
+        query, key = (run("RotaryEmbedding", [heads, ids, *tables], attributes, 1)[0] for heads in (query, key))
+    y, keys, values = run("MultiHeadAttention", [query, key, value, None, None, None, *cache],
+                          {"num_heads": 2, "unidirectional": 1}, 3)
+    return [x, weights, bias, None, cache], [y, np.stack([keys, values])]
+
+
+def shared_rows():
+    """Attention with a past that has room, or that turns its heads: ONNX Runtime has them for other devices."""
+    plain = {"num_heads": 2, "unidirectional": 1}
+    for past, rows in ((0, 3), (2, 1), (2, 3)):
+        for turned in (0, 4, 8):
+            inputs, (y, present) = attention_parts(past, rows, turned)
+            more = {"do_rotary": 1} | ({"rotary_embedding_dim": turned} if turned == 4 else {}) if turned else {}
+            if past and turned:
+                yield f"attention_turned_{past}_{rows}_{turned}", "Attention", inputs, {**plain, **more}, 2, [y, present]
+            room = f32(2, 2, 2, 7, 8)
+            room[:, :, :, :past] = inputs[4]
+            full = room.copy()
+            full[:, :, :, :past + rows] = present
+            yield f"attention_room_{past}_{rows}_{turned}", "Attention", [*inputs[:4], room, None, i32(past)], \
+                {**plain, **more, "past_present_share_buffer": 1}, 2, [y, full]
 
 
 # What exported decoders are made of.
@@ -187,8 +234,8 @@ def decoder_rows():
         yield f"gqa_window_{capacity}_{past}_{now}", "GroupQueryAttention", inputs, attributes, 3
 
 
-def write_case(name, operator, inputs, attributes, outputs, opset):
-    """The model, its inputs and what ONNX Runtime makes of them; why not, if it does not."""
+def make_model(name, operator, inputs, attributes, outputs, opset=18):
+    """One node, and the names of its inputs."""
     names = [f"x{i}" if value is not None else "" for i, value in enumerate(inputs)]
     given = {name: value for name, value in zip(names, inputs) if name}
     infos = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
@@ -199,9 +246,24 @@ def write_case(name, operator, inputs, attributes, outputs, opset):
     results = [helper.make_empty_tensor_value_info(f"y{i}") for i in wanted]
     model = helper.make_model(helper.make_graph([node], name, infos, results), ir_version=9,
                               opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid(MICROSOFT, 1)])
-    data = FOLDER / name / "test_data_set_0"
+    return model, given, wanted
+
+
+def compute(model, given):
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    computed = session.run(None, given)
+    return session.run(None, given)
+
+
+def run(operator, inputs, attributes, outputs):
+    return compute(*make_model(operator, operator, inputs, attributes, outputs)[:2])
+
+
+def write_case(name, operator, inputs, attributes, outputs, computed=None):
+    """The model, its inputs and what ONNX Runtime makes of them, unless that is given."""
+    model, given, wanted = make_model(name, operator, inputs, attributes, outputs)
+    if computed is None:
+        computed = compute(model, given)
+    data = FOLDER / name / "test_data_set_0"
     data.mkdir(parents=True)
     (FOLDER / name / "model.onnx").write_bytes(model.SerializeToString())
     for word, values in (("input", given.items()),
@@ -212,8 +274,8 @@ def write_case(name, operator, inputs, attributes, outputs, opset):
 
 def main():
     shutil.rmtree(FOLDER, ignore_errors=True)
-    for name, operator, inputs, attributes, outputs in rows():
-        write_case(name, operator, inputs, attributes, outputs, 18)
+    for row in rows():
+        write_case(*row)
     run = subprocess.run([os.environ["TEST_PROGRAM"], "verify", FOLDER, "--json"], stdout=subprocess.PIPE, text=True)
     report = json.loads(run.stdout)
     for case in report["list"]:

@@ -304,7 +304,7 @@ constexpr OperatorRow kRows[] = {
     {kMicrosoft, "MatMulIntegerToFloat", 1, import_matmul_integer_to_float, "matmul_integer"},
     {kMicrosoft, "MatMulNBits", 1, import_matmul_n_bits},
     {kMicrosoft, "MoE", 1},
-    {kMicrosoft, "MultiHeadAttention", 1, import_multi_head_attention},
+    {kMicrosoft, "MultiHeadAttention", 1},
     {kMicrosoft, "PagedAttention", 1, import_paged_attention},
     {kMicrosoft, "QLinearAdd", 1, import_qlinear_add, "dequantize_linear"},
     {kMicrosoft, "QLinearAveragePool", 1, import_qlinear_average_pool, "dequantize_linear"},
@@ -322,7 +322,7 @@ constexpr OperatorRow kRows[] = {
     {kMicrosoft, "RotaryEmbedding", 1, import_microsoft_rotary_embedding},
     {kMicrosoft, "SkipLayerNormalization", 1},
     {kMicrosoft, "SkipSimplifiedLayerNormalization", 1},
-    {kMicrosoft, "SparseAttention", 1, import_sparse_attention},
+    {kMicrosoft, "SparseAttention", 1},
     {kMicrosoft, "TransposeMatMul", 1, import_fused_matmul, "matmul"},
     // clang-format on
 };

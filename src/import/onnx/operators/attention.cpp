@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Attention of domain com.microsoft.
+#include <cmath>
+
 #include "import/onnx/operators/operators.h"
 
 namespace lathe::onnx {
@@ -24,6 +26,13 @@ Value* mask_between(NodeImport& c, Value* mask, Value* keys) {
   return b.cast(inside, type);
 }
 
+// How many rows the past holds, i64 [1]; null: there is none. `past_key` [b, heads, rows, size].
+Value* past_rows(NodeImport& c, Value* past_key) {
+  Builder& b = c.b;
+  if (c.has(6)) return b.cast(b("reshape", {c.in(6), b.integers({1})}), ElementType::i64);
+  return past_key == nullptr ? nullptr : extent(c, past_key, 2);
+}
+
 // The mask as multi_head_attention takes it.
 Value* padding_mask(NodeImport& c, Value* past) {
   if (!c.has(3)) return nullptr;
@@ -34,19 +43,57 @@ Value* padding_mask(NodeImport& c, Value* past) {
   const Dim batch = (*c.in(0)->type().dims)[0];
   if (equal(entries, batch * 2) != Ternary::yes) return mask;  // lengths, one per batch
   Value* keys = extent(c, c.in(0), 1);
-  if (past != nullptr) keys = c.b("add", {keys, extent(c, past, 3)});
+  if (past != nullptr) keys = c.b("add", {keys, past});
   return mask_between(c, mask, keys);
+}
+
+// Cosines and sines [batch, rows, n / 2] of position · 10000^(-2i / n).
+std::array<Value*, 2> turn_tables(NodeImport& c, Value* past, int64_t n) {
+  Builder& b = c.b;
+  Value* rows = extent(c, c.in(0), 1);
+  Value* count = b("squeeze", {rows, b.integers({0})});
+  Value* positions =
+      b("range", {b.scalar(ElementType::i64, 0), count, b.scalar(ElementType::i64, 1)});
+  if (past != nullptr) positions = b("add", {positions, past});
+  Tensor speeds(ElementType::f32, {1, 1, n / 2});
+  for (int64_t i = 0; i < n / 2; ++i) {
+    speeds.as<float>()[i] = static_cast<float>(
+        std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(n)));
+  }
+  Value* column = b("unsqueeze", {b.cast(positions, ElementType::f32), b.integers({0, 2})});
+  Value* angles = b("mul", {column, b.literal(speeds)});
+  Value* shape =
+      b("concat", {extent(c, c.in(0), 0), rows, b.integers({n / 2})}, {{"axis", int64_t{0}}});
+  angles = b("expand", {angles, shape});
+  const auto table = [&](std::string_view op) { return b.cast(b(op, {angles}), c.element(0)); };
+  return {table("cos"), table("sin")};
+}
+
+// Halves of the first rotary_embedding_dim elements of each head, as GPT-NeoX turns them.
+void turn_heads(NodeImport& c, Value* past, Value*& query, Value*& key) {
+  const int64_t heads = c.integer("num_heads");
+  const std::optional<int64_t> width = query->type().dims->back().constant();
+  const int64_t given = c.integer("rotary_embedding_dim", 0);
+  c.supported(given > 0 || width.has_value(), "do_rotary with heads of size {}",
+              query->type().dims->back().to_string());
+  const int64_t n = given > 0 ? given : *width / heads;
+  const auto [cos, sin] = turn_tables(c, past, n);
+  for (Value** x : {&query, &key}) {
+    *x = c.b("rotary_embedding", {*x, cos, sin},
+             {{"num_heads", heads}, {"rotary_embedding_dim", n}});
+  }
 }
 
 }  // namespace
 
-// Inputs x, weights, bias?, mask?, past?, attention bias?: projects x to queries, keys and values.
+// Inputs x, weights, bias?, mask?, past?, attention bias?, rows of the past?: projects x to
+// queries, keys and values. Where the rows are given, the past has room behind them.
 void import_microsoft_attention(NodeImport& c) {
   Builder& b = c.b;
-  c.supported(c.integer("do_rotary", 0) == 0, "do_rotary is {}, expected 0",
-              c.integer("do_rotary", 0));
-  c.supported(!c.has(6), "input 6 ('past_sequence_length') is given: {} inputs", c.count());
-  c.ignore({"past_present_share_buffer", "rotary_embedding_dim"});
+  const bool shared = c.integer("past_present_share_buffer", 0) != 0;
+  c.check(shared == c.has(6) || !c.has(4),
+          "past_present_share_buffer is {}, and input 6 ('past_sequence_length') {}", shared,
+          c.has(6) ? "is given" : "is missing");
   c.check(c.rank(0) == 3, "input 0 has rank {}, expected 3", c.rank(0));
   Value* projected = b("matmul", {c.in(0), c.in(1)});
   if (c.has(2)) projected = b("add", {projected, c.in(2)});
@@ -55,30 +102,32 @@ void import_microsoft_attention(NodeImport& c) {
           sizes.size());
   Value* split = sizes.empty() ? nullptr : b.integers(sizes);
   Instruction* parts = b.add("split", {projected, split}, {{"axis", int64_t{2}}}, {}, 3);
+  Value* query = parts->result(0);
+  Value* key = parts->result(1);
   Value* past = c.in_or_null(4);
   const auto past_part = [&](int64_t i) -> Value* {
     if (past == nullptr) return nullptr;
     return b("gather", {past, b.scalar(ElementType::i64, static_cast<double>(i))});
   };
-  Value* mask = padding_mask(c, past);
   Value* past_key = past_part(0);
   Value* past_value = past_part(1);
-  Instruction* attention = b.add("multi_head_attention",
-                                 {parts->result(0), parts->result(1), parts->result(2), nullptr,
-                                  mask, c.in_or_null(5), past_key, past_value},
-                                 c.record_attributes(get_op("multi_head_attention")));
+  Value* rows = past_rows(c, past_key);
+  if (c.integer("do_rotary", 0) != 0) {
+    turn_heads(c, rows, query, key);
+  } else {
+    c.ignore({"rotary_embedding_dim"});
+  }
+  Value* mask = padding_mask(c, rows);
+  std::vector<Value*> operands = {query,           key,      parts->result(2), nullptr, mask,
+                                  c.in_or_null(5), past_key, past_value};
+  if (c.has(6) && past != nullptr) operands.push_back(c.in(6));
+  Instruction* attention =
+      b.add("multi_head_attention", operands, c.record_attributes(get_op("multi_head_attention")));
   c.out(0, attention->result(0));
   if (!c.wants(1)) return;
   const auto layer = [&](int i) { return b("unsqueeze", {attention->result(i), b.integers({0})}); };
   Value* keys = layer(1);
   c.out(1, b("concat", {keys, layer(2)}, {{"axis", int64_t{0}}}));
-}
-
-// Buffers that are longer than what is in them are not taken.
-void import_multi_head_attention(NodeImport& c) {
-  c.supported(c.count() <= 8, "inputs after the 8th (past_sequence_length …) are given: {} inputs",
-              c.count());
-  c.plain(c.inputs());
 }
 
 // Caches of floats, as long as all rows so far; queries and keys as they come.
@@ -120,7 +169,5 @@ void import_paged_attention(NodeImport& c) {
   if (inputs.size() > 12) inputs.resize(12);
   c.plain(inputs);
 }
-
-void import_sparse_attention(NodeImport& c) { c.plain(c.inputs()); }
 
 }  // namespace lathe::onnx

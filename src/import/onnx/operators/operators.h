@@ -77,10 +77,8 @@ void import_fused_gemm(NodeImport& c);
 void import_fused_matmul(NodeImport& c);
 void import_matmul_n_bits(NodeImport& c);
 void import_microsoft_attention(NodeImport& c);
-void import_multi_head_attention(NodeImport& c);
 void import_group_query_attention(NodeImport& c);
 void import_paged_attention(NodeImport& c);
-void import_sparse_attention(NodeImport& c);
 void import_microsoft_rotary_embedding(NodeImport& c);
 
 // decoders.cpp: domain com.microsoft, and some of ONNX's own
