@@ -4,13 +4,17 @@
 // first prompt (s equals total_sequence_length), which may be padded on the right. With
 // sliding_window_cache the cache holds the last positions only (cache_rows.h). Keys of no rows
 // attend to a past that holds the new rows' already: that of another layer, or what it has made.
+// With scales it holds codes (cache_scale.h), and what is attended to is what they stand for, new
+// rows included.
 #include <algorithm>
 
 #include "ir/infer.h"
 #include "ops/attend.h"
 #include "ops/cache_rows.h"
+#include "ops/cache_scale.h"
 #include "ops/evaluation.h"
 #include "ops/grouped_heads.h"
+#include "ops/views.h"
 
 namespace lathe {
 namespace {
@@ -27,7 +31,9 @@ enum Operand {
   kSin,
   kPositions,
   kBias,
-  kSink
+  kSink,
+  kKeyScale,
+  kValueScale
 };
 
 void infer_gqa(Infer& c) {
@@ -59,17 +65,23 @@ void infer_gqa(Infer& c) {
   const int64_t window = c.integer("local_window_size");
   c.check(!sliding || (c.has(kPastKey) && window > 0),
           "sliding_window_cache needs a past and a window; local_window_size is {}", window);
+  const ElementType cache = c.element(c.has(kPastKey) ? kPastKey : kQuery);
+  check_cache_scales(c, kKeyScale, cache, kv_heads, size);
+  const bool codes = c.has(kKeyScale);
+  c.check(codes || cache == c.element(kQuery), "past_key is {}, expected the query's type, {}",
+          to_string(cache), to_string(c.element(kQuery)));
   if (c.has(kPastKey)) {
     c.check(c.rank(kPastKey) == 4, "past_key has rank {}, expected 4", c.rank(kPastKey));
     c.require_equal(c.dim(kPastKey, 1), kv_heads, "heads of past_key");
-    c.require_equal(c.dim(kPastKey, 3), size, "head sizes of query and past_key");
+    c.require_equal(c.dim(kPastKey, 3), stored_size(cache, size),
+                    "head sizes of query and past_key");
     // A past of the whole capacity is also the present's buffer.
     keys = sliding ? c.dim(kPastKey, 2) : Dim::max(keys, c.dim(kPastKey, 2));
     if (sliding) c.require_less_equal(window, keys, "the window and the capacity of past_key");
   }
   c.result(c.element(kQuery), {batch, length, size * heads});
-  c.result(c.element(kQuery), {batch, kv_heads, keys, size});
-  c.result(c.element(kQuery), {batch, kv_heads, keys, size});
+  c.result(cache, {batch, kv_heads, keys, stored_size(cache, size)});
+  c.result(cache, {batch, kv_heads, keys, stored_size(cache, size)});
   const bool scores = c.integer("qk_output") != 0;
   c.result(c.element(kQuery), {batch, heads, length, scores ? keys : Dim(0)});
 }
@@ -104,16 +116,17 @@ void check_extents(const Evaluation& c, const GroupedHeads& parts) {
   for (const int i : {kPastKey, kPastValue}) {
     if (!c.has(kPastKey)) break;
     const TensorView& past = c.in(i);
-    const Dims wanted = {query[0], key[1], c.in(kPastKey).dims[2], key[3]};
+    const Dims wanted = {query[0], key[1], c.in(kPastKey).dims[2], stored_size(past.type, key[3])};
     c.check(std::ranges::equal(past.extents(), wanted), "{} has extents [{}], expected [{}]",
             i == kPastKey ? "past_key" : "past_value", fmt::join(past.extents(), ", "),
             fmt::join(wanted, ", "));
   }
 }
 
-// Puts the new rows into the cache and says what to attend to.
-void attend_to_cache(Evaluation& c, Attend& attend, const TensorView& key,
-                     const TensorView& value) {
+// Puts the new rows, as the cache stores them, into it and says what to attend to; gives the
+// position of row 0 of each batch row.
+std::vector<int64_t> attend_to_cache(Evaluation& c, Attend& attend, const TensorView& key,
+                                     const TensorView& value) {
   const int64_t total = c.values(kTotal)[0];
   const bool sliding = c.boolean("sliding_window_cache");
   const int64_t capacity = c.has(kPastKey) ? c.in(kPastKey).dims[2] : 0;
@@ -133,7 +146,7 @@ void attend_to_cache(Evaluation& c, Attend& attend, const TensorView& key,
     const std::vector<int64_t>& held = key.dims[2] == 0 ? attend.length : attend.first;
     update_cache(c.has(kPastKey) ? &c.in(kPastKey) : nullptr, key, attend.k, held);
     update_cache(c.has(kPastValue) ? &c.in(kPastValue) : nullptr, value, attend.v, held);
-    return;
+    return std::vector<int64_t>(last.size(), 0);
   }
   const SlidingCache cache{capacity, c.integer("local_window_size")};
   c.check(cache.window <= capacity, "a window of {} does not fit the past's capacity of {}",
@@ -142,11 +155,50 @@ void attend_to_cache(Evaluation& c, Attend& attend, const TensorView& key,
   attend.staged_v = cache.slide(c.in(kPastValue), value, attend.v, attend.first, last);
   attend.k = attend.staged_k.view();
   attend.v = attend.staged_v.view();
+  std::vector<int64_t> origins;
   for (size_t b = 0; b < last.size(); ++b) {
     const int64_t kept = cache.kept(attend.first[b]);
     attend.length.push_back(kept + last[b] + 1 - attend.first[b]);
+    origins.push_back(attend.first[b] - kept);
     attend.first[b] = kept;
   }
+  return origins;
+}
+
+// The same through codes.
+std::vector<int64_t> attend_to_codes(Evaluation& c, Attend& attend, const GroupedHeads& parts) {
+  const ElementType cache = c.in(kPastKey).type;
+  const int64_t kv_heads = parts.key.dims[1];
+  const int64_t size = parts.key.dims[3];
+  const CacheScale key_scale(c, kKeyScale, kv_heads, size);
+  const CacheScale value_scale(c, kValueScale, kv_heads, size);
+  std::vector<std::byte> keys, values;
+  std::vector<int64_t> origins =
+      attend_to_cache(c, attend, key_scale.quantize(cache, parts.key, keys),
+                      value_scale.quantize(cache, parts.value, values));
+  const auto numbers = [](const CacheScale& scale, const TensorView& codes) {
+    Tensor rows(ElementType::f32, {codes.dims[0], codes.dims[1], codes.dims[2], scale.size()});
+    scale.dequantize(codes, rows.view());
+    return rows;
+  };
+  attend.staged_k = numbers(key_scale, attend.k);
+  attend.staged_v = numbers(value_scale, attend.v);
+  attend.k = attend.staged_k.view();
+  attend.v = attend.staged_v.view();
+  return origins;
+}
+
+// A bias by position, as one by row of what is attended to.
+Tensor bias_by_row(const TensorView& bias, std::span<const int64_t> origins, int64_t rows) {
+  const auto batch = std::ssize(origins);
+  Tensor moved(bias.type, {batch, bias.dims[1], bias.dims[2], rows});
+  for (int64_t b = 0; b < batch; ++b) {
+    const int64_t first = origins[static_cast<size_t>(b)];
+    const int64_t count = std::clamp<int64_t>(bias.dims[3] - first, 0, rows);
+    copy_elements(narrow(narrow(bias, 0, std::min(b, bias.dims[0] - 1), 1), 3, first, count),
+                  narrow(narrow(moved.view(), 0, b, 1), 3, 0, count));
+  }
+  return moved;
 }
 
 }  // namespace
@@ -168,12 +220,18 @@ Attend prepare_group_query_attention(Evaluation& c, std::vector<Tensor>& keep) {
     parts.rotate(c, kCos, kSin, positions);
     keep = parts.tensors();
   }
-  attend_to_cache(c, attend, parts.key, parts.value);
+  const std::vector<int64_t> origins = c.has(kKeyScale)
+                                           ? attend_to_codes(c, attend, parts)
+                                           : attend_to_cache(c, attend, parts.key, parts.value);
   attend.q = parts.query;
   attend.y = split_heads(c.out(0), heads);
   set_grouped_options(c, kSink, attend);
   attend.causal = c.boolean("causal");
   if (c.has(kBias)) attend.bias = broadcast_to_rank4(c.in(kBias));
+  if (c.has(kBias) && c.boolean("sliding_window_cache")) {
+    keep.push_back(bias_by_row(*attend.bias, origins, attend.k.dims[2]));
+    attend.bias = keep.back().view();
+  }
   const int64_t mode = c.integer("qk_output");
   const std::array<int64_t, 4> scores = {batch, heads, rows, mode != 0 ? attend.k.dims[2] : 0};
   attend.scores = c.out(3, scores);
@@ -196,15 +254,17 @@ static const Register group_query_attention{{
     .operands = {{"query", kFloats, Arity::one, 'T'},
                  optional("key", kFloats, 'T'),
                  optional("value", kFloats, 'T'),
-                 optional("past_key", kFloats, 'T'),
-                 optional("past_value", kFloats, 'T'),
+                 optional("past_key", kFloats | kCacheCodes, 'C'),
+                 optional("past_value", kFloats | kCacheCodes, 'C'),
                  {"seqlens_k", kIndices},
                  {"total_sequence_length", kIndices},
                  optional("cos_cache", kFloats),
                  optional("sin_cache", kFloats),
                  optional("position_ids", kIndices),
                  optional("attention_bias", kFloats),
-                 optional("head_sink", kFloats)},
+                 optional("head_sink", kFloats),
+                 optional("k_scale", kFloats),
+                 optional("v_scale", kFloats)},
     .attributes = grouped_attributes({{"sliding_window_cache", Attribute(false)},
                                       {"causal", Attribute(true)},
                                       {"qk_output", 0}}),

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Causal attention of packed rows [rows, heads·size] to caches cut into blocks [blocks, block rows,
+// Attention of packed rows [rows, heads·size] to caches cut into blocks [blocks, block rows,
 // key heads, size]. Rows [c[b], c[b+1]) are those of sequence b, behind past[b] rows of it; its
 // position p lies in block table[b, p / block rows]. Slots say where new rows go instead; -1:
-// nowhere.
+// nowhere. With scales the blocks hold codes (cache_scale.h).
 #include <algorithm>
 #include <cstring>
 
 #include "ir/infer.h"
 #include "ops/attend.h"
+#include "ops/cache_scale.h"
 #include "ops/evaluation.h"
 #include "ops/grouped_heads.h"
 #include "ops/views.h"
@@ -27,7 +28,9 @@ enum Operand {
   kCos,
   kSin,
   kSlots,
-  kSink
+  kSink,
+  kKeyScale,
+  kValueScale
 };
 
 void infer_paged_attention(Infer& c) {
@@ -45,9 +48,14 @@ void infer_paged_attention(Infer& c) {
     c.require_equal(c.dim(kKey, 1), size * kv_heads, "columns of key");
     c.require_equal(c.dim(kValue, 1), size * kv_heads, "columns of value");
   }
+  const ElementType type = c.element(kKeyCache);
+  check_cache_scales(c, kKeyScale, type, kv_heads, size);
+  c.check(c.has(kKeyScale) || type == c.element(kQuery),
+          "key_cache is {}, expected the query's type, {}", to_string(type),
+          to_string(c.element(kQuery)));
   for (const int cache : {kKeyCache, kValueCache}) {
     c.require_equal(c.dim(cache, 2), kv_heads, "heads of the cache");
-    c.require_equal(c.dim(cache, 3), size, "head sizes of query and cache");
+    c.require_equal(c.dim(cache, 3), stored_size(type, size), "head sizes of query and cache");
   }
   c.result(c.element(kQuery), {c.dim(kQuery, 0), size * heads});
   c.result(c.element(kKeyCache), c.dims(kKeyCache));
@@ -115,7 +123,8 @@ void write_rows(const Evaluation& c, const PagedItem& item, const TensorView& ro
   }
 }
 
-Tensor gather_rows(const PagedItem& item, const TensorView& cache) {
+// All rows of a sequence, as numbers.
+Tensor gather_rows(const PagedItem& item, const TensorView& cache, const CacheScale& scale) {
   const int64_t length = item.past + item.count;
   Tensor rows(cache.type, {1, cache.dims[2], length, cache.dims[3]});
   for (int64_t at = 0; at < length; at += cache.dims[1]) {
@@ -123,7 +132,10 @@ Tensor gather_rows(const PagedItem& item, const TensorView& cache) {
     const int64_t block = item.blocks[static_cast<size_t>(at / cache.dims[1])];
     copy_elements(block_rows(cache, block, 0, count), narrow(rows.view(), 2, at, count));
   }
-  return rows;
+  if (!scale) return rows;
+  Tensor numbers(ElementType::f32, {1, cache.dims[2], length, scale.size()});
+  scale.dequantize(rows.view(), numbers.view());
+  return numbers;
 }
 
 void evaluate_paged_attention(Evaluation& c) {
@@ -146,6 +158,13 @@ void evaluate_paged_attention(Evaluation& c) {
   const TensorView values = c.out(2);
   if (keys.data != c.in(kKeyCache).data) copy_elements(c.in(kKeyCache), keys);
   if (values.data != c.in(kValueCache).data) copy_elements(c.in(kValueCache), values);
+  const CacheScale key_scale(c, kKeyScale, parts.key.dims[1], parts.key.dims[3]);
+  const CacheScale value_scale(c, kValueScale, parts.key.dims[1], parts.key.dims[3]);
+  std::vector<std::byte> key_codes, value_codes;
+  if (key_scale) {
+    parts.key = key_scale.quantize(keys.type, parts.key, key_codes);
+    parts.value = value_scale.quantize(values.type, parts.value, value_codes);
+  }
   for (const PagedItem& item : items) {
     write_rows(c, item, parts.key, keys, slots);
     write_rows(c, item, parts.value, values, slots);
@@ -153,14 +172,14 @@ void evaluate_paged_attention(Evaluation& c) {
   const TensorView y = split_heads(with_batch(c.out(0)), c.integer("num_heads"));
   for (const PagedItem& item : items) {
     if (item.count == 0) continue;
-    const Tensor k = gather_rows(item, keys);
-    const Tensor v = gather_rows(item, values);
+    const Tensor k = gather_rows(item, keys, key_scale);
+    const Tensor v = gather_rows(item, values, value_scale);
     Attend attend;
     attend.q = narrow(parts.query, 2, item.begin, item.count);
     attend.k = k.view();
     attend.v = v.view();
     attend.y = narrow(y, 2, item.begin, item.count);
-    attend.causal = true;
+    attend.causal = c.boolean("causal");
     attend.first = {item.past};
     attend.length = {item.past + item.count};
     set_grouped_options(c, kSink, attend);
@@ -176,20 +195,22 @@ constexpr OperandSpec optional(std::string_view name, TypeSet types, char group 
 
 static const Register paged_attention{{
     .name = "paged_attention",
-    .doc = "Causal attention of packed rows to caches that lie in blocks.",
+    .doc = "Attention of packed rows, causal or not, to caches that lie in blocks.",
     .operands = {{"query", kFloats, Arity::one, 'T'},
                  optional("key", kFloats, 'T'),
                  optional("value", kFloats, 'T'),
-                 {"key_cache", kFloats, Arity::one, 'T'},
-                 {"value_cache", kFloats, Arity::one, 'T'},
+                 {"key_cache", kFloats | kCacheCodes, Arity::one, 'C'},
+                 {"value_cache", kFloats | kCacheCodes, Arity::one, 'C'},
                  {"cumulative_sequence_length", kIndices},
                  {"past_seqlens", kIndices},
                  {"block_table", kIndices},
                  optional("cos_cache", kFloats),
                  optional("sin_cache", kFloats),
                  optional("slot_mapping", kIndices),
-                 optional("head_sink", kFloats)},
-    .attributes = grouped_attributes({}),
+                 optional("head_sink", kFloats),
+                 optional("k_scale", kFloats),
+                 optional("v_scale", kFloats)},
+    .attributes = grouped_attributes({{"causal", Attribute(true)}}),
     .results = 3,
     .infer = infer_paged_attention,
     .eval = evaluate_paged_attention,

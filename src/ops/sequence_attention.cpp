@@ -3,8 +3,10 @@
 // caches and attends to what they hold up to itself. Without keys of its own it reads caches that
 // another instruction of the step has appended to ("shared"), or all of a state that was written
 // before the first row ("cross"). With slopes, one for each head, a score loses slope times the
-// distance from the key to the row (ALiBi, arXiv:2108.12409).
+// distance from the key to the row (ALiBi, arXiv:2108.12409). Caches of codes (cache_scale.h) have
+// scales and a type of their own.
 #include "ir/infer.h"
+#include "ops/cache_scale.h"
 #include "ops/evaluation.h"
 #include "ops/grouped_heads.h"
 #include "ops/indices.h"
@@ -14,7 +16,7 @@
 namespace lathe {
 namespace {
 
-enum Operand { kQuery, kKey, kValue, kCos, kSin, kPositions, kSink };
+enum Operand { kQuery, kKey, kValue, kCos, kSin, kPositions, kSink, kKeyScale, kValueScale };
 
 void infer_sequence_attention(Infer& c) {
   const int64_t heads = c.integer("num_heads");
@@ -23,9 +25,10 @@ void infer_sequence_attention(Infer& c) {
           "num_heads {} is not a multiple of kv_num_heads {}", heads, kv_heads);
   c.check(c.rank(kQuery) == 3 && c.has(kKey) == c.has(kValue),
           "query has rank {}, expected 3, with key and value or neither", c.rank(kQuery));
-  const bool appends = cache_role(c.text("cache")) == CacheRole::appended;
+  const CacheRole role = cache_role(c.text("cache"));
+  const bool appends = role == CacheRole::appended;
   c.check(appends || !c.has(kKey), "a {} cache takes no keys", c.text("cache"));
-  c.check(cache_role(c.text("cache")) != CacheRole::cross || !c.boolean("do_rotary"),
+  c.check(role != CacheRole::cross || !c.boolean("do_rotary"),
           "attention to a {} cache turns nothing", c.text("cache"));
   const bool packed = appends && !c.has(kKey);
   const Dim size = Dim::floor_div(c.dim(kQuery, 2), packed ? heads + 2 * kv_heads : heads);
@@ -34,6 +37,12 @@ void infer_sequence_attention(Infer& c) {
     c.require_equal(c.dim(kKey, 2), size * kv_heads, "columns of key");
     c.require_equal(c.dim(kValue, 2), size * kv_heads, "columns of value");
   }
+  const ElementType cache =
+      c.has_attribute("cache_type") ? c.element_type("cache_type") : c.element(kQuery);
+  check_cache_scales(c, kKeyScale, cache, kv_heads, size);
+  c.check(cache == c.element(kQuery) || (role != CacheRole::cross && c.has(kKeyScale)),
+          "a {} cache of {} for queries of {}", c.text("cache"), to_string(cache),
+          to_string(c.element(kQuery)));
   c.result(c.element(kQuery), {c.dim(kQuery, 0), c.dim(kQuery, 1), size * heads});
 }
 
@@ -47,7 +56,8 @@ void evaluate_sequence_attention(Evaluation& c) {
   SequenceStep& step = step_of(c, rows);
   // Kept from launch to launch, as are the lists of `attend`.
   thread_local std::vector<int64_t> positions;
-  thread_local std::vector<std::byte> turned, key_memory, value_memory;
+  thread_local std::vector<std::byte> turned, code_memory;
+  thread_local std::vector<std::byte> key_memory, value_memory, key_numbers, value_numbers;
   thread_local Attend attend;
   if (c.boolean("do_rotary")) {
     positions.clear();
@@ -63,6 +73,18 @@ void evaluate_sequence_attention(Evaluation& c) {
     parts.rotate(c, kCos, kSin, positions, turned);
   }
   const int64_t heads = c.integer("num_heads");
+  const int64_t kv_heads = c.integer("kv_num_heads");
+  const CacheScale key_scale(c, kKeyScale, kv_heads, parts.query.dims[3]);
+  const CacheScale value_scale(c, kValueScale, kv_heads, parts.query.dims[3]);
+  const auto append = [&](std::string_view state, size_t i, const TensorView& rows,
+                          const CacheScale& scale) {
+    if (!scale) return step.append(state, i, rows);
+    step.append(state, i, scale.quantize(c.element_type("cache_type"), rows, code_memory));
+  };
+  const auto numbers = [](const TensorView& rows, const CacheScale& scale,
+                          std::vector<std::byte>& memory) {
+    return scale ? scale.dequantize(rows, memory) : rows;
+  };
   const TensorView y = split_heads(c.out(), heads);
   const Numbers& slopes = c.numbers("slopes");
   c.check(slopes.empty() || std::ssize(slopes) == heads, "{} slopes for {} heads", slopes.size(),
@@ -72,14 +94,14 @@ void evaluate_sequence_attention(Evaluation& c) {
     if (item.count == 0) continue;
     const auto own = [&](const TensorView& all) { return narrow(all, 2, item.begin, item.count); };
     if (appends) {
-      step.append(c.text("key_state"), i, own(parts.key));
-      step.append(c.text("value_state"), i, own(parts.value));
+      append(c.text("key_state"), i, own(parts.key), key_scale);
+      append(c.text("value_state"), i, own(parts.value), value_scale);
     }
     const CacheRows keys = step.rows(c.text("key_state"), i, key_memory);
     const CacheRows values = step.rows(c.text("value_state"), i, value_memory);
     attend.q = own(parts.query);
-    attend.k = keys.rows;
-    attend.v = values.rows;
+    attend.k = numbers(keys.rows, key_scale, key_numbers);
+    attend.v = numbers(values.rows, value_scale, value_numbers);
     attend.y = own(y);
     attend.causal = role != CacheRole::cross;
     attend.first.assign(1, item.past - keys.first);
@@ -106,11 +128,14 @@ static const Register sequence_attention{{
                  optional("cos_cache", kFloats),
                  optional("sin_cache", kFloats),
                  optional("position_ids", kIndices),
-                 optional("head_sink", kFloats)},
+                 optional("head_sink", kFloats),
+                 optional("k_scale", kFloats),
+                 optional("v_scale", kFloats)},
     .attributes = grouped_attributes({{"key_state", AttributeKind::text},
                                       {"value_state", AttributeKind::text},
                                       {"slopes", Numbers{}},
-                                      {"cache", "appended"}}),
+                                      {"cache", "appended"},
+                                      {"cache_type", AttributeKind::element_type, false}}),
     .traits = kImpure,
     .infer = infer_sequence_attention,
     .eval = evaluate_sequence_attention,

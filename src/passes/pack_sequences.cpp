@@ -40,7 +40,7 @@ const std::vector<Conversion>& conversions() {
       {"group_query_attention",
        "sequence_attention",
        {{3, 1, "key_state"}, {4, 2, "value_state"}},
-       {0, 1, 2, 7, 8, 9, 11},
+       {0, 1, 2, 7, 8, 9, 11, 12, 13},
        {"num_heads", "kv_num_heads", "scale", "softcap", "do_rotary", "rotary_interleaved",
         "smooth_softmax"},
        true},
@@ -314,6 +314,10 @@ class Packing {
       if (conversion.grows) state->window = bias->second.window;
       attributes.emplace_back(place.attribute, state->name);
       packed_.states.push_back(*state);
+      const bool codes = conversion.grows && state->element != owner.operands()[0]->type().element;
+      if (codes && !find_attribute(attributes, "cache_type")) {
+        attributes.emplace_back("cache_type", state->element);
+      }
     }
     std::vector<Value*> operands;
     for (const size_t i : conversion.operands) {

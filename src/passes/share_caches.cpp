@@ -22,7 +22,9 @@ enum Operand : size_t {
   kSin,
   kPositions,
   kBias,
-  kSink
+  kSink,
+  kKeyScale,
+  kValueScale
 };
 
 template <class T>
@@ -39,7 +41,7 @@ bool can_share(const Instruction& attention) {
 
 // Both append the same rows.
 bool append_alike(const Instruction& a, const Instruction& b) {
-  constexpr std::array kRows = {kKey, kValue, kPastKey, kPastValue};
+  constexpr std::array kRows = {kKey, kValue, kPastKey, kPastValue, kKeyScale, kValueScale};
   constexpr std::array kTurns = {kCos, kSin, kPositions};
   const auto equal = [&](size_t i) { return operand(a, i) == operand(b, i); };
   const bool turns = attribute<bool>(a, "do_rotary");
@@ -121,8 +123,13 @@ class Sharing {
     attributes.emplace_back("key_state", states[0]);
     attributes.emplace_back("value_state", states[1]);
     attributes.emplace_back("cache", std::string(to_string(CacheRole::shared)));
+    if (operand(other, kKeyScale) != nullptr) {
+      attributes.emplace_back("cache_type", operand(other, kPastKey)->type().element);
+    }
     std::vector<Value*> operands = {operand(other, kQuery), nullptr, nullptr};
-    for (const size_t i : {kCos, kSin, kPositions, kSink}) operands.push_back(operand(other, i));
+    for (const size_t i : {kCos, kSin, kPositions, kSink, kKeyScale, kValueScale}) {
+      operands.push_back(operand(other, i));
+    }
     while (operands.back() == nullptr) operands.pop_back();
     Builder builder(main_, &other);
     builder.set_origins(other.origins());

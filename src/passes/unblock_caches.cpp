@@ -39,14 +39,20 @@ class Unblocking {
     }
     // Types follow from the first instruction on, so that each operator is made from new ones.
     main_.guards().clear();
-    std::vector<Instruction*> all;
-    for (const auto& instruction : main_.instructions()) all.push_back(instruction.get());
-    for (Instruction* instruction : all) {
+    std::vector<std::pair<Instruction*, int>> all;  // with the rank of the first operand
+    for (const auto& instruction : main_.instructions()) {
+      const auto& operands = instruction->operands();
+      const bool ranked = !operands.empty() && operands[0] != nullptr &&
+                          operands[0]->type().is_tensor() && operands[0]->type().is_ranked();
+      all.emplace_back(instruction.get(), ranked ? operands[0]->type().rank() : -1);
+    }
+    for (const auto& [instruction, rank] : all) {
       if (instruction->op().name == "paged_attention") {
         replace(*instruction);
-      } else {
-        infer(*instruction);
+        continue;
       }
+      if (instruction->op().name == "reshape") keep_axis(*instruction, rank);
+      infer(*instruction);
     }
     return std::move(program_);
   }
@@ -62,6 +68,23 @@ class Unblocking {
     return program_->add_symbol(name, SymbolKind::bound, {});
   }
 
+  // A shape that keeps the tokens' axis keeps the batch before it, too.
+  void keep_axis(Instruction& reshape, int rank_before) {
+    const auto& shape = reshape.operands()[1]->elements();
+    const bool grown = reshape.operands()[0]->type().rank() == rank_before + 1;
+    const auto known = [](const Dim& dim) { return dim.is_constant(); };
+    if (!grown || !shape || shape->empty() || !std::ranges::all_of(*shape, known) ||
+        !(shape->front() == Dim(0)) ||
+        std::get<bool>(*find_attribute(reshape.attributes(), "allow_zero"))) {
+      return;
+    }
+    std::vector<int64_t> values = {0};
+    for (const Dim& dim : *shape) values.push_back(*dim.constant());
+    Builder builder(main_, &reshape);
+    builder.set_origins(reshape.origins());
+    reshape.set_operand(1, builder.integers(values));
+  }
+
   // Slots say where rows go in blocks; without blocks rows go behind the others.
   void replace(Instruction& paged) {
     const auto operand = [&](size_t i) {
@@ -69,9 +92,9 @@ class Unblocking {
     };
     Builder builder(main_, &paged);
     builder.set_origins(paged.origins());
-    std::vector<Value*> operands = {operand(0), operand(1), operand(2), operand(3),
-                                    operand(4), last_,      total_,     operand(8),
-                                    operand(9), nullptr,    nullptr,    operand(11)};
+    std::vector<Value*> operands = {operand(0), operand(1),  operand(2),  operand(3), operand(4),
+                                    last_,      total_,      operand(8),  operand(9), nullptr,
+                                    nullptr,    operand(11), operand(12), operand(13)};
     while (operands.back() == nullptr) operands.pop_back();
     Instruction* grouped = builder.add("group_query_attention", operands, paged.attributes());
     for (int i = 0; i < 3; ++i) main_.replace_uses(paged.result(i), grouped->result(i));

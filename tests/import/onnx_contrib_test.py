@@ -140,8 +140,39 @@ def gqa(capacity, past, rows, **attributes):
         dict(num_heads=4, kv_num_heads=2, do_rotary=1, sliding_window_cache=1, **attributes)
 
 
-# Caches with room for more rows.
+def gqa_codes(bits, per_channel, past, rows, batch=1, **attributes):
+    """GroupQueryAttention over a cache of codes: 4 heads over 2 of size 16."""
+    kind, size = (np.int8, 16) if bits == 8 else (np.uint8, 8)
+    count = 32 if per_channel else 1
+    inputs = [f32(batch, rows, 64), f32(batch, rows, 32), f32(batch, rows, 32)]
+    inputs += [codes(kind, batch, 2, past, size) for _ in range(2)]
+    total = past + rows
+    inputs += [i32(*[total - 1] * batch), np.array(total, np.int32), f32(16, 8), f32(16, 8), None, None, None]
+    inputs += [(np.abs(f32(count)) + 0.5) / (50 if bits == 8 else 3) for _ in range(2)]
+    how = "PER_CHANNEL" if per_channel else "PER_TENSOR"
+    return inputs, dict(num_heads=4, kv_num_heads=2, do_rotary=1, k_quant_type=how, v_quant_type=how,
+                        kv_cache_bit_width=bits, **attributes)
+
+
+# Caches of codes, caches with room for more rows.
 def cache_rows():
+    for bits in (8, 4):
+        for per_channel in (False, True):
+            for past, now, batch in ((0, 5, 1), (3, 1, 2), (4, 3, 1)):
+                inputs, attributes = gqa_codes(bits, per_channel, past, now, batch)
+                yield f"gqa_codes_{bits}_{int(per_channel)}_{past}_{now}", "GroupQueryAttention", inputs, attributes, 3
+        inputs, attributes = gqa_codes(bits, True, 6, 2, local_window_size=3, softcap=2.0, rotary_interleaved=1)
+        inputs[11] = f32(4)
+        yield f"gqa_codes_{bits}_window", "GroupQueryAttention", inputs, attributes, 3
+        inputs, attributes = gqa_codes(bits, True, 0, 4)
+        inputs[10] = f32(1, 4, 4, 4)
+        yield f"gqa_codes_{bits}_bias", "GroupQueryAttention", inputs, attributes, 3
+    inputs, attributes = gqa_codes(8, True, 4, 2, local_window_size=4, sliding_window_cache=1)
+    inputs[3:5] = [codes(np.int8, 1, 2, 6, 16) for _ in range(2)]
+    yield "gqa_codes_sliding", "GroupQueryAttention", inputs, attributes, 3
+    for past, now in ((0, 6), (8, 1), (9, 3)):
+        inputs, attributes = gqa(6, past, now, local_window_size=4)
+        yield f"gqa_window_bias_{past}", "GroupQueryAttention", [*inputs, None, f32(1, 4, now, past + now)], attributes, 3
     for past, rows in ((0, 3), (2, 1)):
         room = [f32(2, 2, 6, 4), f32(2, 2, 6, 4)]
         yield f"multi_head_room_{past}", "MultiHeadAttention", \

@@ -22,17 +22,20 @@ struct Case {
   std::string_view name;
   std::string_view attributes;
   int64_t window = 0;
+  int64_t scales = 0;  // of a cache of codes; 0: of numbers
 };
 
 std::unique_ptr<Program> program_of(const Case& p) {
   return parse_program(fmt::format(R"(program "rows" stage imported {{
   symbol s bound 1..*
-  module @main(%q: f32[1, s, {}], %cos: f32[{}, 8], %sin: f32[{}, 8]) {{
-    %y = sequence_attention(%q, _, _, %cos, %sin) {{num_heads = {}, kv_num_heads = {}, do_rotary = true, key_state = "keys", value_state = "values"{}}}
+  module @main(%q: f32[1, s, {}], %cos: f32[{}, 8], %sin: f32[{}, 8], %ks: f32[{}], %vs: f32[{}]) {{
+    %y = sequence_attention(%q, _, _, %cos, %sin{}) {{num_heads = {}, kv_num_heads = {}, do_rotary = true, key_state = "keys", value_state = "values"{}}}
     return %y as "y"
   }}
 }})",
-                                   kColumns, kRows, kRows, kHeads, kKeyHeads, p.attributes));
+                                   kColumns, kRows, kRows, p.scales, p.scales,
+                                   p.scales > 0 ? ", _, _, %ks, %vs" : "", kHeads, kKeyHeads,
+                                   p.attributes));
 }
 
 class Model {
@@ -44,6 +47,7 @@ class Model {
     state.grows = true;
     state.extents = {kKeyHeads, kSize};
     state.window = p.window;
+    if (p.scales > 0) state.element = ElementType::i8;
     state.name = "keys";
     SequenceState values = state;
     values.name = "values";
@@ -57,6 +61,10 @@ class Model {
     };
     cos_ = angles(0.7F);
     sin_ = angles(1.3F);
+    scales_ = Tensor(ElementType::f32, {p.scales});
+    for (int64_t i = 0; i < p.scales; ++i) {
+      scales_.as<float>()[i] = 0.008F + 0.001F * static_cast<float>(i % 7);
+    }
   }
 
   llm::Sequence sequence() const { return llm::Sequence(layout_); }
@@ -79,8 +87,8 @@ class Model {
     }
     RunOptions options;
     options.step = &step;
-    const std::vector<Box> results =
-        session_.run(std::vector<Box>{Box{q}, Box{cos_}, Box{sin_}}, options);
+    const std::vector<Box> results = session_.run(
+        std::vector<Box>{Box{q}, Box{cos_}, Box{sin_}, Box{scales_}, Box{scales_}}, options);
     step.commit();
     const auto y = results[0].tensor().elements<float>();
     return {y.begin(), y.end()};
@@ -103,6 +111,7 @@ class Model {
   std::shared_ptr<const llm::CacheLayout> layout_;
   Tensor cos_;
   Tensor sin_;
+  Tensor scales_;
 };
 
 class SequenceAttentionTest : public testing::TestWithParam<Case> {};
@@ -176,7 +185,12 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"softcap", ", softcap = 2.0, scale = 0.3"},
                     Case{"slopes", ", slopes = [0.5, 0.25, 0.1, 0.07, 0.03, 0.01]"},
                     Case{"smooth", ", smooth_softmax = true, local_window_size = 150", 150},
-                    Case{"interleaved", ", rotary_interleaved = true"}),
+                    Case{"interleaved", ", rotary_interleaved = true"},
+                    Case{"codes", ", cache_type = i8", 0, 1},
+                    Case{"codes_of_channels", ", cache_type = i8, local_window_size = 50", 50,
+                         kKeyHeads* kSize},
+                    Case{"codes_interleaved", ", cache_type = i8, rotary_interleaved = true", 0,
+                         kKeyHeads* kSize}),
     [](const testing::TestParamInfo<Case>& one) { return std::string(one.param.name); });
 
 }  // namespace

@@ -1,32 +1,29 @@
 // SPDX-License-Identifier: MIT
 // sequence_attention: new rows go straight into the pages of their sequences' caches, and are
-// attended to there.
+// attended to there. Codes of 8 bits are attended to as they are: the keys' scales go into the
+// queries, the values' into the results.
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "base/thread_pool.h"
+#include "ops/cache_scale.h"
 #include "ops/grouped_heads.h"
 #include "ops/sequence_step.h"
 #include "ops/views.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/kernels/attention.h"
-#include "targets/cpu/kernels/row_ops.h"
 #include "targets/cpu/operands.h"
+#include "targets/cpu/turns.h"
 #include "tensor/convert.h"
 
 namespace lathe::cpu {
 namespace {
 
-enum Operand { kQuery, kKey, kValue, kCos, kSin, kPositions, kSink };
+enum Operand { kQuery, kKey, kValue, kCos, kSin, kPositions, kSink, kKeyScale, kValueScale };
 
 constexpr int64_t kGrain = 8;  // rows that a task turns and puts away
-
-std::byte* row_at(const TensorView& heads, int64_t head, int64_t row) {
-  return heads.as<std::byte>() +
-         (head * heads.strides[1] + row * heads.strides[2]) * (info(heads.type).bits / 8);
-}
 
 bool has_dense_rows(const TensorView& view) { return view.strides[3] == 1 || view.dims[3] == 1; }
 
@@ -47,74 +44,6 @@ AttentionCache paged_cache(const CachePages& pages, size_t item, int64_t size) {
   return cache;
 }
 
-// How heads turn by their positions.
-class Turns {
- public:
-  // Tables of f32 are read in place; others, and pairs side by side, turn as the reference does.
-  Turns(const Evaluation& c, const GroupedHeads& heads, const SequenceStep& step, Isa isa)
-      : rotate_(row_ops(isa).rotate), size_(heads.query.dims[3]) {
-    if (!c.boolean("do_rotary")) return;
-    c.check(c.has(kCos) && c.has(kSin),
-            "do_rotary needs cos_cache and sin_cache, {} operands given", c.count());
-    const TensorView &cos = c.in(kCos), &sin = c.in(kSin);
-    half_ = cos.dims[static_cast<size_t>(cos.rank - 1)];
-    if (c.has(kPositions)) given_ = c.in(kPositions);
-    const int64_t rows = heads.query.dims[2];
-    c.check(given_.data == nullptr || given_.count() == rows, "{} positions, expected {}",
-            given_.count(), rows);
-    in_place_ = cos.type == ElementType::f32 && sin.type == ElementType::f32 && cos.is_dense() &&
-                sin.is_dense() && cos.count() == sin.count() && half_ > 0 && 2 * half_ <= size_ &&
-                heads.query.type == ElementType::f32 && !c.boolean("rotary_interleaved") &&
-                (given_.data == nullptr || given_.is_dense());
-    by_reference_ = !in_place_;
-    cos_ = cos.as<float>();
-    sin_ = sin.as<float>();
-    const int64_t table = half_ == 0 ? 0 : cos.count() / half_;
-    for (const StepItem& item : step.items()) {
-      for (int64_t i = 0; i < item.count && in_place_; ++i) {
-        const int64_t at = angle(item, item.begin + i);
-        c.check(at >= 0 && at < table, "position {} lies outside the rotary tables of {} rows", at,
-                table);
-      }
-    }
-  }
-
-  bool in_place() const { return in_place_; }
-  bool by_reference() const { return by_reference_; }
-
-  void angles(const SequenceStep& step, std::vector<int64_t>& all) const {
-    all.clear();
-    for (const StepItem& item : step.items()) {
-      for (int64_t i = 0; i < item.count; ++i) all.push_back(angle(item, item.begin + i));
-    }
-  }
-
-  void turn(const std::byte* from, const StepItem& item, int64_t row, std::byte* to) const {
-    const int64_t at = angle(item, row) * half_;
-    rotate_(reinterpret_cast<const float*>(from), cos_ + at, sin_ + at, half_, size_,
-            reinterpret_cast<float*>(to));
-  }
-
- private:
-  int64_t angle(const StepItem& item, int64_t row) const {
-    if (given_.data == nullptr) return item.past + row - item.begin;
-    const std::array<int64_t, 3> at = {0, 0, row};
-    const auto last = static_cast<size_t>(given_.rank);
-    return load_int(
-        given_.type, given_.data,
-        given_.is_dense() ? row : offset_of(given_, std::span(at).last(std::min<size_t>(last, 3))));
-  }
-
-  decltype(RowOps::rotate) rotate_;
-  int64_t size_;
-  int64_t half_ = 0;
-  TensorView given_;
-  const float* cos_ = nullptr;
-  const float* sin_ = nullptr;
-  bool in_place_ = false;
-  bool by_reference_ = false;
-};
-
 // The rows of one launch.
 class Rows {
  public:
@@ -122,8 +51,11 @@ class Rows {
       : step_(step),
         pool_(c.pool),
         heads_(heads_of(c, role)),
-        turns_(c, heads_, step, isa),
-        y_(split_heads(c.out(), c.integer("num_heads"))) {
+        turns_(c, {kCos, kSin, kPositions}, heads_, step, isa),
+        y_(split_heads(c.out(), c.integer("num_heads"))),
+        group_(c.integer("num_heads") / c.integer("kv_num_heads")),
+        key_scale_(c, kKeyScale, c.integer("kv_num_heads"), heads_.query.dims[3]),
+        value_scale_(c, kValueScale, c.integer("kv_num_heads"), heads_.query.dims[3]) {
     if (!turns_.by_reference()) return;
     thread_local std::vector<int64_t> angles;
     thread_local std::vector<std::byte> turned;
@@ -147,12 +79,14 @@ class Rows {
   // Turns queries and keys, and writes keys and values, if there are any, to their pages.
   void put_away(const CachePages& keys, const CachePages& values) {
     const bool own = heads_.key.data != nullptr;
-    if (!own && !turns_.in_place()) return;
+    if (!own && !turns_.in_place() && !key_scale_) return;
     const TensorView query = heads_.query;
-    if (turns_.in_place()) {
-      const std::array<int64_t, 3> dims = {1, query.dims[2], query.dims[1] * query.dims[3]};
-      void* memory = scratch(static_cast<size_t>(query.count()) * sizeof(float));
-      heads_.query = split_heads(dense_view(query.type, dims, memory), query.dims[1]);
+    if (turns_.in_place() || key_scale_) {
+      const auto count = static_cast<size_t>(query.count());
+      const bool results = key_scale_ && y_.type != ElementType::f32;
+      auto* memory = static_cast<float*>(scratch((results ? 2 : 1) * count * sizeof(float)));
+      heads_.query = heads_in(memory, query);
+      if (results) y_ = heads_in(memory + count, query);
     }
     const auto items = step_.items();
     parallel_for(pool_, query.dims[2], kGrain, [&](int64_t begin, int64_t end) {
@@ -162,9 +96,32 @@ class Rows {
         for (int64_t head = 0; turns_.in_place() && head < query.dims[1]; ++head) {
           turns_.turn(row_at(query, head, row), items[i], row, row_at(heads_.query, head, row));
         }
+        if (key_scale_) {
+          scale_queries(turns_.in_place() ? heads_.query : query, row);
+        }
         if (!own) continue;
-        put_row(heads_.key, keys, i, row, turns_.in_place());
-        put_row(heads_.value, values, i, row, false);
+        if (key_scale_) {
+          put_codes(heads_.key, keys, key_scale_, i, row, turns_.in_place());
+          put_codes(heads_.value, values, value_scale_, i, row, false);
+        } else {
+          put_row(heads_.key, keys, i, row, turns_.in_place());
+          put_row(heads_.value, values, i, row, false);
+        }
+      }
+    });
+  }
+
+  // What attention to codes gave, as results.
+  void scale_results(const TensorView& to) const {
+    parallel_for(pool_, y_.dims[2], kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        for (int64_t head = 0; head < y_.dims[1]; ++head) {
+          auto* values = reinterpret_cast<float*>(row_at(y_, head, row));
+          const float* scale = value_scale_.of(head / group_);
+          for (int64_t i = 0; i < y_.dims[3]; ++i) values[i] *= scale[i];
+          if (to.type == ElementType::f32) continue;
+          convert(to.type, row_at(to, head, row), ElementType::f32, values, y_.dims[3]);
+        }
       }
     });
   }
@@ -234,15 +191,53 @@ class Rows {
     return cache;
   }
 
+  // Of as many rows, heads and columns as `like`, rows side by side.
+  static TensorView heads_in(float* memory, const TensorView& like) {
+    const std::array<int64_t, 3> dims = {1, like.dims[2], like.dims[1] * like.dims[3]};
+    return split_heads(dense_view(ElementType::f32, dims, memory), like.dims[1]);
+  }
+
+  // Where a row of `bytes` a head begins.
+  std::byte* place_of(const CachePages& cache, size_t i, int64_t row, int64_t bytes) const {
+    const StepItem& item = step_.items()[i];
+    const int64_t position = item.past + row - item.begin;
+    const int64_t entry = static_cast<int64_t>(i) * cache.stride + position / cache.rows;
+    // Views do not tell reading from writing.
+    return const_cast<std::byte*>(cache.pages[entry]) + cache.offset +
+           position % cache.rows * bytes;
+  }
+
+  void scale_queries(const TensorView& from, int64_t row) const {
+    for (int64_t head = 0; head < from.dims[1]; ++head) {
+      auto* to = reinterpret_cast<float*>(row_at(heads_.query, head, row));
+      if (from.data != heads_.query.data) {
+        convert(ElementType::f32, to, from.type, row_at(from, head, row), from.dims[3]);
+      }
+      const float* scale = key_scale_.of(head / group_);
+      for (int64_t i = 0; i < from.dims[3]; ++i) to[i] *= scale[i];
+    }
+  }
+
+  void put_codes(const TensorView& heads, const CachePages& cache, const CacheScale& scale,
+                 size_t i, int64_t row, bool turned) const {
+    const LentArray<float> numbers(heads.dims[3]);
+    std::byte* to = place_of(cache, i, row, heads.dims[3]);
+    for (int64_t head = 0; head < heads.dims[1]; ++head, to += cache.rows * heads.dims[3]) {
+      const std::byte* from = row_at(heads, head, row);
+      if (turned) {
+        turns_.turn(from, step_.items()[i], row, reinterpret_cast<std::byte*>(numbers.data()));
+      } else {
+        convert(ElementType::f32, numbers.data(), heads.type, from, heads.dims[3]);
+      }
+      scale.quantize(ElementType::i8, head, numbers.data(), to);
+    }
+  }
+
   void put_row(const TensorView& heads, const CachePages& cache, size_t i, int64_t row,
                bool turned) const {
     const StepItem& item = step_.items()[i];
-    const int64_t position = item.past + row - item.begin;
     const int64_t bytes = heads.dims[3] * (info(heads.type).bits / 8);
-    const int64_t entry = static_cast<int64_t>(i) * cache.stride + position / cache.rows;
-    // Views do not tell reading from writing.
-    std::byte* to =
-        const_cast<std::byte*>(cache.pages[entry]) + cache.offset + position % cache.rows * bytes;
+    std::byte* to = place_of(cache, i, row, bytes);
     for (int64_t head = 0; head < heads.dims[1]; ++head, to += cache.rows * bytes) {
       const std::byte* from = row_at(heads, head, row);
       if (turned) {
@@ -258,6 +253,9 @@ class Rows {
   GroupedHeads heads_;
   Turns turns_;
   TensorView y_;
+  int64_t group_;  // query heads of a key head
+  CacheScale key_scale_;
+  CacheScale value_scale_;
 };
 
 // Elements of a head; none where only a run knows.
@@ -289,6 +287,10 @@ class SequenceAttention final : public Kernel {
     problem_.heads = attribute<int64_t>(instruction, "num_heads");
     problem_.key_heads = attribute<int64_t>(instruction, "kv_num_heads");
     problem_.query = problem_.cache = problem_.result = element_of(instruction, kQuery);
+    if (has_operand(instruction, kKeyScale)) {
+      problem_.query = problem_.result = ElementType::f32;
+      problem_.cache = attribute<ElementType>(instruction, "cache_type");
+    }
     problem_.scale = attribute<double>(instruction, "scale");
     problem_.softcap = attribute<double>(instruction, "softcap");
     problem_.causal = role_ != CacheRole::cross;
@@ -306,8 +308,9 @@ class SequenceAttention final : public Kernel {
 
   std::string_view name() const override { return "cpu.sequence_attention"; }
   std::string detail() const override {
-    return fmt::format("{}, reads {}{}{}{}", to_string(isa_),
+    return fmt::format("{}, reads {}{}{}{}{}", to_string(isa_),
                        role_ == CacheRole::cross ? "whole states" : "pages",
+                       problem_.cache == ElementType::i8 ? " of i8" : "",
                        problem_.left >= 0 ? fmt::format(", window of {}", problem_.left + 1) : "",
                        slopes_.empty() ? "" : ", slopes by distance", fall_backs_);
   }
@@ -325,6 +328,9 @@ class SequenceAttention final : public Kernel {
     rows.put_away(keys, values);
     rows.attend(keys, values, problem, sinks_.empty() ? nullptr : sinks_.data(),
                 slopes_.empty() ? nullptr : slopes_.data(), isa_);
+    if (problem.cache == ElementType::i8) {
+      rows.scale_results(split_heads(c.out(), problem.heads));
+    }
   }
 
  private:
@@ -363,6 +369,9 @@ std::string why_not(const Instruction& instruction, Isa isa) {
   AttentionProblem problem;
   problem.query = problem.cache = problem.result = element_of(instruction, kQuery);
   if (problem.query == ElementType::f64) return "the operands are f64";
+  if (has_operand(instruction, kKeyScale)) {
+    problem.cache = attribute<ElementType>(instruction, "cache_type");
+  }
   problem.size = problem.value_size = head_size(instruction).value_or(1);
   return Attention::refuse(problem, isa);
 }

@@ -130,28 +130,93 @@ void import_microsoft_attention(NodeImport& c) {
   c.out(1, b("concat", {keys, layer(2)}, {{"axis", int64_t{0}}}));
 }
 
-// Caches of floats, as long as all rows so far; queries and keys as they come.
+namespace {
+
+// Each head of [.., heads · size] by its root mean square.
+Value* normalize_heads(NodeImport& c, Value* x, int64_t heads, Value* weight, int64_t size) {
+  Builder& b = c.b;
+  const double epsilon = c.number("qk_norm_epsilon", 1e-6);
+  const Integers leading(static_cast<size_t>(x->type().rank() - 1), 0);
+  Integers apart = leading, flat = leading;
+  apart.insert(apart.end(), {heads, size});
+  flat.push_back(heads * size);
+  Value* rows = b("simplified_layer_normalization", {b("reshape", {x, b.integers(apart)}), weight},
+                  {{"epsilon", epsilon}});
+  return b("reshape", {rows, b.integers(flat)});
+}
+
+// Weights for the heads of queries and keys are normalisations before the operator.
+void normalize_queries_and_keys(NodeImport& c, Value* query_weight, Value* key_weight,
+                                std::vector<Value*>& inputs) {
+  c.check((query_weight == nullptr) == (key_weight == nullptr),
+          "q_norm_weight and k_norm_weight: {} is given, expected both",
+          query_weight == nullptr ? "the second" : "the first");
+  if (query_weight == nullptr) {
+    c.ignore({"qk_norm_epsilon"});
+    return;
+  }
+  const Type& weight = query_weight->type();
+  const std::optional<int64_t> size =
+      weight.is_ranked() && weight.rank() == 1 ? weight.dims->front().constant() : std::nullopt;
+  c.supported(size.has_value(), "q_norm_weight is {}, expected a known head size",
+              weight.to_string());
+  const int64_t heads = c.integer("num_heads");
+  const int64_t kv_heads = c.integer("kv_num_heads");
+  if (inputs[1] == nullptr) {
+    Value* sizes = c.b.integers({heads * *size, kv_heads * *size, kv_heads * *size});
+    Instruction* parts = c.b.add("split", {inputs[0], sizes}, {{"axis", int64_t{-1}}}, {}, 3);
+    for (int i = 0; i < 3; ++i) inputs[static_cast<size_t>(i)] = parts->result(i);
+  }
+  inputs[0] = normalize_heads(c, inputs[0], heads, query_weight, *size);
+  inputs[1] = normalize_heads(c, inputs[1], kv_heads, key_weight, *size);
+}
+
+// Types and scales of caches, inputs `key_scale` and the next, must fit what the attributes say.
+void check_cache(NodeImport& c, int cache, int key_scale, int64_t bits) {
+  const std::array<std::string_view, 2> names = {"k_quant_type", "v_quant_type"};
+  bool codes = false;
+  for (int i = 0; i < 2; ++i) {
+    const std::string_view name = names[static_cast<size_t>(i)];
+    const std::string_view type = c.text(name, "NONE");
+    const bool none = type == "NONE";
+    c.supported(none || type == "PER_TENSOR" || type == "PER_CHANNEL",
+                "{} is '{}', expected NONE, PER_TENSOR or PER_CHANNEL", name, escape(type));
+    c.check(none != c.has(key_scale + i), "{} is {}, and input {}, its scale, {}", name, type,
+            key_scale + i, c.has(key_scale + i) ? "is given" : "is missing");
+    codes = codes || !none;
+    if (none) continue;
+    const Type& scale = c.in(key_scale + i)->type();
+    const std::optional<int64_t> count =
+        scale.is_ranked() ? element_count(*scale.dims).constant() : std::nullopt;
+    c.check(!count || (*count == 1) == (type == "PER_TENSOR") || c.integer("kv_num_heads") == 1,
+            "{} is {}, and its scale has {} elements", name, type, count.value_or(0));
+  }
+  if (!codes) return;
+  const ElementType element = c.element(cache);
+  const bool fits = element == ElementType::u8 ? bits == 4 : bits == 8 || bits == 0;
+  c.supported(fits, "a cache of {} with {} bits, expected i8 or f8e4m3fn with 8, or u8 with 4",
+              to_string(element), bits);
+}
+
+}  // namespace
+
+// Bits of a cache's codes follow from its type.
 void import_group_query_attention(NodeImport& c) {
   const bool plain = c.integer("sliding_window_cache", 0) == 0;
-  c.supported(plain || !c.has(10), "sliding_window_cache with an attention_bias: {} inputs",
-              c.count());
   c.supported(plain || c.integer("qk_output", 0) == 0,
               "sliding_window_cache with qk_output {}, expected 0", c.integer("qk_output", 0));
-  for (const std::string_view name : {"k_quant_type", "v_quant_type"}) {
-    const std::string_view type = c.text(name, "NONE");
-    c.supported(type == "NONE", "{} is '{}', expected NONE", name, escape(type));
-  }
-  c.supported(c.count() <= 12, "inputs after the 12th (k_scale …) are given: {} inputs", c.count());
-  c.ignore({"kv_cache_bit_width", "qk_norm_epsilon"});
-  c.plain(c.inputs());
+  check_cache(c, 3, 12, c.integer("kv_cache_bit_width", 0));
+  c.supported(c.count() <= 16, "inputs after the 16th (k_norm_weight) are given: {} inputs",
+              c.count());
+  std::vector<Value*> inputs = c.inputs();
+  inputs.resize(std::max<size_t>(inputs.size(), 3));
+  normalize_queries_and_keys(c, c.in_or_null(14), c.in_or_null(15), inputs);
+  if (inputs.size() > 14) inputs.resize(14);
+  c.plain(inputs);
 }
 
 // Bounds for devices (attention_metadata, the 17th input) say nothing that the lengths do not.
 void import_paged_attention(NodeImport& c) {
-  for (const std::string_view name : {"k_quant_type", "v_quant_type"}) {
-    const std::string_view type = c.text(name, "NONE");
-    c.supported(type == "NONE", "{} is '{}', expected NONE", name, escape(type));
-  }
   const std::string_view layout = c.text("kv_cache_layout", "DEFAULT");
   c.supported(layout != "LATENT", "kv_cache_layout is '{}', expected keys and values apart",
               escape(layout));
@@ -159,15 +224,27 @@ void import_paged_attention(NodeImport& c) {
               c.integer("rotary_offset", 0));
   c.supported(c.integer("v_head_size", 0) == 0, "v_head_size is {}, expected that of the keys",
               c.integer("v_head_size", 0));
-  for (int i = 12; i < 16; ++i) {
-    c.supported(!c.has(i),
-                "input {} (q_norm_weight, k_norm_weight, k_scale, v_scale) is given of {}", i,
-                c.count());
+  for (const std::string_view name : {"qk_rotation", "v_rotation"}) {
+    const std::string_view rotation = c.text(name, "NONE");
+    c.supported(rotation == "NONE", "{} is '{}', expected NONE", name, escape(rotation));
   }
-  c.ignore({"qk_norm_epsilon", "k_cache_dtype", "v_cache_dtype", "kv_cache_layout"});
+  c.supported(c.count() <= 17,
+              "inputs after the 17th (scales of each token …) are given: {} inputs", c.count());
+  int64_t bits = 0;
+  for (const std::string_view name : {"k_cache_dtype", "v_cache_dtype"}) {
+    const std::string_view type = c.text(name, "");
+    c.supported(type != "float4e2m1", "{} is '{}', expected int8, int4 or float8e4m3fn", name,
+                escape(type));
+    if (type == "int4") bits = 4;
+  }
+  check_cache(c, 3, 14, bits);
   std::vector<Value*> inputs = c.inputs();
-  if (inputs.size() > 12) inputs.resize(12);
-  c.plain(inputs);
+  inputs.resize(16);
+  normalize_queries_and_keys(c, c.in_or_null(12), c.in_or_null(13), inputs);
+  inputs.erase(inputs.begin() + 12, inputs.begin() + 14);
+  while (inputs.back() == nullptr) inputs.pop_back();
+  const bool causal = c.integer("is_causal", 1) != 0;
+  c.plain(inputs, {{"causal", causal}});
 }
 
 }  // namespace lathe::onnx

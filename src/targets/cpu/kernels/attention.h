@@ -62,9 +62,10 @@ struct AttentionCache {
   const int32_t* table = nullptr;
   int64_t table_stride = 0;
   int page_shift = 0;
-  const std::byte* const* pages = nullptr;  // not of i8
+  const std::byte* const* pages = nullptr;  // without scales
   int64_t page_offset = 0;
-  // Of i8: one scale per (batch row or page, head, row), with strides that may be 0.
+  // Of i8: one scale per (batch row or page, head, row), with strides that may be 0. Null: the
+  // caller has scaled the queries, and will scale the results.
   const float* scales = nullptr;
   int64_t scale_batch = 0;
   int64_t scale_head = 0;

@@ -173,7 +173,7 @@ bool AttentionTiles::side_by_side(const AttentionCache& cache) const {
 
 const float* AttentionTiles::scales_of(const AttentionCache& cache, float* to,
                                        int64_t& step) const {
-  if (p_.cache != ElementType::i8) return nullptr;
+  if (p_.cache != ElementType::i8 || cache.scales == nullptr) return nullptr;
   if (cache.table == nullptr) {
     step = cache.scale_row;
     return cache.scales + batch_ * cache.scale_batch + key_head_ * cache.scale_head +
