@@ -10,12 +10,14 @@
 namespace lathe {
 
 std::string plain_name(std::string_view name) {
-  return std::filesystem::path(name).lexically_normal().string();
+  std::string plain = std::filesystem::path(name).lexically_normal().string();
+  if (plain.size() > 1 && plain.ends_with('/')) plain.pop_back();
+  return plain;
 }
 
 MemoryFiles files_below(const MemoryFiles& files, std::string_view folder) {
   const std::string own = plain_name(folder);
-  const std::string prefix = own == "." ? "" : own + "/";
+  const std::string prefix = own.empty() || own == "." ? "" : own + "/";
   MemoryFiles below;
   for (const auto& [name, file] : files) {
     const std::string plain = plain_name(name);

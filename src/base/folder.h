@@ -25,7 +25,7 @@ struct MemoryFile {
 // By their names as seen from the folder.
 using MemoryFiles = std::map<std::string, MemoryFile, std::less<>>;
 
-// "./a//b" and "a/b" are one file.
+// "./a//b" and "a/b" are one file, "a/" and "a" one folder.
 std::string plain_name(std::string_view name);
 // Those below a folder of the folder, by their names as seen from there. "." is the folder itself.
 MemoryFiles files_below(const MemoryFiles& files, std::string_view folder);
