@@ -21,6 +21,9 @@ lathe_error* add_prompt(lathe_generator* generator, const lathe_generator_params
     demand(prompt, "the place for the prompt's number");
     check(count > 0, ErrorKind::invalid_argument, "prompt {} is given {} tokens",
           handle.generator.prompts(), count);
+    check(!handle.encodes, ErrorKind::invalid_argument,
+          "prompt {} is given tokens, and the encoder's inputs are those of {} prompts",
+          handle.generator.prompts(), handle.generator.prompts());
     demand(tokens, "the list of tokens");
     check_tokens(handle, {tokens, count});
     handle.outputs.clear();
