@@ -87,12 +87,20 @@ lathe_error* next_token(lathe_generator* generator, const lathe_cancel* cancel) 
       before.push_back(handle.generator.tokens(i).size());
     }
     handle.outputs.clear();
-    handle.generator.generate_next_token(cancel == nullptr ? nullptr : &cancel->token);
-    handle.next.clear();
-    for (size_t i = 0; i < before.size(); ++i) {
-      const auto tokens = handle.generator.tokens(i);
-      handle.next.push_back(tokens.size() > before[i] ? tokens.back() : -1);
+    const auto list_next = [&] {
+      handle.next.clear();
+      for (size_t i = 0; i < before.size(); ++i) {
+        const auto tokens = handle.generator.tokens(i);
+        handle.next.push_back(tokens.size() > before[i] ? tokens.back() : -1);
+      }
+    };
+    try {
+      handle.generator.generate_next_token(cancel == nullptr ? nullptr : &cancel->token);
+    } catch (...) {
+      list_next();  // prompts before the one that failed may have theirs
+      throw;
     }
+    list_next();
   });
 }
 

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file_map.h"
+#include "base/folder.h"
 #include "base/log.h"
 #include "capi/handles.h"
 #include "llm/config/change_config.h"
@@ -68,7 +69,7 @@ lathe_error* add_model_data(lathe_model_config* config, const char* name, const 
                             size_t bytes) {
   return guarded([&] {
     const std::string_view given = view({static_cast<const char*>(data), bytes}, "the model data");
-    demand(config, "the configuration").files[std::string(text_of(name, "the file's name"))] =
+    demand(config, "the configuration").files[plain_name(text_of(name, "the file's name"))] =
         MemoryFile::copy_of(given);
   });
 }
@@ -80,7 +81,7 @@ lathe_error* wrap_model_data(lathe_model_config* config, const char* name, const
       if (release != nullptr) release(context);
     });
     const std::string_view given = view({static_cast<const char*>(data), bytes}, "the model data");
-    demand(config, "the configuration").files[std::string(text_of(name, "the file's name"))] = {
+    demand(config, "the configuration").files[plain_name(text_of(name, "the file's name"))] = {
         given, owner};
   });
 }
@@ -89,7 +90,7 @@ lathe_error* remove_model_data(lathe_model_config* config, const char* name) {
   return guarded([&] {
     const std::string_view given = text_of(name, "the file's name");
     auto& files = demand(config, "the configuration").files;
-    const auto at = files.find(given);
+    const auto at = files.find(plain_name(given));
     check(at != files.end(), ErrorKind::invalid_argument, "no file '{}' was given from memory",
           escape(given));
     files.erase(at);

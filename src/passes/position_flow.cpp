@@ -306,10 +306,16 @@ class PositionRule {
     return join_choices(choices, rank_, function);
   }
 
-  // Operands as formulas of the result's indices.
+  // Operands as formulas of the result's indices, of steps that can be added without care.
   std::optional<Linear> linear_of(size_t i) const {
+    constexpr int64_t kMostStep = int64_t{1} << 52;
     const Known& k = *known(i);
-    if (k.linear) return aligned(*k.linear, rank_);
+    if (k.linear) {
+      const bool small = std::ranges::all_of(
+          k.linear->steps, [](int64_t step) { return step > -kMostStep && step < kMostStep; });
+      if (!small) return std::nullopt;
+      return aligned(*k.linear, rank_);
+    }
     if (!k.is_constant() || std::trunc(k.yes) != k.yes || std::abs(k.yes) > 1e15)
       return std::nullopt;
     return Linear{std::vector<int64_t>(static_cast<size_t>(rank_), 0), static_cast<int64_t>(k.yes)};
@@ -320,10 +326,12 @@ class PositionRule {
     const bool same = std::ranges::all_of(linear.steps, [](int64_t step) { return step == 0; });
     return same ? linear.offset.constant() : std::nullopt;
   }
-  static Linear times(Linear linear, int64_t by) {
-    for (int64_t& step : linear.steps) step *= by;
+  static Found times(Linear linear, int64_t by) {
+    for (int64_t& step : linear.steps) {
+      if (__builtin_mul_overflow(step, by, &step)) return std::nullopt;
+    }
     linear.offset = linear.offset * Dim(by);
-    return linear;
+    return Known::index(std::move(linear));
   }
 
   Found arithmetic() const {
@@ -335,8 +343,8 @@ class PositionRule {
     if (op == "add") return Known::index(sum(*a, *b, 1));
     if (op == "sub") return Known::index(sum(*a, *b, -1));
     if (op == "mul") {
-      if (const auto by = whole(*b)) return Known::index(times(*a, *by));
-      if (const auto by = whole(*a)) return Known::index(times(*b, *by));
+      if (const auto by = whole(*b)) return times(*a, *by);
+      if (const auto by = whole(*a)) return times(*b, *by);
       return std::nullopt;
     }
     const auto test = [](std::vector<Linear> conditions) {

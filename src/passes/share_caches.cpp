@@ -101,8 +101,7 @@ class Sharing {
                          use.user->op().name == "group_query_attention";
       if (reads) found.push_back(use.user);
     }
-    if (found.size() < 2) return found;
-    std::vector<Instruction*> sorted;
+    std::vector<Instruction*> sorted;  // without those in bodies of branches and loops
     for (const auto& instruction : main_.instructions()) {
       if (std::ranges::find(found, instruction.get()) != found.end()) {
         sorted.push_back(instruction.get());

@@ -336,7 +336,7 @@ void test_memory() {
     const std::string bytes = read(name);
     config.add_model_data(name, std::as_bytes(std::span(bytes)));
   }
-  config.remove_model_data("other");
+  config.remove_model_data("./other");
   config.set_target("ref");
   config.set_compute("f32");
   expect_error(LATHE_INVALID_ARGUMENT, "compute", [&] { config.set_compute("f31"); });
@@ -371,7 +371,7 @@ void test_own_providers() {
                  "provider_options": [{"cuda": {"device_id": "0"}}]},)");
   lathe::Config config(kFolder);
   config.append_provider("cpu");  // before the file is there
-  config.add_model_data("genai_config.json", std::as_bytes(std::span(json)));
+  config.add_model_data("./genai_config.json", std::as_bytes(std::span(json)));
   config.set_provider_option("CUDAExecutionProvider", "enable_cuda_graph", "1");
   const lathe::Model model(config);
   expect(model.device_type() == "cpu" || model.device_type() == "ref", "its target");

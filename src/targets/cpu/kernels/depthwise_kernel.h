@@ -162,7 +162,7 @@ class Fetcher {
  public:
   Fetcher(const DepthwiseAhead& ahead, int64_t blocks)
       : at_(ahead.at), lines_((ahead.bytes + 63) / 64) {
-    if (lines_ > 0) share_ = (lines_ - 1) / blocks + 1;
+    if (lines_ > 0 && blocks > 0) share_ = (lines_ - 1) / blocks + 1;
   }
   void fetch() {
     const int64_t count = lines_ < share_ ? lines_ : share_;
