@@ -50,6 +50,10 @@ struct ProductBf16 {
   static Sum zero() { return zero_f32(); }
   static I32 load_b(const char* p) { return load(reinterpret_cast<const int32_t*>(p)); }
   static I32 broadcast(const char* p) { return set1(*reinterpret_cast<const int32_t*>(p)); }
+  // The first number of a group alone, nothing behind it.
+  static I32 broadcast_one(const char* p) {
+    return set1_low(*reinterpret_cast<const uint16_t*>(p));
+  }
   static Sum dot(Sum sum, I32 a, I32 b) { return dot_bf16(sum, a, b); }
 };
 
@@ -194,8 +198,8 @@ struct Fetch {
   int64_t pace = 0;
 };
 
-// Asks for the lines that a tile's results will be written to, early enough where its sums are
-// short: stores that miss would wait for one another.
+// Asks for the lines that a tile's results will be written to: stores that miss would wait for one
+// another.
 template <int kRows, int kVectors>
 inline void expect_stores(const BrgemmCall& call, int64_t row, int64_t column) {
   const int64_t size = call.epilogue == nullptr ? 4 : out_size(call.epilogue->out);
@@ -207,7 +211,26 @@ inline void expect_stores(const BrgemmCall& call, int64_t row, int64_t column) {
     __builtin_prefetch(out + last, 1);
   }
 }
-constexpr int64_t kShortSums = 64;  // groups of k
+
+// An incomplete group, of numbers from `a` on, as if zeros stood behind it.
+template <class P, int kRows, int kVectors>
+inline void multiply_rest(Tile<P, kRows, kVectors>& tile, const Rows<kRows>& rows, const char* a,
+                          int64_t rest, const char* b, const BrgemmCall& call) {
+  if constexpr (P::kGroup == 2) {
+    tile.template step<0>([&](int r)
+                              __attribute__((always_inline)) { return P::broadcast_one(rows[r]); },
+                          b, call.b_panel_stride);
+  } else {
+    alignas(4) char part[kRows * 4] = {};
+    for (int r = 0; r < kRows; ++r) {
+      copy_group(part + r * 4, a + r * call.a_row_stride, rest * 4 / P::kGroup);
+    }
+    tile.template step<0>([&](int r) { return P::broadcast(part + r * 4); }, b,
+                          call.b_panel_stride);
+  }
+}
+
+constexpr int kFewRows = 4;
 
 template <class P, int kRows, int kVectors>
 void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) {
@@ -231,7 +254,7 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) 
   }
   const int64_t stride = call.a_row_stride, panel_stride = call.b_panel_stride;
   const int64_t groups = call.k / P::kGroup, rest = call.k % P::kGroup;
-  if (groups * call.block_count <= kShortSums) expect_stores<kRows, kVectors>(call, row, column);
+  if (kRows > kFewRows) expect_stores<kRows, kVectors>(call, row, column);
   for (int64_t i = 0; i < call.block_count; ++i) {
     const char* a = static_cast<const char*>(call.blocks[i].a) + row * stride;
     const char* b = static_cast<const char*>(call.blocks[i].b) + b_offset;
@@ -260,13 +283,7 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) 
       rows.advance(4);
       b += kGroupBytes;
     }
-    if (rest != 0) {
-      alignas(4) char part[kRows * 4] = {};
-      for (int r = 0; r < kRows; ++r) {
-        copy_group(part + r * 4, a + r * stride + groups * 4, rest * 4 / P::kGroup);
-      }
-      tile.template step<0>([&](int r) { return P::broadcast(part + r * 4); }, b, panel_stride);
-    }
+    if (rest != 0) multiply_rest(tile, rows, a + groups * 4, rest, b, call);
   }
   if (call.epilogue == nullptr) {
     store_sums(call, row, column, tile);
@@ -278,7 +295,6 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) 
 using MultiplyTile = void (*)(const BrgemmCall&, int64_t row, int64_t column, Fetch fetch);
 
 // Few rows take several panels at once, for enough independent sums to hide the latency.
-constexpr int kFewRows = 4;
 constexpr int panels_at_once(int rows) {
   if (kRegisters == 32) return rows <= 2 ? 4 : 2;
   return rows == 1 ? 4 : rows == 2 ? 2 : 1;

@@ -35,6 +35,8 @@ inline Mask mask_first(int64_t n) {
 
 inline F32 set1(float x) { return {_mm256_set1_ps(x)}; }
 inline I32 set1(int32_t x) { return {_mm256_set1_epi32(x)}; }
+// In the lower half of each number, zeros in the upper one.
+inline I32 set1_low(uint16_t x) { return set1(static_cast<int32_t>(x)); }
 inline F32 zero_f32() { return {_mm256_setzero_ps()}; }
 inline I32 zero_i32() { return {_mm256_setzero_si256()}; }
 

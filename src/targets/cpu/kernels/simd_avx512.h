@@ -33,6 +33,10 @@ inline Mask mask_first(int64_t n) { return {static_cast<__mmask16>((1u << n) - 1
 
 inline F32 set1(float x) { return {_mm512_set1_ps(x)}; }
 inline I32 set1(int32_t x) { return {_mm512_set1_epi32(x)}; }
+// In the lower half of each number, zeros in the upper one.
+inline I32 set1_low(uint16_t x) {
+  return {_mm512_maskz_set1_epi16(0x55555555, static_cast<int16_t>(x))};
+}
 inline F32 zero_f32() { return {_mm512_setzero_ps()}; }
 inline I32 zero_i32() { return {_mm512_setzero_si512()}; }
 
