@@ -7,12 +7,14 @@
 #include <string>
 
 #include "tests/kernels/support/cases.h"
+#include "tests/kernels/support/guarded.h"
 #include "tests/kernels/support/isas.h"
 #include "tests/kernels/support/panels.h"
 
 namespace lathe::cpu {
 namespace {
 
+using test::Guarded;
 using test::make_panels;
 using test::Matrix;
 using test::random_matrix;
@@ -208,25 +210,42 @@ TEST(Brgemm, TheEpilogueIsAppliedToTheSums) {
     for (int64_t i = 0; i < test::cases(100); ++i) {
       const Case c = make_case(random, static_cast<Product>(i % kProductCount));
       const std::vector<float> sums = run(isa, c, 0, c.rows);
-      std::vector<float> numbers(static_cast<size_t>(c.rows * c.columns));
-      for (float& x : numbers) x = static_cast<float>(pick(random, -50, 50)) / 8;
+      constexpr ElementType kOuts[] = {ElementType::f32, ElementType::bf16, ElementType::f16,
+                                       ElementType::i8, ElementType::u8};
+      Epilogue epilogue;
+      epilogue.out = kOuts[pick(random, 0, 4)];
+      const ElementType residual_type = pick(random, 0, 1) == 1 ? epilogue.out : ElementType::f32;
+      Guarded numbers(ElementType::f32, c.columns), scales(ElementType::f32, c.columns);
+      Guarded adds(ElementType::i32, c.columns), residual(residual_type, c.rows * c.columns);
+      const double range = has_integer_sums(c.product) ? 0x1p-12 : 1;
+      for (int64_t j = 0; j < c.columns; ++j) {
+        scales.set(j, static_cast<double>(pick(random, -50, 50)) / 8 * range);
+        numbers.set(j, static_cast<double>(pick(random, -50, 50)) / 8);
+        adds.set(j, static_cast<double>(pick(random, -100000, 100000)));
+      }
+      for (int64_t j = 0; j < residual.count(); ++j) {
+        residual.set(j, static_cast<double>(pick(random, 0, 100)));
+      }
       EpilogueStep steps[4];
       steps[0].kind = EpilogueStep::Kind::mul;
-      steps[0].operand = {.data = numbers.data(), .column_stride = 1};
+      steps[0].operand = {.data = scales.data(), .column_stride = 1};
       steps[1].operand = {.data = numbers.data(), .column_stride = 1};
-      steps[2].operand = {.data = numbers.data(), .row_stride = c.columns, .column_stride = 1};
+      steps[2].operand = {.data = residual.data(),
+                          .type = residual_type,
+                          .row_stride = c.columns,
+                          .column_stride = 1};
       steps[3].kind = EpilogueStep::Kind::activate;
-      steps[3].activation = static_cast<Activation>(pick(random, 0, kActivationCount - 1));
+      const int64_t other = pick(random, -kActivationCount, kActivationCount - 1);
+      steps[3].activation = other < 0 ? Activation::relu : static_cast<Activation>(other);
       steps[3].a = 0.25F;
       steps[3].b = 1;
       const int64_t first = pick(random, 0, 3);
-      Epilogue epilogue;
       epilogue.steps =
           std::span<const EpilogueStep>(steps).subspan(first, pick(random, 0, 4 - first));
-      constexpr ElementType kOuts[] = {ElementType::f32, ElementType::bf16, ElementType::f16,
-                                       ElementType::i8, ElementType::u8};
-      epilogue.out = kOuts[pick(random, 0, 4)];
       if (pick(random, 0, 1) == 1) epilogue.out_zero.scale = 5;
+      if (has_integer_sums(c.product) && pick(random, 0, 1) == 1) {
+        epilogue.column_add = reinterpret_cast<const int32_t*>(adds.data());
+      }
       const size_t bytes = static_cast<size_t>(c.rows * c.columns * out_size(epilogue.out));
       std::vector<char> wanted(bytes), found(bytes);
       EpilogueTile tile;

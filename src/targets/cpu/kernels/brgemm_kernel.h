@@ -4,6 +4,7 @@
 #pragma once
 
 #include "targets/cpu/kernels/brgemm_table.h"
+#include "targets/cpu/kernels/epilogue_registers.h"
 #include "targets/cpu/kernels/epilogue_simple.h"
 #include "targets/cpu/kernels/epilogue_table.h"
 #include "targets/cpu/kernels/simd.h"
@@ -190,6 +191,41 @@ inline void finish_sums(const BrgemmCall& call, int64_t row, int64_t column,
   kFinish(*call.epilogue, part);
 }
 
+// Products whose sums may be finished in registers. Not where most of the time goes into widening,
+// nor where rows are few and are shifted on the way: each has the code of every tile once more.
+template <class P, int kVectors>
+constexpr bool kFinishesHere = P::kNative && P::kShift == 0 && kVectors <= kPanelVectors;
+template <class P>
+constexpr bool kHasIntegers = P::kGroup == 4;
+
+// Whether a tile's columns are whole vectors, with an epilogue for registers.
+template <class P, int kVectors>
+inline bool finishes_here(const BrgemmCall& call, int64_t column) {
+  return kFinishesHere<P, kVectors> && call.epilogue != nullptr &&
+             call.epilogue->simple != nullptr && call.start == nullptr &&
+             column + kVectors * kLanes <= call.columns && fits_registers < kHasIntegers<P>,
+         P::kGroup == 2 > (*call.epilogue->simple);
+}
+
+// The sums have column_add in them already.
+template <class P, int kRows, int kVectors>
+inline __attribute__((always_inline)) void finish_here(const BrgemmCall& call, int64_t row,
+                                                       int64_t column,
+                                                       const Tile<P, kRows, kVectors>& tile) {
+  const SimpleEpilogue& e = *call.epilogue->simple;
+  char* out = static_cast<char*>(call.out) + row * call.out_stride + column * out_size(e.out);
+  RegisterTile<kHasIntegers<P>, kRows, kVectors> finished{
+      e, call.row + row, call.column + column, out, call.out_stride, {}};
+  finished.each([&](F32& x, int r, int v) __attribute__((always_inline)) {
+    if constexpr (kHasIntegers<P>) {
+      x = to_f32(tile.sums[r][v]);
+    } else {
+      x = tile.sums[r][v];
+    }
+  });
+  finished.finish();
+}
+
 // What a tile asks for ahead of its use, from each block: of the panel behind its own, `pace` bytes
 // from `begin` on for each group of k, so that a panel's tiles share it out. Without a pace it asks
 // for what is at hand.
@@ -232,18 +268,13 @@ inline void multiply_rest(Tile<P, kRows, kVectors>& tile, const Rows<kRows>& row
 
 constexpr int kFewRows = 4;
 
+// Zeros, the call's own numbers, or, of integers finished in registers, what each column adds.
 template <class P, int kRows, int kVectors>
-void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) {
+inline __attribute__((always_inline)) void begin_sums(const BrgemmCall& call, int64_t row,
+                                                      int64_t column, bool here,
+                                                      Tile<P, kRows, kVectors>& tile) {
   using Number = typename P::Number;
-  Tile<P, kRows, kVectors> tile;
-  const int64_t b_offset = column / kPanelColumns * call.b_panel_stride;
-  if (call.start == nullptr) {
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) tile.sums[r][v] = P::zero();
-    }
-  } else {
+  if (call.start != nullptr) {
     const Number* start = static_cast<const Number*>(call.start) + row * call.start_stride + column;
     for (int v = 0; v < kVectors; ++v) {
       const Mask mask = columns_mask(call, column + v * kLanes);
@@ -251,7 +282,31 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) 
         tile.sums[r][v] = load(start + r * call.start_stride + v * kLanes, mask);
       }
     }
+    return;
   }
+  typename P::Sum first[kVectors];
+#pragma GCC unroll 16
+  for (int v = 0; v < kVectors; ++v) first[v] = P::zero();
+  if constexpr (kFinishesHere<P, kVectors> && kHasIntegers<P>) {
+    const int32_t* add = here ? call.epilogue->simple->column_add : nullptr;
+    if (add != nullptr) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) first[v] = load(add + call.column + column + v * kLanes);
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) tile.sums[r][v] = first[v];
+  }
+}
+
+template <class P, int kRows, int kVectors>
+void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) {
+  Tile<P, kRows, kVectors> tile;
+  const int64_t b_offset = column / kPanelColumns * call.b_panel_stride;
+  const bool here = finishes_here<P, kVectors>(call, column);
+  begin_sums(call, row, column, here, tile);
   const int64_t stride = call.a_row_stride, panel_stride = call.b_panel_stride;
   const int64_t groups = call.k / P::kGroup, rest = call.k % P::kGroup;
   if (kRows > kFewRows) expect_stores<kRows, kVectors>(call, row, column);
@@ -287,6 +342,8 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) 
   }
   if (call.epilogue == nullptr) {
     store_sums(call, row, column, tile);
+  } else if (here) {
+    if constexpr (kFinishesHere<P, kVectors>) finish_here(call, row, column, tile);
   } else {
     finish_sums(call, row, column, tile);
   }

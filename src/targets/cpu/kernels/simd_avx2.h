@@ -228,6 +228,17 @@ inline void store_bytes(void* first, void* second, const F32 (&x)[4], int zero) 
   _mm_storeu_si128(static_cast<__m128i*>(first), _mm256_castsi256_si128(all));
   _mm_storeu_si128(static_cast<__m128i*>(second), _mm256_extracti128_si256(all, 1));
 }
+inline I32 pack_words(I32 a, I32 b) { return {_mm256_packs_epi32(a.v, b.v)}; }
+inline void store_words(void* first, void* second, I32 p, I32 q, int zero, int turn) {
+  const __m256i added = _mm256_set1_epi16(static_cast<int16_t>(zero));
+  const __m256i bytes =
+      _mm256_packus_epi16(_mm256_adds_epi16(p.v, added), _mm256_adds_epi16(q.v, added));
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  const __m256i all = _mm256_permutevar8x32_epi32(
+      _mm256_xor_si256(bytes, _mm256_set1_epi8(static_cast<char>(turn))), order);
+  _mm_storeu_si128(static_cast<__m128i*>(first), _mm256_castsi256_si128(all));
+  _mm_storeu_si128(static_cast<__m128i*>(second), _mm256_extracti128_si256(all, 1));
+}
 
 inline I32 dot_u8s8(I32 acc, I32 a, I32 b) {
 #if defined(__AVXVNNI__)

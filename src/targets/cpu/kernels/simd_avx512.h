@@ -229,6 +229,19 @@ inline void store_bytes(void* first, void* second, const F32 (&x)[4], int zero) 
   _mm256_storeu_si256(static_cast<__m256i*>(first), _mm512_castsi512_si256(all));
   _mm256_storeu_si256(static_cast<__m256i*>(second), _mm512_extracti64x4_epi64(all, 1));
 }
+// The same in two steps: a row's integers as words, saturated; then two rows of these plus `zero`
+// as unsigned bytes, xor `turn`: signed ones where both are 128 more.
+inline I32 pack_words(I32 a, I32 b) { return {_mm512_packs_epi32(a.v, b.v)}; }
+inline void store_words(void* first, void* second, I32 p, I32 q, int zero, int turn) {
+  const __m512i added = _mm512_set1_epi16(static_cast<int16_t>(zero));
+  const __m512i bytes =
+      _mm512_packus_epi16(_mm512_adds_epi16(p.v, added), _mm512_adds_epi16(q.v, added));
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i all = _mm512_permutexvar_epi32(
+      order, _mm512_xor_si512(bytes, _mm512_set1_epi8(static_cast<char>(turn))));
+  _mm256_storeu_si256(static_cast<__m256i*>(first), _mm512_castsi512_si256(all));
+  _mm256_storeu_si256(static_cast<__m256i*>(second), _mm512_extracti64x4_epi64(all, 1));
+}
 
 // acc + the sum over four bytes of each lane, exact: a unsigned, b signed.
 inline I32 dot_u8s8(I32 acc, I32 a, I32 b) {

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+// The commonest of simple epilogues on sums where a product leaves them: a tile of kRows rows of
+// one or two whole vectors of columns, in registers. The bits are those of
+// epilogue_simple_kernel.h.
+#pragma once
+
+#include "targets/cpu/kernels/activation_kernel.h"
+#include "targets/cpu/kernels/epilogue_simple.h"
+
+namespace lathe::cpu {
+namespace {
+
+// Whether the steps below are all that it takes. Few: the code is there once for each tile. Sums of
+// integers become bytes or f32; those of floats f32 or, where a product has such operands, bf16.
+template <bool kIntegers, bool kBf16>
+inline bool fits_registers(const SimpleEpilogue& e) {
+  if (e.has_activation && e.activation != Activation::relu) return false;
+  switch (e.out) {
+    case ElementType::i8:
+    case ElementType::u8:
+      return kIntegers;
+    case ElementType::bf16:
+      return kBf16;
+    default:
+      return e.out == ElementType::f32;
+  }
+}
+
+template <bool kIntegers, int kRows, int kVectors>
+struct RegisterTile {
+  const SimpleEpilogue& e;
+  int64_t row, column;  // of the epilogue's operands
+  char* out;
+  int64_t out_stride;
+  F32 x[kRows][kVectors];
+
+  template <class F>
+  inline __attribute__((always_inline)) void each(F&& f) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) f(x[r][v], r, v);
+    }
+  }
+  // With a number of each column.
+  template <class F>
+  inline __attribute__((always_inline)) void each_with(const float* numbers, F&& f) {
+    F32 y[kVectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) y[v] = load(numbers + column + v * kLanes);
+    each([&](F32& to, int, int v) __attribute__((always_inline)) { to = f(to, y[v]); });
+  }
+
+  template <class T>
+  inline __attribute__((always_inline)) void add_residual() {
+    const T* p = static_cast<const T*>(e.residual) + row * e.residual_stride + column;
+    each([&](F32& to, int r, int v) __attribute__((always_inline)) {
+      to = to + load_f32(p + r * e.residual_stride + v * kLanes);
+    });
+  }
+  inline __attribute__((always_inline)) void add_residuals() {
+    if (e.residual_type == ElementType::f32) return add_residual<float>();
+    if constexpr (kIntegers) {
+      e.residual_type == ElementType::u8 ? add_residual<uint8_t>() : add_residual<int8_t>();
+    } else {
+      add_residual<Bf16>();
+    }
+  }
+
+  inline __attribute__((always_inline)) void store_floats() {
+    each([&](F32& from, int r, int v) __attribute__((always_inline)) {
+      store(reinterpret_cast<float*>(out + r * out_stride) + v * kLanes, from);
+    });
+  }
+
+  inline __attribute__((always_inline)) void store_bf16() {
+    unsigned nan = 0;
+    if constexpr (kVectors == 2) {
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        nan |= some_nan(x[r][0], x[r][1]);
+        store_two(reinterpret_cast<Bf16*>(out + r * out_stride), x[r][0], x[r][1]);
+      }
+      if (__builtin_expect(nan == 0, 1)) return;
+    }
+    each([&](F32& from, int r, int v) __attribute__((always_inline)) {
+      store_f32(reinterpret_cast<Bf16*>(out + r * out_stride) + v * kLanes, from);
+    });
+  }
+
+  // Signed bytes are unsigned ones of 128 more, with their upper bit turned.
+  inline __attribute__((always_inline)) void store_bytes() {
+    const int turned = e.out == ElementType::i8 ? 128 : 0;
+    const int zero = static_cast<int>(e.out_zero);
+    const F32 high = set1(static_cast<float>(255 - turned - zero));
+    if constexpr (kVectors == 2) {
+      // Step by step for all rows: each of them takes few registers beside the sums.
+      each([=](F32& to, int, int) { to = from_bits(to_i32(min(high, to))); });
+      I32 words[kRows];
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) words[r] = pack_words(bits_of(x[r][0]), bits_of(x[r][1]));
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; r += 2) {
+        char* to = out + r * out_stride;
+        const int next = r + 1 < kRows ? 1 : 0;
+        store_words(to, to + next * out_stride, words[r], words[r + next], zero + turned, turned);
+      }
+    } else {
+      const F32 low = set1(static_cast<float>(-turned - zero));
+      each([&](F32& from, int r, int) __attribute__((always_inline)) {
+        const I32 y = to_i32(min(max(from, low), high)) + set1(zero);
+        store_i32(reinterpret_cast<uint8_t*>(out + r * out_stride), y);
+      });
+    }
+  }
+
+  inline __attribute__((always_inline)) void finish() {
+    if (e.scale != nullptr) each_with(e.scale, [](F32 a, F32 b) { return a * b; });
+    if (e.bias != nullptr) each_with(e.bias, [](F32 a, F32 b) { return a + b; });
+    if (e.residual != nullptr) add_residuals();
+    // Unsigned bytes without a zero point are cut off at 0 anyway.
+    if (e.has_activation && !(e.out == ElementType::u8 && e.out_zero == 0)) {
+      each([](F32& to, int, int) { to = relu(to); });
+    }
+    if (e.out == ElementType::f32) return store_floats();
+    if constexpr (kIntegers) {
+      store_bytes();
+    } else {
+      store_bf16();
+    }
+  }
+};
+
+}  // namespace
+}  // namespace lathe::cpu
