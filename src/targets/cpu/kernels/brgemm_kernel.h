@@ -227,11 +227,12 @@ inline __attribute__((always_inline)) void finish_here(const BrgemmCall& call, i
 }
 
 // What a tile asks for ahead of its use, from each block: of the panel behind its own, `pace` bytes
-// from `begin` on for each group of k, so that a panel's tiles share it out. Without a pace it asks
-// for what is at hand.
+// from `begin` on for each group of k, so that a panel's tiles share it out; of the rows below its
+// own as much as it reads itself. What it does not ask for is at hand.
 struct Fetch {
   int64_t begin = 0;
   int64_t pace = 0;
+  bool rows = false;
 };
 
 // Asks for the lines that a tile's results will be written to: stores that miss would wait for one
@@ -314,6 +315,8 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) 
     const char* a = static_cast<const char*>(call.blocks[i].a) + row * stride;
     const char* b = static_cast<const char*>(call.blocks[i].b) + b_offset;
     const char* panel = fetch.pace == 0 ? b : b + panel_stride + fetch.begin;
+    const char* below = fetch.rows ? a + kRows * stride : a;
+    const int64_t pace_below = fetch.rows ? kRows * 16 : 0;
     Rows<kRows> rows(a, stride);
     const auto step = [&]<int kOffset>() __attribute__((always_inline)) {
       tile.template step<kOffset>(
@@ -328,10 +331,14 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) 
       step.template operator()<3>();
       rows.advance(16);
       b += 4 * kGroupBytes;
-      // Two lines: what one of four tiles or more has to ask for, and most of what fewer have.
+      // Of a panel two lines: what one of four tiles or more has to ask for, and most of what fewer
+      // have. Rows are wanted in the first cache.
       __builtin_prefetch(panel, 0, 2);
       __builtin_prefetch(panel + 64, 0, 2);
       panel += 4 * fetch.pace;
+#pragma GCC unroll 4
+      for (int line = 0; line < kRows * 16; line += 64) __builtin_prefetch(below + line);
+      below += pace_below;
     }
     for (int64_t g = 0; g < groups % 4; ++g) {
       step.template operator()<0>();
@@ -384,6 +391,12 @@ constexpr Tiles<P> make_tiles() {
 template <class P>
 constexpr Tiles<P> kTiles = make_tiles<P>();
 
+// Whether the rows lie in memory one after the other, so that those of the next tile are a run.
+template <class P>
+bool fetches_rows(const BrgemmCall& call) {
+  return call.a_is_far && call.a_row_stride == call.k * 4 / P::kGroup;
+}
+
 // All columns of a few rows at a time, where the panels are so small that they stay in the first
 // cache: results are written from end to end.
 constexpr int64_t kPanelsInCache = 24 << 10;  // bytes
@@ -395,7 +408,8 @@ void run_row_tiles(const BrgemmCall& call) {
     const int64_t rows = (call.rows - row) / (tiles - t);
     for (int64_t column = 0; column < call.columns; column += kPanelColumns) {
       const int64_t left = (call.columns - column + kLanes - 1) / kLanes;
-      kTiles<P>.tall[left < kPanelVectors ? left : kPanelVectors][rows](call, row, column, {});
+      const Fetch fetch{0, 0, column == 0 && fetches_rows<P>(call)};
+      kTiles<P>.tall[left < kPanelVectors ? left : kPanelVectors][rows](call, row, column, fetch);
     }
     row += rows;
   }
@@ -424,9 +438,11 @@ void run_tiles(const BrgemmCall& call) {
     int64_t row = 0;
     const bool more = column + kPanelColumns < call.columns || call.b_goes_on;
     const int64_t pace = call.b_is_far && more ? (kGroupBytes + tiles - 1) / tiles : 0;
+    Fetch fetch{0, pace, column == 0 && fetches_rows<P>(call)};
     for (int64_t t = 0; t < tiles; ++t) {
       const int64_t rows = (call.rows - row) / (tiles - t);
-      kTiles<P>.tall[vectors][rows](call, row, column, {t * pace * (call.k / P::kGroup), pace});
+      fetch.begin = t * pace * (call.k / P::kGroup);
+      kTiles<P>.tall[vectors][rows](call, row, column, fetch);
       row += rows;
     }
   }
