@@ -44,6 +44,7 @@ inline void activate(Activation f, float a, float b, F32 (&x)[kCount]) {
     case Activation::sigmoid:
       return each([](F32 v) { return sigmoid(v); });
     case Activation::silu:
+      if (a == 1) return each([](F32 v) { return v * sigmoid(v); });
       return each([=](F32 v) { return silu(v, va); });
     case Activation::tanh:
       return each([](F32 v) { return tanh(v); });

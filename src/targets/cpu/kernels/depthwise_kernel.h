@@ -13,13 +13,6 @@ namespace {
 constexpr int kDepthwiseBlock = 7;
 constexpr int kDepthwiseVectors = kRegisters == 32 ? 2 : 1;
 
-template <int kVectors>
-struct DepthwiseBlock {
-  int64_t output;   // first
-  int64_t channel;  // first
-  Mask tail;        // of the last vector
-};
-
 // Channels of one column; only the last vector of a row may be cut.
 template <class X, int kVectors, bool kTail>
 inline void load_column(const DepthwiseRow& row, const X* x, Mask tail, F32 (&to)[kVectors]) {
@@ -62,6 +55,92 @@ __attribute__((noinline)) void finish_block(const DepthwiseRow& row, F32 (&x)[kR
   }
   finish_simple(e, x, rows, row.row + line, row.column + channel, mask, whole, out, row.out_stride);
 }
+
+// What most layers do to f32 sums: bias, and relu, hard swish or silu, where the sums are.
+struct DepthwiseShort {
+  bool fits = false;
+  bool has_hard_swish = false;
+  bool has_silu = false;
+  const float* bias = nullptr;
+  float low = 0;  // of relu; else -infinity, which leaves everything as it is
+  float a = 0;    // of silu
+};
+inline DepthwiseShort short_epilogue(const DepthwiseRow& row) {
+  DepthwiseShort to;
+  const SimpleEpilogue* e = row.epilogue;
+  if (e == nullptr || e->out != ElementType::f32 || e->scale != nullptr || e->bias == nullptr ||
+      e->residual != nullptr || e->column_add != nullptr) {
+    return to;
+  }
+  to.has_hard_swish = e->has_activation && e->activation == Activation::hard_swish;
+  to.has_silu = e->has_activation && e->activation == Activation::silu;
+  to.fits = !e->has_activation || is_relu(*e) || to.has_hard_swish || to.has_silu;
+  to.bias = e->bias + row.column;
+  to.low = is_relu(*e) ? 0.0F : -__builtin_inff();
+  to.a = e->a;
+  return to;
+}
+
+// Of kRows rows at `out`, in place: long enough that stores and loads cost little, and one place
+// for all sizes of kernels.
+template <int kRows, int kVectors>
+__attribute__((noinline)) void silu_stored(float* out, int64_t stride, float a) {
+  constexpr int kSome = 4 / kVectors;  // rows at a time
+  for (int t = 0; t < kRows; t += kSome) {
+    F32 x[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      const int row = t + i / kVectors < kRows ? t + i / kVectors : kRows - 1;
+      x[i] = load(out + row * stride + i % kVectors * kLanes);
+    }
+    silu_some<0>(a, x);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      if (t + i / kVectors < kRows)
+        store(out + (t + i / kVectors) * stride + i % kVectors * kLanes, x[i]);
+    }
+  }
+}
+
+// Whole vectors of a whole block of outputs.
+template <int kRows, int kVectors>
+inline __attribute__((always_inline)) void finish_short(const DepthwiseRow& row,
+                                                        const DepthwiseShort& to, int64_t output,
+                                                        int64_t channel,
+                                                        F32 (&x)[kRows][kVectors]) {
+  auto* out = reinterpret_cast<float*>(static_cast<char*>(row.out) +
+                                       (output - row.begin) * row.out_stride) +
+              channel;
+  const int64_t stride = row.out_stride / 4;
+  const auto each = [&](auto f) __attribute__((always_inline)) {
+#pragma GCC unroll 8
+    for (int t = 0; t < kRows; ++t) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) f(t, v, out + t * stride + v * kLanes);
+    }
+  };
+  if (row.out_ahead != 0) {
+    each([&](int, int, const float* at) {
+      _mm_prefetch(reinterpret_cast<const char*>(at) + row.out_ahead, _MM_HINT_T0);
+    });
+  }
+  const F32 low = set1(to.low);
+  F32 bias[kVectors];
+#pragma GCC unroll 2
+  for (int v = 0; v < kVectors; ++v) bias[v] = load(to.bias + channel + v * kLanes);
+  each([&](int t, int v, float*) { x[t][v] = max(low, x[t][v] + bias[v]); });
+  if (to.has_hard_swish) each([&](int t, int v, float*) { x[t][v] = hard_swish(x[t][v]); });
+  each([&](int t, int v, float* at) { store(at, x[t][v]); });
+  if (to.has_silu) silu_stored<kRows, kVectors>(out, stride, to.a);
+}
+
+template <int kVectors>
+struct DepthwiseBlock {
+  int64_t output;   // first
+  int64_t channel;  // first
+  Mask tail;        // of the last vector
+  const DepthwiseShort& epilogue;
+};
 
 // Which columns that a block reads may not be there: none; those that its first or last output
 // does not see; any.
@@ -108,6 +187,7 @@ inline void depthwise_block(const DepthwiseRow& row, const DepthwiseBlock<kVecto
 #pragma GCC unroll 2
           for (int v = 0; v < kVectors; ++v) sums[t][v] = fma(column[v], weights[k][v], sums[t][v]);
         }
+        __asm__ volatile("" ::: "memory");  // no load moves to another column: registers are taken
       }
     } else {
       for (int64_t k = 0; k < row.kernel; ++k) {
@@ -128,6 +208,11 @@ inline void depthwise_block(const DepthwiseRow& row, const DepthwiseBlock<kVecto
   }
   const int64_t count = row.end - block.output;
   const int rows = static_cast<int>(count < kOutputs ? count : kOutputs);
+  if constexpr (sizeof(X) == 4 && kKernel > 0) {
+    const bool whole = !kTail || block.channel + kLanes <= row.channels;
+    if (block.epilogue.fits && rows == kOutputs && whole)
+      return finish_short(row, block.epilogue, block.output, block.channel, sums);
+  }
 #pragma GCC unroll 2
   for (int v = 0; v < kVectors; ++v) {
     F32 x[kOutputs];
@@ -141,17 +226,17 @@ inline void depthwise_block(const DepthwiseRow& row, const DepthwiseBlock<kVecto
 
 // A block of outputs, all channels: they lie side by side in x and in the result.
 template <class X, int kKernel, int kStride, Missing kMissing>
-void depthwise_channels(const DepthwiseRow& row, int64_t output) {
+void depthwise_channels(const DepthwiseRow& row, const DepthwiseShort& epilogue, int64_t output) {
   constexpr int kWide = kDepthwiseVectors * kLanes;
   const Mask all = mask_first(kLanes);
   int64_t c = 0;
   for (; c + kWide <= row.channels; c += kWide) {
-    const DepthwiseBlock<kDepthwiseVectors> block{output, c, all};
+    const DepthwiseBlock<kDepthwiseVectors> block{output, c, all, epilogue};
     depthwise_block<X, kKernel, kStride, kDepthwiseVectors, false, kMissing>(row, block);
   }
   for (; c < row.channels; c += kLanes) {
     const int64_t left = row.channels - c;
-    const DepthwiseBlock<1> block{output, c, mask_first(left < kLanes ? left : kLanes)};
+    const DepthwiseBlock<1> block{output, c, mask_first(left < kLanes ? left : kLanes), epilogue};
     depthwise_block<X, kKernel, kStride, 1, true, kMissing>(row, block);
   }
 }
@@ -180,6 +265,7 @@ template <class X, int kKernel, int kStride>
 void depthwise_columns(const DepthwiseRow& row) {
   const int64_t span = (kDepthwiseBlock - 1) * row.stride + (row.kernel - 1) * row.dilation + 1;
   const int64_t blocks = (row.end - row.begin + kDepthwiseBlock - 1) / kDepthwiseBlock;
+  const DepthwiseShort epilogue = short_epilogue(row);
   Fetcher<false> lines(row.to_read, blocks);
   Fetcher<true> results(row.to_write, blocks);
   const bool fetches = row.to_read.bytes + row.to_write.bytes > 0;
@@ -191,11 +277,11 @@ void depthwise_columns(const DepthwiseRow& row) {
     const int64_t first = o * row.stride - row.pad;
     const int64_t last = first + (kDepthwiseBlock - 1) * row.stride;
     if (first >= 0 && first + span <= row.input) {
-      depthwise_channels<X, kKernel, kStride, Missing::none>(row, o);
+      depthwise_channels<X, kKernel, kStride, Missing::none>(row, epilogue, o);
     } else if (kKernel > 0 && first + kKernel > 0 && last < row.input) {
-      depthwise_channels<X, kKernel, kStride, Missing::sides>(row, o);
+      depthwise_channels<X, kKernel, kStride, Missing::sides>(row, epilogue, o);
     } else {
-      depthwise_channels<X, kKernel, kStride, Missing::any>(row, o);
+      depthwise_channels<X, kKernel, kStride, Missing::any>(row, epilogue, o);
     }
   }
 }

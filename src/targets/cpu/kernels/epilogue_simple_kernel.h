@@ -68,6 +68,25 @@ inline void store_simple(const SimpleEpilogue& e, const F32 (&x)[kRows], int row
   }
 }
 
+// Four at a time: enough to hide the latencies, and few enough for registers beside the constants.
+template <int kFirst, int kCount>
+inline __attribute__((always_inline)) void silu_some(float a, F32 (&x)[kCount]) {
+  constexpr int kSome = kCount - kFirst < 4 ? kCount - kFirst : 4;
+  if constexpr (kSome > 0) {
+    F32 y[kSome];
+#pragma GCC unroll 4
+    for (int i = 0; i < kSome; ++i) y[i] = x[kFirst + i];
+    if (a != 1) {
+#pragma GCC unroll 4
+      for (int i = 0; i < kSome; ++i) y[i] = y[i] * set1(a);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < kSome; ++i) x[kFirst + i] = x[kFirst + i] * sigmoid(y[i]);
+    __asm__ volatile("" ::: "memory");
+    silu_some<kFirst + kSome>(a, x);
+  }
+}
+
 // The activations of nearly all layers where the numbers are; the others' code is shared, and works
 // on a copy: numbers whose address is known leave their registers between all operations.
 template <int kCount>
@@ -77,9 +96,7 @@ inline __attribute__((always_inline)) void activate_here(const SimpleEpilogue& e
 #pragma GCC unroll 16
     for (int i = 0; i < kCount; ++i) x[i] = hard_swish(x[i]);
   } else if (e.activation == Activation::silu) {
-    const F32 a = set1(e.a);
-#pragma GCC unroll 16
-    for (int i = 0; i < kCount; ++i) x[i] = silu(x[i], a);
+    silu_some<0>(e.a, x);
   } else {
     F32 y[kCount];
 #pragma GCC unroll 16
