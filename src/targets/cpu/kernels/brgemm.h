@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 
 #include "targets/cpu/kernels/epilogue.h"
 #include "targets/cpu/kernels/isa.h"
@@ -79,5 +80,15 @@ constexpr int64_t packed_panel_bytes(const BrgemmKernel& kernel, int64_t k) {
 constexpr int64_t panel_count(const BrgemmKernel& kernel, int64_t n) {
   return (n + kernel.panel_columns - 1) / kernel.panel_columns;
 }
+
+// Whether the lines of a tile's rows at the same k crowd into few sets of a first cache with 64 sets
+// of 8 ways, so that they leave it before they are read again.
+constexpr bool crowds_cache(const BrgemmKernel& kernel, int64_t row_bytes) {
+  constexpr int64_t kLine = 64, kSets = 64, kWays = 8;
+  if (!kernel.rereads_lines || row_bytes % kLine != 0) return false;
+  return kernel.row_tile * std::gcd(row_bytes / kLine, kSets) > kWays * kSets;
+}
+// Bytes from row to row, at least so many: whole lines, an odd number, which spread over all sets.
+constexpr int64_t uncrowded_row_bytes(int64_t bytes) { return ((bytes + 63) / 64 | 1) * 64; }
 
 }  // namespace lathe::cpu

@@ -54,6 +54,15 @@ bool fills_tiles(const ConvProblem& p) {
   return whole_tiles(p.taps() * p.channels, p) < by_lines;
 }
 
+// Whether the lines of neighbouring positions push one another out of the cache: each chunk then
+// copies its rows, which costs as much as some columns of the product.
+bool gains_by_spreading(const ConvProblem& p, const BrgemmKernel& kernel) {
+  return p.taps() == 1 && p.groups == 1 && !p.transposed &&
+         p.x_layout == ActivationLayout::channels_last && p.outputs >= 2 * kernel.panel_columns &&
+         p.axes[2].output >= kernel.row_tile &&
+         crowds_cache(kernel, p.axes[2].stride * p.channels * a_size(product_of(p.x_type)));
+}
+
 // Whether copying every output's taps costs less than products with few rows, each of which reads
 // the weights again.
 bool gains_by_gathering(const ConvProblem& p, Isa isa, const BrgemmKernel& kernel) {
@@ -91,10 +100,11 @@ DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa)
   flip_signs();
   through_sums_ = p_.y_layout == ActivationLayout::channels_first;
   for (const ConvPart& part : conv_parts(p_)) add_part(part);
-  if (gains_by_gathering(p_, isa, *kernel_)) gather_positions();
+  const bool spreads = gains_by_spreading(p_, *kernel_);
+  if (spreads || gains_by_gathering(p_, isa, *kernel_)) gather_positions();
   in_place_ = reads_in_place() && (!flips_ || gathered_);
-  gathers_chunks_ = gathered_ && isa == Isa::amx && fills_tiles(given_) &&
-                    given_.x_layout == ActivationLayout::channels_last;
+  gathers_chunks_ = spreads || (gathered_ && isa == Isa::amx && fills_tiles(given_) &&
+                                given_.x_layout == ActivationLayout::channels_last);
   if (!in_place_) find_whole_box();
   if (staged_whole_ && isa == Isa::amx && product_ != Product::f32) make_flat();
   for (size_t i = 0; i < parts_.size(); ++i) add_chunks(i);
@@ -144,7 +154,10 @@ void DirectConvolution::gather_positions() {
   ConvAxis line;
   line.input = line.output = given_.output_positions();
   p_.axes = {ConvAxis{}, ConvAxis{}, line};
-  p_.channels = part.k;
+  const int64_t row_bytes = part.k * stage_.element_bytes;
+  p_.channels = crowds_cache(*kernel_, row_bytes)
+                    ? uncrowded_row_bytes(row_bytes) / stage_.element_bytes
+                    : part.k;
   p_.x_layout = ActivationLayout::channels_last;
   part.geometry.axes = {axis_parts({}, false)[0], axis_parts({}, false)[0],
                         axis_parts(line, false)[0]};

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 #include "base/error.h"
 #include "base/thread_pool.h"
@@ -15,7 +14,6 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kLineBytes = 64;
 constexpr int kSign = 0x80;
 
 ElementType number_type(Product product) {
@@ -30,13 +28,6 @@ ElementType number_type(Product product) {
       return ElementType::i8;
   }
   return ElementType::f32;
-}
-
-// Whether the rows of a tile, at the same k, crowd into few sets of a first cache of 64 sets.
-bool crowds_cache(int64_t row_bytes, int64_t rows) {
-  constexpr int64_t kSets = 64, kWays = 8;
-  if (row_bytes % kLineBytes != 0) return false;
-  return rows * std::gcd(row_bytes / kLineBytes, kSets) > kWays * kSets;
 }
 
 }  // namespace
@@ -63,16 +54,14 @@ MatmulRows::MatmulRows(const MatmulCall& call, const BrgemmKernel& kernel, Threa
   row_bytes_ = call.a_row_stride * element_;
   batch_bytes_ = call.a_batch_stride * element_;
   // Worth a copy where each line is read again for the next numbers of k, by many panels.
-  const bool crowded = kernel.rereads_lines && call.m >= kernel.row_tile &&
-                       call.n >= 16 * kernel.panel_columns &&
-                       crowds_cache(row_bytes_, kernel.row_tile);
+  const bool crowded = call.m >= kernel.row_tile && call.n >= 2 * kernel.panel_columns &&
+                       crowds_cache(kernel, row_bytes_);
   flips_ = kernel_product(call) != call.product;
   if (!right_type || flips_ || (call.a_column_stride != 1 && call.k > 1) || crowded) copy(pool);
 }
 
 void MatmulRows::copy(ThreadPool* pool) {
-  // Whole lines, an odd number of them: rows spread over all sets of the cache.
-  const int64_t lines = (call_.k * element_ + kLineBytes - 1) / kLineBytes | 1;
+  const int64_t pitch = uncrowded_row_bytes(call_.k * element_);
   const int64_t rows = call_.batch * call_.m;
   const ElementType type = number_type(call_.product);
   const int64_t from_element = info(call_.a_type).bits / 8;
@@ -93,18 +82,18 @@ void MatmulRows::copy(ThreadPool* pool) {
       lathe::convert(type, to, call_.a_type, from, call_.k);
     }
   };
-  const int64_t grain = std::max<int64_t>(1, (32 << 10) / (lines * kLineBytes));
+  const int64_t grain = std::max<int64_t>(1, (32 << 10) / pitch);
   char* out =
-      reinterpret_cast<char*>(thread_scratch(ScratchUse::product_rows, rows * lines * kLineBytes));
+      reinterpret_cast<char*>(thread_scratch(ScratchUse::product_rows, rows * pitch));
   const char* a = static_cast<const char*>(call_.a);
   parallel_for(pool, rows, grain, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const int64_t from = r / call_.m * call_.a_batch_stride + r % call_.m * call_.a_row_stride;
-      copy_row(a + from * from_element, out + r * lines * kLineBytes);
+      copy_row(a + from * from_element, out + r * pitch);
     }
   });
   data_ = out;
-  row_bytes_ = lines * kLineBytes;
+  row_bytes_ = pitch;
   batch_bytes_ = call_.m * row_bytes_;
 }
 
