@@ -70,6 +70,7 @@ struct BrgemmKernel {
   bool is_native;  // the processor multiplies these types; else they are widened
   bool rereads_lines;  // of A, 4 bytes at a time: the lines of a tile's rows must stay in the cache
   bool takes_lines = false;
+  int panels_together = 1;  // in a tile, where there are so many
 };
 const BrgemmKernel& brgemm_kernel(Isa isa, Product product);
 
@@ -81,10 +82,10 @@ constexpr int64_t panel_count(const BrgemmKernel& kernel, int64_t n) {
   return (n + kernel.panel_columns - 1) / kernel.panel_columns;
 }
 
-// Whether the lines of a tile's rows at the same k crowd into few sets of a first cache with 64 sets
-// of 8 ways, so that they leave it before they are read again.
+// Whether the lines of a tile's rows at the same k crowd into few sets of a first cache with 64
+// sets of 8 ways, and take more than half of each: they leave it before they are read again.
 constexpr bool crowds_cache(const BrgemmKernel& kernel, int64_t row_bytes) {
-  constexpr int64_t kLine = 64, kSets = 64, kWays = 8;
+  constexpr int64_t kLine = 64, kSets = 64, kWays = 4;
   if (!kernel.rereads_lines || row_bytes % kLine != 0) return false;
   return kernel.row_tile * std::gcd(row_bytes / kLine, kSets) > kWays * kSets;
 }

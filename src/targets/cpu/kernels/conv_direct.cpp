@@ -14,6 +14,8 @@ namespace {
 constexpr int64_t kGathered = 16 << 20;    // bytes at most of the taps of all outputs of an image
 constexpr int64_t kStagedWhole = 8 << 20;  // bytes of an image that is staged before its chunks
 
+constexpr int64_t kPanelsOfCopy = 4;  // at least, for which a chunk copies its rows
+
 constexpr size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 Product product_of(ElementType x) {
@@ -75,7 +77,7 @@ bool gains_by_gathering(const ConvProblem& p, Isa isa, const BrgemmKernel& kerne
   // There a copy of all taps costs as much as the product.
   if (isa == Isa::amx && p.x_type != ElementType::f32) return p.taps() == 1 && p.axes[2].stride > 1;
   const int64_t width = p.axes[2].output, positions = p.output_positions();
-  return width < kernel.row_tile - 2 && positions > width;
+  return width < 2 * kernel.row_tile && positions > width;
 }
 
 }  // namespace
@@ -108,6 +110,9 @@ DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa)
   if (!in_place_) find_whole_box();
   if (staged_whole_ && isa == Isa::amx && product_ != Product::f32) make_flat();
   for (size_t i = 0; i < parts_.size(); ++i) add_chunks(i);
+  // Copies by each of several chunks would cost more than one before them all.
+  if (spreads && chunks_.front().panels < std::min(kPanelsOfCopy, group_panels()))
+    gathers_chunks_ = false;
   for (const Chunk& chunk : chunks_) {
     const Part& part = parts_[chunk.part];
     const int64_t rows = chunk.extent[0] * chunk.extent[1] * chunk.extent[2];
@@ -273,18 +278,22 @@ void DirectConvolution::add_chunks(size_t index) {
   const double per_microsecond = 8e4 * 4 / static_cast<double>(a_size(product_)) *
                                  (isa_ == Isa::amx && product_ != Product::f32 ? 4 : 1);
   const double share = std::clamp(work / 16, 4 * per_microsecond, 60 * per_microsecond);
-  const double x_bytes = static_cast<double>(p_.channels * a_size(product_));
+  // A chunk that copies its rows writes them and reads them again.
+  const double x_bytes =
+      static_cast<double>(p_.channels * a_size(product_) * (gathers_chunks_ ? 3 : 1));
   int64_t best_panels = group_panels(), best_rows = part.geometry.outputs();
   double best = -1;
-  for (int64_t cut = 1; cut <= group_panels(); cut *= 2) {
-    const int64_t panels = (group_panels() + cut - 1) / cut;
+  const int64_t together = kernel_->panels_together;
+  const int64_t tiles = (group_panels() + together - 1) / together;
+  for (int64_t cut = 1; cut <= tiles; cut *= 2) {
+    const int64_t panels = std::min(group_panels(), (tiles + cut - 1) / cut * together);
     const double column_work = static_cast<double>(panels) * columns * k;
     double rows = std::clamp(share / std::max(1.0, column_work), 1.0, positions);
-    rows = std::max(rows, std::min(positions, 2.0 * kernel_->row_tile));
+    rows = std::max(rows, std::min(positions, 4.0 * kernel_->row_tile));
     const double weights = column_work * static_cast<double>(a_size(product_));
     const double read = static_cast<double>(cut) * positions * x_bytes +
                         positions / rows * weights * static_cast<double>(cut);
-    const bool too_large = column_work * rows > 2 * share && cut * 2 <= group_panels();
+    const bool too_large = column_work * rows > 2 * share && cut * 2 <= tiles;
     if (too_large || (best >= 0 && read >= best)) continue;
     best = read;
     best_panels = panels;

@@ -208,10 +208,8 @@ struct DirectConvolution::Run::Work {
 
   // The first rows of an image find the weights in memory; panels before `next` are multiplied.
   void weights_come(BrgemmCall& call, int64_t next) const {
-    const bool alone = r.call_.pool == nullptr || r.call_.pool->threads() == 1;
-    const bool same_chunk = next < chunk.panel + chunk.panels;
-    call.b_is_far = n == 0 && chunk.begin == std::array<int64_t, kConvAxes>{};
-    call.b_goes_on = same_chunk || (alone && next < c.group_panels());
+    call.b_is_far = (n == 0 && chunk.begin == std::array<int64_t, kConvAxes>{});
+    call.b_goes_on = next < c.group_panels();
   }
 
   // Sums of all lines, turned over, then the epilogue: rows of y are channels.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The commonest of simple epilogues on sums where a product leaves them: a tile of kRows rows of
-// one or two whole vectors of columns, in registers. The bits are those of
+// one to four whole vectors of columns, in registers. The bits are those of
 // epilogue_simple_kernel.h.
 #pragma once
 
@@ -38,7 +38,7 @@ struct RegisterTile {
   inline __attribute__((always_inline)) void each(F&& f) {
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) f(x[r][v], r, v);
     }
   }
@@ -46,7 +46,7 @@ struct RegisterTile {
   template <class F>
   inline __attribute__((always_inline)) void each_with(const float* numbers, F&& f) {
     F32 y[kVectors];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) y[v] = load(numbers + column + v * kLanes);
     each([&](F32& to, int, int v) __attribute__((always_inline)) { to = f(to, y[v]); });
   }
@@ -75,11 +75,15 @@ struct RegisterTile {
 
   inline __attribute__((always_inline)) void store_bf16() {
     unsigned nan = 0;
-    if constexpr (kVectors == 2) {
+    if constexpr (kVectors % 2 == 0) {
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
-        nan |= some_nan(x[r][0], x[r][1]);
-        store_two(reinterpret_cast<Bf16*>(out + r * out_stride), x[r][0], x[r][1]);
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; v += 2) {
+          nan |= some_nan(x[r][v], x[r][v + 1]);
+          store_two(reinterpret_cast<Bf16*>(out + r * out_stride) + v * kLanes, x[r][v],
+                    x[r][v + 1]);
+        }
       }
       if (__builtin_expect(nan == 0, 1)) return;
     }
@@ -93,24 +97,33 @@ struct RegisterTile {
     const int turned = e.out == ElementType::i8 ? 128 : 0;
     const int zero = static_cast<int>(e.out_zero);
     const F32 high = set1(static_cast<float>(255 - turned - zero));
-    if constexpr (kVectors == 2) {
+    constexpr int kPairs = kVectors / 2;  // of each row; a last vector by itself
+    if constexpr (kVectors % 2 != 0) {
+      const F32 low = set1(static_cast<float>(-turned - zero));
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        const I32 y = to_i32(min(max(x[r][kVectors - 1], low), high)) + set1(zero);
+        store_i32(reinterpret_cast<uint8_t*>(out + r * out_stride) + (kVectors - 1) * kLanes, y);
+      }
+    }
+    if constexpr (kPairs > 0) {
       // Step by step for all rows: each of them takes few registers beside the sums.
       each([=](F32& to, int, int) { to = from_bits(to_i32(min(high, to))); });
-      I32 words[kRows];
+      constexpr int kWords = kRows * kPairs;
+      I32 words[kWords];
 #pragma GCC unroll 16
-      for (int r = 0; r < kRows; ++r) words[r] = pack_words(bits_of(x[r][0]), bits_of(x[r][1]));
-#pragma GCC unroll 8
-      for (int r = 0; r < kRows; r += 2) {
-        char* to = out + r * out_stride;
-        const int next = r + 1 < kRows ? 1 : 0;
-        store_words(to, to + next * out_stride, words[r], words[r + next], zero + turned, turned);
+      for (int i = 0; i < kWords; ++i) {
+        const F32* pair = x[i / kPairs] + i % kPairs * 2;
+        words[i] = pack_words(bits_of(pair[0]), bits_of(pair[1]));
       }
-    } else {
-      const F32 low = set1(static_cast<float>(-turned - zero));
-      each([&](F32& from, int r, int) __attribute__((always_inline)) {
-        const I32 y = to_i32(min(max(from, low), high)) + set1(zero);
-        store_i32(reinterpret_cast<uint8_t*>(out + r * out_stride), y);
-      });
+      const auto place = [&](int i) {
+        return out + i / kPairs * out_stride + i % kPairs * 2 * kLanes;
+      };
+#pragma GCC unroll 8
+      for (int i = 0; i < kWords; i += 2) {
+        const int next = i + 1 < kWords ? i + 1 : i;
+        store_words(place(i), place(next), words[i], words[next], zero + turned, turned);
+      }
     }
   }
 

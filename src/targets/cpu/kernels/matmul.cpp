@@ -32,6 +32,11 @@ int64_t speed(Product product) {
   return product == Product::f32 ? 1 : product == Product::bf16 ? 2 : 4;
 }
 
+// Panels that fill tiles, about so many.
+int64_t whole_tiles(const BrgemmKernel& kernel, int64_t panels) {
+  return std::max<int64_t>(1, divide_up(panels, kernel.panels_together)) * kernel.panels_together;
+}
+
 Cut cut_few_rows(const MatmulCall& call, const BrgemmKernel& kernel) {
   // Streams B: pieces of 128 KiB or more, four panels at least.
   const int64_t panel = packed_panel_bytes(kernel, call.k);
@@ -42,19 +47,18 @@ Cut cut_few_rows(const MatmulCall& call, const BrgemmKernel& kernel) {
 Cut cut_skinny(const MatmulCall& call, const BrgemmKernel& kernel) {
   const int64_t work = call.m * call.k * kernel.panel_columns;
   return {call.m,
-          std::max<int64_t>(1, kChunkWork * speed(call.product) / std::max<int64_t>(1, work))};
+          whole_tiles(kernel, kChunkWork * speed(call.product) / std::max<int64_t>(1, work))};
 }
 
 Cut cut_square(const MatmulCall& call, const BrgemmKernel& kernel) {
   const int64_t row_bytes = std::max<int64_t>(1, call.k * a_size(call.product));
-  int64_t rows = std::max<int64_t>(kCacheBytes / row_bytes, 2 * kernel.row_tile);
+  int64_t rows = std::max<int64_t>(kCacheBytes / row_bytes, 4 * kernel.row_tile);
   rows = divide_up(rows, kernel.row_tile) * kernel.row_tile;
   // Blocks of nearly the same height.
   rows = divide_up(divide_up(call.m, divide_up(call.m, rows)), kernel.row_tile) * kernel.row_tile;
   rows = std::min(rows, call.m);
   const int64_t work = rows * call.k * kernel.panel_columns;
-  return {rows,
-          std::max<int64_t>(1, kChunkWork * speed(call.product) / std::max<int64_t>(1, work))};
+  return {rows, whole_tiles(kernel, kChunkWork * speed(call.product) / std::max<int64_t>(1, work))};
 }
 
 // What one product needs at run time.

@@ -83,8 +83,7 @@ void MatmulRows::copy(ThreadPool* pool) {
     }
   };
   const int64_t grain = std::max<int64_t>(1, (32 << 10) / pitch);
-  char* out =
-      reinterpret_cast<char*>(thread_scratch(ScratchUse::product_rows, rows * pitch));
+  char* out = reinterpret_cast<char*>(thread_scratch(ScratchUse::product_rows, rows * pitch));
   const char* a = static_cast<const char*>(call_.a);
   parallel_for(pool, rows, grain, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
