@@ -356,6 +356,26 @@ TEST(WeightOnly, ARowHasTheSameBitsForAnyNumberOfRowsAndThreads) {
   }
 }
 
+// More rows than a task takes, an odd number of panels, and chunks along k of which the last ends
+// within a step of rows.
+TEST(WeightOnly, ManyChunksOfManyRowsEqualThePlainLoop) {
+  for (const int64_t block : {16, 32, 128}) {
+    Case c;
+    c.problem.k = 1120 + block;
+    c.problem.n = 35;
+    c.problem.block = block;
+    c.problem.compute = Compute::int8;
+    if (block == 32) c.problem.zero_type = ElementType::u8;
+    c.m = 525;
+    c.bias = true;
+    c.seed = static_cast<uint32_t>(block);
+    fill(c);
+    const Packed packed(c);
+    const Expected expected(c);
+    for (const Isa isa : host_isas()) expect_right(c, expected, packed, isa);
+  }
+}
+
 TEST(WeightOnly, ExtremeCodesAreMultipliedExactly) {
   for (const int bits : {2, 3, 4, 8}) {
     for (const int64_t block : {16, 32, 64, 128, 256}) {

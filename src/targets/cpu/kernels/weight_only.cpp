@@ -8,16 +8,17 @@
 #include <array>
 #include <cstring>
 
+#include "targets/cpu/kernels/weight_only_ahead.h"
 #include "targets/cpu/kernels/weight_only_table.h"
 #include "tensor/convert.h"
 
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kMostTileRows = 256;  // whose sums a task keeps near
+constexpr int64_t kTaskSums = 1024;  // rows times panels whose sums a task keeps near
 constexpr int64_t kFewTileRows = 128;
 constexpr int64_t kManyTasks = 16;
-constexpr int64_t kTaskPanels = 4;
+constexpr int64_t kMostTaskPanels = 4;
 constexpr int64_t kFloatChunk = 256;      // elements along k unpacked to floats at once
 constexpr int64_t kTaskBytes = 64 << 10;  // of weights, for few rows
 constexpr int64_t kFewFloatRows = 8;
@@ -123,11 +124,15 @@ class Product {
     return out;
   }
 
-  // One row of a as floats along the packed k.
-  const float* stage(int64_t row) {
+  // One row of a as floats along the packed k, once it is staged.
+  const float* floats(int64_t row) const {
+    return places_.stages ? floats_ + row * places_.width
+                          : static_cast<const float*>(call_.a) + row * call_.a_stride;
+  }
+  void stage(int64_t row) {
+    if (!places_.stages) return;
     const int64_t size = bytes_for(p_.a_type, 1);
     const auto* from = static_cast<const uint8_t*>(call_.a) + row * call_.a_stride * size;
-    if (!places_.stages) return reinterpret_cast<const float*>(from);
     float* to = floats_ + row * places_.width;
     if (gather_ == nullptr) {
       convert(ElementType::f32, to, p_.a_type, from, p_.k);
@@ -140,50 +145,57 @@ class Product {
       }
     }
     if (p_.compute == WeightOnlyCompute::bf16) table_.round_to_bf16(to, places_.width);
-    return to;
   }
 
-  QuantisedRows rows_from(int64_t row) const {
+  // A row from element k on, which begins a block.
+  QuantisedRows rows_from(int64_t row, int64_t k) const {
     QuantisedRows out = rows_;
-    const int64_t block = row / height_;
-    out.codes += block * height_ * round_up(places_.width, kStep) + row % height_ * kStep;
-    out.scales += block * height_ * layout_.blocks + row % height_;
-    out.starts += block * height_ * layout_.blocks + row % height_;
+    const int64_t first = row / height_ * height_;
+    const int64_t block = (first * layout_.blocks + k / p_.block * height_) + row % height_;
+    out.codes += first * round_up(places_.width, kStep) + k / kStep * kStep * height_ + k % kStep +
+                 row % height_ * kStep;
+    out.scales += block;
+    out.starts += block;
     return out;
   }
 
   // Rows up to a multiple of the height; those behind the last are zeros.
   void prepare_rows() {
-    const int64_t steps = round_up(places_.width, kStep) / kStep;
-    const Starts starts = p_.zero_type                               ? Starts::to_multiply
-                          : height_ == kPanel && table_.signed_codes ? Starts::none
-                                                                     : Starts::of_zero;
-    parallel_for(pool_, round_up(call_.m, height_), 4, [&](int64_t begin, int64_t end) {
+    const bool int8 = p_.compute == WeightOnlyCompute::int8;
+    const int64_t grain = height_ == kPanel ? kPanel : 4;  // rows that share lines
+    parallel_for(pool_, round_up(call_.m, height_), grain, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        if (p_.compute != WeightOnlyCompute::int8) {
-          if (row < call_.m) {
-            stage(row);
-          } else {
-            std::fill_n(floats_ + row * places_.width, places_.width, 0.0F);
-          }
-          continue;
-        }
-        const QuantisedRows to = rows_from(row);
-        if (row >= call_.m || places_.width % kStep != 0) {
-          std::memset(to.codes + (steps - 1) * kStep * height_, 0, kStep);
-        }
         if (row < call_.m) {
-          table_.quantise(stage(row), places_.width, p_.block, height_, starts, 1 << (p_.bits - 1),
-                          to);
-          continue;
-        }
-        for (int64_t i = 0; i < steps; ++i) std::memset(to.codes + i * kStep * height_, 0, kStep);
-        for (int64_t i = 0; i < layout_.blocks; ++i) {
-          to.scales[i * height_] = 0;
-          to.starts[i * height_] = 0;
+          stage(row);
+          if (int8) quantise(row);
+        } else if (int8) {
+          clear(row);
+        } else {
+          std::fill_n(floats_ + row * places_.width, places_.width, 0.0F);
         }
       }
     });
+  }
+
+  void quantise(int64_t row) {
+    const Starts starts = p_.zero_type                               ? Starts::to_multiply
+                          : height_ == kPanel && table_.signed_codes ? Starts::none
+                                                                     : Starts::of_zero;
+    const QuantisedRows to = rows_from(row, 0);
+    const int64_t whole = places_.width / kStep * kStep;
+    if (whole != places_.width) std::memset(to.codes + whole * height_, 0, kStep);
+    table_.quantise(floats(row), places_.width, p_.block, height_, starts, 1 << (p_.bits - 1), to);
+  }
+
+  void clear(int64_t row) {
+    const QuantisedRows to = rows_from(row, 0);
+    for (int64_t k = 0; k < places_.width; k += kStep) {
+      std::memset(to.codes + k * height_, 0, kStep);
+    }
+    for (int64_t i = 0; i < layout_.blocks; ++i) {
+      to.scales[i * height_] = 0;
+      to.starts[i * height_] = 0;
+    }
   }
 
   // Rows of 16 sums to the panel's columns of y.
@@ -240,73 +252,118 @@ class Product {
   }
 
   void run_tiles() {
-    const int64_t columns = (layout_.panels + kTaskPanels - 1) / kTaskPanels;
+    const int64_t task_panels = table_.task_panels;
+    const int64_t columns = (layout_.panels + task_panels - 1) / task_panels;
     // Fewer rows a task, each unpacking its panels again, where there are few panels.
-    const int64_t task_rows = columns < kManyTasks ? kFewTileRows : kMostTileRows;
+    const int64_t task_rows = columns < kManyTasks ? kFewTileRows : kTaskSums / task_panels;
     const int64_t rows = (call_.m + task_rows - 1) / task_rows;
     parallel_for(pool_, columns * rows, 1, [&](int64_t begin, int64_t end) {
       if (table_.begin != nullptr) table_.begin(p_.block);
       for (int64_t i = begin; i < end; ++i) {
         const int64_t row = i % rows * task_rows;
-        multiply_tiles(i / rows * kTaskPanels, row, std::min(task_rows, call_.m - row));
+        multiply_tiles(i / rows * task_panels, row, std::min(task_rows, call_.m - row));
       }
       if (table_.end != nullptr) table_.end();
     });
   }
 
-  // A task: unpacks its panels chunk by chunk, and adds each chunk's product with all its rows.
-  void multiply_tiles(int64_t panel, int64_t row, int64_t rows) const {
-    alignas(64) std::array<uint8_t, kTaskPanels * kFloatChunk * kPanel * 4> codes;
-    alignas(64) std::array<float, kTaskPanels * kMostBlocks * kPanel> scales;
-    alignas(64) std::array<int32_t, kTaskPanels * kMostBlocks * kPanel> zeros;
-    alignas(64) std::array<float, kTaskPanels * kMostTileRows * kPanel> sums;
-    const bool int8 = p_.compute == WeightOnlyCompute::int8;
-    const int64_t count = std::min(kTaskPanels, layout_.panels - panel);
-    const int64_t most = (int8 ? kChunk : kFloatChunk) / p_.block;
-    std::fill_n(sums.data(), round_up(rows, kPanel) * kTaskPanels * kPanel, 0.0F);
-    std::array<UnpackedChunk, kTaskPanels> chunks;
-    for (int64_t block = 0; block < layout_.blocks; block += most) {
-      const int64_t blocks = std::min(most, layout_.blocks - block);
-      for (int64_t i = 0; i < kTaskPanels; ++i) {
-        UnpackedChunk& chunk = chunks[static_cast<size_t>(i)];
-        if (i >= count) {  // an even number of panels: the last one twice
-          chunk = chunks[static_cast<size_t>(count - 1)];
-          continue;
-        }
-        uint8_t* codes_to = codes.data() + i * kFloatChunk * kPanel * 4;
-        float* scales_to = scales.data() + i * kMostBlocks * kPanel;
-        int32_t* zeros_to = zeros.data() + i * kMostBlocks * kPanel;
-        chunk = {blocks, p_.block, codes_to, scales_to, zeros_to};
-        if (int8) {
-          const bool zeros_left = table_.unpack[bits_index(p_.bits)](
-              panels(panel + i), block, blocks, codes_to, scales_to, zeros_to);
-          if (!zeros_left) chunk.zeros = nullptr;
-        } else {
-          table_.unpack_floats[bits_index(p_.bits)](panels(panel + i), block, blocks,
-                                                    reinterpret_cast<float*>(codes_to), scales_to);
-        }
-      }
-      const bool last = block + blocks == layout_.blocks;
-      for (int64_t r = 0; r < rows; r += kPanel) {
-        const int64_t valid = std::min(kPanel, rows - r);
-        float* to = sums.data() + r * kTaskPanels * kPanel;
-        const int64_t k = block * p_.block;
-        if (last) prefetch_y(panel, count, row + r, valid);
-        if (int8) {
-          QuantisedRows from = rows_from(row + r);
-          from.codes += k / kStep * kStep * kPanel + k % kStep;
-          from.scales += block * kPanel;
-          from.starts += block * kPanel;
-          table_.tiles(chunks.data(), round_up(count, 2), from, valid, to);
-        } else {
-          table_.float_tiles(chunks.data(), round_up(count, 2),
-                             floats_ + (row + r) * places_.width + k, places_.width, valid, to);
-        }
-        for (int64_t i = 0; last && i < count; ++i) {
-          store(to + i * kPanel * kPanel, row + r, valid, panel + i, call_.bias);
-        }
+  // Panels of a task, a chunk of which is unpacked at a time; an odd last panel stands for two.
+  struct Unpacked {
+    alignas(64) std::array<uint8_t, kMostTaskPanels * kFloatChunk * kPanel * 4> codes;
+    alignas(64) std::array<float, kMostTaskPanels * kMostBlocks * kPanel> scales;
+    alignas(64) std::array<int32_t, kMostTaskPanels * kMostBlocks * kPanel> zeros;
+    std::array<UnpackedChunk, kMostTaskPanels> chunks;
+  };
+
+  // `blocks` blocks from `block` on of `count` panels from `panel` on.
+  void unpack(int64_t panel, int64_t count, int64_t block, int64_t blocks, Unpacked& to) const {
+    const size_t bits = bits_index(p_.bits);
+    for (int64_t i = 0; i < count; ++i) {
+      uint8_t* codes = to.codes.data() + i * kFloatChunk * kPanel * 4;
+      float* scales = to.scales.data() + i * kMostBlocks * kPanel;
+      int32_t* zeros = to.zeros.data() + i * kMostBlocks * kPanel;
+      UnpackedChunk& chunk = to.chunks[static_cast<size_t>(i)];
+      chunk = {blocks, p_.block, codes, scales, zeros};
+      if (p_.compute != WeightOnlyCompute::int8) {
+        table_.unpack_floats[bits](panels(panel + i), block, blocks,
+                                   reinterpret_cast<float*>(codes), scales);
+      } else if (!table_.unpack[bits](panels(panel + i), block, blocks, codes, scales, zeros)) {
+        chunk.zeros = nullptr;
       }
     }
+    if (count % 2 != 0) {
+      to.chunks[static_cast<size_t>(count)] = to.chunks[static_cast<size_t>(count - 1)];
+    }
+  }
+
+  // A task: unpacks its panels chunk by chunk, and adds each chunk's product with all its rows.
+  void multiply_tiles(int64_t panel, int64_t row, int64_t rows) const {
+    Unpacked unpacked;
+    alignas(64) std::array<float, kTaskSums * kPanel> sums;
+    const bool int8 = p_.compute == WeightOnlyCompute::int8;
+    const int64_t count = std::min(table_.task_panels, layout_.panels - panel);
+    const int64_t following = panel + table_.task_panels;
+    const int64_t most = (int8 ? kChunk : kFloatChunk) / p_.block;
+    const int64_t turns = (rows + kPanel - 1) / kPanel;
+    std::fill_n(sums.data(), turns * kPanel * table_.task_panels * kPanel, 0.0F);
+    for (int64_t block = 0; block < layout_.blocks; block += most) {
+      const int64_t blocks = std::min(most, layout_.blocks - block);
+      const bool last = block + blocks == layout_.blocks;
+      unpack(panel, count, block, blocks, unpacked);
+      PackedAhead ahead =
+          last ? PackedAhead(panels(following), std::min(count, layout_.panels - following), 0,
+                             most, turns)
+               : PackedAhead(panels(panel), count, block + blocks, most, turns);
+      for (int64_t r = 0; r < rows; r += kPanel) {
+        ahead.fetch();
+        const RowBlock here{row + r, std::min(kPanel, rows - r), block};
+        const RowBlock next = r + kPanel < rows ? RowBlock{row + r + kPanel, 0, block}
+                                                : RowBlock{row, 0, last ? 0 : block + blocks};
+        multiply_chunk(unpacked, panel, count, here, next, last,
+                       sums.data() + r * table_.task_panels * kPanel);
+      }
+    }
+  }
+
+  // Up to 16 rows from `row` on, and the chunk of k from `block` on.
+  struct RowBlock {
+    int64_t row;
+    int64_t valid;
+    int64_t block;
+  };
+
+  // Adds a chunk's product with a block of rows to its sums, which go to y if it is the last.
+  void multiply_chunk(const Unpacked& unpacked, int64_t panel, int64_t count, const RowBlock& here,
+                      const RowBlock& next, bool last, float* sums) const {
+    const bool int8 = p_.compute == WeightOnlyCompute::int8;
+    const bool direct = last && int8 && table_.stores_results && p_.y_type == ElementType::f32;
+    if (last && !direct) prefetch_y(panel, count, here.row, here.valid);
+    const int64_t even = round_up(count, 2);
+    const int64_t k = here.block * p_.block;
+    if (int8) {
+      QuantisedRows rows = rows_from(here.row, k);
+      rows.ahead = rows_from(next.row, next.block * p_.block).codes;
+      const ColumnRange y = direct ? results(panel, count, here.row) : ColumnRange{};
+      table_.tiles(unpacked.chunks.data(), even, rows, here.valid, sums, direct ? &y : nullptr);
+    } else {
+      table_.float_tiles(unpacked.chunks.data(), even, floats_ + here.row * places_.width + k,
+                         places_.width, here.valid, sums);
+    }
+    for (int64_t i = 0; last && !direct && i < count; ++i) {
+      store(sums + i * kPanel * kPanel, here.row, here.valid, panel + i, call_.bias);
+    }
+  }
+
+  // Where `count` panels of y, of f32, lie from `row` on.
+  ColumnRange results(int64_t panel, int64_t count, int64_t row) const {
+    const int64_t column = panel * kPanel;
+    ColumnRange out;
+    out.panels = count;
+    out.columns = std::min(p_.n - column, count * kPanel);
+    out.bias = call_.bias == nullptr ? nullptr : call_.bias + column;
+    out.y = static_cast<float*>(call_.y) + row * call_.y_stride + column;
+    out.y_stride = call_.y_stride;
+    return out;
   }
 
   // Lines of y are far apart: without this, storing them waits for each.

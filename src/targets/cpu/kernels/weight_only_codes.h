@@ -49,6 +49,51 @@ inline I32 quad(const uint8_t* tile, int q, int part) {
   }
 }
 
+// Lane i of the result: op over the lanes of x[i].
+template <class Op>
+inline I32 across_lanes(const I32 (&x)[kLanes], Op op) {
+#if defined(__AVX512F__)
+  I32 y[8], z[4], u[2];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) {
+    const __m512i a = x[i].v, b = x[i + 8].v;
+    y[i] = op(I32{_mm512_shuffle_i32x4(a, b, 0x44)}, I32{_mm512_shuffle_i32x4(a, b, 0xEE)});
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const __m512i a = y[i].v, b = y[i + 4].v;
+    z[i] = op(I32{_mm512_shuffle_i32x4(a, b, 0x88)}, I32{_mm512_shuffle_i32x4(a, b, 0xDD)});
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) {
+    const __m512i a = z[i].v, b = z[i + 2].v;
+    u[i] = op(I32{_mm512_unpacklo_epi64(a, b)}, I32{_mm512_unpackhi_epi64(a, b)});
+  }
+  const __m512 a = _mm512_castsi512_ps(u[0].v), b = _mm512_castsi512_ps(u[1].v);
+  const I32 all = op(I32{_mm512_castps_si512(_mm512_shuffle_ps(a, b, 0x88))},
+                     I32{_mm512_castps_si512(_mm512_shuffle_ps(a, b, 0xDD))});
+  const __m512i order = _mm512_setr_epi32(0, 2, 1, 3, 8, 10, 9, 11, 4, 6, 5, 7, 12, 14, 13, 15);
+  return {_mm512_permutexvar_epi32(order, all.v)};
+#else
+  I32 y[4], z[2];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const __m256i a = x[i].v, b = x[i + 4].v;
+    y[i] =
+        op(I32{_mm256_permute2x128_si256(a, b, 0x20)}, I32{_mm256_permute2x128_si256(a, b, 0x31)});
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) {
+    const __m256i a = y[i].v, b = y[i + 2].v;
+    z[i] = op(I32{_mm256_unpacklo_epi64(a, b)}, I32{_mm256_unpackhi_epi64(a, b)});
+  }
+  const __m256 a = _mm256_castsi256_ps(z[0].v), b = _mm256_castsi256_ps(z[1].v);
+  const I32 all = op(I32{_mm256_castps_si256(_mm256_shuffle_ps(a, b, 0x88))},
+                     I32{_mm256_castps_si256(_mm256_shuffle_ps(a, b, 0xDD))});
+  return {_mm256_permutevar8x32_epi32(all.v, _mm256_setr_epi32(0, 2, 1, 3, 4, 6, 5, 7))};
+#endif
+}
+
 // The largest lane, in every lane.
 inline I32 most_of_lanes(I32 x) {
 #if defined(__AVX512F__)

@@ -7,56 +7,126 @@
 namespace lathe::cpu {
 namespace {
 
-// Of bit patterns, so that a NaN is larger than any number and makes the block's scale NaN.
-inline F32 largest_magnitude(const float* from, int64_t count) {
-  I32 most = zero_i32();
-  const I32 magnitude = set1(0x7FFFFFFF);
-  for (int64_t i = 0; i < count; i += kLanes) {
-    most = max(most, bits_of(load(from + i)) & magnitude);
+#if defined(__AVX512F__)
+template <int kVectors>
+inline void store_packed(int8_t* to, const I32 (&codes)[kVectors]) {
+  I32 low[kVectors];
+#pragma GCC unroll 4
+  for (int i = 0; i < kVectors; ++i) low[i] = codes[i] & set1(0xFF);
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i first = _mm512_packus_epi32(low[0].v, low[1].v);
+  const __m512i last = kVectors == 4 ? _mm512_packus_epi32(low[2].v, low[3].v) : first;
+  const __m512i bytes = _mm512_permutexvar_epi32(order, _mm512_packus_epi16(first, last));
+  if (kVectors == 4) {
+    _mm512_storeu_si512(to, bytes);
+  } else {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_castsi512_si256(bytes));
   }
-  return from_bits(most);
+}
+#endif
+
+// The low bytes of codes: packing is faster than narrowing each vector.
+template <int kVectors>
+inline void store_codes(int8_t* to, const I32 (&codes)[kVectors]) {
+#if defined(__AVX512F__)
+  if constexpr (kVectors > 1) return store_packed<kVectors>(to, codes);
+#endif
+#pragma GCC unroll 8
+  for (int i = 0; i < kVectors; ++i) store_i32(to + i * kLanes, codes[i]);
 }
 
-// What a factor that is not finite makes of numbers, an i32 cannot hold: its low byte is 0.
-template <bool kSum>
-inline I32 quantise_run(const float* from, int64_t count, float factor, int8_t* to, I32 sum) {
-  for (int64_t i = 0; i < count; i += kLanes) {
-    const I32 code = to_i32(load(from + i) * set1(factor));
-    store_i32(to + i, code);
-    if (kSum) sum = sum + code;
-  }
-  return sum;
-}
+// A row of blocks, as many at once as a vector has lanes: each a lane while scales are computed.
+// kVectors of a block (or of 64 of its elements) lie together.
+template <int kVectors>
+struct RowQuantiser {
+  static constexpr int64_t kRun = kVectors * kLanes;
 
-template <bool kSum>
-inline void quantise_blocks(const float* from, int64_t width, int64_t block, int64_t height,
-                            int32_t factor_of_sum, int32_t mask, const QuantisedRows& to) {
-  const int64_t blocks = width / block;
-  const int64_t run = block < kStep ? block : kStep;  // elements that lie together
-  for (int64_t b = 0; b < blocks; ++b) {
-    const float* const at = from + b * block;
-    const float largest = lane0(from_bits(most_of_lanes(bits_of(largest_magnitude(at, block)))));
-    to.scales[b * height] = largest / 127.0F;
-    const float factor = largest == 0.0F ? 0.0F : 127.0F / largest;
-    I32 sum = zero_i32();
-    for (int64_t i = 0; i < block; i += run) {
-      const int64_t k = b * block + i;
-      int8_t* const codes = to.codes + k / kStep * kStep * height + k % kStep;
-      sum = quantise_run<kSum>(at + i, run, factor, codes, sum);
+  const float* from;
+  int64_t runs;    // of a block
+  int64_t height;  // of blocks of rows
+  QuantisedRows to;
+
+  // Of bit patterns, so that a NaN is larger than any number and makes the block's scale NaN.
+  inline I32 largest_magnitude(int64_t block) const {
+    I32 most = zero_i32();
+    const float* at = from + block * runs * kRun;
+    for (int64_t r = 0; r < runs; ++r, at += kRun) {
+#pragma GCC unroll 8
+      for (int i = 0; i < kVectors; ++i) {
+        most = max(most, bits_of(load(at + i * kLanes)) & set1(0x7FFFFFFF));
+      }
     }
-    if (kSum) to.starts[b * height] = sum_lanes(sum) * factor_of_sum & mask;
+    return most;
   }
-}
+
+  // What a factor that is not finite makes of numbers, an i32 cannot hold: its low byte is 0.
+  inline I32 quantise(int64_t block, F32 factor) const {
+    I32 sum = zero_i32();
+    const float* at = from + block * runs * kRun;
+    for (int64_t r = 0; r < runs; ++r, at += kRun) {
+      I32 codes[kVectors];
+#pragma GCC unroll 8
+      for (int i = 0; i < kVectors; ++i) {
+        codes[i] = to_i32(load(at + i * kLanes) * factor);
+        sum = sum + codes[i];
+      }
+      const int64_t k = (block * runs + r) * kRun;
+      store_codes<kVectors>(to.codes + k / kStep * kStep * height + k % kStep, codes);
+    }
+    return sum;
+  }
+
+  // `count` blocks from `first` on.
+  inline void quantise_blocks(int64_t first, int64_t count, int32_t factor_of_sum,
+                              int32_t mask) const {
+    I32 x[kLanes];
+    float scales[kLanes], factors[kLanes];
+    int32_t starts[kLanes];
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes; ++i) x[i] = largest_magnitude(first + (i < count ? i : 0));
+    const F32 largest = from_bits(across_lanes(x, [](I32 a, I32 b) { return max(a, b); }));
+    store(scales, largest / set1(127.0F));
+    store(factors, select(equal(largest, zero_f32()), zero_f32(), set1(127.0F) / largest));
+    for (int i = 0; i < count; ++i) x[i] = quantise(first + i, set1(factors[i]));
+    for (int64_t i = count; i < kLanes; ++i) x[i] = zero_i32();
+    const I32 sum = across_lanes(x, [](I32 a, I32 b) { return a + b; });
+    store(starts, sum * set1(factor_of_sum) & set1(mask));
+    for (int64_t i = 0; i < count; ++i) {
+      to.scales[(first + i) * height] = scales[i];
+      to.starts[(first + i) * height] = starts[i];
+    }
+  }
+
+  inline void quantise_block(int64_t block, int32_t factor_of_sum, int32_t mask) const {
+    const float largest = lane0(from_bits(most_of_lanes(largest_magnitude(block))));
+    to.scales[block * height] = largest / 127.0F;
+    const I32 sum = quantise(block, set1(largest == 0.0F ? 0.0F : 127.0F / largest));
+    to.starts[block * height] = sum_lanes(sum) * factor_of_sum & mask;
+  }
+
+  inline void run(int64_t blocks, int32_t factor_of_sum, int32_t mask) const {
+    if (runs > 1) {
+      for (int64_t b = 0; b < blocks; ++b) quantise_block(b, factor_of_sum, mask);
+      return;
+    }
+    for (int64_t b = 0; b < blocks; b += kLanes) {
+      quantise_blocks(b, blocks - b < kLanes ? blocks - b : kLanes, factor_of_sum, mask);
+    }
+  }
+};
 
 // A row of the first rows of blocks of `height`.
 inline void quantise_row(const float* from, int64_t width, int64_t block, int64_t height,
                          Starts starts, int32_t zero, const QuantisedRows& to) {
-  if (starts == Starts::none) {
-    quantise_blocks<false>(from, width, block, height, 0, 0, to);
-  } else if (starts == Starts::of_zero) {
-    quantise_blocks<true>(from, width, block, height, -zero, -1, to);
+  const int32_t factor = starts == Starts::of_zero ? -zero : -1;
+  const int32_t mask = starts == Starts::to_multiply ? 0xFFFF : -1;
+  const int64_t blocks = width / block;
+  if (block == 16) {
+    RowQuantiser<16 / kLanes>{from, 1, height, to}.run(blocks, factor, mask);
+  } else if (block == 32) {
+    RowQuantiser<32 / kLanes>{from, 1, height, to}.run(blocks, factor, mask);
   } else {
-    quantise_blocks<true>(from, width, block, height, -1, 0xFFFF, to);
+    RowQuantiser<64 / kLanes>{from, block / 64, height, to}.run(blocks, factor, mask);
   }
 }
 

@@ -38,6 +38,7 @@ struct QuantisedRows {
   int8_t* codes = nullptr;
   float* scales = nullptr;
   int32_t* starts = nullptr;
+  const int8_t* ahead = nullptr;  // codes that are wanted next, as many
 };
 
 // `columns` of y from its first panel's first on; the last panel may have fewer than 16.
@@ -82,9 +83,10 @@ struct WeightOnlyTable {
   // `float_tiles` want.
   std::array<Unpack, 4> unpack{};
   std::array<UnpackFloats, 4> unpack_floats{};
-  // Adds chunks' products with a block of 16 rows to sums[panel][16][16]; `count` is even.
+  // Adds chunks' products with a block of 16 rows to sums[panel][16][16]; `count` is
+  // even, at most `task_panels`. Where `stores_results`, the sums go to `y`, if there is one.
   void (*tiles)(const UnpackedChunk* panels, int64_t count, const QuantisedRows& rows,
-                int64_t valid_rows, float* sums) = nullptr;
+                int64_t valid_rows, float* sums, const ColumnRange* y) = nullptr;
   void (*float_tiles)(const UnpackedChunk* panels, int64_t count, const float* a, int64_t a_stride,
                       int64_t valid_rows, float* sums) = nullptr;
   // Rows of 16 sums, plus the bias if there is one, to y.
@@ -94,6 +96,9 @@ struct WeightOnlyTable {
   Store<float> store_f32 = nullptr;
   Store<F16> store_f16 = nullptr;
   Store<Bf16> store_bf16 = nullptr;
+  bool stores_results = true;
+  // Panels that a task unpacks at once: chunks of two stay in a first cache beside rows and sums.
+  int64_t task_panels = 2;
   bool signed_codes = false;  // `unpack` subtracts zero points where all are equal
   // Around the calls of `tiles` in a task, where there are registers to set up.
   void (*begin)(int64_t block) = nullptr;
