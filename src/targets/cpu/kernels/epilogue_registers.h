@@ -92,14 +92,44 @@ struct RegisterTile {
     });
   }
 
-  // Signed bytes are unsigned ones of 128 more, with their upper bit turned.
+  // Whether no number comes near 2^31, beyond which conversions to integers give the lowest one:
+  // sums are below it, and nearly all scales far below 1.
+  inline __attribute__((always_inline)) bool stays_small() const {
+    if (e.scale == nullptr) return false;
+    if (e.residual != nullptr && e.residual_type == ElementType::f32) return false;
+    bool small = true;
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) {
+      small = small && all(less_equal(abs(load(e.scale + column + v * kLanes)), set1(0.25F)));
+      if (e.bias == nullptr) continue;
+      small = small && all(less_equal(abs(load(e.bias + column + v * kLanes)), set1(0x1p29F)));
+    }
+    return small;
+  }
+
+  // Pairs of vectors of a row, as words.
+  static constexpr int kPairs = kVectors / 2;
+  static constexpr int kWords = kRows * kPairs;
+  using Words = I32[kWords == 0 ? 1 : kWords];
+
+  template <bool kSigned>
+  inline __attribute__((always_inline)) void store_words(const Words& words) {
+    const auto place = [&](int i) __attribute__((always_inline)) {
+      return out + i / kPairs * out_stride + i % kPairs * 2 * kLanes;
+    };
+#pragma GCC unroll 8
+    for (int i = 0; i < kWords; i += 2) {
+      const int next = i + 1 < kWords ? i + 1 : i;
+      store_word_bytes<kSigned>(place(i), place(next), words[i], words[next]);
+    }
+  }
+
   inline __attribute__((always_inline)) void store_bytes() {
-    const int turned = e.out == ElementType::i8 ? 128 : 0;
+    const bool is_signed = e.out == ElementType::i8;
     const int zero = static_cast<int>(e.out_zero);
-    const F32 high = set1(static_cast<float>(255 - turned - zero));
-    constexpr int kPairs = kVectors / 2;  // of each row; a last vector by itself
-    if constexpr (kVectors % 2 != 0) {
-      const F32 low = set1(static_cast<float>(-turned - zero));
+    const F32 high = set1(static_cast<float>((is_signed ? 127 : 255) - zero));
+    if constexpr (kVectors % 2 != 0) {  // the last vector, by itself
+      const F32 low = set1(static_cast<float>((is_signed ? -128 : 0) - zero));
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
         const I32 y = to_i32(min(max(x[r][kVectors - 1], low), high)) + set1(zero);
@@ -108,22 +138,19 @@ struct RegisterTile {
     }
     if constexpr (kPairs > 0) {
       // Step by step for all rows: each of them takes few registers beside the sums.
-      each([=](F32& to, int, int) { to = from_bits(to_i32(min(high, to))); });
-      constexpr int kWords = kRows * kPairs;
-      I32 words[kWords];
+      if (!stays_small()) each([=](F32& to, int, int) { to = min(high, to); });
+      each([](F32& to, int, int) { to = from_bits(to_i32(to)); });
+      Words words;
 #pragma GCC unroll 16
       for (int i = 0; i < kWords; ++i) {
         const F32* pair = x[i / kPairs] + i % kPairs * 2;
         words[i] = pack_words(bits_of(pair[0]), bits_of(pair[1]));
       }
-      const auto place = [&](int i) {
-        return out + i / kPairs * out_stride + i % kPairs * 2 * kLanes;
-      };
-#pragma GCC unroll 8
-      for (int i = 0; i < kWords; i += 2) {
-        const int next = i + 1 < kWords ? i + 1 : i;
-        store_words(place(i), place(next), words[i], words[next], zero + turned, turned);
+      if (zero != 0) {
+#pragma GCC unroll 16
+        for (int i = 0; i < kWords; ++i) words[i] = add_to_words(words[i], zero);
       }
+      is_signed ? store_words<true>(words) : store_words<false>(words);
     }
   }
 

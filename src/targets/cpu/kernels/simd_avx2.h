@@ -93,6 +93,7 @@ inline I32 to_i32(F32 a) { return {_mm256_cvtps_epi32(a.v)}; }
 inline Choice less(F32 a, F32 b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ)}; }
 inline Choice less_equal(F32 a, F32 b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_LE_OQ)}; }
 inline Choice equal(F32 a, F32 b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_EQ_OQ)}; }
+inline bool all(Choice c) { return _mm256_movemask_ps(c.m) == 0xFF; }
 inline Choice is_nan(F32 a) { return {_mm256_cmp_ps(a.v, a.v, _CMP_UNORD_Q)}; }
 inline F32 select(Choice c, F32 yes, F32 no) { return {_mm256_blendv_ps(no.v, yes.v, c.m)}; }
 inline F32 keep(Mask m, F32 x, F32 rest) {
@@ -214,30 +215,25 @@ inline void store_two(T* p, F32 a, F32 b) {
   store_f32(p + kLanes, b);
 }
 inline unsigned some_nan(F32, F32) { return 0; }  // store_two takes them
-template <bool kSigned, bool kZero>
-inline void store_bytes(void* first, void* second, const F32 (&x)[4], int zero) {
-  const __m256i added = _mm256_set1_epi16(static_cast<int16_t>(zero));
-  const auto words = [=](F32 a, F32 b) {
-    const __m256i both = _mm256_packs_epi32(to_i32(a).v, to_i32(b).v);
-    return kZero ? both : _mm256_adds_epi16(both, added);
-  };
-  const __m256i p = words(x[0], x[1]), q = words(x[2], x[3]);
-  const __m256i bytes = kSigned ? _mm256_packs_epi16(p, q) : _mm256_packus_epi16(p, q);
+inline I32 pack_words(I32 a, I32 b) { return {_mm256_packs_epi32(a.v, b.v)}; }
+inline I32 add_to_words(I32 a, int zero) {
+  return {_mm256_adds_epi16(a.v, _mm256_set1_epi16(static_cast<int16_t>(zero)))};
+}
+template <bool kSigned>
+inline void store_word_bytes(void* first, void* second, I32 p, I32 q) {
+  const __m256i bytes = kSigned ? _mm256_packs_epi16(p.v, q.v) : _mm256_packus_epi16(p.v, q.v);
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   const __m256i all = _mm256_permutevar8x32_epi32(bytes, order);
   _mm_storeu_si128(static_cast<__m128i*>(first), _mm256_castsi256_si128(all));
   _mm_storeu_si128(static_cast<__m128i*>(second), _mm256_extracti128_si256(all, 1));
 }
-inline I32 pack_words(I32 a, I32 b) { return {_mm256_packs_epi32(a.v, b.v)}; }
-inline void store_words(void* first, void* second, I32 p, I32 q, int zero, int turn) {
-  const __m256i added = _mm256_set1_epi16(static_cast<int16_t>(zero));
-  const __m256i bytes =
-      _mm256_packus_epi16(_mm256_adds_epi16(p.v, added), _mm256_adds_epi16(q.v, added));
-  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-  const __m256i all = _mm256_permutevar8x32_epi32(
-      _mm256_xor_si256(bytes, _mm256_set1_epi8(static_cast<char>(turn))), order);
-  _mm_storeu_si128(static_cast<__m128i*>(first), _mm256_castsi256_si128(all));
-  _mm_storeu_si128(static_cast<__m128i*>(second), _mm256_extracti128_si256(all, 1));
+template <bool kSigned, bool kZero>
+inline void store_bytes(void* first, void* second, const F32 (&x)[4], int zero) {
+  const auto words = [=](F32 a, F32 b) {
+    const I32 both = pack_words(to_i32(a), to_i32(b));
+    return kZero ? both : add_to_words(both, zero);
+  };
+  store_word_bytes<kSigned>(first, second, words(x[0], x[1]), words(x[2], x[3]));
 }
 
 inline I32 dot_u8s8(I32 acc, I32 a, I32 b) {

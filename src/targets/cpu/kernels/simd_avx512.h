@@ -93,6 +93,7 @@ inline I32 to_i32(F32 a) { return {_mm512_cvtps_epi32(a.v)}; }  // half to even
 inline Choice less(F32 a, F32 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
 inline Choice less_equal(F32 a, F32 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LE_OQ)}; }
 inline Choice equal(F32 a, F32 b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)}; }
+inline bool all(Choice c) { return c.m == 0xFFFF; }
 inline Choice is_nan(F32 a) { return {_mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q)}; }
 inline F32 select(Choice c, F32 yes, F32 no) { return {_mm512_mask_blend_ps(c.m, no.v, yes.v)}; }
 // x in the selected lanes, `rest` elsewhere.
@@ -213,34 +214,29 @@ inline void store_two(Bf16* p, F32 a, F32 b) {
 }
 // Not 0 if a or b holds a NaN.
 inline unsigned some_nan(F32 a, F32 b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_UNORD_Q); }
-// Two vectors of each of two rows, rounded half to even, plus a zero point (kZero: of 0), saturated
-// to bytes; none above 2^30, NaN the least of all.
-template <bool kSigned, bool kZero>
-inline void store_bytes(void* first, void* second, const F32 (&x)[4], int zero) {
-  const __m512i added = _mm512_set1_epi16(static_cast<int16_t>(zero));
-  const auto words = [=](F32 a, F32 b) {
-    const __m512i both = _mm512_packs_epi32(to_i32(a).v, to_i32(b).v);
-    return kZero ? both : _mm512_adds_epi16(both, added);
-  };
-  const __m512i p = words(x[0], x[1]), q = words(x[2], x[3]);
-  const __m512i bytes = kSigned ? _mm512_packs_epi16(p, q) : _mm512_packus_epi16(p, q);
+// Integers as words, saturated: two vectors side by side; plus a zero point; two rows of them as
+// bytes.
+inline I32 pack_words(I32 a, I32 b) { return {_mm512_packs_epi32(a.v, b.v)}; }
+inline I32 add_to_words(I32 a, int zero) {
+  return {_mm512_adds_epi16(a.v, _mm512_set1_epi16(static_cast<int16_t>(zero)))};
+}
+template <bool kSigned>
+inline void store_word_bytes(void* first, void* second, I32 p, I32 q) {
+  const __m512i bytes = kSigned ? _mm512_packs_epi16(p.v, q.v) : _mm512_packus_epi16(p.v, q.v);
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   const __m512i all = _mm512_permutexvar_epi32(order, bytes);
   _mm256_storeu_si256(static_cast<__m256i*>(first), _mm512_castsi512_si256(all));
   _mm256_storeu_si256(static_cast<__m256i*>(second), _mm512_extracti64x4_epi64(all, 1));
 }
-// The same in two steps: a row's integers as words, saturated; then two rows of these plus `zero`
-// as unsigned bytes, xor `turn`: signed ones where both are 128 more.
-inline I32 pack_words(I32 a, I32 b) { return {_mm512_packs_epi32(a.v, b.v)}; }
-inline void store_words(void* first, void* second, I32 p, I32 q, int zero, int turn) {
-  const __m512i added = _mm512_set1_epi16(static_cast<int16_t>(zero));
-  const __m512i bytes =
-      _mm512_packus_epi16(_mm512_adds_epi16(p.v, added), _mm512_adds_epi16(q.v, added));
-  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  const __m512i all = _mm512_permutexvar_epi32(
-      order, _mm512_xor_si512(bytes, _mm512_set1_epi8(static_cast<char>(turn))));
-  _mm256_storeu_si256(static_cast<__m256i*>(first), _mm512_castsi512_si256(all));
-  _mm256_storeu_si256(static_cast<__m256i*>(second), _mm512_extracti64x4_epi64(all, 1));
+// Two vectors of each of two rows, rounded half to even, plus a zero point (kZero: of 0), saturated
+// to bytes; none above 2^30, NaN the least of all.
+template <bool kSigned, bool kZero>
+inline void store_bytes(void* first, void* second, const F32 (&x)[4], int zero) {
+  const auto words = [=](F32 a, F32 b) {
+    const I32 both = pack_words(to_i32(a), to_i32(b));
+    return kZero ? both : add_to_words(both, zero);
+  };
+  store_word_bytes<kSigned>(first, second, words(x[0], x[1]), words(x[2], x[3]));
 }
 
 // acc + the sum over four bytes of each lane, exact: a unsigned, b signed.
