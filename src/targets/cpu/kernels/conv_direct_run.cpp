@@ -137,10 +137,11 @@ struct DirectConvolution::Run::Work {
     source.pitch[0] = read.extent[1] * source.pitch[1];
   }
 
-  // Zeros only: floats lose nothing without them; those of integers stand for another number.
+  // Zeros only: sums lose nothing without them; those of integers may stand for another number.
   bool is_padding(size_t axis, int64_t output, const Block& block) const {
     const int64_t at = output * part.geometry.axes[axis].step + block.offset[axis];
-    return !has_integer_sums(c.product_) && (at < 0 || at >= p.axes[axis].input);
+    const bool is_zero = !has_integer_sums(c.product_) || (r.call_.x_zero == 0 && c.shift_ == 0);
+    return is_zero && (at < 0 || at >= p.axes[axis].input);
   }
 
   // A product of some panels with line (d, h) of the chunk.
