@@ -3,7 +3,6 @@
 
 namespace lathe::cpu {
 
-const BrgemmKernel kBrgemmF32Avx2 = kKernel<ProductF32>;
-const BrgemmKernel kBrgemmBf16Avx2 = kKernel<ProductBf16>;
+const BrgemmKernel kBrgemmS8S8Avx2Vnni = kKernel<ProductS8S8>;
 
 }  // namespace lathe::cpu

@@ -3,7 +3,6 @@
 
 namespace lathe::cpu {
 
-const BrgemmKernel kBrgemmU8S8Avx2 = kKernel<ProductU8S8>;
-const BrgemmKernel kBrgemmS8S8Avx2 = kKernel<ProductS8S8>;
+const BrgemmKernel kBrgemmS8S8Avx512Vnni = kKernel<ProductS8S8>;
 
 }  // namespace lathe::cpu

@@ -3,7 +3,6 @@
 
 namespace lathe::cpu {
 
-const BrgemmKernel kBrgemmU8S8Avx512Vnni = kKernel<ProductU8S8>;
-const BrgemmKernel kBrgemmS8S8Avx512Vnni = kKernel<ProductS8S8>;
+const BrgemmKernel kBrgemmF32Avx2 = kKernel<ProductF32>;
 
 }  // namespace lathe::cpu

@@ -3,7 +3,6 @@
 
 namespace lathe::cpu {
 
-const BrgemmKernel kBrgemmU8S8Avx2Vnni = kKernel<ProductU8S8>;
-const BrgemmKernel kBrgemmS8S8Avx2Vnni = kKernel<ProductS8S8>;
+const BrgemmKernel kBrgemmBf16Avx512 = kKernel<ProductBf16>;
 
 }  // namespace lathe::cpu

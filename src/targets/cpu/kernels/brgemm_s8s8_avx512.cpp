@@ -3,7 +3,6 @@
 
 namespace lathe::cpu {
 
-const BrgemmKernel kBrgemmF32Avx512 = kKernel<ProductF32>;
-const BrgemmKernel kBrgemmBf16Avx512 = kKernel<ProductBf16>;
+const BrgemmKernel kBrgemmS8S8Avx512 = kKernel<ProductS8S8>;
 
 }  // namespace lathe::cpu
