@@ -53,9 +53,14 @@ class PairRun {
     fill(x_, type, input_count(p_.first), random);
     scale_.assign(static_cast<size_t>(std::max(p_.first.outputs, p_.second.outputs)), 1.0F / 512);
     const EpilogueStep scale{EpilogueStep::Kind::mul, {scale_.data(), ElementType::f32, 0, 1}};
-    const EpilogueStep relu{EpilogueStep::Kind::activate, {}, Activation::relu};
+    const EpilogueStep bias{EpilogueStep::Kind::add, {scale_.data(), ElementType::f32, 0, 1}};
+    constexpr Activation kActivations[] = {Activation::relu, Activation::hard_swish,
+                                           Activation::silu, Activation::gelu};
+    EpilogueStep activate{EpilogueStep::Kind::activate, {}, kActivations[pick(random, 0, 3)]};
+    activate.a = pick(random, 0, 1) == 0 ? 1.0F : 1.5F;
     if (p_.first.is_integer()) steps_.push_back(scale);
-    steps_.push_back(relu);
+    if (pick(random, 0, 3) != 0) steps_.push_back(bias);
+    steps_.push_back(activate);
   }
 
   void expect_same(ThreadPool* pool) {

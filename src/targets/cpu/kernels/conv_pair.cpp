@@ -2,17 +2,22 @@
 #include "targets/cpu/kernels/conv_pair.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "targets/cpu/kernels/scratch.h"
+#include "targets/cpu/kernels/vector_ops.h"
 
 namespace lathe::cpu {
 namespace {
 
 constexpr int64_t kMiddleBytes = 192 << 10;  // of what is between the two, beside both in L2
-constexpr int64_t kWidePanels = 4;           // of one chunk: long runs of outputs to write
-constexpr int64_t kWideThreads = 2;          // more of them need more chunks
+constexpr int64_t kRingBytes = 20 << 10;     // of what is between the two, beside both in L1
+constexpr int64_t kDear = 16;                // one line in so many may be computed twice
+constexpr int64_t kMostWide = 4;             // times the least channels of a chunk
+constexpr int64_t kLeastChunks = 4;          // of a thread, before they get wide
+constexpr int64_t kLeastLines = 6;           // of outputs; what two chunks read is computed twice
 constexpr int64_t kSums = 112 * DepthwiseConvolution::kChannels * 4;  // bytes of a line of sums
 
 bool is_image(const ConvProblem& p) {
@@ -43,8 +48,18 @@ EpilogueTile tile_of(const ConvProblem& p, const void* sums, int64_t columns, in
   return tile;
 }
 
+// The last step, if it is better done on f32 in memory: all numbers in a row, four vectors at a
+// time.
+const EpilogueStep* later_activation(const Epilogue& epilogue) {
+  if (epilogue.out != ElementType::f32 || epilogue.steps.empty()) return nullptr;
+  const EpilogueStep& last = epilogue.steps.back();
+  const bool is_long =
+      last.kind == EpilogueStep::Kind::activate && last.activation != Activation::relu;
+  return is_long ? &last : nullptr;
+}
+
 void fetch(const std::byte* at, int64_t bytes) {
-  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(at + i, 1);
+  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(at + i, 0, 2);
 }
 
 }  // namespace
@@ -94,34 +109,62 @@ ConvPair::ConvPair(const PairProblem& problem, Isa isa)
   middle_bytes_ = (middle_bytes_ + 63) / 64 * 64;
 }
 
-// Some panels of channels, over as many lines as fit: those that two chunks read are computed
-// twice. Wide chunks are of more panels while all lines fit, fewer towards the end, so that
-// threads end together.
+// Some panels of channels each, as many as leave a small image in the first cache. Threads share
+// lines out where few are computed twice, else panels, the last ones of them cut into lines.
 void ConvPair::cut_panels() {
   const ConvAxis& height = wide_.axes[1];
   const int64_t panels = pointwise_.panels_per_group();
-  const int64_t line = wide_.axes[2].input * pointwise_.panel_columns() * middle_size_;
   const int64_t least =
       std::max<int64_t>(1, DepthwiseConvolution::kChannels / pointwise_.panel_columns());
-  const int64_t span = (height.kernel - 1) * height.dilation + 1;
-  const auto add = [&](std::vector<Chunk>& chunks, int64_t panel, int64_t step) {
-    const int64_t own = step * line;
-    const int64_t most = std::max<int64_t>(1, (2 * kMiddleBytes / own - span) / height.stride + 1);
-    const int64_t cuts = (height.output + most - 1) / most;
-    const int64_t lines = (height.output + cuts - 1) / cuts;
-    for (int64_t h = 0; h < height.output; h += lines)
-      chunks.push_back(
-          {h, std::min(lines, height.output - h), panel, std::min(step, panels - panel)});
-    middle_bytes_ =
-        std::max(middle_bytes_, static_cast<size_t>(((lines - 1) * height.stride + span) * own));
-  };
-  const int64_t fit = 2 * kMiddleBytes / std::max<int64_t>(1, line * height.input);
-  const int64_t widest = std::clamp<int64_t>(fit, 1, kWidePanels) * least;
-  for (int64_t panel = 0; panel < panels; panel += least) add(chunks_, panel, least);
-  for (int64_t panel = 0, step = 0; panel < panels; panel += step) {
-    step = std::clamp<int64_t>((panels - panel) / 3 / least * least, least, widest);
-    add(wide_chunks_, panel, step);
+  const int64_t line = wide_.axes[2].input * least * pointwise_.panel_columns() * middle_size_;
+  const int64_t widest =
+      std::clamp<int64_t>(kRingBytes / std::max<int64_t>(1, line * height.input), 1, kMostWide);
+  const int64_t groups = (panels + least - 1) / least;
+  for (size_t i = 0; i < kPlans; ++i) {
+    const int64_t threads = int64_t{1} << i;
+    const int64_t cuts = line_cuts(threads), sharing = cuts > 1 ? 1 : threads;
+    const int64_t wide = std::clamp<int64_t>(groups / sharing / kLeastChunks, 1, widest);
+    const int64_t whole = groups / sharing * sharing;
+    const auto add = [&](int64_t h, int64_t end, int64_t g, int64_t next) {
+      plans_[i].push_back(
+          {h, end - h, g * least, std::min((next - g) * least, panels - g * least)});
+    };
+    for (int64_t cut = 0; cut < cuts; ++cut) {
+      for (int64_t g = 0; g < whole; g = std::min(g + wide, whole)) {
+        add(height.output * cut / cuts, height.output * (cut + 1) / cuts, g,
+            std::min(g + wide, whole));
+      }
+    }
+    const int64_t parts = std::clamp<int64_t>(height.output / kLeastLines, 1, threads);
+    for (int64_t g = whole; g < groups; ++g) {
+      for (int64_t part = 0; part < parts; ++part)
+        add(height.output * part / parts, height.output * (part + 1) / parts, g, g + 1);
+    }
   }
+  middle_bytes_ = static_cast<size_t>(
+      std::max(ring_lines(lines_at_once(line)) * line, widest * line * height.input));
+}
+
+// Parts of an image for threads to share; 1 where their seams would cost more.
+int64_t ConvPair::line_cuts(int64_t threads) const {
+  const ConvAxis& height = wide_.axes[1];
+  const int64_t span = (height.kernel - 1) * height.dilation + 1;
+  const int64_t twice = std::max<int64_t>(0, span - height.stride);  // lines at a seam
+  const bool dear = height.output < threads || twice * (threads - 1) * kDear > height.input;
+  return dear ? 1 : threads;
+}
+
+// Lines of outputs for which lines of the middle are kept, and how many those are.
+int64_t ConvPair::lines_at_once(int64_t line_bytes) const {
+  const ConvAxis& height = wide_.axes[1];
+  const int64_t span = (height.kernel - 1) * height.dilation + 1;
+  const int64_t fit = kRingBytes / std::max<int64_t>(1, line_bytes);
+  if (fit >= height.input) return height.output;
+  return std::clamp<int64_t>((fit - span) / height.stride + 1, 1, height.output);
+}
+int64_t ConvPair::ring_lines(int64_t lines) const {
+  const ConvAxis& height = wide_.axes[1];
+  return (lines - 1) * height.stride + (height.kernel - 1) * height.dilation + 1;
 }
 
 const Convolution& ConvPair::first() const {
@@ -142,7 +185,7 @@ int64_t ConvPair::last_line(const Chunk& chunk) const {
   return std::clamp<int64_t>(last, first_line(chunk), height.input);
 }
 
-void ConvPair::depthwise_first(const PairCall& call, const Terms& terms, int64_t n,
+void ConvPair::depthwise_first(const PairCall& call, const Shared& shared, int64_t n,
                                const Chunk& chunk, int64_t next) const {
   const ConvAxis& width = wide_.axes[2];
   auto* middle = thread_scratch(ScratchUse::task, static_cast<int64_t>(middle_bytes_ + kSums));
@@ -150,8 +193,7 @@ void ConvPair::depthwise_first(const PairCall& call, const Terms& terms, int64_t
   const int64_t x_size = info(wide_.x_type).bits / 8, y_size = info(p_.second.y_type).bits / 8;
   const auto* x = static_cast<const std::byte*>(call.first.x) +
                   n * wide_.input_positions() * wide_.channels * x_size;
-  const ConvEpilogue epilogue(call.first, wide_.is_integer() ? &terms.depthwise : nullptr, n,
-                              false);
+  const ConvEpilogue& epilogue = shared.first[static_cast<size_t>(n)];
   const int64_t first = chunk.h * width.output, rows = chunk.lines * width.output;
   const int64_t y_stride = p_.second.outputs * y_size;
   auto* y = static_cast<std::byte*>(call.second.y) +
@@ -167,41 +209,57 @@ void ConvPair::depthwise_first(const PairCall& call, const Terms& terms, int64_t
   source.next = next;
   depthwise_lines(lines, source, call.first, epilogue.get(), sums, middle,
                   wide_.channels * middle_size_);
-  const ConvEpilogue point_epilogue(call.second,
-                                    p_.second.is_integer() ? &terms.pointwise : nullptr, n, false);
-  pointwise_.pointwise_rows(call.second, point_epilogue, middle, first, rows, chunk.panel,
-                            chunk.panels, y, y_stride);
+  pointwise_.pointwise_rows(call.second, shared.second[static_cast<size_t>(n)], middle, first, rows,
+                            chunk.panel, chunk.panels, y, y_stride);
 }
 
-void ConvPair::pointwise_first(const PairCall& call, const Terms& terms, int64_t n,
+void ConvPair::pointwise_first(const PairCall& call, const Shared& shared, int64_t n,
                                const Chunk& chunk) const {
   const ConvProblem& point = p_.first;
   auto* middle = thread_scratch(ScratchUse::task, static_cast<int64_t>(middle_bytes_ + kSums));
   void* sums = middle + middle_bytes_;
   const ConvAxis& width = wide_.axes[2];
   const int64_t x_size = info(point.x_type).bits / 8, y_size = info(wide_.y_type).bits / 8;
-  const int64_t begin = first_line(chunk), lines = last_line(chunk) - begin;
-  const int64_t first = begin * width.input;
-  const auto* x = static_cast<const std::byte*>(call.first.x) +
-                  (n * point.input_positions() + first) * point.channels * x_size;
-  const ConvEpilogue point_epilogue(call.first, point.is_integer() ? &terms.pointwise : nullptr, n,
-                                    false);
+  const int64_t begin = first_line(chunk), image = n * point.input_positions();
+  const auto* x = static_cast<const std::byte*>(call.first.x) + image * point.channels * x_size;
+  const EpilogueStep* activation = shared.activation;
   const int64_t start = chunk.panel * pointwise_.panel_columns();
   const int64_t count = std::min(chunk.panels * pointwise_.panel_columns(), wide_.channels - start);
   const int64_t at = n * wide_.output_positions() + chunk.h * width.output;
+  const int64_t y_line = width.output * wide_.channels * y_size;
   auto* y = static_cast<std::byte*>(call.second.y) + (at * wide_.channels + start) * y_size;
   // The first line that will be written comes while the products run.
   for (int64_t i = 0; i < width.output; ++i) fetch(y + i * wide_.channels * y_size, count * y_size);
-  pointwise_.pointwise_rows(call.first, point_epilogue, x, first, lines * width.input, chunk.panel,
-                            chunk.panels, middle, count * middle_size_);
-  const ConvEpilogue epilogue(call.second, wide_.is_integer() ? &terms.depthwise : nullptr, n,
-                              false);
-  DepthwiseConvolution::Source source{middle, 0, begin, lines};
+  const ConvEpilogue& epilogue = shared.second[static_cast<size_t>(n)];
+  const int64_t line = width.input * count * middle_size_;
+  const int64_t steps = lines_at_once(line);
+  DepthwiseConvolution::Source source{middle, 0, begin, 0};
+  source.ring = ring_lines(steps);
   source.channel_pitch = count;
   source.channel = start;
   source.fetch = false;
-  depthwise_lines({0, chunk.h, chunk.lines, 0, width.output, start, count}, source, call.second,
-                  epilogue.get(), sums, y, wide_.channels * y_size);
+  int64_t done = begin;
+  for (int64_t h = 0; h < chunk.lines; h += steps) {
+    const Chunk part{chunk.h + h, std::min(steps, chunk.lines - h), chunk.panel, chunk.panels};
+    while (done < last_line(part)) {
+      const int64_t slot = (done - begin) % source.ring;
+      const int64_t lines = std::min(last_line(part) - done, source.ring - slot);
+      const int64_t first_row = done * width.input, rows = lines * width.input;
+      pointwise_.pointwise_rows(
+          call.first, shared.first[static_cast<size_t>(n)], x + first_row * point.channels * x_size,
+          first_row, rows, chunk.panel, chunk.panels, middle + slot * line, count * middle_size_);
+      if (activation != nullptr) {
+        auto* numbers = reinterpret_cast<float*>(middle + slot * line);
+        vector_ops(isa_).activate(activation->activation, activation->a, activation->b, numbers,
+                                  numbers, rows * count);
+      }
+      done += lines;
+    }
+    DepthwiseConvolution::Lines lines{0, part.h, part.lines, 0, width.output, start, count};
+    lines.goes_on = h + part.lines < chunk.lines;
+    depthwise_lines(lines, source, call.second, epilogue.get(), sums, y + h * y_line,
+                    wide_.channels * y_size);
+  }
 }
 
 // All channels of `lines`, in blocks, to `out`, whose positions are out_stride bytes apart.
@@ -238,20 +296,36 @@ void ConvPair::depthwise_lines(const DepthwiseConvolution::Lines& lines,
 void ConvPair::run(const PairCall& call) const {
   const ThreadPool* pool = call.first.pool;
   const int64_t threads = pool == nullptr ? 1 : pool->threads();
-  const bool wide = !wide_chunks_.empty() && threads <= kWideThreads;
-  const std::vector<Chunk>& chunks = wide ? wide_chunks_ : chunks_;
+  const auto plan = static_cast<size_t>(std::bit_width(static_cast<uint64_t>(threads - 1)));
+  const std::vector<Chunk>& chunks =
+      depthwise_first_ ? chunks_ : plans_[std::min(plan, kPlans - 1)];
   const auto count = static_cast<int64_t>(chunks.size());
-  const Terms terms{depthwise_.terms(depthwise_first_ ? call.first : call.second),
-                    pointwise_.pointwise_terms(depthwise_first_ ? call.second : call.first)};
+  const IntegerTerms wide_terms = depthwise_.terms(depthwise_first_ ? call.first : call.second);
+  const IntegerTerms point_terms =
+      pointwise_.pointwise_terms(depthwise_first_ ? call.second : call.first);
+  const IntegerTerms* first_terms = depthwise_first_ ? &wide_terms : &point_terms;
+  const IntegerTerms* second_terms = depthwise_first_ ? &point_terms : &wide_terms;
+  if (!p_.first.is_integer()) first_terms = nullptr;
+  if (!p_.second.is_integer()) second_terms = nullptr;
+  Shared shared;
+  ConvCall first = call.first;
+  if (!depthwise_first_) shared.activation = later_activation(first.epilogue);
+  if (shared.activation != nullptr) {
+    first.epilogue.steps = first.epilogue.steps.first(first.epilogue.steps.size() - 1);
+  }
+  for (int64_t n = 0; n < p_.first.batch; ++n) {
+    shared.first.emplace_back(first, first_terms, n, false);
+    shared.second.emplace_back(call.second, second_terms, n, false);
+  }
   parallel_for(call.first.pool, p_.first.batch * count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t n = i / count, next = i % count + 1;
       const Chunk& chunk = chunks[static_cast<size_t>(i % count)];
       if (depthwise_first_) {
-        depthwise_first(call, terms, n, chunk,
+        depthwise_first(call, shared, n, chunk,
                         next < count ? chunks[static_cast<size_t>(next)].h : -1);
       } else {
-        pointwise_first(call, terms, n, chunk);
+        pointwise_first(call, shared, n, chunk);
       }
     }
   });

@@ -3,6 +3,10 @@
 // in the caches of the thread that computes both.
 #pragma once
 
+#include <array>
+#include <deque>
+#include <vector>
+
 #include "targets/cpu/kernels/conv_direct.h"
 #include "targets/cpu/kernels/depthwise.h"
 
@@ -36,19 +40,24 @@ class ConvPair {
   struct Chunk {
     int64_t h = 0, lines = 0, panel = 0, panels = 0;
   };
-  struct Terms {
-    IntegerTerms depthwise, pointwise;
+  // What all chunks of a call share: the epilogues of each image.
+  struct Shared {
+    std::deque<ConvEpilogue> first, second;
+    const EpilogueStep* activation = nullptr;  // left out of the first: to be done afterwards
   };
   // `next` is the line of outputs with which the thread will probably go on; -1: none.
-  void depthwise_first(const PairCall& call, const Terms& terms, int64_t n, const Chunk& chunk,
+  void depthwise_first(const PairCall& call, const Shared& shared, int64_t n, const Chunk& chunk,
                        int64_t next) const;
-  void pointwise_first(const PairCall& call, const Terms& terms, int64_t n,
+  void pointwise_first(const PairCall& call, const Shared& shared, int64_t n,
                        const Chunk& chunk) const;
   void depthwise_lines(const DepthwiseConvolution::Lines& lines,
                        const DepthwiseConvolution::Source& source, const ConvCall& call,
                        const Epilogue& epilogue, void* sums, std::byte* out,
                        int64_t out_stride) const;
   void cut_panels();
+  int64_t line_cuts(int64_t threads) const;
+  int64_t lines_at_once(int64_t line_bytes) const;
+  int64_t ring_lines(int64_t lines) const;
   // Lines read by those of outputs, cut to the input.
   int64_t first_line(const Chunk& chunk) const;
   int64_t last_line(const Chunk& chunk) const;
@@ -59,9 +68,10 @@ class ConvPair {
   const ConvProblem& wide_;  // the depthwise one
   DepthwiseConvolution depthwise_;
   DirectConvolution pointwise_;
-  int64_t middle_size_;             // bytes of a number between the two
-  std::vector<Chunk> chunks_;       // of one image
-  std::vector<Chunk> wide_chunks_;  // the same for few threads; empty: as above
+  int64_t middle_size_;        // bytes of a number between the two
+  std::vector<Chunk> chunks_;  // of one image, if the depthwise one is first
+  static constexpr size_t kPlans = 6;
+  std::array<std::vector<Chunk>, kPlans> plans_;  // else: for 2^i threads
   size_t middle_bytes_ = 0;
 };
 

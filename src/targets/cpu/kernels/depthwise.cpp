@@ -117,7 +117,7 @@ void DepthwiseConvolution::compute_lines(const Lines& lines, const Source& sourc
   each_line(lines, source, weights, x_zero, row, [&](int64_t line, DepthwiseRow& ready) {
     ready.out = static_cast<std::byte*>(out) + line * line_stride;
     ready.row = position + line * p_.axes[2].output;
-    ready.out_ahead = lines.fetch && line + 1 < lines.lines ? line_stride : 0;
+    ready.out_ahead = lines.fetch && (lines.goes_on || line + 1 < lines.lines) ? line_stride : 0;
     kernel_(ready);
   });
 }

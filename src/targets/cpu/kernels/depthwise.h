@@ -30,6 +30,7 @@ class DepthwiseConvolution final : public Convolution {
   struct Lines {
     int64_t d = 0, h = 0, lines = 0, begin = 0, end = 0, channel = 0, channels = 0;
     bool fetch = true;          // outputs a line ahead: they are in no cache
+    bool goes_on = false;       // after these, the next line comes
     DepthwiseAhead to_write{};  // soon, by someone else: to be fetched meanwhile
   };
   // Lines of x, channels last: the first one is (d, h), and `plane` of them have each d.
@@ -39,6 +40,7 @@ class DepthwiseConvolution final : public Convolution {
     int64_t channel = 0, channel_pitch = 0;  // the first one there, and how many; 0: all
     bool fetch = true;                       // a line ahead: they are in no cache
     int64_t next = -1;  // the line of outputs for which to fetch x during the last; -1: none
+    int64_t ring = 0;   // lines after which they lie from `x` on again; 0: never
   };
   template <class Finish>
   void sum_lines(const Lines& lines, const Source& source, const float* weights, float x_zero,
@@ -83,8 +85,13 @@ void DepthwiseConvolution::each_line(const Lines& lines, const Source& source, c
   const auto& [depth, height, width] = p_.axes;
   const int64_t there = source.channel_pitch == 0 ? p_.channels : source.channel_pitch;
   const int64_t line_bytes = width.input * there * stage_.element_bytes;
-  std::vector<DepthwiseTapRow> rows(static_cast<size_t>(depth.kernel * height.kernel));
-  row.rows = rows.data();
+  constexpr size_t kFewRows = 16;
+  DepthwiseTapRow few[kFewRows];
+  std::vector<DepthwiseTapRow> many;
+  const auto most = static_cast<size_t>(depth.kernel * height.kernel);
+  if (most > kFewRows) many.resize(most);
+  DepthwiseTapRow* rows = most > kFewRows ? many.data() : few;
+  row.rows = rows;
   row.kernel = width.kernel;
   row.stride = width.stride;
   row.dilation = width.dilation;
@@ -104,9 +111,10 @@ void DepthwiseConvolution::each_line(const Lines& lines, const Source& source, c
       for (int64_t b = 0; b < height.kernel; ++b) {
         const int64_t h = (lines.h + line) * height.stride + b * height.dilation - height.pad;
         if (h < 0 || h >= height.input) continue;
+        int64_t at = (d - source.d) * source.plane + h - source.h;
+        if (source.ring != 0) at %= source.ring;
         rows[count++] = {
-            source.x + ((d - source.d) * source.plane + h - source.h) * line_bytes +
-                (lines.channel - source.channel) * stage_.element_bytes,
+            source.x + at * line_bytes + (lines.channel - source.channel) * stage_.element_bytes,
             weights + (a * height.kernel + b) * width.kernel * pitch() + lines.channel};
       }
     }

@@ -51,7 +51,7 @@ __attribute__((noinline)) void finish_block(const DepthwiseRow& row, F32 (&x)[kR
   char* out = static_cast<char*>(row.out) + line * row.out_stride + channel * size;
   if (row.out_ahead != 0) {
     for (int r = 0; r < rows; ++r)
-      _mm_prefetch(out + r * row.out_stride + row.out_ahead, _MM_HINT_T0);
+      _mm_prefetch(out + r * row.out_stride + row.out_ahead, _MM_HINT_T1);
   }
   finish_simple(e, x, rows, row.row + line, row.column + channel, mask, whole, out, row.out_stride);
 }
@@ -121,7 +121,7 @@ inline __attribute__((always_inline)) void finish_short(const DepthwiseRow& row,
   };
   if (row.out_ahead != 0) {
     each([&](int, int, const float* at) {
-      _mm_prefetch(reinterpret_cast<const char*>(at) + row.out_ahead, _MM_HINT_T0);
+      _mm_prefetch(reinterpret_cast<const char*>(at) + row.out_ahead, _MM_HINT_T1);
     });
   }
   const F32 low = set1(to.low);
@@ -241,8 +241,8 @@ void depthwise_channels(const DepthwiseRow& row, const DepthwiseShort& epilogue,
   }
 }
 
-// Fetches what a row of outputs says, an equal share with each block.
-template <bool kWrite>
+// Fetches what a row of outputs says, an equal share with each block; into the second cache, like
+// all that a line fetches for the next: the first one is full of the lines at hand.
 class Fetcher {
  public:
   Fetcher(const DepthwiseAhead& ahead, int64_t blocks)
@@ -251,7 +251,8 @@ class Fetcher {
   }
   void fetch() {
     const int64_t count = lines_ < share_ ? lines_ : share_;
-    for (int64_t i = 0; i < count; ++i, at_ += 64) __builtin_prefetch(at_, kWrite ? 1 : 0);
+    for (int64_t i = 0; i < count; ++i, at_ += 64)
+      _mm_prefetch(reinterpret_cast<const char*>(at_), _MM_HINT_T1);
     lines_ -= count;
   }
 
@@ -266,8 +267,8 @@ void depthwise_columns(const DepthwiseRow& row) {
   const int64_t span = (kDepthwiseBlock - 1) * row.stride + (row.kernel - 1) * row.dilation + 1;
   const int64_t blocks = (row.end - row.begin + kDepthwiseBlock - 1) / kDepthwiseBlock;
   const DepthwiseShort epilogue = short_epilogue(row);
-  Fetcher<false> lines(row.to_read, blocks);
-  Fetcher<true> results(row.to_write, blocks);
+  Fetcher lines(row.to_read, blocks);
+  Fetcher results(row.to_write, blocks);
   const bool fetches = row.to_read.bytes + row.to_write.bytes > 0;
   for (int64_t o = row.begin; o < row.end; o += kDepthwiseBlock) {
     if (fetches) {
