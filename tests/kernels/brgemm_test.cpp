@@ -23,6 +23,8 @@ int64_t pick(std::mt19937& random, int64_t low, int64_t high) {
   return std::uniform_int_distribution<int64_t>(low, high)(random);
 }
 
+bool is_byte(ElementType type) { return type == ElementType::i8 || type == ElementType::u8; }
+
 // A product over several blocks: A has all blocks' k side by side.
 struct Case {
   Product product = Product::f32;
@@ -220,11 +222,16 @@ TEST(Brgemm, TheEpilogueIsAppliedToTheSums) {
       const double range = has_integer_sums(c.product) ? 0x1p-12 : 1;
       for (int64_t j = 0; j < c.columns; ++j) {
         scales.set(j, static_cast<double>(pick(random, -50, 50)) / 8 * range);
+        if (pick(random, 0, 3) == 0) scales.set(j, 0);
         numbers.set(j, static_cast<double>(pick(random, -50, 50)) / 8);
         adds.set(j, static_cast<double>(pick(random, -100000, 100000)));
       }
+      // Alone where the scale is 0: numbers that conversions by the processor do not round.
+      constexpr double kSpecial[] = {0x1p-140, -0x1.fep-127, 0x1.fffffcp-127, NAN, INFINITY};
+      const bool has_special = !is_byte(epilogue.out) && pick(random, 0, 1) == 1;
       for (int64_t j = 0; j < residual.count(); ++j) {
         residual.set(j, static_cast<double>(pick(random, 0, 100)));
+        if (has_special && pick(random, 0, 9) == 0) residual.set(j, kSpecial[pick(random, 0, 4)]);
       }
       EpilogueStep steps[4];
       steps[0].kind = EpilogueStep::Kind::mul;
@@ -237,9 +244,11 @@ TEST(Brgemm, TheEpilogueIsAppliedToTheSums) {
       steps[3].kind = EpilogueStep::Kind::activate;
       const int64_t other = pick(random, -kActivationCount, kActivationCount - 1);
       steps[3].activation = other < 0 ? Activation::relu : static_cast<Activation>(other);
+      // Of others a NaN may have either sign.
+      if (has_special && other >= 0) steps[3].activation = Activation::hard_swish;
       steps[3].a = 0.25F;
       steps[3].b = 1;
-      const int64_t first = pick(random, 0, 3);
+      const int64_t first = has_special ? pick(random, 0, 1) * 2 : pick(random, 0, 3);
       epilogue.steps =
           std::span<const EpilogueStep>(steps).subspan(first, pick(random, 0, 4 - first));
       if (pick(random, 0, 1) == 1) epilogue.out_zero.scale = 5;

@@ -30,7 +30,8 @@ struct ProductF32 {
   static constexpr int kGroup = 1;
   static constexpr int kShift = 0;
   static constexpr bool kNative = true;
-  static constexpr int kSpare = 1;  // registers for a number of A and for what widening takes
+  static constexpr int kSpare = 1;      // registers for a number of A and for what widening takes
+  static constexpr bool kSwaps = true;  // A and B may change sides
   static Sum zero() { return zero_f32(); }
   static F32 load_b(const char* p) { return load(reinterpret_cast<const float*>(p)); }
   static F32 broadcast(const char* p) { return set1(*reinterpret_cast<const float*>(p)); }
@@ -48,6 +49,7 @@ struct ProductBf16 {
   static constexpr bool kNative = false;
 #endif
   static constexpr int kSpare = kNative ? 1 : 2 + kPanelVectors;
+  static constexpr bool kSwaps = true;
   static Sum zero() { return zero_f32(); }
   static I32 load_b(const char* p) { return load(reinterpret_cast<const int32_t*>(p)); }
   static I32 broadcast(const char* p) { return set1(*reinterpret_cast<const int32_t*>(p)); }
@@ -69,6 +71,7 @@ struct ProductU8S8 {
   static constexpr bool kNative = false;
 #endif
   static constexpr int kSpare = kNative ? 1 : 3 + kPanelVectors;
+  static constexpr bool kSwaps = false;
   static Sum zero() { return zero_i32(); }
   static I32 load_b(const char* p) { return load(reinterpret_cast<const int32_t*>(p)); }
   static I32 broadcast(const char* p) { return set1(*reinterpret_cast<const int32_t*>(p)); }
@@ -141,7 +144,11 @@ struct Tile {
     for (int r = 0; r < kRows; ++r) {
       const auto x = number(r);
 #pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) sums[r][v] = P::dot(sums[r][v], x, vectors[v]);
+      for (int v = 0; v < kVectors; ++v) {
+        // As the last operand, a number that is used once comes with the product's own load.
+        sums[r][v] = kVectors == 1 && P::kSwaps ? P::dot(sums[r][v], vectors[v], x)
+                                                : P::dot(sums[r][v], x, vectors[v]);
+      }
     }
     __asm__ volatile("" ::: "memory");  // no load moves to another group: registers are taken
   }
@@ -203,13 +210,16 @@ template <class P, int kVectors>
 constexpr bool kFinishesHere = P::kNative && P::kShift == 0 && kVectors <= kTileVectors<P>;
 template <class P>
 constexpr bool kHasIntegers = P::kGroup == 4;
+constexpr int kLastLanes = kCutsVectors ? 1 : kLanes;  // of a tile's last vector at least
 
-// Whether a tile's columns are whole vectors, with an epilogue for registers.
+// Whether a tile has an epilogue for registers: one of its columns at least in each vector, or all
+// of them where vectors are not cut.
 template <class P, int kVectors>
 inline bool finishes_here(const BrgemmCall& call, int64_t column) {
   return kFinishesHere<P, kVectors> && call.epilogue != nullptr &&
              call.epilogue->simple != nullptr && call.start == nullptr &&
-             column + kVectors * kLanes <= call.columns && fits_registers < kHasIntegers<P>,
+             column + (kVectors - 1) * kLanes + kLastLanes <= call.columns &&
+             fits_registers < kHasIntegers<P>,
          P::kGroup == 2 > (*call.epilogue->simple);
 }
 
@@ -220,8 +230,10 @@ inline __attribute__((always_inline)) void finish_here(const BrgemmCall& call, i
                                                        const Tile<P, kRows, kVectors>& tile) {
   const SimpleEpilogue& e = *call.epilogue->simple;
   char* out = static_cast<char*>(call.out) + row * call.out_stride + column * out_size(e.out);
-  RegisterTile<kHasIntegers<P>, kRows, kVectors> finished{
-      e, call.row + row, call.column + column, out, call.out_stride, {}};
+  RegisterTile<kHasIntegers<P>, P::kGroup == 2, kRows, kVectors> finished{
+      e,   call.row + row,  call.column + column,
+      out, call.out_stride, columns_mask(call, column + (kVectors - 1) * kLanes),
+      {}};
   finished.each([&](F32& x, int r, int v) __attribute__((always_inline)) {
     if constexpr (kHasIntegers<P>) {
       x = to_f32(tile.sums[r][v]);
@@ -269,6 +281,10 @@ inline void expect_stores(const BrgemmCall& call, int64_t row, int64_t column) {
   const int64_t size = call.epilogue == nullptr ? 4 : out_size(call.epilogue->out);
   const char* out = static_cast<const char*>(call.out) + row * call.out_stride + column * size;
   const int64_t last = kVectors * kLanes * size - 1;
+  if (call.out_stride == last + 1) {
+    for (int64_t at = 0; at < kRows * call.out_stride; at += 64) __builtin_prefetch(out + at, 1);
+    return;
+  }
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r, out += call.out_stride) {
     __builtin_prefetch(out, 1);
@@ -319,7 +335,11 @@ inline __attribute__((always_inline)) void begin_sums(const BrgemmCall& call, in
     const int32_t* add = here ? call.epilogue->simple->column_add : nullptr;
     if (add != nullptr) {
 #pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) first[v] = load(add + call.column + column + v * kLanes);
+      for (int v = 0; v < kVectors; ++v) {
+        const int32_t* p = add + call.column + column + v * kLanes;
+        const Mask mask = columns_mask(call, column + v * kLanes);
+        first[v] = kCutsVectors ? load(p, mask) : load(p);
+      }
     }
   }
 #pragma GCC unroll 16

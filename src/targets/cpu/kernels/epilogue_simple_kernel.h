@@ -192,7 +192,7 @@ inline __attribute__((always_inline)) void add_residual(const SimpleEpilogue& e,
   });
 }
 
-// Rows with NaN, one vector after another.
+// Rows with numbers that store_two does not take, one vector after another.
 template <class T>
 __attribute__((noinline)) void store_slowly(const WideRows& x, int rows, char* out,
                                             int64_t stride) {
@@ -207,14 +207,14 @@ struct StoreFloats {
   explicit StoreFloats(const SimpleEpilogue&) {}
   inline __attribute__((always_inline)) void operator()(const WideRows& x, int rows, char* out,
                                                         int64_t stride) const {
-    unsigned nan = 0;
+    unsigned special = 0;
 #pragma GCC unroll 4
     for (int r = 0; r < kWideRows; ++r) {
       if (r >= rows) continue;
       store_two(reinterpret_cast<T*>(out + r * stride), x[2 * r], x[2 * r + 1]);
-      if (sizeof(T) == 2) nan |= some_nan(x[2 * r], x[2 * r + 1]);
+      if (sizeof(T) == 2) special |= is_special(x[2 * r], x[2 * r + 1]);
     }
-    if (__builtin_expect(nan != 0, 0)) {
+    if (__builtin_expect(special != 0, 0)) {
       WideRows copy;
       each_wide([&](int i, int, int) { copy[i] = x[i]; });
       store_slowly<T>(copy, rows, out, stride);

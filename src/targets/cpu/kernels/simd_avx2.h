@@ -214,13 +214,14 @@ inline void store_two(T* p, F32 a, F32 b) {
   store_f32(p, a);
   store_f32(p + kLanes, b);
 }
-inline unsigned some_nan(F32, F32) { return 0; }  // store_two takes them
+inline unsigned is_special(F32, F32) { return 0; }  // store_two takes them
 inline I32 pack_words(I32 a, I32 b) { return {_mm256_packs_epi32(a.v, b.v)}; }
 inline I32 add_to_words(I32 a, int zero) {
   return {_mm256_adds_epi16(a.v, _mm256_set1_epi16(static_cast<int16_t>(zero)))};
 }
+// All lanes, whatever the masks.
 template <bool kSigned>
-inline void store_word_bytes(void* first, void* second, I32 p, I32 q) {
+inline void store_word_bytes(void* first, void* second, I32 p, I32 q, Mask, Mask) {
   const __m256i bytes = kSigned ? _mm256_packs_epi16(p.v, q.v) : _mm256_packus_epi16(p.v, q.v);
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   const __m256i all = _mm256_permutevar8x32_epi32(bytes, order);
@@ -233,7 +234,8 @@ inline void store_bytes(void* first, void* second, const F32 (&x)[4], int zero) 
     const I32 both = pack_words(to_i32(a), to_i32(b));
     return kZero ? both : add_to_words(both, zero);
   };
-  store_word_bytes<kSigned>(first, second, words(x[0], x[1]), words(x[2], x[3]));
+  const Mask whole = mask_first(kLanes);
+  store_word_bytes<kSigned>(first, second, words(x[0], x[1]), words(x[2], x[3]), whole, whole);
 }
 
 inline I32 dot_u8s8(I32 acc, I32 a, I32 b) {

@@ -193,13 +193,29 @@ inline void store_i32(uint8_t* p, I32 x, Mask m) {
 }
 inline void store_i32(int32_t* p, I32 x, Mask m) { store(p, x, m); }
 
-// Two vectors side by side.
+// Lanes of two vectors, of the second one those of `last`.
+inline __mmask32 behind_whole(Mask last) { return 0xFFFFU | static_cast<__mmask32>(last.m) << 16; }
+// Two vectors side by side. As bf16 only those for which is_special is 0; of the second vector, the
+// lanes of `last`.
 inline void store_two(float* p, F32 a, F32 b) {
   store(p, a);
   store(p + kLanes, b);
 }
-// Numbers that are not NaN.
-inline void store_two(Bf16* p, F32 a, F32 b) {
+#if defined(__AVX512BF16__)
+// The processor makes denormals zeros and keeps what a NaN carries.
+inline __m512i narrow_two(F32 a, F32 b) {
+  return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(b.v, a.v));
+}
+inline unsigned is_special(F32 a) {
+  constexpr int kQuietNan = 0x01, kDenormal = 0x20, kNan = 0x80;
+  return _mm512_fpclass_ps_mask(a.v, kQuietNan | kDenormal | kNan);
+}
+inline unsigned is_special(F32 a, F32 b) { return is_special(a) | is_special(b); }
+inline void store_one(Bf16* p, F32 a, Mask m) {
+  _mm256_mask_storeu_epi16(p, m.m, reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(a.v)));
+}
+#else
+inline __m512i narrow_two(F32 a, F32 b) {
   // 0x7FFF more, 0x8000 where the last bit kept is odd, and the upper half of all that.
   const auto round = [](F32 x) {
     const __m512i bits = _mm512_castps_si512(x.v);
@@ -210,23 +226,31 @@ inline void store_two(Bf16* p, F32 a, F32 b) {
   };
   const __m512i words = _mm512_packus_epi32(round(a), round(b));  // by lanes of 128 bits
   const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
-  _mm512_storeu_si512(p, _mm512_permutexvar_epi64(order, words));
+  return _mm512_permutexvar_epi64(order, words);
 }
-// Not 0 if a or b holds a NaN.
-inline unsigned some_nan(F32 a, F32 b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_UNORD_Q); }
+inline unsigned is_special(F32 a, F32 b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_UNORD_Q); }
+inline unsigned is_special(F32 a) { return is_special(a, a); }
+inline void store_one(Bf16* p, F32 a, Mask m) { store_f32(p, a, m); }
+#endif
+inline void store_two(Bf16* p, F32 a, F32 b) { _mm512_storeu_si512(p, narrow_two(a, b)); }
+inline void store_two(Bf16* p, F32 a, F32 b, Mask last) {
+  _mm512_mask_storeu_epi16(p, behind_whole(last), narrow_two(a, b));
+}
 // Integers as words, saturated: two vectors side by side; plus a zero point; two rows of them as
 // bytes.
 inline I32 pack_words(I32 a, I32 b) { return {_mm512_packs_epi32(a.v, b.v)}; }
 inline I32 add_to_words(I32 a, int zero) {
   return {_mm512_adds_epi16(a.v, _mm512_set1_epi16(static_cast<int16_t>(zero)))};
 }
+// Of the second vector of each row, the lanes of its mask.
 template <bool kSigned>
-inline void store_word_bytes(void* first, void* second, I32 p, I32 q) {
+inline void store_word_bytes(void* first, void* second, I32 p, I32 q, Mask first_last,
+                             Mask second_last) {
   const __m512i bytes = kSigned ? _mm512_packs_epi16(p.v, q.v) : _mm512_packus_epi16(p.v, q.v);
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   const __m512i all = _mm512_permutexvar_epi32(order, bytes);
-  _mm256_storeu_si256(static_cast<__m256i*>(first), _mm512_castsi512_si256(all));
-  _mm256_storeu_si256(static_cast<__m256i*>(second), _mm512_extracti64x4_epi64(all, 1));
+  _mm256_mask_storeu_epi8(first, behind_whole(first_last), _mm512_castsi512_si256(all));
+  _mm256_mask_storeu_epi8(second, behind_whole(second_last), _mm512_extracti64x4_epi64(all, 1));
 }
 // Two vectors of each of two rows, rounded half to even, plus a zero point (kZero: of 0), saturated
 // to bytes; none above 2^30, NaN the least of all.
@@ -236,7 +260,8 @@ inline void store_bytes(void* first, void* second, const F32 (&x)[4], int zero) 
     const I32 both = pack_words(to_i32(a), to_i32(b));
     return kZero ? both : add_to_words(both, zero);
   };
-  store_word_bytes<kSigned>(first, second, words(x[0], x[1]), words(x[2], x[3]));
+  const Mask whole = mask_first(kLanes);
+  store_word_bytes<kSigned>(first, second, words(x[0], x[1]), words(x[2], x[3]), whole, whole);
 }
 
 // acc + the sum over four bytes of each lane, exact: a unsigned, b signed.
