@@ -28,9 +28,16 @@ class DirectConvolution final : public Convolution {
   int64_t panels_per_group() const { return group_panels(); }
   IntegerTerms pointwise_terms(const ConvCall& call) const;  // empty if sums are floats
   // Rows of x at `a`, side by side, are positions `position` and on; their outputs go to `out`.
-  void pointwise_rows(const ConvCall& call, const ConvEpilogue& epilogue, const void* a,
-                      int64_t position, int64_t rows, int64_t panel, int64_t panels, void* out,
-                      int64_t out_stride) const;
+  struct PointwiseRows {
+    const void* a = nullptr;
+    int64_t position = 0, rows = 0;
+    int64_t panel = 0, panels = 0;
+    void* out = nullptr;
+    int64_t out_stride = 0;
+    bool a_is_far = false, b_is_far = false, b_goes_on = false;  // as of BrgemmCall
+  };
+  void pointwise_rows(const ConvCall& call, const ConvEpilogue& epilogue,
+                      const PointwiseRows& at) const;
 
  private:
   // Positions read by output 0 of each axis, and the taps that multiply them.

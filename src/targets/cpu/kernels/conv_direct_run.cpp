@@ -364,24 +364,26 @@ IntegerTerms DirectConvolution::pointwise_terms(const ConvCall& call) const {
 }
 
 void DirectConvolution::pointwise_rows(const ConvCall& call, const ConvEpilogue& epilogue,
-                                       const void* a, int64_t position, int64_t rows, int64_t panel,
-                                       int64_t panels, void* out, int64_t out_stride) const {
+                                       const PointwiseRows& at) const {
   const Part& part = parts_.at(0);
   const BrgemmBlock block{
-      a, this->panels(static_cast<const std::byte*>(call.weights), part, 0, panel)};
+      at.a, this->panels(static_cast<const std::byte*>(call.weights), part, 0, at.panel)};
   BrgemmCall product;
   product.blocks = &block;
   product.block_count = 1;
   product.k = part.k;
   product.a_row_stride = part.k * stage_.element_bytes;
   product.b_panel_stride = panel_stride(part);
-  product.rows = rows;
-  product.columns = std::min(panels * panel_columns(), p_.outputs - panel * panel_columns());
-  product.out = out;
-  product.out_stride = out_stride;
+  product.a_is_far = at.a_is_far;
+  product.b_is_far = at.b_is_far;
+  product.b_goes_on = at.b_goes_on;
+  product.rows = at.rows;
+  product.columns = std::min(at.panels * panel_columns(), p_.outputs - at.panel * panel_columns());
+  product.out = at.out;
+  product.out_stride = at.out_stride;
   product.epilogue = &epilogue.get();
-  product.row = position;
-  product.column = panel * panel_columns();
+  product.row = at.position;
+  product.column = at.panel * panel_columns();
   in_place_kernel().run(product);
 }
 

@@ -209,8 +209,10 @@ void ConvPair::depthwise_first(const PairCall& call, const Shared& shared, int64
   source.next = next;
   depthwise_lines(lines, source, call.first, epilogue.get(), sums, middle,
                   wide_.channels * middle_size_);
-  pointwise_.pointwise_rows(call.second, shared.second[static_cast<size_t>(n)], middle, first, rows,
-                            chunk.panel, chunk.panels, y, y_stride);
+  DirectConvolution::PointwiseRows product{middle,       first, rows,    chunk.panel,
+                                           chunk.panels, y,     y_stride};
+  product.b_is_far = n == 0 && chunk.h == 0;
+  pointwise_.pointwise_rows(call.second, shared.second[static_cast<size_t>(n)], product);
 }
 
 void ConvPair::pointwise_first(const PairCall& call, const Shared& shared, int64_t n,
@@ -245,9 +247,18 @@ void ConvPair::pointwise_first(const PairCall& call, const Shared& shared, int64
       const int64_t slot = (done - begin) % source.ring;
       const int64_t lines = std::min(last_line(part) - done, source.ring - slot);
       const int64_t first_row = done * width.input, rows = lines * width.input;
-      pointwise_.pointwise_rows(
-          call.first, shared.first[static_cast<size_t>(n)], x + first_row * point.channels * x_size,
-          first_row, rows, chunk.panel, chunk.panels, middle + slot * line, count * middle_size_);
+      DirectConvolution::PointwiseRows product{x + first_row * point.channels * x_size,
+                                               first_row,
+                                               rows,
+                                               chunk.panel,
+                                               chunk.panels,
+                                               middle + slot * line,
+                                               count * middle_size_};
+      // Panels come from memory once, those of the next chunk with the first rows of this one.
+      product.a_is_far = true;
+      product.b_is_far = n == 0 && done == begin;
+      product.b_goes_on = chunk.panel + chunk.panels < pointwise_.panels_per_group();
+      pointwise_.pointwise_rows(call.first, shared.first[static_cast<size_t>(n)], product);
       if (activation != nullptr) {
         auto* numbers = reinterpret_cast<float*>(middle + slot * line);
         vector_ops(isa_).activate(activation->activation, activation->a, activation->b, numbers,

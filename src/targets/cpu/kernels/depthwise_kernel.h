@@ -102,11 +102,11 @@ __attribute__((noinline)) void silu_stored(float* out, int64_t stride, float a) 
   }
 }
 
-// Whole vectors of a whole block of outputs.
-template <int kRows, int kVectors>
+// A whole block of outputs; `tail` tells which lanes of the last vector count, if not all.
+template <int kRows, int kVectors, bool kTail>
 inline __attribute__((always_inline)) void finish_short(const DepthwiseRow& row,
                                                         const DepthwiseShort& to, int64_t output,
-                                                        int64_t channel,
+                                                        int64_t channel, Mask tail,
                                                         F32 (&x)[kRows][kVectors]) {
   auto* out = reinterpret_cast<float*>(static_cast<char*>(row.out) +
                                        (output - row.begin) * row.out_stride) +
@@ -127,10 +127,15 @@ inline __attribute__((always_inline)) void finish_short(const DepthwiseRow& row,
   const F32 low = set1(to.low);
   F32 bias[kVectors];
 #pragma GCC unroll 2
-  for (int v = 0; v < kVectors; ++v) bias[v] = load(to.bias + channel + v * kLanes);
+  for (int v = 0; v < kVectors; ++v) {
+    const float* from = to.bias + channel + v * kLanes;
+    bias[v] = kTail && v == kVectors - 1 ? load(from, tail) : load(from);
+  }
   each([&](int t, int v, float*) { x[t][v] = max(low, x[t][v] + bias[v]); });
   if (to.has_hard_swish) each([&](int t, int v, float*) { x[t][v] = hard_swish(x[t][v]); });
-  each([&](int t, int v, float* at) { store(at, x[t][v]); });
+  each([&](int t, int v, float* at) {
+    kTail&& v == kVectors - 1 ? store(at, x[t][v], tail) : store(at, x[t][v]);
+  });
   if (to.has_silu) silu_stored<kRows, kVectors>(out, stride, to.a);
 }
 
@@ -209,9 +214,16 @@ inline void depthwise_block(const DepthwiseRow& row, const DepthwiseBlock<kVecto
   const int64_t count = row.end - block.output;
   const int rows = static_cast<int>(count < kOutputs ? count : kOutputs);
   if constexpr (sizeof(X) == 4 && kKernel > 0) {
-    const bool whole = !kTail || block.channel + kLanes <= row.channels;
-    if (block.epilogue.fits && rows == kOutputs && whole)
-      return finish_short(row, block.epilogue, block.output, block.channel, sums);
+    const bool whole = !kTail || block.channel + kVectors * kLanes <= row.channels;
+    const bool fits = block.epilogue.fits && rows == kOutputs;
+    if (fits && whole) {
+      return finish_short<kOutputs, kVectors, false>(row, block.epilogue, block.output,
+                                                     block.channel, block.tail, sums);
+    }
+    if (kTail && fits && !block.epilogue.has_silu) {
+      return finish_short<kOutputs, kVectors, true>(row, block.epilogue, block.output,
+                                                    block.channel, block.tail, sums);
+    }
   }
 #pragma GCC unroll 2
   for (int v = 0; v < kVectors; ++v) {
