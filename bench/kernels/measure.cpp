@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/os_process.h"
+#include "bench/kernels/peak.h"
 
 namespace lathe::bench {
 namespace {
@@ -68,6 +69,13 @@ Interval interval_of(const std::vector<double>& samples) {
   const size_t freedom = std::min(samples.size() - 1, std::size(kQuantiles) - 1);
   const double spread = freedom == 0 ? 0 : kQuantiles[freedom] * std::sqrt(squares / (n - 1) / n);
   return {std::exp(mean), std::exp(mean - spread), std::exp(mean + spread)};
+}
+
+double Outcome::peak_share() const {
+  std::vector<double> shares;
+  for (size_t i = 0; i < peaks.size(); ++i)
+    shares.push_back(what.problem.flops() / ours[i] / peaks[i]);
+  return shares.empty() ? 0 : median(shares);
 }
 
 Interval Outcome::ratio() const {
@@ -194,7 +202,8 @@ bool Measurer::begin(const Case& what) {
   return true;
 }
 
-// Who begins changes from turn to turn.
+// Who begins changes from turn to turn. The peak is measured beside each of ours: a neighbour who
+// takes a share of the machine takes it from both.
 double Measurer::alternate() {
   const auto parties = static_cast<int64_t>(peers_.size()) + 1;
   for (int64_t i = 0; i < parties; ++i) {
@@ -202,6 +211,7 @@ double Measurer::alternate() {
     if (party == 0) {
       time_ours(1);  // wakes the threads, as a peer's are not asleep either
       outcome_.ours.push_back(time_ours(count_) / static_cast<double>(count_));
+      outcome_.peaks.push_back(measure_peak(outcome_.what.problem.type, outcome_.isa, pool_));
       continue;
     }
     Peer& peer = peers_[static_cast<size_t>(party - 1)];

@@ -29,6 +29,7 @@ struct Outcome {
   std::string peer;          // the faster one: "oneDNN 3.2.0 avx512_core_amx brg:avx512_core_amx"
   std::vector<double> ours;  // seconds of one execution, per alternation
   std::vector<double> theirs;
+  std::vector<double> peaks;  // operations per second in registers, right after each of ours
   double error = 0;  // largest |a - b| over largest |b|
   int64_t extra_bytes = 0;
   std::string problem;  // not measured, and why
@@ -38,6 +39,7 @@ struct Outcome {
   Interval ratio() const;  // theirs / ours
   double seconds() const { return median(ours); }
   double rate() const { return what.problem.flops() / seconds(); }
+  double peak_share() const;  // the median of the alternations'
 };
 
 struct MeasureOptions {

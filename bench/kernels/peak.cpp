@@ -167,6 +167,36 @@ std::vector<Peak> measure_peaks(int threads) {
   return peaks;
 }
 
+double measure_peak(const std::string& type, const std::string& isa, ThreadPool& pool) {
+  constexpr double kSeconds = 0.0005;
+  constexpr int kRuns = 4;
+  const Loop* best = nullptr;
+  for (const Loop& loop : kLoops) {
+    if (loop.type != type || !cpu::host_supports(loop.isa)) continue;
+    if (best == nullptr || cpu::to_string(loop.isa) == isa ||
+        (cpu::to_string(best->isa) != isa && loop.operations > best->operations)) {
+      best = &loop;
+    }
+  }
+  if (best == nullptr) return 0;
+  const int64_t threads = pool.threads();
+  int64_t steps = 1000;
+  double rate = 0;
+  for (int run = 0; run <= kRuns; ++run) {
+    const Clock::time_point begin = Clock::now();
+    parallel_for(&pool, threads, 1, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) best->run(steps);
+    });
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    if (run == 0) steps = std::max<int64_t>(1, static_cast<int64_t>(kSeconds / seconds * 1000));
+    if (run > 0) {
+      const auto all = static_cast<double>(steps * threads);
+      rate = std::max(rate, best->operations * all / seconds);
+    }
+  }
+  return rate;
+}
+
 double fastest(const std::vector<Peak>& peaks, const std::string& type) {
   double rate = 0;
   for (const Peak& peak : peaks) {

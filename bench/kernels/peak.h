@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/thread_pool.h"
+
 namespace lathe::bench {
 
 struct Peak {
@@ -15,6 +17,9 @@ struct Peak {
 
 // Of every instruction set that this machine has, the best of several short runs.
 std::vector<Peak> measure_peaks(int threads);
+// What the threads of a pool can do at this very moment, the best of a few short runs. Of the fastest
+// instruction set where `isa` has no loop for the type; 0 where none has.
+double measure_peak(const std::string& type, const std::string& isa, ThreadPool& pool);
 double fastest(const std::vector<Peak>& peaks, const std::string& type);
 
 // A plain read of `bytes` of memory by all threads, the best of several, in bytes per second.

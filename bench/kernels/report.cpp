@@ -114,7 +114,7 @@ Json type_json(const Session& session, const std::string& type) {
       }
     }
     if (outcome.what.source == "square") {
-      const double own = outcome.rate() / peak_of(session, type, outcome.isa);
+      const double own = outcome.peak_share();
       if (share == 0 || own < share) {
         share = own;
         share_isa = outcome.isa;
@@ -154,8 +154,7 @@ Json case_json(const Session& session, const Outcome& outcome) {
   json["us"] = rounded(outcome.seconds() * 1e6);
   json["gflops"] = rounded(outcome.rate() * 1e-9);
   json["isa"] = outcome.isa;
-  json["peak_share"] =
-      rounded(outcome.rate() / peak_of(session, outcome.what.problem.type, outcome.isa));
+  json["peak_share"] = rounded(outcome.peak_share());
   json["error"] = outcome.error;
   if (const double read = bandwidth_share(session, outcome); read > 0) {
     json["bandwidth_share"] = rounded(read);
@@ -240,8 +239,8 @@ std::string table(const Session& session) {
     if (const double read = bandwidth_share(session, o); read > 0) {
       who += fmt::format(", {:.2f} of bandwidth", read);
     }
-    out += row(name, p.type, o.what.count, o.seconds(), median(o.theirs), o.ratio(),
-               o.rate() / peak, who);
+    out += row(name, p.type, o.what.count, o.seconds(), median(o.theirs), o.ratio(), o.peak_share(),
+               who);
   }
   for (const auto& [key, sum] : sums) {
     const double ratio = sum.theirs / sum.ours;
