@@ -52,7 +52,9 @@ Cut cut_skinny(const MatmulCall& call, const BrgemmKernel& kernel) {
 
 Cut cut_square(const MatmulCall& call, const BrgemmKernel& kernel) {
   const int64_t row_bytes = std::max<int64_t>(1, call.k * a_size(call.product));
-  int64_t rows = std::max<int64_t>(kCacheBytes / row_bytes, 4 * kernel.row_tile);
+  // However deep the product: a pass over B for each few rows would read more than a far cache
+  // gives.
+  int64_t rows = std::max<int64_t>(kCacheBytes / row_bytes, 12 * kernel.row_tile);
   rows = divide_up(rows, kernel.row_tile) * kernel.row_tile;
   // Blocks of nearly the same height.
   rows = divide_up(divide_up(call.m, divide_up(call.m, rows)), kernel.row_tile) * kernel.row_tile;
