@@ -30,7 +30,7 @@ struct Outcome {
   std::vector<double> ours;  // seconds of one execution, per alternation
   std::vector<double> theirs;
   std::vector<double> peaks;  // operations per second in registers, right after each of ours
-  double error = 0;  // largest |a - b| over largest |b|
+  double error = 0;           // largest |a - b| over largest |b|
   int64_t extra_bytes = 0;
   std::string problem;  // not measured, and why
 

@@ -17,8 +17,8 @@ struct Peak {
 
 // Of every instruction set that this machine has, the best of several short runs.
 std::vector<Peak> measure_peaks(int threads);
-// What the threads of a pool can do at this very moment, the best of a few short runs. Of the fastest
-// instruction set where `isa` has no loop for the type; 0 where none has.
+// What the threads of a pool can do at this very moment, the best of a few short runs. Of the
+// fastest instruction set where `isa` has no loop for the type; 0 where none has.
 double measure_peak(const std::string& type, const std::string& isa, ThreadPool& pool);
 double fastest(const std::vector<Peak>& peaks, const std::string& type);
 

@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: MIT
+// A tile of kRows rows and kVectors vectors of columns, its sums in registers over all blocks.
+#pragma once
+
+#include "targets/cpu/kernels/brgemm_table.h"
+#include "targets/cpu/kernels/epilogue_registers.h"
+#include "targets/cpu/kernels/epilogue_simple.h"
+#include "targets/cpu/kernels/epilogue_table.h"
+#include "targets/cpu/kernels/simd.h"
+
+namespace lathe::cpu {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr FinishTile kFinish = finish_tile_avx512;
+#else
+constexpr FinishTile kFinish = finish_tile_avx2;
+#endif
+
+constexpr int kPanelVectors = 2;
+constexpr int kPanelColumns = kPanelVectors * kLanes;
+constexpr int64_t kGroupBytes = kPanelColumns * 4;  // of one group of k in a panel
+
+// Each product: the types of sums and of vectors, and what is multiplied at a time: a group of 4
+// bytes of A, in every lane, by a vector of B.
+struct ProductF32 {
+  using Sum = F32;
+  using Number = float;
+  static constexpr int kGroup = 1;
+  static constexpr int kShift = 0;
+  static constexpr bool kNative = true;
+  static constexpr int kSpare = 1;      // registers for a number of A and for what widening takes
+  static constexpr bool kSwaps = true;  // A and B may change sides
+  static Sum zero() { return zero_f32(); }
+  static F32 load_b(const char* p) { return load(reinterpret_cast<const float*>(p)); }
+  static F32 broadcast(const char* p) { return set1(*reinterpret_cast<const float*>(p)); }
+  static Sum dot(Sum sum, F32 a, F32 b) { return fma(a, b, sum); }
+};
+
+struct ProductBf16 {
+  using Sum = F32;
+  using Number = float;
+  static constexpr int kGroup = 2;
+  static constexpr int kShift = 0;
+#if defined(__AVX512BF16__)
+  static constexpr bool kNative = true;
+#else
+  static constexpr bool kNative = false;
+#endif
+  static constexpr int kSpare = kNative ? 1 : 2 + kPanelVectors;
+  static constexpr bool kSwaps = true;
+  static Sum zero() { return zero_f32(); }
+  static I32 load_b(const char* p) { return load(reinterpret_cast<const int32_t*>(p)); }
+  static I32 broadcast(const char* p) { return set1(*reinterpret_cast<const int32_t*>(p)); }
+  // The first number of a group alone, nothing behind it.
+  static I32 broadcast_one(const char* p) {
+    return set1_low(*reinterpret_cast<const uint16_t*>(p));
+  }
+  static Sum dot(Sum sum, I32 a, I32 b) { return dot_bf16(sum, a, b); }
+};
+
+struct ProductU8S8 {
+  using Sum = I32;
+  using Number = int32_t;
+  static constexpr int kGroup = 4;
+  static constexpr int kShift = 0;
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
+  static constexpr bool kNative = true;
+#else
+  static constexpr bool kNative = false;
+#endif
+  static constexpr int kSpare = kNative ? 1 : 3 + kPanelVectors;
+  static constexpr bool kSwaps = false;
+  static Sum zero() { return zero_i32(); }
+  static I32 load_b(const char* p) { return load(reinterpret_cast<const int32_t*>(p)); }
+  static I32 broadcast(const char* p) { return set1(*reinterpret_cast<const int32_t*>(p)); }
+  static Sum dot(Sum sum, I32 a, I32 b) { return dot_u8s8(sum, a, b); }
+};
+
+// A is shifted to unsigned numbers, 128 more.
+struct ProductS8S8 : ProductU8S8 {
+  static constexpr int kShift = 128;
+  static I32 broadcast(const char* p) {
+    return set1(*reinterpret_cast<const int32_t*>(p)) ^ set1(static_cast<int32_t>(0x80808080));
+  }
+};
+
+// The most vectors of a tile of many rows. Two panels side by side halve what it loads of A for
+// each product: on Zen 4, tiles of 14 rows and 2 vectors take 1.02 to 2.3 times as long as their
+// products alone, by the distance between rows; those of 6 rows and 4 vectors 1.00 to 1.02.
+template <class P>
+constexpr int kTileVectors = kRegisters == 32 && P::kNative ? 2 * kPanelVectors : kPanelVectors;
+
+// The most rows of a tile with so many vectors: sums, vectors of B and spare ones fit registers.
+template <class P>
+constexpr int max_rows(int vectors) {
+  const int rows = (kRegisters - vectors - P::kSpare) / vectors;
+  return rows < 1 ? 1 : rows > 14 ? 14 : rows;
+}
+
+// The numbers of an incomplete group, zeros behind them.
+inline void copy_group(char* to, const char* from, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; ++i) to[i] = from[i];
+}
+
+// Rows of A, three to a pointer: few registers, and no address to compute.
+template <int kRows>
+struct Rows {
+  static constexpr int kPointers = (kRows + 2) / 3;
+  const char* at[kPointers];
+  int64_t stride;
+
+  Rows(const char* a, int64_t row_stride) : stride(row_stride) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kPointers; ++i) at[i] = a + 3 * i * row_stride;
+  }
+  const char* operator[](int r) const { return at[r / 3] + r % 3 * stride; }
+  void advance(int64_t bytes) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kPointers; ++i) {
+      at[i] += bytes;
+      __asm__("" : "+r"(at[i]));  // else the compiler keeps a pointer per row, most of them spilled
+    }
+  }
+};
+
+template <class P, int kRows, int kVectors>
+struct Tile {
+  using Sum = typename P::Sum;
+  Sum sums[kRows][kVectors];
+
+  // One group of k; `number(r)` is that of row r, in every lane.
+  template <int kOffset, class Number>
+  inline __attribute__((always_inline)) void step(Number&& number, const char* b,
+                                                  int64_t panel_stride) {
+    decltype(P::load_b(b)) vectors[kVectors];
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) {
+      vectors[v] = P::load_b(b + kOffset * kGroupBytes + v / kPanelVectors * panel_stride +
+                             v % kPanelVectors * kLanes * 4);
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      const auto x = number(r);
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) {
+        // As the last operand, a number that is used once comes with the product's own load.
+        sums[r][v] = kVectors == 1 && P::kSwaps ? P::dot(sums[r][v], vectors[v], x)
+                                                : P::dot(sums[r][v], x, vectors[v]);
+      }
+    }
+    __asm__ volatile("" ::: "memory");  // no load moves to another group: registers are taken
+  }
+};
+
+inline Mask columns_mask(const BrgemmCall& call, int64_t column) {
+  const int64_t left = call.columns - column;
+  return mask_first(left < 0 ? 0 : left < kLanes ? left : kLanes);
+}
+
+template <class P, int kRows, int kVectors>
+inline void store_sums(const BrgemmCall& call, int64_t row, int64_t column,
+                       const Tile<P, kRows, kVectors>& tile) {
+  using Number = typename P::Number;
+  char* out = static_cast<char*>(call.out) + row * call.out_stride + column * 4;
+  const bool full = column + kVectors * kLanes <= call.columns;
+#pragma GCC unroll 16
+  for (int v = 0; v < kVectors; ++v) {
+    const Mask mask = columns_mask(call, column + v * kLanes);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      Number* p = reinterpret_cast<Number*>(out + r * call.out_stride) + v * kLanes;
+      if (full) {
+        store(p, tile.sums[r][v]);
+      } else {
+        store(p, tile.sums[r][v], mask);
+      }
+    }
+  }
+}
+
+template <class P, int kRows, int kVectors>
+inline void finish_sums(const BrgemmCall& call, int64_t row, int64_t column,
+                        const Tile<P, kRows, kVectors>& tile) {
+  constexpr int kStride = kVectors * kLanes;
+  alignas(64) typename P::Number buffer[kRows * kStride];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) store(buffer + r * kStride + v * kLanes, tile.sums[r][v]);
+  }
+  EpilogueTile part;
+  part.sums = buffer;
+  part.integer_sums = P::kGroup == 4;
+  part.sums_stride = kStride;
+  part.rows = kRows;
+  part.columns = call.columns - column < kStride ? call.columns - column : kStride;
+  part.row = call.row + row;
+  part.column = call.column + column;
+  const int64_t size = out_size(call.epilogue->out);
+  part.out = static_cast<char*>(call.out) + row * call.out_stride + column * size;
+  part.out_stride = call.out_stride;
+  kFinish(*call.epilogue, part);
+}
+
+// Products whose sums may be finished in registers. Not where most of the time goes into widening,
+// nor where rows are few and are shifted on the way: each has the code of every tile once more.
+template <class P, int kVectors>
+constexpr bool kFinishesHere = P::kNative && P::kShift == 0 && kVectors <= kTileVectors<P>;
+template <class P>
+constexpr bool kHasIntegers = P::kGroup == 4;
+constexpr int kLastLanes = kCutsVectors ? 1 : kLanes;  // of a tile's last vector at least
+
+// Whether a tile has an epilogue for registers: one of its columns at least in each vector, or all
+// of them where vectors are not cut.
+template <class P, int kVectors>
+inline bool finishes_here(const BrgemmCall& call, int64_t column) {
+  return kFinishesHere<P, kVectors> && call.epilogue != nullptr &&
+             call.epilogue->simple != nullptr && call.start == nullptr &&
+             column + (kVectors - 1) * kLanes + kLastLanes <= call.columns &&
+             fits_registers < kHasIntegers<P>,
+         P::kGroup == 2 > (*call.epilogue->simple);
+}
+
+// The sums have column_add in them already.
+template <class P, int kRows, int kVectors>
+inline __attribute__((always_inline)) void finish_here(const BrgemmCall& call, int64_t row,
+                                                       int64_t column,
+                                                       const Tile<P, kRows, kVectors>& tile) {
+  const SimpleEpilogue& e = *call.epilogue->simple;
+  char* out = static_cast<char*>(call.out) + row * call.out_stride + column * out_size(e.out);
+  RegisterTile<kHasIntegers<P>, P::kGroup == 2, kRows, kVectors> finished{
+      e,   call.row + row,  call.column + column,
+      out, call.out_stride, columns_mask(call, column + (kVectors - 1) * kLanes),
+      {}};
+  finished.each([&](F32& x, int r, int v) __attribute__((always_inline)) {
+    if constexpr (kHasIntegers<P>) {
+      x = to_f32(tile.sums[r][v]);
+    } else {
+      x = tile.sums[r][v];
+    }
+  });
+  finished.finish();
+}
+
+// What a tile asks for ahead of its use, from each block: of the panels behind its own, `pace`
+// bytes of each from `begin` on for each group of k, so that a panel's tiles share it out; of the
+// rows below its own as much as it reads itself. What it does not ask for is at hand.
+struct Fetch {
+  int64_t begin = 0;
+  int64_t pace = 0;
+  bool rows = false;
+};
+
+// Where a tile's panels ask next.
+template <int kVectors>
+struct Ahead {
+  static constexpr int kPanels = (kVectors + kPanelVectors - 1) / kPanelVectors;
+  static constexpr int kAsked = kPanels < 2 ? kPanels : 2;
+  const char* first;
+  int64_t panel_stride;
+
+  Ahead(const char* b, int64_t stride, Fetch fetch)
+      : first(fetch.pace == 0 ? b : b + kPanels * stride + fetch.begin), panel_stride(stride) {}
+  // Two lines each: what one of four tiles or more has to ask for, and most of what fewer have.
+  void ask(int64_t pace) {
+#pragma GCC unroll 2
+    for (int i = 0; i < kAsked; ++i) {
+      __builtin_prefetch(first + i * panel_stride, 0, 2);
+      __builtin_prefetch(first + i * panel_stride + 64, 0, 2);
+    }
+    first += 4 * pace;
+  }
+};
+
+// Asks for the lines that a tile's results will be written to: stores that miss would wait for one
+// another.
+template <int kRows, int kVectors>
+inline void expect_stores(const BrgemmCall& call, int64_t row, int64_t column) {
+  const int64_t size = call.epilogue == nullptr ? 4 : out_size(call.epilogue->out);
+  const char* out = static_cast<const char*>(call.out) + row * call.out_stride + column * size;
+  const int64_t last = kVectors * kLanes * size - 1;
+  if (call.out_stride == last + 1) {
+    for (int64_t at = 0; at < kRows * call.out_stride; at += 64) __builtin_prefetch(out + at, 1);
+    return;
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r, out += call.out_stride) {
+    __builtin_prefetch(out, 1);
+    __builtin_prefetch(out + last, 1);
+  }
+}
+
+// An incomplete group, of numbers from `a` on, as if zeros stood behind it.
+template <class P, int kRows, int kVectors>
+inline void multiply_rest(Tile<P, kRows, kVectors>& tile, const Rows<kRows>& rows, const char* a,
+                          int64_t rest, const char* b, const BrgemmCall& call) {
+  if constexpr (P::kGroup == 2) {
+    tile.template step<0>([&](int r)
+                              __attribute__((always_inline)) { return P::broadcast_one(rows[r]); },
+                          b, call.b_panel_stride);
+  } else {
+    alignas(4) char part[kRows * 4] = {};
+    for (int r = 0; r < kRows; ++r) {
+      copy_group(part + r * 4, a + r * call.a_row_stride, rest * 4 / P::kGroup);
+    }
+    tile.template step<0>([&](int r) { return P::broadcast(part + r * 4); }, b,
+                          call.b_panel_stride);
+  }
+}
+
+constexpr int kFewRows = 4;
+
+// Zeros, the call's own numbers, or, of integers finished in registers, what each column adds.
+template <class P, int kRows, int kVectors>
+inline __attribute__((always_inline)) void begin_sums(const BrgemmCall& call, int64_t row,
+                                                      int64_t column, bool here,
+                                                      Tile<P, kRows, kVectors>& tile) {
+  using Number = typename P::Number;
+  if (call.start != nullptr) {
+    const Number* start = static_cast<const Number*>(call.start) + row * call.start_stride + column;
+    for (int v = 0; v < kVectors; ++v) {
+      const Mask mask = columns_mask(call, column + v * kLanes);
+      for (int r = 0; r < kRows; ++r) {
+        tile.sums[r][v] = load(start + r * call.start_stride + v * kLanes, mask);
+      }
+    }
+    return;
+  }
+  typename P::Sum first[kVectors];
+#pragma GCC unroll 16
+  for (int v = 0; v < kVectors; ++v) first[v] = P::zero();
+  if constexpr (kFinishesHere<P, kVectors> && kHasIntegers<P>) {
+    const int32_t* add = here ? call.epilogue->simple->column_add : nullptr;
+    if (add != nullptr) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) {
+        const int32_t* p = add + call.column + column + v * kLanes;
+        const Mask mask = columns_mask(call, column + v * kLanes);
+        first[v] = kCutsVectors ? load(p, mask) : load(p);
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) tile.sums[r][v] = first[v];
+  }
+}
+
+template <class P, int kRows, int kVectors>
+void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) {
+  Tile<P, kRows, kVectors> tile;
+  const int64_t b_offset = column / kPanelColumns * call.b_panel_stride;
+  const bool here = finishes_here<P, kVectors>(call, column);
+  begin_sums(call, row, column, here, tile);
+  const int64_t stride = call.a_row_stride, panel_stride = call.b_panel_stride;
+  const int64_t groups = call.k / P::kGroup, rest = call.k % P::kGroup;
+  if (kRows > kFewRows) expect_stores<kRows, kVectors>(call, row, column);
+  for (int64_t i = 0; i < call.block_count; ++i) {
+    const char* a = static_cast<const char*>(call.blocks[i].a) + row * stride;
+    const char* b = static_cast<const char*>(call.blocks[i].b) + b_offset;
+    Ahead<kVectors> ahead(b, panel_stride, fetch);
+    const char* below = fetch.rows ? a + kRows * stride : a;
+    const int64_t pace_below = fetch.rows ? kRows * 16 : 0;
+    Rows<kRows> rows(a, stride);
+    const auto step = [&]<int kOffset>() __attribute__((always_inline)) {
+      tile.template step<kOffset>(
+          [&](int r) __attribute__((always_inline)) { return P::broadcast(rows[r] + kOffset * 4); },
+          b, panel_stride);
+    };
+    // Four groups at a time: additions of pointers take the ports of products.
+    for (int64_t g = 0; g < groups / 4; ++g) {
+      step.template operator()<0>();
+      step.template operator()<1>();
+      step.template operator()<2>();
+      step.template operator()<3>();
+      rows.advance(16);
+      b += 4 * kGroupBytes;
+      ahead.ask(fetch.pace);
+      // Rows are wanted in the first cache.
+#pragma GCC unroll 4
+      for (int line = 0; line < kRows * 16; line += 64) __builtin_prefetch(below + line);
+      below += pace_below;
+    }
+    for (int64_t g = 0; g < groups % 4; ++g) {
+      step.template operator()<0>();
+      rows.advance(4);
+      b += kGroupBytes;
+    }
+    if (rest != 0) multiply_rest(tile, rows, a + groups * 4, rest, b, call);
+  }
+  if (call.epilogue == nullptr) {
+    store_sums(call, row, column, tile);
+  } else if (here) {
+    if constexpr (kFinishesHere<P, kVectors>) finish_here(call, row, column, tile);
+  } else {
+    finish_sums(call, row, column, tile);
+  }
+}
+
+}  // namespace
+}  // namespace lathe::cpu
