@@ -17,17 +17,19 @@ namespace {
 using namespace lathe::cpu;
 using Clock = std::chrono::steady_clock;
 
-// Zeroed memory of whole pages.
+// Zeroed memory of whole pages, large ones if there are any, as models' packed weights lie in.
 class Pages {
  public:
   explicit Pages(int64_t bytes)
       : bytes_(static_cast<size_t>(std::max<int64_t>(bytes, 1))), data_(reserve_pages(bytes_)) {
     check(data_ != nullptr, ErrorKind::out_of_memory, "no {} bytes of memory", bytes);
+    prefer_large_pages(data_, bytes_);
   }
   ~Pages() { release_pages(data_, bytes_); }
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;
   std::byte* data() const { return static_cast<std::byte*>(data_); }
+  float* floats() const { return static_cast<float*>(data_); }
 
  private:
   size_t bytes_;
@@ -61,9 +63,11 @@ class ReadyWeightOnly final : public Ready {
         isa_(best()),
         pool_(pool),
         m_(p["m"]),
-        a_(numbers(0, m_ * problem_.k, Range::real)),
-        y_(static_cast<size_t>(m_ * problem_.n)),
+        a_(m_ * problem_.k * 4),
+        y_(m_ * problem_.n * 4),
         workspace_(weight_only_workspace(problem_, layout_, m_)) {
+    const std::vector<float> a = numbers(0, m_ * problem_.k, Range::real);
+    std::copy(a.begin(), a.end(), a_.floats());
     const int64_t blocks = layout_.blocks;
     std::vector<uint8_t> codes(
         static_cast<size_t>(problem_.n * blocks * problem_.block * problem_.bits / 8));
@@ -87,17 +91,17 @@ class ReadyWeightOnly final : public Ready {
   }
   std::vector<float> result() override {
     multiply(packed_.front()->data());
-    return y_;
+    return {y_.floats(), y_.floats() + m_ * problem_.n};
   }
   std::string_view isa() const override { return to_string(isa_); }
 
  private:
   void multiply(const void* packed) {
     WeightOnlyCall call;
-    call.a = a_.data();
+    call.a = a_.floats();
     call.a_stride = problem_.k;
     call.m = m_;
-    call.y = y_.data();
+    call.y = y_.floats();
     call.y_stride = problem_.n;
     call.workspace = workspace_.data();
     run_weight_only(problem_, layout_, packed, call, isa_, &pool_);
@@ -108,8 +112,8 @@ class ReadyWeightOnly final : public Ready {
   Isa isa_;
   ThreadPool& pool_;
   int64_t m_;
-  std::vector<float> a_;
-  std::vector<float> y_;
+  Pages a_;  // as tensors lie: on lines of their own
+  Pages y_;
   Pages workspace_;
   std::vector<std::unique_ptr<Pages>> packed_;
   size_t next_ = 0;
@@ -221,10 +225,11 @@ WeightStream measure_weight_stream(int threads, int64_t block, int alternations)
   const Isa isa = best();
   std::vector<double> read, ours, ratios;
   for (int64_t i = 0; i < kCopies * alternations; ++i) {
-    const std::byte* own = memory.data() + i % kCopies * token.bytes();
-    const std::byte* other = memory.data() + (i + 1) % kCopies * token.bytes();
-    const double plain = seconds_of([&] { read_plainly(other, token.bytes(), pool); });
-    const double token_seconds = seconds_of([&] { token.run(own, isa, pool); });
+    // The very same pages, as memory is not equally fast everywhere; what is left of them in caches
+    // has been replaced before it is reached again.
+    const std::byte* weights = memory.data() + i % kCopies * token.bytes();
+    const double plain = seconds_of([&] { read_plainly(weights, token.bytes(), pool); });
+    const double token_seconds = seconds_of([&] { token.run(weights, isa, pool); });
     const auto bytes = static_cast<double>(token.bytes());
     read.push_back(bytes / plain);
     ours.push_back(bytes / token_seconds);

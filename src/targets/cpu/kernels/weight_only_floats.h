@@ -49,7 +49,6 @@ inline void add_float_block(F32 (&to)[kRows], const PackedPanels& p, const uint8
   } else {
     const uint8_t* tile = place.cell;
     for (int64_t k = block * p.block; k < (block + 1) * p.block; k += kTile) {
-      prefetch_ahead(tile, tile + kTileBytes<kBits>);
       add_half<kBits>(low, tile, 0, part, zeros, a + k, a_stride);
       add_half<kBits>(high, tile, 4, part, zeros, a + k, a_stride);
       tile += kTileBytes<kBits>;

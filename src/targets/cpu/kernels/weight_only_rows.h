@@ -7,9 +7,6 @@
 namespace lathe::cpu {
 namespace {
 
-// Bytes ahead of those in use: enough to cover memory's latency.
-constexpr int64_t kAhead = 1536;
-
 inline I32 broadcast_quad(const int8_t* from) {
   int32_t word;
   __builtin_memcpy(&word, from, 4);
@@ -99,10 +96,8 @@ inline void add_scaled(F32 (&to)[kParts][kRows], const I32 (&sums)[kParts][kRows
   }
 }
 
-inline void prefetch_ahead(const uint8_t* from, const uint8_t* end) {
-  for (; from < end; from += 64) __builtin_prefetch(from + kAhead);
-}
-
+// Panels lie one after the other: the processor fetches them on its own, and further ahead than
+// requests of ours, which would take the few places that it has for lines on their way.
 template <int kBits, int kRows>
 inline void multiply_panel(const PackedPanels& p, const uint8_t* cell, const QuantisedRows& rows,
                            F32 (&sums)[kParts][kRows]) {
@@ -113,10 +108,8 @@ inline void multiply_panel(const PackedPanels& p, const uint8_t* cell, const Qua
     exact.start_from_zero(exact.high);
     const uint8_t* const codes_end = cell + p.scales_at;
     for (const uint8_t* tile = cell; tile < codes_end; tile += kTileBytes<kBits>, k += kTile) {
-      prefetch_ahead(tile, tile + kTileBytes<kBits>);
       exact.add_tile(tile, rows.codes + k / kStep * kStep * kRows + k % kStep);
     }
-    prefetch_ahead(codes_end, cell + p.cell_bytes);
 #pragma GCC unroll 2
     for (int part = 0; part < kParts; ++part) {
 #pragma GCC unroll 8
@@ -135,7 +128,6 @@ inline void multiply_half_tiles(const PackedPanels& p, const uint8_t* cell,
   for (int64_t block = 0; block < p.blocks; block += 2, cell += p.cell_bytes) {
     const bool both = block + 1 < p.blocks;
     const int64_t k = block * 16;
-    prefetch_ahead(cell, cell + p.cell_bytes);
     BlockSums<kBits, kRows> exact;
     exact.start(exact.low, p, {cell, 0}, rows, block);
     exact.start_from_zero(exact.high);
