@@ -55,16 +55,25 @@ inline int tile_vectors(const BrgemmCall& call, int64_t column) {
   return left < kTileVectors<P> ? static_cast<int>(left) : kTileVectors<P>;
 }
 
+// Rows of tiles of nearly the same height: none of them too low for its latency.
+struct Heights {
+  int64_t tiles, low, first_high;
+  Heights(int64_t rows, int64_t most)
+      : tiles((rows + most - 1) / most),
+        low(tiles == 0 ? 0 : rows / tiles),
+        first_high((low + 1) * tiles - rows) {}
+  int64_t operator[](int64_t tile) const { return low + (tile >= first_high ? 1 : 0); }
+};
+
 // All columns of a few rows at a time, where the panels are so small that they stay in the first
 // cache: results are written from end to end.
 constexpr int64_t kPanelsInCache = 24 << 10;  // bytes
 template <class P>
 void run_row_tiles(const BrgemmCall& call) {
-  const int64_t most = max_rows<P>(tile_vectors<P>(call, 0));
-  const int64_t tiles = (call.rows + most - 1) / most;
+  const Heights heights(call.rows, max_rows<P>(tile_vectors<P>(call, 0)));
   int64_t row = 0;
-  for (int64_t t = 0; t < tiles; ++t) {
-    const int64_t rows = (call.rows - row) / (tiles - t);
+  for (int64_t t = 0; t < heights.tiles; ++t) {
+    const int64_t rows = heights[t];
     for (int64_t column = 0; column < call.columns; column += kTileVectors<P> * kLanes) {
       const Fetch fetch{0, 0, column == 0 && fetches_rows<P>(call)};
       kTiles<P>.tall[tile_vectors<P>(call, column)][rows](call, row, column, fetch);
@@ -89,15 +98,14 @@ void run_tiles(const BrgemmCall& call) {
   }
   for (; column < call.columns; column += kTileVectors<P> * kLanes) {
     const int vectors = tile_vectors<P>(call, column);
-    const int64_t most = max_rows<P>(vectors);
-    // Tiles of nearly the same height: none of them too low for its latency.
-    const int64_t tiles = (call.rows + most - 1) / most;
+    const Heights heights(call.rows, max_rows<P>(vectors));
+    const int64_t tiles = heights.tiles;
     int64_t row = 0;
     const bool more = column + vectors * kLanes < call.columns || call.b_goes_on;
     const int64_t pace = call.b_is_far && more ? (kGroupBytes + tiles - 1) / tiles : 0;
     Fetch fetch{0, pace, column == 0 && fetches_rows<P>(call)};
     for (int64_t t = 0; t < tiles; ++t) {
-      const int64_t rows = (call.rows - row) / (tiles - t);
+      const int64_t rows = heights[t];
       fetch.begin = t * pace * (call.k / P::kGroup);
       kTiles<P>.tall[vectors][rows](call, row, column, fetch);
       row += rows;

@@ -279,15 +279,16 @@ template <int kRows, int kVectors>
 inline void expect_stores(const BrgemmCall& call, int64_t row, int64_t column) {
   const int64_t size = call.epilogue == nullptr ? 4 : out_size(call.epilogue->out);
   const char* out = static_cast<const char*>(call.out) + row * call.out_stride + column * size;
-  const int64_t last = kVectors * kLanes * size - 1;
-  if (call.out_stride == last + 1) {
-    for (int64_t at = 0; at < kRows * call.out_stride; at += 64) __builtin_prefetch(out + at, 1);
+  constexpr int64_t kLine = 64;
+  const int64_t width = kVectors * kLanes * size;
+  if (call.out_stride == width) {
+    for (int64_t at = 0; at < kRows * width; at += kLine) __builtin_prefetch(out + at, 1);
     return;
   }
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r, out += call.out_stride) {
-    __builtin_prefetch(out, 1);
-    __builtin_prefetch(out + last, 1);
+    for (int64_t at = 0; at < width; at += kLine) __builtin_prefetch(out + at, 1);
+    __builtin_prefetch(out + width - 1, 1);
   }
 }
 
