@@ -24,8 +24,9 @@ bool is_float(ElementType type) {
   return type == ElementType::f32 || type == ElementType::bf16 || type == ElementType::f16;
 }
 
-const AttentionKernels& kernels_of(Isa isa, bool bf16) {
-  if (bf16) return isa == Isa::amx ? attention_bf16_amx() : attention_bf16_avx512();
+const AttentionKernels& kernels_of(Isa isa, bool bf16, ElementType cache) {
+  if (bf16 && isa == Isa::amx) return attention_bf16_amx();
+  if (bf16) return cache == ElementType::i8 ? attention_words_avx512() : attention_bf16_avx512();
   return isa >= Isa::avx512 ? attention_f32_avx512() : attention_f32_avx2();
 }
 
@@ -79,7 +80,8 @@ class Run {
   // Long tasks read memory in order, short ones keep all threads busy to the end.
   int64_t split_of(int64_t blocks) const {
     const int64_t tasks = kTasksPerThread * (pool_ == nullptr ? 1 : pool_->threads());
-    return std::clamp<int64_t>(pairs_ * tiles_ * blocks / tasks, kSplit, kLongSplit);
+    const int64_t longest = x_.k.is_paged() ? kSplit : kLongSplit;
+    return std::clamp<int64_t>(pairs_ * tiles_ * blocks / tasks, kSplit, longest);
   }
 
   // Each task merges the blocks of its rows as it goes.
@@ -160,7 +162,7 @@ class Run {
       const int64_t parts = (std::min(wave, blocks - first) + split - 1) / split;
       parallel_for(pool_, all * parts, 1, [&](int64_t begin, int64_t end) {
         for (int64_t at = begin; at < end; ++at) {
-          const int64_t tile = at / parts, from = at % parts * split;
+          const int64_t tile = tile_of(at, parts), from = part_of(at, parts) * split;
           const int64_t count = std::min(split, std::min(wave, blocks - first) - from);
           compute(tile, first + from, count, partials.data() + tile * wave + from,
                   used + tile * wave + from, keys_of(at + 1, parts, first, split));
@@ -182,13 +184,21 @@ class Run {
     }
   }
 
+  // Tasks are in the order of memory: a page holds a few keys of every head.
+  int64_t tile_of(int64_t task, int64_t parts) const {
+    return x_.k.is_paged() ? task % (pairs_ * tiles_) : task / parts;
+  }
+  int64_t part_of(int64_t task, int64_t parts) const {
+    return x_.k.is_paged() ? task / (pairs_ * tiles_) : task % parts;
+  }
+
   // What the thread that runs a task will probably need next.
   AttentionAhead keys_of(int64_t task, int64_t parts, int64_t first, int64_t split) const {
-    const int64_t tile = task / parts;
-    if (tile >= pairs_ * tiles_) return {};
+    if (task >= pairs_ * tiles_ * parts) return {};
+    const int64_t tile = tile_of(task, parts);
     AttentionTiles tiles = one_tile(tile / tiles_, tile % tiles_);
     tiles.take_rows();
-    return tiles.keys_ahead(first + task % parts * split);
+    return tiles.keys_ahead(first + part_of(task, parts) * split);
   }
 
   // Blocks [first, first + count) of one tile of rows.
@@ -270,7 +280,7 @@ Attention::Attention(const AttentionProblem& problem, Isa isa)
       isa_(isa),
       bf16_(problem.bf16_products && isa >= Isa::avx512_vnni &&
             (problem.cache == ElementType::bf16 || problem.cache == ElementType::i8)),
-      kernels_(&kernels_of(isa, bf16_)) {}
+      kernels_(&kernels_of(isa, bf16_, problem.cache)) {}
 
 void Attention::run(const AttentionArguments& arguments, ThreadPool* pool) const {
   if (arguments.batch == 0 || arguments.queries == 0) return;

@@ -33,7 +33,8 @@ struct AttentionProblem {
   ElementType cache = ElementType::f32;  // also i8
   ElementType result = ElementType::f32;
   // Products of bf16 pairs, with the weights rounded to bf16 (a cache of bf16 or i8; elsewhere and
-  // on processors without them everything is computed in f32).
+  // on processors without them everything is computed in f32). Where bytes are multiplied four at a
+  // time, a cache of i8 takes queries and weights as integers of 16 bits instead.
   bool bf16_products = false;
   double scale = 1;
   double softcap = 0;  // 0: none; else softcap * tanh(score / softcap)

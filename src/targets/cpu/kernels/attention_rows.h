@@ -5,141 +5,255 @@
 // instruction set.
 #pragma once
 
+#include <type_traits>
+
 #include "targets/cpu/kernels/attention_kernel.h"
 #include "targets/cpu/kernels/attention_softmax_rows.h"
+#include "targets/cpu/kernels/attention_stream.h"
 
 namespace lathe::cpu {
 namespace {
 
 constexpr int kFewRows = 8;
 constexpr int kRowsAtOnce = 4;
-constexpr int64_t kFetchKeys = 4;   // between fetches
+constexpr int kUnits = 4;           // of a key at a time: 16 bytes
 static_assert(kFewRows <= kLanes);  // queries are [unit][kLanes]
 
-// acc[row] += x[t] · q[t][row] for the t of a chunk.
-template <class Step, int kRows>
-inline __attribute__((always_inline)) void add_chunk(const F32 (&x)[kLanes], int64_t count,
-                                                     const float* q, float* acc) {
-  F32 sum[kRows];
+// x[t]: unit t of each of kLanes keys, of which row(key) gives four units.
+template <class Row>
+inline __attribute__((always_inline)) void turn_units(const Row& row, F32 (&x)[kUnits]) {
+  // Lane by lane: keys i, i + 4, … side by side come out of the loads, so that the rest stays
+  // within 16 bytes.
+  F32 y[kUnits];
 #pragma GCC unroll 4
-  for (int r = 0; r < kRows; ++r) sum[r] = load(acc + r * kLanes);
-  const auto step = [&](int64_t t) {
-#pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) {
-      const auto* at = reinterpret_cast<const std::byte*>(q + t * kLanes + r);
-      sum[r] = Step::add(sum[r], x[t], Step::spread(at));
-    }
-  };
-  if (count == kLanes) {
-#pragma GCC unroll 16
-    for (int64_t t = 0; t < kLanes; ++t) step(t);
-  } else {
-    for (int64_t t = 0; t < count; ++t) step(t);
+  for (int i = 0; i < kUnits; ++i) {
+#if defined(__AVX512F__)
+    __m512 z = _mm512_castps128_ps512(row(i));
+    z = _mm512_insertf32x4(z, row(i + 4), 1);
+    z = _mm512_insertf32x4(z, row(i + 8), 2);
+    y[i] = {_mm512_insertf32x4(z, row(i + 12), 3)};
+#else
+    y[i] = {_mm256_insertf128_ps(_mm256_castps128_ps256(row(i)), row(i + 4), 1)};
+#endif
   }
-#pragma GCC unroll 4
-  for (int r = 0; r < kRows; ++r) store(acc + r * kLanes, sum[r]);
+#if defined(__AVX512F__)
+  const __m512 a = _mm512_unpacklo_ps(y[0].v, y[1].v), b = _mm512_unpackhi_ps(y[0].v, y[1].v);
+  const __m512 c = _mm512_unpacklo_ps(y[2].v, y[3].v), d = _mm512_unpackhi_ps(y[2].v, y[3].v);
+  x[0] = {_mm512_shuffle_ps(a, c, 0x44)};
+  x[1] = {_mm512_shuffle_ps(a, c, 0xEE)};
+  x[2] = {_mm512_shuffle_ps(b, d, 0x44)};
+  x[3] = {_mm512_shuffle_ps(b, d, 0xEE)};
+#else
+  const __m256 a = _mm256_unpacklo_ps(y[0].v, y[1].v), b = _mm256_unpackhi_ps(y[0].v, y[1].v);
+  const __m256 c = _mm256_unpacklo_ps(y[2].v, y[3].v), d = _mm256_unpackhi_ps(y[2].v, y[3].v);
+  x[0] = {_mm256_shuffle_ps(a, c, 0x44)};
+  x[1] = {_mm256_shuffle_ps(a, c, 0xEE)};
+  x[2] = {_mm256_shuffle_ps(b, d, 0x44)};
+  x[3] = {_mm256_shuffle_ps(b, d, 0xEE)};
+#endif
 }
 
-struct UnitKeys {  // as they are multiplied
-  static F32 read(const AttentionBlock&, const std::byte* row, int64_t unit) {
-    return load(reinterpret_cast<const float*>(row) + unit);
+// The first `count` of four units.
+inline __m128 load_units(const std::byte* from, int64_t count) {
+  const __m128i index = _mm_setr_epi32(0, 1, 2, 3);
+  const __m128i mask = _mm_cmpgt_epi32(_mm_set1_epi32(static_cast<int32_t>(count)), index);
+  return _mm_maskload_ps(reinterpret_cast<const float*>(from), mask);
+}
+
+// acc[row] += x[t] · q[t][row].
+template <class Step, int kRows>
+inline __attribute__((always_inline)) void add_unit(F32 x, const float* q, F32 (&acc)[kRows]) {
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+    acc[r] = Step::add(acc[r], x, Step::spread(reinterpret_cast<const std::byte*>(q + r)));
   }
-  static F32 read(const AttentionBlock&, const std::byte* row, int64_t unit, int64_t count) {
-    return load(reinterpret_cast<const float*>(row) + unit, mask_first(count));
+}
+
+// Rows of kLanes keys, reached from every fourth one's pointer.
+struct KeyRows {
+  KeyRows() = default;
+  KeyRows(const AttentionBlock& b, int64_t key) : stride(b.k_stride) {
+    const std::byte* first = b.k_segments[key / kSegment] + key % kSegment * stride;
+#pragma GCC unroll 4
+    for (int i = 0; i < kLanes / 4; ++i) row[i] = first + 4 * i * stride;
   }
+  const std::byte* at(int key) const { return row[key / 4] + key % 4 * stride; }
+  void advance() {
+#pragma GCC unroll 4
+    for (auto& at : row) {
+      at += 4 * kUnits;
+      __asm__("" : "+r"(at));  // else a pointer per key, most of them spilled
+    }
+  }
+  const std::byte* row[kLanes / 4];
+  int64_t stride;
 };
 
-// Adds the products of up to kLanes keys and units [unit, unit + count) to acc[row].
-template <class Step, class Keys>
-inline void score_tile(const AttentionBlock& b, int64_t rows, int64_t key, int64_t unit,
-                       int64_t count, float* acc) {
-  const std::byte* k = b.k_segments[key / kSegment] + key % kSegment * b.k_stride;
-  const int64_t keys = b.keys - key < kLanes ? b.keys - key : kLanes;
-  F32 x[kLanes];
-  if (keys == kLanes && count == kLanes) {
-#pragma GCC unroll 16
-    for (int i = 0; i < kLanes; ++i) x[i] = Keys::read(b, k + i * b.k_stride, unit);
-  } else {
-    for (int i = 0; i < kLanes; ++i) {
-      x[i] = i < keys ? Keys::read(b, k + i * b.k_stride, unit, count) : zero_f32();
+// Scores of kTiles · kLanes keys, which are all there, and rows from `row` on.
+template <class Step, int kRows, int kTiles>
+inline __attribute__((always_inline)) void score_tiles(const AttentionBlock& b, int64_t row,
+                                                       int64_t key, int64_t units) {
+  const auto* q = static_cast<const float*>(b.q) + row;
+  F32 acc[kTiles][kRows];
+#pragma GCC unroll 2
+  for (int i = 0; i < kTiles; ++i) {
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) acc[i][r] = zero_f32();
+  }
+  KeyRows k[kTiles];
+  Stream ahead[kTiles];
+#pragma GCC unroll 2
+  for (int i = 0; i < kTiles; ++i) {
+    k[i] = KeyRows(b, key + i * kLanes);
+    ahead[i] = Stream::beside_keys(b, row == 0, key + i * kLanes, kTiles * kLanes);
+  }
+  int64_t left = units;
+  for (; left >= kUnits; left -= kUnits, q += kUnits * kLanes) {
+#pragma GCC unroll 2
+    for (int i = 0; i < kTiles; ++i) {
+      ahead[i].fetch();
+      F32 x[kUnits];
+      turn_units([&](int at) { return _mm_loadu_ps(reinterpret_cast<const float*>(k[i].at(at))); },
+                 x);
+#pragma GCC unroll 4
+      for (int t = 0; t < kUnits; ++t) add_unit<Step, kRows>(x[t], q + t * kLanes, acc[i]);
+      k[i].advance();
     }
   }
-  transpose(x);
-  const float* q = static_cast<const float*>(b.q) + unit * kLanes;
-  int64_t r = 0;
-  for (; r + kRowsAtOnce <= rows; r += kRowsAtOnce) {
-    add_chunk<Step, kRowsAtOnce>(x, count, q + r, acc + r * kLanes);
+#pragma GCC unroll 2
+  for (int i = 0; i < kTiles; ++i) {
+    ahead[i].fetch_rest();
+    if (left > 0) {
+      F32 x[kUnits];
+      turn_units([&](int at) { return load_units(k[i].at(at), left); }, x);
+      for (int t = 0; t < left; ++t) add_unit<Step, kRows>(x[t], q + t * kLanes, acc[i]);
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      store(b.scores + (row + r) * kKeyBlock + key + i * kLanes, acc[i][r]);
+    }
   }
-  for (; r < rows; ++r) add_chunk<Step, 1>(x, count, q + r, acc + r * kLanes);
 }
 
-template <class Step, class Keys = UnitKeys>
-void score_rows(const AttentionBlock& b, int64_t rows) {
-  constexpr int kTiles = 4;  // of keys in turns: a chain of sums would wait for itself
-  const int64_t units = b.size / (Step::kPairs ? 2 : 1);
-  for (int64_t first = 0; first < b.keys; first += kTiles * kLanes) {
-    float acc[kTiles][kFewRows * kLanes];
-    for (auto& of_tile : acc) {
-      for (int i = 0; i < kFewRows; ++i) store(of_tile + i * kLanes, zero_f32());
-    }
-    for (int64_t unit = 0; unit < units; unit += kLanes) {
-      const int64_t count = units - unit < kLanes ? units - unit : kLanes;
-      for (int i = 0; i < kTiles && first + i * kLanes < b.keys; ++i) {
-        fetch(*b.next_v);
-        score_tile<Step, Keys>(b, rows, first + i * kLanes, unit, count, acc[i]);
-      }
-    }
-    for (int i = 0; i < kTiles && first + i * kLanes < b.keys; ++i) {
-      for (int64_t r = 0; r < rows; ++r) {
-        store(b.scores + r * kKeyBlock + first + i * kLanes, load(acc[i] + r * kLanes));
-      }
-    }
+// The same for fewer keys than lanes.
+template <class Step, int kRows>
+inline void score_some(const AttentionBlock& b, int64_t row, int64_t key, int64_t units) {
+  const std::byte* k = b.k_segments[key / kSegment] + key % kSegment * b.k_stride;
+  const auto* q = static_cast<const float*>(b.q) + row;
+  F32 acc[kRows];
+  for (F32& sum : acc) sum = zero_f32();
+  for (int64_t unit = 0; unit < units; unit += kUnits, q += kUnits * kLanes) {
+    const int64_t count = units - unit < kUnits ? units - unit : kUnits;
+    const auto row_of = [&](int at) {
+      return key + at < b.keys ? load_units(k + at * b.k_stride + unit * 4, count)
+                               : _mm_setzero_ps();
+    };
+    F32 x[kUnits];
+    turn_units(row_of, x);
+    for (int t = 0; t < count; ++t) add_unit<Step, kRows>(x[t], q + t * kLanes, acc);
   }
+  for (int r = 0; r < kRows; ++r) store(b.scores + (row + r) * kKeyBlock + key, acc[r]);
+}
+
+template <class Step, int kRows>
+void score_some_rows(const AttentionBlock& b, int64_t row) {
+  constexpr int kTiles = kRows > 2 ? 1 : 2;  // a chain of sums would wait for itself
+  const int64_t units = b.size / (Step::kPairs ? 2 : 1);
+  int64_t key = 0;
+  for (; key + kTiles * kLanes <= b.keys; key += kTiles * kLanes) {
+    score_tiles<Step, kRows, kTiles>(b, row, key, units);
+  }
+  for (; key + kLanes <= b.keys; key += kLanes) score_tiles<Step, kRows, 1>(b, row, key, units);
+  if (key < b.keys) score_some<Step, kRows>(b, row, key, units);
+}
+
+// Calls body(row, number of rows) for kRowsAtOnce rows at a time and those that are left.
+template <class F>
+inline void for_rows(int64_t rows, F&& body) {
+  int64_t row = 0;
+  for (; row + kRowsAtOnce <= rows; row += kRowsAtOnce) body(row, std::integral_constant<int, 4>());
+  switch (rows - row) {
+    case 3:
+      return body(row, std::integral_constant<int, 3>());
+    case 2:
+      return body(row, std::integral_constant<int, 2>());
+    case 1:
+      return body(row, std::integral_constant<int, 1>());
+    default:
+      return;
+  }
+}
+
+template <class Step>
+void score_rows(const AttentionBlock& b, int64_t rows) {
+  for_rows(rows, [&](int64_t row, auto count) { score_some_rows<Step, count()>(b, row); });
 }
 
 struct SingleValues {  // of one key; pairs are of that key and the next one
   static F32 read(const std::byte* row, int64_t, bool, int64_t at, Mask mask) {
     return load(reinterpret_cast<const float*>(row) + at, mask);
   }
+  // Whole vectors, in any order of columns that put_back turns into the right one.
+  template <int kV>
+  static void read_all(const std::byte* row, int64_t, int64_t at, F32 (&x)[kV]) {
+#pragma GCC unroll 4
+    for (int c = 0; c < kV; ++c) x[c] = load(reinterpret_cast<const float*>(row) + at + c * kLanes);
+  }
+  template <int kV>
+  static void order(F32 (&)[kV]) {}  // that of read_all
+  template <int kV>
+  static void put_back(F32 (&)[kV]) {}
 };
 
-// kV vectors of values of kRows rows.
-template <class Step, class Values, int kRows, int kV>
-inline void value_rows(const AttentionBlock& b, int64_t at, int64_t row, Mask mask) {
+// kV vectors of values of kRows rows; part `part` of `parts` that all are cut into.
+template <class Step, class Values, int kRows, int kV, bool kWhole>
+inline void value_rows(const AttentionBlock& b, int64_t at, int64_t row, Mask mask, int64_t part,
+                       int64_t parts) {
   constexpr int kUnit = Step::kPairs ? 2 : 1;
   constexpr int64_t kPitch = kKeyBlock / kUnit;
   const auto* weights =
       static_cast<const float*>(Step::kPairs ? b.weights : b.scores) + row * kPitch;
-  const Mask all = mask_first(kLanes);
   F32 acc[kRows][kV];
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
     for (int c = 0; c < kV; ++c) acc[r][c] = zero_f32();
   }
-  const auto add_key = [&](const std::byte* v, int64_t key) {
-    F32 x[kV];
-#pragma GCC unroll 4
-    for (int c = 0; c < kV; ++c) {
-      x[c] =
-          Values::read(v, b.v_stride, key + 1 < b.keys, at + c * kLanes, c + 1 == kV ? mask : all);
-    }
+  const auto add = [&](const F32(&x)[kV], const float* weight) __attribute__((always_inline)) {
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
-      const auto* weight = reinterpret_cast<const std::byte*>(weights + r * kPitch + key / kUnit);
-      const F32 p = Step::spread(weight);
+      const F32 p = Step::spread(reinterpret_cast<const std::byte*>(weight + r * kPitch));
 #pragma GCC unroll 4
       for (int c = 0; c < kV; ++c) acc[r][c] = Step::add(acc[r][c], x[c], p);
     }
   };
-  for (int64_t first = 0; first < b.keys; first += kFetchKeys) {
-    fetch(*b.next_k);
-    const std::byte* v = b.v_segments[first / kSegment] + first % kSegment * b.v_stride;
-    const int64_t end = b.keys < first + kFetchKeys ? b.keys : first + kFetchKeys;
-    for (int64_t key = first; key < end; key += kUnit, v += kUnit * b.v_stride) add_key(v, key);
+  for (int64_t first = 0; first < b.keys; first += kSegment, weights += kSegment / kUnit) {
+    Stream ahead = Stream::beside_values(b, row == 0, first, part, parts);
+    const std::byte* v = b.v_segments[first / kSegment];
+    const int64_t keys = b.keys - first < kSegment ? b.keys - first : kSegment;
+    int64_t key = 0;
+    if constexpr (kWhole) {
+      for (; key + kUnit <= keys; key += kUnit, v += kUnit * b.v_stride) {
+        ahead.fetch();
+        F32 x[kV];
+        Values::read_all(v, b.v_stride, at, x);
+        add(x, weights + key / kUnit);
+      }
+    }
+    for (; key < keys; key += kUnit, v += kUnit * b.v_stride) {
+      ahead.fetch();
+      F32 x[kV];
+      for (int c = 0; c < kV; ++c) {
+        x[c] = Values::read(v, b.v_stride, key + 1 < keys, at + c * kLanes, mask);
+      }
+      if constexpr (kWhole) Values::order(x);
+      add(x, weights + key / kUnit);
+    }
+    ahead.fetch_rest();
   }
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
+    if constexpr (kWhole) Values::put_back(acc[r]);
 #pragma GCC unroll 4
     for (int c = 0; c < kV; ++c) {
       store(b.product + (row + r) * b.product_pitch + at + c * kLanes, acc[r][c]);
@@ -150,29 +264,24 @@ inline void value_rows(const AttentionBlock& b, int64_t at, int64_t row, Mask ma
 template <class Step, class Values, int kRows>
 inline void value_columns(const AttentionBlock& b, int64_t row) {
   constexpr int kV = kRegisters == 32 ? 4 : 2;
-  int64_t at = 0;
-  for (; at + kV * kLanes <= b.value_size; at += kV * kLanes) {
-    value_rows<Step, Values, kRows, kV>(b, at, row, mask_first(kLanes));
+  constexpr int64_t kColumns = kV * kLanes;
+  const int64_t whole = b.value_size / kColumns, some = b.value_size % kColumns;
+  const int64_t parts = whole + (some + kLanes - 1) / kLanes;
+  int64_t part = 0;
+  for (; part < whole; ++part) {
+    value_rows<Step, Values, kRows, kV, true>(b, part * kColumns, row, mask_first(kLanes), part,
+                                              parts);
   }
-  for (; at < b.value_size; at += kLanes) {
+  for (int64_t at = whole * kColumns; at < b.value_size; at += kLanes, ++part) {
     const int64_t left = b.value_size - at;
-    value_rows<Step, Values, kRows, 1>(b, at, row, mask_first(left < kLanes ? left : kLanes));
+    value_rows<Step, Values, kRows, 1, false>(b, at, row, mask_first(left < kLanes ? left : kLanes),
+                                              part, parts);
   }
-}
-
-template <class Step>
-int64_t score_fetches(int64_t size) {
-  const int64_t units = size / (Step::kPairs ? 2 : 1);
-  return kKeyBlock / kLanes * ((units + kLanes - 1) / kLanes);
 }
 
 template <class Step, class Values>
 void all_value_rows(const AttentionBlock& b, int64_t rows) {
-  int64_t row = 0;
-  for (; row + kRowsAtOnce <= rows; row += kRowsAtOnce) {
-    value_columns<Step, Values, kRowsAtOnce>(b, row);
-  }
-  for (; row < rows; ++row) value_columns<Step, Values, 1>(b, row);
+  for_rows(rows, [&](int64_t row, auto count) { value_columns<Step, Values, count()>(b, row); });
 }
 
 template <class Step, class Values>

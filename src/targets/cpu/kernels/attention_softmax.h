@@ -12,30 +12,22 @@ namespace {
 constexpr float kInfinity = __builtin_inff();
 
 inline void fetch(AttentionAhead& ahead) {
-  const int64_t rows = ahead.step < ahead.rows ? ahead.step : ahead.rows;
   const auto touch = [](const std::byte* at) {
     _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
   };
-  ahead.rows -= rows;
-  if (ahead.in_segment != INT64_MAX) {
-    for (int64_t i = 0; i < rows; ++i, ahead.row += ahead.stride) {
-      if (ahead.in_segment-- == 0) {
-        ahead.row = ahead.segments[ahead.next++];
-        ahead.in_segment = ahead.length - 1;
-      }
-      for (int64_t at = 0; at < ahead.bytes; at += 64) touch(ahead.row + at);
+  for (int64_t i = ahead.step; i > 0 && ahead.rows > 0; --i, --ahead.rows) {
+    if (ahead.in_segment == 0) {
+      ahead.row = ahead.segments[ahead.next++];
+      ahead.in_segment = ahead.length;
     }
-    return;
-  }
-  if (ahead.bytes == kFetchBytes) {  // of a contiguous block: see attention_table.h
-    for (int64_t i = 0; i < rows; ++i, ahead.row += ahead.stride) {
+    --ahead.in_segment;
+    if (ahead.bytes == kFetchBytes) {  // of rows without gaps: see attention_table.h
 #pragma GCC unroll 4
       for (int64_t at = 0; at < kFetchBytes; at += 64) touch(ahead.row + at);
+    } else {
+      for (int64_t at = 0; at < ahead.bytes; at += 64) touch(ahead.row + at);
     }
-    return;
-  }
-  for (int64_t i = 0; i < rows; ++i, ahead.row += ahead.stride) {
-    for (int64_t at = 0; at < ahead.bytes; at += 64) touch(ahead.row + at);
+    ahead.row += ahead.stride;
   }
 }
 

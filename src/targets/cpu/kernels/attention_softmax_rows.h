@@ -51,21 +51,23 @@ inline void mask_row(const AttentionBlock& b, int64_t row, float* scores) {
   }
 }
 
-// The four sums of a row.
-inline __m128 add_phases(__m128 sum, F32 p) {
-#if defined(__AVX512F__)
-  sum = _mm_add_ps(sum, _mm512_castps512_ps128(p.v));
-  sum = _mm_add_ps(sum, _mm512_extractf32x4_ps(p.v, 1));
-  sum = _mm_add_ps(sum, _mm512_extractf32x4_ps(p.v, 2));
-  return _mm_add_ps(sum, _mm512_extractf32x4_ps(p.v, 3));
-#else
-  sum = _mm_add_ps(sum, _mm256_castps256_ps128(p.v));
-  return _mm_add_ps(sum, _mm256_extractf128_ps(p.v, 1));
-#endif
-}
-inline float sum_of(__m128 sum) {
-  const __m128 pairs = _mm_add_ps(sum, _mm_movehdup_ps(sum));
-  return _mm_cvtss_f32(_mm_add_ss(pairs, _mm_movehl_ps(pairs, pairs)));
+// The four sums of each of kRows rows, which would wait for themselves one by one.
+template <int kRows>
+inline void sum_rows(const float* weights, float* to) {
+  __m128 sums[kRows];
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) sums[r] = _mm_setzero_ps();
+  for (int64_t i = 0; i < kKeyBlock; i += 4) {
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      sums[r] = _mm_add_ps(sums[r], _mm_loadu_ps(weights + r * kKeyBlock + i));
+    }
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+    const __m128 pairs = _mm_add_ps(sums[r], _mm_movehdup_ps(sums[r]));
+    to[r] = _mm_cvtss_f32(_mm_add_ss(pairs, _mm_movehl_ps(pairs, pairs)));
+  }
 }
 
 #if defined(__AVX512F__)
@@ -80,52 +82,88 @@ inline void store_weights(Bf16* to, F32 first, F32 second) {
 }
 #endif
 
-// Weights: f32 in place, or [row][kKeyBlock] of bf16; 0 behind the last key up to a whole block.
-template <bool kPairs>
-void softmax_rows(const AttentionBlock& b, int64_t rows) {
+// Keys from `at` on that count: all where the block is whole, which needs no masks.
+template <bool kWhole>
+inline Mask mask_of(const AttentionBlock& b, int64_t at) {
+  return kWhole ? mask_first(kLanes) : mask_of_keys(b, at);
+}
+
+template <bool kWhole, int kVectors>
+inline void scale_weights(F32 (&x)[kVectors], const float* scales, const AttentionBlock& b) {
+#pragma GCC unroll 16
+  for (int i = 0; i < kVectors; ++i) {
+    x[i] = x[i] * load(scales + i * kLanes, mask_of<kWhole>(b, i * kLanes));
+  }
+}
+
+template <bool kPairs, bool kScaled, bool kWhole>
+void softmax_block(const AttentionBlock& b, int64_t rows) {
   constexpr int kVectors = static_cast<int>(kKeyBlock) / kLanes;
-  const bool transformed =
-      b.softcap > 0 || b.bias != nullptr || b.k_scales != nullptr || b.scale <= 0;
+  // What a whole pass changes, and a scale per key, which the first pass takes along.
+  const bool transformed = b.softcap > 0 || b.bias != nullptr || b.scale <= 0;
+  const bool scaled = !transformed && b.k_scales != nullptr;
   float k_together[kKeyBlock], v_together[kKeyBlock];
   const float* k_scales = together(b.k_scales, b.k_scale_step, b.keys, k_together);
-  const float* v_scales = together(b.v_scales, b.v_scale_step, b.keys, v_together);
-  const F32 scale = set1(transformed ? 1.0F : b.scale), low = set1(-kInfinity);
+  const float* v_scales =
+      kScaled ? together(b.v_scales, b.v_scale_step, b.keys, v_together) : nullptr;
+  const F32 scale = set1(transformed || scaled ? 1.0F : b.scale), low = set1(-kInfinity);
+  const F32 by = set1(b.scale);
   store(b.largest, low);
   store(b.sum, zero_f32());
   for (int64_t row = 0; row < rows; ++row) {
     float* scores = b.scores + row * kKeyBlock;
     const float* bias = b.bias == nullptr ? nullptr : b.bias + row * b.bias_pitch;
     if (transformed) transform_row(b, k_scales, bias, scores);
-    if (b.lowest != nullptr) mask_row(b, row, scores);
     F32 x[kVectors], top[2] = {low, low};
+    if (scaled) {
+#pragma GCC unroll 16
+      for (int i = 0; i < kVectors; ++i) {
+        const F32 key = load(k_scales + i * kLanes, mask_of<kWhole>(b, i * kLanes));
+        store(scores + i * kLanes, load(scores + i * kLanes) * key * by);
+      }
+    }
+    if (b.lowest != nullptr) mask_row(b, row, scores);
 #pragma GCC unroll 16
     for (int i = 0; i < kVectors; ++i) {
-      x[i] = keep(mask_of_keys(b, i * kLanes), load(scores + i * kLanes), low);
+      x[i] = load(scores + i * kLanes);
+      if constexpr (!kWhole) x[i] = keep(mask_of_keys(b, i * kLanes), x[i], low);
       top[i % 2] = max(top[i % 2], x[i]);
     }
     const float largest = max_lanes(max(top[0], top[1])) * lane0(scale);
     const F32 minus = set1(largest == -kInfinity ? 0.0F : -largest);
-    __m128 sum = _mm_setzero_ps();
 #pragma GCC unroll 16
     for (int i = 0; i < kVectors; ++i) {
       x[i] = weight_of<kPairs>(x[i], scale, minus);
-      sum = add_phases(sum, x[i]);
-      if (v_scales != nullptr)
-        x[i] = x[i] * load(v_scales + i * kLanes, mask_of_keys(b, i * kLanes));
+      store(scores + i * kLanes, x[i]);
     }
     b.largest[row] = largest;
-    b.sum[row] = sum_of(sum);
 #if defined(__AVX512F__)
     if constexpr (kPairs) {
+      if (v_scales != nullptr) scale_weights<kWhole>(x, v_scales, b);
       auto* to = static_cast<Bf16*>(b.weights) + row * kKeyBlock;
 #pragma GCC unroll 16
       for (int i = 0; i < kVectors; i += 2) store_weights(to + i * kLanes, x[i], x[i + 1]);
-      continue;
     }
 #endif
-#pragma GCC unroll 16
-    for (int i = 0; i < kVectors; ++i) store(scores + i * kLanes, x[i]);
   }
+  int64_t row = 0;
+  for (; row + 4 <= rows; row += 4) sum_rows<4>(b.scores + row * kKeyBlock, b.sum + row);
+  for (; row < rows; ++row) sum_rows<1>(b.scores + row * kKeyBlock, b.sum + row);
+  if (kPairs || v_scales == nullptr) return;
+  for (row = 0; row < rows; ++row) {
+    F32 x[kVectors];
+    for (int i = 0; i < kVectors; ++i) x[i] = load(b.scores + row * kKeyBlock + i * kLanes);
+    scale_weights<kWhole>(x, v_scales, b);
+    for (int i = 0; i < kVectors; ++i) store(b.scores + row * kKeyBlock + i * kLanes, x[i]);
+  }
+}
+
+// Weights: f32 in place, or [row][kKeyBlock] of bf16; 0 behind the last key up to a whole block.
+// With the values' scales in them if kScaled.
+template <bool kPairs, bool kScaled = true>
+void softmax_rows(const AttentionBlock& b, int64_t rows) {
+  b.keys == kKeyBlock ? softmax_block<kPairs, kScaled, true>(b, rows)
+                      : softmax_block<kPairs, kScaled, false>(b, rows);
 }
 
 }  // namespace

@@ -31,19 +31,28 @@ struct AttentionAhead {
   int64_t length = 0;
   int64_t next = 0;
   const std::byte* segments[kSegments] = {};
+  // Where few rows are computed and a key's row follows another's without a gap: each kSegment
+  // keys, null behind the last ones, and the bytes of a key.
+  const std::byte* tight[kSegments] = {};
+  int64_t tight_bytes = 0;
 };
 
 // One tile of query rows against the keys of one block; strides in bytes.
 struct AttentionBlock {
   const void* q = nullptr;  // [size][pitch] f32, or [size / 2][pitch] pairs of bf16
   int64_t pitch = 0;
-  const void* k = nullptr;  // rows of f32 or bf16
+  const float* q_scales = nullptr;  // of rows of integers
+  const void* k = nullptr;          // rows of f32 or bf16
   int64_t k_stride = 0;
   const void* v = nullptr;  // rows of f32, or as stage_values leaves them
   int64_t v_stride = 0;
   // Of the keys and values where rows are computed, in place of `k` and `v`.
   const std::byte* k_segments[kSegments] = {};
   const std::byte* v_segments[kSegments] = {};
+  bool k_tight = false;  // such a row begins where the one before it ends
+  bool v_tight = false;
+  int64_t key_bytes = 0;  // of such a row
+  int64_t value_bytes = 0;
   bool k_bytes = false;  // 8 bits as they lie in the cache, where rows are computed
   bool v_bytes = false;
   void* wide_keys = nullptr;  // scratch for 32 such keys in whole vectors of bf16
@@ -84,12 +93,17 @@ struct AttentionState {
 
 struct AttentionKernels {
   bool bf16;
+  // Keys and values of 8 bits as they are, queries and weights as integers of 16 bits, by a scale
+  // per row: sums are exact. Few rows have [size / 4][pitch] high bytes of queries, then low ones.
+  bool words = false;
   int lanes;
   int vectors;    // of rows in a tile, at most
   int size_step;  // size and value_size are rounded up to these
   int value_step;
   int key_step;  // keys of a block are rounded up to this where the block has rows of its own
   // to[unit * to_pitch + row] = from[row * from_pitch + unit] for 32-bit units.
+  // The `count` numbers as such integers, zero up to `size`; returns the scale.
+  float (*quantise)(const float* from, int64_t count, int64_t size, bool bytes, void* to) = nullptr;
   void (*transpose)(const float* from, int64_t from_pitch, int64_t rows, int64_t units, float* to,
                     int64_t to_pitch);
   // Values of bf16 rows (stride in bytes) as the product reads them; null where it reads rows.
@@ -123,6 +137,7 @@ struct AttentionKernels {
 const AttentionKernels& attention_f32_avx2();
 const AttentionKernels& attention_f32_avx512();
 const AttentionKernels& attention_bf16_avx512();
+const AttentionKernels& attention_words_avx512();
 const AttentionKernels& attention_bf16_amx();
 
 }  // namespace lathe::cpu

@@ -23,6 +23,7 @@ int64_t bytes_of(ElementType type) {
       return 4;
     case ElementType::bf16:
     case ElementType::f16:
+    case ElementType::i16:
       return 2;
     case ElementType::i8:
       return 1;
@@ -56,8 +57,11 @@ AttentionTiles::AttentionTiles(const AttentionProblem& problem, const AttentionK
       size_(round_up(problem.size, kernels.size_step)),
       value_size_(round_up(problem.value_size, kernels.value_step)),
       right_(right_of(problem)),
-      element_(kernels.bf16 ? ElementType::bf16 : ElementType::f32),
+      element_(kernels.words  ? ElementType::i16
+               : kernels.bf16 ? ElementType::bf16
+                              : ElementType::f32),
       element_bytes_(bytes_of(element_)),
+      cache_bytes_(bytes_of(problem.cache)),
       length_(arguments.length[batch]) {
   if (x_.bias.data != nullptr) length_ = std::min(length_, x_.bias.keys);
   const double scale = p_.scale, cap = p_.softcap;
@@ -97,6 +101,7 @@ int64_t AttentionTiles::last_block() const {
 void AttentionTiles::place(Carver& carver) {
   const int64_t units = size_ * element_bytes_ / 4;
   queries_ = carver.take<float>(round_up(rows_, kernels_.lanes) * units);
+  query_scales_ = carver.take<float>(kernels_.words ? round_up(rows_, kernels_.lanes) : 0);
   rows_scratch_ = carver.take<float>(tile_rows_ * std::max(size_, value_pitch()));
   keys_scratch_ = carver.take<std::byte>(kKeyBlock * size_ * element_bytes_);
   block_.wide_keys = keys_scratch_;
@@ -130,6 +135,11 @@ void AttentionTiles::load_queries() {
       const int64_t row = tile * tile_rows_ + i;
       fetch_row(x_.q, p_.query, row + kAhead, p_.size);
       auto* to = reinterpret_cast<std::byte*>(rows_scratch_ + i * units);
+      if (kernels_.words) {
+        convert(ElementType::f32, scores_, p_.query, row_of(x_.q, p_.query, row), p_.size);
+        query_scales_[row] = kernels_.quantise(scores_, p_.size, size_, few(), to);
+        continue;
+      }
       convert(element_, to, p_.query, row_of(x_.q, p_.query, row), p_.size);
       std::memset(to + p_.size * element_bytes_, 0,
                   static_cast<size_t>((size_ - p_.size) * element_bytes_));
@@ -147,20 +157,28 @@ const std::byte* AttentionTiles::key_row(const AttentionCache& cache, int64_t ke
     if (cache.pages != nullptr) {
       const std::byte* page = cache.pages[entry];
       if (page == nullptr) return nullptr;
-      return page + cache.page_offset +
-             (key_head_ * cache.head + row * cache.row) * bytes_of(p_.cache);
+      return page + cache.page_offset + (key_head_ * cache.head + row * cache.row) * cache_bytes_;
     }
     outer = cache.table[entry];
   }
   const int64_t at = outer * cache.batch + key_head_ * cache.head + row * cache.row;
-  return static_cast<const std::byte*>(cache.data) + at * bytes_of(p_.cache);
+  return static_cast<const std::byte*>(cache.data) + at * cache_bytes_;
 }
 
-// Where the block's segments lie; false where some lie apart or nowhere.
-bool AttentionTiles::find_segments(const AttentionCache& cache, const std::byte** to) const {
-  if (cache.is_paged() && int64_t{1} << cache.page_shift < kSegment) return false;
-  for (int64_t i = 0; i * kSegment < keys_; ++i) {
-    to[i] = key_row(cache, begin_ + i * kSegment);
+// Where the segments of a block of `keys` lie; false where some lie apart or nowhere.
+bool AttentionTiles::find_segments(const AttentionCache& cache, int64_t begin, int64_t keys,
+                                   const std::byte** to) const {
+  const bool apart = cache.is_paged() && int64_t{1} << cache.page_shift < kKeyBlock;
+  if (apart && int64_t{1} << cache.page_shift < kSegment) return false;
+  if (!apart) {  // a page holds whole blocks
+    to[0] = key_row(cache, begin);
+    if (to[0] == nullptr) return false;
+    const int64_t step = kSegment * cache.row * cache_bytes_;
+    for (int64_t i = 1; i * kSegment < keys; ++i) to[i] = to[i - 1] + step;
+    return true;
+  }
+  for (int64_t i = 0; i * kSegment < keys; ++i) {
+    to[i] = key_row(cache, begin + i * kSegment);
     if (to[i] == nullptr) return false;
   }
   return true;
@@ -187,6 +205,10 @@ const float* AttentionTiles::scales_of(const AttentionCache& cache, float* to,
     const float* from = cache.scales + page * cache.scale_batch + key_head_ * cache.scale_head +
                         inside * cache.scale_row;
     const int64_t end = std::min(keys_, i + rows - inside);
+    if (cache.scale_row == 1) {
+      std::copy_n(from, end - i, to + i);
+      i = end;
+    }
     for (; i < end; ++i, from += cache.scale_row) to[i] = *from;
   }
   return to;
@@ -195,9 +217,11 @@ const float* AttentionTiles::scales_of(const AttentionCache& cache, float* to,
 // The block's rows in the products' type, `pitch` elements apart, zero behind `size`.
 void AttentionTiles::load_rows(const AttentionCache& cache, int64_t size, int64_t pitch,
                                std::byte* to) const {
-  const int64_t bytes = size * element_bytes_;
+  // Few rows read bytes.
+  const bool raw = kernels_.words && few();
+  const int64_t element = raw ? 1 : element_bytes_, bytes = size * element;
   const int64_t page = cache.is_paged() ? int64_t{1} << cache.page_shift : kKeyBlock;
-  const bool whole = p_.cache == element_ && pitch == size && cache.row == size;
+  const bool whole = (raw || p_.cache == element_) && pitch == size && cache.row == size;
   for (int64_t i = 0; i < keys_;) {
     // Rows of one page: side by side, or one by one.
     const int64_t count = std::min(keys_ - i, page - (begin_ + i) % page);
@@ -208,13 +232,15 @@ void AttentionTiles::load_rows(const AttentionCache& cache, int64_t size, int64_
       to += count * bytes;
       continue;
     }
-    for (int64_t r = 0; r < count; ++r, to += pitch * element_bytes_) {
+    for (int64_t r = 0; r < count; ++r, to += pitch * element) {
       if (row == nullptr) {  // outside every window
         std::memset(to, 0, static_cast<size_t>(bytes));
+      } else if (raw) {
+        std::memcpy(to, row + r * cache.row, static_cast<size_t>(bytes));
       } else {
         kernels_.widen(p_.cache, row + r * cache.row * bytes_of(p_.cache), size, to);
       }
-      std::memset(to + bytes, 0, static_cast<size_t>((pitch - size) * element_bytes_));
+      std::memset(to + bytes, 0, static_cast<size_t>((pitch - size) * element));
     }
   }
 }
@@ -228,7 +254,7 @@ AttentionAhead AttentionTiles::rows_ahead(const AttentionCache& cache, int64_t s
   const int64_t page = int64_t{1} << cache.page_shift;
   const bool apart = cache.is_paged() && page < kKeyBlock;
   if (rows <= 0 || (apart && (!few() || page < kSegment))) return to;
-  const int64_t bytes = bytes_of(p_.cache);
+  const int64_t bytes = cache_bytes_;
   to.row = key_row(cache, begin);
   if (to.row == nullptr) return to;
   to.rows = rows;
@@ -239,6 +265,10 @@ AttentionAhead AttentionTiles::rows_ahead(const AttentionCache& cache, int64_t s
     for (int64_t i = 1; i * page < rows; ++i) {
       to.segments[i - 1] = key_row(cache, begin + i * page);
     }
+  }
+  if (few() && to.stride == to.bytes) {
+    to.tight_bytes = to.bytes;
+    find_segments(cache, begin, rows, to.tight);
   }
   // Rows without gaps as fewer long ones.
   const int64_t whole = apart ? page * to.bytes : to.bytes * rows;
@@ -260,7 +290,7 @@ AttentionAhead AttentionTiles::keys_ahead(int64_t block) const {
 void AttentionTiles::load_block(int64_t block) {
   begin_ = block * kKeyBlock;
   keys_ = std::min(kKeyBlock, length_ - begin_);
-  const int64_t stride = bytes_of(p_.cache);
+  const int64_t stride = cache_bytes_;
   const bool native = p_.cache == element_;
   const bool bytes = few() && kernels_.rows_read_bytes && p_.cache == ElementType::i8;
   // Pages have room for whole steps of keys; what lies there behind the last key counts for
@@ -268,7 +298,7 @@ void AttentionTiles::load_block(int64_t block) {
   const bool room = keys_ % kernels_.key_step == 0 || (few() && x_.k.is_paged());
   const bool whole = native && size_ == p_.size && room;
   const auto find = [&](const AttentionCache& cache, const std::byte** segments) {
-    return few() ? find_segments(cache, segments) : side_by_side(cache);
+    return few() ? find_segments(cache, begin_, keys_, segments) : side_by_side(cache);
   };
   const auto spread = [&](const void* rows, int64_t distance, const std::byte** segments) {
     for (int64_t i = 0; i < kSegments; ++i) {
@@ -276,28 +306,30 @@ void AttentionTiles::load_block(int64_t block) {
     }
   };
   const bool keys_in_place = (bytes || whole) && find(x_.k, block_.k_segments);
-  block_.k_bytes = bytes && keys_in_place;
+  const bool raw = bytes && kernels_.words;
+  const int64_t element = raw ? 1 : element_bytes_;
+  block_.k_bytes = bytes && (keys_in_place || raw);
   if (keys_in_place) {
     block_.k = key_row(x_.k, begin_);
     block_.k_stride = x_.k.row * stride;
   } else {
     load_rows(x_.k, p_.size, size_, keys_scratch_);
     const int64_t behind = round_up(keys_, kernels_.key_step) - keys_;
-    std::memset(keys_scratch_ + keys_ * size_ * element_bytes_, 0,
-                static_cast<size_t>(behind * size_ * element_bytes_));
+    std::memset(keys_scratch_ + keys_ * size_ * element, 0,
+                static_cast<size_t>(behind * size_ * element));
     block_.k = keys_scratch_;
-    block_.k_stride = size_ * element_bytes_;
+    block_.k_stride = size_ * element;
     spread(keys_scratch_, block_.k_stride, block_.k_segments);
   }
   const bool in_place = (bytes || native) && find(x_.v, block_.v_segments);
-  block_.v_bytes = bytes && in_place;
+  block_.v_bytes = bytes && (in_place || raw);
   if (in_place) {
     block_.v = key_row(x_.v, begin_);
     block_.v_stride = x_.v.row * stride;
   } else {
     load_rows(x_.v, p_.value_size, p_.value_size, values_rows_);
     block_.v = values_rows_;
-    block_.v_stride = p_.value_size * element_bytes_;
+    block_.v_stride = p_.value_size * element;
     spread(values_rows_, block_.v_stride, block_.v_segments);
   }
   if (kernels_.stage_values != nullptr && !few()) {
@@ -316,6 +348,10 @@ void AttentionTiles::load_block(int64_t block) {
     const int64_t calls = std::clamp<int64_t>(p_.value_size / 32, 1, 8);
     next_v_ = rows_ahead(x_.v, p_.value_size, block + 1, calls * tiles());
   }
+  block_.key_bytes = p_.size * stride;
+  block_.value_bytes = p_.value_size * stride;
+  block_.k_tight = keys_in_place && block_.k_stride == block_.key_bytes;
+  block_.v_tight = in_place && block_.v_stride == block_.value_bytes;
   block_.next_k = &next_k_;
   block_.next_v = &next_v_;
   block_.k_scales = scales_of(x_.k, scales_, block_.k_scale_step);
@@ -376,6 +412,7 @@ bool AttentionTiles::run(int64_t tile, const AttentionState& result) {
   AttentionBlock& b = block_;
   b.pitch = pitch(tile);
   b.q = queries_ + first * (size_ * element_bytes_ / 4);
+  b.q_scales = query_scales_ + first;
   b.keys = keys;
   b.lowest = b.highest = nullptr;
   if (highest(first) < begin_ + keys - 1 || lowest(last) > begin_) {

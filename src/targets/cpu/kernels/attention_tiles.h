@@ -58,7 +58,8 @@ class AttentionTiles {
   void fetch_row(const AttentionRows& rows, ElementType type, int64_t row, int64_t size) const;
   const std::byte* key_row(const AttentionCache& cache, int64_t key) const;
   bool side_by_side(const AttentionCache& cache) const;
-  bool find_segments(const AttentionCache& cache, const std::byte** to) const;
+  bool find_segments(const AttentionCache& cache, int64_t begin, int64_t keys,
+                     const std::byte** to) const;
   const float* scales_of(const AttentionCache& cache, float* to, int64_t& step) const;
   void load_rows(const AttentionCache& cache, int64_t size, int64_t pitch, std::byte* to) const;
   AttentionAhead rows_ahead(const AttentionCache& cache, int64_t size, int64_t block,
@@ -81,6 +82,7 @@ class AttentionTiles {
   const int64_t right_;
   const ElementType element_;
   const int64_t element_bytes_;
+  const int64_t cache_bytes_;
   int64_t length_;
   bool few_ = false;
   int64_t end_ = -1;
@@ -92,6 +94,7 @@ class AttentionTiles {
   AttentionAhead next_k_;
   AttentionAhead next_v_;
   float* queries_ = nullptr;
+  float* query_scales_ = nullptr;  // of integers
   float* rows_scratch_ = nullptr;  // one tile's rows as they lie in q and y
   std::byte* keys_scratch_ = nullptr;
   std::byte* values_rows_ = nullptr;

@@ -22,6 +22,37 @@ struct PairValues {
     return from_bits(pair_values(reinterpret_cast<const Bf16*>(row) + at,
                                  reinterpret_cast<const Bf16*>(row + stride) + at, has_odd, mask));
   }
+  // Of 32 columns of two keys: four columns from each 16 bytes, then the other four.
+  template <int kV>
+  static void read_all(const std::byte* row, int64_t stride, int64_t at, F32 (&x)[kV]) {
+#pragma GCC unroll 2
+    for (int c = 0; c < kV; c += 2) {
+      const __m512i a = _mm512_loadu_si512(reinterpret_cast<const Bf16*>(row) + at + c * kLanes);
+      const __m512i b =
+          _mm512_loadu_si512(reinterpret_cast<const Bf16*>(row + stride) + at + c * kLanes);
+      x[c] = from_bits({_mm512_unpacklo_epi16(a, b)});
+      x[c + 1] = from_bits({_mm512_unpackhi_epi16(a, b)});
+    }
+  }
+  template <int kV>
+  static void order(F32 (&x)[kV]) {
+#pragma GCC unroll 2
+    for (int c = 0; c < kV; c += 2) {
+      const __m512 a = x[c].v, b = x[c + 1].v;
+      x[c] = {_mm512_shuffle_f32x4(a, b, 0x88)};
+      x[c + 1] = {_mm512_shuffle_f32x4(a, b, 0xDD)};
+    }
+  }
+  template <int kV>
+  static void put_back(F32 (&x)[kV]) {
+#pragma GCC unroll 2
+    for (int c = 0; c < kV; c += 2) {
+      const __m512 a = _mm512_shuffle_f32x4(x[c].v, x[c + 1].v, 0x44);
+      const __m512 b = _mm512_shuffle_f32x4(x[c].v, x[c + 1].v, 0xEE);
+      x[c] = {_mm512_shuffle_f32x4(a, a, 0xD8)};
+      x[c + 1] = {_mm512_shuffle_f32x4(b, b, 0xD8)};
+    }
+  }
 };
 
 // to[key / 2][value] = the values of an even key and the next one; 0 behind the last key. Rows are
@@ -38,6 +69,13 @@ inline void interleave_values(const Bf16* rows, int64_t stride, int64_t keys, in
     }
   }
 }
+
+// The same side by side, and the bytes from one pair of keys to the next.
+inline void stage_pairs(const Bf16* rows, int64_t stride, int64_t keys, int64_t value_size,
+                        void* to) {
+  interleave_values(rows, stride, keys, value_size, static_cast<int32_t*>(to), value_size);
+}
+inline int64_t pairs_stride(int64_t value_size) { return value_size * 4; }
 
 }  // namespace
 }  // namespace lathe::cpu

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: MIT
+// A cache of 8 bits as it is: queries and weights become integers of 16 bits, relative to the
+// largest of a row, and of a row and block; products are exact sums, so that their order is free.
+#include "targets/cpu/kernels/attention_rows.h"
+#include "targets/cpu/kernels/attention_values_avx512.h"
+#include "targets/cpu/kernels/attention_widen.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr float kLargestWeight = 32767;
+constexpr float kLeastWeight = 1e-30F;  // below it a block's weights are 0
+// High bytes fit 8 bits, and the sums of so many elements 32.
+constexpr float kLargestQuery = 127 * 256;
+constexpr int64_t kFewElements = 512;
+
+struct WordStep {  // two integers
+  static F32 spread(const std::byte* a) { return PairStep::spread(a); }
+  static F32 add(F32 acc, F32 a, F32 b) {
+    return from_bits({_mm512_dpwssd_epi32(bits_of(acc).v, bits_of(a).v, bits_of(b).v)});
+  }
+};
+
+inline F32 size_of(F32 x) { return {_mm512_abs_ps(x.v)}; }
+
+float quantise(const float* from, int64_t count, int64_t size, bool bytes, void* to) {
+  F32 top = zero_f32(), odd = zero_f32();
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const F32 x = load(from + i, mask_first(count - i < kLanes ? count - i : kLanes));
+    top = max(top, size_of(x));
+    odd = odd + x * zero_f32();  // NaN where a number is not finite
+  }
+  float other[kLanes];
+  store(other, odd);
+  float largest = max_lanes(top);
+  for (const float x : other) largest += x;
+  const float most = size > kFewElements ? kLargestQuery / 2 : kLargestQuery;
+  const F32 by = set1(largest > 0 ? most / largest : 0.0F);
+  auto* words = static_cast<int16_t*>(to);
+  auto* high = static_cast<int8_t*>(to);
+  for (int64_t i = 0; i < size; i += kLanes) {
+    const int64_t left = count - i;
+    const F32 x = load(from + i, mask_first(left < 0 ? 0 : left < kLanes ? left : kLanes));
+    const I32 q = to_i32(max(min(x * by, set1(most)), set1(-most)));
+    const Mask mask = mask_first(size - i < kLanes ? size - i : kLanes);
+    if (!bytes) {
+      _mm512_mask_cvtepi32_storeu_epi16(words + i, mask.m, q.v);
+      continue;
+    }
+    const I32 upper{_mm512_srai_epi32((q + set1(128)).v, 8)};
+    _mm512_mask_cvtepi32_storeu_epi8(high + i, mask.m, upper.v);
+    _mm512_mask_cvtepi32_storeu_epi8(high + size + i, mask.m, q.v);
+  }
+  return largest / most;
+}
+
+void widen_to_words(ElementType, const void* from, int64_t count, void* to) {
+  const auto* p = static_cast<const int8_t*>(from);
+  auto* out = static_cast<int16_t*>(to);
+  for (int64_t i = 0; i < count; i += 32) {
+    const auto mask =
+        static_cast<__mmask32>(count - i < 32 ? (uint32_t{1} << (count - i)) - 1 : ~uint32_t{0});
+    const __m512i words = _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8(mask, p + i));
+    _mm512_mask_storeu_epi16(out + i, mask, words);
+  }
+}
+
+// By what a block's weights are multiplied, from the largest of them.
+inline F32 weight_factor(F32 largest) {
+  const F32 by = set1(kLargestWeight) / largest;
+  return select(less_equal(largest, set1(kLeastWeight)), zero_f32(), by);
+}
+
+// Tiles of rows.
+
+// to = the integers there · by, in rows of kV vectors.
+template <int kV>
+void scale_sums(float* to, int64_t count, const float* by) {
+  for (int64_t i = 0; i < count; ++i) {
+    for (int v = 0; v < kV; ++v, to += kLanes) {
+      store(to, to_f32(bits_of(load(to))) * load(by + v * kLanes));
+    }
+  }
+}
+
+template <int kV>
+void weights_to_words(const AttentionBlock& b, float* scales) {
+  constexpr int64_t kPitch = kV * kLanes;
+  for (int v = 0; v < kV; ++v) {
+    const float* from = b.scores + v * kLanes;
+    F32 top = zero_f32();
+    for (int64_t key = 0; key < b.keys; ++key) top = max(top, size_of(load(from + key * kPitch)));
+    const F32 by = weight_factor(top);
+    store(scales + v * kLanes, top * set1(1 / kLargestWeight));
+    auto* to = static_cast<int32_t*>(b.weights) + v * kLanes;
+    for (int64_t key = 0; key < b.keys; key += 2, to += kPitch) {
+      const I32 low = to_i32(load(from + key * kPitch) * by);
+      const I32 high = key + 1 < b.keys ? to_i32(load(from + (key + 1) * kPitch) * by) : set1(0);
+      store(to, I32{_mm512_mask_blend_epi16(0xAAAAAAAA, low.v, _mm512_slli_epi32(high.v, 16))});
+    }
+  }
+}
+
+template <int kV>
+void attend_words_tile(const AttentionBlock& b) {
+  product<WordStep, true, kV>(static_cast<const std::byte*>(b.k), b.k_stride, 4,
+                              static_cast<const float*>(b.q), b.size / 2, b.scores, b.keys,
+                              *b.next_k);
+  scale_sums<kV>(b.scores, b.keys, b.q_scales);
+  softmax<false, kV>(b);
+  float scales[kV * kLanes];
+  weights_to_words<kV>(b, scales);
+  product<WordStep, false, kV>(static_cast<const std::byte*>(b.v), 0, b.v_stride,
+                               static_cast<const float*>(b.weights), (b.keys + 1) / 2, b.product,
+                               b.value_size, *b.next_v);
+  scale_sums<kV>(b.product, b.value_size, scales);
+}
+
+void attend_words(const AttentionBlock& b) {
+  switch (b.pitch / kLanes) {
+    case 1:
+      return attend_words_tile<1>(b);
+    case 2:
+      return attend_words_tile<2>(b);
+    default:
+      return attend_words_tile<3>(b);
+  }
+}
+
+// Few rows: products of bytes, the high ones of queries and weights and the low ones apart.
+
+inline I32 join(I32 high, I32 low) {
+  return {_mm512_add_epi32(_mm512_slli_epi32(high.v, 8), low.v)};
+}
+
+inline I32 spread_bytes(const void* from) {
+  int32_t x;
+  __builtin_memcpy(&x, from, sizeof x);
+  return set1(x);
+}
+
+// The first `count` bytes of 16.
+inline __m128 load_bytes(const std::byte* from, int64_t count) {
+  const auto mask = static_cast<__mmask16>(count < 16 ? (1 << count) - 1 : 0xFFFF);
+  return _mm_castsi128_ps(_mm_maskz_loadu_epi8(mask, from));
+}
+
+template <int kRows>
+inline __attribute__((always_inline)) void add_bytes(F32 x, const float* q, int64_t low,
+                                                     I32 (&high_sums)[kRows],
+                                                     I32 (&low_sums)[kRows]) {
+  // Keys plus 128: what is too much was subtracted at the beginning.
+  const I32 key{_mm512_xor_si512(bits_of(x).v, _mm512_set1_epi8(INT8_MIN))};
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+    high_sums[r] = dot_u8s8(high_sums[r], key, spread_bytes(q + r));
+    low_sums[r] = dot_u8s8(low_sums[r], key, spread_bytes(q + low + r));
+  }
+}
+
+// begin[0, 1]: 128 times the sums of the high and low bytes of each row's query, negative.
+template <int kRows>
+void score_bytes(const AttentionBlock& b, int64_t row, const int32_t (&begin)[2][kLanes]) {
+  const int64_t units = b.size / 4, low = units * kLanes;
+  for (int64_t key = 0; key < b.keys; key += kLanes) {
+    const auto* q = static_cast<const float*>(b.q) + row;
+    KeyRows k(b, key);
+    Stream ahead = Stream::beside_keys(b, row == 0, key, kLanes);
+    I32 high_sums[kRows], low_sums[kRows];
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      high_sums[r] = set1(begin[0][row + r]);
+      low_sums[r] = set1(begin[1][row + r]);
+    }
+    int64_t left = b.key_columns;
+    if (key + kLanes <= b.keys) {
+      for (; left >= 16; left -= 16, q += kUnits * kLanes) {
+        ahead.fetch();
+        F32 x[kUnits];
+        turn_units([&](int at) { return _mm_loadu_ps(reinterpret_cast<const float*>(k.at(at))); },
+                   x);
+#pragma GCC unroll 4
+        for (int t = 0; t < kUnits; ++t) {
+          add_bytes<kRows>(x[t], q + t * kLanes, low, high_sums, low_sums);
+        }
+        k.advance();
+      }
+    }
+    for (; left > 0; left -= 16, q += kUnits * kLanes) {
+      const auto bytes_of = [&](int at) {
+        return key + at < b.keys ? load_bytes(k.at(at), left) : _mm_setzero_ps();
+      };
+      F32 x[kUnits];
+      turn_units(bytes_of, x);
+      for (int t = 0; t < kUnits && 4 * t < left; ++t) {
+        add_bytes<kRows>(x[t], q + t * kLanes, low, high_sums, low_sums);
+      }
+      k.advance();
+    }
+    ahead.fetch_rest();
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      store(b.scores + (row + r) * kKeyBlock + key,
+            to_f32(join(high_sums[r], low_sums[r])) * set1(b.q_scales[row + r]));
+    }
+  }
+}
+
+// High bytes of a row's weights, then low ones; a row's scale.
+template <bool kWhole>
+void weights_to_bytes(const AttentionBlock& b, int64_t rows, float* scales) {
+  constexpr int kVectors = static_cast<int>(kKeyBlock) / kLanes;
+  float v_together[kKeyBlock];
+  const float* v_scales = together(b.v_scales, b.v_scale_step, b.keys, v_together);
+  auto* to = static_cast<int8_t*>(b.weights);
+  for (int64_t row = 0; row < rows; ++row, to += 2 * kKeyBlock) {
+    F32 x[kVectors];
+#pragma GCC unroll 8
+    for (int i = 0; i < kVectors; ++i) x[i] = load(b.scores + row * kKeyBlock + i * kLanes);
+    if (v_scales != nullptr) scale_weights<kWhole>(x, v_scales, b);
+    F32 top[2] = {zero_f32(), zero_f32()};
+#pragma GCC unroll 8
+    for (int i = 0; i < kVectors; ++i) top[i % 2] = max(top[i % 2], size_of(x[i]));
+    const F32 largest = set1(max_lanes(max(top[0], top[1]))), by = weight_factor(largest);
+    scales[row] = lane0(largest * set1(1 / kLargestWeight));
+#pragma GCC unroll 8
+    for (int i = 0; i < kVectors; ++i) {
+      const I32 w = to_i32(x[i] * by);
+      const auto place = [&](int64_t at) {
+        return reinterpret_cast<__m128i*>(to + at + i * kLanes);
+      };
+      _mm_storeu_si128(place(0), _mm512_cvtepi32_epi8(_mm512_srai_epi32(w.v, 8)));
+      _mm_storeu_si128(place(kKeyBlock), _mm512_cvtepi32_epi8(w.v));
+    }
+  }
+}
+
+// Four keys' values of 64 columns, of which each 16 give 8: two vectors of four columns of each 16,
+// a column's four numbers side by side.
+template <bool kUpper>
+inline void turn_values(const __m512i (&v)[4], I32 (&x)[2]) {
+  const auto pair = [](__m512i a, __m512i b) {
+    return kUpper ? _mm512_unpackhi_epi8(a, b) : _mm512_unpacklo_epi8(a, b);
+  };
+  const __m512i a = pair(v[0], v[1]), b = pair(v[2], v[3]);
+  x[0] = {_mm512_unpacklo_epi16(a, b)};
+  x[1] = {_mm512_unpackhi_epi16(a, b)};
+}
+
+// Half of 64 columns of kRows rows: vectors 2 · kUpper and the next one of sums[row].
+template <int kRows, bool kUpper>
+inline void add_values(const AttentionBlock& b, int64_t at, int64_t row, int64_t part,
+                       int64_t parts, I32 (*sums)[4]) {
+  const auto* weights = static_cast<const int8_t*>(b.weights) + row * 2 * kKeyBlock;
+  const int64_t columns = b.value_columns - at;
+  const __mmask64 mask = columns >= 64 ? ~uint64_t{0} : (uint64_t{1} << columns) - 1;
+  I32 high[kRows][2], low[kRows][2];
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+    high[r][0] = high[r][1] = low[r][0] = low[r][1] = set1(0);
+  }
+  const auto add = [&](const __m512i(&v)[4], int64_t key) __attribute__((always_inline)) {
+    I32 x[2];
+    turn_values<kUpper>(v, x);
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      const I32 upper = spread_bytes(weights + r * 2 * kKeyBlock + key);
+      const I32 lower = spread_bytes(weights + r * 2 * kKeyBlock + kKeyBlock + key);
+#pragma GCC unroll 2
+      for (int i = 0; i < 2; ++i) {
+        high[r][i] = dot_u8s8(high[r][i], upper, x[i]);
+        low[r][i] = dot_u8s8(low[r][i], lower, x[i]);
+      }
+    }
+  };
+  for (int64_t first = 0; first < b.keys; first += kSegment) {
+    Stream ahead = Stream::beside_values(b, row == 0, first, part, parts);
+    const std::byte* rows = b.v_segments[first / kSegment] + at;
+    const int64_t keys = b.keys - first < kSegment ? b.keys - first : kSegment;
+    int64_t key = 0;
+    if (columns >= 64) {
+      for (; key + 4 <= keys; key += 4, rows += 4 * b.v_stride) {
+        ahead.fetch();
+        __m512i v[4];
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) v[i] = _mm512_loadu_si512(rows + i * b.v_stride);
+        add(v, first + key);
+      }
+    }
+    for (; key < keys; key += 4, rows += 4 * b.v_stride) {
+      __m512i v[4];
+      for (int i = 0; i < 4; ++i) {
+        v[i] = _mm512_maskz_loadu_epi8(key + i < keys ? mask : 0, rows + i * b.v_stride);
+      }
+      add(v, first + key);
+    }
+    ahead.fetch_rest();
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) sums[r][2 * kUpper + i] = join(high[r][i], low[r][i]);
+  }
+}
+
+template <int kRows>
+void value_bytes(const AttentionBlock& b, int64_t row, const float* scales) {
+  const int64_t parts = (b.value_size + 63) / 64 * 2;
+  for (int64_t at = 0, part = 0; at < b.value_size; at += 64, part += 2) {
+    I32 sums[kRows][4];
+    add_values<kRows, false>(b, at, row, part, parts, sums);
+    add_values<kRows, true>(b, at, row, part + 1, parts, sums);
+    for (int r = 0; r < kRows; ++r) {
+      const __m512i a = _mm512_shuffle_i32x4(sums[r][0].v, sums[r][1].v, 0x44);
+      const __m512i c = _mm512_shuffle_i32x4(sums[r][0].v, sums[r][1].v, 0xEE);
+      const __m512i d = _mm512_shuffle_i32x4(sums[r][2].v, sums[r][3].v, 0x44);
+      const __m512i e = _mm512_shuffle_i32x4(sums[r][2].v, sums[r][3].v, 0xEE);
+      const __m512i x[4] = {_mm512_shuffle_i32x4(a, d, 0x88), _mm512_shuffle_i32x4(a, d, 0xDD),
+                            _mm512_shuffle_i32x4(c, e, 0x88), _mm512_shuffle_i32x4(c, e, 0xDD)};
+      float* to = b.product + (row + r) * b.product_pitch + at;
+      for (int i = 0; i < 4 && at + i * kLanes < b.value_size; ++i) {
+        store(to + i * kLanes, to_f32(I32{x[i]}) * set1(scales[row + r]));
+      }
+    }
+  }
+}
+
+// Where a scale of values is negative, and the weights with it.
+void value_words(const AttentionBlock& b, int64_t row, const float* scales) {
+  const auto* high = static_cast<const int8_t*>(b.weights) + row * 2 * kKeyBlock;
+  const auto* low = reinterpret_cast<const uint8_t*>(high + kKeyBlock);
+  for (int64_t at = 0; at < b.value_columns; ++at) {
+    int32_t sum = 0;
+    for (int64_t key = 0; key < b.keys; ++key) {
+      const std::byte* v = b.v_segments[key / kSegment] + key % kSegment * b.v_stride + at;
+      sum += (high[key] * 256 + low[key]) * static_cast<int8_t>(*v);
+    }
+    b.product[row * b.product_pitch + at] = static_cast<float>(sum) * scales[row];
+  }
+}
+
+bool is_negative(const AttentionBlock& b) {
+  if (b.v_scales == nullptr) return false;
+  bool any = false;
+  for (int64_t i = 0; i < b.keys; ++i) any |= b.v_scales[i * b.v_scale_step] < 0;
+  return any;
+}
+
+void attend_bytes(const AttentionBlock& b, int64_t rows) {
+  int32_t begin[2][kLanes];
+  for (int part = 0; part < 2; ++part) {
+    const auto* q = static_cast<const float*>(b.q) + part * b.size / 4 * kLanes;
+    I32 sum = set1(0);
+    for (int64_t unit = 0; unit < b.size / 4; ++unit) {
+      const I32 bytes = bits_of(load(q + unit * kLanes));
+      sum = dot_u8s8(sum, I32{_mm512_set1_epi8(INT8_MIN)}, bytes);
+    }
+    store(begin[part], set1(0) - sum);
+  }
+  for_rows(rows, [&](int64_t row, auto count) { score_bytes<count()>(b, row, begin); });
+  softmax_rows<false, false>(b, rows);
+  float scales[kFewRows];
+  b.keys == kKeyBlock ? weights_to_bytes<true>(b, rows, scales)
+                      : weights_to_bytes<false>(b, rows, scales);
+  if (is_negative(b)) {
+    for (int64_t row = 0; row < rows; ++row) value_words(b, row, scales);
+    return;
+  }
+  for_rows(rows, [&](int64_t row, auto count) { value_bytes<count()>(b, row, scales); });
+}
+
+}  // namespace
+
+const AttentionKernels& attention_words_avx512() {
+  static constexpr AttentionKernels kKernels = {
+      .bf16 = true,
+      .words = true,
+      .lanes = kLanes,
+      .vectors = kRowVectors,
+      .size_step = 4,
+      .value_step = 1,
+      .key_step = 1,
+      .quantise = quantise,
+      .transpose = transpose_units,
+      .stage_values = stage_pairs,
+      .value_stride = pairs_stride,
+      .block = attend_words,
+      .few_rows = kFewRows,
+      .rows = attend_bytes,
+      .score_fetches = score_fetches,
+      .value_fetches = kValueFetches,
+      .rows_read_bytes = true,
+      .widen = widen_to_words,
+      .merge = merge,
+      .merge_rows = merge_rows,
+      .factors = factors,
+      .scale_row = scale_row,
+  };
+  return kKernels;
+}
+
+}  // namespace lathe::cpu
