@@ -26,12 +26,12 @@ inline F32 gelu_tanh(F32 x) {
   return x * set1(0.5F) * (set1(1.0F) + tanh(y * set1(static_cast<float>(0.79788456080286536))));
 }
 
-// Of kCount vectors, so that the choice is made once for all of them.
-template <int kCount>
-inline void activate(Activation f, float a, float b, F32 (&x)[kCount]) {
-  const auto each = [&](auto function) {
-#pragma GCC unroll 16
-    for (int i = 0; i < kCount; ++i) x[i] = function(x[i]);
+// Of `count` vectors in memory, in place, one after another: the processor overlaps them by itself,
+// and each alone leaves registers for all constants.
+inline __attribute__((noinline)) void activate_stored(Activation f, float a, float b, float* x,
+                                                      int count) {
+  const auto each = [=](auto function) __attribute__((always_inline)) {
+    for (int i = 0; i < count; ++i) store(x + i * kLanes, function(load(x + i * kLanes)));
   };
   const F32 va = set1(a), vb = set1(b);
   switch (f) {
@@ -63,6 +63,18 @@ inline void activate(Activation f, float a, float b, F32 (&x)[kCount]) {
     case Activation::erf:
       return each([](F32 v) { return erf(v); });
   }
+}
+
+// Of vectors in registers, which the longer functions need: they wait in memory.
+template <int kCount>
+inline __attribute__((always_inline)) void activate(Activation f, float a, float b,
+                                                    F32 (&x)[kCount]) {
+  alignas(64) float stored[kCount * kLanes];
+#pragma GCC unroll 16
+  for (int i = 0; i < kCount; ++i) store(stored + i * kLanes, x[i]);
+  activate_stored(f, a, b, stored, kCount);
+#pragma GCC unroll 16
+  for (int i = 0; i < kCount; ++i) x[i] = load(stored + i * kLanes);
 }
 
 }  // namespace

@@ -87,8 +87,7 @@ inline __attribute__((always_inline)) void silu_some(float a, F32 (&x)[kCount]) 
   }
 }
 
-// The activations of nearly all layers where the numbers are; the others' code is shared, and works
-// on a copy: numbers whose address is known leave their registers between all operations.
+// The activations of nearly all layers where the numbers are.
 template <int kCount>
 inline __attribute__((always_inline)) void activate_here(const SimpleEpilogue& e,
                                                          F32 (&x)[kCount]) {
@@ -98,12 +97,7 @@ inline __attribute__((always_inline)) void activate_here(const SimpleEpilogue& e
   } else if (e.activation == Activation::silu) {
     silu_some<0>(e.a, x);
   } else {
-    F32 y[kCount];
-#pragma GCC unroll 16
-    for (int i = 0; i < kCount; ++i) y[i] = x[i];
-    activate(e.activation, e.a, e.b, y);
-#pragma GCC unroll 16
-    for (int i = 0; i < kCount; ++i) x[i] = y[i];
+    activate(e.activation, e.a, e.b, x);
   }
 }
 

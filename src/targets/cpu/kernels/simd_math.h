@@ -54,11 +54,13 @@ inline F32 expm1_near_zero(F32 r) { return fma(r * r, polynomial(r, fits::kExp),
 // NaN stays: it is the second operand of both.
 inline F32 clamp_exp(F32 x) { return min(set1(89.0F), max(set1(-105.0F), x)); }
 
-// 1 ulp.
-inline F32 exp(F32 x) {
-  const ExpParts parts = reduce_exp(clamp_exp(x));
+// Of what clamp_exp leaves as it is.
+inline F32 exp_within(F32 x) {
+  const ExpParts parts = reduce_exp(x);
   return scale(expm1_near_zero(parts.r) + set1(1.0F), parts);
 }
+// 1 ulp.
+inline F32 exp(F32 x) { return exp_within(clamp_exp(x)); }
 inline F32 expm1_of(const ExpParts& parts, F32 near_zero) {
   const F32 half = power_of_two(parts.k - set1(1));
   return fma(half, near_zero, half - set1(0.5F)) * set1(2.0F);
@@ -92,7 +94,7 @@ inline F32 sigmoid(F32 x) {
 // 1.5 ulp.
 inline F32 erf(F32 x) {
   const F32 a = min(set1(4.0F), abs(x));
-  const F32 outer = set1(1.0F) - exp(polynomial(a, fits::kLogErfc));
+  const F32 outer = set1(1.0F) - exp_within(polynomial(a, fits::kLogErfc));  // log erfc(a) >= -18
   const F32 inner = fma(x, polynomial(x * x, fits::kErf), x);
   return select(less_equal(abs(x), set1(1.0F)), inner, copysign(outer, x));
 }
