@@ -4,6 +4,7 @@
 #pragma once
 
 #include "targets/cpu/kernels/depthwise_row.h"
+#include "targets/cpu/kernels/epilogue_registers.h"
 #include "targets/cpu/kernels/epilogue_simple_kernel.h"
 
 namespace lathe::cpu {
@@ -139,6 +140,37 @@ inline __attribute__((always_inline)) void finish_short(const DepthwiseRow& row,
   if (to.has_silu) silu_stored<kRows, kVectors>(out, stride, to.a);
 }
 
+// Sums of two vectors of a whole block of outputs, of numbers that were widened; false if the
+// epilogue does more. Out of line, like finish_block.
+template <class X>
+__attribute__((noinline)) bool finish_two(const DepthwiseRow& row, int64_t output, int64_t channel,
+                                          const F32 (&sums)[kDepthwiseBlock][2]) {
+  if (row.epilogue == nullptr) return false;
+  const SimpleEpilogue& e = *row.epilogue;
+  constexpr bool kIntegers = sizeof(X) == 1, kBf16 = sizeof(X) == 2;
+  if (!fits_registers<kIntegers, kBf16>(e)) return false;
+  const int64_t line = output - row.begin, column = row.column + channel;
+  char* out = static_cast<char*>(row.out) + line * row.out_stride + channel * out_size(e.out);
+  if (row.out_ahead != 0) {
+#pragma GCC unroll 8
+    for (int t = 0; t < kDepthwiseBlock; ++t)
+      _mm_prefetch(out + t * row.out_stride + row.out_ahead, _MM_HINT_T1);
+  }
+  RegisterTile<kIntegers, kBf16, kDepthwiseBlock, 2> tile{
+      e, row.row + line, column, out, row.out_stride, mask_first(kLanes), {}};
+  I32 add[2] = {zero_i32(), zero_i32()};
+  const bool adds = kIntegers && e.column_add != nullptr;
+  if (adds) {
+    add[0] = load(e.column_add + column);
+    add[1] = load(e.column_add + column + kLanes);
+  }
+  tile.each([&](F32& x, int t, int v) __attribute__((always_inline)) {
+    x = adds ? to_f32(to_i32(sums[t][v]) + add[v]) : sums[t][v];
+  });
+  tile.finish();
+  return true;
+}
+
 template <int kVectors>
 struct DepthwiseBlock {
   int64_t output;   // first
@@ -224,6 +256,16 @@ inline void depthwise_block(const DepthwiseRow& row, const DepthwiseBlock<kVecto
       return finish_short<kOutputs, kVectors, true>(row, block.epilogue, block.output,
                                                     block.channel, block.tail, sums);
     }
+  }
+  if constexpr (sizeof(X) != 4 && kVectors == 2) {
+    // A copy: numbers whose address is known leave their registers between all operations.
+    F32 copy[kOutputs][2];
+#pragma GCC unroll 8
+    for (int t = 0; t < kOutputs; ++t) {
+      copy[t][0] = sums[t][0];
+      copy[t][1] = sums[t][1];
+    }
+    if (rows == kOutputs && finish_two<X>(row, block.output, block.channel, copy)) return;
   }
 #pragma GCC unroll 2
   for (int v = 0; v < kVectors; ++v) {
