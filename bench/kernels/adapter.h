@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,8 +18,10 @@ namespace lathe::bench {
 class Ready {
  public:
   virtual ~Ready() = default;
-  virtual void run(int64_t count) = 0;               // that many executions, rotating
-  virtual std::vector<float> result() = 0;           // of one execution, plain row-major
+  virtual void run(int64_t count) = 0;      // that many executions, rotating
+  virtual std::vector<float> result() = 0;  // of one execution, plain row-major
+  // Element i of the result with its terms added without rounding, where that is known.
+  virtual std::optional<double> exact(size_t) const { return std::nullopt; }
   virtual std::string_view isa() const = 0;          // of the kernel that runs
   virtual int64_t extra_bytes() const { return 0; }  // packed weights beyond the weights' own size
 };

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <numeric>
+#include <optional>
 
 #include "base/error.h"
 #include "base/os_memory.h"
@@ -71,11 +73,9 @@ class ReadyWeightOnly final : public Ready {
     const int64_t blocks = layout_.blocks;
     std::vector<uint8_t> codes(
         static_cast<size_t>(problem_.n * blocks * problem_.block * problem_.bits / 8));
-    for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint8_t>(uniform(1, i) * 256);
+    for (size_t i = 0; i < codes.size(); ++i) codes[i] = byte_at(i);
     std::vector<float> scales(static_cast<size_t>(problem_.n * blocks));
-    for (size_t i = 0; i < scales.size(); ++i) {
-      scales[i] = static_cast<float>((uniform(2, i) + 0.5) / 64);
-    }
+    for (size_t i = 0; i < scales.size(); ++i) scales[i] = scale_at(i);
     for (int64_t i = 0; i < std::max<int64_t>(1, p["rotations"]); ++i) {
       packed_.push_back(std::make_unique<Pages>(layout_.bytes));
       pack_weight_only(problem_, layout_, {codes.data(), scales.data(), nullptr, {}},
@@ -95,7 +95,35 @@ class ReadyWeightOnly final : public Ready {
   }
   std::string_view isa() const override { return to_string(isa_); }
 
+  // By the rule of weight_only.h, the sums over blocks in double.
+  std::optional<double> exact(size_t i) const override {
+    if (problem_.bits != 4) return std::nullopt;
+    const auto element = static_cast<int64_t>(i);
+    const int64_t n = element % problem_.n, block = problem_.block;
+    const float* const row = a_.floats() + element / problem_.n * problem_.k;
+    double sum = 0;
+    for (int64_t b = 0; b < layout_.blocks; ++b) {
+      const int64_t begin = b * block, end = std::min(problem_.k, begin + block);
+      float largest = 0;
+      for (int64_t k = begin; k < end; ++k) largest = std::max(largest, std::abs(row[k]));
+      if (largest == 0) continue;
+      const float factor = 127 / largest;
+      double products = 0;
+      for (int64_t k = begin; k < end; ++k) {
+        const int64_t at = n * layout_.blocks * block + k;
+        const int code = byte_at(static_cast<uint64_t>(at / 2)) >> at % 2 * 4 & 15;
+        products += std::nearbyint(row[k] * factor) * static_cast<float>(code - 8);
+      }
+      const float scale = largest / 127 * scale_at(static_cast<uint64_t>(n * layout_.blocks + b));
+      sum += products * scale;
+    }
+    return sum;
+  }
+
  private:
+  static uint8_t byte_at(uint64_t i) { return static_cast<uint8_t>(uniform(1, i) * 256); }
+  static float scale_at(uint64_t i) { return static_cast<float>((uniform(2, i) + 0.5) / 64); }
+
   void multiply(const void* packed) {
     WeightOnlyCall call;
     call.a = a_.floats();
