@@ -296,14 +296,23 @@ class Product {
     }
   }
 
+  // Blocks of a chunk: about equally many in each, as a short last one costs as much as others do
+  // beside its products.
+  int64_t chunk_blocks() const {
+    if (p_.compute != WeightOnlyCompute::int8) return kFloatChunk / p_.block;
+    const int64_t unit = std::max(p_.block, kStep);
+    const int64_t most = table_.chunk / unit * unit;
+    const int64_t chunks = (places_.width + most - 1) / most;
+    return round_up((places_.width + chunks - 1) / chunks, unit) / p_.block;
+  }
+
   // A task: unpacks its panels chunk by chunk, and adds each chunk's product with all its rows.
   void multiply_tiles(int64_t panel, int64_t row, int64_t rows) const {
     Unpacked unpacked;
     alignas(64) std::array<float, kTaskSums * kPanel> sums;
-    const bool int8 = p_.compute == WeightOnlyCompute::int8;
     const int64_t count = std::min(table_.task_panels, layout_.panels - panel);
     const int64_t following = panel + table_.task_panels;
-    const int64_t most = (int8 ? kChunk : kFloatChunk) / p_.block;
+    const int64_t most = chunk_blocks();
     const int64_t turns = (rows + kPanel - 1) / kPanel;
     std::fill_n(sums.data(), turns * kPanel * table_.task_panels * kPanel, 0.0F);
     for (int64_t block = 0; block < layout_.blocks; block += most) {

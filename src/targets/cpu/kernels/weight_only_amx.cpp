@@ -12,6 +12,7 @@ constexpr WeightOnlyTable make_amx_table() {
   table.tiles = &multiply_on_tiles;
   table.stores_results = false;
   table.task_panels = 4;
+  table.chunk = 512;
   table.signed_codes = true;
   table.begin = &begin_tiles;
   table.end = &end_tiles;

@@ -9,11 +9,11 @@
 
 namespace lathe::cpu {
 
-inline constexpr int64_t kPanel = 16;   // columns of a panel, rows of a block of rows
-inline constexpr int64_t kTile = 32;    // elements along k of a tile of codes
-inline constexpr int64_t kStep = 64;    // elements along k that rows keep together
-inline constexpr int64_t kChunk = 512;  // elements along k unpacked at once
-inline constexpr int64_t kMostBlocks = kChunk / 16;
+inline constexpr int64_t kPanel = 16;       // columns of a panel, rows of a block of rows
+inline constexpr int64_t kTile = 32;        // elements along k of a tile of codes
+inline constexpr int64_t kStep = 64;        // elements along k that rows keep together
+inline constexpr int64_t kMostChunk = 640;  // elements along k unpacked at once
+inline constexpr int64_t kMostBlocks = kMostChunk / 16;
 
 enum class ScaleKind : uint8_t { f32, f16, bf16 };
 enum class ZeroKind : uint8_t { middle, codes, floats };
@@ -79,7 +79,7 @@ struct WeightOnlyTable {
   int most_rows = 0;  // that `rows` has kernels for; they want blocks of as many rows
   std::array<std::array<Rows, 8>, 4> rows{};             // and by rows - 1
   std::array<std::array<FloatRows, 4>, 4> float_rows{};  // and by rows - 1
-  // Blocks from `block` on of one panel, at most kChunk elements, in the form that `tiles` and
+  // Blocks from `block` on of one panel, at most kMostChunk elements, in the form that `tiles` and
   // `float_tiles` want.
   std::array<Unpack, 4> unpack{};
   std::array<UnpackFloats, 4> unpack_floats{};
@@ -99,7 +99,8 @@ struct WeightOnlyTable {
   bool stores_results = true;
   // Panels that a task unpacks at once: chunks of two stay in a first cache beside rows and sums.
   int64_t task_panels = 2;
-  bool signed_codes = false;  // `unpack` subtracts zero points where all are equal
+  int64_t chunk = kMostChunk;  // elements along k of them, at most
+  bool signed_codes = false;   // `unpack` subtracts zero points where all are equal
   // Around the calls of `tiles` in a task, where there are registers to set up.
   void (*begin)(int64_t block) = nullptr;
   void (*end)() = nullptr;
