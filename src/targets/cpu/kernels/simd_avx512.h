@@ -208,7 +208,9 @@ inline __m512i narrow_two(F32 a, F32 b) {
 }
 inline unsigned is_special(F32 a) {
   constexpr int kQuietNan = 0x01, kDenormal = 0x20, kNan = 0x80;
-  return _mm512_fpclass_ps_mask(a.v, kQuietNan | kDenormal | kNan);
+  unsigned special = _mm512_fpclass_ps_mask(a.v, kQuietNan | kDenormal | kNan);
+  __asm__("" : "+r"(special));  // else masks are joined as masks, by the ports of products
+  return special;
 }
 inline unsigned is_special(F32 a, F32 b) { return is_special(a) | is_special(b); }
 inline void store_one(Bf16* p, F32 a, Mask m) {
