@@ -68,22 +68,34 @@ inline void store_simple(const SimpleEpilogue& e, const F32 (&x)[kRows], int row
   }
 }
 
+// x sigmoid(x) for results that are rounded to integers: those below e^-80 are zeros anyway, and
+// the processor is slow at the subnormal numbers on their way.
+inline F32 rounded_silu(F32 x) {
+  const F32 one = set1(1.0F), least = set1(-87.0F);
+  const F32 below = from_bits(bits_of(x) | set1(INT32_MIN));
+  const F32 power = exp_within(max(least, below));
+  const F32 t = select(less(below, least), zero_f32(), power);
+  return x * (select(less_equal(zero_f32(), x), one, t) / (t + one));
+}
+
 // Four at a time: enough to hide the latencies, and few enough for registers beside the constants.
-template <int kFirst, int kCount>
+template <int kFirst, bool kRounded = false, int kCount>
 inline __attribute__((always_inline)) void silu_some(float a, F32 (&x)[kCount]) {
   constexpr int kSome = kCount - kFirst < 4 ? kCount - kFirst : 4;
   if constexpr (kSome > 0) {
     F32 y[kSome];
 #pragma GCC unroll 4
     for (int i = 0; i < kSome; ++i) y[i] = x[kFirst + i];
-    if (a != 1) {
+    if (!kRounded && a != 1) {
 #pragma GCC unroll 4
       for (int i = 0; i < kSome; ++i) y[i] = y[i] * set1(a);
     }
 #pragma GCC unroll 4
-    for (int i = 0; i < kSome; ++i) x[kFirst + i] = x[kFirst + i] * sigmoid(y[i]);
+    for (int i = 0; i < kSome; ++i) {
+      x[kFirst + i] = kRounded ? rounded_silu(y[i]) : x[kFirst + i] * sigmoid(y[i]);
+    }
     __asm__ volatile("" ::: "memory");
-    silu_some<kFirst + kSome>(a, x);
+    silu_some<kFirst + kSome, kRounded>(a, x);
   }
 }
 
@@ -95,7 +107,8 @@ inline __attribute__((always_inline)) void activate_here(const SimpleEpilogue& e
 #pragma GCC unroll 16
     for (int i = 0; i < kCount; ++i) x[i] = hard_swish(x[i]);
   } else if (e.activation == Activation::silu) {
-    silu_some<0>(e.a, x);
+    const bool is_rounded = e.out == ElementType::i8 || e.out == ElementType::u8;
+    is_rounded&& e.a == 1 ? silu_some<0, true>(e.a, x) : silu_some<0>(e.a, x);
   } else {
     activate(e.activation, e.a, e.b, x);
   }
