@@ -22,7 +22,10 @@ class Ready {
   virtual std::vector<float> result() = 0;  // of one execution, plain row-major
   // Element i of the result with its terms added without rounding, where that is known.
   virtual std::optional<double> exact(size_t) const { return std::nullopt; }
-  virtual std::string_view isa() const = 0;          // of the kernel that runs
+  virtual std::string_view isa() const = 0;  // of the kernel that runs
+  // Bytes per second of a plain read of what the next executions would read, from memory; 0 where
+  // that is no measure of them.
+  virtual double read_rate() { return 0; }
   virtual int64_t extra_bytes() const { return 0; }  // packed weights beyond the weights' own size
 };
 

@@ -4,11 +4,13 @@
 #include "bench/kernels/attention.h"
 
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <optional>
 
 #include "base/error.h"
 #include "bench/kernels/inputs.h"
+#include "bench/kernels/peak.h"
 #include "targets/cpu/kernels/attention.h"
 #include "tensor/convert.h"
 #include "tensor/tensor.h"
@@ -18,6 +20,7 @@ namespace {
 
 constexpr float kLargest = 127;
 constexpr int64_t kStreamed = int64_t{768} << 20;  // what no cache holds
+constexpr int64_t kReadAtOnce = int64_t{192} << 20;
 
 Tensor filled(ElementType type, uint64_t operand, const Dims& dims) {
   const Tensor out(type, dims);
@@ -64,6 +67,21 @@ class ReadyAttention final : public Ready {
     std::vector<float> out(static_cast<size_t>(y_[0].count()));
     convert(ElementType::f32, out.data(), y_[0].type(), y_[0].data(), y_[0].count());
     return out;
+  }
+
+  // Of the very same memory, as it is not equally fast everywhere and at all times.
+  double read_rate() override {
+    if (p_["m"] != 1) return 0;
+    int64_t bytes = 0;
+    const auto begin = std::chrono::steady_clock::now();
+    for (; bytes < kReadAtOnce; at_ = (at_ + 1) % k_.size()) {
+      for (const Tensor* t : {&k_[at_], &v_[at_]}) {
+        read_memory(static_cast<const std::byte*>(t->data()), t->byte_size(), pool_);
+        bytes += t->byte_size();
+      }
+    }
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    return static_cast<double>(bytes) / seconds.count();
   }
 
   std::string_view isa() const override { return to_string(attention_.isa()); }

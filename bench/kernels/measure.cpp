@@ -79,6 +79,15 @@ double Outcome::peak_share() const {
   return shares.empty() ? 0 : median(shares);
 }
 
+double Outcome::read_share() const {
+  std::vector<double> shares;
+  for (size_t i = 0; i < reads.size(); ++i) {
+    const double rate = static_cast<double>(what.problem.bytes()) / ours[i];
+    shares.push_back(reads[i] > 0 ? rate / reads[i] : 0);
+  }
+  return shares.empty() ? 0 : median(shares);
+}
+
 Interval Outcome::ratio() const {
   std::vector<double> ratios;
   for (size_t i = 0; i < theirs.size(); ++i) ratios.push_back(theirs[i] / ours[i]);
@@ -222,6 +231,7 @@ double Measurer::alternate() {
     if (party == 0) {
       time_ours(1);  // wakes the threads, as a peer's are not asleep either
       outcome_.ours.push_back(time_ours(count_) / static_cast<double>(count_));
+      outcome_.reads.push_back(ready_->read_rate());
       outcome_.peaks.push_back(measure_peak(outcome_.what.problem.type, outcome_.isa, pool_));
       continue;
     }

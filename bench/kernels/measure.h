@@ -30,6 +30,7 @@ struct Outcome {
   std::vector<double> ours;  // seconds of one execution, per alternation
   std::vector<double> theirs;
   std::vector<double> peaks;  // operations per second in registers, right after each of ours
+  std::vector<double> reads;  // bytes per second of a plain read, right after each of ours; or 0
   double error = 0;           // largest |a - b| over largest |b|
   int64_t extra_bytes = 0;
   std::string problem;  // not measured, and why
@@ -40,6 +41,7 @@ struct Outcome {
   double seconds() const { return median(ours); }
   double rate() const { return what.problem.flops() / seconds(); }
   double peak_share() const;  // the median of the alternations'
+  double read_share() const;  // the same
 };
 
 struct MeasureOptions {

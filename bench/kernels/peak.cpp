@@ -205,6 +205,13 @@ double fastest(const std::vector<Peak>& peaks, const std::string& type) {
   return rate;
 }
 
+void read_memory(const std::byte* from, int64_t bytes, ThreadPool& pool) {
+  std::atomic<uint64_t> total{0};
+  const int64_t share = (bytes / pool.threads() + 255) / 256 * 256;
+  parallel_for(&pool, bytes, share,
+               [&](int64_t begin, int64_t end) { total += read_all(from + begin, end - begin); });
+}
+
 double measure_read_bandwidth(int threads, int64_t bytes) {
   constexpr int kRuns = 4;
   auto* memory = static_cast<std::byte*>(reserve_pages(static_cast<size_t>(bytes)));

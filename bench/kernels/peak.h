@@ -2,6 +2,8 @@
 // What the machine can do now: operations per second in registers, bytes per second from memory.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,9 @@ std::vector<Peak> measure_peaks(int threads);
 // fastest instruction set where `isa` has no loop for the type; 0 where none has.
 double measure_peak(const std::string& type, const std::string& isa, ThreadPool& pool);
 double fastest(const std::vector<Peak>& peaks, const std::string& type);
+
+// A plain read by the threads of a pool.
+void read_memory(const std::byte* from, int64_t bytes, ThreadPool& pool);
 
 // A plain read of `bytes` of memory by all threads, the best of several, in bytes per second.
 double measure_read_bandwidth(int threads, int64_t bytes);

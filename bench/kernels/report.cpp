@@ -63,6 +63,7 @@ double peak_of(const Session& session, const std::string& type, const std::strin
 // What a product of one row or a step over a cache is held against: 0 for others.
 double bandwidth_share(const Session& session, const Outcome& outcome) {
   const Problem& p = outcome.what.problem;
+  if (const double beside = outcome.read_share(); beside > 0) return beside;
   if (p["m"] != 1 || session.read_bandwidth == 0) return 0;
   return static_cast<double>(p.bytes()) / outcome.seconds() / session.read_bandwidth;
 }
