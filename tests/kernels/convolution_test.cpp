@@ -71,6 +71,33 @@ TEST(Convolution, TakesLinesOfAnyWidthAndFewChannels) {
   }
 }
 
+// Lines so short that all taps of an output are gathered; windows that end outside of the image on
+// any side, or lie outside as a whole.
+TEST(Convolution, GathersShortLinesOfAnyGeometry) {
+  Random random(5);
+  for (int64_t i = 0; i < cases(60); ++i) {
+    ConvProblem p;
+    p.x_type = kTypes[i % 4];
+    p.batch = pick(random, 1, 2);
+    p.channels = pick(random, 1, 12) * (i % 3 == 0 ? 4 : 1);
+    p.outputs = pick(random, 64, 100);
+    for (const size_t axis : {1, 2}) {
+      ConvAxis& a = p.axes[axis];
+      a.kernel = pick(random, 1, 4);
+      a.stride = pick(random, 1, 3);
+      a.dilation = pick(random, 1, 2);
+      a.pad = pick(random, 0, a.kernel * a.dilation);
+      a.output = pick(random, 2, 9);
+      a.input = pick(random, 1, 9);
+    }
+    const Isa isa = turn_of(i);
+    ConvRun run(p, isa, random);
+    SCOPED_TRACE(fmt::format("case {} on {}: {}", i, to_string(isa), run.text()));
+    run.expect_sums(ConvForm::direct, nullptr);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
 TEST(Convolution, SaysWhyAFormCannotComputeAProblem) {
   ConvProblem p;
   p.x_type = ElementType::f64;

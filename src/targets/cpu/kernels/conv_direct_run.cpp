@@ -138,10 +138,12 @@ struct DirectConvolution::Run::Work {
   }
 
   // Zeros only: sums lose nothing without them; those of integers may stand for another number.
+  bool pads_with_zeros() const {
+    return !has_integer_sums(c.product_) || (r.call_.x_zero == 0 && c.shift_ == 0);
+  }
   bool is_padding(size_t axis, int64_t output, const Block& block) const {
     const int64_t at = output * part.geometry.axes[axis].step + block.offset[axis];
-    const bool is_zero = !has_integer_sums(c.product_) || (r.call_.x_zero == 0 && c.shift_ == 0);
-    return is_zero && (at < 0 || at >= p.axes[axis].input);
+    return pads_with_zeros() && (at < 0 || at >= p.axes[axis].input);
   }
 
   // A product of some panels with line (d, h) of the chunk.
@@ -283,6 +285,36 @@ struct DirectConvolution::Run::Work {
     return std::min(panels * width, p.group_outputs() - panel * width);
   }
 
+  // Rows of the chunk that lie in the image with the same lines of their windows, and where the
+  // numbers of these begin and end in a gathered row. All else that was gathered there is zeros.
+  template <class F>
+  void each_run(F&& f) {
+    const int64_t end = chunk.begin[2] + chunk.extent[2];
+    const auto& [depth, height, width] = c.given_.axes;
+    const int64_t line = width.kernel * c.given_.channels;
+    const bool cuts = c.gathered_ && c.isa_ != Isa::amx && depth.kernel == 1 && height.kernel > 1 &&
+                      pads_with_zeros() && line % c.kernel_->k_group == 0;
+    if (!cuts) return f(chunk.begin[2], chunk.extent[2], 0, c.numbers_read(part));
+    for (int64_t row = chunk.begin[2]; row < end;) {
+      const Taps taps = taps_inside(height, row / width.output % height.output);
+      int64_t next = row;
+      do {
+        next = std::min(end, (next / width.output + 1) * width.output);
+      } while (next < end && taps_inside(height, next / width.output % height.output) == taps);
+      f(row, next - row, taps.first * line, taps.second * line);
+      row = next;
+    }
+  }
+
+  // Taps [first, second) of an axis read the image for an output.
+  using Taps = std::pair<int64_t, int64_t>;
+  static Taps taps_inside(const ConvAxis& axis, int64_t output) {
+    const int64_t at = output * axis.stride - axis.pad;  // of tap 0
+    const auto reach = [&](int64_t to) { return to <= 0 ? 0 : (to - 1) / axis.dilation + 1; };
+    const int64_t first = std::min(axis.kernel, reach(-at));
+    return {first, std::clamp(reach(axis.input - at), first, axis.kernel)};
+  }
+
   // Straight to y, channels last.
   void by_lines(ConvEpilogue& epilogue, int64_t group) {
     const int64_t size = info(p.y_type).bits / 8, width = c.kernel_->panel_columns;
@@ -304,9 +336,24 @@ struct DirectConvolution::Run::Work {
         call.columns = columns_of(panels, panel);
         call.epilogue = &epilogue.get();
         call.column = column;
-        call.out = y + (first * p.outputs + column) * size;
         call.out_stride = stride * p.outputs * size;
-        c.kernel_->run(call);
+        if (!c.gathered_) {
+          call.out = y + (first * p.outputs + column) * size;
+          return c.kernel_->run(call);
+        }
+        const BrgemmBlock all = blocks[0];
+        each_run([&](int64_t row, int64_t rows, int64_t begin, int64_t end) {
+          call.row = row - chunk.begin[2];
+          call.rows = rows;
+          call.k = end - begin;
+          call.out = y + ((first + call.row) * p.outputs + column) * size;
+          blocks[0] = {static_cast<const std::byte*>(all.a) + call.row * call.a_row_stride +
+                           begin * c.stage_.element_bytes,
+                       static_cast<const std::byte*>(all.b) +
+                           begin / c.kernel_->k_group * c.kernel_->panel_columns * 4};
+          c.kernel_->run(call);
+        });
+        blocks[0] = all;
       });
     }
   }
