@@ -105,8 +105,9 @@ std::vector<float> run(Isa isa, const Case& c, int64_t first, int64_t rows,
   return sums;
 }
 
-// All rows, with an epilogue, to rows side by side.
-void run_into(Isa isa, const Case& c, const Epilogue& epilogue, void* out) {
+// All rows, with an epilogue, to where the tile says.
+void run_into(Isa isa, const Case& c, const Epilogue& epilogue, const EpilogueTile& tile,
+              const std::vector<float>* start) {
   const BrgemmKernel& kernel = brgemm_kernel(isa, c.product);
   std::vector<std::vector<char>> panels;
   std::vector<BrgemmBlock> blocks;
@@ -122,9 +123,15 @@ void run_into(Isa isa, const Case& c, const Epilogue& epilogue, void* out) {
   call.b_panel_stride = packed_panel_bytes(kernel, c.k);
   call.rows = c.rows;
   call.columns = c.columns;
-  call.out = out;
-  call.out_stride = c.columns * out_size(epilogue.out);
+  call.out = tile.out;
+  call.out_stride = tile.out_stride;
   call.epilogue = &epilogue;
+  call.row = tile.row;
+  call.column = tile.column;
+  if (start != nullptr) {
+    call.start = start->data();
+    call.start_stride = c.columns;
+  }
   kernel.run(call);
 }
 
@@ -205,30 +212,47 @@ TEST(Brgemm, SumsGoOnFromWhereAnotherCallEnded) {
   }
 }
 
-// Whatever the kernel does with an epilogue while sums are in registers: the bits of its steps.
+// Whatever the kernel does with an epilogue while sums are in registers: the bits of its steps, and
+// nothing beside its output.
 TEST(Brgemm, TheEpilogueIsAppliedToTheSums) {
   std::mt19937 random(4);
   for (const Isa isa : test::host_isas()) {
-    for (int64_t i = 0; i < test::cases(100); ++i) {
+    for (int64_t i = 0; i < test::cases(200); ++i) {
       const Case c = make_case(random, static_cast<Product>(i % kProductCount));
-      const std::vector<float> sums = run(isa, c, 0, c.rows);
+      const bool is_integer = has_integer_sums(c.product);
+      std::vector<float> begin(static_cast<size_t>(c.rows * c.columns));
+      for (float& x : begin) {
+        const auto number = static_cast<int32_t>(pick(random, -1000, 1000));
+        x = static_cast<float>(number);
+        if (is_integer) std::memcpy(&x, &number, 4);
+      }
+      const std::vector<float>* start = pick(random, 0, 4) == 0 ? &begin : nullptr;
+      const std::vector<float> sums = run(isa, c, 0, c.rows, start);
       constexpr ElementType kOuts[] = {ElementType::f32, ElementType::bf16, ElementType::f16,
                                        ElementType::i8, ElementType::u8};
       Epilogue epilogue;
       epilogue.out = kOuts[pick(random, 0, 4)];
+      EpilogueTile tile;
+      tile.row = pick(random, 0, 2);
+      tile.column = pick(random, 0, 40);
+      const int64_t width = tile.column + c.columns + pick(random, 0, 3);
       const ElementType residual_type = pick(random, 0, 1) == 1 ? epilogue.out : ElementType::f32;
-      Guarded numbers(ElementType::f32, c.columns), scales(ElementType::f32, c.columns);
-      Guarded adds(ElementType::i32, c.columns), residual(residual_type, c.rows * c.columns);
-      const double range = has_integer_sums(c.product) ? 0x1p-12 : 1;
-      for (int64_t j = 0; j < c.columns; ++j) {
+      Guarded numbers(ElementType::f32, width), scales(ElementType::f32, width);
+      Guarded adds(ElementType::i32, width), residual(residual_type, (tile.row + c.rows) * width);
+      // Bytes are cut off from numbers of any size, beyond those of integers too.
+      constexpr double kRanges[] = {0x1p-12, 0x1p-12, 0x1p-5, 1, 0x1p30};
+      const double range = is_integer ? kRanges[pick(random, 0, 4)] : 1;
+      const double bias_range = is_byte(epilogue.out) && pick(random, 0, 2) == 0 ? 0x1p28 : 1;
+      const int64_t most_added = pick(random, 0, 1) == 0 ? 100000 : INT32_MAX;
+      for (int64_t j = 0; j < width; ++j) {
         scales.set(j, static_cast<double>(pick(random, -50, 50)) / 8 * range);
         if (pick(random, 0, 3) == 0) scales.set(j, 0);
-        numbers.set(j, static_cast<double>(pick(random, -50, 50)) / 8);
-        adds.set(j, static_cast<double>(pick(random, -100000, 100000)));
+        numbers.set(j, static_cast<double>(pick(random, -50, 50)) / 8 * bias_range);
+        adds.set(j, static_cast<double>(pick(random, -most_added, most_added)));
       }
       // Alone where the scale is 0: numbers that conversions by the processor do not round.
       constexpr double kSpecial[] = {0x1p-140, -0x1.fep-127, 0x1.fffffcp-127, NAN, INFINITY};
-      const bool has_special = !is_byte(epilogue.out) && pick(random, 0, 1) == 1;
+      const bool has_special = !is_byte(residual_type) && pick(random, 0, 1) == 1;
       for (int64_t j = 0; j < residual.count(); ++j) {
         residual.set(j, static_cast<double>(pick(random, 0, 100)));
         if (has_special && pick(random, 0, 9) == 0) residual.set(j, kSpecial[pick(random, 0, 4)]);
@@ -237,10 +261,8 @@ TEST(Brgemm, TheEpilogueIsAppliedToTheSums) {
       steps[0].kind = EpilogueStep::Kind::mul;
       steps[0].operand = {.data = scales.data(), .column_stride = 1};
       steps[1].operand = {.data = numbers.data(), .column_stride = 1};
-      steps[2].operand = {.data = residual.data(),
-                          .type = residual_type,
-                          .row_stride = c.columns,
-                          .column_stride = 1};
+      steps[2].operand = {
+          .data = residual.data(), .type = residual_type, .row_stride = width, .column_stride = 1};
       steps[3].kind = EpilogueStep::Kind::activate;
       const int64_t other = pick(random, -kActivationCount, kActivationCount - 1);
       steps[3].activation = other < 0 ? Activation::relu : static_cast<Activation>(other);
@@ -252,21 +274,21 @@ TEST(Brgemm, TheEpilogueIsAppliedToTheSums) {
       epilogue.steps =
           std::span<const EpilogueStep>(steps).subspan(first, pick(random, 0, 4 - first));
       if (pick(random, 0, 1) == 1) epilogue.out_zero.scale = 5;
-      if (has_integer_sums(c.product) && pick(random, 0, 1) == 1) {
+      if (is_integer && pick(random, 0, 1) == 1) {
         epilogue.column_add = reinterpret_cast<const int32_t*>(adds.data());
       }
-      const size_t bytes = static_cast<size_t>(c.rows * c.columns * out_size(epilogue.out));
-      std::vector<char> wanted(bytes), found(bytes);
-      EpilogueTile tile;
       tile.sums = sums.data();
-      tile.integer_sums = has_integer_sums(c.product);
+      tile.integer_sums = is_integer;
       tile.sums_stride = c.columns;
       tile.rows = c.rows;
       tile.columns = c.columns;
+      tile.out_stride = (c.columns + pick(random, 0, 3)) * out_size(epilogue.out);
+      std::vector<char> wanted(static_cast<size_t>(c.rows * tile.out_stride + 256), 'x');
+      std::vector<char> found = wanted;
       tile.out = wanted.data();
-      tile.out_stride = c.columns * out_size(epilogue.out);
       finish_tile(isa)(epilogue, tile);
-      run_into(isa, c, epilogue, found.data());
+      tile.out = found.data();
+      run_into(isa, c, epilogue, tile, start);
       ASSERT_EQ(found, wanted) << c.name(isa) << " to " << to_string(epilogue.out) << ", "
                                << epilogue.steps.size() << " steps from " << first;
     }

@@ -98,6 +98,36 @@ TEST(Convolution, GathersShortLinesOfAnyGeometry) {
   }
 }
 
+// Rows whose lines crowd into few sets of a cache are copied, by each chunk or before them all.
+TEST(Convolution, TakesPointwiseRowsThatCrowdACache) {
+  constexpr int64_t kRowBytes = 4096;
+  Random random(6);
+  for (int64_t i = 0; i < cases(12); ++i) {
+    for (const ElementType type : kTypes) {
+      for (const Isa isa : host_isas()) {
+        ConvProblem p;
+        const int64_t stride = pick(random, 0, 2), size = info(type).bits / 8;
+        p.batch = pick(random, 1, 3);
+        p.channels = kRowBytes / size >> stride;
+        p.outputs = pick(random, 33, pick(random, 0, 2) == 0 ? 300 : 70);
+        for (size_t axis = i % 3 == 0 ? 0 : 1; axis < p.axes.size(); ++axis) {
+          ConvAxis& a = p.axes[axis];
+          const bool is_width = axis == 2;
+          a.stride = is_width ? int64_t{1} << stride : pick(random, 1, 2);
+          a.pad = pick(random, 0, 1);
+          a.input = pick(random, 1, is_width ? 6 * a.stride : 3);
+          a.output = (a.input + 2 * a.pad - 1) / a.stride + 1;
+        }
+        p.x_type = type;
+        ConvRun run(p, isa, random);
+        SCOPED_TRACE(fmt::format("{}: {}", to_string(isa), run.text()));
+        run.expect_sums(ConvForm::direct, nullptr);
+        if (::testing::Test::HasFailure()) return;
+      }
+    }
+  }
+}
+
 TEST(Convolution, SaysWhyAFormCannotComputeAProblem) {
   ConvProblem p;
   p.x_type = ElementType::f64;

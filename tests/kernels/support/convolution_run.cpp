@@ -67,6 +67,7 @@ ConvRun::ConvRun(const ConvProblem& problem, Isa isa, Random& random) : p_(probl
         one_of(random, {ElementType::i32, ElementType::u8, ElementType::i8, ElementType::f32});
     x_zero_ = static_cast<int32_t>(p_.x_type == ElementType::u8 ? pick(random, 0, 255)
                                                                 : pick(random, -128, 127));
+    if (pick(random, 0, 2) == 0) x_zero_ = 0;  // padding adds nothing
   } else {
     p_.y_type = one_of(random, {ElementType::f32, p_.x_type});
   }
@@ -108,7 +109,8 @@ ConvRun::ConvRun(const ConvProblem& problem, Isa isa, Random& random) : p_(probl
   }
   for (int64_t i = 0; has_residual_ && i < output_count(p_); ++i)
     residual_.push_back(static_cast<float>(short_number(random)));
-  out_zero_ = is_byte(p_.y_type) ? static_cast<float>(pick(random, 0, 100)) : 0;
+  const bool has_out_zero = is_byte(p_.y_type) && pick(random, 0, 2) != 0;
+  out_zero_ = has_out_zero ? static_cast<float>(pick(random, 0, 100)) : 0;
 }
 
 std::string ConvRun::text() const {

@@ -2,6 +2,7 @@
 // Convolution as a batch-reduce product: a line of outputs is a product's rows, the taps of a
 // kernel row (all of them one run of memory where they lie side by side) are its blocks. Lines too
 // short for the kernel's tiles are gathered first: a row per output, all its taps side by side.
+// So are the rows of pointwise ones that would push one another out of the first cache.
 #pragma once
 
 #include <vector>

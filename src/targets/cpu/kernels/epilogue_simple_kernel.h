@@ -24,12 +24,13 @@ inline F32 load_residual(const SimpleEpilogue& e, int64_t at, Mask mask) {
 inline bool is_relu(const SimpleEpilogue& e) {
   return e.has_activation && e.activation == Activation::relu;
 }
-// Of bytes without a zero point, the lower bound is the relu.
+// Of unsigned bytes without a zero point, the lower bound is the relu; of signed ones it is not,
+// for a NaN becomes the lowest of them.
 inline bool is_relu_a_bound(const SimpleEpilogue& e) {
-  return is_relu(e) && e.out_zero == 0 && (e.out == ElementType::i8 || e.out == ElementType::u8);
+  return is_relu(e) && e.out_zero == 0 && e.out == ElementType::u8;
 }
 inline float byte_low(const SimpleEpilogue& e) {
-  return e.out == ElementType::i8 && !is_relu_a_bound(e) ? -128.0F - e.out_zero : -e.out_zero;
+  return (e.out == ElementType::i8 ? -128.0F : 0.0F) - e.out_zero;
 }
 
 // The choice of type is made once for all rows; kWhole: all of them, and whole vectors.
