@@ -169,6 +169,7 @@ std::vector<Peak> measure_peaks(int threads) {
 
 double measure_peak(const std::string& type, const std::string& isa, ThreadPool& pool) {
   constexpr double kSeconds = 0.0005;
+  constexpr int kTrials = 2;  // the first one wakes the threads, and would make the rest too short
   constexpr int kRuns = 4;
   const Loop* best = nullptr;
   for (const Loop& loop : kLoops) {
@@ -182,16 +183,17 @@ double measure_peak(const std::string& type, const std::string& isa, ThreadPool&
   const int64_t threads = pool.threads();
   int64_t steps = 1000;
   double rate = 0;
-  for (int run = 0; run <= kRuns; ++run) {
+  for (int run = 0; run < kTrials + kRuns; ++run) {
     const Clock::time_point begin = Clock::now();
     parallel_for(&pool, threads, 1, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) best->run(steps);
     });
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-    if (run == 0) steps = std::max<int64_t>(1, static_cast<int64_t>(kSeconds / seconds * 1000));
-    if (run > 0) {
-      const auto all = static_cast<double>(steps * threads);
-      rate = std::max(rate, best->operations * all / seconds);
+    const auto done = static_cast<double>(steps);
+    if (run < kTrials) {
+      steps = std::max<int64_t>(1, static_cast<int64_t>(kSeconds / seconds * done));
+    } else {
+      rate = std::max(rate, best->operations * done * static_cast<double>(threads) / seconds);
     }
   }
   return rate;
@@ -205,11 +207,19 @@ double fastest(const std::vector<Peak>& peaks, const std::string& type) {
   return rate;
 }
 
-void read_memory(const std::byte* from, int64_t bytes, ThreadPool& pool) {
+void read_memory(std::span<const std::span<const std::byte>> parts, ThreadPool& pool) {
   std::atomic<uint64_t> total{0};
-  const int64_t share = (bytes / pool.threads() + 255) / 256 * 256;
-  parallel_for(&pool, bytes, share,
-               [&](int64_t begin, int64_t end) { total += read_all(from + begin, end - begin); });
+  const int64_t threads = pool.threads();
+  const auto count = static_cast<int64_t>(parts.size());
+  parallel_for(&pool, count * threads, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const std::span<const std::byte> part = parts[static_cast<size_t>(i / threads)];
+      const auto cut = [&](int64_t at) {
+        return static_cast<int64_t>(part.size()) / 256 * at / threads * 256;
+      };
+      total += read_all(part.data() + cut(i % threads), cut(i % threads + 1) - cut(i % threads));
+    }
+  });
 }
 
 double measure_read_bandwidth(int threads, int64_t bytes) {

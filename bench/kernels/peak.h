@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,8 @@ std::vector<Peak> measure_peaks(int threads);
 double measure_peak(const std::string& type, const std::string& isa, ThreadPool& pool);
 double fastest(const std::vector<Peak>& peaks, const std::string& type);
 
-// A plain read by the threads of a pool.
-void read_memory(const std::byte* from, int64_t bytes, ThreadPool& pool);
+// A plain read by the threads of a pool in one region, each a share of every part.
+void read_memory(std::span<const std::span<const std::byte>> parts, ThreadPool& pool);
 
 // A plain read of `bytes` of memory by all threads, the best of several, in bytes per second.
 double measure_read_bandwidth(int threads, int64_t bytes);
