@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "base/thread_pool.h"
@@ -54,29 +56,132 @@ std::vector<std::byte> result_of(AttentionCase& c, Isa isa, int64_t chunk, int64
   return {c.y->data(), c.y->data() + bytes_for(c.y->type(), c.y->count())};
 }
 
-TEST(Attention, gives_a_row_the_same_bits_however_the_work_is_cut) {
+void expect_same_bits(AttentionCase& c, Isa isa) {
   ThreadPool one(1), two(2), three(3);
+  const auto expected = result_of(c, isa, c.queries, 0, &one);
+  const auto same = [&](const std::vector<std::byte>& found) {
+    return found.size() == expected.size() &&
+           std::memcmp(found.data(), expected.data(), found.size()) == 0;
+  };
+  EXPECT_TRUE(same(result_of(c, isa, 1, 0, &two))) << "rows one by one";
+  EXPECT_TRUE(same(result_of(c, isa, 16, 0, &two))) << "16 rows at a time";
+  EXPECT_TRUE(same(result_of(c, isa, c.queries, 0, &three))) << "three threads";
+  for (const int64_t split : {1, 2, 3}) {
+    EXPECT_TRUE(same(result_of(c, isa, c.queries, split, &two))) << "split " << split;
+  }
+  EXPECT_TRUE(same(result_of(c, isa, 1, 2, &three))) << "rows one by one, split";
+  for (const int shift : {0, 2, 4, 7, 9}) {
+    c.lay_out(shift);
+    EXPECT_TRUE(same(result_of(c, isa, c.queries, 0, &two))) << "pages of " << (1 << shift);
+    EXPECT_TRUE(same(result_of(c, isa, 1, 1, &two))) << "pages of " << (1 << shift);
+  }
+}
+
+TEST(Attention, gives_a_row_the_same_bits_however_the_work_is_cut) {
   for (const Isa isa : host_isas()) {
     for (uint32_t seed = 0; seed < static_cast<uint32_t>(cases(4)); ++seed) {
       AttentionCase c(seed, Extent::large);
       SCOPED_TRACE(testing::Message()
                    << to_string(isa) << ", seed " << seed << ", page " << c.page());
-      const auto expected = result_of(c, isa, c.queries, 0, &one);
-      const auto same = [&](const std::vector<std::byte>& found) {
-        return found.size() == expected.size() &&
-               std::memcmp(found.data(), expected.data(), found.size()) == 0;
-      };
-      EXPECT_TRUE(same(result_of(c, isa, 1, 0, &two))) << "rows one by one";
-      EXPECT_TRUE(same(result_of(c, isa, 16, 0, &two))) << "16 rows at a time";
-      EXPECT_TRUE(same(result_of(c, isa, c.queries, 0, &three))) << "three threads";
-      for (const int64_t split : {1, 2, 3}) {
-        EXPECT_TRUE(same(result_of(c, isa, c.queries, split, &two))) << "split " << split;
+      expect_same_bits(c, isa);
+    }
+  }
+}
+
+// The next case from `seed` on whose cache is of 8 bits, multiplied as integers where that is
+// possible.
+std::unique_ptr<AttentionCase> case_of_bytes(uint32_t& seed, Extent extent) {
+  for (;; ++seed) {
+    auto c = std::make_unique<AttentionCase>(seed, extent);
+    if (c->problem.cache == ElementType::i8 && c->problem.bf16_products) return c;
+  }
+}
+
+TEST(Attention, gives_a_row_over_bytes_the_same_bits_however_the_work_is_cut) {
+  uint32_t seed = 0;
+  for (int64_t i = 0; i < cases(4); ++i, ++seed) {
+    const auto c = case_of_bytes(seed, Extent::large);
+    for (const Isa isa : host_isas()) {
+      SCOPED_TRACE(testing::Message() << to_string(isa) << ", seed " << seed);
+      expect_same_bits(*c, isa);
+    }
+  }
+}
+
+// Whatever vector holds it, and however many rows there are.
+TEST(Attention, gives_NaN_to_every_row_where_the_scale_of_a_value_is_NaN) {
+  uint32_t seed = 0;
+  for (int64_t i = 0; i < cases(3); ++i, ++seed) {
+    const auto c = case_of_bytes(seed, Extent::large);
+    c->problem.causal = false;
+    c->problem.left = c->problem.right = -1;
+    std::fill(c->length.begin(), c->length.end(), 130);
+    c->lay_out(-1);
+    AttentionArguments x = c->arguments();
+    x.bias = {};
+    const int64_t rows = x.batch * c->problem.key_heads;
+    const float* const given = x.v.scales;
+    for (const int64_t key : {0, 1, 37, 127, 128}) {
+      std::vector<float> scales(given, given + x.batch * x.v.scale_batch);
+      for (int64_t row = 0; row < rows; ++row) {
+        scales[static_cast<size_t>(row * x.v.scale_head + key * x.v.scale_row)] = NAN;
       }
-      EXPECT_TRUE(same(result_of(c, isa, 1, 2, &three))) << "rows one by one, split";
-      for (const int shift : {0, 2, 4, 7, 9}) {
-        c.lay_out(shift);
-        EXPECT_TRUE(same(result_of(c, isa, c.queries, 0, &two))) << "pages of " << (1 << shift);
-        EXPECT_TRUE(same(result_of(c, isa, 1, 1, &two))) << "pages of " << (1 << shift);
+      x.v.scales = scales.data();
+      for (const Isa isa : host_isas()) {
+        for (const int64_t queries : {int64_t{1}, c->queries}) {
+          SCOPED_TRACE(testing::Message() << to_string(isa) << ", seed " << seed << ", key " << key
+                                          << ", " << queries << " queries");
+          c->clear_result();
+          x.y.data = c->y->data();
+          x.queries = queries;
+          Attention(c->problem, isa).run(x, nullptr);
+          for (int64_t h = 0; h < c->problem.heads; ++h) {
+            const int64_t at = h * x.y.head + (queries - 1) * x.y.row;
+            ASSERT_TRUE(std::isnan(c->y->get(at))) << "head " << h;
+          }
+        }
+      }
+    }
+  }
+}
+
+// Sums of integers have room for the largest heads.
+TEST(Attention, adds_the_largest_bytes_and_queries_of_the_largest_heads) {
+  for (const int64_t size : {64, 511, 512, 513, 600, 1024}) {
+    constexpr int64_t kKeys = 3, kMost = 20;
+    AttentionProblem p;
+    p.size = size;
+    p.value_size = 1;
+    p.cache = ElementType::i8;
+    p.bf16_products = true;
+    p.scale = 1.0 / (128.0 * static_cast<double>(size));
+    std::vector<float> q(static_cast<size_t>(kMost * size), 1.0F);
+    std::vector<int8_t> k(static_cast<size_t>(kKeys * size), 0), v{10, 20, 30};
+    std::fill_n(k.begin(), size, int8_t{-128});
+    std::fill_n(k.begin() + size, size, int8_t{127});
+    const std::vector<float> scales(kKeys, 1.0F);
+    const int64_t first = 0, length = kKeys;
+    const double weights[kKeys] = {std::exp(-1.0), std::exp(127.0 / 128), 1};
+    const double expected = (10 * weights[0] + 20 * weights[1] + 30 * weights[2]) /
+                            (weights[0] + weights[1] + weights[2]);
+    for (const Isa isa : host_isas()) {
+      for (const int64_t queries : {int64_t{1}, kMost}) {
+        std::vector<float> y(static_cast<size_t>(queries), 0.0F);
+        AttentionArguments x;
+        x.batch = 1;
+        x.queries = queries;
+        x.q = {q.data(), 0, 0, size};
+        x.y = {y.data(), 0, 0, 1};
+        x.k = {k.data(), 0, 0, size};
+        x.v = {v.data(), 0, 0, 1};
+        x.k.scales = x.v.scales = scales.data();
+        x.k.scale_row = x.v.scale_row = 1;
+        x.first = &first;
+        x.length = &length;
+        Attention(p, isa).run(x, nullptr);
+        for (const float found : y) {
+          EXPECT_NEAR(found, expected, 30 * 0x1p-8) << to_string(isa) << ", heads of " << size;
+        }
       }
     }
   }

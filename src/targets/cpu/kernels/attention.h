@@ -33,8 +33,10 @@ struct AttentionProblem {
   ElementType cache = ElementType::f32;  // also i8
   ElementType result = ElementType::f32;
   // Products of bf16 pairs, with the weights rounded to bf16 (a cache of bf16 or i8; elsewhere and
-  // on processors without them everything is computed in f32). Where bytes are multiplied four at a
-  // time, a cache of i8 takes queries and weights as integers of 16 bits instead.
+  // on processors without them everything is computed in f32). With AVX-512 VNNI, though not with
+  // AMX, a cache of i8 takes queries and weights as integers of 16 bits instead: what is below
+  // 2^-16 (heads of more than 512: 2^-15) of a query's largest element, or of the largest of a
+  // block's weights times scales, counts as 0.
   bool bf16_products = false;
   double scale = 1;
   double softcap = 0;  // 0: none; else softcap * tanh(score / softcap)

@@ -14,6 +14,7 @@ constexpr int kAccumulators = kRegisters == 32 ? 24 : 12;
 
 struct SingleStep {  // f32
   static constexpr bool kPairs = false;
+  static constexpr bool kIntegers = false;  // sums, which become floats times a factor per column
   static F32 spread(const std::byte* a) {
     float x;
     __builtin_memcpy(&x, a, sizeof x);
@@ -23,6 +24,7 @@ struct SingleStep {  // f32
 };
 struct PairStep {  // two bf16
   static constexpr bool kPairs = true;
+  static constexpr bool kIntegers = false;
   static F32 spread(const std::byte* a) {
     int32_t x;
     __builtin_memcpy(&x, a, sizeof x);
@@ -53,7 +55,7 @@ inline __attribute__((always_inline)) void product_step(const std::byte* const (
 // from t to t + 1; those of u lie side by side, or (kRows) `a_row` bytes apart.
 template <class Step, bool kRows, int kV, int kU>
 inline void product_tile(const std::byte* a, int64_t a_row, int64_t a_step, const float* b,
-                         int64_t steps, float* c) {
+                         int64_t steps, float* c, const float* factors) {
   constexpr int64_t kPitch = kV * kLanes;
   constexpr int kPointers = kRows ? (kU + 2) / 3 : 1;
   F32 acc[kU][kV];
@@ -89,25 +91,30 @@ inline void product_tile(const std::byte* a, int64_t a_row, int64_t a_step, cons
 #pragma GCC unroll 24
   for (int u = 0; u < kU; ++u) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kV; ++v) store(c + u * kPitch + v * kLanes, acc[u][v]);
+    for (int v = 0; v < kV; ++v) {
+      F32 x = acc[u][v];
+      if constexpr (Step::kIntegers) x = to_f32(bits_of(x)) * load(factors + v * kLanes);
+      store(c + u * kPitch + v * kLanes, x);
+    }
   }
 }
 
 // All `count` values of u: whole tiles, then smaller ones.
 template <class Step, bool kRows, int kV, int kU = kAccumulators / kV>
 inline void product(const std::byte* a, int64_t a_row, int64_t a_step, const float* b,
-                    int64_t steps, float* c, int64_t count, AttentionAhead& ahead) {
+                    int64_t steps, float* c, int64_t count, AttentionAhead& ahead,
+                    const float* factors = nullptr) {
   int64_t u = 0;
   for (; u + kU <= count; u += kU) {
     fetch(ahead);
     product_tile<Step, kRows, kV, kU>(a + u * (kRows ? a_row : 4), a_row, a_step, b, steps,
-                                      c + u * kV * kLanes);
+                                      c + u * kV * kLanes, factors);
   }
   if constexpr (kU > 1) {
     constexpr int kNext = kU > 12 ? 12 : kU > 6 ? 6 : kU > 4 ? 4 : kU > 2 ? 2 : 1;
     if (u < count) {
       product<Step, kRows, kV, kNext>(a + u * (kRows ? a_row : 4), a_row, a_step, b, steps,
-                                      c + u * kV * kLanes, count - u, ahead);
+                                      c + u * kV * kLanes, count - u, ahead, factors);
     }
   }
 }

@@ -15,6 +15,7 @@ constexpr float kLargestQuery = 127 * 256;
 constexpr int64_t kFewElements = 512;
 
 struct WordStep {  // two integers
+  static constexpr bool kIntegers = true;
   static F32 spread(const std::byte* a) { return PairStep::spread(a); }
   static F32 add(F32 acc, F32 a, F32 b) {
     return from_bits({_mm512_dpwssd_epi32(bits_of(acc).v, bits_of(a).v, bits_of(b).v)});
@@ -22,6 +23,8 @@ struct WordStep {  // two integers
 };
 
 inline F32 size_of(F32 x) { return {_mm512_abs_ps(x.v)}; }
+// Sizes as bit patterns: a NaN is larger than any number, wherever it stands.
+inline I32 size_bits(F32 x) { return bits_of(x) & set1(0x7FFFFFFF); }
 
 float quantise(const float* from, int64_t count, int64_t size, bool bytes, void* to) {
   F32 top = zero_f32(), odd = zero_f32();
@@ -65,7 +68,8 @@ void widen_to_words(ElementType, const void* from, int64_t count, void* to) {
   }
 }
 
-// By what a block's weights are multiplied, from the largest of them.
+// By what a block's weights are multiplied, from the largest of them. A NaN makes all of them 0 and
+// their scale NaN.
 inline F32 weight_factor(F32 largest) {
   const F32 by = set1(kLargestWeight) / largest;
   return select(less_equal(largest, set1(kLeastWeight)), zero_f32(), by);
@@ -73,24 +77,16 @@ inline F32 weight_factor(F32 largest) {
 
 // Tiles of rows.
 
-// to = the integers there · by, in rows of kV vectors.
-template <int kV>
-void scale_sums(float* to, int64_t count, const float* by) {
-  for (int64_t i = 0; i < count; ++i) {
-    for (int v = 0; v < kV; ++v, to += kLanes) {
-      store(to, to_f32(bits_of(load(to))) * load(by + v * kLanes));
-    }
-  }
-}
-
 template <int kV>
 void weights_to_words(const AttentionBlock& b, float* scales) {
   constexpr int64_t kPitch = kV * kLanes;
   for (int v = 0; v < kV; ++v) {
     const float* from = b.scores + v * kLanes;
-    F32 top = zero_f32();
-    for (int64_t key = 0; key < b.keys; ++key) top = max(top, size_of(load(from + key * kPitch)));
-    const F32 by = weight_factor(top);
+    I32 sizes = set1(0);
+    for (int64_t key = 0; key < b.keys; ++key) {
+      sizes = max(sizes, size_bits(load(from + key * kPitch)));
+    }
+    const F32 top = from_bits(sizes), by = weight_factor(top);
     store(scales + v * kLanes, top * set1(1 / kLargestWeight));
     auto* to = static_cast<int32_t*>(b.weights) + v * kLanes;
     for (int64_t key = 0; key < b.keys; key += 2, to += kPitch) {
@@ -105,15 +101,13 @@ template <int kV>
 void attend_words_tile(const AttentionBlock& b) {
   product<WordStep, true, kV>(static_cast<const std::byte*>(b.k), b.k_stride, 4,
                               static_cast<const float*>(b.q), b.size / 2, b.scores, b.keys,
-                              *b.next_k);
-  scale_sums<kV>(b.scores, b.keys, b.q_scales);
+                              *b.next_k, b.q_scales);
   softmax<false, kV>(b);
   float scales[kV * kLanes];
   weights_to_words<kV>(b, scales);
   product<WordStep, false, kV>(static_cast<const std::byte*>(b.v), 0, b.v_stride,
                                static_cast<const float*>(b.weights), (b.keys + 1) / 2, b.product,
-                               b.value_size, *b.next_v);
-  scale_sums<kV>(b.product, b.value_size, scales);
+                               b.value_size, *b.next_v, scales);
 }
 
 void attend_words(const AttentionBlock& b) {
@@ -218,10 +212,11 @@ void weights_to_bytes(const AttentionBlock& b, int64_t rows, float* scales) {
 #pragma GCC unroll 8
     for (int i = 0; i < kVectors; ++i) x[i] = load(b.scores + row * kKeyBlock + i * kLanes);
     if (v_scales != nullptr) scale_weights<kWhole>(x, v_scales, b);
-    F32 top[2] = {zero_f32(), zero_f32()};
+    I32 top[2] = {set1(0), set1(0)};
 #pragma GCC unroll 8
-    for (int i = 0; i < kVectors; ++i) top[i % 2] = max(top[i % 2], size_of(x[i]));
-    const F32 largest = set1(max_lanes(max(top[0], top[1]))), by = weight_factor(largest);
+    for (int i = 0; i < kVectors; ++i) top[i % 2] = max(top[i % 2], size_bits(x[i]));
+    const F32 largest = from_bits(set1(_mm512_reduce_max_epi32(max(top[0], top[1]).v)));
+    const F32 by = weight_factor(largest);
     scales[row] = lane0(largest * set1(1 / kLargestWeight));
 #pragma GCC unroll 8
     for (int i = 0; i < kVectors; ++i) {
