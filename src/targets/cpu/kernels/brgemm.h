@@ -47,7 +47,8 @@ struct BrgemmCall {
   // panel behind the last one too.
   bool b_is_far = false;
   bool b_goes_on = false;
-  bool a_is_far = false;  // nor are the rows of A
+  bool a_is_far = false;     // nor are the rows of A
+  bool out_is_near = false;  // results are at hand: their lines need not be asked for
 
   // Sums to go on from, in place of zeros: f32 or i32, elements between rows.
   const void* start = nullptr;

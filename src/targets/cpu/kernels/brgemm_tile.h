@@ -129,8 +129,8 @@ struct Tile {
   using Sum = typename P::Sum;
   Sum sums[kRows][kVectors];
 
-  // One group of k; `number(r)` is that of row r, in every lane.
-  template <int kOffset, class Number>
+  // One group of k for the rows from kFirst to kEnd; `number(r)` is that of row r, in every lane.
+  template <int kOffset, int kFirst = 0, int kEnd = kRows, class Number>
   inline __attribute__((always_inline)) void step(Number&& number, const char* b,
                                                   int64_t panel_stride) {
     decltype(P::load_b(b)) vectors[kVectors];
@@ -140,7 +140,7 @@ struct Tile {
                              v % kPanelVectors * kLanes * 4);
     }
 #pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
+    for (int r = kFirst; r < kEnd; ++r) {
       const auto x = number(r);
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) {
@@ -222,22 +222,23 @@ inline bool finishes_here(const BrgemmCall& call, int64_t column) {
          P::kGroup == 2 > (*call.epilogue->simple);
 }
 
-// The sums have column_add in them already.
-template <class P, int kRows, int kVectors>
+// kCount rows of a tile from kFirst on. The sums have column_add in them already.
+template <class P, int kFirst, int kCount, int kRows, int kVectors>
 inline __attribute__((always_inline)) void finish_here(const BrgemmCall& call, int64_t row,
                                                        int64_t column,
                                                        const Tile<P, kRows, kVectors>& tile) {
   const SimpleEpilogue& e = *call.epilogue->simple;
+  row += kFirst;
   char* out = static_cast<char*>(call.out) + row * call.out_stride + column * out_size(e.out);
-  RegisterTile<kHasIntegers<P>, P::kGroup == 2, kRows, kVectors> finished{
+  RegisterTile<kHasIntegers<P>, P::kGroup == 2, kCount, kVectors> finished{
       e,   call.row + row,  call.column + column,
       out, call.out_stride, columns_mask(call, column + (kVectors - 1) * kLanes),
       {}};
   finished.each([&](F32& x, int r, int v) __attribute__((always_inline)) {
     if constexpr (kHasIntegers<P>) {
-      x = to_f32(tile.sums[r][v]);
+      x = to_f32(tile.sums[kFirst + r][v]);
     } else {
-      x = tile.sums[r][v];
+      x = tile.sums[kFirst + r][v];
     }
   });
   finished.finish();
@@ -349,6 +350,34 @@ inline __attribute__((always_inline)) void begin_sums(const BrgemmCall& call, in
   }
 }
 
+// Tiles whose last four groups of k are multiplied a few rows after the other, each finished at
+// once: so many stores in one go would fill the queues that products wait in.
+template <class P, int kRows, int kVectors>
+constexpr bool kEndsByRows =
+    kRegisters == 32 && P::kGroup == 1 && kVectors > 1 && kRows* kVectors >= 12;
+template <int kVectors>
+constexpr int kEndRows = 8 / kVectors;
+
+template <int kFirst, class P, int kRows, int kVectors>
+inline __attribute__((always_inline)) void end_rows(const BrgemmCall& call, int64_t row,
+                                                    int64_t column, const Rows<kRows>& rows,
+                                                    const char* b, Tile<P, kRows, kVectors>& tile) {
+  if constexpr (kFirst < kRows) {
+    constexpr int kEnd = kFirst + kEndRows<kVectors> < kRows ? kFirst + kEndRows<kVectors> : kRows;
+    const auto step = [&]<int kOffset>() __attribute__((always_inline)) {
+      tile.template step<kOffset, kFirst, kEnd>(
+          [&](int r) __attribute__((always_inline)) { return P::broadcast(rows[r] + kOffset * 4); },
+          b, call.b_panel_stride);
+    };
+    step.template operator()<0>();
+    step.template operator()<1>();
+    step.template operator()<2>();
+    step.template operator()<3>();
+    finish_here<P, kFirst, kEnd - kFirst>(call, row, column, tile);
+    end_rows<kEnd>(call, row, column, rows, b, tile);
+  }
+}
+
 template <class P, int kRows, int kVectors>
 void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) {
   Tile<P, kRows, kVectors> tile;
@@ -357,7 +386,8 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) 
   begin_sums(call, row, column, here, tile);
   const int64_t stride = call.a_row_stride, panel_stride = call.b_panel_stride;
   const int64_t groups = call.k / P::kGroup, rest = call.k % P::kGroup;
-  if (kRows > kFewRows) expect_stores<kRows, kVectors>(call, row, column);
+  const bool by_rows = kEndsByRows<P, kRows, kVectors> && here && groups >= 4;
+  if (kRows > kFewRows && !call.out_is_near) expect_stores<kRows, kVectors>(call, row, column);
   for (int64_t i = 0; i < call.block_count; ++i) {
     const char* a = static_cast<const char*>(call.blocks[i].a) + row * stride;
     const char* b = static_cast<const char*>(call.blocks[i].b) + b_offset;
@@ -370,8 +400,14 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) 
           [&](int r) __attribute__((always_inline)) { return P::broadcast(rows[r] + kOffset * 4); },
           b, panel_stride);
     };
+    for (int64_t g = 0; g < groups % 4; ++g) {
+      step.template operator()<0>();
+      rows.advance(4);
+      b += kGroupBytes;
+    }
     // Four groups at a time: additions of pointers take the ports of products.
-    for (int64_t g = 0; g < groups / 4; ++g) {
+    const bool ends = by_rows && i + 1 == call.block_count;
+    for (int64_t g = groups / 4 - (ends ? 1 : 0); g > 0; --g) {
       step.template operator()<0>();
       step.template operator()<1>();
       step.template operator()<2>();
@@ -384,17 +420,15 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) 
       for (int line = 0; line < kRows * 16; line += 64) __builtin_prefetch(below + line);
       below += pace_below;
     }
-    for (int64_t g = 0; g < groups % 4; ++g) {
-      step.template operator()<0>();
-      rows.advance(4);
-      b += kGroupBytes;
+    if constexpr (kEndsByRows<P, kRows, kVectors>) {
+      if (ends) return end_rows<0>(call, row, column, rows, b, tile);
     }
     if (rest != 0) multiply_rest(tile, rows, a + groups * 4, rest, b, call);
   }
   if (call.epilogue == nullptr) {
     store_sums(call, row, column, tile);
   } else if (here) {
-    if constexpr (kFinishesHere<P, kVectors>) finish_here(call, row, column, tile);
+    if constexpr (kFinishesHere<P, kVectors>) finish_here<P, 0, kRows>(call, row, column, tile);
   } else {
     finish_sums(call, row, column, tile);
   }

@@ -35,7 +35,8 @@ class DirectConvolution final : public Convolution {
     int64_t panel = 0, panels = 0;
     void* out = nullptr;
     int64_t out_stride = 0;
-    bool a_is_far = false, b_is_far = false, b_goes_on = false;  // as of BrgemmCall
+    // As of BrgemmCall.
+    bool a_is_far = false, b_is_far = false, b_goes_on = false, out_is_near = false;
   };
   void pointwise_rows(const ConvCall& call, const ConvEpilogue& epilogue,
                       const PointwiseRows& at) const;

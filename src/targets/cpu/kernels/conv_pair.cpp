@@ -48,13 +48,14 @@ EpilogueTile tile_of(const ConvProblem& p, const void* sums, int64_t columns, in
   return tile;
 }
 
-// The last step, if it is better done on f32 in memory: all numbers in a row, four vectors at a
-// time.
+// The last step, if products do not do it in registers: better on f32 in memory, all numbers in a
+// row, four vectors at a time.
 const EpilogueStep* later_activation(const Epilogue& epilogue) {
   if (epilogue.out != ElementType::f32 || epilogue.steps.empty()) return nullptr;
   const EpilogueStep& last = epilogue.steps.back();
-  const bool is_long =
-      last.kind == EpilogueStep::Kind::activate && last.activation != Activation::relu;
+  const bool is_long = last.kind == EpilogueStep::Kind::activate &&
+                       last.activation != Activation::relu &&
+                       last.activation != Activation::hard_swish;
   return is_long ? &last : nullptr;
 }
 
@@ -256,6 +257,7 @@ void ConvPair::pointwise_first(const PairCall& call, const Shared& shared, int64
                                                count * middle_size_};
       // Panels come from memory once, those of the next chunk with the first rows of this one.
       product.a_is_far = true;
+      product.out_is_near = done - begin >= source.ring;
       product.b_is_far = n == 0 && done == begin;
       product.b_goes_on = chunk.panel + chunk.panels < pointwise_.panels_per_group();
       pointwise_.pointwise_rows(call.first, shared.first[static_cast<size_t>(n)], product);
