@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "tests/kernels/support/cases.h"
 #include "tests/kernels/support/convolution_case.h"
@@ -96,6 +98,40 @@ TEST(Convolution, GathersShortLinesOfAnyGeometry) {
     SCOPED_TRACE(fmt::format("case {} on {}: {}", i, to_string(isa), run.text()));
     run.expect_sums(ConvForm::direct, nullptr);
     if (::testing::Test::HasFailure()) return;
+  }
+}
+
+// Taps that read padding, or nothing at all, left out of sums over x in place: windows that reach
+// beyond any side, in groups, with dilation, transposed; lines cut at columns of equal taps.
+TEST(Convolution, LeavesOutPaddingOfAnyGeometry) {
+  Random random(7);
+  for (int64_t i = 0; i < cases(400);) {
+    ConvProblem p;
+    p.x_type = kTypes[i % 4];
+    p.batch = pick(random, 1, 2);
+    p.groups = pick(random, 0, 7) == 0 ? 2 : 1;
+    p.transposed = pick(random, 0, 3) == 0;
+    p.channels = p.groups * (64 * 8 / info(p.x_type).bits + 4 * pick(random, 0, 2));
+    p.outputs = p.groups * pick(random, 1, pick(random, 0, 2) == 0 ? 80 : 20);
+    for (size_t axis = pick(random, 0, 4) == 0 ? 0 : 1; axis < p.axes.size(); ++axis) {
+      ConvAxis& a = p.axes[axis];
+      a.kernel = axis == 0 ? pick(random, 1, 2) : pick(random, 1, 5);
+      a.stride = pick(random, 0, 2) == 0 ? 2 : 1;
+      a.dilation = pick(random, 0, 7) == 0 ? pick(random, 2, 5) : 1;
+      a.pad = pick(random, 0, pick(random, 0, 3) == 0 ? a.kernel * a.dilation : 2);
+      a.input = axis == 0 ? pick(random, 1, 2) : pick(random, 2, 12);
+      const int64_t most = p.transposed ? a.input * a.stride + a.kernel : a.input / a.stride + 3;
+      a.output = pick(random, (most + 1) / 2, most);
+    }
+    const int64_t work = p.output_positions() * p.taps() * p.outputs * p.group_channels();
+    if (p.batch * work > 1 << 20) continue;
+    const Isa isa = turn_of(i / 4);
+    ConvRun run(p, isa, random);
+    SCOPED_TRACE(fmt::format("case {} on {}: {}", i, to_string(isa), run.text()));
+    if (!why_not(ConvForm::direct, run.problem(), isa).empty()) continue;
+    run.expect_sums(ConvForm::direct, nullptr);
+    if (::testing::Test::HasFailure()) return;
+    ++i;
   }
 }
 

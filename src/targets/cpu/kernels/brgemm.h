@@ -47,6 +47,9 @@ struct BrgemmCall {
   // panel behind the last one too.
   bool b_is_far = false;
   bool b_goes_on = false;
+  // Calls on the same panels share out what each fetches of those behind: this one's part, of all.
+  int64_t fetch_part = 0;
+  int64_t fetch_parts = 1;
   bool a_is_far = false;     // nor are the rows of A
   bool out_is_near = false;  // results are at hand: their lines need not be asked for
 

@@ -42,10 +42,13 @@ constexpr Tiles<P> make_tiles() {
 template <class P>
 constexpr Tiles<P> kTiles = make_tiles<P>();
 
-// Whether the rows lie in memory one after the other, so that those of the next tile are a run.
+// Bytes of each row to fetch for the next tile with every four groups: where rows lie in memory one
+// after the other, or overlap, they are a run.
 template <class P>
-bool fetches_rows(const BrgemmCall& call) {
-  return call.a_is_far && call.a_row_stride == call.k * 4 / P::kGroup;
+int64_t row_pace(const BrgemmCall& call) {
+  const int64_t bytes = call.k * 4 / P::kGroup;
+  const bool is_run = call.a_is_far && call.a_row_stride <= bytes && call.a_row_stride > 0;
+  return is_run ? (16 * call.a_row_stride + bytes - 1) / bytes : 0;
 }
 
 // Vectors of the tiles at a column.
@@ -75,7 +78,7 @@ void run_row_tiles(const BrgemmCall& call) {
   for (int64_t t = 0; t < heights.tiles; ++t) {
     const int64_t rows = heights[t];
     for (int64_t column = 0; column < call.columns; column += kTileVectors<P> * kLanes) {
-      const Fetch fetch{0, 0, column == 0 && fetches_rows<P>(call)};
+      const Fetch fetch{0, 0, column == 0 ? row_pace<P>(call) : 0};
       kTiles<P>.tall[tile_vectors<P>(call, column)][rows](call, row, column, fetch);
     }
     row += rows;
@@ -102,11 +105,12 @@ void run_tiles(const BrgemmCall& call) {
     const int64_t tiles = heights.tiles;
     int64_t row = 0;
     const bool more = column + vectors * kLanes < call.columns || call.b_goes_on;
-    const int64_t pace = call.b_is_far && more ? (kGroupBytes + tiles - 1) / tiles : 0;
-    Fetch fetch{0, pace, column == 0 && fetches_rows<P>(call)};
+    const int64_t parts = tiles * call.fetch_parts;
+    const int64_t pace = call.b_is_far && more ? (kGroupBytes + parts - 1) / parts : 0;
+    Fetch fetch{0, pace, column == 0 ? row_pace<P>(call) : 0};
     for (int64_t t = 0; t < tiles; ++t) {
       const int64_t rows = heights[t];
-      fetch.begin = t * pace * (call.k / P::kGroup);
+      fetch.begin = (call.fetch_part * tiles + t) * pace * (call.k / P::kGroup);
       kTiles<P>.tall[vectors][rows](call, row, column, fetch);
       row += rows;
     }

@@ -246,11 +246,12 @@ inline __attribute__((always_inline)) void finish_here(const BrgemmCall& call, i
 
 // What a tile asks for ahead of its use, from each block: of the panels behind its own, `pace`
 // bytes of each from `begin` on for each group of k, so that a panel's tiles share it out; of the
-// rows below its own as much as it reads itself. What it does not ask for is at hand.
+// rows below its own `rows` bytes of each with every four groups. What it does not ask for is at
+// hand.
 struct Fetch {
   int64_t begin = 0;
   int64_t pace = 0;
-  bool rows = false;
+  int64_t rows = 0;
 };
 
 // Where a tile's panels ask next.
@@ -392,8 +393,8 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) 
     const char* a = static_cast<const char*>(call.blocks[i].a) + row * stride;
     const char* b = static_cast<const char*>(call.blocks[i].b) + b_offset;
     Ahead<kVectors> ahead(b, panel_stride, fetch);
-    const char* below = fetch.rows ? a + kRows * stride : a;
-    const int64_t pace_below = fetch.rows ? kRows * 16 : 0;
+    const char* below = fetch.rows != 0 ? a + kRows * stride : a;
+    const int64_t pace_below = kRows * fetch.rows;
     Rows<kRows> rows(a, stride);
     const auto step = [&]<int kOffset>() __attribute__((always_inline)) {
       tile.template step<kOffset>(

@@ -90,6 +90,13 @@ std::string why_not_direct(const ConvProblem& p, Isa) {
 }
 
 DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa)
+    : DirectConvolution(problem, isa, !has_integer_sums(product_of(problem.x_type))) {
+  if ((in_place_ && !gathered_) || shift_ != 0) return;
+  std::unique_ptr<DirectConvolution> other(new DirectConvolution(problem, isa, true));
+  if (other->skips_padding_) for_zeros_ = std::move(other);
+}
+
+DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa, bool pads_with_zeros)
     : given_(problem),
       p_(as_line(problem)),
       isa_(isa),
@@ -103,12 +110,13 @@ DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa)
   through_sums_ = p_.y_layout == ActivationLayout::channels_first;
   for (const ConvPart& part : conv_parts(p_)) add_part(part);
   const bool spreads = gains_by_spreading(p_, *kernel_);
-  if (spreads || gains_by_gathering(p_, isa, *kernel_)) gather_positions();
-  in_place_ = reads_in_place() && (!flips_ || gathered_);
+  skips_padding_ = pads_with_zeros && !spreads && !reads_in_place() && gains_by_skipping();
+  if (spreads || (!skips_padding_ && gains_by_gathering(p_, isa, *kernel_))) gather_positions();
+  in_place_ = skips_padding_ || (reads_in_place() && (!flips_ || gathered_));
   gathers_chunks_ = spreads || (gathered_ && isa == Isa::amx && fills_tiles(given_) &&
                                 given_.x_layout == ActivationLayout::channels_last);
   if (!in_place_) find_whole_box();
-  if (staged_whole_ && isa == Isa::amx && product_ != Product::f32) make_flat();
+  if (staged_whole_ && has_tiles()) make_flat();
   for (size_t i = 0; i < parts_.size(); ++i) add_chunks(i);
   // Copies by each of several chunks would cost more than one before them all.
   if (spreads && chunks_.front().panels < std::min(kPanelsOfCopy, group_panels()))
@@ -152,9 +160,12 @@ int DirectConvolution::padding(const ConvCall& call) const {
 // One part, one block of all taps; its rows are positions of the gathered matrix.
 void DirectConvolution::gather_positions() {
   gathered_ = true;
+  for (const ConvPartAxis& lines : axis_parts(given_.axes[1], false)) given_lines_ = lines;
   int64_t k = given_.taps() * given_.channels;
   if (isa_ == Isa::amx && fills_tiles(given_)) k = whole_tiles(k, given_) * tile_numbers(given_);
-  Part part{{}, {{}}, k, 0};
+  Part part;
+  part.blocks.resize(1);
+  part.k = k;
   for (int64_t tap = 0; tap < given_.taps(); ++tap) part.blocks[0].taps.push_back(tap);
   ConvAxis line;
   line.input = line.output = given_.output_positions();
@@ -171,7 +182,10 @@ void DirectConvolution::gather_positions() {
 }
 
 void DirectConvolution::add_part(const ConvPart& geometry) {
-  Part part{geometry, {}, p_.group_channels(), panel_bytes_};
+  Part part;
+  part.geometry = geometry;
+  part.k = p_.group_channels();
+  part.packed = panel_bytes_;
   const auto& [depth, height, width] = geometry.axes;
   bool side_by_side = p_.groups == 1;
   for (size_t i = 1; i < width.taps.size(); ++i)
@@ -187,6 +201,16 @@ void DirectConvolution::add_part(const ConvPart& geometry) {
       }
     }
   }
+  part.side_by_side = side_by_side;
+  for (int64_t i = 0; i < width.count; ++i) {
+    const ConvTaps taps = taps_inside(width, p_.axes[2].input, i);
+    if (part.segments.empty() || part.segments.back().taps != taps)
+      part.segments.push_back({i, 0, taps});
+    ++part.segments.back().count;
+  }
+  std::sort(part.segments.begin(), part.segments.end(), [](const Segment& a, const Segment& b) {
+    return std::pair(-a.count, a.begin) < std::pair(-b.count, b.begin);
+  });
   if (side_by_side) part.k *= static_cast<int64_t>(std::max<size_t>(1, width.taps.size()));
   panel_bytes_ += static_cast<size_t>(p_.groups * group_panels() * panel_stride(part));
   parts_.push_back(std::move(part));
@@ -194,6 +218,13 @@ void DirectConvolution::add_part(const ConvPart& geometry) {
 
 int64_t DirectConvolution::panel_stride(const Part& part) const {
   return static_cast<int64_t>(part.blocks.size()) * packed_panel_bytes(*kernel_, part.k);
+}
+
+// In a tile, unless they are so deep that they would leave the cache before the next rows want
+// them.
+int64_t DirectConvolution::tile_panels(const Part& part) const {
+  const int64_t together = kernel_->panels_together;
+  return has_tiles() || together * panel_stride(part) <= kWeightsInCache ? together : 1;
 }
 
 const std::byte* DirectConvolution::panels(const std::byte* packed, const Part& part, int64_t group,
@@ -220,6 +251,17 @@ bool DirectConvolution::reads_in_place() const {
     }
   }
   return true;
+}
+
+// Whether most outputs of a line read the image with the same taps, so many that they fill a tile
+// well, and what is left of a block begins with a whole group.
+bool DirectConvolution::gains_by_skipping() const {
+  if (has_tiles() || shift_ != 0 || p_.x_layout == ActivationLayout::channels_first) return false;
+  const int64_t channels = p_.group_channels();
+  if (channels % kernel_->k_group != 0 || channels * stage_.element_bytes < 64) return false;
+  return std::all_of(parts_.begin(), parts_.end(), [](const Part& part) {
+    return !part.segments.empty() && part.segments[0].count >= kFewOutputs;
+  });
 }
 
 // The positions that any output reads. They are staged once for all chunks unless they are many.
@@ -275,21 +317,22 @@ void DirectConvolution::add_chunks(size_t index) {
       static_cast<double>(kernel_->panel_columns) * static_cast<double>(p_.groups);
   const double positions = static_cast<double>(part.geometry.outputs());
   const double work = std::max(1.0, positions * static_cast<double>(group_panels()) * columns * k);
-  const double per_microsecond = 8e4 * 4 / static_cast<double>(a_size(product_)) *
-                                 (isa_ == Isa::amx && product_ != Product::f32 ? 4 : 1);
+  const double per_microsecond =
+      8e4 * 4 / static_cast<double>(a_size(product_)) * (has_tiles() ? 4 : 1);
   const double share = std::clamp(work / 16, 4 * per_microsecond, 60 * per_microsecond);
   // A chunk that copies its rows writes them and reads them again.
   const double x_bytes =
       static_cast<double>(p_.channels * a_size(product_) * (gathers_chunks_ ? 3 : 1));
   int64_t best_panels = group_panels(), best_rows = part.geometry.outputs();
   double best = -1;
-  const int64_t together = kernel_->panels_together;
+  const int64_t together = tile_panels(part);
   const int64_t tiles = (group_panels() + together - 1) / together;
   for (int64_t cut = 1; cut <= tiles; cut *= 2) {
     const int64_t panels = std::min(group_panels(), (tiles + cut - 1) / cut * together);
     const double column_work = static_cast<double>(panels) * columns * k;
     double rows = std::clamp(share / std::max(1.0, column_work), 1.0, positions);
-    rows = std::max(rows, std::min(positions, 4.0 * kernel_->row_tile));
+    const double least = (skips_padding_ ? 12.0 : 4.0) * kernel_->row_tile;
+    rows = std::max(rows, std::min(positions, least));
     const double weights = column_work * static_cast<double>(a_size(product_));
     const double read = static_cast<double>(cut) * positions * x_bytes +
                         positions / rows * weights * static_cast<double>(cut);

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Convolution as a batch-reduce product: a line of outputs is a product's rows, the taps of a
-// kernel row (all of them one run of memory where they lie side by side) are its blocks. Lines too
-// short for the kernel's tiles are gathered first: a row per output, all its taps side by side.
-// So are the rows of pointwise ones that would push one another out of the first cache.
+// kernel row (all of them one run of memory where they lie side by side) are its blocks. x is read
+// in place: taps that read padding are left out, so that outputs at the edges of an image are
+// products of their own. Where padding is not zeros, or too many outputs are at edges, x is staged
+// with its padding, or, if lines are too short for the kernel's tiles, gathered: a row per output,
+// all its taps side by side. So are the rows of pointwise ones that would push one another out of
+// the first cache.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "targets/cpu/kernels/brgemm.h"
@@ -47,11 +51,18 @@ class DirectConvolution final : public Convolution {
     std::array<int64_t, kConvAxes> offset{};
     std::vector<int64_t> taps;  // of the kernel, in the order of memory
   };
+  // Outputs side by side that read the image with the same taps.
+  struct Segment {
+    int64_t begin = 0, count = 0;
+    ConvTaps taps;  // along the width
+  };
   struct Part {
     ConvPart geometry;
     std::vector<Block> blocks;
-    int64_t k = 0;      // numbers of a block
-    size_t packed = 0;  // where its panels begin
+    bool side_by_side = false;      // a block's taps, all those along the width
+    std::vector<Segment> segments;  // the longest first
+    int64_t k = 0;                  // numbers of a block
+    size_t packed = 0;              // where its panels begin
   };
   // Outputs of one part: begin to begin + extent of each axis, panels of each group.
   struct Chunk {
@@ -69,6 +80,9 @@ class DirectConvolution final : public Convolution {
   };
   class Run;
 
+  DirectConvolution(const ConvProblem& problem, Isa isa, bool pads_with_zeros);
+  bool has_tiles() const { return isa_ == Isa::amx && product_ != Product::f32; }
+  bool gains_by_skipping() const;
   void gather_positions();
   void gather(const void* x, std::byte* to, int64_t begin, int64_t end, int padding) const;
   void add_part(const ConvPart& part);
@@ -77,6 +91,7 @@ class DirectConvolution final : public Convolution {
                   std::byte* to) const;
   void pack_sums(const ConvWeights& weights, std::byte* to) const;
   int64_t panel_stride(const Part& part) const;
+  int64_t tile_panels(const Part& part) const;
   int64_t sums_bytes() const { return (p_.outputs * 4 + 63) / 64 * 64; }
   int64_t group_panels() const { return panel_count(*kernel_, p_.group_outputs()); }
   const std::byte* panels(const std::byte* packed, const Part& part, int64_t group,
@@ -99,10 +114,13 @@ class DirectConvolution final : public Convolution {
   ConvProblem p_;  // what the products see: a line where positions are gathered
   Isa isa_;
   bool gathered_ = false;
+  ConvPartAxis given_lines_;  // where positions are gathered
   // Each chunk its own rows, some at a time.
   bool gathers_chunks_ = false;
   static constexpr int64_t kRowsGathered = 448;
-  static constexpr int64_t kBehindStaged = 64;  // bytes that may be read there
+  static constexpr int64_t kWeightsInCache = 512 << 10;  // bytes of panels, in L2 beside x
+  static constexpr int64_t kFewOutputs = 4;              // less than fill a tile well
+  static constexpr int64_t kBehindStaged = 64;           // bytes that may be read there
   // Signed x that is staged anyway becomes unsigned there, and the product's kernel need not do so.
   bool flips_ = false;
   Product product_;
@@ -110,6 +128,9 @@ class DirectConvolution final : public Convolution {
   int shift_ = 0;  // added to each x, by the kernel or in staging
   ConvStage stage_;
   bool in_place_ = false;
+  bool skips_padding_ = false;  // in place, although windows reach beyond x
+  // Skips padding on the same packing: for calls in which the padding of bytes is zero.
+  std::unique_ptr<const DirectConvolution> for_zeros_;
   bool staged_whole_ = false;
   ConvBox whole_;
   // Tiles of many rows take several lines at once, with the padding between them as rows that

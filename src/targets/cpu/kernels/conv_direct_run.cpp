@@ -11,8 +11,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kSumsInCache = 256 << 10;     // bytes of sums between a product and its epilogue
-constexpr int64_t kWeightsInCache = 512 << 10;  // bytes of panels that stay in L2 beside x
+constexpr int64_t kSumsInCache = 256 << 10;  // bytes of sums between a product and its epilogue
 
 }  // namespace
 
@@ -56,6 +55,11 @@ class DirectConvolution::Run {
 };
 
 struct DirectConvolution::Run::Work {
+  // Rows of a product: outputs from (d, h, w) on, along the width or, of a column, the height.
+  struct Rows {
+    int64_t d, h, w, count;
+    bool is_column;
+  };
   const Run& r;
   const int64_t n;
   Chunk chunk;
@@ -146,41 +150,83 @@ struct DirectConvolution::Run::Work {
     return pads_with_zeros() && (at < 0 || at >= p.axes[axis].input);
   }
 
-  // A product of some panels with line (d, h) of the chunk.
-  BrgemmCall product(int64_t d, int64_t h, int64_t group, const std::byte* b) {
+  // A product of some panels with some rows of the chunk.
+  BrgemmCall product(const Rows& rows, int64_t group, const std::byte* b) {
+    const auto [d, h, w, outputs, is_column] = rows;
     const auto& axes = part.geometry.axes;
     const int64_t block_bytes = packed_panel_bytes(*c.kernel_, part.k);
+    // Of taps side by side, those that read the image.
+    int64_t first = 0, k = c.numbers_read(part), b_offset = 0;
+    if (c.skips_padding_ && part.side_by_side) {
+      const ConvTaps taps = taps_inside(axes[2], p.axes[2].input, w);
+      first = static_cast<int64_t>(taps.first);
+      k = static_cast<int64_t>(taps.second - taps.first) * p.channels;
+      b_offset = first * p.channels / c.kernel_->k_group * c.kernel_->panel_columns * 4;
+    }
     size_t count = 0;
-    for (size_t i = 0; i < part.blocks.size(); ++i) {
+    for (size_t i = 0; i < part.blocks.size() && k > 0; ++i) {
       const Block& block = part.blocks[i];
       if (!c.flat_ && (is_padding(0, d, block) || is_padding(1, h, block))) continue;
+      if (c.skips_padding_ && !part.side_by_side && is_padding(2, w, block)) continue;
       int64_t line = h * axes[1].step + block.offset[1] - source.origin[1];
       if (c.flat_) line = line % axes[1].step * c.phase_lines_ + line / axes[1].step;
       const int64_t at =
           (d * axes[0].step + block.offset[0] - source.origin[0]) * source.pitch[0] +
           line * source.pitch[1] +
-          (chunk.begin[2] * axes[2].step + block.offset[2] - source.origin[2]) * source.pitch[2] +
+          (w * axes[2].step + block.offset[2] + first - source.origin[2]) * source.pitch[2] +
           group * p.group_channels();
       blocks[count++] = {source.x + at * c.stage_.element_bytes,
-                         b + static_cast<int64_t>(i) * block_bytes};
+                         b + static_cast<int64_t>(i) * block_bytes + b_offset};
     }
+    const size_t along = is_column ? 1 : 2;
     BrgemmCall call;
     call.blocks = blocks.data();
     call.block_count = static_cast<int64_t>(count);
-    call.k = c.numbers_read(part);
-    call.a_row_stride = axes[2].step * source.pitch[2] * c.stage_.element_bytes;
+    call.k = k;
+    call.a_row_stride = axes[along].step * source.pitch[along] * c.stage_.element_bytes;
     call.b_panel_stride = c.panel_stride(part);
-    call.rows = chunk.extent[2];
+    call.rows = outputs;
     return call;
   }
 
+  // Outputs side by side in a line, or below one another, that read the image with the same taps.
   template <class F>
-  void each_line(F&& f) {
-    for (int64_t d = chunk.begin[0]; d < chunk.begin[0] + chunk.extent[0]; ++d)
-      for (int64_t h = chunk.begin[1]; h < chunk.begin[1] + chunk.extent[1]; ++h) f(d, h);
+  void each_rows(F&& f) const {
+    const int64_t h_end = chunk.begin[1] + chunk.extent[1];
+    const int64_t w_begin = chunk.begin[2], w_end = w_begin + chunk.extent[2];
+    for (int64_t d = chunk.begin[0]; d < chunk.begin[0] + chunk.extent[0]; ++d) {
+      if (!c.skips_padding_) {
+        for (int64_t h = chunk.begin[1]; h < h_end; ++h) f({d, h, w_begin, chunk.extent[2], false});
+        continue;
+      }
+      for (const Segment& segment : part.segments) {
+        const int64_t first = std::max(w_begin, segment.begin);
+        const int64_t end = std::min(w_end, segment.begin + segment.count);
+        if (end - first >= kFewOutputs) {
+          for (int64_t h = chunk.begin[1]; h < h_end; ++h) f({d, h, first, end - first, false});
+        } else {
+          for (int64_t w = first; w < end; ++w) each_column(d, w, f);
+        }
+      }
+    }
+  }
+  template <class F>
+  void each_column(int64_t d, int64_t w, F&& f) const {
+    const ConvPartAxis& axis = part.geometry.axes[1];
+    const int64_t end = chunk.begin[1] + chunk.extent[1];
+    for (int64_t h = chunk.begin[1]; h < end;) {
+      const ConvTaps taps = taps_inside(axis, p.axes[1].input, h);
+      int64_t next = h + 1;
+      while (next < end && taps_inside(axis, p.axes[1].input, next) == taps) ++next;
+      f({d, h, w, next - h, true});
+      h = next;
+    }
   }
 
   // All lines of the chunk at once. A line is `pitch` rows long, of which the first ones count.
+  Rows flat_rows() const {
+    return {chunk.begin[0], chunk.begin[1], chunk.begin[2], chunk.extent[2], false};
+  }
   void flat_product(BrgemmCall& call) const {
     call.rows = (chunk.extent[1] - 1) * flat_pitch() + chunk.extent[2];
   }
@@ -189,12 +235,13 @@ struct DirectConvolution::Run::Work {
   // Straight to y, channels last.
   void all_lines(ConvEpilogue& epilogue, int64_t group) {
     const int64_t size = info(p.y_type).bits / 8, width = chunk.extent[2];
-    const int64_t d = chunk.begin[0], h = chunk.begin[1], first = position(d, h);
+    const Rows rows = flat_rows();
+    const int64_t first = position(rows);
     const int64_t column = group * p.group_outputs() + chunk.panel * c.kernel_->panel_columns;
     auto* y = static_cast<std::byte*>(r.call_.y) + n * p.output_positions() * p.outputs * size;
     epilogue.place(first, 1);
-    epilogue.window_sums(window_sums(d, h, group, windows));
-    BrgemmCall call = product(d, h, group, c.panels(r.weights(), part, group, chunk.panel));
+    epilogue.window_sums(window_sums(rows, group, windows));
+    BrgemmCall call = product(rows, group, c.panels(r.weights(), part, group, chunk.panel));
     flat_product(call);
     if (flat_pitch() != width) {
       call.line_rows = width;
@@ -219,8 +266,9 @@ struct DirectConvolution::Run::Work {
   void flat_lines(ConvEpilogue& epilogue, int64_t group) {
     const int64_t width = chunk.extent[2], lines = chunk.extent[1], count = lines * width;
     const int64_t size = info(p.y_type).bits / 8, panel = c.kernel_->panel_columns;
-    const int64_t d = chunk.begin[0], h = chunk.begin[1], first = position(d, h);
-    const int32_t* window = window_sums(d, h, group, windows);
+    const Rows rows = flat_rows();
+    const int64_t first = position(rows);
+    const int32_t* window = window_sums(rows, group, windows);
     epilogue.place(first, 1);
     // As many columns at a time as leave their sums in the cache.
     const int64_t step = std::max<int64_t>(1, kSumsInCache / (lines * flat_pitch() * panel * 4));
@@ -228,7 +276,7 @@ struct DirectConvolution::Run::Work {
       const int64_t start = chunk.panel + done;
       const int64_t columns = columns_of(std::min(step, chunk.panels - done), start);
       const int64_t column = group * p.group_outputs() + start * panel;
-      BrgemmCall call = product(d, h, group, c.panels(r.weights(), part, group, start));
+      BrgemmCall call = product(rows, group, c.panels(r.weights(), part, group, start));
       flat_product(call);
       call.columns = columns;
       call.out = sums;
@@ -252,31 +300,34 @@ struct DirectConvolution::Run::Work {
     }
   }
 
-  // Position of the chunk's first output in line (d, h), among those of the image.
-  int64_t position(int64_t d, int64_t h) const {
+  // Of the first output, among those of the image; and from one to the next.
+  int64_t position(const Rows& rows) const {
     const auto& axes = part.geometry.axes;
     const auto at = [&](size_t i, int64_t q) { return axes[i].begin + q * axes[i].stride; };
-    return (at(0, d) * p.axes[1].output + at(1, h)) * p.axes[2].output + at(2, chunk.begin[2]);
+    return (at(0, rows.d) * p.axes[1].output + at(1, rows.h)) * p.axes[2].output + at(2, rows.w);
+  }
+  int64_t position_stride(const Rows& rows) const {
+    const auto& axes = part.geometry.axes;
+    return rows.is_column ? axes[1].stride * p.axes[2].output : axes[2].stride;
   }
 
-  // Sums of x under the windows, where some weight's zero is not 0.
-  const int32_t* window_sums(int64_t d, int64_t h, int64_t group, int32_t* to) {
+  // Sums of x under the windows, where some weight's zero is not 0; `step` apart.
+  const int32_t* window_sums(const Rows& rows, int64_t group, int32_t* to, int64_t step = 1) {
     const IntegerTerms* terms = r.terms(chunk.part);
     if (terms == nullptr || terms->weight_zero == nullptr) return nullptr;
-    BrgemmCall call = product(d, h, group, r.ones_[chunk.part]);
+    BrgemmCall call = product(rows, group, r.ones_[chunk.part]);
     if (c.flat_) flat_product(call);
-    std::vector<int32_t> rows(static_cast<size_t>(call.rows));
+    std::vector<int32_t> found(static_cast<size_t>(call.rows));
     call.columns = 1;
-    call.out = rows.data();
+    call.out = found.data();
     call.out_stride = 4;
     c.kernel_->run(call);
     const auto shift =
         static_cast<int32_t>(static_cast<int64_t>(part.blocks.size()) * part.k * c.shift_);
-    const int64_t width = chunk.extent[2];
-    for (int64_t line = 0; line * (c.flat_ ? flat_pitch() : width) < call.rows; ++line)
+    const int64_t width = rows.count, pitch = c.flat_ ? flat_pitch() : width;
+    for (int64_t line = 0; line * pitch < call.rows; ++line)
       for (int64_t i = 0; i < width; ++i)
-        to[line * width + i] =
-            rows[static_cast<size_t>(line * (c.flat_ ? flat_pitch() : width) + i)] - shift;
+        to[(line * width + i) * step] = found[static_cast<size_t>(line * pitch + i)] - shift;
     return to;
   }
 
@@ -295,44 +346,45 @@ struct DirectConvolution::Run::Work {
     const bool cuts = c.gathered_ && c.isa_ != Isa::amx && depth.kernel == 1 && height.kernel > 1 &&
                       pads_with_zeros() && line % c.kernel_->k_group == 0;
     if (!cuts) return f(chunk.begin[2], chunk.extent[2], 0, c.numbers_read(part));
+    const auto taps_of = [&](int64_t row) {
+      return taps_inside(c.given_lines_, height.input, row / width.output % height.output);
+    };
     for (int64_t row = chunk.begin[2]; row < end;) {
-      const Taps taps = taps_inside(height, row / width.output % height.output);
+      const ConvTaps taps = taps_of(row);
       int64_t next = row;
       do {
         next = std::min(end, (next / width.output + 1) * width.output);
-      } while (next < end && taps_inside(height, next / width.output % height.output) == taps);
-      f(row, next - row, taps.first * line, taps.second * line);
+      } while (next < end && taps_of(next) == taps);
+      f(row, next - row, static_cast<int64_t>(taps.first) * line,
+        static_cast<int64_t>(taps.second) * line);
       row = next;
     }
-  }
-
-  // Taps [first, second) of an axis read the image for an output.
-  using Taps = std::pair<int64_t, int64_t>;
-  static Taps taps_inside(const ConvAxis& axis, int64_t output) {
-    const int64_t at = output * axis.stride - axis.pad;  // of tap 0
-    const auto reach = [&](int64_t to) { return to <= 0 ? 0 : (to - 1) / axis.dilation + 1; };
-    const int64_t first = std::min(axis.kernel, reach(-at));
-    return {first, std::clamp(reach(axis.input - at), first, axis.kernel)};
   }
 
   // Straight to y, channels last.
   void by_lines(ConvEpilogue& epilogue, int64_t group) {
     const int64_t size = info(p.y_type).bits / 8, width = c.kernel_->panel_columns;
-    const int64_t stride = part.geometry.axes[2].stride;
     auto* y = static_cast<std::byte*>(r.call_.y) + n * p.output_positions() * p.outputs * size;
-    const int64_t step =
-        std::max<int64_t>(1, kWeightsInCache / std::max<int64_t>(1, c.panel_stride(part)));
+    const int64_t together = c.tile_panels(part);
+    const int64_t fit = kWeightsInCache / std::max<int64_t>(1, c.panel_stride(part));
+    const int64_t step = std::max(fit / together, int64_t{1}) * together;
     for (int64_t done = 0; done < chunk.panels; done += step) {
       const int64_t panel = chunk.panel + done;
       const int64_t column = group * p.group_outputs() + panel * width;
-      each_line([&](int64_t d, int64_t h) {
-        const int64_t first = position(d, h);
+      each_rows([&](const Rows& rows) {
+        const int64_t first = position(rows), stride = position_stride(rows);
         epilogue.place(first, stride);
-        epilogue.window_sums(window_sums(d, h, group, windows));
-        BrgemmCall call = product(d, h, group, c.panels(r.weights(), part, group, panel));
+        epilogue.window_sums(window_sums(rows, group, windows));
+        BrgemmCall call = product(rows, group, c.panels(r.weights(), part, group, panel));
         const int64_t panels = std::min(step, chunk.panels - done);
         weights_come(call, panel + panels);
-        call.a_is_far = c.in_place_ && !c.gathered_;
+        // Of one tile of columns, the next is wanted after all lines.
+        if (panels <= together && !rows.is_column) {
+          call.fetch_part = rows.h - chunk.begin[1];
+          call.fetch_parts = chunk.extent[1];
+        }
+        call.b_is_far = call.b_is_far && !rows.is_column;
+        call.a_is_far = c.in_place_ && !c.gathered_ && done == 0;
         call.columns = columns_of(panels, panel);
         call.epilogue = &epilogue.get();
         call.column = column;
@@ -363,19 +415,20 @@ struct DirectConvolution::Run::Work {
     const int64_t size = info(p.y_type).bits / 8, count = rows();
     const int64_t columns = columns_of(chunk.panels, chunk.panel);
     const int64_t column = group * p.group_outputs() + chunk.panel * c.kernel_->panel_columns;
-    int64_t row = 0;
     const int32_t* window = nullptr;
-    each_line([&](int64_t d, int64_t h) {
-      if (window_sums(d, h, group, windows + row) != nullptr) window = windows;
-      BrgemmCall call = product(d, h, group, c.panels(r.weights(), part, group, chunk.panel));
+    each_rows([&](const Rows& rows) {
+      const int64_t line = (rows.d - chunk.begin[0]) * chunk.extent[1] + rows.h - chunk.begin[1];
+      const int64_t row = line * chunk.extent[2] + rows.w - chunk.begin[2];
+      const int64_t step = rows.is_column ? chunk.extent[2] : 1;
+      if (window_sums(rows, group, windows + row, step) != nullptr) window = windows;
+      BrgemmCall call = product(rows, group, c.panels(r.weights(), part, group, chunk.panel));
       call.columns = columns;
       call.out = sums + row * columns * 4;
-      call.out_stride = columns * 4;
+      call.out_stride = step * columns * 4;
       c.kernel_->run(call);
-      row += chunk.extent[2];
     });
     turn_over(4, sums, columns, turned, count, count, columns);
-    const int64_t first = position(chunk.begin[0], chunk.begin[1]);
+    const int64_t first = position(flat_rows());
     epilogue.place(first, 1);
     epilogue.window_sums(window);
     EpilogueTile tile;
@@ -456,6 +509,7 @@ void DirectConvolution::stage_whole(const void* x, std::byte* to, int64_t begin,
 }
 
 void DirectConvolution::run(const ConvCall& call) const {
+  if (for_zeros_ != nullptr && call.x_zero == 0) return for_zeros_->run(call);
   if ((gathered_ && !gathers_chunks_) || staged_whole_) return run_prepared(call);
   const auto count = static_cast<int64_t>(chunks_.size());
   const Run run(*this, call, static_cast<const std::byte*>(call.x));

@@ -40,6 +40,15 @@ int64_t ConvPart::taps() const {
   return static_cast<int64_t>(axes[0].taps.size() * axes[1].taps.size() * axes[2].taps.size());
 }
 
+ConvTaps taps_inside(const ConvPartAxis& axis, int64_t input, int64_t output) {
+  const auto before = [&](int64_t end) {
+    return static_cast<size_t>(
+        std::count_if(axis.taps.begin(), axis.taps.end(),
+                      [&](const ConvTap& tap) { return output * axis.step + tap.offset < end; }));
+  };
+  return {before(0), before(input)};
+}
+
 std::vector<ConvPartAxis> axis_parts(const ConvAxis& axis, bool transposed) {
   std::vector<ConvPartAxis> parts;
   if (!transposed) {

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tensor/element_type.h"
@@ -71,6 +72,10 @@ struct ConvPartAxis {
   int64_t step = 1;
   std::vector<ConvTap> taps;  // ascending offsets; empty where nothing is read
 };
+
+// Taps [first, second) of an axis read the input for an output.
+using ConvTaps = std::pair<size_t, size_t>;
+ConvTaps taps_inside(const ConvPartAxis& axis, int64_t input, int64_t output);
 
 struct ConvPart {
   std::array<ConvPartAxis, kConvAxes> axes;
