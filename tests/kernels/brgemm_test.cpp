@@ -64,6 +64,18 @@ Case make_case(std::mt19937& random, Product product) {
   return out;
 }
 
+// One with few numbers in k and many rows, some of which are no whole tile.
+Case make_low_case(std::mt19937& random, Product product) {
+  Case out;
+  out.product = product;
+  out.rows = pick(random, 20, 130);
+  out.columns = pick(random, 1, pick(random, 0, 1) == 0 ? 40 : 200);
+  out.k = pick(random, 1, pick(random, 0, 1) == 0 ? 10 : 66) * 4;
+  out.a = random_matrix(random, product, true, out.rows, out.k);
+  out.b = random_matrix(random, product, false, out.k, out.columns);
+  return out;
+}
+
 // Runs rows [first, first + rows) of a case; sums, row by row. Checks what lies around the output.
 std::vector<float> run(Isa isa, const Case& c, int64_t first, int64_t rows,
                        const std::vector<float>* start = nullptr) {
@@ -218,7 +230,9 @@ TEST(Brgemm, TheEpilogueIsAppliedToTheSums) {
   std::mt19937 random(4);
   for (const Isa isa : test::host_isas()) {
     for (int64_t i = 0; i < test::cases(200); ++i) {
-      const Case c = make_case(random, static_cast<Product>(i % kProductCount));
+      const auto product = static_cast<Product>(i % kProductCount);
+      const bool is_low = pick(random, 0, 2) == 0;
+      const Case c = is_low ? make_low_case(random, product) : make_case(random, product);
       const bool is_integer = has_integer_sums(c.product);
       std::vector<float> begin(static_cast<size_t>(c.rows * c.columns));
       for (float& x : begin) {
@@ -268,7 +282,8 @@ TEST(Brgemm, TheEpilogueIsAppliedToTheSums) {
       steps[3].activation = other < 0 ? Activation::relu : static_cast<Activation>(other);
       // Of others a NaN may have either sign.
       if (has_special && other >= 0) steps[3].activation = Activation::hard_swish;
-      steps[3].a = 0.25F;
+      if (is_low && !has_special && other >= 0) steps[3].activation = Activation::silu;
+      steps[3].a = pick(random, 0, 1) == 0 ? 0.25F : 1;
       steps[3].b = 1;
       const int64_t first = has_special ? pick(random, 0, 1) * 2 : pick(random, 0, 3);
       epilogue.steps =

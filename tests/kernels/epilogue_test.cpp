@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
 
+#include "targets/cpu/kernels/epilogue_simple.h"
 #include "tests/kernels/support/cases.h"
 #include "tests/kernels/support/guarded.h"
 #include "tests/kernels/support/isas.h"
@@ -224,6 +226,59 @@ TEST(Epilogue, RandomStepsGiveTheBitsOfAPlainLoop) {
   for (int64_t i = 0; i < test::cases(600); ++i) {
     check_case(EpilogueCase(random, isas[static_cast<size_t>(i) % isas.size()]));
     if (HasFatalFailure()) return;
+  }
+}
+
+// Where silu becomes bytes at once: the byte of the activation's own result, right at the numbers
+// where it changes.
+TEST(Epilogue, SiluRoundedToBytesIsTheActivationRounded) {
+  std::vector<float> numbers = {0, -0.0F, -1e-30F, -88, -1e30F, 1e30F, 0.5F, 254.5F};
+  for (int i = -3; i < 300; ++i) {
+    for (const float from : {0.4999F, 0.5F, 0.6F, 0.65F, 0.7F, 0.75F}) {
+      numbers.push_back(static_cast<float>(i) - 1 + from);
+    }
+  }
+  const auto silu = [](float x) { return x / (1 + std::exp(-static_cast<double>(x))); };
+  for (int i = 1; i < 40; ++i) {
+    float low = static_cast<float>(i) - 0.5F, high = static_cast<float>(i);
+    while (std::nextafter(low, high) < high) {
+      const float middle = low + (high - low) / 2;
+      (silu(middle) < i - 0.5 ? low : high) = middle;
+    }
+    for (int j = 0; j < 20; ++j) low = std::nextafter(low, 0.0F);
+    for (int j = 0; j < 40; ++j) numbers.push_back(low = std::nextafter(low, 1e9F));
+  }
+  const auto count = static_cast<int64_t>(numbers.size());
+  for (const Isa isa : test::host_isas()) {
+    std::vector<float> results(numbers.size());
+    vector_ops(isa).activate(Activation::silu, 1, 0, numbers.data(), results.data(), count);
+    for (const ElementType type : {ElementType::u8, ElementType::i8}) {
+      for (const int zero : {0, 5}) {
+        const EpilogueStep step{EpilogueStep::Kind::activate, {}, Activation::silu, 1, 0};
+        Epilogue epilogue;
+        epilogue.steps = {&step, 1};
+        epilogue.out = type;
+        epilogue.out_zero.scale = static_cast<float>(zero);
+        SimpleEpilogue simple;
+        ASSERT_TRUE(simplify(epilogue, simple));
+        epilogue.simple = &simple;
+        Guarded out(type, count);
+        EpilogueTile tile;
+        tile.sums = numbers.data();
+        tile.sums_stride = count;
+        tile.rows = 1;
+        tile.columns = count;
+        tile.out = out.data();
+        finish_tile(isa)(epilogue, tile);
+        const double least = type == ElementType::u8 ? 0 : -128, most = least + 255;
+        for (int64_t i = 0; i < count; ++i) {
+          const auto at = static_cast<size_t>(i);
+          const double wanted = std::nearbyint(static_cast<double>(results[at])) + zero;
+          ASSERT_EQ(out.get(i), std::clamp(wanted, least, most))
+              << to_string(isa) << ": " << numbers[at] << " to " << to_string(type);
+        }
+      }
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 // The body of brgemm_*.cpp: a product cut into tiles.
 #pragma once
 
+#include "targets/cpu/kernels/brgemm_stream.h"
 #include "targets/cpu/kernels/brgemm_tile.h"
 
 namespace lathe::cpu {
@@ -85,8 +86,32 @@ void run_row_tiles(const BrgemmCall& call) {
   }
 }
 
+// All columns of some rows at a time where the panels stay in the first cache. Blocks of columns
+// have one vector only where there is no other.
+constexpr int64_t kRowsTogether = 96;
+template <class P>
+void run_stream(const BrgemmCall& call) {
+  const int64_t panels = (call.columns + kPanelColumns - 1) / kPanelColumns;
+  const bool stays = panels * call.b_panel_stride <= kPanelsInCache;
+  const Heights blocks(call.rows, stays ? kRowsTogether : call.rows);
+  const int64_t step = (blocks[0] + kStreamStep - 1) / kStreamStep * kStreamStep;
+  for (int64_t row = 0; row < call.rows; row += step) {
+    const int64_t rows = call.rows - row < step ? call.rows - row : step;
+    for (int64_t column = 0; column < call.columns;) {
+      const int64_t left = (call.columns - column + kLanes - 1) / kLanes;
+      const int vectors = left == 5 ? 2 : left < 4 ? static_cast<int>(left) : 4;
+      const int64_t done = kStreamRows<P>(call, row, rows, column, vectors);
+      if (done < rows) kTiles<P>.tall[vectors][rows - done](call, row + done, column, {});
+      column += vectors * kLanes;
+    }
+  }
+}
+
 template <class P>
 void run_tiles(const BrgemmCall& call) {
+  if constexpr (kStreams<P>) {
+    if (streams<P>(call)) return run_stream<P>(call);
+  }
   const int64_t panels = (call.columns + kPanelColumns - 1) / kPanelColumns;
   if (call.rows > kFewRows && panels > 1 && panels * call.b_panel_stride <= kPanelsInCache) {
     return run_row_tiles<P>(call);

@@ -4,6 +4,7 @@
 
 #include "targets/cpu/kernels/activation_kernel.h"
 #include "targets/cpu/kernels/epilogue_simple.h"
+#include "targets/cpu/kernels/rounded_silu.h"
 
 namespace lathe::cpu {
 namespace {
@@ -69,16 +70,6 @@ inline void store_simple(const SimpleEpilogue& e, const F32 (&x)[kRows], int row
   }
 }
 
-// x sigmoid(x) for results that are rounded to integers: those below e^-80 are zeros anyway, and
-// the processor is slow at the subnormal numbers on their way.
-inline F32 rounded_silu(F32 x) {
-  const F32 one = set1(1.0F), least = set1(-87.0F);
-  const F32 below = from_bits(bits_of(x) | set1(INT32_MIN));
-  const F32 power = exp_within(max(least, below));
-  const F32 t = select(less(below, least), zero_f32(), power);
-  return x * (select(less_equal(zero_f32(), x), one, t) / (t + one));
-}
-
 // Four at a time: enough to hide the latencies, and few enough for registers beside the constants.
 template <int kFirst, bool kRounded = false, int kCount>
 inline __attribute__((always_inline)) void silu_some(float a, F32 (&x)[kCount]) {
@@ -93,7 +84,8 @@ inline __attribute__((always_inline)) void silu_some(float a, F32 (&x)[kCount]) 
     }
 #pragma GCC unroll 4
     for (int i = 0; i < kSome; ++i) {
-      x[kFirst + i] = kRounded ? rounded_silu(y[i]) : x[kFirst + i] * sigmoid(y[i]);
+      x[kFirst + i] =
+          kRounded ? to_f32(rounded_silu(min(set1(0x1p24F), y[i]))) : x[kFirst + i] * sigmoid(y[i]);
     }
     __asm__ volatile("" ::: "memory");
     silu_some<kFirst + kSome, kRounded>(a, x);

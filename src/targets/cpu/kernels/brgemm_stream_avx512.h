@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: MIT
+// Products with few numbers in k, whose time is in what comes before and after: rows run through
+// tiles of so few sums that those of one are finished while the next one is multiplied. What the
+// tiles of a block of columns share is worked out once. Bytes and bf16 only; the bits are those of
+// epilogue_registers.h.
+#pragma once
+
+#include "targets/cpu/kernels/brgemm_tile.h"
+#include "targets/cpu/kernels/rounded_silu.h"
+
+namespace lathe::cpu {
+namespace {
+
+// What comes last before the rounding.
+enum class Last : uint8_t { none, relu, hard_swish, silu };
+
+// Enough independent sums for the product's latency, few enough for twice as many registers.
+template <class P, int kVectors>
+constexpr int kRowsOfStream = P::kGroup == 4 ? (kVectors == 4   ? 2
+                                                : kVectors == 3 ? 3
+                                                : kVectors == 2 ? 4
+                                                                : 8)
+                                             : (kVectors == 4   ? 3
+                                                : kVectors == 3 ? 4
+                                                                : 6);
+
+// Numbers of each column, those that do nothing where the epilogue has none.
+template <int kVectors>
+struct StreamColumns {
+  alignas(64) float scale[kVectors * kLanes];
+  alignas(64) float bias[kVectors * kLanes];
+  alignas(64) int32_t add[kVectors * kLanes];
+};
+
+template <class P, int kVectors, Last kLast>
+struct Stream {
+  static constexpr int kRows = kRowsOfStream<P, kVectors>;
+  static constexpr bool kBytes = P::kGroup == 4;
+  // Sums are finished by quads of vectors: of three, a row each.
+  static constexpr int kQuad = kVectors == 3 ? 3 : 4;
+  static constexpr int kQuads = kRows * kVectors / kQuad;
+  using Sum = typename P::Sum;
+  using Sums = Sum[kRows][kVectors];
+
+  const SimpleEpilogue& e;
+  StreamColumns<kVectors> columns{};
+  const char* b[kVectors] = {};
+  int64_t a_stride = 0, groups = 0, out_stride = 0;
+  Mask last{};  // of the last vector, those that count
+  bool small = false;
+  bool is_signed = false;
+  int zero = 0;
+  F32 high{};
+
+  // Of vector i of a quad.
+  static constexpr int row_of(int quad, int i) { return (quad * kQuad + i) / kVectors; }
+  static constexpr int vector_of(int i) { return i % kVectors; }
+  Mask mask_of(int i) const { return vector_of(i) == kVectors - 1 ? last : mask_first(kLanes); }
+
+  Stream(const BrgemmCall& call, int64_t column)
+      : e(*call.epilogue->simple),
+        a_stride(call.a_row_stride),
+        groups(call.k / P::kGroup),
+        out_stride(call.out_stride),
+        last(columns_mask(call, column + (kVectors - 1) * kLanes)),
+        small(e.scale != nullptr),
+        is_signed(e.out == ElementType::i8),
+        zero(static_cast<int>(e.out_zero)),
+        high(set1(static_cast<float>((is_signed ? 127 : 255) - zero))) {
+    for (int v = 0; v < kVectors; ++v) {
+      const int64_t at = column / kLanes + v, c = call.column + column + v * kLanes;
+      b[v] = static_cast<const char*>(call.blocks[0].b) + at / kPanelVectors * call.b_panel_stride +
+             at % kPanelVectors * kLanes * 4;
+      const Mask m = mask_of(v);
+      const F32 scale = e.scale == nullptr ? set1(1.0F) : load(e.scale + c, m);
+      const F32 bias = e.bias == nullptr ? set1(-0.0F) : load(e.bias + c, m);
+      // As RegisterTile::stays_small.
+      small = small && all(less_equal(abs(scale), set1(0.25F))) &&
+              all(less_equal(abs(bias), set1(0x1p29F)));
+      store(columns.scale + v * kLanes, scale);
+      store(columns.bias + v * kLanes, bias);
+      store(columns.add + v * kLanes,
+            e.column_add == nullptr ? zero_i32() : load(e.column_add + c, m));
+    }
+  }
+
+  inline __attribute__((always_inline)) void begin(Sums& sums) const {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      Sum first = P::zero();
+      if constexpr (kBytes) first = load(columns.add + v * kLanes);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) sums[r][v] = first;
+    }
+  }
+
+  inline __attribute__((always_inline)) void multiply(Sums& sums, const char* a, int64_t first,
+                                                      int64_t end) const {
+    for (int64_t g = first; g < end; ++g) {
+      decltype(P::broadcast(a)) x[kRows];
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) x[r] = P::broadcast(a + r * a_stride + g * 4);
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        const auto y = P::load_b(b[v] + g * kGroupBytes);
+#pragma GCC unroll 8
+        for (int r = 0; r < kRows; ++r) sums[r][v] = P::dot(sums[r][v], x[r], y);
+      }
+    }
+  }
+
+  template <class T>
+  inline __attribute__((always_inline)) void add_residual(int quad, const char* residual,
+                                                          F32 (&x)[4]) const {
+    const T* p = reinterpret_cast<const T*>(residual);
+#pragma GCC unroll 4
+    for (int i = 0; i < kQuad; ++i) {
+      const int64_t at = row_of(quad, i) * e.residual_stride + vector_of(i) * kLanes;
+      x[i] = x[i] + load_f32(p + at, mask_of(i));
+    }
+  }
+
+  inline __attribute__((always_inline)) void store_bytes(F32 (&x)[4], char* to) const {
+    I32 n[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < kQuad; ++i) {
+      if (!small) x[i] = min(high, x[i]);
+      n[i] = kLast == Last::silu ? rounded_silu(x[i]) : to_i32(x[i]);
+    }
+    if constexpr (kQuad == 3) n[3] = n[2];
+    I32 low = pack_words(n[0], n[1]), up = pack_words(n[2], n[3]);
+    if (zero != 0) {
+      low = add_to_words(low, zero);
+      up = add_to_words(up, zero);
+    }
+    const __m512i mixed =
+        is_signed ? _mm512_packs_epi16(low.v, up.v) : _mm512_packus_epi16(low.v, up.v);
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i bytes = _mm512_permutexvar_epi32(order, mixed);
+    if constexpr (kVectors >= 3) {
+      constexpr int kBefore = (kVectors - 1) * kLanes;
+      const __mmask64 mask = (uint64_t{1} << kBefore) - 1 | static_cast<uint64_t>(last.m)
+                                                                << kBefore;
+      _mm512_mask_storeu_epi8(to, mask, bytes);
+    } else if constexpr (kVectors == 2) {
+      _mm256_mask_storeu_epi8(to, behind_whole(last), _mm512_castsi512_si256(bytes));
+      _mm256_mask_storeu_epi8(to + out_stride, behind_whole(last),
+                              _mm512_extracti64x4_epi64(bytes, 1));
+    } else {
+      _mm_mask_storeu_epi8(to, last.m, _mm512_castsi512_si128(bytes));
+      _mm_mask_storeu_epi8(to + out_stride, last.m, _mm512_extracti32x4_epi32(bytes, 1));
+      _mm_mask_storeu_epi8(to + 2 * out_stride, last.m, _mm512_extracti32x4_epi32(bytes, 2));
+      _mm_mask_storeu_epi8(to + 3 * out_stride, last.m, _mm512_extracti32x4_epi32(bytes, 3));
+    }
+  }
+
+  inline __attribute__((always_inline)) void store_bf16(const F32 (&x)[4], char* to) const {
+    const auto place = [&](int i) __attribute__((always_inline)) {
+      return reinterpret_cast<Bf16*>(to + row_of(0, i) * out_stride) + vector_of(i) * kLanes;
+    };
+    unsigned special = 0;
+#pragma GCC unroll 4
+    for (int i = 0; i < kQuad; ++i) special |= is_special(x[i]);
+    if (__builtin_expect(special != 0, 0)) {
+#pragma GCC unroll 4
+      for (int i = 0; i < kQuad; ++i) store_f32(place(i), x[i], mask_of(i));
+      return;
+    }
+    if constexpr (kVectors == 2) {
+      store_two(place(0), x[0], x[1], last);
+    } else {
+      store_two(place(0), x[0], x[1]);
+    }
+    if constexpr (kVectors == 3) {
+      store_one(place(2), x[2], last);
+    } else {
+      store_two(place(2), x[2], x[3], last);
+    }
+  }
+
+  // The sums of a quad to `out` and beyond, where the tile begins.
+  template <int kAt>
+  inline __attribute__((always_inline)) void finish(const Sums& sums, char* out,
+                                                    const char* residual) const {
+    F32 x[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < kQuad; ++i) {
+      const int v = vector_of(i) * kLanes;
+      if constexpr (kBytes) {
+        x[i] = to_f32(sums[row_of(kAt, i)][vector_of(i)]) * load(columns.scale + v);
+      } else {
+        x[i] = sums[row_of(kAt, i)][vector_of(i)];
+      }
+      x[i] = x[i] + load(columns.bias + v);
+    }
+    if (residual != nullptr) {
+      if constexpr (kBytes) {
+        is_signed ? add_residual<int8_t>(kAt, residual, x)
+                  : add_residual<uint8_t>(kAt, residual, x);
+      } else {
+        add_residual<Bf16>(kAt, residual, x);
+      }
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < kQuad; ++i) {
+      if constexpr (kLast == Last::relu) x[i] = relu(x[i]);
+      if constexpr (kLast == Last::hard_swish) x[i] = hard_swish(x[i]);
+      if constexpr (kLast == Last::silu && !kBytes) x[i] = x[i] * sigmoid(x[i]);
+    }
+    char* to = out + row_of(kAt, 0) * out_stride;
+    if constexpr (kBytes) {
+      store_bytes(x, to);
+    } else {
+      store_bf16(x, to);
+    }
+  }
+
+  // The products of a tile, and among them the quads of the tile before it.
+  template <int kAt>
+  inline __attribute__((always_inline)) void multiply_and_finish(Sums& sums, const char* a,
+                                                                 const Sums& done, char* out,
+                                                                 const char* residual) const {
+    if constexpr (kAt < kQuads) {
+      multiply(sums, a, groups * kAt / kQuads, groups * (kAt + 1) / kQuads);
+      finish<kAt>(done, out, residual);
+      multiply_and_finish<kAt + 1>(sums, a, done, out, residual);
+    }
+  }
+  template <int kAt>
+  inline __attribute__((always_inline)) void finish_all(const Sums& done, char* out,
+                                                        const char* residual) const {
+    if constexpr (kAt < kQuads) {
+      finish<kAt>(done, out, residual);
+      finish_all<kAt + 1>(done, out, residual);
+    }
+  }
+
+  // Asks for the lines of a tile that is finished soon, those of its rows' ends: rows are mostly
+  // side by side, and stores that miss would wait for one another.
+  inline __attribute__((always_inline)) void expect(const char* out) const {
+    constexpr int kWidth = kVectors * kLanes * (kBytes ? 1 : 2);
+    constexpr int kStep = kWidth == 16 ? 4 : 1;
+#pragma GCC unroll 8
+    for (int r = kStep - 1; r < kRows; r += kStep) {
+      for (int at = kWidth - 1; at >= 0; at -= 64) {
+        __builtin_prefetch(out + r * out_stride + at, 1);
+      }
+    }
+  }
+
+  // At least one tile.
+  inline __attribute__((always_inline)) void run(const char* a, int64_t tiles, char* out,
+                                                 const char* residual) const {
+    const int64_t residual_step =
+        residual == nullptr ? 0 : kRows * e.residual_stride * out_size(e.out);
+    Sums sums, done;
+    begin(sums);
+    multiply(sums, a, 0, groups);
+    for (int64_t t = 1; t < tiles; ++t) {
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) done[r][v] = sums[r][v];
+      }
+      a += kRows * a_stride;
+      begin(sums);
+      expect(out + kRows * out_stride);
+      multiply_and_finish<0>(sums, a, done, out, residual);
+      out += kRows * out_stride;
+      residual += residual_step;
+    }
+    finish_all<0>(sums, out, residual);
+  }
+};
+
+// Whole tiles of some rows of kVectors vectors of columns. Returns how many rows that were.
+template <class P, int kVectors, Last kLast>
+__attribute__((noinline)) int64_t stream_columns(const BrgemmCall& call, int64_t row, int64_t rows,
+                                                 int64_t column) {
+  const Stream<P, kVectors, kLast> stream(call, column);
+  const SimpleEpilogue& e = stream.e;
+  const int64_t size = out_size(e.out), tiles = rows / stream.kRows;
+  if (tiles == 0) return 0;
+  const char* residual = nullptr;
+  if (e.residual != nullptr) {
+    residual = static_cast<const char*>(e.residual) +
+               ((call.row + row) * e.residual_stride + call.column + column) * size;
+  }
+  stream.run(static_cast<const char*>(call.blocks[0].a) + row * call.a_row_stride, tiles,
+             static_cast<char*>(call.out) + row * call.out_stride + column * size, residual);
+  return tiles * stream.kRows;
+}
+
+template <class P, Last kLast>
+int64_t stream_rows(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
+                    int vectors) {
+  switch (vectors) {
+    case 4:
+      return stream_columns<P, 4, kLast>(call, row, rows, column);
+    case 3:
+      return stream_columns<P, 3, kLast>(call, row, rows, column);
+    case 2:
+      return stream_columns<P, 2, kLast>(call, row, rows, column);
+    default:
+      if constexpr (P::kGroup == 4) return stream_columns<P, 1, kLast>(call, row, rows, column);
+      return 0;
+  }
+}
+template <class P>
+inline int64_t stream_any(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
+                          int vectors) {
+  const SimpleEpilogue& e = *call.epilogue->simple;
+  // Unsigned bytes without a zero point are cut off at 0 anyway.
+  const bool cuts = e.out == ElementType::u8 && e.out_zero == 0;
+  if (!e.has_activation || (e.activation == Activation::relu && cuts)) {
+    return stream_rows<P, Last::none>(call, row, rows, column, vectors);
+  }
+  switch (e.activation) {
+    case Activation::relu:
+      return stream_rows<P, Last::relu>(call, row, rows, column, vectors);
+    case Activation::hard_swish:
+      return stream_rows<P, Last::hard_swish>(call, row, rows, column, vectors);
+    default:
+      return stream_rows<P, Last::silu>(call, row, rows, column, vectors);
+  }
+}
+
+}  // namespace
+}  // namespace lathe::cpu
