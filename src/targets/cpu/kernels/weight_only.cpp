@@ -100,6 +100,8 @@ class Product {
     prepare_rows();
     if (few) {
       run_few();
+    } else if (int8 && table_.packed_tiles[bits_index(p_.bits)] != nullptr) {
+      run_packed();
     } else {
       run_tiles();
     }
@@ -147,15 +149,17 @@ class Product {
     if (p_.compute == WeightOnlyCompute::bf16) table_.round_to_bf16(to, places_.width);
   }
 
-  // A row from element k on, which begins a block.
-  QuantisedRows rows_from(int64_t row, int64_t k) const {
+  // A row, or a block of rows by its first one, from a block of k on.
+  QuantisedRows rows_from(int64_t row, int64_t block) const {
     QuantisedRows out = rows_;
-    const int64_t first = row / height_ * height_;
-    const int64_t block = (first * layout_.blocks + k / p_.block * height_) + row % height_;
+    const int64_t in_block = height_ == kPanel ? row % kPanel : row;
+    const int64_t first = row - in_block;
+    const int64_t k = block * p_.block;
     out.codes += first * round_up(places_.width, kStep) + k / kStep * kStep * height_ + k % kStep +
-                 row % height_ * kStep;
-    out.scales += block;
-    out.starts += block;
+                 in_block * kStep;
+    const int64_t at = first * layout_.blocks + block * height_ + in_block;
+    out.scales += at;
+    out.starts += at;
     return out;
   }
 
@@ -164,27 +168,40 @@ class Product {
     const bool int8 = p_.compute == WeightOnlyCompute::int8;
     const int64_t grain = height_ == kPanel ? kPanel : 4;  // rows that share lines
     parallel_for(pool_, round_up(call_.m, height_), grain, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        if (row < call_.m) {
-          stage(row);
-          if (int8) quantise(row);
+      for (int64_t row = begin; row < end;) {
+        const bool four = height_ == kPanel && row + 4 <= call_.m;
+        const int64_t rows = four ? 4 : 1;
+        for (int64_t r = row; r < row + rows && r < call_.m; ++r) stage(r);
+        if (int8 && row < call_.m) {
+          quantise(row, rows);
         } else if (int8) {
           clear(row);
-        } else {
+        } else if (row >= call_.m) {
           std::fill_n(floats_ + row * places_.width, places_.width, 0.0F);
         }
+        row += rows;
       }
     });
   }
 
-  void quantise(int64_t row) {
-    const Starts starts = p_.zero_type                               ? Starts::to_multiply
-                          : height_ == kPanel && table_.signed_codes ? Starts::none
-                                                                     : Starts::of_zero;
+  void quantise(int64_t row, int64_t rows) {
+    RowsToQuantise from;
+    from.from = floats(row);
+    from.stride = places_.stages ? places_.width : call_.a_stride;
+    from.rows = rows;
+    from.width = places_.width;
+    from.block = p_.block;
+    from.height = height_;
+    from.starts = p_.zero_type                               ? Starts::to_multiply
+                  : height_ == kPanel && table_.signed_codes ? Starts::none
+                                                             : Starts::of_zero;
+    from.zero = 1 << (p_.bits - 1);
     const QuantisedRows to = rows_from(row, 0);
     const int64_t whole = places_.width / kStep * kStep;
-    if (whole != places_.width) std::memset(to.codes + whole * height_, 0, kStep);
-    table_.quantise(floats(row), places_.width, p_.block, height_, starts, 1 << (p_.bits - 1), to);
+    for (int64_t r = 0; whole != places_.width && r < rows; ++r) {
+      std::memset(to.codes + whole * height_ + r * kStep, 0, kStep);
+    }
+    table_.quantise(from, to);
   }
 
   void clear(int64_t row) {
@@ -198,19 +215,20 @@ class Product {
     }
   }
 
-  // Rows of 16 sums to the panel's columns of y.
-  void store(const float* sums, int64_t row, int64_t rows, int64_t panel, const float* bias) const {
-    const int64_t column = panel * kPanel;
-    const int64_t columns = std::min(kPanel, p_.n - column);
+  // Rows of sums to some columns of y.
+  void store(const float* sums, int64_t stride, int64_t row, int64_t rows, int64_t column,
+             int64_t columns, const float* bias) const {
+    columns = std::min(columns, p_.n - column);
     const int64_t at = row * call_.y_stride + column;
     const float* from = bias == nullptr ? nullptr : bias + column;
     if (p_.y_type == ElementType::f32) {
-      table_.store_f32(sums, rows, columns, from, static_cast<float*>(call_.y) + at,
+      table_.store_f32(sums, stride, rows, columns, from, static_cast<float*>(call_.y) + at,
                        call_.y_stride);
     } else if (p_.y_type == ElementType::f16) {
-      table_.store_f16(sums, rows, columns, from, static_cast<F16*>(call_.y) + at, call_.y_stride);
+      table_.store_f16(sums, stride, rows, columns, from, static_cast<F16*>(call_.y) + at,
+                       call_.y_stride);
     } else {
-      table_.store_bf16(sums, rows, columns, from, static_cast<Bf16*>(call_.y) + at,
+      table_.store_bf16(sums, stride, rows, columns, from, static_cast<Bf16*>(call_.y) + at,
                         call_.y_stride);
     }
   }
@@ -225,7 +243,7 @@ class Product {
       std::array<float, kFewFloatRows * kPanel> y;
       for (int64_t i = begin; i < end; ++i) {
         multiply_few(i, i + 1, y.data(), kPanel);
-        store(y.data(), 0, call_.m, i, nullptr);
+        store(y.data(), kPanel, 0, call_.m, i * kPanel, kPanel, nullptr);
       }
     });
   }
@@ -248,6 +266,51 @@ class Product {
       range.y = y + row * stride;
       table_.float_rows[bits][static_cast<size_t>(rows - 1)](from, floats_ + row * places_.width,
                                                              places_.width, range);
+    }
+  }
+
+  // Two panels as they are packed, and some rows, a task. Consecutive tasks share the rows.
+  void run_packed() {
+    constexpr int64_t kTasks = 96;  // at least, so that a thread waits little for the last one
+    constexpr int64_t kLeastRows = 64, kMostRows = 512;
+    const int64_t pairs = (layout_.panels + 1) / 2;
+    const int64_t most_rows = std::clamp(call_.m * pairs / kTasks, kLeastRows, kMostRows);
+    const int64_t groups = (call_.m + most_rows - 1) / most_rows;
+    const int64_t task_rows = round_up((call_.m + groups - 1) / groups, kPanel);
+    parallel_for(pool_, groups * pairs, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t row = i / pairs * task_rows;
+        multiply_packed(i % pairs * 2, row, std::min(task_rows, call_.m - row));
+      }
+    });
+  }
+
+  void multiply_packed(int64_t panel, int64_t row, int64_t rows) const {
+    const auto multiply = table_.packed_tiles[bits_index(p_.bits)];
+    const int64_t count = std::min(int64_t{2}, layout_.panels - panel);
+    PackedPanels from = panels(panel);
+    if (count == 1) from.panel_bytes = 0;
+    const int64_t following = panel + 2 < layout_.panels ? panel + 2 : 0;
+    PackedAhead ahead(panels(following), std::min(int64_t{2}, layout_.panels - following), 0,
+                      layout_.blocks, (rows + kPanel - 1) / kPanel);
+    for (int64_t r = 0; r < rows; r += kPanel) {
+      ahead.fetch();
+      const int64_t valid = std::min(kPanel, rows - r);
+      QuantisedRows here = rows_from(row + r, 0);
+      here.ahead = rows_from(r + kPanel < rows ? row + r + kPanel : row, 0).codes;
+      if (p_.y_type == ElementType::f32) {
+        multiply(from, here, valid, results(panel, count, row + r));
+        continue;
+      }
+      prefetch_y(panel, count, row + r, valid);
+      alignas(64) std::array<float, kPanel * 2 * kPanel> sums;
+      ColumnRange to;
+      to.panels = count;
+      to.columns = count * kPanel;
+      to.y = sums.data();
+      to.y_stride = 2 * kPanel;
+      multiply(from, here, valid, to);
+      store(sums.data(), 2 * kPanel, row + r, valid, panel * kPanel, count * kPanel, call_.bias);
     }
   }
 
@@ -345,21 +408,20 @@ class Product {
   void multiply_chunk(const Unpacked& unpacked, int64_t panel, int64_t count, const RowBlock& here,
                       const RowBlock& next, bool last, float* sums) const {
     const bool int8 = p_.compute == WeightOnlyCompute::int8;
-    const bool direct = last && int8 && table_.stores_results && p_.y_type == ElementType::f32;
-    if (last && !direct) prefetch_y(panel, count, here.row, here.valid);
+    if (last) prefetch_y(panel, count, here.row, here.valid);
     const int64_t even = round_up(count, 2);
     const int64_t k = here.block * p_.block;
     if (int8) {
-      QuantisedRows rows = rows_from(here.row, k);
-      rows.ahead = rows_from(next.row, next.block * p_.block).codes;
-      const ColumnRange y = direct ? results(panel, count, here.row) : ColumnRange{};
-      table_.tiles(unpacked.chunks.data(), even, rows, here.valid, sums, direct ? &y : nullptr);
+      QuantisedRows rows = rows_from(here.row, here.block);
+      rows.ahead = rows_from(next.row, next.block).codes;
+      table_.tiles(unpacked.chunks.data(), even, rows, here.valid, sums);
     } else {
       table_.float_tiles(unpacked.chunks.data(), even, floats_ + here.row * places_.width + k,
                          places_.width, here.valid, sums);
     }
-    for (int64_t i = 0; last && !direct && i < count; ++i) {
-      store(sums + i * kPanel * kPanel, here.row, here.valid, panel + i, call_.bias);
+    for (int64_t i = 0; last && i < count; ++i) {
+      store(sums + i * kPanel * kPanel, kPanel, here.row, here.valid, (panel + i) * kPanel, kPanel,
+            call_.bias);
     }
   }
 

@@ -146,7 +146,7 @@ inline void multiply_panels(const UnpackedChunk* panels, int64_t count, const Qu
 }
 
 inline void multiply_on_tiles(const UnpackedChunk* panels, int64_t count, const QuantisedRows& rows,
-                              int64_t, float* sums, const ColumnRange*) {
+                              int64_t, float* sums) {
   if (panels[0].block == 256) return multiply_panels<4>(panels, count, rows, sums);
   if (panels[0].block == 128) return multiply_panels<2>(panels, count, rows, sums);
   multiply_panels<1>(panels, count, rows, sums);

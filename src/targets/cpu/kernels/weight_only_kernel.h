@@ -5,7 +5,12 @@
 #include "targets/cpu/kernels/weight_only_floats.h"
 #include "targets/cpu/kernels/weight_only_quantise.h"
 #include "targets/cpu/kernels/weight_only_rows.h"
+#include "targets/cpu/kernels/weight_only_store.h"
+#if defined(__AVX512F__)
+#include "targets/cpu/kernels/weight_only_packed_tiles.h"
+#else
 #include "targets/cpu/kernels/weight_only_tiles.h"
+#endif
 
 namespace lathe::cpu {
 namespace {
@@ -25,14 +30,18 @@ constexpr void fill(WeightOnlyTable& table, size_t at) {
                     rows_kernel<kBits, 7>(), rows_kernel<kBits, 8>()};
   table.float_rows[at] = {&multiply_float_rows<kBits, 1>, &multiply_float_rows<kBits, 2>,
                           &multiply_float_rows<kBits, 3>, &multiply_float_rows<kBits, 4>};
+#if defined(__AVX512F__)
+  table.packed_tiles[at] = &multiply_packed<kBits>;
+#else
   table.unpack[at] = &unpack_codes<kBits>;
+#endif
   table.unpack_floats[at] = &unpack_floats<kBits>;
 }
 
 constexpr WeightOnlyTable make_table() {
   WeightOnlyTable table;
   table.most_rows = kMostRows;
-  table.quantise = &quantise_row;
+  table.quantise = &quantise_rows;
   table.round_to_bf16 = &round_to_bf16;
   fill<2>(table, 0);
   fill<3>(table, 1);
@@ -41,7 +50,9 @@ constexpr WeightOnlyTable make_table() {
   table.store_f32 = &store_rows<float>;
   table.store_f16 = &store_rows<F16>;
   table.store_bf16 = &store_rows<Bf16>;
+#if !defined(__AVX512F__)
   table.tiles = &multiply_tiles;
+#endif
   table.float_tiles = &float_tiles;
   return table;
 }

@@ -35,22 +35,37 @@ inline void store_codes(int8_t* to, const I32 (&codes)[kVectors]) {
   for (int i = 0; i < kVectors; ++i) store_i32(to + i * kLanes, codes[i]);
 }
 
-// A row of blocks, as many at once as a vector has lanes: each a lane while scales are computed.
-// kVectors of a block (or of 64 of its elements) lie together.
-template <int kVectors>
-struct RowQuantiser {
-  static constexpr int64_t kRun = kVectors * kLanes;
+// One row or four, as many of their blocks at once as a vector has lanes: each a lane while scales
+// are computed. kVectors of a block (or of 64 of its elements) lie together.
+template <int kVectors, int kRows>
+class RowQuantiser {
+ public:
+  RowQuantiser(const RowsToQuantise& rows, const QuantisedRows& to)
+      : rows_(rows),
+        to_(to),
+        runs_(rows.block / kRun),
+        factor_of_sum_(rows.starts == Starts::of_zero ? -rows.zero : -1),
+        mask_(rows.starts == Starts::to_multiply ? 0xFFFF : -1) {}
 
-  const float* from;
-  int64_t runs;    // of a block
-  int64_t height;  // of blocks of rows
-  QuantisedRows to;
+  inline void run() const {
+    const int64_t blocks = rows_.width / rows_.block;
+    for (int64_t b = 0; b < blocks; b += kBlocks) {
+      quantise_blocks(b, blocks - b < kBlocks ? blocks - b : kBlocks);
+    }
+  }
+
+ private:
+  static constexpr int64_t kRun = kVectors * kLanes;
+  static constexpr int kBlocks = kLanes / kRows;
+
+  const float* at(int64_t row, int64_t block) const {
+    return rows_.from + row * rows_.stride + block * rows_.block;
+  }
 
   // Of bit patterns, so that a NaN is larger than any number and makes the block's scale NaN.
-  inline I32 largest_magnitude(int64_t block) const {
+  inline I32 largest_magnitude(const float* at) const {
     I32 most = zero_i32();
-    const float* at = from + block * runs * kRun;
-    for (int64_t r = 0; r < runs; ++r, at += kRun) {
+    for (int64_t r = 0; r < runs_; ++r, at += kRun) {
 #pragma GCC unroll 8
       for (int i = 0; i < kVectors; ++i) {
         most = max(most, bits_of(load(at + i * kLanes)) & set1(0x7FFFFFFF));
@@ -60,73 +75,72 @@ struct RowQuantiser {
   }
 
   // What a factor that is not finite makes of numbers, an i32 cannot hold: its low byte is 0.
-  inline I32 quantise(int64_t block, F32 factor) const {
+  inline I32 quantise(int64_t row, int64_t block, F32 factor) const {
     I32 sum = zero_i32();
-    const float* at = from + block * runs * kRun;
-    for (int64_t r = 0; r < runs; ++r, at += kRun) {
+    const float* from = at(row, block);
+    for (int64_t r = 0; r < runs_; ++r, from += kRun) {
       I32 codes[kVectors];
 #pragma GCC unroll 8
       for (int i = 0; i < kVectors; ++i) {
-        codes[i] = to_i32(load(at + i * kLanes) * factor);
+        codes[i] = to_i32(load(from + i * kLanes) * factor);
         sum = sum + codes[i];
       }
-      const int64_t k = (block * runs + r) * kRun;
-      store_codes<kVectors>(to.codes + k / kStep * kStep * height + k % kStep, codes);
+      const int64_t k = (block * runs_ + r) * kRun;
+      int8_t* const to = to_.codes + k / kStep * kStep * rows_.height + row * kStep + k % kStep;
+      store_codes<kVectors>(to, codes);
     }
     return sum;
   }
 
-  // `count` blocks from `first` on.
-  inline void quantise_blocks(int64_t first, int64_t count, int32_t factor_of_sum,
-                              int32_t mask) const {
+  // `count` blocks from `first` on: lane i is of row i % kRows.
+  inline void quantise_blocks(int64_t first, int64_t count) const {
     I32 x[kLanes];
     float scales[kLanes], factors[kLanes];
     int32_t starts[kLanes];
 #pragma GCC unroll 16
-    for (int i = 0; i < kLanes; ++i) x[i] = largest_magnitude(first + (i < count ? i : 0));
+    for (int i = 0; i < kLanes; ++i) {
+      x[i] = i / kRows < count ? largest_magnitude(at(i % kRows, first + i / kRows)) : zero_i32();
+    }
     const F32 largest = from_bits(across_lanes(x, [](I32 a, I32 b) { return max(a, b); }));
     store(scales, largest / set1(127.0F));
     store(factors, select(equal(largest, zero_f32()), zero_f32(), set1(127.0F) / largest));
-    for (int i = 0; i < count; ++i) x[i] = quantise(first + i, set1(factors[i]));
-    for (int64_t i = count; i < kLanes; ++i) x[i] = zero_i32();
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes; ++i) {
+      x[i] =
+          i / kRows < count ? quantise(i % kRows, first + i / kRows, set1(factors[i])) : zero_i32();
+    }
     const I32 sum = across_lanes(x, [](I32 a, I32 b) { return a + b; });
-    store(starts, sum * set1(factor_of_sum) & set1(mask));
-    for (int64_t i = 0; i < count; ++i) {
-      to.scales[(first + i) * height] = scales[i];
-      to.starts[(first + i) * height] = starts[i];
+    store(starts, sum * set1(factor_of_sum_) & set1(mask_));
+    for (int64_t b = 0; b < count; ++b) {
+      const int64_t to = (first + b) * rows_.height;
+      __builtin_memcpy(to_.scales + to, scales + b * kRows, 4 * kRows);
+      __builtin_memcpy(to_.starts + to, starts + b * kRows, 4 * kRows);
     }
   }
 
-  inline void quantise_block(int64_t block, int32_t factor_of_sum, int32_t mask) const {
-    const float largest = lane0(from_bits(most_of_lanes(largest_magnitude(block))));
-    to.scales[block * height] = largest / 127.0F;
-    const I32 sum = quantise(block, set1(largest == 0.0F ? 0.0F : 127.0F / largest));
-    to.starts[block * height] = sum_lanes(sum) * factor_of_sum & mask;
-  }
-
-  inline void run(int64_t blocks, int32_t factor_of_sum, int32_t mask) const {
-    if (runs > 1) {
-      for (int64_t b = 0; b < blocks; ++b) quantise_block(b, factor_of_sum, mask);
-      return;
-    }
-    for (int64_t b = 0; b < blocks; b += kLanes) {
-      quantise_blocks(b, blocks - b < kLanes ? blocks - b : kLanes, factor_of_sum, mask);
-    }
-  }
+  const RowsToQuantise rows_;
+  const QuantisedRows to_;
+  const int64_t runs_;
+  const int32_t factor_of_sum_;
+  const int32_t mask_;
 };
 
-// A row of the first rows of blocks of `height`.
-inline void quantise_row(const float* from, int64_t width, int64_t block, int64_t height,
-                         Starts starts, int32_t zero, const QuantisedRows& to) {
-  const int32_t factor = starts == Starts::of_zero ? -zero : -1;
-  const int32_t mask = starts == Starts::to_multiply ? 0xFFFF : -1;
-  const int64_t blocks = width / block;
-  if (block == 16) {
-    RowQuantiser<16 / kLanes>{from, 1, height, to}.run(blocks, factor, mask);
-  } else if (block == 32) {
-    RowQuantiser<32 / kLanes>{from, 1, height, to}.run(blocks, factor, mask);
+template <int kRows>
+inline void quantise_some_rows(const RowsToQuantise& rows, const QuantisedRows& to) {
+  if (rows.block == 16) {
+    RowQuantiser<16 / kLanes, kRows>(rows, to).run();
+  } else if (rows.block == 32) {
+    RowQuantiser<32 / kLanes, kRows>(rows, to).run();
   } else {
-    RowQuantiser<64 / kLanes>{from, block / 64, height, to}.run(blocks, factor, mask);
+    RowQuantiser<64 / kLanes, kRows>(rows, to).run();
+  }
+}
+
+inline void quantise_rows(const RowsToQuantise& rows, const QuantisedRows& to) {
+  if (rows.rows == 4) {
+    quantise_some_rows<4>(rows, to);
+  } else {
+    quantise_some_rows<1>(rows, to);
   }
 }
 

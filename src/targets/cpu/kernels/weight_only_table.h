@@ -61,6 +61,18 @@ struct UnpackedChunk {
 
 enum class Starts : uint8_t { none, of_zero, to_multiply };
 
+// One row or four of `width` floats, some blocks of `block`.
+struct RowsToQuantise {
+  const float* from = nullptr;
+  int64_t stride = 0;  // from row to row
+  int64_t rows = 1;
+  int64_t width = 0;
+  int64_t block = 0;
+  int64_t height = 0;  // of the blocks of rows that they go to
+  Starts starts = Starts::none;
+  int32_t zero = 0;
+};
+
 // By bits (2, 3, 4, 8) where an index is not named.
 struct WeightOnlyTable {
   using Rows = void (*)(const PackedPanels&, const QuantisedRows&, const ColumnRange&);
@@ -69,34 +81,36 @@ struct WeightOnlyTable {
   // Whether zero points are left for the rows' starts to multiply.
   using Unpack = bool (*)(const PackedPanels&, int64_t block, int64_t blocks, void* codes,
                           float* scales, int32_t* zeros);
+  using PackedTiles = void (*)(const PackedPanels&, const QuantisedRows&, int64_t valid_rows,
+                               const ColumnRange&);
   using UnpackFloats = void (*)(const PackedPanels&, int64_t block, int64_t blocks, float* codes,
                                 float* scales);
 
-  // A row of `width` floats, some blocks of `block`, to the first row of `height` in `to`.
-  void (*quantise)(const float* from, int64_t width, int64_t block, int64_t height, Starts starts,
-                   int32_t zero, const QuantisedRows& to) = nullptr;
+  void (*quantise)(const RowsToQuantise& rows, const QuantisedRows& to) = nullptr;
   void (*round_to_bf16)(float* data, int64_t count) = nullptr;  // in place; a multiple of 16
   int most_rows = 0;  // that `rows` has kernels for; they want blocks of as many rows
   std::array<std::array<Rows, 8>, 4> rows{};             // and by rows - 1
   std::array<std::array<FloatRows, 4>, 4> float_rows{};  // and by rows - 1
+  // A block of 16 rows times two panels as they are packed, or one if there are 0 bytes to the
+  // next; none: `unpack` and `tiles` instead.
+  std::array<PackedTiles, 4> packed_tiles{};
   // Blocks from `block` on of one panel, at most kMostChunk elements, in the form that `tiles` and
   // `float_tiles` want.
   std::array<Unpack, 4> unpack{};
   std::array<UnpackFloats, 4> unpack_floats{};
-  // Adds chunks' products with a block of 16 rows to sums[panel][16][16]; `count` is
-  // even, at most `task_panels`. Where `stores_results`, the sums go to `y`, if there is one.
+  // Adds chunks' products with a block of 16 rows to sums[panel][16][16]; `count` is even, at most
+  // `task_panels`.
   void (*tiles)(const UnpackedChunk* panels, int64_t count, const QuantisedRows& rows,
-                int64_t valid_rows, float* sums, const ColumnRange* y) = nullptr;
+                int64_t valid_rows, float* sums) = nullptr;
   void (*float_tiles)(const UnpackedChunk* panels, int64_t count, const float* a, int64_t a_stride,
                       int64_t valid_rows, float* sums) = nullptr;
-  // Rows of 16 sums, plus the bias if there is one, to y.
+  // Rows of sums, plus the bias if there is one, to y.
   template <class T>
-  using Store = void (*)(const float* sums, int64_t rows, int64_t columns, const float* bias, T* y,
-                         int64_t stride);
+  using Store = void (*)(const float* sums, int64_t sums_stride, int64_t rows, int64_t columns,
+                         const float* bias, T* y, int64_t stride);
   Store<float> store_f32 = nullptr;
   Store<F16> store_f16 = nullptr;
   Store<Bf16> store_bf16 = nullptr;
-  bool stores_results = true;
   // Panels that a task unpacks at once: chunks of two stay in a first cache beside rows and sums.
   int64_t task_panels = 2;
   int64_t chunk = kMostChunk;  // elements along k of them, at most

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Blocks of 16 quantised rows times chunks of panels that were unpacked to bytes.
+// Blocks of 16 quantised rows times chunks of panels that were unpacked to bytes, for vectors of 8
+// numbers.
 #pragma once
 
 #include "targets/cpu/kernels/weight_only_rows.h"
@@ -35,10 +36,8 @@ bool unpack_codes(const PackedPanels& p, int64_t first, int64_t blocks, void* co
   return p.zeros == ZeroKind::codes;
 }
 
-// Two panels times some rows at once. Where registers allow, the floats stay in them for a chunk:
-// a store of a whole vector takes a slot of the multipliers on some processors.
-constexpr int kTileRows = kLanes == 16 ? 6 : 2;
-constexpr bool kKeepsSums = kLanes == 16;
+// Two panels times some rows at once.
+constexpr int kTileRows = 2;
 
 template <int kRows>
 using ExactTile = I32[2][kParts][kRows];
@@ -99,29 +98,6 @@ inline void load_tile(FloatTile<kRows>& tile, const float* sums) {
     }
   }
 }
-// With the bias to y, rows and columns behind the last left out.
-template <int kRows>
-inline void store_results(const FloatTile<kRows>& tile, const ColumnRange& to, int64_t rows) {
-#pragma GCC unroll 2
-  for (int p = 0; p < 2; ++p) {
-#pragma GCC unroll 2
-    for (int part = 0; part < kParts; ++part) {
-      const int64_t column = p * kPanel + part * kLanes;
-      const int64_t left = to.columns - column;
-      if (left <= 0) return;
-      const Mask mask = mask_first(left < kLanes ? left : kLanes);
-      const F32 bias = to.bias == nullptr ? zero_f32() : load(to.bias + column, mask);
-#pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) {
-        if (r >= rows) break;
-        F32 x = tile[p][part][r];
-        if (to.bias != nullptr) x = x + bias;
-        store(to.y + r * to.y_stride + column, x, mask);
-      }
-    }
-  }
-}
-
 template <int kRows>
 inline void store_tile(const FloatTile<kRows>& tile, float* sums) {
 #pragma GCC unroll 2
@@ -153,24 +129,12 @@ inline void add_scaled_tile(FloatTile<kRows>& tile, const ExactTile<kRows>& exac
   }
 }
 
-// Lines of y are far apart: storing them would wait for each.
+// `rows` and `sums` at the first row.
 template <int kRows>
-inline void prefetch_results(const ColumnRange& to, int64_t rows) {
-  for (int r = 0; r < kRows && r < rows; ++r) {
-    __builtin_prefetch(to.y + r * to.y_stride, 1);
-    if (to.columns > kPanel) __builtin_prefetch(to.y + r * to.y_stride + kPanel, 1);
-  }
-}
-
-// `rows`, `sums` and `y` at the first row, of `valid` ones.
-template <int kRows>
-inline void multiply_tile(const UnpackedChunk* panels, const QuantisedRows& rows, float* sums,
-                          const ColumnRange* y, int64_t valid) {
-  if (y != nullptr) prefetch_results<kRows>(*y, valid);
+inline void multiply_tile(const UnpackedChunk* panels, const QuantisedRows& rows, float* sums) {
   const int64_t block = panels[0].block;
   const int64_t run = block < kStep ? block : kStep;  // elements of a row that lie together
   FloatTile<kRows> tile;
-  if (kKeepsSums) load_tile<kRows>(tile, sums);
   for (int64_t b = 0; b < panels[0].blocks; ++b) {
     ExactTile<kRows> exact;
     start_tile<kRows>(exact, panels, rows, b);
@@ -190,62 +154,22 @@ inline void multiply_tile(const UnpackedChunk* panels, const QuantisedRows& rows
         }
       }
     }
-    if (!kKeepsSums) load_tile<kRows>(tile, sums);
+    load_tile<kRows>(tile, sums);
     add_scaled_tile<kRows>(tile, exact, panels, rows, b);
-    if (!kKeepsSums) store_tile<kRows>(tile, sums);
-  }
-  if (!kKeepsSums && y == nullptr) return;
-  if (y == nullptr) {
     store_tile<kRows>(tile, sums);
-  } else {
-    if (!kKeepsSums) load_tile<kRows>(tile, sums);
-    store_results<kRows>(tile, *y, valid);
-  }
-}
-
-template <int kRows>
-inline void multiply_row_tile(const UnpackedChunk* panels, QuantisedRows rows, int64_t row,
-                              int64_t valid_rows, float* sums, const ColumnRange* y) {
-  rows.codes += row * kStep;
-  rows.ahead += row * kStep;
-  rows.scales += row;
-  rows.starts += row;
-  if (y == nullptr) {
-    multiply_tile<kRows>(panels, rows, sums + row * kPanel, nullptr, 0);
-  } else {
-    ColumnRange to = *y;
-    to.y += row * to.y_stride;
-    multiply_tile<kRows>(panels, rows, sums + row * kPanel, &to, valid_rows - row);
   }
 }
 
 // Two panels. Rows behind the valid ones are zeros.
 inline void multiply_tiles(const UnpackedChunk* panels, int64_t, const QuantisedRows& rows,
-                           int64_t valid_rows, float* sums, const ColumnRange* y) {
-  if constexpr (kTileRows == 6) {
-    multiply_row_tile<6>(panels, rows, 0, valid_rows, sums, y);
-    if (valid_rows > 6) multiply_row_tile<5>(panels, rows, 6, valid_rows, sums, y);
-    if (valid_rows > 11) multiply_row_tile<5>(panels, rows, 11, valid_rows, sums, y);
-  } else {
-    for (int64_t row = 0; row < valid_rows; row += kTileRows) {
-      multiply_row_tile<kTileRows>(panels, rows, row, valid_rows, sums, y);
-    }
-  }
-}
-
-// Rows of 16 sums, and the bias, to y.
-template <class T>
-inline void store_rows(const float* sums, int64_t rows, int64_t columns, const float* bias, T* y,
-                       int64_t stride) {
-  for (int64_t part = 0; part * kLanes < columns; ++part) {
-    const int64_t left = columns - part * kLanes;
-    const Mask mask = mask_first(left < kLanes ? left : kLanes);
-    const F32 offset = bias == nullptr ? zero_f32() : load(bias + part * kLanes, mask);
-    for (int64_t r = 0; r < rows; ++r) {
-      F32 x = load(sums + r * kPanel + part * kLanes);
-      if (bias != nullptr) x = x + offset;
-      store_f32(y + r * stride + part * kLanes, x, mask);
-    }
+                           int64_t valid_rows, float* sums) {
+  for (int64_t row = 0; row < valid_rows; row += kTileRows) {
+    QuantisedRows from = rows;
+    from.codes += row * kStep;
+    from.ahead += row * kStep;
+    from.scales += row;
+    from.starts += row;
+    multiply_tile<kTileRows>(panels, from, sums + row * kPanel);
   }
 }
 
