@@ -14,9 +14,11 @@ namespace {
 
 constexpr int64_t kMiddleBytes = 192 << 10;  // of what is between the two, beside both in L2
 constexpr int64_t kRingBytes = 20 << 10;     // of what is between the two, beside both in L1
+constexpr int64_t kWideBytes = 100 << 10;    // of the lines that one of outputs sees, in L2
 constexpr int64_t kDear = 16;                // one line in so many may be computed twice
+constexpr int64_t kWeightBytes = 20 << 10;   // of a chunk's panels, which each line needs in L1
 constexpr int64_t kMostWide = 4;             // times the least channels of a chunk
-constexpr int64_t kLeastChunks = 4;          // of a thread, before they get wide
+constexpr int64_t kLeastChunks = 4;          // of a thread that shares panels, before they get wide
 constexpr int64_t kLeastLines = 6;           // of outputs; what two chunks read is computed twice
 constexpr int64_t kSums = 112 * DepthwiseConvolution::kChannels * 4;  // bytes of a line of sums
 
@@ -110,30 +112,39 @@ ConvPair::ConvPair(const PairProblem& problem, Isa isa)
   middle_bytes_ = (middle_bytes_ + 63) / 64 * 64;
 }
 
-// Some panels of channels each, as many as leave a small image in the first cache. Threads share
-// lines out where few are computed twice, else panels, the last ones of them cut into lines.
+// Some panels of channels each: so many that outputs are written in long runs and rows of x are
+// read seldom, which is worth more than a ring in the first cache; or as many as leave a small
+// image there. Threads share lines out where few are computed twice, else panels, the last ones of
+// them cut into lines.
 void ConvPair::cut_panels() {
   const ConvAxis& height = wide_.axes[1];
   const int64_t panels = pointwise_.panels_per_group();
   const int64_t least =
       std::max<int64_t>(1, DepthwiseConvolution::kChannels / pointwise_.panel_columns());
   const int64_t line = wide_.axes[2].input * least * pointwise_.panel_columns() * middle_size_;
-  const int64_t widest =
-      std::clamp<int64_t>(kRingBytes / std::max<int64_t>(1, line * height.input), 1, kMostWide);
+  const int64_t seen = line * std::min(height.input, ring_lines(1));
+  const int64_t weights = p_.first.channels * least * pointwise_.panel_columns() * middle_size_;
+  const int64_t by_lines =
+      std::min(kWideBytes / std::max<int64_t>(1, seen), kWeightBytes / weights);
+  const int64_t at_once = kRingBytes / std::max<int64_t>(1, line * height.input);
+  const int64_t widest = std::clamp<int64_t>(std::max(by_lines, at_once), 1, kMostWide);
   const int64_t groups = (panels + least - 1) / least;
   for (size_t i = 0; i < kPlans; ++i) {
     const int64_t threads = int64_t{1} << i;
     const int64_t cuts = line_cuts(threads), sharing = cuts > 1 ? 1 : threads;
-    const int64_t wide = std::clamp<int64_t>(groups / sharing / kLeastChunks, 1, widest);
     const int64_t whole = groups / sharing * sharing;
+    const int64_t most = sharing == 1 ? groups : groups / sharing / kLeastChunks;
+    const int64_t wide = std::clamp<int64_t>(most, 1, widest);
+    // Of nearly the same width.
+    const int64_t wides = (whole + wide - 1) / wide;
     const auto add = [&](int64_t h, int64_t end, int64_t g, int64_t next) {
       plans_[i].push_back(
           {h, end - h, g * least, std::min((next - g) * least, panels - g * least)});
     };
     for (int64_t cut = 0; cut < cuts; ++cut) {
-      for (int64_t g = 0; g < whole; g = std::min(g + wide, whole)) {
-        add(height.output * cut / cuts, height.output * (cut + 1) / cuts, g,
-            std::min(g + wide, whole));
+      for (int64_t w = 0; w < wides; ++w) {
+        add(height.output * cut / cuts, height.output * (cut + 1) / cuts, whole * w / wides,
+            whole * (w + 1) / wides);
       }
     }
     const int64_t parts = std::clamp<int64_t>(height.output / kLeastLines, 1, threads);
@@ -142,8 +153,10 @@ void ConvPair::cut_panels() {
         add(height.output * part / parts, height.output * (part + 1) / parts, g, g + 1);
     }
   }
-  middle_bytes_ = static_cast<size_t>(
-      std::max(ring_lines(lines_at_once(line)) * line, widest * line * height.input));
+  for (int64_t wide = 1; wide <= widest; ++wide) {
+    const int64_t lines = std::min(ring_lines(lines_at_once(wide * line)), height.input);
+    middle_bytes_ = std::max(middle_bytes_, static_cast<size_t>(lines * wide * line));
+  }
 }
 
 // Parts of an image for threads to share; 1 where their seams would cost more.

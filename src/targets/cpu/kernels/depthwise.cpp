@@ -118,6 +118,7 @@ void DepthwiseConvolution::compute_lines(const Lines& lines, const Source& sourc
     ready.out = static_cast<std::byte*>(out) + line * line_stride;
     ready.row = position + line * p_.axes[2].output;
     ready.out_ahead = lines.fetch && (lines.goes_on || line + 1 < lines.lines) ? line_stride : 0;
+    ready.out_is_far = lines.fetch;
     kernel_(ready);
   });
 }

@@ -103,42 +103,47 @@ __attribute__((noinline)) void silu_stored(float* out, int64_t stride, float a) 
   }
 }
 
-// A whole block of outputs; `tail` tells which lanes of the last vector count, if not all.
-template <int kRows, int kVectors, bool kTail>
-inline __attribute__((always_inline)) void finish_short(const DepthwiseRow& row,
-                                                        const DepthwiseShort& to, int64_t output,
-                                                        int64_t channel, Mask tail,
-                                                        F32 (&x)[kRows][kVectors]) {
-  auto* out = reinterpret_cast<float*>(static_cast<char*>(row.out) +
-                                       (output - row.begin) * row.out_stride) +
-              channel;
-  const int64_t stride = row.out_stride / 4;
-  const auto each = [&](auto f) __attribute__((always_inline)) {
-#pragma GCC unroll 8
-    for (int t = 0; t < kRows; ++t) {
+// Outputs of a block as they come, so that their stores hide behind the products of those after
+// them; `tail` tells which lanes of the last vector count, if not all.
+template <int kVectors, bool kTail>
+struct ShortFinish {
+  const DepthwiseShort& to;
+  float* out;
+  int64_t stride;
+  Mask tail;
+  F32 low, bias[kVectors];
+
+  ShortFinish(const DepthwiseRow& row, const DepthwiseShort& epilogue, int64_t output,
+              int64_t channel, Mask mask)
+      : to(epilogue),
+        out(reinterpret_cast<float*>(static_cast<char*>(row.out) +
+                                     (output - row.begin) * row.out_stride) +
+            channel),
+        stride(row.out_stride / 4),
+        tail(mask),
+        low(set1(epilogue.low)) {
 #pragma GCC unroll 2
-      for (int v = 0; v < kVectors; ++v) f(t, v, out + t * stride + v * kLanes);
+    for (int v = 0; v < kVectors; ++v) {
+      const float* from = to.bias + channel + v * kLanes;
+      bias[v] = is_cut(v) ? load(from, tail) : load(from);
     }
-  };
-  if (row.out_ahead != 0) {
-    each([&](int, int, const float* at) {
-      _mm_prefetch(reinterpret_cast<const char*>(at) + row.out_ahead, _MM_HINT_T1);
-    });
   }
-  const F32 low = set1(to.low);
-  F32 bias[kVectors];
+  static constexpr bool is_cut(int v) { return kTail && v == kVectors - 1; }
+  inline __attribute__((always_inline)) void operator()(int output, const F32 (&sums)[kVectors]) {
+    F32 x[kVectors];
+    float* at = out + output * stride;
 #pragma GCC unroll 2
-  for (int v = 0; v < kVectors; ++v) {
-    const float* from = to.bias + channel + v * kLanes;
-    bias[v] = kTail && v == kVectors - 1 ? load(from, tail) : load(from);
+    for (int v = 0; v < kVectors; ++v) x[v] = max(low, sums[v] + bias[v]);
+    if (to.has_hard_swish) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) x[v] = hard_swish(x[v]);
+    }
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) {
+      is_cut(v) ? store(at + v * kLanes, x[v], tail) : store(at + v * kLanes, x[v]);
+    }
   }
-  each([&](int t, int v, float*) { x[t][v] = max(low, x[t][v] + bias[v]); });
-  if (to.has_hard_swish) each([&](int t, int v, float*) { x[t][v] = hard_swish(x[t][v]); });
-  each([&](int t, int v, float* at) {
-    kTail&& v == kVectors - 1 ? store(at, x[t][v], tail) : store(at, x[t][v]);
-  });
-  if (to.has_silu) silu_stored<kRows, kVectors>(out, stride, to.a);
-}
+};
 
 // Sums of two vectors of a whole block of outputs, of numbers that were widened; false if the
 // epilogue does more. Out of line, like finish_block.
@@ -190,71 +195,124 @@ constexpr bool may_miss(int j) {
   return kMissing == Missing::any;
 }
 
-// kKernel 0: any kernel and dilation, each tap read on its own; else stride kStride, dilation 1.
-template <class X, int kKernel, int kStride, int kVectors, bool kTail, Missing kMissing>
-inline void depthwise_block(const DepthwiseRow& row, const DepthwiseBlock<kVectors>& block) {
+template <int kVectors>
+using DepthwiseSums = F32[kDepthwiseBlock][kVectors];
+
+struct NoFinish {
+  template <int kVectors>
+  void operator()(int, const F32 (&)[kVectors]) {}
+};
+
+// Adds one row of the kernel to the sums of a block whose first output sees column `first` of x at
+// `x`; `finish(t, sums)` follows the last column that output t sees.
+template <class X, int kKernel, int kStride, int kVectors, bool kTail, Missing kMissing,
+          class Finish>
+inline __attribute__((always_inline)) void add_row(const DepthwiseRow& row,
+                                                   const DepthwiseBlock<kVectors>& block,
+                                                   int64_t first, const X* x, const float* w,
+                                                   DepthwiseSums<kVectors>& sums, Finish&& finish) {
   constexpr int kOutputs = kDepthwiseBlock;
-  F32 sums[kOutputs][kVectors];
+  F32 weights[kKernel][kVectors];
+#pragma GCC unroll 8
+  for (int k = 0; k < kKernel; ++k) {
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) weights[k][v] = load(w + k * row.w_pitch + v * kLanes);
+  }
+#pragma GCC unroll 32
+  for (int j = 0; j < (kOutputs - 1) * kStride + kKernel; ++j) {
+    const bool is_there =
+        !may_miss<kKernel, kStride, kMissing>(j) || (first + j >= 0 && first + j < row.input);
+    if (is_there) {
+      F32 column[kVectors];
+      load_column<X, kVectors, kTail>(row, x + j * row.x_pitch, block.tail, column);
+#pragma GCC unroll 8
+      for (int t = 0; t < kOutputs; ++t) {
+        const int k = j - t * kStride;
+        if (k < 0 || k >= kKernel) continue;
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v) sums[t][v] = fma(column[v], weights[k][v], sums[t][v]);
+      }
+    }
+    __asm__ volatile("" ::: "memory");  // no load moves to another column: registers are taken
+    const int done = j - (kKernel - 1);
+    if (done >= 0 && done % kStride == 0) finish(done / kStride, sums[done / kStride]);
+  }
+}
+
+// Any kernel and dilation, each tap read on its own.
+template <class X, int kVectors, bool kTail, Missing kMissing>
+inline __attribute__((always_inline)) void add_taps(const DepthwiseRow& row,
+                                                    const DepthwiseBlock<kVectors>& block,
+                                                    int64_t first, const X* x, const float* w,
+                                                    DepthwiseSums<kVectors>& sums) {
+  for (int64_t k = 0; k < row.kernel; ++k) {
+    F32 weights[kVectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) weights[v] = load(w + k * row.w_pitch + v * kLanes);
+#pragma GCC unroll 8
+    for (int t = 0; t < kDepthwiseBlock; ++t) {
+      const int64_t j = t * row.stride + k * row.dilation;
+      if (kMissing != Missing::none && (first + j < 0 || first + j >= row.input)) continue;
+      F32 column[kVectors];
+      load_column<X, kVectors, kTail>(row, x + j * row.x_pitch, block.tail, column);
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) sums[t][v] = fma(column[v], weights[v], sums[t][v]);
+    }
+  }
+}
+
+// kKernel 0: any kernel and dilation; else stride kStride, dilation 1.
+template <class X, int kKernel, int kStride, int kVectors, bool kTail, Missing kMissing>
+inline __attribute__((always_inline)) void depthwise_block(const DepthwiseRow& row,
+                                                           const DepthwiseBlock<kVectors>& block) {
+  constexpr int kOutputs = kDepthwiseBlock;
+  DepthwiseSums<kVectors> sums;
 #pragma GCC unroll 8
   for (int t = 0; t < kOutputs; ++t) {
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) sums[t][v] = zero_f32();
   }
   const int64_t first = block.output * row.stride - row.pad;
-  for (int64_t r = 0; r < row.row_count; ++r) {
-    const X* x = static_cast<const X*>(row.rows[r].x) + first * row.x_pitch + block.channel;
+  const int64_t offset = first * row.x_pitch + block.channel;
+  const int64_t count = row.end - block.output;
+  const int rows = static_cast<int>(count < kOutputs ? count : kOutputs);
+  constexpr bool kMayBeShort = sizeof(X) == 4 && kKernel > 0;
+  const bool is_cut = kTail && block.channel + kVectors * kLanes > row.channels;
+  const bool is_short = kMayBeShort && block.epilogue.fits && rows == kOutputs &&
+                        row.row_count > 0 && !(is_cut && block.epilogue.has_silu);
+  const auto add = [&](int64_t r, auto&& finish) __attribute__((always_inline)) {
+    const X* x = static_cast<const X*>(row.rows[r].x) + offset;
     const float* w = row.rows[r].weights + block.channel;
     if constexpr (kKernel > 0) {
-      F32 weights[kKernel][kVectors];
-#pragma GCC unroll 8
-      for (int k = 0; k < kKernel; ++k) {
-#pragma GCC unroll 2
-        for (int v = 0; v < kVectors; ++v) weights[k][v] = load(w + k * row.w_pitch + v * kLanes);
-      }
-#pragma GCC unroll 32
-      for (int j = 0; j < (kOutputs - 1) * kStride + kKernel; ++j) {
-        if (may_miss<kKernel, kStride, kMissing>(j) && (first + j < 0 || first + j >= row.input))
-          continue;
-        F32 column[kVectors];
-        load_column<X, kVectors, kTail>(row, x + j * row.x_pitch, block.tail, column);
-#pragma GCC unroll 8
-        for (int t = 0; t < kOutputs; ++t) {
-          const int k = j - t * kStride;
-          if (k < 0 || k >= kKernel) continue;
-#pragma GCC unroll 2
-          for (int v = 0; v < kVectors; ++v) sums[t][v] = fma(column[v], weights[k][v], sums[t][v]);
-        }
-        __asm__ volatile("" ::: "memory");  // no load moves to another column: registers are taken
-      }
+      add_row<X, kKernel, kStride, kVectors, kTail, kMissing>(row, block, first, x, w, sums,
+                                                              finish);
     } else {
-      for (int64_t k = 0; k < row.kernel; ++k) {
-        F32 weights[kVectors];
-#pragma GCC unroll 2
-        for (int v = 0; v < kVectors; ++v) weights[v] = load(w + k * row.w_pitch + v * kLanes);
+      add_taps<X, kVectors, kTail, kMissing>(row, block, first, x, w, sums);
+    }
+  };
+  if (is_short && row.out_is_far) {
+    // A store that misses keeps all stores behind it waiting.
+    const char* out = static_cast<const char*>(row.out) +
+                      (block.output - row.begin) * row.out_stride + block.channel * 4;
 #pragma GCC unroll 8
-        for (int t = 0; t < kOutputs; ++t) {
-          const int64_t j = t * row.stride + k * row.dilation;
-          if (kMissing != Missing::none && (first + j < 0 || first + j >= row.input)) continue;
-          F32 column[kVectors];
-          load_column<X, kVectors, kTail>(row, x + j * row.x_pitch, block.tail, column);
+    for (int t = 0; t < kOutputs; ++t) {
 #pragma GCC unroll 2
-          for (int v = 0; v < kVectors; ++v) sums[t][v] = fma(column[v], weights[v], sums[t][v]);
-        }
+      for (int v = 0; v < kVectors; ++v) {
+        const char* at = out + t * row.out_stride + v * kLanes * 4;
+        __builtin_prefetch(at, 1);
+        _mm_prefetch(at + row.out_ahead, _MM_HINT_T1);
       }
     }
   }
-  const int64_t count = row.end - block.output;
-  const int rows = static_cast<int>(count < kOutputs ? count : kOutputs);
-  if constexpr (sizeof(X) == 4 && kKernel > 0) {
-    const bool whole = !kTail || block.channel + kVectors * kLanes <= row.channels;
-    const bool fits = block.epilogue.fits && rows == kOutputs;
-    if (fits && whole) {
-      return finish_short<kOutputs, kVectors, false>(row, block.epilogue, block.output,
-                                                     block.channel, block.tail, sums);
-    }
-    if (kTail && fits && !block.epilogue.has_silu) {
-      return finish_short<kOutputs, kVectors, true>(row, block.epilogue, block.output,
-                                                    block.channel, block.tail, sums);
+  for (int64_t r = 0; r + is_short < row.row_count; ++r) add(r, NoFinish{});
+  if constexpr (kMayBeShort) {
+    if (is_short) {
+      ShortFinish<kVectors, kTail> finish(row, block.epilogue, block.output, block.channel,
+                                          block.tail);
+      add(row.row_count - 1, finish);
+      if (block.epilogue.has_silu)
+        silu_stored<kOutputs, kVectors>(finish.out, finish.stride, block.epilogue.a);
+      return;
     }
   }
   if constexpr (sizeof(X) != 4 && kVectors == 2) {
@@ -278,6 +336,13 @@ inline void depthwise_block(const DepthwiseRow& row, const DepthwiseBlock<kVecto
   }
 }
 
+// Out of line, which leaves registers for addresses; narrow blocks are too short for that.
+template <class X, int kKernel, int kStride, Missing kMissing>
+__attribute__((noinline)) void wide_block(const DepthwiseRow& row,
+                                          const DepthwiseBlock<kDepthwiseVectors>& block) {
+  depthwise_block<X, kKernel, kStride, kDepthwiseVectors, false, kMissing>(row, block);
+}
+
 // A block of outputs, all channels: they lie side by side in x and in the result.
 template <class X, int kKernel, int kStride, Missing kMissing>
 void depthwise_channels(const DepthwiseRow& row, const DepthwiseShort& epilogue, int64_t output) {
@@ -286,7 +351,7 @@ void depthwise_channels(const DepthwiseRow& row, const DepthwiseShort& epilogue,
   int64_t c = 0;
   for (; c + kWide <= row.channels; c += kWide) {
     const DepthwiseBlock<kDepthwiseVectors> block{output, c, all, epilogue};
-    depthwise_block<X, kKernel, kStride, kDepthwiseVectors, false, kMissing>(row, block);
+    wide_block<X, kKernel, kStride, kMissing>(row, block);
   }
   for (; c < row.channels; c += kLanes) {
     const int64_t left = row.channels - c;

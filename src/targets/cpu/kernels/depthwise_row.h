@@ -40,7 +40,8 @@ struct DepthwiseRow {
   const SimpleEpilogue* epilogue = nullptr;
   int64_t out_stride = 0;  // bytes
   int64_t row = 0, column = 0;
-  int64_t out_ahead = 0;  // bytes to what will be written a row later; 0: nothing
+  int64_t out_ahead = 0;    // bytes to what will be written a row later; 0: nothing
+  bool out_is_far = false;  // what is written now is in no first cache
   DepthwiseAhead to_read, to_write;
 };
 
