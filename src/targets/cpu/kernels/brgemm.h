@@ -87,9 +87,10 @@ constexpr int64_t panel_count(const BrgemmKernel& kernel, int64_t n) {
 }
 
 // Whether the lines of a tile's rows at the same k crowd into few sets of a first cache with 64
-// sets of 8 ways, and take more than half of each: they leave it before they are read again.
+// sets of 8 ways, and leave few of each to panels: they are gone before they are read again. Tiles
+// of 6 rows stay at any distance (0 to 12 % faster in place than from a copy, on Zen 4).
 constexpr bool crowds_cache(const BrgemmKernel& kernel, int64_t row_bytes) {
-  constexpr int64_t kLine = 64, kSets = 64, kWays = 4;
+  constexpr int64_t kLine = 64, kSets = 64, kWays = 6;
   if (!kernel.rereads_lines || row_bytes % kLine != 0) return false;
   return kernel.row_tile * std::gcd(row_bytes / kLine, kSets) > kWays * kSets;
 }
