@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "tensor/convert.h"
 #include "tests/kernels/support/attention_case.h"
 #include "tests/kernels/support/cases.h"
 #include "tests/kernels/support/isas.h"
@@ -138,6 +139,42 @@ TEST(Attention, gives_NaN_to_every_row_where_the_scale_of_a_value_is_NaN) {
           for (int64_t h = 0; h < c->problem.heads; ++h) {
             const int64_t at = h * x.y.head + (queries - 1) * x.y.row;
             ASSERT_TRUE(std::isnan(c->y->get(at))) << "head " << h;
+          }
+        }
+      }
+    }
+  }
+}
+
+// A query's numbers that are not finite, whatever keys of it are masked.
+TEST(Attention, gives_NaN_to_rows_whose_queries_are_not_finite_and_to_no_others) {
+  for (uint32_t seed = 0; seed < static_cast<uint32_t>(cases(40)); ++seed) {
+    AttentionCase c(seed, seed % 4 == 0 ? Extent::middle : Extent::small);
+    if (c.problem.size < 16) continue;  // else all products with infinity may be -infinity
+    c.problem.left = c.problem.right = -1;
+    c.queries = std::min(c.queries, c.keys);
+    std::fill(c.length.begin(), c.length.end(), c.keys);
+    std::fill(c.first.begin(), c.first.end(), c.keys - c.queries);
+    c.lay_out(seed % 3 == 0 ? 4 : -1);
+    AttentionArguments x = c.arguments();
+    x.bias = {};
+    const int64_t odd = c.queries / 2, head = seed % c.problem.heads;
+    const double number = seed % 2 == 0 ? NAN : INFINITY;
+    for (int64_t d = 0; d < c.problem.size; ++d) {
+      const int64_t at = bytes_for(c.problem.query, head * x.q.head + odd * x.q.row + d);
+      convert(c.problem.query, static_cast<std::byte*>(x.q.data) + at, ElementType::f64, &number,
+              1);
+    }
+    for (const Isa isa : host_isas()) {
+      SCOPED_TRACE(testing::Message() << to_string(isa) << ", seed " << seed);
+      c.clear_result();
+      x.y.data = c.y->data();
+      Attention(c.problem, isa).run(x, nullptr);
+      for (int64_t h = 0; h < c.problem.heads; ++h) {
+        for (int64_t i = 0; i < c.queries; ++i) {
+          for (int64_t d = 0; d < c.problem.value_size; ++d) {
+            const double y = c.y->get(h * x.y.head + i * x.y.row + d);
+            ASSERT_EQ(std::isnan(y), h == head && i == odd) << "head " << h << " query " << i;
           }
         }
       }

@@ -226,7 +226,7 @@ inline void merge_rows(const AttentionState& state, const AttentionState& block,
 inline void factors(const float* largest, const float* sum, const float* sinks, int64_t pitch,
                     float* to) {
   for (int64_t at = 0; at < pitch; at += kLanes) {
-    const F32 top = load(largest + at), all = load(sum + at), low = set1(-kInfinity);
+    const F32 top = load(largest + at), all = load(sum + at);
     F32 y = set1(1.0F) / all;
     if (sinks != nullptr) {
       const F32 sink = load(sinks + at);
@@ -234,7 +234,8 @@ inline void factors(const float* largest, const float* sum, const float* sinks, 
       const F32 f = exp2_of_negative(top - base, kExp2Fit);
       y = f / fma(all, f, exp2_of_negative(sink - base, kExp2Fit));
     }
-    store(to + at, select(equal(top, low), zero_f32(), y));
+    // By the sum, which never forgets a NaN; the largest score does where masked ones follow.
+    store(to + at, select(equal(all, zero_f32()), zero_f32(), y));
   }
 }
 
