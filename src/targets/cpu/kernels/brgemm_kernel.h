@@ -44,11 +44,12 @@ template <class P>
 constexpr Tiles<P> kTiles = make_tiles<P>();
 
 // Bytes of each row to fetch for the next tile with every four groups: where rows lie in memory one
-// after the other, or overlap, they are a run.
+// after the other, at most a line between them, or overlap, they are a run.
 template <class P>
 int64_t row_pace(const BrgemmCall& call) {
+  constexpr int64_t kLine = 64;
   const int64_t bytes = call.k * 4 / P::kGroup;
-  const bool is_run = call.a_is_far && call.a_row_stride <= bytes && call.a_row_stride > 0;
+  const bool is_run = call.a_is_far && call.a_row_stride <= bytes + kLine && call.a_row_stride > 0;
   return is_run ? (16 * call.a_row_stride + bytes - 1) / bytes : 0;
 }
 

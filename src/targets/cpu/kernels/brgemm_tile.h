@@ -149,7 +149,13 @@ struct Tile {
                                                 : P::dot(sums[r][v], x, vectors[v]);
       }
     }
-    __asm__ volatile("" ::: "memory");  // no load moves to another group: registers are taken
+    // No load moves to another group, nor a product: registers are taken.
+#pragma GCC unroll 16
+    for (int r = kFirst; r < kEnd; ++r) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) __asm__ volatile("" : : "v"(sums[r][v].v));
+    }
+    __asm__ volatile("" ::: "memory");
   }
 };
 
@@ -276,23 +282,38 @@ struct Ahead {
 };
 
 // Asks for the lines that a tile's results will be written to: stores that miss would wait for one
-// another.
+// another. A row at a time, while the last products are under way: all at once they would take
+// the places of the misses that products wait for, and much earlier they would leave again.
 template <int kRows, int kVectors>
-inline void expect_stores(const BrgemmCall& call, int64_t row, int64_t column) {
-  const int64_t size = call.epilogue == nullptr ? 4 : out_size(call.epilogue->out);
-  const char* out = static_cast<const char*>(call.out) + row * call.out_stride + column * size;
-  constexpr int64_t kLine = 64;
-  const int64_t width = kVectors * kLanes * size;
-  if (call.out_stride == width) {
-    for (int64_t at = 0; at < kRows * width; at += kLine) __builtin_prefetch(out + at, 1);
-    return;
+struct ExpectedStores {
+  static constexpr int64_t kLine = 64;
+  const char* out;
+  int64_t stride, width;
+
+  ExpectedStores(const BrgemmCall& call, int64_t row, int64_t column) : stride(call.out_stride) {
+    const int64_t size = call.epilogue == nullptr ? 4 : out_size(call.epilogue->out);
+    out = static_cast<const char*>(call.out) + row * stride + column * size;
+    width = kVectors * kLanes * size;
   }
+  // The next row, or the last one again: no branch, which would part products from one another.
+  void ask_row(bool next = true) {
+    const int64_t quarter = width / 4;  // a line at most
+    __builtin_prefetch(out, 1);
+    __builtin_prefetch(out + quarter, 1);
+    __builtin_prefetch(out + quarter * 2, 1);
+    __builtin_prefetch(out + quarter * 3, 1);
+    __builtin_prefetch(out + quarter * 4 - 1, 1);
+    out += stride & -static_cast<int64_t>(next);
+  }
+  void ask_all() {
+    if (stride == width) {
+      for (int64_t at = 0; at < kRows * width; at += kLine) __builtin_prefetch(out + at, 1);
+      return;
+    }
 #pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r, out += call.out_stride) {
-    for (int64_t at = 0; at < width; at += kLine) __builtin_prefetch(out + at, 1);
-    __builtin_prefetch(out + width - 1, 1);
+    for (int r = 0; r < kRows; ++r) ask_row();
   }
-}
+};
 
 // An incomplete group, of numbers from `a` on, as if zeros stood behind it.
 template <class P, int kRows, int kVectors>
@@ -388,7 +409,13 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) 
   const int64_t stride = call.a_row_stride, panel_stride = call.b_panel_stride;
   const int64_t groups = call.k / P::kGroup, rest = call.k % P::kGroup;
   const bool by_rows = kEndsByRows<P, kRows, kVectors> && here && groups >= 4;
-  if (kRows > kFewRows && !call.out_is_near) expect_stores<kRows, kVectors>(call, row, column);
+  ExpectedStores<kRows, kVectors> stores(call, row, column);
+  const bool asks = kRows > kFewRows && !call.out_is_near;
+  // In turns near the end of the last block, if it has one for each row.
+  const int64_t turns = groups / 4 - (by_rows ? 1 : 0);
+  const bool spreads = asks && turns >= kRows;
+  if (asks && !spreads) stores.ask_all();
+  const int64_t turns_left = std::min<int64_t>(2 * kRows, turns - kRows);
   for (int64_t i = 0; i < call.block_count; ++i) {
     const char* a = static_cast<const char*>(call.blocks[i].a) + row * stride;
     const char* b = static_cast<const char*>(call.blocks[i].b) + b_offset;
@@ -407,7 +434,9 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) 
       b += kGroupBytes;
     }
     // Four groups at a time: additions of pointers take the ports of products.
-    const bool ends = by_rows && i + 1 == call.block_count;
+    const bool is_last = i + 1 == call.block_count;
+    const bool ends = by_rows && is_last;
+    const int64_t last_ask = spreads && is_last ? turns_left : groups;
     for (int64_t g = groups / 4 - (ends ? 1 : 0); g > 0; --g) {
       step.template operator()<0>();
       step.template operator()<1>();
@@ -420,6 +449,7 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) 
 #pragma GCC unroll 4
       for (int line = 0; line < kRows * 16; line += 64) __builtin_prefetch(below + line);
       below += pace_below;
+      stores.ask_row((g <= last_ask + kRows) & (g > last_ask));
     }
     if constexpr (kEndsByRows<P, kRows, kVectors>) {
       if (ends) return end_rows<0>(call, row, column, rows, b, tile);

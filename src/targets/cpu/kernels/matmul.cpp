@@ -13,7 +13,7 @@
 namespace lathe::cpu {
 namespace {
 
-// How rows and panels are cut into chunks; from the shape alone.
+// How rows and panels are cut into chunks: no sum is cut, so that results do not depend on it.
 struct Cut {
   int64_t row_block = 1;
   int64_t panel_block = 1;
@@ -23,7 +23,9 @@ constexpr int64_t kFewRows = 4;
 constexpr int64_t kSkinnyRows = 64;
 constexpr int64_t kCacheBytes = 256 << 10;  // of A that stay in the second cache beside a panel
 constexpr int64_t kNearBytes = 256 << 10;   // of B that stay in it from row block to row block
+constexpr int64_t kPassRows = 288;          // for each pass over B
 constexpr int64_t kChunkWork = 1 << 22;     // multiplications of f32 in a chunk: 20 to 40 us
+constexpr int64_t kLeastWork = 1 << 18;     // in one that is cut for threads' sake: 1 to 3 us
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -50,17 +52,24 @@ Cut cut_skinny(const MatmulCall& call, const BrgemmKernel& kernel) {
           whole_tiles(kernel, kChunkWork * speed(call.product) / std::max<int64_t>(1, work))};
 }
 
-Cut cut_square(const MatmulCall& call, const BrgemmKernel& kernel) {
+// Blocks of rows that stay in the second cache beside a panel, or else of so many that passes over
+// B, each at the far cache's rate, are few; lower where threads would get too few chunks.
+Cut cut_square(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threads) {
   const int64_t row_bytes = std::max<int64_t>(1, call.k * a_size(call.product));
-  // However deep the product: a pass over B for each few rows would read more than a far cache
-  // gives.
-  int64_t rows = std::max<int64_t>(kCacheBytes / row_bytes, 12 * kernel.row_tile);
-  rows = divide_up(rows, kernel.row_tile) * kernel.row_tile;
-  // Blocks of nearly the same height.
-  rows = divide_up(divide_up(call.m, divide_up(call.m, rows)), kernel.row_tile) * kernel.row_tile;
-  rows = std::min(rows, call.m);
-  const int64_t work = rows * call.k * kernel.panel_columns;
-  return {rows, whole_tiles(kernel, kChunkWork * speed(call.product) / std::max<int64_t>(1, work))};
+  const int64_t rows = std::max(kCacheBytes / row_bytes, kPassRows);
+  const int64_t columns = whole_tiles(kernel, 1) * kernel.panel_columns;
+  const int64_t beside = call.batch * divide_up(call.n, columns);
+  const int64_t lowest =
+      std::max(12 * int64_t{kernel.row_tile},
+               kLeastWork * speed(call.product) / (std::max<int64_t>(1, call.k) * columns));
+  const int64_t spread = std::min(divide_up(4 * threads, beside), call.m / lowest);
+  const int64_t blocks = std::max(divide_up(call.m, rows), spread);
+  // Of nearly the same height.
+  const int64_t height = divide_up(divide_up(call.m, blocks), kernel.row_tile) * kernel.row_tile;
+  const int64_t block = std::min(height, call.m);
+  const int64_t work = block * call.k * kernel.panel_columns;
+  return {block,
+          whole_tiles(kernel, kChunkWork * speed(call.product) / std::max<int64_t>(1, work))};
 }
 
 // What one product needs at run time.
@@ -173,6 +182,7 @@ class Run {
     call.rows = rows;
     call.columns = std::min(panels * kernel_.panel_columns, call_.n - column);
     call.b_is_far = layout_.bytes > kNearBytes;
+    call.a_is_far = true;
     call.b_goes_on = column + call.columns < call_.n;
     call.row = call_.first_row + batch * call_.m + row;
     call.column = column;
@@ -239,7 +249,8 @@ void run_skinny(const MatmulCall& call, ThreadPool* pool) {
   Run(call, pool).run(cut_skinny(call, brgemm_kernel(call.isa, call.product)));
 }
 void run_square(const MatmulCall& call, ThreadPool* pool) {
-  Run(call, pool).run(cut_square(call, brgemm_kernel(call.isa, call.product)));
+  const int64_t threads = pool == nullptr ? 1 : pool->threads();
+  Run(call, pool).run(cut_square(call, brgemm_kernel(call.isa, call.product), threads));
 }
 
 constexpr std::array<MatmulVariant, 3> kVariants{{
