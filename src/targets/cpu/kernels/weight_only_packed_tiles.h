@@ -102,8 +102,13 @@ class PackedTile {
         exact[0][r] = dot_codes<kBits>(exact[0][r], first, codes);
         exact[1][r] = dot_codes<kBits>(exact[1][r], second, codes);
       }
-      // Else all vectors of a tile are loaded first, and sums leave their registers for them.
-      if (i % 2 != 0) __asm__ volatile("" : : : "memory");
+      if (i % 2 == 0) continue;
+      // Here all products so far end: else whole tiles are loaded first, and sums leave their
+      // registers for that.
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        __asm__ volatile("" : "+v"(exact[0][r].v), "+v"(exact[1][r].v) : : "memory");
+      }
     }
   }
 

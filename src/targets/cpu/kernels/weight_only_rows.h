@@ -63,7 +63,7 @@ struct BlockSums {
     }
   }
 
-  inline void add_tile(const uint8_t* tile, const int8_t* a) {
+  [[gnu::always_inline]] inline void add_tile(const uint8_t* tile, const int8_t* a) {
 #pragma GCC unroll 2
     for (int part = 0; part < kParts; ++part) {
 #pragma GCC unroll 4
