@@ -127,6 +127,10 @@ DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa, bool p
     if (gathers_chunks_) {
       const int64_t bytes = std::min(rows, kRowsGathered) * p_.channels * stage_.element_bytes;
       scratch_box_ = std::max(scratch_box_, round_up(static_cast<size_t>(bytes)));
+    } else if (skips_padding_ && stages_columns(part, chunk)) {
+      int64_t bytes = 0;
+      each_column(part, chunk, [&](int64_t w) { bytes += box_bytes(column_box(part, chunk, w)); });
+      scratch_box_ = std::max(scratch_box_, static_cast<size_t>(bytes));
     } else if (!in_place_ && !staged_whole_) {
       const auto bytes =
           box(part, chunk).positions() * p_.channels * stage_.element_bytes + kBehindStaged;
@@ -305,6 +309,28 @@ ConvBox DirectConvolution::box(const Part& part, const Chunk& chunk) const {
         (chunk.extent[i] - 1) * axis.step + axis.taps.back().offset - axis.taps.front().offset + 1;
   }
   return box;
+}
+
+// Whether columns of outputs at an edge read padding above or below the image too: a staged column
+// is one product then, where one output alone would take as long as two.
+bool DirectConvolution::stages_columns(const Part& part, const Chunk& chunk) const {
+  const int64_t first = chunk.begin[1], last = first + chunk.extent[1] - 1;
+  const ConvPartAxis& height = part.geometry.axes[1];
+  const int64_t lines = p_.axes[1].input;
+  return taps_inside(height, lines, first) != taps_inside(height, lines, last);
+}
+
+// What outputs w of the chunk's lines read.
+ConvBox DirectConvolution::column_box(const Part& part, const Chunk& chunk, int64_t w) const {
+  ConvBox read = box(part, chunk);
+  const ConvPartAxis& width = part.geometry.axes[2];
+  const auto [first, end] = taps_inside(width, p_.axes[2].input, w);
+  read.begin[2] = w * width.step;
+  read.extent[2] = 0;
+  if (first == end) return read;
+  read.begin[2] += width.taps[first].offset;
+  read.extent[2] = width.taps[end - 1].offset - width.taps[first].offset + 1;
+  return read;
 }
 
 // Chunks of about equal work, many enough to share, cut so that what they read in all is least: a

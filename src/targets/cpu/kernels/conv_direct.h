@@ -8,6 +8,7 @@
 // the first cache.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -46,6 +47,8 @@ class DirectConvolution final : public Convolution {
                       const PointwiseRows& at) const;
 
  private:
+  static constexpr int64_t kFewOutputs = 4;  // less than fill a tile well
+
   // Positions read by output 0 of each axis, and the taps that multiply them.
   struct Block {
     std::array<int64_t, kConvAxes> offset{};
@@ -72,6 +75,15 @@ class DirectConvolution final : public Convolution {
     int64_t panel = 0;
     int64_t panels = 0;
   };
+  // Outputs of a line that share their taps with few others are taken from all lines together.
+  template <class F>
+  static void each_column(const Part& part, const Chunk& chunk, F&& f) {
+    const int64_t begin = chunk.begin[2], end = begin + chunk.extent[2];
+    for (const Segment& s : part.segments) {
+      const int64_t first = std::max(begin, s.begin), last = std::min(end, s.begin + s.count);
+      for (int64_t w = first; last - first < kFewOutputs && w < last; ++w) f(w);
+    }
+  }
   // Where a chunk reads: distances in elements.
   struct Source {
     const std::byte* x = nullptr;  // position 0 of the box
@@ -98,6 +110,11 @@ class DirectConvolution final : public Convolution {
                           int64_t panel) const;
   int64_t numbers_read(const Part& part) const;
   ConvBox box(const Part& part, const Chunk& chunk) const;
+  bool stages_columns(const Part& part, const Chunk& chunk) const;
+  ConvBox column_box(const Part& part, const Chunk& chunk, int64_t w) const;
+  int64_t box_bytes(const ConvBox& box) const {
+    return (box.positions() * p_.channels * stage_.element_bytes + 63) / 64 * 64;
+  }
   void flip_signs();
   int padding(const ConvCall& call) const;
   // For rows that nobody staged; the same packing.
@@ -119,7 +136,6 @@ class DirectConvolution final : public Convolution {
   bool gathers_chunks_ = false;
   static constexpr int64_t kRowsGathered = 448;
   static constexpr int64_t kWeightsInCache = 512 << 10;  // bytes of panels, in L2 beside x
-  static constexpr int64_t kFewOutputs = 4;              // less than fill a tile well
   static constexpr int64_t kBehindStaged = 64;           // bytes that may be read there
   // Signed x that is staged anyway becomes unsigned there, and the product's kernel need not do so.
   bool flips_ = false;

@@ -59,6 +59,7 @@ struct DirectConvolution::Run::Work {
   struct Rows {
     int64_t d, h, w, count;
     bool is_column;
+    const Source* staged = nullptr;  // with padding above and below; null: the chunk's source
   };
   const Run& r;
   const int64_t n;
@@ -67,6 +68,7 @@ struct DirectConvolution::Run::Work {
   const DirectConvolution& c = r.c_;
   const ConvProblem& p = r.p_;
   Source source{};
+  std::vector<Source> staged_columns{};
   std::vector<BrgemmBlock> blocks = std::vector<BrgemmBlock>(part.blocks.size());
   std::byte* box = nullptr;
   std::byte* sums = nullptr;
@@ -127,6 +129,7 @@ struct DirectConvolution::Run::Work {
       source.x = x;
       source.pitch[1] = axes[2].input * p.channels;
       source.pitch[0] = axes[1].input * source.pitch[1];
+      if (c.skips_padding_ && c.stages_columns(part, chunk)) stage_columns(x);
       return;
     }
     const ConvBox read = c.staged_whole_ ? c.whole_ : c.box(part, chunk);
@@ -141,6 +144,20 @@ struct DirectConvolution::Run::Work {
     source.pitch[0] = read.extent[1] * source.pitch[1];
   }
 
+  void stage_columns(const std::byte* x) {
+    std::byte* to = box;
+    c.each_column(part, chunk, [&](int64_t w) {
+      const ConvBox read = c.column_box(part, chunk, w);
+      stage_box(p, c.stage_, read, x, to);
+      Source& column = staged_columns.emplace_back();
+      column.x = to;
+      column.origin = read.begin;
+      column.pitch = {read.extent[1] * read.extent[2] * p.channels, read.extent[2] * p.channels,
+                      p.channels};
+      to += c.box_bytes(read);
+    });
+  }
+
   // Zeros only: sums lose nothing without them; those of integers may stand for another number.
   bool pads_with_zeros() const {
     return !has_integer_sums(c.product_) || (r.call_.x_zero == 0 && c.shift_ == 0);
@@ -152,7 +169,8 @@ struct DirectConvolution::Run::Work {
 
   // A product of some panels with some rows of the chunk.
   BrgemmCall product(const Rows& rows, int64_t group, const std::byte* b) {
-    const auto [d, h, w, outputs, is_column] = rows;
+    const auto [d, h, w, outputs, is_column, staged] = rows;
+    const auto& [x, origin, pitch] = staged == nullptr ? source : *staged;
     const auto& axes = part.geometry.axes;
     const int64_t block_bytes = packed_panel_bytes(*c.kernel_, part.k);
     // Of taps side by side, those that read the image.
@@ -166,16 +184,16 @@ struct DirectConvolution::Run::Work {
     size_t count = 0;
     for (size_t i = 0; i < part.blocks.size() && k > 0; ++i) {
       const Block& block = part.blocks[i];
-      if (!c.flat_ && (is_padding(0, d, block) || is_padding(1, h, block))) continue;
+      if (!c.flat_ && staged == nullptr && (is_padding(0, d, block) || is_padding(1, h, block)))
+        continue;
       if (c.skips_padding_ && !part.side_by_side && is_padding(2, w, block)) continue;
-      int64_t line = h * axes[1].step + block.offset[1] - source.origin[1];
+      int64_t line = h * axes[1].step + block.offset[1] - origin[1];
       if (c.flat_) line = line % axes[1].step * c.phase_lines_ + line / axes[1].step;
-      const int64_t at =
-          (d * axes[0].step + block.offset[0] - source.origin[0]) * source.pitch[0] +
-          line * source.pitch[1] +
-          (w * axes[2].step + block.offset[2] + first - source.origin[2]) * source.pitch[2] +
-          group * p.group_channels();
-      blocks[count++] = {source.x + at * c.stage_.element_bytes,
+      const int64_t at = (d * axes[0].step + block.offset[0] - origin[0]) * pitch[0] +
+                         line * pitch[1] +
+                         (w * axes[2].step + block.offset[2] + first - origin[2]) * pitch[2] +
+                         group * p.group_channels();
+      blocks[count++] = {x + at * c.stage_.element_bytes,
                          b + static_cast<int64_t>(i) * block_bytes + b_offset};
     }
     const size_t along = is_column ? 1 : 2;
@@ -183,7 +201,7 @@ struct DirectConvolution::Run::Work {
     call.blocks = blocks.data();
     call.block_count = static_cast<int64_t>(count);
     call.k = k;
-    call.a_row_stride = axes[along].step * source.pitch[along] * c.stage_.element_bytes;
+    call.a_row_stride = axes[along].step * pitch[along] * c.stage_.element_bytes;
     call.b_panel_stride = c.panel_stride(part);
     call.rows = outputs;
     return call;
@@ -201,26 +219,26 @@ struct DirectConvolution::Run::Work {
       }
       for (const Segment& segment : part.segments) {
         const int64_t first = std::max(w_begin, segment.begin);
-        const int64_t end = std::min(w_end, segment.begin + segment.count);
-        if (end - first >= kFewOutputs) {
-          for (int64_t h = chunk.begin[1]; h < h_end; ++h) f({d, h, first, end - first, false});
-        } else {
-          for (int64_t w = first; w < end; ++w) each_column(d, w, f);
-        }
+        const int64_t count = std::min(w_end, segment.begin + segment.count) - first;
+        for (int64_t h = chunk.begin[1]; count >= kFewOutputs && h < h_end; ++h)
+          f({d, h, first, count, false});
       }
+      each_column_run(d, f);
     }
   }
   template <class F>
-  void each_column(int64_t d, int64_t w, F&& f) const {
+  void each_column_run(int64_t d, F&& f) const {
     const ConvPartAxis& axis = part.geometry.axes[1];
-    const int64_t end = chunk.begin[1] + chunk.extent[1];
-    for (int64_t h = chunk.begin[1]; h < end;) {
-      const ConvTaps taps = taps_inside(axis, p.axes[1].input, h);
-      int64_t next = h + 1;
-      while (next < end && taps_inside(axis, p.axes[1].input, next) == taps) ++next;
-      f({d, h, w, next - h, true});
-      h = next;
-    }
+    const int64_t begin = chunk.begin[1], end = begin + chunk.extent[1];
+    const auto taps_of = [&](int64_t h) { return taps_inside(axis, p.axes[1].input, h); };
+    const Source* staged = staged_columns.data();
+    c.each_column(part, chunk, [&](int64_t w) {
+      if (!staged_columns.empty()) return f({d, begin, w, chunk.extent[1], true, staged++});
+      for (int64_t h = begin, next = begin; h < end; h = next) {
+        while (next < end && taps_of(next) == taps_of(h)) ++next;
+        f({d, h, w, next - h, true});
+      }
+    });
   }
 
   // All lines of the chunk at once. A line is `pitch` rows long, of which the first ones count.
