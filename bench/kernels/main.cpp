@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Our dense kernels beside oneDNN's and the machine's peak, measured in turns.
 //
-//   bench_kernels [--quick] [--json] [--graphs=FOLDER] [--threads=N] [--type=T] [--source=NAME]
-//                 [--alternations=N]
+//   bench_kernels [--quick] [--json] [--graphs=FOLDER] [--threads=N] [--type=T]
+//                 [--source=NAME[,NAME...]] [--alternations=N]
 //
 // --quick takes at most 45 seconds: the shapes that weigh most, with as many threads as cores.
 // Other flags are Google Benchmark's (--benchmark_filter=REGEX picks cases).
@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "bench/kernels/report.h"
@@ -27,7 +28,7 @@ struct Settings {
   bool json = false;
   std::string graphs = "../shared/graphs";
   std::string type;
-  std::string source;
+  std::set<std::string, std::less<>> sources;  // empty: all
   int threads = 0;
 
   int turns = 0;  // 0: by form
@@ -126,6 +127,11 @@ class Program {
       add(weight_only_cases(512));
       add(weight_only_cases(1));
     }
+    for (const std::string& source : settings_.sources) {
+      const bool known =
+          std::any_of(all.begin(), all.end(), [&](const Case& c) { return c.source == source; });
+      check(known, ErrorKind::invalid_argument, "no case comes from '{}'", source);
+    }
     std::erase_if(all, [&](const Case& c) {
       // Products of two activations stay in f32 or bf16.
       const bool odd =
@@ -133,7 +139,8 @@ class Program {
           (c.problem.kind == "pair" || (c.problem.kind == "matmul" && c.problem["weights"] == 0));
       if (settings_.quick && c.problem.kind == "pair") return true;
       const bool long_square = settings_.quick && c.source == "square" && c.problem["m"] > 1024;
-      return odd || long_square || (!settings_.source.empty() && c.source != settings_.source);
+      return odd || long_square ||
+             (!settings_.sources.empty() && !settings_.sources.contains(c.source));
     });
     if (settings_.quick) heaviest_first(all);
     return all;
@@ -212,7 +219,7 @@ Settings parse(int& argc, char** argv) {
       if (is) to = word.substr(name.size());
       return is;
     };
-    std::string number;
+    std::string number, names;
     if (word == "--quick") {
       settings.quick = true;
     } else if (word == "--json") {
@@ -221,8 +228,13 @@ Settings parse(int& argc, char** argv) {
       settings.threads = static_cast<int>(std::stol(number));
     } else if (value("--alternations=", number)) {
       settings.turns = static_cast<int>(std::stol(number));
-    } else if (!value("--graphs=", settings.graphs) && !value("--type=", settings.type) &&
-               !value("--source=", settings.source)) {
+    } else if (value("--source=", names)) {
+      for (size_t begin = 0; begin <= names.size();) {
+        const size_t end = std::min(names.find(',', begin), names.size());
+        settings.sources.insert(names.substr(begin, end - begin));
+        begin = end + 1;
+      }
+    } else if (!value("--graphs=", settings.graphs) && !value("--type=", settings.type)) {
       argv[kept++] = argv[i];
     }
   }
