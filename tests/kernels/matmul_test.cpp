@@ -403,5 +403,36 @@ TEST(Pack, UnpackingGivesTheNumbersBack) {
   }
 }
 
+// Rows apart, and unsigned bytes, which become 128 less: the packing is that of the plain matrix.
+TEST(Pack, TakesRowsApartAndUnsignedBytes) {
+  std::mt19937 random(9);
+  for (const Isa isa : test::host_isas()) {
+    for (int p = 0; p < kProductCount; ++p) {
+      const auto product = static_cast<Product>(p);
+      const BrgemmKernel& kernel = brgemm_kernel(isa, product);
+      for (const auto& [k, n] : std::vector<std::pair<int64_t, int64_t>>{
+               {1, 40}, {6, 64}, {63, 32}, {66, 70}, {129, 100}}) {
+        const Matrix b = random_matrix(random, product, false, k, n);
+        const Packed packed = pack(isa, product, b);
+        const bool flips = has_integer_sums(product);
+        const auto size = static_cast<int64_t>(b.bytes.size()) / (k * n), pitch = n + 3;
+        std::vector<char> apart(static_cast<size_t>(((k - 1) * pitch + n) * size));
+        for (int64_t i = 0; i < k * n * size; ++i) {
+          const int64_t row = i / (n * size), at = row * pitch * size + i % (n * size);
+          const char byte = b.bytes[static_cast<size_t>(i)];
+          apart[static_cast<size_t>(at)] = flips ? static_cast<char>(byte ^ 0x80) : byte;
+        }
+        Packed other(packed_layout(kernel, product, k, n).bytes);
+        const ElementType type = flips ? ElementType::u8 : type_of(product, false);
+        pack_b(kernel, product, {apart.data(), type, k, n, pitch, 1}, other.lines.data(), nullptr);
+        EXPECT_EQ(std::memcmp(packed.lines.data(), other.lines.data(),
+                              packed.lines.size() * sizeof(Packed::Line)),
+                  0)
+            << to_string(isa) << ' ' << packing_id(kernel, product) << ' ' << k << 'x' << n;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lathe::cpu

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "targets/cpu/kernels/pack_table.h"
 #include "tensor/float_formats.h"
 
 namespace lathe::cpu {
@@ -80,66 +81,45 @@ void load_tile(const PackSource& source, int64_t first, int64_t rows, int64_t co
   }
 }
 
-// Groups of kGroup rows side by side; rows from `rows` on count as zeros.
-template <int kGroup, class To>
-void interleave(const PackTile<To>& tile, int64_t rows, int64_t columns, To* out) {
-  for (int64_t r = 0; r < rows; r += kGroup) {
-    const To* from = tile.data() + r * kMaxColumns;
-    if (kGroup == 2 && r + kGroup <= rows && columns == kMaxColumns) {  // compiles to vectors
-      for (int64_t c = 0; c < kMaxColumns; ++c) {
-        const uint32_t pair = uint32_t{static_cast<uint16_t>(from[c])} |
-                              uint32_t{static_cast<uint16_t>(from[kMaxColumns + c])} << 16;
-        std::memcpy(out + c * 2, &pair, sizeof pair);
-      }
-    } else if (r + kGroup <= rows) {
-      for (int64_t c = 0; c < columns; ++c) {
-        for (int i = 0; i < kGroup; ++i) out[c * kGroup + i] = from[i * kMaxColumns + c];
-      }
-    } else {
-      for (int64_t c = 0; c < columns; ++c) {
-        for (int i = 0; i < kGroup; ++i) {
-          out[c * kGroup + i] = r + i < rows ? from[i * kMaxColumns + c] : To{};
-        }
-      }
-    }
-    out += columns * kGroup;
-  }
+// Rows [first, first + rows) of some columns as they are, if they lie side by side and are all of a
+// panel.
+template <class To, class From>
+const From* rows_in_place(const PackSource& source, int64_t first, int64_t column,
+                          bool whole_panel) {
+  constexpr bool same = sizeof(To) == sizeof(From);
+  const bool converts = std::is_same_v<From, uint16_t> && source.type != ElementType::bf16;
+  if (!same || converts || !whole_panel || source.n_stride != 1) return nullptr;
+  return static_cast<const From*>(source.data) + first * source.k_stride + column;
 }
 
 template <class To, class From>
 void pack_panel(const BrgemmKernel& kernel, const PackSource& source, int64_t panel, char* out,
                 int32_t* sums) {
   constexpr int kGroup = static_cast<int>(4 / sizeof(To));
-  const int64_t column = panel * kernel.panel_columns;
-  const int64_t columns = std::min<int64_t>(kernel.panel_columns, source.n - column);
-  if constexpr (std::is_same_v<To, float> && std::is_same_v<From, float>) {
-    if (source.n_stride == 1 && columns == kernel.panel_columns) {
-      const auto bytes = static_cast<size_t>(columns) * sizeof(float);
-      const float* from = static_cast<const float*>(source.data) + column;
-      for (int64_t r = 0; r < source.k; ++r, from += source.k_stride) {
-        std::memcpy(out + static_cast<size_t>(r) * bytes, from, bytes);
-      }
-      return;
-    }
-  }
+  const int64_t width = kernel.panel_columns, column = panel * width;
+  const int64_t columns = std::min<int64_t>(width, source.n - column);
   PackTile<To> tile;
   int32_t totals[kMaxColumns] = {};
   for (int64_t first = 0; first < source.k; first += kTileRows) {
     const int64_t rows = std::min<int64_t>(kTileRows, source.k - first);
-    load_tile<To, From>(source, first, rows, column, columns, tile);
-    interleave<kGroup>(tile, rows, kernel.panel_columns, reinterpret_cast<To*>(out));
-    out += (rows + kGroup - 1) / kGroup * kernel.panel_columns * 4;
-    if constexpr (std::is_same_v<To, int8_t>) {
-      for (int64_t r = 0; r < rows; ++r) {
-        for (int c = 0; c < kMaxColumns; ++c) {
-          totals[c] += tile[static_cast<size_t>(r * kMaxColumns + c)];
-        }
-      }
+    const From* given = rows_in_place<To, From>(source, first, column, columns == width);
+    if (given == nullptr) load_tile<To, From>(source, first, rows, column, columns, tile);
+    const auto* from = given == nullptr ? tile.data() : reinterpret_cast<const To*>(given);
+    const int64_t stride = given == nullptr ? kMaxColumns : source.k_stride;
+    auto* to = reinterpret_cast<uint32_t*>(out);
+    if constexpr (kGroup == 2) {
+      kPackAvx2.pairs(from, stride, rows, width, to);
+    } else if constexpr (kGroup == 4) {
+      const int flip = given != nullptr && source.type == ElementType::u8 ? 0x80 : 0;
+      kPackAvx2.quads(reinterpret_cast<const uint8_t*>(from), stride, rows, width, flip, to,
+                      totals);
+    } else {
+      const auto bytes = static_cast<size_t>(width) * sizeof(To);
+      for (int64_t r = 0; r < rows; ++r) std::memcpy(to + r * width, from + r * stride, bytes);
     }
+    out += (rows + kGroup - 1) / kGroup * width * 4;
   }
-  if (sums != nullptr) {
-    std::copy_n(totals, kernel.panel_columns, sums + column);
-  }
+  if (sums != nullptr) std::copy_n(totals, width, sums + column);
 }
 
 using PackPanel = void (*)(const BrgemmKernel&, const PackSource&, int64_t, char*, int32_t*);
