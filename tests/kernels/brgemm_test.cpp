@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -70,21 +71,41 @@ Case make_low_case(std::mt19937& random, Product product) {
   out.product = product;
   out.rows = pick(random, 20, 130);
   out.columns = pick(random, 1, pick(random, 0, 1) == 0 ? 40 : 200);
-  out.k = pick(random, 1, pick(random, 0, 1) == 0 ? 10 : 66) * 4;
-  out.a = random_matrix(random, product, true, out.rows, out.k);
-  out.b = random_matrix(random, product, false, out.k, out.columns);
+  out.blocks = pick(random, 0, 1) == 0 ? 1 : pick(random, 1, 5);
+  out.k = pick(random, 1, pick(random, 0, 1) == 0 ? 5 : 66 / out.blocks) * 4;
+  out.a = random_matrix(random, product, true, out.rows, out.k * out.blocks);
+  out.b = random_matrix(random, product, false, out.k * out.blocks, out.columns);
   return out;
 }
+
+// Of each panel, the blocks one after the other, as convolutions have them.
+struct Panels {
+  Panels(const BrgemmKernel& kernel, const Case& c)
+      : block_bytes(packed_panel_bytes(kernel, c.k)), stride(c.blocks * block_bytes) {
+    const int64_t count = panel_count(kernel, c.columns);
+    bytes.resize(static_cast<size_t>(count * stride));
+    for (int64_t i = 0; i < c.blocks; ++i) {
+      const std::vector<char> panels = make_panels(kernel, c.b, i * c.k, c.k);
+      for (int64_t p = 0; p < count; ++p) {
+        std::copy_n(panels.begin() + p * block_bytes, block_bytes,
+                    bytes.begin() + p * stride + i * block_bytes);
+      }
+    }
+  }
+  const char* block(int64_t i) const { return bytes.data() + i * block_bytes; }
+
+  int64_t block_bytes, stride;
+  std::vector<char> bytes;
+};
 
 // Runs rows [first, first + rows) of a case; sums, row by row. Checks what lies around the output.
 std::vector<float> run(Isa isa, const Case& c, int64_t first, int64_t rows,
                        const std::vector<float>* start = nullptr) {
   const BrgemmKernel& kernel = brgemm_kernel(isa, c.product);
-  std::vector<std::vector<char>> panels;
+  const Panels panels(kernel, c);
   std::vector<BrgemmBlock> blocks;
   for (int64_t i = 0; i < c.blocks; ++i) {
-    panels.push_back(make_panels(kernel, c.b, i * c.k, c.k));
-    blocks.push_back({c.a.address(first, i * c.k), panels.back().data()});
+    blocks.push_back({c.a.address(first, i * c.k), panels.block(i)});
   }
   constexpr int64_t kGap = 3;
   constexpr float kPattern = -12345.5F;
@@ -95,7 +116,7 @@ std::vector<float> run(Isa isa, const Case& c, int64_t first, int64_t rows,
   call.block_count = c.blocks;
   call.k = c.k;
   call.a_row_stride = c.a.columns * c.a.element;
-  call.b_panel_stride = packed_panel_bytes(kernel, c.k);
+  call.b_panel_stride = panels.stride;
   call.rows = rows;
   call.columns = c.columns;
   call.out = out.data();
@@ -121,18 +142,17 @@ std::vector<float> run(Isa isa, const Case& c, int64_t first, int64_t rows,
 void run_into(Isa isa, const Case& c, const Epilogue& epilogue, const EpilogueTile& tile,
               const std::vector<float>* start) {
   const BrgemmKernel& kernel = brgemm_kernel(isa, c.product);
-  std::vector<std::vector<char>> panels;
+  const Panels panels(kernel, c);
   std::vector<BrgemmBlock> blocks;
   for (int64_t i = 0; i < c.blocks; ++i) {
-    panels.push_back(make_panels(kernel, c.b, i * c.k, c.k));
-    blocks.push_back({c.a.address(0, i * c.k), panels.back().data()});
+    blocks.push_back({c.a.address(0, i * c.k), panels.block(i)});
   }
   BrgemmCall call;
   call.blocks = blocks.data();
   call.block_count = c.blocks;
   call.k = c.k;
   call.a_row_stride = c.a.columns * c.a.element;
-  call.b_panel_stride = packed_panel_bytes(kernel, c.k);
+  call.b_panel_stride = panels.stride;
   call.rows = c.rows;
   call.columns = c.columns;
   call.out = tile.out;

@@ -8,14 +8,16 @@
 namespace lathe::cpu {
 namespace {
 
-// Bytes and bf16 that the processor multiplies.
+// Types that the processor multiplies as they are.
 template <class P>
-constexpr bool kStreams = kRegisters == 32 && P::kNative && P::kShift == 0 && P::kGroup > 1;
+constexpr bool kStreams = kRegisters == 32 && P::kNative && P::kShift == 0;
 template <class P>
-constexpr StreamRows kStreamRows =
-    P::kGroup == 4 ? stream_u8s8_avx512_vnni : stream_bf16_avx512_vnni;
+constexpr StreamRows kStreamRows = P::kGroup == 4   ? stream_u8s8_avx512_vnni
+                                   : P::kGroup == 2 ? stream_bf16_avx512_vnni
+                                                    : stream_f32_avx512;
 
 constexpr int64_t kStreamGroups = 64;  // of k: four vectors of each stay in the first cache
+constexpr int kVectorsOfBlocks = 2;    // of columns, at most, where there are several blocks
 constexpr int64_t kStreamStep = 24;    // rows that are whole tiles of any width
 
 template <class P>
@@ -29,11 +31,21 @@ inline bool streams(const BrgemmCall& call) {
   if constexpr (P::kGroup == 2) {
     // A tile of one vector waits for numbers of A; others have higher ones.
     if (e.out != ElementType::bf16 || e.scale != nullptr || call.columns <= kLanes) return false;
+  } else if constexpr (P::kGroup == 1) {
+    if (e.out != ElementType::f32 || e.scale != nullptr) return false;
   } else if (e.out != ElementType::i8 && e.out != ElementType::u8) {
     return false;
   }
-  return call.start == nullptr && call.block_count == 1 && call.k % P::kGroup == 0 &&
-         call.k / P::kGroup <= kStreamGroups && call.rows >= kStreamStep;
+  const int64_t groups = call.k / P::kGroup;
+  if (call.start != nullptr || call.k % P::kGroup != 0 || call.rows < kStreamStep) return false;
+  if (call.block_count > 1 && call.columns > kVectorsOfBlocks * kLanes) return false;
+  if (call.block_count < 1 || groups * call.block_count > kStreamGroups) return false;
+  // Blocks of B one after the other.
+  for (int64_t i = 1; i < call.block_count; ++i) {
+    const auto* before = static_cast<const char*>(call.blocks[i - 1].b);
+    if (call.blocks[i].b != before + groups * kGroupBytes) return false;
+  }
+  return true;
 }
 
 }  // namespace

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Products with few numbers in k, whose time is in what comes before and after: rows run through
 // tiles of so few sums that those of one are finished while the next one is multiplied. What the
-// tiles of a block of columns share is worked out once. Bytes and bf16 only; the bits are those of
-// epilogue_registers.h.
+// tiles of a block of columns share is worked out once. Results are bytes where sums are integers,
+// else of A's type; the bits are those of epilogue_registers.h.
 #pragma once
 
+#include "targets/cpu/kernels/brgemm_stream.h"
 #include "targets/cpu/kernels/brgemm_tile.h"
 #include "targets/cpu/kernels/rounded_silu.h"
 
@@ -22,7 +23,8 @@ constexpr int kRowsOfStream = P::kGroup == 4 ? (kVectors == 4   ? 2
                                                                 : 8)
                                              : (kVectors == 4   ? 3
                                                 : kVectors == 3 ? 4
-                                                                : 6);
+                                                : kVectors == 2 ? 6
+                                                                : 8);
 
 // Numbers of each column, those that do nothing where the epilogue has none.
 template <int kVectors>
@@ -32,10 +34,12 @@ struct StreamColumns {
   alignas(64) int32_t add[kVectors * kLanes];
 };
 
-template <class P, int kVectors, Last kLast>
+template <class P, int kVectors, Last kLast, bool kBlocks>
 struct Stream {
   static constexpr int kRows = kRowsOfStream<P, kVectors>;
   static constexpr bool kBytes = P::kGroup == 4;
+  static constexpr bool kBf16 = P::kGroup == 2;
+  static constexpr int kSize = 4 / P::kGroup;  // bytes of a result
   // Sums are finished by quads of vectors: of three, a row each.
   static constexpr int kQuad = kVectors == 3 ? 3 : 4;
   static constexpr int kQuads = kRows * kVectors / kQuad;
@@ -46,7 +50,10 @@ struct Stream {
   StreamColumns<kVectors> columns{};
   const char* b[kVectors] = {};
   int64_t a_stride = 0, groups = 0, out_stride = 0;
-  Mask last{};  // of the last vector, those that count
+  // Where a row's numbers of each group of k lie, in bytes; of one block they are side by side.
+  int64_t places[kBlocks ? kStreamGroups : 1];
+  int64_t fetched = 0;  // bytes of A to ask for with each quad: rows that lie side by side
+  Mask last{};          // of the last vector, those that count
   bool small = false;
   bool is_signed = false;
   int zero = 0;
@@ -60,17 +67,26 @@ struct Stream {
   Stream(const BrgemmCall& call, int64_t column)
       : e(*call.epilogue->simple),
         a_stride(call.a_row_stride),
-        groups(call.k / P::kGroup),
+        groups(call.k / P::kGroup * call.block_count),
         out_stride(call.out_stride),
         last(columns_mask(call, column + (kVectors - 1) * kLanes)),
         small(e.scale != nullptr),
         is_signed(e.out == ElementType::i8),
         zero(static_cast<int>(e.out_zero)),
         high(set1(static_cast<float>((is_signed ? 127 : 255) - zero))) {
+    const int64_t of_block = call.k / P::kGroup;
+    for (int64_t i = 0, at = 0; kBlocks && i < call.block_count; ++i) {
+      const int64_t offset =
+          static_cast<const char*>(call.blocks[i].a) - static_cast<const char*>(call.blocks[0].a);
+      for (int64_t g = 0; g < of_block; ++g) places[at++] = offset + g * 4;
+    }
+    // The processor itself foresees shorter rows.
+    const bool is_run = a_stride >= 64 && a_stride <= call.k * 4 / P::kGroup;
+    if (call.a_is_far && column == 0 && is_run) fetched = kRows * a_stride / kQuads;
     for (int v = 0; v < kVectors; ++v) {
-      const int64_t at = column / kLanes + v, c = call.column + column + v * kLanes;
-      b[v] = static_cast<const char*>(call.blocks[0].b) + at / kPanelVectors * call.b_panel_stride +
-             at % kPanelVectors * kLanes * 4;
+      const int64_t vector = column / kLanes + v, c = call.column + column + v * kLanes;
+      b[v] = static_cast<const char*>(call.blocks[0].b) +
+             vector / kPanelVectors * call.b_panel_stride + vector % kPanelVectors * kLanes * 4;
       const Mask m = mask_of(v);
       const F32 scale = e.scale == nullptr ? set1(1.0F) : load(e.scale + c, m);
       const F32 bias = e.bias == nullptr ? set1(-0.0F) : load(e.bias + c, m);
@@ -97,9 +113,10 @@ struct Stream {
   inline __attribute__((always_inline)) void multiply(Sums& sums, const char* a, int64_t first,
                                                       int64_t end) const {
     for (int64_t g = first; g < end; ++g) {
+      const char* row = a + (kBlocks ? places[g] : g * 4);
       decltype(P::broadcast(a)) x[kRows];
 #pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) x[r] = P::broadcast(a + r * a_stride + g * 4);
+      for (int r = 0; r < kRows; ++r) x[r] = P::broadcast(row + r * a_stride);
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) {
         const auto y = P::load_b(b[v] + g * kGroupBytes);
@@ -178,6 +195,14 @@ struct Stream {
     }
   }
 
+  inline __attribute__((always_inline)) void store_floats(const F32 (&x)[4], char* to) const {
+#pragma GCC unroll 4
+    for (int i = 0; i < kQuad; ++i) {
+      auto* p = reinterpret_cast<float*>(to + row_of(0, i) * out_stride) + vector_of(i) * kLanes;
+      store(p, x[i], mask_of(i));
+    }
+  }
+
   // The sums of a quad to `out` and beyond, where the tile begins.
   template <int kAt>
   inline __attribute__((always_inline)) void finish(const Sums& sums, char* out,
@@ -197,8 +222,10 @@ struct Stream {
       if constexpr (kBytes) {
         is_signed ? add_residual<int8_t>(kAt, residual, x)
                   : add_residual<uint8_t>(kAt, residual, x);
-      } else {
+      } else if constexpr (kBf16) {
         add_residual<Bf16>(kAt, residual, x);
+      } else {
+        add_residual<float>(kAt, residual, x);
       }
     }
 #pragma GCC unroll 4
@@ -210,8 +237,10 @@ struct Stream {
     char* to = out + row_of(kAt, 0) * out_stride;
     if constexpr (kBytes) {
       store_bytes(x, to);
-    } else {
+    } else if constexpr (kBf16) {
       store_bf16(x, to);
+    } else {
+      store_floats(x, to);
     }
   }
 
@@ -221,6 +250,8 @@ struct Stream {
                                                                  const Sums& done, char* out,
                                                                  const char* residual) const {
     if constexpr (kAt < kQuads) {
+      const char* below = a + 2 * kRows * a_stride + kAt * fetched;
+      for (int64_t at = 0; at < fetched; at += 64) __builtin_prefetch(below + at);
       multiply(sums, a, groups * kAt / kQuads, groups * (kAt + 1) / kQuads);
       finish<kAt>(done, out, residual);
       multiply_and_finish<kAt + 1>(sums, a, done, out, residual);
@@ -238,7 +269,7 @@ struct Stream {
   // Asks for the lines of a tile that is finished soon, those of its rows' ends: rows are mostly
   // side by side, and stores that miss would wait for one another.
   inline __attribute__((always_inline)) void expect(const char* out) const {
-    constexpr int kWidth = kVectors * kLanes * (kBytes ? 1 : 2);
+    constexpr int kWidth = kVectors * kLanes * kSize;
     constexpr int kStep = kWidth == 16 ? 4 : 1;
 #pragma GCC unroll 8
     for (int r = kStep - 1; r < kRows; r += kStep) {
@@ -251,8 +282,7 @@ struct Stream {
   // At least one tile.
   inline __attribute__((always_inline)) void run(const char* a, int64_t tiles, char* out,
                                                  const char* residual) const {
-    const int64_t residual_step =
-        residual == nullptr ? 0 : kRows * e.residual_stride * out_size(e.out);
+    const int64_t residual_step = residual == nullptr ? 0 : kRows * e.residual_stride * kSize;
     Sums sums, done;
     begin(sums);
     multiply(sums, a, 0, groups);
@@ -274,10 +304,10 @@ struct Stream {
 };
 
 // Whole tiles of some rows of kVectors vectors of columns. Returns how many rows that were.
-template <class P, int kVectors, Last kLast>
+template <class P, int kVectors, Last kLast, bool kBlocks>
 __attribute__((noinline)) int64_t stream_columns(const BrgemmCall& call, int64_t row, int64_t rows,
                                                  int64_t column) {
-  const Stream<P, kVectors, kLast> stream(call, column);
+  const Stream<P, kVectors, kLast, kBlocks> stream(call, column);
   const SimpleEpilogue& e = stream.e;
   const int64_t size = out_size(e.out), tiles = rows / stream.kRows;
   if (tiles == 0) return 0;
@@ -294,15 +324,23 @@ __attribute__((noinline)) int64_t stream_columns(const BrgemmCall& call, int64_t
 template <class P, Last kLast>
 int64_t stream_rows(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
                     int vectors) {
+  const auto columns = [&]<int kVectors>() {
+    if constexpr (kVectors <= kVectorsOfBlocks) {
+      if (call.block_count > 1) {
+        return stream_columns<P, kVectors, kLast, true>(call, row, rows, column);
+      }
+    }
+    return stream_columns<P, kVectors, kLast, false>(call, row, rows, column);
+  };
   switch (vectors) {
     case 4:
-      return stream_columns<P, 4, kLast>(call, row, rows, column);
+      return columns.template operator()<4>();
     case 3:
-      return stream_columns<P, 3, kLast>(call, row, rows, column);
+      return columns.template operator()<3>();
     case 2:
-      return stream_columns<P, 2, kLast>(call, row, rows, column);
+      return columns.template operator()<2>();
     default:
-      if constexpr (P::kGroup == 4) return stream_columns<P, 1, kLast>(call, row, rows, column);
+      if constexpr (P::kGroup != 2) return columns.template operator()<1>();
       return 0;
   }
 }

@@ -27,6 +27,8 @@ extern const BrgemmKernel kBrgemmS8S8Amx;
 // through. Return how many rows that were.
 using StreamRows = int64_t (*)(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
                                int vectors);
+int64_t stream_f32_avx512(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
+                          int vectors);
 int64_t stream_bf16_avx512_vnni(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
                                 int vectors);
 int64_t stream_u8s8_avx512_vnni(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,

@@ -121,6 +121,7 @@ DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa, bool p
   // Copies by each of several chunks would cost more than one before them all.
   if (spreads && chunks_.front().panels < std::min(kPanelsOfCopy, group_panels()))
     gathers_chunks_ = false;
+  if (staged_whole_ && !flat_ && stages_by_chunks()) staged_whole_ = false;
   for (const Chunk& chunk : chunks_) {
     const Part& part = parts_[chunk.part];
     const int64_t rows = chunk.extent[0] * chunk.extent[1] * chunk.extent[2];
@@ -262,7 +263,8 @@ bool DirectConvolution::reads_in_place() const {
 bool DirectConvolution::gains_by_skipping() const {
   if (has_tiles() || shift_ != 0 || p_.x_layout == ActivationLayout::channels_first) return false;
   const int64_t channels = p_.group_channels();
-  if (channels % kernel_->k_group != 0 || channels * stage_.element_bytes < 64) return false;
+  const bool is_short = channels * stage_.element_bytes < 64;
+  if (channels % kernel_->k_group != 0 || (is_short && product_ != Product::f32)) return false;
   return std::all_of(parts_.begin(), parts_.end(), [](const Part& part) {
     return !part.segments.empty() && part.segments[0].count >= kFewOutputs;
   });
@@ -286,6 +288,20 @@ void DirectConvolution::find_whole_box() {
     whole_.extent[i] = end - begin;
   }
   staged_whole_ = whole_.positions() * p_.channels * stage_.element_bytes <= kStagedWhole;
+}
+
+// Whether chunks read little of the image more than once, and what one reads leaves half of the
+// first cache: each then copies that by itself, and there is no region before the products.
+bool DirectConvolution::stages_by_chunks() const {
+  constexpr int64_t kHalfCache = 24 << 10;
+  int64_t read = 0, largest = 0;
+  for (const Chunk& chunk : chunks_) {
+    const int64_t positions = box(parts_[chunk.part], chunk).positions();
+    read += positions;
+    largest = std::max(largest, positions);
+  }
+  return read <= whole_.positions() * 5 / 4 &&
+         largest * p_.channels * stage_.element_bytes <= kHalfCache;
 }
 
 // Rows of a product are positions a stride of the width apart, so lines are whole strides long.

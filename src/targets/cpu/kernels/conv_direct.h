@@ -123,6 +123,7 @@ class DirectConvolution final : public Convolution {
   }
   bool reads_in_place() const;
   void find_whole_box();
+  bool stages_by_chunks() const;
   void make_flat();
   void stage_whole(const void* x, std::byte* to, int64_t begin, int64_t end, int padding) const;
   void run_prepared(const ConvCall& call) const;
