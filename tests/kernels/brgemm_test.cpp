@@ -201,6 +201,32 @@ TEST(Brgemm, SumsAreThoseOfAPlainLoop) {
   }
 }
 
+// Whatever it would ask for ahead of its use.
+TEST(Brgemm, SumsOfNothingAreZeros) {
+  for (const Isa isa : test::host_isas()) {
+    for (int64_t i = 0; i < 4 * kProductCount; ++i) {
+      const BrgemmKernel& kernel = brgemm_kernel(isa, static_cast<Product>(i % kProductCount));
+      constexpr int64_t kRows = 30, kColumns = 40, kStride = 8;
+      const std::vector<char> a(kRows * kStride);
+      std::vector<float> out(kRows * kColumns, 1);
+      const BrgemmBlock block{a.data(), a.data()};
+      BrgemmCall call;
+      call.blocks = &block;
+      call.block_count = i / kProductCount % 2;
+      call.a_row_stride = kStride;
+      call.rows = i / kProductCount / 2 == 0 ? 3 : kRows;
+      call.columns = kColumns;
+      call.a_is_far = call.b_is_far = call.b_goes_on = true;
+      call.out = out.data();
+      call.out_stride = kColumns * 4;
+      kernel.run(call);
+      for (int64_t at = 0; at < call.rows * kColumns; ++at) {
+        ASSERT_EQ(out[static_cast<size_t>(at)], 0) << to_string(isa) << ' ' << i;
+      }
+    }
+  }
+}
+
 TEST(Brgemm, ARowHasTheSameBitsWhateverTheOthers) {
   std::mt19937 random(2);
   for (const Isa isa : test::host_isas()) {

@@ -135,6 +135,32 @@ TEST(Convolution, LeavesOutPaddingOfAnyGeometry) {
   }
 }
 
+// Outputs far beyond x, which are what the epilogue makes of zeros.
+TEST(Convolution, ReadsNothingForOutputsOfPaddingAlone) {
+  Random random(8);
+  for (int64_t i = 0; i < cases(100); ++i) {
+    ConvProblem p;
+    p.x_type = kTypes[i % 4];
+    p.channels = 64 * 8 / info(p.x_type).bits;
+    p.outputs = pick(random, 1, 100);
+    p.transposed = pick(random, 0, 1) == 0;
+    for (size_t axis = 1; axis < p.axes.size(); ++axis) {
+      ConvAxis& a = p.axes[axis];
+      a.kernel = pick(random, 1, 2);
+      a.stride = pick(random, 1, 3);
+      a.pad = pick(random, 0, 6);
+      a.input = pick(random, 1, 6);
+      a.output = pick(random, 1, 24);
+    }
+    const Isa isa = turn_of(i / 4);
+    ConvRun run(p, isa, random);
+    SCOPED_TRACE(fmt::format("case {} on {}: {}", i, to_string(isa), run.text()));
+    if (!why_not(ConvForm::direct, run.problem(), isa).empty()) continue;
+    run.expect_sums(ConvForm::direct, nullptr);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
 // Rows whose lines crowd into few sets of a cache are copied, by each chunk or before them all.
 TEST(Convolution, TakesPointwiseRowsThatCrowdACache) {
   constexpr int64_t kRowBytes = 4096;

@@ -50,7 +50,7 @@ int64_t row_pace(const BrgemmCall& call) {
   constexpr int64_t kLine = 64;
   const int64_t bytes = call.k * 4 / P::kGroup;
   const bool is_run = call.a_is_far && call.a_row_stride <= bytes + kLine && call.a_row_stride > 0;
-  return is_run ? (16 * call.a_row_stride + bytes - 1) / bytes : 0;
+  return is_run && bytes > 0 ? (16 * call.a_row_stride + bytes - 1) / bytes : 0;
 }
 
 // Vectors of the tiles at a column.
