@@ -82,6 +82,12 @@ inline void store_weights(Bf16* to, F32 first, F32 second) {
 }
 #endif
 
+// Where nothing is fetched beside the softmax.
+struct NoFeed {
+  template <int kLines>
+  void take() {}
+};
+
 // Keys from `at` on that count: all where the block is whole, which needs no masks.
 template <bool kWhole>
 inline Mask mask_of(const AttentionBlock& b, int64_t at) {
@@ -96,8 +102,8 @@ inline void scale_weights(F32 (&x)[kVectors], const float* scales, const Attenti
   }
 }
 
-template <bool kPairs, bool kScaled, bool kWhole>
-void softmax_block(const AttentionBlock& b, int64_t rows) {
+template <bool kPairs, bool kScaled, bool kWhole, class Ahead>
+void softmax_block(const AttentionBlock& b, int64_t rows, Ahead& ahead) {
   constexpr int kVectors = static_cast<int>(kKeyBlock) / kLanes;
   // What a whole pass changes, and a scale per key, which the first pass takes along.
   const bool transformed = b.softcap > 0 || b.bias != nullptr || b.scale <= 0;
@@ -110,11 +116,12 @@ void softmax_block(const AttentionBlock& b, int64_t rows) {
   const F32 by = set1(b.scale);
   store(b.largest, low);
   store(b.sum, zero_f32());
+  // All rows' largest scores first: one after another, each would wait for its own.
   for (int64_t row = 0; row < rows; ++row) {
     float* scores = b.scores + row * kKeyBlock;
     const float* bias = b.bias == nullptr ? nullptr : b.bias + row * b.bias_pitch;
+    ahead.template take<4>();
     if (transformed) transform_row(b, k_scales, bias, scores);
-    F32 x[kVectors], top[2] = {low, low};
     if (scaled) {
 #pragma GCC unroll 16
       for (int i = 0; i < kVectors; ++i) {
@@ -123,20 +130,28 @@ void softmax_block(const AttentionBlock& b, int64_t rows) {
       }
     }
     if (b.lowest != nullptr) mask_row(b, row, scores);
+    F32 top[2] = {low, low};
+#pragma GCC unroll 16
+    for (int i = 0; i < kVectors; ++i) {
+      F32 x = load(scores + i * kLanes);
+      if constexpr (!kWhole) x = keep(mask_of_keys(b, i * kLanes), x, low);
+      top[i % 2] = max(top[i % 2], x);
+    }
+    b.largest[row] = max_lanes(max(top[0], top[1])) * lane0(scale);
+  }
+  for (int64_t row = 0; row < rows; ++row) {
+    float* scores = b.scores + row * kKeyBlock;
+    const float largest = b.largest[row];
+    const F32 minus = set1(largest == -kInfinity ? 0.0F : -largest);
+    F32 x[kVectors];
 #pragma GCC unroll 16
     for (int i = 0; i < kVectors; ++i) {
       x[i] = load(scores + i * kLanes);
       if constexpr (!kWhole) x[i] = keep(mask_of_keys(b, i * kLanes), x[i], low);
-      top[i % 2] = max(top[i % 2], x[i]);
-    }
-    const float largest = max_lanes(max(top[0], top[1])) * lane0(scale);
-    const F32 minus = set1(largest == -kInfinity ? 0.0F : -largest);
-#pragma GCC unroll 16
-    for (int i = 0; i < kVectors; ++i) {
+      ahead.template take<1>();
       x[i] = weight_of<kPairs>(x[i], scale, minus);
       store(scores + i * kLanes, x[i]);
     }
-    b.largest[row] = largest;
 #if defined(__AVX512F__)
     if constexpr (kPairs) {
       if (v_scales != nullptr) scale_weights<kWhole>(x, v_scales, b);
@@ -160,10 +175,10 @@ void softmax_block(const AttentionBlock& b, int64_t rows) {
 
 // Weights: f32 in place, or [row][kKeyBlock] of bf16; 0 behind the last key up to a whole block.
 // With the values' scales in them if kScaled.
-template <bool kPairs, bool kScaled = true>
-void softmax_rows(const AttentionBlock& b, int64_t rows) {
-  b.keys == kKeyBlock ? softmax_block<kPairs, kScaled, true>(b, rows)
-                      : softmax_block<kPairs, kScaled, false>(b, rows);
+template <bool kPairs, bool kScaled = true, class Ahead = NoFeed>
+void softmax_rows(const AttentionBlock& b, int64_t rows, Ahead&& ahead = {}) {
+  b.keys == kKeyBlock ? softmax_block<kPairs, kScaled, true>(b, rows, ahead)
+                      : softmax_block<kPairs, kScaled, false>(b, rows, ahead);
 }
 
 }  // namespace

@@ -92,5 +92,52 @@ class Stream {
   Bytes near_;
 };
 
+// The same where arithmetic takes about as long as memory: the values of the block and then the
+// keys of the next one, a few lines at a time all through the block's work, softmax included. More
+// at once would be dropped, and memory idle between.
+class Feed {
+ public:
+  explicit Feed(const AttentionBlock& b) {
+    const auto add = [&](const AttentionAhead& ahead) {
+      for (int64_t i = 0; ahead.tight_bytes > 0 && i < kSegments; ++i) {
+        if (ahead.tight[i] == nullptr) continue;
+        parts_[parts_end_].begin = ahead.tight[i];
+        parts_[parts_end_++].end = ahead.tight[i] + kSegment * ahead.tight_bytes;
+      }
+    };
+    add(*b.next_v);
+    add(*b.next_k);
+    next_part();
+  }
+  template <int kLines>
+  inline __attribute__((always_inline)) void take() {
+#pragma GCC unroll 8
+    for (int i = 0; i < kLines; ++i) {
+      if (at_ >= end_) {
+        if (part_ == parts_end_) return;
+        next_part();
+      }
+      _mm_prefetch(reinterpret_cast<const char*>(at_), _MM_HINT_T1);
+      at_ += 64;
+    }
+  }
+
+ private:
+  struct Part {
+    const std::byte* begin;
+    const std::byte* end;
+  };
+  void next_part() {
+    if (part_ == parts_end_) return;
+    at_ = parts_[part_].begin;
+    end_ = parts_[part_++].end;
+  }
+  const std::byte* at_ = nullptr;
+  const std::byte* end_ = nullptr;
+  int part_ = 0;
+  int parts_end_ = 0;
+  Part parts_[2 * kSegments];
+};
+
 }  // namespace
 }  // namespace lathe::cpu

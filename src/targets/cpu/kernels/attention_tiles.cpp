@@ -245,9 +245,10 @@ void AttentionTiles::load_rows(const AttentionCache& cache, int64_t size, int64_
   }
 }
 
-// The rows of a block that some query sees, where they lie at equal distances.
+// The rows of a block that some query sees, where they lie at equal distances; its segments, where
+// they are known already.
 AttentionAhead AttentionTiles::rows_ahead(const AttentionCache& cache, int64_t size, int64_t block,
-                                          int64_t calls) const {
+                                          int64_t calls, const std::byte* const* segments) const {
   AttentionAhead to;
   const int64_t begin = block * kKeyBlock;
   const int64_t rows = std::min(kKeyBlock, highest(rows_ - 1) + 1 - begin);
@@ -267,8 +268,10 @@ AttentionAhead AttentionTiles::rows_ahead(const AttentionCache& cache, int64_t s
     }
   }
   if (few() && to.stride == to.bytes) {
-    to.tight_bytes = to.bytes;
-    find_segments(cache, begin, rows, to.tight);
+    bool found = segments != nullptr;
+    if (found) std::copy_n(segments, (rows - 1) / kSegment + 1, to.tight);
+    found = found || find_segments(cache, begin, rows, to.tight);
+    if (found) to.tight_bytes = to.bytes;
   }
   // Rows without gaps as fewer long ones.
   const int64_t whole = apart ? page * to.bytes : to.bytes * rows;
@@ -305,7 +308,9 @@ void AttentionTiles::load_block(int64_t block) {
       segments[i] = static_cast<const std::byte*>(rows) + i * kSegment * distance;
     }
   };
-  const bool keys_in_place = (bytes || whole) && find(x_.k, block_.k_segments);
+  const bool found = next_block_ == block && next_k_.tight_bytes > 0;  // looked up before
+  if (found) std::copy_n(next_k_.tight, kSegments, block_.k_segments);
+  const bool keys_in_place = (bytes || whole) && (found || find(x_.k, block_.k_segments));
   const bool raw = bytes && kernels_.words;
   const int64_t element = raw ? 1 : element_bytes_;
   block_.k_bytes = bytes && (keys_in_place || raw);
@@ -340,10 +345,11 @@ void AttentionTiles::load_block(int64_t block) {
   }
   const bool last = block + 1 == end_;
   next_k_ = last ? follow_ : keys_ahead(block + 1);
+  next_block_ = last ? -1 : block + 1;
   if (few()) {
     // Values that are read where they lie come after the keys of the same block.
     next_v_ = rows_ahead(x_.v, p_.value_size, in_place ? block : block + 1,
-                         kernels_.score_fetches(size_));
+                         kernels_.score_fetches(size_), in_place ? block_.v_segments : nullptr);
   } else {
     const int64_t calls = std::clamp<int64_t>(p_.value_size / 32, 1, 8);
     next_v_ = rows_ahead(x_.v, p_.value_size, block + 1, calls * tiles());

@@ -62,8 +62,8 @@ class AttentionTiles {
                      const std::byte** to) const;
   const float* scales_of(const AttentionCache& cache, float* to, int64_t& step) const;
   void load_rows(const AttentionCache& cache, int64_t size, int64_t pitch, std::byte* to) const;
-  AttentionAhead rows_ahead(const AttentionCache& cache, int64_t size, int64_t block,
-                            int64_t calls) const;
+  AttentionAhead rows_ahead(const AttentionCache& cache, int64_t size, int64_t block, int64_t calls,
+                            const std::byte* const* segments = nullptr) const;
   bool has_bias() const { return x_.bias.data != nullptr || x_.slopes != nullptr; }
   void slope_row(int64_t row, int64_t keys, float* to) const;
   const float* load_bias(int64_t tile, int64_t keys, int64_t& pitch);
@@ -92,6 +92,7 @@ class AttentionTiles {
   int64_t keys_ = 0;
   AttentionBlock block_;
   AttentionAhead next_k_;
+  int64_t next_block_ = -1;  // the block whose keys they are, if it is of the same rows
   AttentionAhead next_v_;
   float* queries_ = nullptr;
   float* query_scales_ = nullptr;  // of integers

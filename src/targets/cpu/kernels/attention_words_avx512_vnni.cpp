@@ -141,6 +141,14 @@ inline __m128 load_bytes(const std::byte* from, int64_t count) {
   return _mm_castsi128_ps(_mm_maskz_loadu_epi8(mask, from));
 }
 
+// What comes next, from the second cache into the first.
+inline __attribute__((always_inline)) void fetch_near(const std::byte*& at) {
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i, at += 64) {
+    _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
+  }
+}
+
 template <int kRows>
 inline __attribute__((always_inline)) void add_bytes(F32 x, const float* q, int64_t low,
                                                      I32 (&high_sums)[kRows],
@@ -156,12 +164,15 @@ inline __attribute__((always_inline)) void add_bytes(F32 x, const float* q, int6
 
 // begin[0, 1]: 128 times the sums of the high and low bytes of each row's query, negative.
 template <int kRows>
-void score_bytes(const AttentionBlock& b, int64_t row, const int32_t (&begin)[2][kLanes]) {
+void score_bytes(const AttentionBlock& b, int64_t row, const int32_t (&begin)[2][kLanes],
+                 Feed& ahead) {
   const int64_t units = b.size / 4, low = units * kLanes;
   for (int64_t key = 0; key < b.keys; key += kLanes) {
     const auto* q = static_cast<const float*>(b.q) + row;
     KeyRows k(b, key);
-    Stream ahead = Stream::beside_keys(b, row == 0, key, kLanes);
+    const std::byte* near =
+        key + kSegment < b.keys ? b.k_segments[key / kSegment + 1] : b.v_segments[0];
+    if (row == 0 && b.next_v->tight_bytes == 0) fetch(*b.next_v);
     I32 high_sums[kRows], low_sums[kRows];
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
@@ -171,7 +182,8 @@ void score_bytes(const AttentionBlock& b, int64_t row, const int32_t (&begin)[2]
     int64_t left = b.key_columns;
     if (key + kLanes <= b.keys) {
       for (; left >= 16; left -= 16, q += kUnits * kLanes) {
-        ahead.fetch();
+        ahead.take<3>();
+        fetch_near(near);
         F32 x[kUnits];
         turn_units([&](int at) { return _mm_loadu_ps(reinterpret_cast<const float*>(k.at(at))); },
                    x);
@@ -193,7 +205,6 @@ void score_bytes(const AttentionBlock& b, int64_t row, const int32_t (&begin)[2]
       }
       k.advance();
     }
-    ahead.fetch_rest();
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
       store(b.scores + (row + r) * kKeyBlock + key,
@@ -202,24 +213,37 @@ void score_bytes(const AttentionBlock& b, int64_t row, const int32_t (&begin)[2]
   }
 }
 
-// High bytes of a row's weights, then low ones; a row's scale.
+// High bytes of a row's weights, then low ones; a row's scale. Whether some may be negative.
 template <bool kWhole>
-void weights_to_bytes(const AttentionBlock& b, int64_t rows, float* scales) {
+bool weights_to_bytes(const AttentionBlock& b, int64_t rows, float* scales, Feed& ahead) {
   constexpr int kVectors = static_cast<int>(kKeyBlock) / kLanes;
   float v_together[kKeyBlock];
   const float* v_scales = together(b.v_scales, b.v_scale_step, b.keys, v_together);
-  auto* to = static_cast<int8_t*>(b.weights);
-  for (int64_t row = 0; row < rows; ++row, to += 2 * kKeyBlock) {
-    F32 x[kVectors];
+  const auto load_row = [&](int64_t row, F32(&x)[kVectors]) __attribute__((always_inline)) {
 #pragma GCC unroll 8
     for (int i = 0; i < kVectors; ++i) x[i] = load(b.scores + row * kKeyBlock + i * kLanes);
     if (v_scales != nullptr) scale_weights<kWhole>(x, v_scales, b);
+  };
+  I32 signs = set1(0);
+  float largest[kFewRows];  // of all rows first: one after another, each would wait for its own
+  for (int64_t row = 0; row < rows; ++row) {
+    F32 x[kVectors];
+    load_row(row, x);
     I32 top[2] = {set1(0), set1(0)};
 #pragma GCC unroll 8
-    for (int i = 0; i < kVectors; ++i) top[i % 2] = max(top[i % 2], size_bits(x[i]));
-    const F32 largest = from_bits(set1(_mm512_reduce_max_epi32(max(top[0], top[1]).v)));
-    const F32 by = weight_factor(largest);
-    scales[row] = lane0(largest * set1(1 / kLargestWeight));
+    for (int i = 0; i < kVectors; ++i) {
+      signs = signs | bits_of(x[i]);
+      top[i % 2] = max(top[i % 2], size_bits(x[i]));
+    }
+    largest[row] = lane0(from_bits(set1(_mm512_reduce_max_epi32(max(top[0], top[1]).v))));
+  }
+  auto* to = static_cast<int8_t*>(b.weights);
+  for (int64_t row = 0; row < rows; ++row, to += 2 * kKeyBlock) {
+    F32 x[kVectors];
+    load_row(row, x);
+    ahead.take<4>();
+    const F32 by = weight_factor(set1(largest[row]));
+    scales[row] = largest[row] * (1 / kLargestWeight);
 #pragma GCC unroll 8
     for (int i = 0; i < kVectors; ++i) {
       const I32 w = to_i32(x[i] * by);
@@ -230,6 +254,7 @@ void weights_to_bytes(const AttentionBlock& b, int64_t rows, float* scales) {
       _mm_storeu_si128(place(kKeyBlock), _mm512_cvtepi32_epi8(w.v));
     }
   }
+  return _mm512_movepi32_mask(signs.v) != 0;
 }
 
 // Four keys' values of 64 columns, of which each 16 give 8: two vectors of four columns of each 16,
@@ -246,8 +271,8 @@ inline void turn_values(const __m512i (&v)[4], I32 (&x)[2]) {
 
 // Half of 64 columns of kRows rows: vectors 2 · kUpper and the next one of sums[row].
 template <int kRows, bool kUpper>
-inline void add_values(const AttentionBlock& b, int64_t at, int64_t row, int64_t part,
-                       int64_t parts, I32 (*sums)[4]) {
+inline void add_values(const AttentionBlock& b, int64_t at, int64_t row, I32 (*sums)[4],
+                       Feed& ahead) {
   const auto* weights = static_cast<const int8_t*>(b.weights) + row * 2 * kKeyBlock;
   const int64_t columns = b.value_columns - at;
   const __mmask64 mask = columns >= 64 ? ~uint64_t{0} : (uint64_t{1} << columns) - 1;
@@ -271,13 +296,20 @@ inline void add_values(const AttentionBlock& b, int64_t at, int64_t row, int64_t
     }
   };
   for (int64_t first = 0; first < b.keys; first += kSegment) {
-    Stream ahead = Stream::beside_values(b, row == 0, first, part, parts);
+    if (row == 0 && at == 0 && !kUpper && b.next_k->tight_bytes == 0) fetch(*b.next_k);
     const std::byte* rows = b.v_segments[first / kSegment] + at;
+    const std::byte* near = rows;
+    if (first + kSegment < b.keys) {
+      near = b.v_segments[first / kSegment + 1] + at * kSegment;
+    } else if (b.next_k->tight_bytes > 0) {
+      near = b.next_k->tight[0] + at * kSegment;
+    }
     const int64_t keys = b.keys - first < kSegment ? b.keys - first : kSegment;
     int64_t key = 0;
     if (columns >= 64) {
       for (; key + 4 <= keys; key += 4, rows += 4 * b.v_stride) {
-        ahead.fetch();
+        ahead.take<2>();
+        if constexpr (!kUpper) fetch_near(near);
         __m512i v[4];
 #pragma GCC unroll 4
         for (int i = 0; i < 4; ++i) v[i] = _mm512_loadu_si512(rows + i * b.v_stride);
@@ -291,7 +323,6 @@ inline void add_values(const AttentionBlock& b, int64_t at, int64_t row, int64_t
       }
       add(v, first + key);
     }
-    ahead.fetch_rest();
   }
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
@@ -301,12 +332,11 @@ inline void add_values(const AttentionBlock& b, int64_t at, int64_t row, int64_t
 }
 
 template <int kRows>
-void value_bytes(const AttentionBlock& b, int64_t row, const float* scales) {
-  const int64_t parts = (b.value_size + 63) / 64 * 2;
-  for (int64_t at = 0, part = 0; at < b.value_size; at += 64, part += 2) {
+void value_bytes(const AttentionBlock& b, int64_t row, const float* scales, Feed& ahead) {
+  for (int64_t at = 0; at < b.value_size; at += 64) {
     I32 sums[kRows][4];
-    add_values<kRows, false>(b, at, row, part, parts, sums);
-    add_values<kRows, true>(b, at, row, part + 1, parts, sums);
+    add_values<kRows, false>(b, at, row, sums, ahead);
+    add_values<kRows, true>(b, at, row, sums, ahead);
     for (int r = 0; r < kRows; ++r) {
       const __m512i a = _mm512_shuffle_i32x4(sums[r][0].v, sums[r][1].v, 0x44);
       const __m512i c = _mm512_shuffle_i32x4(sums[r][0].v, sums[r][1].v, 0xEE);
@@ -336,34 +366,33 @@ void value_words(const AttentionBlock& b, int64_t row, const float* scales) {
   }
 }
 
-bool is_negative(const AttentionBlock& b) {
-  if (b.v_scales == nullptr) return false;
-  bool any = false;
-  for (int64_t i = 0; i < b.keys; ++i) any |= b.v_scales[i * b.v_scale_step] < 0;
-  return any;
-}
-
 void attend_bytes(const AttentionBlock& b, int64_t rows) {
+  Feed ahead(b);
   int32_t begin[2][kLanes];
-  for (int part = 0; part < 2; ++part) {
-    const auto* q = static_cast<const float*>(b.q) + part * b.size / 4 * kLanes;
-    I32 sum = set1(0);
-    for (int64_t unit = 0; unit < b.size / 4; ++unit) {
-      const I32 bytes = bits_of(load(q + unit * kLanes));
-      sum = dot_u8s8(sum, I32{_mm512_set1_epi8(INT8_MIN)}, bytes);
+  const int64_t units = b.size / 4;
+  const auto* q = static_cast<const float*>(b.q);
+  I32 sums[2][2] = {{set1(0), set1(0)}, {set1(0), set1(0)}};  // one would wait for itself
+  const auto add = [&](int64_t unit, int i) __attribute__((always_inline)) {
+#pragma GCC unroll 2
+    for (int part = 0; part < 2; ++part) {
+      sums[part][i] = dot_u8s8(sums[part][i], I32{_mm512_set1_epi8(INT8_MIN)},
+                               bits_of(load(q + (part * units + unit) * kLanes)));
     }
-    store(begin[part], set1(0) - sum);
-  }
-  for_rows(rows, [&](int64_t row, auto count) { score_bytes<count()>(b, row, begin); });
-  softmax_rows<false, false>(b, rows);
+  };
+  for (int64_t unit = 0; unit + 1 < units; unit += 2) add(unit, 0), add(unit + 1, 1);
+  if (units % 2 != 0) add(units - 1, 0);
+  for (int part = 0; part < 2; ++part)
+    store(begin[part], set1(0) - (sums[part][0] + sums[part][1]));
+  for_rows(rows, [&](int64_t row, auto count) { score_bytes<count()>(b, row, begin, ahead); });
+  softmax_rows<false, false>(b, rows, ahead);
   float scales[kFewRows];
-  b.keys == kKeyBlock ? weights_to_bytes<true>(b, rows, scales)
-                      : weights_to_bytes<false>(b, rows, scales);
-  if (is_negative(b)) {
+  const bool negative = b.keys == kKeyBlock ? weights_to_bytes<true>(b, rows, scales, ahead)
+                                            : weights_to_bytes<false>(b, rows, scales, ahead);
+  if (negative) {
     for (int64_t row = 0; row < rows; ++row) value_words(b, row, scales);
     return;
   }
-  for_rows(rows, [&](int64_t row, auto count) { value_bytes<count()>(b, row, scales); });
+  for_rows(rows, [&](int64_t row, auto count) { value_bytes<count()>(b, row, scales, ahead); });
 }
 
 }  // namespace
