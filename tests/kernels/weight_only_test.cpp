@@ -376,6 +376,26 @@ TEST(WeightOnly, ManyChunksOfManyRowsEqualThePlainLoop) {
   }
 }
 
+// However rows are shared out among tasks, each has some.
+TEST(WeightOnly, AnyNumbersOfRowsAndColumnsAreCutIntoTasks) {
+  for (const int64_t n : {17, 130, 256, 288, 700}) {
+    Case c;
+    c.problem.k = c.problem.block = 16;
+    c.problem.n = n;
+    c.problem.compute = Compute::int8;
+    c.m = 1100;
+    fill(c);
+    const Packed packed(c);
+    for (const Isa isa : host_isas()) {
+      const std::vector<float> whole = product(c, packed, 0, c.m, isa, nullptr);
+      for (const int64_t m : {65, 95, 200, 300, 416, 592, 715, 720, 868, 880, 1050, 1056}) {
+        const std::vector<float> some = product(c, packed, 0, m, isa, nullptr);
+        ASSERT_TRUE(std::equal(some.begin(), some.end(), whole.begin())) << m << " x " << n;
+      }
+    }
+  }
+}
+
 TEST(WeightOnly, ExtremeCodesAreMultipliedExactly) {
   for (const int bits : {2, 3, 4, 8}) {
     for (const int64_t block : {16, 32, 64, 128, 256}) {

@@ -275,8 +275,9 @@ class Product {
     constexpr int64_t kLeastRows = 64, kMostRows = 512;
     const int64_t pairs = (layout_.panels + 1) / 2;
     const int64_t most_rows = std::clamp(call_.m * pairs / kTasks, kLeastRows, kMostRows);
-    const int64_t groups = (call_.m + most_rows - 1) / most_rows;
-    const int64_t task_rows = round_up((call_.m + groups - 1) / groups, kPanel);
+    const int64_t least_groups = (call_.m + most_rows - 1) / most_rows;
+    const int64_t task_rows = round_up((call_.m + least_groups - 1) / least_groups, kPanel);
+    const int64_t groups = (call_.m + task_rows - 1) / task_rows;
     parallel_for(pool_, groups * pairs, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t row = i / pairs * task_rows;
