@@ -303,11 +303,15 @@ TEST(Brgemm, TheEpilogueIsAppliedToTheSums) {
       constexpr double kRanges[] = {0x1p-12, 0x1p-12, 0x1p-5, 1, 0x1p30};
       const double range = is_integer ? kRanges[pick(random, 0, 4)] : 1;
       const double bias_range = is_byte(epilogue.out) && pick(random, 0, 2) == 0 ? 0x1p28 : 1;
+      const bool has_infinity = is_byte(epilogue.out) && pick(random, 0, 3) == 0;
       const int64_t most_added = pick(random, 0, 1) == 0 ? 100000 : INT32_MAX;
       for (int64_t j = 0; j < width; ++j) {
         scales.set(j, static_cast<double>(pick(random, -50, 50)) / 8 * range);
         if (pick(random, 0, 3) == 0) scales.set(j, 0);
         numbers.set(j, static_cast<double>(pick(random, -50, 50)) / 8 * bias_range);
+        if (has_infinity && pick(random, 0, 3) == 0) {
+          numbers.set(j, pick(random, 0, 1) == 0 ? -INFINITY : INFINITY);
+        }
         adds.set(j, static_cast<double>(pick(random, -most_added, most_added)));
       }
       // Alone where the scale is 0: numbers that conversions by the processor do not round.

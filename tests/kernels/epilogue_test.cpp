@@ -232,7 +232,8 @@ TEST(Epilogue, RandomStepsGiveTheBitsOfAPlainLoop) {
 // Where silu becomes bytes at once: the byte of the activation's own result, right at the numbers
 // where it changes.
 TEST(Epilogue, SiluRoundedToBytesIsTheActivationRounded) {
-  std::vector<float> numbers = {0, -0.0F, -1e-30F, -88, -1e30F, 1e30F, 0.5F, 254.5F};
+  std::vector<float> numbers = {0,    -0.0F,  -1e-30F, -88,       -1e30F,   1e30F,
+                                0.5F, 254.5F, NAN,     -INFINITY, INFINITY, -3e38F};
   for (int i = -3; i < 300; ++i) {
     for (const float from : {0.4999F, 0.5F, 0.6F, 0.65F, 0.7F, 0.75F}) {
       numbers.push_back(static_cast<float>(i) - 1 + from);
@@ -273,8 +274,9 @@ TEST(Epilogue, SiluRoundedToBytesIsTheActivationRounded) {
         const double least = type == ElementType::u8 ? 0 : -128, most = least + 255;
         for (int64_t i = 0; i < count; ++i) {
           const auto at = static_cast<size_t>(i);
-          const double wanted = std::nearbyint(static_cast<double>(results[at])) + zero;
-          ASSERT_EQ(out.get(i), std::clamp(wanted, least, most))
+          const double rounded = std::nearbyint(static_cast<double>(results[at])) + zero;
+          const double wanted = std::isnan(rounded) ? least : std::clamp(rounded, least, most);
+          ASSERT_EQ(out.get(i), wanted)
               << to_string(isa) << ": " << numbers[at] << " to " << to_string(type);
         }
       }

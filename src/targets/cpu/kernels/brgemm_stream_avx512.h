@@ -141,7 +141,7 @@ struct Stream {
     I32 n[4];
 #pragma GCC unroll 4
     for (int i = 0; i < kQuad; ++i) {
-      if (!small) x[i] = min(high, x[i]);
+      if (!small) x[i] = kLast == Last::silu ? bounded_for_silu(x[i], high) : min(high, x[i]);
       n[i] = kLast == Last::silu ? rounded_silu(x[i]) : to_i32(x[i]);
     }
     if constexpr (kQuad == 3) n[3] = n[2];

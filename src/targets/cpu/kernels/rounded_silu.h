@@ -20,7 +20,14 @@ alignas(64) constexpr float kSiluBounds[32] = {
     -__builtin_inff(), -__builtin_inff(), -__builtin_inff(), -__builtin_inff(), -__builtin_inff(),
     -__builtin_inff(), -__builtin_inff()};
 
-// Of numbers below 2^31; NaN gives the lowest integer, as conversions do.
+// x as rounded_silu takes it: at most `high`, which is below 2^31, and NaN in place of -infinity,
+// whose silu is one.
+inline F32 bounded_for_silu(F32 x, F32 high) {
+  constexpr int kKeep = 0x11111111, kNanForMinusInfinity = 0x00020000;
+  const F32 y = min(high, x);
+  return {_mm512_fixupimm_ps(y.v, y.v, _mm512_set1_epi32(kKeep + kNanForMinusInfinity), 0)};
+}
+// NaN gives the lowest integer, as conversions do.
 inline I32 rounded_silu(F32 x) {
   const F32 positive = max(zero_f32(), x);
   const I32 nearest = to_i32(positive);
@@ -30,6 +37,7 @@ inline I32 rounded_silu(F32 x) {
   return {_mm512_mask_sub_epi32(nearest.v, below, nearest.v, _mm512_set1_epi32(1))};
 }
 #else
+inline F32 bounded_for_silu(F32 x, F32 high) { return min(high, x); }
 // Results below e^-80 are zeros anyway, and the processor is slow at the subnormal numbers on their
 // way.
 inline I32 rounded_silu(F32 x) {
