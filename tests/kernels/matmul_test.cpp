@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -425,6 +426,36 @@ TEST(Pack, TakesRowsApartAndUnsignedBytes) {
         Packed other(packed_layout(kernel, product, k, n).bytes);
         const ElementType type = flips ? ElementType::u8 : type_of(product, false);
         pack_b(kernel, product, {apart.data(), type, k, n, pitch, 1}, other.lines.data(), nullptr);
+        EXPECT_EQ(std::memcmp(packed.lines.data(), other.lines.data(),
+                              packed.lines.size() * sizeof(Packed::Line)),
+                  0)
+            << to_string(isa) << ' ' << packing_id(kernel, product) << ' ' << k << 'x' << n;
+      }
+    }
+  }
+}
+
+// Columns one after the other, which are turned over group by group, or not where they begin within
+// a group.
+TEST(Pack, TakesColumnsOneAfterTheOther) {
+  std::mt19937 random(10);
+  for (const Isa isa : test::host_isas()) {
+    for (int p = 0; p < kProductCount; ++p) {
+      const auto product = static_cast<Product>(p);
+      const BrgemmKernel& kernel = brgemm_kernel(isa, product);
+      for (const auto& [k, n, pitch] : std::vector<std::array<int64_t, 3>>{
+               {1, 40, 1}, {6, 64, 8}, {64, 33, 65}, {67, 70, 68}, {130, 100, 130}}) {
+        const Matrix b = random_matrix(random, product, false, k, n);
+        const Packed packed = pack(isa, product, b);
+        const auto size = static_cast<int64_t>(b.bytes.size()) / (k * n);
+        std::vector<char> turned(static_cast<size_t>(((n - 1) * pitch + k) * size));
+        for (int64_t i = 0; i < k * n; ++i) {
+          std::memcpy(turned.data() + (i % n * pitch + i / n) * size, b.bytes.data() + i * size,
+                      static_cast<size_t>(size));
+        }
+        Packed other(packed_layout(kernel, product, k, n).bytes);
+        pack_b(kernel, product, {turned.data(), type_of(product, false), k, n, 1, pitch},
+               other.lines.data(), nullptr);
         EXPECT_EQ(std::memcmp(packed.lines.data(), other.lines.data(),
                               packed.lines.size() * sizeof(Packed::Line)),
                   0)

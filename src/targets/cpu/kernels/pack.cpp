@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "targets/cpu/kernels/pack_table.h"
+#include "targets/cpu/kernels/turn.h"
 #include "tensor/float_formats.h"
 
 namespace lathe::cpu {
@@ -92,21 +93,41 @@ const From* rows_in_place(const PackSource& source, int64_t first, int64_t colum
   return static_cast<const From*>(source.data) + first * source.k_stride + column;
 }
 
+// A matrix whose columns lie one after the other: groups of k are what it is turned over in.
+template <class To, class From>
+bool turns_groups(const PackSource& source) {
+  constexpr auto kSize = static_cast<int64_t>(sizeof(To));
+  constexpr bool same = sizeof(To) == sizeof(From) && kSize > 1;
+  const bool converts = std::is_same_v<From, uint16_t> && source.type != ElementType::bf16;
+  return same && !converts && source.k_stride == 1 && source.n_stride * kSize % 4 == 0 &&
+         reinterpret_cast<uintptr_t>(source.data) % 4 == 0;
+}
+
 template <class To, class From>
 void pack_panel(const BrgemmKernel& kernel, const PackSource& source, int64_t panel, char* out,
                 int32_t* sums) {
   constexpr int kGroup = static_cast<int>(4 / sizeof(To));
   const int64_t width = kernel.panel_columns, column = panel * width;
   const int64_t columns = std::min<int64_t>(width, source.n - column);
+  const bool turns = turns_groups<To, From>(source);
   PackTile<To> tile;
   int32_t totals[kMaxColumns] = {};
   for (int64_t first = 0; first < source.k; first += kTileRows) {
     const int64_t rows = std::min<int64_t>(kTileRows, source.k - first);
+    if (turns && rows % kGroup == 0) {
+      const int64_t bytes = rows / kGroup * width * 4;
+      if (columns < width) std::memset(out, 0, static_cast<size_t>(bytes));
+      const From* from = static_cast<const From*>(source.data) + column * source.n_stride + first;
+      turn_over(4, from, source.n_stride / kGroup, out, width, columns, rows / kGroup);
+      out += bytes;
+      continue;
+    }
     const From* given = rows_in_place<To, From>(source, first, column, columns == width);
     if (given == nullptr) load_tile<To, From>(source, first, rows, column, columns, tile);
     const auto* from = given == nullptr ? tile.data() : reinterpret_cast<const To*>(given);
     const int64_t stride = given == nullptr ? kMaxColumns : source.k_stride;
     auto* to = reinterpret_cast<uint32_t*>(out);
+    out += (rows + kGroup - 1) / kGroup * width * 4;
     if constexpr (kGroup == 2) {
       kPackAvx2.pairs(from, stride, rows, width, to);
     } else if constexpr (kGroup == 4) {
@@ -117,7 +138,6 @@ void pack_panel(const BrgemmKernel& kernel, const PackSource& source, int64_t pa
       const auto bytes = static_cast<size_t>(width) * sizeof(To);
       for (int64_t r = 0; r < rows; ++r) std::memcpy(to + r * width, from + r * stride, bytes);
     }
-    out += (rows + kGroup - 1) / kGroup * width * 4;
   }
   if (sums != nullptr) std::copy_n(totals, width, sums + column);
 }
