@@ -296,7 +296,7 @@ void ConvPair::depthwise_lines(const DepthwiseConvolution::Lines& lines,
   constexpr int64_t kChannels = DepthwiseConvolution::kChannels;
   const int64_t columns = wide_.axes[2].output, size = info(wide_.y_type).bits / 8;
   const auto* weights = static_cast<const float*>(call.weights);
-  const auto x_zero = static_cast<float>(call.x_zero);
+  const int32_t x_zero = call.x_zero;
   const SimpleEpilogue* simple = epilogue.simple;
   const auto finish = finish_tile(isa_);
   if (simple != nullptr) {

@@ -14,17 +14,19 @@ namespace {
 
 constexpr int64_t kExactTaps = 257;  // 255 * 255 each stay below 2^24, where f32 holds integers
 
-DepthwiseTable::Run kernel_for(Isa isa, ElementType x) {
-  const DepthwiseTable& table = isa >= Isa::avx512 ? kDepthwiseAvx512 : kDepthwiseAvx2;
+ComputeDepthwiseRow kernel_for(Isa isa, ElementType x) {
+  const bool wide = isa >= Isa::avx512;
   switch (x) {
     case ElementType::bf16:
-      return table.bf16;
+      return isa >= Isa::avx512_vnni ? kDepthwiseBf16Avx512Vnni
+             : wide                  ? kDepthwiseBf16Avx512
+                                     : kDepthwiseBf16Avx2;
     case ElementType::u8:
-      return table.u8;
+      return wide ? kDepthwiseU8Avx512 : kDepthwiseU8Avx2;
     case ElementType::i8:
-      return table.i8;
+      return wide ? kDepthwiseI8Avx512 : kDepthwiseI8Avx2;
     default:
-      return table.f32;
+      return wide ? kDepthwiseF32Avx512 : kDepthwiseF32Avx2;
   }
 }
 
@@ -107,7 +109,7 @@ void DepthwiseConvolution::pack(const ConvWeights& weights, void* to, ThreadPool
 }
 
 void DepthwiseConvolution::compute_lines(const Lines& lines, const Source& source,
-                                         const float* weights, float x_zero,
+                                         const float* weights, int32_t x_zero,
                                          const SimpleEpilogue& epilogue, int64_t position,
                                          void* out, int64_t line_stride, int64_t out_stride) const {
   DepthwiseRow row;
@@ -217,15 +219,14 @@ class DepthwiseConvolution::Run {
     if (const SimpleEpilogue* simple = epilogue.get().simple) {
       const int64_t first = position(lines, 0);
       c_.compute_lines(
-          lines, x, static_cast<const float*>(call_.weights), static_cast<float>(call_.x_zero),
-          *simple, first,
+          lines, x, static_cast<const float*>(call_.weights), call_.x_zero, *simple, first,
           y + ((n * p_.output_positions() + first) * p_.channels + lines.channel) * size,
           p_.axes[2].output * p_.channels * size, p_.channels * size);
       return;
     }
     const auto finish = finish_tile(c_.isa_);
-    c_.sum_lines(lines, x, static_cast<const float*>(call_.weights),
-                 static_cast<float>(call_.x_zero), sums, [&](int64_t line, const void* row) {
+    c_.sum_lines(lines, x, static_cast<const float*>(call_.weights), call_.x_zero, sums,
+                 [&](int64_t line, const void* row) {
                    EpilogueTile t = tile();
                    t.sums = row;
                    t.sums_stride = kChannels;
@@ -250,9 +251,8 @@ class DepthwiseConvolution::Run {
       Lines one = lines;
       one.h += line;
       one.lines = 1;
-      c_.sum_lines(one, x, static_cast<const float*>(call_.weights),
-                   static_cast<float>(call_.x_zero), all + line * width * kChannels * 4,
-                   [](int64_t, const void*) {});
+      c_.sum_lines(one, x, static_cast<const float*>(call_.weights), call_.x_zero,
+                   all + line * width * kChannels * 4, [](int64_t, const void*) {});
     }
     turn_over(4, all, kChannels, sums, count, count, lines.channels);
     EpilogueTile t = tile();

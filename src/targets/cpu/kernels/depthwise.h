@@ -43,7 +43,7 @@ class DepthwiseConvolution final : public Convolution {
     int64_t ring = 0;   // lines after which they lie from `x` on again; 0: never
   };
   template <class Finish>
-  void sum_lines(const Lines& lines, const Source& source, const float* weights, float x_zero,
+  void sum_lines(const Lines& lines, const Source& source, const float* weights, int32_t x_zero,
                  void* sums, const Finish& finish) const {
     DepthwiseRow row;
     row.out = sums;
@@ -55,7 +55,7 @@ class DepthwiseConvolution final : public Convolution {
   }
   // The same with an epilogue, straight to `out`: the first line's channel lines.channel, lines of
   // outputs `line_stride` bytes apart, columns `out_stride`; `position` is the first output's.
-  void compute_lines(const Lines& lines, const Source& source, const float* weights, float x_zero,
+  void compute_lines(const Lines& lines, const Source& source, const float* weights, int32_t x_zero,
                      const SimpleEpilogue& epilogue, int64_t position, void* out,
                      int64_t line_stride, int64_t out_stride) const;
 
@@ -68,12 +68,12 @@ class DepthwiseConvolution final : public Convolution {
   ConvBox box(const Chunk& chunk) const;
   DepthwiseAhead ahead_of(const Lines& lines, const Source& source, int64_t line) const;
   template <class F>
-  void each_line(const Lines& lines, const Source& source, const float* weights, float x_zero,
+  void each_line(const Lines& lines, const Source& source, const float* weights, int32_t x_zero,
                  DepthwiseRow& row, const F& f) const;
 
   ConvProblem p_;
   Isa isa_;
-  DepthwiseTable::Run kernel_;
+  ComputeDepthwiseRow kernel_;
   ConvStage stage_;
   std::vector<Chunk> chunks_;  // of one image
   size_t scratch_box_ = 0, scratch_sums_ = 0;
@@ -81,7 +81,7 @@ class DepthwiseConvolution final : public Convolution {
 
 template <class F>
 void DepthwiseConvolution::each_line(const Lines& lines, const Source& source, const float* weights,
-                                     float x_zero, DepthwiseRow& row, const F& f) const {
+                                     int32_t x_zero, DepthwiseRow& row, const F& f) const {
   const auto& [depth, height, width] = p_.axes;
   const int64_t there = source.channel_pitch == 0 ? p_.channels : source.channel_pitch;
   const int64_t line_bytes = width.input * there * stage_.element_bytes;

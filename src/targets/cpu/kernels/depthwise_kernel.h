@@ -3,58 +3,88 @@
 // each input column is read once per kernel row for all outputs that see it.
 #pragma once
 
+#include <type_traits>
+
 #include "targets/cpu/kernels/depthwise_row.h"
 #include "targets/cpu/kernels/epilogue_registers.h"
 #include "targets/cpu/kernels/epilogue_simple_kernel.h"
+#include "targets/cpu/kernels/epilogue_table.h"
 
 namespace lathe::cpu {
 namespace {
 
-// Outputs of a block, and vectors of channels: sums, one row of weights and a column fit.
-constexpr int kDepthwiseBlock = 7;
+// A block's outputs and vectors of channels: sums, one row of weights and a column fit registers.
+constexpr int kDepthwiseOutputs = 7;
 constexpr int kDepthwiseVectors = kRegisters == 32 ? 2 : 1;
+// Of one vector: each column is widened for more of them. Floats, which need not be, come more
+// evenly from far caches in short blocks.
+template <class X>
+constexpr int kLongOutputs = kRegisters == 32 && sizeof(X) != 4 ? 14 : 7;
 
 // Channels of one column; only the last vector of a row may be cut.
 template <class X, int kVectors, bool kTail>
 inline void load_column(const DepthwiseRow& row, const X* x, Mask tail, F32 (&to)[kVectors]) {
 #pragma GCC unroll 2
   for (int v = 0; v < kVectors; ++v) {
-    to[v] = kTail && v == kVectors - 1 ? load_f32(x + v * kLanes, tail) : load_f32(x + v * kLanes);
-    if constexpr (sizeof(X) == 1) to[v] = to[v] - set1(row.x_zero);
+    const bool is_cut = kTail && v == kVectors - 1;
+    if constexpr (sizeof(X) == 1) {
+      // Subtracted from integers: more of the processor's ports do that than subtract floats.
+      const I32 number = is_cut ? load_i32(x + v * kLanes, tail) : load_i32(x + v * kLanes);
+      to[v] = to_f32(number - set1(row.x_zero));
+    } else {
+      to[v] = is_cut ? load_f32(x + v * kLanes, tail) : load_f32(x + v * kLanes);
+    }
   }
 }
 
-// Sums of kRows outputs from `output` on, of one vector of channels. Out of line: the kernels of
-// all sizes share it.
-template <class X, int kRows>
-__attribute__((noinline)) void finish_block(const DepthwiseRow& row, F32 (&x)[kRows], int rows,
-                                            int64_t output, int64_t channel, Mask mask,
-                                            bool whole) {
-  const int64_t line = output - row.begin;
+#if defined(__AVX512F__)
+constexpr FinishTile kFinishSums = finish_tile_avx512;
+#else
+constexpr FinishTile kFinishSums = finish_tile_avx2;
+#endif
+
+// Numbers of sums in memory: of bytes they are integers.
+template <class X>
+using DepthwiseSum = std::conditional_t<sizeof(X) == 1, int32_t, float>;
+
+// Sums of `rows` outputs from `output` on, `pitch` channels or those that there are. Out of line:
+// the kernels of all sizes share it.
+template <class X>
+__attribute__((noinline)) void finish_sums(const DepthwiseRow& row, const DepthwiseSum<X>* sums,
+                                           int64_t pitch, int rows, int64_t output,
+                                           int64_t channel) {
+  const int64_t line = output - row.begin, left = row.channels - channel;
+  const int64_t columns = left < pitch ? left : pitch;
   if (row.epilogue == nullptr) {
-    for (int r = 0; r < rows; ++r) {
-      const int64_t at = (line + r) * row.sums_pitch + channel;
-      if constexpr (sizeof(X) == 1) {
-        store(static_cast<int32_t*>(row.out) + at, to_i32(x[r]), mask);
-      } else {
-        store(static_cast<float*>(row.out) + at, x[r], mask);
+    auto* out = static_cast<DepthwiseSum<X>*>(row.out) + line * row.sums_pitch + channel;
+    for (int r = 0; r < rows; ++r, sums += pitch, out += row.sums_pitch) {
+      for (int64_t c = 0; c < columns; c += kLanes) {
+        const Mask mask = mask_first(columns - c < kLanes ? columns - c : kLanes);
+        store(out + c, load(sums + c, mask), mask);
       }
     }
     return;
   }
   const SimpleEpilogue& e = *row.epilogue;
-  if (sizeof(X) == 1 && e.column_add != nullptr) {
-    const I32 add = load(e.column_add + row.column + channel, mask);
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) x[r] = to_f32(to_i32(x[r]) + add);
-  }
-  const int64_t size = e.out == ElementType::f32 ? 4 : e.out == ElementType::bf16 ? 2 : 1;
-  char* out = static_cast<char*>(row.out) + line * row.out_stride + channel * size;
+  Epilogue epilogue;
+  epilogue.out = e.out;
+  epilogue.simple = &e;
+  EpilogueTile tile;
+  tile.sums = sums;
+  tile.integer_sums = sizeof(X) == 1;
+  tile.sums_stride = pitch;
+  tile.rows = rows;
+  tile.columns = columns;
+  tile.row = row.row + line;
+  tile.column = row.column + channel;
+  tile.out = static_cast<char*>(row.out) + line * row.out_stride + channel * out_size(e.out);
+  tile.out_stride = row.out_stride;
   if (row.out_ahead != 0) {
     for (int r = 0; r < rows; ++r)
-      _mm_prefetch(out + r * row.out_stride + row.out_ahead, _MM_HINT_T1);
+      _mm_prefetch(static_cast<const char*>(tile.out) + r * row.out_stride + row.out_ahead,
+                   _MM_HINT_T1);
   }
-  finish_simple(e, x, rows, row.row + line, row.column + channel, mask, whole, out, row.out_stride);
+  kFinishSums(epilogue, tile);
 }
 
 // What most layers do to f32 sums: bias, and relu, hard swish or silu, where the sums are.
@@ -66,9 +96,16 @@ struct DepthwiseShort {
   float low = 0;  // of relu; else -infinity, which leaves everything as it is
   float a = 0;    // of silu
 };
+template <class X>
 inline DepthwiseShort short_epilogue(const DepthwiseRow& row) {
   DepthwiseShort to;
   const SimpleEpilogue* e = row.epilogue;
+  if constexpr (sizeof(X) != 4) {
+    to.fits = e != nullptr && e->residual == nullptr && e->out != ElementType::f32 &&
+              fits_registers < sizeof(X) == 1,
+    sizeof(X) == 2 > (*e);
+    return to;
+  }
   if (e == nullptr || e->out != ElementType::f32 || e->scale != nullptr || e->bias == nullptr ||
       e->residual != nullptr || e->column_add != nullptr) {
     return to;
@@ -145,58 +182,82 @@ struct ShortFinish {
   }
 };
 
-// Sums of two vectors of a whole block of outputs, of numbers that were widened; false if the
-// epilogue does more. Out of line, like finish_block.
-template <class X>
-__attribute__((noinline)) bool finish_two(const DepthwiseRow& row, int64_t output, int64_t channel,
-                                          const F32 (&sums)[kDepthwiseBlock][2]) {
-  if (row.epilogue == nullptr) return false;
-  const SimpleEpilogue& e = *row.epilogue;
-  constexpr bool kIntegers = sizeof(X) == 1, kBf16 = sizeof(X) == 2;
-  if (!fits_registers<kIntegers, kBf16>(e)) return false;
-  const int64_t line = output - row.begin, column = row.column + channel;
-  char* out = static_cast<char*>(row.out) + line * row.out_stride + channel * out_size(e.out);
-  if (row.out_ahead != 0) {
-#pragma GCC unroll 8
-    for (int t = 0; t < kDepthwiseBlock; ++t)
-      _mm_prefetch(out + t * row.out_stride + row.out_ahead, _MM_HINT_T1);
-  }
-  RegisterTile<kIntegers, kBf16, kDepthwiseBlock, 2> tile{
-      e, row.row + line, column, out, row.out_stride, mask_first(kLanes), {}};
-  I32 add[2] = {zero_i32(), zero_i32()};
-  const bool adds = kIntegers && e.column_add != nullptr;
-  if (adds) {
-    add[0] = load(e.column_add + column);
-    add[1] = load(e.column_add + column + kLanes);
-  }
-  tile.each([&](F32& x, int t, int v) __attribute__((always_inline)) {
-    x = adds ? to_f32(to_i32(sums[t][v]) + add[v]) : sums[t][v];
-  });
-  tile.finish();
-  return true;
-}
-
-template <int kVectors>
+template <int kOutputCount, int kVectorCount, bool kCut>
 struct DepthwiseBlock {
+  static constexpr int kOutputs = kOutputCount, kVectors = kVectorCount;
+  static constexpr bool kTail = kCut;  // the last vector may be a part of one
+  using Sums = F32[kOutputs][kVectors];
   int64_t output;   // first
   int64_t channel;  // first
   Mask tail;        // of the last vector
   const DepthwiseShort& epilogue;
 };
+using WideBlock = DepthwiseBlock<kDepthwiseOutputs, kDepthwiseVectors, false>;
+template <class X>
+using LongBlock = DepthwiseBlock<kLongOutputs<X>, 1, true>;
+using NarrowBlock = DepthwiseBlock<kDepthwiseOutputs, 1, true>;
+
+// Asks for what a block writes, of numbers of kSize bytes.
+template <class Block, int kSize>
+inline __attribute__((always_inline)) void expect_outputs(const DepthwiseRow& row, char* out) {
+  if (!row.out_is_far) return;
+#pragma GCC unroll 16
+  for (int t = 0; t < Block::kOutputs; ++t) {
+#pragma GCC unroll 2
+    for (int at = 0; at < Block::kVectors * kLanes * kSize; at += 64) {
+      // A store that misses keeps all stores behind it waiting.
+      __builtin_prefetch(out + t * row.out_stride + at, 1);
+      _mm_prefetch(out + t * row.out_stride + at + row.out_ahead, _MM_HINT_T1);
+    }
+  }
+}
+
+template <class Block>
+inline char* output_at(const DepthwiseRow& row, const Block& block, int64_t size) {
+  return static_cast<char*>(row.out) + (block.output - row.begin) * row.out_stride +
+         block.channel * size;
+}
+
+// Sums of a whole block of numbers that were widened, which become such numbers again.
+template <class X, class Block>
+inline __attribute__((always_inline)) void finish_narrow(const DepthwiseRow& row,
+                                                         const Block& block,
+                                                         typename Block::Sums& sums) {
+  constexpr bool kIntegers = sizeof(X) == 1;
+  const SimpleEpilogue& e = *row.epilogue;
+  const int64_t column = row.column + block.channel;
+  RegisterTile<kIntegers, !kIntegers, Block::kOutputs, Block::kVectors> tile{
+      e,
+      row.row + block.output - row.begin,
+      column,
+      output_at(row, block, static_cast<int64_t>(sizeof(X))),
+      row.out_stride,
+      block.tail,
+      {}};
+  tile.each([&](F32& x, int t, int v) __attribute__((always_inline)) { x = sums[t][v]; });
+  if (kIntegers && e.column_add != nullptr) {
+    I32 add[Block::kVectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < Block::kVectors; ++v) {
+      const int32_t* from = e.column_add + column + v * kLanes;
+      add[v] = v == Block::kVectors - 1 ? load(from, block.tail) : load(from);
+    }
+    tile.each([&](F32& x, int, int v)
+                  __attribute__((always_inline)) { x = to_f32(to_i32(x) + add[v]); });
+  }
+  tile.finish_narrow();
+}
 
 // Which columns that a block reads may not be there: none; those that its first or last output
 // does not see; any.
 enum class Missing : uint8_t { none, sides, any };
 
 // Whether to look for column j of a block.
-template <int kKernel, int kStride, Missing kMissing>
+template <int kOutputs, int kKernel, int kStride, Missing kMissing>
 constexpr bool may_miss(int j) {
-  if (kMissing == Missing::sides) return j < kKernel - 1 || j > (kDepthwiseBlock - 1) * kStride;
+  if (kMissing == Missing::sides) return j < kKernel - 1 || j > (kOutputs - 1) * kStride;
   return kMissing == Missing::any;
 }
-
-template <int kVectors>
-using DepthwiseSums = F32[kDepthwiseBlock][kVectors];
 
 struct NoFinish {
   template <int kVectors>
@@ -205,13 +266,11 @@ struct NoFinish {
 
 // Adds one row of the kernel to the sums of a block whose first output sees column `first` of x at
 // `x`; `finish(t, sums)` follows the last column that output t sees.
-template <class X, int kKernel, int kStride, int kVectors, bool kTail, Missing kMissing,
-          class Finish>
-inline __attribute__((always_inline)) void add_row(const DepthwiseRow& row,
-                                                   const DepthwiseBlock<kVectors>& block,
+template <class X, int kKernel, int kStride, Missing kMissing, class Block, class Finish>
+inline __attribute__((always_inline)) void add_row(const DepthwiseRow& row, const Block& block,
                                                    int64_t first, const X* x, const float* w,
-                                                   DepthwiseSums<kVectors>& sums, Finish&& finish) {
-  constexpr int kOutputs = kDepthwiseBlock;
+                                                   typename Block::Sums& sums, Finish&& finish) {
+  constexpr int kOutputs = Block::kOutputs, kVectors = Block::kVectors;
   F32 weights[kKernel][kVectors];
 #pragma GCC unroll 8
   for (int k = 0; k < kKernel; ++k) {
@@ -220,12 +279,12 @@ inline __attribute__((always_inline)) void add_row(const DepthwiseRow& row,
   }
 #pragma GCC unroll 32
   for (int j = 0; j < (kOutputs - 1) * kStride + kKernel; ++j) {
-    const bool is_there =
-        !may_miss<kKernel, kStride, kMissing>(j) || (first + j >= 0 && first + j < row.input);
+    const bool is_there = !may_miss<kOutputs, kKernel, kStride, kMissing>(j) ||
+                          (first + j >= 0 && first + j < row.input);
     if (is_there) {
       F32 column[kVectors];
-      load_column<X, kVectors, kTail>(row, x + j * row.x_pitch, block.tail, column);
-#pragma GCC unroll 8
+      load_column<X, kVectors, Block::kTail>(row, x + j * row.x_pitch, block.tail, column);
+#pragma GCC unroll 16
       for (int t = 0; t < kOutputs; ++t) {
         const int k = j - t * kStride;
         if (k < 0 || k >= kKernel) continue;
@@ -240,21 +299,21 @@ inline __attribute__((always_inline)) void add_row(const DepthwiseRow& row,
 }
 
 // Any kernel and dilation, each tap read on its own.
-template <class X, int kVectors, bool kTail, Missing kMissing>
-inline __attribute__((always_inline)) void add_taps(const DepthwiseRow& row,
-                                                    const DepthwiseBlock<kVectors>& block,
+template <class X, Missing kMissing, class Block>
+inline __attribute__((always_inline)) void add_taps(const DepthwiseRow& row, const Block& block,
                                                     int64_t first, const X* x, const float* w,
-                                                    DepthwiseSums<kVectors>& sums) {
+                                                    typename Block::Sums& sums) {
+  constexpr int kVectors = Block::kVectors;
   for (int64_t k = 0; k < row.kernel; ++k) {
     F32 weights[kVectors];
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) weights[v] = load(w + k * row.w_pitch + v * kLanes);
-#pragma GCC unroll 8
-    for (int t = 0; t < kDepthwiseBlock; ++t) {
+#pragma GCC unroll 16
+    for (int t = 0; t < Block::kOutputs; ++t) {
       const int64_t j = t * row.stride + k * row.dilation;
       if (kMissing != Missing::none && (first + j < 0 || first + j >= row.input)) continue;
       F32 column[kVectors];
-      load_column<X, kVectors, kTail>(row, x + j * row.x_pitch, block.tail, column);
+      load_column<X, kVectors, Block::kTail>(row, x + j * row.x_pitch, block.tail, column);
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v) sums[t][v] = fma(column[v], weights[v], sums[t][v]);
     }
@@ -262,12 +321,13 @@ inline __attribute__((always_inline)) void add_taps(const DepthwiseRow& row,
 }
 
 // kKernel 0: any kernel and dilation; else stride kStride, dilation 1.
-template <class X, int kKernel, int kStride, int kVectors, bool kTail, Missing kMissing>
+template <class X, int kKernel, int kStride, Missing kMissing, class Block>
 inline __attribute__((always_inline)) void depthwise_block(const DepthwiseRow& row,
-                                                           const DepthwiseBlock<kVectors>& block) {
-  constexpr int kOutputs = kDepthwiseBlock;
-  DepthwiseSums<kVectors> sums;
-#pragma GCC unroll 8
+                                                           const Block& block) {
+  constexpr int kOutputs = Block::kOutputs, kVectors = Block::kVectors;
+  constexpr bool kTail = Block::kTail;
+  typename Block::Sums sums;
+#pragma GCC unroll 16
   for (int t = 0; t < kOutputs; ++t) {
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) sums[t][v] = zero_f32();
@@ -276,36 +336,22 @@ inline __attribute__((always_inline)) void depthwise_block(const DepthwiseRow& r
   const int64_t offset = first * row.x_pitch + block.channel;
   const int64_t count = row.end - block.output;
   const int rows = static_cast<int>(count < kOutputs ? count : kOutputs);
-  constexpr bool kMayBeShort = sizeof(X) == 4 && kKernel > 0;
   const bool is_cut = kTail && block.channel + kVectors * kLanes > row.channels;
-  const bool is_short = kMayBeShort && block.epilogue.fits && rows == kOutputs &&
-                        row.row_count > 0 && !(is_cut && block.epilogue.has_silu);
+  const bool is_whole = rows == kOutputs && kKernel > 0 && block.epilogue.fits;
+  const bool is_short =
+      sizeof(X) == 4 && is_whole && row.row_count > 0 && !(is_cut && block.epilogue.has_silu);
   const auto add = [&](int64_t r, auto&& finish) __attribute__((always_inline)) {
     const X* x = static_cast<const X*>(row.rows[r].x) + offset;
     const float* w = row.rows[r].weights + block.channel;
     if constexpr (kKernel > 0) {
-      add_row<X, kKernel, kStride, kVectors, kTail, kMissing>(row, block, first, x, w, sums,
-                                                              finish);
+      add_row<X, kKernel, kStride, kMissing>(row, block, first, x, w, sums, finish);
     } else {
-      add_taps<X, kVectors, kTail, kMissing>(row, block, first, x, w, sums);
+      add_taps<X, kMissing>(row, block, first, x, w, sums);
     }
   };
-  if (is_short && row.out_is_far) {
-    // A store that misses keeps all stores behind it waiting.
-    const char* out = static_cast<const char*>(row.out) +
-                      (block.output - row.begin) * row.out_stride + block.channel * 4;
-#pragma GCC unroll 8
-    for (int t = 0; t < kOutputs; ++t) {
-#pragma GCC unroll 2
-      for (int v = 0; v < kVectors; ++v) {
-        const char* at = out + t * row.out_stride + v * kLanes * 4;
-        __builtin_prefetch(at, 1);
-        _mm_prefetch(at + row.out_ahead, _MM_HINT_T1);
-      }
-    }
-  }
+  if (is_whole) expect_outputs<Block, sizeof(X)>(row, output_at(row, block, sizeof(X)));
   for (int64_t r = 0; r + is_short < row.row_count; ++r) add(r, NoFinish{});
-  if constexpr (kMayBeShort) {
+  if constexpr (sizeof(X) == 4 && kKernel > 0) {
     if (is_short) {
       ShortFinish<kVectors, kTail> finish(row, block.epilogue, block.output, block.channel,
                                           block.tail);
@@ -315,48 +361,82 @@ inline __attribute__((always_inline)) void depthwise_block(const DepthwiseRow& r
       return;
     }
   }
-  if constexpr (sizeof(X) != 4 && kVectors == 2) {
-    // A copy: numbers whose address is known leave their registers between all operations.
-    F32 copy[kOutputs][2];
-#pragma GCC unroll 8
-    for (int t = 0; t < kOutputs; ++t) {
-      copy[t][0] = sums[t][0];
-      copy[t][1] = sums[t][1];
-    }
-    if (rows == kOutputs && finish_two<X>(row, block.output, block.channel, copy)) return;
+  if constexpr (sizeof(X) != 4 && kKernel > 0 && kCutsVectors) {
+    if (is_whole) return finish_narrow<X>(row, block, sums);
   }
+  constexpr int64_t kPitch = kVectors * kLanes;
+  alignas(64) DepthwiseSum<X> stored[kOutputs * kPitch];
+#pragma GCC unroll 16
+  for (int t = 0; t < kOutputs; ++t) {
 #pragma GCC unroll 2
-  for (int v = 0; v < kVectors; ++v) {
-    F32 x[kOutputs];
-#pragma GCC unroll 8
-    for (int t = 0; t < kOutputs; ++t) x[t] = sums[t][v];
-    const bool whole = !kTail || v < kVectors - 1;
-    finish_block<X>(row, x, rows, block.output, block.channel + v * kLanes,
-                    whole ? mask_first(kLanes) : block.tail, whole);
+    for (int v = 0; v < kVectors; ++v) {
+      if constexpr (sizeof(X) == 1) {
+        store(stored + t * kPitch + v * kLanes, to_i32(sums[t][v]));
+      } else {
+        store(stored + t * kPitch + v * kLanes, sums[t][v]);
+      }
+    }
   }
+  finish_sums<X>(row, stored, kPitch, rows, block.output, block.channel);
 }
 
 // Out of line, which leaves registers for addresses; narrow blocks are too short for that.
 template <class X, int kKernel, int kStride, Missing kMissing>
-__attribute__((noinline)) void wide_block(const DepthwiseRow& row,
-                                          const DepthwiseBlock<kDepthwiseVectors>& block) {
-  depthwise_block<X, kKernel, kStride, kDepthwiseVectors, false, kMissing>(row, block);
+__attribute__((noinline)) void wide_block(const DepthwiseRow& row, const WideBlock& block) {
+  depthwise_block<X, kKernel, kStride, kMissing>(row, block);
 }
 
-// A block of outputs, all channels: they lie side by side in x and in the result.
-template <class X, int kKernel, int kStride, Missing kMissing>
-void depthwise_channels(const DepthwiseRow& row, const DepthwiseShort& epilogue, int64_t output) {
+// Few outputs or wide pads: any kernel.
+template <class X>
+__attribute__((noinline)) void any_block(const DepthwiseRow& row, const NarrowBlock& block) {
+  depthwise_block<X, 0, 0, Missing::any>(row, block);
+}
+
+// What lies before and behind a block of outputs, if there are so many.
+template <int kKernel>
+inline Missing missing(const DepthwiseRow& row, int64_t output, int64_t outputs) {
+  if (output + outputs > row.end) return Missing::any;
+  const int64_t first = output * row.stride - row.pad;
+  const int64_t last = first + (outputs - 1) * row.stride;
+  if (first >= 0 && last + (row.kernel - 1) * row.dilation < row.input) return Missing::none;
+  if (kKernel > 0 && first + kKernel > 0 && last < row.input) return Missing::sides;
+  return Missing::any;
+}
+
+// A block of outputs, all whole groups of vectors: they lie side by side in x and in the result.
+template <class X, int kKernel, int kStride>
+void wide_channels(const DepthwiseRow& row, const DepthwiseShort& epilogue, int64_t output) {
   constexpr int kWide = kDepthwiseVectors * kLanes;
-  const Mask all = mask_first(kLanes);
-  int64_t c = 0;
-  for (; c + kWide <= row.channels; c += kWide) {
-    const DepthwiseBlock<kDepthwiseVectors> block{output, c, all, epilogue};
-    wide_block<X, kKernel, kStride, kMissing>(row, block);
+  const Missing what = missing<kKernel>(row, output, kDepthwiseOutputs);
+  for (int64_t c = 0; c + kWide <= row.channels; c += kWide) {
+    const WideBlock block{output, c, mask_first(kLanes), epilogue};
+    if (what == Missing::none) {
+      wide_block<X, kKernel, kStride, Missing::none>(row, block);
+    } else if (what == Missing::sides) {
+      wide_block<X, kKernel, kStride, Missing::sides>(row, block);
+    } else {
+      wide_block<X, 0, 0, Missing::any>(row, block);
+    }
   }
-  for (; c < row.channels; c += kLanes) {
+}
+
+// The other vectors of kLongOutputs outputs, or of those that a row has.
+template <class X, int kKernel, int kStride>
+void other_channels(const DepthwiseRow& row, const DepthwiseShort& epilogue, int64_t output) {
+  constexpr int kWide = kDepthwiseVectors * kLanes;
+  const Missing what = missing<kKernel>(row, output, kLongOutputs<X>);
+  for (int64_t c = row.channels / kWide * kWide; c < row.channels; c += kLanes) {
     const int64_t left = row.channels - c;
-    const DepthwiseBlock<1> block{output, c, mask_first(left < kLanes ? left : kLanes), epilogue};
-    depthwise_block<X, kKernel, kStride, 1, true, kMissing>(row, block);
+    const Mask mask = mask_first(left < kLanes ? left : kLanes);
+    const LongBlock<X> block{output, c, mask, epilogue};
+    if (what == Missing::none) {
+      depthwise_block<X, kKernel, kStride, Missing::none>(row, block);
+    } else if (what == Missing::sides) {
+      depthwise_block<X, kKernel, kStride, Missing::sides>(row, block);
+    } else {
+      for (int64_t o = output; o < row.end && o < output + kLongOutputs<X>; o += kDepthwiseOutputs)
+        any_block<X>(row, NarrowBlock{o, c, mask, epilogue});
+    }
   }
 }
 
@@ -383,26 +463,30 @@ class Fetcher {
 
 template <class X, int kKernel, int kStride>
 void depthwise_columns(const DepthwiseRow& row) {
-  const int64_t span = (kDepthwiseBlock - 1) * row.stride + (row.kernel - 1) * row.dilation + 1;
-  const int64_t blocks = (row.end - row.begin + kDepthwiseBlock - 1) / kDepthwiseBlock;
-  const DepthwiseShort epilogue = short_epilogue(row);
+  constexpr int kWide = kDepthwiseVectors * kLanes;
+  const int64_t blocks = (row.end - row.begin + kDepthwiseOutputs - 1) / kDepthwiseOutputs;
+  const DepthwiseShort epilogue = short_epilogue<X>(row);
   Fetcher lines(row.to_read, blocks);
   Fetcher results(row.to_write, blocks);
   const bool fetches = row.to_read.bytes + row.to_write.bytes > 0;
-  for (int64_t o = row.begin; o < row.end; o += kDepthwiseBlock) {
-    if (fetches) {
-      lines.fetch();
-      results.fetch();
+  // The last block has as many outputs as the others, some of them computed twice: not where they
+  // may be written over what is added to them.
+  const bool repeats = row.epilogue == nullptr || row.epilogue->residual == nullptr;
+  const auto begin_of = [&](int64_t output, int64_t outputs) {
+    const int64_t last = row.end - outputs;
+    return repeats && last >= row.begin && last < output ? last : output;
+  };
+  for (int64_t begin = row.begin; begin < row.end; begin += kLongOutputs<X>) {
+    for (int64_t o = begin; o < row.end && o < begin + kLongOutputs<X>; o += kDepthwiseOutputs) {
+      if (fetches) {
+        lines.fetch();
+        results.fetch();
+      }
+      if (row.channels >= kWide)
+        wide_channels<X, kKernel, kStride>(row, epilogue, begin_of(o, kDepthwiseOutputs));
     }
-    const int64_t first = o * row.stride - row.pad;
-    const int64_t last = first + (kDepthwiseBlock - 1) * row.stride;
-    if (first >= 0 && first + span <= row.input) {
-      depthwise_channels<X, kKernel, kStride, Missing::none>(row, epilogue, o);
-    } else if (kKernel > 0 && first + kKernel > 0 && last < row.input) {
-      depthwise_channels<X, kKernel, kStride, Missing::sides>(row, epilogue, o);
-    } else {
-      depthwise_channels<X, kKernel, kStride, Missing::any>(row, epilogue, o);
-    }
+    if (row.channels % kWide != 0)
+      other_channels<X, kKernel, kStride>(row, epilogue, begin_of(begin, kLongOutputs<X>));
   }
 }
 
@@ -418,9 +502,6 @@ void depthwise_row(const DepthwiseRow& row) {
     return depthwise_columns<X, 5, 2>(row);
   depthwise_columns<X, 0, 0>(row);
 }
-
-constexpr DepthwiseTable kDepthwiseTable{depthwise_row<float>, depthwise_row<Bf16>,
-                                         depthwise_row<uint8_t>, depthwise_row<int8_t>};
 
 }  // namespace
 }  // namespace lathe::cpu

@@ -32,7 +32,7 @@ struct DepthwiseRow {
   int64_t begin = 0, end = 0;  // outputs
   int64_t channels = 0;
   int64_t x_pitch = 0, w_pitch = 0;  // elements from column to column, tap to tap
-  float x_zero = 0;                  // of integers: exact below 2^24
+  int32_t x_zero = 0;                // of integers: sums are exact below 2^24
   // Sums [end - begin][sums_pitch], f32 or i32 of integers; or, with an epilogue, outputs, whose
   // first one is at (row, column) of its operands.
   void* out = nullptr;
@@ -46,11 +46,15 @@ struct DepthwiseRow {
 };
 
 // What the units export, by the type of x.
-struct DepthwiseTable {
-  using Run = void (*)(const DepthwiseRow&);
-  Run f32, bf16, u8, i8;
-};
-extern const DepthwiseTable kDepthwiseAvx2;
-extern const DepthwiseTable kDepthwiseAvx512;
+using ComputeDepthwiseRow = void (*)(const DepthwiseRow&);
+extern const ComputeDepthwiseRow kDepthwiseF32Avx2;
+extern const ComputeDepthwiseRow kDepthwiseBf16Avx2;
+extern const ComputeDepthwiseRow kDepthwiseU8Avx2;
+extern const ComputeDepthwiseRow kDepthwiseI8Avx2;
+extern const ComputeDepthwiseRow kDepthwiseF32Avx512;
+extern const ComputeDepthwiseRow kDepthwiseBf16Avx512;
+extern const ComputeDepthwiseRow kDepthwiseU8Avx512;
+extern const ComputeDepthwiseRow kDepthwiseI8Avx512;
+extern const ComputeDepthwiseRow kDepthwiseBf16Avx512Vnni;
 
 }  // namespace lathe::cpu

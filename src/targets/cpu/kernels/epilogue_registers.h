@@ -170,23 +170,42 @@ struct RegisterTile {
     }
   }
 
+  // Integers of the last vector, of four rows at a time.
+  template <bool kSigned>
+  inline __attribute__((always_inline)) void store_last_bytes(int zero) {
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; r += 4) {
+      const auto words = [&](int first) __attribute__((always_inline)) {
+        const int a = first < kRows ? first : kRows - 1, b = first + 1 < kRows ? first + 1 : a;
+        return add_to_words(pack_words(bits_of(x[a][kVectors - 1]), bits_of(x[b][kVectors - 1])),
+                            zero);
+      };
+      store_rows_of_bytes<kSigned>(out + r * out_stride + (kVectors - 1) * kLanes, out_stride,
+                                   kRows - r < 4 ? kRows - r : 4, words(r), words(r + 2), last);
+    }
+  }
+
   inline __attribute__((always_inline)) void store_bytes() {
     const bool is_signed = e.out == ElementType::i8;
     const int zero = static_cast<int>(e.out_zero);
     const F32 high = set1(static_cast<float>((is_signed ? 127 : 255) - zero));
-    if constexpr (kVectors % 2 != 0) {  // the last vector, by itself
+    if constexpr (kVectors % 2 != 0 && !kCutsVectors) {  // the last vector, by itself
       const F32 low = set1(static_cast<float>((is_signed ? -128 : 0) - zero));
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
         const I32 y = to_i32(min(max(x[r][kVectors - 1], low), high)) + set1(zero);
-        auto* to = reinterpret_cast<uint8_t*>(out + r * out_stride) + (kVectors - 1) * kLanes;
-        kCutsVectors ? store_i32(to, y, last) : store_i32(to, y);
+        store_i32(reinterpret_cast<uint8_t*>(out + r * out_stride) + (kVectors - 1) * kLanes, y);
       }
     }
-    if constexpr (kPairs > 0) {
+    if constexpr (kPairs > 0 || kCutsVectors) {
       // Step by step for all rows: each of them takes few registers beside the sums.
       if (!stays_small()) each([=](F32& to, int, int) { to = min(high, to); });
       each([](F32& to, int, int) { to = from_bits(to_i32(to)); });
+    }
+    if constexpr (kVectors % 2 != 0 && kCutsVectors) {
+      is_signed ? store_last_bytes<true>(zero) : store_last_bytes<false>(zero);
+    }
+    if constexpr (kPairs > 0) {
       Words words;
 #pragma GCC unroll 16
       for (int i = 0; i < kWords; ++i) {
@@ -201,15 +220,28 @@ struct RegisterTile {
     }
   }
 
-  inline __attribute__((always_inline)) void finish() {
+  inline __attribute__((always_inline)) void scale_and_add_bias() {
     if (e.scale != nullptr) each_with(e.scale, [](F32 a, F32 b) { return a * b; });
     if (e.bias != nullptr) each_with(e.bias, [](F32 a, F32 b) { return a + b; });
-    if (e.residual != nullptr) add_residuals();
+  }
+  inline __attribute__((always_inline)) void activate() {
     // Unsigned bytes without a zero point are cut off at 0 anyway.
     const bool cuts = e.out == ElementType::u8 && e.out_zero == 0;
     const bool has_relu = e.has_activation && e.activation == Activation::relu;
     if (has_relu && !cuts) each([](F32& to, int, int) { to = relu(to); });
     if (e.has_activation && !has_relu) each([](F32& to, int, int) { to = hard_swish(to); });
+  }
+  // Without a residual, to bytes or bf16.
+  inline __attribute__((always_inline)) void finish_narrow() {
+    scale_and_add_bias();
+    activate();
+    if constexpr (kIntegers) store_bytes();
+    if constexpr (kBf16) store_bf16();
+  }
+  inline __attribute__((always_inline)) void finish() {
+    scale_and_add_bias();
+    if (e.residual != nullptr) add_residuals();
+    activate();
     if (e.out == ElementType::f32) return store_floats();
     if constexpr (kIntegers) store_bytes();
     if constexpr (kBf16) store_bf16();

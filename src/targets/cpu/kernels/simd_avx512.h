@@ -254,6 +254,17 @@ inline void store_word_bytes(void* first, void* second, I32 p, I32 q, Mask first
   _mm256_mask_storeu_epi8(first, behind_whole(first_last), _mm512_castsi512_si256(all));
   _mm256_mask_storeu_epi8(second, behind_whole(second_last), _mm512_extracti64x4_epi64(all, 1));
 }
+// One vector of each of four rows, as words two by two; of each, the lanes of `last`.
+template <bool kSigned>
+inline void store_rows_of_bytes(char* out, int64_t stride, int rows, I32 p, I32 q, Mask last) {
+  const __m512i bytes = kSigned ? _mm512_packs_epi16(p.v, q.v) : _mm512_packus_epi16(p.v, q.v);
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i all = _mm512_permutexvar_epi32(order, bytes);
+  _mm_mask_storeu_epi8(out, last.m, _mm512_castsi512_si128(all));
+  if (rows > 1) _mm_mask_storeu_epi8(out + stride, last.m, _mm512_extracti32x4_epi32(all, 1));
+  if (rows > 2) _mm_mask_storeu_epi8(out + 2 * stride, last.m, _mm512_extracti32x4_epi32(all, 2));
+  if (rows > 3) _mm_mask_storeu_epi8(out + 3 * stride, last.m, _mm512_extracti32x4_epi32(all, 3));
+}
 // Two vectors of each of two rows, rounded half to even, plus a zero point (kZero: of 0), saturated
 // to bytes; none above 2^30, NaN the least of all.
 template <bool kSigned, bool kZero>

@@ -3,6 +3,6 @@
 
 namespace lathe::cpu {
 
-const DepthwiseTable kDepthwiseAvx512 = kDepthwiseTable;
+const ComputeDepthwiseRow kDepthwiseBf16Avx512Vnni = depthwise_row<Bf16>;
 
 }  // namespace lathe::cpu

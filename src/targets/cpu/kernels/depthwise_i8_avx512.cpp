@@ -3,6 +3,6 @@
 
 namespace lathe::cpu {
 
-const DepthwiseTable kDepthwiseAvx2 = kDepthwiseTable;
+const ComputeDepthwiseRow kDepthwiseI8Avx512 = depthwise_row<int8_t>;
 
 }  // namespace lathe::cpu
