@@ -74,6 +74,34 @@ TEST(Convolution, TakesLinesOfAnyWidthAndFewChannels) {
   }
 }
 
+// Few channels and outputs: lines of whole tiles, with the padding between them, go through a
+// product together; others and those of weights with zeros one by one.
+TEST(Convolution, TakesSeveralLinesOfFewChannelsAtOnce) {
+  Random random(9);
+  for (int64_t i = 0; i < cases(300); ++i) {
+    ConvProblem p;
+    p.x_type = i % 3 == 0 ? kTypes[i / 3 % 4] : ElementType::u8;
+    p.batch = pick(random, 1, 2);
+    p.channels = pick(random, 1, 4);
+    p.outputs = pick(random, 1, 34);
+    const int64_t stride = pick(random, 1, 2);
+    for (size_t axis = 1; axis < p.axes.size(); ++axis) {
+      ConvAxis& a = p.axes[axis];
+      a.kernel = pick(random, 1, 2) * 2 + 1;
+      a.stride = pick(random, 0, 3) == 0 ? 3 - stride : stride;
+      a.pad = pick(random, 0, 2);
+      a.output = axis == 1 ? pick(random, 3, 12) : pick(random, 1, 7) * 4;
+      if (pick(random, 0, 5) == 0) ++a.output;
+      a.input = std::max<int64_t>(1, (a.output - 1) * a.stride + a.kernel - 2 * a.pad);
+    }
+    const Isa isa = i % 2 == 0 ? host_isas().back() : turn_of(i / 2);
+    ConvRun run(p, isa, random);
+    SCOPED_TRACE(fmt::format("case {} on {}: {}", i, to_string(isa), run.text()));
+    run.expect_sums(ConvForm::direct, nullptr);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
 // Lines so short that all taps of an output are gathered; windows that end outside of the image on
 // any side, or lie outside as a whole.
 TEST(Convolution, GathersShortLinesOfAnyGeometry) {

@@ -39,8 +39,8 @@ struct BrgemmCall {
   int64_t rows = 0;
   int64_t columns = 0;  // any number; the first column begins a panel
   // Rows in lines of `line_pitch`, of which `line_rows` count, the last line without its others:
-  // the rest are multiplied but go nowhere, and rows of `out` and of the epilogue are those that
-  // count. 0: all count. For kernels that take lines, and calls without `start`.
+  // the rest may be multiplied but goes nowhere, and rows of `out` and of the epilogue are those
+  // that count. 0: all count. For kernels that take lines, and calls without `start`.
   int64_t line_pitch = 0;
   int64_t line_rows = 0;
   // The panels are in no near cache: each is fetched while the one before it is in use; and the
@@ -75,6 +75,8 @@ struct BrgemmKernel {
   bool rereads_lines;  // of A, 4 bytes at a time: the lines of a tile's rows must stay in the cache
   bool takes_lines = false;
   int panels_together = 1;  // in a tile, where there are so many
+  // Of one that does not take lines: whether it takes those of this call.
+  bool (*takes_lines_of)(const BrgemmCall& call) = nullptr;
 };
 const BrgemmKernel& brgemm_kernel(Isa isa, Product product);
 

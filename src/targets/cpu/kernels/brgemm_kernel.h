@@ -92,6 +92,11 @@ void run_row_tiles(const BrgemmCall& call) {
 constexpr int64_t kRowsTogether = 96;
 template <class P>
 void run_stream(const BrgemmCall& call) {
+  if (call.line_pitch != 0) {
+    const int64_t lines = (call.rows + call.line_pitch - 1) / call.line_pitch;
+    kStreamRows<P>(call, 0, lines * call.line_rows, 0, tile_vectors<P>(call, 0));
+    return;
+  }
   const int64_t panels = (call.columns + kPanelColumns - 1) / kPanelColumns;
   const bool stays = panels * call.b_panel_stride <= kPanelsInCache;
   const Heights blocks(call.rows, stays ? kRowsTogether : call.rows);
@@ -158,9 +163,12 @@ void run(const BrgemmCall& call) {
 }
 
 template <class P>
+constexpr bool (*kTakesLines)(const BrgemmCall&) = kStreams<P> ? streams<P> : nullptr;
+
+template <class P>
 constexpr BrgemmKernel kKernel{
-    run<P>,     kPanelColumns, P::kGroup, max_rows<P>(kTileVectors<P>),   P::kShift,
-    P::kNative, true,          false,     kTileVectors<P> / kPanelVectors};
+    run<P>,     kPanelColumns, P::kGroup, max_rows<P>(kTileVectors<P>),    P::kShift,
+    P::kNative, true,          false,     kTileVectors<P> / kPanelVectors, kTakesLines<P>};
 
 }  // namespace
 }  // namespace lathe::cpu

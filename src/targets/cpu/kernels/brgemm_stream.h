@@ -20,6 +20,17 @@ constexpr int64_t kStreamGroups = 64;  // of k: four vectors of each stay in the
 constexpr int kVectorsOfBlocks = 2;    // of columns, at most, where there are several blocks
 constexpr int64_t kStreamStep = 24;    // rows that are whole tiles of any width
 
+// Enough independent sums for the product's latency, few enough for twice as many registers.
+template <class P, int kVectors>
+constexpr int kRowsOfStream = P::kGroup == 4 ? (kVectors == 4   ? 2
+                                                : kVectors == 3 ? 3
+                                                : kVectors == 2 ? 4
+                                                                : 8)
+                                             : (kVectors == 4   ? 3
+                                                : kVectors == 3 ? 4
+                                                : kVectors == 2 ? 6
+                                                                : 8);
+
 template <class P>
 inline bool streams(const BrgemmCall& call) {
   if (call.epilogue == nullptr || call.epilogue->simple == nullptr) return false;
@@ -38,7 +49,12 @@ inline bool streams(const BrgemmCall& call) {
   }
   const int64_t groups = call.k / P::kGroup;
   if (call.start != nullptr || call.k % P::kGroup != 0 || call.rows < kStreamStep) return false;
-  if (call.block_count > 1 && call.columns > kVectorsOfBlocks * kLanes) return false;
+  const bool is_narrow = call.columns <= kVectorsOfBlocks * kLanes;
+  if ((call.block_count > 1 || call.line_pitch != 0) && !is_narrow) return false;
+  if (call.line_pitch != 0) {  // of whole tiles
+    const int height = call.columns <= kLanes ? kRowsOfStream<P, 1> : kRowsOfStream<P, 2>;
+    if (call.line_rows % height != 0) return false;
+  }
   if (call.block_count < 1 || groups * call.block_count > kStreamGroups) return false;
   // Blocks of B one after the other.
   for (int64_t i = 1; i < call.block_count; ++i) {

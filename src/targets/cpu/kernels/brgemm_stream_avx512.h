@@ -15,17 +15,6 @@ namespace {
 // What comes last before the rounding.
 enum class Last : uint8_t { none, relu, hard_swish, silu };
 
-// Enough independent sums for the product's latency, few enough for twice as many registers.
-template <class P, int kVectors>
-constexpr int kRowsOfStream = P::kGroup == 4 ? (kVectors == 4   ? 2
-                                                : kVectors == 3 ? 3
-                                                : kVectors == 2 ? 4
-                                                                : 8)
-                                             : (kVectors == 4   ? 3
-                                                : kVectors == 3 ? 4
-                                                : kVectors == 2 ? 6
-                                                                : 8);
-
 // Numbers of each column, those that do nothing where the epilogue has none.
 template <int kVectors>
 struct StreamColumns {
@@ -50,6 +39,7 @@ struct Stream {
   StreamColumns<kVectors> columns{};
   const char* b[kVectors] = {};
   int64_t a_stride = 0, groups = 0, out_stride = 0;
+  int64_t tiles_of_line = 0, to_next_line = 0;  // bytes over the rows that do not count
   // Where a row's numbers of each group of k lie, in bytes; of one block they are side by side.
   int64_t places[kBlocks ? kStreamGroups : 1];
   int64_t fetched = 0;  // bytes of A to ask for with each quad: rows that lie side by side
@@ -79,6 +69,10 @@ struct Stream {
       const int64_t offset =
           static_cast<const char*>(call.blocks[i].a) - static_cast<const char*>(call.blocks[0].a);
       for (int64_t g = 0; g < of_block; ++g) places[at++] = offset + g * 4;
+    }
+    if (call.line_pitch != 0) {
+      tiles_of_line = call.line_rows / kRows;
+      to_next_line = (call.line_pitch - call.line_rows) * a_stride;
     }
     // The processor itself foresees shorter rows.
     const bool is_run = a_stride >= 64 && a_stride <= call.k * 4 / P::kGroup;
@@ -284,6 +278,7 @@ struct Stream {
                                                  const char* residual) const {
     const int64_t residual_step = residual == nullptr ? 0 : kRows * e.residual_stride * kSize;
     Sums sums, done;
+    [[maybe_unused]] int64_t left = tiles_of_line;
     begin(sums);
     multiply(sums, a, 0, groups);
     for (int64_t t = 1; t < tiles; ++t) {
@@ -293,6 +288,12 @@ struct Stream {
         for (int v = 0; v < kVectors; ++v) done[r][v] = sums[r][v];
       }
       a += kRows * a_stride;
+      if constexpr (kBlocks) {
+        if (--left == 0) {
+          a += to_next_line;
+          left = tiles_of_line;
+        }
+      }
       begin(sums);
       expect(out + kRows * out_stride);
       multiply_and_finish<0>(sums, a, done, out, residual);
@@ -326,7 +327,7 @@ int64_t stream_rows(const BrgemmCall& call, int64_t row, int64_t rows, int64_t c
                     int vectors) {
   const auto columns = [&]<int kVectors>() {
     if constexpr (kVectors <= kVectorsOfBlocks) {
-      if (call.block_count > 1) {
+      if (call.block_count > 1 || call.line_pitch != 0) {
         return stream_columns<P, kVectors, kLast, true>(call, row, rows, column);
       }
     }

@@ -105,7 +105,7 @@ struct DirectConvolution::Run::Work {
         flat_lines(epilogue, g);
       } else if (c.through_sums_) {
         whole_tile(epilogue, g);
-      } else {
+      } else if (!joined_lines(epilogue, g)) {
         by_lines(epilogue, g);
       }
     }
@@ -377,6 +377,35 @@ struct DirectConvolution::Run::Work {
         static_cast<int64_t>(taps.second) * line);
       row = next;
     }
+  }
+
+  // All lines of a staged chunk at once, where they follow one another in y and the kernel takes
+  // them. False if not.
+  bool joined_lines(ConvEpilogue& epilogue, int64_t group) {
+    const auto& axes = part.geometry.axes;
+    const int64_t step = axes[2].step * source.pitch[2], line = axes[1].step * source.pitch[1];
+    const Rows rows{chunk.begin[0],  chunk.begin[1], chunk.begin[2],
+                    chunk.extent[2], false,          &source};
+    if (c.in_place_ || c.gathered_ || c.kernel_->takes_lines_of == nullptr || line % step != 0)
+      return false;
+    if (chunk.extent[0] != 1 || chunk.extent[2] != p.axes[2].output || axes[1].stride != 1)
+      return false;
+    const int64_t first = position(rows), size = info(p.y_type).bits / 8;
+    epilogue.place(first, 1);
+    if (window_sums(rows, group, windows) != nullptr) return false;
+    BrgemmCall call = product(rows, group, c.panels(r.weights(), part, group, chunk.panel));
+    call.line_pitch = line / step;
+    call.line_rows = chunk.extent[2];
+    call.rows = (chunk.extent[1] - 1) * call.line_pitch + call.line_rows;
+    call.columns = columns_of(chunk.panels, chunk.panel);
+    call.epilogue = &epilogue.get();
+    call.column = group * p.group_outputs() + chunk.panel * c.kernel_->panel_columns;
+    call.out = static_cast<std::byte*>(r.call_.y) +
+               ((n * p.output_positions() + first) * p.outputs + call.column) * size;
+    call.out_stride = p.outputs * size;
+    if (!c.kernel_->takes_lines_of(call)) return false;
+    c.kernel_->run(call);
+    return true;
   }
 
   // Straight to y, channels last.
