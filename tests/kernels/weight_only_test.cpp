@@ -346,7 +346,7 @@ TEST(WeightOnly, ARowHasTheSameBitsForAnyNumberOfRowsAndThreads) {
         ThreadPool pool(threads);
         ASSERT_EQ(whole, product(c, packed, 0, c.m, isa, &pool)) << describe(c, isa);
       }
-      for (const int64_t m : {1, 2, 3, 4, 5, 7, 8, 9, 16, 17}) {
+      for (const int64_t m : {1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 15, 16, 17}) {
         const int64_t row = static_cast<int64_t>(seed) * 7;
         const std::vector<float> some = product(c, packed, row, m, isa, nullptr);
         ASSERT_TRUE(std::equal(some.begin(), some.end(), whole.begin() + row * c.problem.n))

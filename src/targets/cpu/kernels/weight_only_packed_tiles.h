@@ -152,7 +152,6 @@ inline void prefetch_results(const ColumnRange& y, int64_t rows) {
 template <int kBits, int kRows>
 inline void multiply_packed_rows(const PackedPanels& p, QuantisedRows rows, int64_t row,
                                  int64_t valid_rows, ColumnRange y) {
-  if (row >= valid_rows) return;
   rows.codes += row * kStep;
   rows.ahead += row * kStep;
   rows.scales += row;
@@ -171,13 +170,14 @@ inline void multiply_packed_rows(const PackedPanels& p, QuantisedRows rows, int6
   }
 }
 
-// Rows behind the valid ones are zeros.
+// Rows behind the valid ones are zeros; few of them are multiplied.
 template <int kBits>
 void multiply_packed(const PackedPanels& p, const QuantisedRows& rows, int64_t valid_rows,
                      const ColumnRange& y) {
-  multiply_packed_rows<kBits, 6>(p, rows, 0, valid_rows, y);
-  multiply_packed_rows<kBits, 5>(p, rows, 6, valid_rows, y);
-  multiply_packed_rows<kBits, 5>(p, rows, 11, valid_rows, y);
+  int64_t row = 0;
+  const int64_t sixes = valid_rows == 12 ? 12 : valid_rows % 5 == 1 ? 6 : 0;
+  for (; row < sixes; row += 6) multiply_packed_rows<kBits, 6>(p, rows, row, valid_rows, y);
+  for (; row < valid_rows; row += 5) multiply_packed_rows<kBits, 5>(p, rows, row, valid_rows, y);
 }
 
 }  // namespace
