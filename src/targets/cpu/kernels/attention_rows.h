@@ -92,7 +92,7 @@ struct KeyRows {
 // Scores of kTiles · kLanes keys, which are all there, and rows from `row` on.
 template <class Step, int kRows, int kTiles>
 inline __attribute__((always_inline)) void score_tiles(const AttentionBlock& b, int64_t row,
-                                                       int64_t key, int64_t units) {
+                                                       int64_t key, int64_t units, Feed& feed) {
   const auto* q = static_cast<const float*>(b.q) + row;
   F32 acc[kTiles][kRows];
 #pragma GCC unroll 2
@@ -112,6 +112,7 @@ inline __attribute__((always_inline)) void score_tiles(const AttentionBlock& b, 
 #pragma GCC unroll 2
     for (int i = 0; i < kTiles; ++i) {
       ahead[i].fetch();
+      feed.take<kLanes / 4>();
       F32 x[kUnits];
       turn_units([&](int at) { return _mm_loadu_ps(reinterpret_cast<const float*>(k[i].at(at))); },
                  x);
@@ -156,14 +157,16 @@ inline void score_some(const AttentionBlock& b, int64_t row, int64_t key, int64_
 }
 
 template <class Step, int kRows>
-void score_some_rows(const AttentionBlock& b, int64_t row) {
+void score_some_rows(const AttentionBlock& b, int64_t row, Feed& feed) {
   constexpr int kTiles = kRows > 2 ? 1 : 2;  // a chain of sums would wait for itself
   const int64_t units = b.size / (Step::kPairs ? 2 : 1);
   int64_t key = 0;
   for (; key + kTiles * kLanes <= b.keys; key += kTiles * kLanes) {
-    score_tiles<Step, kRows, kTiles>(b, row, key, units);
+    score_tiles<Step, kRows, kTiles>(b, row, key, units, feed);
   }
-  for (; key + kLanes <= b.keys; key += kLanes) score_tiles<Step, kRows, 1>(b, row, key, units);
+  for (; key + kLanes <= b.keys; key += kLanes) {
+    score_tiles<Step, kRows, 1>(b, row, key, units, feed);
+  }
   if (key < b.keys) score_some<Step, kRows>(b, row, key, units);
 }
 
@@ -185,8 +188,8 @@ inline void for_rows(int64_t rows, F&& body) {
 }
 
 template <class Step>
-void score_rows(const AttentionBlock& b, int64_t rows) {
-  for_rows(rows, [&](int64_t row, auto count) { score_some_rows<Step, count()>(b, row); });
+void score_rows(const AttentionBlock& b, int64_t rows, Feed& feed) {
+  for_rows(rows, [&](int64_t row, auto count) { score_some_rows<Step, count()>(b, row, feed); });
 }
 
 struct SingleValues {  // of one key; pairs are of that key and the next one
@@ -208,7 +211,7 @@ struct SingleValues {  // of one key; pairs are of that key and the next one
 // kV vectors of values of kRows rows; part `part` of `parts` that all are cut into.
 template <class Step, class Values, int kRows, int kV, bool kWhole>
 inline void value_rows(const AttentionBlock& b, int64_t at, int64_t row, Mask mask, int64_t part,
-                       int64_t parts) {
+                       int64_t parts, Feed& feed) {
   constexpr int kUnit = Step::kPairs ? 2 : 1;
   constexpr int64_t kPitch = kKeyBlock / kUnit;
   const auto* weights =
@@ -235,6 +238,7 @@ inline void value_rows(const AttentionBlock& b, int64_t at, int64_t row, Mask ma
     if constexpr (kWhole) {
       for (; key + kUnit <= keys; key += kUnit, v += kUnit * b.v_stride) {
         ahead.fetch();
+        feed.take<kV * kLanes / 16>();
         F32 x[kV];
         Values::read_all(v, b.v_stride, at, x);
         add(x, weights + key / kUnit);
@@ -262,7 +266,7 @@ inline void value_rows(const AttentionBlock& b, int64_t at, int64_t row, Mask ma
 }
 
 template <class Step, class Values, int kRows>
-inline void value_columns(const AttentionBlock& b, int64_t row) {
+inline void value_columns(const AttentionBlock& b, int64_t row, Feed& feed) {
   constexpr int kV = kRegisters == 32 ? 4 : 2;
   constexpr int64_t kColumns = kV * kLanes;
   const int64_t whole = b.value_size / kColumns, some = b.value_size % kColumns;
@@ -270,25 +274,27 @@ inline void value_columns(const AttentionBlock& b, int64_t row) {
   int64_t part = 0;
   for (; part < whole; ++part) {
     value_rows<Step, Values, kRows, kV, true>(b, part * kColumns, row, mask_first(kLanes), part,
-                                              parts);
+                                              parts, feed);
   }
   for (int64_t at = whole * kColumns; at < b.value_size; at += kLanes, ++part) {
     const int64_t left = b.value_size - at;
     value_rows<Step, Values, kRows, 1, false>(b, at, row, mask_first(left < kLanes ? left : kLanes),
-                                              part, parts);
+                                              part, parts, feed);
   }
 }
 
 template <class Step, class Values>
-void all_value_rows(const AttentionBlock& b, int64_t rows) {
-  for_rows(rows, [&](int64_t row, auto count) { value_columns<Step, Values, count()>(b, row); });
+void all_value_rows(const AttentionBlock& b, int64_t rows, Feed& feed) {
+  for_rows(rows,
+           [&](int64_t row, auto count) { value_columns<Step, Values, count()>(b, row, feed); });
 }
 
 template <class Step, class Values>
 void attend_rows(const AttentionBlock& b, int64_t rows) {
-  score_rows<Step>(b, rows);
-  softmax_rows<Step::kPairs>(b, rows);
-  all_value_rows<Step, Values>(b, rows);
+  Feed feed(b);
+  score_rows<Step>(b, rows, feed);
+  softmax_rows<Step::kPairs>(b, rows, feed);
+  all_value_rows<Step, Values>(b, rows, feed);
 }
 
 }  // namespace
