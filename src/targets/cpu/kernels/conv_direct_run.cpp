@@ -223,22 +223,13 @@ struct DirectConvolution::Run::Work {
         for (int64_t h = chunk.begin[1]; count >= kFewOutputs && h < h_end; ++h)
           f({d, h, first, count, false});
       }
-      each_column_run(d, f);
+      // Unless they are staged, columns read the image with the same taps from end to end.
+      const Source* staged = staged_columns.data();
+      c.each_column(part, chunk, [&](int64_t w) {
+        f({d, chunk.begin[1], w, chunk.extent[1], true,
+           staged_columns.empty() ? nullptr : staged++});
+      });
     }
-  }
-  template <class F>
-  void each_column_run(int64_t d, F&& f) const {
-    const ConvPartAxis& axis = part.geometry.axes[1];
-    const int64_t begin = chunk.begin[1], end = begin + chunk.extent[1];
-    const auto taps_of = [&](int64_t h) { return taps_inside(axis, p.axes[1].input, h); };
-    const Source* staged = staged_columns.data();
-    c.each_column(part, chunk, [&](int64_t w) {
-      if (!staged_columns.empty()) return f({d, begin, w, chunk.extent[1], true, staged++});
-      for (int64_t h = begin, next = begin; h < end; h = next) {
-        while (next < end && taps_of(next) == taps_of(h)) ++next;
-        f({d, h, w, next - h, true});
-      }
-    });
   }
 
   // All lines of the chunk at once. A line is `pitch` rows long, of which the first ones count.
