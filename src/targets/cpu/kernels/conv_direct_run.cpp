@@ -377,8 +377,8 @@ struct DirectConvolution::Run::Work {
     const int64_t step = axes[2].step * source.pitch[2], line = axes[1].step * source.pitch[1];
     const Rows rows{chunk.begin[0],  chunk.begin[1], chunk.begin[2],
                     chunk.extent[2], false,          &source};
-    if (c.in_place_ || c.gathered_ || c.kernel_->takes_lines_of == nullptr || line % step != 0)
-      return false;
+    if (c.in_place_ || c.gathered_ || c.kernel_->takes_lines_of == nullptr) return false;
+    if (step == 0 || line % step != 0) return false;
     if (chunk.extent[0] != 1 || chunk.extent[2] != p.axes[2].output || axes[1].stride != 1)
       return false;
     const int64_t first = position(rows), size = info(p.y_type).bits / 8;
