@@ -415,7 +415,7 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) 
   const int64_t turns = groups / 4 - (by_rows ? 1 : 0);
   const bool spreads = asks && turns >= kRows;
   if (asks && !spreads) stores.ask_all();
-  const int64_t turns_left = std::min<int64_t>(2 * kRows, turns - kRows);
+  const int64_t turns_left = turns < 3 * kRows ? turns - kRows : 2 * kRows;
   for (int64_t i = 0; i < call.block_count; ++i) {
     const char* a = static_cast<const char*>(call.blocks[i].a) + row * stride;
     const char* b = static_cast<const char*>(call.blocks[i].b) + b_offset;
