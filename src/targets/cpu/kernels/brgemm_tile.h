@@ -164,25 +164,47 @@ inline Mask columns_mask(const BrgemmCall& call, int64_t column) {
   return mask_first(left < 0 ? 0 : left < kLanes ? left : kLanes);
 }
 
+// All columns of a tile.
 template <class P, int kRows, int kVectors>
 inline void store_sums(const BrgemmCall& call, int64_t row, int64_t column,
                        const Tile<P, kRows, kVectors>& tile) {
-  using Number = typename P::Number;
   char* out = static_cast<char*>(call.out) + row * call.out_stride + column * 4;
-  const bool full = column + kVectors * kLanes <= call.columns;
 #pragma GCC unroll 16
-  for (int v = 0; v < kVectors; ++v) {
-    const Mask mask = columns_mask(call, column + v * kLanes);
+  for (int r = 0; r < kRows; ++r, out += call.out_stride) {
 #pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-      Number* p = reinterpret_cast<Number*>(out + r * call.out_stride) + v * kLanes;
-      if (full) {
-        store(p, tile.sums[r][v]);
-      } else {
-        store(p, tile.sums[r][v], mask);
-      }
+    for (int v = 0; v < kVectors; ++v) {
+      store(reinterpret_cast<typename P::Number*>(out) + v * kLanes, tile.sums[r][v]);
     }
   }
+}
+
+// Rows of sums, `stride` numbers apart, to what the call's epilogue makes of them. What tiles of
+// any size share is not part of each.
+template <class P>
+__attribute__((noinline)) void finish_rows(const BrgemmCall& call, int64_t row, int64_t column,
+                                           const typename P::Number* sums, int rows, int stride) {
+  EpilogueTile part;
+  part.columns = call.columns - column < stride ? call.columns - column : stride;
+  const int64_t size = call.epilogue == nullptr ? 4 : out_size(call.epilogue->out);
+  char* out = static_cast<char*>(call.out) + row * call.out_stride + column * size;
+  if (call.epilogue == nullptr) {
+    for (int r = 0; r < rows; ++r, out += call.out_stride, sums += stride) {
+      for (int64_t c = 0; c < part.columns; c += kLanes) {
+        store(reinterpret_cast<typename P::Number*>(out) + c, load(sums + c),
+              columns_mask(call, column + c));
+      }
+    }
+    return;
+  }
+  part.sums = sums;
+  part.integer_sums = P::kGroup == 4;
+  part.sums_stride = stride;
+  part.rows = rows;
+  part.row = call.row + row;
+  part.column = call.column + column;
+  part.out = out;
+  part.out_stride = call.out_stride;
+  kFinish(*call.epilogue, part);
 }
 
 template <class P, int kRows, int kVectors>
@@ -195,33 +217,26 @@ inline void finish_sums(const BrgemmCall& call, int64_t row, int64_t column,
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) store(buffer + r * kStride + v * kLanes, tile.sums[r][v]);
   }
-  EpilogueTile part;
-  part.sums = buffer;
-  part.integer_sums = P::kGroup == 4;
-  part.sums_stride = kStride;
-  part.rows = kRows;
-  part.columns = call.columns - column < kStride ? call.columns - column : kStride;
-  part.row = call.row + row;
-  part.column = call.column + column;
-  const int64_t size = out_size(call.epilogue->out);
-  part.out = static_cast<char*>(call.out) + row * call.out_stride + column * size;
-  part.out_stride = call.out_stride;
-  kFinish(*call.epilogue, part);
+  finish_rows<P>(call, row, column, buffer, kRows, kStride);
 }
 
-// Products whose sums may be finished in registers. Not where most of the time goes into widening,
-// nor where rows are few and are shifted on the way: each has the code of every tile once more.
-template <class P, int kVectors>
-constexpr bool kFinishesHere = P::kNative && P::kShift == 0 && kVectors <= kTileVectors<P>;
+constexpr int kFewRows = 4;
+
+// Tiles whose sums may be finished in registers, for which each has the code once more. Not where
+// most of the time goes into widening, or rows are shifted on the way, nor the low ones of few
+// columns.
+template <class P, int kRows, int kVectors>
+constexpr bool kFinishesHere = P::kNative && P::kShift == 0 && kVectors <= kTileVectors<P> &&
+                               (kRows > kFewRows || kVectors == kTileVectors<P>);
 template <class P>
 constexpr bool kHasIntegers = P::kGroup == 4;
 constexpr int kLastLanes = kCutsVectors ? 1 : kLanes;  // of a tile's last vector at least
 
 // Whether a tile has an epilogue for registers: one of its columns at least in each vector, or all
 // of them where vectors are not cut.
-template <class P, int kVectors>
+template <class P, int kRows, int kVectors>
 inline bool finishes_here(const BrgemmCall& call, int64_t column) {
-  return kFinishesHere<P, kVectors> && call.epilogue != nullptr &&
+  return kFinishesHere<P, kRows, kVectors> && call.epilogue != nullptr &&
              call.epilogue->simple != nullptr && call.start == nullptr &&
              column + (kVectors - 1) * kLanes + kLastLanes <= call.columns &&
              fits_registers < kHasIntegers<P>,
@@ -281,12 +296,22 @@ struct Ahead {
   }
 };
 
+// Asks for the lines that rows of results will be written to.
+inline __attribute__((noinline)) void ask_rows(const char* out, int64_t stride, int64_t width,
+                                               int rows) {
+  constexpr int64_t kLine = 64;
+  if (stride == width) width = rows * stride, rows = 1;
+  for (int r = 0; r < rows; ++r, out += stride) {
+    for (int64_t at = 0; at < width; at += kLine) __builtin_prefetch(out + at, 1);
+    __builtin_prefetch(out + width - 1, 1);
+  }
+}
+
 // Asks for the lines that a tile's results will be written to: stores that miss would wait for one
 // another. A row at a time, while the last products are under way: all at once they would take
 // the places of the misses that products wait for, and much earlier they would leave again.
 template <int kRows, int kVectors>
 struct ExpectedStores {
-  static constexpr int64_t kLine = 64;
   const char* out;
   int64_t stride, width;
 
@@ -296,7 +321,7 @@ struct ExpectedStores {
     width = kVectors * kLanes * size;
   }
   // The next row, or the last one again: no branch, which would part products from one another.
-  void ask_row(bool next = true) {
+  void ask_row(bool next) {
     const int64_t quarter = width / 4;  // a line at most
     __builtin_prefetch(out, 1);
     __builtin_prefetch(out + quarter, 1);
@@ -305,14 +330,7 @@ struct ExpectedStores {
     __builtin_prefetch(out + quarter * 4 - 1, 1);
     out += stride & -static_cast<int64_t>(next);
   }
-  void ask_all() {
-    if (stride == width) {
-      for (int64_t at = 0; at < kRows * width; at += kLine) __builtin_prefetch(out + at, 1);
-      return;
-    }
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) ask_row();
-  }
+  void ask_all() const { ask_rows(out, stride, width, kRows); }
 };
 
 // An incomplete group, of numbers from `a` on, as if zeros stood behind it.
@@ -333,20 +351,33 @@ inline void multiply_rest(Tile<P, kRows, kVectors>& tile, const Rows<kRows>& row
   }
 }
 
-constexpr int kFewRows = 4;
+// The call's own numbers for rows of sums, `stride` numbers apart; zeros behind its columns.
+template <class P>
+__attribute__((noinline)) void copy_start(const BrgemmCall& call, int64_t row, int64_t column,
+                                          typename P::Number* to, int rows, int stride) {
+  const auto* start =
+      static_cast<const typename P::Number*>(call.start) + row * call.start_stride + column;
+  for (int r = 0; r < rows; ++r, start += call.start_stride, to += stride) {
+    for (int64_t c = 0; c < stride; c += kLanes) {
+      store(to + c, load(start + c, columns_mask(call, column + c)));
+    }
+  }
+}
 
 // Zeros, the call's own numbers, or, of integers finished in registers, what each column adds.
 template <class P, int kRows, int kVectors>
 inline __attribute__((always_inline)) void begin_sums(const BrgemmCall& call, int64_t row,
                                                       int64_t column, bool here,
                                                       Tile<P, kRows, kVectors>& tile) {
-  using Number = typename P::Number;
   if (call.start != nullptr) {
-    const Number* start = static_cast<const Number*>(call.start) + row * call.start_stride + column;
-    for (int v = 0; v < kVectors; ++v) {
-      const Mask mask = columns_mask(call, column + v * kLanes);
-      for (int r = 0; r < kRows; ++r) {
-        tile.sums[r][v] = load(start + r * call.start_stride + v * kLanes, mask);
+    constexpr int kStride = kVectors * kLanes;
+    alignas(64) typename P::Number buffer[kRows * kStride];
+    copy_start<P>(call, row, column, buffer, kRows, kStride);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) {
+        tile.sums[r][v] = load(buffer + r * kStride + v * kLanes);
       }
     }
     return;
@@ -354,7 +385,7 @@ inline __attribute__((always_inline)) void begin_sums(const BrgemmCall& call, in
   typename P::Sum first[kVectors];
 #pragma GCC unroll 16
   for (int v = 0; v < kVectors; ++v) first[v] = P::zero();
-  if constexpr (kFinishesHere<P, kVectors> && kHasIntegers<P>) {
+  if constexpr (kFinishesHere<P, kRows, kVectors> && kHasIntegers<P>) {
     const int32_t* add = here ? call.epilogue->simple->column_add : nullptr;
     if (add != nullptr) {
 #pragma GCC unroll 16
@@ -404,7 +435,7 @@ template <class P, int kRows, int kVectors>
 void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) {
   Tile<P, kRows, kVectors> tile;
   const int64_t b_offset = column / kPanelColumns * call.b_panel_stride;
-  const bool here = finishes_here<P, kVectors>(call, column);
+  const bool here = finishes_here<P, kRows, kVectors>(call, column);
   begin_sums(call, row, column, here, tile);
   const int64_t stride = call.a_row_stride, panel_stride = call.b_panel_stride;
   const int64_t groups = call.k / P::kGroup, rest = call.k % P::kGroup;
@@ -456,10 +487,11 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) 
     }
     if (rest != 0) multiply_rest(tile, rows, a + groups * 4, rest, b, call);
   }
-  if (call.epilogue == nullptr) {
+  if (call.epilogue == nullptr && column + kVectors * kLanes <= call.columns) {
     store_sums(call, row, column, tile);
   } else if (here) {
-    if constexpr (kFinishesHere<P, kVectors>) finish_here<P, 0, kRows>(call, row, column, tile);
+    if constexpr (kFinishesHere<P, kRows, kVectors>)
+      finish_here<P, 0, kRows>(call, row, column, tile);
   } else {
     finish_sums(call, row, column, tile);
   }

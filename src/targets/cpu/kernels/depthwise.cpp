@@ -18,9 +18,8 @@ ComputeDepthwiseRow kernel_for(Isa isa, ElementType x) {
   const bool wide = isa >= Isa::avx512;
   switch (x) {
     case ElementType::bf16:
-      return isa >= Isa::avx512_vnni ? kDepthwiseBf16Avx512Vnni
-             : wide                  ? kDepthwiseBf16Avx512
-                                     : kDepthwiseBf16Avx2;
+      // Wide vectors gain little where bf16 is rounded by several instructions.
+      return isa >= Isa::avx512_vnni ? kDepthwiseBf16Avx512Vnni : kDepthwiseBf16Avx2;
     case ElementType::u8:
       return wide ? kDepthwiseU8Avx512 : kDepthwiseU8Avx2;
     case ElementType::i8:

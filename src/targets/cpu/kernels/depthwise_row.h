@@ -52,7 +52,6 @@ extern const ComputeDepthwiseRow kDepthwiseBf16Avx2;
 extern const ComputeDepthwiseRow kDepthwiseU8Avx2;
 extern const ComputeDepthwiseRow kDepthwiseI8Avx2;
 extern const ComputeDepthwiseRow kDepthwiseF32Avx512;
-extern const ComputeDepthwiseRow kDepthwiseBf16Avx512;
 extern const ComputeDepthwiseRow kDepthwiseU8Avx512;
 extern const ComputeDepthwiseRow kDepthwiseI8Avx512;
 extern const ComputeDepthwiseRow kDepthwiseBf16Avx512Vnni;

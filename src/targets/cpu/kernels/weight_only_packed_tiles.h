@@ -9,7 +9,7 @@ namespace lathe::cpu {
 namespace {
 
 // Two panels times some rows.
-template <int kBits, int kRows, bool kZeros>
+template <int kBits, int kRows>
 class PackedTile {
  public:
   PackedTile(const PackedPanels& p, const QuantisedRows& rows) : p_(p), rows_(rows) {
@@ -78,7 +78,7 @@ class PackedTile {
     for (int r = 0; r < kRows; ++r) {
       exact[0][r] = exact[1][r] = set1(rows_.starts[block * kPanel + r]);
     }
-    if (!kZeros) return;
+    if (p_.zeros == ZeroKind::middle) return;
 #pragma GCC unroll 2
     for (int i = 0; i < 2; ++i) {
       const I32 zeros = load_zeros<kBits>(p_, {cell + i * p_.panel_bytes, slot}, 0);
@@ -159,24 +159,26 @@ inline void multiply_packed_rows(const PackedPanels& p, QuantisedRows rows, int6
   y.y += row * y.y_stride;
   const int64_t left = valid_rows - row < kRows ? valid_rows - row : kRows;
   prefetch_results(y, left);
-  if (p.zeros == ZeroKind::middle) {
-    PackedTile<kBits, kRows, false> tile(p, rows);
-    tile.multiply();
-    tile.store_to(y, left);
-  } else {
-    PackedTile<kBits, kRows, true> tile(p, rows);
-    tile.multiply();
-    tile.store_to(y, left);
-  }
+  PackedTile<kBits, kRows> tile(p, rows);
+  tile.multiply();
+  tile.store_to(y, left);
 }
 
-// Rows behind the valid ones are zeros; few of them are multiplied.
+// Rows behind the valid ones are zeros; few of them are multiplied. Tiles of six rows are for
+// processors that add products in one instruction: others want registers for their parts.
+#if defined(__AVX512VNNI__)
+constexpr bool kTakesSix = true;
+#else
+constexpr bool kTakesSix = false;
+#endif
 template <int kBits>
 void multiply_packed(const PackedPanels& p, const QuantisedRows& rows, int64_t valid_rows,
                      const ColumnRange& y) {
   int64_t row = 0;
-  const int64_t sixes = valid_rows == 12 ? 12 : valid_rows % 5 == 1 ? 6 : 0;
-  for (; row < sixes; row += 6) multiply_packed_rows<kBits, 6>(p, rows, row, valid_rows, y);
+  if constexpr (kTakesSix) {
+    const int64_t sixes = valid_rows == 12 ? 12 : valid_rows % 5 == 1 ? 6 : 0;
+    for (; row < sixes; row += 6) multiply_packed_rows<kBits, 6>(p, rows, row, valid_rows, y);
+  }
   for (; row < valid_rows; row += 5) multiply_packed_rows<kBits, 5>(p, rows, row, valid_rows, y);
 }
 
