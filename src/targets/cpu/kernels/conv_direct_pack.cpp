@@ -32,9 +32,8 @@ void pack_column(const T* from, int64_t channel_stride, int64_t channels,
                  const std::vector<int64_t>& taps, int64_t k_group, int64_t pitch, T* to, F&& f) {
   int64_t k = 0;
   for (const int64_t tap : taps) {
-    const T* w = from + tap;
     for (int64_t c = 0; c < channels; ++c, ++k)
-      to[k / k_group * pitch + k % k_group] = f(w[c * channel_stride]);
+      to[k / k_group * pitch + k % k_group] = f(from[tap + c * channel_stride]);
   }
 }
 
