@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -136,6 +137,8 @@ class DirectConvolution final : public Convolution {
   // Each chunk its own rows, some at a time.
   bool gathers_chunks_ = false;
   static constexpr int64_t kRowsGathered = 448;
+  // Where no channels are, and so no memory: a place to compute addresses from.
+  static constexpr std::byte kNothing{};
   static constexpr int64_t kWeightsInCache = 512 << 10;  // bytes of panels, in L2 beside x
   static constexpr int64_t kBehindStaged = 64;           // bytes that may be read there
   // Signed x that is staged anyway becomes unsigned there, and the product's kernel need not do so.

@@ -128,6 +128,11 @@ void DirectConvolution::pack_sums(const ConvWeights& weights, std::byte* to) con
 }
 
 void DirectConvolution::pack(const ConvWeights& weights, void* to, ThreadPool* pool) const {
+  if (weights.data == nullptr) {
+    ConvWeights placed = weights;
+    placed.data = &kNothing;
+    return pack(placed, to, pool);
+  }
   const bool fits = has_integer_sums(product_)
                         ? weights.type == ElementType::i8 || weights.type == ElementType::u8
                         : weights.type == p_.x_type;

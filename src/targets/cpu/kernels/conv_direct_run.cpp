@@ -547,6 +547,11 @@ void DirectConvolution::stage_whole(const void* x, std::byte* to, int64_t begin,
 }
 
 void DirectConvolution::run(const ConvCall& call) const {
+  if (call.x == nullptr) {
+    ConvCall placed = call;
+    placed.x = &kNothing;
+    return run(placed);
+  }
   if (for_zeros_ != nullptr && call.x_zero == 0) return for_zeros_->run(call);
   if ((gathered_ && !gathers_chunks_) || staged_whole_) return run_prepared(call);
   const auto count = static_cast<int64_t>(chunks_.size());
