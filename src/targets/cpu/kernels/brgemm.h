@@ -92,9 +92,9 @@ constexpr int64_t panel_count(const BrgemmKernel& kernel, int64_t n) {
 // sets of 8 ways, and leave few of each to panels: they are gone before they are read again. Tiles
 // of 6 rows stay at any distance (0 to 12 % faster in place than from a copy, on Zen 4).
 constexpr bool crowds_cache(const BrgemmKernel& kernel, int64_t row_bytes) {
-  constexpr int64_t kLine = 64, kSets = 64, kWays = 6;
+  constexpr int64_t kLine = 64, kSets = 64, kMostWays = 6;
   if (!kernel.rereads_lines || row_bytes % kLine != 0) return false;
-  return kernel.row_tile * std::gcd(row_bytes / kLine, kSets) > kWays * kSets;
+  return kernel.row_tile * std::gcd(row_bytes / kLine, kSets) > kMostWays * kSets;
 }
 // Bytes from row to row, at least so many: whole lines, an odd number, which spread over all sets.
 constexpr int64_t uncrowded_row_bytes(int64_t bytes) { return ((bytes + 63) / 64 | 1) * 64; }
