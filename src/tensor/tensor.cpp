@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/os_memory.h"
 
 namespace lathe {
 namespace {
@@ -22,7 +23,13 @@ class HostAllocator final : public Allocator {
  public:
   void* allocate(size_t bytes, size_t alignment) override {
     if (bytes > kLargestAllocation) return nullptr;
-    return std::aligned_alloc(alignment, (bytes / alignment + 1) * alignment);
+    // Kernels that walk over much memory would wait for small pages' addresses to be looked up.
+    const bool is_large = bytes >= kLargePage;
+    if (is_large) alignment = std::max(alignment, kLargePage);
+    void* memory = nullptr;
+    if (posix_memalign(&memory, alignment, std::max<size_t>(bytes, 1)) != 0) return nullptr;
+    if (is_large) prefer_large_pages(memory, bytes);
+    return memory;
   }
   void deallocate(void* pointer, size_t /*bytes*/) noexcept override { std::free(pointer); }
 };

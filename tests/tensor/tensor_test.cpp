@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -11,6 +12,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/os_memory.h"
 
 namespace lathe {
 namespace {
@@ -97,6 +99,21 @@ TEST(Tensors, ImpossibleShapesAreErrorsNotCrashes) {
   EXPECT_EQ(make({INT64_MAX / 4}), ErrorKind::out_of_memory);
   EXPECT_EQ(make({int64_t{1} << 45}), ErrorKind::out_of_memory);
   EXPECT_EQ(make(Dims(17, 1)), ErrorKind::unsupported);
+}
+
+TEST(Tensors, LargeOnesBeginAtLargePagesAndSmallOnesAtLines) {
+  const auto offset_of = [](int64_t bytes, size_t unit) {
+    const Tensor tensor(ElementType::u8, {bytes});
+    const auto* data = static_cast<const uint8_t*>(tensor.data());
+    EXPECT_TRUE(std::all_of(data, data + bytes, [](uint8_t byte) { return byte == 0; })) << bytes;
+    return reinterpret_cast<uintptr_t>(data) % unit;
+  };
+  for (const int64_t bytes : {0, 1, 63, 65, 4097}) EXPECT_EQ(offset_of(bytes, 64), 0u) << bytes;
+  const auto large = static_cast<int64_t>(kLargePage);
+  EXPECT_EQ(offset_of(large - 1, 64), 0u);
+  for (const int64_t bytes : {large, large + 1, 3 * large - 1, 5 * large}) {
+    EXPECT_EQ(offset_of(bytes, kLargePage), 0u) << bytes;
+  }
 }
 
 TEST(Tensors, AllocatorsAreAskedOnceAndGetTheirMemoryBack) {
