@@ -7,28 +7,10 @@
 #include <cstring>
 #include <vector>
 
-#include "base/error.h"
-#include "base/os_memory.h"
+#include "bench/kernels/memory.h"
 #include "tensor/element_type.h"
 
 namespace lathe::bench {
-
-// Zeroed memory of whole pages.
-class Pages {
- public:
-  explicit Pages(int64_t bytes)
-      : bytes_(static_cast<size_t>(std::max<int64_t>(bytes, 1))), data_(reserve_pages(bytes_)) {
-    check(data_ != nullptr, ErrorKind::out_of_memory, "no {} bytes of memory", bytes);
-  }
-  ~Pages() { release_pages(data_, bytes_); }
-  Pages(const Pages&) = delete;
-  Pages& operator=(const Pages&) = delete;
-  std::byte* data() const { return static_cast<std::byte*>(data_); }
-
- private:
-  size_t bytes_;
-  void* data_;
-};
 
 inline void put(std::byte* to, ElementType type, float value) {
   const auto write = [&](auto element) { std::memcpy(to, &element, sizeof element); };

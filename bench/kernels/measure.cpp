@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/os_process.h"
+#include "bench/kernels/memory.h"
 #include "bench/kernels/peak.h"
 
 namespace lathe::bench {
@@ -110,8 +111,10 @@ void Measurer::start_peers() {
     try {
       Peer peer;
       peer.process = std::make_unique<Process>(
-          arguments, std::vector<std::pair<std::string, std::string>>{
-                         {"OMP_NUM_THREADS", threads}, {"GOMP_SPINCOUNT", kSpinCount}});
+          arguments,
+          std::vector<std::pair<std::string, std::string>>{{"OMP_NUM_THREADS", threads},
+                                                           {"GOMP_SPINCOUNT", kSpinCount},
+                                                           {kMallocVariable, kMallocSettings}});
       peer.kinds = kinds;
       peers_.push_back(std::move(peer));
     } catch (const Error& error) {

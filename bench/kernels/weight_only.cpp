@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/os_memory.h"
 #include "bench/kernels/inputs.h"
+#include "bench/kernels/memory.h"
 #include "targets/cpu/kernels/weight_only.h"
 
 namespace lathe::bench {
@@ -18,25 +18,6 @@ namespace {
 
 using namespace lathe::cpu;
 using Clock = std::chrono::steady_clock;
-
-// Zeroed memory of whole pages, large ones if there are any, as models' packed weights lie in.
-class Pages {
- public:
-  explicit Pages(int64_t bytes)
-      : bytes_(static_cast<size_t>(std::max<int64_t>(bytes, 1))), data_(reserve_pages(bytes_)) {
-    check(data_ != nullptr, ErrorKind::out_of_memory, "no {} bytes of memory", bytes);
-    prefer_large_pages(data_, bytes_);
-  }
-  ~Pages() { release_pages(data_, bytes_); }
-  Pages(const Pages&) = delete;
-  Pages& operator=(const Pages&) = delete;
-  std::byte* data() const { return static_cast<std::byte*>(data_); }
-  float* floats() const { return static_cast<float*>(data_); }
-
- private:
-  size_t bytes_;
-  void* data_;
-};
 
 Isa best() {
   const std::optional<Isa> isa = best_isa();
