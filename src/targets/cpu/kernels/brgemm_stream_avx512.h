@@ -226,7 +226,14 @@ struct Stream {
     for (int i = 0; i < kQuad; ++i) {
       if constexpr (kLast == Last::relu) x[i] = relu(x[i]);
       if constexpr (kLast == Last::hard_swish) x[i] = hard_swish(x[i]);
-      if constexpr (kLast == Last::silu && !kBytes) x[i] = x[i] * sigmoid(x[i]);
+    }
+    if constexpr (kLast == Last::silu && !kBytes) {
+      F32 y[kQuad];
+#pragma GCC unroll 4
+      for (int i = 0; i < kQuad; ++i) y[i] = x[i];
+      sigmoid_each(y);
+#pragma GCC unroll 4
+      for (int i = 0; i < kQuad; ++i) x[i] = x[i] * y[i];
     }
     char* to = out + row_of(kAt, 0) * out_stride;
     if constexpr (kBytes) {

@@ -119,23 +119,21 @@ inline DepthwiseShort short_epilogue(const DepthwiseRow& row) {
   return to;
 }
 
-// Of kRows rows at `out`, in place: long enough that stores and loads cost little, and one place
-// for all sizes of kernels.
+// Of kRows rows at `from`, side by side, to `out`: long enough that stores and loads cost little,
+// and one place for all sizes of kernels.
 template <int kRows, int kVectors>
-__attribute__((noinline)) void silu_stored(float* out, int64_t stride, float a) {
-  constexpr int kSome = 4 / kVectors;  // rows at a time
-  for (int t = 0; t < kRows; t += kSome) {
-    F32 x[4];
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-      const int row = t + i / kVectors < kRows ? t + i / kVectors : kRows - 1;
-      x[i] = load(out + row * stride + i % kVectors * kLanes);
-    }
+__attribute__((noinline)) void silu_stored(const float* from, float* out, int64_t stride, float a) {
+  constexpr int kSome = kDepthwiseOutputs;  // vectors at a time: a block has once or twice so many
+  static_assert(kRows * kVectors % kSome == 0);
+  for (int first = 0; first < kRows * kVectors; first += kSome) {
+    F32 x[kSome];
+#pragma GCC unroll 8
+    for (int i = 0; i < kSome; ++i) x[i] = load(from + (first + i) * kLanes);
     silu_some<0>(a, x);
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-      if (t + i / kVectors < kRows)
-        store(out + (t + i / kVectors) * stride + i % kVectors * kLanes, x[i]);
+#pragma GCC unroll 8
+    for (int i = 0; i < kSome; ++i) {
+      const int at = first + i;
+      store(out + at / kVectors * stride + at % kVectors * kLanes, x[i]);
     }
   }
 }
@@ -150,15 +148,9 @@ struct ShortFinish {
   Mask tail;
   F32 low, bias[kVectors];
 
-  ShortFinish(const DepthwiseRow& row, const DepthwiseShort& epilogue, int64_t output,
-              int64_t channel, Mask mask)
-      : to(epilogue),
-        out(reinterpret_cast<float*>(static_cast<char*>(row.out) +
-                                     (output - row.begin) * row.out_stride) +
-            channel),
-        stride(row.out_stride / 4),
-        tail(mask),
-        low(set1(epilogue.low)) {
+  ShortFinish(const DepthwiseShort& epilogue, int64_t channel, Mask mask, float* first_out,
+              int64_t out_stride)
+      : to(epilogue), out(first_out), stride(out_stride), tail(mask), low(set1(epilogue.low)) {
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) {
       const float* from = to.bias + channel + v * kLanes;
@@ -353,11 +345,15 @@ inline __attribute__((always_inline)) void depthwise_block(const DepthwiseRow& r
   for (int64_t r = 0; r + is_short < row.row_count; ++r) add(r, NoFinish{});
   if constexpr (sizeof(X) == 4 && kKernel > 0) {
     if (is_short) {
-      ShortFinish<kVectors, kTail> finish(row, block.epilogue, block.output, block.channel,
-                                          block.tail);
+      auto* out = reinterpret_cast<float*>(output_at(row, block, 4));
+      const int64_t stride = row.out_stride / 4;
+      // What silu comes after waits in the first cache, where results may not be yet.
+      alignas(64) float kept[kOutputs * kVectors * kLanes];
+      const bool keeps = block.epilogue.has_silu;
+      ShortFinish<kVectors, kTail> finish(block.epilogue, block.channel, block.tail,
+                                          keeps ? kept : out, keeps ? kVectors * kLanes : stride);
       add(row.row_count - 1, finish);
-      if (block.epilogue.has_silu)
-        silu_stored<kOutputs, kVectors>(finish.out, finish.stride, block.epilogue.a);
+      if (keeps) silu_stored<kOutputs, kVectors>(kept, out, stride, block.epilogue.a);
       return;
     }
   }

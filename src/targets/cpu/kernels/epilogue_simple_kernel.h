@@ -82,10 +82,11 @@ inline __attribute__((always_inline)) void silu_some(float a, F32 (&x)[kCount]) 
 #pragma GCC unroll 4
       for (int i = 0; i < kSome; ++i) y[i] = y[i] * set1(a);
     }
+    if constexpr (!kRounded) sigmoid_each(y);
 #pragma GCC unroll 4
     for (int i = 0; i < kSome; ++i) {
       x[kFirst + i] = kRounded ? to_f32(rounded_silu(bounded_for_silu(y[i], set1(0x1p24F))))
-                               : x[kFirst + i] * sigmoid(y[i]);
+                               : x[kFirst + i] * y[i];
     }
     __asm__ volatile("" ::: "memory");
     silu_some<kFirst + kSome, kRounded>(a, x);

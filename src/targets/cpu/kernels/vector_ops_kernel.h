@@ -9,8 +9,12 @@ namespace lathe::cpu {
 namespace {
 
 void activate_array(Activation f, float a, float b, const float* x, float* y, int64_t count) {
-  constexpr int kStep = 4;
   int64_t i = 0;
+  if (x == y) {
+    activate_stored(f, a, b, y, static_cast<int>(count / kLanes));
+    i = count / kLanes * kLanes;
+  }
+  constexpr int kStep = 4;
   for (; i + kStep * kLanes <= count; i += kStep * kLanes) {
     F32 v[kStep];
     for (int s = 0; s < kStep; ++s) v[s] = load(x + i + s * kLanes);
