@@ -78,12 +78,13 @@ TEST(Convolution, TakesLinesOfAnyWidthAndFewChannels) {
 // product together; others and those of weights with zeros one by one.
 TEST(Convolution, TakesSeveralLinesOfFewChannelsAtOnce) {
   Random random(9);
-  for (int64_t i = 0; i < cases(300); ++i) {
+  for (int64_t i = 0; i < cases(450); ++i) {
     ConvProblem p;
-    p.x_type = i % 3 == 0 ? kTypes[i / 3 % 4] : ElementType::u8;
+    constexpr ElementType kMostly[] = {ElementType::u8, ElementType::bf16};
+    p.x_type = i % 3 == 0 ? kTypes[i / 3 % 4] : kMostly[i % 3 - 1];
     p.batch = pick(random, 1, 2);
     p.channels = pick(random, 1, 4);
-    p.outputs = pick(random, 1, 34);
+    p.outputs = pick(random, 0, 2) == 0 ? 16 : pick(random, 1, 34);
     const int64_t stride = pick(random, 1, 2);
     for (size_t axis = 1; axis < p.axes.size(); ++axis) {
       ConvAxis& a = p.axes[axis];

@@ -28,8 +28,14 @@ constexpr int kRowsOfStream = P::kGroup == 4 ? (kVectors == 4   ? 2
                                                                 : 8)
                                              : (kVectors == 4   ? 3
                                                 : kVectors == 3 ? 4
-                                                : kVectors == 2 ? 6
+                                                : kVectors == 2 ? 4
                                                                 : 8);
+
+// The last of them may be half of one.
+template <class P>
+inline int64_t groups_of_block(const BrgemmCall& call) {
+  return (call.k + P::kGroup - 1) / P::kGroup;
+}
 
 template <class P>
 inline bool streams(const BrgemmCall& call) {
@@ -40,17 +46,21 @@ inline bool streams(const BrgemmCall& call) {
                     e.activation == Activation::hard_swish;
   if (!fits || (e.residual != nullptr && e.residual_type != e.out)) return false;
   if constexpr (P::kGroup == 2) {
-    // A tile of one vector waits for numbers of A; others have higher ones.
-    if (e.out != ElementType::bf16 || e.scale != nullptr || call.columns <= kLanes) return false;
+    if (e.out != ElementType::bf16 || e.scale != nullptr) return false;
+    // Of one vector two rows are stored at once.
+    const bool is_line = call.columns == kLanes && call.out_stride == 2 * kLanes;
+    if (call.columns <= kLanes && !is_line) return false;
   } else if constexpr (P::kGroup == 1) {
     if (e.out != ElementType::f32 || e.scale != nullptr) return false;
   } else if (e.out != ElementType::i8 && e.out != ElementType::u8) {
     return false;
   }
-  const int64_t groups = call.k / P::kGroup;
-  if (call.start != nullptr || call.k % P::kGroup != 0 || call.rows < kStreamStep) return false;
+  const int64_t groups = groups_of_block<P>(call);
+  const bool is_whole = call.k % P::kGroup == 0;
+  if (call.start != nullptr || call.rows < kStreamStep) return false;
+  if (!is_whole && P::kGroup != 2) return false;
   const bool is_narrow = call.columns <= kVectorsOfBlocks * kLanes;
-  if ((call.block_count > 1 || call.line_pitch != 0) && !is_narrow) return false;
+  if ((call.block_count > 1 || call.line_pitch != 0 || !is_whole) && !is_narrow) return false;
   if (call.line_pitch != 0) {  // of whole tiles
     const int height = call.columns <= kLanes ? kRowsOfStream<P, 1> : kRowsOfStream<P, 2>;
     if (call.line_rows % height != 0) return false;

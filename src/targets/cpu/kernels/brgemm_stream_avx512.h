@@ -15,6 +15,11 @@ namespace {
 // What comes last before the rounding.
 enum class Last : uint8_t { none, relu, hard_swish, silu };
 
+// Enough steps for tiles of one vector to gain by the next products among them; without, the
+// processor itself goes ahead.
+template <Last kLast>
+constexpr bool kIsLong = kLast == Last::hard_swish || kLast == Last::silu;
+
 // Numbers of each column, those that do nothing where the epilogue has none.
 template <int kVectors>
 struct StreamColumns {
@@ -41,6 +46,8 @@ struct Stream {
   int64_t a_stride = 0, groups = 0, out_stride = 0;
   int64_t tiles_of_line = 0, to_next_line = 0;  // bytes over the rows that do not count
   // Where a row's numbers of each group of k lie, in bytes; of one block they are side by side.
+  // Of groups of two, those with the first one alone are marked.
+  static constexpr int64_t kHalf = 1;
   int64_t places[kBlocks ? kStreamGroups : 1];
   int64_t fetched = 0;  // bytes of A to ask for with each quad: rows that lie side by side
   Mask last{};          // of the last vector, those that count
@@ -57,18 +64,19 @@ struct Stream {
   Stream(const BrgemmCall& call, int64_t column)
       : e(*call.epilogue->simple),
         a_stride(call.a_row_stride),
-        groups(call.k / P::kGroup * call.block_count),
+        groups(groups_of_block<P>(call) * call.block_count),
         out_stride(call.out_stride),
         last(columns_mask(call, column + (kVectors - 1) * kLanes)),
         small(e.scale != nullptr),
         is_signed(e.out == ElementType::i8),
         zero(static_cast<int>(e.out_zero)),
         high(set1(static_cast<float>((is_signed ? 127 : 255) - zero))) {
-    const int64_t of_block = call.k / P::kGroup;
+    const int64_t of_block = groups_of_block<P>(call);
     for (int64_t i = 0, at = 0; kBlocks && i < call.block_count; ++i) {
       const int64_t offset =
           static_cast<const char*>(call.blocks[i].a) - static_cast<const char*>(call.blocks[0].a);
       for (int64_t g = 0; g < of_block; ++g) places[at++] = offset + g * 4;
+      if (call.k % P::kGroup != 0) places[at - 1] |= kHalf;
     }
     if (call.line_pitch != 0) {
       tiles_of_line = call.line_rows / kRows;
@@ -104,19 +112,41 @@ struct Stream {
     }
   }
 
+  template <class F>
+  inline __attribute__((always_inline)) void add_products(Sums& sums, const char* row, int64_t g,
+                                                          F&& number) const {
+    if constexpr (kVectors == 1 && P::kSwaps) {
+      // As the last operand, with the product's own load: one to a register of its own and a
+      // product that reads it take 1.4 cycles on Zen 4, where they are as many as products.
+      const auto y = P::load_b(b[0] + g * kGroupBytes);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        sums[r][0] = P::dot(sums[r][0], y, number(row + r * a_stride));
+      }
+      return;
+    }
+    decltype(number(row)) x[kRows];
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) x[r] = number(row + r * a_stride);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      const auto y = P::load_b(b[v] + g * kGroupBytes);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) sums[r][v] = P::dot(sums[r][v], x[r], y);
+    }
+  }
+
   inline __attribute__((always_inline)) void multiply(Sums& sums, const char* a, int64_t first,
                                                       int64_t end) const {
     for (int64_t g = first; g < end; ++g) {
       const char* row = a + (kBlocks ? places[g] : g * 4);
-      decltype(P::broadcast(a)) x[kRows];
-#pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) x[r] = P::broadcast(row + r * a_stride);
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) {
-        const auto y = P::load_b(b[v] + g * kGroupBytes);
-#pragma GCC unroll 8
-        for (int r = 0; r < kRows; ++r) sums[r][v] = P::dot(sums[r][v], x[r], y);
+      if constexpr (kBlocks && kBf16) {
+        if ((places[g] & kHalf) != 0) {
+          add_products(sums, row - kHalf, g, [](const char* p) { return P::broadcast_one(p); });
+          continue;
+        }
       }
+      add_products(sums, row, g, [](const char* p) { return P::broadcast(p); });
     }
   }
 
@@ -182,7 +212,9 @@ struct Stream {
     } else {
       store_two(place(0), x[0], x[1]);
     }
-    if constexpr (kVectors == 3) {
+    if constexpr (kVectors == 1) {
+      store_two(place(2), x[2], x[3]);
+    } else if constexpr (kVectors == 3) {
       store_one(place(2), x[2], last);
     } else {
       store_two(place(2), x[2], x[3], last);
@@ -280,12 +312,34 @@ struct Stream {
     }
   }
 
+  // To the rows of the next tile, where `left` are left of a line.
+  inline __attribute__((always_inline)) void advance(const char*& a, int64_t& left) const {
+    a += kRows * a_stride;
+    if constexpr (kBlocks) {
+      if (--left != 0) return;
+      a += to_next_line;
+      left = tiles_of_line;
+    }
+  }
+
   // At least one tile.
   inline __attribute__((always_inline)) void run(const char* a, int64_t tiles, char* out,
                                                  const char* residual) const {
     const int64_t residual_step = residual == nullptr ? 0 : kRows * e.residual_stride * kSize;
+    int64_t left = tiles_of_line;
+    if constexpr (kVectors == 1 && P::kSwaps && !kIsLong<kLast>) {
+      for (int64_t t = 0; t < tiles; ++t) {
+        Sums sums;
+        begin(sums);
+        multiply(sums, a, 0, groups);
+        finish_all<0>(sums, out, residual);
+        advance(a, left);
+        out += kRows * out_stride;
+        residual += residual_step;
+      }
+      return;
+    }
     Sums sums, done;
-    [[maybe_unused]] int64_t left = tiles_of_line;
     begin(sums);
     multiply(sums, a, 0, groups);
     for (int64_t t = 1; t < tiles; ++t) {
@@ -294,13 +348,7 @@ struct Stream {
 #pragma GCC unroll 4
         for (int v = 0; v < kVectors; ++v) done[r][v] = sums[r][v];
       }
-      a += kRows * a_stride;
-      if constexpr (kBlocks) {
-        if (--left == 0) {
-          a += to_next_line;
-          left = tiles_of_line;
-        }
-      }
+      advance(a, left);
       begin(sums);
       expect(out + kRows * out_stride);
       multiply_and_finish<0>(sums, a, done, out, residual);
@@ -333,12 +381,14 @@ template <class P, Last kLast>
 int64_t stream_rows(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
                     int vectors) {
   const auto columns = [&]<int kVectors>() {
+    constexpr bool kOnlyBlocks = kVectors == 1 && P::kSwaps && kIsLong<kLast>;
     if constexpr (kVectors <= kVectorsOfBlocks) {
-      if (call.block_count > 1 || call.line_pitch != 0) {
+      if (kOnlyBlocks || call.block_count > 1 || call.line_pitch != 0 || call.k % P::kGroup != 0) {
         return stream_columns<P, kVectors, kLast, true>(call, row, rows, column);
       }
     }
-    return stream_columns<P, kVectors, kLast, false>(call, row, rows, column);
+    if constexpr (!kOnlyBlocks)
+      return stream_columns<P, kVectors, kLast, false>(call, row, rows, column);
   };
   switch (vectors) {
     case 4:
@@ -348,8 +398,7 @@ int64_t stream_rows(const BrgemmCall& call, int64_t row, int64_t rows, int64_t c
     case 2:
       return columns.template operator()<2>();
     default:
-      if constexpr (P::kGroup != 2) return columns.template operator()<1>();
-      return 0;
+      return columns.template operator()<1>();
   }
 }
 template <class P>
