@@ -14,7 +14,10 @@ namespace {
 constexpr int64_t kGathered = 16 << 20;    // bytes at most of the taps of all outputs of an image
 constexpr int64_t kStagedWhole = 8 << 20;  // bytes of an image that is staged before its chunks
 
-constexpr int64_t kPanelsOfCopy = 4;  // at least, for which a chunk copies its rows
+constexpr int64_t kPanelsOfCopy = 4;       // at least, for which a chunk copies its rows
+constexpr double kFewWeights = 384 << 10;  // bytes that every thread may read
+constexpr int64_t kManyLines = 24;         // one more or less does not matter
+constexpr int64_t kManyTiles = 16;         // of rows; the same
 
 constexpr size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -384,25 +387,46 @@ void DirectConvolution::add_chunks(size_t index) {
     best_panels = panels;
     best_rows = static_cast<int64_t>(rows);
   }
-  // Whole lines if a chunk holds some, else parts of one; evened out.
-  const int64_t width = std::max<int64_t>(1, axes[2].count);
-  int64_t lines = std::clamp<int64_t>((best_rows + width / 2) / width, 1, axes[1].count);
-  const int64_t line_chunks = (axes[1].count + lines - 1) / lines;
-  lines = (axes[1].count + line_chunks - 1) / line_chunks;
-  int64_t across = width;
-  if (lines == 1 && best_rows < width) {
-    const int64_t tile = kernel_->row_tile, cuts = (width + best_rows - 1) / best_rows;
-    across = ((width + cuts - 1) / cuts + tile - 1) / tile * tile;
+  // Whole lines if a chunk holds some, else parts of one, evened out; an even number of chunks, so
+  // that two threads have the same to do.
+  const int64_t all = group_panels(), panel_sets = (all + best_panels - 1) / best_panels;
+  const int64_t height = axes[1].count, width = std::max<int64_t>(1, axes[2].count);
+  const int64_t wanted = std::clamp<int64_t>((best_rows + width / 2) / width, 1, height);
+  const int64_t tile = kernel_->row_tile, width_tiles = (width + tile - 1) / tile;
+  const bool cuts_lines = wanted == 1 && best_rows < width;
+  const bool few_weights =
+      static_cast<double>(all) * columns * k * static_cast<double>(a_size(product_)) <= kFewWeights;
+  int64_t line_chunks = (height + wanted - 1) / wanted;
+  int64_t pieces = cuts_lines ? std::min((width + best_rows - 1) / best_rows, width_tiles) : 1;
+  if (const int64_t count = axes[0].count * line_chunks * pieces * panel_sets;
+      few_weights && count > 1 && count % 2 != 0) {
+    if (cuts_lines && pieces < width_tiles) {
+      ++pieces;
+    } else if (line_chunks < height) {
+      ++line_chunks;
+    }
   }
-  for (int64_t panel = 0; panel < group_panels(); panel += best_panels)
+  // A thread's share is a run of chunks: of lines where weights are few, so that no two threads
+  // write parts of one cache line, and what one has written the same one reads in the next layer.
+  // Many weights are each read by one thread alone, and few lines cannot be shared evenly.
+  const bool even_lines =
+      height == 1 ? width_tiles >= kManyTiles : height % 2 == 0 || height >= kManyLines;
+  const int64_t outer_panels = few_weights && even_lines ? all : best_panels;
+  for (int64_t outer = 0; outer < all; outer += outer_panels)
     for (int64_t d = 0; d < axes[0].count; ++d)
-      for (int64_t h = 0; h < axes[1].count; h += lines)
-        for (int64_t w = 0; w < axes[2].count; w += across)
-          chunks_.push_back({index,
-                             {d, h, w},
-                             {1, std::min(lines, axes[1].count - h), std::min(across, width - w)},
-                             panel,
-                             std::min(best_panels, group_panels() - panel)});
+      for (int64_t i = 0; i < line_chunks; ++i)
+        for (int64_t j = 0; j < pieces; ++j)
+          for (int64_t panel = outer; panel < std::min(all, outer + outer_panels);
+               panel += best_panels) {
+            const int64_t h = i * height / line_chunks, h_end = (i + 1) * height / line_chunks;
+            const int64_t w = j * width_tiles / pieces * tile;
+            const int64_t w_end = std::min(axes[2].count, (j + 1) * width_tiles / pieces * tile);
+            chunks_.push_back({index,
+                               {d, h, w},
+                               {1, h_end - h, w_end - w},
+                               panel,
+                               std::min(best_panels, all - panel)});
+          }
 }
 
 }  // namespace lathe::cpu

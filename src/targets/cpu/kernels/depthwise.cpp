@@ -46,19 +46,24 @@ DepthwiseConvolution::DepthwiseConvolution(const ConvProblem& problem, Isa isa)
   check_problem(problem);
   stage_.group_pitch = 1;
   stage_.element_bytes = info(p_.x_type).bits / 8;
-  // Lines of outputs until a chunk is worth handing out.
-  constexpr int64_t kWork = 1 << 18, kColumns = 112;
+  // Lines of outputs until a chunk is worth handing out; a multiple of four chunks, of nearly the
+  // same height, so that two or four threads have the same to do.
+  constexpr int64_t kWork = 1 << 18, kColumns = 112, kChunks = 4;
   const auto& axes = p_.axes;
   const int64_t width = axes[2].output, across = std::min(width, kColumns);
+  const int64_t height = std::max<int64_t>(1, axes[1].output);
   const int64_t line = std::max<int64_t>(1, across * p_.channels * p_.taps());
-  const int64_t lines =
-      across < width ? 1
-                     : std::clamp<int64_t>(kWork / line, 1, std::max<int64_t>(1, axes[1].output));
+  const int64_t most = across < width ? 1 : std::clamp<int64_t>(kWork / line, 1, height);
+  const int64_t wanted = (height + most - 1) / most;
+  const int64_t line_chunks = std::min((wanted + kChunks - 1) / kChunks * kChunks, height);
+  const int64_t lines = (height + line_chunks - 1) / line_chunks;
   for (int64_t d = 0; d < axes[0].output; ++d)
-    for (int64_t h = 0; h < axes[1].output; h += lines)
-      for (int64_t w = 0; w < width; w += across)
-        chunks_.push_back(
-            {d, h, std::min(lines, axes[1].output - h), w, std::min(w + across, width)});
+    for (int64_t i = 0; i < line_chunks; ++i)
+      for (int64_t w = 0; w < width; w += across) {
+        const int64_t h = i * axes[1].output / line_chunks;
+        const int64_t end = (i + 1) * axes[1].output / line_chunks;
+        if (h < end) chunks_.push_back({d, h, end - h, w, std::min(w + across, width)});
+      }
   const bool turned = p_.y_layout == ActivationLayout::channels_first;
   scratch_sums_ = static_cast<size_t>((turned ? lines : 1) * across * kChannels * 4);
   if (p_.x_layout == ActivationLayout::channels_first) {
