@@ -107,9 +107,10 @@ inline void copy_group(char* to, const char* from, int64_t bytes) {
 template <int kRows>
 struct Rows {
   static constexpr int kPointers = (kRows + 2) / 3;
-  const char* at[kPointers];
-  int64_t stride;
+  const char* at[kPointers] = {};
+  int64_t stride = 0;
 
+  Rows() = default;
   Rows(const char* a, int64_t row_stride) : stride(row_stride) {
 #pragma GCC unroll 8
     for (int i = 0; i < kPointers; ++i) at[i] = a + 3 * i * row_stride;
@@ -243,15 +244,16 @@ inline bool finishes_here(const BrgemmCall& call, int64_t column) {
          P::kGroup == 2 > (*call.epilogue->simple);
 }
 
-// kCount rows of a tile from kFirst on. The sums have column_add in them already.
-template <class P, int kFirst, int kCount, int kRows, int kVectors>
+// kCount rows of a tile from kFirst on. The sums have column_add in them already. kFloats: the
+// results are f32.
+template <class P, bool kFloats, int kFirst, int kCount, int kRows, int kVectors>
 inline __attribute__((always_inline)) void finish_here(const BrgemmCall& call, int64_t row,
                                                        int64_t column,
                                                        const Tile<P, kRows, kVectors>& tile) {
   const SimpleEpilogue& e = *call.epilogue->simple;
   row += kFirst;
   char* out = static_cast<char*>(call.out) + row * call.out_stride + column * out_size(e.out);
-  RegisterTile<kHasIntegers<P>, P::kGroup == 2, kCount, kVectors> finished{
+  RegisterTile<kHasIntegers<P> && !kFloats, P::kGroup == 2 && !kFloats, kCount, kVectors> finished{
       e,   call.row + row,  call.column + column,
       out, call.out_stride, columns_mask(call, column + (kVectors - 1) * kLanes),
       {}};
@@ -403,18 +405,25 @@ inline __attribute__((always_inline)) void begin_sums(const BrgemmCall& call, in
   }
 }
 
-// Tiles whose last four groups of k are multiplied a few rows after the other, each finished at
-// once: so many stores in one go would fill the queues that products wait in.
+// Tiles that end with f32 a few rows after the other, each with its last groups of k and
+// finished at once: so many stores in one go would fill the queues that products wait in. Of
+// integers those of large products alone.
 template <class P, int kRows, int kVectors>
-constexpr bool kEndsByRows =
-    kRegisters == 32 && P::kGroup == 1 && kVectors > 1 && kRows* kVectors >= 12;
+constexpr bool kEndsByRows = kFinishesHere<P, kRows, kVectors> && kRegisters == 32 &&
+                             kVectors > 1 && kRows* kVectors >= 12 &&
+                             (P::kGroup == 1 ||
+                              (P::kGroup == 4 && kVectors == kTileVectors<P> && kRows > kFewRows));
 template <int kVectors>
 constexpr int kEndRows = 8 / kVectors;
+template <class P>
+constexpr int kEndGroups = P::kGroup == 4 ? 8 : 4;
 
+// `multiplies`: whether those groups are still to come.
 template <int kFirst, class P, int kRows, int kVectors>
 inline __attribute__((always_inline)) void end_rows(const BrgemmCall& call, int64_t row,
-                                                    int64_t column, const Rows<kRows>& rows,
-                                                    const char* b, Tile<P, kRows, kVectors>& tile) {
+                                                    int64_t column, bool multiplies,
+                                                    const Rows<kRows>& rows, const char* b,
+                                                    Tile<P, kRows, kVectors>& tile) {
   if constexpr (kFirst < kRows) {
     constexpr int kEnd = kFirst + kEndRows<kVectors> < kRows ? kFirst + kEndRows<kVectors> : kRows;
     const auto step = [&]<int kOffset>() __attribute__((always_inline)) {
@@ -422,12 +431,20 @@ inline __attribute__((always_inline)) void end_rows(const BrgemmCall& call, int6
           [&](int r) __attribute__((always_inline)) { return P::broadcast(rows[r] + kOffset * 4); },
           b, call.b_panel_stride);
     };
-    step.template operator()<0>();
-    step.template operator()<1>();
-    step.template operator()<2>();
-    step.template operator()<3>();
-    finish_here<P, kFirst, kEnd - kFirst>(call, row, column, tile);
-    end_rows<kEnd>(call, row, column, rows, b, tile);
+    if (multiplies) {
+      step.template operator()<0>();
+      step.template operator()<1>();
+      step.template operator()<2>();
+      step.template operator()<3>();
+      if constexpr (kEndGroups<P> == 8) {
+        step.template operator()<4>();
+        step.template operator()<5>();
+        step.template operator()<6>();
+        step.template operator()<7>();
+      }
+    }
+    finish_here<P, true, kFirst, kEnd - kFirst>(call, row, column, tile);
+    end_rows<kEnd>(call, row, column, multiplies, rows, b, tile);
   }
 }
 
@@ -439,21 +456,25 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) 
   begin_sums(call, row, column, here, tile);
   const int64_t stride = call.a_row_stride, panel_stride = call.b_panel_stride;
   const int64_t groups = call.k / P::kGroup, rest = call.k % P::kGroup;
-  const bool by_rows = kEndsByRows<P, kRows, kVectors> && here && groups >= 4;
+  const bool to_floats = kEndsByRows<P, kRows, kVectors> && here &&
+                         (P::kGroup == 1 || call.epilogue->simple->out == ElementType::f32);
+  const bool by_rows = to_floats && groups >= kEndGroups<P> && rest == 0;
   ExpectedStores<kRows, kVectors> stores(call, row, column);
   const bool asks = kRows > kFewRows && !call.out_is_near;
   // In turns near the end of the last block, if it has one for each row.
-  const int64_t turns = groups / 4 - (by_rows ? 1 : 0);
+  const int64_t turns = groups / 4 - (by_rows ? kEndGroups<P> / 4 : 0);
   const bool spreads = asks && turns >= kRows;
   if (asks && !spreads) stores.ask_all();
   const int64_t turns_left = turns < 3 * kRows ? turns - kRows : 2 * kRows;
+  Rows<kRows> rows;
+  const char* b = nullptr;
   for (int64_t i = 0; i < call.block_count; ++i) {
     const char* a = static_cast<const char*>(call.blocks[i].a) + row * stride;
-    const char* b = static_cast<const char*>(call.blocks[i].b) + b_offset;
+    b = static_cast<const char*>(call.blocks[i].b) + b_offset;
     Ahead<kVectors> ahead(b, panel_stride, fetch);
     const char* below = fetch.rows != 0 ? a + kRows * stride : a;
     const int64_t pace_below = kRows * fetch.rows;
-    Rows<kRows> rows(a, stride);
+    rows = Rows<kRows>(a, stride);
     const auto step = [&]<int kOffset>() __attribute__((always_inline)) {
       tile.template step<kOffset>(
           [&](int r) __attribute__((always_inline)) { return P::broadcast(rows[r] + kOffset * 4); },
@@ -468,7 +489,7 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) 
     const bool is_last = i + 1 == call.block_count;
     const bool ends = by_rows && is_last;
     const int64_t last_ask = spreads && is_last ? turns_left : groups;
-    for (int64_t g = groups / 4 - (ends ? 1 : 0); g > 0; --g) {
+    for (int64_t g = groups / 4 - (ends ? kEndGroups<P> / 4 : 0); g > 0; --g) {
       step.template operator()<0>();
       step.template operator()<1>();
       step.template operator()<2>();
@@ -482,16 +503,20 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) 
       below += pace_below;
       stores.ask_row((g <= last_ask + kRows) & (g > last_ask));
     }
-    if constexpr (kEndsByRows<P, kRows, kVectors>) {
-      if (ends) return end_rows<0>(call, row, column, rows, b, tile);
-    }
     if (rest != 0) multiply_rest(tile, rows, a + groups * 4, rest, b, call);
+  }
+  if constexpr (kEndsByRows<P, kRows, kVectors>) {
+    if (to_floats) {
+      return end_rows<0>(call, row, column, by_rows && call.block_count > 0, rows, b, tile);
+    }
   }
   if (call.epilogue == nullptr && column + kVectors * kLanes <= call.columns) {
     store_sums(call, row, column, tile);
   } else if (here) {
-    if constexpr (kFinishesHere<P, kRows, kVectors>)
-      finish_here<P, 0, kRows>(call, row, column, tile);
+    constexpr bool kEnded = kEndsByRows<P, kRows, kVectors> && P::kGroup == 1;
+    if constexpr (kFinishesHere<P, kRows, kVectors> && !kEnded) {
+      finish_here<P, P::kGroup == 1, 0, kRows>(call, row, column, tile);
+    }
   } else {
     finish_sums(call, row, column, tile);
   }

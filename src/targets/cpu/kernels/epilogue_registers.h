@@ -103,7 +103,7 @@ struct RegisterTile {
     if (e.residual_type == ElementType::f32) return add_residual<float>();
     if constexpr (kIntegers) {
       e.residual_type == ElementType::u8 ? add_residual<uint8_t>() : add_residual<int8_t>();
-    } else {
+    } else if constexpr (kBf16) {
       add_residual<Bf16>();
     }
   }

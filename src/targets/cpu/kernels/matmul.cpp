@@ -53,7 +53,9 @@ Cut cut_skinny(const MatmulCall& call, const BrgemmKernel& kernel) {
 }
 
 // Blocks of rows that stay in the second cache beside a panel, or else of so many that passes over
-// B, each at the far cache's rate, are few; lower where threads would get too few chunks.
+// B, each at the far cache's rate, are few; lower where threads would get too few chunks. Where
+// there are no fewer rows than columns, a thread's share is whole blocks of rows: threads without a
+// common cache are slow to read the same lines of A, and to write beside each other.
 Cut cut_square(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threads) {
   const int64_t row_bytes = std::max<int64_t>(1, call.k * a_size(call.product));
   const int64_t rows = std::max(kCacheBytes / row_bytes, kPassRows);
@@ -62,11 +64,12 @@ Cut cut_square(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threa
   const int64_t lowest =
       std::max(12 * int64_t{kernel.row_tile},
                kLeastWork * speed(call.product) / (std::max<int64_t>(1, call.k) * columns));
-  const int64_t spread = std::min(divide_up(4 * threads, beside), call.m / lowest);
-  const int64_t blocks = std::max(divide_up(call.m, rows), spread);
-  // Of nearly the same height.
-  const int64_t height = divide_up(divide_up(call.m, blocks), kernel.row_tile) * kernel.row_tile;
-  const int64_t block = std::min(height, call.m);
+  const bool by_rows = threads > 1 && call.m >= call.n;
+  const int64_t wanted = divide_up((by_rows ? 16 : 4) * threads, beside);
+  const int64_t spread = std::min(wanted, call.m / lowest);
+  int64_t blocks = std::max(divide_up(call.m, rows), spread);
+  if (by_rows && blocks > threads) blocks = divide_up(blocks, threads) * threads;
+  const int64_t block = divide_up(call.m, blocks);  // of nearly the same height
   const int64_t work = block * call.k * kernel.panel_columns;
   return {block,
           whole_tiles(kernel, kChunkWork * speed(call.product) / std::max<int64_t>(1, work))};
@@ -199,7 +202,9 @@ class Run {
         epilogue.out == (has_integer_sums(call_.product) ? ElementType::i32 : ElementType::f32);
     call.out = out_of(batch, row, column);
     call.out_stride = call_.out_row_stride * out_size(epilogue.out);
-    call.epilogue = as_is ? nullptr : &epilogue;
+    // Tiles of many rows end with an epilogue, be it of nothing, a few rows after the other.
+    const bool ends_by_rows = epilogue.out == ElementType::f32 && rows > kFewRows;
+    call.epilogue = as_is && !ends_by_rows ? nullptr : &epilogue;
     kernel_.run(call);
   }
 
