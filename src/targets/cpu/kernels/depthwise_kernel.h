@@ -92,9 +92,9 @@ struct DepthwiseShort {
   bool fits = false;
   bool has_hard_swish = false;
   bool has_silu = false;
-  const float* bias = nullptr;
-  float low = 0;  // of relu; else -infinity, which leaves everything as it is
-  float a = 0;    // of silu
+  const float* bias = nullptr;  // none: null
+  float low = 0;                // of relu; else -infinity, which leaves everything as it is
+  float a = 0;                  // of silu
 };
 template <class X>
 inline DepthwiseShort short_epilogue(const DepthwiseRow& row) {
@@ -106,14 +106,14 @@ inline DepthwiseShort short_epilogue(const DepthwiseRow& row) {
     sizeof(X) == 2 > (*e);
     return to;
   }
-  if (e == nullptr || e->out != ElementType::f32 || e->scale != nullptr || e->bias == nullptr ||
-      e->residual != nullptr || e->column_add != nullptr) {
+  if (e == nullptr || e->out != ElementType::f32 || e->scale != nullptr || e->residual != nullptr ||
+      e->column_add != nullptr) {
     return to;
   }
   to.has_hard_swish = e->has_activation && e->activation == Activation::hard_swish;
   to.has_silu = e->has_activation && e->activation == Activation::silu;
   to.fits = !e->has_activation || is_relu(*e) || to.has_hard_swish || to.has_silu;
-  to.bias = e->bias + row.column;
+  if (e->bias != nullptr) to.bias = e->bias + row.column;
   to.low = is_relu(*e) ? 0.0F : -__builtin_inff();
   to.a = e->a;
   return to;
@@ -153,6 +153,8 @@ struct ShortFinish {
       : to(epilogue), out(first_out), stride(out_stride), tail(mask), low(set1(epilogue.low)) {
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) {
+      bias[v] = set1(-0.0F);  // which changes no number, not even zeros
+      if (to.bias == nullptr) continue;
       const float* from = to.bias + channel + v * kLanes;
       bias[v] = is_cut(v) ? load(from, tail) : load(from);
     }
