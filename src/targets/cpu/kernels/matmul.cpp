@@ -65,14 +65,18 @@ Cut cut_square(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threa
       std::max(12 * int64_t{kernel.row_tile},
                kLeastWork * speed(call.product) / (std::max<int64_t>(1, call.k) * columns));
   const bool by_rows = threads > 1 && call.m >= call.n;
-  const int64_t wanted = divide_up((by_rows ? 16 : 4) * threads, beside);
-  const int64_t spread = std::min(wanted, call.m / lowest);
+  const int64_t chunks = (by_rows ? 16 : 4) * threads;
+  const int64_t spread = std::min(divide_up(chunks, beside), call.m / lowest);
   int64_t blocks = std::max(divide_up(call.m, rows), spread);
   if (by_rows && blocks > threads) blocks = divide_up(blocks, threads) * threads;
   const int64_t block = divide_up(call.m, blocks);  // of nearly the same height
   const int64_t work = block * call.k * kernel.panel_columns;
-  return {block,
-          whole_tiles(kernel, kChunkWork * speed(call.product) / std::max<int64_t>(1, work))};
+  int64_t panels = kChunkWork * speed(call.product) / std::max<int64_t>(1, work);
+  // So many chunks as well that threads end together.
+  if (by_rows) {
+    panels = std::min(panels, divide_up(call.n, kernel.panel_columns) * blocks / chunks);
+  }
+  return {block, whole_tiles(kernel, panels)};
 }
 
 // What one product needs at run time.
@@ -115,17 +119,20 @@ class Run {
   }
 
  private:
-  // Sums with zero points of A and B, from those without.
+  // Sums with zero points of A and B, from those without, if there are any.
   void correct_zero_points() {
     epilogue_ = call_.epilogue;
     const int32_t shift = shift_ + (call_.a_zeros == nullptr ? call_.a_zero : 0);
+    if (shift == 0 && call_.a_zeros == nullptr && call_.b_zeros == nullptr) return;
     // One set of corrections for each B of the batch.
     const int64_t sets = call_.b_batch_stride == 0 ? 1 : call_.batch;
     columns_.resize(static_cast<size_t>(sets * call_.n));
     for (int64_t set = 0; set < sets; ++set) {
+      const int32_t* sums = sums_of(set);
+      int32_t* columns = columns_.data() + set * call_.n;
       for (int64_t c = 0; c < call_.n; ++c) {
         const int32_t added = epilogue_.column_add == nullptr ? 0 : epilogue_.column_add[c];
-        columns_[static_cast<size_t>(set * call_.n + c)] = added - shift * sums_of(set)[c];
+        columns[c] = added - shift * sums[c];
       }
     }
     if (call_.b_zeros != nullptr) {
@@ -147,7 +154,7 @@ class Run {
   }
 
   Epilogue epilogue_of(int64_t batch) const {
-    if (!has_integer_sums(call_.product)) return call_.epilogue;
+    if (columns_.empty()) return call_.epilogue;  // nothing to correct
     const int64_t set = call_.b_batch_stride == 0 ? 0 : batch;
     const size_t outers = outer_.size() * static_cast<size_t>(call_.n) / columns_.size();
     Epilogue out = epilogue_;
