@@ -52,6 +52,9 @@ struct BrgemmCall {
   int64_t fetch_parts = 1;
   bool a_is_far = false;     // nor are the rows of A
   bool out_is_near = false;  // results are at hand: their lines need not be asked for
+  // What is read after this call: asked for, as far as it goes, while rows are multiplied.
+  const void* ahead = nullptr;
+  int64_t ahead_bytes = 0;
 
   // Sums to go on from, in place of zeros: f32 or i32, elements between rows.
   const void* start = nullptr;

@@ -53,6 +53,27 @@ int64_t row_pace(const BrgemmCall& call) {
   return is_run && bytes > 0 ? (16 * call.a_row_stride + bytes - 1) / bytes : 0;
 }
 
+// Shares out what is wanted after the call: a tile of so many vectors asks for its part.
+template <class P>
+class Wanted {
+ public:
+  explicit Wanted(const BrgemmCall& call)
+      : at_(static_cast<const char*>(call.ahead)),
+        end_(at_ + call.ahead_bytes),
+        turns_(call.k < 8 * P::kGroup ? 0 : call.k / P::kGroup / 4 - 1) {}  // as tiles by rows have
+  const char* take(int vectors) {
+    if (at_ >= end_) return nullptr;
+    const char* from = at_;
+    at_ += turns_ * (vectors > kPanelVectors ? 2 : 1) * Ahead<1>::kBytes;
+    return from;
+  }
+
+ private:
+  const char* at_;
+  const char* end_;
+  int64_t turns_;
+};
+
 // Vectors of the tiles at a column.
 template <class P>
 inline int tile_vectors(const BrgemmCall& call, int64_t column) {
@@ -76,12 +97,14 @@ constexpr int64_t kPanelsInCache = 24 << 10;  // bytes
 template <class P>
 void run_row_tiles(const BrgemmCall& call) {
   const Heights heights(call.rows, max_rows<P>(tile_vectors<P>(call, 0)));
+  Wanted<P> wanted(call);
   int64_t row = 0;
   for (int64_t t = 0; t < heights.tiles; ++t) {
     const int64_t rows = heights[t];
     for (int64_t column = 0; column < call.columns; column += kTileVectors<P> * kLanes) {
-      const Fetch fetch{0, 0, column == 0 ? row_pace<P>(call) : 0};
-      kTiles<P>.tall[tile_vectors<P>(call, column)][rows](call, row, column, fetch);
+      const int vectors = tile_vectors<P>(call, column);
+      const Fetch fetch{0, 0, column == 0 ? row_pace<P>(call) : 0, wanted.take(vectors)};
+      kTiles<P>.tall[vectors][rows](call, row, column, fetch);
     }
     row += rows;
   }
@@ -130,6 +153,7 @@ void run_tiles(const BrgemmCall& call) {
       kTiles<P>.wide[call.rows](call, 0, column, {});
     }
   }
+  Wanted<P> wanted(call);
   for (; column < call.columns; column += kTileVectors<P> * kLanes) {
     const int vectors = tile_vectors<P>(call, column);
     const Heights heights(call.rows, max_rows<P>(vectors));
@@ -138,10 +162,11 @@ void run_tiles(const BrgemmCall& call) {
     const bool more = column + vectors * kLanes < call.columns || call.b_goes_on;
     const int64_t parts = tiles * call.fetch_parts;
     const int64_t pace = call.b_is_far && more ? (kGroupBytes + parts - 1) / parts : 0;
-    Fetch fetch{0, pace, column == 0 ? row_pace<P>(call) : 0};
+    Fetch fetch{0, pace, column == 0 ? row_pace<P>(call) : 0, nullptr};
     for (int64_t t = 0; t < tiles; ++t) {
       const int64_t rows = heights[t];
       fetch.begin = (call.fetch_part * tiles + t) * pace * (call.k / P::kGroup);
+      if (pace == 0) fetch.other = wanted.take(vectors);
       kTiles<P>.tall[vectors][rows](call, row, column, fetch);
       row += rows;
     }

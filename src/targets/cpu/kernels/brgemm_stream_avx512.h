@@ -37,6 +37,7 @@ struct Stream {
   // Sums are finished by quads of vectors: of three, a row each.
   static constexpr int kQuad = kVectors == 3 ? 3 : 4;
   static constexpr int kQuads = kRows * kVectors / kQuad;
+  static constexpr bool kAsks = P::kGroup == 1;  // others have no time
   using Sum = typename P::Sum;
   using Sums = Sum[kRows][kVectors];
 
@@ -50,7 +51,11 @@ struct Stream {
   static constexpr int64_t kHalf = 1;
   int64_t places[kBlocks ? kStreamGroups : 1];
   int64_t fetched = 0;  // bytes of A to ask for with each quad: rows that lie side by side
-  Mask last{};          // of the last vector, those that count
+  // What is wanted after the call, and how much of it to ask for with each group of k: evenly, for
+  // what is asked for too fast is forgotten.
+  const char* ahead = nullptr;
+  int64_t pace = 0;
+  Mask last{};  // of the last vector, those that count
   bool small = false;
   bool is_signed = false;
   int zero = 0;
@@ -61,7 +66,7 @@ struct Stream {
   static constexpr int vector_of(int i) { return i % kVectors; }
   Mask mask_of(int i) const { return vector_of(i) == kVectors - 1 ? last : mask_first(kLanes); }
 
-  Stream(const BrgemmCall& call, int64_t column)
+  Stream(const BrgemmCall& call, int64_t row, int64_t column)
       : e(*call.epilogue->simple),
         a_stride(call.a_row_stride),
         groups(groups_of_block<P>(call) * call.block_count),
@@ -85,6 +90,12 @@ struct Stream {
     // The processor itself foresees shorter rows.
     const bool is_run = a_stride >= 64 && a_stride <= call.k * 4 / P::kGroup;
     if (call.a_is_far && column == 0 && is_run) fetched = kRows * a_stride / kQuads;
+    ahead = static_cast<const char*>(call.blocks[0].a);
+    if (kAsks && call.ahead_bytes > 0 && column == 0) {
+      const int64_t turns = call.rows / kRows * groups;  // of whole tiles: at least one
+      pace = (call.ahead_bytes + turns - 1) / turns;
+      ahead = static_cast<const char*>(call.ahead) + row / kRows * groups * pace;
+    }
     for (int v = 0; v < kVectors; ++v) {
       const int64_t vector = column / kLanes + v, c = call.column + column + v * kLanes;
       b[v] = static_cast<const char*>(call.blocks[0].b) +
@@ -137,8 +148,12 @@ struct Stream {
   }
 
   inline __attribute__((always_inline)) void multiply(Sums& sums, const char* a, int64_t first,
-                                                      int64_t end) const {
+                                                      int64_t end, const char*& later) const {
     for (int64_t g = first; g < end; ++g) {
+      if constexpr (kAsks) {
+        __builtin_prefetch(later, 0, 2);
+        later += pace;
+      }
       const char* row = a + (kBlocks ? places[g] : g * 4);
       if constexpr (kBlocks && kBf16) {
         if ((places[g] & kHalf) != 0) {
@@ -281,13 +296,14 @@ struct Stream {
   template <int kAt>
   inline __attribute__((always_inline)) void multiply_and_finish(Sums& sums, const char* a,
                                                                  const Sums& done, char* out,
-                                                                 const char* residual) const {
+                                                                 const char* residual,
+                                                                 const char*& later) const {
     if constexpr (kAt < kQuads) {
       const char* below = a + 2 * kRows * a_stride + kAt * fetched;
       for (int64_t at = 0; at < fetched; at += 64) __builtin_prefetch(below + at);
-      multiply(sums, a, groups * kAt / kQuads, groups * (kAt + 1) / kQuads);
+      multiply(sums, a, groups * kAt / kQuads, groups * (kAt + 1) / kQuads, later);
       finish<kAt>(done, out, residual);
-      multiply_and_finish<kAt + 1>(sums, a, done, out, residual);
+      multiply_and_finish<kAt + 1>(sums, a, done, out, residual, later);
     }
   }
   template <int kAt>
@@ -326,12 +342,13 @@ struct Stream {
   inline __attribute__((always_inline)) void run(const char* a, int64_t tiles, char* out,
                                                  const char* residual) const {
     const int64_t residual_step = residual == nullptr ? 0 : kRows * e.residual_stride * kSize;
+    const char* later = ahead;
     int64_t left = tiles_of_line;
     if constexpr (kVectors == 1 && P::kSwaps && !kIsLong<kLast>) {
       for (int64_t t = 0; t < tiles; ++t) {
         Sums sums;
         begin(sums);
-        multiply(sums, a, 0, groups);
+        multiply(sums, a, 0, groups, later);
         finish_all<0>(sums, out, residual);
         advance(a, left);
         out += kRows * out_stride;
@@ -341,7 +358,7 @@ struct Stream {
     }
     Sums sums, done;
     begin(sums);
-    multiply(sums, a, 0, groups);
+    multiply(sums, a, 0, groups, later);
     for (int64_t t = 1; t < tiles; ++t) {
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
@@ -351,7 +368,7 @@ struct Stream {
       advance(a, left);
       begin(sums);
       expect(out + kRows * out_stride);
-      multiply_and_finish<0>(sums, a, done, out, residual);
+      multiply_and_finish<0>(sums, a, done, out, residual, later);
       out += kRows * out_stride;
       residual += residual_step;
     }
@@ -363,7 +380,7 @@ struct Stream {
 template <class P, int kVectors, Last kLast, bool kBlocks>
 __attribute__((noinline)) int64_t stream_columns(const BrgemmCall& call, int64_t row, int64_t rows,
                                                  int64_t column) {
-  const Stream<P, kVectors, kLast, kBlocks> stream(call, column);
+  const Stream<P, kVectors, kLast, kBlocks> stream(call, row, column);
   const SimpleEpilogue& e = stream.e;
   const int64_t size = out_size(e.out), tiles = rows / stream.kRows;
   if (tiles == 0) return 0;

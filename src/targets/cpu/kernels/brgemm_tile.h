@@ -275,6 +275,7 @@ struct Fetch {
   int64_t begin = 0;
   int64_t pace = 0;
   int64_t rows = 0;
+  const char* other = nullptr;  // in place of panels, by f32: what is wanted after the call
 };
 
 // Where a tile's panels ask next.
@@ -282,19 +283,27 @@ template <int kVectors>
 struct Ahead {
   static constexpr int kPanels = (kVectors + kPanelVectors - 1) / kPanelVectors;
   static constexpr int kAsked = kPanels < 2 ? kPanels : 2;
+  static constexpr int64_t kBytes = 128;  // asked for of each at a time
   const char* first;
-  int64_t panel_stride;
+  int64_t panel_stride, step;
 
   Ahead(const char* b, int64_t stride, Fetch fetch)
-      : first(fetch.pace == 0 ? b : b + kPanels * stride + fetch.begin), panel_stride(stride) {}
+      : first(fetch.pace == 0 ? b : b + kPanels * stride + fetch.begin),
+        panel_stride(stride),
+        step(4 * fetch.pace) {}
+  void go_elsewhere(const char* at) {
+    first = at;
+    panel_stride = kBytes;
+    step = kAsked * kBytes;
+  }
   // Two lines each: what one of four tiles or more has to ask for, and most of what fewer have.
-  void ask(int64_t pace) {
+  void ask() {
 #pragma GCC unroll 2
     for (int i = 0; i < kAsked; ++i) {
       __builtin_prefetch(first + i * panel_stride, 0, 2);
       __builtin_prefetch(first + i * panel_stride + 64, 0, 2);
     }
-    first += 4 * pace;
+    first += step;
   }
 };
 
@@ -472,6 +481,9 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) 
     const char* a = static_cast<const char*>(call.blocks[i].a) + row * stride;
     b = static_cast<const char*>(call.blocks[i].b) + b_offset;
     Ahead<kVectors> ahead(b, panel_stride, fetch);
+    if constexpr (P::kGroup == 1) {
+      if (fetch.other != nullptr) ahead.go_elsewhere(fetch.other);
+    }
     const char* below = fetch.rows != 0 ? a + kRows * stride : a;
     const int64_t pace_below = kRows * fetch.rows;
     rows = Rows<kRows>(a, stride);
@@ -496,7 +508,7 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) 
       step.template operator()<3>();
       rows.advance(16);
       b += 4 * kGroupBytes;
-      ahead.ask(fetch.pace);
+      ahead.ask();
       // Rows are wanted in the first cache.
 #pragma GCC unroll 4
       for (int line = 0; line < kRows * 16; line += 64) __builtin_prefetch(below + line);

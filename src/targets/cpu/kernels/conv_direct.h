@@ -43,6 +43,8 @@ class DirectConvolution final : public Convolution {
     int64_t out_stride = 0;
     // As of BrgemmCall.
     bool a_is_far = false, b_is_far = false, b_goes_on = false, out_is_near = false;
+    const void* ahead = nullptr;
+    int64_t ahead_bytes = 0;
   };
   void pointwise_rows(const ConvCall& call, const ConvEpilogue& epilogue,
                       const PointwiseRows& at) const;

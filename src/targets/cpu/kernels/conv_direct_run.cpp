@@ -516,6 +516,8 @@ void DirectConvolution::pointwise_rows(const ConvCall& call, const ConvEpilogue&
   product.b_is_far = at.b_is_far;
   product.b_goes_on = at.b_goes_on;
   product.out_is_near = at.out_is_near;
+  product.ahead = at.ahead;
+  product.ahead_bytes = at.ahead_bytes;
   product.rows = at.rows;
   product.columns = std::min(at.panels * panel_columns(), p_.outputs - at.panel * panel_columns());
   product.out = at.out;

@@ -12,14 +12,14 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kMiddleBytes = 192 << 10;  // of what is between the two, beside both in L2
-constexpr int64_t kRingBytes = 20 << 10;     // of what is between the two, beside both in L1
-constexpr int64_t kWideBytes = 100 << 10;    // of the lines that one of outputs sees, in L2
-constexpr int64_t kDear = 16;                // one line in so many may be computed twice
-constexpr int64_t kWeightBytes = 20 << 10;   // of a chunk's panels, which each line needs in L1
-constexpr int64_t kMostWide = 4;             // times the least channels of a chunk
-constexpr int64_t kLeastChunks = 4;          // of a thread that shares panels, before they get wide
-constexpr int64_t kLeastLines = 6;           // of outputs; what two chunks read is computed twice
+constexpr int64_t kMiddleBytes = 64 << 10;  // of what is between the two, if products are second
+constexpr int64_t kRingBytes = 20 << 10;    // of what is between the two, beside both in L1
+constexpr int64_t kWideBytes = 100 << 10;   // of the lines that one of outputs sees, in L2
+constexpr int64_t kDear = 16;               // one line in so many may be computed twice
+constexpr int64_t kWeightBytes = 20 << 10;  // of a chunk's panels, which each line needs in L1
+constexpr int64_t kMostWide = 4;            // times the least channels of a chunk
+constexpr int64_t kLeastChunks = 4;         // of a thread that shares panels, before they get wide
+constexpr int64_t kLeastLines = 6;          // of outputs; what two chunks read is computed twice
 constexpr int64_t kSums = 112 * DepthwiseConvolution::kChannels * 4;  // bytes of a line of sums
 
 bool is_image(const ConvProblem& p) {
@@ -206,12 +206,16 @@ int64_t ConvPair::last_line(const Chunk& chunk) const {
   return std::clamp<int64_t>(last, first_line(chunk), height.input);
 }
 
-void ConvPair::depthwise_first(const PairCall& call, const Shared& shared, int64_t n,
-                               const Chunk& chunk, int64_t next) const {
+// What comes first reads far more than it computes, and products read nothing from memory: both
+// ask, each for a share by its work, for what the next chunk reads.
+void ConvPair::depthwise_first(const PairCall& call, Shared& shared, int64_t n,
+                               size_t index) const {
+  const Chunk& chunk = chunks_[index];
   const ConvAxis& width = wide_.axes[2];
   auto* middle = thread_scratch(ScratchUse::task, static_cast<int64_t>(middle_bytes_ + kSums));
   void* sums = middle + middle_bytes_;
   const int64_t x_size = info(wide_.x_type).bits / 8, y_size = info(p_.second.y_type).bits / 8;
+  const int64_t x_line = width.input * wide_.channels * x_size;
   const auto* x = static_cast<const std::byte*>(call.first.x) +
                   n * wide_.input_positions() * wide_.channels * x_size;
   const ConvEpilogue& epilogue = shared.first[static_cast<size_t>(n)];
@@ -227,12 +231,28 @@ void ConvPair::depthwise_first(const PairCall& call, const Shared& shared, int64
   lines.fetch = false;  // the middle is in the cache
   lines.to_write = {y, rows * y_stride};
   DepthwiseConvolution::Source source{x, 0, 0, wide_.axes[1].input};
-  source.next = next;
+  DepthwiseAhead later;
+  const bool knows = shared.asked[index].load(std::memory_order_relaxed) == middle;
+  if (index + 1 < chunks_.size()) {
+    later.at = x + last_line(chunk) * x_line;
+    later.bytes = (last_line(chunks_[index + 1]) - last_line(chunk)) * x_line;
+    shared.asked[index + 1].store(middle, std::memory_order_relaxed);
+  }
+  if (knows) {
+    // Operations on a vector of channels, and what its stores cost.
+    const int64_t here = wide_.taps() + 8, there = p_.second.outputs;
+    lines.to_read = {later.at, later.bytes / 64 * here / (here + there) * 64};
+    later.at += lines.to_read.bytes;
+    later.bytes -= lines.to_read.bytes;
+    source.fetch = false;
+  }
   depthwise_lines(lines, source, call.first, epilogue.get(), sums, middle,
                   wide_.channels * middle_size_);
   DirectConvolution::PointwiseRows product{middle,       first, rows,    chunk.panel,
                                            chunk.panels, y,     y_stride};
   product.b_is_far = n == 0 && chunk.h == 0;
+  product.ahead = later.at;
+  product.ahead_bytes = later.bytes;
   pointwise_.pointwise_rows(call.second, shared.second[static_cast<size_t>(n)], product);
 }
 
@@ -341,6 +361,7 @@ void ConvPair::run(const PairCall& call) const {
   if (!p_.first.is_integer()) first_terms = nullptr;
   if (!p_.second.is_integer()) second_terms = nullptr;
   Shared shared;
+  if (depthwise_first_) shared.asked = std::vector<std::atomic<const void*>>(chunks_.size());
   ConvCall first = call.first;
   if (!depthwise_first_) {
     shared.activation = later_activation(first.epilogue, p_.first.channels, isa_);
@@ -354,13 +375,11 @@ void ConvPair::run(const PairCall& call) const {
   }
   parallel_for(call.first.pool, p_.first.batch * count, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t n = i / count, next = i % count + 1;
-      const Chunk& chunk = chunks[static_cast<size_t>(i % count)];
+      const int64_t n = i / count;
       if (depthwise_first_) {
-        depthwise_first(call, shared, n, chunk,
-                        next < count ? chunks[static_cast<size_t>(next)].h : -1);
+        depthwise_first(call, shared, n, static_cast<size_t>(i % count));
       } else {
-        pointwise_first(call, shared, n, chunk);
+        pointwise_first(call, shared, n, chunks[static_cast<size_t>(i % count)]);
       }
     }
   });

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <deque>
 #include <vector>
 
@@ -44,10 +45,11 @@ class ConvPair {
   struct Shared {
     std::deque<ConvEpilogue> first, second;
     const EpilogueStep* activation = nullptr;  // left out of the first: to be done afterwards
+    // By the chunk, if the depthwise one is first: the thread, known by its memory, that has asked
+    // for what the chunk reads and the one before it did not.
+    std::vector<std::atomic<const void*>> asked;
   };
-  // `next` is the line of outputs with which the thread will probably go on; -1: none.
-  void depthwise_first(const PairCall& call, const Shared& shared, int64_t n, const Chunk& chunk,
-                       int64_t next) const;
+  void depthwise_first(const PairCall& call, Shared& shared, int64_t n, size_t index) const;
   void pointwise_first(const PairCall& call, const Shared& shared, int64_t n,
                        const Chunk& chunk) const;
   void depthwise_lines(const DepthwiseConvolution::Lines& lines,

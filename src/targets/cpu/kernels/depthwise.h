@@ -32,6 +32,7 @@ class DepthwiseConvolution final : public Convolution {
     bool fetch = true;          // outputs a line ahead: they are in no cache
     bool goes_on = false;       // after these, the next line comes
     DepthwiseAhead to_write{};  // soon, by someone else: to be fetched meanwhile
+    DepthwiseAhead to_read{};   // after these; in place of x a line ahead
   };
   // Lines of x, channels last: the first one is (d, h), and `plane` of them have each d.
   struct Source {
@@ -119,9 +120,11 @@ void DepthwiseConvolution::each_line(const Lines& lines, const Source& source, c
       }
     }
     row.row_count = static_cast<int64_t>(count);
-    row.to_read = ahead_of(lines, source, line);
-    row.to_write = {lines.to_write.at + lines.to_write.bytes * line / lines.lines,
-                    lines.to_write.bytes / lines.lines};
+    const auto share = [&](const DepthwiseAhead& of) -> DepthwiseAhead {
+      return {of.at + of.bytes * line / lines.lines, of.bytes / lines.lines};
+    };
+    row.to_read = lines.to_read.bytes > 0 ? share(lines.to_read) : ahead_of(lines, source, line);
+    row.to_write = share(lines.to_write);
     f(line, row);
   }
 }
