@@ -18,50 +18,70 @@ inline F32 hard_swish(F32 x) {
   const F32 y = x * set1(static_cast<float>(1.0 / 6)) + set1(0.5F);
   return x * max(zero_f32(), min(set1(1.0F), y));
 }
-inline F32 gelu(F32 x) {
-  return x * set1(0.5F) * (set1(1.0F) + erf(x * set1(static_cast<float>(0.70710678118654752))));
+template <int kCount>
+inline __attribute__((always_inline)) void gelu_each(F32 (&x)[kCount]) {
+  F32 y[kCount];
+  each(y, [&](int i) { return x[i] * set1(static_cast<float>(0.70710678118654752)); });
+  erf_each(y);
+  each(x, [&](int i) { return x[i] * set1(0.5F) * (set1(1.0F) + y[i]); });
 }
 inline F32 gelu_tanh(F32 x) {
   const F32 y = x + x * x * x * set1(0.044715F);
   return x * set1(0.5F) * (set1(1.0F) + tanh(y * set1(static_cast<float>(0.79788456080286536))));
 }
 
-// Of `count` vectors in memory, in place, one after another: the processor overlaps them by itself,
-// and each alone leaves registers for all constants.
+inline __attribute__((always_inline)) void gelu_stored(float* x, int count) {
+  constexpr int kSome = kRegisters == 32 ? 4 : 2;
+  int at = 0;
+  const auto some = [&]<int kCount>() __attribute__((always_inline)) {
+    F32 v[kCount];
+#pragma GCC unroll 4
+    for (int i = 0; i < kCount; ++i) v[i] = load(x + (at + i) * kLanes);
+    gelu_each(v);
+#pragma GCC unroll 4
+    for (int i = 0; i < kCount; ++i) store(x + (at + i) * kLanes, v[i]);
+    at += kCount;
+  };
+  while (count - at >= kSome) some.template operator()<kSome>();
+  while (at < count) some.template operator()<1>();
+}
+
+// Of `count` vectors in memory, in place, one after another, but for gelu, whose chain of
+// operations is too long for the processor to overlap two of them by itself.
 inline __attribute__((noinline)) void activate_stored(Activation f, float a, float b, float* x,
                                                       int count) {
-  const auto each = [=](auto function) __attribute__((always_inline)) {
+  const auto each_of = [=](auto function) __attribute__((always_inline)) {
     for (int i = 0; i < count; ++i) store(x + i * kLanes, function(load(x + i * kLanes)));
   };
   const F32 va = set1(a), vb = set1(b);
   switch (f) {
     case Activation::relu:
-      return each([](F32 v) { return relu(v); });
+      return each_of([](F32 v) { return relu(v); });
     case Activation::leaky_relu:
-      return each([=](F32 v) { return leaky_relu(v, va); });
+      return each_of([=](F32 v) { return leaky_relu(v, va); });
     case Activation::clip:
-      return each([=](F32 v) { return clip(v, va, vb); });
+      return each_of([=](F32 v) { return clip(v, va, vb); });
     case Activation::sigmoid:
-      return each([](F32 v) { return sigmoid(v); });
+      return each_of([](F32 v) { return sigmoid(v); });
     case Activation::silu:
-      if (a == 1) return each([](F32 v) { return v * sigmoid(v); });
-      return each([=](F32 v) { return silu(v, va); });
+      if (a == 1) return each_of([](F32 v) { return v * sigmoid(v); });
+      return each_of([=](F32 v) { return silu(v, va); });
     case Activation::tanh:
-      return each([](F32 v) { return tanh(v); });
+      return each_of([](F32 v) { return tanh(v); });
     case Activation::gelu:
-      return each([](F32 v) { return gelu(v); });
+      return gelu_stored(x, count);
     case Activation::gelu_tanh:
-      return each([](F32 v) { return gelu_tanh(v); });
+      return each_of([](F32 v) { return gelu_tanh(v); });
     case Activation::elu:
-      return each([=](F32 v) { return elu(v, va); });
+      return each_of([=](F32 v) { return elu(v, va); });
     case Activation::hard_sigmoid:
-      return each([=](F32 v) { return hard_sigmoid(v, va, vb); });
+      return each_of([=](F32 v) { return hard_sigmoid(v, va, vb); });
     case Activation::hard_swish:
-      return each([](F32 v) { return hard_swish(v); });
+      return each_of([](F32 v) { return hard_swish(v); });
     case Activation::exp:
-      return each([](F32 v) { return exp(v); });
+      return each_of([](F32 v) { return exp(v); });
     case Activation::erf:
-      return each([](F32 v) { return erf(v); });
+      return each_of([](F32 v) { return erf(v); });
   }
 }
 

@@ -84,38 +84,52 @@ inline F32 tanh(F32 x) {
   const F32 quotient = select(small, negate(t), q * two) / select(small, t + two, q + one);
   return copysign(select(small, quotient, one - quotient), x);
 }
-// 2.5 ulp. Of several vectors step by step: else the first one's operations, each waiting for the
-// one before it, fill the queues in front of the others.
-template <int kCount>
-inline __attribute__((always_inline)) void sigmoid_each(F32 (&x)[kCount]) {
-  const F32 one = set1(1.0F), magic = set1(0x1.8p+23F);
-  F32 r[kCount], k[kCount], t[kCount];
-  const auto each = [&](F32(&to)[kCount], auto f) __attribute__((always_inline)) {
+// One operation for each of several vectors: step by step, else the first one's operations, each
+// waiting for the one before it, fill the queues in front of the others.
+template <int kCount, class F>
+inline __attribute__((always_inline)) void each(F32 (&to)[kCount], F&& f) {
 #pragma GCC unroll 8
-    for (int i = 0; i < kCount; ++i) {
-      to[i] = f(i);
-      __asm__ volatile("" : "+v"(to[i].v));
-    }
-  };
-  each(r, [&](int i) { return max(set1(-105.0F), from_bits(bits_of(x[i]) | set1(INT32_MIN))); });
-  each(k, [&](int i) { return r[i] * set1(fits::kLog2E); });
+  for (int i = 0; i < kCount; ++i) {
+    to[i] = f(i);
+    __asm__ volatile("" : "+v"(to[i].v));
+  }
+}
+template <int kCount, int kFit>
+inline __attribute__((always_inline)) void polynomial_each(F32 (&to)[kCount],
+                                                           const F32 (&x)[kCount],
+                                                           const float (&fit)[kFit]) {
+  each(to, [&](int i) { return fma(set1(fit[kFit - 1]), x[i], set1(fit[kFit - 2])); });
+#pragma GCC unroll 16
+  for (int p = kFit - 3; p >= 0; --p)
+    each(to, [&](int i) { return fma(to[i], x[i], set1(fit[p])); });
+}
+// exp_within.
+template <int kCount>
+inline __attribute__((always_inline)) void exp_each(F32 (&x)[kCount]) {
+  const F32 magic = set1(0x1.8p+23F);
+  F32 k[kCount], t[kCount];
+  each(k, [&](int i) { return x[i] * set1(fits::kLog2E); });
   each(k, [&](int i) { return k[i] + magic; });
   each(k, [&](int i) { return k[i] - magic; });
-  each(r, [&](int i) { return fnma(k[i], set1(fits::kLn2[0]), r[i]); });
-  each(r, [&](int i) { return fnma(k[i], set1(fits::kLn2[1]), r[i]); });
-  constexpr int kLast = sizeof(fits::kExp) / sizeof(float) - 1;
-  each(t, [&](int i) { return fma(set1(fits::kExp[kLast]), r[i], set1(fits::kExp[kLast - 1])); });
-#pragma GCC unroll 8
-  for (int p = kLast - 2; p >= 0; --p)
-    each(t, [&](int i) { return fma(t[i], r[i], set1(fits::kExp[p])); });
-  each(t, [&](int i) { return fma(r[i] * r[i], t[i], r[i]); });
-  each(t, [&](int i) { return t[i] + one; });
-  each(t, [&](int i) { return scale(t[i], {r[i], bits_of(k[i] + magic) - bits_of(magic), k[i]}); });
-  each(k, [&](int i) { return t[i] + one; });
+  each(x, [&](int i) { return fnma(k[i], set1(fits::kLn2[0]), x[i]); });
+  each(x, [&](int i) { return fnma(k[i], set1(fits::kLn2[1]), x[i]); });
+  polynomial_each(t, x, fits::kExp);
+  each(t, [&](int i) { return fma(x[i] * x[i], t[i], x[i]); });
+  each(t, [&](int i) { return t[i] + set1(1.0F); });
+  each(x, [&](int i) { return scale(t[i], {x[i], bits_of(k[i] + magic) - bits_of(magic), k[i]}); });
+}
+// 2.5 ulp.
+template <int kCount>
+inline __attribute__((always_inline)) void sigmoid_each(F32 (&x)[kCount]) {
+  const F32 one = set1(1.0F);
+  F32 t[kCount], sum[kCount];
+  each(t, [&](int i) { return max(set1(-105.0F), from_bits(bits_of(x[i]) | set1(INT32_MIN))); });
+  exp_each(t);
+  each(sum, [&](int i) { return t[i] + one; });
   // 1 where x has no sign, else t, which is at most 1: without a comparison, which would take a
   // product's place.
   each(t, [&](int i) { return max(copysign(one, x[i]), t[i]); });
-  each(x, [&](int i) { return t[i] / k[i]; });
+  each(x, [&](int i) { return t[i] / sum[i]; });
 }
 inline F32 sigmoid(F32 x) {
   F32 y[1] = {x};
@@ -123,11 +137,23 @@ inline F32 sigmoid(F32 x) {
   return y[0];
 }
 // 1.5 ulp.
+template <int kCount>
+inline __attribute__((always_inline)) void erf_each(F32 (&x)[kCount]) {
+  F32 a[kCount], t[kCount];
+  each(a, [&](int i) { return min(set1(4.0F), abs(x[i])); });
+  polynomial_each(t, a, fits::kLogErfc);  // log erfc(a) >= -18
+  exp_each(t);
+  each(t, [&](int i) { return copysign(set1(1.0F) - t[i], x[i]); });
+  F32 square[kCount];
+  each(square, [&](int i) { return x[i] * x[i]; });
+  polynomial_each(a, square, fits::kErf);
+  each(a, [&](int i) { return fma(x[i], a[i], x[i]); });
+  each(x, [&](int i) { return select(less_equal(abs(x[i]), set1(1.0F)), a[i], t[i]); });
+}
 inline F32 erf(F32 x) {
-  const F32 a = min(set1(4.0F), abs(x));
-  const F32 outer = set1(1.0F) - exp_within(polynomial(a, fits::kLogErfc));  // log erfc(a) >= -18
-  const F32 inner = fma(x, polynomial(x * x, fits::kErf), x);
-  return select(less_equal(abs(x), set1(1.0F)), inner, copysign(outer, x));
+  F32 y[1] = {x};
+  erf_each(y);
+  return y[0];
 }
 
 }  // namespace
