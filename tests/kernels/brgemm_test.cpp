@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <string>
 
@@ -365,6 +366,12 @@ TEST(Brgemm, TheEpilogueIsAppliedToTheSums) {
   }
 }
 
+void set_float(Matrix& a, int64_t row, int64_t column, float x) {
+  const char* bits = reinterpret_cast<const char*>(&x) + 4 - a.element;  // bf16: the upper half
+  std::memcpy(a.bytes.data() + (row * a.columns + column) * a.element, bits,
+              static_cast<size_t>(a.element));
+}
+
 // Rows of a vector or two without gaps, from blocks that may end within a group; infinity lies
 // behind each row of A.
 TEST(Brgemm, FewColumnsOfFewNumbersAreFinishedAlike) {
@@ -380,16 +387,60 @@ TEST(Brgemm, FewColumnsOfFewNumbersAreFinishedAlike) {
       c.k = pick(random, 1, 66 / c.blocks);
       const int64_t numbers = c.k * c.blocks;
       c.a = random_matrix(random, c.product, true, c.rows, numbers + 1);
-      for (int64_t r = 0; r < c.rows; ++r) {
-        constexpr float kInfinity = INFINITY;  // of which bf16 has the upper half
-        const char* bits = reinterpret_cast<const char*>(&kInfinity) + 4 - c.a.element;
-        std::memcpy(c.a.bytes.data() + (r * c.a.columns + numbers) * c.a.element, bits,
-                    static_cast<size_t>(c.a.element));
-      }
+      for (int64_t r = 0; r < c.rows; ++r) set_float(c.a, r, numbers, INFINITY);
       c.b = random_matrix(random, c.product, false, numbers, c.columns);
       expect_epilogue(random, isa, c, true, is_bf16 ? ElementType::bf16 : ElementType::f32,
                       pick(random, 0, 2) / 2);
       if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// Sums of zeros, or of a NaN that carries something; biases that are denormals: conversions by the
+// processor would round neither alike.
+TEST(Brgemm, SpecialSumsOfBf16AreRoundedAlike) {
+  std::mt19937 random(7);
+  for (const Isa isa : test::host_isas()) {
+    for (int64_t i = 0; i < test::cases(100); ++i) {
+      Case c;
+      c.product = Product::bf16;
+      c.rows = pick(random, 24, 60);
+      c.columns = i % 2 == 0 ? 16 : 64;
+      c.k = pick(random, 1, 20) * 2;
+      c.a = random_matrix(random, c.product, true, c.rows, c.k);
+      c.b = random_matrix(random, c.product, false, c.k, c.columns);
+      for (int64_t r = 0; r < c.rows; ++r) {
+        for (int64_t j = 0; r % 5 == 0 && j < c.k; ++j) set_float(c.a, r, j, 0);
+      }
+      const float nan = std::bit_cast<float>(uint32_t{0x7FE50000});
+      if (i % 3 == 0) set_float(c.a, pick(random, 0, c.rows - 1), pick(random, 0, c.k - 1), nan);
+      Guarded bias(ElementType::f32, c.columns);
+      for (int64_t j = 0; j < c.columns; ++j) {
+        bias.set(j, static_cast<double>(pick(random, -8, 8)) / 8);
+        if (i % 5 == 0 && j % 3 == 0) bias.set(j, 0x1.8p-128);
+      }
+      EpilogueStep steps[2];
+      steps[0].operand = {.data = bias.data(), .column_stride = 1};
+      steps[1].kind = EpilogueStep::Kind::activate;
+      steps[1].activation = Activation::relu;
+      Epilogue epilogue;
+      epilogue.out = ElementType::bf16;
+      epilogue.steps =
+          std::span<const EpilogueStep>(steps).first(i % 4 < 2 ? 1 + i % 2 : 2 - i % 2);
+      const std::vector<float> sums = run(isa, c, 0, c.rows);
+      EpilogueTile tile;
+      tile.sums = sums.data();
+      tile.sums_stride = c.columns;
+      tile.rows = c.rows;
+      tile.columns = c.columns;
+      tile.out_stride = c.columns * 2;
+      std::vector<char> wanted(static_cast<size_t>(c.rows * tile.out_stride), 'x');
+      std::vector<char> found = wanted;
+      tile.out = wanted.data();
+      finish_tile(isa)(epilogue, tile);
+      tile.out = found.data();
+      run_into(isa, c, epilogue, tile, nullptr);
+      ASSERT_EQ(found, wanted) << c.name(isa) << ", " << epilogue.steps.size() << " steps";
     }
   }
 }

@@ -58,6 +58,13 @@ struct Stream {
   int64_t pace = 0;
   Mask last{};  // of the last vector, those that count
   bool small = false;
+  // Where a look at each result before its rounding takes long beside its products, there is one
+  // at all of them together, for a NaN. No denormals are among the processor's sums, nor among
+  // their differences from numbers that are zeros or large.
+  static constexpr bool kMayTrust = kBf16 && !kBlocks &&
+                                    kLast == (kVectors == 1 ? Last::none : Last::relu) &&
+                                    (kVectors == 1 || kVectors == 4);
+  bool no_denormals = false;
   bool is_signed = false;
   int zero = 0;
   F32 high{};
@@ -74,6 +81,7 @@ struct Stream {
         out_stride(call.out_stride),
         last(columns_mask(call, column + (kVectors - 1) * kLanes)),
         small(e.scale != nullptr),
+        no_denormals(e.residual == nullptr),
         is_signed(e.out == ElementType::i8),
         zero(static_cast<int>(e.out_zero)),
         high(set1(static_cast<float>((is_signed ? 127 : 255) - zero))) {
@@ -107,6 +115,10 @@ struct Stream {
       // As RegisterTile::stays_small.
       small = small && all(less_equal(abs(scale), set1(0.25F))) &&
               all(less_equal(abs(bias), set1(0x1p29F)));
+      if constexpr (kMayTrust) {
+        const F32 size = select(equal(bias, zero_f32()), set1(1.0F), abs(bias));
+        no_denormals = no_denormals && all(less_equal(set1(0x1p-102F), size));
+      }
       store(columns.scale + v * kLanes, scale);
       store(columns.bias + v * kLanes, bias);
       store(columns.add + v * kLanes,
@@ -213,13 +225,14 @@ struct Stream {
     }
   }
 
+  template <bool kTrusts>
   inline __attribute__((always_inline)) void store_bf16(const F32 (&x)[4], char* to) const {
     const auto place = [&](int i) __attribute__((always_inline)) {
       return reinterpret_cast<Bf16*>(to + row_of(0, i) * out_stride) + vector_of(i) * kLanes;
     };
     unsigned special = 0;
 #pragma GCC unroll 4
-    for (int i = 0; i < kQuad; ++i) special |= is_special(x[i]);
+    for (int i = 0; i < kQuad; ++i) special |= kTrusts ? 0 : is_special(x[i]);
     if (__builtin_expect(special != 0, 0)) {
 #pragma GCC unroll 4
       for (int i = 0; i < kQuad; ++i) store_f32(place(i), x[i], mask_of(i));
@@ -248,9 +261,9 @@ struct Stream {
   }
 
   // The sums of a quad to `out` and beyond, where the tile begins.
-  template <int kAt>
+  template <int kAt, bool kTrusts>
   inline __attribute__((always_inline)) void finish(const Sums& sums, char* out,
-                                                    const char* residual) const {
+                                                    const char* residual, F32& seen) const {
     F32 x[4];
 #pragma GCC unroll 4
     for (int i = 0; i < kQuad; ++i) {
@@ -262,7 +275,9 @@ struct Stream {
       }
       x[i] = x[i] + load(columns.bias + v);
     }
-    if (residual != nullptr) {
+    if constexpr (kTrusts) {
+      seen = seen + ((x[0] + x[1]) + (x[2] + x[3]));
+    } else if (residual != nullptr) {
       if constexpr (kBytes) {
         is_signed ? add_residual<int8_t>(kAt, residual, x)
                   : add_residual<uint8_t>(kAt, residual, x);
@@ -289,32 +304,33 @@ struct Stream {
     if constexpr (kBytes) {
       store_bytes(x, to);
     } else if constexpr (kBf16) {
-      store_bf16(x, to);
+      store_bf16<kTrusts>(x, to);
     } else {
       store_floats(x, to);
     }
   }
 
   // The products of a tile, and among them the quads of the tile before it.
-  template <int kAt>
+  template <int kAt, bool kTrusts>
   inline __attribute__((always_inline)) void multiply_and_finish(Sums& sums, const char* a,
                                                                  const Sums& done, char* out,
                                                                  const char* residual,
-                                                                 const char*& later) const {
+                                                                 const char*& later,
+                                                                 F32& seen) const {
     if constexpr (kAt < kQuads) {
       const char* below = a + 2 * kRows * a_stride + kAt * fetched;
       for (int64_t at = 0; at < fetched; at += 64) __builtin_prefetch(below + at);
       multiply(sums, a, groups * kAt / kQuads, groups * (kAt + 1) / kQuads, later);
-      finish<kAt>(done, out, residual);
-      multiply_and_finish<kAt + 1>(sums, a, done, out, residual, later);
+      finish<kAt, kTrusts>(done, out, residual, seen);
+      multiply_and_finish<kAt + 1, kTrusts>(sums, a, done, out, residual, later, seen);
     }
   }
-  template <int kAt>
+  template <int kAt, bool kTrusts>
   inline __attribute__((always_inline)) void finish_all(const Sums& done, char* out,
-                                                        const char* residual) const {
+                                                        const char* residual, F32& seen) const {
     if constexpr (kAt < kQuads) {
-      finish<kAt>(done, out, residual);
-      finish_all<kAt + 1>(done, out, residual);
+      finish<kAt, kTrusts>(done, out, residual, seen);
+      finish_all<kAt + 1, kTrusts>(done, out, residual, seen);
     }
   }
 
@@ -341,9 +357,12 @@ struct Stream {
     }
   }
 
-  // At least one tile.
-  inline __attribute__((always_inline)) void run(const char* a, int64_t tiles, char* out,
+  // At least one tile. False if there was a NaN, or infinities of both signs, among results that
+  // are rounded without a look at them.
+  template <bool kTrusts>
+  inline __attribute__((always_inline)) bool run(const char* a, int64_t tiles, char* out,
                                                  const char* residual) const {
+    F32 seen = zero_f32();
     const int64_t residual_step = residual == nullptr ? 0 : kRows * e.residual_stride * kSize;
     const char* later = ahead;
     int64_t left = tiles_of_line;
@@ -352,12 +371,12 @@ struct Stream {
         Sums sums;
         begin(sums);
         multiply(sums, a, 0, groups, later);
-        finish_all<0>(sums, out, residual);
+        finish_all<0, kTrusts>(sums, out, residual, seen);
         advance(a, left);
         out += kRows * out_stride;
         residual += residual_step;
       }
-      return;
+      return !kTrusts || is_nan(seen).m == 0;
     }
     Sums sums, done;
     begin(sums);
@@ -371,11 +390,12 @@ struct Stream {
       advance(a, left);
       begin(sums);
       expect(out + kRows * out_stride);
-      multiply_and_finish<0>(sums, a, done, out, residual, later);
+      multiply_and_finish<0, kTrusts>(sums, a, done, out, residual, later, seen);
       out += kRows * out_stride;
       residual += residual_step;
     }
-    finish_all<0>(sums, out, residual);
+    finish_all<0, kTrusts>(sums, out, residual, seen);
+    return !kTrusts || is_nan(seen).m == 0;
   }
 };
 
@@ -392,8 +412,13 @@ __attribute__((noinline)) int64_t stream_columns(const BrgemmCall& call, int64_t
     residual = static_cast<const char*>(e.residual) +
                ((call.row + row) * e.residual_stride + call.column + column) * size;
   }
-  stream.run(static_cast<const char*>(call.blocks[0].a) + row * call.a_row_stride, tiles,
-             static_cast<char*>(call.out) + row * call.out_stride + column * size, residual);
+  const char* a = static_cast<const char*>(call.blocks[0].a) + row * call.a_row_stride;
+  char* out = static_cast<char*>(call.out) + row * call.out_stride + column * size;
+  bool is_done = false;
+  if constexpr (stream.kMayTrust) {
+    is_done = stream.no_denormals && stream.template run<true>(a, tiles, out, nullptr);
+  }
+  if (!is_done) stream.template run<false>(a, tiles, out, residual);
   return tiles * stream.kRows;
 }
 
