@@ -143,6 +143,28 @@ struct IntegerCase {
   bool a_per_row, b_per_column;
 };
 
+TEST(Matmul, EveryVariantWritesNothingWhereThereIsNothing) {
+  for (const Isa isa : test::host_isas()) {
+    for (const MatmulVariant& variant : matmul_variants()) {
+      for (const auto& [batch, m, n] :
+           std::vector<std::array<int64_t, 3>>{{0, 2, 3}, {1, 0, 3}, {2, 1, 0}, {0, 0, 0}}) {
+        float out = 7;
+        MatmulCall call;
+        call.isa = isa;
+        call.product = Product::f32;
+        call.batch = batch;
+        call.m = m;
+        call.n = n;
+        call.k = 5;
+        call.out = &out;
+        variant.run(call, nullptr);
+        matmul(call, nullptr);
+        EXPECT_EQ(out, 7) << variant.name << ' ' << batch << ' ' << m << ' ' << n;
+      }
+    }
+  }
+}
+
 TEST(Matmul, ZeroPointsAreExact) {
   std::mt19937 random(6);
   ThreadPool pool(2);

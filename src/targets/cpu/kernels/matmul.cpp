@@ -254,13 +254,18 @@ class Run {
   float* partial_ = nullptr;
 };
 
+bool is_empty(const MatmulCall& call) { return call.m <= 0 || call.n <= 0 || call.batch <= 0; }
+
 void run_few_rows(const MatmulCall& call, ThreadPool* pool) {
+  if (is_empty(call)) return;
   Run(call, pool).run(cut_few_rows(call, brgemm_kernel(call.isa, call.product)));
 }
 void run_skinny(const MatmulCall& call, ThreadPool* pool) {
+  if (is_empty(call)) return;
   Run(call, pool).run(cut_skinny(call, brgemm_kernel(call.isa, call.product)));
 }
 void run_square(const MatmulCall& call, ThreadPool* pool) {
+  if (is_empty(call)) return;
   const int64_t threads = pool == nullptr ? 1 : pool->threads();
   Run(call, pool).run(cut_square(call, brgemm_kernel(call.isa, call.product), threads));
 }
@@ -276,7 +281,6 @@ constexpr std::array<MatmulVariant, 3> kVariants{{
 std::span<const MatmulVariant> matmul_variants() { return kVariants; }
 
 void matmul(const MatmulCall& call, ThreadPool* pool) {
-  if (call.m <= 0 || call.n <= 0 || call.batch <= 0) return;
   for (const MatmulVariant& variant : kVariants) {
     if (call.m <= variant.most_rows) return variant.run(call, pool);
   }
@@ -299,7 +303,7 @@ MatmulCall product_of(const MatmulCall& call, int64_t j, const void* b) {
 
 void matmul_dynamic(const MatmulCall& call, const PackSource& b, int64_t b_batch_stride,
                     ThreadPool* pool) {
-  if (call.m <= 0 || call.n <= 0 || call.batch <= 0) return;
+  if (is_empty(call)) return;
   const BrgemmKernel& kernel = brgemm_kernel(call.isa, call.product);
   const PackedLayout layout = packed_layout(kernel, call.product, call.k, call.n);
   const int64_t count = b_batch_stride == 0 ? 1 : call.batch;
