@@ -106,13 +106,18 @@ ConvPair::ConvPair(const PairProblem& problem, Isa isa)
   const ConvAxis& height = wide_.axes[1];
   const int64_t panels = pointwise_.panels_per_group();
   if (depthwise_first_) {
-    // Lines of all channels; the product takes all its panels.
+    // Lines of all channels; the product takes all its panels. An even number of chunks, of nearly
+    // the same height, so that two threads have the same to do.
     const int64_t line = wide_.axes[2].output * wide_.channels * middle_size_;
     const int64_t most = std::max<int64_t>(1, kMiddleBytes / std::max<int64_t>(1, line));
-    const int64_t lines = std::clamp<int64_t>((height.output + 7) / 8, 1, most);
-    for (int64_t h = 0; h < height.output; h += lines)
-      chunks_.push_back({h, std::min(lines, height.output - h), 0, panels});
-    middle_bytes_ = static_cast<size_t>(lines * line);
+    const int64_t wanted = std::clamp<int64_t>((height.output + 7) / 8, 1, most);
+    const int64_t chunks = (height.output + wanted - 1) / wanted;
+    const int64_t count = std::min(chunks + chunks % 2, height.output);
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t h = i * height.output / count, end = (i + 1) * height.output / count;
+      chunks_.push_back({h, end - h, 0, panels});
+      middle_bytes_ = std::max(middle_bytes_, static_cast<size_t>((end - h) * line));
+    }
   } else {
     cut_panels();
   }
