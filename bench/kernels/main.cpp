@@ -268,8 +268,11 @@ nlohmann::ordered_json weight_streams(const Settings& settings, int threads) {
 
 // Begins again where malloc has not been told how memory is to lie: it asks only at the start.
 void settle_malloc(char** argv) {
+  constexpr const char* kAgain = "LATHE_BENCH_BEGUN_AGAIN";
   const char* told = std::getenv(kMallocVariable);
   if (told != nullptr && std::string_view(told) == kMallocSettings) return;
+  check(std::getenv(kAgain) == nullptr, ErrorKind::io, "{} cannot be set here", kMallocVariable);
+  setenv(kAgain, "1", 1);
   setenv(kMallocVariable, kMallocSettings, 1);
   execv(own_program().c_str(), argv);
   fail(ErrorKind::io, "cannot start '{}' again", escape(own_program()));

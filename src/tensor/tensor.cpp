@@ -15,7 +15,8 @@
 namespace lathe {
 namespace {
 
-constexpr size_t kAlignment = 64;  // a cache line, and the widest vector register
+constexpr size_t kAlignment = 64;                 // a cache line, and the widest vector register
+constexpr size_t kOwnMapping = size_t{32} << 20;  // from here on malloc maps memory for each call
 // No machine has this much memory: asking for it is an error in the caller's numbers.
 constexpr size_t kLargestAllocation = (size_t{1} << 40) - 4096;
 
@@ -24,11 +25,12 @@ class HostAllocator final : public Allocator {
   void* allocate(size_t bytes, size_t alignment) override {
     if (bytes > kLargestAllocation) return nullptr;
     // Kernels that walk over much memory would wait for small pages' addresses to be looked up.
-    const bool is_large = bytes >= kLargePage;
-    if (is_large) alignment = std::max(alignment, kLargePage);
+    // Smaller memory comes from a heap, which such an alignment would leave full of holes.
+    if (bytes >= kOwnMapping) alignment = std::max(alignment, kLargePage);
     void* memory = nullptr;
+    alignment = std::max(alignment, sizeof(void*));
     if (posix_memalign(&memory, alignment, std::max<size_t>(bytes, 1)) != 0) return nullptr;
-    if (is_large) prefer_large_pages(memory, bytes);
+    prefer_large_pages(memory, bytes);
     return memory;
   }
   void deallocate(void* pointer, size_t /*bytes*/) noexcept override { std::free(pointer); }

@@ -30,9 +30,9 @@ inline F32 gelu_tanh(F32 x) {
   return x * set1(0.5F) * (set1(1.0F) + tanh(y * set1(static_cast<float>(0.79788456080286536))));
 }
 
-inline __attribute__((always_inline)) void gelu_stored(float* x, int count) {
+inline __attribute__((always_inline)) void gelu_stored(float* x, int64_t count) {
   constexpr int kSome = kRegisters == 32 ? 4 : 2;
-  int at = 0;
+  int64_t at = 0;
   const auto some = [&]<int kCount>() __attribute__((always_inline)) {
     F32 v[kCount];
 #pragma GCC unroll 4
@@ -49,9 +49,9 @@ inline __attribute__((always_inline)) void gelu_stored(float* x, int count) {
 // Of `count` vectors in memory, in place, one after another, but for gelu, whose chain of
 // operations is too long for the processor to overlap two of them by itself.
 inline __attribute__((noinline)) void activate_stored(Activation f, float a, float b, float* x,
-                                                      int count) {
+                                                      int64_t count) {
   const auto each_of = [=](auto function) __attribute__((always_inline)) {
-    for (int i = 0; i < count; ++i) store(x + i * kLanes, function(load(x + i * kLanes)));
+    for (int64_t i = 0; i < count; ++i) store(x + i * kLanes, function(load(x + i * kLanes)));
   };
   const F32 va = set1(a), vb = set1(b);
   switch (f) {

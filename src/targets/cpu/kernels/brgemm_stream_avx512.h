@@ -101,7 +101,7 @@ struct Stream {
     if (call.a_is_far && column == 0 && is_run) fetched = kRows * a_stride / kQuads;
     ahead = static_cast<const char*>(call.blocks[0].a);
     if (kAsks && call.ahead_bytes > 0 && column == 0) {
-      const int64_t turns = call.rows / kRows * groups;  // of whole tiles: at least one
+      const int64_t whole = call.rows / kRows * groups, turns = whole > 0 ? whole : 1;
       pace = (call.ahead_bytes + turns - 1) / turns;
       ahead = static_cast<const char*>(call.ahead) + row / kRows * groups * pace;
     }

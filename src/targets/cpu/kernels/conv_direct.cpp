@@ -389,7 +389,9 @@ void DirectConvolution::add_chunks(size_t index) {
   }
   // Whole lines if a chunk holds some, else parts of one, evened out; an even number of chunks, so
   // that two threads have the same to do.
-  const int64_t all = group_panels(), panel_sets = (all + best_panels - 1) / best_panels;
+  const int64_t all = group_panels();
+  if (all == 0) return;
+  const int64_t panel_sets = (all + best_panels - 1) / best_panels;
   const int64_t height = axes[1].count, width = std::max<int64_t>(1, axes[2].count);
   const int64_t wanted = std::clamp<int64_t>((best_rows + width / 2) / width, 1, height);
   const int64_t tile = kernel_->row_tile, width_tiles = (width + tile - 1) / tile;

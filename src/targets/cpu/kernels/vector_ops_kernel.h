@@ -11,7 +11,7 @@ namespace {
 void activate_array(Activation f, float a, float b, const float* x, float* y, int64_t count) {
   int64_t i = 0;
   if (x == y) {
-    activate_stored(f, a, b, y, static_cast<int>(count / kLanes));
+    activate_stored(f, a, b, y, count / kLanes);
     i = count / kLanes * kLanes;
   }
   constexpr int kStep = 4;
