@@ -4,9 +4,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
 #include <vector>
 
 #include "targets/cpu/kernels/convolution.h"
+#include "targets/cpu/kernels/vector_ops.h"
+#include "tensor/float_formats.h"
 #include "tests/kernels/support/cases.h"
 #include "tests/kernels/support/convolution_run.h"
 #include "tests/kernels/support/isas.h"
@@ -80,6 +84,78 @@ TEST(Depthwise, AddsWhatOutputsReplace) {
       run(added.data(), apart.data());
       run(in_place.data(), in_place.data());
       EXPECT_EQ(in_place, apart) << to_string(isa) << ' ' << width;
+    }
+  }
+}
+
+// Finished at once, silu gives the bits of its sums, activated and rounded one after the other;
+// among them NaN, infinities and results that are denormals.
+TEST(Depthwise, SiluIsTheActivationOfItsSums) {
+  Random random(3);
+  int64_t turn = 0;
+  for (const Isa isa : host_isas()) {
+    for (const int64_t channels : {16, 32, 40, 80}) {
+      for (const int64_t kernel : {3, 5}) {
+        for (const int64_t width : {5, 14, 20, 29, 31}) {
+          const bool is_bf16 = turn % 4 != 0, has_bias = turn / 4 % 2 == 0;
+          const float a = turn % 5 == 0 ? 1.702F : 1;
+          ConvProblem p = problem_of(is_bf16 ? ElementType::bf16 : ElementType::f32, channels,
+                                     kernel, 1 + turn / 2 % 2, width);
+          ++turn;
+          const int64_t taps = kernel * kernel, inputs = 4 * width * channels;
+          std::vector<float> x, w, bias;
+          for (int64_t i = 0; i < inputs; ++i) {
+            const float special[] = {NAN, INFINITY, -INFINITY, 1e30F, -88, -60, -0.0F};
+            const int64_t which = pick(random, 0, turn % 2 == 0 ? 300 : 6000);
+            x.push_back(which < 7 ? special[which] : static_cast<float>(pick(random, -64, 64)) / 8);
+          }
+          for (int64_t i = 0; i < taps * channels; ++i)
+            w.push_back(static_cast<float>(pick(random, -64, 64)) / 64);
+          for (int64_t i = 0; i < channels; ++i)
+            bias.push_back(static_cast<float>(pick(random, -300, 300)) / 7);
+          std::vector<uint16_t> narrow;
+          for (const float v : x) narrow.push_back(float_to_bf16(v));
+
+          const auto run = [&](ElementType out, bool has_silu, void* y) {
+            p.y_type = out;
+            const auto conv = make_convolution(ConvForm::depthwise, p, isa);
+            std::vector<float> packed(conv->packed_bytes() / 4 + 16);
+            void* aligned =
+                packed.data() + (64 - reinterpret_cast<uintptr_t>(packed.data()) % 64) / 4;
+            conv->pack({w.data(), ElementType::f32}, aligned, nullptr);
+            std::vector<EpilogueStep> steps;
+            if (has_bias)
+              steps.push_back({EpilogueStep::Kind::add, {bias.data(), ElementType::f32, 0, 1}});
+            if (has_silu)
+              steps.push_back({EpilogueStep::Kind::activate, {}, Activation::silu, a, 0});
+            ConvCall call;
+            call.x = is_bf16 ? static_cast<const void*>(narrow.data()) : x.data();
+            call.weights = aligned;
+            call.y = y;
+            call.epilogue.steps = steps;
+            call.epilogue.out = out;
+            const std::vector<int64_t> images(steps.size());
+            call.operand_images = images;
+            conv->run(call);
+          };
+          const int64_t count = output_count(p);
+          std::vector<float> sums(static_cast<size_t>(count)), wanted(sums.size());
+          run(ElementType::f32, false, sums.data());
+          vector_ops(isa).activate(Activation::silu, a, 0, sums.data(), wanted.data(), count);
+          std::vector<uint16_t> rounded(sums.size());
+          std::vector<float> y(sums.size());
+          run(p.x_type, true, is_bf16 ? static_cast<void*>(rounded.data()) : y.data());
+          for (size_t i = 0; i < y.size(); ++i) {
+            if (is_bf16) {
+              y[i] = bf16_to_float(rounded[i]);
+              wanted[i] = bf16_to_float(float_to_bf16(wanted[i]));
+            }
+            if (std::isnan(wanted[i]) && std::isnan(y[i])) continue;
+            ASSERT_EQ(std::bit_cast<uint32_t>(y[i]), std::bit_cast<uint32_t>(wanted[i]))
+                << to_string(isa) << ' ' << p.text() << ": " << sums[i] << " at " << i;
+          }
+        }
+      }
     }
   }
 }

@@ -87,7 +87,8 @@ __attribute__((noinline)) void finish_sums(const DepthwiseRow& row, const Depthw
   kFinishSums(epilogue, tile);
 }
 
-// What most layers do to f32 sums: bias, and relu, hard swish or silu, where the sums are.
+// What most layers do to sums: bias, and relu, hard swish or silu, where the sums are; of numbers
+// that were widened, what finish_narrow does, or silu.
 struct DepthwiseShort {
   bool fits = false;
   bool has_hard_swish = false;
@@ -96,14 +97,20 @@ struct DepthwiseShort {
   float low = 0;                // of relu; else -infinity, which leaves everything as it is
   float a = 0;                  // of silu
 };
+// Whether silu_narrow is there for it.
+template <class X>
+constexpr bool kSiluNarrow = sizeof(X) == 2 && kCutsVectors;
 template <class X>
 inline DepthwiseShort short_epilogue(const DepthwiseRow& row) {
   DepthwiseShort to;
   const SimpleEpilogue* e = row.epilogue;
   if constexpr (sizeof(X) != 4) {
-    to.fits = e != nullptr && e->residual == nullptr && e->out != ElementType::f32 &&
-              fits_registers < sizeof(X) == 1,
-    sizeof(X) == 2 > (*e);
+    if (e == nullptr || e->residual != nullptr || e->out == ElementType::f32) return to;
+    to.has_silu = kSiluNarrow<X> && e->has_activation && e->activation == Activation::silu &&
+                  e->out == ElementType::bf16 && e->scale == nullptr;
+    to.fits = to.has_silu || fits_registers < sizeof(X) == 1, sizeof(X) == 2 > (*e);
+    if (to.has_silu && e->bias != nullptr) to.bias = e->bias + row.column;
+    to.a = e->a;
     return to;
   }
   if (e == nullptr || e->out != ElementType::f32 || e->scale != nullptr || e->residual != nullptr ||
@@ -136,6 +143,37 @@ __attribute__((noinline)) void silu_stored(const float* from, float* out, int64_
       store(out + at / kVectors * stride + at % kVectors * kLanes, x[i]);
     }
   }
+}
+
+// The same of sums that become bf16: bias, silu and rounding at once; of the last vector of a row,
+// the lanes of `last`. Four vectors at a time, and two at the end: pairs of them are stored
+// together.
+template <int kRows, int kVectors>
+__attribute__((noinline)) void silu_narrow(const float* from, Bf16* out, int64_t stride, float a,
+                                           const float* bias, Mask last) {
+  F32 add[kVectors];
+#pragma GCC unroll 2
+  for (int v = 0; v < kVectors; ++v) {
+    add[v] = set1(-0.0F);  // which changes no number
+    if (bias == nullptr) continue;
+    add[v] = v == kVectors - 1 ? load(bias + v * kLanes, last) : load(bias + v * kLanes);
+  }
+  const auto some = [&]<int kSome>() __attribute__((always_inline)) {
+    RegisterTile<false, true, kSome / kVectors, kVectors> tile{
+        {}, 0, 0, reinterpret_cast<char*>(out), 2 * stride, last, {}};
+    F32 x[kSome];
+#pragma GCC unroll 4
+    for (int i = 0; i < kSome; ++i) x[i] = load(from + i * kLanes) + add[i % kVectors];
+    silu_some<0>(a, x);
+    tile.each([&](F32& to, int r, int v)
+                  __attribute__((always_inline)) { to = x[r * kVectors + v]; });
+    tile.store_bf16();
+    from += kSome * kLanes;
+    out += kSome / kVectors * stride;
+  };
+  constexpr int kAll = kRows * kVectors, kLeft = kAll % 4;
+  for (int i = 0; i < kAll / 4; ++i) some.template operator()<4>();
+  if constexpr (kLeft > 0) some.template operator()<kLeft>();
 }
 
 // Outputs of a block as they come, so that their stores hide behind the products of those after
@@ -360,7 +398,7 @@ inline __attribute__((always_inline)) void depthwise_block(const DepthwiseRow& r
     }
   }
   if constexpr (sizeof(X) != 4 && kKernel > 0 && kCutsVectors) {
-    if (is_whole) return finish_narrow<X>(row, block, sums);
+    if (is_whole && !block.epilogue.has_silu) return finish_narrow<X>(row, block, sums);
   }
   constexpr int64_t kPitch = kVectors * kLanes;
   alignas(64) DepthwiseSum<X> stored[kOutputs * kPitch];
@@ -373,6 +411,14 @@ inline __attribute__((always_inline)) void depthwise_block(const DepthwiseRow& r
       } else {
         store(stored + t * kPitch + v * kLanes, sums[t][v]);
       }
+    }
+  }
+  if constexpr (kSiluNarrow<X> && kKernel > 0) {
+    if (is_whole) {
+      const float* bias = block.epilogue.bias;
+      return silu_narrow<kOutputs, kVectors>(
+          stored, reinterpret_cast<Bf16*>(output_at(row, block, 2)), row.out_stride / 2,
+          block.epilogue.a, bias == nullptr ? nullptr : bias + block.channel, block.tail);
     }
   }
   finish_sums<X>(row, stored, kPitch, rows, block.output, block.channel);
