@@ -29,7 +29,8 @@ struct Outcome {
   std::string peer;          // the faster one: "oneDNN 3.2.0 avx512_core_amx brg:avx512_core_amx"
   std::vector<double> ours;  // seconds of one execution, per alternation
   std::vector<double> theirs;
-  std::vector<double> peaks;  // operations per second in registers, right after each of ours
+  std::vector<double> peaks;  // operations per second in registers, in turns with each of ours
+  double best_peak = 0;       // of the short samples that `peaks` are the means of
   std::vector<double> reads;  // bytes per second of a plain read, right after each of ours; or 0
   double error = 0;           // largest |a - b| over largest |b|
   int64_t extra_bytes = 0;
@@ -40,8 +41,9 @@ struct Outcome {
   Interval ratio() const;  // theirs / ours
   double seconds() const { return median(ours); }
   double rate() const { return what.problem.flops() / seconds(); }
-  double peak_share() const;  // the median of the alternations'
-  double read_share() const;  // the same
+  double peak_share() const;       // the median of the alternations'
+  double best_peak_share() const;  // of the best sample of the peak
+  double read_share() const;       // the same
 };
 
 struct MeasureOptions {
@@ -80,6 +82,7 @@ class Measurer {
   void prepare_peers(const Problem& problem);
   double compare(const Problem& problem);
   double time_ours(int64_t count);
+  void take_our_turn();
   double time_peer(Peer& peer, int64_t count);
 
   MeasureOptions options_;

@@ -167,10 +167,10 @@ std::vector<Peak> measure_peaks(int threads) {
   return peaks;
 }
 
-double measure_peak(const std::string& type, const std::string& isa, ThreadPool& pool) {
-  constexpr double kSeconds = 0.0005;
-  constexpr int kTrials = 2;  // the first one wakes the threads, and would make the rest too short
-  constexpr int kRuns = 4;
+double measure_peak(const std::string& type, const std::string& isa, ThreadPool& pool,
+                    double seconds) {
+  constexpr int64_t kParts = 32;  // for each thread: shared out at run time, as chunks of products
+  constexpr double kTrialSeconds = 1e-4;
   const Loop* best = nullptr;
   for (const Loop& loop : kLoops) {
     if (loop.type != type || !cpu::host_supports(loop.isa)) continue;
@@ -180,23 +180,20 @@ double measure_peak(const std::string& type, const std::string& isa, ThreadPool&
     }
   }
   if (best == nullptr) return 0;
-  const int64_t threads = pool.threads();
-  int64_t steps = 1000;
-  double rate = 0;
-  for (int run = 0; run < kTrials + kRuns; ++run) {
+  const int64_t parts = kParts * pool.threads();
+  int64_t steps = 20;
+  // The first trial wakes the threads, the second one tells how many steps the time takes.
+  for (const double wanted : {kTrialSeconds, seconds, 0.0}) {
     const Clock::time_point begin = Clock::now();
-    parallel_for(&pool, threads, 1, [&](int64_t first, int64_t last) {
+    parallel_for(&pool, parts, 1, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) best->run(steps);
     });
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    const double taken = std::chrono::duration<double>(Clock::now() - begin).count();
     const auto done = static_cast<double>(steps);
-    if (run < kTrials) {
-      steps = std::max<int64_t>(1, static_cast<int64_t>(kSeconds / seconds * done));
-    } else {
-      rate = std::max(rate, best->operations * done * static_cast<double>(threads) / seconds);
-    }
+    if (wanted == 0) return best->operations * done * static_cast<double>(parts) / taken;
+    steps = std::max<int64_t>(1, static_cast<int64_t>(wanted / taken * done));
   }
-  return rate;
+  return 0;
 }
 
 double fastest(const std::vector<Peak>& peaks, const std::string& type) {

@@ -20,9 +20,10 @@ struct Peak {
 
 // Of every instruction set that this machine has, the best of several short runs.
 std::vector<Peak> measure_peaks(int threads);
-// What the threads of a pool can do at this very moment, the best of a few short runs. Of the
-// fastest instruction set where `isa` has no loop for the type; 0 where none has.
-double measure_peak(const std::string& type, const std::string& isa, ThreadPool& pool);
+// What the threads of a pool can do at this very moment, over about so many seconds. Of the fastest
+// instruction set where `isa` has no loop for the type; 0 where none has.
+double measure_peak(const std::string& type, const std::string& isa, ThreadPool& pool,
+                    double seconds);
 double fastest(const std::vector<Peak>& peaks, const std::string& type);
 
 // A plain read by the threads of a pool in one region, each a share of every part.

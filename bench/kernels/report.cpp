@@ -156,6 +156,7 @@ Json case_json(const Session& session, const Outcome& outcome) {
   json["gflops"] = rounded(outcome.rate() * 1e-9);
   json["isa"] = outcome.isa;
   json["peak_share"] = rounded(outcome.peak_share());
+  json["best_peak_share"] = rounded(outcome.best_peak_share());
   json["error"] = outcome.error;
   if (const double read = bandwidth_share(session, outcome); read > 0) {
     json["bandwidth_share"] = rounded(read);
