@@ -482,6 +482,17 @@ TEST_P(BrgemmOn, TheLargestIntegersAreExactAtEveryRemainder) {
   }
 }
 
+TEST(FastestIsa, LeavesTilesThatWouldStayEmptyToAvx512) {
+  EXPECT_EQ(fastest_isa(Isa::amx, Product::u8s8, 512, 512, 512), Isa::amx);
+  EXPECT_EQ(fastest_isa(Isa::amx, Product::s8s8, 5, 32, 64), Isa::amx);
+  EXPECT_EQ(fastest_isa(Isa::amx, Product::u8s8, 4, 512, 512), Isa::avx512_vnni);
+  EXPECT_EQ(fastest_isa(Isa::amx, Product::u8s8, 12544, 16, 27), Isa::avx512_vnni);
+  EXPECT_EQ(fastest_isa(Isa::amx, Product::s8s8, 512, 24, 64), Isa::avx512_vnni);
+  // The order of sums of floats is the instruction set's own.
+  EXPECT_EQ(fastest_isa(Isa::amx, Product::bf16, 1, 16, 27), Isa::amx);
+  EXPECT_EQ(fastest_isa(Isa::avx2, Product::u8s8, 1, 16, 27), Isa::avx2);
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryIsa, BrgemmOn, testing::ValuesIn(test::known_isas()),
                          [](const auto& each) { return std::string(to_string(each.param)); });
 

@@ -83,6 +83,10 @@ struct BrgemmKernel {
 };
 const BrgemmKernel& brgemm_kernel(Isa isa, Product product);
 
+// The instruction set, of those that `isa` includes, whose kernel takes the least time for m rows
+// by k × n. Another one than `isa` only where sums are integers, and so the results the same.
+Isa fastest_isa(Isa isa, Product product, int64_t m, int64_t n, int64_t k);
+
 // Bytes of B's panels for k rows and n columns.
 constexpr int64_t packed_panel_bytes(const BrgemmKernel& kernel, int64_t k) {
   return (k + kernel.k_group - 1) / kernel.k_group * kernel.panel_columns * 4;

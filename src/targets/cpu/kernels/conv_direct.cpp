@@ -102,9 +102,10 @@ DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa)
 DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa, bool pads_with_zeros)
     : given_(problem),
       p_(as_line(problem)),
-      isa_(isa),
+      isa_(fastest_isa(isa, product_of(problem.x_type), problem.batch * problem.output_positions(),
+                       problem.group_outputs(), problem.taps() * problem.group_channels())),
       product_(product_of(problem.x_type)),
-      kernel_(&brgemm_kernel(isa, product_)) {
+      kernel_(&brgemm_kernel(isa_, product_)) {
   check_problem(problem);
   if (problem.transposed && problem.is_pointwise()) p_.transposed = true;
   stage_.group_pitch = p_.group_channels();
@@ -114,9 +115,9 @@ DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa, bool p
   for (const ConvPart& part : conv_parts(p_)) add_part(part);
   const bool spreads = gains_by_spreading(p_, *kernel_);
   skips_padding_ = pads_with_zeros && !spreads && !reads_in_place() && gains_by_skipping();
-  if (spreads || (!skips_padding_ && gains_by_gathering(p_, isa, *kernel_))) gather_positions();
+  if (spreads || (!skips_padding_ && gains_by_gathering(p_, isa_, *kernel_))) gather_positions();
   in_place_ = skips_padding_ || (reads_in_place() && (!flips_ || gathered_));
-  gathers_chunks_ = spreads || (gathered_ && isa == Isa::amx && fills_tiles(given_) &&
+  gathers_chunks_ = spreads || (gathered_ && isa_ == Isa::amx && fills_tiles(given_) &&
                                 given_.x_layout == ActivationLayout::channels_last);
   if (!in_place_) find_whole_box();
   if (staged_whole_ && has_tiles()) make_flat();

@@ -79,6 +79,24 @@ Cut cut_square(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threa
   return {block, whole_tiles(kernel, panels)};
 }
 
+// Tiles of AMX take rows and panels from the second cache: blocks of rows by as many panels as stay
+// there, so that results are written in long runs. On two threads 1.2 to 1.7 times as fast for
+// squares of 512 to 2048 as a panel at a time by blocks of all rows.
+Cut cut_tiles(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threads) {
+  constexpr int64_t kShareBytes = 512 << 10;  // of the second cache: of A, and of B
+  constexpr int64_t kLowest = 64, kLeastPanels = 4;
+  const int64_t row_bytes = std::max<int64_t>(1, call.k * a_size(call.product));
+  const int64_t panel_bytes = std::max<int64_t>(1, packed_panel_bytes(kernel, call.k));
+  const int64_t panels = panel_count(kernel, call.n);
+  const int64_t chunks = divide_up(4 * threads, call.batch);
+  int64_t across = divide_up(panels, std::max(kLeastPanels, kShareBytes / panel_bytes));
+  const int64_t down = std::max(divide_up(call.m, std::max(kLowest, kShareBytes / row_bytes)),
+                                std::min(divide_up(chunks, across), divide_up(call.m, kLowest)));
+  across = std::max(across, std::min(divide_up(chunks, down), panels));
+  const int64_t rows = divide_up(divide_up(call.m, down), kernel.row_tile) * kernel.row_tile;
+  return {rows, divide_up(panels, across)};
+}
+
 // What one product needs at run time.
 class Run {
  public:
@@ -267,7 +285,11 @@ void run_skinny(const MatmulCall& call, ThreadPool* pool) {
 void run_square(const MatmulCall& call, ThreadPool* pool) {
   if (is_empty(call)) return;
   const int64_t threads = pool == nullptr ? 1 : pool->threads();
-  Run(call, pool).run(cut_square(call, brgemm_kernel(call.isa, call.product), threads));
+  const BrgemmKernel& kernel = brgemm_kernel(call.isa, call.product);
+  const bool in_tiles = call.isa == Isa::amx && call.product != Product::f32;
+  const bool by_tiles = in_tiles && threads > 1 && call.m >= call.n;
+  Run(call, pool)
+      .run(by_tiles ? cut_tiles(call, kernel, threads) : cut_square(call, kernel, threads));
 }
 
 constexpr std::array<MatmulVariant, 3> kVariants{{
@@ -281,6 +303,12 @@ constexpr std::array<MatmulVariant, 3> kVariants{{
 std::span<const MatmulVariant> matmul_variants() { return kVariants; }
 
 void matmul(const MatmulCall& call, ThreadPool* pool) {
+  const Isa isa = fastest_isa(call.isa, call.product, call.m, call.n, call.k);
+  if (isa != call.isa) {
+    MatmulCall other = call;  // of the same packing
+    other.isa = isa;
+    return matmul(other, pool);
+  }
   for (const MatmulVariant& variant : kVariants) {
     if (call.m <= variant.most_rows) return variant.run(call, pool);
   }
