@@ -15,17 +15,17 @@ namespace {
 constexpr int64_t kExactTaps = 257;  // 255 * 255 each stay below 2^24, where f32 holds integers
 
 ComputeDepthwiseRow kernel_for(Isa isa, ElementType x) {
-  const bool wide = isa >= Isa::avx512;
+  // But for f32 no units for AVX-512 without VNNI: each would take 75 KB of the library.
+  const bool wide = isa >= Isa::avx512_vnni;
   switch (x) {
     case ElementType::bf16:
-      // No unit for AVX-512 without bf16 instructions: it would take 75 KB of the library.
-      return isa >= Isa::avx512_vnni ? kDepthwiseBf16Avx512Vnni : kDepthwiseBf16Avx2;
+      return wide ? kDepthwiseBf16Avx512Vnni : kDepthwiseBf16Avx2;
     case ElementType::u8:
-      return wide ? kDepthwiseU8Avx512 : kDepthwiseU8Avx2;
+      return wide ? kDepthwiseU8Avx512Vnni : kDepthwiseU8Avx2;
     case ElementType::i8:
-      return wide ? kDepthwiseI8Avx512 : kDepthwiseI8Avx2;
+      return wide ? kDepthwiseI8Avx512Vnni : kDepthwiseI8Avx2;
     default:
-      return wide ? kDepthwiseF32Avx512 : kDepthwiseF32Avx2;
+      return isa >= Isa::avx512 ? kDepthwiseF32Avx512 : kDepthwiseF32Avx2;
   }
 }
 
@@ -75,7 +75,12 @@ DepthwiseConvolution::DepthwiseConvolution(const ConvProblem& problem, Isa isa)
 }
 
 std::string DepthwiseConvolution::packing_id() const {
-  return fmt::format("depthwise {} taps of {}", p_.taps(), pitch());
+  return fmt::format("depthwise {} {} of {}", p_.taps(), takes_pairs() ? "pairs" : "taps", pitch());
+}
+
+// What depthwise_pairs.h takes.
+bool DepthwiseConvolution::takes_pairs() const {
+  return p_.is_integer() && isa_ >= Isa::avx512_vnni;
 }
 
 size_t DepthwiseConvolution::packed_bytes() const {
@@ -91,6 +96,7 @@ void DepthwiseConvolution::pack(const ConvWeights& weights, void* to, ThreadPool
       for (int64_t tap = 0; tap < p_.taps(); ++tap)
         packed[tap * pitch() + c] = value(c * p_.taps() + tap) - static_cast<float>(zero);
     }
+    if (takes_pairs()) make_pairs(packed);
   };
   const void* data = weights.data;
   switch (weights.type) {
@@ -165,6 +171,19 @@ ConvBox DepthwiseConvolution::box(const Chunk& chunk) const {
   read(p_.axes[1], chunk.h, chunk.lines, box, 1);
   box.extent[2] = p_.axes[2].input;
   return box;
+}
+
+// Each tap as a word, and the next one of its row, if there is one.
+void DepthwiseConvolution::make_pairs(float* packed) const {
+  const int64_t kernel = p_.axes[2].kernel;
+  for (int64_t tap = 0; tap < p_.taps(); ++tap) {
+    for (int64_t c = 0; c < pitch(); ++c) {
+      float* const at = packed + tap * pitch() + c;
+      const float next = tap % kernel + 1 < kernel ? at[pitch()] : 0;
+      const auto word = [](float x) { return static_cast<uint16_t>(static_cast<int16_t>(x)); };
+      *at = std::bit_cast<float>(uint32_t{word(*at)} | uint32_t{word(next)} << 16);
+    }
+  }
 }
 
 class DepthwiseConvolution::Run {

@@ -13,7 +13,8 @@ namespace lathe::cpu {
 
 std::string why_not_depthwise(const ConvProblem& problem, Isa isa);
 
-// Packed weights: f32 [kernel positions][channels rounded up], less their zeros.
+// Packed weights: f32 [kernel positions][channels rounded up], less their zeros; or in place of
+// each f32 of integers two words, its own and that of the next tap.
 class DepthwiseConvolution final : public Convolution {
  public:
   static constexpr int64_t kChannels = 32;  // that go through the rows of a chunk together
@@ -66,6 +67,8 @@ class DepthwiseConvolution final : public Convolution {
   };
   class Run;
   int64_t pitch() const { return (p_.channels + kChannels - 1) / kChannels * kChannels; }
+  bool takes_pairs() const;
+  void make_pairs(float* packed) const;
   ConvBox box(const Chunk& chunk) const;
   DepthwiseAhead ahead_of(const Lines& lines, const Source& source, int64_t line) const;
   template <class F>

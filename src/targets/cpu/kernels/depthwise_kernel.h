@@ -5,6 +5,7 @@
 
 #include <type_traits>
 
+#include "targets/cpu/kernels/depthwise_pairs.h"
 #include "targets/cpu/kernels/depthwise_row.h"
 #include "targets/cpu/kernels/epilogue_registers.h"
 #include "targets/cpu/kernels/epilogue_simple_kernel.h"
@@ -218,7 +219,8 @@ template <int kOutputCount, int kVectorCount, bool kCut>
 struct DepthwiseBlock {
   static constexpr int kOutputs = kOutputCount, kVectors = kVectorCount;
   static constexpr bool kTail = kCut;  // the last vector may be a part of one
-  using Sums = F32[kOutputs][kVectors];
+  template <class X>
+  using Sums = std::conditional_t<kTakesPairs<X>, I32, F32>[kOutputs][kVectors];
   int64_t output;   // first
   int64_t channel;  // first
   Mask tail;        // of the last vector
@@ -254,7 +256,7 @@ inline char* output_at(const DepthwiseRow& row, const Block& block, int64_t size
 template <class X, class Block>
 inline __attribute__((always_inline)) void finish_narrow(const DepthwiseRow& row,
                                                          const Block& block,
-                                                         typename Block::Sums& sums) {
+                                                         typename Block::template Sums<X>& sums) {
   constexpr bool kIntegers = sizeof(X) == 1;
   const SimpleEpilogue& e = *row.epilogue;
   const int64_t column = row.column + block.channel;
@@ -266,8 +268,19 @@ inline __attribute__((always_inline)) void finish_narrow(const DepthwiseRow& row
       row.out_stride,
       block.tail,
       {}};
-  tile.each([&](F32& x, int t, int v) __attribute__((always_inline)) { x = sums[t][v]; });
-  if (kIntegers && e.column_add != nullptr) {
+  if constexpr (kTakesPairs<X>) {
+    I32 add[Block::kVectors] = {};
+#pragma GCC unroll 2
+    for (int v = 0; e.column_add != nullptr && v < Block::kVectors; ++v) {
+      const int32_t* from = e.column_add + column + v * kLanes;
+      add[v] = v == Block::kVectors - 1 ? load(from, block.tail) : load(from);
+    }
+    tile.each([&](F32& x, int t, int v)
+                  __attribute__((always_inline)) { x = to_f32(sums[t][v] + add[v]); });
+  } else {
+    tile.each([&](F32& x, int t, int v) __attribute__((always_inline)) { x = sums[t][v]; });
+  }
+  if (kIntegers && !kTakesPairs<X> && e.column_add != nullptr) {
     I32 add[Block::kVectors];
 #pragma GCC unroll 2
     for (int v = 0; v < Block::kVectors; ++v) {
@@ -301,7 +314,8 @@ struct NoFinish {
 template <class X, int kKernel, int kStride, Missing kMissing, class Block, class Finish>
 inline __attribute__((always_inline)) void add_row(const DepthwiseRow& row, const Block& block,
                                                    int64_t first, const X* x, const float* w,
-                                                   typename Block::Sums& sums, Finish&& finish) {
+                                                   typename Block::template Sums<X>& sums,
+                                                   Finish&& finish) {
   constexpr int kOutputs = Block::kOutputs, kVectors = Block::kVectors;
   F32 weights[kKernel][kVectors];
 #pragma GCC unroll 8
@@ -334,7 +348,7 @@ inline __attribute__((always_inline)) void add_row(const DepthwiseRow& row, cons
 template <class X, Missing kMissing, class Block>
 inline __attribute__((always_inline)) void add_taps(const DepthwiseRow& row, const Block& block,
                                                     int64_t first, const X* x, const float* w,
-                                                    typename Block::Sums& sums) {
+                                                    typename Block::template Sums<X>& sums) {
   constexpr int kVectors = Block::kVectors;
   for (int64_t k = 0; k < row.kernel; ++k) {
     F32 weights[kVectors];
@@ -358,11 +372,11 @@ inline __attribute__((always_inline)) void depthwise_block(const DepthwiseRow& r
                                                            const Block& block) {
   constexpr int kOutputs = Block::kOutputs, kVectors = Block::kVectors;
   constexpr bool kTail = Block::kTail;
-  typename Block::Sums sums;
+  typename Block::template Sums<X> sums;
 #pragma GCC unroll 16
   for (int t = 0; t < kOutputs; ++t) {
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) sums[t][v] = zero_f32();
+    for (int v = 0; v < kVectors; ++v) sums[t][v] = {};
   }
   const int64_t first = block.output * row.stride - row.pad;
   const int64_t offset = first * row.x_pitch + block.channel;
@@ -372,10 +386,25 @@ inline __attribute__((always_inline)) void depthwise_block(const DepthwiseRow& r
   const bool is_whole = rows == kOutputs && kKernel > 0 && block.epilogue.fits;
   const bool is_short =
       sizeof(X) == 4 && is_whole && row.row_count > 0 && !(is_cut && block.epilogue.has_silu);
+  alignas(64) X pad[kMissing == Missing::none ? 1 : kVectors * kLanes];
+  if (kTakesPairs<X> && kMissing != Missing::none && kKernel > 0)
+    __builtin_memset(pad, row.x_zero, sizeof pad);
   const auto add = [&](int64_t r, auto&& finish) __attribute__((always_inline)) {
     const X* x = static_cast<const X*>(row.rows[r].x) + offset;
     const float* w = row.rows[r].weights + block.channel;
-    if constexpr (kKernel > 0) {
+    if constexpr (kTakesPairs<X>) {
+      const auto is_there = [&](int64_t j) __attribute__((always_inline)) {
+        if constexpr (kKernel > 0) {
+          if (!may_miss<kOutputs, kKernel, kStride, kMissing>(static_cast<int>(j))) return true;
+        }
+        return kMissing == Missing::none || (first + j >= 0 && first + j < row.input);
+      };
+      if constexpr (kKernel > 0) {
+        add_row_pairs<X, kKernel, kStride>(row, block, x, w, pad, sums, is_there);
+      } else {
+        add_taps_pairs(row, block, x, w, sums, is_there);
+      }
+    } else if constexpr (kKernel > 0) {
       add_row<X, kKernel, kStride, kMissing>(row, block, first, x, w, sums, finish);
     } else {
       add_taps<X, kMissing>(row, block, first, x, w, sums);
@@ -397,6 +426,10 @@ inline __attribute__((always_inline)) void depthwise_block(const DepthwiseRow& r
       return;
     }
   }
+  if constexpr (kTakesPairs<X>) {
+#pragma GCC unroll 16
+    for (int t = 0; t < kOutputs; ++t) from_pair_order(sums[t]);
+  }
   if constexpr (sizeof(X) != 4 && kKernel > 0 && kCutsVectors) {
     if (is_whole && !block.epilogue.has_silu) return finish_narrow<X>(row, block, sums);
   }
@@ -406,7 +439,7 @@ inline __attribute__((always_inline)) void depthwise_block(const DepthwiseRow& r
   for (int t = 0; t < kOutputs; ++t) {
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) {
-      if constexpr (sizeof(X) == 1) {
+      if constexpr (sizeof(X) == 1 && !kTakesPairs<X>) {
         store(stored + t * kPitch + v * kLanes, to_i32(sums[t][v]));
       } else {
         store(stored + t * kPitch + v * kLanes, sums[t][v]);

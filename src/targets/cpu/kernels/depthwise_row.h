@@ -12,7 +12,7 @@ namespace lathe::cpu {
 // One row of input under one row of the kernel. Rows outside the input are left out.
 struct DepthwiseTapRow {
   const void* x = nullptr;         // channel 0 of column 0
-  const float* weights = nullptr;  // [kernel][w_pitch]
+  const float* weights = nullptr;  // [kernel][w_pitch], or pairs of words
 };
 
 // Memory that will be read or written soon, fetched a share with each block of outputs.
@@ -52,8 +52,8 @@ extern const ComputeDepthwiseRow kDepthwiseBf16Avx2;
 extern const ComputeDepthwiseRow kDepthwiseU8Avx2;
 extern const ComputeDepthwiseRow kDepthwiseI8Avx2;
 extern const ComputeDepthwiseRow kDepthwiseF32Avx512;
-extern const ComputeDepthwiseRow kDepthwiseU8Avx512;
-extern const ComputeDepthwiseRow kDepthwiseI8Avx512;
+extern const ComputeDepthwiseRow kDepthwiseU8Avx512Vnni;
+extern const ComputeDepthwiseRow kDepthwiseI8Avx512Vnni;
 extern const ComputeDepthwiseRow kDepthwiseBf16Avx512Vnni;
 
 }  // namespace lathe::cpu

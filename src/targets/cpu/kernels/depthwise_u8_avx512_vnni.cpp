@@ -3,6 +3,6 @@
 
 namespace lathe::cpu {
 
-const ComputeDepthwiseRow kDepthwiseI8Avx512 = depthwise_row<int8_t>;
+const ComputeDepthwiseRow kDepthwiseU8Avx512Vnni = depthwise_row<uint8_t>;
 
 }  // namespace lathe::cpu

@@ -3,6 +3,6 @@
 
 namespace lathe::cpu {
 
-const ComputeDepthwiseRow kDepthwiseU8Avx512 = depthwise_row<uint8_t>;
+const ComputeDepthwiseRow kDepthwiseI8Avx512Vnni = depthwise_row<int8_t>;
 
 }  // namespace lathe::cpu
