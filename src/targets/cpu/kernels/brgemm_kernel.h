@@ -8,7 +8,8 @@
 namespace lathe::cpu {
 namespace {
 
-using MultiplyTile = void (*)(const BrgemmCall&, int64_t row, int64_t column, Fetch fetch);
+using MultiplyTiles = void (*)(const BrgemmCall&, int64_t row, int64_t column, Fetch fetch,
+                               int64_t tiles);
 
 // Few rows take several panels at once, for enough independent sums to hide the latency.
 constexpr int panels_at_once(int rows) {
@@ -18,8 +19,8 @@ constexpr int panels_at_once(int rows) {
 
 template <class P>
 struct Tiles {
-  MultiplyTile tall[kTileVectors<P> + 1][15] = {};  // by vectors and rows
-  MultiplyTile wide[kFewRows + 1] = {};
+  MultiplyTiles tall[kTileVectors<P> + 1][15] = {};  // by vectors and rows
+  MultiplyTiles wide[kFewRows + 1] = {};
 };
 template <class P, int kVectors, int kRows>
 constexpr void add_tiles(Tiles<P>& tiles) {
@@ -104,7 +105,7 @@ void run_row_tiles(const BrgemmCall& call) {
     for (int64_t column = 0; column < call.columns; column += kTileVectors<P> * kLanes) {
       const int vectors = tile_vectors<P>(call, column);
       const Fetch fetch{0, 0, column == 0 ? row_pace<P>(call) : 0, wanted.take(vectors)};
-      kTiles<P>.tall[vectors][rows](call, row, column, fetch);
+      kTiles<P>.tall[vectors][rows](call, row, column, fetch, 1);
     }
     row += rows;
   }
@@ -130,7 +131,7 @@ void run_stream(const BrgemmCall& call) {
       const int64_t left = (call.columns - column + kLanes - 1) / kLanes;
       const int vectors = left == 5 ? 2 : left < 4 ? static_cast<int>(left) : 4;
       const int64_t done = kStreamRows<P>(call, row, rows, column, vectors);
-      if (done < rows) kTiles<P>.tall[vectors][rows - done](call, row + done, column, {});
+      if (done < rows) kTiles<P>.tall[vectors][rows - done](call, row + done, column, {}, 1);
       column += vectors * kLanes;
     }
   }
@@ -150,7 +151,7 @@ void run_tiles(const BrgemmCall& call) {
     // Whole panels are there in memory, however few columns of the last one count.
     const int64_t width = panels_at_once(static_cast<int>(call.rows)) * kPanelColumns;
     for (; column + width - kPanelColumns < call.columns; column += width) {
-      kTiles<P>.wide[call.rows](call, 0, column, {});
+      kTiles<P>.wide[call.rows](call, 0, column, {}, 1);
     }
   }
   Wanted<P> wanted(call);
@@ -162,13 +163,15 @@ void run_tiles(const BrgemmCall& call) {
     const bool more = column + vectors * kLanes < call.columns || call.b_goes_on;
     const int64_t parts = tiles * call.fetch_parts;
     const int64_t pace = call.b_is_far && more ? (kGroupBytes + parts - 1) / parts : 0;
-    Fetch fetch{0, pace, column == 0 ? row_pace<P>(call) : 0, nullptr};
-    for (int64_t t = 0; t < tiles; ++t) {
+    Fetch fetch{0, pace, column == 0 ? row_pace<P>(call) : 0, nullptr, pace * (call.k / P::kGroup)};
+    for (int64_t t = 0, count = 0; t < tiles; t += count) {
       const int64_t rows = heights[t];
-      fetch.begin = (call.fetch_part * tiles + t) * pace * (call.k / P::kGroup);
+      const int64_t left = (t < heights.first_high ? heights.first_high : tiles) - t;
+      fetch.begin = (call.fetch_part * tiles + t) * fetch.step;
       if (pace == 0) fetch.other = wanted.take(vectors);
-      kTiles<P>.tall[vectors][rows](call, row, column, fetch);
-      row += rows;
+      count = fetch.other != nullptr ? 1 : left < tiles - t ? left : tiles - t;
+      kTiles<P>.tall[vectors][rows](call, row, column, fetch, count);
+      row += rows * count;
     }
   }
 }

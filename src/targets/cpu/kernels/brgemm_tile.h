@@ -74,15 +74,26 @@ struct ProductU8S8 {
   static Sum zero() { return zero_i32(); }
   static I32 load_b(const char* p) { return load(reinterpret_cast<const int32_t*>(p)); }
   static I32 broadcast(const char* p) { return set1(*reinterpret_cast<const int32_t*>(p)); }
+#if defined(__AVX512F__)
+  // The first numbers of a group, nothing behind them.
+  static I32 broadcast_some(const char* p, int64_t count) {
+    const auto mask = static_cast<__mmask16>((1 << count) - 1);
+    return {_mm512_broadcastd_epi32(_mm_maskz_loadu_epi8(mask, p))};
+  }
+#endif
   static Sum dot(Sum sum, I32 a, I32 b) { return dot_u8s8(sum, a, b); }
 };
 
 // A is shifted to unsigned numbers, 128 more.
 struct ProductS8S8 : ProductU8S8 {
   static constexpr int kShift = 128;
-  static I32 broadcast(const char* p) {
-    return set1(*reinterpret_cast<const int32_t*>(p)) ^ set1(static_cast<int32_t>(0x80808080));
+  static I32 shifted(I32 x) { return x ^ set1(static_cast<int32_t>(0x80808080)); }
+  static I32 broadcast(const char* p) { return shifted(ProductU8S8::broadcast(p)); }
+#if defined(__AVX512F__)
+  static I32 broadcast_some(const char* p, int64_t count) {
+    return shifted(ProductU8S8::broadcast_some(p, count));
   }
+#endif
 };
 
 // The most vectors of a tile of many rows. Two panels side by side halve what it loads of A for
@@ -248,15 +259,13 @@ inline bool finishes_here(const BrgemmCall& call, int64_t column) {
 // results are f32.
 template <class P, bool kFloats, int kFirst, int kCount, int kRows, int kVectors>
 inline __attribute__((always_inline)) void finish_here(const BrgemmCall& call, int64_t row,
-                                                       int64_t column,
+                                                       int64_t column, Mask last,
                                                        const Tile<P, kRows, kVectors>& tile) {
   const SimpleEpilogue& e = *call.epilogue->simple;
   row += kFirst;
   char* out = static_cast<char*>(call.out) + row * call.out_stride + column * out_size(e.out);
   RegisterTile<kHasIntegers<P> && !kFloats, P::kGroup == 2 && !kFloats, kCount, kVectors> finished{
-      e,   call.row + row,  call.column + column,
-      out, call.out_stride, columns_mask(call, column + (kVectors - 1) * kLanes),
-      {}};
+      e, call.row + row, call.column + column, out, call.out_stride, last, {}};
   finished.each([&](F32& x, int r, int v) __attribute__((always_inline)) {
     if constexpr (kHasIntegers<P>) {
       x = to_f32(tile.sums[kFirst + r][v]);
@@ -276,6 +285,7 @@ struct Fetch {
   int64_t pace = 0;
   int64_t rows = 0;
   const char* other = nullptr;  // in place of panels, by f32: what is wanted after the call
+  int64_t step = 0;             // how much further the tile below begins
 };
 
 // Where a tile's panels ask next.
@@ -344,21 +354,24 @@ struct ExpectedStores {
   void ask_all() const { ask_rows(out, stride, width, kRows); }
 };
 
-// An incomplete group, of numbers from `a` on, as if zeros stood behind it.
+// An incomplete group, as if zeros stood behind it.
 template <class P, int kRows, int kVectors>
-inline void multiply_rest(Tile<P, kRows, kVectors>& tile, const Rows<kRows>& rows, const char* a,
-                          int64_t rest, const char* b, const BrgemmCall& call) {
+inline void multiply_rest(Tile<P, kRows, kVectors>& tile, const Rows<kRows>& rows, int64_t rest,
+                          const char* b, int64_t panel_stride) {
   if constexpr (P::kGroup == 2) {
     tile.template step<0>([&](int r)
                               __attribute__((always_inline)) { return P::broadcast_one(rows[r]); },
-                          b, call.b_panel_stride);
-  } else {
+                          b, panel_stride);
+  } else if constexpr (P::kGroup == 4) {
+#if defined(__AVX512F__)
+    tile.template step<0>(
+        [&](int r) __attribute__((always_inline)) { return P::broadcast_some(rows[r], rest); }, b,
+        panel_stride);
+#else
     alignas(4) char part[kRows * 4] = {};
-    for (int r = 0; r < kRows; ++r) {
-      copy_group(part + r * 4, a + r * call.a_row_stride, rest * 4 / P::kGroup);
-    }
-    tile.template step<0>([&](int r) { return P::broadcast(part + r * 4); }, b,
-                          call.b_panel_stride);
+    for (int r = 0; r < kRows; ++r) copy_group(part + r * 4, rows[r], rest);
+    tile.template step<0>([&](int r) { return P::broadcast(part + r * 4); }, b, panel_stride);
+#endif
   }
 }
 
@@ -378,7 +391,7 @@ __attribute__((noinline)) void copy_start(const BrgemmCall& call, int64_t row, i
 // Zeros, the call's own numbers, or, of integers finished in registers, what each column adds.
 template <class P, int kRows, int kVectors>
 inline __attribute__((always_inline)) void begin_sums(const BrgemmCall& call, int64_t row,
-                                                      int64_t column, bool here,
+                                                      int64_t column, bool here, Mask last,
                                                       Tile<P, kRows, kVectors>& tile) {
   if (call.start != nullptr) {
     constexpr int kStride = kVectors * kLanes;
@@ -402,8 +415,7 @@ inline __attribute__((always_inline)) void begin_sums(const BrgemmCall& call, in
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) {
         const int32_t* p = add + call.column + column + v * kLanes;
-        const Mask mask = columns_mask(call, column + v * kLanes);
-        first[v] = kCutsVectors ? load(p, mask) : load(p);
+        first[v] = kCutsVectors && v == kVectors - 1 ? load(p, last) : load(p);
       }
     }
   }
@@ -430,15 +442,16 @@ constexpr int kEndGroups = P::kGroup == 4 ? 8 : 4;
 // `multiplies`: whether those groups are still to come.
 template <int kFirst, class P, int kRows, int kVectors>
 inline __attribute__((always_inline)) void end_rows(const BrgemmCall& call, int64_t row,
-                                                    int64_t column, bool multiplies,
+                                                    int64_t column, Mask last, bool multiplies,
                                                     const Rows<kRows>& rows, const char* b,
+                                                    int64_t panel_stride,
                                                     Tile<P, kRows, kVectors>& tile) {
   if constexpr (kFirst < kRows) {
     constexpr int kEnd = kFirst + kEndRows<kVectors> < kRows ? kFirst + kEndRows<kVectors> : kRows;
     const auto step = [&]<int kOffset>() __attribute__((always_inline)) {
       tile.template step<kOffset, kFirst, kEnd>(
           [&](int r) __attribute__((always_inline)) { return P::broadcast(rows[r] + kOffset * 4); },
-          b, call.b_panel_stride);
+          b, panel_stride);
     };
     if (multiplies) {
       step.template operator()<0>();
@@ -452,85 +465,98 @@ inline __attribute__((always_inline)) void end_rows(const BrgemmCall& call, int6
         step.template operator()<7>();
       }
     }
-    finish_here<P, true, kFirst, kEnd - kFirst>(call, row, column, tile);
-    end_rows<kEnd>(call, row, column, multiplies, rows, b, tile);
+    finish_here<P, true, kFirst, kEnd - kFirst>(call, row, column, last, tile);
+    end_rows<kEnd>(call, row, column, last, multiplies, rows, b, panel_stride, tile);
   }
 }
 
+// Tiles one below the other. What they share is worked out once: between the products of two tiles
+// there is little that a processor with few free entries in its queues would have to wait for.
 template <class P, int kRows, int kVectors>
-void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch) {
-  Tile<P, kRows, kVectors> tile;
+void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch, int64_t tiles) {
   const int64_t b_offset = column / kPanelColumns * call.b_panel_stride;
   const bool here = finishes_here<P, kRows, kVectors>(call, column);
-  begin_sums(call, row, column, here, tile);
+  const Mask last_columns = columns_mask(call, column + (kVectors - 1) * kLanes);
   const int64_t stride = call.a_row_stride, panel_stride = call.b_panel_stride;
   const int64_t groups = call.k / P::kGroup, rest = call.k % P::kGroup;
   const bool to_floats = kEndsByRows<P, kRows, kVectors> && here &&
                          (P::kGroup == 1 || call.epilogue->simple->out == ElementType::f32);
   const bool by_rows = to_floats && groups >= kEndGroups<P> && rest == 0;
-  ExpectedStores<kRows, kVectors> stores(call, row, column);
+  ExpectedStores<kRows, kVectors> first_stores(call, row, column);
   const bool asks = kRows > kFewRows && !call.out_is_near;
   // In turns near the end of the last block, if it has one for each row.
   const int64_t turns = groups / 4 - (by_rows ? kEndGroups<P> / 4 : 0);
   const bool spreads = asks && turns >= kRows;
-  if (asks && !spreads) stores.ask_all();
   const int64_t turns_left = turns < 3 * kRows ? turns - kRows : 2 * kRows;
-  Rows<kRows> rows;
-  const char* b = nullptr;
-  for (int64_t i = 0; i < call.block_count; ++i) {
-    const char* a = static_cast<const char*>(call.blocks[i].a) + row * stride;
-    b = static_cast<const char*>(call.blocks[i].b) + b_offset;
-    Ahead<kVectors> ahead(b, panel_stride, fetch);
-    if constexpr (P::kGroup == 1) {
-      if (fetch.other != nullptr) ahead.go_elsewhere(fetch.other);
-    }
-    const char* below = fetch.rows != 0 ? a + kRows * stride : a;
-    const int64_t pace_below = kRows * fetch.rows;
-    rows = Rows<kRows>(a, stride);
-    const auto step = [&]<int kOffset>() __attribute__((always_inline)) {
-      tile.template step<kOffset>(
-          [&](int r) __attribute__((always_inline)) { return P::broadcast(rows[r] + kOffset * 4); },
-          b, panel_stride);
-    };
-    for (int64_t g = 0; g < groups % 4; ++g) {
-      step.template operator()<0>();
-      rows.advance(4);
-      b += kGroupBytes;
-    }
-    // Four groups at a time: additions of pointers take the ports of products.
-    const bool is_last = i + 1 == call.block_count;
-    const bool ends = by_rows && is_last;
-    const int64_t last_ask = spreads && is_last ? turns_left : groups;
-    for (int64_t g = groups / 4 - (ends ? kEndGroups<P> / 4 : 0); g > 0; --g) {
-      step.template operator()<0>();
-      step.template operator()<1>();
-      step.template operator()<2>();
-      step.template operator()<3>();
-      rows.advance(16);
-      b += 4 * kGroupBytes;
-      ahead.ask();
-      // Rows are wanted in the first cache.
+  const int64_t pace_below = kRows * fetch.rows;
+  for (; tiles > 0; --tiles) {
+    ExpectedStores<kRows, kVectors> stores = first_stores;
+    if (asks && !spreads) stores.ask_all();
+    Tile<P, kRows, kVectors> tile;
+    begin_sums(call, row, column, here, last_columns, tile);
+    Rows<kRows> rows;
+    const char* b = nullptr;
+    for (int64_t i = 0; i < call.block_count; ++i) {
+      const char* a = static_cast<const char*>(call.blocks[i].a) + row * stride;
+      b = static_cast<const char*>(call.blocks[i].b) + b_offset;
+      Ahead<kVectors> ahead(b, panel_stride, fetch);
+      if constexpr (P::kGroup == 1) {
+        if (fetch.other != nullptr) ahead.go_elsewhere(fetch.other);
+      }
+      const char* below = fetch.rows != 0 ? a + kRows * stride : a;
+      rows = Rows<kRows>(a, stride);
+      const auto step = [&]<int kOffset>() __attribute__((always_inline)) {
+        tile.template step<kOffset>(
+            [&](int r)
+                __attribute__((always_inline)) { return P::broadcast(rows[r] + kOffset * 4); },
+            b, panel_stride);
+      };
+      for (int64_t g = 0; g < groups % 4; ++g) {
+        step.template operator()<0>();
+        rows.advance(4);
+        b += kGroupBytes;
+      }
+      // Four groups at a time: additions of pointers take the ports of products.
+      const bool is_last = i + 1 == call.block_count;
+      const int64_t last_ask = spreads && is_last ? turns_left : groups;
+      for (int64_t g = is_last ? turns : groups / 4; g > 0; --g) {
+        step.template operator()<0>();
+        step.template operator()<1>();
+        step.template operator()<2>();
+        step.template operator()<3>();
+        rows.advance(16);
+        b += 4 * kGroupBytes;
+        ahead.ask();
+        // Rows are wanted in the first cache.
 #pragma GCC unroll 4
-      for (int line = 0; line < kRows * 16; line += 64) __builtin_prefetch(below + line);
-      below += pace_below;
-      stores.ask_row((g <= last_ask + kRows) & (g > last_ask));
+        for (int line = 0; line < kRows * 16; line += 64) __builtin_prefetch(below + line);
+        below += pace_below;
+        stores.ask_row((g <= last_ask + kRows) & (g > last_ask));
+      }
+      if (rest != 0) multiply_rest(tile, rows, rest, b, panel_stride);
     }
-    if (rest != 0) multiply_rest(tile, rows, a + groups * 4, rest, b, call);
-  }
-  if constexpr (kEndsByRows<P, kRows, kVectors>) {
-    if (to_floats) {
-      return end_rows<0>(call, row, column, by_rows && call.block_count > 0, rows, b, tile);
+    bool is_done = false;
+    if constexpr (kEndsByRows<P, kRows, kVectors>) {
+      is_done = to_floats;
+      if (to_floats) {
+        end_rows<0>(call, row, column, last_columns, by_rows && call.block_count > 0, rows, b,
+                    panel_stride, tile);
+      }
     }
-  }
-  if (call.epilogue == nullptr && column + kVectors * kLanes <= call.columns) {
-    store_sums(call, row, column, tile);
-  } else if (here) {
-    constexpr bool kEnded = kEndsByRows<P, kRows, kVectors> && P::kGroup == 1;
-    if constexpr (kFinishesHere<P, kRows, kVectors> && !kEnded) {
-      finish_here<P, P::kGroup == 1, 0, kRows>(call, row, column, tile);
+    if (is_done) {
+    } else if (call.epilogue == nullptr && column + kVectors * kLanes <= call.columns) {
+      store_sums(call, row, column, tile);
+    } else if (here) {
+      constexpr bool kEnded = kEndsByRows<P, kRows, kVectors> && P::kGroup == 1;
+      if constexpr (kFinishesHere<P, kRows, kVectors> && !kEnded) {
+        finish_here<P, P::kGroup == 1, 0, kRows>(call, row, column, last_columns, tile);
+      }
+    } else {
+      finish_sums(call, row, column, tile);
     }
-  } else {
-    finish_sums(call, row, column, tile);
+    row += kRows;
+    first_stores.out += kRows * first_stores.stride;
+    fetch.begin += fetch.step;
   }
 }
 
