@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <limits>
 
 #include "base/thread_pool.h"
@@ -16,7 +17,7 @@ namespace {
 constexpr int64_t kGroup = 4;   // tiles of a task share the keys and values it loads
 constexpr int64_t kTasks = 16;  // fewer tiles per task rather than fewer tasks
 constexpr int64_t kSplit = 4;   // blocks of keys per task where the cache is split
-constexpr int64_t kLongSplit = 16;
+constexpr int64_t kLongSplit = 4;
 constexpr int64_t kTasksPerThread = 8;
 constexpr int64_t kPartialBytes = 8 << 20;  // of blocks computed but not yet merged
 
@@ -134,8 +135,9 @@ class Run {
     }
   }
 
-  // Tasks compute blocks; others merge them afterwards, in ascending order, a bounded number at a
-  // time.
+  // Tasks compute blocks, which are merged in ascending order: by the task itself, while they are
+  // in its cache, where few rows are computed and all blocks before its own are merged already;
+  // else afterwards, a bounded number at a time.
   void run_split(int64_t blocks, int64_t split) {
     const int64_t pitch =
         kernels_.lanes * ((std::min(rows_, tile_rows_) + kernels_.lanes - 1) / kernels_.lanes);
@@ -145,8 +147,9 @@ class Run {
     const int64_t one = (products + 2 * pitch) * static_cast<int64_t>(sizeof(float));
     const int64_t wave = std::clamp(kPartialBytes / (one * all) / split * split, split,
                                     std::max(split, (blocks + split - 1) / split * split));
-    std::byte* memory =
-        thread_scratch(ScratchUse::caller, all * (wave + 1) * (one + 3 * 64) + all * wave);
+    std::byte* memory = thread_scratch(
+        ScratchUse::caller,
+        all * ((wave + 1) * (one + 3 * 64) + wave + int64_t{sizeof(int64_t)}) + 2 * 64);
     Carver carver(memory);
     thread_local std::vector<AttentionState> kept_states, kept_partials;
     auto &states = kept_states, &partials = kept_partials;  // other threads have their own
@@ -157,6 +160,8 @@ class Run {
       partials.push_back(take_state(carver, products, pitch));
     }
     auto* used = carver.take<uint8_t>(all * wave);
+    auto* merged = carver.take<int64_t>(all);  // blocks of each tile
+    std::fill_n(merged, all, int64_t{0});
     for (const AttentionState& state : states) clear(state, products, pitch);
     for (int64_t first = 0; first < blocks; first += wave) {
       const int64_t parts = (std::min(wave, blocks - first) + split - 1) / split;
@@ -164,16 +169,23 @@ class Run {
         for (int64_t at = begin; at < end; ++at) {
           const int64_t tile = tile_of(at, parts), from = part_of(at, parts) * split;
           const int64_t count = std::min(split, std::min(wave, blocks - first) - from);
-          compute(tile, first + from, count, partials.data() + tile * wave + from,
-                  used + tile * wave + from, keys_of(at + 1, parts, first, split));
+          const std::atomic_ref<int64_t> so_far(merged[tile]);
+          const bool in_turn = so_far.load(std::memory_order_acquire) == first + from;
+          const bool merges = compute(
+              tile, first + from, count, partials.data() + tile * wave + from,
+              used + tile * wave + from, in_turn ? &states[static_cast<size_t>(tile)] : nullptr,
+              keys_of(at + 1, parts, first, split));
+          if (merges) so_far.store(first + from + count, std::memory_order_release);
         }
       });
       const bool last = first + wave >= blocks;
       parallel_for(pool_, all, 1, [&](int64_t begin, int64_t end) {
         for (int64_t tile = begin; tile < end; ++tile) {
           const auto state = states[static_cast<size_t>(tile)];
-          merge_wave(tile, state, partials.data() + tile * wave, used + tile * wave,
-                     std::min(wave, blocks - first), last);
+          const int64_t done = std::max<int64_t>(0, merged[tile] - first);
+          merge_wave(tile, state, partials.data() + tile * wave + done, used + tile * wave + done,
+                     std::min(wave, blocks - first) - done, last);
+          merged[tile] = first + wave;
         }
       });
     }
@@ -201,15 +213,19 @@ class Run {
     return tiles.keys_ahead(first + part_of(task, parts) * split);
   }
 
-  // Blocks [first, first + count) of one tile of rows.
-  void compute(int64_t at, int64_t first, int64_t count, AttentionState* to, uint8_t* used,
-               const AttentionAhead& next) const {
+  // Blocks [first, first + count) of one tile of rows; whether they are merged into `state`
+  // already: if it is given and rows are few.
+  bool compute(int64_t at, int64_t first, int64_t count, const AttentionState* to, uint8_t* used,
+               const AttentionState* state, const AttentionAhead& next) const {
     AttentionTiles tiles = one_tile(at / tiles_, at % tiles_);
     tiles.take_rows();
+    const int64_t rows = std::min(tile_rows_, rows_ - at % tiles_ * tile_rows_);
     AttentionState partial;
     const auto place = [&](Carver carver) {
       tiles.place(carver);
-      partial = take_state(carver, tiles.value_size() * tile_rows_, tile_rows_);
+      partial =
+          take_state(carver, std::max(tiles.value_size() * tile_rows_, rows * tiles.value_pitch()),
+                     tile_rows_);
       return carver.bytes();
     };
     place(Carver(thread_scratch(ScratchUse::task, place(Carver()))));
@@ -218,14 +234,20 @@ class Run {
     const int64_t end = std::min(first + count, tiles.last_block());
     tiles.follow(end, next);
     if (begin < end) tiles.load_queries();
+    const bool merges = tiles.few() && state != nullptr;
     for (int64_t block = begin; block < end; ++block) {
       tiles.load_block(block);
-      const AttentionState& state = to[block - first];
-      float* product = tiles.few() ? state.product : partial.product;
-      if (!tiles.run(0, {product, state.largest, state.sum})) continue;
-      if (!tiles.few()) tiles.turn(0, product, state.product);
+      const AttentionState& result = merges ? partial : to[block - first];
+      float* product = tiles.few() ? result.product : partial.product;
+      if (!tiles.run(0, {product, result.largest, result.sum})) continue;
+      if (merges) {
+        kernels_.merge_rows(*state, partial, tiles.value_pitch(), rows);
+        continue;
+      }
+      if (!tiles.few()) tiles.turn(0, product, result.product);
       used[block - first] = 1;
     }
+    return merges;
   }
 
   void merge_wave(int64_t at, const AttentionState& state, const AttentionState* partials,

@@ -16,8 +16,7 @@ namespace {
 
 constexpr int kFewRows = 8;
 constexpr int kRowsAtOnce = 4;
-constexpr int kUnits = 4;           // of a key at a time: 16 bytes
-static_assert(kFewRows <= kLanes);  // queries are [unit][kLanes]
+constexpr int kUnits = 4;  // of a key at a time: 16 bytes
 
 // x[t]: unit t of each of kLanes keys, of which row(key) gives four units.
 template <class Row>
@@ -89,11 +88,18 @@ struct KeyRows {
   int64_t stride;
 };
 
+// Queries are [unit][kRowsAtOnce], one such group of rows after another. They are read again for
+// each few keys, and a stream of many lines would disturb what processors fetch ahead by
+// themselves.
+inline const float* queries_of(const AttentionBlock& b, int64_t row, int64_t units) {
+  return static_cast<const float*>(b.q) + row * units;
+}
+
 // Scores of kTiles · kLanes keys, which are all there, and rows from `row` on.
 template <class Step, int kRows, int kTiles>
 inline __attribute__((always_inline)) void score_tiles(const AttentionBlock& b, int64_t row,
                                                        int64_t key, int64_t units, Feed& feed) {
-  const auto* q = static_cast<const float*>(b.q) + row;
+  const float* q = queries_of(b, row, units);
   F32 acc[kTiles][kRows];
 #pragma GCC unroll 2
   for (int i = 0; i < kTiles; ++i) {
@@ -108,7 +114,7 @@ inline __attribute__((always_inline)) void score_tiles(const AttentionBlock& b, 
     ahead[i] = Stream::beside_keys(b, row == 0, key + i * kLanes, kTiles * kLanes);
   }
   int64_t left = units;
-  for (; left >= kUnits; left -= kUnits, q += kUnits * kLanes) {
+  for (; left >= kUnits; left -= kUnits, q += kUnits * kRowsAtOnce) {
 #pragma GCC unroll 2
     for (int i = 0; i < kTiles; ++i) {
       ahead[i].fetch();
@@ -117,7 +123,7 @@ inline __attribute__((always_inline)) void score_tiles(const AttentionBlock& b, 
       turn_units([&](int at) { return _mm_loadu_ps(reinterpret_cast<const float*>(k[i].at(at))); },
                  x);
 #pragma GCC unroll 4
-      for (int t = 0; t < kUnits; ++t) add_unit<Step, kRows>(x[t], q + t * kLanes, acc[i]);
+      for (int t = 0; t < kUnits; ++t) add_unit<Step, kRows>(x[t], q + t * kRowsAtOnce, acc[i]);
       k[i].advance();
     }
   }
@@ -127,7 +133,7 @@ inline __attribute__((always_inline)) void score_tiles(const AttentionBlock& b, 
     if (left > 0) {
       F32 x[kUnits];
       turn_units([&](int at) { return load_units(k[i].at(at), left); }, x);
-      for (int t = 0; t < left; ++t) add_unit<Step, kRows>(x[t], q + t * kLanes, acc[i]);
+      for (int t = 0; t < left; ++t) add_unit<Step, kRows>(x[t], q + t * kRowsAtOnce, acc[i]);
     }
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
@@ -140,10 +146,10 @@ inline __attribute__((always_inline)) void score_tiles(const AttentionBlock& b, 
 template <class Step, int kRows>
 inline void score_some(const AttentionBlock& b, int64_t row, int64_t key, int64_t units) {
   const std::byte* k = b.k_segments[key / kSegment] + key % kSegment * b.k_stride;
-  const auto* q = static_cast<const float*>(b.q) + row;
+  const float* q = queries_of(b, row, units);
   F32 acc[kRows];
   for (F32& sum : acc) sum = zero_f32();
-  for (int64_t unit = 0; unit < units; unit += kUnits, q += kUnits * kLanes) {
+  for (int64_t unit = 0; unit < units; unit += kUnits, q += kUnits * kRowsAtOnce) {
     const int64_t count = units - unit < kUnits ? units - unit : kUnits;
     const auto row_of = [&](int at) {
       return key + at < b.keys ? load_units(k + at * b.k_stride + unit * 4, count)
@@ -151,7 +157,7 @@ inline void score_some(const AttentionBlock& b, int64_t row, int64_t key, int64_
     };
     F32 x[kUnits];
     turn_units(row_of, x);
-    for (int t = 0; t < count; ++t) add_unit<Step, kRows>(x[t], q + t * kLanes, acc);
+    for (int t = 0; t < count; ++t) add_unit<Step, kRows>(x[t], q + t * kRowsAtOnce, acc);
   }
   for (int r = 0; r < kRows; ++r) store(b.scores + (row + r) * kKeyBlock + key, acc[r]);
 }

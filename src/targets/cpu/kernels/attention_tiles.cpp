@@ -100,7 +100,8 @@ int64_t AttentionTiles::last_block() const {
 
 void AttentionTiles::place(Carver& carver) {
   const int64_t units = size_ * element_bytes_ / 4;
-  queries_ = carver.take<float>(round_up(rows_, kernels_.lanes) * units);
+  // And room for the last vector of a group's last unit.
+  queries_ = carver.take<float>(round_up(rows_, kernels_.lanes) * units + kernels_.lanes);
   query_scales_ = carver.take<float>(kernels_.words ? round_up(rows_, kernels_.lanes) : 0);
   rows_scratch_ = carver.take<float>(tile_rows_ * std::max(size_, value_pitch()));
   keys_scratch_ = carver.take<std::byte>(kKeyBlock * size_ * element_bytes_);
@@ -143,6 +144,14 @@ void AttentionTiles::load_queries() {
       convert(element_, to, p_.query, row_of(x_.q, p_.query, row), p_.size);
       std::memset(to + p_.size * element_bytes_, 0,
                   static_cast<size_t>((size_ - p_.size) * element_bytes_));
+    }
+    if (few() && kernels_.few_pitch > 0) {
+      const int64_t group = kernels_.few_pitch;
+      for (int64_t i = 0; i < count; i += group) {
+        kernels_.transpose(rows_scratch_ + i * units, units, std::min(group, count - i), units,
+                           queries_ + i * units, group);
+      }
+      continue;
     }
     kernels_.transpose(rows_scratch_, units, count, units, queries_ + tile * tile_rows_ * units,
                        pitch(tile));
