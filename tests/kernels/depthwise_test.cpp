@@ -160,5 +160,50 @@ TEST(Depthwise, SiluIsTheActivationOfItsSums) {
   }
 }
 
+// A bias and a function of sums that end in registers, wait in memory or go through the common
+// epilogue give what they give afterwards.
+TEST(Depthwise, EndsSumsAsIfAfterwards) {
+  Random random(4);
+  const auto numbers = [&](int64_t count) {
+    std::vector<float> v(static_cast<size_t>(count));
+    for (float& x : v) x = static_cast<float>(pick(random, -80, 80)) / 16;
+    return v;
+  };
+  int64_t turn = 0;
+  for (const Activation function :
+       {Activation::relu, Activation::hard_swish, Activation::silu, Activation::gelu}) {
+    for (const int64_t channels : {24, 56, 72}) {
+      for (int64_t width = 7; width < 30; width += 3, ++turn) {
+        const Isa isa = turn_of(turn);
+        const int64_t kernel = turn % 2 * 2 + 3, stride = turn / 2 % 2 + 1;
+        const ConvProblem p = problem_of(ElementType::f32, channels, kernel, stride, width);
+        const auto conv = make_convolution(ConvForm::depthwise, p, isa);
+        const int64_t outputs = p.output_positions() * channels;
+        const std::vector<float> x = numbers(4 * width * channels), bias = numbers(channels),
+                                 w = numbers(kernel * kernel * channels);
+        std::vector<float> packed(conv->packed_bytes() / 4 + 16), y(static_cast<size_t>(outputs)),
+            sums(y.size());
+        void* aligned = packed.data() + (64 - reinterpret_cast<uintptr_t>(packed.data()) % 64) / 4;
+        conv->pack({w.data(), ElementType::f32}, aligned, nullptr);
+        EpilogueStep steps[2]{
+            {EpilogueStep::Kind::add, {bias.data(), ElementType::f32, 0, 1}},
+            {EpilogueStep::Kind::activate, {}, function, turn % 3 == 0 ? 1.5F : 1.0F}};
+        ConvCall call;
+        call.x = x.data();
+        call.weights = aligned;
+        call.y = sums.data();
+        conv->run(call);
+        call.y = y.data();
+        call.epilogue.steps = steps;
+        conv->run(call);
+        for (size_t i = 0; i < sums.size(); ++i) sums[i] += bias[i % bias.size()];
+        vector_ops(isa).activate(function, steps[1].a, 0, sums.data(), sums.data(), outputs);
+        EXPECT_EQ(y, sums) << to_string(isa) << ' ' << p.text() << ' '
+                           << static_cast<int>(function);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lathe::cpu::test

@@ -2,6 +2,7 @@
 // The activations on vectors, with the formulas of the ops.
 #pragma once
 
+#include "targets/cpu/kernels/silu_stored.h"
 #include "targets/cpu/kernels/simd.h"
 #include "targets/cpu/kernels/vector_ops.h"
 
@@ -46,6 +47,20 @@ inline __attribute__((always_inline)) void gelu_stored(float* x, int64_t count) 
   while (at < count) some.template operator()<1>();
 }
 
+inline __attribute__((always_inline)) void silu_stored(float* x, int64_t count) {
+  if (count >= 2) {
+    float* pair = x;
+    silu_pairs(count / 2, [&]() __attribute__((always_inline)) {
+      const SiluPlace place{pair, pair};
+      pair += 2 * kLanes;
+      return place;
+    });
+  }
+  if (count % 2 == 0) return;
+  x += (count - 1) * kLanes;
+  store(x, load(x) * sigmoid(load(x)));
+}
+
 // Of `count` vectors in memory, in place, one after another, but for gelu, whose chain of
 // operations is too long for the processor to overlap two of them by itself.
 inline __attribute__((noinline)) void activate_stored(Activation f, float a, float b, float* x,
@@ -64,7 +79,7 @@ inline __attribute__((noinline)) void activate_stored(Activation f, float a, flo
     case Activation::sigmoid:
       return each_of([](F32 v) { return sigmoid(v); });
     case Activation::silu:
-      if (a == 1) return each_of([](F32 v) { return v * sigmoid(v); });
+      if (a == 1) return silu_stored(x, count);
       return each_of([=](F32 v) { return silu(v, va); });
     case Activation::tanh:
       return each_of([](F32 v) { return tanh(v); });

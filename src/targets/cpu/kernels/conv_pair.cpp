@@ -16,6 +16,7 @@ constexpr int64_t kMiddleBytes = 64 << 10;  // of what is between the two, if pr
 constexpr int64_t kRingBytes = 20 << 10;    // of what is between the two, beside both in L1
 constexpr int64_t kWideBytes = 100 << 10;   // of the lines that one of outputs sees, in L2
 constexpr int64_t kDear = 16;               // one line in so many may be computed twice
+constexpr int64_t kDearIfShared = 7;        // where threads would write to the same cache lines
 constexpr int64_t kWeightBytes = 20 << 10;  // of a chunk's panels, which each line needs in L1
 constexpr int64_t kMostWide = 4;            // times the least channels of a chunk
 constexpr int64_t kLeastChunks = 4;         // of a thread that shares panels, before they get wide
@@ -176,7 +177,10 @@ int64_t ConvPair::line_cuts(int64_t threads) const {
   const ConvAxis& height = wide_.axes[1];
   const int64_t span = (height.kernel - 1) * height.dilation + 1;
   const int64_t twice = std::max<int64_t>(0, span - height.stride);  // lines at a seam
-  const bool dear = height.output < threads || twice * (threads - 1) * kDear > height.input;
+  // Cache lines come and go by twos.
+  const bool shared = wide_.channels * (info(wide_.y_type).bits / 8) % 128 != 0;
+  const int64_t most = shared ? kDearIfShared : kDear;
+  const bool dear = height.output < threads || twice * (threads - 1) * most > height.input;
   return dear ? 1 : threads;
 }
 

@@ -3,152 +3,21 @@
 // each input column is read once per kernel row for all outputs that see it.
 #pragma once
 
-#include <type_traits>
-
+#include "targets/cpu/kernels/depthwise_floats.h"
 #include "targets/cpu/kernels/depthwise_pairs.h"
-#include "targets/cpu/kernels/depthwise_row.h"
-#include "targets/cpu/kernels/epilogue_registers.h"
-#include "targets/cpu/kernels/epilogue_simple_kernel.h"
-#include "targets/cpu/kernels/epilogue_table.h"
+#include "targets/cpu/kernels/depthwise_parts.h"
 
 namespace lathe::cpu {
 namespace {
 
-// A block's outputs and vectors of channels: sums, one row of weights and a column fit registers.
-constexpr int kDepthwiseOutputs = 7;
-constexpr int kDepthwiseVectors = kRegisters == 32 ? 2 : 1;
 // Of one vector: each column is widened for more of them. Floats, which need not be, come more
 // evenly from far caches in short blocks.
 template <class X>
 constexpr int kLongOutputs = kRegisters == 32 && sizeof(X) != 4 ? 14 : 7;
 
-// Channels of one column; only the last vector of a row may be cut.
-template <class X, int kVectors, bool kTail>
-inline void load_column(const DepthwiseRow& row, const X* x, Mask tail, F32 (&to)[kVectors]) {
-#pragma GCC unroll 2
-  for (int v = 0; v < kVectors; ++v) {
-    const bool is_cut = kTail && v == kVectors - 1;
-    if constexpr (sizeof(X) == 1) {
-      // Subtracted from integers: more of the processor's ports do that than subtract floats.
-      const I32 number = is_cut ? load_i32(x + v * kLanes, tail) : load_i32(x + v * kLanes);
-      to[v] = to_f32(number - set1(row.x_zero));
-    } else {
-      to[v] = is_cut ? load_f32(x + v * kLanes, tail) : load_f32(x + v * kLanes);
-    }
-  }
-}
-
-#if defined(__AVX512F__)
-constexpr FinishTile kFinishSums = finish_tile_avx512;
-#else
-constexpr FinishTile kFinishSums = finish_tile_avx2;
-#endif
-
-// Numbers of sums in memory: of bytes they are integers.
-template <class X>
-using DepthwiseSum = std::conditional_t<sizeof(X) == 1, int32_t, float>;
-
-// Sums of `rows` outputs from `output` on, `pitch` channels or those that there are. Out of line:
-// the kernels of all sizes share it.
-template <class X>
-__attribute__((noinline)) void finish_sums(const DepthwiseRow& row, const DepthwiseSum<X>* sums,
-                                           int64_t pitch, int rows, int64_t output,
-                                           int64_t channel) {
-  const int64_t line = output - row.begin, left = row.channels - channel;
-  const int64_t columns = left < pitch ? left : pitch;
-  if (row.epilogue == nullptr) {
-    auto* out = static_cast<DepthwiseSum<X>*>(row.out) + line * row.sums_pitch + channel;
-    for (int r = 0; r < rows; ++r, sums += pitch, out += row.sums_pitch) {
-      for (int64_t c = 0; c < columns; c += kLanes) {
-        const Mask mask = mask_first(columns - c < kLanes ? columns - c : kLanes);
-        store(out + c, load(sums + c, mask), mask);
-      }
-    }
-    return;
-  }
-  const SimpleEpilogue& e = *row.epilogue;
-  Epilogue epilogue;
-  epilogue.out = e.out;
-  epilogue.simple = &e;
-  EpilogueTile tile;
-  tile.sums = sums;
-  tile.integer_sums = sizeof(X) == 1;
-  tile.sums_stride = pitch;
-  tile.rows = rows;
-  tile.columns = columns;
-  tile.row = row.row + line;
-  tile.column = row.column + channel;
-  tile.out = static_cast<char*>(row.out) + line * row.out_stride + channel * out_size(e.out);
-  tile.out_stride = row.out_stride;
-  if (row.out_ahead != 0) {
-    for (int r = 0; r < rows; ++r)
-      _mm_prefetch(static_cast<const char*>(tile.out) + r * row.out_stride + row.out_ahead,
-                   _MM_HINT_T1);
-  }
-  kFinishSums(epilogue, tile);
-}
-
-// What most layers do to sums: bias, and relu, hard swish or silu, where the sums are; of numbers
-// that were widened, what finish_narrow does, or silu.
-struct DepthwiseShort {
-  bool fits = false;
-  bool has_hard_swish = false;
-  bool has_silu = false;
-  const float* bias = nullptr;  // none: null
-  float low = 0;                // of relu; else -infinity, which leaves everything as it is
-  float a = 0;                  // of silu
-};
-// Whether silu_narrow is there for it.
-template <class X>
-constexpr bool kSiluNarrow = sizeof(X) == 2 && kCutsVectors;
-template <class X>
-inline DepthwiseShort short_epilogue(const DepthwiseRow& row) {
-  DepthwiseShort to;
-  const SimpleEpilogue* e = row.epilogue;
-  if constexpr (sizeof(X) != 4) {
-    if (e == nullptr || e->residual != nullptr || e->out == ElementType::f32) return to;
-    to.has_silu = kSiluNarrow<X> && e->has_activation && e->activation == Activation::silu &&
-                  e->out == ElementType::bf16 && e->scale == nullptr;
-    to.fits = to.has_silu || fits_registers < sizeof(X) == 1, sizeof(X) == 2 > (*e);
-    if (to.has_silu && e->bias != nullptr) to.bias = e->bias + row.column;
-    to.a = e->a;
-    return to;
-  }
-  if (e == nullptr || e->out != ElementType::f32 || e->scale != nullptr || e->residual != nullptr ||
-      e->column_add != nullptr) {
-    return to;
-  }
-  to.has_hard_swish = e->has_activation && e->activation == Activation::hard_swish;
-  to.has_silu = e->has_activation && e->activation == Activation::silu;
-  to.fits = !e->has_activation || is_relu(*e) || to.has_hard_swish || to.has_silu;
-  if (e->bias != nullptr) to.bias = e->bias + row.column;
-  to.low = is_relu(*e) ? 0.0F : -__builtin_inff();
-  to.a = e->a;
-  return to;
-}
-
-// Of kRows rows at `from`, side by side, to `out`: long enough that stores and loads cost little,
-// and one place for all sizes of kernels.
-template <int kRows, int kVectors>
-__attribute__((noinline)) void silu_stored(const float* from, float* out, int64_t stride, float a) {
-  constexpr int kSome = kDepthwiseOutputs;  // vectors at a time: a block has once or twice so many
-  static_assert(kRows * kVectors % kSome == 0);
-  for (int first = 0; first < kRows * kVectors; first += kSome) {
-    F32 x[kSome];
-#pragma GCC unroll 8
-    for (int i = 0; i < kSome; ++i) x[i] = load(from + (first + i) * kLanes);
-    silu_some<0>(a, x);
-#pragma GCC unroll 8
-    for (int i = 0; i < kSome; ++i) {
-      const int at = first + i;
-      store(out + at / kVectors * stride + at % kVectors * kLanes, x[i]);
-    }
-  }
-}
-
-// The same of sums that become bf16: bias, silu and rounding at once; of the last vector of a row,
-// the lanes of `last`. Four vectors at a time, and two at the end: pairs of them are stored
-// together.
+// Sums of kRows rows, side by side, to bf16: bias, silu and rounding at once, in one place for all
+// sizes of kernels; of the last vector of a row, the lanes of `last`. Four vectors at a time, and
+// two at the end: pairs of them are stored together.
 template <int kRows, int kVectors>
 __attribute__((noinline)) void silu_narrow(const float* from, Bf16* out, int64_t stride, float a,
                                            const float* bias, Mask last) {
@@ -177,44 +46,6 @@ __attribute__((noinline)) void silu_narrow(const float* from, Bf16* out, int64_t
   if constexpr (kLeft > 0) some.template operator()<kLeft>();
 }
 
-// Outputs of a block as they come, so that their stores hide behind the products of those after
-// them; `tail` tells which lanes of the last vector count, if not all.
-template <int kVectors, bool kTail>
-struct ShortFinish {
-  const DepthwiseShort& to;
-  float* out;
-  int64_t stride;
-  Mask tail;
-  F32 low, bias[kVectors];
-
-  ShortFinish(const DepthwiseShort& epilogue, int64_t channel, Mask mask, float* first_out,
-              int64_t out_stride)
-      : to(epilogue), out(first_out), stride(out_stride), tail(mask), low(set1(epilogue.low)) {
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) {
-      bias[v] = set1(-0.0F);  // which changes no number, not even zeros
-      if (to.bias == nullptr) continue;
-      const float* from = to.bias + channel + v * kLanes;
-      bias[v] = is_cut(v) ? load(from, tail) : load(from);
-    }
-  }
-  static constexpr bool is_cut(int v) { return kTail && v == kVectors - 1; }
-  inline __attribute__((always_inline)) void operator()(int output, const F32 (&sums)[kVectors]) {
-    F32 x[kVectors];
-    float* at = out + output * stride;
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) x[v] = max(low, sums[v] + bias[v]);
-    if (to.has_hard_swish) {
-#pragma GCC unroll 2
-      for (int v = 0; v < kVectors; ++v) x[v] = hard_swish(x[v]);
-    }
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) {
-      is_cut(v) ? store(at + v * kLanes, x[v], tail) : store(at + v * kLanes, x[v]);
-    }
-  }
-};
-
 template <int kOutputCount, int kVectorCount, bool kCut>
 struct DepthwiseBlock {
   static constexpr int kOutputs = kOutputCount, kVectors = kVectorCount;
@@ -231,27 +62,6 @@ template <class X>
 using LongBlock = DepthwiseBlock<kLongOutputs<X>, 1, true>;
 using NarrowBlock = DepthwiseBlock<kDepthwiseOutputs, 1, true>;
 
-// Asks for what a block writes, of numbers of kSize bytes.
-template <class Block, int kSize>
-inline __attribute__((always_inline)) void expect_outputs(const DepthwiseRow& row, char* out) {
-  if (!row.out_is_far) return;
-#pragma GCC unroll 16
-  for (int t = 0; t < Block::kOutputs; ++t) {
-#pragma GCC unroll 2
-    for (int at = 0; at < Block::kVectors * kLanes * kSize; at += 64) {
-      // A store that misses keeps all stores behind it waiting.
-      __builtin_prefetch(out + t * row.out_stride + at, 1);
-      _mm_prefetch(out + t * row.out_stride + at + row.out_ahead, _MM_HINT_T1);
-    }
-  }
-}
-
-template <class Block>
-inline char* output_at(const DepthwiseRow& row, const Block& block, int64_t size) {
-  return static_cast<char*>(row.out) + (block.output - row.begin) * row.out_stride +
-         block.channel * size;
-}
-
 // Sums of a whole block of numbers that were widened, which become such numbers again.
 template <class X, class Block>
 inline __attribute__((always_inline)) void finish_narrow(const DepthwiseRow& row,
@@ -264,7 +74,7 @@ inline __attribute__((always_inline)) void finish_narrow(const DepthwiseRow& row
       e,
       row.row + block.output - row.begin,
       column,
-      output_at(row, block, static_cast<int64_t>(sizeof(X))),
+      output_at(row, block.output, block.channel, static_cast<int64_t>(sizeof(X))),
       row.out_stride,
       block.tail,
       {}};
@@ -304,18 +114,12 @@ constexpr bool may_miss(int j) {
   return kMissing == Missing::any;
 }
 
-struct NoFinish {
-  template <int kVectors>
-  void operator()(int, const F32 (&)[kVectors]) {}
-};
-
 // Adds one row of the kernel to the sums of a block whose first output sees column `first` of x at
-// `x`; `finish(t, sums)` follows the last column that output t sees.
-template <class X, int kKernel, int kStride, Missing kMissing, class Block, class Finish>
+// `x`.
+template <class X, int kKernel, int kStride, Missing kMissing, class Block>
 inline __attribute__((always_inline)) void add_row(const DepthwiseRow& row, const Block& block,
                                                    int64_t first, const X* x, const float* w,
-                                                   typename Block::template Sums<X>& sums,
-                                                   Finish&& finish) {
+                                                   typename Block::template Sums<X>& sums) {
   constexpr int kOutputs = Block::kOutputs, kVectors = Block::kVectors;
   F32 weights[kKernel][kVectors];
 #pragma GCC unroll 8
@@ -339,8 +143,6 @@ inline __attribute__((always_inline)) void add_row(const DepthwiseRow& row, cons
       }
     }
     __asm__ volatile("" ::: "memory");  // no load moves to another column: registers are taken
-    const int done = j - (kKernel - 1);
-    if (done >= 0 && done % kStride == 0) finish(done / kStride, sums[done / kStride]);
   }
 }
 
@@ -371,7 +173,6 @@ template <class X, int kKernel, int kStride, Missing kMissing, class Block>
 inline __attribute__((always_inline)) void depthwise_block(const DepthwiseRow& row,
                                                            const Block& block) {
   constexpr int kOutputs = Block::kOutputs, kVectors = Block::kVectors;
-  constexpr bool kTail = Block::kTail;
   typename Block::template Sums<X> sums;
 #pragma GCC unroll 16
   for (int t = 0; t < kOutputs; ++t) {
@@ -382,14 +183,11 @@ inline __attribute__((always_inline)) void depthwise_block(const DepthwiseRow& r
   const int64_t offset = first * row.x_pitch + block.channel;
   const int64_t count = row.end - block.output;
   const int rows = static_cast<int>(count < kOutputs ? count : kOutputs);
-  const bool is_cut = kTail && block.channel + kVectors * kLanes > row.channels;
   const bool is_whole = rows == kOutputs && kKernel > 0 && block.epilogue.fits;
-  const bool is_short =
-      sizeof(X) == 4 && is_whole && row.row_count > 0 && !(is_cut && block.epilogue.has_silu);
   alignas(64) X pad[kMissing == Missing::none ? 1 : kVectors * kLanes];
   if (kTakesPairs<X> && kMissing != Missing::none && kKernel > 0)
     __builtin_memset(pad, row.x_zero, sizeof pad);
-  const auto add = [&](int64_t r, auto&& finish) __attribute__((always_inline)) {
+  const auto add = [&](int64_t r) __attribute__((always_inline)) {
     const X* x = static_cast<const X*>(row.rows[r].x) + offset;
     const float* w = row.rows[r].weights + block.channel;
     if constexpr (kTakesPairs<X>) {
@@ -405,27 +203,15 @@ inline __attribute__((always_inline)) void depthwise_block(const DepthwiseRow& r
         add_taps_pairs(row, block, x, w, sums, is_there);
       }
     } else if constexpr (kKernel > 0) {
-      add_row<X, kKernel, kStride, kMissing>(row, block, first, x, w, sums, finish);
+      add_row<X, kKernel, kStride, kMissing>(row, block, first, x, w, sums);
     } else {
       add_taps<X, kMissing>(row, block, first, x, w, sums);
     }
   };
-  if (is_whole) expect_outputs<Block, sizeof(X)>(row, output_at(row, block, sizeof(X)));
-  for (int64_t r = 0; r + is_short < row.row_count; ++r) add(r, NoFinish{});
-  if constexpr (sizeof(X) == 4 && kKernel > 0) {
-    if (is_short) {
-      auto* out = reinterpret_cast<float*>(output_at(row, block, 4));
-      const int64_t stride = row.out_stride / 4;
-      // What silu comes after waits in the first cache, where results may not be yet.
-      alignas(64) float kept[kOutputs * kVectors * kLanes];
-      const bool keeps = block.epilogue.has_silu;
-      ShortFinish<kVectors, kTail> finish(block.epilogue, block.channel, block.tail,
-                                          keeps ? kept : out, keeps ? kVectors * kLanes : stride);
-      add(row.row_count - 1, finish);
-      if (keeps) silu_stored<kOutputs, kVectors>(kept, out, stride, block.epilogue.a);
-      return;
-    }
-  }
+  if (is_whole)
+    expect_outputs<kOutputs, kVectors * kLanes * sizeof(X)>(
+        row, output_at(row, block.output, block.channel, sizeof(X)));
+  for (int64_t r = 0; r < row.row_count; ++r) add(r);
   if constexpr (kTakesPairs<X>) {
 #pragma GCC unroll 16
     for (int t = 0; t < kOutputs; ++t) from_pair_order(sums[t]);
@@ -450,8 +236,9 @@ inline __attribute__((always_inline)) void depthwise_block(const DepthwiseRow& r
     if (is_whole) {
       const float* bias = block.epilogue.bias;
       return silu_narrow<kOutputs, kVectors>(
-          stored, reinterpret_cast<Bf16*>(output_at(row, block, 2)), row.out_stride / 2,
-          block.epilogue.a, bias == nullptr ? nullptr : bias + block.channel, block.tail);
+          stored, reinterpret_cast<Bf16*>(output_at(row, block.output, block.channel, 2)),
+          row.out_stride / 2, block.epilogue.a, bias == nullptr ? nullptr : bias + block.channel,
+          block.tail);
     }
   }
   finish_sums<X>(row, stored, kPitch, rows, block.output, block.channel);
@@ -485,15 +272,25 @@ template <class X, int kKernel, int kStride>
 void wide_channels(const DepthwiseRow& row, const DepthwiseShort& epilogue, int64_t output) {
   constexpr int kWide = kDepthwiseVectors * kLanes;
   const Missing what = missing<kKernel>(row, output, kDepthwiseOutputs);
+  if constexpr (sizeof(X) == 4 && kKernel > 0) {
+    const int64_t end = row.channels / kWide * kWide;
+    if (what != Missing::any)
+      return float_blocks<kKernel, kStride, kDepthwiseVectors, false>(row, epilogue, output, 0,
+                                                                      end);
+  }
   for (int64_t c = 0; c + kWide <= row.channels; c += kWide) {
     const WideBlock block{output, c, mask_first(kLanes), epilogue};
-    if (what == Missing::none) {
-      wide_block<X, kKernel, kStride, Missing::none>(row, block);
-    } else if (what == Missing::sides) {
-      wide_block<X, kKernel, kStride, Missing::sides>(row, block);
-    } else {
-      wide_block<X, 0, 0, Missing::any>(row, block);
+    if constexpr (sizeof(X) != 4) {
+      if (what == Missing::none) {
+        wide_block<X, kKernel, kStride, Missing::none>(row, block);
+        continue;
+      }
+      if (what == Missing::sides) {
+        wide_block<X, kKernel, kStride, Missing::sides>(row, block);
+        continue;
+      }
     }
+    wide_block<X, 0, 0, Missing::any>(row, block);
   }
 }
 
@@ -502,18 +299,27 @@ template <class X, int kKernel, int kStride>
 void other_channels(const DepthwiseRow& row, const DepthwiseShort& epilogue, int64_t output) {
   constexpr int kWide = kDepthwiseVectors * kLanes;
   const Missing what = missing<kKernel>(row, output, kLongOutputs<X>);
-  for (int64_t c = row.channels / kWide * kWide; c < row.channels; c += kLanes) {
+  const int64_t begin = row.channels / kWide * kWide;
+  if constexpr (sizeof(X) == 4 && kKernel > 0) {
+    if (what != Missing::any)
+      return float_blocks<kKernel, kStride, 1, true>(row, epilogue, output, begin, row.channels);
+  }
+  for (int64_t c = begin; c < row.channels; c += kLanes) {
     const int64_t left = row.channels - c;
     const Mask mask = mask_first(left < kLanes ? left : kLanes);
     const LongBlock<X> block{output, c, mask, epilogue};
-    if (what == Missing::none) {
-      depthwise_block<X, kKernel, kStride, Missing::none>(row, block);
-    } else if (what == Missing::sides) {
-      depthwise_block<X, kKernel, kStride, Missing::sides>(row, block);
-    } else {
-      for (int64_t o = output; o < row.end && o < output + kLongOutputs<X>; o += kDepthwiseOutputs)
-        any_block<X>(row, NarrowBlock{o, c, mask, epilogue});
+    if constexpr (sizeof(X) != 4) {
+      if (what == Missing::none) {
+        depthwise_block<X, kKernel, kStride, Missing::none>(row, block);
+        continue;
+      }
+      if (what == Missing::sides) {
+        depthwise_block<X, kKernel, kStride, Missing::sides>(row, block);
+        continue;
+      }
     }
+    for (int64_t o = output; o < row.end && o < output + kLongOutputs<X>; o += kDepthwiseOutputs)
+      any_block<X>(row, NarrowBlock{o, c, mask, epilogue});
   }
 }
 
