@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kGroup = 4;   // tiles of a task share the keys and values it loads
 constexpr int64_t kTasks = 16;  // fewer tiles per task rather than fewer tasks
 constexpr int64_t kSplit = 4;   // blocks of keys per task where the cache is split
-constexpr int64_t kLongSplit = 4;
+constexpr int64_t kLongSplit = 8;
 constexpr int64_t kTasksPerThread = 8;
 constexpr int64_t kPartialBytes = 8 << 20;  // of blocks computed but not yet merged
 
@@ -40,6 +40,27 @@ void clear(const AttentionState& state, int64_t products, int64_t pitch) {
 AttentionState take_state(Carver& carver, int64_t products, int64_t pitch) {
   return {carver.take<float>(products), carver.take<float>(pitch), carver.take<float>(pitch)};
 }
+
+// States side by side, each from a cache line on.
+class States {
+ public:
+  States(Carver& carver, int64_t count, int64_t products, int64_t pitch)
+      : largest_(round_up(products)), sum_(largest_ + round_up(pitch)) {
+    step_ = sum_ + round_up(pitch);
+    first_ = carver.take<float>(count * step_);
+  }
+  AttentionState operator[](int64_t i) const {
+    float* at = first_ + i * step_;
+    return {at, at + largest_, at + sum_};
+  }
+
+ private:
+  static int64_t round_up(int64_t floats) { return (floats + 15) / 16 * 16; }
+  int64_t largest_;
+  int64_t sum_;
+  int64_t step_;
+  float* first_;
+};
 
 // One run over all rows.
 class Run {
@@ -151,18 +172,12 @@ class Run {
         ScratchUse::caller,
         all * ((wave + 1) * (one + 3 * 64) + wave + int64_t{sizeof(int64_t)}) + 2 * 64);
     Carver carver(memory);
-    thread_local std::vector<AttentionState> kept_states, kept_partials;
-    auto &states = kept_states, &partials = kept_partials;  // other threads have their own
-    states.clear();
-    partials.clear();
-    for (int64_t i = 0; i < all; ++i) states.push_back(take_state(carver, products, pitch));
-    for (int64_t i = 0; i < all * wave; ++i) {
-      partials.push_back(take_state(carver, products, pitch));
-    }
+    const States states(carver, all, products, pitch);
+    const States partials(carver, all * wave, products, pitch);
     auto* used = carver.take<uint8_t>(all * wave);
     auto* merged = carver.take<int64_t>(all);  // blocks of each tile
     std::fill_n(merged, all, int64_t{0});
-    for (const AttentionState& state : states) clear(state, products, pitch);
+    for (int64_t i = 0; i < all; ++i) clear(states[i], products, pitch);
     for (int64_t first = 0; first < blocks; first += wave) {
       const int64_t parts = (std::min(wave, blocks - first) + split - 1) / split;
       parallel_for(pool_, all * parts, 1, [&](int64_t begin, int64_t end) {
@@ -171,27 +186,30 @@ class Run {
           const int64_t count = std::min(split, std::min(wave, blocks - first) - from);
           const std::atomic_ref<int64_t> so_far(merged[tile]);
           const bool in_turn = so_far.load(std::memory_order_acquire) == first + from;
-          const bool merges = compute(
-              tile, first + from, count, partials.data() + tile * wave + from,
-              used + tile * wave + from, in_turn ? &states[static_cast<size_t>(tile)] : nullptr,
-              keys_of(at + 1, parts, first, split));
+          const AttentionState state = states[tile];
+          const bool merges =
+              compute(tile, first + from, count, partials, tile * wave + from,
+                      used + tile * wave + from, in_turn ? &state : nullptr,
+                      first + from + count == blocks, keys_of(at + 1, parts, first, split));
           if (merges) so_far.store(first + from + count, std::memory_order_release);
         }
       });
       const bool last = first + wave >= blocks;
-      parallel_for(pool_, all, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t tile = begin; tile < end; ++tile) {
-          const auto state = states[static_cast<size_t>(tile)];
+      const int64_t end = std::min(first + wave, blocks);
+      if (std::count(merged, merged + all, end) == all) continue;
+      parallel_for(pool_, all, 1, [&](int64_t begin, int64_t stop) {
+        for (int64_t tile = begin; tile < stop; ++tile) {
           const int64_t done = std::max<int64_t>(0, merged[tile] - first);
-          merge_wave(tile, state, partials.data() + tile * wave + done, used + tile * wave + done,
-                     std::min(wave, blocks - first) - done, last);
-          merged[tile] = first + wave;
+          if (merged[tile] == end) continue;
+          merge_wave(tile, states[tile], partials, tile * wave + done, used + tile * wave + done,
+                     end - first - done, last);
+          merged[tile] = end;
         }
       });
     }
     if (blocks == 0) {
       for (int64_t tile = 0; tile < all; ++tile) {
-        merge_wave(tile, states[static_cast<size_t>(tile)], nullptr, nullptr, 0, true);
+        merge_wave(tile, states[tile], partials, 0, nullptr, 0, true);
       }
     }
   }
@@ -213,10 +231,12 @@ class Run {
     return tiles.keys_ahead(first + part_of(task, parts) * split);
   }
 
-  // Blocks [first, first + count) of one tile of rows; whether they are merged into `state`
-  // already: if it is given and rows are few.
-  bool compute(int64_t at, int64_t first, int64_t count, const AttentionState* to, uint8_t* used,
-               const AttentionState* state, const AttentionAhead& next) const {
+  // Blocks [first, first + count) of one tile of rows, from results[first_result] on; or, where
+  // rows are few and `state` is given, merged into it, and the rows written if no blocks follow:
+  // true.
+  bool compute(int64_t at, int64_t first, int64_t count, const States& results,
+               int64_t first_result, uint8_t* used, const AttentionState* state, bool last,
+               const AttentionAhead& next) const {
     AttentionTiles tiles = one_tile(at / tiles_, at % tiles_);
     tiles.take_rows();
     const int64_t rows = std::min(tile_rows_, rows_ - at % tiles_ * tile_rows_);
@@ -237,7 +257,7 @@ class Run {
     const bool merges = tiles.few() && state != nullptr;
     for (int64_t block = begin; block < end; ++block) {
       tiles.load_block(block);
-      const AttentionState& result = merges ? partial : to[block - first];
+      const AttentionState result = merges ? partial : results[first_result + block - first];
       float* product = tiles.few() ? result.product : partial.product;
       if (!tiles.run(0, {product, result.largest, result.sum})) continue;
       if (merges) {
@@ -247,15 +267,18 @@ class Run {
       if (!tiles.few()) tiles.turn(0, product, result.product);
       used[block - first] = 1;
     }
+    if (merges && last) tiles.finish(0, *state, true);
     return merges;
   }
 
-  void merge_wave(int64_t at, const AttentionState& state, const AttentionState* partials,
-                  const uint8_t* used, int64_t count, bool last) const {
+  // `count` results.
+  void merge_wave(int64_t at, const AttentionState& state, const States& results,
+                  int64_t first_result, const uint8_t* used, int64_t count, bool last) const {
     AttentionTiles tiles = one_tile(at / tiles_, at % tiles_);
     const int64_t rows = std::min(tile_rows_, rows_ - at % tiles_ * tile_rows_);
     for (int64_t i = 0; i < count; ++i) {
-      if (used[i] != 0) kernels_.merge_rows(state, partials[i], tiles.value_pitch(), rows);
+      if (used[i] != 0)
+        kernels_.merge_rows(state, results[first_result + i], tiles.value_pitch(), rows);
     }
     if (!last) return;
     const auto place = [&](Carver carver) {

@@ -17,6 +17,7 @@ const AttentionKernels& attention_f32_avx2() {
       .value_stride = nullptr,
       .block = attend_block<SingleStep>,
       .few_rows = kFewRows,
+      .rows_feed = true,
       .few_pitch = kRowsAtOnce,
       .rows = attend_rows<SingleStep, SingleValues>,
       .score_fetches = score_fetches,

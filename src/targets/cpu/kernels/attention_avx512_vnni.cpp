@@ -18,6 +18,7 @@ const AttentionKernels& attention_bf16_avx512() {
       .value_stride = pairs_stride,
       .block = attend_block<PairStep>,
       .few_rows = kFewRows,
+      .rows_feed = true,
       .few_pitch = kRowsAtOnce,
       .rows = attend_rows<PairStep, PairValues>,
       .score_fetches = score_fetches,

@@ -75,9 +75,12 @@ class Feed {
   explicit Feed(const AttentionBlock& b) {
     const auto add = [&](const AttentionAhead& ahead) {
       for (int64_t i = 0; ahead.tight_bytes > 0 && i < kSegments; ++i) {
-        if (ahead.tight[i] == nullptr) continue;
-        parts_[parts_end_].begin = ahead.tight[i];
-        parts_[parts_end_++].end = ahead.tight[i] + kSegment * ahead.tight_bytes;
+        const std::byte* rows = ahead.tight[i];
+        if (rows == nullptr) continue;
+        if (parts_end_ == 0 || parts_[parts_end_ - 1].end != rows) {
+          parts_[parts_end_++].begin = rows;
+        }
+        parts_[parts_end_ - 1].end = rows + kSegment * ahead.tight_bytes;
       }
     };
     add(*b.next_v);

@@ -113,6 +113,7 @@ struct AttentionKernels {
   void (*block)(const AttentionBlock& block);
   // The same for at most few_rows rows, with the values as rows and the product as rows.
   int few_rows;
+  bool rows_feed = false;  // that fetches rows without gaps by itself, from where `tight` says
   int few_pitch = 0;  // of their queries, one group of so many rows after another; 0: as elsewhere
   void (*rows)(const AttentionBlock& block, int64_t rows);
   // How often it fetches while it computes scores and products.

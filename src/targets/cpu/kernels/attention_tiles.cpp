@@ -270,17 +270,18 @@ AttentionAhead AttentionTiles::rows_ahead(const AttentionCache& cache, int64_t s
   to.rows = rows;
   to.stride = cache.row * bytes;
   to.bytes = size * bytes;
-  if (apart) {
-    to.in_segment = to.length = page;
-    for (int64_t i = 1; i * page < rows; ++i) {
-      to.segments[i - 1] = key_row(cache, begin + i * page);
-    }
-  }
   if (few() && to.stride == to.bytes) {
     bool found = segments != nullptr;
     if (found) std::copy_n(segments, (rows - 1) / kSegment + 1, to.tight);
     found = found || find_segments(cache, begin, rows, to.tight);
     if (found) to.tight_bytes = to.bytes;
+    if (found && kernels_.rows_feed) return to;  // the rest is for fetch()
+  }
+  if (apart) {
+    to.in_segment = to.length = page;
+    for (int64_t i = 1; i * page < rows; ++i) {
+      to.segments[i - 1] = key_row(cache, begin + i * page);
+    }
   }
   // Rows without gaps as fewer long ones.
   const int64_t whole = apart ? page * to.bytes : to.bytes * rows;

@@ -47,7 +47,7 @@ class AttentionTiles {
   void turn(int64_t tile, const float* product, float* to) const;
 
  private:
-  int64_t query(int64_t row) const { return (first_row_ + row) / group_; }
+  int64_t query(int64_t row) const { return x_.queries == 1 ? 0 : (first_row_ + row) / group_; }
   int64_t head(int64_t row) const { return key_head_ * group_ + (first_row_ + row) % group_; }
   int64_t tile_count(int64_t tile) const;
   // The first and last key allowed to a row by window and length; the last may lie before the

@@ -412,6 +412,7 @@ const AttentionKernels& attention_words_avx512() {
       .value_stride = pairs_stride,
       .block = attend_words,
       .few_rows = kFewRows,
+      .rows_feed = true,
       .rows = attend_bytes,
       .score_fetches = score_fetches,
       .value_fetches = kValueFetches,
