@@ -2,8 +2,8 @@
 // The body of brgemm_*.cpp: a product cut into tiles.
 #pragma once
 
+#include "targets/cpu/kernels/brgemm_multiply.h"
 #include "targets/cpu/kernels/brgemm_stream.h"
-#include "targets/cpu/kernels/brgemm_tile.h"
 
 namespace lathe::cpu {
 namespace {

@@ -51,22 +51,14 @@ EpilogueTile tile_of(const ConvProblem& p, const void* sums, int64_t columns, in
   return tile;
 }
 
-// The last step of products with so many channels, if they do not do it in registers: better on
-// f32 in memory, all numbers in a row, several vectors at a time.
-const EpilogueStep* later_activation(const Epilogue& epilogue, int64_t channels, Isa isa) {
+// The last step of products, if it is better done on f32 in memory: of more operations than fit
+// beside products, all numbers in a row, several vectors at a time.
+const EpilogueStep* later_activation(const Epilogue& epilogue) {
   if (epilogue.out != ElementType::f32 || epilogue.steps.empty()) return nullptr;
   const EpilogueStep& last = epilogue.steps.back();
-  if (last.kind != EpilogueStep::Kind::activate) return nullptr;
-  constexpr int64_t kFewChannels = 64;  // products stream, and do silu beside the next tile
-  switch (last.activation) {
-    case Activation::relu:
-    case Activation::hard_swish:
-      return nullptr;
-    case Activation::silu:
-      return isa >= Isa::avx512 && channels <= kFewChannels && last.a == 1 ? nullptr : &last;
-    default:
-      return &last;
-  }
+  const bool is_short =
+      last.activation == Activation::relu || last.activation == Activation::hard_swish;
+  return last.kind != EpilogueStep::Kind::activate || is_short ? nullptr : &last;
 }
 
 void fetch(const std::byte* at, int64_t bytes) {
@@ -372,9 +364,7 @@ void ConvPair::run(const PairCall& call) const {
   Shared shared;
   if (depthwise_first_) shared.asked = std::vector<std::atomic<const void*>>(chunks_.size());
   ConvCall first = call.first;
-  if (!depthwise_first_) {
-    shared.activation = later_activation(first.epilogue, p_.first.channels, isa_);
-  }
+  if (!depthwise_first_) shared.activation = later_activation(first.epilogue);
   if (shared.activation != nullptr) {
     first.epilogue.steps = first.epilogue.steps.first(first.epilogue.steps.size() - 1);
   }

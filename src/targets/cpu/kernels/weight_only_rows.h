@@ -2,6 +2,8 @@
 // Few rows times packed weights: a panel's codes are unpacked in registers and read once.
 #pragma once
 
+#include <type_traits>
+
 #include "targets/cpu/kernels/weight_only_codes.h"
 
 namespace lathe::cpu {
@@ -96,13 +98,63 @@ inline void add_scaled(F32 (&to)[kParts][kRows], const I32 (&sums)[kParts][kRows
   }
 }
 
+// A quantised row that a long panel pushes out of the first cache: some lines of it are touched
+// with each block, all of them once in as many bytes of weights as there is room for. Read again
+// from the second cache, they would take the few places that the first one has for lines on their
+// way.
+class KeptRow {
+ public:
+  KeptRow(const PackedPanels& p, const QuantisedRows& row) {
+    constexpr int64_t kStays = 28 << 10, kRoom = 22 << 10;
+    const int64_t numbers = p.blocks * 4, codes = p.blocks * p.block;
+    parts_[0] = {reinterpret_cast<const char*>(row.codes), codes};
+    parts_[1] = {reinterpret_cast<const char*>(row.scales), numbers};
+    parts_[2] = {reinterpret_cast<const char*>(row.starts), numbers};
+    at_ = parts_[0].begin;
+    stop_ = at_ + codes;
+    const int64_t bytes = codes + 2 * numbers;
+    if (bytes + p.panel_bytes <= kStays || bytes >= kRoom) return;
+    const int64_t lines = bytes * p.cell_bytes / (kLine * (kRoom - bytes)) + 1;
+    if (lines * kLine <= p.cell_bytes) bytes_ = lines * kLine;  // else touching costs too much
+  }
+
+  // With each block.
+  inline void touch() {
+    if (bytes_ == 0) return;
+    for (const char* const end = at_ + bytes_ < stop_ ? at_ + bytes_ : stop_; at_ < end;
+         at_ += kLine) {
+      int word;
+      __asm__ volatile("movl %1, %0" : "=r"(word) : "m"(*at_));
+    }
+    if (at_ < stop_) return;
+    next_ = next_ == 2 ? 0 : next_ + 1;
+    at_ = parts_[next_].begin;
+    stop_ = at_ + parts_[next_].bytes;
+  }
+
+ private:
+  static constexpr int64_t kLine = 64;
+  struct Part {
+    const char* begin;
+    int64_t bytes;
+  };
+  Part parts_[3];
+  const char *at_ = nullptr, *stop_ = nullptr;
+  int64_t next_ = 0, bytes_ = 0;
+};
+struct NoRow {
+  NoRow(const PackedPanels&, const QuantisedRows&) {}
+  void touch() {}
+};
+
 // Panels lie one after the other: the processor fetches them on its own, and further ahead than
 // requests of ours, which would take the few places that it has for lines on their way.
-template <int kBits, int kRows>
+template <int kBits, int kRows, class Kept>
 inline void multiply_panel(const PackedPanels& p, const uint8_t* cell, const QuantisedRows& rows,
-                           F32 (&sums)[kParts][kRows]) {
+                           Kept& kept, F32 (&sums)[kParts][kRows]) {
   int64_t k = 0;
   for (int64_t block = 0; block < p.blocks; ++block, cell += p.cell_bytes) {
+    kept.touch();
     BlockSums<kBits, kRows> exact;
     exact.start(exact.low, p, {cell, 0}, rows, block);
     exact.start_from_zero(exact.high);
@@ -149,6 +201,7 @@ inline void clear(F32 (&sums)[kParts][kRows]) {
 
 template <int kBits, int kRows>
 void multiply_rows(const PackedPanels& p, const QuantisedRows& rows, const ColumnRange& to) {
+  std::conditional_t<kRows == 1, KeptRow, NoRow> kept(p, rows);
   for (int64_t i = 0; i < to.panels; ++i) {
     const uint8_t* panel = p.data + i * p.panel_bytes;
     F32 sums[kParts][kRows];
@@ -156,7 +209,7 @@ void multiply_rows(const PackedPanels& p, const QuantisedRows& rows, const Colum
     if (p.block < kTile) {
       multiply_half_tiles<kBits, kRows>(p, panel, rows, sums);
     } else {
-      multiply_panel<kBits, kRows>(p, panel, rows, sums);
+      multiply_panel<kBits, kRows>(p, panel, rows, kept, sums);
     }
     store_panel<kRows>(sums, to, i);
   }
