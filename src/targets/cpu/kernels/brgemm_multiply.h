@@ -60,6 +60,11 @@ inline __attribute__((always_inline)) void end_rows(const BrgemmCall& call, int6
   }
 }
 
+// Tiles of all rows alone: few others are in a product, and each is code to compile.
+template <class P, int kRows, int kVectors>
+constexpr bool kEndsScaled =
+    kEndsByRows<P, kRows, kVectors> && kHasIntegers<P> && kRows == max_rows<P>(kVectors);
+
 // The same where integers are scaled, and no more. In this order, step by step for all sums, Zen 4
 // does all but the multiplications beside the next products: 32 cycles a tile of 6 rows and 4
 // vectors, of which these are 24; a sum after the other 50.
@@ -127,7 +132,7 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch, 
   const int64_t turns_left = turns < 3 * kRows ? turns - kRows : 2 * kRows;
   const int64_t pace_below = kRows * fetch.rows;
   const float* scale = nullptr;  // of integers
-  if constexpr (kEndsByRows<P, kRows, kVectors> && kHasIntegers<P>) {
+  if constexpr (kEndsScaled<P, kRows, kVectors>) {
     if (by_rows && call.block_count > 0) scale = only_scale<kVectors>(call, column);
   }
   for (; tiles > 0; --tiles) {
@@ -179,7 +184,7 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch, 
     bool is_done = false;
     if constexpr (kEndsByRows<P, kRows, kVectors>) {
       is_done = to_floats;
-      if constexpr (kHasIntegers<P>) {
+      if constexpr (kEndsScaled<P, kRows, kVectors>) {
         if (scale != nullptr) {
           char* out = static_cast<char*>(call.out) + row * call.out_stride + column * 4;
           end_scaled<0>(out, call.out_stride, scale, rows, b, panel_stride, tile);

@@ -75,7 +75,10 @@ DepthwiseConvolution::DepthwiseConvolution(const ConvProblem& problem, Isa isa)
 }
 
 std::string DepthwiseConvolution::packing_id() const {
-  return fmt::format("depthwise {} {} of {}", p_.taps(), takes_pairs() ? "pairs" : "taps", pitch());
+  // Pairs end with a row of the kernel.
+  const std::string form =
+      takes_pairs() ? fmt::format("pairs by {}", p_.axes[2].kernel) : std::string("taps");
+  return fmt::format("depthwise {} {} of {}", p_.taps(), form, pitch());
 }
 
 // What depthwise_pairs.h takes.

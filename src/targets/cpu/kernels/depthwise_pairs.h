@@ -4,6 +4,8 @@
 // column takes as few steps as if its numbers stayed bytes.
 #pragma once
 
+#include <type_traits>
+
 #include "targets/cpu/kernels/depthwise_row.h"
 #include "targets/cpu/kernels/simd.h"
 

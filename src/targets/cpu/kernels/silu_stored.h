@@ -17,6 +17,7 @@ struct SiluPair {
   template <int kStep>
   inline __attribute__((always_inline)) void multiply(const float* from) {
     constexpr int kTerms = sizeof(fits::kExp) / sizeof(float), kFirst = 6;
+    static_assert(kFirst + kTerms == 12, "silu_pairs takes twelve steps");
     if constexpr (kStep == 0) {
       each(x, [&](int i) {
         return max(set1(-105.0F), from_bits(bits_of(load(from + i * kLanes)) | set1(INT32_MIN)));
