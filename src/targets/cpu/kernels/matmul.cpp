@@ -80,7 +80,7 @@ Cut cut_square(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threa
 }
 
 // Tiles of AMX take rows and panels from the second cache: blocks of rows by as many panels as stay
-// there, so that results are written in long runs. On two threads 1.2 to 1.7 times as fast for
+// there, so that results are written in long runs. On two threads 1.2 to 1.5 times as fast for
 // squares of 512 to 2048 as a panel at a time by blocks of all rows.
 Cut cut_tiles(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threads) {
   constexpr int64_t kShareBytes = 512 << 10;  // of the second cache: of A, and of B
