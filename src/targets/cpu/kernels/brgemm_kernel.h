@@ -2,6 +2,7 @@
 // The body of brgemm_*.cpp: a product cut into tiles.
 #pragma once
 
+#include "targets/cpu/kernels/brgemm_halves.h"
 #include "targets/cpu/kernels/brgemm_multiply.h"
 #include "targets/cpu/kernels/brgemm_stream.h"
 
@@ -139,6 +140,15 @@ void run_stream(const BrgemmCall& call) {
 
 template <class P>
 void run_tiles(const BrgemmCall& call) {
+  if constexpr (kHalves<P>) {
+    if (takes_halves(call)) {
+      BrgemmCall before = call;
+      before.columns -= kHalfColumns;
+      before.b_goes_on = true;
+      if (before.columns > 0) run_tiles<P>(before);
+      return run_halves(call, {0, 0, before.columns == 0 ? row_pace<P>(call) : 0});
+    }
+  }
   if constexpr (kStreams<P>) {
     if (streams<P>(call)) return run_stream<P>(call);
   }
