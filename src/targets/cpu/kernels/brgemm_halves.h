@@ -60,10 +60,11 @@ struct Halves {
           static_cast<const float*>(e.residual) + call.row * residual_stride + call.column + column;
   }
 
-  inline __attribute__((always_inline)) __m256 last(__m256 x, int h, const float* added) const {
+  inline __attribute__((always_inline)) __m256 last(__m256 x, int row, int h,
+                                                    const float* added) const {
     x = _mm256_add_ps(x, bias[h]);
     if constexpr (kLast == HalfLast::residual)
-      x = _mm256_add_ps(x, _mm256_loadu_ps(added + h * kHalfLanes));
+      x = _mm256_add_ps(x, _mm256_loadu_ps(added + row * residual_stride + h * kHalfLanes));
     if constexpr (kLast != HalfLast::hard_swish) return _mm256_max_ps(low, x);
     const __m256 sixth = _mm256_set1_ps(static_cast<float>(1.0 / 6));
     __m256 y = _mm256_add_ps(_mm256_mul_ps(x, sixth), _mm256_set1_ps(0.5F));
@@ -132,13 +133,14 @@ __attribute__((noinline)) void multiply_halves(const BrgemmCall& call, int64_t c
       for (const char* end = below + below_pace; below < end; below += 64)
         __builtin_prefetch(below);
     }
-    const float* added = halves.residual + row * halves.residual_stride;
+    const float* added = halves.residual;
+    if constexpr (kLast == HalfLast::residual) added += row * halves.residual_stride;
     // One after the other, each stored as soon as it is there.
 #pragma GCC unroll 8
     for (int r = 0; r < kHalfRows; ++r) {
 #pragma GCC unroll 3
       for (int h = 0; h < 3; ++h) {
-        const __m256 x = halves.last(sums[r][h], h, added + r * halves.residual_stride);
+        const __m256 x = halves.last(sums[r][h], r, h, added);
         auto* to = reinterpret_cast<float*>(out + r * call.out_stride);
         _mm256_storeu_ps(to + h * kHalfLanes, x);
         __asm__ volatile("" ::: "memory");
