@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <limits>
+#include <span>
 
 #include "base/thread_pool.h"
 #include "targets/cpu/kernels/attention_tiles.h"
@@ -101,8 +102,9 @@ class Run {
 
   // Long tasks read memory in order, short ones keep all threads busy to the end.
   int64_t split_of(int64_t blocks) const {
+    const bool runs = tiles_ == 1 && part(0, 0, rows_).may_run();
     const int64_t tasks = kTasksPerThread * (pool_ == nullptr ? 1 : pool_->threads());
-    const int64_t longest = x_.k.is_paged() ? kSplit : kLongSplit;
+    const int64_t longest = x_.k.is_paged() ? kSplit : runs ? kRunBlocks : kLongSplit;
     return std::clamp<int64_t>(pairs_ * tiles_ * blocks / tasks, kSplit, longest);
   }
 
@@ -240,12 +242,17 @@ class Run {
     AttentionTiles tiles = one_tile(at / tiles_, at % tiles_);
     tiles.take_rows();
     const int64_t rows = std::min(tile_rows_, rows_ - at % tiles_ * tile_rows_);
-    AttentionState partial;
+    std::array<AttentionState, kRunBlocks> partials;
+    AttentionState& partial = partials[0];
     const auto place = [&](Carver carver) {
       tiles.place(carver);
       partial =
           take_state(carver, std::max(tiles.value_size() * tile_rows_, rows * tiles.value_pitch()),
                      tile_rows_);
+      for (size_t i = 1; tiles.may_run() && i < partials.size(); ++i) {  // merged without products
+        partials[i].largest = carver.take<float>(tile_rows_);
+        partials[i].sum = carver.take<float>(tile_rows_);
+      }
       return carver.bytes();
     };
     place(Carver(thread_scratch(ScratchUse::task, place(Carver()))));
@@ -256,6 +263,18 @@ class Run {
     if (begin < end) tiles.load_queries();
     const bool merges = tiles.few() && state != nullptr;
     for (int64_t block = begin; block < end; ++block) {
+      if (const int64_t many = tiles.run_length(block, end); many > 1) {
+        const auto run = std::span(partials).first(static_cast<size_t>(many));
+        int64_t at_result = first_result + block - first;
+        for (AttentionState& result : run) {
+          if (!merges) result = results[at_result++];
+        }
+        tiles.run_keys(block, run, merges ? state : nullptr);
+        for (int64_t i = 0; i < many; ++i) tiles.run_values(i);
+        if (!merges) std::fill_n(used + block - first, many, uint8_t{1});
+        block += many - 1;
+        continue;
+      }
       tiles.load_block(block);
       const AttentionState result = merges ? partial : results[first_result + block - first];
       float* product = tiles.few() ? result.product : partial.product;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/attention_rows.h"
+#include "targets/cpu/kernels/attention_run_avx512.h"
 #include "targets/cpu/kernels/attention_widen.h"
 
 namespace lathe::cpu {
@@ -20,6 +20,9 @@ const AttentionKernels& attention_f32_avx512() {
       .rows_feed = true,
       .few_pitch = kRowsAtOnce,
       .rows = attend_rows<SingleStep, SingleValues>,
+      .run_fits = run_fits<SingleStep>,
+      .run_keys = run_keys<SingleStep>,
+      .run_values = run_values<SingleStep, SingleValues>,
       .score_fetches = score_fetches,
       .value_fetches = kValueFetches,
       .widen = widen_to_f32,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/attention_rows.h"
+#include "targets/cpu/kernels/attention_run_avx512.h"
 #include "targets/cpu/kernels/attention_values_avx512.h"
 #include "targets/cpu/kernels/attention_widen.h"
 
@@ -21,6 +21,9 @@ const AttentionKernels& attention_bf16_avx512() {
       .rows_feed = true,
       .few_pitch = kRowsAtOnce,
       .rows = attend_rows<PairStep, PairValues>,
+      .run_fits = run_fits<PairStep>,
+      .run_keys = run_keys<PairStep>,
+      .run_values = run_values<PairStep, PairValues>,
       .score_fetches = score_fetches,
       .value_fetches = kValueFetches,
       .widen = widen_to_bf16,

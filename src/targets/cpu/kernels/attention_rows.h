@@ -205,7 +205,7 @@ struct SingleValues {  // of one key; pairs are of that key and the next one
   // Whole vectors, in any order of columns that put_back turns into the right one.
   template <int kV>
   static void read_all(const std::byte* row, int64_t, int64_t at, F32 (&x)[kV]) {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int c = 0; c < kV; ++c) x[c] = load(reinterpret_cast<const float*>(row) + at + c * kLanes);
   }
   template <int kV>

@@ -91,6 +91,36 @@ struct AttentionState {
   float* sum = nullptr;
 };
 
+inline constexpr int64_t kRunBlocks = 32;  // of a run, at most
+inline constexpr int64_t kRunRows = 4;
+inline constexpr int64_t kRunFactors = kRunBlocks * kRunRows + 16;
+inline constexpr int64_t kRunColumns = 64;  // of values; twice as many of half the rows
+
+// A few rows against whole blocks whose keys lie side by side, and whose values do.
+struct AttentionRun {
+  const void* q = nullptr;  // as few rows have them
+  const std::byte* k = nullptr;
+  const std::byte* v = nullptr;
+  int64_t key_bytes = 0;  // of a row
+  int64_t value_bytes = 0;
+  int64_t value_size = 0;
+  int64_t blocks = 0;       // 1 to kRunBlocks
+  float scale = 1;          // as above
+  float* scores = nullptr;  // scratch of two blocks, [rows][kKeyBlock] each
+  void* weights = nullptr;  // scratch of all blocks
+  int64_t product_pitch = 0;
+  // Of each block: its largest scores and sums come with the keys, its product with the values.
+  const AttentionState* results = nullptr;
+  // Or all of them merged into one state; results then need no products.
+  const AttentionState* merged = nullptr;
+  float* factors = nullptr;  // scratch for that: of state and block, [2][kRunFactors]
+
+  // [rows][kKeyBlock] of f32 or, `pairs`, of bf16.
+  void* weights_of(int64_t block, int64_t rows, bool pairs) const {
+    return static_cast<std::byte*>(weights) + block * rows * kKeyBlock * (pairs ? 2 : 4);
+  }
+};
+
 struct AttentionKernels {
   bool bf16;
   // Keys and values of 8 bits as they are, queries and weights as integers of 16 bits, by a scale
@@ -116,6 +146,11 @@ struct AttentionKernels {
   bool rows_feed = false;  // that fetches rows without gaps by itself, from where `tight` says
   int few_pitch = 0;  // of their queries, one group of so many rows after another; 0: as elsewhere
   void (*rows)(const AttentionBlock& block, int64_t rows);
+  // Rows against runs of blocks: which do, null: none; scores and softmax of all blocks; then the
+  // values of one block after another.
+  bool (*run_fits)(int64_t key_bytes, int64_t value_size, int64_t rows) = nullptr;
+  void (*run_keys)(const AttentionRun& run, int64_t rows) = nullptr;
+  void (*run_values)(const AttentionRun& run, int64_t block, int64_t rows) = nullptr;
   // How often it fetches while it computes scores and products.
   int64_t (*score_fetches)(int64_t size);
   int64_t value_fetches;

@@ -108,8 +108,11 @@ void AttentionTiles::place(Carver& carver) {
   block_.wide_keys = keys_scratch_;
   values_rows_ = carver.take<std::byte>(kKeyBlock * value_size_ * element_bytes_);
   values_scratch_ = carver.take<std::byte>(kKeyBlock * value_size_ * element_bytes_);
-  scores_ = carver.take<float>(kKeyBlock * tile_rows_);
-  weights_ = carver.take<float>(kKeyBlock * tile_rows_ / 2);
+  const int64_t run = may_run() ? kKeyBlock * rows_ : 0;
+  scores_ = carver.take<float>(std::max(kKeyBlock * tile_rows_, 2 * run));
+  weights_ = carver.take<float>(
+      std::max(kKeyBlock * tile_rows_ / 2, kRunBlocks * run * element_bytes_ / 4));
+  factors_ = carver.take<float>(may_run() ? 2 * kRunFactors : 0);
   bias_ = carver.take<float>(has_bias() ? kKeyBlock * tile_rows_ : 0);
   bias_rows_ = carver.take<float>(has_bias() ? kKeyBlock * tile_rows_ : 0);
   limits_ = carver.take<float>(2 * tile_rows_);
@@ -456,6 +459,42 @@ bool AttentionTiles::run(int64_t tile, const AttentionState& result) {
     kernels_.block(b);
   }
   return true;
+}
+
+bool AttentionTiles::may_run() const {
+  const auto tight = [](const AttentionCache& cache, int64_t size) {
+    return !cache.is_paged() && cache.row == size;
+  };
+  return kernels_.run_fits != nullptr && p_.cache == element_ && !has_bias() && p_.softcap <= 0 &&
+         block_.scale > 0 && tight(x_.k, p_.size) && tight(x_.v, p_.value_size) &&
+         kernels_.run_fits(p_.size * cache_bytes_, p_.value_size, rows_);
+}
+
+int64_t AttentionTiles::run_length(int64_t block, int64_t end) const {
+  if (!few() || !may_run()) return 0;
+  // All rows see all keys.
+  if (lowest(rows_ - 1) > block * kKeyBlock) return 0;
+  const int64_t whole = (highest(0) + 1) / kKeyBlock;
+  return std::clamp<int64_t>(std::min(whole, end) - block, 0, kRunBlocks);
+}
+
+void AttentionTiles::run_keys(int64_t block, std::span<const AttentionState> results,
+                              const AttentionState* merged) {
+  run_.q = queries_;
+  run_.k = key_row(x_.k, block * kKeyBlock);
+  run_.v = key_row(x_.v, block * kKeyBlock);
+  run_.key_bytes = p_.size * cache_bytes_;
+  run_.value_bytes = p_.value_size * cache_bytes_;
+  run_.value_size = p_.value_size;
+  run_.blocks = static_cast<int64_t>(results.size());
+  run_.scale = block_.scale;
+  run_.scores = scores_;
+  run_.weights = weights_;
+  run_.factors = factors_;
+  run_.merged = merged;
+  run_.product_pitch = value_pitch();
+  run_.results = results.data();
+  kernels_.run_keys(run_, rows_);
 }
 
 void AttentionTiles::turn(int64_t tile, const float* product, float* to) const {

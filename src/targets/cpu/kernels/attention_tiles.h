@@ -2,6 +2,8 @@
 // One task of attention: a few tiles of query rows of one key head, against a range of key blocks.
 #pragma once
 
+#include <span>
+
 #include "targets/cpu/kernels/attention.h"
 #include "targets/cpu/kernels/attention_table.h"
 #include "targets/cpu/kernels/scratch.h"
@@ -38,6 +40,16 @@ class AttentionTiles {
     follow_ = next;
   }
   bool run(int64_t tile, const AttentionState& result);
+  // Whether whole blocks may run together, in one pass over all their keys.
+  bool may_run() const;
+  // Blocks from `block` to `end` - 1 at most that can run together, in place of load_block and
+  // run: the first few, 0 if none.
+  int64_t run_length(int64_t block, int64_t end) const;
+  // Sets largest scores and sums of so many results, which have to stay; their products come one by
+  // one, or all is merged into `merged`, if not null.
+  void run_keys(int64_t block, std::span<const AttentionState> results,
+                const AttentionState* merged);
+  void run_values(int64_t index) { kernels_.run_values(run_, index, rows_); }
   // Where the rows are few: from now on `run` gives products as [rows][value_pitch].
   void take_rows() { few_ = rows_ <= kernels_.few_rows; }
   bool few() const { return few_; }
@@ -91,6 +103,7 @@ class AttentionTiles {
   int64_t begin_ = 0;  // of the block loaded
   int64_t keys_ = 0;
   AttentionBlock block_;
+  AttentionRun run_;
   AttentionAhead next_k_;
   int64_t next_block_ = -1;  // the block whose keys they are, if it is of the same rows
   AttentionAhead next_v_;
@@ -102,6 +115,7 @@ class AttentionTiles {
   std::byte* values_scratch_ = nullptr;
   float* scores_ = nullptr;
   float* weights_ = nullptr;
+  float* factors_ = nullptr;
   float* bias_ = nullptr;
   float* bias_rows_ = nullptr;
   float* limits_ = nullptr;

@@ -25,7 +25,7 @@ struct PairValues {
   // Of 32 columns of two keys: four columns from each 16 bytes, then the other four.
   template <int kV>
   static void read_all(const std::byte* row, int64_t stride, int64_t at, F32 (&x)[kV]) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int c = 0; c < kV; c += 2) {
       const __m512i a = _mm512_loadu_si512(reinterpret_cast<const Bf16*>(row) + at + c * kLanes);
       const __m512i b =
@@ -36,7 +36,7 @@ struct PairValues {
   }
   template <int kV>
   static void order(F32 (&x)[kV]) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int c = 0; c < kV; c += 2) {
       const __m512 a = x[c].v, b = x[c + 1].v;
       x[c] = {_mm512_shuffle_f32x4(a, b, 0x88)};
@@ -45,7 +45,7 @@ struct PairValues {
   }
   template <int kV>
   static void put_back(F32 (&x)[kV]) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int c = 0; c < kV; c += 2) {
       const __m512 a = _mm512_shuffle_f32x4(x[c].v, x[c + 1].v, 0x44);
       const __m512 b = _mm512_shuffle_f32x4(x[c].v, x[c + 1].v, 0xEE);
