@@ -95,6 +95,36 @@ TEST(Matmul, ARowHasTheSameBitsForEveryNumberOfRowsThreadsAndEveryVariant) {
   }
 }
 
+// Enough work that the last chunks of threads' shares are cut into parts.
+TEST(Matmul, AllRowsHaveTheSameBitsInPartsOfChunks) {
+  std::mt19937 random(15);
+  const std::vector<std::array<int64_t, 3>> shapes{
+      {512, 512, 512}, {128, 576, 576}, {301, 197, 900}};
+  for (int p = 0; p < kProductCount; ++p) {
+    const auto product = static_cast<Product>(p);
+    for (const auto& [m, n, k] : shapes) {
+      const Isa isa = test::host_isas().back();
+      const Matrix a = random_matrix(random, product, true, m, k);
+      const Matrix b = random_matrix(random, product, false, k, n);
+      const Packed packed = pack(isa, product, b);
+      const auto run = [&](ThreadPool* pool) {
+        std::vector<float> out(static_cast<size_t>(m * n), -7);
+        MatmulCall call = call_of(isa, product, a, packed, n, m);
+        call.out = out.data();
+        matmul(call, pool);
+        return out;
+      };
+      const std::vector<float> alone = run(nullptr);
+      for (const int threads : {2, 3}) {
+        ThreadPool pool(threads);
+        const std::vector<float> out = run(&pool);
+        ASSERT_EQ(std::memcmp(alone.data(), out.data(), out.size() * 4), 0)
+            << p << ": " << m << " x " << n << " x " << k << ", " << threads << " threads";
+      }
+    }
+  }
+}
+
 // Tall products are shared out by blocks of rows, and tiles of bytes end with f32 a few rows after
 // the other, behind whole groups of k or not: exact sums, scaled, with and without zero points.
 TEST(Matmul, RowsOfTallProductsOfBytesAreExactForEveryNumberOfThreads) {
