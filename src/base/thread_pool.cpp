@@ -8,7 +8,6 @@
 #include <limits>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -33,71 +32,118 @@ bool spin_until(F&& ready) {
   return false;
 }
 
-// A thread's own part of a region; on a line of its own, so that taking a chunk of it moves nothing
-// between cores.
-struct alignas(64) Share {
-  std::atomic<int64_t> next{0};
-  int64_t end = 0;
-};
-
-// The chunks of one region, cut evenly into shares.
-struct Region {
-  Region(int64_t n, int64_t g, RangeBody b, std::span<Share> s)
-      : count(n), grain(g), body(b), shares(s) {
-    const int64_t chunks = (n - 1) / g + 1;
-    const auto parts = static_cast<int64_t>(s.size());
-    int64_t begin = 0;
-    for (int64_t part = 0; part < parts; ++part) {
-      Share& share = s[static_cast<size_t>(part)];
-      share.next.store(begin, std::memory_order_relaxed);
-      begin += chunks / parts * g + (part < chunks % parts ? g : 0);
-      share.end = std::min(n, begin);
-    }
-  }
-
-  // The thread's own share first, then what others have left of theirs.
-  void work(size_t own) {
-    for (size_t i = 0; i < shares.size(); ++i) {
-      take(shares[own]);
-      own = own + 1 < shares.size() ? own + 1 : 0;
-    }
-  }
-
-  const int64_t count;
-  const int64_t grain;
-  const RangeBody body;
-  const std::span<Share> shares;
-  std::mutex error_mutex;
-  std::exception_ptr error;
-  int64_t error_begin = std::numeric_limits<int64_t>::max();
-
- private:
-  void take(Share& share) {
-    while (share.next.load(std::memory_order_relaxed) < share.end) {
-      const int64_t begin = share.next.fetch_add(grain, std::memory_order_relaxed);
-      if (begin >= share.end) return;
-      try {
-        body(begin, std::min(share.end, begin + grain));
-      } catch (...) {
-        const std::lock_guard lock(error_mutex);
-        // The first in order of chunks, so that the error does not depend on timing.
-        if (begin < error_begin) {
-          error_begin = begin;
-          error = std::current_exception();
-        }
+// The first error in order of chunks, so that it does not depend on timing.
+struct FirstError {
+  void run(RangeBody body, int64_t begin, int64_t end) {
+    try {
+      body(begin, end);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (begin < at) {
+        at = begin;
+        error = std::current_exception();
       }
     }
+  }
+
+  std::mutex mutex;
+  std::exception_ptr error;
+  int64_t at = std::numeric_limits<int64_t>::max();
+};
+
+// A thread's part of a region, and where the thread waits for it. What a short region costs is how
+// often a line of memory goes from one core to another: all that a thread needs lies on one, which
+// the caller writes to begin, the thread to take a chunk and to end. (Some cores fetch lines in
+// pairs, so each has a pair.)
+//
+// `state` decides everything. Who takes a chunk counts itself as running in the same step, and
+// reads the other members only then; the caller writes them when nothing is left and nobody runs.
+struct alignas(128) Share {
+  static constexpr uint64_t kRunning = 0xfff;              // threads at chunks of this share
+  static constexpr uint64_t kAsleep = uint64_t{1} << 12;   // the thread waits for the bell
+  static constexpr uint64_t kAwaited = uint64_t{1} << 13;  // the caller does
+  static constexpr uint64_t kStopping = uint64_t{1} << 14;
+  static constexpr uint64_t kNextTurn = uint64_t{1} << 15;
+  static constexpr uint64_t kTurn = kNextTurn * 0x1ffff;  // another one with every region
+  static constexpr uint64_t kLeft = uint64_t{1} << 32;    // and above: chunks that nobody has taken
+  static constexpr int64_t kMostChunks = 0xffffffff;
+
+  std::atomic<uint64_t> state{0};
+  std::atomic<int> bell{0};
+  int64_t after = 0;  // the last chunk, were it a whole one
+  int64_t end = 0;
+  int64_t grain = 1;
+  RangeBody body;
+  FirstError* error = nullptr;
+
+  // A new region: `chunks` are left.
+  void give(int64_t chunks, uint64_t turn) {
+    const uint64_t now = turn + static_cast<uint64_t>(chunks) * kLeft;
+    if ((state.exchange(now, std::memory_order_acq_rel) & kAsleep) != 0) ring();
+  }
+
+  // The calling thread works on what is left of the region of that turn.
+  void take(uint64_t turn) {
+    bool runs = false;
+    uint64_t seen = state.load(std::memory_order_relaxed);
+    while (seen >= kLeft && (seen & kTurn) == turn) {
+      if (!state.compare_exchange_weak(seen, seen - kLeft + (runs ? 0 : 1),
+                                       std::memory_order_acquire, std::memory_order_relaxed)) {
+        continue;
+      }
+      runs = true;
+      const int64_t begin = after - static_cast<int64_t>(seen / kLeft) * grain;
+      error->run(body, begin, std::min(end, begin + grain));
+      seen = state.load(std::memory_order_relaxed);
+    }
+    if (!runs) return;
+    seen = state.fetch_sub(1, std::memory_order_acq_rel);
+    if ((seen & kRunning) == 1 && (seen & kAwaited) != 0) ring();
+  }
+
+  // Waits for who still runs, once nothing is left.
+  void wait(bool spins) {
+    const auto ended = [this] { return (state.load(std::memory_order_acquire) & kRunning) == 0; };
+    if (ended() || (spins && spin_until(ended))) return;
+    state.fetch_or(kAwaited);
+    sleep_until(ended);
+  }
+
+  // The thread of this share waits for another turn than `seen`.
+  void wait_for_turn(bool spins, uint64_t seen) {
+    const auto is_new = [&] {
+      return ((state.load(std::memory_order_relaxed) ^ seen) & (kTurn | kStopping)) != 0;
+    };
+    if (spins && spin_until(is_new)) return;
+    uint64_t awake = state.load();
+    do {
+      if (is_new()) return;
+    } while (!state.compare_exchange_weak(awake, awake | kAsleep));
+    // Not until the turn is another: after as many regions as there are turns it is the same again.
+    sleep_until([this] { return (state.load() & (kAsleep | kStopping)) != kAsleep; });
+  }
+
+  void ring() {
+    bell.fetch_add(1);
+    bell.notify_all();
+  }
+
+ private:
+  template <class F>
+  void sleep_until(F&& ready) {
+    for (int heard = bell; !ready(); heard = bell) bell.wait(heard);
   }
 };
 
 }  // namespace
 
-// A worker announces itself in `inside` before it looks at `region`; the caller clears `region`
-// before it looks at `inside`: one of them sees the other, and nobody works on a region that ended.
+// The shares of a region that ended are empty or another region's: a worker that comes late finds
+// nothing in them.
 struct ThreadPool::Impl {
   Impl(int threads, bool pinned)
-      : spins(threads <= available_cores()), all_shares(static_cast<size_t>(threads)) {
-    for (int i = 1; i < threads; ++i) {
+      : shares(std::min(static_cast<size_t>(threads), size_t{Share::kRunning})),
+        spins(threads <= available_cores()) {
+    for (int i = 1; i < static_cast<int>(shares.size()); ++i) {
       try {
         workers.emplace_back([this, i, pinned] {
           if (pinned) pin_this_thread(i);
@@ -110,53 +156,65 @@ struct ThreadPool::Impl {
   }
 
   ~Impl() {
-    stopping = true;
-    epoch.fetch_add(1);
-    epoch.notify_all();
+    for (Share& share : shares) {
+      share.state.fetch_or(Share::kStopping);
+      share.ring();
+    }
     for (std::thread& worker : workers) worker.join();
   }
 
   void serve(size_t own) {
-    int seen = 0;
+    uint64_t seen = 0;
     while (true) {
-      const auto is_new = [&] { return epoch.load(std::memory_order_acquire) != seen; };
-      if (!spins || !spin_until(is_new)) epoch.wait(seen);
-      seen = epoch.load();
-      if (stopping) return;
-      inside.fetch_add(1);
-      if (Region* mine = region.load(); mine != nullptr) mine->work(own);
-      if (inside.fetch_sub(1) == 1) inside.notify_all();
+      shares[own].wait_for_turn(spins, seen);
+      seen = shares[own].state.load(std::memory_order_relaxed);
+      if ((seen & Share::kStopping) != 0) return;
+      work(own, seen & Share::kTurn);
     }
   }
 
-  void run(Region& mine) {
-    const int64_t chunks = (mine.count - 1) / mine.grain + 1;
-    region = &mine;
-    epoch.fetch_add(1);
-    if (chunks > static_cast<int64_t>(workers.size())) {
-      epoch.notify_all();
-    } else {
-      for (int64_t i = 1; i < chunks; ++i) epoch.notify_one();
-    }
-    mine.work(0);
-    region = nullptr;
-    if (spins) spin_until([&] { return inside.load(std::memory_order_acquire) == 0; });
-    for (int busy_workers = inside; busy_workers != 0; busy_workers = inside) {
-      inside.wait(busy_workers);
+  // The thread's own share first, then what others have left of theirs.
+  void work(size_t own, uint64_t turn) {
+    for (size_t i = 0; i < shares.size(); ++i) {
+      shares[own].take(turn);
+      own = own + 1 < shares.size() ? own + 1 : 0;
     }
   }
 
-  std::span<Share> shares() { return std::span(all_shares).first(workers.size() + 1); }
+  void run(int64_t count, int64_t grain, RangeBody body, FirstError& error) {
+    const int64_t chunks = (count - 1) / grain + 1;
+    const int64_t parts = std::min(static_cast<int64_t>(workers.size()) + 1, chunks);
+    const int64_t each = chunks / parts, longer = chunks % parts;
+    // The caller's first chunk is nobody else's, and often it has no other: that takes no line.
+    const auto given = [&](int64_t part) {
+      return each + (part < longer ? 1 : 0) - (part == 0 ? 1 : 0);
+    };
+    // All are described before one is given, so that their lines come at the same time.
+    for (int64_t part = 0, after = 0; part < parts; ++part) {
+      after += (each + (part < longer ? 1 : 0)) * grain;
+      if (given(part) == 0) continue;
+      Share& share = shares[static_cast<size_t>(part)];
+      share.after = after;
+      share.end = std::min(count, after);
+      share.grain = grain;
+      share.body = body;
+      share.error = &error;
+    }
+    last_turn = (last_turn + Share::kNextTurn) & Share::kTurn;
+    for (int64_t part = parts - 1; part >= 0; --part) {
+      if (given(part) > 0) shares[static_cast<size_t>(part)].give(given(part), last_turn);
+    }
+    error.run(body, 0, std::min(count, grain));
+    work(0, last_turn);
+    for (int64_t part = 0; part < parts; ++part) shares[static_cast<size_t>(part)].wait(spins);
+  }
 
+  std::vector<Share> shares;
   const bool spins;
   const uint64_t generation = fork_generation();
-  std::atomic<bool> busy{false};
-  std::atomic<bool> stopping{false};
-  alignas(64) std::atomic<int> epoch{0};  // rises with every region
-  alignas(64) std::atomic<int> inside{0};
-  std::atomic<Region*> region{nullptr};
-  std::vector<Share> all_shares;  // the running region's
   std::vector<std::thread> workers;
+  alignas(128) std::atomic<bool> busy{false};
+  uint64_t last_turn = 0;
 };
 
 ThreadPool::ThreadPool(int threads, bool pinned)
@@ -186,17 +244,17 @@ void ThreadPool::run(int64_t count, int64_t grain, RangeBody body) {
   if (count <= 0) return;
   grain = std::max<int64_t>(grain, 1);
   Impl& pool = impl();
-  Share whole;
-  const bool alone =
-      count <= grain || pool.workers.empty() || pool.busy.exchange(true, std::memory_order_acquire);
-  Region mine(count, grain, body, alone ? std::span(&whole, 1) : pool.shares());
-  if (alone) {
-    mine.work(0);
+  FirstError error;
+  if (count <= grain || pool.workers.empty() || count / grain > Share::kMostChunks ||
+      pool.busy.exchange(true, std::memory_order_acquire)) {
+    for (int64_t begin = 0; begin < count; begin += grain) {
+      error.run(body, begin, std::min(count, begin + grain));
+    }
   } else {
-    pool.run(mine);
+    pool.run(count, grain, body, error);
     pool.busy.store(false, std::memory_order_release);
   }
-  if (mine.error != nullptr) std::rethrow_exception(mine.error);
+  if (error.error != nullptr) std::rethrow_exception(error.error);
 }
 
 void touch_first(ThreadPool* pool, void* memory, int64_t bytes) {

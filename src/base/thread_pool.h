@@ -12,6 +12,7 @@ namespace lathe {
 // A non-owning reference to a callable: a parallel region allocates nothing.
 class RangeBody {
  public:
+  RangeBody() = default;  // of nothing; to be assigned
   template <class F>
     requires(!std::is_same_v<std::remove_const_t<F>, RangeBody>)
   RangeBody(F& body)  // NOLINT: implicit by design
@@ -21,8 +22,8 @@ class RangeBody {
   void operator()(int64_t begin, int64_t end) const { call_(object_, begin, end); }
 
  private:
-  void* object_;
-  void (*call_)(void*, int64_t, int64_t);
+  void* object_ = nullptr;
+  void (*call_)(void*, int64_t, int64_t) = nullptr;
 };
 
 // One region runs at a time; a region that finds the pool busy runs on its caller alone, so nested

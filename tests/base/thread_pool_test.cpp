@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -156,6 +157,46 @@ TEST(ThreadPool, MoreThreadsThanCoresFinishTheirRegions) {
     std::atomic<int64_t> sum{0};
     parallel_for(&pool, 16, 1, [&](int64_t begin, int64_t) { sum += begin; });
     ASSERT_EQ(sum, 120);
+  }
+}
+
+// Workers sleep after some 20 us without a region, callers after as long without a chunk's end.
+TEST(ThreadPool, SleepersAreWokenForRegionsAndTheirEnds) {
+  for (const int threads : {2, 3}) {
+    ThreadPool pool(threads);
+    std::mt19937 random(static_cast<unsigned>(threads));
+    for (int round = 0; round < 500; ++round) {
+      const int64_t count = 1 + random() % 6, rounds = random() % 30000;
+      const auto pause = std::chrono::microseconds(random() % 60);
+      std::vector<int> visits(static_cast<size_t>(count));
+      parallel_for(&pool, count, 1, [&](int64_t begin, int64_t) {
+        busy_work(begin % 2 == 0 ? rounds : 0);
+        ++visits[static_cast<size_t>(begin)];
+      });
+      ASSERT_EQ(visits, std::vector<int>(static_cast<size_t>(count), 1));
+      const auto end = std::chrono::steady_clock::now() + pause;
+      while (std::chrono::steady_clock::now() < end) pause_briefly();
+    }
+  }
+}
+
+// Short regions of ever other lengths, one after the other: a worker that comes late to one finds
+// another begun, and must take its chunks as they are there.
+TEST(ThreadPool, WorkersThatComeLateMixUpNoRegions) {
+  for (const int threads : {2, 3, 5}) {
+    ThreadPool pool(threads);
+    std::mt19937 random(static_cast<unsigned>(threads));
+    std::vector<int64_t> visits(64);
+    for (int64_t round = 1; round <= 20000; ++round) {
+      const int64_t count = 1 + random() % 64, grain = 1 + random() % 9;
+      parallel_for(&pool, count, grain, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) visits[static_cast<size_t>(i)] += round;
+      });
+      for (int64_t i = 0; i < 64; ++i) {
+        ASSERT_EQ(visits[static_cast<size_t>(i)], i < count ? round : 0);
+        visits[static_cast<size_t>(i)] = 0;
+      }
+    }
   }
 }
 

@@ -396,6 +396,23 @@ TEST(Brgemm, FewColumnsOfFewNumbersAreFinishedAlike) {
   }
 }
 
+// Half a vector of columns at the end.
+TEST(Brgemm, HalfAVectorOfColumnsIsFinishedAlike) {
+  std::mt19937 random(8);
+  for (const Isa isa : test::host_isas()) {
+    for (int64_t i = 0; i < test::cases(100); ++i) {
+      Case c;
+      c.rows = pick(random, 5, 40);
+      c.columns = 8 + 16 * pick(random, 1, 8);
+      c.k = pick(random, 1, i % 2 == 0 ? 20 : 120);
+      c.a = random_matrix(random, c.product, true, c.rows, c.k);
+      c.b = random_matrix(random, c.product, false, c.k, c.columns);
+      expect_epilogue(random, isa, c, false, ElementType::f32, pick(random, 0, 3));
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 // Sums of zeros, or of a NaN that carries something; biases that are denormals: conversions by the
 // processor would round neither alike.
 TEST(Brgemm, SpecialSumsOfBf16AreRoundedAlike) {

@@ -33,11 +33,11 @@ ConvProblem problem_of(ElementType type, int64_t channels, int64_t kernel, int64
   return p;
 }
 
-// Lines that blocks of outputs fill in parts; channels that fill vectors in parts, one or two.
+// Lines that blocks of outputs fill in parts; channels that fill vectors in parts, one or more.
 TEST(Depthwise, TakesLinesOfAnyWidthAndAnyChannels) {
   Random random(1);
   int64_t turn = 0;
-  for (const int64_t channels : {8, 16, 24, 40, 72}) {
+  for (const int64_t channels : {8, 16, 20, 24, 40, 72}) {
     for (const int64_t kernel : {3, 5}) {
       for (int64_t width = 5; width < 34; width += width < 16 ? 1 : 5) {
         for (const ElementType type : kTypes) {

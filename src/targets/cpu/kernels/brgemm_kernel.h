@@ -2,7 +2,9 @@
 // The body of brgemm_*.cpp: a product cut into tiles.
 #pragma once
 
+#include "targets/cpu/kernels/brgemm_halves.h"
 #include "targets/cpu/kernels/brgemm_multiply.h"
+#include "targets/cpu/kernels/brgemm_shallow.h"
 #include "targets/cpu/kernels/brgemm_stream.h"
 
 namespace lathe::cpu {
@@ -123,13 +125,21 @@ void run_stream(const BrgemmCall& call) {
   }
   const int64_t panels = (call.columns + kPanelColumns - 1) / kPanelColumns;
   const bool stays = panels * call.b_panel_stride <= kPanelsInCache;
-  const Heights blocks(call.rows, stays ? kRowsTogether : call.rows);
+  const bool parts = stays && call.columns > kTileVectors<P> * kLanes;
+  const Heights blocks(call.rows, parts ? kRowsTogether : call.rows);
   const int64_t step = (blocks[0] + kStreamStep - 1) / kStreamStep * kStreamStep;
   for (int64_t row = 0; row < call.rows; row += step) {
     const int64_t rows = call.rows - row < step ? call.rows - row : step;
     for (int64_t column = 0; column < call.columns;) {
       const int64_t left = (call.columns - column + kLanes - 1) / kLanes;
       const int vectors = left == 5 ? 2 : left < 4 ? static_cast<int>(left) : 4;
+      if constexpr (P::kGroup == 1) {
+        if (vectors == 4 && is_shallow(call)) {
+          run_shallow(call, row, rows, column);
+          column += vectors * kLanes;
+          continue;
+        }
+      }
       const int64_t done = kStreamRows<P>(call, row, rows, column, vectors);
       if (done < rows) kTiles<P>.tall[vectors][rows - done](call, row + done, column, {}, 1);
       column += vectors * kLanes;
@@ -139,6 +149,15 @@ void run_stream(const BrgemmCall& call) {
 
 template <class P>
 void run_tiles(const BrgemmCall& call) {
+  if constexpr (kHalves<P>) {
+    if (takes_halves(call)) {
+      BrgemmCall before = call;
+      before.columns -= kHalfColumns;
+      before.b_goes_on = true;
+      if (before.columns > 0) run_tiles<P>(before);
+      return run_halves(call, {0, 0, before.columns == 0 ? row_pace<P>(call) : 0});
+    }
+  }
   if constexpr (kStreams<P>) {
     if (streams<P>(call)) return run_stream<P>(call);
   }

@@ -272,12 +272,6 @@ template <class X, int kKernel, int kStride>
 void wide_channels(const DepthwiseRow& row, const DepthwiseShort& epilogue, int64_t output) {
   constexpr int kWide = kDepthwiseVectors * kLanes;
   const Missing what = missing<kKernel>(row, output, kDepthwiseOutputs);
-  if constexpr (sizeof(X) == 4 && kKernel > 0) {
-    const int64_t end = row.channels / kWide * kWide;
-    if (what != Missing::any)
-      return float_blocks<kKernel, kStride, kDepthwiseVectors, false>(row, epilogue, output, 0,
-                                                                      end);
-  }
   for (int64_t c = 0; c + kWide <= row.channels; c += kWide) {
     const WideBlock block{output, c, mask_first(kLanes), epilogue};
     if constexpr (sizeof(X) != 4) {
@@ -300,10 +294,6 @@ void other_channels(const DepthwiseRow& row, const DepthwiseShort& epilogue, int
   constexpr int kWide = kDepthwiseVectors * kLanes;
   const Missing what = missing<kKernel>(row, output, kLongOutputs<X>);
   const int64_t begin = row.channels / kWide * kWide;
-  if constexpr (sizeof(X) == 4 && kKernel > 0) {
-    if (what != Missing::any)
-      return float_blocks<kKernel, kStride, 1, true>(row, epilogue, output, begin, row.channels);
-  }
   for (int64_t c = begin; c < row.channels; c += kLanes) {
     const int64_t left = row.channels - c;
     const Mask mask = mask_first(left < kLanes ? left : kLanes);
@@ -323,32 +313,14 @@ void other_channels(const DepthwiseRow& row, const DepthwiseShort& epilogue, int
   }
 }
 
-// Fetches what a row of outputs says, an equal share with each block; into the second cache, like
-// all that a line fetches for the next: the first one is full of the lines at hand.
-class Fetcher {
- public:
-  Fetcher(const DepthwiseAhead& ahead, int64_t blocks)
-      : at_(ahead.at), lines_((ahead.bytes + 63) / 64) {
-    if (lines_ > 0 && blocks > 0) share_ = (lines_ - 1) / blocks + 1;
-  }
-  void fetch() {
-    const int64_t count = lines_ < share_ ? lines_ : share_;
-    for (int64_t i = 0; i < count; ++i, at_ += 64)
-      _mm_prefetch(reinterpret_cast<const char*>(at_), _MM_HINT_T1);
-    lines_ -= count;
-  }
-
- private:
-  const std::byte* at_;
-  int64_t lines_;
-  int64_t share_ = 0;
-};
-
 template <class X, int kKernel, int kStride>
 void depthwise_columns(const DepthwiseRow& row) {
   constexpr int kWide = kDepthwiseVectors * kLanes;
   const int64_t blocks = (row.end - row.begin + kDepthwiseOutputs - 1) / kDepthwiseOutputs;
   const DepthwiseShort epilogue = short_epilogue<X>(row);
+  if constexpr (sizeof(X) == 4 && kKernel > 0) {
+    if (has_float_blocks<kKernel, kStride>(row)) return float_row<kKernel, kStride>(row, epilogue);
+  }
   Fetcher lines(row.to_read, blocks);
   Fetcher results(row.to_write, blocks);
   const bool fetches = row.to_read.bytes + row.to_write.bytes > 0;

@@ -140,5 +140,26 @@ inline char* output_at(const DepthwiseRow& row, int64_t output, int64_t channel,
   return static_cast<char*>(row.out) + (output - row.begin) * row.out_stride + channel * size;
 }
 
+// Fetches what a row of outputs says, an equal share with each block; into the second cache, like
+// all that a line fetches for the next: the first one is full of the lines at hand.
+class Fetcher {
+ public:
+  Fetcher(const DepthwiseAhead& ahead, int64_t blocks)
+      : at_(ahead.at), lines_((ahead.bytes + 63) / 64) {
+    if (lines_ > 0 && blocks > 0) share_ = (lines_ - 1) / blocks + 1;
+  }
+  void fetch() {
+    const int64_t count = lines_ < share_ ? lines_ : share_;
+    for (int64_t i = 0; i < count; ++i, at_ += 64)
+      _mm_prefetch(reinterpret_cast<const char*>(at_), _MM_HINT_T1);
+    lines_ -= count;
+  }
+
+ private:
+  const std::byte* at_;
+  int64_t lines_;
+  int64_t share_ = 0;
+};
+
 }  // namespace
 }  // namespace lathe::cpu

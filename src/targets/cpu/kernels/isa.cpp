@@ -93,6 +93,15 @@ bool host_supports(Isa isa) {
   return (found >> static_cast<int>(isa) & 1) != 0;
 }
 
+// AMD's processors say how wide their vector units are.
+bool host_splits_vectors() {
+  static const bool splits = [] {
+    constexpr uint32_t kAuth = 0x68747541, kWidths = 0x8000001A;
+    return cpuid(0, 0).b == kAuth && has(cpuid(7, 0).b, {16}) && !has(cpuid(kWidths, 0).a, {3});
+  }();
+  return splits;
+}
+
 std::optional<Isa> best_isa() {
   for (int i = limit(); i >= 0; --i) {
     if (host_supports(static_cast<Isa>(i))) return static_cast<Isa>(i);

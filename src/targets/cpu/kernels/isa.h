@@ -24,6 +24,9 @@ std::optional<Isa> isa_from_name(std::string_view name);
 // Processor and operating system both; for AMX this asks the system for the tile registers.
 bool host_supports(Isa isa);
 
+// Whether the processor takes two steps for each vector of 512 bits.
+bool host_splits_vectors();
+
 // The best one that the host supports, at most the limit; none on a processor without AVX2. The
 // limit starts from LATHE_CPU_ISA; InvalidArgument if that names no instruction set.
 std::optional<Isa> best_isa();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "targets/cpu/kernels/chunk_parts.h"
 #include "targets/cpu/kernels/matmul_rows.h"
 #include "targets/cpu/kernels/scratch.h"
 
@@ -17,6 +18,7 @@ namespace {
 struct Cut {
   int64_t row_block = 1;
   int64_t panel_block = 1;
+  int64_t last_parts = 1;  // of rows, into which the last chunks are cut
 };
 
 constexpr int64_t kFewRows = 4;
@@ -26,6 +28,7 @@ constexpr int64_t kNearBytes = 256 << 10;   // of B that stay in it from row blo
 constexpr int64_t kPassRows = 288;          // for each pass over B
 constexpr int64_t kChunkWork = 1 << 22;     // multiplications of f32 in a chunk: 20 to 40 us
 constexpr int64_t kLeastWork = 1 << 18;     // in one that is cut for threads' sake: 1 to 3 us
+constexpr int64_t kMostParts = 4;           // of one that is cut for threads to end together
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -76,7 +79,10 @@ Cut cut_square(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threa
   if (by_rows) {
     panels = std::min(panels, divide_up(call.n, kernel.panel_columns) * blocks / chunks);
   }
-  return {block, whole_tiles(kernel, panels)};
+  panels = whole_tiles(kernel, panels);
+  const int64_t most = work * panels / (kLeastWork * speed(call.product));
+  const int64_t tiles = block / (2 * int64_t{kernel.row_tile});
+  return {block, panels, std::clamp<int64_t>(std::min(most, tiles), 1, kMostParts)};
 }
 
 // Tiles of AMX take rows and panels from the second cache: blocks of rows by as many panels as stay
@@ -119,18 +125,21 @@ class Run {
       partial_ = reinterpret_cast<float*>(
           thread_scratch(ScratchUse::product_parts, split_ * call_.m * call_.n * call_.batch * 4));
     }
-    const auto chunk = [&](int64_t index, int64_t& batch, int64_t& row, int64_t& panel) {
-      batch = index / per_product;
-      row = index % per_product / panel_blocks * cut.row_block;
-      panel = index % panel_blocks * cut.panel_block;
-    };
-    parallel_for(pool_, call_.batch * per_product * split_, 1, [&](int64_t begin, int64_t end) {
+    const ChunkParts chunks(call_.batch * per_product * split_,
+                            pool_ == nullptr ? 1 : pool_->threads(), cut.last_parts);
+    parallel_for(pool_, chunks.count(), 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        int64_t batch = 0, row = 0, panel = 0;
-        chunk(i / split_, batch, row, panel);
+        const ChunkParts::Part part = chunks[i];
+        const int64_t block = part.chunk / split_;
+        const int64_t row = block % per_product / panel_blocks * cut.row_block;
+        const int64_t panel = block % panel_blocks * cut.panel_block;
         const int64_t rows = std::min(cut.row_block, call_.m - row);
         const int64_t panels = std::min(cut.panel_block, layout_.panels - panel);
-        multiply(batch, row, rows, panel, panels, i % split_);
+        const int64_t from = part.begin(rows, kernel_.row_tile);
+        const int64_t to = part.end(rows, kernel_.row_tile);
+        if (from == to) continue;
+        multiply(block / per_product, row + from, to - from, panel, panels, part.chunk % split_,
+                 part);
       }
     });
     if (split_ > 1) merge();
@@ -191,7 +200,7 @@ class Run {
   }
 
   void multiply(int64_t batch, int64_t row, int64_t rows, int64_t panel, int64_t panels,
-                int64_t part) {
+                int64_t part, const ChunkParts::Part& rows_of) {
     // Parts begin at whole groups.
     const int64_t groups = divide_up(call_.k, kernel_.k_group);
     const int64_t first = groups * part / split_ * kernel_.k_group;
@@ -212,6 +221,8 @@ class Run {
     call.b_is_far = layout_.bytes > kNearBytes;
     call.a_is_far = true;
     call.b_goes_on = column + call.columns < call_.n;
+    call.fetch_part = rows_of.part;
+    call.fetch_parts = rows_of.parts;
     call.row = call_.first_row + batch * call_.m + row;
     call.column = column;
     if (split_ > 1) {
