@@ -28,20 +28,26 @@ class LineTouch {
   LineTouch(const std::byte* begin, const std::byte* end) : at_(begin), end_(end) {}
   template <int kLines>
   inline __attribute__((always_inline)) void take() {
-    if (at_ >= end_) return;
+    if (end_ - at_ < kLines * 64) return;
 #pragma GCC unroll 8
-    for (int i = 0; i < kLines; ++i) {
-      touch(at_ + i * 64);
-      touch(at_ + i * 64 + 32);
-    }
+    for (int i = 0; i < kLines; ++i) touch(at_ + i * 64);
     at_ += kLines * 64;
+  }
+  inline __attribute__((always_inline)) void take_some(int64_t lines) {
+    for (; lines > 0 && at_ < end_; --lines, at_ += 64) touch(at_);
+  }
+  void reach(const std::byte* to) {
+    for (; at_ < to && at_ < end_; at_ += 64) touch(at_);
   }
 
  private:
-  static inline __attribute__((always_inline)) void touch(const std::byte* at) {
-    int32_t x;
-    __builtin_memcpy(&x, at, sizeof x);
-    __asm__ volatile("" ::"r"(x));
+  static inline __attribute__((always_inline)) void touch(const std::byte* line) {
+#pragma GCC unroll 2
+    for (int i = 0; i < 64; i += 32) {
+      int32_t x;
+      __builtin_memcpy(&x, line + i, sizeof x);
+      __asm__ volatile("" ::"r"(x));
+    }
   }
   const std::byte* at_;
   const std::byte* end_;
@@ -71,7 +77,7 @@ class RunSoftmax {
       minus_[r] = largest == -kInfinity ? 0.0F : -largest;
     }
   }
-  inline __attribute__((always_inline)) void take(int64_t key) {
+  inline __attribute__((always_inline)) void take(int64_t key, LineTouch& ahead, int64_t lines) {
     const F32 scale = set1(scale_);
     F32 x[kTiles][kRowsAtOnce];
 #pragma GCC unroll 2
@@ -80,6 +86,7 @@ class RunSoftmax {
       for (int r = 0; r < kRowsAtOnce; ++r) {
         x[i][r] = zero_f32();
         if (r >= kRows) continue;
+        if (r % 2 == 0) ahead.take_some(lines);
         const F32 score = load(scores_ + r * kKeyBlock + key + i * kLanes);
         x[i][r] = weight_of<Step::kPairs>(score, scale, set1(minus_[r]));
       }
@@ -143,7 +150,7 @@ inline __attribute__((always_inline)) void run_scores(const std::byte* k, int64_
     for (int j = 0; j < kLanes / 4; ++j) row[i][j] = k + (i * kLanes + 4 * j) * stride;
   }
   for (int64_t left = stride; left > 0; left -= 4 * kUnits, q += kUnits * kRowsAtOnce) {
-    ahead.take<4 * kTiles>();
+    ahead.take<4 * kTiles - 1>();
     F32 x[kTiles][kUnits];
 #pragma GCC unroll 2
     for (int i = 0; i < kTiles; ++i) {
@@ -183,25 +190,32 @@ void run_keys_rows(const AttentionRun& run) {
   const std::byte* k = run.k;
   const std::byte* end = k + run.blocks * kKeyBlock * run.key_bytes;
   const auto* q = static_cast<const float*>(run.q);
+  // A tile of keys ahead: most lines beside its products, the others beside the softmax, so that
+  // memory is never idle.
+  const int64_t tile = kKeys * run.key_bytes;
+  constexpr int kCalls = (kRows + 1) / 2 * kTiles;
+  const int64_t lines = run.key_bytes / (4 * kUnits) / kCalls;
   LineTouch ahead(k, end);
-  for (int64_t i = 0; i < kKeys * run.key_bytes; i += 256) ahead.take<4>();
+  ahead.reach(k + tile);
   float* scores = run.scores;
   float* before = run.scores + kRows * kKeyBlock;
   const auto block = [&](const auto& beside) __attribute__((always_inline)) {
-    for (int64_t key = 0; key < kKeyBlock; key += kKeys, k += kKeys * run.key_bytes) {
+    for (int64_t key = 0; key < kKeyBlock; key += kKeys) {
       run_scores<Step, kRows, kTiles>(k, run.key_bytes, q, scores + key, ahead);
       beside(key);
+      k += tile;
+      ahead.reach(k + tile);
     }
   };
   block([](int64_t) {});
   for (int64_t i = 1; i < run.blocks; ++i) {
     std::swap(scores, before);
     Softmax softmax(run, i - 1, before);
-    block([&](int64_t key) __attribute__((always_inline)) { softmax.take(key); });
+    block([&](int64_t key) __attribute__((always_inline)) { softmax.take(key, ahead, lines); });
     softmax.finish();
   }
   Softmax softmax(run, run.blocks - 1, scores);
-  for (int64_t key = 0; key < kKeyBlock; key += kKeys) softmax.take(key);
+  for (int64_t key = 0; key < kKeyBlock; key += kKeys) softmax.take(key, ahead, 0);
   softmax.finish();
   for (int64_t i = 0; run.merged != nullptr && i < run.blocks; ++i) {
     const MergeFactors f = merge_sums(*run.merged, run.results[i], 0);
