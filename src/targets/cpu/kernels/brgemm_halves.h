@@ -31,8 +31,7 @@ inline bool takes_halves(const BrgemmCall& call) {
   const bool has_hard_swish = e.has_activation && e.activation == Activation::hard_swish;
   if (e.has_activation && e.activation != Activation::relu && !has_hard_swish) return false;
   if (e.residual == nullptr) return true;
-  // The last rows may be computed twice, but not what is added to them replaced before.
-  return !has_hard_swish && e.residual_type == ElementType::f32 && call.rows % kHalfRows == 0;
+  return !has_hard_swish && e.residual_type == ElementType::f32;
 }
 
 #if defined(__AVX512VL__)
@@ -135,9 +134,12 @@ __attribute__((noinline)) void multiply_halves(const BrgemmCall& call, int64_t c
     }
     const float* added = halves.residual;
     if constexpr (kLast == HalfLast::residual) added += row * halves.residual_stride;
-    // One after the other, each stored as soon as it is there.
+    // One after the other, each stored as soon as it is there; once, for results may take the place
+    // of what is added to them.
+    const int64_t again = t * kHalfRows - row;
 #pragma GCC unroll 8
     for (int r = 0; r < kHalfRows; ++r) {
+      if (kLast == HalfLast::residual && r < again) continue;
 #pragma GCC unroll 3
       for (int h = 0; h < 3; ++h) {
         const __m256 x = halves.last(sums[r][h], r, h, added);

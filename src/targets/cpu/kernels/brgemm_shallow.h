@@ -121,7 +121,7 @@ __attribute__((noinline)) void shallow_columns(const BrgemmCall& call, int64_t r
   const auto* later = static_cast<const char*>(call.ahead) + row / S::kRows * (turns + 1) * pace;
   // The processor itself foresees shorter rows.
   const bool is_run = stride >= 64 && stride <= k * 4;
-  const int64_t fetched = call.a_is_far && column == 0 && is_run ? S::kRows * stride : 0;
+  const bool fetches = call.a_is_far && column == 0 && is_run;
   const auto* first_b =
       static_cast<const char*>(call.blocks[0].b) + column / kPanelColumns * call.b_panel_stride;
   const char* first_a = static_cast<const char*>(call.blocks[0].a) + row * stride;
@@ -133,7 +133,7 @@ __attribute__((noinline)) void shallow_columns(const BrgemmCall& call, int64_t r
     const char *a = first_a + r * stride, *b = first_b;
     char* out = first_out + r * call.out_stride;
     shallow.expect(out);
-    for (int64_t at = 0; at < fetched; at += 64) __builtin_prefetch(a + 2 * fetched + at);
+    const char* below = a + 2 * S::kRows * stride;
     typename S::Sums sums;
 #pragma GCC unroll 8
     for (int i = 0; i < S::kRows; ++i) {
@@ -145,6 +145,9 @@ __attribute__((noinline)) void shallow_columns(const BrgemmCall& call, int64_t r
     for (int64_t g = 0; g < turns; ++g, a += 4 * S::kGroups, b += S::kGroups * kGroupBytes) {
 #pragma GCC unroll 4
       for (int i = 0; i < S::kGroups; ++i) shallow.add_group(sums, a + 4 * i, b + i * kGroupBytes);
+      // As much as is read: a line.
+      if (fetches) __builtin_prefetch(below);
+      below += S::kGroups * S::kRows * 4;
       for (const char* end = later + pace; later < end; later += 64)
         __builtin_prefetch(later, 0, 2);
     }
