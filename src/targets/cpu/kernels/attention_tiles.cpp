@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numbers>
 
+#include "targets/cpu/kernels/isa.h"
 #include "tensor/convert.h"
 
 namespace lathe::cpu {
@@ -465,8 +466,9 @@ bool AttentionTiles::may_run() const {
   const auto tight = [](const AttentionCache& cache, int64_t size) {
     return !cache.is_paged() && cache.row == size;
   };
-  return kernels_.run_fits != nullptr && p_.cache == element_ && !has_bias() && p_.softcap <= 0 &&
-         block_.scale > 0 && tight(x_.k, p_.size) && tight(x_.v, p_.value_size) &&
+  return kernels_.run_fits != nullptr && host_fetches_along_loads() && p_.cache == element_ &&
+         !has_bias() && p_.softcap <= 0 && block_.scale > 0 && tight(x_.k, p_.size) &&
+         tight(x_.v, p_.value_size) &&
          kernels_.run_fits(p_.size * cache_bytes_, p_.value_size, rows_);
 }
 

@@ -28,6 +28,11 @@ Registers cpuid(uint32_t leaf, uint32_t subleaf) {
   return r;
 }
 
+bool is_amd() {
+  constexpr uint32_t kAuth = 0x68747541;  // the name's first four letters
+  return cpuid(0, 0).b == kAuth;
+}
+
 bool has(uint32_t bits, std::initializer_list<int> wanted) {
   for (const int bit : wanted) {
     if ((bits >> bit & 1) == 0) return false;
@@ -96,10 +101,16 @@ bool host_supports(Isa isa) {
 // AMD's processors say how wide their vector units are.
 bool host_splits_vectors() {
   static const bool splits = [] {
-    constexpr uint32_t kAuth = 0x68747541, kWidths = 0x8000001A;
-    return cpuid(0, 0).b == kAuth && has(cpuid(7, 0).b, {16}) && !has(cpuid(kWidths, 0).a, {3});
+    constexpr uint32_t kWidths = 0x8000001A;
+    return is_amd() && has(cpuid(7, 0).b, {16}) && !has(cpuid(kWidths, 0).a, {3});
   }();
   return splits;
+}
+
+// A Zen 4 does; an Emerald Rapids reads at the speed of memory by prefetches, and slower without.
+bool host_fetches_along_loads() {
+  static const bool does = is_amd();
+  return does;
 }
 
 std::optional<Isa> best_isa() {

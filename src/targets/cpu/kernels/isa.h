@@ -27,6 +27,10 @@ bool host_supports(Isa isa);
 // Whether the processor takes two steps for each vector of 512 bits.
 bool host_splits_vectors();
 
+// Whether the processor fetches further ahead along a stream of loads than it can be told to by
+// prefetches.
+bool host_fetches_along_loads();
+
 // The best one that the host supports, at most the limit; none on a processor without AVX2. The
 // limit starts from LATHE_CPU_ISA; InvalidArgument if that names no instruction set.
 std::optional<Isa> best_isa();
