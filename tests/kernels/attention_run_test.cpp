@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Few rows over long caches without gaps, whose blocks run together: the same bits as block by
-// block and as many rows at once.
+// block and as many rows at once. (On processors that do not take blocks together these are the
+// same blocks.)
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -20,7 +20,8 @@ constexpr int64_t kTasks = 16;  // fewer tiles per task rather than fewer tasks
 constexpr int64_t kSplit = 4;   // blocks of keys per task where the cache is split
 constexpr int64_t kLongSplit = 8;
 constexpr int64_t kTasksPerThread = 8;
-constexpr int64_t kPartialBytes = 8 << 20;  // of blocks computed but not yet merged
+// Of blocks computed but not yet merged; more where a task of each tile takes more.
+constexpr int64_t kPartialBytes = 8 << 20;
 
 bool is_float(ElementType type) {
   return type == ElementType::f32 || type == ElementType::bf16 || type == ElementType::f16;
@@ -78,14 +79,15 @@ class Run {
         pairs_(arguments.batch * problem.key_heads) {}
 
   void run() {
-    int64_t blocks = 0;
+    int64_t blocks = 0, all_blocks = 0;  // of the longest batch row, of all pairs
     for (int64_t b = 0; b < x_.batch; ++b) {
-      const AttentionTiles all = part(b * p_.key_heads, 0, rows_);
-      blocks = std::max(blocks, all.last_block());
+      const int64_t here = part(b * p_.key_heads, 0, rows_).last_block();
+      blocks = std::max(blocks, here);
+      all_blocks += here * p_.key_heads;
     }
     const bool few = rows_ <= kernels_.few_rows;  // for which there is no other way
     if (x_.split > 0 || few || (tiles_ == 1 && blocks > kSplit)) {
-      run_split(blocks, x_.split > 0 ? x_.split : split_of(blocks));
+      run_split(blocks, x_.split > 0 ? x_.split : split_of(all_blocks));
     } else {
       run_whole();
     }
@@ -101,11 +103,11 @@ class Run {
   }
 
   // Long tasks read memory in order, short ones keep all threads busy to the end.
-  int64_t split_of(int64_t blocks) const {
+  int64_t split_of(int64_t all_blocks) const {
     const bool runs = tiles_ == 1 && part(0, 0, rows_).may_run();
     const int64_t tasks = kTasksPerThread * (pool_ == nullptr ? 1 : pool_->threads());
     const int64_t longest = x_.k.is_paged() ? kSplit : runs ? kRunBlocks : kLongSplit;
-    return std::clamp<int64_t>(pairs_ * tiles_ * blocks / tasks, kSplit, longest);
+    return std::clamp<int64_t>(all_blocks * tiles_ / tasks, kSplit, longest);
   }
 
   // Each task merges the blocks of its rows as it goes.

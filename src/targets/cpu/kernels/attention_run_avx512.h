@@ -255,11 +255,11 @@ inline void run_sums(const AttentionRun& run, int64_t block) {
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
     Values::put_back(acc[r]);
-    float* to = run.results[block].product + r * run.product_pitch;
-    if (run.merged != nullptr) {  // what merge_rows does
+    const bool merges = run.merged != nullptr;
+    float* to = (merges ? *run.merged : run.results[block]).product + r * run.product_pitch;
+    if (merges) {  // what merge_rows does
       const float* factors = run.factors + block * kRunRows + r;
       const F32 before = set1(factors[0]), added = set1(factors[kRunFactors]);
-      to = run.merged->product + r * run.product_pitch;
 #pragma GCC unroll 8
       for (int c = 0; c < kV; ++c) {
         acc[r][c] = fma(acc[r][c], added, load(to + c * kLanes) * before);
