@@ -5,7 +5,9 @@
 usage: check_kernel_library.py [--all] [BUILD]      default: build/release; 77 where there is no library
 
 Compiles, past the compiler's cache, the files with the most code, which take the longest (--all: every
-file, with a line for each). Counts seconds of one core, so that neighbours do not lengthen them.
+file, with a line for each). Counts seconds of one core, so that neighbours do not lengthen them by much;
+what takes too long all the same, as they take room in its caches, is compiled twice more by itself, and the
+fastest counts.
 """
 
 import concurrent.futures
@@ -19,6 +21,7 @@ import sys
 MOST_SECONDS = 10
 MOST_BYTES = 6_000_000
 LARGEST = 6
+AGAIN = 2
 KERNELS = "/src/targets/cpu/kernels/"
 
 
@@ -55,6 +58,12 @@ def compile_times(objects, build):
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         times = pool.map(lambda words: seconds_to_compile(words, build), objects.values())
         named = [(taken, path.name.removesuffix(".o")) for taken, path in zip(times, objects)]
+    commands = {path.name.removesuffix(".o"): words for path, words in objects.items()}
+    for i, (taken, name) in enumerate(named):
+        for _ in range(AGAIN):
+            if taken > MOST_SECONDS:
+                taken = min(taken, seconds_to_compile(commands[name], build))
+        named[i] = (taken, name)
     return sorted(named, reverse=True)
 
 
