@@ -3,9 +3,10 @@
 // values do: the keys of all blocks, each block's softmax beside the scores of the next one, and
 // then the values of all. Number by number what attention_rows.h computes block by block.
 //
-// Memory is then read in two long streams, in which processors themselves fetch further ahead, and
-// more lines at once, than they can be told to. A stream is lost whenever another one misses the
-// first cache for a few lines, and some 1,000 cycles with it. Hence keys, whose rows are read
+// Memory is then read in two long streams, in which some processors themselves fetch further ahead,
+// and more lines at once, than they can be told to (host_fetches_along_loads). On a Zen 4 a stream
+// is lost, and some 1,000 cycles with it, when two dozen lines of another one miss the first cache
+// in a short time; sixteen a block cost nothing. Hence keys, whose rows are read
 // sixteen at a time, are touched line by line before; scores do not leave the first cache; and only
 // weights, which are needed late, come from the second one. Only for units compiled for AVX-512.
 #pragma once

@@ -93,7 +93,7 @@ struct AttentionState {
 
 inline constexpr int64_t kRunBlocks = 32;  // of a run, at most
 inline constexpr int64_t kRunRows = 4;
-inline constexpr int64_t kRunFactors = kRunBlocks * kRunRows + 16;
+inline constexpr int64_t kRunFactors = kRunBlocks * kRunRows + 16;  // room for a whole vector
 inline constexpr int64_t kRunColumns = 64;  // of values; twice as many of half the rows
 
 // A few rows against whole blocks whose keys lie side by side, and whose values do.
