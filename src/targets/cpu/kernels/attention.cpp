@@ -10,6 +10,7 @@
 #include <span>
 
 #include "base/thread_pool.h"
+#include "targets/cpu/kernels/attention_heads.h"
 #include "targets/cpu/kernels/attention_tiles.h"
 
 namespace lathe::cpu {
@@ -20,6 +21,7 @@ constexpr int64_t kTasks = 16;  // fewer tiles per task rather than fewer tasks
 constexpr int64_t kSplit = 4;   // blocks of keys per task where the cache is split
 constexpr int64_t kLongSplit = 8;
 constexpr int64_t kTasksPerThread = 8;
+constexpr int64_t kBlocksPerThread = 4;  // fewer are not enough for tasks of all key heads
 // Of blocks computed but not yet merged; more where a task of each tile takes more.
 constexpr int64_t kPartialBytes = 8 << 20;
 
@@ -87,6 +89,7 @@ class Run {
     }
     const bool few = rows_ <= kernels_.few_rows;  // for which there is no other way
     if (x_.split > 0 || few || (tiles_ == 1 && blocks > kSplit)) {
+      together_ = heads_fit(all_blocks);
       run_split(blocks, x_.split > 0 ? x_.split : split_of(all_blocks));
     } else {
       run_whole();
@@ -102,10 +105,24 @@ class Run {
     return part(pair, tile * tile_rows_, std::min(tile_rows_, rows_ - tile * tile_rows_));
   }
 
+  int64_t threads() const { return pool_ == nullptr ? 1 : pool_->threads(); }
+
+  // Whether all key heads of a batch row are one task's: they lie side by side in pages, and there
+  // are tasks enough.
+  bool heads_fit(int64_t all_blocks) const {
+    return tiles_ == 1 && all_blocks >= kBlocksPerThread * threads() * p_.key_heads &&
+           AttentionHeads(p_, kernels_, x_, 0, rows_).may_run();
+  }
+  int64_t heads() const { return together_ ? p_.key_heads : 1; }  // of a task
+
   // Long tasks read memory in order, short ones keep all threads busy to the end.
   int64_t split_of(int64_t all_blocks) const {
     const bool runs = tiles_ == 1 && part(0, 0, rows_).may_run();
-    const int64_t tasks = kTasksPerThread * (pool_ == nullptr ? 1 : pool_->threads());
+    const int64_t tasks = kTasksPerThread * threads();
+    if (together_) {
+      const int64_t most = AttentionHeads(p_, kernels_, x_, 0, rows_).most_blocks();
+      return std::clamp<int64_t>(all_blocks / p_.key_heads / tasks, 1, most);
+    }
     const int64_t longest = x_.k.is_paged() ? kSplit : runs ? kRunBlocks : kLongSplit;
     return std::clamp<int64_t>(all_blocks * tiles_ / tasks, kSplit, longest);
   }
@@ -184,12 +201,20 @@ class Run {
     for (int64_t i = 0; i < all; ++i) clear(states[i], products, pitch);
     for (int64_t first = 0; first < blocks; first += wave) {
       const int64_t parts = (std::min(wave, blocks - first) + split - 1) / split;
-      parallel_for(pool_, all * parts, 1, [&](int64_t begin, int64_t end) {
+      parallel_for(pool_, all / heads() * parts, 1, [&](int64_t begin, int64_t end) {
         for (int64_t at = begin; at < end; ++at) {
           const int64_t tile = tile_of(at, parts), from = part_of(at, parts) * split;
           const int64_t count = std::min(split, std::min(wave, blocks - first) - from);
           const std::atomic_ref<int64_t> so_far(merged[tile]);
           const bool in_turn = so_far.load(std::memory_order_acquire) == first + from;
+          if (together_) {
+            compute_heads(tile, first + from, count, partials, tile * wave + from, wave, used,
+                          in_turn ? &states : nullptr, first + from + count == blocks);
+            if (!in_turn) continue;
+            std::fill_n(merged + tile + 1, p_.key_heads - 1, first + from + count);
+            so_far.store(first + from + count, std::memory_order_release);
+            continue;
+          }
           const AttentionState state = states[tile];
           const bool merges =
               compute(tile, first + from, count, partials, tile * wave + from,
@@ -220,10 +245,10 @@ class Run {
 
   // Tasks are in the order of memory: a page holds a few keys of every head.
   int64_t tile_of(int64_t task, int64_t parts) const {
-    return x_.k.is_paged() ? task % (pairs_ * tiles_) : task / parts;
+    return x_.k.is_paged() ? task % (pairs_ * tiles_ / heads()) * heads() : task / parts;
   }
   int64_t part_of(int64_t task, int64_t parts) const {
-    return x_.k.is_paged() ? task / (pairs_ * tiles_) : task % parts;
+    return x_.k.is_paged() ? task / (pairs_ * tiles_ / heads()) : task % parts;
   }
 
   // What the thread that runs a task will probably need next.
@@ -292,6 +317,58 @@ class Run {
     return merges;
   }
 
+  // The same of all heads of a batch row, whose first tile is `at`: head h's results and whether
+  // they are used are those from first_result + h * wave on, its state states[at + h].
+  void compute_heads(int64_t at, int64_t first, int64_t count, const States& results,
+                     int64_t first_result, int64_t wave, uint8_t* used, const States* states,
+                     bool last) const {
+    AttentionHeads heads(p_, kernels_, x_, at / p_.key_heads, rows_);
+    const int64_t end = first + count;
+    for (int64_t block = first, many = 0; block < end; block += many) {
+      const int64_t result = first_result + block - first;
+      many = heads.run_length(block, end);
+      if (many > 0 && heads.load(block, many)) {
+        run_heads(heads, at, many, results, result, wave, used, states);
+        continue;
+      }
+      while (many == 0 || (block + many < end && heads.run_length(block + many, end) == 0)) ++many;
+      for (int64_t h = 0; h < p_.key_heads; ++h) {
+        AttentionState state;
+        if (states != nullptr) state = (*states)[at + h];
+        compute(at + h, block, many, results, result + h * wave, used + result + h * wave,
+                states != nullptr ? &state : nullptr, false, keys_behind(at + h, block));
+      }
+    }
+    if (states == nullptr || !last) return;
+    for (int64_t h = 0; h < p_.key_heads; ++h) {
+      merge_wave(at + h, (*states)[at + h], results, 0, nullptr, 0, true);
+    }
+  }
+
+  void run_heads(AttentionHeads& heads, int64_t at, int64_t count, const States& results,
+                 int64_t first_result, int64_t wave, uint8_t* used, const States* states) const {
+    if (states != nullptr) {
+      for (AttentionState& state : heads.states()) state = (*states)[at++];
+      return heads.run(heads.states().data());
+    }
+    auto to = heads.results().begin();
+    for (int64_t i = 0; i < count; ++i) {
+      for (int64_t h = 0; h < p_.key_heads; ++h) *to++ = results[first_result + h * wave + i];
+    }
+    heads.run(nullptr);
+    for (int64_t h = 0; h < p_.key_heads; ++h) {
+      std::fill_n(used + first_result + h * wave, count, uint8_t{1});
+    }
+  }
+
+  // The keys of the next head's tile, if it is of the same batch row.
+  AttentionAhead keys_behind(int64_t tile, int64_t block) const {
+    if ((tile + 1) % p_.key_heads == 0) return {};
+    AttentionTiles tiles = one_tile(tile + 1, 0);
+    tiles.take_rows();
+    return tiles.keys_ahead(block);
+  }
+
   // `count` results.
   void merge_wave(int64_t at, const AttentionState& state, const States& results,
                   int64_t first_result, const uint8_t* used, int64_t count, bool last) const {
@@ -316,8 +393,9 @@ class Run {
   ThreadPool* pool_;
   const int64_t rows_;  // of a key head
   const int64_t tile_rows_;
-  const int64_t tiles_;  // of a key head
-  const int64_t pairs_;  // batch row and key head
+  const int64_t tiles_;    // of a key head
+  const int64_t pairs_;    // batch row and key head
+  bool together_ = false;  // all key heads of a batch row
 };
 
 }  // namespace

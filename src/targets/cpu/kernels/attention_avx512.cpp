@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/attention_run_avx512.h"
+#include "targets/cpu/kernels/attention_pages_avx512.h"
 #include "targets/cpu/kernels/attention_widen.h"
 
 namespace lathe::cpu {
@@ -23,6 +23,7 @@ const AttentionKernels& attention_f32_avx512() {
       .run_fits = run_fits<SingleStep>,
       .run_keys = run_keys<SingleStep>,
       .run_values = run_values<SingleStep, SingleValues>,
+      .run_pages = run_pages<SingleStep, SingleValues>,
       .score_fetches = score_fetches,
       .value_fetches = kValueFetches,
       .widen = widen_to_f32,

@@ -121,6 +121,37 @@ struct AttentionRun {
   }
 };
 
+// The same of several key heads, whose keys and values lie in pages: [heads][keys of a page] of
+// rows side by side.
+struct AttentionPages {
+  // Of each head as few rows have them, in lines of four units: line i at places[i].
+  const float* queries = nullptr;
+  const int32_t* places = nullptr;
+  int64_t heads = 1;
+  int64_t blocks = 0;
+  int64_t segments = 1;  // of kSegment keys that a page has side by side: a divisor of kSegments
+  // Where each so many keys of the first head begin, and the bytes to the next head's.
+  const std::byte* const* k = nullptr;
+  const std::byte* const* v = nullptr;
+  int64_t k_head = 0;
+  int64_t v_head = 0;
+  int64_t key_bytes = 0;  // of a row
+  int64_t value_bytes = 0;
+  int64_t value_size = 0;
+  float scale = 1;
+  float* scores = nullptr;    // scratch [tiles of a block][rows][kSegment]
+  void* weights = nullptr;    // scratch of all blocks, and room for a vector
+  float* softmax = nullptr;   // scratch [heads][kPageSoftmax]
+  float* products = nullptr;  // scratch [heads][rows][value_size]
+  int64_t product_pitch = 0;
+  const AttentionState* results = nullptr;  // [blocks][heads]
+  const AttentionState* merged = nullptr;   // [heads]
+  float* factors = nullptr;  // scratch: of state and block, [2][blocks * heads * kRunRows + 16]
+};
+inline constexpr int64_t kPageSoftmax = 48;
+inline constexpr int64_t kQueryLine = 16;   // floats
+inline constexpr int64_t kQueryLines = 32;  // of a head, at most
+
 struct AttentionKernels {
   bool bf16;
   // Keys and values of 8 bits as they are, queries and weights as integers of 16 bits, by a scale
@@ -151,6 +182,8 @@ struct AttentionKernels {
   bool (*run_fits)(int64_t key_bytes, int64_t value_size, int64_t rows) = nullptr;
   void (*run_keys)(const AttentionRun& run, int64_t rows) = nullptr;
   void (*run_values)(const AttentionRun& run, int64_t block, int64_t rows) = nullptr;
+  // The same in pages, all keys and then all values; null: none.
+  void (*run_pages)(const AttentionPages& run, int64_t rows) = nullptr;
   // How often it fetches while it computes scores and products.
   int64_t (*score_fetches)(int64_t size);
   int64_t value_fetches;

@@ -462,22 +462,58 @@ bool AttentionTiles::run(int64_t tile, const AttentionState& result) {
   return true;
 }
 
-bool AttentionTiles::may_run() const {
-  const auto tight = [](const AttentionCache& cache, int64_t size) {
-    return !cache.is_paged() && cache.row == size;
-  };
-  return kernels_.run_fits != nullptr && host_fetches_along_loads() && p_.cache == element_ &&
-         !has_bias() && p_.softcap <= 0 && block_.scale > 0 && tight(x_.k, p_.size) &&
-         tight(x_.v, p_.value_size) &&
+// Whole blocks of few rows, whatever lies between them.
+bool AttentionTiles::blocks_fit() const {
+  return host_fetches_along_loads() && p_.cache == element_ && !has_bias() && p_.softcap <= 0 &&
+         block_.scale > 0 && x_.k.row == p_.size && x_.v.row == p_.value_size &&
          kernels_.run_fits(p_.size * cache_bytes_, p_.value_size, rows_);
 }
 
-int64_t AttentionTiles::run_length(int64_t block, int64_t end) const {
-  if (!few() || !may_run()) return 0;
-  // All rows see all keys.
+bool AttentionTiles::may_run() const {
+  return kernels_.run_keys != nullptr && !x_.k.is_paged() && !x_.v.is_paged() && blocks_fit();
+}
+
+bool AttentionTiles::may_run_pages() const {
+  return kernels_.run_pages != nullptr && x_.k.is_paged() && x_.v.is_paged() &&
+         x_.k.page_shift == x_.v.page_shift && int64_t{1} << x_.k.page_shift >= kSegment &&
+         blocks_fit();
+}
+
+// Blocks from `block` to `end` - 1 at most all of whose keys all rows see.
+int64_t AttentionTiles::whole_blocks(int64_t block, int64_t end) const {
   if (lowest(rows_ - 1) > block * kKeyBlock) return 0;
   const int64_t whole = (highest(0) + 1) / kKeyBlock;
   return std::clamp<int64_t>(std::min(whole, end) - block, 0, kRunBlocks);
+}
+
+int64_t AttentionTiles::run_length(int64_t block, int64_t end) const {
+  return few() && may_run() ? whole_blocks(block, end) : 0;
+}
+
+int64_t AttentionTiles::pages_length(int64_t block, int64_t end) const {
+  return may_run_pages() ? whole_blocks(block, end) : 0;
+}
+
+void AttentionTiles::describe(AttentionPages& run) const {
+  run.segments = std::min(kSegments, (int64_t{1} << x_.k.page_shift) / kSegment);
+  run.k_head = x_.k.head * cache_bytes_;
+  run.v_head = x_.v.head * cache_bytes_;
+  run.key_bytes = p_.size * cache_bytes_;
+  run.value_bytes = p_.value_size * cache_bytes_;
+  run.value_size = p_.value_size;
+  run.scale = block_.scale;
+  run.product_pitch = value_pitch();
+}
+
+bool AttentionTiles::find_pages(int64_t block, const AttentionPages& run, const std::byte** k,
+                                const std::byte** v) const {
+  const int64_t begin = block * kKeyBlock, end = begin + run.blocks * kKeyBlock;
+  for (int64_t key = begin; key < end; key += run.segments * kSegment, ++k, ++v) {
+    *k = key_row(x_.k, key);
+    *v = key_row(x_.v, key);
+    if (*k == nullptr || *v == nullptr) return false;
+  }
+  return true;
 }
 
 void AttentionTiles::run_keys(int64_t block, std::span<const AttentionState> results,

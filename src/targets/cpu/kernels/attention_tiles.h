@@ -50,6 +50,14 @@ class AttentionTiles {
   void run_keys(int64_t block, std::span<const AttentionState> results,
                 const AttentionState* merged);
   void run_values(int64_t index) { kernels_.run_values(run_, index, rows_); }
+  // The same of all key heads together, in the order of their pages: whether blocks may, how many
+  // can, how they lie, and where the pages of a run's blocks begin; false: one is missing.
+  bool may_run_pages() const;
+  int64_t pages_length(int64_t block, int64_t end) const;
+  void describe(AttentionPages& run) const;
+  bool find_pages(int64_t block, const AttentionPages& run, const std::byte** k,
+                  const std::byte** v) const;
+  const float* queries() const { return queries_; }
   // Where the rows are few: from now on `run` gives products as [rows][value_pitch].
   void take_rows() { few_ = rows_ <= kernels_.few_rows; }
   bool few() const { return few_; }
@@ -70,6 +78,8 @@ class AttentionTiles {
   void fetch_row(const AttentionRows& rows, ElementType type, int64_t row, int64_t size) const;
   const std::byte* key_row(const AttentionCache& cache, int64_t key) const;
   bool side_by_side(const AttentionCache& cache) const;
+  bool blocks_fit() const;
+  int64_t whole_blocks(int64_t block, int64_t end) const;
   bool find_segments(const AttentionCache& cache, int64_t begin, int64_t keys,
                      const std::byte** to) const;
   const float* scales_of(const AttentionCache& cache, float* to, int64_t& step) const;

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernels/attention_heads.h"
+
+#include <algorithm>
+
+namespace lathe::cpu {
+namespace {
+
+constexpr int64_t kWeightBytes = 64 << 10;
+constexpr int64_t kSums = 16;  // of a block's largest scores and as many sums, in whole vectors
+
+// The bits of a query's line in reverse: an order without a pattern.
+uint32_t reversed(uint32_t line) {
+  uint32_t to = 0;
+  for (uint32_t bit = 1; bit < kQueryLines; bit *= 2, line /= 2) to = 2 * to + line % 2;
+  return to;
+}
+
+}  // namespace
+
+AttentionHeads::AttentionHeads(const AttentionProblem& problem, const AttentionKernels& kernels,
+                               const AttentionArguments& arguments, int64_t batch, int64_t rows)
+    : p_(problem), kernels_(kernels), x_(arguments), batch_(batch), rows_(rows) {}
+
+int64_t AttentionHeads::most_blocks() const {
+  const int64_t bytes = p_.key_heads * rows_ * kKeyBlock * (kernels_.bf16 ? 2 : 4);
+  return std::clamp<int64_t>(kWeightBytes / bytes, 1, kRunBlocks);
+}
+
+int64_t AttentionHeads::run_length(int64_t block, int64_t end) const {
+  return std::min(head(0).pages_length(block, end), most_blocks());
+}
+
+void AttentionHeads::place(Carver carver, int64_t blocks) {
+  const int64_t heads = p_.key_heads, all = heads * blocks;
+  AttentionTiles tiles = head(0);
+  tiles.place(carver);
+  queries_ = carver.take<float>(heads * run_.key_bytes);
+  run_.scores = carver.take<float>(heads * rows_ * kKeyBlock);
+  run_.weights = carver.take<float>(all * rows_ * kKeyBlock / (kernels_.bf16 ? 2 : 1) + kSums);
+  run_.softmax = carver.take<float>(heads * kPageSoftmax);
+  run_.products = carver.take<float>(heads * rows_ * run_.value_size);
+  run_.factors = carver.take<float>(2 * (all * kRunRows + kSums));
+  sums_ = carver.take<float>(all * 2 * kSums);
+  k_ = carver.take<const std::byte*>(blocks * kSegments);
+  v_ = carver.take<const std::byte*>(blocks * kSegments);
+  results_ = carver.take<AttentionState>(all);
+  states_ = carver.take<AttentionState>(heads);
+  bytes_ = carver.bytes();
+}
+
+bool AttentionHeads::load(int64_t block, int64_t blocks) {
+  head(0).describe(run_);
+  run_.heads = p_.key_heads;
+  run_.blocks = blocks;
+  place(Carver(), blocks);
+  std::byte* memory = thread_scratch(ScratchUse::task, bytes_);
+  place(Carver(memory), blocks);
+  if (!head(0).find_pages(block, run_, k_, v_)) return false;
+  run_.k = k_;
+  run_.v = v_;
+  run_.queries = queries_;
+  run_.places = places_.data();
+  const auto lines = static_cast<uint32_t>(run_.key_bytes / kQueryLine);
+  for (uint32_t i = 0, place = 0; i < kQueryLines; ++i) {
+    const uint32_t line = reversed(i);
+    if (line < lines) places_[line] = static_cast<int32_t>(kQueryLine * place++);
+  }
+  for (int64_t i = 0; i < run_.heads; ++i) {
+    AttentionTiles tiles = head(i);
+    Carver carver(memory);
+    tiles.take_rows();
+    tiles.place(carver);
+    tiles.load_queries();
+    for (uint32_t line = 0; line < lines; ++line) {
+      std::copy_n(tiles.queries() + line * kQueryLine, kQueryLine,
+                  queries_ + i * run_.key_bytes + places_[line]);
+    }
+  }
+  count_ = static_cast<size_t>(run_.heads * blocks);
+  float* sums = sums_;
+  for (AttentionState& result : results()) {
+    result = {nullptr, sums, sums + kSums};
+    sums += 2 * kSums;
+  }
+  run_.results = results_;
+  return true;
+}
+
+void AttentionHeads::run(const AttentionState* merged) {
+  run_.merged = merged;
+  kernels_.run_pages(run_, rows_);
+}
+
+}  // namespace lathe::cpu
