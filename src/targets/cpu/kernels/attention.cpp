@@ -22,6 +22,7 @@ constexpr int64_t kSplit = 4;   // blocks of keys per task where the cache is sp
 constexpr int64_t kLongSplit = 8;
 constexpr int64_t kTasksPerThread = 8;
 constexpr int64_t kBlocksPerThread = 4;  // fewer are not enough for tasks of all key heads
+constexpr int64_t kFetchBefore = 2;      // blocks before its end, a task fetches what comes then
 // Of blocks computed but not yet merged; more where a task of each tile takes more.
 constexpr int64_t kPartialBytes = 8 << 20;
 
@@ -97,6 +98,9 @@ class Run {
   }
 
  private:
+  int64_t pitch_of(int64_t rows) const {  // in whole vectors
+    return kernels_.lanes * ((rows + kernels_.lanes - 1) / kernels_.lanes);
+  }
   // Rows [first, first + count) of a pair of batch row and key head.
   AttentionTiles part(int64_t pair, int64_t first, int64_t count) const {
     return {p_, kernels_, x_, pair / p_.key_heads, pair % p_.key_heads, first, count};
@@ -181,11 +185,9 @@ class Run {
   // in its cache, where few rows are computed and all blocks before its own are merged already;
   // else afterwards, a bounded number at a time.
   void run_split(int64_t blocks, int64_t split) {
-    const int64_t pitch =
-        kernels_.lanes * ((std::min(rows_, tile_rows_) + kernels_.lanes - 1) / kernels_.lanes);
-    const int64_t rows = std::min(rows_, tile_rows_);
+    const int64_t rows = std::min(rows_, tile_rows_), pitch = pitch_of(rows);
     const int64_t all = pairs_ * tiles_;
-    const int64_t products = rows * part(0, 0, 1).value_pitch();
+    const int64_t products = products_ = rows * part(0, 0, 1).value_pitch();
     const int64_t one = (products + 2 * pitch) * static_cast<int64_t>(sizeof(float));
     const int64_t wave = std::clamp(kPartialBytes / (one * all) / split * split, split,
                                     std::max(split, (blocks + split - 1) / split * split));
@@ -198,7 +200,7 @@ class Run {
     auto* used = carver.take<uint8_t>(all * wave);
     auto* merged = carver.take<int64_t>(all);  // blocks of each tile
     std::fill_n(merged, all, int64_t{0});
-    for (int64_t i = 0; i < all; ++i) clear(states[i], products, pitch);
+    task_bytes_ = task_bytes();
     for (int64_t first = 0; first < blocks; first += wave) {
       const int64_t parts = (std::min(wave, blocks - first) + split - 1) / split;
       parallel_for(pool_, all / heads() * parts, 1, [&](int64_t begin, int64_t end) {
@@ -219,7 +221,7 @@ class Run {
           const bool merges =
               compute(tile, first + from, count, partials, tile * wave + from,
                       used + tile * wave + from, in_turn ? &state : nullptr,
-                      first + from + count == blocks, keys_of(at + 1, parts, first, split));
+                      first + from + count == blocks, next_of(at + 1, parts, first, split));
           if (merges) so_far.store(first + from + count, std::memory_order_release);
         }
       });
@@ -230,6 +232,7 @@ class Run {
         for (int64_t tile = begin; tile < stop; ++tile) {
           const int64_t done = std::max<int64_t>(0, merged[tile] - first);
           if (merged[tile] == end) continue;
+          if (merged[tile] == 0) clear_state(states[tile]);
           merge_wave(tile, states[tile], partials, tile * wave + done, used + tile * wave + done,
                      end - first - done, last);
           merged[tile] = end;
@@ -238,6 +241,7 @@ class Run {
     }
     if (blocks == 0) {
       for (int64_t tile = 0; tile < all; ++tile) {
+        clear_state(states[tile]);
         merge_wave(tile, states[tile], partials, 0, nullptr, 0, true);
       }
     }
@@ -251,13 +255,47 @@ class Run {
     return x_.k.is_paged() ? task / (pairs_ * tiles_ / heads()) : task % parts;
   }
 
-  // What the thread that runs a task will probably need next.
-  AttentionAhead keys_of(int64_t task, int64_t parts, int64_t first, int64_t split) const {
-    if (task >= pairs_ * tiles_ * parts) return {};
-    const int64_t tile = tile_of(task, parts);
-    AttentionTiles tiles = one_tile(tile / tiles_, tile % tiles_);
+  // What the thread that runs a task will probably run next; no tile: nothing that is known.
+  struct Next {
+    int64_t tile = -1;
+    int64_t block = 0;
+  };
+  Next next_of(int64_t task, int64_t parts, int64_t first, int64_t split) const {
+    if (together_ || task >= pairs_ * tiles_ * parts) return {};
+    return {tile_of(task, parts), first + part_of(task, parts) * split};
+  }
+  AttentionTiles tiles_of(const Next& next) const {
+    return one_tile(next.tile / tiles_, next.tile % tiles_);
+  }
+  AttentionAhead keys_of(const Next& next) const {
+    if (next.tile < 0) return {};
+    AttentionTiles tiles = tiles_of(next);
     tiles.take_rows();
-    return tiles.keys_ahead(first + part_of(task, parts) * split);
+    return tiles.keys_ahead(next.block);
+  }
+
+  // The memory of a task, and its parts: `partial` for one block, and for the further blocks of a
+  // run, which are merged without products, their largest scores and sums.
+  void place(Carver& carver, AttentionTiles& tiles, AttentionState& partial, float*& more) const {
+    tiles.place(carver);
+    const int64_t rows = std::min(rows_, tile_rows_);
+    partial = take_state(
+        carver, std::max(tiles.value_size() * tile_rows_, rows * tiles.value_pitch()), tile_rows_);
+    more = carver.take<float>(tiles.may_run() ? 2 * (kRunBlocks - 1) * kernels_.lanes : 0);
+  }
+  // Before the first blocks are merged into it: by their task, whose memory it then is near.
+  void clear_state(const AttentionState& state) const {
+    const int64_t rows = std::min(rows_, tile_rows_);
+    clear(state, products_, pitch_of(rows));
+  }
+  int64_t task_bytes() const {  // of the tile with the most rows
+    AttentionTiles tiles = part(0, 0, std::min(rows_, tile_rows_));
+    tiles.take_rows();
+    AttentionState partial;
+    float* more = nullptr;
+    Carver carver;
+    place(carver, tiles, partial, more);
+    return carver.bytes();
   }
 
   // Blocks [first, first + count) of one tile of rows, from results[first_result] on; or, where
@@ -265,43 +303,45 @@ class Run {
   // true.
   bool compute(int64_t at, int64_t first, int64_t count, const States& results,
                int64_t first_result, uint8_t* used, const AttentionState* state, bool last,
-               const AttentionAhead& next) const {
+               const Next& next) const {
     AttentionTiles tiles = one_tile(at / tiles_, at % tiles_);
     tiles.take_rows();
     const int64_t rows = std::min(tile_rows_, rows_ - at % tiles_ * tile_rows_);
-    std::array<AttentionState, kRunBlocks> partials;
-    AttentionState& partial = partials[0];
-    const auto place = [&](Carver carver) {
-      tiles.place(carver);
-      partial =
-          take_state(carver, std::max(tiles.value_size() * tile_rows_, rows * tiles.value_pitch()),
-                     tile_rows_);
-      for (size_t i = 1; tiles.may_run() && i < partials.size(); ++i) {  // merged without products
-        partials[i].largest = carver.take<float>(tile_rows_);
-        partials[i].sum = carver.take<float>(tile_rows_);
-      }
-      return carver.bytes();
-    };
-    place(Carver(thread_scratch(ScratchUse::task, place(Carver()))));
+    AttentionState partial;
+    float* more = nullptr;
+    Carver carver(thread_scratch(ScratchUse::task, task_bytes_));
+    place(carver, tiles, partial, more);
     std::fill_n(used, count, uint8_t{0});
     const int64_t begin = std::max(first, tiles.first_block());
     const int64_t end = std::min(first + count, tiles.last_block());
-    tiles.follow(end, next);
     if (begin < end) tiles.load_queries();
     const bool merges = tiles.few() && state != nullptr;
+    if (merges && first == 0) clear_state(*state);
+    bool follows = false;  // keys of the next task are known
     for (int64_t block = begin; block < end; ++block) {
       if (const int64_t many = tiles.run_length(block, end); many > 1) {
-        const auto run = std::span(partials).first(static_cast<size_t>(many));
-        int64_t at_result = first_result + block - first;
-        for (AttentionState& result : run) {
-          if (!merges) result = results[at_result++];
+        std::array<AttentionState, kRunBlocks> run;
+        for (int64_t i = 0; i < many; ++i) {
+          float* top = i == 0 ? partial.largest : more + 2 * (i - 1) * kernels_.lanes;
+          float* sum = i == 0 ? partial.sum : top + kernels_.lanes;
+          run[static_cast<size_t>(i)] = merges ? AttentionState{nullptr, top, sum}
+                                               : results[first_result + block - first + i];
         }
-        tiles.run_keys(block, run, merges ? state : nullptr);
-        for (int64_t i = 0; i < many; ++i) tiles.run_values(i);
+        tiles.run_keys(block, std::span(run).first(static_cast<size_t>(many)),
+                       merges ? state : nullptr);
+        for (int64_t i = 0; i < many; ++i) {
+          if (i == many - kFetchBefore) {
+            if (merges && last) tiles.fetch_results();
+            if (next.tile >= 0) tiles_of(next).fetch_queries();
+          }
+          tiles.run_values(i);
+        }
         if (!merges) std::fill_n(used + block - first, many, uint8_t{1});
         block += many - 1;
         continue;
       }
+      if (!follows) tiles.follow(end, keys_of(next));
+      follows = true;
       tiles.load_block(block);
       const AttentionState result = merges ? partial : results[first_result + block - first];
       float* product = tiles.few() ? result.product : partial.product;
@@ -324,6 +364,9 @@ class Run {
                      bool last) const {
     AttentionHeads heads(p_, kernels_, x_, at / p_.key_heads, rows_);
     const int64_t end = first + count;
+    for (int64_t h = 0; states != nullptr && first == 0 && h < p_.key_heads; ++h) {
+      clear_state((*states)[at + h]);
+    }
     for (int64_t block = first, many = 0; block < end; block += many) {
       const int64_t result = first_result + block - first;
       many = heads.run_length(block, end);
@@ -335,8 +378,10 @@ class Run {
       for (int64_t h = 0; h < p_.key_heads; ++h) {
         AttentionState state;
         if (states != nullptr) state = (*states)[at + h];
+        Next next;
+        if (h + 1 < p_.key_heads) next = {at + h + 1, block};
         compute(at + h, block, many, results, result + h * wave, used + result + h * wave,
-                states != nullptr ? &state : nullptr, false, keys_behind(at + h, block));
+                states != nullptr ? &state : nullptr, false, next);
       }
     }
     if (states == nullptr || !last) return;
@@ -359,14 +404,6 @@ class Run {
     for (int64_t h = 0; h < p_.key_heads; ++h) {
       std::fill_n(used + first_result + h * wave, count, uint8_t{1});
     }
-  }
-
-  // The keys of the next head's tile, if it is of the same batch row.
-  AttentionAhead keys_behind(int64_t tile, int64_t block) const {
-    if ((tile + 1) % p_.key_heads == 0) return {};
-    AttentionTiles tiles = one_tile(tile + 1, 0);
-    tiles.take_rows();
-    return tiles.keys_ahead(block);
   }
 
   // `count` results.
@@ -396,6 +433,9 @@ class Run {
   const int64_t tiles_;    // of a key head
   const int64_t pairs_;    // batch row and key head
   bool together_ = false;  // all key heads of a batch row
+  // Where the cache is split:
+  int64_t products_ = 0;    // numbers of a state's product
+  int64_t task_bytes_ = 0;  // of memory
 };
 
 }  // namespace

@@ -21,6 +21,9 @@ class AttentionTiles {
   // Places the task's memory; `carver` without memory only adds up.
   void place(Carver& carver);
   void load_queries();
+  // Into the cache, some time before load_queries and finish.
+  void fetch_queries() const { fetch_rows(x_.q, p_.query, p_.size); }
+  void fetch_results() const { fetch_rows(x_.y, p_.result, p_.value_size); }
 
   // The blocks of keys that some row may see: [first_block, last_block).
   int64_t first_block() const { return lowest(0) / kKeyBlock; }
@@ -76,6 +79,9 @@ class AttentionTiles {
   int64_t highest(int64_t row) const;
   std::byte* row_of(const AttentionRows& rows, ElementType type, int64_t row) const;
   void fetch_row(const AttentionRows& rows, ElementType type, int64_t row, int64_t size) const;
+  void fetch_rows(const AttentionRows& rows, ElementType type, int64_t size) const {
+    for (int64_t row = 0; row < rows_; ++row) fetch_row(rows, type, row, size);
+  }
   const std::byte* key_row(const AttentionCache& cache, int64_t key) const;
   bool side_by_side(const AttentionCache& cache) const;
   bool blocks_fit() const;
