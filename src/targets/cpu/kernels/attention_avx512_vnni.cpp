@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/attention_run_avx512.h"
+#include "targets/cpu/kernels/attention_pages_avx512.h"
 #include "targets/cpu/kernels/attention_values_avx512.h"
 #include "targets/cpu/kernels/attention_widen.h"
 
@@ -24,6 +24,7 @@ const AttentionKernels& attention_bf16_avx512() {
       .run_fits = run_fits<PairStep>,
       .run_keys = run_keys<PairStep>,
       .run_values = run_values<PairStep, PairValues>,
+      .run_pages = run_pages<PairStep, PairValues>,
       .score_fetches = score_fetches,
       .value_fetches = kValueFetches,
       .widen = widen_to_bf16,

@@ -19,7 +19,7 @@ static_assert(kSegment == kLanes);
 static_assert(kQueryLine == kUnits * kRowsAtOnce &&
               kQueryLines * kQueryLine == kRunTileBytes / kSegment);
 
-// Tiles in the order of memory.
+// Tiles, block by block in the order of memory.
 class PageTiles {
  public:
   PageTiles(const AttentionPages& x, const std::byte* const* pages, int64_t head_bytes,
@@ -30,37 +30,29 @@ class PageTiles {
         tile_bytes_(kSegment * row_bytes),
         heads_(x.heads),
         segments_(x.segments),
-        head_(pages[0]),
+        rows_(pages[0]),
         at_(pages[0]) {}
   const std::byte* at() const { return at_; }
-  // The last one again behind it.
+  int64_t head() const { return head_; }
+  // Of the head's in a block.
+  bool first() const { return page_ + segment_ == 0; }
+  bool last() const { return page_ + segment_ + 1 == kSegments; }
+  // The last one's rows again behind it.
   void advance() {
     if (++segment_ < segments_) {
       at_ += tile_bytes_;
       return;
     }
-    if (heads_done_ + 1 < heads_) {
-      ++heads_done_;
-      head_ += head_bytes_;
-    } else if (pages_ + 1 < end_) {
-      heads_done_ = 0;
-      head_ = *++pages_;
-    } else {
-      return;
-    }
     segment_ = 0;
-    at_ = head_;
-  }
-  // Calls body(head, first, last) for each tile of a block, `last` being of the head's.
-  template <class F>
-  static inline __attribute__((always_inline)) void of_block(const AttentionPages& x, F&& body) {
-    for (int64_t page = 0; page < kSegments; page += x.segments) {
-      for (int64_t head = 0; head < x.heads; ++head) {
-        for (int64_t i = page; i < page + x.segments; ++i) {
-          body(head, i == 0, i + 1 == kSegments);
-        }
-      }
+    if (++head_ < heads_) {
+      rows_ += head_bytes_;
+    } else {
+      head_ = 0;
+      page_ = (page_ + segments_) % kSegments;
+      if (pages_ + 1 < end_) ++pages_;
+      rows_ = *pages_;
     }
+    at_ = rows_;
   }
 
  private:
@@ -70,9 +62,10 @@ class PageTiles {
   int64_t tile_bytes_;
   int64_t heads_;
   int64_t segments_;
-  int64_t segment_ = 0;
-  int64_t heads_done_ = 0;
-  const std::byte* head_;
+  int64_t page_ = 0;     // segments of a block before the page
+  int64_t segment_ = 0;  // of the page
+  int64_t head_ = 0;
+  const std::byte* rows_;  // of the head
   const std::byte* at_;
 };
 
@@ -187,48 +180,48 @@ class PageSoftmax {
 };
 
 // All keys: each block's softmax beside the scores of the next one, which take the place of its
-// own.
+// own. Lines are touched a tile ahead.
 template <class Step, int kRows>
 void page_keys(const AttentionPages& run) {
   using Softmax = PageSoftmax<Step, kRows>;
   constexpr int64_t kTile = kRows * kLanes;
-  const int64_t tile = kSegment * run.key_bytes;
-  const int64_t block_weights = run.heads * kSegments * kTile * (Step::kPairs ? 2 : 4);
+  const int64_t tile = kSegment * run.key_bytes, tiles = run.heads * kSegments;
   constexpr int kCalls = (kRows + 1) / 2;
   const int64_t lines = run.key_bytes / (4 * kUnits) / kCalls;
-  PageTiles next(run, run.k, run.k_head, run.key_bytes);
+  PageTiles now(run, run.k, run.k_head, run.key_bytes), next = now;
   LineTouch(next.at(), next.at() + tile).reach(next.at() + tile);
+  next.advance();
   for (int64_t head = 0; head < run.heads; ++head) {
     Softmax(run.softmax + head * kPageSoftmax).clear();
   }
-  auto* weights = static_cast<std::byte*>(run.weights) - block_weights;
+  auto* weights = static_cast<std::byte*>(run.weights);
   const AttentionState* before = run.results - run.heads;
   for (int64_t block = 0; block <= run.blocks; ++block, before += run.heads) {
     float* scores = run.scores;
-    PageTiles::of_block(
-        run, [&](int64_t head, bool first, bool last) __attribute__((always_inline)) {
-          const std::byte* k = next.at();
-          next.advance();
-          LineTouch ahead(next.at(), next.at() + tile);
-          Softmax softmax(run.softmax + head * kPageSoftmax);
-          if (block > 0) {
-            if (first) softmax.begin(run.scale, before[head]);
-            softmax.take(scores, run.scale, weights,
-                         [&]() __attribute__((always_inline)) { ahead.take_some(lines); });
-            if (last) softmax.finish(before[head]);
-          }
-          weights += kTile * (Step::kPairs ? 2 : 4);
-          if (block < run.blocks) {
-            F32 x[kRowsAtOnce];
-            page_scores<Step, kRows>(k, run.key_bytes, run.queries + head * run.key_bytes,
-                                     run.places, x, ahead);
-            ahead.reach(next.at() + tile);
+    for (int64_t t = 0; t < tiles; ++t, scores += kTile) {
+      const int64_t head = now.head();
+      LineTouch ahead(next.at(), next.at() + tile);
+      Softmax softmax(run.softmax + head * kPageSoftmax);
+      if (block > 0) {
+        if (now.first()) softmax.begin(run.scale, before[head]);
+        softmax.take(scores, run.scale, weights,
+                     [&]() __attribute__((always_inline)) { ahead.take_some(lines); });
+        if (now.last()) softmax.finish(before[head]);
+        weights += kTile * (Step::kPairs ? 2 : 4);
+      }
+      const std::byte* k = now.at();
+      const std::byte* end = next.at() + tile;
+      now.advance();
+      next.advance();
+      if (block == run.blocks) continue;
+      F32 x[kRowsAtOnce];
+      page_scores<Step, kRows>(k, run.key_bytes, run.queries + head * run.key_bytes, run.places, x,
+                               ahead);
+      ahead.reach(end);
 #pragma GCC unroll 4
-            for (int r = 0; r < kRows; ++r) store(scores + r * kLanes, x[r]);
-            softmax.see(x);
-          }
-          scores += kTile;
-        });
+      for (int r = 0; r < kRows; ++r) store(scores + r * kLanes, x[r]);
+      softmax.see(x);
+    }
   }
 }
 
@@ -251,8 +244,9 @@ void page_values(const AttentionPages& run) {
   const auto* weights = static_cast<const float*>(run.weights);
   PageTiles tiles(run, run.v, run.v_head, run.value_bytes);
   for (int64_t block = 0; block < run.blocks; ++block) {
-    PageTiles::of_block(run, [&](int64_t head, bool first,
-                                 bool last) __attribute__((always_inline)) {
+    for (int64_t t = 0; t < run.heads * kSegments; ++t, tiles.advance()) {
+      const int64_t head = tiles.head();
+      const bool first = tiles.first(), last = tiles.last();
       float* sums = run.products + head * kRows * kColumns;
       F32 acc[kRows][kV];
 #pragma GCC unroll 4
@@ -263,7 +257,6 @@ void page_values(const AttentionPages& run) {
         }
       }
       const std::byte* v = tiles.at();
-      tiles.advance();
       for (int64_t key = 0; key < kSegment; key += kUnit, v += kUnit * run.value_bytes, ++weights) {
         F32 x[kV];
         Values::read_all(v, run.value_bytes, 0, x);
@@ -296,7 +289,7 @@ void page_values(const AttentionPages& run) {
 #pragma GCC unroll 8
         for (int c = 0; c < kV; ++c) store(to + c * kLanes, acc[r][c]);
       }
-    });
+    }
   }
 }
 
