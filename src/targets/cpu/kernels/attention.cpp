@@ -192,8 +192,8 @@ class Run {
     const int64_t wave = std::clamp(kPartialBytes / (one * all) / split * split, split,
                                     std::max(split, (blocks + split - 1) / split * split));
     std::byte* memory = thread_scratch(
-        ScratchUse::caller,
-        all * ((wave + 1) * (one + 3 * 64) + wave + int64_t{sizeof(int64_t)}) + 2 * 64);
+        ScratchUse::caller, all * ((wave + 1) * (one + 3 * 64) + wave + int64_t{sizeof(int64_t)}) +
+                                3 * 64 + queries_bytes());
     Carver carver(memory);
     const States states(carver, all, products, pitch);
     const States partials(carver, all * wave, products, pitch);
@@ -201,6 +201,7 @@ class Run {
     auto* merged = carver.take<int64_t>(all);  // blocks of each tile
     std::fill_n(merged, all, int64_t{0});
     task_bytes_ = task_bytes();
+    if (together_) load_queries(carver);
     for (int64_t first = 0; first < blocks; first += wave) {
       const int64_t parts = (std::min(wave, blocks - first) + split - 1) / split;
       parallel_for(pool_, all / heads() * parts, 1, [&](int64_t begin, int64_t end) {
@@ -245,6 +246,22 @@ class Run {
         merge_wave(tile, states[tile], partials, 0, nullptr, 0, true);
       }
     }
+  }
+
+  // Of all heads of all batch rows, for all tasks.
+  int64_t query_floats() const { return AttentionHeads(p_, kernels_, x_, 0, rows_).query_floats(); }
+  int64_t queries_bytes() const {
+    return together_ ? x_.batch * query_floats() * static_cast<int64_t>(sizeof(float)) : 0;
+  }
+  void load_queries(Carver& carver) {
+    const int64_t floats = query_floats();
+    auto* queries = carver.take<float>(x_.batch * floats);
+    queries_ = queries;
+    parallel_for(pool_, x_.batch, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t b = begin; b < end; ++b) {
+        AttentionHeads(p_, kernels_, x_, b, rows_).load_queries(queries + b * floats);
+      }
+    });
   }
 
   // Tasks are in the order of memory: a page holds a few keys of every head.
@@ -362,7 +379,8 @@ class Run {
   void compute_heads(int64_t at, int64_t first, int64_t count, const States& results,
                      int64_t first_result, int64_t wave, uint8_t* used, const States* states,
                      bool last) const {
-    AttentionHeads heads(p_, kernels_, x_, at / p_.key_heads, rows_);
+    const int64_t row = at / p_.key_heads;
+    AttentionHeads heads(p_, kernels_, x_, row, rows_, queries_ + row * query_floats());
     const int64_t end = first + count;
     for (int64_t h = 0; states != nullptr && first == 0 && h < p_.key_heads; ++h) {
       clear_state((*states)[at + h]);
@@ -433,6 +451,7 @@ class Run {
   const int64_t tiles_;    // of a key head
   const int64_t pairs_;    // batch row and key head
   bool together_ = false;  // all key heads of a batch row
+  const float* queries_ = nullptr;
   // Where the cache is split:
   int64_t products_ = 0;    // numbers of a state's product
   int64_t task_bytes_ = 0;  // of memory

@@ -19,8 +19,35 @@ uint32_t reversed(uint32_t line) {
 }  // namespace
 
 AttentionHeads::AttentionHeads(const AttentionProblem& problem, const AttentionKernels& kernels,
-                               const AttentionArguments& arguments, int64_t batch, int64_t rows)
-    : p_(problem), kernels_(kernels), x_(arguments), batch_(batch), rows_(rows) {}
+                               const AttentionArguments& arguments, int64_t batch, int64_t rows,
+                               const float* queries)
+    : p_(problem), kernels_(kernels), x_(arguments), batch_(batch), rows_(rows) {
+  head(0).describe(run_);
+  run_.heads = p_.key_heads;
+  run_.queries = queries;
+  const auto lines = static_cast<uint32_t>(run_.key_bytes / kQueryLine);
+  for (uint32_t i = 0, place = 0; i < kQueryLines; ++i) {
+    const uint32_t line = reversed(i);
+    if (line < lines) places_[line] = static_cast<int32_t>(kQueryLine * place++);
+  }
+}
+
+void AttentionHeads::load_queries(float* to) const {
+  for (int64_t i = 0; i < run_.heads; ++i) {
+    AttentionTiles tiles = head(i);
+    tiles.take_rows();
+    Carver sizes;
+    tiles.place(sizes);
+    Carver carver(thread_scratch(ScratchUse::task, sizes.bytes()));
+    tiles.place(carver);
+    tiles.load_queries();
+    const float* from = tiles.queries();
+    for (int64_t line = 0; line < run_.key_bytes / kQueryLine; ++line, from += kQueryLine) {
+      std::copy_n(from, kQueryLine, to + places_[static_cast<size_t>(line)]);
+    }
+    to += run_.key_bytes;
+  }
+}
 
 int64_t AttentionHeads::most_blocks() const {
   const int64_t bytes = p_.key_heads * rows_ * kKeyBlock * (kernels_.bf16 ? 2 : 4);
@@ -33,9 +60,6 @@ int64_t AttentionHeads::run_length(int64_t block, int64_t end) const {
 
 void AttentionHeads::place(Carver carver, int64_t blocks) {
   const int64_t heads = p_.key_heads, all = heads * blocks;
-  AttentionTiles tiles = head(0);
-  tiles.place(carver);
-  queries_ = carver.take<float>(heads * run_.key_bytes);
   run_.scores = carver.take<float>(heads * rows_ * kKeyBlock);
   run_.weights = carver.take<float>(all * rows_ * kKeyBlock / (kernels_.bf16 ? 2 : 1) + kSums);
   run_.softmax = carver.take<float>(heads * kPageSoftmax);
@@ -50,33 +74,13 @@ void AttentionHeads::place(Carver carver, int64_t blocks) {
 }
 
 bool AttentionHeads::load(int64_t block, int64_t blocks) {
-  head(0).describe(run_);
-  run_.heads = p_.key_heads;
   run_.blocks = blocks;
   place(Carver(), blocks);
-  std::byte* memory = thread_scratch(ScratchUse::task, bytes_);
-  place(Carver(memory), blocks);
+  place(Carver(thread_scratch(ScratchUse::task, bytes_)), blocks);
   if (!head(0).find_pages(block, run_, k_, v_)) return false;
   run_.k = k_;
   run_.v = v_;
-  run_.queries = queries_;
   run_.places = places_.data();
-  const auto lines = static_cast<uint32_t>(run_.key_bytes / kQueryLine);
-  for (uint32_t i = 0, place = 0; i < kQueryLines; ++i) {
-    const uint32_t line = reversed(i);
-    if (line < lines) places_[line] = static_cast<int32_t>(kQueryLine * place++);
-  }
-  for (int64_t i = 0; i < run_.heads; ++i) {
-    AttentionTiles tiles = head(i);
-    Carver carver(memory);
-    tiles.take_rows();
-    tiles.place(carver);
-    tiles.load_queries();
-    for (uint32_t line = 0; line < lines; ++line) {
-      std::copy_n(tiles.queries() + line * kQueryLine, kQueryLine,
-                  queries_ + i * run_.key_bytes + places_[line]);
-    }
-  }
   count_ = static_cast<size_t>(run_.heads * blocks);
   float* sums = sums_;
   for (AttentionState& result : results()) {

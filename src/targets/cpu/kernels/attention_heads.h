@@ -12,16 +12,19 @@ namespace lathe::cpu {
 
 class AttentionHeads {
  public:
-  // `rows` of each key head.
+  // `rows` of each key head; `queries` as load_queries leaves them.
   AttentionHeads(const AttentionProblem& problem, const AttentionKernels& kernels,
-                 const AttentionArguments& arguments, int64_t batch, int64_t rows);
+                 const AttentionArguments& arguments, int64_t batch, int64_t rows,
+                 const float* queries = nullptr);
 
   bool may_run() const { return head(0).may_run_pages(); }
+  int64_t query_floats() const { return run_.heads * run_.key_bytes; }
+  void load_queries(float* to) const;
   // Blocks of a run, at most: their weights have to stay in the second cache.
   int64_t most_blocks() const;
   // Blocks from `block` to `end` - 1 at most that can run: the first few, 0 if none.
   int64_t run_length(int64_t block, int64_t end) const;
-  // Finds pages, queries and memory of so many blocks; false: a page is missing.
+  // Finds pages and memory of so many blocks; false: a page is missing.
   bool load(int64_t block, int64_t blocks);
   // What a run sets, [block][head]: largest scores and sums in memory of its own and no products,
   // until changed.
@@ -44,7 +47,6 @@ class AttentionHeads {
   size_t count_ = 0;
   int64_t bytes_ = 0;
   std::array<int32_t, kQueryLines> places_{};
-  float* queries_ = nullptr;
   float* sums_ = nullptr;
   const std::byte** k_ = nullptr;
   const std::byte** v_ = nullptr;
