@@ -180,15 +180,16 @@ class PageSoftmax {
 };
 
 // All keys: each block's softmax beside the scores of the next one, which take the place of its
-// own. Lines are touched a tile ahead.
-template <class Step, int kRows>
+// own. Lines are touched a tile ahead. Of kBytes, if not 0.
+template <class Step, int kRows, int64_t kBytes>
 void page_keys(const AttentionPages& run) {
   using Softmax = PageSoftmax<Step, kRows>;
   constexpr int64_t kTile = kRows * kLanes;
-  const int64_t tile = kSegment * run.key_bytes, tiles = run.heads * kSegments;
+  const int64_t bytes = kBytes > 0 ? kBytes : run.key_bytes;
+  const int64_t tile = kSegment * bytes, tiles = run.heads * kSegments;
   constexpr int kCalls = (kRows + 1) / 2;
-  const int64_t lines = run.key_bytes / (4 * kUnits) / kCalls;
-  PageTiles now(run, run.k, run.k_head, run.key_bytes), next = now;
+  const int64_t lines = bytes / (4 * kUnits) / kCalls;
+  PageTiles now(run, run.k, run.k_head, bytes), next = now;
   LineTouch(next.at(), next.at() + tile).reach(next.at() + tile);
   next.advance();
   for (int64_t head = 0; head < run.heads; ++head) {
@@ -215,8 +216,7 @@ void page_keys(const AttentionPages& run) {
       next.advance();
       if (block == run.blocks) continue;
       F32 x[kRowsAtOnce];
-      page_scores<Step, kRows>(k, run.key_bytes, run.queries + head * run.key_bytes, run.places, x,
-                               ahead);
+      page_scores<Step, kRows>(k, bytes, run.queries + head * bytes, run.places, x, ahead);
       ahead.reach(end);
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) store(scores + r * kLanes, x[r]);
@@ -240,9 +240,10 @@ template <class Step, class Values, int kRows, int kV>
 void page_values(const AttentionPages& run) {
   constexpr int kUnit = Step::kPairs ? 2 : 1;
   constexpr int64_t kPitch = kSegment / kUnit, kColumns = kV * kLanes;
+  constexpr int64_t kBytes = kColumns * (Step::kPairs ? 2 : 4);
   const int64_t all = run.blocks * run.heads;
   const auto* weights = static_cast<const float*>(run.weights);
-  PageTiles tiles(run, run.v, run.v_head, run.value_bytes);
+  PageTiles tiles(run, run.v, run.v_head, kBytes);
   for (int64_t block = 0; block < run.blocks; ++block) {
     for (int64_t t = 0; t < run.heads * kSegments; ++t, tiles.advance()) {
       const int64_t head = tiles.head();
@@ -257,9 +258,9 @@ void page_values(const AttentionPages& run) {
         }
       }
       const std::byte* v = tiles.at();
-      for (int64_t key = 0; key < kSegment; key += kUnit, v += kUnit * run.value_bytes, ++weights) {
+      for (int64_t key = 0; key < kSegment; key += kUnit, v += kUnit * kBytes, ++weights) {
         F32 x[kV];
-        Values::read_all(v, run.value_bytes, 0, x);
+        Values::read_all(v, kBytes, 0, x);
 #pragma GCC unroll 4
         for (int r = 0; r < kRows; ++r) {
           const F32 p = Step::spread(reinterpret_cast<const std::byte*>(weights + r * kPitch));
@@ -297,7 +298,12 @@ template <class Step, class Values>
 void run_pages(const AttentionPages& run, int64_t rows) {
   constexpr int kV = static_cast<int>(kRunColumns) / kLanes;
   for_rows(rows, [&](int64_t, auto count) {
-    page_keys<Step, count()>(run);
+    constexpr int64_t kShort = Step::kPairs ? 128 : 0;  // where pointers are much of the work
+    if (run.key_bytes == kShort) {
+      page_keys<Step, count(), kShort>(run);
+    } else {
+      page_keys<Step, count(), 0>(run);
+    }
     page_factors(run);
     if (run.value_size == kRunColumns) return page_values<Step, Values, count(), kV>(run);
     if constexpr (count() <= kRunRows / 2) page_values<Step, Values, count(), 2 * kV>(run);
