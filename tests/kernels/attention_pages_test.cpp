@@ -84,31 +84,37 @@ class PagedCache {
     return run(isa, x, pool);
   }
 
-  // Cuts it into pages of `rows` keys, keys and values of all heads in each.
-  void cut(int64_t rows) {
+  // Cuts it into pages of `rows` keys: keys and values of all heads in each, in any order, or
+  // (`follow`) keys page after page and then values.
+  void cut(int64_t rows, bool follow) {
     const Shape& s = shape_;
-    const int64_t columns = s.size + s.value_size, page = s.key_heads * rows * columns;
     const int64_t stride = (longest_ + rows - 1) / rows;
     page_rows_ = rows;
     table_.resize(static_cast<size_t>(batch() * stride));
     std::iota(table_.begin(), table_.end(), 0);
-    std::shuffle(table_.begin(), table_.end(), random_);
-    memory_ = Guarded(k_.type(), std::ssize(table_) * page);
-    pages_.assign(table_.size(), nullptr);
+    if (!follow) std::shuffle(table_.begin(), table_.end(), random_);
+    const int64_t keys = s.key_heads * rows * s.size, values = s.key_heads * rows * s.value_size;
+    k_page_ = follow ? keys : keys + values;
+    v_page_ = follow ? values : keys + values;
+    values_begin_ = follow ? std::ssize(table_) * keys : keys;
+    memory_ = Guarded(k_.type(), std::ssize(table_) * (keys + values));
+    k_pages_.assign(table_.size(), nullptr);
+    v_pages_.assign(table_.size(), nullptr);
     for (int64_t b = 0; b < batch(); ++b) {
       const int64_t length = s.lengths[static_cast<size_t>(b)];
       for (int64_t key = 0; key < length; ++key) {
         const auto entry = static_cast<size_t>(b * stride + key / rows);
-        const int64_t at = table_[entry] * page;
+        const int64_t k = table_[entry] * k_page_, v = values_begin_ + table_[entry] * v_page_;
         for (int64_t h = 0; h < s.key_heads; ++h) {
           const int64_t from = (b * s.key_heads + h) * longest_ + key;
           const int64_t row = h * rows + key % rows;
-          copy(k_, from, memory_, at + row * s.size, s.size);
-          copy(v_, from, memory_, at + s.key_heads * rows * s.size + row * s.value_size,
-               s.value_size);
+          copy(k_, from, memory_, k + row * s.size, s.size);
+          copy(v_, from, memory_, v + row * s.value_size, s.value_size);
         }
         const int64_t lowest = s.left < 0 ? 0 : first_[static_cast<size_t>(b)] - s.left;
-        if (key >= lowest) pages_[entry] = memory_.data() + bytes_for(k_.type(), at);
+        if (key < lowest) continue;
+        k_pages_[entry] = memory_.data() + bytes_for(k_.type(), k);
+        v_pages_[entry] = memory_.data() + bytes_for(k_.type(), follow ? v : k);
       }
     }
   }
@@ -120,18 +126,18 @@ class PagedCache {
     AttentionArguments x;
     for (AttentionCache* cache : {&x.k, &x.v}) {
       const bool values = cache == &x.v;
-      const int64_t offset = bytes_for(k_.type(), values ? s.key_heads * rows * s.size : 0);
+      const int64_t offset = bytes_for(k_.type(), values ? values_begin_ : 0);
       cache->row = values ? s.value_size : s.size;
       cache->head = rows * cache->row;
       cache->table_stride = (longest_ + rows - 1) / rows;
       cache->page_shift = std::countr_zero(static_cast<uint64_t>(rows));
       if (lent) {
-        cache->pages = pages_.data();
-        cache->page_offset = offset;
+        cache->pages = (values ? v_pages_ : k_pages_).data();
+        cache->page_offset = k_pages_ == v_pages_ ? offset : 0;
       } else {
         cache->data = memory_.data() + offset;
         cache->table = table_.data();
-        cache->batch = s.key_heads * rows * (s.size + s.value_size);
+        cache->batch = values ? v_page_ : k_page_;
       }
     }
     x.split = split;
@@ -168,7 +174,10 @@ class PagedCache {
   std::vector<int64_t> first_;
   int64_t page_rows_ = 0;
   std::vector<int32_t> table_;
-  std::vector<const std::byte*> pages_;
+  int64_t k_page_ = 0;  // elements of a page, and from the first one's keys to its values
+  int64_t v_page_ = 0;
+  int64_t values_begin_ = 0;
+  std::vector<const std::byte*> k_pages_, v_pages_;
   Guarded memory_{ElementType::f32, 0};
   AttentionProblem problem_;
 };
@@ -200,13 +209,13 @@ TEST(AttentionPages, gives_the_bits_of_blocks_one_by_one) {
     int64_t other = 32;  // takes turns
     for (const Shape& shape : kShapes) {
       PagedCache cache(shape, type);
-      for (const int64_t rows : {int64_t{16}, other}) {
-        cache.cut(rows);
+      for (const int64_t rows : {-other, int64_t{-16}, int64_t{16}, other}) {  // below 0: apart
+        cache.cut(std::abs(rows), rows > 0);
         for (const Isa isa : host_isas()) {
           SCOPED_TRACE(testing::Message() << to_string(isa) << ", " << to_string(type) << ", "
                                           << shape << ", pages of " << rows);
           const std::vector<float> expected = cache.run_whole(isa, three);
-          const bool lent = rows != 32 && rows != 128;
+          const bool lent = std::abs(rows) != 32 && std::abs(rows) != 128;
           expect_same(cache.run_pages(isa, lent, 0, one), expected);
           expect_same(cache.run_pages(isa, lent, 0, three), expected);
           expect_same(cache.run_pages(isa, lent, 1, one), expected);
@@ -228,7 +237,7 @@ TEST(AttentionPages, treats_keys_that_are_not_finite_like_blocks_one_by_one) {
       for (const int64_t key : {5, 140, 400}) {
         PagedCache cache(shape, type);
         cache.set_key(0, 1, key, value);
-        cache.cut(16);
+        cache.cut(16, true);
         for (const Isa isa : host_isas()) {
           SCOPED_TRACE(testing::Message() << to_string(isa) << ", " << to_string(type) << ", key "
                                           << key << " of " << value);

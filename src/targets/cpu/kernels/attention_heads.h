@@ -17,7 +17,7 @@ class AttentionHeads {
                  const AttentionArguments& arguments, int64_t batch, int64_t rows,
                  const float* queries = nullptr);
 
-  bool may_run() const { return head(0).may_run_pages(); }
+  bool may_run() const { return head(0).may_run_pages() && head(0).pages_follow(); }
   int64_t query_floats() const { return run_.heads * run_.key_bytes; }
   void load_queries(float* to) const;
   // Blocks of a run, at most: their weights have to stay in the second cache.

@@ -14,6 +14,8 @@ namespace {
 
 constexpr int64_t kAny = int64_t{1} << 40;  // further than any key
 constexpr int64_t kAhead = 8;               // rows fetched before their turn
+constexpr int64_t kPagesSeen = 32;          // enough to tell how all lie
+constexpr int64_t kLongPage = 128 << 10;    // bytes behind which a jump does not matter
 constexpr float kLog2E = std::numbers::log2e_v<float>;
 
 int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
@@ -503,6 +505,21 @@ void AttentionTiles::describe(AttentionPages& run) const {
   run.value_size = p_.value_size;
   run.scale = block_.scale;
   run.product_pitch = value_pitch();
+}
+
+bool AttentionTiles::pages_follow() const {
+  const int64_t rows = int64_t{1} << x_.k.page_shift;
+  const auto follow = [&](const AttentionCache& cache) {
+    const int64_t bytes = p_.key_heads * cache.head * cache_bytes_;
+    if (bytes >= kLongPage) return true;
+    const std::byte* before = key_row(cache, 0);
+    const int64_t end = std::min(length_ / rows, kPagesSeen) * rows;
+    for (int64_t key = rows; key < end; key += rows, before += bytes) {
+      if (before == nullptr || key_row(cache, key) != before + bytes) return false;
+    }
+    return true;
+  };
+  return follow(x_.k) && follow(x_.v);
 }
 
 bool AttentionTiles::find_pages(int64_t block, const AttentionPages& run, const std::byte** k,

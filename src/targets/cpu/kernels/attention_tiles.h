@@ -56,6 +56,7 @@ class AttentionTiles {
   // The same of all key heads together, in the order of their pages: whether blocks may, how many
   // can, how they lie, and where the pages of a run's blocks begin; false: one is missing.
   bool may_run_pages() const;
+  bool pages_follow() const;  // one another in memory, or are long
   int64_t pages_length(int64_t block, int64_t end) const;
   void describe(AttentionPages& run) const;
   bool find_pages(int64_t block, const AttentionPages& run, const std::byte** k,
