@@ -19,6 +19,7 @@ namespace lathe::cpu {
 namespace {
 
 static_assert(kRunRows == kRowsAtOnce);
+constexpr int64_t kPairLanes = 2 * kLanes;  // numbers of a vector of pairs
 constexpr int64_t kRunTileBytes = 8 << 10;  // of keys at a time, and as many ahead
 
 // Two loads per line, in the order of memory: of each half, as one load of less than a line is not
@@ -53,6 +54,13 @@ class LineTouch {
   const std::byte* at_;
   const std::byte* end_;
 };
+
+// Where a block's weights lie, in vectors of 64 bytes: part `part` of a row.
+template <class Step, int kRows>
+constexpr int64_t run_weight_line(int64_t row, int64_t part) {
+  constexpr int64_t kParts = kKeyBlock / kLanes / (Step::kPairs ? 2 : 1);
+  return (kRows > 2 ? reversed(row, 4) : row) * kParts + reversed(part, kParts);
+}
 
 // The softmax of a block, for kTiles · kLanes keys at a time beside the scores of the next one.
 template <class Step, int kRows, int kTiles>
@@ -97,11 +105,13 @@ class RunSoftmax {
     for (int r = 0; r < kRows; ++r) {
       if constexpr (Step::kPairs) {
         static_assert(kTiles == 2);
-        store_weights(static_cast<Bf16*>(weights_) + r * kKeyBlock + key, x[0][r], x[1][r]);
+        const int64_t line = run_weight_line<Step, kRows>(r, key / kPairLanes);
+        store_weights(static_cast<Bf16*>(weights_) + line * kPairLanes, x[0][r], x[1][r]);
       } else {
 #pragma GCC unroll 2
         for (int i = 0; i < kTiles; ++i) {
-          store(static_cast<float*>(weights_) + r * kKeyBlock + key + i * kLanes, x[i][r]);
+          const int64_t line = run_weight_line<Step, kRows>(r, key / kLanes + i);
+          store(static_cast<float*>(weights_) + line * kLanes, x[i][r]);
         }
       }
     }
@@ -234,7 +244,7 @@ void run_keys(const AttentionRun& run, int64_t rows) {
 template <class Step, class Values, int kRows, int kV>
 inline void run_sums(const AttentionRun& run, int64_t block) {
   constexpr int kUnit = Step::kPairs ? 2 : 1;
-  constexpr int64_t kPitch = kKeyBlock / kUnit;
+  constexpr int64_t kParts = kKeyBlock / kUnit / kLanes;
   const std::byte* v = run.v + block * kKeyBlock * run.value_bytes;
   const auto* weights = static_cast<const float*>(run.weights_of(block, kRows, Step::kPairs));
   F32 acc[kRows][kV];
@@ -243,14 +253,19 @@ inline void run_sums(const AttentionRun& run, int64_t block) {
 #pragma GCC unroll 8
     for (int c = 0; c < kV; ++c) acc[r][c] = zero_f32();
   }
-  for (int64_t key = 0; key < kKeyBlock; key += kUnit, v += kUnit * run.value_bytes, ++weights) {
-    F32 x[kV];
-    Values::read_all(v, run.value_bytes, 0, x);
+  for (int64_t part = 0; part < kParts; ++part) {
+    const float* weight = weights + run_weight_line<Step, kRows>(0, part) * kLanes;
+    for (int64_t i = 0; i < kLanes; ++i, v += kUnit * run.value_bytes, ++weight) {
+      F32 x[kV];
+      Values::read_all(v, run.value_bytes, 0, x);
 #pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) {
-      const F32 p = Step::spread(reinterpret_cast<const std::byte*>(weights + r * kPitch));
+      for (int r = 0; r < kRows; ++r) {
+        constexpr auto kLine = run_weight_line<Step, kRows>;
+        const F32 p =
+            Step::spread(reinterpret_cast<const std::byte*>(weight + kLine(r, 0) * kLanes));
 #pragma GCC unroll 8
-      for (int c = 0; c < kV; ++c) acc[r][c] = Step::add(acc[r][c], x[c], p);
+        for (int c = 0; c < kV; ++c) acc[r][c] = Step::add(acc[r][c], x[c], p);
+      }
     }
   }
 #pragma GCC unroll 4

@@ -96,6 +96,15 @@ inline constexpr int64_t kRunRows = 4;
 inline constexpr int64_t kRunFactors = kRunBlocks * kRunRows + 16;  // room for a whole vector
 inline constexpr int64_t kRunColumns = 64;  // of values; twice as many of half the rows
 
+// The bits of a number below `count`, a power of two, in reverse. Memory that is read again and
+// again beside a stream lies in this order: in its own it would be taken for one more stream, and
+// what processors fetch ahead is not enough for two.
+constexpr int64_t reversed(int64_t x, int64_t count) {
+  int64_t to = 0;
+  for (int64_t bit = 1; bit < count; bit *= 2, x /= 2) to = 2 * to + x % 2;
+  return to;
+}
+
 // A few rows against whole blocks whose keys lie side by side, and whose values do.
 struct AttentionRun {
   const void* q = nullptr;  // as few rows have them
@@ -115,9 +124,10 @@ struct AttentionRun {
   const AttentionState* merged = nullptr;
   float* factors = nullptr;  // scratch for that: of state and block, [2][kRunFactors]
 
-  // [rows][kKeyBlock] of f32 or, `pairs`, of bf16.
+  // [rows][kKeyBlock] of f32 or, `pairs`, of bf16, as run_weight_line orders them.
   void* weights_of(int64_t block, int64_t rows, bool pairs) const {
-    return static_cast<std::byte*>(weights) + block * rows * kKeyBlock * (pairs ? 2 : 4);
+    return static_cast<std::byte*>(weights) +
+           reversed(block, kRunBlocks) * rows * kKeyBlock * (pairs ? 2 : 4);
   }
 };
 
