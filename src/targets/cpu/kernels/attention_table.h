@@ -145,8 +145,7 @@ struct AttentionPages {
   const std::byte* const* v = nullptr;
   int64_t k_head = 0;
   int64_t v_head = 0;
-  int64_t key_bytes = 0;  // of a row
-  int64_t value_bytes = 0;
+  int64_t key_bytes = 0;  // of a row; of a value as its size says
   int64_t value_size = 0;
   float scale = 1;
   float* scores = nullptr;    // scratch [tiles of a block][rows][kSegment]

@@ -476,8 +476,10 @@ bool AttentionTiles::may_run() const {
 }
 
 bool AttentionTiles::may_run_pages() const {
+  // A head's keys in longer pages lie side by side for more than a block.
+  const int64_t rows = int64_t{1} << x_.k.page_shift;
   return kernels_.run_pages != nullptr && x_.k.is_paged() && x_.v.is_paged() &&
-         x_.k.page_shift == x_.v.page_shift && int64_t{1} << x_.k.page_shift >= kSegment &&
+         x_.k.page_shift == x_.v.page_shift && rows >= kSegment && rows <= kKeyBlock &&
          blocks_fit();
 }
 
@@ -497,11 +499,10 @@ int64_t AttentionTiles::pages_length(int64_t block, int64_t end) const {
 }
 
 void AttentionTiles::describe(AttentionPages& run) const {
-  run.segments = std::min(kSegments, (int64_t{1} << x_.k.page_shift) / kSegment);
+  run.segments = (int64_t{1} << x_.k.page_shift) / kSegment;
   run.k_head = x_.k.head * cache_bytes_;
   run.v_head = x_.v.head * cache_bytes_;
   run.key_bytes = p_.size * cache_bytes_;
-  run.value_bytes = p_.value_size * cache_bytes_;
   run.value_size = p_.value_size;
   run.scale = block_.scale;
   run.product_pitch = value_pitch();
