@@ -28,7 +28,7 @@ struct Shape {
   int64_t value_size = 64;
   int64_t queries = 1;
   int64_t left = -1;
-  std::vector<int64_t> lengths = {1500, 640, 130, 7, 900};
+  std::vector<int64_t> lengths = {1100, 640, 130, 7};
 };
 
 std::ostream& operator<<(std::ostream& out, const Shape& s) {
@@ -212,12 +212,13 @@ TEST(AttentionPages, gives_the_bits_of_blocks_one_by_one) {
       for (const int64_t rows : {-other, int64_t{-16}, int64_t{16}, other}) {  // below 0: apart
         cache.cut(std::abs(rows), rows > 0);
         for (const Isa isa : host_isas()) {
+          if (isa < Isa::avx512 && rows != 16) continue;  // one way only, and slow to emulate
           SCOPED_TRACE(testing::Message() << to_string(isa) << ", " << to_string(type) << ", "
                                           << shape << ", pages of " << rows);
           const std::vector<float> expected = cache.run_whole(isa, three);
           const bool lent = std::abs(rows) != 32 && std::abs(rows) != 128;
-          expect_same(cache.run_pages(isa, lent, 0, one), expected);
           expect_same(cache.run_pages(isa, lent, 0, three), expected);
+          if (isa < Isa::avx512) continue;
           expect_same(cache.run_pages(isa, lent, 1, one), expected);
           expect_same(cache.run_pages(isa, lent, 3, three), expected);
         }

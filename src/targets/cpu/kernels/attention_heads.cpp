@@ -9,13 +9,6 @@ namespace {
 constexpr int64_t kWeightBytes = 64 << 10;
 constexpr int64_t kSums = 16;  // of a block's largest scores and as many sums, in whole vectors
 
-// The bits of a query's line in reverse: an order without a pattern.
-uint32_t reversed(uint32_t line) {
-  uint32_t to = 0;
-  for (uint32_t bit = 1; bit < kQueryLines; bit *= 2, line /= 2) to = 2 * to + line % 2;
-  return to;
-}
-
 }  // namespace
 
 AttentionHeads::AttentionHeads(const AttentionProblem& problem, const AttentionKernels& kernels,
@@ -27,7 +20,7 @@ AttentionHeads::AttentionHeads(const AttentionProblem& problem, const AttentionK
   run_.queries = queries;
   const auto lines = static_cast<uint32_t>(run_.key_bytes / kQueryLine);
   for (uint32_t i = 0, place = 0; i < kQueryLines; ++i) {
-    const uint32_t line = reversed(i);
+    const auto line = static_cast<uint32_t>(reversed(i, kQueryLines));
     if (line < lines) places_[line] = static_cast<int32_t>(kQueryLine * place++);
   }
 }
