@@ -83,14 +83,16 @@ class Run {
 
   void run() {
     int64_t blocks = 0, all_blocks = 0;  // of the longest batch row, of all pairs
+    int64_t longest = 0;
     for (int64_t b = 0; b < x_.batch; ++b) {
       const int64_t here = part(b * p_.key_heads, 0, rows_).last_block();
+      if (here > blocks) longest = b;
       blocks = std::max(blocks, here);
       all_blocks += here * p_.key_heads;
     }
     const bool few = rows_ <= kernels_.few_rows;  // for which there is no other way
     if (x_.split > 0 || few || (tiles_ == 1 && blocks > kSplit)) {
-      together_ = heads_fit(all_blocks);
+      together_ = heads_fit(all_blocks, longest);
       run_split(blocks, x_.split > 0 ? x_.split : split_of(all_blocks));
     } else {
       run_whole();
@@ -111,11 +113,11 @@ class Run {
 
   int64_t threads() const { return pool_ == nullptr ? 1 : pool_->threads(); }
 
-  // Whether all key heads of a batch row are one task's: they lie side by side in pages, and there
-  // are tasks enough.
-  bool heads_fit(int64_t all_blocks) const {
+  // Whether all key heads of a batch row are one task's: they lie side by side in pages, as the
+  // longest row's tell, and there are tasks enough.
+  bool heads_fit(int64_t all_blocks, int64_t longest) const {
     return tiles_ == 1 && all_blocks >= kBlocksPerThread * threads() * p_.key_heads &&
-           AttentionHeads(p_, kernels_, x_, 0, rows_).may_run();
+           AttentionHeads(p_, kernels_, x_, longest, rows_).may_run();
   }
   int64_t heads() const { return together_ ? p_.key_heads : 1; }  // of a task
 
@@ -305,14 +307,19 @@ class Run {
     const int64_t rows = std::min(rows_, tile_rows_);
     clear(state, products_, pitch_of(rows));
   }
-  int64_t task_bytes() const {  // of the tile with the most rows
-    AttentionTiles tiles = part(0, 0, std::min(rows_, tile_rows_));
-    tiles.take_rows();
-    AttentionState partial;
-    float* more = nullptr;
-    Carver carver;
-    place(carver, tiles, partial, more);
-    return carver.bytes();
+  // Of any tile: the last one may have few enough rows for runs, which take more than many rows.
+  int64_t task_bytes() const {
+    int64_t bytes = 0;
+    for (const int64_t tile : {int64_t{0}, tiles_ - 1}) {
+      AttentionTiles tiles = one_tile(0, tile);
+      tiles.take_rows();
+      AttentionState partial;
+      float* more = nullptr;
+      Carver carver;
+      place(carver, tiles, partial, more);
+      bytes = std::max(bytes, carver.bytes());
+    }
+    return bytes;
   }
 
   // Blocks [first, first + count) of one tile of rows, from results[first_result] on; or, where

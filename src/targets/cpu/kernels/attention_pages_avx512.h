@@ -196,8 +196,9 @@ void page_keys(const AttentionPages& run) {
     Softmax(run.softmax + head * kPageSoftmax).clear();
   }
   auto* weights = static_cast<std::byte*>(run.weights);
-  const AttentionState* before = run.results - run.heads;
-  for (int64_t block = 0; block <= run.blocks; ++block, before += run.heads) {
+  const AttentionState* before = run.results;
+  for (int64_t block = 0; block <= run.blocks; ++block) {
+    if (block > 1) before += run.heads;
     float* scores = run.scores;
     for (int64_t t = 0; t < tiles; ++t, scores += kTile) {
       const int64_t head = now.head();

@@ -513,9 +513,10 @@ bool AttentionTiles::pages_follow() const {
   const auto follow = [&](const AttentionCache& cache) {
     const int64_t bytes = p_.key_heads * cache.head * cache_bytes_;
     if (bytes >= kLongPage) return true;
-    const std::byte* before = key_row(cache, 0);
-    const int64_t end = std::min(length_ / rows, kPagesSeen) * rows;
-    for (int64_t key = rows; key < end; key += rows, before += bytes) {
+    const int64_t begin = lowest(0) / rows * rows;  // pages before may be none
+    const std::byte* before = key_row(cache, begin);
+    const int64_t end = std::min(length_ / rows * rows, begin + kPagesSeen * rows);
+    for (int64_t key = begin + rows; key < end; key += rows, before += bytes) {
       if (before == nullptr || key_row(cache, key) != before + bytes) return false;
     }
     return true;
