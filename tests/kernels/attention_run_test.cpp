@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "base/thread_pool.h"
@@ -107,7 +108,6 @@ constexpr Shape kShapes[] = {
     {.heads = 4, .size = 128, .value_size = 64, .left = 300},
     {.heads = 9, .key_heads = 3, .keys = 5000, .queries = 6},  // more than one run
     {.heads = 1, .size = 24, .keys = 256, .queries = 3},
-    {.heads = 1, .size = 8, .keys = 1024, .queries = 52},  // a last tile of few rows
 };
 
 TEST(AttentionRun, gives_the_bits_of_blocks_one_by_one_and_of_many_rows) {
@@ -121,7 +121,6 @@ TEST(AttentionRun, gives_the_bits_of_blocks_one_by_one_and_of_many_rows) {
         LongCache cache(shape, type);
         const std::vector<float> expected = cache.run(isa, 1, 1, one);  // a block at a time
         EXPECT_TRUE(same(cache.run(isa, shape.queries, 0, three), expected)) << "all rows";
-        EXPECT_TRUE(same(cache.run(isa, shape.queries, 1, three), expected)) << "and split";
         for (const int64_t split : {0, 2, 3, 64}) {
           EXPECT_TRUE(same(cache.run(isa, 1, split, one), expected)) << "split " << split;
           EXPECT_TRUE(same(cache.run(isa, 1, split, three), expected))
@@ -130,6 +129,18 @@ TEST(AttentionRun, gives_the_bits_of_blocks_one_by_one_and_of_many_rows) {
         EXPECT_TRUE(same(cache.run(isa, 2, 64, three), expected)) << "two rows at a time";
       }
     }
+  }
+}
+
+// On threads of their own, which do not find larger memory that other shapes left.
+TEST(AttentionRun, has_memory_for_a_last_tile_of_few_rows) {
+  constexpr Shape kShape{.heads = 1, .size = 8, .keys = 1024, .queries = 52};
+  ThreadPool one(1);
+  for (const Isa isa : host_isas()) {
+    LongCache cache(kShape, ElementType::f32);
+    std::vector<float> found;
+    std::thread([&] { found = cache.run(isa, kShape.queries, 4, one); }).join();
+    EXPECT_TRUE(same(found, cache.run(isa, 1, 1, one))) << to_string(isa);
   }
 }
 
