@@ -6,9 +6,10 @@
 // Memory is then read in two long streams, in which some processors themselves fetch further ahead,
 // and more lines at once, than they can be told to (host_fetches_along_loads). On a Zen 4 a stream
 // is lost, and some 1,000 cycles with it, when two dozen lines of another one miss the first cache
-// in a short time; sixteen a block cost nothing. Hence keys, whose rows are read
-// sixteen at a time, are touched line by line before; scores do not leave the first cache; and only
-// weights, which are needed late, come from the second one. Only for units compiled for AVX-512.
+// in a short time, and slowed by a few that follow one another. Hence keys, whose rows are read
+// sixteen at a time, are touched line by line before; scores do not leave the first cache; and
+// weights, which are needed late and come from the second one, lie in an order that is no stream
+// (`reversed`). Only for units compiled for AVX-512.
 #pragma once
 
 #include <utility>
