@@ -28,15 +28,6 @@ foreach(source ${sources})
 endforeach()
 list(APPEND core_objects $<TARGET_OBJECTS:lathe_cpu_kernels>)
 
-# The kernels alone, for whoever brings a compiler of their own: one table, all else hidden.
-add_library(liblathe_cpu SHARED $<TARGET_OBJECTS:lathe_base> $<TARGET_OBJECTS:lathe_tensor>
-  $<TARGET_OBJECTS:lathe_cpu_kernels>)
-set_target_properties(liblathe_cpu PROPERTIES OUTPUT_NAME lathe_cpu LINKER_LANGUAGE CXX
-  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
-target_link_libraries(liblathe_cpu PRIVATE lathe_options)
-target_link_options(liblathe_cpu PRIVATE
-  LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/liblathe_cpu.map)
-
 # tests/kernels: a program of its own over base, tensor and the kernels, quick to link.
 function(lathe_kernels_tests)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/kernels/*.cpp)

@@ -24,6 +24,6 @@ check files python3 scripts/check_files.py
 check format scripts/check_format.sh
 check "op sizes" python3 scripts/op_sizes.py
 check "isa objects" python3 scripts/check_isa_objects.py
-check "kernel library" python3 scripts/check_kernel_library.py
+check "compile time" python3 scripts/check_compile_time.py
 check documents python3 scripts/run_docs.py
 exit "$failed"

@@ -34,6 +34,21 @@ NARROW = {
     "src/llm/template": ["base", "llm"],
     "src/llm/tokenizer": ["base", "llm"],
 }
+# Folders inside these: each row may include itself, the rows before it and the enclosing folder.
+INNER = {
+    "targets/cpu/kernels": [
+        ["simd"],
+        ["common"],
+        ["elementwise"],
+        ["gemm"],
+        ["depthwise", "conv"],
+        ["weight_only"],
+        ["attention"],
+        ["recurrent"],
+        ["pool"],
+    ],
+    "passes": [["analysis"], ["decoder"]],
+}
 # Vector code compiles for its instruction set alone.
 KERNELS = "src/targets/cpu/kernels/"
 KERNEL_FLAGS = "-mavx2 -mfma -mf16c -mbmi -mbmi2".split()
@@ -150,6 +165,21 @@ def narrow_problem(path, name, first):
     return None
 
 
+def inner_problem(path, name):
+    """An include of a later folder beside the file's own."""
+    for place, rows in INNER.items():
+        if not (path.is_relative_to(pathlib.Path("src", place)) and name.startswith(place + "/")):
+            continue
+        rank = {folder: number for number, row in enumerate(rows) for folder in row}
+        own = path.relative_to(pathlib.Path("src", place)).parts[0]
+        other = name.removeprefix(place + "/").split("/")[0]
+        if own in rank and other in rank and rank[other] > rank[own]:
+            return f"'{place}/{own}' comes before '{other}'"
+        if own.endswith((".h", ".cpp")) and other in rank:
+            return f"'{place}' comes before its folder '{other}'"
+    return None
+
+
 def header_flags(path):
     """Flags beyond the common ones; None: not for this machine."""
     if not str(path).startswith(KERNELS):
@@ -185,7 +215,7 @@ def check_file(path, text):
             report(match.start(), f"'{name}' is not relative to src")
         elif problem := narrow_problem(path, name, first):
             report(match.start(), f"includes '{name}': {problem}")
-        elif problem := relation(folder, first):
+        elif problem := inner_problem(path, name) or relation(folder, first):
             report(match.start(), f"includes '{name}': {problem}")
     if not owns_system_calls:
         code = COMMENTS_AND_STRINGS.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)

@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "bench/kernels/attention.h"
 #include "bench/kernels/conv.h"
+#include "bench/kernels/fused_dw_pw.h"
 #include "bench/kernels/matmul.h"
-#include "bench/kernels/pair.h"
 #include "bench/kernels/recurrent.h"
 #include "bench/kernels/weight_only.h"
 

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "bench/kernels/inputs.h"
 #include "bench/kernels/peak.h"
-#include "targets/cpu/kernels/attention.h"
+#include "targets/cpu/kernels/attention/attention.h"
 #include "tensor/convert.h"
 #include "tensor/tensor.h"
 

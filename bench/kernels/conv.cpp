@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "bench/kernels/conv_operands.h"
 #include "bench/kernels/inputs.h"
-#include "targets/cpu/kernels/convolution.h"
+#include "targets/cpu/kernels/conv/convolution.h"
 
 namespace lathe::bench {
 namespace {

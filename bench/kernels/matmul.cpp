@@ -3,7 +3,7 @@
 #include "bench/kernels/matmul.h"
 
 #include "bench/kernels/operands.h"
-#include "targets/cpu/kernels/matmul.h"
+#include "targets/cpu/kernels/gemm/matmul.h"
 
 namespace lathe::bench {
 namespace {

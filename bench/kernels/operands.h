@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "bench/kernels/inputs.h"
-#include "targets/cpu/kernels/epilogue.h"
+#include "targets/cpu/kernels/gemm/epilogue.h"
 #include "tensor/convert.h"
 #include "tensor/tensor.h"
 

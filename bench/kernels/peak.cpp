@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/os_memory.h"
-#include "targets/cpu/kernels/isa.h"
+#include "targets/cpu/kernels/simd/isa.h"
 
 namespace lathe::bench {
 namespace {

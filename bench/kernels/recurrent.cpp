@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "bench/kernels/inputs.h"
-#include "targets/cpu/kernels/recurrent.h"
+#include "targets/cpu/kernels/recurrent/recurrent.h"
 
 namespace lathe::bench {
 namespace {

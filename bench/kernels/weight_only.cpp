@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "bench/kernels/inputs.h"
 #include "bench/kernels/memory.h"
-#include "targets/cpu/kernels/weight_only.h"
+#include "targets/cpu/kernels/weight_only/weight_only.h"
 
 namespace lathe::bench {
 namespace {

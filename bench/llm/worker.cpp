@@ -12,7 +12,7 @@
 #include "base/thread_pool.h"
 #include "bench/kernels/peak.h"
 #include "llm/model/decoder.h"
-#include "passes/set_compute.h"
+#include "passes/set_compute_type.h"
 #include "targets/cpu/weight_store.h"
 
 namespace {

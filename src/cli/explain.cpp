@@ -7,7 +7,7 @@
 #include "cli/execution.h"
 #include "cli/language_model.h"
 #include "llm/model/decoder.h"
-#include "passes/set_compute.h"
+#include "passes/set_compute_type.h"
 #include "runtime/profiler.h"
 
 namespace lathe::cli {

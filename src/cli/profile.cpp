@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "ir/op.h"
-#include "passes/set_compute.h"
+#include "passes/set_compute_type.h"
 
 namespace lathe::cli {
 namespace {

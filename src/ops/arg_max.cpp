@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "ops/arg.h"
+#include "ops/support/arg.h"
 
 namespace lathe {
 

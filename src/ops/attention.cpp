@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // q [b, heads, s, h] or [b, s, heads·h], and so for k, v and y; past and present are 4-D.
 #include "ir/infer.h"
-#include "ops/attend.h"
 #include "ops/evaluation.h"
+#include "ops/support/sdpa.h"
 
 namespace lathe {
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "base/lent.h"
+#include "base/thread_scratch.h"
 #include "ir/infer.h"
-#include "ops/convolution.h"
-#include "ops/dense_operand.h"
 #include "ops/evaluation.h"
-#include "ops/views.h"
+#include "ops/support/convolution.h"
+#include "ops/support/dense_operand.h"
+#include "ops/support/views.h"
 #include "tensor/convert.h"
 
 namespace lathe {

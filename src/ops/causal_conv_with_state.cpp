@@ -2,7 +2,7 @@
 // x [b, channels, length], w [channels, 1, k], the state [b, channels, (k - 1) · dilation]: what
 // lies before x, zeros without. With channels_last, x is [b, length, d…] and the state likewise,
 // channels = d · …. With a state_window the states are several (causal_conv.h).
-#include "ops/causal_conv.h"
+#include "ops/support/causal_conv.h"
 
 #include "ir/infer.h"
 #include "ops/evaluation.h"

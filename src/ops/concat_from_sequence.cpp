@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "ops/sequences.h"
-#include "ops/staging.h"
-#include "ops/views.h"
+#include "ops/support/convert_operands.h"
+#include "ops/support/sequence.h"
+#include "ops/support/views.h"
 
 namespace lathe {
 namespace {

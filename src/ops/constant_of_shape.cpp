@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "ops/axes.h"
-#include "ops/staging.h"
-#include "ops/symbolic.h"
-#include "ops/views.h"
+#include "ops/support/axes.h"
+#include "ops/support/convert_operands.h"
+#include "ops/support/symbolic.h"
+#include "ops/support/views.h"
 
 namespace lathe {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "ops/convolution.h"
+#include "ops/support/convolution.h"
 
 namespace lathe {
 

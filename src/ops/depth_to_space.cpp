@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A channel index is (row, column, channel) in mode DCR, (channel, row, column) in mode CRD.
 #include "ir/builder.h"
-#include "ops/blocks.h"
+#include "ops/support/depth_space.h"
 
 namespace lathe {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "ir/infer.h"
 #include "ops/evaluation.h"
-#include "ops/staging.h"
+#include "ops/support/convert_operands.h"
 #include "tensor/convert.h"
 
 namespace lathe {

@@ -4,7 +4,7 @@
 
 #include "ir/infer.h"
 #include "ops/evaluation.h"
-#include "ops/product.h"
+#include "ops/support/blocked_gemm.h"
 
 namespace lathe {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "ops/evaluation.h"
 
-#include "ops/indices.h"
 #include "ops/interpret.h"
+#include "ops/support/indices.h"
 
 namespace lathe {
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 
-#include "ops/axes.h"
-#include "ops/element_flow.h"
-#include "ops/staging.h"
-#include "ops/views.h"
+#include "ops/support/axes.h"
+#include "ops/support/convert_operands.h"
+#include "ops/support/symbolic_movement.h"
+#include "ops/support/views.h"
 
 namespace lathe {
 namespace {

@@ -3,11 +3,11 @@
 #include <array>
 #include <cstring>
 
-#include "ops/axes.h"
-#include "ops/element_flow.h"
-#include "ops/indices.h"
-#include "ops/staging.h"
-#include "ops/views.h"
+#include "ops/support/axes.h"
+#include "ops/support/convert_operands.h"
+#include "ops/support/indices.h"
+#include "ops/support/symbolic_movement.h"
+#include "ops/support/views.h"
 
 namespace lathe {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Data of i4 or u4 is logical; u8 data holds 8 / bits elements per byte along the last axis, low
 // bits first, and so do its zero points.
-#include "base/lent.h"
 #include "base/thread_pool.h"
-#include "ops/convolution.h"
-#include "ops/dense_operand.h"
-#include "ops/indices.h"
-#include "ops/views.h"
+#include "base/thread_scratch.h"
+#include "ops/support/convolution.h"
+#include "ops/support/dense_operand.h"
+#include "ops/support/indices.h"
+#include "ops/support/views.h"
 #include "tensor/convert.h"
 
 namespace lathe {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // x[batch…, data…], indices[batch…, places…, k]: the last axis of `indices` holds coordinates of
 // x's first k axes behind the batch axes.
-#include "ops/element_flow.h"
-#include "ops/indices.h"
-#include "ops/staging.h"
-#include "ops/views.h"
+#include "ops/support/convert_operands.h"
+#include "ops/support/indices.h"
+#include "ops/support/symbolic_movement.h"
+#include "ops/support/views.h"
 
 namespace lathe {
 namespace {

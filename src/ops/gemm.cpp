@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "ops/composite.h"
-#include "ops/matmul.h"
+#include "ops/support/composite.h"
+#include "ops/support/matmul.h"
 
 namespace lathe {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "ops/composite.h"
-#include "ops/pool.h"
+#include "ops/support/composite.h"
+#include "ops/support/pooling.h"
 
 namespace lathe {
 

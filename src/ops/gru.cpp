@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Gates in the order z (update), r (reset), h (hidden).
-#include "ops/recurrent.h"
+#include "ops/support/recurrent.h"
 
 namespace lathe {
 namespace {

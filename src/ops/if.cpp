@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "ops/control_flow.h"
+#include "ops/support/control_flow.h"
 
 namespace lathe {
 namespace {

@@ -4,9 +4,9 @@
 // g and β are 0 and 1 where the rule has none. With more key heads than query heads a query head
 // serves several; otherwise several query heads read one state. With a state_window the states are
 // several (linear_recurrence.h).
+#include "ops/support/linear_attention.h"
 #include "ir/infer.h"
 #include "ops/evaluation.h"
-#include "ops/linear_recurrence.h"
 
 namespace lathe {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "ir/infer.h"
-#include "ops/symbolic.h"
+#include "ops/support/symbolic.h"
 
 namespace lathe {
 

@@ -2,7 +2,7 @@
 // Operands: trip count (i64, optional), condition (bool, optional), `carried` values, captured
 // values. Body: (iteration i64[], condition bool[], carried…, captured…) gives
 // (condition, carried…, one slice of each scan output).
-#include "ops/control_flow.h"
+#include "ops/support/control_flow.h"
 
 namespace lathe {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "ops/composite.h"
+#include "ops/support/composite.h"
 
 namespace lathe {
 

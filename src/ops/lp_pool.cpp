@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "ops/pool.h"
+#include "ops/support/pooling.h"
 
 namespace lathe {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Gates in the order i, o, f, c; peepholes i, o, f.
-#include "ops/recurrent.h"
+#include "ops/support/recurrent.h"
 
 namespace lathe {
 namespace {

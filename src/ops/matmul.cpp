@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "ops/matmul.h"
+#include "ops/support/matmul.h"
 #include "ir/infer.h"
 #include "ops/evaluation.h"
 

@@ -3,12 +3,12 @@
 // are one per block; zero points are packed per column, each column beginning at a byte, or floats.
 #include <algorithm>
 
-#include "base/lent.h"
 #include "base/thread_pool.h"
-#include "ops/convolution.h"
-#include "ops/dense_operand.h"
-#include "ops/indices.h"
-#include "ops/matmul.h"
+#include "base/thread_scratch.h"
+#include "ops/support/convolution.h"
+#include "ops/support/dense_operand.h"
+#include "ops/support/indices.h"
+#include "ops/support/matmul.h"
 #include "tensor/convert.h"
 
 namespace lathe {

@@ -2,9 +2,9 @@
 // x [rows, hidden] or [b, s, hidden], router [rows, experts] (logits), fc1 [experts, factor ·
 // inner, hidden], fc2 [experts, hidden, inner], fc3 as fc1 without the factor; biases [experts,
 // outputs].
-#include "ops/dense_operand.h"
-#include "ops/experts.h"
-#include "ops/float_result.h"
+#include "ops/support/dense_operand.h"
+#include "ops/support/f32_result.h"
+#include "ops/support/mixture_of_experts.h"
 
 namespace lathe {
 namespace {

@@ -3,14 +3,14 @@
 // mrope_section, the pairs of each, either one behind the other or interleaved (T H W T H W …).
 #include <algorithm>
 
-#include "base/lent.h"
+#include "base/thread_scratch.h"
 #include "ir/infer.h"
-#include "ops/attend.h"
-#include "ops/dense_operand.h"
 #include "ops/evaluation.h"
-#include "ops/indices.h"
-#include "ops/rotation.h"
-#include "ops/views.h"
+#include "ops/support/dense_operand.h"
+#include "ops/support/indices.h"
+#include "ops/support/rope.h"
+#include "ops/support/sdpa.h"
+#include "ops/support/views.h"
 
 namespace lathe {
 namespace {

@@ -5,12 +5,12 @@
 // With a cache_indirection [batches, beams, n] row k of a beam's past is that of the beam it names
 // there.
 #include "ir/infer.h"
-#include "ops/attend.h"
 #include "ops/evaluation.h"
-#include "ops/indices.h"
-#include "ops/product.h"
-#include "ops/quantization.h"
-#include "ops/views.h"
+#include "ops/support/blocked_gemm.h"
+#include "ops/support/indices.h"
+#include "ops/support/quantization.h"
+#include "ops/support/sdpa.h"
+#include "ops/support/views.h"
 
 namespace lathe {
 namespace {

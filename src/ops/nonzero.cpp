@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "ir/infer.h"
 #include "ops/evaluation.h"
-#include "ops/staging.h"
+#include "ops/support/convert_operands.h"
 
 namespace lathe {
 namespace {

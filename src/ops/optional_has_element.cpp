@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "ops/sequences.h"
+#include "ops/support/sequence.h"
 
 namespace lathe {
 

@@ -7,11 +7,11 @@
 #include <cstring>
 
 #include "ir/infer.h"
-#include "ops/attend.h"
-#include "ops/cache_scale.h"
 #include "ops/evaluation.h"
-#include "ops/grouped_heads.h"
-#include "ops/views.h"
+#include "ops/support/gqa.h"
+#include "ops/support/kv_cache_scale.h"
+#include "ops/support/sdpa.h"
+#include "ops/support/views.h"
 
 namespace lathe {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "ops/composite.h"
-#include "ops/convolution.h"
-#include "ops/quantization.h"
+#include "ops/support/composite.h"
+#include "ops/support/convolution.h"
+#include "ops/support/quantization.h"
 
 namespace lathe {
 namespace {

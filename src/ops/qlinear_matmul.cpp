@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "ops/composite.h"
-#include "ops/matmul.h"
-#include "ops/quantization.h"
+#include "ops/support/composite.h"
+#include "ops/support/matmul.h"
+#include "ops/support/quantization.h"
 
 namespace lathe {
 

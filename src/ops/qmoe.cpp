@@ -2,9 +2,9 @@
 // As moe, with weights u8 [experts, outputs, inputs · bits / 8], low bits first, scales [experts,
 // outputs] or [experts, outputs, inputs / block_size], and packed zero points (2^(bits - 1)
 // without): one run of codes for all outputs, or one per output, each beginning at a byte.
-#include "ops/dense_operand.h"
-#include "ops/experts.h"
-#include "ops/float_result.h"
+#include "ops/support/dense_operand.h"
+#include "ops/support/f32_result.h"
+#include "ops/support/mixture_of_experts.h"
 
 namespace lathe {
 namespace {

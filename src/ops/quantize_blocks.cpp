@@ -6,7 +6,7 @@
 #include "base/thread_pool.h"
 #include "ir/infer.h"
 #include "ops/evaluation.h"
-#include "ops/quantization.h"
+#include "ops/support/quantization.h"
 
 namespace lathe {
 namespace {

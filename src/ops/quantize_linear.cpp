@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "base/thread_pool.h"
-#include "ops/convolution.h"
-#include "ops/quantization.h"
+#include "ops/support/convolution.h"
+#include "ops/support/quantization.h"
 #include "tensor/convert.h"
 
 namespace lathe {

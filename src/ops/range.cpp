@@ -3,7 +3,7 @@
 
 #include "ir/infer.h"
 #include "ops/evaluation.h"
-#include "ops/staging.h"
+#include "ops/support/convert_operands.h"
 
 namespace lathe {
 namespace {

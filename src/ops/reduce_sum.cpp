@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "ops/reduce.h"
+#include "ops/support/reduce.h"
 
 namespace lathe {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // A shape value of -1 stands for what is left; 0 for the operand's own extent, or with allow_zero
 // for itself. A symbolic value is taken as itself.
-#include "ops/axes.h"
-#include "ops/views.h"
+#include "ops/support/axes.h"
+#include "ops/support/views.h"
 
 namespace lathe {
 namespace {

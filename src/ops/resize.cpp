@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/axes.h"
-#include "ops/resize_taps.h"
-#include "ops/staging.h"
-#include "ops/views.h"
+#include "ops/support/axes.h"
+#include "ops/support/convert_operands.h"
+#include "ops/support/resize.h"
+#include "ops/support/views.h"
 #include "tensor/convert.h"
 
 namespace lathe {

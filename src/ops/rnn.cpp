@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "ops/recurrent.h"
+#include "ops/support/recurrent.h"
 
 namespace lathe {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // x [b, heads, s, size] or [b, s, heads · size]. With positions, cos and sin are tables [n, half];
 // without, [b, s, half]. Positions are [b, s], or [1]: the position of the first of each row.
-#include "base/lent.h"
+#include "base/thread_scratch.h"
 #include "ir/infer.h"
-#include "ops/attend.h"
 #include "ops/evaluation.h"
-#include "ops/indices.h"
-#include "ops/rotation.h"
+#include "ops/support/indices.h"
+#include "ops/support/rope.h"
+#include "ops/support/sdpa.h"
 
 namespace lathe {
 namespace {

@@ -2,7 +2,7 @@
 // Operands: `carried` values, `scanned` inputs, captured values. Body: (carried…, one slice of each
 // input, captured…) gives (carried…, one slice of each scan output). Per input and per output an
 // axis and a direction (0 forward, 1 backward).
-#include "ops/control_flow.h"
+#include "ops/support/control_flow.h"
 
 namespace lathe {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "ops/indices.h"
-#include "ops/scatter.h"
-#include "ops/views.h"
+#include "ops/support/indices.h"
+#include "ops/support/scatter.h"
+#include "ops/support/views.h"
 
 namespace lathe {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // indices[places…, k] holds coordinates of x's first k axes; updates[places…, rest of x].
-#include "ops/indices.h"
-#include "ops/scatter.h"
-#include "ops/views.h"
+#include "ops/support/indices.h"
+#include "ops/support/scatter.h"
+#include "ops/support/views.h"
 
 namespace lathe {
 namespace {

@@ -6,12 +6,12 @@
 // distance from the key to the row (ALiBi, arXiv:2108.12409). Caches of codes (cache_scale.h) have
 // scales and a type of their own.
 #include "ir/infer.h"
-#include "ops/cache_scale.h"
 #include "ops/evaluation.h"
-#include "ops/grouped_heads.h"
-#include "ops/indices.h"
 #include "ops/sequence_step.h"
-#include "ops/views.h"
+#include "ops/support/gqa.h"
+#include "ops/support/indices.h"
+#include "ops/support/kv_cache_scale.h"
+#include "ops/support/views.h"
 
 namespace lathe {
 namespace {

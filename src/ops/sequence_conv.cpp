@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "ir/infer.h"
-#include "ops/causal_conv.h"
 #include "ops/evaluation.h"
 #include "ops/sequence_step.h"
-#include "ops/views.h"
+#include "ops/support/causal_conv.h"
+#include "ops/support/views.h"
 
 namespace lathe {
 

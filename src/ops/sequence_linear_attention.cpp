@@ -2,9 +2,9 @@
 // linear_attention over packed rows [1, rows, …].
 #include "ir/infer.h"
 #include "ops/evaluation.h"
-#include "ops/linear_recurrence.h"
 #include "ops/sequence_step.h"
-#include "ops/views.h"
+#include "ops/support/linear_attention.h"
+#include "ops/support/views.h"
 
 namespace lathe {
 namespace {

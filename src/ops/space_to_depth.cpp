@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The inverse of depth_to_space, with the same order of channels in each mode.
 #include "ir/builder.h"
-#include "ops/blocks.h"
+#include "ops/support/depth_space.h"
 
 namespace lathe {
 namespace {

@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "ir/infer.h"
-#include "ops/attend.h"
-#include "ops/cache_rows.h"
 #include "ops/evaluation.h"
-#include "ops/grouped_heads.h"
+#include "ops/support/gqa.h"
+#include "ops/support/kv_cache.h"
+#include "ops/support/sdpa.h"
 
 namespace lathe {
 namespace {

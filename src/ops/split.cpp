@@ -2,10 +2,10 @@
 // Without `split`, parts are of equal extent, but for the last, which may be smaller.
 #include <numeric>
 
-#include "ops/axes.h"
-#include "ops/element_flow.h"
-#include "ops/staging.h"
-#include "ops/views.h"
+#include "ops/support/axes.h"
+#include "ops/support/convert_operands.h"
+#include "ops/support/symbolic_movement.h"
+#include "ops/support/views.h"
 
 namespace lathe {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // `split`: absent, each slice alone; a scalar, parts of that extent (the last may be smaller); a
 // vector, the extents of the parts.
-#include "ops/sequences.h"
-#include "ops/staging.h"
-#include "ops/views.h"
+#include "ops/support/convert_operands.h"
+#include "ops/support/sequence.h"
+#include "ops/support/views.h"
 
 namespace lathe {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 
-#include "ops/axes.h"
-#include "ops/views.h"
+#include "ops/support/axes.h"
+#include "ops/support/views.h"
 
 namespace lathe {
 namespace {

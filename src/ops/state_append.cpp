@@ -2,7 +2,7 @@
 // With a length per row of axis 0, row b's new elements lie at [length[b], length[b] + n) of the
 // growing axis; elements between a row's own end and the longest row's are zero.
 #include "ir/infer.h"
-#include "ops/state.h"
+#include "ops/support/state.h"
 
 namespace lathe {
 namespace {

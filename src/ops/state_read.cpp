@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "ir/infer.h"
-#include "ops/state.h"
+#include "ops/support/state.h"
 
 namespace lathe {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "ir/infer.h"
 #include "ops/evaluation.h"
-#include "ops/views.h"
+#include "ops/support/views.h"
 
 namespace lathe {
 

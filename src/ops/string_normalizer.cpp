@@ -3,7 +3,7 @@
 
 #include "ir/infer.h"
 #include "ops/evaluation.h"
-#include "ops/letter_case.h"
+#include "ops/support/letter_case.h"
 
 namespace lathe {
 namespace {

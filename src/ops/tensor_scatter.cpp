@@ -2,8 +2,8 @@
 // A cache of fixed extents [batch, …]: new rows go over those from each batch row's write index on.
 #include "ir/infer.h"
 #include "ops/evaluation.h"
-#include "ops/staging.h"
-#include "ops/views.h"
+#include "ops/support/convert_operands.h"
+#include "ops/support/views.h"
 
 namespace lathe {
 namespace {

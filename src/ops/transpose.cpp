@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 
-#include "ops/element_flow.h"
 #include "ops/evaluation.h"
-#include "ops/few.h"
-#include "ops/staging.h"
-#include "ops/views.h"
+#include "ops/support/convert_operands.h"
+#include "ops/support/small_vector.h"
+#include "ops/support/symbolic_movement.h"
+#include "ops/support/views.h"
 
 namespace lathe {
 namespace {

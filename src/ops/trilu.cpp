@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "ir/infer.h"
-#include "ops/indices.h"
-#include "ops/staging.h"
-#include "ops/views.h"
+#include "ops/support/convert_operands.h"
+#include "ops/support/indices.h"
+#include "ops/support/views.h"
 
 namespace lathe {
 namespace {

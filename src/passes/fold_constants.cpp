@@ -6,7 +6,7 @@
 #include "ir/builder.h"
 #include "ir/infer.h"
 #include "ops/evaluation.h"
-#include "ops/symbolic.h"
+#include "ops/support/symbolic.h"
 
 namespace lathe {
 namespace {

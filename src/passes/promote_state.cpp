@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "ir/builder.h"
-#include "ops/symbolic.h"
+#include "ops/support/symbolic.h"
 
 namespace lathe {
 namespace {

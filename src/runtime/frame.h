@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "plan/layout.h"
+#include "plan/arena_layout.h"
 #include "plan/plan.h"
-#include "runtime/environment.h"
 #include "runtime/memory.h"
+#include "runtime/run_context.h"
 
 namespace lathe {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "runtime/kernel_check.h"
 
-#include "runtime/anchors.h"
 #include "runtime/difference.h"
+#include "runtime/lockstep.h"
 
 namespace lathe {
 namespace {

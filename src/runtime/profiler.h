@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/environment.h"
+#include "runtime/run_context.h"
 
 namespace lathe {
 

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "base/idle_pool.h"
-#include "runtime/environment.h"
+#include "base/object_pool.h"
 #include "runtime/frame.h"
+#include "runtime/run_context.h"
 #include "tensor/box.h"
 
 namespace lathe {

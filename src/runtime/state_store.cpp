@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/os_memory.h"
 #include "ops/evaluation.h"
-#include "plan/layout.h"
+#include "plan/arena_layout.h"
 #include "runtime/counters.h"
 
 namespace lathe {

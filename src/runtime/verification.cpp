@@ -5,8 +5,8 @@
 #include <map>
 
 #include "ir/op.h"
-#include "runtime/anchors.h"
 #include "runtime/kernel_check.h"
+#include "runtime/lockstep.h"
 
 namespace lathe {
 namespace {

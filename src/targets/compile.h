@@ -8,7 +8,7 @@
 #include <string>
 
 #include "ir/pass_runner.h"
-#include "passes/set_compute.h"
+#include "passes/set_compute_type.h"
 #include "plan/plan.h"
 #include "targets/target.h"
 

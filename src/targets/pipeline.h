@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/pass.h"
-#include "passes/set_compute.h"
+#include "passes/set_compute_type.h"
 #include "targets/target.h"
 
 namespace lathe {

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The shared library exports what cmake/liblathe.symbols lists, and nothing else."""
+"""The shared library exports what cmake/liblathe.symbols lists and nothing else, and is at most 14 MB."""
 
 import os
 import pathlib
 import subprocess
 import sys
+
+MAX_BYTES = 14_000_000
 
 
 def main():
@@ -17,6 +19,10 @@ def main():
     for name in sorted(set(found) ^ set(listed)):
         print(f"{name}: " + ("exported, not listed" if name in found else "listed, not exported"))
     failed = int(found != listed)
+    size = library.stat().st_size
+    if os.environ["TEST_PRESET"] == "release" and size > MAX_BYTES:
+        print(f"{size} bytes, at most {MAX_BYTES}")
+        failed = 1
     print(f"{1 - failed} passed, {failed} failed, 0 skipped")
     return failed
 

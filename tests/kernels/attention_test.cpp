@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/attention.h"
+#include "targets/cpu/kernels/attention/attention.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/brgemm.h"
+#include "targets/cpu/kernels/gemm/brgemm.h"
 
 #include <gtest/gtest.h>
 

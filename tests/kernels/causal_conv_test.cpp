@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/causal_conv.h"
+#include "targets/cpu/kernels/recurrent/causal_conv.h"
 
 #include <gtest/gtest.h>
 

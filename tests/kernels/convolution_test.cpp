@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/convolution.h"
+#include "targets/cpu/kernels/conv/convolution.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/depthwise.h"
+#include "targets/cpu/kernels/depthwise/depthwise.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <cmath>
 #include <vector>
 
-#include "targets/cpu/kernels/convolution.h"
-#include "targets/cpu/kernels/vector_ops.h"
+#include "targets/cpu/kernels/conv/convolution.h"
+#include "targets/cpu/kernels/elementwise/vector_ops.h"
 #include "tensor/float_formats.h"
 #include "tests/kernels/support/cases.h"
 #include "tests/kernels/support/convolution_run.h"

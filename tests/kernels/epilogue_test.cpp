@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Random epilogues against a plain loop that does the same operations one by one: the same bits.
-#include "targets/cpu/kernels/epilogue.h"
+#include "targets/cpu/kernels/gemm/epilogue.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <limits>
 #include <string>
 
-#include "targets/cpu/kernels/epilogue_simple.h"
+#include "targets/cpu/kernels/gemm/epilogue_simple.h"
 #include "tests/kernels/support/cases.h"
 #include "tests/kernels/support/guarded.h"
 #include "tests/kernels/support/isas.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/isa.h"
+#include "targets/cpu/kernels/simd/isa.h"
 
 #include <gtest/gtest.h>
 

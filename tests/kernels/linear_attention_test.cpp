@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/linear_attention.h"
+#include "targets/cpu/kernels/recurrent/linear_attention.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/matmul.h"
+#include "targets/cpu/kernels/gemm/matmul.h"
 
 #include <gtest/gtest.h>
 

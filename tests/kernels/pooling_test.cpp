@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/pooling.h"
+#include "targets/cpu/kernels/pool/pooling.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/recurrent.h"
+#include "targets/cpu/kernels/recurrent/recurrent.h"
 
 #include <gtest/gtest.h>
 

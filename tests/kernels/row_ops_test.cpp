@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/row_ops.h"
+#include "targets/cpu/kernels/elementwise/row_ops.h"
 
 #include <gtest/gtest.h>
 

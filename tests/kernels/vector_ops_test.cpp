@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/vector_ops.h"
+#include "targets/cpu/kernels/elementwise/vector_ops.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "ops/math/coefficients.h"
-#include "targets/cpu/kernels/simd_math_fits.h"
+#include "targets/cpu/kernels/simd/simd_math_fits.h"
 #include "tests/kernels/support/isas.h"
 
 namespace lathe::cpu {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/weight_only.h"
+#include "targets/cpu/kernels/weight_only/weight_only.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

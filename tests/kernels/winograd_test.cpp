@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/winograd.h"
+#include "targets/cpu/kernels/conv/winograd.h"
 
 #include <gtest/gtest.h>
 

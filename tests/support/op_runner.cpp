@@ -8,10 +8,10 @@
 
 #include "ir/builder.h"
 #include "ops/evaluation.h"
-#include "ops/symbolic.h"
+#include "ops/support/symbolic.h"
 #include "targets/target.h"
 #if defined(__x86_64__)
-#include "targets/cpu/kernels/isa.h"
+#include "targets/cpu/kernels/simd/isa.h"
 #endif
 #include "tests/support/compare.h"
 #include "tests/support/guarded.h"

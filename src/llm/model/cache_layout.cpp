@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "llm/model/checksum.h"
-#include "ops/views.h"
+#include "ops/support/views.h"
 
 namespace lathe::llm {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "llm/model/page_pool.h"
-#include "passes/pack_sequences.h"
+#include "passes/decoder/pack_sequences.h"
 #include "tensor/tensor.h"
 
 namespace lathe::llm {

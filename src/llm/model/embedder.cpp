@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "llm/model/step_runner.h"
-#include "passes/recognise_attention.h"
-#include "passes/token_flow.h"
+#include "passes/analysis/token_axis.h"
+#include "passes/decoder/recognise_attention.h"
 #include "targets/compile.h"
 
 namespace lathe::llm {

@@ -10,7 +10,7 @@
 
 #include "llm/config/genai_config.h"
 #include "llm/model/step_request.h"
-#include "passes/pack_sequences.h"
+#include "passes/decoder/pack_sequences.h"
 #include "runtime/session.h"
 
 namespace lathe::llm {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "llm/model/generator_rows.h"
+#include "llm/model/generator_prompt.h"
 #include "llm/model/sequence_tensors.h"
 
 namespace lathe::llm {

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "base/error.h"
-#include "llm/model/generator_rows.h"
+#include "llm/model/generator_prompt.h"
 
 namespace lathe::llm {
 namespace {

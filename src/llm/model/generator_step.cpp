@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "llm/model/generator_rows.h"
+#include "llm/model/generator_prompt.h"
 #include "llm/search/sampler.h"
 
 namespace lathe::llm {

@@ -11,7 +11,7 @@
 #include "import/onnx/reader.h"
 #include "ir/parse.h"
 #include "llm/config/change_config.h"
-#include "passes/join_programs.h"
+#include "passes/link_programs.h"
 
 namespace lathe::llm {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/folder.h"
 #include "ir/program.h"
 #include "llm/config/genai_config.h"
-#include "passes/pack_sequences.h"
+#include "passes/decoder/pack_sequences.h"
 
 namespace lathe::llm {
 

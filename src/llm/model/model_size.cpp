@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/os_system.h"
 #include "ir/op.h"
-#include "passes/set_compute.h"
+#include "passes/set_compute_type.h"
 
 namespace lathe::llm {
 namespace {

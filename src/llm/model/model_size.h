@@ -8,7 +8,7 @@
 #include <string>
 
 #include "ir/program.h"
-#include "passes/pack_sequences.h"
+#include "passes/decoder/pack_sequences.h"
 
 namespace lathe::llm {
 

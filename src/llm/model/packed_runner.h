@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "base/idle_pool.h"
+#include "base/object_pool.h"
 #include "llm/model/packed_step.h"
 #include "llm/model/step_runner.h"
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "llm/model/sequence_rows.h"
-#include "ops/views.h"
+#include "llm/model/cache_slots.h"
+#include "ops/support/views.h"
 
 namespace lathe::llm {
 

@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "llm/model/byte_stream.h"
 #include "llm/model/checksum.h"
-#include "llm/model/row_inputs_file.h"
 #include "llm/model/sequence_file.h"
+#include "llm/model/token_inputs_file.h"
 
 // magic, version, tokens (count, then as many), what their rows come with (row_inputs_file.h), how
 // many of them are the prompt, reason,

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/lent.h"
-#include "ops/views.h"
+#include "base/thread_scratch.h"
+#include "ops/support/views.h"
 
 namespace lathe::llm {
 

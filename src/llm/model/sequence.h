@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "llm/model/cache_layout.h"
-#include "llm/model/row_inputs.h"
+#include "llm/model/token_inputs.h"
 
 namespace lathe::llm {
 

@@ -6,10 +6,10 @@
 
 #include "base/error.h"
 #include "llm/model/byte_stream.h"
+#include "llm/model/cache_slots.h"
 #include "llm/model/checksum.h"
-#include "llm/model/row_inputs_file.h"
-#include "llm/model/sequence_rows.h"
-#include "ops/views.h"
+#include "llm/model/token_inputs_file.h"
+#include "ops/support/views.h"
 
 // Numbers are 64 bits, low bytes first:
 //   magic, version, fingerprint, checkpoints,

@@ -5,9 +5,9 @@
 #include <array>
 
 #include "base/error.h"
-#include "llm/model/sequence_rows.h"
-#include "ops/cache_rows.h"
-#include "ops/views.h"
+#include "llm/model/cache_slots.h"
+#include "ops/support/kv_cache.h"
+#include "ops/support/views.h"
 
 namespace lathe::llm {
 namespace {

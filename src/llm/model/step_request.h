@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "llm/model/row_inputs.h"
+#include "llm/model/token_inputs.h"
 #include "llm/search/sampling_block.h"
 #include "tensor/element_type.h"
 

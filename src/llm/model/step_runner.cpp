@@ -6,12 +6,12 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "llm/model/item_runner.h"
+#include "llm/model/block_table_runner.h"
 #include "llm/model/packed_runner.h"
-#include "llm/model/paged_runner.h"
-#include "llm/model/phased_runner.h"
+#include "llm/model/prefill_decode_runner.h"
+#include "llm/model/sequence_runner.h"
 #include "llm/model/token_runner.h"
-#include "passes/unblock_caches.h"
+#include "passes/decoder/simplify_paged_caches.h"
 #include "tensor/convert.h"
 
 namespace lathe::llm {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/lent.h"
+#include "base/thread_scratch.h"
 
 namespace lathe::search {
 namespace {

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/lent.h"
+#include "base/thread_scratch.h"
 #include "llm/search/philox.h"
 
 namespace lathe::search {

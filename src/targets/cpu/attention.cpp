@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // attention, multi_head_attention, group_query_attention: the ops bring caches and masks into the
 // form that they share with the reference; the kernel does the rest.
-#include "targets/cpu/kernels/attention.h"
+#include "targets/cpu/kernels/attention/attention.h"
 
-#include "ops/attend.h"
+#include "ops/support/sdpa.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/operands.h"
 

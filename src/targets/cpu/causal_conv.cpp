@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // causal_conv_with_state and sequence_conv.
-#include "targets/cpu/kernels/causal_conv.h"
+#include "targets/cpu/kernels/recurrent/causal_conv.h"
 
-#include "ops/causal_conv.h"
+#include "ops/support/causal_conv.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/operands.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // conv, conv_transpose, conv_integer, qlinear_conv.
-#include "targets/cpu/kernels/convolution.h"
+#include "targets/cpu/kernels/conv/convolution.h"
 
-#include "ops/convolution.h"
-#include "ops/quantization.h"
+#include "ops/support/convolution.h"
+#include "ops/support/quantization.h"
 #include "targets/cpu/convolution_cache.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/operands.h"

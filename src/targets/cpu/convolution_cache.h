@@ -7,7 +7,7 @@
 #include <memory>
 #include <optional>
 
-#include "targets/cpu/kernels/convolution.h"
+#include "targets/cpu/kernels/conv/convolution.h"
 #include "targets/cpu/weight_store.h"
 
 namespace lathe::cpu {

@@ -5,8 +5,8 @@
 
 #include "base/thread_pool.h"
 #include "targets/cpu/kernel_table.h"
-#include "targets/cpu/kernels/row_ops.h"
-#include "targets/cpu/kernels/vector_ops.h"
+#include "targets/cpu/kernels/elementwise/row_ops.h"
+#include "targets/cpu/kernels/elementwise/vector_ops.h"
 #include "targets/cpu/operands.h"
 
 namespace lathe::cpu {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "plan/kernel.h"
-#include "targets/cpu/kernels/isa.h"
+#include "targets/cpu/kernels/simd/isa.h"
 
 namespace lathe::cpu {
 

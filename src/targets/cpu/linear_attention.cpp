@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // linear_attention and sequence_linear_attention.
-#include "targets/cpu/kernels/linear_attention.h"
+#include "targets/cpu/kernels/recurrent/linear_attention.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "ops/linear_recurrence.h"
+#include "ops/support/linear_attention.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/operands.h"
 #include "tensor/convert.h"

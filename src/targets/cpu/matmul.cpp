@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // matmul and gemm.
-#include "ops/convolution.h"
+#include "ops/support/convolution.h"
+#include "targets/cpu/gemm.h"
 #include "targets/cpu/kernel_table.h"
-#include "targets/cpu/product.h"
 
 namespace lathe::cpu {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // matmul_integer and qlinear_matmul: exact sums of 8-bit integers less their zero points.
-#include "ops/convolution.h"
-#include "ops/quantization.h"
+#include "ops/support/convolution.h"
+#include "ops/support/quantization.h"
+#include "targets/cpu/gemm.h"
 #include "targets/cpu/kernel_table.h"
-#include "targets/cpu/product.h"
 
 namespace lathe::cpu {
 namespace {

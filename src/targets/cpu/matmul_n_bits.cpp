@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // matmul_n_bits: weights of few bits, packed when the plan is made.
-#include "ops/convolution.h"
+#include "ops/support/convolution.h"
 #include "targets/cpu/kernel_table.h"
-#include "targets/cpu/kernels/weight_only.h"
+#include "targets/cpu/kernels/weight_only/weight_only.h"
 #include "targets/cpu/operands.h"
 #include "targets/cpu/weight_store.h"
 #include "tensor/convert.h"

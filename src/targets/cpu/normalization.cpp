@@ -5,7 +5,7 @@
 #include "base/thread_pool.h"
 #include "ops/evaluation.h"
 #include "targets/cpu/kernel_table.h"
-#include "targets/cpu/kernels/row_ops.h"
+#include "targets/cpu/kernels/elementwise/row_ops.h"
 #include "targets/cpu/operands.h"
 
 namespace lathe::cpu {

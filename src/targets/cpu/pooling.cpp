@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // max_pool, average_pool and the global ones.
-#include "targets/cpu/kernels/pooling.h"
+#include "targets/cpu/kernels/pool/pooling.h"
 
-#include "ops/convolution.h"
+#include "ops/support/convolution.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/operands.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // lstm, gru and rnn.
-#include "targets/cpu/kernels/recurrent.h"
+#include "targets/cpu/kernels/recurrent/recurrent.h"
 
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/operands.h"

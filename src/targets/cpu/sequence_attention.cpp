@@ -8,14 +8,14 @@
 #include <utility>
 
 #include "base/thread_pool.h"
-#include "ops/cache_scale.h"
-#include "ops/grouped_heads.h"
 #include "ops/sequence_step.h"
-#include "ops/views.h"
+#include "ops/support/gqa.h"
+#include "ops/support/kv_cache_scale.h"
+#include "ops/support/views.h"
 #include "targets/cpu/kernel_table.h"
-#include "targets/cpu/kernels/attention.h"
+#include "targets/cpu/kernels/attention/attention.h"
 #include "targets/cpu/operands.h"
-#include "targets/cpu/turns.h"
+#include "targets/cpu/rope.h"
 #include "tensor/convert.h"
 
 namespace lathe::cpu {

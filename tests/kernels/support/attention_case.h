@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "targets/cpu/kernels/attention.h"
+#include "targets/cpu/kernels/attention/attention.h"
 #include "tests/kernels/support/guarded.h"
 
 namespace lathe::cpu::test {

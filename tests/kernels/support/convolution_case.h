@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "targets/cpu/kernels/conv_problem.h"
+#include "targets/cpu/kernels/conv/conv_problem.h"
 
 namespace lathe::cpu::test {
 

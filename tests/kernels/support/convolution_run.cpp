@@ -9,7 +9,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "targets/cpu/kernels/winograd.h"
+#include "targets/cpu/kernels/conv/winograd.h"
 
 namespace lathe::cpu::test {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "targets/cpu/kernels/convolution.h"
+#include "targets/cpu/kernels/conv/convolution.h"
 #include "tests/kernels/support/convolution_case.h"
 
 namespace lathe::cpu::test {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "targets/cpu/kernels/isa.h"
+#include "targets/cpu/kernels/simd/isa.h"
 
 namespace lathe::cpu::test {
 

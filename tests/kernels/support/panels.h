@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "targets/cpu/kernels/brgemm.h"
+#include "targets/cpu/kernels/gemm/brgemm.h"
 #include "tensor/float_formats.h"
 
 namespace lathe::cpu::test {

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+#include "llm/model/cache_slots.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "ops/support/views.h"
+
+namespace lathe::llm {
+namespace {
+
+// Calls back with a page's rows and the matching ones of `rows`, which begin at position `begin`.
+template <class Use>
+void for_each_part(const CacheLayout& layout, const CacheLayout::Place& place,
+                   const HeldPages& cache, int64_t begin, const TensorView& rows, Use use) {
+  const int64_t page_rows = layout.page_rows();
+  for (int64_t done = 0; done < rows.dims[2];) {
+    const int64_t at = begin + done;
+    const int64_t count = std::min(page_rows - at % page_rows, rows.dims[2] - done);
+    const int64_t index = at / page_rows - cache.base;
+    check(index >= 0 && index < std::ssize(cache.pages) &&
+              bool(cache.pages[static_cast<size_t>(index)]),
+          ErrorKind::internal, "rows from {} on are gone, {} are held from {} on", at,
+          std::ssize(cache.pages), cache.first);
+    const std::byte* page = cache.pages[static_cast<size_t>(index)].data();
+    use(layout.rows_in_page(place, page, at % page_rows, count), narrow(rows, 2, done, count));
+    done += count;
+  }
+}
+
+}  // namespace
+
+void read_rows(const CacheLayout& layout, const CacheLayout::Place& place, const HeldPages& cache,
+               int64_t begin, const TensorView& rows) {
+  for_each_part(layout, place, cache, begin, rows,
+                [](const TensorView& page, const TensorView& own) { copy_elements(page, own); });
+}
+
+CacheWriter::CacheWriter(const CacheLayout& layout, size_t group, int64_t first, int64_t end)
+    : layout_(layout) {
+  cache_.first = first;
+  cache_.base = first / layout.page_rows();
+  const int64_t last = (end + layout.page_rows() - 1) / layout.page_rows();
+  for (int64_t i = cache_.base; i < last; ++i) {
+    cache_.pages.push_back(layout.groups()[group].pool->take());
+    const auto bytes = static_cast<size_t>(layout.groups()[group].page_bytes);
+    std::memset(cache_.pages.back().data(), 0, bytes);
+  }
+}
+
+void CacheWriter::write(const CacheLayout::Place& place, const TensorView& rows) {
+  write(place, cache_.first, rows);
+}
+
+void CacheWriter::write(const CacheLayout::Place& place, int64_t begin, const TensorView& rows) {
+  for_each_part(layout_, place, cache_, begin, rows,
+                [](const TensorView& page, const TensorView& own) { copy_elements(own, page); });
+}
+
+}  // namespace lathe::llm

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+#include "llm/model/prefill_decode_runner.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace lathe::llm {
+namespace {
+
+std::string describe(const SequenceState& state) {
+  return fmt::format("{} of {}", to_string(state.kind()), to_string(state.element, state.extents));
+}
+
+void check_same(const SequenceState& prompt, const SequenceState& token) {
+  const bool alike = prompt.element == token.element && prompt.extents == token.extents &&
+                     prompt.grows == token.grows && prompt.axis == token.axis &&
+                     prompt.cross == token.cross;
+  check(alike, ErrorKind::unsupported,
+        "the state '{}' is {} in the program for prompts, and {} in that for single tokens",
+        escape(token.name), describe(prompt), describe(token));
+}
+
+const SequenceState* find(const std::vector<SequenceState>& states, const std::string& name) {
+  const auto at = std::ranges::find(states, name, &SequenceState::name);
+  return at == states.end() ? nullptr : &*at;
+}
+
+}  // namespace
+
+std::vector<SequenceState> join_states(const std::vector<SequenceState>& prompt,
+                                       const std::vector<SequenceState>& token) {
+  for (const SequenceState& state : prompt) {
+    check(find(token, state.name) != nullptr, ErrorKind::unsupported,
+          "the program for prompts keeps the state '{}', that for single tokens has {} others",
+          escape(state.name), token.size());
+  }
+  std::vector<SequenceState> states = token;
+  for (SequenceState& state : states) {
+    const SequenceState* other = find(prompt, state.name);
+    check(other != nullptr, ErrorKind::unsupported,
+          "the program for single tokens keeps the state '{}', that for prompts has {} others",
+          escape(state.name), prompt.size());
+    check_same(*other, state);
+    const bool all = state.window == 0 || other->window == 0;
+    state.window = all ? 0 : std::max(state.window, other->window);
+  }
+  return states;
+}
+
+void check_alike(const CacheLayout& prompt, const CacheLayout& token) {
+  join_states(prompt.states(), token.states());
+  for (size_t i = 0; i < token.states().size(); ++i) {
+    check(prompt.states()[i].name == token.states()[i].name, ErrorKind::unsupported,
+          "state {} is '{}' in the program for prompts, and '{}' in that for single tokens", i,
+          escape(prompt.states()[i].name), escape(token.states()[i].name));
+  }
+}
+
+PhasedRunner::PhasedRunner(std::unique_ptr<StepRunner> prompt, std::unique_ptr<StepRunner> token)
+    : StepRunner(*prompt, *token), prompt_(std::move(prompt)), token_(std::move(token)) {}
+
+void PhasedRunner::set_embedder(std::shared_ptr<const Embedder> embedder) {
+  prompt_->set_embedder(embedder);
+  token_->set_embedder(embedder);
+  StepRunner::set_embedder(std::move(embedder));
+}
+
+// Rows that a longer sequence makes anew come all at once.
+bool PhasedRunner::is_prompt(const StepRequest& request) const {
+  return request.tokens.size() > 1 || token_->must_begin_anew(request);
+}
+
+Tensor PhasedRunner::run(std::span<const StepRequest> requests, const CancelToken* cancel) const {
+  Tensor logits;
+  run_into(requests, cancel, logits);
+  return logits;
+}
+
+void PhasedRunner::run_into(std::span<const StepRequest> requests, const CancelToken* cancel,
+                            Tensor& logits) const {
+  const auto prompts =
+      std::ranges::count_if(requests, [&](const StepRequest& r) { return is_prompt(r); });
+  if (prompts == 0) return token_->run_into(requests, cancel, logits);
+  if (prompts == std::ssize(requests)) return prompt_->run_into(requests, cancel, logits);
+  run_both(requests, cancel, logits);
+}
+
+void PhasedRunner::run_both(std::span<const StepRequest> requests, const CancelToken* cancel,
+                            Tensor& logits) const {
+  std::array<std::vector<StepRequest>, 2> parts;
+  const auto kind = [&](const StepRequest& request) { return is_prompt(request) ? 1U : 0U; };
+  for (const StepRequest& request : requests) parts[kind(request)].push_back(request);
+  std::array<Tensor, 2> rows;
+  const auto token = token_->begin(parts[0], cancel, rows[0]);
+  const auto prompt = prompt_->begin(parts[1], cancel, rows[1]);
+  const int64_t width = rows[0].dims()[1];
+  check(rows[1].dims()[1] == width, ErrorKind::invalid_model,
+        "sequences of one step have {} and {} logits", width, rows[1].dims()[1]);
+  make_matrix(logits, rows[0].dims()[0] + rows[1].dims()[0], width);
+  std::array<const float*, 2> from = {rows[0].as<float>(), rows[1].as<float>()};
+  auto* to = logits.as<float>();
+  for (const StepRequest& request : requests) {
+    const float*& own = from[kind(request)];
+    const int64_t count = width * request.logits.count(std::ssize(request.tokens));
+    std::memcpy(to, own, static_cast<size_t>(count) * sizeof(float));
+    to += count;
+    own += count;
+  }
+  token->commit();
+  prompt->commit();
+}
+
+}  // namespace lathe::llm

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+#include "llm/model/token_inputs_file.h"
+
+#include <cstring>
+
+#include "base/error.h"
+
+namespace lathe::llm {
+
+void write_embedded(std::span<const EmbeddedRows> embedded, ByteWriter& writer) {
+  writer.number(embedded.size());
+  for (const EmbeddedRows& own : embedded) {
+    const Tensor rows = own.embeddings.rows.dense();
+    writer.number(static_cast<uint64_t>(own.begin));
+    writer.number(own.embeddings.hash);
+    writer.number(static_cast<uint64_t>(rows.type()));
+    for (const int64_t extent : rows.dims()) writer.number(static_cast<uint64_t>(extent));
+    const std::span<std::byte> room = writer.room(rows.byte_size());
+    std::memcpy(room.data(), rows.data(), room.size());
+  }
+}
+
+void write_positions(const Positions& positions, ByteWriter& writer) {
+  writer.number(positions.runs().size());
+  for (const Positions::Run& run : positions.runs()) {
+    for (const int64_t number : {run.begin, run.count, run.axes()}) {
+      writer.number(static_cast<uint64_t>(number));
+    }
+    for (const int64_t value : run.values) writer.number(static_cast<uint64_t>(value));
+  }
+}
+
+std::vector<EmbeddedRows> read_embedded(ByteReader& reader, int64_t length) {
+  std::vector<EmbeddedRows> embedded;
+  const int64_t count = reader.count("rows of embeddings", length);
+  int64_t end = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    EmbeddedRows own;
+    own.begin = reader.count("rows before embeddings", length);
+    own.embeddings.hash = reader.number("embeddings");
+    const auto type = static_cast<ElementType>(reader.number("embeddings"));
+    const bool floats = type == ElementType::f32 || type == ElementType::f16 ||
+                        type == ElementType::bf16 || type == ElementType::f64;
+    check(floats && own.begin >= end, ErrorKind::invalid_argument,
+          "a saved sequence has embeddings of element type {} for rows {} on, those before end "
+          "at {}",
+          static_cast<int>(type), own.begin, end);
+    const int64_t rows = reader.count("rows of embeddings", length - own.begin);
+    const auto most = static_cast<int64_t>(reader.left());
+    const int64_t hidden = reader.count("an embedding's numbers", most);
+    const uint64_t size = reader.number("an embedding's size");
+    const bool some = rows > 0 && hidden > 0 && hidden <= most / rows;
+    check(some && size == static_cast<uint64_t>(bytes_for(type, rows * hidden)),
+          ErrorKind::invalid_argument, "embeddings [{}, {}] of a saved sequence have {} bytes",
+          rows, hidden, size);
+    const auto data = reader.take(size, "embeddings");
+    own.embeddings.rows = Tensor(type, {rows, hidden});
+    std::memcpy(own.embeddings.rows.data(), data.data(), data.size());
+    end = own.end();
+    embedded.push_back(std::move(own));
+  }
+  return embedded;
+}
+
+Positions read_positions(ByteReader& reader, int64_t length, int64_t most) {
+  Positions positions;
+  const int64_t count = reader.count("runs of positions", length);
+  int64_t end = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t begin = reader.count("rows before positions", length);
+    const int64_t rows = reader.count("rows with positions", length - begin);
+    const int64_t axes = reader.count("axes of positions", 3);
+    check(begin >= end && rows > 0 && (axes == 1 || axes == 3), ErrorKind::invalid_argument,
+          "a saved sequence has positions [{}, {}] for rows {} on, those before end at {}", axes,
+          rows, begin, end);
+    std::vector<int64_t> values;
+    for (int64_t j = 0; j < axes * rows; ++j) {
+      values.push_back(reader.count("a row's position", most));
+    }
+    positions.add(begin, rows, values);
+    end = begin + rows;
+  }
+  return positions;
+}
+
+}  // namespace lathe::llm

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+#include "ops/support/control_flow.h"
+
+namespace lathe {
+namespace {
+
+void collect_symbols(const Type& type, std::set<std::string>& out) {
+  if (!type.is_tensor()) {
+    collect_symbols(*type.item, out);
+  } else if (type.dims) {
+    std::vector<SymbolRef> symbols;
+    for (const Dim& dim : *type.dims) dim.collect_symbols(symbols);
+    for (const SymbolRef& symbol : symbols) out.insert(symbol->name);
+  }
+}
+
+void collect_found(const Module& body, std::set<std::string>& out) {
+  for (const auto& instruction : body.instructions()) {
+    for (const SymbolRef& symbol : instruction->found()) out.insert(symbol->name);
+    for (const Module* inner : instruction->bodies()) {
+      const std::set<std::string> deeper = inner_symbols(*instruction, *inner);
+      out.insert(deeper.begin(), deeper.end());
+    }
+  }
+}
+
+}  // namespace
+
+int count_attribute(const Instruction& instruction, std::string_view name) {
+  constexpr int64_t kMost = 1 << 20;
+  const auto count = std::get<int64_t>(*find_attribute(instruction.attributes(), name));
+  return count < 0 || count > kMost ? -1 : static_cast<int>(count);
+}
+
+void bind_captures(Instruction& instruction, int body_index) {
+  Module& body = *instruction.bodies()[static_cast<size_t>(body_index)];
+  for (size_t p = 0; p < body.parameters().size(); ++p) {
+    const int operand = instruction.op().capture(instruction, body_index, static_cast<int>(p));
+    if (operand < 0) continue;
+    const auto& operands = instruction.operands();
+    const bool exists = static_cast<size_t>(operand) < operands.size();
+    const Value* value = exists ? operands[static_cast<size_t>(operand)] : nullptr;
+    check(value != nullptr, ErrorKind::invalid_model,
+          "{}: parameter '{}' of a body stands for operand {}, which is missing",
+          instruction.op().name, escape(body.parameters()[p]->name()), operand);
+    body.parameters()[p]->set_type(value->type());
+    body.parameters()[p]->set_elements(value->elements());
+  }
+}
+
+std::set<std::string> inner_symbols(const Instruction& instruction, const Module& body) {
+  std::set<std::string> inner;
+  for (const auto& parameter : body.parameters()) collect_symbols(parameter->type(), inner);
+  std::set<std::string> outer;
+  for (const Value* operand : instruction.operands()) {
+    if (operand != nullptr) collect_symbols(operand->type(), outer);
+  }
+  for (const std::string& name : outer) inner.erase(name);
+  collect_found(body, inner);
+  return inner;
+}
+
+Dim outer_dim(Infer& c, const Dim& dim, const std::set<std::string>& inner, std::string_view hint) {
+  std::vector<SymbolRef> symbols;
+  dim.collect_symbols(symbols);
+  for (const SymbolRef& symbol : symbols) {
+    if (inner.contains(symbol->name)) return c.found(hint);
+  }
+  return dim;
+}
+
+Type outer_type(Infer& c, const Type& type, const std::set<std::string>& inner,
+                std::string_view hint) {
+  if (!type.is_tensor()) {
+    // Items of a sequence have dims of their own; what is inner to the body is unknown outside.
+    std::set<std::string> used;
+    collect_symbols(type, used);
+    for (const std::string& name : used) {
+      if (!inner.contains(name)) continue;
+      Type item = *type.item;
+      while (!item.is_tensor()) item = Type(*item.item);
+      Type out = Type::unranked(item.element);
+      return type.kind == Type::Kind::sequence ? Type::sequence(out) : Type::optional(out);
+    }
+    return type;
+  }
+  if (!type.dims) return type;
+  std::vector<Dim> dims;
+  for (const Dim& dim : *type.dims) dims.push_back(outer_dim(c, dim, inner, hint));
+  return Type::tensor(type.element, std::move(dims));
+}
+
+void bind_carried(Instruction& instruction, Module& body, int first_parameter, int first_operand,
+                  int first_result, int count) {
+  for (int i = 0; i < count; ++i) {
+    const auto parameter = static_cast<size_t>(first_parameter + i);
+    const Value* operand = instruction.operands()[static_cast<size_t>(first_operand + i)];
+    check(operand != nullptr, ErrorKind::invalid_model, "{}: carried value {} is missing",
+          instruction.op().name, i);
+    body.parameters()[parameter]->set_type(operand->type());
+    body.parameters()[parameter]->set_elements(std::nullopt);
+  }
+  // Every round turns at least one dim into a symbol or one type into an unranked one, so the
+  // number of rounds is bounded by the number of dims.
+  for (bool stable = false; !stable;) {
+    infer(body);
+    stable = true;
+    for (int i = 0; i < count; ++i) {
+      Value& parameter = *body.parameters()[static_cast<size_t>(first_parameter + i)];
+      const Value& next = *body.results()[static_cast<size_t>(first_result + i)];
+      if (parameter.type() == next.type()) continue;
+      const Type before = parameter.type();
+      std::optional<Type> joined = join_types(before, next.type(), [&](int axis) -> Dim {
+        const SymbolRef own = (*before.dims)[static_cast<size_t>(axis)].as_symbol();
+        if (own != nullptr && own->name.starts_with("carried")) return own;
+        return body.program().add_symbol("carried", SymbolKind::bound, {0, kUnbounded});
+      });
+      check(joined.has_value(), ErrorKind::invalid_model,
+            "{}: '{}' is {} in one iteration and {} in the next", instruction.op().name,
+            parameter.name(), before.to_string(), next.type().to_string());
+      if (!(*joined == before)) {
+        parameter.set_type(std::move(*joined));
+        stable = false;
+      }
+    }
+  }
+}
+
+}  // namespace lathe

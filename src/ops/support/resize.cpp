@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+// Coordinates are computed in f32: models were trained and exported with runtimes that do so, and
+// the nearest element at a tie depends on it.
+#include "ops/support/resize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+namespace lathe {
+namespace {
+
+// The place in the input that output position `i` comes from. The scaled extent may be fractional.
+float source_coordinate(const std::string& mode, const ResizeAxis& axis, int64_t i) {
+  const auto x = static_cast<float>(i);
+  const auto input = static_cast<float>(axis.input);
+  const float output = axis.scale * input;
+  const float half_pixel = (x + 0.5F) / axis.scale - 0.5F;
+  if (mode == "asymmetric") return x / axis.scale;
+  if (mode == "tf_half_pixel_for_nn") return (x + 0.5F) / axis.scale;
+  if (mode == "align_corners") return output == 1 ? 0 : x * (input - 1) / (output - 1);
+  if (mode == "pytorch_half_pixel") return output == 1 ? -0.5F : half_pixel;
+  if (mode == "half_pixel_symmetric") {
+    // Moves the centre of the scaled extent to that of the whole output.
+    const float adjustment = static_cast<float>(axis.output) / output;
+    return input / 2 * (1 - adjustment) + half_pixel;
+  }
+  if (mode == "tf_crop_and_resize") {
+    const float span = axis.roi_end - axis.roi_start;
+    if (output == 1) return 0.5F * (axis.roi_start + axis.roi_end) * (input - 1);
+    return axis.roi_start * (input - 1) + x * span * (input - 1) / (output - 1);
+  }
+  return half_pixel;
+}
+
+double cubic_weight(double distance, double a) {
+  const double x = std::abs(distance);
+  if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  if (x < 2) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+  return 0;
+}
+
+int64_t nearest_index(const std::string& mode, float x) {
+  if (mode == "floor") return static_cast<int64_t>(std::floor(x));
+  if (mode == "ceil") return static_cast<int64_t>(std::ceil(x));
+  const float low = std::floor(x);
+  const bool up = mode == "round_prefer_ceil" ? x - low >= 0.5F : x - low > 0.5F;
+  return static_cast<int64_t>(low) + (up ? 1 : 0);
+}
+
+// Far beyond the input every tap is the edge, so coordinates may be cut there.
+float bounded(float x, int64_t input) {
+  const auto limit = 2 * static_cast<float>(input) + 4;
+  return std::isnan(x) ? 0 : std::clamp(x, -limit, limit);
+}
+
+// The taps of one output position: `first` and the weights of it and its followers.
+int64_t weights_at(const ResizeOptions& options, const ResizeAxis& axis, float x,
+                   std::span<double> weights) {
+  const bool cubic = options.mode == "cubic";
+  const double reach = cubic ? 2 : 1;
+  // Shrinking with antialias widens the filter.
+  const double squeeze = options.antialias ? std::min<double>(axis.scale, 1) : 1;
+  const auto base = static_cast<int64_t>(std::ceil(x)) - 1;                 // the place left of x
+  const double ratio = static_cast<double>(x) - static_cast<double>(base);  // in (0, 1]
+  const auto start = static_cast<int64_t>(std::floor(-reach / squeeze)) + 1;
+  for (size_t t = 0; t < weights.size(); ++t) {
+    const double distance = (static_cast<double>(start) + static_cast<double>(t) - ratio) * squeeze;
+    weights[t] =
+        cubic ? cubic_weight(distance, options.cubic_a) : std::max(0.0, 1 - std::abs(distance));
+  }
+  return base + start;
+}
+
+void normalise(std::span<double> weights) {
+  double sum = 0;
+  for (const double weight : weights) sum += weight;
+  if (sum == 0) return;
+  for (double& weight : weights) weight /= sum;
+}
+
+}  // namespace
+
+ResizeTaps resize_taps(const ResizeOptions& options, const ResizeAxis& axis) {
+  ResizeTaps taps;
+  const bool nearest = options.mode == "nearest";
+  if (!nearest) {
+    const double reach = options.mode == "cubic" ? 2 : 1;
+    const double squeeze = options.antialias ? std::min<double>(axis.scale, 1) : 1;
+    taps.width = 2 - 2 * (static_cast<int64_t>(std::floor(-reach / squeeze)) + 1);
+  }
+  const auto total = static_cast<size_t>(axis.output * taps.width);
+  taps.index.resize(total);
+  taps.weight.assign(total, 1);
+  taps.extrapolated.resize(static_cast<size_t>(axis.output));
+  for (int64_t i = 0; i < axis.output; ++i) {
+    const float x = source_coordinate(options.coordinates, axis, i);
+    taps.extrapolated[static_cast<size_t>(i)] =
+        options.coordinates == "tf_crop_and_resize" &&
+        !(x >= 0 && x <= static_cast<float>(axis.input - 1));
+    const float place = bounded(x, axis.input);
+    const size_t at = static_cast<size_t>(i * taps.width);
+    const std::span<double> weights(taps.weight.data() + at, static_cast<size_t>(taps.width));
+    const int64_t first = nearest ? nearest_index(options.nearest_mode, place)
+                                  : weights_at(options, axis, place, weights);
+    for (int64_t t = 0; t < taps.width; ++t) {
+      const int64_t index = first + t;
+      const bool outside = index < 0 || index >= axis.input;
+      if (outside && options.exclude_outside && !nearest) weights[static_cast<size_t>(t)] = 0;
+      taps.index[at + static_cast<size_t>(t)] = std::clamp<int64_t>(index, 0, axis.input - 1);
+    }
+    if (!nearest && (options.antialias || options.exclude_outside)) normalise(weights);
+  }
+  return taps;
+}
+
+}  // namespace lathe

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: MIT
+#include "passes/analysis/affine_analysis.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "ir/op.h"
+#include "passes/analysis/affine_literal.h"
+
+namespace lathe {
+namespace {
+
+using Found = std::optional<Known>;
+
+// Known of one instruction's result, from what is known of its operands.
+class PositionRule {
+ public:
+  PositionRule(const Instruction& instruction, const std::map<const Value*, Known>& known)
+      : instruction_(instruction), known_(known) {
+    const Type& type = instruction.result()->type();
+    rank_ = type.is_ranked() ? type.rank() : -1;
+  }
+
+  Found run() const {
+    if (rank_ < 0) return std::nullopt;
+    if (const auto& elements = instruction_.result()->elements();
+        elements && elements->size() == 1) {
+      const Dim& only = elements->front();
+      if (only.is_constant()) return Known::constant(static_cast<double>(*only.constant()));
+      return Known::index({std::vector<int64_t>(static_cast<size_t>(rank_), 0), only});
+    }
+    const std::string_view op = name();
+    if (instruction_.literal()) return known_literal(instruction_.literal()->tensor);
+    if (op == "range") return range();
+    if (op == "constant_of_shape") return filled();
+    if (op == "transpose") return transposed();
+    if (op == "reshape" || op == "squeeze" || op == "unsqueeze") return reshaped();
+    if (op == "expand" || op == "identity")
+      return moved(0, [&](const Linear& l) { return aligned(l, rank_); });
+    if (op == "slice") return sliced();
+    if (op == "cumsum") return counted();
+    if (op == "trilu") return triangle();
+    if (op == "concat") return joined();
+    if (op == "scatter_nd") return rewritten();
+    if (op.starts_with("gather") && known(0) != nullptr && known(0)->is_constant()) {
+      return *known(0);  // all elements are alike
+    }
+    return elementwise();
+  }
+
+ private:
+  std::string_view name() const { return instruction_.op().name; }
+  const Value* operand(size_t i) const {
+    return i < instruction_.operands().size() ? instruction_.operands()[i] : nullptr;
+  }
+  const Known* known(size_t i) const {
+    const auto at = known_.find(operand(i));
+    return operand(i) == nullptr || at == known_.end() ? nullptr : &at->second;
+  }
+  // The one element of an operand, or its elements.
+  std::optional<std::vector<Dim>> elements(size_t i) const {
+    return operand(i) == nullptr ? std::nullopt : operand(i)->elements();
+  }
+  std::optional<int64_t> integer(size_t i) const {
+    const auto list = elements(i);
+    if (!list || list->size() != 1) return std::nullopt;
+    return list->front().constant();
+  }
+  const std::vector<Dim>& dims(size_t i) const { return *operand(i)->type().dims; }
+
+  // Something constant before a choice that goes on as that constant.
+  Found joined() const {
+    if (instruction_.operands().size() != 2 || known(0) == nullptr || known(1) == nullptr ||
+        !known(0)->is_constant() || known(1)->linear || known(1)->yes != known(0)->yes) {
+      return std::nullopt;
+    }
+    const auto given = std::get<int64_t>(*find_attribute(instruction_.attributes(), "axis"));
+    const auto axis = static_cast<size_t>(given < 0 ? given + rank_ : given);
+    const Dim extent = dims(0)[axis];
+    return moved(1, [&](const Linear& linear) -> std::optional<Linear> {
+      Linear result = linear;
+      for (size_t other = 0; other < linear.steps.size(); ++other) {
+        if (other != axis && linear.steps[other] < 0) return std::nullopt;
+      }
+      if (linear.steps[axis] > 0 || less_equal(0, linear.offset) != Ternary::yes) {
+        return std::nullopt;
+      }
+      result.offset = linear.offset - extent * Dim(linear.steps[axis]);
+      return result;
+    });
+  }
+
+  // All elements written anew, each to its own place: what is written.
+  Found rewritten() const {
+    if (known(2) == nullptr || !operand(1)->type().is_ranked() || operand(1)->type().rank() < 2 ||
+        std::get<std::string>(*find_attribute(instruction_.attributes(), "reduction")) != "none") {
+      return std::nullopt;
+    }
+    const std::vector<Dim>& to = *instruction_.result()->type().dims;
+    const std::vector<Dim>& places = dims(1);
+    const auto depth = places.back().constant().value_or(0);
+    std::vector<const Value*> coordinates = {operand(1)};
+    if (depth > 1 && operand(1)->definition() != nullptr) {
+      const Instruction& joint = *operand(1)->definition();
+      const auto along = joint.op().name == "concat"
+                             ? std::get<int64_t>(*find_attribute(joint.attributes(), "axis"))
+                             : 0;
+      if (along != -1 && along + 1 != std::ssize(places)) return std::nullopt;
+      coordinates.assign(joint.operands().begin(), joint.operands().end());
+    }
+    if (dims(2) != to || std::ssize(coordinates) != depth || depth + 1 != std::ssize(places)) {
+      return std::nullopt;
+    }
+    for (size_t axis = 0; axis < coordinates.size(); ++axis) {
+      if (!(places[axis] == to[axis]) || !is_index(coordinates[axis], axis, to[axis])) return {};
+    }
+    return *known(2);
+  }
+
+  // Whether each element is its own index along an axis.
+  bool is_index(const Value* value, size_t axis, const Dim& extent) const {
+    const auto at = known_.find(value);
+    if (at == known_.end()) return false;
+    const Known& k = at->second;
+    if (k.is_constant()) return k.yes == 0 && extent == Dim(1);
+    if (!k.linear || !(k.linear->offset == Dim(0)) || k.linear->steps.size() <= axis) return false;
+    for (size_t other = 0; other < k.linear->steps.size(); ++other) {
+      if (other == axis && extent == Dim(1)) continue;
+      if (k.linear->steps[other] != (other == axis ? 1 : 0)) return false;
+    }
+    return true;
+  }
+
+  Found range() const {
+    if (integer(2) != 1) return std::nullopt;
+    if (const auto start = elements(0); start && start->size() == 1) {
+      return Known::index({{1}, start->front()});
+    }
+    const bool counted = known(0) != nullptr && known(0)->linear;
+    return counted ? Found(Known::index({{1}, known(0)->linear->offset})) : std::nullopt;
+  }
+
+  Found filled() const {
+    if (operand(1) == nullptr) return Known::constant(0);
+    return known(1) == nullptr ? std::nullopt : Found(*known(1));
+  }
+
+  // Every formula of operand i changed alike.
+  Found moved(size_t i, const std::function<std::optional<Linear>(const Linear&)>& move) const {
+    if (known(i) == nullptr) return std::nullopt;
+    Known result = *known(i);
+    const auto change = [&](Linear& linear) {
+      std::optional<Linear> other = move(linear);
+      if (other) linear = std::move(*other);
+      return other.has_value();
+    };
+    if (result.linear && !change(*result.linear)) return std::nullopt;
+    for (Linear& condition : result.conditions) {
+      if (!change(condition)) return std::nullopt;
+    }
+    return result;
+  }
+
+  Found transposed() const {
+    const auto& order =
+        std::get<Integers>(*find_attribute(instruction_.attributes(), "permutation"));
+    return moved(0, [&](const Linear& linear) {
+      Linear result = linear;
+      for (size_t axis = 0; axis < linear.steps.size(); ++axis) {
+        const size_t from =
+            order.empty() ? linear.steps.size() - 1 - axis : static_cast<size_t>(order[axis]);
+        result.steps[axis] = linear.steps[from];
+      }
+      return result;
+    });
+  }
+
+  // Axes of extent 1 come and go; others keep their order.
+  Found reshaped() const {
+    if (known(0) != nullptr && known(0)->is_constant()) return *known(0);
+    if (operand(0) == nullptr || !operand(0)->type().is_ranked()) return std::nullopt;
+    const auto& from = dims(0);
+    const auto& to = *instruction_.result()->type().dims;
+    std::vector<size_t> target(from.size(), to.size());
+    size_t at = 0;
+    for (size_t axis = 0; axis < from.size(); ++axis) {
+      if (from[axis] == Dim(1)) continue;
+      while (at < to.size() && to[at] == Dim(1)) ++at;
+      if (at == to.size() || !(to[at] == from[axis])) return std::nullopt;
+      target[axis] = at++;
+    }
+    return moved(0, [&](const Linear& linear) {
+      Linear result{std::vector<int64_t>(to.size(), 0), linear.offset};
+      for (size_t axis = 0; axis < from.size(); ++axis) {
+        if (target[axis] < to.size()) result.steps[target[axis]] = linear.steps[axis];
+      }
+      return result;
+    });
+  }
+
+  // Indices of the result begin at `starts`.
+  Found sliced() const {
+    const auto starts = elements(1);
+    const auto steps = elements(4);
+    if (!starts || (operand(4) != nullptr && !steps)) return std::nullopt;
+    const auto axes = elements(3);
+    if (operand(3) != nullptr && !axes) return std::nullopt;
+    if ((axes && axes->size() != starts->size()) || (steps && steps->size() != starts->size())) {
+      return std::nullopt;
+    }
+    const int rank = operand(0)->type().rank();
+    return moved(0, [&](const Linear& linear) -> std::optional<Linear> {
+      Linear result = linear;
+      for (size_t i = 0; i < starts->size(); ++i) {
+        int64_t axis = static_cast<int64_t>(i);
+        if (axes) axis = (*axes)[i].constant().value_or(rank);
+        if (axis < 0) axis += rank;
+        if (axis < 0 || axis >= rank || (steps && !((*steps)[i] == Dim(1)))) return std::nullopt;
+        Dim start = (*starts)[i];
+        if (less_equal(0, start) != Ternary::yes) {
+          if (!(less_equal(start, 0) == Ternary::yes)) return std::nullopt;
+          start = dims(0)[static_cast<size_t>(axis)] + start;
+        }
+        result.offset = result.offset + start * Dim(linear.steps[static_cast<size_t>(axis)]);
+      }
+      return result;
+    });
+  }
+
+  // Ones, counted.
+  Found counted() const {
+    const std::optional<int64_t> axis = integer(1);
+    const auto flag = [&](std::string_view which) {
+      return std::get<bool>(*find_attribute(instruction_.attributes(), which));
+    };
+    if (!axis || known(0) == nullptr || !known(0)->is_constant() || known(0)->yes != 1 ||
+        flag("reverse")) {
+      return std::nullopt;
+    }
+    const int64_t along = *axis < 0 ? *axis + rank_ : *axis;
+    if (along < 0 || along >= rank_) return std::nullopt;
+    Linear linear{std::vector<int64_t>(static_cast<size_t>(rank_), 0), flag("exclusive") ? 0 : 1};
+    linear.steps[static_cast<size_t>(along)] = 1;
+    return Known::index(std::move(linear));
+  }
+
+  // Keeps what lies on one side of a diagonal.
+  Found triangle() const {
+    const std::optional<int64_t> k = operand(1) == nullptr ? 0 : integer(1);
+    if (!k || known(0) == nullptr || !known(0)->is_constant() || rank_ < 2) return std::nullopt;
+    const bool upper = std::get<bool>(*find_attribute(instruction_.attributes(), "upper"));
+    // Above: column - row - k; below: row - column + k.
+    Linear linear{std::vector<int64_t>(static_cast<size_t>(rank_), 0), upper ? -*k : *k};
+    linear.steps[static_cast<size_t>(rank_) - 1] = upper ? 1 : -1;
+    linear.steps[static_cast<size_t>(rank_) - 2] = upper ? -1 : 1;
+    return Known{std::nullopt, {std::move(linear)}, known(0)->yes, 0};
+  }
+
+  using Function = double (*)(double a, double b, double c);
+  static Function function_of(std::string_view op) {
+    static const std::map<std::string_view, Function> list = {
+        {"add", [](double a, double b, double) { return a + b; }},
+        {"sub", [](double a, double b, double) { return a - b; }},
+        {"mul", [](double a, double b, double) { return a * b; }},
+        {"div", [](double a, double b, double) { return a / b; }},
+        {"min", [](double a, double b, double) { return std::min(a, b); }},
+        {"max", [](double a, double b, double) { return std::max(a, b); }},
+        {"sqrt", [](double a, double, double) { return std::sqrt(a); }},
+        {"reciprocal", [](double a, double, double) { return 1 / a; }},
+        {"neg", [](double a, double, double) { return -a; }},
+        {"not", [](double a, double, double) { return a == 0 ? 1.0 : 0.0; }},
+        {"and", [](double a, double b, double) { return a != 0 && b != 0 ? 1.0 : 0.0; }},
+        {"or", [](double a, double b, double) { return a != 0 || b != 0 ? 1.0 : 0.0; }},
+        {"xor", [](double a, double b, double) { return (a != 0) != (b != 0) ? 1.0 : 0.0; }},
+        {"equal", [](double a, double b, double) { return a == b ? 1.0 : 0.0; }},
+        {"less", [](double a, double b, double) { return a < b ? 1.0 : 0.0; }},
+        {"less_or_equal", [](double a, double b, double) { return a <= b ? 1.0 : 0.0; }},
+        {"greater", [](double a, double b, double) { return a > b ? 1.0 : 0.0; }},
+        {"greater_or_equal", [](double a, double b, double) { return a >= b ? 1.0 : 0.0; }},
+        {"where", [](double a, double b, double c) { return a != 0 ? b : c; }},
+    };
+    const auto at = list.find(op);
+    return at == list.end() ? nullptr : at->second;
+  }
+
+  Found elementwise() const {
+    const std::string_view op = name();
+    const size_t count = instruction_.operands().size();
+    Function function = function_of(op);
+    if (op == "cast") {
+      const bool boolean = instruction_.result()->type().element == ElementType::boolean;
+      function = boolean ? [](double a, double, double) { return a != 0 ? 1.0 : 0.0; }
+                         : [](double a, double, double) { return a; };
+      if (known(0) != nullptr && known(0)->linear && !boolean) return *known(0);
+    }
+    if (function == nullptr || count > 3) return std::nullopt;
+    bool linear = false;
+    for (size_t i = 0; i < count; ++i) {
+      if (known(i) == nullptr) return std::nullopt;
+      linear = linear || known(i)->linear.has_value();
+    }
+    if (linear) return arithmetic();
+    std::vector<const Known*> choices;
+    for (size_t i = 0; i < count; ++i) choices.push_back(known(i));
+    return join_choices(choices, rank_, function);
+  }
+
+  // Operands as formulas of the result's indices, of steps that can be added without care.
+  std::optional<Linear> linear_of(size_t i) const {
+    constexpr int64_t kMostStep = int64_t{1} << 52;
+    const Known& k = *known(i);
+    if (k.linear) {
+      const bool small = std::ranges::all_of(
+          k.linear->steps, [](int64_t step) { return step > -kMostStep && step < kMostStep; });
+      if (!small) return std::nullopt;
+      return aligned(*k.linear, rank_);
+    }
+    if (!k.is_constant() || std::trunc(k.yes) != k.yes || std::abs(k.yes) > 1e15)
+      return std::nullopt;
+    return Linear{std::vector<int64_t>(static_cast<size_t>(rank_), 0), static_cast<int64_t>(k.yes)};
+  }
+
+  // The one number of all indices.
+  static std::optional<int64_t> whole(const Linear& linear) {
+    const bool same = std::ranges::all_of(linear.steps, [](int64_t step) { return step == 0; });
+    return same ? linear.offset.constant() : std::nullopt;
+  }
+  static Found times(Linear linear, int64_t by) {
+    for (int64_t& step : linear.steps) {
+      if (__builtin_mul_overflow(step, by, &step)) return std::nullopt;
+    }
+    linear.offset = linear.offset * Dim(by);
+    return Known::index(std::move(linear));
+  }
+
+  Found arithmetic() const {
+    const std::string_view op = name();
+    if (instruction_.operands().size() != 2) return std::nullopt;
+    const std::optional<Linear> a = linear_of(0);
+    const std::optional<Linear> b = linear_of(1);
+    if (!a || !b) return std::nullopt;
+    if (op == "add") return Known::index(sum(*a, *b, 1));
+    if (op == "sub") return Known::index(sum(*a, *b, -1));
+    if (op == "mul") {
+      if (const auto by = whole(*b)) return times(*a, *by);
+      if (const auto by = whole(*a)) return times(*b, *by);
+      return std::nullopt;
+    }
+    const auto test = [](std::vector<Linear> conditions) {
+      return Known{std::nullopt, std::move(conditions), 1, 0};
+    };
+    const auto above = [](const Linear& x, const Linear& y, int64_t by) {
+      Linear difference = sum(x, y, -1);
+      difference.offset = difference.offset - Dim(by);
+      return difference;
+    };
+    if (op == "less_or_equal") return test({above(*b, *a, 0)});
+    if (op == "less") return test({above(*b, *a, 1)});
+    if (op == "greater_or_equal") return test({above(*a, *b, 0)});
+    if (op == "greater") return test({above(*a, *b, 1)});
+    if (op == "equal") return test({above(*a, *b, 0), above(*b, *a, 0)});
+    return std::nullopt;
+  }
+
+  const Instruction& instruction_;
+  const std::map<const Value*, Known>& known_;
+  int rank_;
+};
+
+// Nothing grows along an axis of one element, however often that is repeated later.
+void stand_still(const Type& type, Known& known) {
+  if (!type.is_ranked()) return;
+  const auto clear = [&](Linear& linear) {
+    const size_t count = std::min(linear.steps.size(), type.dims->size());
+    for (size_t i = 1; i <= count; ++i) {
+      if (type.dims->end()[-static_cast<int64_t>(i)] == Dim(1))
+        linear.steps.end()[-static_cast<int64_t>(i)] = 0;
+    }
+  };
+  if (known.linear) clear(*known.linear);
+  for (Linear& condition : known.conditions) clear(condition);
+}
+
+}  // namespace
+
+PositionFlow::PositionFlow(const Module& main, std::map<const Value*, Known> given)
+    : known_(std::move(given)) {
+  for (const auto& instruction : main.instructions()) {
+    if (instruction->results().size() != 1) continue;
+    if (Found found = PositionRule(*instruction, known_).run()) {
+      prefer_yes(*found);
+      stand_still(instruction->result()->type(), *found);
+      known_[instruction->result()] = std::move(*found);
+    }
+  }
+}
+
+const Known* PositionFlow::find(const Value* value) const {
+  const auto at = known_.find(value);
+  return at == known_.end() ? nullptr : &at->second;
+}
+
+}  // namespace lathe

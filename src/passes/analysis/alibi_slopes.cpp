@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: MIT
+#include "passes/analysis/alibi_slopes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "ir/op.h"
+#include "ops/evaluation.h"
+#include "ops/support/symbolic.h"
+#include "passes/analysis/kv_cache_uses.h"
+#include "tensor/convert.h"
+
+namespace lathe {
+namespace {
+
+using Found = std::optional<KeySlopes>;
+
+constexpr int kMostSteps = 24;               // back to where positions and slopes meet
+constexpr int64_t kMostConstants = 1 << 16;  // elements that are computed to be looked at
+
+template <class T>
+T attribute(const Instruction& instruction, std::string_view name) {
+  return std::get<T>(*find_attribute(instruction.attributes(), name));
+}
+
+// What values are that depend on literals alone; such slopes are few. Each is computed once.
+class Constants {
+ public:
+  std::optional<Tensor> find(const Value* value, int steps) {
+    if (const auto met = met_.find(value); met != met_.end()) return met->second;
+    return met_[value] = compute(value, steps);
+  }
+
+ private:
+  std::optional<Tensor> compute(const Value* value, int steps) {
+    const Instruction* definition = value == nullptr ? nullptr : value->definition();
+    if (definition == nullptr || steps == 0 || !value->type().is_tensor()) return std::nullopt;
+    const auto dims =
+        value->type().is_ranked() ? constant_values(*value->type().dims) : std::nullopt;
+    if (!dims || element_count(*dims) > kMostConstants) return std::nullopt;
+    if (definition->literal() != nullptr) return definition->literal()->tensor;
+    const Op& op = definition->op();
+    if (op.structural != Structural::none || (op.traits & kImpure) != 0 || !op.bodies.empty() ||
+        definition->operands().empty() || definition->results().size() != 1) {
+      return std::nullopt;
+    }
+    std::vector<Box> operands;
+    for (const Value* operand : definition->operands()) {
+      if (operand == nullptr) {
+        operands.emplace_back();
+        continue;
+      }
+      const std::optional<Tensor> tensor = find(operand, steps - 1);
+      if (!tensor) return std::nullopt;
+      operands.emplace_back(*tensor);
+    }
+    return evaluate_instruction(*definition, operands).front().tensor();
+  }
+
+  std::map<const Value*, std::optional<Tensor>> met_;
+};
+
+std::vector<double> doubles_of(const Tensor& tensor) {
+  const Tensor dense = tensor.dense();
+  std::vector<double> values(static_cast<size_t>(dense.count()));
+  convert(ElementType::f64, values.data(), dense.type(), dense.data(), dense.count());
+  return values;
+}
+
+// One element per index of at most one axis: factors and that axis.
+Found factors_in(const Tensor& tensor) {
+  const Dims& dims = tensor.dims();
+  if (tensor.count() < 1 || !is_floating(tensor.type())) return std::nullopt;
+  const auto along = std::ranges::find_if(dims, [](int64_t extent) { return extent > 1; });
+  KeySlopes slopes{doubles_of(tensor), -1, std::vector<int64_t>(dims.size(), 0)};
+  if (along == dims.end()) return slopes;
+  if (*along != tensor.count()) return std::nullopt;
+  slopes.axis = static_cast<int>(along - dims.begin());
+  return slopes;
+}
+
+// Half a unit in the last place of the larger numbers that a table of equal steps was rounded to.
+double rounding(ElementType type, double largest) {
+  const int digits = type == ElementType::f16    ? 11
+                     : type == ElementType::bf16 ? 8
+                                                 : std::numeric_limits<float>::digits;
+  return std::ldexp(largest, -digits);
+}
+
+// The step between elements that were rounded; nullopt where they do not lie on a line.
+std::optional<double> step_of(std::span<const double> line, ElementType type) {
+  const auto last = line.size() - 1;
+  const double largest = std::max(std::abs(line[0]), std::abs(line[last]));
+  double step = (line[last] - line[0]) / static_cast<double>(last);
+  // Next to a zero the step stands by itself.
+  if (line[0] == 0) step = line[1];
+  if (line[last] == 0) step = -line[last - 1];
+  for (size_t i = 0; i < line.size(); ++i) {
+    const double wanted = line[last] == 0 ? -step * static_cast<double>(last - i)
+                                          : line[0] + step * static_cast<double>(i);
+    if (!(std::abs(line[i] - wanted) <= 2 * rounding(type, largest))) return std::nullopt;
+  }
+  return step;
+}
+
+// A table of biases, as long as the context: lines along the last axis, one for each head.
+Found table_in(const Tensor& tensor) {
+  const Dims& dims = tensor.dims();
+  if (dims.empty() || dims.back() < 3 || !is_floating(tensor.type()) || !tensor.is_dense()) {
+    return std::nullopt;
+  }
+  const int64_t length = dims.back();
+  const auto lines = std::span(dims).first(dims.size() - 1);
+  const auto along = std::ranges::find_if(lines, [](int64_t extent) { return extent > 1; });
+  const int64_t count = tensor.count() / length;
+  if (along != lines.end() && *along != count) return std::nullopt;
+  KeySlopes slopes{{}, -1, std::vector<int64_t>(dims.size(), 0)};
+  if (along != lines.end()) slopes.axis = static_cast<int>(along - lines.begin());
+  slopes.steps.back() = 1;
+  std::vector<double> line(static_cast<size_t>(length));
+  for (int64_t head = 0; head < count; ++head) {
+    const int64_t bytes = length * info(tensor.type()).bits / 8;
+    convert(ElementType::f64, line.data(), tensor.type(), tensor.as<std::byte>() + head * bytes,
+            length);
+    const std::optional<double> step = step_of(line, tensor.type());
+    if (!step) return std::nullopt;
+    slopes.heads.push_back(*step);
+  }
+  return slopes;
+}
+
+class Trace {
+ public:
+  explicit Trace(const PositionFlow& flow) : flow_(flow) {}
+
+  Found run(const Value* value, int steps) {
+    if (const auto met = met_.find(value); met != met_.end()) return met->second;
+    return met_[value] = trace(value, steps);
+  }
+
+ private:
+  Found trace(const Value* value, int steps) {
+    const Instruction* definition = value->definition();
+    if (definition == nullptr || steps == 0 || !value->type().is_ranked()) return std::nullopt;
+    const Known* known = flow_.find(value);
+    if (known != nullptr && known->linear) return KeySlopes{{1}, -1, known->linear->steps};
+    if (definition->literal() != nullptr) return table_in(definition->literal()->tensor);
+    if (definition->results().size() != 1 || definition->operands().empty()) return std::nullopt;
+    const std::string_view op = definition->op().name;
+    const int rank = value->type().rank();
+    if (op == "mul") {
+      for (const size_t i : {0, 1}) {
+        if (Found met = product(*definition, i, steps)) return met;
+      }
+    }
+    if (op == "add" || op == "sub") return shifted(*definition, steps);
+    const Value* first = operand(*definition, 0);
+    if (const auto by = factor_of(*definition, flow_)) {
+      return scaled(run(by->first, steps - 1), by->second, *by->first, rank);
+    }
+    if (op == "neg") return scaled(run(first, steps - 1), -1, *first, rank);
+    if (first == nullptr || !first->type().is_ranked()) return std::nullopt;
+    const bool numbers = op == "cast" && is_floating(value->type().element);
+    if (numbers || passes_on(op)) return run(first, steps - 1);
+    if (op == "expand") return repeated(run(first, steps - 1), *first, rank);
+    if (op == "slice") return sliced(*definition, run(first, steps - 1));
+    if (op == "transpose") return turned(*definition, run(first, steps - 1));
+    if (op == "reshape" || op == "squeeze" || op == "unsqueeze") {
+      return reshaped(*first, *value, run(first, steps - 1));
+    }
+    return std::nullopt;
+  }
+
+  // Seen with more axes before its own.
+  static Found widened(Found slopes, int rank) {
+    if (!slopes) return slopes;
+    const auto more = rank - std::ssize(slopes->steps);
+    if (more < 0) return std::nullopt;
+    slopes->steps.insert(slopes->steps.begin(), static_cast<size_t>(more), 0);
+    if (slopes->axis >= 0) slopes->axis += static_cast<int>(more);
+    return slopes;
+  }
+
+  // An axis of one element has nothing to grow along, however often it is repeated.
+  static Found repeated(Found slopes, const Value& before, int rank) {
+    const std::vector<Dim>& dims = *before.type().dims;
+    for (size_t axis = 0; slopes && axis < dims.size(); ++axis) {
+      if (dims[axis] == Dim(1)) slopes->steps[axis] = 0;
+    }
+    return widened(std::move(slopes), rank);
+  }
+
+  static Found scaled(Found slopes, double by, const Value& before, int rank) {
+    if (!slopes) return slopes;
+    for (double& head : slopes->heads) head *= by;
+    return repeated(std::move(slopes), before, rank);
+  }
+
+  // What grows alike for all heads, operand i, times factors.
+  Found product(const Instruction& mul, size_t i, int steps) {
+    const std::optional<Tensor> tensor = constants_.find(operand(mul, 1 - i), kMostSteps);
+    const int rank = mul.result()->type().rank();
+    Found slopes = widened(tensor ? factors_in(*tensor) : std::nullopt, rank);
+    if (!slopes) return slopes;
+    Found grows = run(operand(mul, i), steps - 1);
+    if (!grows || grows->axis >= 0) return std::nullopt;
+    grows = repeated(std::move(grows), *operand(mul, i), rank);
+    slopes->steps = grows->steps;
+    for (double& head : slopes->heads) head *= grows->heads.front();
+    // Where positions differ along the heads' axis, it is none of heads.
+    const bool apart = slopes->axis < 0 || slopes->steps[static_cast<size_t>(slopes->axis)] == 0;
+    return apart ? slopes : std::nullopt;
+  }
+
+  // A constant more or less; of two, what grows.
+  Found shifted(const Instruction& sum, int steps) {
+    for (const size_t i : {0, 1}) {
+      if (!constant_of(operand(sum, 1 - i), flow_)) continue;
+      const double sign = sum.op().name == "sub" && i == 1 ? -1 : 1;
+      const Value& grows = *operand(sum, i);
+      return scaled(run(&grows, steps - 1), sign, grows, sum.result()->type().rank());
+    }
+    return std::nullopt;
+  }
+
+  // Where a cut begins only moves positions, but heads must all stay.
+  Found sliced(const Instruction& slice, Found slopes) const {
+    const auto elements = [&](size_t i) {
+      const Value* value = operand(slice, i);
+      return value == nullptr ? std::nullopt : value->elements();
+    };
+    const auto axes = elements(3), by = elements(4);
+    const bool one = operand(slice, 4) == nullptr ||
+                     (by && std::ranges::all_of(*by, [](const Dim& d) { return d == Dim(1); }));
+    if (!slopes || !one) return std::nullopt;
+    if (slopes->axis < 0) return slopes;
+    if (!axes) return std::nullopt;
+    const int rank = slice.result()->type().rank();
+    for (const Dim& element : *axes) {
+      const int64_t given = element.constant().value_or(slopes->axis);
+      if ((given < 0 ? given + rank : given) == slopes->axis) return std::nullopt;
+    }
+    return slopes;
+  }
+
+  static Found turned(const Instruction& transpose, Found slopes) {
+    if (!slopes) return slopes;
+    const auto& order = std::get<Integers>(*find_attribute(transpose.attributes(), "permutation"));
+    const size_t rank = slopes->steps.size();
+    KeySlopes result = *slopes;
+    for (size_t axis = 0; axis < rank; ++axis) {
+      const size_t from = order.empty() ? rank - 1 - axis : static_cast<size_t>(order[axis]);
+      result.steps[axis] = slopes->steps[from];
+      if (static_cast<int>(from) == slopes->axis) result.axis = static_cast<int>(axis);
+    }
+    return result;
+  }
+
+  // Axes of extent 1 come and go; others keep their order.
+  static Found reshaped(const Value& before, const Value& after, Found slopes) {
+    if (!slopes) return slopes;
+    const std::vector<Dim>& from = *before.type().dims;
+    const std::vector<Dim>& to = *after.type().dims;
+    KeySlopes result{slopes->heads, -1, std::vector<int64_t>(to.size(), 0)};
+    size_t at = 0;
+    for (size_t axis = 0; axis < from.size(); ++axis) {
+      if (from[axis] == Dim(1)) continue;
+      while (at < to.size() && to[at] == Dim(1)) ++at;
+      if (at == to.size() || !(to[at] == from[axis])) return std::nullopt;
+      result.steps[at] = slopes->steps[axis];
+      if (static_cast<int>(axis) == slopes->axis) result.axis = static_cast<int>(at);
+      ++at;
+    }
+    return result;
+  }
+
+  const PositionFlow& flow_;
+  Constants constants_;
+  std::map<const Value*, Found> met_;  // each is looked at once, however many ways lead to it
+};
+
+}  // namespace
+
+std::optional<KeySlopes> key_slopes(const Value* value, const PositionFlow& flow) {
+  return value == nullptr ? std::nullopt : Trace(flow).run(value, kMostSteps);
+}
+
+std::optional<std::vector<double>> slopes_of_scores(const Value* value, const PositionFlow& flow) {
+  Found slopes = key_slopes(value, flow);
+  const auto rank = slopes ? std::ssize(slopes->steps) : 0;
+  if (rank < 1 || slopes->steps.back() == 0 || value->type().dims->back() == Dim(1)) {
+    return std::nullopt;
+  }
+  const bool by_head = slopes->axis < 0 || slopes->axis == rank - 3;
+  for (int64_t axis = 0; axis + 2 < rank; ++axis) {
+    if (slopes->steps[static_cast<size_t>(axis)] != 0) return std::nullopt;
+  }
+  if (!by_head) return std::nullopt;
+  for (double& head : slopes->heads) head *= static_cast<double>(slopes->steps.back());
+  return std::move(slopes->heads);
+}
+
+}  // namespace lathe

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT
+#include "passes/analysis/kv_cache_uses.h"
+
+#include <algorithm>
+#include <set>
+
+#include "ir/op.h"
+
+namespace lathe {
+namespace {
+
+// From a cache to its softmax: turned, repeated, scaled, multiplied, capped, masked.
+constexpr int kMostSteps = 24;
+
+template <class T>
+T attribute(const Instruction& instruction, std::string_view name) {
+  return std::get<T>(*find_attribute(instruction.attributes(), name));
+}
+
+// Back from [b, heads, groups, keys, size] to [b, heads, keys, size].
+Value* repeated(Value* value, int64_t& groups) {
+  const std::vector<Dim> wide = *value->type().dims;
+  const std::optional<int64_t> count = wide[2].constant();
+  while (value->type().rank() == 5) {
+    const std::string_view op = op_of(value);
+    if (op != "expand" && op != "unsqueeze" && op != "reshape" && op != "identity") return nullptr;
+    value = value->definition()->operands()[0];
+  }
+  const std::vector<Dim>& narrow = *value->type().dims;
+  if (!count || narrow.size() != 4 || !(narrow[0] == wide[0]) || !(narrow[1] == wide[1]) ||
+      !(narrow[2] == wide[3]) || !(narrow[3] == wide[4])) {
+    return nullptr;
+  }
+  groups *= *count;
+  return value;
+}
+
+// Back from [b, keys, heads, size] to [b, keys, heads · size].
+Value* flat_behind(Value* heads) {
+  if (op_of(heads) != "reshape") return nullptr;
+  Value* flat = heads->definition()->operands()[0];
+  if (flat->type().rank() != 3 || heads->type().rank() != 4) return nullptr;
+  const std::vector<Dim>& to = *heads->type().dims;
+  const std::vector<Dim>& from = *flat->type().dims;
+  const bool same = to[0] == from[0] && to[1] == from[1] && to[2] * to[3] == from[2];
+  return same && to[2].is_constant() ? flat : nullptr;
+}
+
+class Trace {
+ public:
+  Trace(const PositionFlow& flow, const RowExtents& extents) : flow_(flow), extents_(extents) {}
+
+  std::optional<CacheUse> run(Value* value, bool turned) {
+    while (Instruction* definition = value->definition()) {
+      const std::string_view op = definition->op().name;
+      if (op == "concat" || op == "tensor_scatter" || op.ends_with("attention")) {
+        return !turned && ends_at(*definition, value) ? std::optional(use_) : std::nullopt;
+      }
+      value = before(*definition, value, turned);
+      if (value == nullptr) return std::nullopt;
+    }
+    use_.past = use_.present = value;
+    return !turned ? std::optional(use_) : std::nullopt;
+  }
+
+ private:
+  // One step back; null where the cache is changed.
+  Value* before(const Instruction& definition, Value* value, bool& turned) {
+    const std::string_view op = definition.op().name;
+    Value* first = operand(definition, 0);
+    if (op == "transpose") return before_transpose(definition, first, turned);
+    if (op == "reshape" && first->type().rank() == 5) return repeated(first, use_.groups);
+    if (const auto by = factor_of(definition, flow_)) {
+      use_.scale *= by->second;
+      return by->first;
+    }
+    const bool same = passes_on(op) || (op == "reshape" && alike(value, first));
+    return same ? first : nullptr;
+  }
+
+  Value* before_transpose(const Instruction& definition, Value* first, bool& turned) {
+    const auto order = attribute<Integers>(definition, "permutation");
+    if (order == Integers{0, 1, 3, 2} || order == Integers{0, 2, 1}) {
+      turned = !turned;
+      return first;
+    }
+    if (order != (turned ? Integers{0, 2, 3, 1} : Integers{0, 2, 1, 3})) return nullptr;
+    turned = false;
+    use_.heads = (*first->type().dims)[2].constant().value_or(0);
+    return flat_behind(first);
+  }
+
+  bool ends_at(const Instruction& definition, Value* value) {
+    use_.present = value;
+    const std::string_view op = definition.op().name;
+    if (op == "concat") {
+      if (definition.operands().size() != 2 || !along_rows(definition, value)) return false;
+      use_.past = operand(definition, 0);
+      use_.fresh = operand(definition, 1);
+      return value->type().rank() == 4;
+    }
+    if (op == "tensor_scatter") return scattered(definition, value);
+    const size_t past = op == "attention"               ? 4
+                        : op == "multi_head_attention"  ? 6
+                        : op == "group_query_attention" ? 3
+                                                        : 0;
+    const int which = value->definition() == nullptr ? 0 : value->index();
+    if (past == 0 || (which != 1 && which != 2)) return false;
+    use_.past = operand(definition, past + static_cast<size_t>(which) - 1);
+    use_.fresh = operand(definition, static_cast<size_t>(which));
+    return use_.past != nullptr && use_.fresh != nullptr;
+  }
+
+  // New rows behind those before them: the cache is as good as one that grows.
+  bool scattered(const Instruction& scatter, const Value* value) {
+    const Value* at = operand(scatter, 2);
+    const Known* known = at == nullptr ? nullptr : flow_.find(at);
+    const bool behind =
+        known != nullptr && known->linear && known->linear->offset == extents_.past &&
+        std::ranges::count(known->linear->steps, 0) == std::ssize(known->linear->steps);
+    if (!behind || extents_.past == Dim(0) || !along_rows(scatter, value)) return false;
+    use_.past = operand(scatter, 0);
+    use_.fresh = operand(scatter, 1);
+    if (attribute<std::string>(scatter, "mode") != "circular") return true;
+    const size_t axis = value->type().rank() == 3 ? 1 : 2;
+    use_.window = (*value->type().dims)[axis].constant().value_or(0);
+    return use_.window > 0;
+  }
+
+  // In heads [b, heads, rows, size] or flat [b, rows, heads · size].
+  static bool along_rows(const Instruction& instruction, const Value* value) {
+    const int rank = value->type().rank();
+    const auto axis = attribute<int64_t>(instruction, "axis");
+    return (rank == 3 || rank == 4) && (axis < 0 ? axis + rank : axis) == rank - 2;
+  }
+
+  const PositionFlow& flow_;
+  const RowExtents& extents_;
+  CacheUse use_;
+};
+
+// The softmax whose weights a product multiplies with values.
+Instruction* softmax_of(const Instruction& product) {
+  Value* weights = operand(product, 0);
+  for (;;) {
+    const Instruction* definition = weights->definition();
+    const std::string_view op = op_of(weights);
+    const bool joint = op == "reshape" && alike(weights, operand(*definition, 0));
+    if (!joint && !keeps_weights(op)) break;
+    weights = definition->operands()[definition->operands().size() == 3 ? 2 : 0];
+  }
+  return op_of(weights) == "softmax" ? weights->definition() : nullptr;
+}
+
+}  // namespace
+
+Value* operand(const Instruction& instruction, size_t i) {
+  return i < instruction.operands().size() ? instruction.operands()[i] : nullptr;
+}
+std::string_view op_of(const Value* value) {
+  return value->definition() == nullptr ? std::string_view() : value->definition()->op().name;
+}
+bool passes_on(std::string_view op) { return op == "identity" || op == "dropout"; }
+bool keeps_weights(std::string_view op) { return passes_on(op) || op == "cast" || op == "where"; }
+
+bool alike(const Value* a, const Value* b) {
+  const auto extents = [](const Value* value) {
+    std::vector<Dim> dims = *value->type().dims;
+    if (dims.size() == 4 && dims.front() == Dim(1)) dims.erase(dims.begin());
+    return dims;
+  };
+  return extents(a) == extents(b);
+}
+
+std::optional<double> constant_of(const Value* value, const PositionFlow& flow) {
+  const Known* known = value == nullptr ? nullptr : flow.find(value);
+  if (known == nullptr || !known->is_constant()) return std::nullopt;
+  return known->yes;
+}
+
+std::optional<std::pair<Value*, double>> factor_of(const Instruction& instruction,
+                                                   const PositionFlow& flow) {
+  const std::string_view op = instruction.op().name;
+  if (op != "mul" && op != "div") return std::nullopt;
+  for (size_t i = 0; i < 2; ++i) {
+    const std::optional<double> by = constant_of(operand(instruction, i), flow);
+    if (!by || (op == "div" && i == 0)) continue;
+    return std::pair{operand(instruction, 1 - i), op == "mul" ? *by : 1 / *by};
+  }
+  return std::nullopt;
+}
+
+std::optional<CacheUse> cache_behind(Value* value, bool turned, const PositionFlow& flow,
+                                     const RowExtents& extents) {
+  return Trace(flow, extents).run(value, turned);
+}
+
+std::vector<Instruction*> cache_readers(Value* cache) {
+  std::vector<Instruction*> readers;
+  std::set<const Value*> seen = {cache};
+  std::vector<Value*> front = {cache};
+  const auto add = [&](Instruction* reader) {
+    if (std::ranges::find(readers, reader) == readers.end()) readers.push_back(reader);
+  };
+  for (int steps = 0; steps < kMostSteps && !front.empty(); ++steps) {
+    std::vector<Value*> next;
+    for (Value* value : front) {
+      for (const Use& use : value->uses()) {
+        if (use.user == nullptr || use.user->results().empty()) continue;
+        if (use.user->op().name == "shape") continue;
+        const std::string_view op = use.user->op().name;
+        Instruction* softmax = op == "matmul" && use.index == 1 ? softmax_of(*use.user) : nullptr;
+        if (op == "softmax" || op.ends_with("attention")) {
+          add(use.user);
+        } else if (softmax != nullptr) {
+          add(softmax);
+        } else if (seen.insert(use.user->result()).second) {
+          next.push_back(use.user->result());
+        }
+      }
+    }
+    front = std::move(next);
+  }
+  return readers;
+}
+
+}  // namespace lathe

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+#include "passes/decoder/fold_conv_transposes.h"
+
+#include <algorithm>
+
+#include "ir/builder.h"
+#include "passes/analysis/kv_cache_uses.h"
+
+namespace lathe {
+namespace {
+
+// Rows and channels change places.
+bool turns(const Instruction* instruction) {
+  return instruction != nullptr && instruction->op().name == "transpose" &&
+         std::get<Integers>(*find_attribute(instruction->attributes(), "permutation")) ==
+             Integers{0, 2, 1};
+}
+
+bool lies_between_turns(const Instruction& conv) {
+  const Attributes& attributes = conv.attributes();
+  const bool plain = !std::get<bool>(*find_attribute(attributes, "channels_last")) &&
+                     !std::get<bool>(*find_attribute(attributes, "rows_first"));
+  return plain && turns(operand(conv, 0)->definition()) && !conv.result()->uses().empty() &&
+         std::ranges::all_of(conv.result()->uses(), [](const Use& u) { return turns(u.user); });
+}
+
+}  // namespace
+
+void turn_convolutions(Module& main) {
+  std::vector<Instruction*> found;
+  for (const auto& instruction : main.instructions()) {
+    if (instruction->op().name == "sequence_conv" && lies_between_turns(*instruction)) {
+      found.push_back(instruction.get());
+    }
+  }
+  for (Instruction* conv : found) {
+    Builder builder(main, conv);
+    builder.set_origins(conv->origins());
+    std::vector<Value*> operands = conv->operands();
+    operands[0] = operands[0]->definition()->operands()[0];
+    Attributes attributes = conv->attributes();
+    for (auto& [name, value] : attributes) {
+      if (name == "rows_first") value = true;
+    }
+    Value* y = builder("sequence_conv", operands, attributes);
+    while (!conv->result()->uses().empty()) {
+      Instruction* turn = conv->result()->uses().front().user;
+      main.replace_uses(turn->result(), y);
+      main.erase(turn);
+    }
+    main.erase(conv);
+  }
+}
+
+}  // namespace lathe

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: MIT
+#include "passes/decoder/recognise_attention.h"
+
+#include <algorithm>
+#include <set>
+
+#include "ir/op.h"
+#include "passes/analysis/kv_cache_uses.h"
+
+namespace lathe {
+namespace {
+
+using Found = std::optional<CachedAttention>;
+
+constexpr int kMostSteps = 24;  // from a sum to the product that makes scores
+
+template <class T>
+T attribute(const Instruction& instruction, std::string_view name) {
+  return std::get<T>(*find_attribute(instruction.attributes(), name));
+}
+int64_t heads_of(const Value* value, int64_t given) {
+  if (value->type().rank() != 4) return given;
+  return (*value->type().dims)[1].constant().value_or(0);
+}
+
+class Recognition {
+ public:
+  Recognition(const PositionFlow& flow, const RowExtents& extents, NotAttention& not_it)
+      : flow_(flow), extents_(extents), biases_(flow, extents), not_it_(not_it) {}
+
+  std::vector<CachedAttention> run(Instruction& owner) {
+    std::vector<CachedAttention> all;
+    const std::string_view op = owner.op().name;
+    const bool grows = op == "concat" || op == "tensor_scatter";
+    const bool attends = op == "attention" || op == "multi_head_attention";
+    if (!grows && !attends && op != "group_query_attention") {
+      refuse(owner, "it makes a state, and is no attention that is known");
+      return {};
+    }
+    if (attends) {
+      const Found own = op == "attention" ? standard(owner) : multi_head(owner);
+      if (!own) return {};
+      all.push_back(*own);
+    }
+    Value* cache = owner.result(grows ? 0 : 1);
+    for (Instruction* reader : cache_readers(cache)) {
+      Found found = over_caches(*reader);
+      const bool same = found && (found->present_key == cache || found->present_value == cache);
+      if (found && !same) found = refuse(*reader, "it does not attend to the state it reads");
+      if (!found) return {};
+      if (!grows) found->role = CacheRole::shared;
+      all.push_back(*found);
+    }
+    if (grows && all.empty()) refuse(owner, "no attention reads this state");
+    return all;
+  }
+
+  std::vector<CachedAttention> run_across(Value* keys) {
+    std::vector<CachedAttention> all;
+    for (Instruction* reader : cache_readers(keys)) {
+      Found found = across(*reader);
+      if (!found) return {};
+      if (found->past_key == keys) all.push_back(*found);
+    }
+    return all;
+  }
+
+ private:
+  std::nullopt_t refuse(const Instruction& instruction, std::string why) {
+    not_it_ = {&instruction, std::move(why)};
+    return std::nullopt;
+  }
+
+  bool is_count(const Value* value, const Dim& count) const {
+    const Known* known = flow_.find(value);
+    return known != nullptr && known->linear && known->linear->offset == count &&
+           std::ranges::count(known->linear->steps, 0) == std::ssize(known->linear->steps);
+  }
+  // As many keys as there are rows before and new.
+  bool is_total(const Value* value) const { return is_count(value, extents_.past + extents_.rows); }
+
+  Found standard(Instruction& owner, CacheRole role = CacheRole::appended) {
+    CachedAttention found;
+    found.role = role;
+    found.query = operand(owner, 0);
+    found.key = operand(owner, 1);
+    found.value = operand(owner, 2);
+    found.past_key = operand(owner, 4);
+    found.past_value = operand(owner, 5);
+    found.result = owner.result(0);
+    found.present_key = owner.result(1);
+    found.present_value = owner.result(2);
+    found.heads = heads_of(found.query, attribute<int64_t>(owner, "q_num_heads"));
+    found.kv_heads = heads_of(found.key, attribute<int64_t>(owner, "kv_num_heads"));
+    found.scale = attribute<double>(owner, "scale");
+    found.softcap = attribute<double>(owner, "softcap");
+    const Value* length = operand(owner, 6);
+    if ((length != nullptr && (found.past_key != nullptr || !is_total(length))) ||
+        !owner.result(3)->uses().empty()) {
+      return refuse(owner, "it takes lengths of its own, or gives its scores");
+    }
+    found.causal = attribute<bool>(owner, "is_causal");
+    const int64_t left = attribute<int64_t>(owner, "left_window_size");
+    const int64_t right = attribute<int64_t>(owner, "right_window_size");
+    if (left >= 0) found.narrow(left + 1);
+    found.causal = found.causal || right == 0;
+    if (const Value* mask = operand(owner, 3); mask && !biases_.join(mask, 1, found)) {
+      return refuse(owner, "its mask is not one of position");
+    }
+    return checked(owner, found);
+  }
+
+  // Self attention is causal, what was encoded has no order.
+  Found checked(const Instruction& owner, const CachedAttention& found) {
+    const bool across = found.role == CacheRole::cross;
+    if (!across && !found.causal) return refuse(owner, "it is not causal");
+    if (across && (found.causal || found.window > 0 || !found.slopes.empty())) {
+      return refuse(owner, "it masks by position what is no sequence of rows");
+    }
+    return found;
+  }
+
+  Found multi_head(Instruction& owner, CacheRole role = CacheRole::appended) {
+    CachedAttention found;
+    found.role = role;
+    found.query = operand(owner, 0);
+    found.key = operand(owner, 1);
+    found.value = operand(owner, 2);
+    found.past_key = operand(owner, 6);
+    found.past_value = operand(owner, 7);
+    found.result = owner.result(0);
+    found.present_key = owner.result(1);
+    found.present_value = owner.result(2);
+    found.heads = found.kv_heads = attribute<int64_t>(owner, "num_heads");
+    found.scale = attribute<double>(owner, "scale");
+    const int rank = role == CacheRole::cross ? 4 : 3;
+    if (found.key == nullptr || found.value == nullptr || found.query->type().rank() != 3 ||
+        found.key->type().rank() != rank || found.value->type().rank() != rank ||
+        operand(owner, 3)) {
+      return refuse(owner, "its operands are packed, projected already, or have a bias");
+    }
+    if (!owner.result(3)->uses().empty()) return refuse(owner, "it gives its scores");
+    const Value* past = operand(owner, 8);
+    if (operand(owner, 9) != nullptr || (past != nullptr && !is_count(past, extents_.past))) {
+      return refuse(owner, "its past's rows are not those before the new ones");
+    }
+    found.causal = attribute<bool>(owner, "unidirectional");
+    if (const Value* mask = operand(owner, 4)) {
+      const Known* known = flow_.find(mask);
+      if (known == nullptr || !known->is_constant() || known->yes == 0 ||
+          mask->type().rank() == 1) {
+        return refuse(owner, "its padding is not known");
+      }
+    }
+    if (const Value* addend = operand(owner, 5); addend && !biases_.join(addend, 1, found)) {
+      return refuse(owner, "its bias is not a mask of position");
+    }
+    return checked(owner, found);
+  }
+
+  Found over_caches(Instruction& reader) {
+    if (reader.op().name == "softmax") return products(reader);
+    if (reader.op().name == "attention") return joined(reader);
+    return refuse(reader, "it reads a cache that others read, or has rows written into");
+  }
+
+  Found across(Instruction& reader) {
+    const std::string_view op = reader.op().name;
+    if (op == "softmax") return products(reader, CacheRole::cross);
+    const bool standard_op = op == "attention";
+    if (!standard_op && op != "multi_head_attention") {
+      return refuse(reader, "it is no attention that is known");
+    }
+    const auto keys = cache_behind(operand(reader, 1), false, flow_, extents_);
+    const auto values = cache_behind(operand(reader, 2), false, flow_, extents_);
+    const bool own = operand(reader, standard_op ? 4 : 6) == nullptr;
+    const bool plain = keys && values && keys->scale == 1 && values->scale == 1;
+    if (!own || !plain || keys->fresh != nullptr || values->fresh != nullptr) {
+      return refuse(reader, "what it attends to is not as it was given");
+    }
+    Found found =
+        standard_op ? standard(reader, CacheRole::cross) : multi_head(reader, CacheRole::cross);
+    if (found) set_caches(*keys, *values, *found);
+    if (found && !divides(*keys, *values, *found)) {
+      return refuse(reader, "its heads are not a multiple of the cache's");
+    }
+    return found;
+  }
+
+  // The operator of its own, given what pasts and new rows make together.
+  Found joined(Instruction& owner) {
+    const bool by_place = attribute<bool>(owner, "is_causal") ||
+                          attribute<int64_t>(owner, "left_window_size") >= 0 ||
+                          attribute<int64_t>(owner, "right_window_size") >= 0;
+    if (operand(owner, 4) != nullptr || (by_place && operand(owner, 6) == nullptr)) {
+      return refuse(owner, "it takes the first row of every run for that of the sequence");
+    }
+    const auto keys = cache_behind(operand(owner, 1), false, flow_, extents_);
+    const auto values = cache_behind(operand(owner, 2), false, flow_, extents_);
+    const bool caches = keys && values && keys->fresh != nullptr && values->fresh != nullptr;
+    if (!caches || keys->scale != 1 || values->scale != 1) {
+      return refuse(owner, "what it attends to is no cache with new rows");
+    }
+    Found found = standard(owner);
+    if (!found) return std::nullopt;
+    if (!fits_ring(owner, *keys, *values, *found)) return std::nullopt;
+    set_caches(*keys, *values, *found);
+    if (!divides(*keys, *values, *found)) {
+      return refuse(owner, "its heads are not a multiple of the cache's");
+    }
+    return found;
+  }
+
+  static void set_caches(const CacheUse& keys, const CacheUse& values, CachedAttention& found) {
+    found.past_key = keys.past;
+    found.key = keys.fresh;
+    found.present_key = keys.present;
+    found.past_value = values.past;
+    found.value = values.fresh;
+    found.present_value = values.present;
+    found.kv_heads = keys.heads > 0 ? keys.heads : heads_of(keys.present, found.kv_heads);
+    found.narrow(keys.window);
+  }
+  static bool divides(const CacheUse& keys, const CacheUse& values, const CachedAttention& found) {
+    const int64_t repeated = found.heads / std::max<int64_t>(found.kv_heads * keys.groups, 1);
+    return keys.groups == values.groups && keys.heads == values.heads && repeated > 0 &&
+           found.heads == found.kv_heads * keys.groups * repeated;
+  }
+  // In a ring a row's place is not its position. Up to the row's own place is all that was written
+  // until the ring is full, and all of it from then on: its window. Other masks mean something
+  // else.
+  bool fits_ring(const Instruction& owner, const CacheUse& keys, const CacheUse& values,
+                 const ScoreBias& bias) {
+    const bool all = bias.window == 0 && bias.slopes.empty();
+    const bool fits = keys.window == values.window && (keys.window == 0 || all);
+    if (!fits) refuse(owner, "it masks a cache that is written in a circle");
+    return fits;
+  }
+
+  Found products(Instruction& softmax, CacheRole role = CacheRole::appended) {
+    const int64_t axis = attribute<int64_t>(softmax, "axis");
+    if (axis != -1 && axis != softmax.result()->type().rank() - 1) {
+      return refuse(softmax, "it is not over keys");
+    }
+    CachedAttention found;
+    found.role = role;
+    Instruction* scores = scores_before(softmax, found);
+    if (scores == nullptr) return std::nullopt;
+    Instruction* product = product_after(softmax);
+    if (product == nullptr) return refuse(softmax, "no product with values follows");
+    const auto keys = cache_behind(operand(*scores, 1), true, flow_, extents_);
+    const auto values = cache_behind(operand(*product, 1), false, flow_, extents_);
+    const bool grown = role != CacheRole::cross;
+    if (!keys || !values || values->scale != 1 || (keys->fresh != nullptr) != grown ||
+        (values->fresh != nullptr) != grown) {
+      return refuse(keys ? *product : *scores, "what it multiplies is no cache with new rows");
+    }
+    if (!checked(softmax, found)) return std::nullopt;
+    found.query = in_heads(operand(*scores, 0));
+    found.result = product->result();
+    found.scale *= keys->scale;
+    if (found.query->type().rank() != 4) return refuse(*scores, "its rows do not lie in heads");
+    found.heads = heads_of(found.query, 0);
+    if (!fits_ring(softmax, *keys, *values, found)) return std::nullopt;
+    set_caches(*keys, *values, found);
+    // A single head of keys may serve all without being repeated.
+    const int64_t repeated = found.kv_heads * keys->groups;
+    if (!divides(*keys, *values, found) || (found.heads != repeated && repeated != 1)) {
+      return refuse(*scores, "its heads are not a multiple of the cache's");
+    }
+    return found;
+  }
+
+  // Back from the softmax over masks, scale and cap to the product of queries and keys.
+  Instruction* scores_before(const Instruction& softmax, CachedAttention& found) {
+    Value* value = operand(softmax, 0);
+    double scale = 1;
+    while (Instruction* definition = value->definition()) {
+      const std::string_view op = definition->op().name;
+      if (op == "matmul") {
+        found.scale = found.softcap > 0 ? scale * found.softcap : scale;
+        return definition;
+      }
+      const bool joint = op == "reshape" && alike(value, operand(*definition, 0));
+      if (passes_on(op) || op == "cast" || joint) {
+        value = operand(*definition, 0);
+      } else if (const auto by = factor_of(*definition, flow_)) {
+        value = by->first;
+        scale *= by->second;
+      } else if (op == "tanh" && found.softcap == 0 && scale > 0) {
+        value = operand(*definition, 0);
+        found.softcap = scale;
+        scale = 1;
+      } else if (op == "add" && found.softcap == 0) {
+        const size_t scores = scores_of(*definition);
+        if (!biases_.join(operand(*definition, 1 - scores), scale, found)) {
+          refuse(*definition, "what it adds to scores is not a mask of position");
+          return nullptr;
+        }
+        value = operand(*definition, scores);
+      } else if (op == "where" && found.softcap == 0) {
+        value = biases_.unmasked(*definition, scale, found);
+        if (value == nullptr) {
+          refuse(*definition, "it does not mask by position");
+          return nullptr;
+        }
+      } else {
+        refuse(*definition, "it stands between scores and softmax");
+        return nullptr;
+      }
+    }
+    refuse(softmax, "no product makes its scores");
+    return nullptr;
+  }
+
+  // Which operand of a sum are the scores: what a product makes, and not positions.
+  size_t scores_of(const Instruction& sum) const {
+    for (const size_t i : {0, 1}) {
+      std::set<const Value*> seen = {nullptr};
+      if (from_product(operand(sum, i), seen, kMostSteps)) return i;
+    }
+    return 0;
+  }
+  bool from_product(const Value* value, std::set<const Value*>& seen, int steps) const {
+    if (steps == 0 || !seen.insert(value).second || flow_.find(value) != nullptr) return false;
+    const std::string_view op = op_of(value);
+    if (op.empty() || op == "shape" || op == "size") return false;
+    return op == "matmul" || std::ranges::any_of(value->definition()->operands(), [&](auto* from) {
+             return from_product(from, seen, steps - 1);
+           });
+  }
+
+  // Heads that were joined with a batch of one, as they were before.
+  static Value* in_heads(Value* query) {
+    Value* before = op_of(query) == "reshape" ? query->definition()->operands()[0] : query;
+    return query->type().rank() == 3 && before->type().rank() == 4 && alike(query, before) ? before
+                                                                                           : query;
+  }
+
+  static Instruction* product_after(const Instruction& softmax) {
+    const Value* value = softmax.result();
+    for (;;) {
+      const Use* next = nullptr;
+      for (const Use& use : value->uses()) {
+        const std::string_view op = use.user == nullptr ? "" : use.user->op().name;
+        if (op == "shape" || op == "is_nan") continue;
+        if (next != nullptr || use.user == nullptr) return nullptr;
+        next = &use;
+      }
+      if (next == nullptr) return nullptr;
+      const std::string_view op = next->user->op().name;
+      if (op == "matmul") return next->index == 0 ? next->user : nullptr;
+      if (op == "reshape" && next->index == 0 && alike(value, next->user->result())) {
+        value = next->user->result();
+        continue;
+      }
+      if (!keeps_weights(op) || (op == "where" && !is_guard(*next->user, value))) return nullptr;
+      value = next->user->result();
+    }
+  }
+
+  // where(is_nan(w), c, w): rows without a key; here each has its own.
+  static bool is_guard(const Instruction& where, const Value* weights) {
+    const Instruction* test = where.operands()[0]->definition();
+    return where.operands()[2] == weights && test != nullptr && test->op().name == "is_nan" &&
+           test->operands()[0] == weights;
+  }
+
+  const PositionFlow& flow_;
+  const RowExtents& extents_;
+  const ScoreBiases biases_;
+  NotAttention& not_it_;
+};
+
+}  // namespace
+
+std::string describe(const Instruction& instruction, std::string_view why) {
+  std::string text = fmt::format("{} '%{}'", instruction.op().name, instruction.result()->name());
+  if (!instruction.origins().empty()) {
+    text += fmt::format(" (node '{}')", escape(instruction.origins().front().node));
+  }
+  return fmt::format("{}: {}", text, why);
+}
+
+std::vector<CachedAttention> recognise_attention(Instruction& owner, const PositionFlow& flow,
+                                                 const RowExtents& extents, NotAttention& not_it) {
+  return Recognition(flow, extents, not_it).run(owner);
+}
+
+std::vector<CachedAttention> recognise_cross_attention(Value* keys, const PositionFlow& flow,
+                                                       const RowExtents& extents,
+                                                       NotAttention& not_it) {
+  return Recognition(flow, extents, not_it).run_across(keys);
+}
+
+}  // namespace lathe

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+#include "passes/decoder/share_kv_caches.h"
+
+#include <algorithm>
+#include <array>
+
+#include "ir/builder.h"
+#include "passes/analysis/kv_cache_uses.h"
+#include "passes/decoder/simplify_decoder.h"
+
+namespace lathe {
+namespace {
+
+// Operands of group_query_attention.
+enum Operand : size_t {
+  kQuery,
+  kKey,
+  kValue,
+  kPastKey,
+  kPastValue,
+  kCos = 7,
+  kSin,
+  kPositions,
+  kBias,
+  kSink,
+  kKeyScale,
+  kValueScale
+};
+
+template <class T>
+T attribute(const Instruction& instruction, std::string_view name) {
+  return std::get<T>(*find_attribute(instruction.attributes(), name));
+}
+
+bool can_share(const Instruction& attention) {
+  return operand(attention, kKey) != nullptr && operand(attention, kBias) == nullptr &&
+         attribute<bool>(attention, "causal") &&
+         !attribute<bool>(attention, "sliding_window_cache") &&
+         attribute<int64_t>(attention, "qk_output") == 0;
+}
+
+// Both append the same rows.
+bool append_alike(const Instruction& a, const Instruction& b) {
+  constexpr std::array kRows = {kKey, kValue, kPastKey, kPastValue, kKeyScale, kValueScale};
+  constexpr std::array kTurns = {kCos, kSin, kPositions};
+  const auto equal = [&](size_t i) { return operand(a, i) == operand(b, i); };
+  const bool turns = attribute<bool>(a, "do_rotary");
+  return std::ranges::all_of(kRows, equal) && turns == attribute<bool>(b, "do_rotary") &&
+         attribute<int64_t>(a, "kv_num_heads") == attribute<int64_t>(b, "kv_num_heads") &&
+         (!turns ||
+          (std::ranges::all_of(kTurns, equal) &&
+           attribute<bool>(a, "rotary_interleaved") == attribute<bool>(b, "rotary_interleaved")));
+}
+
+bool appends_nothing(const Instruction& attention) {
+  const Value* key = operand(attention, kKey);
+  return key != nullptr && key->type().is_ranked() && key->type().rank() == 3 &&
+         (*key->type().dims)[1] == Dim(0);
+}
+
+class Sharing {
+ public:
+  Sharing(Program& program, const DecoderInterface& names) : main_(program.main()), names_(names) {}
+
+  std::vector<SharedCache> run() {
+    for (const StatePair& pair : names_.states) {
+      Value* past = find_parameter(main_, pair.past);
+      const std::vector<Instruction*> all = readers(past);
+      if (all.empty() || !can_share(*all.front()) || !is_state(operand(*all.front(), kPastValue))) {
+        continue;
+      }
+      Instruction& first = *all.front();
+      for (size_t i = 1; i < all.size(); ++i) {
+        if (can_share(*all[i]) && append_alike(first, *all[i])) share(first, *all[i]);
+      }
+      for (bool more = true; more;) {
+        more = false;
+        for (Instruction* reader : readers(first.result(1))) {
+          const bool alike =
+              operand(*reader, kPastValue) == first.result(2) && appends_nothing(*reader);
+          if (more || !alike || !can_share(*reader)) continue;
+          share(first, *reader);
+          more = true;  // what read its present reads the first's now
+        }
+      }
+    }
+    return std::move(shared_);
+  }
+
+ private:
+  bool is_state(const Value* value) const {
+    return value != nullptr && value->definition() == nullptr &&
+           std::ranges::find(names_.states, value->name(), &StatePair::past) != names_.states.end();
+  }
+
+  // Grouped attention that takes these keys for its past, in the program's order.
+  std::vector<Instruction*> readers(const Value* keys) const {
+    std::vector<Instruction*> found;
+    for (const Use& use : keys->uses()) {
+      const bool reads = use.user != nullptr && use.index == kPastKey &&
+                         use.user->op().name == "group_query_attention";
+      if (reads) found.push_back(use.user);
+    }
+    std::vector<Instruction*> sorted;  // without those in bodies of branches and loops
+    for (const auto& instruction : main_.instructions()) {
+      if (std::ranges::find(found, instruction.get()) != found.end()) {
+        sorted.push_back(instruction.get());
+      }
+    }
+    return sorted;
+  }
+
+  void share(Instruction& first, Instruction& other) {
+    const std::array<std::string, 2> states = {operand(first, kPastKey)->name(),
+                                               operand(first, kPastValue)->name()};
+    Attributes attributes;
+    for (const std::string_view name :
+         {"num_heads", "kv_num_heads", "scale", "softcap", "do_rotary", "rotary_interleaved",
+          "local_window_size", "smooth_softmax"}) {
+      attributes.emplace_back(name, *find_attribute(other.attributes(), name));
+    }
+    attributes.emplace_back("key_state", states[0]);
+    attributes.emplace_back("value_state", states[1]);
+    attributes.emplace_back("cache", std::string(to_string(CacheRole::shared)));
+    if (operand(other, kKeyScale) != nullptr) {
+      attributes.emplace_back("cache_type", operand(other, kPastKey)->type().element);
+    }
+    std::vector<Value*> operands = {operand(other, kQuery), nullptr, nullptr};
+    for (const size_t i : {kCos, kSin, kPositions, kSink, kKeyScale, kValueScale}) {
+      operands.push_back(operand(other, i));
+    }
+    while (operands.back() == nullptr) operands.pop_back();
+    Builder builder(main_, &other);
+    builder.set_origins(other.origins());
+    main_.replace_uses(other.result(0), builder("sequence_attention", operands, attributes));
+    for (int i = 1; i < 3; ++i) main_.replace_uses(other.result(i), first.result(i));
+    const auto window = std::max<int64_t>(attribute<int64_t>(other, "local_window_size"), 0);
+    for (const std::string& state : states) shared_.push_back({state, window});
+    main_.erase(&other);
+  }
+
+  Module& main_;
+  const DecoderInterface& names_;
+  std::vector<SharedCache> shared_;
+};
+
+}  // namespace
+
+std::vector<SharedCache> share_caches(Program& program, const DecoderInterface& names) {
+  return Sharing(program, names).run();
+}
+
+}  // namespace lathe

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: MIT
+#include "passes/decoder/simplify_decoder.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "ir/builder.h"
+
+namespace lathe {
+namespace {
+
+int result_of(const Module& main, const std::string& name) {
+  const auto& names = main.result_names();
+  const auto at = std::ranges::find(names, name);
+  return at == names.end() ? -1 : static_cast<int>(at - names.begin());
+}
+
+std::optional<int64_t> constant_index(const Instruction& gather) {
+  const auto& elements = gather.operands()[1]->elements();
+  const auto axis = std::get<int64_t>(*find_attribute(gather.attributes(), "axis"));
+  if (axis != 0 || !elements || elements->size() != 1) return std::nullopt;
+  return elements->front().constant();
+}
+
+// The halves [b, heads, rows, size] that a combined present is made of.
+std::optional<std::array<Value*, 2>> halves_of(const Value* present) {
+  const Instruction* concat = present->definition();
+  if (concat == nullptr || concat->op().name != "concat" || concat->operands().size() != 2 ||
+      std::get<int64_t>(*find_attribute(concat->attributes(), "axis")) != 0) {
+    return std::nullopt;
+  }
+  std::array<Value*, 2> halves{};
+  for (size_t i = 0; i < 2; ++i) {
+    const Instruction* half = concat->operands()[i]->definition();
+    if (half == nullptr || half->op().name != "unsqueeze" ||
+        half->operands()[0]->type().rank() != 4) {
+      return std::nullopt;
+    }
+    halves[i] = half->operands()[0];
+  }
+  return halves;
+}
+
+bool split(Program& program, DecoderInterface& names, const StatePair& pair) {
+  Module& main = program.main();
+  Value* past = find_parameter(main, pair.past);
+  const int result = result_of(main, pair.present);
+  if (past == nullptr || result < 0 || !past->type().is_ranked() || past->type().rank() != 5) {
+    return false;
+  }
+  const auto halves = halves_of(main.results()[static_cast<size_t>(result)]);
+  if (!halves) return false;
+  for (const Use& use : past->uses()) {
+    if (use.user == nullptr || use.user->op().name != "gather" || use.index != 0) return false;
+    const std::optional<int64_t> index = constant_index(*use.user);
+    if (!index || *index < 0 || *index > 1 || use.user->result()->type().rank() != 4) return false;
+  }
+  Type type = past->type();
+  type.dims->erase(type.dims->begin());
+  std::array<Value*, 2> parts{};
+  std::vector<Value*> results = main.results();
+  std::vector<std::string> result_names = main.result_names();
+  for (size_t i = 0; i < 2; ++i) {
+    const std::string suffix = i == 0 ? "/0" : "/1";
+    parts[i] = main.add_parameter(type, pair.past + suffix);
+    results.push_back((*halves)[i]);
+    result_names.push_back(pair.present + suffix);
+    names.states.push_back({pair.past + suffix, pair.present + suffix});
+  }
+  while (!past->uses().empty()) {
+    Instruction* gather = past->uses().front().user;
+    main.replace_uses(gather->result(), parts[static_cast<size_t>(*constant_index(*gather))]);
+    main.erase(gather);
+  }
+  main.set_results(std::move(results), std::move(result_names));
+  main.remove_result(result_of(main, pair.present));
+  main.remove_parameter(past->index());
+  return true;
+}
+
+// A cache of fixed extents.
+bool is_written_into(const Value* past) {
+  return std::ranges::any_of(past->uses(), [](const Use& use) {
+    return use.user != nullptr && use.index == 0 && use.user->op().name == "tensor_scatter";
+  });
+}
+
+}  // namespace
+
+Value* find_parameter(const Module& main, const std::string& name) {
+  for (const auto& parameter : main.parameters()) {
+    if (parameter->name() == name) return parameter.get();
+  }
+  return nullptr;
+}
+
+int row_axis(const Type& type) { return type.rank() == 3 && type.dims->front() == Dim(3) ? 2 : 1; }
+
+std::map<std::string, StatePair> split_combined_states(Program& program, DecoderInterface& names) {
+  std::map<std::string, StatePair> combined;
+  const std::vector<StatePair> pairs = std::move(names.states);
+  names.states.clear();
+  for (const StatePair& pair : pairs) {
+    if (!split(program, names, pair)) {
+      names.states.push_back(pair);
+      continue;
+    }
+    for (const StatePair& half : std::span(names.states).last(2)) combined[half.past] = pair;
+  }
+  return combined;
+}
+
+void eliminate_copies(Program& program) {
+  Module& main = program.main();
+  std::vector<Instruction*> copies;
+  for (const auto& instruction : main.instructions()) {
+    const std::string_view op = instruction->op().name;
+    const bool one = instruction->operands().size() == 1;
+    const bool same =
+        one && op == "cast" &&
+        instruction->operands()[0]->type().element == instruction->result()->type().element;
+    if (same || (one && (op == "identity" || op == "concat"))) copies.push_back(instruction.get());
+  }
+  for (Instruction* copy : copies) {
+    main.replace_uses(copy->result(), copy->operands()[0]);
+    main.erase(copy);
+  }
+}
+
+std::optional<RowExtents> set_row_extents(Program& program, const DecoderInterface& names) {
+  Module& main = program.main();
+  const Value* tokens = find_parameter(main, names.tokens);
+  const Dim batch = tokens->type().dims->front();
+  Dim rows = (*tokens->type().dims)[1];
+  const bool single = rows == Dim(1);
+  if ((!single && (batch == rows || rows.as_symbol() == nullptr)) ||
+      (batch.as_symbol() == nullptr && !(batch == Dim(1)))) {
+    return std::nullopt;
+  }
+  if (single) rows = program.add_symbol("rows", SymbolKind::bound, {});
+  RowExtents extents{0, rows};
+  bool written = false;
+  for (const StatePair& pair : names.states) {
+    const Value* past = find_parameter(main, pair.past);
+    if (past == nullptr || !past->type().is_ranked()) continue;
+    written = written || is_written_into(past);
+    if (past->type().rank() < 4 || is_written_into(past)) continue;
+    const Dim length = (*past->type().dims)[2];
+    if (extents.past == Dim(0) && length.as_symbol() != nullptr && !(length == batch)) {
+      extents.past = length;
+    }
+  }
+  // Where rows are written into caches of fixed extents, no extent says how many came before.
+  if (written && extents.past == Dim(0)) {
+    extents.past = program.add_symbol("past_rows", SymbolKind::bound, {});
+  }
+  for (const auto& parameter : main.parameters()) {
+    Type type = parameter->type();
+    if (!type.is_ranked()) continue;
+    std::vector<Dim>& dims = *type.dims;
+    for (Dim& dim : dims) {
+      if (batch.as_symbol() != nullptr && dim == batch) dim = 1;
+    }
+    const bool state =
+        std::ranges::find(names.states, parameter->name(), &StatePair::past) != names.states.end();
+    const bool length = parameter->name() == names.past_length ||
+                        parameter->name() == names.new_length ||
+                        parameter->name() == names.total_length;
+    const bool by_rows =
+        parameter->name() == names.tokens || parameter->name() == names.positions ||
+        std::ranges::find(names.row_inputs, parameter->name()) != names.row_inputs.end();
+    if (by_rows && dims.size() >= 2) {
+      const auto axis = static_cast<size_t>(row_axis(type));
+      dims[axis - 1] = 1;
+      dims[axis] = rows;
+    } else if (parameter->name() == names.mask && dims.size() == 2) {
+      dims[0] = 1;
+      if (!(extents.past == Dim(0)) && !dims[1].is_constant()) dims[1] = extents.past + rows;
+    } else if (length && dims.size() == 1 && dims[0].as_symbol() != nullptr) {
+      dims[0] = 1;
+    } else if (state && dims.size() == 4 && dims[2].as_symbol() != nullptr &&
+               !is_written_into(parameter.get())) {
+      dims[0] = 1;
+      dims[2] = extents.past;
+    } else if (state && dims.front().as_symbol() != nullptr) {
+      dims[0] = 1;
+    }
+    parameter->set_type(type);
+  }
+  main.guards().clear();
+  try {
+    infer(main);
+  } catch (const Error&) {
+    if (!single) throw;
+    return std::nullopt;
+  }
+  return extents;
+}
+
+PositionFlow decoder_positions(const Program& program, const DecoderInterface& names,
+                               const RowExtents& extents) {
+  std::map<const Value*, Known> given;
+  const auto give = [&](const std::string& name, const std::function<Known(int rank)>& what) {
+    const Value* value = name.empty() ? nullptr : find_parameter(program.main(), name);
+    if (value == nullptr || !value->type().is_ranked()) return;
+    given[value] = what(value->type().rank());
+  };
+  const auto count = [](const Dim& dim) {
+    return [dim](int rank) {
+      return Known::index({std::vector<int64_t>(static_cast<size_t>(rank), 0), dim});
+    };
+  };
+  const Value* mask = names.mask.empty() ? nullptr : find_parameter(program.main(), names.mask);
+  const bool whole = mask != nullptr && mask->type().is_ranked() && mask->type().rank() > 0 &&
+                     mask->type().dims->back().is_constant();
+  give(names.mask, [&](int rank) {
+    if (!whole) return Known::constant(1);
+    // As long as the caches are: ones for rows that there are.
+    Linear held{std::vector<int64_t>(static_cast<size_t>(rank), 0),
+                extents.past + extents.rows - Dim(1)};
+    held.steps.back() = -1;
+    return Known{std::nullopt, {std::move(held)}, 1, 0};
+  });
+  give(names.positions, [&](int rank) {
+    Linear linear{std::vector<int64_t>(static_cast<size_t>(rank), 0), extents.past};
+    linear.steps.back() = 1;
+    return Known::index(std::move(linear));
+  });
+  give(names.past_length, count(extents.past));
+  give(names.new_length, count(extents.rows));
+  give(names.total_length, count(extents.past + extents.rows));
+  return PositionFlow(program.main(), std::move(given));
+}
+
+namespace {
+
+// The input of positions, or the one that is added.
+Value* positions_of(Module& main, DecoderInterface& names, const RowExtents& extents) {
+  Value* positions = find_parameter(main, names.positions);
+  if (positions == nullptr) {
+    // The caller's own positions are another input then.
+    const std::string name =
+        find_parameter(main, "position_ids") == nullptr ? "position_ids" : "row_numbers";
+    positions = main.add_parameter(Type::tensor(ElementType::i64, {1, extents.rows}), name);
+    names.positions = positions->name();
+  }
+  return positions;
+}
+
+// Whether each of the new rows' positions stands once in these values, in order.
+bool counts_rows(const Value* value, const PositionFlow& flow, const RowExtents& extents) {
+  const Known* known = flow.find(value);
+  if (known == nullptr || !known->linear || !(known->linear->offset == extents.past)) return false;
+  const std::vector<int64_t>& steps = known->linear->steps;
+  const auto along = std::ranges::find(steps, 1);
+  if (along == steps.end() || std::ranges::count(steps, 0) + 1 != std::ssize(steps)) return false;
+  const std::vector<Dim>& dims = *value->type().dims;
+  return element_count(dims) == extents.rows &&
+         dims[static_cast<size_t>(along - steps.begin())] == extents.rows;
+}
+
+// The axis along which a table's rows at the new rows' positions are cut out; -1: this is no such
+// cut.
+int cut_axis(const Instruction& slice, const RowExtents& extents) {
+  const auto single = [&](size_t i) -> std::optional<Dim> {
+    const Value* value = i < slice.operands().size() ? slice.operands()[i] : nullptr;
+    if (value == nullptr || !value->elements() || value->elements()->size() != 1) return {};
+    return value->elements()->front();
+  };
+  const auto given = [&](size_t i) {
+    return i < slice.operands().size() && slice.operands()[i] != nullptr;
+  };
+  const Type& table = slice.operands()[0]->type();
+  const bool fixed = table.is_ranked() && std::ranges::all_of(*table.dims, [](const Dim& dim) {
+                       return dim.is_constant();
+                     });
+  if (!fixed || single(1) != extents.past || single(2) != extents.past + extents.rows ||
+      (given(4) && single(4) != Dim(1))) {
+    return -1;
+  }
+  if (!given(3)) return table.rank() == 1 ? 0 : -1;
+  const std::optional<int64_t> axis = single(3) ? single(3)->constant() : std::nullopt;
+  if (!axis) return -1;
+  return static_cast<int>(*axis < 0 ? *axis + table.rank() : *axis);
+}
+
+}  // namespace
+
+void absorb_positions(Program& program, DecoderInterface& names, const RowExtents& extents) {
+  Module& main = program.main();
+  if (extents.past == Dim(0)) return;
+  const PositionFlow flow = decoder_positions(program, names, extents);
+  std::vector<Instruction*> counting;
+  std::vector<std::pair<Instruction*, int>> cuts;
+  for (const auto& instruction : main.instructions()) {
+    if (instruction->results().size() != 1 || instruction->result()->uses().empty()) continue;
+    if (counts_rows(instruction->result(), flow, extents)) counting.push_back(instruction.get());
+    if (instruction->op().name != "slice") continue;
+    const int axis = cut_axis(*instruction, extents);
+    if (axis >= 0) cuts.emplace_back(instruction.get(), axis);
+  }
+  if (counting.empty() && cuts.empty()) return;
+  Value* positions = positions_of(main, names, extents);
+  if (positions->type().rank() != 2) return;
+  for (Instruction* instruction : counting) {
+    Builder builder(main, instruction);
+    builder.set_origins(instruction->origins());
+    const Type& type = instruction->result()->type();
+    Value* cast = builder.cast(positions, type.element);
+    main.replace_uses(instruction->result(), builder.reshape(cast, *type.dims));
+  }
+  for (const auto& [cut, axis] : cuts) {
+    Builder builder(main, cut);
+    builder.set_origins(cut->origins());
+    Value* rows = builder.reshape(builder.cast(positions, ElementType::i64), {extents.rows});
+    main.replace_uses(cut->result(),
+                      builder("gather", {cut->operands()[0], rows}, {{"axis", int64_t{axis}}}));
+  }
+}
+
+}  // namespace lathe

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+#include "passes/decoder/simplify_paged_caches.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ir/builder.h"
+#include "ir/infer.h"
+
+namespace lathe {
+namespace {
+
+class Unblocking {
+ public:
+  Unblocking(const Program& program, const DecoderInterface& names)
+      : names_(names), program_(program.clone()), main_(program_->main()) {}
+
+  std::unique_ptr<Program> run() {
+    Value* tokens = parameter(names_.tokens);
+    if (tokens == nullptr || !tokens->type().is_ranked() || tokens->type().rank() != 1) return {};
+    const Dim batch = add_symbol("batch");
+    const Dim rows = add_symbol("rows");
+    const Dim past = add_symbol("past");
+    for (const std::string& name : {names_.tokens, names_.positions}) {
+      if (Value* value = parameter(name)) {
+        value->set_type(Type::tensor(value->type().element, {batch, rows}));
+      }
+    }
+    last_ = main_.add_parameter(Type::tensor(ElementType::i32, {batch}), "last_rows");
+    total_ = main_.add_parameter(Type::tensor(ElementType::i32, {1}), "total_rows");
+    for (const StatePair& pair : names_.states) {
+      Value* cache = parameter(pair.past);
+      const bool single = cache != nullptr && cache->uses().size() == 1 &&
+                          cache->uses().front().user != nullptr &&
+                          cache->uses().front().user->op().name == "paged_attention";
+      if (!single || cache->type().rank() != 4) return {};
+      const std::vector<Dim>& dims = *cache->type().dims;
+      cache->set_type(Type::tensor(cache->type().element, {batch, dims[2], past, dims[3]}));
+    }
+    // Types follow from the first instruction on, so that each operator is made from new ones.
+    main_.guards().clear();
+    std::vector<std::pair<Instruction*, int>> all;  // with the rank of the first operand
+    for (const auto& instruction : main_.instructions()) {
+      const auto& operands = instruction->operands();
+      const bool ranked = !operands.empty() && operands[0] != nullptr &&
+                          operands[0]->type().is_tensor() && operands[0]->type().is_ranked();
+      all.emplace_back(instruction.get(), ranked ? operands[0]->type().rank() : -1);
+    }
+    for (const auto& [instruction, rank] : all) {
+      if (instruction->op().name == "paged_attention") {
+        replace(*instruction);
+        continue;
+      }
+      if (instruction->op().name == "reshape") keep_axis(*instruction, rank);
+      infer(*instruction);
+    }
+    return std::move(program_);
+  }
+
+ private:
+  Value* parameter(const std::string& name) const {
+    const auto& all = main_.parameters();
+    const auto at = std::ranges::find_if(all, [&](const auto& p) { return p->name() == name; });
+    return at == all.end() ? nullptr : at->get();
+  }
+
+  Dim add_symbol(std::string_view name) {
+    return program_->add_symbol(name, SymbolKind::bound, {});
+  }
+
+  // A shape that keeps the tokens' axis keeps the batch before it, too.
+  void keep_axis(Instruction& reshape, int rank_before) {
+    const auto& shape = reshape.operands()[1]->elements();
+    const bool grown = reshape.operands()[0]->type().rank() == rank_before + 1;
+    const auto known = [](const Dim& dim) { return dim.is_constant(); };
+    if (!grown || !shape || shape->empty() || !std::ranges::all_of(*shape, known) ||
+        !(shape->front() == Dim(0)) ||
+        std::get<bool>(*find_attribute(reshape.attributes(), "allow_zero"))) {
+      return;
+    }
+    std::vector<int64_t> values = {0};
+    for (const Dim& dim : *shape) values.push_back(*dim.constant());
+    Builder builder(main_, &reshape);
+    builder.set_origins(reshape.origins());
+    reshape.set_operand(1, builder.integers(values));
+  }
+
+  // Slots say where rows go in blocks; without blocks rows go behind the others.
+  void replace(Instruction& paged) {
+    const auto operand = [&](size_t i) {
+      return i < paged.operands().size() ? paged.operands()[i] : nullptr;
+    };
+    Builder builder(main_, &paged);
+    builder.set_origins(paged.origins());
+    std::vector<Value*> operands = {operand(0), operand(1),  operand(2),  operand(3), operand(4),
+                                    last_,      total_,      operand(8),  operand(9), nullptr,
+                                    nullptr,    operand(11), operand(12), operand(13)};
+    while (operands.back() == nullptr) operands.pop_back();
+    Instruction* grouped = builder.add("group_query_attention", operands, paged.attributes());
+    for (int i = 0; i < 3; ++i) main_.replace_uses(paged.result(i), grouped->result(i));
+    main_.erase(&paged);
+  }
+
+  const DecoderInterface& names_;
+  std::unique_ptr<Program> program_;
+  Module& main_;
+  Value* last_ = nullptr;
+  Value* total_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<Program> unblock_caches(const Program& program, const DecoderInterface& interface) {
+  try {
+    return Unblocking(program, interface).run();
+  } catch (const Error&) {
+    return nullptr;  // some instruction cannot take another axis
+  }
+}
+
+}  // namespace lathe

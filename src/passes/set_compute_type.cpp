@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+#include "passes/set_compute_type.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "ir/builder.h"
+
+namespace lathe {
+namespace {
+
+constexpr std::array<std::string_view, 4> kNames = {"as_model", "int8", "bf16", "f32"};
+constexpr int64_t kBlock = 32;
+
+enum NBitsOperand { kZeroPoints = 3, kGroups = 4 };
+
+bool is_constant(const Value& value) {
+  const Instruction* definition = value.definition();
+  if (definition == nullptr) return false;
+  return definition->literal() != nullptr ? !definition->literal()->bindable
+                                          : definition->deferred();
+}
+
+bool is_float_product(const Instruction& instruction) {
+  const std::string_view op = instruction.op().name;
+  return (op == "matmul" || op == "gemm") && is_floating(instruction.result()->type().element) &&
+         is_constant(*instruction.operands()[1]);
+}
+
+bool is_bits_product(const Instruction& instruction) {
+  return instruction.op().name == "matmul_n_bits";
+}
+
+template <class T>
+const T& attribute(const Instruction& instruction, std::string_view name) {
+  return std::get<T>(*find_attribute(instruction.attributes(), name));
+}
+
+const Value* operand(const Instruction& instruction, size_t i) {
+  return i < instruction.operands().size() ? instruction.operands()[i] : nullptr;
+}
+
+// Float weights and activations as matmul_n_bits takes them.
+Value* multiply_codes(Builder& b, const Instruction& product) {
+  const bool is_gemm = product.op().name == "gemm";
+  const bool transposed = is_gemm && attribute<bool>(product, "trans_b");
+  Value* weights = product.operands()[1];
+  const std::vector<Dim>& dims = *weights->type().dims;
+  Instruction* quantized =
+      b.add("quantize_blocks", {weights}, {{"block_size", kBlock}, {"transposed", transposed}});
+  quantized->set_deferred(true);
+  Value* y = b("matmul_n_bits", {product.operands()[0], quantized->result(0), quantized->result(1)},
+               {{"k", *dims[transposed ? 1 : 0].constant()},
+                {"n", *dims[transposed ? 0 : 1].constant()},
+                {"bits", int64_t{8}},
+                {"block_size", kBlock},
+                {"compute_type", "int8"}});
+  if (!is_gemm) return y;
+  const auto scaled = [&](Value* x, double factor) {
+    return factor == 1 ? x : b("mul", {x, b.scalar(x->type().element, factor)});
+  };
+  y = scaled(y, attribute<double>(product, "alpha"));
+  const Value* added = operand(product, 2);
+  if (added == nullptr) return y;
+  return b("add", {y, scaled(product.operands()[2], attribute<double>(product, "beta"))});
+}
+
+bool set_one(Instruction& instruction, Compute compute) {
+  const std::string_view now = compute_of(instruction);
+  if (now.empty() || now == to_string(compute) || !compute_refusal(instruction, compute).empty()) {
+    return false;
+  }
+  if (is_bits_product(instruction)) {
+    instruction.set_attribute("compute_type", std::string(to_string(compute)));
+    return true;
+  }
+  if (compute != Compute::int8) {
+    instruction.set_attribute("compute_type", compute == Compute::bf16 ? "bf16" : "");
+    return true;
+  }
+  Module& module = *instruction.module();
+  Builder builder(module, &instruction);
+  builder.set_origins(instruction.origins());
+  module.replace_uses(instruction.result(), multiply_codes(builder, instruction));
+  module.erase(&instruction);
+  return true;
+}
+
+}  // namespace
+
+std::string_view to_string(Compute compute) { return kNames[static_cast<size_t>(compute)]; }
+
+Compute parse_compute(std::string_view text, std::string_view origin) {
+  const auto at = std::ranges::find(kNames, text);
+  check(at != kNames.end(), ErrorKind::invalid_argument, "{} is '{}'{}, expected one of: {}",
+        origin, escape(text), did_you_mean(text, kNames), fmt::join(kNames, ", "));
+  return static_cast<Compute>(at - kNames.begin());
+}
+
+std::string_view compute_of(const Instruction& instruction) {
+  const std::string_view op = instruction.op().name;
+  if (is_bits_product(instruction)) return attribute<std::string>(instruction, "compute_type");
+  if (op == "moe" || op == "qmoe") return "f32";
+  if ((op == "matmul_integer" || op == "qlinear_matmul") && instruction.operands().size() > 1) {
+    return "int8";
+  }
+  if (!is_float_product(instruction)) return "";
+  const std::string& own = attribute<std::string>(instruction, "compute_type");
+  if (!own.empty()) return own;
+  return instruction.result()->type().element == ElementType::f64 ? "f64" : "f32";
+}
+
+std::string compute_refusal(const Instruction& instruction, Compute compute) {
+  if (compute == Compute::as_model || compute_of(instruction) == to_string(compute)) return "";
+  if (is_bits_product(instruction)) {
+    if (compute != Compute::int8) return "";
+    if (operand(instruction, kGroups) != nullptr) return "its weights are grouped by g_idx";
+    const Value* zeros = operand(instruction, kZeroPoints);
+    return zeros == nullptr || zeros->type().element == ElementType::u8
+               ? ""
+               : fmt::format("its zero points are {}", to_string(zeros->type().element));
+  }
+  if (!is_float_product(instruction)) {
+    return fmt::format("{} computes in its own way", instruction.op().name);
+  }
+  if (instruction.result()->type().element == ElementType::f64) return "its operands are f64";
+  if (compute != Compute::int8) return "";
+  const Type& weights = instruction.operands()[1]->type();
+  if (!weights.is_ranked() || weights.rank() != 2) return "its weights are no matrix";
+  if (instruction.op().name == "gemm" && attribute<bool>(instruction, "trans_a")) {
+    return "its activations are transposed";
+  }
+  return "";
+}
+
+Pass set_compute(Compute compute) {
+  return {.name = "set_compute",
+          .doc = "Sets the type in which the activations of weight products compute.",
+          .run = [compute](Program& program) {
+            bool changed = false;
+            for (size_t i = 0; i < program.modules().size(); ++i) {
+              auto& instructions = program.modules()[i]->instructions();
+              for (auto at = instructions.begin(); at != instructions.end();) {
+                changed |= set_one(**at++, compute);
+              }
+            }
+            return changed;
+          }};
+}
+
+}  // namespace lathe

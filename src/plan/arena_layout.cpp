@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+#include "plan/arena_layout.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <numeric>
+
+namespace lathe {
+
+Layout place(std::span<const LayoutItem> items) {
+  constexpr int64_t kAlign = 64;
+  Layout layout;
+  layout.offsets.resize(items.size());
+  std::vector<size_t> order(items.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return items[a].bytes != items[b].bytes ? items[a].bytes > items[b].bytes : a < b;
+  });
+  std::vector<size_t> placed;  // by offset
+  for (const size_t i : order) {
+    const int64_t bytes = (items[i].bytes + kAlign - 1) / kAlign * kAlign;
+    int64_t offset = 0;
+    for (const size_t other : placed) {
+      const bool apart = items[other].last < items[i].first || items[i].last < items[other].first;
+      if (apart || items[other].bytes == 0) continue;
+      if (layout.offsets[other] >= offset + bytes) break;
+      const int64_t end =
+          layout.offsets[other] + (items[other].bytes + kAlign - 1) / kAlign * kAlign;
+      offset = std::max(offset, end);
+    }
+    layout.offsets[i] = offset;
+    layout.total = std::max(layout.total, offset + bytes);
+    const auto at = std::upper_bound(placed.begin(), placed.end(), i, [&](size_t a, size_t b) {
+      return layout.offsets[a] < layout.offsets[b];
+    });
+    placed.insert(at, i);
+  }
+  return layout;
+}
+
+int64_t capacity_for(int64_t extent) {
+  if (extent <= 2) return std::max<int64_t>(extent, 1);
+  if (extent > std::numeric_limits<int64_t>::max() / 2) return extent;
+  const auto value = static_cast<uint64_t>(extent);
+  const auto power = static_cast<int64_t>(std::bit_ceil(value));
+  return extent <= power / 4 * 3 ? power / 4 * 3 : power;
+}
+
+int64_t capacity_floor(int64_t extent) {
+  if (extent <= 1) return 0;
+  const int64_t capacity = capacity_for(extent);
+  if (capacity <= 3) return capacity;
+  // The capacity before: 3/4 of a power of two, or 2/3 of three quarters.
+  const bool is_power = std::has_single_bit(static_cast<uint64_t>(capacity));
+  return (is_power ? capacity / 4 * 3 : capacity / 3 * 2) + 1;
+}
+
+}  // namespace lathe

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+#include "runtime/lockstep.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "ir/op.h"
+
+namespace lathe {
+namespace {
+
+bool is_narrow_integer(ElementType type) { return is_integer(type) && info(type).bits <= 8; }
+
+bool has_found_symbol(const Type& type) {
+  std::vector<SymbolRef> symbols;
+  for (const Dim& dim : *type.dims) dim.collect_symbols(symbols);
+  return std::any_of(symbols.begin(), symbols.end(),
+                     [](const SymbolRef& symbol) { return symbol->kind == SymbolKind::found; });
+}
+
+// Values that carry activations; shape arithmetic stays whole, because types rest on it.
+bool may_be_cut(const Value& value) {
+  const Instruction* instruction = value.definition();
+  const Type& type = value.type();
+  return instruction != nullptr && !instruction->deferred() && instruction->literal() == nullptr &&
+         type.is_ranked() && (is_floating(type.element) || is_narrow_integer(type.element)) &&
+         !has_found_symbol(type) && !value.name().empty();
+}
+
+bool same_origin(const Instruction& a, const Instruction& b) {
+  if (a.origins().empty() || b.origins().empty()) return a.origins().empty() == b.origins().empty();
+  const Origin& x = a.origins().front();
+  const Origin& y = b.origins().front();
+  return x.node == y.node && x.op_type == y.op_type && x.index == y.index && x.file == y.file;
+}
+
+std::map<std::string, Value*, std::less<>> cuttable_values(const Module& module) {
+  std::map<std::string, Value*, std::less<>> values;
+  for (const auto& instruction : module.instructions()) {
+    for (size_t i = 0; i < instruction->results().size(); ++i) {
+      Value* value = instruction->result(static_cast<int>(i));
+      if (may_be_cut(*value)) values.emplace(value->name(), value);
+    }
+  }
+  return values;
+}
+
+}  // namespace
+
+bool quantises_at_run_time(const Instruction& instruction) {
+  if (instruction.deferred() || instruction.literal() != nullptr) return false;
+  const Attribute* compute = find_attribute(instruction.attributes(), "compute_type");
+  if (compute != nullptr) {
+    const auto* type = std::get_if<ElementType>(compute);
+    const auto* text = std::get_if<std::string>(compute);
+    if (type != nullptr && is_narrow_integer(*type)) return true;
+    if (text != nullptr && *text == "int8") return true;
+  }
+  const auto& operands = instruction.operands();
+  if (operands.empty() || operands[0] == nullptr || !operands[0]->type().is_tensor()) return false;
+  const Instruction* source = operands[0]->definition();
+  const bool is_constant =
+      source != nullptr && (source->deferred() || source->literal() != nullptr);
+  return !is_constant && is_floating(operands[0]->type().element) &&
+         !instruction.results().empty() && instruction.result()->type().is_tensor() &&
+         is_narrow_integer(instruction.result()->type().element);
+}
+
+Anchored anchor(const Program& reference, const Program& other) {
+  Anchored out{reference.clone(), other.clone(), {}};
+  Module& reference_main = out.reference->main();
+  Module& cut_main = out.cut->main();
+  const auto candidates = cuttable_values(reference_main);
+  std::vector<Value*> shared;
+  std::vector<Value*> own;
+  for (const auto& [name, value] : cuttable_values(cut_main)) {
+    const auto found = candidates.find(name);
+    if (found == candidates.end() || !(found->second->type() == value->type()) ||
+        !same_origin(*found->second->definition(), *value->definition())) {
+      continue;
+    }
+    shared.push_back(found->second);
+    own.push_back(value);
+    out.values.push_back({name, quantises_at_run_time(*value->definition())});
+  }
+  std::vector<std::string> names;
+  for (const Anchored::Value& value : out.values) names.push_back(value.name);
+  for (Value* value : own) {
+    Value* given = cut_main.add_parameter(value->type(), value->name());
+    cut_main.replace_uses(value, given);
+  }
+  reference_main.set_results(std::move(shared), names);
+  cut_main.set_results(std::move(own), names);
+  return out;
+}
+
+}  // namespace lathe

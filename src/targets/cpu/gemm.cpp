@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/gemm.h"
+
+namespace lathe::cpu {
+namespace {
+
+const void* element_at(const MatrixView& matrix) {
+  return static_cast<const std::byte*>(matrix.data) + matrix.offset * info(matrix.type).bits / 8;
+}
+
+// The distance between the matrices of a batch; none if they are not evenly spaced.
+template <class F>
+std::optional<int64_t> batch_stride(int64_t batch, F&& matrix_at) {
+  if (batch == 1) return 0;
+  const int64_t first = matrix_at(0).offset;
+  const int64_t stride = matrix_at(1).offset - first;
+  for (int64_t i = 2; i < batch; ++i) {
+    if (matrix_at(i).offset - first != i * stride) return std::nullopt;
+  }
+  return stride;
+}
+
+PackSource source_of(const MatrixView& b, int64_t k, int64_t n) {
+  return {element_at(b), b.type, k, n, b.row_stride, b.column_stride};
+}
+
+void set_matrices(const MatmulShape& shape, int64_t index, MatmulCall& call) {
+  const MatrixView a = shape.a(index);
+  call.m = shape.m;
+  call.n = shape.n;
+  call.k = shape.k;
+  call.a = element_at(a);
+  call.a_type = a.type;
+  call.a_row_stride = a.row_stride;
+  call.a_column_stride = a.column_stride;
+  call.out = const_cast<void*>(element_at(shape.y(index)));
+  call.out_row_stride = shape.n;
+}
+
+void run_one(const MatmulCall& call, const MatrixView& b, int64_t b_stride,
+             const PackedMatrix* packed, ThreadPool* pool) {
+  if (packed == nullptr) {
+    matmul_dynamic(call, source_of(b, call.k, call.n), b_stride, pool);
+    return;
+  }
+  MatmulCall with_b = call;
+  with_b.b = packed->data();
+  matmul(with_b, pool);
+}
+
+}  // namespace
+
+std::optional<Product> product_of(ElementType a, ElementType b) {
+  if (a == ElementType::bf16 && b == a) return Product::bf16;
+  if ((a == ElementType::f32 || a == ElementType::f16) && b == a) return Product::f32;
+  const bool bytes = b == ElementType::i8 || b == ElementType::u8;
+  if (a == ElementType::u8 && bytes) return Product::u8s8;
+  if (a == ElementType::i8 && bytes) return Product::s8s8;
+  return std::nullopt;
+}
+
+std::string why_no_product(ElementType a, ElementType b) {
+  return product_of(a, b)
+             ? ""
+             : fmt::format("there is no product of {} and {}", to_string(a), to_string(b));
+}
+
+PackedMatrix::PackedMatrix(const Tensor& matrix, bool transposed, Product product, Isa isa) {
+  const bool column = matrix.rank() == 1;
+  const auto extent = [&](size_t axis) { return column && axis == 1 ? 1 : matrix.dims()[axis]; };
+  PackSource source{matrix.data(), matrix.type(), extent(0), extent(1), extent(1), 1};
+  if (transposed) source = {matrix.data(), matrix.type(), extent(1), extent(0), 1, extent(1)};
+  k_ = source.k;
+  n_ = source.n;
+  const BrgemmKernel& kernel = brgemm_kernel(isa, product);
+  const Tensor* sources[] = {&matrix};
+  weights_ = packed_weights(
+      sources, packing_id(kernel, product) + (transposed ? " transposed" : ""),
+      static_cast<size_t>(packed_layout(kernel, product, k_, n_).bytes),
+      [&](void* to, ThreadPool* pool) { pack_b(kernel, product, source, to, pool); });
+}
+
+void run_product(const MatmulShape& shape, int64_t index, MatmulCall call,
+                 const PackedMatrix* packed, ThreadPool* pool) {
+  set_matrices(shape, index, call);
+  run_one(call, shape.b(index), 0, packed, pool);
+}
+
+void run_products(const MatmulShape& shape, MatmulCall call, const PackedMatrix* packed,
+                  ThreadPool* pool) {
+  if (shape.batch == 0 || shape.m == 0 || shape.n == 0) return;
+  set_matrices(shape, 0, call);
+  const auto a_stride = batch_stride(shape.batch, [&](int64_t i) { return shape.a(i); });
+  const auto b_stride = batch_stride(shape.batch, [&](int64_t i) { return shape.b(i); });
+  if (a_stride && b_stride && (*b_stride != 0 || packed != nullptr || shape.batch == 1)) {
+    // One B for rows that follow each other: one product with more of them.
+    const bool one = shape.batch > 1 && *b_stride == 0 && call.a_zeros == nullptr &&
+                     *a_stride == shape.m * call.a_row_stride;
+    if (one) {
+      call.m *= shape.batch;
+    } else {
+      call.batch = shape.batch;
+      call.a_batch_stride = *a_stride;
+      call.out_batch_stride = shape.m * shape.n;
+    }
+    run_one(call, shape.b(0), *b_stride, packed, pool);
+    return;
+  }
+  for (int64_t i = 0; i < shape.batch; ++i) run_product(shape, i, call, packed, pool);
+}
+
+}  // namespace lathe::cpu

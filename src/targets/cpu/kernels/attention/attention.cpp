@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernels/attention/attention.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <limits>
+#include <span>
+
+#include "base/thread_pool.h"
+#include "targets/cpu/kernels/attention/attention_paged_blocks.h"
+#include "targets/cpu/kernels/attention/attention_tiles.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr int64_t kGroup = 4;   // tiles of a task share the keys and values it loads
+constexpr int64_t kTasks = 16;  // fewer tiles per task rather than fewer tasks
+constexpr int64_t kSplit = 4;   // blocks of keys per task where the cache is split
+constexpr int64_t kLongSplit = 8;
+constexpr int64_t kTasksPerThread = 8;
+constexpr int64_t kBlocksPerThread = 4;  // fewer are not enough for tasks of all key heads
+constexpr int64_t kFetchBefore = 2;      // blocks before its end, a task fetches what comes then
+// Of blocks computed but not yet merged; more where a task of each tile takes more.
+constexpr int64_t kPartialBytes = 8 << 20;
+
+bool is_float(ElementType type) {
+  return type == ElementType::f32 || type == ElementType::bf16 || type == ElementType::f16;
+}
+
+const AttentionKernels& kernels_of(Isa isa, bool bf16, ElementType cache) {
+  if (bf16 && isa == Isa::amx) return attention_bf16_amx();
+  if (bf16) return cache == ElementType::i8 ? attention_words_avx512() : attention_bf16_avx512();
+  return isa >= Isa::avx512 ? attention_f32_avx512() : attention_f32_avx2();
+}
+
+void clear(const AttentionState& state, int64_t products, int64_t pitch) {
+  std::fill_n(state.product, products, 0.0F);
+  std::fill_n(state.largest, pitch, -std::numeric_limits<float>::infinity());
+  std::fill_n(state.sum, pitch, 0.0F);
+}
+
+AttentionState take_state(Carver& carver, int64_t products, int64_t pitch) {
+  return {carver.take<float>(products), carver.take<float>(pitch), carver.take<float>(pitch)};
+}
+
+// States side by side, each from a cache line on.
+class States {
+ public:
+  States(Carver& carver, int64_t count, int64_t products, int64_t pitch)
+      : largest_(round_up(products)), sum_(largest_ + round_up(pitch)) {
+    step_ = sum_ + round_up(pitch);
+    first_ = carver.take<float>(count * step_);
+  }
+  AttentionState operator[](int64_t i) const {
+    float* at = first_ + i * step_;
+    return {at, at + largest_, at + sum_};
+  }
+
+ private:
+  static int64_t round_up(int64_t floats) { return (floats + 15) / 16 * 16; }
+  int64_t largest_;
+  int64_t sum_;
+  int64_t step_;
+  float* first_;
+};
+
+// One run over all rows.
+class Run {
+ public:
+  Run(const AttentionProblem& problem, const AttentionKernels& kernels,
+      const AttentionArguments& arguments, ThreadPool* pool)
+      : p_(problem),
+        kernels_(kernels),
+        x_(arguments),
+        pool_(pool),
+        rows_(arguments.queries * (problem.heads / problem.key_heads)),
+        tile_rows_(kernels.lanes * kernels.vectors),
+        tiles_((rows_ + tile_rows_ - 1) / tile_rows_),
+        pairs_(arguments.batch * problem.key_heads) {}
+
+  void run() {
+    int64_t blocks = 0, all_blocks = 0;  // of the longest batch row, of all pairs
+    int64_t longest = 0;
+    for (int64_t b = 0; b < x_.batch; ++b) {
+      const int64_t here = part(b * p_.key_heads, 0, rows_).last_block();
+      if (here > blocks) longest = b;
+      blocks = std::max(blocks, here);
+      all_blocks += here * p_.key_heads;
+    }
+    const bool few = rows_ <= kernels_.few_rows;  // for which there is no other way
+    if (x_.split > 0 || few || (tiles_ == 1 && blocks > kSplit)) {
+      together_ = heads_fit(all_blocks, longest);
+      run_split(blocks, x_.split > 0 ? x_.split : split_of(all_blocks));
+    } else {
+      run_whole();
+    }
+  }
+
+ private:
+  int64_t pitch_of(int64_t rows) const {  // in whole vectors
+    return kernels_.lanes * ((rows + kernels_.lanes - 1) / kernels_.lanes);
+  }
+  // Rows [first, first + count) of a pair of batch row and key head.
+  AttentionTiles part(int64_t pair, int64_t first, int64_t count) const {
+    return {p_, kernels_, x_, pair / p_.key_heads, pair % p_.key_heads, first, count};
+  }
+  AttentionTiles one_tile(int64_t pair, int64_t tile) const {
+    return part(pair, tile * tile_rows_, std::min(tile_rows_, rows_ - tile * tile_rows_));
+  }
+
+  int64_t threads() const { return pool_ == nullptr ? 1 : pool_->threads(); }
+
+  // Whether all key heads of a batch row are one task's: they lie side by side in pages, as the
+  // longest row's tell, and there are tasks enough.
+  bool heads_fit(int64_t all_blocks, int64_t longest) const {
+    return tiles_ == 1 && all_blocks >= kBlocksPerThread * threads() * p_.key_heads &&
+           AttentionHeads(p_, kernels_, x_, longest, rows_).may_run();
+  }
+  int64_t heads() const { return together_ ? p_.key_heads : 1; }  // of a task
+
+  // Long tasks read memory in order, short ones keep all threads busy to the end.
+  int64_t split_of(int64_t all_blocks) const {
+    const bool runs = tiles_ == 1 && part(0, 0, rows_).may_run();
+    const int64_t tasks = kTasksPerThread * threads();
+    if (together_) {
+      const int64_t most = AttentionHeads(p_, kernels_, x_, 0, rows_).most_blocks();
+      return std::clamp<int64_t>(all_blocks / p_.key_heads / tasks, 1, most);
+    }
+    const int64_t longest = x_.k.is_paged() ? kSplit : runs ? kRunBlocks : kLongSplit;
+    return std::clamp<int64_t>(all_blocks * tiles_ / tasks, kSplit, longest);
+  }
+
+  // Each task merges the blocks of its rows as it goes.
+  void run_whole() {
+    const int64_t group = std::clamp<int64_t>(tiles_ * pairs_ / kTasks, 1, kGroup);
+    const int64_t groups = (tiles_ + group - 1) / group;
+    parallel_for(pool_, pairs_ * groups, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t at = begin; at < end; ++at) {
+        // One key head after another, as its keys and values stay in the second cache. Causal rows
+        // see more keys the later they are: the long tasks first.
+        const int64_t first = (groups - 1 - at % groups) * group * tile_rows_;
+        AttentionTiles tiles =
+            part(at / groups, first, std::min(group * tile_rows_, rows_ - first));
+        run_task(tiles);
+      }
+    });
+  }
+
+  void run_task(AttentionTiles& tiles) const {
+    const int64_t products = tiles.value_size() * tile_rows_;
+    AttentionState partial;
+    std::array<AttentionState, kGroup> states;
+    const auto place = [&](Carver carver) {
+      tiles.place(carver);
+      partial = take_state(carver, products, tile_rows_);
+      for (int64_t i = 0; i < tiles.tiles(); ++i) {
+        states[static_cast<size_t>(i)] = take_state(carver, products, tile_rows_);
+      }
+      return carver.bytes();
+    };
+    place(Carver(thread_scratch(ScratchUse::task, place(Carver()))));
+    tiles.load_queries();
+    std::array<bool, kGroup> begun{};
+    for (int64_t block = tiles.first_block(); block < tiles.last_block(); ++block) {
+      tiles.load_block(block);
+      for (int64_t i = 0; i < tiles.tiles(); ++i) {
+        const AttentionState& state = states[static_cast<size_t>(i)];
+        bool& has_sums = begun[static_cast<size_t>(i)];
+        if (!has_sums) {  // the first block is what merging it into nothing would give
+          has_sums = tiles.run(i, state);
+        } else if (tiles.run(i, partial)) {
+          kernels_.merge(state, partial, tiles.value_size(), tiles.pitch(i));
+        }
+      }
+    }
+    for (int64_t i = 0; i < tiles.tiles(); ++i) {
+      const AttentionState& state = states[static_cast<size_t>(i)];
+      if (!begun[static_cast<size_t>(i)]) clear(state, products, tile_rows_);
+      tiles.finish(i, state, false);
+    }
+  }
+
+  // Tasks compute blocks, which are merged in ascending order: by the task itself, while they are
+  // in its cache, where few rows are computed and all blocks before its own are merged already;
+  // else afterwards, a bounded number at a time.
+  void run_split(int64_t blocks, int64_t split) {
+    const int64_t rows = std::min(rows_, tile_rows_), pitch = pitch_of(rows);
+    const int64_t all = pairs_ * tiles_;
+    const int64_t products = products_ = rows * part(0, 0, 1).value_pitch();
+    const int64_t one = (products + 2 * pitch) * static_cast<int64_t>(sizeof(float));
+    const int64_t wave = std::clamp(kPartialBytes / (one * all) / split * split, split,
+                                    std::max(split, (blocks + split - 1) / split * split));
+    std::byte* memory = thread_scratch(
+        ScratchUse::caller, all * ((wave + 1) * (one + 3 * 64) + wave + int64_t{sizeof(int64_t)}) +
+                                3 * 64 + queries_bytes());
+    Carver carver(memory);
+    const States states(carver, all, products, pitch);
+    const States partials(carver, all * wave, products, pitch);
+    auto* used = carver.take<uint8_t>(all * wave);
+    auto* merged = carver.take<int64_t>(all);  // blocks of each tile
+    std::fill_n(merged, all, int64_t{0});
+    task_bytes_ = task_bytes();
+    if (together_) load_queries(carver);
+    for (int64_t first = 0; first < blocks; first += wave) {
+      const int64_t parts = (std::min(wave, blocks - first) + split - 1) / split;
+      parallel_for(pool_, all / heads() * parts, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t at = begin; at < end; ++at) {
+          const int64_t tile = tile_of(at, parts), from = part_of(at, parts) * split;
+          const int64_t count = std::min(split, std::min(wave, blocks - first) - from);
+          const std::atomic_ref<int64_t> so_far(merged[tile]);
+          const bool in_turn = so_far.load(std::memory_order_acquire) == first + from;
+          if (together_) {
+            compute_heads(tile, first + from, count, partials, tile * wave + from, wave, used,
+                          in_turn ? &states : nullptr, first + from + count == blocks);
+            if (!in_turn) continue;
+            std::fill_n(merged + tile + 1, p_.key_heads - 1, first + from + count);
+            so_far.store(first + from + count, std::memory_order_release);
+            continue;
+          }
+          const AttentionState state = states[tile];
+          const bool merges =
+              compute(tile, first + from, count, partials, tile * wave + from,
+                      used + tile * wave + from, in_turn ? &state : nullptr,
+                      first + from + count == blocks, next_of(at + 1, parts, first, split));
+          if (merges) so_far.store(first + from + count, std::memory_order_release);
+        }
+      });
+      const bool last = first + wave >= blocks;
+      const int64_t end = std::min(first + wave, blocks);
+      if (std::count(merged, merged + all, end) == all) continue;
+      parallel_for(pool_, all, 1, [&](int64_t begin, int64_t stop) {
+        for (int64_t tile = begin; tile < stop; ++tile) {
+          const int64_t done = std::max<int64_t>(0, merged[tile] - first);
+          if (merged[tile] == end) continue;
+          if (merged[tile] == 0) clear_state(states[tile]);
+          merge_wave(tile, states[tile], partials, tile * wave + done, used + tile * wave + done,
+                     end - first - done, last);
+          merged[tile] = end;
+        }
+      });
+    }
+    if (blocks == 0) {
+      for (int64_t tile = 0; tile < all; ++tile) {
+        clear_state(states[tile]);
+        merge_wave(tile, states[tile], partials, 0, nullptr, 0, true);
+      }
+    }
+  }
+
+  // Of all heads of all batch rows, for all tasks.
+  int64_t query_floats() const { return AttentionHeads(p_, kernels_, x_, 0, rows_).query_floats(); }
+  int64_t queries_bytes() const {
+    return together_ ? x_.batch * query_floats() * static_cast<int64_t>(sizeof(float)) : 0;
+  }
+  void load_queries(Carver& carver) {
+    const int64_t floats = query_floats();
+    auto* queries = carver.take<float>(x_.batch * floats);
+    queries_ = queries;
+    parallel_for(pool_, x_.batch, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t b = begin; b < end; ++b) {
+        AttentionHeads(p_, kernels_, x_, b, rows_).load_queries(queries + b * floats);
+      }
+    });
+  }
+
+  // Tasks are in the order of memory: a page holds a few keys of every head.
+  int64_t tile_of(int64_t task, int64_t parts) const {
+    return x_.k.is_paged() ? task % (pairs_ * tiles_ / heads()) * heads() : task / parts;
+  }
+  int64_t part_of(int64_t task, int64_t parts) const {
+    return x_.k.is_paged() ? task / (pairs_ * tiles_ / heads()) : task % parts;
+  }
+
+  // What the thread that runs a task will probably run next; no tile: nothing that is known.
+  struct Next {
+    int64_t tile = -1;
+    int64_t block = 0;
+  };
+  Next next_of(int64_t task, int64_t parts, int64_t first, int64_t split) const {
+    if (together_ || task >= pairs_ * tiles_ * parts) return {};
+    return {tile_of(task, parts), first + part_of(task, parts) * split};
+  }
+  AttentionTiles tiles_of(const Next& next) const {
+    return one_tile(next.tile / tiles_, next.tile % tiles_);
+  }
+  AttentionAhead keys_of(const Next& next) const {
+    if (next.tile < 0) return {};
+    AttentionTiles tiles = tiles_of(next);
+    tiles.take_rows();
+    return tiles.keys_ahead(next.block);
+  }
+
+  // The memory of a task, and its parts: `partial` for one block, and for the further blocks of a
+  // run, which are merged without products, their largest scores and sums.
+  void place(Carver& carver, AttentionTiles& tiles, AttentionState& partial, float*& more) const {
+    tiles.place(carver);
+    const int64_t rows = std::min(rows_, tile_rows_);
+    partial = take_state(
+        carver, std::max(tiles.value_size() * tile_rows_, rows * tiles.value_pitch()), tile_rows_);
+    more = carver.take<float>(tiles.may_run() ? 2 * (kRunBlocks - 1) * kernels_.lanes : 0);
+  }
+  // Before the first blocks are merged into it: by their task, whose memory it then is near.
+  void clear_state(const AttentionState& state) const {
+    const int64_t rows = std::min(rows_, tile_rows_);
+    clear(state, products_, pitch_of(rows));
+  }
+  // Of any tile: the last one may have few enough rows for runs, which take more than many rows.
+  int64_t task_bytes() const {
+    int64_t bytes = 0;
+    for (const int64_t tile : {int64_t{0}, tiles_ - 1}) {
+      AttentionTiles tiles = one_tile(0, tile);
+      tiles.take_rows();
+      AttentionState partial;
+      float* more = nullptr;
+      Carver carver;
+      place(carver, tiles, partial, more);
+      bytes = std::max(bytes, carver.bytes());
+    }
+    return bytes;
+  }
+
+  // Blocks [first, first + count) of one tile of rows, from results[first_result] on; or, where
+  // rows are few and `state` is given, merged into it, and the rows written if no blocks follow:
+  // true.
+  bool compute(int64_t at, int64_t first, int64_t count, const States& results,
+               int64_t first_result, uint8_t* used, const AttentionState* state, bool last,
+               const Next& next) const {
+    AttentionTiles tiles = one_tile(at / tiles_, at % tiles_);
+    tiles.take_rows();
+    const int64_t rows = std::min(tile_rows_, rows_ - at % tiles_ * tile_rows_);
+    AttentionState partial;
+    float* more = nullptr;
+    Carver carver(thread_scratch(ScratchUse::task, task_bytes_));
+    place(carver, tiles, partial, more);
+    std::fill_n(used, count, uint8_t{0});
+    const int64_t begin = std::max(first, tiles.first_block());
+    const int64_t end = std::min(first + count, tiles.last_block());
+    if (begin < end) tiles.load_queries();
+    const bool merges = tiles.few() && state != nullptr;
+    if (merges && first == 0) clear_state(*state);
+    bool follows = false;  // keys of the next task are known
+    for (int64_t block = begin; block < end; ++block) {
+      if (const int64_t many = tiles.run_length(block, end); many > 1) {
+        std::array<AttentionState, kRunBlocks> run;
+        for (int64_t i = 0; i < many; ++i) {
+          float* top = i == 0 ? partial.largest : more + 2 * (i - 1) * kernels_.lanes;
+          float* sum = i == 0 ? partial.sum : top + kernels_.lanes;
+          run[static_cast<size_t>(i)] = merges ? AttentionState{nullptr, top, sum}
+                                               : results[first_result + block - first + i];
+        }
+        tiles.run_keys(block, std::span(run).first(static_cast<size_t>(many)),
+                       merges ? state : nullptr);
+        for (int64_t i = 0; i < many; ++i) {
+          if (i == many - kFetchBefore) {
+            if (merges && last) tiles.fetch_results();
+            if (next.tile >= 0) tiles_of(next).fetch_queries();
+          }
+          tiles.run_values(i);
+        }
+        if (!merges) std::fill_n(used + block - first, many, uint8_t{1});
+        block += many - 1;
+        continue;
+      }
+      if (!follows) tiles.follow(end, keys_of(next));
+      follows = true;
+      tiles.load_block(block);
+      const AttentionState result = merges ? partial : results[first_result + block - first];
+      float* product = tiles.few() ? result.product : partial.product;
+      if (!tiles.run(0, {product, result.largest, result.sum})) continue;
+      if (merges) {
+        kernels_.merge_rows(*state, partial, tiles.value_pitch(), rows);
+        continue;
+      }
+      if (!tiles.few()) tiles.turn(0, product, result.product);
+      used[block - first] = 1;
+    }
+    if (merges && last) tiles.finish(0, *state, true);
+    return merges;
+  }
+
+  // The same of all heads of a batch row, whose first tile is `at`: head h's results and whether
+  // they are used are those from first_result + h * wave on, its state states[at + h].
+  void compute_heads(int64_t at, int64_t first, int64_t count, const States& results,
+                     int64_t first_result, int64_t wave, uint8_t* used, const States* states,
+                     bool last) const {
+    const int64_t row = at / p_.key_heads;
+    AttentionHeads heads(p_, kernels_, x_, row, rows_, queries_ + row * query_floats());
+    const int64_t end = first + count;
+    for (int64_t h = 0; states != nullptr && first == 0 && h < p_.key_heads; ++h) {
+      clear_state((*states)[at + h]);
+    }
+    for (int64_t block = first, many = 0; block < end; block += many) {
+      const int64_t result = first_result + block - first;
+      many = heads.run_length(block, end);
+      if (many > 0 && heads.load(block, many)) {
+        run_heads(heads, at, many, results, result, wave, used, states);
+        continue;
+      }
+      while (many == 0 || (block + many < end && heads.run_length(block + many, end) == 0)) ++many;
+      for (int64_t h = 0; h < p_.key_heads; ++h) {
+        AttentionState state;
+        if (states != nullptr) state = (*states)[at + h];
+        Next next;
+        if (h + 1 < p_.key_heads) next = {at + h + 1, block};
+        compute(at + h, block, many, results, result + h * wave, used + result + h * wave,
+                states != nullptr ? &state : nullptr, false, next);
+      }
+    }
+    if (states == nullptr || !last) return;
+    for (int64_t h = 0; h < p_.key_heads; ++h) {
+      merge_wave(at + h, (*states)[at + h], results, 0, nullptr, 0, true);
+    }
+  }
+
+  void run_heads(AttentionHeads& heads, int64_t at, int64_t count, const States& results,
+                 int64_t first_result, int64_t wave, uint8_t* used, const States* states) const {
+    if (states != nullptr) {
+      for (AttentionState& state : heads.states()) state = (*states)[at++];
+      return heads.run(heads.states().data());
+    }
+    auto to = heads.results().begin();
+    for (int64_t i = 0; i < count; ++i) {
+      for (int64_t h = 0; h < p_.key_heads; ++h) *to++ = results[first_result + h * wave + i];
+    }
+    heads.run(nullptr);
+    for (int64_t h = 0; h < p_.key_heads; ++h) {
+      std::fill_n(used + first_result + h * wave, count, uint8_t{1});
+    }
+  }
+
+  // `count` results.
+  void merge_wave(int64_t at, const AttentionState& state, const States& results,
+                  int64_t first_result, const uint8_t* used, int64_t count, bool last) const {
+    AttentionTiles tiles = one_tile(at / tiles_, at % tiles_);
+    const int64_t rows = std::min(tile_rows_, rows_ - at % tiles_ * tile_rows_);
+    for (int64_t i = 0; i < count; ++i) {
+      if (used[i] != 0)
+        kernels_.merge_rows(state, results[first_result + i], tiles.value_pitch(), rows);
+    }
+    if (!last) return;
+    const auto place = [&](Carver carver) {
+      tiles.place(carver);
+      return carver.bytes();
+    };
+    place(Carver(thread_scratch(ScratchUse::task, place(Carver()))));
+    tiles.finish(0, state, true);
+  }
+
+  const AttentionProblem& p_;
+  const AttentionKernels& kernels_;
+  const AttentionArguments& x_;
+  ThreadPool* pool_;
+  const int64_t rows_;  // of a key head
+  const int64_t tile_rows_;
+  const int64_t tiles_;    // of a key head
+  const int64_t pairs_;    // batch row and key head
+  bool together_ = false;  // all key heads of a batch row
+  const float* queries_ = nullptr;
+  // Where the cache is split:
+  int64_t products_ = 0;    // numbers of a state's product
+  int64_t task_bytes_ = 0;  // of memory
+};
+
+}  // namespace
+
+std::string Attention::refuse(const AttentionProblem& p, Isa) {
+  if (p.heads < 1 || p.key_heads < 1 || p.heads % p.key_heads != 0) {
+    return fmt::format("{} heads are not a multiple of {} key heads", p.heads, p.key_heads);
+  }
+  if (p.size < 1 || p.value_size < 1 || p.size > kMostElements || p.value_size > kMostElements) {
+    return fmt::format("heads of {} and {} elements, these kernels take 1 to {}", p.size,
+                       p.value_size, kMostElements);
+  }
+  if (!is_float(p.query) || !is_float(p.result)) {
+    return fmt::format("queries {} and results {}, these kernels take f32, bf16 and f16",
+                       to_string(p.query), to_string(p.result));
+  }
+  if (!is_float(p.cache) && p.cache != ElementType::i8) {
+    return fmt::format("a cache of {}, these kernels take f32, bf16, f16 and i8",
+                       to_string(p.cache));
+  }
+  return {};
+}
+
+Attention::Attention(const AttentionProblem& problem, Isa isa)
+    : problem_(problem),
+      isa_(isa),
+      bf16_(problem.bf16_products && isa >= Isa::avx512_vnni &&
+            (problem.cache == ElementType::bf16 || problem.cache == ElementType::i8)),
+      kernels_(&kernels_of(isa, bf16_, problem.cache)) {}
+
+void Attention::run(const AttentionArguments& arguments, ThreadPool* pool) const {
+  if (arguments.batch == 0 || arguments.queries == 0) return;
+  Run(problem_, *kernels_, arguments, pool).run();
+}
+
+}  // namespace lathe::cpu

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: MIT
+// A few query rows against a block of keys: vectors run along the keys for the scores and along the
+// values for the product, so that keys and values pass once, at the speed of memory. Each element
+// is the same chain of fused products as in attention_kernel.h. Only for units compiled for an
+// instruction set.
+#pragma once
+
+#include <type_traits>
+
+#include "targets/cpu/kernels/attention/attention_prefetch.h"
+#include "targets/cpu/kernels/attention/attention_prefill_kernel.h"
+#include "targets/cpu/kernels/attention/attention_softmax_rows.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr int kFewRows = 8;
+constexpr int kRowsAtOnce = 4;
+constexpr int kUnits = 4;  // of a key at a time: 16 bytes
+
+// x[t]: unit t of each of kLanes keys, of which row(key) gives four units.
+template <class Row>
+inline __attribute__((always_inline)) void turn_units(const Row& row, F32 (&x)[kUnits]) {
+  // Lane by lane: keys i, i + 4, … side by side come out of the loads, so that the rest stays
+  // within 16 bytes.
+  F32 y[kUnits];
+#pragma GCC unroll 4
+  for (int i = 0; i < kUnits; ++i) {
+#if defined(__AVX512F__)
+    __m512 z = _mm512_castps128_ps512(row(i));
+    z = _mm512_insertf32x4(z, row(i + 4), 1);
+    z = _mm512_insertf32x4(z, row(i + 8), 2);
+    y[i] = {_mm512_insertf32x4(z, row(i + 12), 3)};
+#else
+    y[i] = {_mm256_insertf128_ps(_mm256_castps128_ps256(row(i)), row(i + 4), 1)};
+#endif
+  }
+#if defined(__AVX512F__)
+  const __m512 a = _mm512_unpacklo_ps(y[0].v, y[1].v), b = _mm512_unpackhi_ps(y[0].v, y[1].v);
+  const __m512 c = _mm512_unpacklo_ps(y[2].v, y[3].v), d = _mm512_unpackhi_ps(y[2].v, y[3].v);
+  x[0] = {_mm512_shuffle_ps(a, c, 0x44)};
+  x[1] = {_mm512_shuffle_ps(a, c, 0xEE)};
+  x[2] = {_mm512_shuffle_ps(b, d, 0x44)};
+  x[3] = {_mm512_shuffle_ps(b, d, 0xEE)};
+#else
+  const __m256 a = _mm256_unpacklo_ps(y[0].v, y[1].v), b = _mm256_unpackhi_ps(y[0].v, y[1].v);
+  const __m256 c = _mm256_unpacklo_ps(y[2].v, y[3].v), d = _mm256_unpackhi_ps(y[2].v, y[3].v);
+  x[0] = {_mm256_shuffle_ps(a, c, 0x44)};
+  x[1] = {_mm256_shuffle_ps(a, c, 0xEE)};
+  x[2] = {_mm256_shuffle_ps(b, d, 0x44)};
+  x[3] = {_mm256_shuffle_ps(b, d, 0xEE)};
+#endif
+}
+
+// The first `count` of four units.
+inline __m128 load_units(const std::byte* from, int64_t count) {
+  const __m128i index = _mm_setr_epi32(0, 1, 2, 3);
+  const __m128i mask = _mm_cmpgt_epi32(_mm_set1_epi32(static_cast<int32_t>(count)), index);
+  return _mm_maskload_ps(reinterpret_cast<const float*>(from), mask);
+}
+
+// acc[row] += x[t] · q[t][row].
+template <class Step, int kRows>
+inline __attribute__((always_inline)) void add_unit(F32 x, const float* q, F32 (&acc)[kRows]) {
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+    acc[r] = Step::add(acc[r], x, Step::spread(reinterpret_cast<const std::byte*>(q + r)));
+  }
+}
+
+// Rows of kLanes keys, reached from every fourth one's pointer.
+struct KeyRows {
+  KeyRows() = default;
+  KeyRows(const AttentionBlock& b, int64_t key) : stride(b.k_stride) {
+    const std::byte* first = b.k_segments[key / kSegment] + key % kSegment * stride;
+#pragma GCC unroll 4
+    for (int i = 0; i < kLanes / 4; ++i) row[i] = first + 4 * i * stride;
+  }
+  const std::byte* at(int key) const { return row[key / 4] + key % 4 * stride; }
+  void advance() {
+#pragma GCC unroll 4
+    for (auto& at : row) {
+      at += 4 * kUnits;
+      __asm__("" : "+r"(at));  // else a pointer per key, most of them spilled
+    }
+  }
+  const std::byte* row[kLanes / 4];
+  int64_t stride;
+};
+
+// Queries are [unit][kRowsAtOnce], one such group of rows after another. They are read again for
+// each few keys, and a stream of many lines would disturb what processors fetch ahead by
+// themselves.
+inline const float* queries_of(const AttentionBlock& b, int64_t row, int64_t units) {
+  return static_cast<const float*>(b.q) + row * units;
+}
+
+// Scores of kTiles · kLanes keys, which are all there, and rows from `row` on.
+template <class Step, int kRows, int kTiles>
+inline __attribute__((always_inline)) void score_tiles(const AttentionBlock& b, int64_t row,
+                                                       int64_t key, int64_t units, Feed& feed) {
+  const float* q = queries_of(b, row, units);
+  F32 acc[kTiles][kRows];
+#pragma GCC unroll 2
+  for (int i = 0; i < kTiles; ++i) {
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) acc[i][r] = zero_f32();
+  }
+  KeyRows k[kTiles];
+  Stream ahead[kTiles];
+#pragma GCC unroll 2
+  for (int i = 0; i < kTiles; ++i) {
+    k[i] = KeyRows(b, key + i * kLanes);
+    ahead[i] = Stream::beside_keys(b, row == 0, key + i * kLanes, kTiles * kLanes);
+  }
+  int64_t left = units;
+  for (; left >= kUnits; left -= kUnits, q += kUnits * kRowsAtOnce) {
+#pragma GCC unroll 2
+    for (int i = 0; i < kTiles; ++i) {
+      ahead[i].fetch();
+      feed.take<kLanes / 4>();
+      F32 x[kUnits];
+      turn_units([&](int at) { return _mm_loadu_ps(reinterpret_cast<const float*>(k[i].at(at))); },
+                 x);
+#pragma GCC unroll 4
+      for (int t = 0; t < kUnits; ++t) add_unit<Step, kRows>(x[t], q + t * kRowsAtOnce, acc[i]);
+      k[i].advance();
+    }
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < kTiles; ++i) {
+    ahead[i].fetch_rest();
+    if (left > 0) {
+      F32 x[kUnits];
+      turn_units([&](int at) { return load_units(k[i].at(at), left); }, x);
+      for (int t = 0; t < left; ++t) add_unit<Step, kRows>(x[t], q + t * kRowsAtOnce, acc[i]);
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      store(b.scores + (row + r) * kKeyBlock + key + i * kLanes, acc[i][r]);
+    }
+  }
+}
+
+// The same for fewer keys than lanes.
+template <class Step, int kRows>
+inline void score_some(const AttentionBlock& b, int64_t row, int64_t key, int64_t units) {
+  const std::byte* k = b.k_segments[key / kSegment] + key % kSegment * b.k_stride;
+  const float* q = queries_of(b, row, units);
+  F32 acc[kRows];
+  for (F32& sum : acc) sum = zero_f32();
+  for (int64_t unit = 0; unit < units; unit += kUnits, q += kUnits * kRowsAtOnce) {
+    const int64_t count = units - unit < kUnits ? units - unit : kUnits;
+    const auto row_of = [&](int at) {
+      return key + at < b.keys ? load_units(k + at * b.k_stride + unit * 4, count)
+                               : _mm_setzero_ps();
+    };
+    F32 x[kUnits];
+    turn_units(row_of, x);
+    for (int t = 0; t < count; ++t) add_unit<Step, kRows>(x[t], q + t * kRowsAtOnce, acc);
+  }
+  for (int r = 0; r < kRows; ++r) store(b.scores + (row + r) * kKeyBlock + key, acc[r]);
+}
+
+template <class Step, int kRows>
+void score_some_rows(const AttentionBlock& b, int64_t row, Feed& feed) {
+  constexpr int kTiles = kRows > 2 ? 1 : 2;  // a chain of sums would wait for itself
+  const int64_t units = b.size / (Step::kPairs ? 2 : 1);
+  int64_t key = 0;
+  for (; key + kTiles * kLanes <= b.keys; key += kTiles * kLanes) {
+    score_tiles<Step, kRows, kTiles>(b, row, key, units, feed);
+  }
+  for (; key + kLanes <= b.keys; key += kLanes) {
+    score_tiles<Step, kRows, 1>(b, row, key, units, feed);
+  }
+  if (key < b.keys) score_some<Step, kRows>(b, row, key, units);
+}
+
+// Calls body(row, number of rows) for kRowsAtOnce rows at a time and those that are left.
+template <class F>
+inline void for_rows(int64_t rows, F&& body) {
+  int64_t row = 0;
+  for (; row + kRowsAtOnce <= rows; row += kRowsAtOnce) body(row, std::integral_constant<int, 4>());
+  switch (rows - row) {
+    case 3:
+      return body(row, std::integral_constant<int, 3>());
+    case 2:
+      return body(row, std::integral_constant<int, 2>());
+    case 1:
+      return body(row, std::integral_constant<int, 1>());
+    default:
+      return;
+  }
+}
+
+template <class Step>
+void score_rows(const AttentionBlock& b, int64_t rows, Feed& feed) {
+  for_rows(rows, [&](int64_t row, auto count) { score_some_rows<Step, count()>(b, row, feed); });
+}
+
+struct SingleValues {  // of one key; pairs are of that key and the next one
+  static F32 read(const std::byte* row, int64_t, bool, int64_t at, Mask mask) {
+    return load(reinterpret_cast<const float*>(row) + at, mask);
+  }
+  // Whole vectors, in any order of columns that put_back turns into the right one.
+  template <int kV>
+  static void read_all(const std::byte* row, int64_t, int64_t at, F32 (&x)[kV]) {
+#pragma GCC unroll 8
+    for (int c = 0; c < kV; ++c) x[c] = load(reinterpret_cast<const float*>(row) + at + c * kLanes);
+  }
+  template <int kV>
+  static void order(F32 (&)[kV]) {}  // that of read_all
+  template <int kV>
+  static void put_back(F32 (&)[kV]) {}
+};
+
+// kV vectors of values of kRows rows; part `part` of `parts` that all are cut into.
+template <class Step, class Values, int kRows, int kV, bool kWhole>
+inline void value_rows(const AttentionBlock& b, int64_t at, int64_t row, Mask mask, int64_t part,
+                       int64_t parts, Feed& feed) {
+  constexpr int kUnit = Step::kPairs ? 2 : 1;
+  constexpr int64_t kPitch = kKeyBlock / kUnit;
+  const auto* weights =
+      static_cast<const float*>(Step::kPairs ? b.weights : b.scores) + row * kPitch;
+  F32 acc[kRows][kV];
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int c = 0; c < kV; ++c) acc[r][c] = zero_f32();
+  }
+  const auto add = [&](const F32(&x)[kV], const float* weight) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      const F32 p = Step::spread(reinterpret_cast<const std::byte*>(weight + r * kPitch));
+#pragma GCC unroll 4
+      for (int c = 0; c < kV; ++c) acc[r][c] = Step::add(acc[r][c], x[c], p);
+    }
+  };
+  for (int64_t first = 0; first < b.keys; first += kSegment, weights += kSegment / kUnit) {
+    Stream ahead = Stream::beside_values(b, row == 0, first, part, parts);
+    const std::byte* v = b.v_segments[first / kSegment];
+    const int64_t keys = b.keys - first < kSegment ? b.keys - first : kSegment;
+    int64_t key = 0;
+    if constexpr (kWhole) {
+      for (; key + kUnit <= keys; key += kUnit, v += kUnit * b.v_stride) {
+        ahead.fetch();
+        feed.take<kV * kLanes / 16>();
+        F32 x[kV];
+        Values::read_all(v, b.v_stride, at, x);
+        add(x, weights + key / kUnit);
+      }
+    }
+    for (; key < keys; key += kUnit, v += kUnit * b.v_stride) {
+      ahead.fetch();
+      F32 x[kV];
+      for (int c = 0; c < kV; ++c) {
+        x[c] = Values::read(v, b.v_stride, key + 1 < keys, at + c * kLanes, mask);
+      }
+      if constexpr (kWhole) Values::order(x);
+      add(x, weights + key / kUnit);
+    }
+    ahead.fetch_rest();
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+    if constexpr (kWhole) Values::put_back(acc[r]);
+#pragma GCC unroll 4
+    for (int c = 0; c < kV; ++c) {
+      store(b.product + (row + r) * b.product_pitch + at + c * kLanes, acc[r][c]);
+    }
+  }
+}
+
+template <class Step, class Values, int kRows>
+inline void value_columns(const AttentionBlock& b, int64_t row, Feed& feed) {
+  constexpr int kV = kRegisters == 32 ? 4 : 2;
+  constexpr int64_t kColumns = kV * kLanes;
+  const int64_t whole = b.value_size / kColumns, some = b.value_size % kColumns;
+  const int64_t parts = whole + (some + kLanes - 1) / kLanes;
+  int64_t part = 0;
+  for (; part < whole; ++part) {
+    value_rows<Step, Values, kRows, kV, true>(b, part * kColumns, row, mask_first(kLanes), part,
+                                              parts, feed);
+  }
+  for (int64_t at = whole * kColumns; at < b.value_size; at += kLanes, ++part) {
+    const int64_t left = b.value_size - at;
+    value_rows<Step, Values, kRows, 1, false>(b, at, row, mask_first(left < kLanes ? left : kLanes),
+                                              part, parts, feed);
+  }
+}
+
+template <class Step, class Values>
+void all_value_rows(const AttentionBlock& b, int64_t rows, Feed& feed) {
+  for_rows(rows,
+           [&](int64_t row, auto count) { value_columns<Step, Values, count()>(b, row, feed); });
+}
+
+template <class Step, class Values>
+void attend_rows(const AttentionBlock& b, int64_t rows) {
+  Feed feed(b);
+  score_rows<Step>(b, rows, feed);
+  softmax_rows<Step::kPairs>(b, rows, feed);
+  all_value_rows<Step, Values>(b, rows, feed);
+}
+
+}  // namespace
+}  // namespace lathe::cpu

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: MIT
+// A few query rows of several key heads against whole blocks of a cache in pages. What
+// attention_run_avx512.h does for one head whose keys lie side by side, for all heads at once: a
+// page holds a few keys of every head, and only page by page is memory read in its order. Number by
+// number what attention_rows.h computes block by block.
+//
+// Tile by tile, kSegment keys of one head, the heads' queries, scores and sums take turns in the
+// first cache, from which the stream drives some of them. Queries are the most of it; read line
+// after line they would be taken for one more stream and end the hardware's own (on a Zen 4 a
+// quarter of the speed), so they lie in an order without one. Only for units compiled for AVX-512.
+#pragma once
+
+#include "targets/cpu/kernels/attention/attention_decode_contiguous_avx512.h"
+
+namespace lathe::cpu {
+namespace {
+
+static_assert(kSegment == kLanes);
+static_assert(kQueryLine == kUnits * kRowsAtOnce &&
+              kQueryLines * kQueryLine == kRunTileBytes / kSegment);
+
+// Tiles, block by block in the order of memory.
+class PageTiles {
+ public:
+  PageTiles(const AttentionPages& x, const std::byte* const* pages, int64_t head_bytes,
+            int64_t row_bytes)
+      : pages_(pages),
+        end_(pages + x.blocks * kSegments / x.segments),
+        head_bytes_(head_bytes),
+        tile_bytes_(kSegment * row_bytes),
+        heads_(x.heads),
+        segments_(x.segments),
+        rows_(pages[0]),
+        at_(pages[0]) {}
+  const std::byte* at() const { return at_; }
+  int64_t head() const { return head_; }
+  // Of the head's in a block.
+  bool first() const { return page_ + segment_ == 0; }
+  bool last() const { return page_ + segment_ + 1 == kSegments; }
+  // The last one's rows again behind it.
+  void advance() {
+    if (++segment_ < segments_) {
+      at_ += tile_bytes_;
+      return;
+    }
+    segment_ = 0;
+    if (++head_ < heads_) {
+      rows_ += head_bytes_;
+    } else {
+      head_ = 0;
+      page_ = (page_ + segments_) % kSegments;
+      if (pages_ + 1 < end_) ++pages_;
+      rows_ = *pages_;
+    }
+    at_ = rows_;
+  }
+
+ private:
+  const std::byte* const* pages_;
+  const std::byte* const* end_;
+  int64_t head_bytes_;
+  int64_t tile_bytes_;
+  int64_t heads_;
+  int64_t segments_;
+  int64_t page_ = 0;     // segments of a block before the page
+  int64_t segment_ = 0;  // of the page
+  int64_t head_ = 0;
+  const std::byte* rows_;  // of the head
+  const std::byte* at_;
+};
+
+// Scores of kSegment keys: x[row].
+template <class Step, int kRows>
+inline __attribute__((always_inline)) void page_scores(const std::byte* k, int64_t stride,
+                                                       const float* queries, const int32_t* places,
+                                                       F32 (&x)[kRowsAtOnce], LineTouch& ahead) {
+  const std::byte* row[kLanes / 4];
+#pragma GCC unroll 4
+  for (int i = 0; i < kLanes / 4; ++i) row[i] = k + 4 * i * stride;
+#pragma GCC unroll 4
+  for (F32& sum : x) sum = zero_f32();
+  for (int64_t left = stride; left > 0; left -= 4 * kUnits) {
+    ahead.take<3>();
+    const float* q = queries + *places++;
+    F32 unit[kUnits];
+    const auto unit_of = [&](int key) __attribute__((always_inline)) {
+      return _mm_loadu_ps(reinterpret_cast<const float*>(row[key / 4] + key % 4 * stride));
+    };
+    turn_units(unit_of, unit);
+#pragma GCC unroll 4
+    for (auto& at : row) {
+      at += 4 * kUnits;
+      __asm__("" : "+r"(at));  // else a pointer per key, most of them spilled
+    }
+#pragma GCC unroll 4
+    for (int t = 0; t < kUnits; ++t) {
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) {
+        const F32 y = Step::spread(reinterpret_cast<const std::byte*>(q + t * kRowsAtOnce + r));
+        x[r] = Step::add(x[r], unit[t], y);
+      }
+    }
+  }
+}
+
+// The softmax of a head's block, kSegment keys at a time. Scores are [row][kSegment] a tile.
+template <class Step, int kRows>
+class PageSoftmax {
+ public:
+  explicit PageSoftmax(float* state) : state_(state) {}
+  void clear() { store(state_, set1(-kInfinity)); }
+  // The largest score so far of every fourth key, four of each row.
+  inline __attribute__((always_inline)) void see(const F32 (&scores)[kRowsAtOnce]) {
+    F32 x[kRowsAtOnce];
+    part(scores, x);
+    store(state_, max(load(state_), max(max(x[0], x[1]), max(x[2], x[3]))));
+  }
+  // Before the first take of a block, all of which has been seen.
+  void begin(float scale, const AttentionState& result) {
+    F32 x = load(state_);
+    x = max(x, F32{_mm512_shuffle_ps(x.v, x.v, 0x4E)});
+    x = max(x, F32{_mm512_shuffle_ps(x.v, x.v, 0xB1)}) * set1(scale);
+    const __m512i rows = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    const F32 low = set1(-kInfinity);
+    x = keep(mask_first(kRows), F32{_mm512_permutexvar_ps(rows, x.v)}, low);
+    store(result.largest, x);
+    store(state_ + 2 * kLanes, select(equal(x, low), zero_f32(), negate(x)));
+    store(state_ + kLanes, zero_f32());
+    clear();
+  }
+  template <class Beside>
+  inline __attribute__((always_inline)) void take(const float* scores, float scale, void* weights,
+                                                  const Beside& beside) {
+    F32 x[kRowsAtOnce];
+#pragma GCC unroll 4
+    for (int r = 0; r < kRowsAtOnce; ++r) {
+      x[r] = zero_f32();
+      if (r >= kRows) continue;
+      if (r % 2 == 0) beside();
+      x[r] = weight_of<Step::kPairs>(load(scores + r * kLanes), set1(scale),
+                                     set1(state_[2 * kLanes + r]));
+    }
+    F32 part_sums[kRowsAtOnce], sums = load(state_ + kLanes);
+    part(x, part_sums);
+#pragma GCC unroll 4
+    for (const F32& some : part_sums) sums = sums + some;
+    store(state_ + kLanes, sums);
+    if constexpr (Step::kPairs) {
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; r += 2) {
+        store_weights(static_cast<Bf16*>(weights) + r * kLanes, x[r], x[r + 1]);
+      }
+    } else {
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) store(static_cast<float*>(weights) + r * kLanes, x[r]);
+    }
+  }
+  void finish(const AttentionState& result) {
+    store(result.sum, zero_f32());
+    for (int r = 0; r < kRows; ++r) {
+      const float* x = state_ + kLanes + r * kSumPhases;
+      result.sum[r] = (x[0] + x[1]) + (x[2] + x[3]);
+    }
+  }
+
+ private:
+  // to[i]: keys 4 · i to 4 · i + 3 of each row.
+  static inline __attribute__((always_inline)) void part(const F32 (&x)[kRowsAtOnce],
+                                                         F32 (&to)[kRowsAtOnce]) {
+    const __m512 a = _mm512_shuffle_f32x4(x[0].v, x[1].v, 0x44);
+    const __m512 b = _mm512_shuffle_f32x4(x[0].v, x[1].v, 0xEE);
+    const __m512 c = _mm512_shuffle_f32x4(x[2].v, x[3].v, 0x44);
+    const __m512 d = _mm512_shuffle_f32x4(x[2].v, x[3].v, 0xEE);
+    to[0] = {_mm512_shuffle_f32x4(a, c, 0x88)};
+    to[1] = {_mm512_shuffle_f32x4(a, c, 0xDD)};
+    to[2] = {_mm512_shuffle_f32x4(b, d, 0x88)};
+    to[3] = {_mm512_shuffle_f32x4(b, d, 0xDD)};
+  }
+  float* state_;  // largest scores, sums, and what is added to a row's scores
+};
+
+// All keys: each block's softmax beside the scores of the next one, which take the place of its
+// own. Lines are touched a tile ahead. Of kBytes, if not 0.
+template <class Step, int kRows, int64_t kBytes>
+void page_keys(const AttentionPages& run) {
+  using Softmax = PageSoftmax<Step, kRows>;
+  constexpr int64_t kTile = kRows * kLanes;
+  const int64_t bytes = kBytes > 0 ? kBytes : run.key_bytes;
+  const int64_t tile = kSegment * bytes, tiles = run.heads * kSegments;
+  constexpr int kCalls = (kRows + 1) / 2;
+  const int64_t lines = bytes / (4 * kUnits) / kCalls;
+  PageTiles now(run, run.k, run.k_head, bytes), next = now;
+  LineTouch(next.at(), next.at() + tile).reach(next.at() + tile);
+  next.advance();
+  for (int64_t head = 0; head < run.heads; ++head) {
+    Softmax(run.softmax + head * kPageSoftmax).clear();
+  }
+  auto* weights = static_cast<std::byte*>(run.weights);
+  const AttentionState* before = run.results;
+  for (int64_t block = 0; block <= run.blocks; ++block) {
+    if (block > 1) before += run.heads;
+    float* scores = run.scores;
+    for (int64_t t = 0; t < tiles; ++t, scores += kTile) {
+      const int64_t head = now.head();
+      LineTouch ahead(next.at(), next.at() + tile);
+      Softmax softmax(run.softmax + head * kPageSoftmax);
+      if (block > 0) {
+        if (now.first()) softmax.begin(run.scale, before[head]);
+        softmax.take(scores, run.scale, weights,
+                     [&]() __attribute__((always_inline)) { ahead.take_some(lines); });
+        if (now.last()) softmax.finish(before[head]);
+        weights += kTile * (Step::kPairs ? 2 : 4);
+      }
+      const std::byte* k = now.at();
+      const std::byte* end = next.at() + tile;
+      now.advance();
+      next.advance();
+      if (block == run.blocks) continue;
+      F32 x[kRowsAtOnce];
+      page_scores<Step, kRows>(k, bytes, run.queries + head * bytes, run.places, x, ahead);
+      ahead.reach(end);
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) store(scores + r * kLanes, x[r]);
+      softmax.see(x);
+    }
+  }
+}
+
+inline void page_factors(const AttentionPages& run) {
+  if (run.merged == nullptr) return;
+  const int64_t all = run.blocks * run.heads;
+  for (int64_t i = 0; i < all; ++i) {
+    const MergeFactors f = merge_sums(run.merged[i % run.heads], run.results[i], 0);
+    store(run.factors + i * kRunRows, f.before);  // the next one overwrites what is too much
+    store(run.factors + all * kRunRows + kLanes + i * kRunRows, f.block);
+  }
+}
+
+// All values: a head's sums wait in memory for its next tile.
+template <class Step, class Values, int kRows, int kV>
+void page_values(const AttentionPages& run) {
+  constexpr int kUnit = Step::kPairs ? 2 : 1;
+  constexpr int64_t kPitch = kSegment / kUnit, kColumns = kV * kLanes;
+  constexpr int64_t kBytes = kColumns * (Step::kPairs ? 2 : 4);
+  const int64_t all = run.blocks * run.heads;
+  const auto* weights = static_cast<const float*>(run.weights);
+  PageTiles tiles(run, run.v, run.v_head, kBytes);
+  for (int64_t block = 0; block < run.blocks; ++block) {
+    for (int64_t t = 0; t < run.heads * kSegments; ++t, tiles.advance()) {
+      const int64_t head = tiles.head();
+      const bool first = tiles.first(), last = tiles.last();
+      float* sums = run.products + head * kRows * kColumns;
+      F32 acc[kRows][kV];
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+        for (int c = 0; c < kV; ++c) {
+          acc[r][c] = first ? zero_f32() : load(sums + r * kColumns + c * kLanes);
+        }
+      }
+      const std::byte* v = tiles.at();
+      for (int64_t key = 0; key < kSegment; key += kUnit, v += kUnit * kBytes, ++weights) {
+        F32 x[kV];
+        Values::read_all(v, kBytes, 0, x);
+#pragma GCC unroll 4
+        for (int r = 0; r < kRows; ++r) {
+          const F32 p = Step::spread(reinterpret_cast<const std::byte*>(weights + r * kPitch));
+#pragma GCC unroll 8
+          for (int c = 0; c < kV; ++c) acc[r][c] = Step::add(acc[r][c], x[c], p);
+        }
+      }
+      weights += (kRows - 1) * kPitch;
+      const bool merges = last && run.merged != nullptr;
+      float* to = sums;
+      int64_t pitch = kColumns;
+      if (last) {
+        to = merges ? run.merged[head].product : run.results[block * run.heads + head].product;
+        pitch = run.product_pitch;
+      }
+      const float* factors = run.factors + (block * run.heads + head) * kRunRows;
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r, to += pitch) {
+        if (last) Values::put_back(acc[r]);
+        if (merges) {  // what merge_rows does
+          const F32 before = set1(factors[r]), added = set1(factors[all * kRunRows + kLanes + r]);
+#pragma GCC unroll 8
+          for (int c = 0; c < kV; ++c) {
+            acc[r][c] = fma(acc[r][c], added, load(to + c * kLanes) * before);
+          }
+        }
+#pragma GCC unroll 8
+        for (int c = 0; c < kV; ++c) store(to + c * kLanes, acc[r][c]);
+      }
+    }
+  }
+}
+
+template <class Step, class Values>
+void run_pages(const AttentionPages& run, int64_t rows) {
+  constexpr int kV = static_cast<int>(kRunColumns) / kLanes;
+  for_rows(rows, [&](int64_t, auto count) {
+    constexpr int64_t kShort = Step::kPairs ? 128 : 0;  // where pointers are much of the work
+    if (run.key_bytes == kShort) {
+      page_keys<Step, count(), kShort>(run);
+    } else {
+      page_keys<Step, count(), 0>(run);
+    }
+    page_factors(run);
+    if (run.value_size == kRunColumns) return page_values<Step, Values, count(), kV>(run);
+    if constexpr (count() <= kRunRows / 2) page_values<Step, Values, count(), 2 * kV>(run);
+  });
+}
+
+}  // namespace
+}  // namespace lathe::cpu

@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/brgemm_kernel.h"
-
-namespace lathe::cpu {
-
-const BrgemmKernel kBrgemmBf16Avx2 = kKernel<ProductBf16>;
-
-}  // namespace lathe::cpu

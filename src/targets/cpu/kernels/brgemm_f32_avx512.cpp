@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/brgemm_kernel.h"
-
-namespace lathe::cpu {
-
-const BrgemmKernel kBrgemmF32Avx512 = kKernel<ProductF32>;
-
-}  // namespace lathe::cpu

@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/brgemm_kernel.h"
-
-namespace lathe::cpu {
-
-const BrgemmKernel kBrgemmS8S8Avx2Vnni = kKernel<ProductS8S8>;
-
-}  // namespace lathe::cpu

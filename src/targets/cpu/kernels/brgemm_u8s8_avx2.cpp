@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/brgemm_kernel.h"
-
-namespace lathe::cpu {
-
-const BrgemmKernel kBrgemmU8S8Avx2 = kKernel<ProductU8S8>;
-
-}  // namespace lathe::cpu

@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/causal_conv_kernel.h"
-
-namespace lathe::cpu {
-
-const CausalConvKernels kCausalConvAvx512 = kCausalConv;
-
-}  // namespace lathe::cpu

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernels/conv/conv_direct.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "targets/cpu/kernels/common/scratch.h"
+#include "targets/cpu/kernels/common/transpose.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr int64_t kGathered = 16 << 20;    // bytes at most of the taps of all outputs of an image
+constexpr int64_t kStagedWhole = 8 << 20;  // bytes of an image that is staged before its chunks
+
+constexpr int64_t kPanelsOfCopy = 4;       // at least, for which a chunk copies its rows
+constexpr double kFewWeights = 384 << 10;  // bytes that every thread may read
+constexpr int64_t kManyLines = 24;         // one more or less does not matter
+constexpr int64_t kManyTiles = 16;         // of rows; the same
+
+constexpr size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+Product product_of(ElementType x) {
+  switch (x) {
+    case ElementType::bf16:
+      return Product::bf16;
+    case ElementType::u8:
+      return Product::u8s8;
+    case ElementType::i8:
+      return Product::s8s8;
+    default:
+      return Product::f32;
+  }
+}
+
+// A pointwise convolution is a line of positions.
+ConvProblem as_line(ConvProblem p) {
+  if (!p.is_pointwise()) return p;
+  ConvAxis line;
+  line.input = line.output = p.output_positions();
+  p.axes = {ConvAxis{}, ConvAxis{}, line};
+  p.transposed = false;
+  return p;
+}
+
+// Numbers of k in a tile of A.
+int64_t tile_numbers(const ConvProblem& p) { return 64 / a_size(product_of(p.x_type)); }
+int64_t whole_tiles(int64_t k, const ConvProblem& p) {
+  return (k + tile_numbers(p) - 1) / tile_numbers(p);
+}
+
+// Whether all taps of few channels side by side leave less of the tiles empty than line by line.
+bool fills_tiles(const ConvProblem& p) {
+  if (p.x_type == ElementType::f32 || p.taps() == 1) return false;
+  const int64_t width = p.axes[2].kernel, line = width * p.channels;
+  const int64_t by_lines = p.axes[2].dilation == 1 ? p.taps() / width * whole_tiles(line, p)
+                                                   : p.taps() * whole_tiles(p.channels, p);
+  return whole_tiles(p.taps() * p.channels, p) < by_lines;
+}
+
+// Whether the lines of neighbouring positions push one another out of the cache: each chunk then
+// copies its rows, which costs as much as some columns of the product.
+bool gains_by_spreading(const ConvProblem& p, const BrgemmKernel& kernel) {
+  return p.taps() == 1 && p.groups == 1 && !p.transposed &&
+         p.x_layout == ActivationLayout::channels_last && p.outputs >= 2 * kernel.panel_columns &&
+         p.axes[2].output >= kernel.row_tile &&
+         crowds_cache(kernel, p.axes[2].stride * p.channels * a_size(product_of(p.x_type)));
+}
+
+// Whether copying every output's taps costs less than products with few rows, each of which reads
+// the weights again.
+bool gains_by_gathering(const ConvProblem& p, Isa isa, const BrgemmKernel& kernel) {
+  if (p.groups != 1 || p.transposed) return false;
+  const int64_t matrix =
+      p.output_positions() * p.taps() * p.channels * a_size(product_of(p.x_type));
+  if (isa == Isa::amx && fills_tiles(p))
+    return matrix <= kGathered || p.x_layout == ActivationLayout::channels_last;
+  if (matrix > kGathered || p.outputs < 64) return false;
+  // There a copy of all taps costs as much as the product.
+  if (isa == Isa::amx && p.x_type != ElementType::f32) return p.taps() == 1 && p.axes[2].stride > 1;
+  const int64_t width = p.axes[2].output, positions = p.output_positions();
+  return width < 2 * kernel.row_tile && positions > width;
+}
+
+}  // namespace
+
+std::string why_not_direct(const ConvProblem& p, Isa) {
+  if (p.transposed && p.y_layout == ActivationLayout::channels_first &&
+      !std::all_of(p.axes.begin(), p.axes.end(), [](const ConvAxis& a) { return a.stride == 1; }))
+    return "a transposed convolution with strides writes channels last only";
+  return {};
+}
+
+DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa)
+    : DirectConvolution(problem, isa, !has_integer_sums(product_of(problem.x_type))) {
+  if ((in_place_ && !gathered_) || shift_ != 0) return;
+  std::unique_ptr<DirectConvolution> other(new DirectConvolution(problem, isa, true));
+  if (other->skips_padding_) for_zeros_ = std::move(other);
+}
+
+DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa, bool pads_with_zeros)
+    : given_(problem),
+      p_(as_line(problem)),
+      isa_(fastest_isa(isa, product_of(problem.x_type), problem.batch * problem.output_positions(),
+                       problem.group_outputs(), problem.taps() * problem.group_channels())),
+      product_(product_of(problem.x_type)),
+      kernel_(&brgemm_kernel(isa_, product_)) {
+  check_problem(problem);
+  if (problem.transposed && problem.is_pointwise()) p_.transposed = true;
+  stage_.group_pitch = p_.group_channels();
+  stage_.element_bytes = static_cast<int>(a_size(product_));
+  flip_signs();
+  through_sums_ = p_.y_layout == ActivationLayout::channels_first;
+  for (const ConvPart& part : conv_parts(p_)) add_part(part);
+  const bool spreads = gains_by_spreading(p_, *kernel_);
+  skips_padding_ = pads_with_zeros && !spreads && !reads_in_place() && gains_by_skipping();
+  if (spreads || (!skips_padding_ && gains_by_gathering(p_, isa_, *kernel_))) gather_positions();
+  in_place_ = skips_padding_ || (reads_in_place() && (!flips_ || gathered_));
+  gathers_chunks_ = spreads || (gathered_ && isa_ == Isa::amx && fills_tiles(given_) &&
+                                given_.x_layout == ActivationLayout::channels_last);
+  if (!in_place_) find_whole_box();
+  if (staged_whole_ && has_tiles()) make_flat();
+  for (size_t i = 0; i < parts_.size(); ++i) add_chunks(i);
+  // Copies by each of several chunks would cost more than one before them all.
+  if (spreads && chunks_.front().panels < std::min(kPanelsOfCopy, group_panels()))
+    gathers_chunks_ = false;
+  if (staged_whole_ && !flat_ && stages_by_chunks()) staged_whole_ = false;
+  for (const Chunk& chunk : chunks_) {
+    const Part& part = parts_[chunk.part];
+    const int64_t rows = chunk.extent[0] * chunk.extent[1] * chunk.extent[2];
+    if (gathers_chunks_) {
+      const int64_t bytes = std::min(rows, kRowsGathered) * p_.channels * stage_.element_bytes;
+      scratch_box_ = std::max(scratch_box_, round_up(static_cast<size_t>(bytes)));
+    } else if (skips_padding_ && stages_columns(part, chunk)) {
+      int64_t bytes = 0;
+      each_column(part, chunk, [&](int64_t w) { bytes += box_bytes(column_box(part, chunk, w)); });
+      scratch_box_ = std::max(scratch_box_, static_cast<size_t>(bytes));
+    } else if (!in_place_ && !staged_whole_) {
+      const auto bytes =
+          box(part, chunk).positions() * p_.channels * stage_.element_bytes + kBehindStaged;
+      scratch_box_ = std::max(scratch_box_, round_up(static_cast<size_t>(bytes)));
+    }
+    scratch_rows_ = std::max(scratch_rows_, round_up(static_cast<size_t>(rows * 4)));
+    if (through_sums_) {
+      const int64_t columns = chunk.panels * kernel_->panel_columns;
+      const int64_t all = flat_ ? chunk.extent[1] * whole_.extent[2] : rows;
+      scratch_sums_ = std::max(scratch_sums_, round_up(static_cast<size_t>(all * columns * 4)));
+    }
+  }
+}
+
+// Where a product of signed bytes turns signs for each panel, a copy of x without them costs less.
+void DirectConvolution::flip_signs() {
+  constexpr int kSign = 0x80;
+  shift_ = kernel_->a_shift;
+  flips_ = shift_ == kSign && p_.group_outputs() >= kernel_->panel_columns;
+  if (!flips_) return;
+  product_ = Product::u8s8;
+  kernel_ = &brgemm_kernel(isa_, product_);
+  stage_.flip = kSign;
+}
+
+// The byte that stands for positions outside of x.
+int DirectConvolution::padding(const ConvCall& call) const {
+  return has_integer_sums(product_) ? static_cast<uint8_t>(call.x_zero) ^ stage_.flip : 0;
+}
+
+// One part, one block of all taps; its rows are positions of the gathered matrix.
+void DirectConvolution::gather_positions() {
+  gathered_ = true;
+  for (const ConvPartAxis& lines : axis_parts(given_.axes[1], false)) given_lines_ = lines;
+  int64_t k = given_.taps() * given_.channels;
+  if (isa_ == Isa::amx && fills_tiles(given_)) k = whole_tiles(k, given_) * tile_numbers(given_);
+  Part part;
+  part.blocks.resize(1);
+  part.k = k;
+  for (int64_t tap = 0; tap < given_.taps(); ++tap) part.blocks[0].taps.push_back(tap);
+  ConvAxis line;
+  line.input = line.output = given_.output_positions();
+  p_.axes = {ConvAxis{}, ConvAxis{}, line};
+  const int64_t row_bytes = part.k * stage_.element_bytes;
+  p_.channels = crowds_cache(*kernel_, row_bytes)
+                    ? uncrowded_row_bytes(row_bytes) / stage_.element_bytes
+                    : part.k;
+  p_.x_layout = ActivationLayout::channels_last;
+  part.geometry.axes = {axis_parts({}, false)[0], axis_parts({}, false)[0],
+                        axis_parts(line, false)[0]};
+  panel_bytes_ = static_cast<size_t>(group_panels() * panel_stride(part));
+  parts_ = {part};
+}
+
+void DirectConvolution::add_part(const ConvPart& geometry) {
+  Part part;
+  part.geometry = geometry;
+  part.k = p_.group_channels();
+  part.packed = panel_bytes_;
+  const auto& [depth, height, width] = geometry.axes;
+  bool side_by_side = p_.groups == 1;
+  for (size_t i = 1; i < width.taps.size(); ++i)
+    side_by_side =
+        side_by_side && width.taps[i].offset == width.taps[0].offset + static_cast<int64_t>(i);
+  for (const ConvTap& d : depth.taps) {
+    for (const ConvTap& h : height.taps) {
+      for (size_t i = 0; i < width.taps.size(); ++i) {
+        if (i == 0 || !side_by_side)
+          part.blocks.push_back({{d.offset, h.offset, width.taps[i].offset}, {}});
+        part.blocks.back().taps.push_back(
+            (d.kernel * p_.axes[1].kernel + h.kernel) * p_.axes[2].kernel + width.taps[i].kernel);
+      }
+    }
+  }
+  part.side_by_side = side_by_side;
+  for (int64_t i = 0; i < width.count; ++i) {
+    const ConvTaps taps = taps_inside(width, p_.axes[2].input, i);
+    if (part.segments.empty() || part.segments.back().taps != taps)
+      part.segments.push_back({i, 0, taps});
+    ++part.segments.back().count;
+  }
+  std::sort(part.segments.begin(), part.segments.end(), [](const Segment& a, const Segment& b) {
+    return std::pair(-a.count, a.begin) < std::pair(-b.count, b.begin);
+  });
+  if (side_by_side) part.k *= static_cast<int64_t>(std::max<size_t>(1, width.taps.size()));
+  panel_bytes_ += static_cast<size_t>(p_.groups * group_panels() * panel_stride(part));
+  parts_.push_back(std::move(part));
+}
+
+int64_t DirectConvolution::panel_stride(const Part& part) const {
+  return static_cast<int64_t>(part.blocks.size()) * packed_panel_bytes(*kernel_, part.k);
+}
+
+// In a tile, unless they are so deep that they would leave the cache before the next rows want
+// them.
+int64_t DirectConvolution::tile_panels(const Part& part) const {
+  const int64_t together = kernel_->panels_together;
+  return has_tiles() || together * panel_stride(part) <= kWeightsInCache ? together : 1;
+}
+
+const std::byte* DirectConvolution::panels(const std::byte* packed, const Part& part, int64_t group,
+                                           int64_t panel) const {
+  return packed + part.packed + (group * group_panels() + panel) * panel_stride(part);
+}
+
+// Of a row of A in each block. Bytes that were staged may be followed by any: weights are zeros
+// behind a block's last, and whole groups are multiplied faster than parts of one.
+int64_t DirectConvolution::numbers_read(const Part& part) const {
+  const bool whole = has_integer_sums(product_) && !in_place_ && !gathered_;
+  const int64_t group = whole ? kernel_->k_group : 1;
+  return (part.k + group - 1) / group * group;
+}
+
+bool DirectConvolution::reads_in_place() const {
+  if (p_.x_layout == ActivationLayout::channels_first) return false;
+  for (const Part& part : parts_) {
+    for (size_t i = 0; i < kConvAxes; ++i) {
+      const ConvPartAxis& axis = part.geometry.axes[i];
+      if (axis.taps.empty()) continue;
+      const int64_t last = (axis.count - 1) * axis.step + axis.taps.back().offset;
+      if (axis.taps.front().offset < 0 || last >= p_.axes[i].input) return false;
+    }
+  }
+  return true;
+}
+
+// Whether most outputs of a line read the image with the same taps, so many that they fill a tile
+// well, and what is left of a block begins with a whole group.
+bool DirectConvolution::gains_by_skipping() const {
+  if (has_tiles() || shift_ != 0 || p_.x_layout == ActivationLayout::channels_first) return false;
+  const int64_t channels = p_.group_channels();
+  const bool is_short = channels * stage_.element_bytes < 64;
+  if (channels % kernel_->k_group != 0 || (is_short && product_ != Product::f32)) return false;
+  return std::all_of(parts_.begin(), parts_.end(), [](const Part& part) {
+    return !part.segments.empty() && part.segments[0].count >= kFewOutputs;
+  });
+}
+
+// The positions that any output reads. They are staged once for all chunks unless they are many.
+void DirectConvolution::find_whole_box() {
+  for (size_t i = 0; i < kConvAxes; ++i) {
+    int64_t begin = 0, end = 1;
+    bool first = true;
+    for (const Part& part : parts_) {
+      const ConvPartAxis& axis = part.geometry.axes[i];
+      if (axis.taps.empty()) continue;
+      const int64_t low = axis.taps.front().offset;
+      const int64_t high = (axis.count - 1) * axis.step + axis.taps.back().offset + 1;
+      begin = first ? low : std::min(begin, low);
+      end = first ? high : std::max(end, high);
+      first = false;
+    }
+    whole_.begin[i] = begin;
+    whole_.extent[i] = end - begin;
+  }
+  staged_whole_ = whole_.positions() * p_.channels * stage_.element_bytes <= kStagedWhole;
+}
+
+// Whether chunks read little of the image more than once, and what one reads leaves half of the
+// first cache: each then copies that by itself, and there is no region before the products.
+bool DirectConvolution::stages_by_chunks() const {
+  constexpr int64_t kHalfCache = 24 << 10;
+  int64_t read = 0, largest = 0;
+  for (const Chunk& chunk : chunks_) {
+    const int64_t positions = box(parts_[chunk.part], chunk).positions();
+    read += positions;
+    largest = std::max(largest, positions);
+  }
+  return read <= whole_.positions() * 5 / 4 &&
+         largest * p_.channels * stage_.element_bytes <= kHalfCache;
+}
+
+// Rows of a product are positions a stride of the width apart, so lines are whole strides long.
+void DirectConvolution::make_flat() {
+  const ConvPartAxis& height = parts_[0].geometry.axes[1];
+  const int64_t across = parts_[0].geometry.axes[2].step;
+  flat_ = parts_.size() == 1;
+  if (!flat_) return;
+  whole_.extent[2] = (whole_.extent[2] + across - 1) / across * across;
+  phase_lines_ = (whole_.extent[1] + height.step - 1) / height.step;
+  whole_.extent[1] = phase_lines_ * height.step;
+}
+
+ConvBox DirectConvolution::box(const Part& part, const Chunk& chunk) const {
+  ConvBox box;
+  for (size_t i = 0; i < kConvAxes; ++i) {
+    const ConvPartAxis& axis = part.geometry.axes[i];
+    if (axis.taps.empty()) continue;
+    box.begin[i] = chunk.begin[i] * axis.step + axis.taps.front().offset;
+    box.extent[i] =
+        (chunk.extent[i] - 1) * axis.step + axis.taps.back().offset - axis.taps.front().offset + 1;
+  }
+  return box;
+}
+
+// Whether columns of outputs at an edge read padding above or below the image too: a staged column
+// is one product then, where one output alone would take as long as two.
+bool DirectConvolution::stages_columns(const Part& part, const Chunk& chunk) const {
+  const int64_t first = chunk.begin[1], last = first + chunk.extent[1] - 1;
+  const ConvPartAxis& height = part.geometry.axes[1];
+  const int64_t lines = p_.axes[1].input;
+  return taps_inside(height, lines, first) != taps_inside(height, lines, last);
+}
+
+// What outputs w of the chunk's lines read.
+ConvBox DirectConvolution::column_box(const Part& part, const Chunk& chunk, int64_t w) const {
+  ConvBox read = box(part, chunk);
+  const ConvPartAxis& width = part.geometry.axes[2];
+  const auto [first, end] = taps_inside(width, p_.axes[2].input, w);
+  read.begin[2] = w * width.step;
+  read.extent[2] = 0;
+  if (first == end) return read;
+  read.begin[2] += width.taps[first].offset;
+  read.extent[2] = width.taps[end - 1].offset - width.taps[first].offset + 1;
+  return read;
+}
+
+// Chunks of about equal work, many enough to share, cut so that what they read in all is least: a
+// cut along the outputs' positions reads the weights again, one along the panels reads x again.
+void DirectConvolution::add_chunks(size_t index) {
+  const Part& part = parts_[index];
+  const auto& axes = part.geometry.axes;
+  const double k = static_cast<double>(part.k) * static_cast<double>(part.blocks.size());
+  const double columns =
+      static_cast<double>(kernel_->panel_columns) * static_cast<double>(p_.groups);
+  const double positions = static_cast<double>(part.geometry.outputs());
+  const double work = std::max(1.0, positions * static_cast<double>(group_panels()) * columns * k);
+  const double per_microsecond =
+      8e4 * 4 / static_cast<double>(a_size(product_)) * (has_tiles() ? 4 : 1);
+  const double share = std::clamp(work / 16, 4 * per_microsecond, 60 * per_microsecond);
+  // A chunk that copies its rows writes them and reads them again.
+  const double x_bytes =
+      static_cast<double>(p_.channels * a_size(product_) * (gathers_chunks_ ? 3 : 1));
+  int64_t best_panels = group_panels(), best_rows = part.geometry.outputs();
+  double best = -1;
+  const int64_t together = tile_panels(part);
+  const int64_t tiles = (group_panels() + together - 1) / together;
+  for (int64_t cut = 1; cut <= tiles; cut *= 2) {
+    const int64_t panels = std::min(group_panels(), (tiles + cut - 1) / cut * together);
+    const double column_work = static_cast<double>(panels) * columns * k;
+    double rows = std::clamp(share / std::max(1.0, column_work), 1.0, positions);
+    const double least = (skips_padding_ ? 12.0 : 4.0) * kernel_->row_tile;
+    rows = std::max(rows, std::min(positions, least));
+    const double weights = column_work * static_cast<double>(a_size(product_));
+    const double read = static_cast<double>(cut) * positions * x_bytes +
+                        positions / rows * weights * static_cast<double>(cut);
+    const bool too_large = column_work * rows > 2 * share && cut * 2 <= tiles;
+    if (too_large || (best >= 0 && read >= best)) continue;
+    best = read;
+    best_panels = panels;
+    best_rows = static_cast<int64_t>(rows);
+  }
+  // Whole lines if a chunk holds some, else parts of one, evened out; an even number of chunks, so
+  // that two threads have the same to do.
+  const int64_t all = group_panels();
+  if (all == 0) return;
+  const int64_t panel_sets = (all + best_panels - 1) / best_panels;
+  const int64_t height = axes[1].count, width = std::max<int64_t>(1, axes[2].count);
+  const int64_t wanted = std::clamp<int64_t>((best_rows + width / 2) / width, 1, height);
+  const int64_t tile = kernel_->row_tile, width_tiles = (width + tile - 1) / tile;
+  const bool cuts_lines = wanted == 1 && best_rows < width;
+  const bool few_weights =
+      static_cast<double>(all) * columns * k * static_cast<double>(a_size(product_)) <= kFewWeights;
+  int64_t line_chunks = (height + wanted - 1) / wanted;
+  int64_t pieces = cuts_lines ? std::min((width + best_rows - 1) / best_rows, width_tiles) : 1;
+  if (const int64_t count = axes[0].count * line_chunks * pieces * panel_sets;
+      few_weights && count > 1 && count % 2 != 0) {
+    if (cuts_lines && pieces < width_tiles) {
+      ++pieces;
+    } else if (line_chunks < height) {
+      ++line_chunks;
+    }
+  }
+  // A thread's share is a run of chunks: of lines where weights are few, so that no two threads
+  // write parts of one cache line, and what one has written the same one reads in the next layer.
+  // Many weights are each read by one thread alone, and few lines cannot be shared evenly.
+  const bool even_lines =
+      height == 1 ? width_tiles >= kManyTiles : height % 2 == 0 || height >= kManyLines;
+  const int64_t outer_panels = few_weights && even_lines ? all : best_panels;
+  for (int64_t outer = 0; outer < all; outer += outer_panels)
+    for (int64_t d = 0; d < axes[0].count; ++d)
+      for (int64_t i = 0; i < line_chunks; ++i)
+        for (int64_t j = 0; j < pieces; ++j)
+          for (int64_t panel = outer; panel < std::min(all, outer + outer_panels);
+               panel += best_panels) {
+            const int64_t h = i * height / line_chunks, h_end = (i + 1) * height / line_chunks;
+            const int64_t w = j * width_tiles / pieces * tile;
+            const int64_t w_end = std::min(axes[2].count, (j + 1) * width_tiles / pieces * tile);
+            chunks_.push_back({index,
+                               {d, h, w},
+                               {1, h_end - h, w_end - w},
+                               panel,
+                               std::min(best_panels, all - panel)});
+          }
+}
+
+}  // namespace lathe::cpu

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+// Convolution as a batch-reduce product: a line of outputs is a product's rows, the taps of a
+// kernel row (all of them one run of memory where they lie side by side) are its blocks. x is read
+// in place: taps that read padding are left out, so that outputs at the edges of an image are
+// products of their own. Where padding is not zeros, or too many outputs are at edges, x is staged
+// with its padding, or, if lines are too short for the kernel's tiles, gathered: a row per output,
+// all its taps side by side. So are the rows of pointwise ones that would push one another out of
+// the first cache.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "targets/cpu/kernels/conv/conv_epilogue.h"
+#include "targets/cpu/kernels/conv/convolution.h"
+#include "targets/cpu/kernels/conv/padded_input.h"
+#include "targets/cpu/kernels/gemm/brgemm.h"
+
+namespace lathe::cpu {
+
+std::string why_not_direct(const ConvProblem& problem, Isa isa);
+
+class DirectConvolution final : public Convolution {
+ public:
+  DirectConvolution(const ConvProblem& problem, Isa isa);
+  std::string packing_id() const override;
+  size_t packed_bytes() const override;
+  void pack(const ConvWeights& weights, void* to, ThreadPool* pool) const override;
+  void run(const ConvCall& call) const override;
+
+  // Of a pointwise problem of one group, for kernels that compute its neighbours too.
+  int64_t panel_columns() const { return kernel_->panel_columns; }
+  int64_t panels_per_group() const { return group_panels(); }
+  IntegerTerms pointwise_terms(const ConvCall& call) const;  // empty if sums are floats
+  // Rows of x at `a`, side by side, are positions `position` and on; their outputs go to `out`.
+  struct PointwiseRows {
+    const void* a = nullptr;
+    int64_t position = 0, rows = 0;
+    int64_t panel = 0, panels = 0;
+    void* out = nullptr;
+    int64_t out_stride = 0;
+    // As of BrgemmCall.
+    bool a_is_far = false, b_is_far = false, b_goes_on = false, out_is_near = false;
+    const void* ahead = nullptr;
+    int64_t ahead_bytes = 0;
+  };
+  void pointwise_rows(const ConvCall& call, const ConvEpilogue& epilogue,
+                      const PointwiseRows& at) const;
+
+ private:
+  static constexpr int64_t kFewOutputs = 4;  // less than fill a tile well
+
+  // Positions read by output 0 of each axis, and the taps that multiply them.
+  struct Block {
+    std::array<int64_t, kConvAxes> offset{};
+    std::vector<int64_t> taps;  // of the kernel, in the order of memory
+  };
+  // Outputs side by side that read the image with the same taps.
+  struct Segment {
+    int64_t begin = 0, count = 0;
+    ConvTaps taps;  // along the width
+  };
+  struct Part {
+    ConvPart geometry;
+    std::vector<Block> blocks;
+    bool side_by_side = false;      // a block's taps, all those along the width
+    std::vector<Segment> segments;  // the longest first
+    int64_t k = 0;                  // numbers of a block
+    size_t packed = 0;              // where its panels begin
+  };
+  // Outputs of one part: begin to begin + extent of each axis, panels of each group.
+  struct Chunk {
+    size_t part = 0;
+    std::array<int64_t, kConvAxes> begin{};
+    std::array<int64_t, kConvAxes> extent{};
+    int64_t panel = 0;
+    int64_t panels = 0;
+  };
+  // Outputs of a line that share their taps with few others are taken from all lines together.
+  template <class F>
+  static void each_column(const Part& part, const Chunk& chunk, F&& f) {
+    const int64_t begin = chunk.begin[2], end = begin + chunk.extent[2];
+    for (const Segment& s : part.segments) {
+      const int64_t first = std::max(begin, s.begin), last = std::min(end, s.begin + s.count);
+      for (int64_t w = first; last - first < kFewOutputs && w < last; ++w) f(w);
+    }
+  }
+  // Where a chunk reads: distances in elements.
+  struct Source {
+    const std::byte* x = nullptr;  // position 0 of the box
+    std::array<int64_t, kConvAxes> origin{};
+    std::array<int64_t, kConvAxes> pitch{};
+  };
+  class Run;
+
+  DirectConvolution(const ConvProblem& problem, Isa isa, bool pads_with_zeros);
+  bool has_tiles() const { return isa_ == Isa::amx && product_ != Product::f32; }
+  bool gains_by_skipping() const;
+  void gather_positions();
+  void gather(const void* x, std::byte* to, int64_t begin, int64_t end, int padding) const;
+  void add_part(const ConvPart& part);
+  void add_chunks(size_t part);
+  void pack_panel(const ConvWeights& weights, const Part& part, int64_t group, int64_t panel,
+                  std::byte* to) const;
+  void pack_sums(const ConvWeights& weights, std::byte* to) const;
+  int64_t panel_stride(const Part& part) const;
+  int64_t tile_panels(const Part& part) const;
+  int64_t sums_bytes() const { return (p_.outputs * 4 + 63) / 64 * 64; }
+  int64_t group_panels() const { return panel_count(*kernel_, p_.group_outputs()); }
+  const std::byte* panels(const std::byte* packed, const Part& part, int64_t group,
+                          int64_t panel) const;
+  int64_t numbers_read(const Part& part) const;
+  ConvBox box(const Part& part, const Chunk& chunk) const;
+  bool stages_columns(const Part& part, const Chunk& chunk) const;
+  ConvBox column_box(const Part& part, const Chunk& chunk, int64_t w) const;
+  int64_t box_bytes(const ConvBox& box) const {
+    return (box.positions() * p_.channels * stage_.element_bytes + 63) / 64 * 64;
+  }
+  void flip_signs();
+  int padding(const ConvCall& call) const;
+  // For rows that nobody staged; the same packing.
+  const BrgemmKernel& in_place_kernel() const {
+    return flips_ ? brgemm_kernel(isa_, Product::s8s8) : *kernel_;
+  }
+  bool reads_in_place() const;
+  void find_whole_box();
+  bool stages_by_chunks() const;
+  void make_flat();
+  void stage_whole(const void* x, std::byte* to, int64_t begin, int64_t end, int padding) const;
+  void run_prepared(const ConvCall& call) const;
+
+  ConvProblem given_;
+  ConvProblem p_;  // what the products see: a line where positions are gathered
+  Isa isa_;
+  bool gathered_ = false;
+  ConvPartAxis given_lines_;  // where positions are gathered
+  // Each chunk its own rows, some at a time.
+  bool gathers_chunks_ = false;
+  static constexpr int64_t kRowsGathered = 448;
+  // Where no channels are, and so no memory: a place to compute addresses from.
+  static constexpr std::byte kNothing{};
+  static constexpr int64_t kWeightsInCache = 512 << 10;  // bytes of panels, in L2 beside x
+  static constexpr int64_t kBehindStaged = 64;           // bytes that may be read there
+  // Signed x that is staged anyway becomes unsigned there, and the product's kernel need not do so.
+  bool flips_ = false;
+  Product product_;
+  const BrgemmKernel* kernel_;
+  int shift_ = 0;  // added to each x, by the kernel or in staging
+  ConvStage stage_;
+  bool in_place_ = false;
+  bool skips_padding_ = false;  // in place, although windows reach beyond x
+  // Skips padding on the same packing: for calls in which the padding of bytes is zero.
+  std::unique_ptr<const DirectConvolution> for_zeros_;
+  bool staged_whole_ = false;
+  ConvBox whole_;
+  // Tiles of many rows take several lines at once, with the padding between them as rows that
+  // nobody stores: lines of a phase of the stride lie one after the other in the staged image.
+  bool flat_ = false;
+  int64_t phase_lines_ = 0;
+  bool through_sums_ = false;  // outputs leave as tiles of sums turned over
+  std::vector<Part> parts_;
+  std::vector<Chunk> chunks_;                                     // of one image
+  size_t panel_bytes_ = 0;                                        // of all parts
+  size_t scratch_box_ = 0, scratch_sums_ = 0, scratch_rows_ = 0;  // bytes of the largest chunk
+};
+
+}  // namespace lathe::cpu

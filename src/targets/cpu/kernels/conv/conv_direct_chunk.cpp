@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: MIT
+// A chunk of a direct convolution: its rows found or copied, multiplied and finished.
+#include <algorithm>
+#include <cstddef>
+
+#include "targets/cpu/kernels/common/scratch.h"
+#include "targets/cpu/kernels/common/transpose.h"
+#include "targets/cpu/kernels/conv/conv_direct_call.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr int64_t kSumsInCache = 256 << 10;  // bytes of sums between a product and its epilogue
+
+}  // namespace
+
+struct DirectConvolution::Run::Work {
+  // Rows of a product: outputs from (d, h, w) on, along the width or, of a column, the height.
+  struct Rows {
+    int64_t d, h, w, count;
+    bool is_column;
+    const Source* staged = nullptr;  // with padding above and below; null: the chunk's source
+  };
+  const Run& r;
+  const int64_t n;
+  Chunk chunk;
+  const Part& part;
+  const DirectConvolution& c = r.c_;
+  const ConvProblem& p = r.p_;
+  Source source{};
+  std::vector<Source> staged_columns{};
+  std::vector<BrgemmBlock> blocks = std::vector<BrgemmBlock>(part.blocks.size());
+  std::byte* box = nullptr;
+  std::byte* sums = nullptr;
+  std::byte* turned = nullptr;
+  int32_t* windows = nullptr;
+
+  int64_t lines() const { return chunk.extent[0] * chunk.extent[1]; }
+  int64_t rows() const { return lines() * chunk.extent[2]; }
+
+  void run() {
+    auto* scratch = thread_scratch(
+        ScratchUse::task,
+        static_cast<int64_t>(c.scratch_box_ + 2 * c.scratch_sums_ + c.scratch_rows_));
+    box = scratch;
+    sums = scratch + c.scratch_box_;
+    turned = sums + c.scratch_sums_;
+    windows = reinterpret_cast<int32_t*>(turned + c.scratch_sums_);
+    ConvEpilogue epilogue(r.call_, r.terms(chunk.part), n, c.through_sums_);
+    if (!c.gathers_chunks_) return multiply(epilogue);
+    // So few rows at a time that they are still in the second cache when the product reads them.
+    const int64_t first = chunk.begin[2], end = first + chunk.extent[2];
+    for (chunk.begin[2] = first; chunk.begin[2] < end; chunk.begin[2] += kRowsGathered) {
+      chunk.extent[2] = std::min(kRowsGathered, end - chunk.begin[2]);
+      multiply(epilogue);
+    }
+  }
+
+  void multiply(ConvEpilogue& epilogue) {
+    find_source();
+    for (int64_t g = 0; g < p.groups; ++g) {
+      if (c.flat_ && !c.through_sums_) {
+        all_lines(epilogue, g);
+      } else if (c.flat_) {
+        flat_lines(epilogue, g);
+      } else if (c.through_sums_) {
+        whole_tile(epilogue, g);
+      } else if (!joined_lines(epilogue, g)) {
+        by_lines(epilogue, g);
+      }
+    }
+  }
+
+  void find_source() {
+    const int64_t image = p.input_positions() * p.channels * c.stage_.element_bytes;
+    source.pitch[2] = p.channels;
+    if (c.gathers_chunks_) {
+      const int64_t given = c.given_.input_positions() * c.given_.channels * c.stage_.element_bytes;
+      c.gather(r.x_ + n * given, box, chunk.begin[2], chunk.begin[2] + chunk.extent[2],
+               c.padding(r.call_));
+      source.x = box;
+      source.origin[2] = chunk.begin[2];
+      return;
+    }
+    // Prepared images come one by one.
+    const auto* x = r.x_ + (c.gathered_ || c.staged_whole_ ? 0 : n * image);
+    const auto& axes = p.axes;
+    if (c.in_place_) {
+      source.x = x;
+      source.pitch[1] = axes[2].input * p.channels;
+      source.pitch[0] = axes[1].input * source.pitch[1];
+      if (c.skips_padding_ && c.stages_columns(part, chunk)) stage_columns(x);
+      return;
+    }
+    const ConvBox read = c.staged_whole_ ? c.whole_ : c.box(part, chunk);
+    if (!c.staged_whole_) {
+      ConvStage stage = c.stage_;
+      stage.padding = c.padding(r.call_);
+      stage_box(p, stage, read, x, box);
+    }
+    source.x = c.staged_whole_ ? x : box;
+    source.origin = read.begin;
+    source.pitch[1] = read.extent[2] * p.channels;
+    source.pitch[0] = read.extent[1] * source.pitch[1];
+  }
+
+  void stage_columns(const std::byte* x) {
+    std::byte* to = box;
+    c.each_column(part, chunk, [&](int64_t w) {
+      const ConvBox read = c.column_box(part, chunk, w);
+      stage_box(p, c.stage_, read, x, to);
+      Source& column = staged_columns.emplace_back();
+      column.x = to;
+      column.origin = read.begin;
+      column.pitch = {read.extent[1] * read.extent[2] * p.channels, read.extent[2] * p.channels,
+                      p.channels};
+      to += c.box_bytes(read);
+    });
+  }
+
+  // Zeros only: sums lose nothing without them; those of integers may stand for another number.
+  bool pads_with_zeros() const {
+    return !has_integer_sums(c.product_) || (r.call_.x_zero == 0 && c.shift_ == 0);
+  }
+  bool is_padding(size_t axis, int64_t output, const Block& block) const {
+    const int64_t at = output * part.geometry.axes[axis].step + block.offset[axis];
+    return pads_with_zeros() && (at < 0 || at >= p.axes[axis].input);
+  }
+
+  // A product of some panels with some rows of the chunk.
+  BrgemmCall product(const Rows& rows, int64_t group, const std::byte* b) {
+    const auto [d, h, w, outputs, is_column, staged] = rows;
+    const auto& [x, origin, pitch] = staged == nullptr ? source : *staged;
+    const auto& axes = part.geometry.axes;
+    const int64_t block_bytes = packed_panel_bytes(*c.kernel_, part.k);
+    // Of taps side by side, those that read the image.
+    int64_t first = 0, k = c.numbers_read(part), b_offset = 0;
+    if (c.skips_padding_ && part.side_by_side) {
+      const ConvTaps taps = taps_inside(axes[2], p.axes[2].input, w);
+      first = static_cast<int64_t>(taps.first);
+      k = static_cast<int64_t>(taps.second - taps.first) * p.channels;
+      b_offset = first * p.channels / c.kernel_->k_group * c.kernel_->panel_columns * 4;
+    }
+    size_t count = 0;
+    for (size_t i = 0; i < part.blocks.size() && k > 0; ++i) {
+      const Block& block = part.blocks[i];
+      if (!c.flat_ && staged == nullptr && (is_padding(0, d, block) || is_padding(1, h, block)))
+        continue;
+      if (c.skips_padding_ && !part.side_by_side && is_padding(2, w, block)) continue;
+      int64_t line = h * axes[1].step + block.offset[1] - origin[1];
+      if (c.flat_) line = line % axes[1].step * c.phase_lines_ + line / axes[1].step;
+      const int64_t at = (d * axes[0].step + block.offset[0] - origin[0]) * pitch[0] +
+                         line * pitch[1] +
+                         (w * axes[2].step + block.offset[2] + first - origin[2]) * pitch[2] +
+                         group * p.group_channels();
+      blocks[count++] = {x + at * c.stage_.element_bytes,
+                         b + static_cast<int64_t>(i) * block_bytes + b_offset};
+    }
+    const size_t along = is_column ? 1 : 2;
+    BrgemmCall call;
+    call.blocks = blocks.data();
+    call.block_count = static_cast<int64_t>(count);
+    call.k = k;
+    call.a_row_stride = axes[along].step * pitch[along] * c.stage_.element_bytes;
+    call.b_panel_stride = c.panel_stride(part);
+    call.rows = outputs;
+    return call;
+  }
+
+  // Outputs side by side in a line, or below one another, that read the image with the same taps.
+  template <class F>
+  void each_rows(F&& f) const {
+    const int64_t h_end = chunk.begin[1] + chunk.extent[1];
+    const int64_t w_begin = chunk.begin[2], w_end = w_begin + chunk.extent[2];
+    for (int64_t d = chunk.begin[0]; d < chunk.begin[0] + chunk.extent[0]; ++d) {
+      if (!c.skips_padding_) {
+        for (int64_t h = chunk.begin[1]; h < h_end; ++h) f({d, h, w_begin, chunk.extent[2], false});
+        continue;
+      }
+      for (const Segment& segment : part.segments) {
+        const int64_t first = std::max(w_begin, segment.begin);
+        const int64_t count = std::min(w_end, segment.begin + segment.count) - first;
+        for (int64_t h = chunk.begin[1]; count >= kFewOutputs && h < h_end; ++h)
+          f({d, h, first, count, false});
+      }
+      // Unless they are staged, columns read the image with the same taps from end to end.
+      const Source* staged = staged_columns.data();
+      c.each_column(part, chunk, [&](int64_t w) {
+        f({d, chunk.begin[1], w, chunk.extent[1], true,
+           staged_columns.empty() ? nullptr : staged++});
+      });
+    }
+  }
+
+  // All lines of the chunk at once. A line is `pitch` rows long, of which the first ones count.
+  Rows flat_rows() const {
+    return {chunk.begin[0], chunk.begin[1], chunk.begin[2], chunk.extent[2], false};
+  }
+  void flat_product(BrgemmCall& call) const {
+    call.rows = (chunk.extent[1] - 1) * flat_pitch() + chunk.extent[2];
+  }
+  int64_t flat_pitch() const { return c.whole_.extent[2] / part.geometry.axes[2].step; }
+
+  // Straight to y, channels last.
+  void all_lines(ConvEpilogue& epilogue, int64_t group) {
+    const int64_t size = info(p.y_type).bits / 8, width = chunk.extent[2];
+    const Rows rows = flat_rows();
+    const int64_t first = position(rows);
+    const int64_t column = group * p.group_outputs() + chunk.panel * c.kernel_->panel_columns;
+    auto* y = static_cast<std::byte*>(r.call_.y) + n * p.output_positions() * p.outputs * size;
+    epilogue.place(first, 1);
+    epilogue.window_sums(window_sums(rows, group, windows));
+    BrgemmCall call = product(rows, group, c.panels(r.weights(), part, group, chunk.panel));
+    flat_product(call);
+    if (flat_pitch() != width) {
+      call.line_rows = width;
+      call.line_pitch = flat_pitch();
+    }
+    weights_come(call, chunk.panel + chunk.panels);
+    call.columns = columns_of(chunk.panels, chunk.panel);
+    call.epilogue = &epilogue.get();
+    call.column = column;
+    call.out = y + (first * p.outputs + column) * size;
+    call.out_stride = p.outputs * size;
+    c.kernel_->run(call);
+  }
+
+  // The first rows of an image find the weights in memory; panels before `next` are multiplied.
+  void weights_come(BrgemmCall& call, int64_t next) const {
+    call.b_is_far = (n == 0 && chunk.begin == std::array<int64_t, kConvAxes>{});
+    call.b_goes_on = next < c.group_panels();
+  }
+
+  // Sums of all lines, turned over, then the epilogue: rows of y are channels.
+  void flat_lines(ConvEpilogue& epilogue, int64_t group) {
+    const int64_t width = chunk.extent[2], lines = chunk.extent[1], count = lines * width;
+    const int64_t size = info(p.y_type).bits / 8, panel = c.kernel_->panel_columns;
+    const Rows rows = flat_rows();
+    const int64_t first = position(rows);
+    const int32_t* window = window_sums(rows, group, windows);
+    epilogue.place(first, 1);
+    // As many columns at a time as leave their sums in the cache.
+    const int64_t step = std::max<int64_t>(1, kSumsInCache / (lines * flat_pitch() * panel * 4));
+    for (int64_t done = 0; done < chunk.panels; done += step) {
+      const int64_t start = chunk.panel + done;
+      const int64_t columns = columns_of(std::min(step, chunk.panels - done), start);
+      const int64_t column = group * p.group_outputs() + start * panel;
+      BrgemmCall call = product(rows, group, c.panels(r.weights(), part, group, start));
+      flat_product(call);
+      call.columns = columns;
+      call.out = sums;
+      call.out_stride = columns * 4;
+      c.kernel_->run(call);
+      for (int64_t i = 0; i < lines; ++i)
+        turn_over(4, sums + i * flat_pitch() * columns * 4, columns, turned + i * width * 4, count,
+                  width, columns);
+      epilogue.window_sums(window);
+      auto* y = static_cast<std::byte*>(r.call_.y) + n * p.output_positions() * p.outputs * size;
+      EpilogueTile tile;
+      tile.integer_sums = has_integer_sums(c.product_);
+      tile.sums = turned;
+      tile.sums_stride = count;
+      tile.rows = columns;
+      tile.columns = count;
+      tile.row = column;
+      tile.out = y + (column * p.output_positions() + first) * size;
+      tile.out_stride = p.output_positions() * size;
+      finish_tile(c.isa_)(epilogue.get(), tile);
+    }
+  }
+
+  // Of the first output, among those of the image; and from one to the next.
+  int64_t position(const Rows& rows) const {
+    const auto& axes = part.geometry.axes;
+    const auto at = [&](size_t i, int64_t q) { return axes[i].begin + q * axes[i].stride; };
+    return (at(0, rows.d) * p.axes[1].output + at(1, rows.h)) * p.axes[2].output + at(2, rows.w);
+  }
+  int64_t position_stride(const Rows& rows) const {
+    const auto& axes = part.geometry.axes;
+    return rows.is_column ? axes[1].stride * p.axes[2].output : axes[2].stride;
+  }
+
+  // Sums of x under the windows, where some weight's zero is not 0; `step` apart.
+  const int32_t* window_sums(const Rows& rows, int64_t group, int32_t* to, int64_t step = 1) {
+    const IntegerTerms* terms = r.terms(chunk.part);
+    if (terms == nullptr || terms->weight_zero == nullptr) return nullptr;
+    BrgemmCall call = product(rows, group, r.ones_[chunk.part]);
+    if (c.flat_) flat_product(call);
+    std::vector<int32_t> found(static_cast<size_t>(call.rows));
+    call.columns = 1;
+    call.out = found.data();
+    call.out_stride = 4;
+    c.kernel_->run(call);
+    const auto shift =
+        static_cast<int32_t>(static_cast<int64_t>(part.blocks.size()) * part.k * c.shift_);
+    const int64_t width = rows.count, pitch = c.flat_ ? flat_pitch() : width;
+    for (int64_t line = 0; line * pitch < call.rows; ++line)
+      for (int64_t i = 0; i < width; ++i)
+        to[(line * width + i) * step] = found[static_cast<size_t>(line * pitch + i)] - shift;
+    return to;
+  }
+
+  int64_t columns_of(int64_t panels, int64_t panel) const {
+    const int64_t width = c.kernel_->panel_columns;
+    return std::min(panels * width, p.group_outputs() - panel * width);
+  }
+
+  // Rows of the chunk that lie in the image with the same lines of their windows, and where the
+  // numbers of these begin and end in a gathered row. All else that was gathered there is zeros.
+  template <class F>
+  void each_run(F&& f) {
+    const int64_t end = chunk.begin[2] + chunk.extent[2];
+    const auto& [depth, height, width] = c.given_.axes;
+    const int64_t line = width.kernel * c.given_.channels;
+    const bool cuts = c.gathered_ && c.isa_ != Isa::amx && depth.kernel == 1 && height.kernel > 1 &&
+                      pads_with_zeros() && line % c.kernel_->k_group == 0;
+    if (!cuts) return f(chunk.begin[2], chunk.extent[2], 0, c.numbers_read(part));
+    const auto taps_of = [&](int64_t row) {
+      return taps_inside(c.given_lines_, height.input, row / width.output % height.output);
+    };
+    for (int64_t row = chunk.begin[2]; row < end;) {
+      const ConvTaps taps = taps_of(row);
+      int64_t next = row;
+      do {
+        next = std::min(end, (next / width.output + 1) * width.output);
+      } while (next < end && taps_of(next) == taps);
+      f(row, next - row, static_cast<int64_t>(taps.first) * line,
+        static_cast<int64_t>(taps.second) * line);
+      row = next;
+    }
+  }
+
+  // All lines of a staged chunk at once, where they follow one another in y and the kernel takes
+  // them. False if not.
+  bool joined_lines(ConvEpilogue& epilogue, int64_t group) {
+    const auto& axes = part.geometry.axes;
+    const int64_t step = axes[2].step * source.pitch[2], line = axes[1].step * source.pitch[1];
+    const Rows rows{chunk.begin[0],  chunk.begin[1], chunk.begin[2],
+                    chunk.extent[2], false,          &source};
+    if (c.in_place_ || c.gathered_ || c.kernel_->takes_lines_of == nullptr) return false;
+    if (step == 0 || line % step != 0) return false;
+    if (chunk.extent[0] != 1 || chunk.extent[2] != p.axes[2].output || axes[1].stride != 1)
+      return false;
+    const int64_t first = position(rows), size = info(p.y_type).bits / 8;
+    epilogue.place(first, 1);
+    if (window_sums(rows, group, windows) != nullptr) return false;
+    BrgemmCall call = product(rows, group, c.panels(r.weights(), part, group, chunk.panel));
+    call.line_pitch = line / step;
+    call.line_rows = chunk.extent[2];
+    call.rows = (chunk.extent[1] - 1) * call.line_pitch + call.line_rows;
+    call.columns = columns_of(chunk.panels, chunk.panel);
+    call.epilogue = &epilogue.get();
+    call.column = group * p.group_outputs() + chunk.panel * c.kernel_->panel_columns;
+    call.out = static_cast<std::byte*>(r.call_.y) +
+               ((n * p.output_positions() + first) * p.outputs + call.column) * size;
+    call.out_stride = p.outputs * size;
+    if (!c.kernel_->takes_lines_of(call)) return false;
+    c.kernel_->run(call);
+    return true;
+  }
+
+  // Straight to y, channels last.
+  void by_lines(ConvEpilogue& epilogue, int64_t group) {
+    const int64_t size = info(p.y_type).bits / 8, width = c.kernel_->panel_columns;
+    auto* y = static_cast<std::byte*>(r.call_.y) + n * p.output_positions() * p.outputs * size;
+    const int64_t together = c.tile_panels(part);
+    const int64_t fit = kWeightsInCache / std::max<int64_t>(1, c.panel_stride(part));
+    const int64_t step = std::max(fit / together, int64_t{1}) * together;
+    for (int64_t done = 0; done < chunk.panels; done += step) {
+      const int64_t panel = chunk.panel + done;
+      const int64_t column = group * p.group_outputs() + panel * width;
+      each_rows([&](const Rows& rows) {
+        const int64_t first = position(rows), stride = position_stride(rows);
+        epilogue.place(first, stride);
+        epilogue.window_sums(window_sums(rows, group, windows));
+        BrgemmCall call = product(rows, group, c.panels(r.weights(), part, group, panel));
+        const int64_t panels = std::min(step, chunk.panels - done);
+        weights_come(call, panel + panels);
+        // Of one tile of columns, the next is wanted after all lines.
+        if (panels <= together && !rows.is_column) {
+          call.fetch_part = rows.h - chunk.begin[1];
+          call.fetch_parts = chunk.extent[1];
+        }
+        call.b_is_far = call.b_is_far && !rows.is_column;
+        call.a_is_far = c.in_place_ && !c.gathered_ && done == 0;
+        call.columns = columns_of(panels, panel);
+        call.epilogue = &epilogue.get();
+        call.column = column;
+        call.out_stride = stride * p.outputs * size;
+        if (!c.gathered_) {
+          call.out = y + (first * p.outputs + column) * size;
+          return c.kernel_->run(call);
+        }
+        const BrgemmBlock all = blocks[0];
+        each_run([&](int64_t row, int64_t rows, int64_t begin, int64_t end) {
+          call.row = row - chunk.begin[2];
+          call.rows = rows;
+          call.k = end - begin;
+          call.out = y + ((first + call.row) * p.outputs + column) * size;
+          blocks[0] = {static_cast<const std::byte*>(all.a) + call.row * call.a_row_stride +
+                           begin * c.stage_.element_bytes,
+                       static_cast<const std::byte*>(all.b) +
+                           begin / c.kernel_->k_group * c.kernel_->panel_columns * 4};
+          c.kernel_->run(call);
+        });
+        blocks[0] = all;
+      });
+    }
+  }
+
+  // Sums first, turned over, then the epilogue: rows of y are channels.
+  void whole_tile(ConvEpilogue& epilogue, int64_t group) {
+    const int64_t size = info(p.y_type).bits / 8, count = rows();
+    const int64_t columns = columns_of(chunk.panels, chunk.panel);
+    const int64_t column = group * p.group_outputs() + chunk.panel * c.kernel_->panel_columns;
+    const int32_t* window = nullptr;
+    each_rows([&](const Rows& rows) {
+      const int64_t line = (rows.d - chunk.begin[0]) * chunk.extent[1] + rows.h - chunk.begin[1];
+      const int64_t row = line * chunk.extent[2] + rows.w - chunk.begin[2];
+      const int64_t step = rows.is_column ? chunk.extent[2] : 1;
+      if (window_sums(rows, group, windows + row, step) != nullptr) window = windows;
+      BrgemmCall call = product(rows, group, c.panels(r.weights(), part, group, chunk.panel));
+      call.columns = columns;
+      call.out = sums + row * columns * 4;
+      call.out_stride = step * columns * 4;
+      c.kernel_->run(call);
+    });
+    turn_over(4, sums, columns, turned, count, count, columns);
+    const int64_t first = position(flat_rows());
+    epilogue.place(first, 1);
+    epilogue.window_sums(window);
+    EpilogueTile tile;
+    tile.sums = turned;
+    tile.integer_sums = has_integer_sums(c.product_);
+    tile.sums_stride = count;
+    tile.rows = columns;
+    tile.columns = count;
+    tile.row = column;
+    tile.out = static_cast<std::byte*>(r.call_.y) +
+               ((n * p.outputs + column) * p.output_positions() + first) * size;
+    tile.out_stride = p.output_positions() * size;
+    finish_tile(c.isa_)(epilogue.get(), tile);
+  }
+};
+
+void DirectConvolution::Run::chunk(int64_t n, const Chunk& chunk) const {
+  Work{*this, n, chunk, c_.parts_[chunk.part]}.run();
+}
+
+}  // namespace lathe::cpu

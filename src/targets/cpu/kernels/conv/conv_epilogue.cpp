@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernels/conv/conv_epilogue.h"
+
+#include <cstddef>
+#include <utility>
+
+namespace lathe::cpu {
+namespace {
+
+void advance(Operand& operand, int64_t elements) {
+  if (operand.data == nullptr) return;
+  operand.data = static_cast<const std::byte*>(operand.data) + bytes_for(operand.type, elements);
+}
+
+}  // namespace
+
+IntegerTerms integer_terms(const ConvCall& call, int64_t outputs, int64_t depth, int shift,
+                           const int32_t* column_sums, const int32_t* weight_zero) {
+  IntegerTerms terms;
+  terms.column_add.resize(static_cast<size_t>(outputs));
+  terms.negated_column_add.resize(static_cast<size_t>(outputs));
+  const auto x_zero = static_cast<uint32_t>(call.x_zero);
+  for (int64_t i = 0; i < outputs; ++i) {
+    // Modulo 2^32, like the sums.
+    uint32_t add = call.integer_bias == nullptr ? 0 : static_cast<uint32_t>(call.integer_bias[i]);
+    add -= (x_zero + static_cast<uint32_t>(shift)) * static_cast<uint32_t>(column_sums[i]);
+    if (weight_zero != nullptr)
+      add += static_cast<uint32_t>(depth) * x_zero * static_cast<uint32_t>(weight_zero[i]);
+    terms.column_add[static_cast<size_t>(i)] = static_cast<int32_t>(add);
+    terms.negated_column_add[static_cast<size_t>(i)] = static_cast<int32_t>(0 - add);
+    terms.adds = terms.adds || add != 0;
+  }
+  for (int64_t i = 0; weight_zero != nullptr && i < outputs; ++i) {
+    if (weight_zero[i] != 0) terms.weight_zero = weight_zero;
+  }
+  return terms;
+}
+
+ConvEpilogue::ConvEpilogue(const ConvCall& call, const IntegerTerms* terms, int64_t n, bool turned)
+    : given_(call.epilogue), turned_(turned), terms_(terms) {
+  image_.assign(given_.steps.begin(), given_.steps.end());
+  for (size_t i = 0; i < image_.size(); ++i) {
+    Operand& operand = image_[i].operand;
+    if (i < call.operand_images.size()) advance(operand, n * call.operand_images[i]);
+    if (turned) std::swap(operand.row_stride, operand.column_stride);
+  }
+  steps_ = image_;
+  epilogue_.steps = steps_;
+  epilogue_.out = given_.out;
+  epilogue_.out_zero = given_.out_zero;
+  if (turned) std::swap(epilogue_.out_zero.row_stride, epilogue_.out_zero.column_stride);
+  if (terms != nullptr && turned) {
+    outer_.push_back({terms->negated_column_add.data(), nullptr});
+  } else if (terms != nullptr && terms->adds) {
+    epilogue_.column_add = terms->column_add.data();
+  }
+  epilogue_.outer = outer_;
+  simplify_again();
+}
+
+void ConvEpilogue::simplify_again() {
+  epilogue_.simple = simplify(epilogue_, simple_) ? &simple_ : nullptr;
+}
+
+void ConvEpilogue::place(int64_t first, int64_t stride) {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    Operand& operand = steps_[i].operand;
+    operand = image_[i].operand;
+    int64_t& along = turned_ ? operand.column_stride : operand.row_stride;
+    advance(operand, first * along);
+    along *= stride;
+  }
+  simplify_again();
+}
+
+void ConvEpilogue::window_sums(const int32_t* sums) {
+  if (terms_ == nullptr || terms_->weight_zero == nullptr) return;
+  outer_.resize(turned_ ? 1 : 0);
+  outer_.push_back(turned_ ? OuterProduct{terms_->weight_zero, sums}
+                           : OuterProduct{sums, terms_->weight_zero});
+  epilogue_.outer = outer_;
+  simplify_again();
+}
+
+}  // namespace lathe::cpu

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+// The matrix of all taps of each output, for products that would otherwise have too few rows or too
+// few numbers in a row.
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "targets/cpu/kernels/conv/conv_direct.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr int64_t kVector = 16;
+
+// kVectors vectors and one that ends with the run, of each of `count` runs.
+template <int kVectors>
+void copy_runs(const std::byte* from, int64_t from_pitch, std::byte* to, int64_t to_pitch,
+               int64_t bytes, int64_t count) {
+  for (int64_t i = 0; i < count; ++i, from += from_pitch, to += to_pitch) {
+    for (int v = 0; v < kVectors; ++v) std::memcpy(to + v * kVector, from + v * kVector, kVector);
+    std::memcpy(to + bytes - kVector, from + bytes - kVector, kVector);
+  }
+}
+
+void copy_runs(const std::byte* from, int64_t from_pitch, std::byte* to, int64_t to_pitch,
+               int64_t bytes, int64_t count) {
+  switch (bytes < kVector ? -1 : (bytes - 1) / kVector) {
+    case 0:
+      return copy_runs<0>(from, from_pitch, to, to_pitch, bytes, count);
+    case 1:
+      return copy_runs<1>(from, from_pitch, to, to_pitch, bytes, count);
+    case 2:
+      return copy_runs<2>(from, from_pitch, to, to_pitch, bytes, count);
+    case 3:
+      return copy_runs<3>(from, from_pitch, to, to_pitch, bytes, count);
+    default:
+      for (int64_t i = 0; i < count; ++i)
+        std::memcpy(to + i * to_pitch, from + i * from_pitch, static_cast<size_t>(bytes));
+  }
+}
+
+// Taps side by side of outputs in one line.
+struct Runs {
+  const std::byte* line = nullptr;  // input position 0; null: all outside
+  int64_t input = 0;                // positions of the line
+  int64_t first = 0;                // read by the first output's first tap
+  int64_t stride = 1;               // positions from output to output
+  int64_t taps = 1;
+  int64_t size = 1;  // bytes of a position
+  int padding = 0;
+};
+
+void set_one(const Runs& runs, int64_t first, std::byte* to) {
+  const int64_t before =
+      runs.line == nullptr ? runs.taps : std::clamp<int64_t>(-first, 0, runs.taps);
+  const int64_t until =
+      runs.line == nullptr ? before : std::clamp<int64_t>(runs.input - first, before, runs.taps);
+  std::memset(to, runs.padding, static_cast<size_t>(before * runs.size));
+  if (until > before) {
+    std::memcpy(to + before * runs.size, runs.line + (first + before) * runs.size,
+                static_cast<size_t>((until - before) * runs.size));
+  }
+  std::memset(to + until * runs.size, runs.padding,
+              static_cast<size_t>((runs.taps - until) * runs.size));
+}
+
+// What the same outputs of the next line read first, `distance` bytes on.
+void fetch_runs(const Runs& runs, int64_t count, int64_t distance) {
+  constexpr int64_t kLine = 64;
+  const int64_t begin = std::max<int64_t>(runs.first, 0) * runs.size;
+  const int64_t end = std::min(runs.input, runs.first + count * runs.stride) * runs.size;
+  for (int64_t at = begin; at < end; at += kLine) __builtin_prefetch(runs.line + distance + at);
+}
+
+void set_runs(const Runs& runs, int64_t count, std::byte* to, int64_t to_pitch) {
+  // Outputs [low, high) read the line alone.
+  int64_t low = count, high = count;
+  if (runs.line != nullptr) {
+    low = runs.first >= 0 ? 0 : (-runs.first + runs.stride - 1) / runs.stride;
+    low = std::min(low, count);
+    const int64_t room = runs.input - runs.taps - runs.first;
+    high = room < 0 ? low : std::clamp(room / runs.stride + 1, low, count);
+  }
+  for (int64_t i = 0; i < low; ++i) set_one(runs, runs.first + i * runs.stride, to + i * to_pitch);
+  if (high > low) {
+    copy_runs(runs.line + (runs.first + low * runs.stride) * runs.size, runs.stride * runs.size,
+              to + low * to_pitch, to_pitch, runs.taps * runs.size, high - low);
+  }
+  for (int64_t i = high; i < count; ++i)
+    set_one(runs, runs.first + i * runs.stride, to + i * to_pitch);
+}
+
+}  // namespace
+
+// Rows `begin` to `end`, zeros behind their taps; row `begin` lies at `to`.
+void DirectConvolution::gather(const void* image, std::byte* to, int64_t begin, int64_t end,
+                               int padding) const {
+  const auto& [depth, height, width] = given_.axes;
+  const auto* x = static_cast<const std::byte*>(image);
+  Runs runs;
+  runs.input = width.input;
+  runs.stride = width.stride;
+  runs.taps = width.dilation == 1 ? width.kernel : 1;
+  runs.size = given_.channels * stage_.element_bytes;
+  runs.padding = padding ^ stage_.flip;  // turned with all others below
+  const int64_t pitch = p_.channels * stage_.element_bytes;
+  const int64_t bytes = given_.taps() * runs.size;
+  for (int64_t i = begin; i < end;) {
+    const int64_t od = i / width.output / height.output;
+    const int64_t oh = i / width.output % height.output, ow = i % width.output;
+    const int64_t count = std::min(end - i, width.output - ow);
+    std::byte* at = to + (i - begin) * pitch;
+    for (int64_t a = 0; a < depth.kernel; ++a) {
+      const int64_t d = od * depth.stride + a * depth.dilation - depth.pad;
+      for (int64_t b = 0; b < height.kernel; ++b) {
+        const int64_t h = oh * height.stride + b * height.dilation - height.pad;
+        const bool inside = d >= 0 && d < depth.input && h >= 0 && h < height.input;
+        runs.line = inside ? x + (d * height.input + h) * width.input * runs.size : nullptr;
+        for (int64_t e = 0; e < width.kernel; e += runs.taps, at += runs.taps * runs.size) {
+          runs.first = ow * width.stride + e * width.dilation - width.pad;
+          set_runs(runs, count, at, pitch);
+          const bool is_last = b + height.stride >= height.kernel && e + runs.taps == width.kernel;
+          if (is_last && inside && h + height.stride < height.input)
+            fetch_runs(runs, count, height.stride * width.input * runs.size);
+        }
+      }
+    }
+    for (int64_t r = 0; bytes < pitch && r < count; ++r)
+      std::memset(at + r * pitch, 0, static_cast<size_t>(pitch - bytes));
+    i += count;
+  }
+  if (!flips_) return;
+  const auto flip = static_cast<unsigned char>(stage_.flip);
+  auto* gathered = reinterpret_cast<unsigned char*>(to);
+  for (int64_t i = 0; i < (end - begin) * pitch; ++i) gathered[i] ^= flip;
+}
+
+}  // namespace lathe::cpu

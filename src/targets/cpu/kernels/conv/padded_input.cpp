@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernels/conv/padded_input.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "targets/cpu/kernels/common/transpose.h"
+
+namespace lathe::cpu {
+namespace {
+
+// One row of the box: columns first to last of the input lie inside it.
+class RowStager {
+ public:
+  RowStager(const ConvProblem& p, const ConvStage& stage, const ConvBox& box)
+      : p_(p),
+        stage_(stage),
+        columns_(box.extent[2]),
+        pitch_(p.groups * stage.group_pitch * stage.element_bytes),
+        first_(std::clamp<int64_t>(-box.begin[2], 0, box.extent[2])),
+        last_(std::clamp<int64_t>(p.axes[2].input - box.begin[2], first_, box.extent[2])),
+        source_(box.begin[2] + first_) {}
+
+  int64_t bytes() const { return columns_ * pitch_; }
+
+  void outside(std::byte* to) const {
+    std::memset(to, stage_.padding, static_cast<size_t>(bytes()));
+  }
+
+  // `row` counts input rows, depth and height together.
+  void inside(const void* x, int64_t row, std::byte* to) const {
+    std::memset(to, stage_.padding, static_cast<size_t>(first_ * pitch_));
+    std::memset(to + last_ * pitch_, stage_.padding,
+                static_cast<size_t>((columns_ - last_) * pitch_));
+    const int64_t width = p_.axes[2].input, size = stage_.element_bytes;
+    const auto* from = static_cast<const std::byte*>(x);
+    std::byte* start = to + first_ * pitch_;
+    if (p_.x_layout == ActivationLayout::channels_last) {
+      copy(from + (row * width + source_) * p_.channels * size, start);
+    } else {
+      turn(from + (row * width + source_) * size, start);
+    }
+    if (stage_.flip != 0) {
+      auto* bytes = reinterpret_cast<unsigned char*>(start);
+      const auto flip = static_cast<unsigned char>(stage_.flip);
+      for (int64_t i = 0; i < (last_ - first_) * pitch_; ++i) bytes[i] ^= flip;
+    }
+  }
+
+ private:
+  void copy(const std::byte* from, std::byte* to) const {
+    const int64_t channels = p_.group_channels() * stage_.element_bytes;
+    const int64_t pitch = stage_.group_pitch * stage_.element_bytes;
+    const int64_t count = (last_ - first_) * p_.groups;
+    if (channels == pitch) {
+      std::memcpy(to, from, static_cast<size_t>(count * channels));
+      return;
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      std::memcpy(to + i * pitch, from + i * channels, static_cast<size_t>(channels));
+      std::memset(to + i * pitch + channels, 0, static_cast<size_t>(pitch - channels));
+    }
+  }
+
+  void turn(const std::byte* from, std::byte* to) const {
+    const int64_t plane = p_.input_positions(), channels = p_.group_channels();
+    const int64_t pitch = p_.groups * stage_.group_pitch, size = stage_.element_bytes;
+    if (stage_.group_pitch != channels)
+      std::memset(to, 0, static_cast<size_t>((last_ - first_) * pitch * size));
+    const int64_t groups = stage_.group_pitch == channels ? 1 : p_.groups;
+    const int64_t rows = groups == 1 && p_.groups > 1 ? p_.channels : channels;
+    for (int64_t g = 0; g < groups; ++g) {
+      turn_over(stage_.element_bytes, from + g * channels * plane * size, plane,
+                to + g * stage_.group_pitch * size, pitch, rows, last_ - first_);
+    }
+  }
+
+  const ConvProblem& p_;
+  const ConvStage& stage_;
+  int64_t columns_;
+  int64_t pitch_;  // bytes of a position
+  int64_t first_, last_;
+  int64_t source_;  // input column of the first one inside
+};
+
+}  // namespace
+
+void stage_box(const ConvProblem& p, const ConvStage& stage, const ConvBox& box, const void* x,
+               void* to) {
+  const RowStager stager(p, stage, box);
+  auto* row = static_cast<std::byte*>(to);
+  for (int64_t d = box.begin[0]; d < box.begin[0] + box.extent[0]; ++d) {
+    for (int64_t h = box.begin[1]; h < box.begin[1] + box.extent[1]; ++h, row += stager.bytes()) {
+      const bool inside = d >= 0 && d < p.axes[0].input && h >= 0 && h < p.axes[1].input;
+      if (inside) {
+        stager.inside(x, d * p.axes[1].input + h, row);
+      } else {
+        stager.outside(row);
+      }
+    }
+  }
+}
+
+}  // namespace lathe::cpu

@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/depthwise_kernel.h"
-
-namespace lathe::cpu {
-
-const ComputeDepthwiseRow kDepthwiseBf16Avx512Vnni = depthwise_row<Bf16>;
-
-}  // namespace lathe::cpu

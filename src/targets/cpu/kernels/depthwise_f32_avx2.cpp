@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/depthwise_kernel.h"
-
-namespace lathe::cpu {
-
-const ComputeDepthwiseRow kDepthwiseF32Avx2 = depthwise_row<float>;
-
-}  // namespace lathe::cpu

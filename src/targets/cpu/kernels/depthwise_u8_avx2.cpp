@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/depthwise_kernel.h"
-
-namespace lathe::cpu {
-
-const ComputeDepthwiseRow kDepthwiseU8Avx2 = depthwise_row<uint8_t>;
-
-}  // namespace lathe::cpu

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+// The activations on vectors, with the formulas of the ops.
+#pragma once
+
+#include "targets/cpu/kernels/elementwise/silu_pipelined.h"
+#include "targets/cpu/kernels/elementwise/vector_ops.h"
+#include "targets/cpu/kernels/simd/simd.h"
+
+namespace lathe::cpu {
+namespace {
+
+inline F32 relu(F32 x) { return max(zero_f32(), x); }
+inline F32 clip(F32 x, F32 low, F32 high) { return min(high, max(low, x)); }
+inline F32 leaky_relu(F32 x, F32 a) { return select(less(x, zero_f32()), x * a, x); }
+inline F32 silu(F32 x, F32 a) { return x * sigmoid(x * a); }
+inline F32 elu(F32 x, F32 a) { return select(less(x, zero_f32()), expm1(x) * a, x); }
+inline F32 hard_sigmoid(F32 x, F32 a, F32 b) { return max(zero_f32(), min(set1(1.0F), x * a + b)); }
+inline F32 hard_swish(F32 x) {
+  const F32 y = x * set1(static_cast<float>(1.0 / 6)) + set1(0.5F);
+  return x * max(zero_f32(), min(set1(1.0F), y));
+}
+template <int kCount>
+inline __attribute__((always_inline)) void gelu_each(F32 (&x)[kCount]) {
+  F32 y[kCount];
+  each(y, [&](int i) { return x[i] * set1(static_cast<float>(0.70710678118654752)); });
+  erf_each(y);
+  each(x, [&](int i) { return x[i] * set1(0.5F) * (set1(1.0F) + y[i]); });
+}
+inline F32 gelu_tanh(F32 x) {
+  const F32 y = x + x * x * x * set1(0.044715F);
+  return x * set1(0.5F) * (set1(1.0F) + tanh(y * set1(static_cast<float>(0.79788456080286536))));
+}
+
+inline __attribute__((always_inline)) void gelu_stored(float* x, int64_t count) {
+  constexpr int kSome = kRegisters == 32 ? 4 : 2;
+  int64_t at = 0;
+  const auto some = [&]<int kCount>() __attribute__((always_inline)) {
+    F32 v[kCount];
+#pragma GCC unroll 4
+    for (int i = 0; i < kCount; ++i) v[i] = load(x + (at + i) * kLanes);
+    gelu_each(v);
+#pragma GCC unroll 4
+    for (int i = 0; i < kCount; ++i) store(x + (at + i) * kLanes, v[i]);
+    at += kCount;
+  };
+  while (count - at >= kSome) some.template operator()<kSome>();
+  while (at < count) some.template operator()<1>();
+}
+
+inline __attribute__((always_inline)) void silu_stored(float* x, int64_t count) {
+  if (count >= 2) {
+    float* pair = x;
+    silu_pairs(count / 2, [&]() __attribute__((always_inline)) {
+      const SiluPlace place{pair, pair};
+      pair += 2 * kLanes;
+      return place;
+    });
+  }
+  if (count % 2 == 0) return;
+  x += (count - 1) * kLanes;
+  store(x, load(x) * sigmoid(load(x)));
+}
+
+// Of `count` vectors in memory, in place, one after another, but for gelu, whose chain of
+// operations is too long for the processor to overlap two of them by itself.
+inline __attribute__((noinline)) void activate_stored(Activation f, float a, float b, float* x,
+                                                      int64_t count) {
+  const auto each_of = [=](auto function) __attribute__((always_inline)) {
+    for (int64_t i = 0; i < count; ++i) store(x + i * kLanes, function(load(x + i * kLanes)));
+  };
+  const F32 va = set1(a), vb = set1(b);
+  switch (f) {
+    case Activation::relu:
+      return each_of([](F32 v) { return relu(v); });
+    case Activation::leaky_relu:
+      return each_of([=](F32 v) { return leaky_relu(v, va); });
+    case Activation::clip:
+      return each_of([=](F32 v) { return clip(v, va, vb); });
+    case Activation::sigmoid:
+      return each_of([](F32 v) { return sigmoid(v); });
+    case Activation::silu:
+      if (a == 1) return silu_stored(x, count);
+      return each_of([=](F32 v) { return silu(v, va); });
+    case Activation::tanh:
+      return each_of([](F32 v) { return tanh(v); });
+    case Activation::gelu:
+      return gelu_stored(x, count);
+    case Activation::gelu_tanh:
+      return each_of([](F32 v) { return gelu_tanh(v); });
+    case Activation::elu:
+      return each_of([=](F32 v) { return elu(v, va); });
+    case Activation::hard_sigmoid:
+      return each_of([=](F32 v) { return hard_sigmoid(v, va, vb); });
+    case Activation::hard_swish:
+      return each_of([](F32 v) { return hard_swish(v); });
+    case Activation::exp:
+      return each_of([](F32 v) { return exp(v); });
+    case Activation::erf:
+      return each_of([](F32 v) { return erf(v); });
+  }
+}
+
+// Of vectors in registers, which the longer functions need: they wait in memory.
+template <int kCount>
+inline __attribute__((always_inline)) void activate(Activation f, float a, float b,
+                                                    F32 (&x)[kCount]) {
+  alignas(64) float stored[kCount * kLanes];
+#pragma GCC unroll 16
+  for (int i = 0; i < kCount; ++i) store(stored + i * kLanes, x[i]);
+  activate_stored(f, a, b, stored, kCount);
+#pragma GCC unroll 16
+  for (int i = 0; i < kCount; ++i) x[i] = load(stored + i * kLanes);
+}
+
+}  // namespace
+}  // namespace lathe::cpu

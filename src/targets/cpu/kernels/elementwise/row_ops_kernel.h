@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+// The body of row_ops_*.cpp.
+#pragma once
+
+#include "targets/cpu/kernels/elementwise/activation_kernel.h"
+#include "targets/cpu/kernels/elementwise/row_ops_table.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr int kRowStep = 4;  // vectors at once; a sum has as many partial sums
+
+// Calls f(i, mask, partial sum) for the vectors of a row in order.
+template <class F>
+inline void for_vectors(int64_t count, F&& f) {
+  int64_t i = 0;
+  const Mask all = mask_first(kLanes);
+  for (; i + kRowStep * kLanes <= count; i += kRowStep * kLanes) {
+#pragma GCC unroll 4
+    for (int s = 0; s < kRowStep; ++s) f(i + s * kLanes, all, s);
+  }
+  for (; i + kLanes <= count; i += kLanes) f(i, all, 0);
+  if (i < count) f(i, mask_first(count - i), 0);
+}
+
+// Σ of what f gives for the vectors of a row.
+template <class F>
+inline float sum_row(int64_t count, F&& f) {
+  F32 sum[kRowStep];
+  for (int s = 0; s < kRowStep; ++s) sum[s] = zero_f32();
+  for_vectors(count, [&](int64_t i, Mask mask, int s) { sum[s] = f(i, mask, sum[s]); });
+  return sum_lanes((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
+RowMoments normalize_row(const NormalizedRow& row) {
+  const float* x = row.x;
+  if (row.skip != nullptr) {
+    float* to = row.sum != nullptr ? row.sum : row.y;
+    for_vectors(row.count, [&](int64_t i, Mask mask, int) {
+      F32 s = load(row.x + i, mask) + load(row.skip + i, mask);
+      if (row.bias != nullptr) s = s + load(row.bias + i, mask);
+      store(to + i, s, mask);
+    });
+    x = to;
+  }
+  const auto count = static_cast<float>(row.count);
+  RowMoments moments{};
+  if (row.centred) {
+    moments.mean =
+        sum_row(row.count, [&](int64_t i, Mask mask, F32 sum) { return sum + load(x + i, mask); }) /
+        count;
+  }
+  const F32 mean = set1(moments.mean);
+  const float squares = sum_row(row.count, [&](int64_t i, Mask mask, F32 sum) {
+    const F32 d = keep(mask, load(x + i, mask) - mean, zero_f32());
+    return fma(d, d, sum);
+  });
+  moments.inverse = 1 / __builtin_sqrtf(squares / count + row.epsilon);
+  const F32 inverse = set1(moments.inverse);
+  for_vectors(row.count, [&](int64_t i, Mask mask, int) {
+    F32 y = (load(x + i, mask) - mean) * inverse * load(row.gamma + i, mask);
+    if (row.beta != nullptr) y = y + load(row.beta + i, mask);
+    store(row.y + i, y, mask);
+  });
+  return moments;
+}
+
+template <class F>
+inline void binary_row(const float* a, const float* b, float* y, int64_t count, F&& f) {
+  for_vectors(count, [&](int64_t i, Mask mask, int) {
+    store(y + i, f(load(a + i, mask), load(b + i, mask)), mask);
+  });
+}
+
+void add_row(const float* a, const float* b, float* y, int64_t count) {
+  binary_row(a, b, y, count, [](F32 u, F32 v) { return u + v; });
+}
+void sub_row(const float* a, const float* b, float* y, int64_t count) {
+  binary_row(a, b, y, count, [](F32 u, F32 v) { return u - v; });
+}
+void mul_row(const float* a, const float* b, float* y, int64_t count) {
+  binary_row(a, b, y, count, [](F32 u, F32 v) { return u * v; });
+}
+void swiglu_row(float alpha, const float* a, const float* b, float* y, int64_t count) {
+  const F32 by = set1(alpha);
+  binary_row(a, b, y, count, [=](F32 u, F32 v) { return silu(u, by) * v; });
+}
+
+void rotate_row(const float* x, const float* cos, const float* sin, int64_t half, int64_t size,
+                float* y) {
+  for_vectors(half, [&](int64_t i, Mask mask, int) {
+    const F32 u = load(x + i, mask), v = load(x + half + i, mask);
+    const F32 c = load(cos + i, mask), s = load(sin + i, mask);
+    store(y + i, u * c - v * s, mask);
+    store(y + half + i, u * s + v * c, mask);
+  });
+  for (int64_t i = 2 * half; i < size; ++i) y[i] = x[i];
+}
+
+constexpr RowOps kRowOps{normalize_row, add_row, sub_row, mul_row, swiglu_row, rotate_row};
+
+}  // namespace
+}  // namespace lathe::cpu

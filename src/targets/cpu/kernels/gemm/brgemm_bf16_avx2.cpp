@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernels/gemm/brgemm_kernel.h"
+
+namespace lathe::cpu {
+
+const BrgemmKernel kBrgemmBf16Avx2 = kKernel<ProductBf16>;
+
+}  // namespace lathe::cpu

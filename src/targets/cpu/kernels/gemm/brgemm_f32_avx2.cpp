@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernels/gemm/brgemm_kernel.h"
+
+namespace lathe::cpu {
+
+const BrgemmKernel kBrgemmF32Avx2 = kKernel<ProductF32>;
+
+}  // namespace lathe::cpu

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT
+// The body of brgemm_*.cpp: a product cut into tiles.
+#pragma once
+
+#include "targets/cpu/kernels/gemm/brgemm_half_vector.h"
+#include "targets/cpu/kernels/gemm/brgemm_multiply.h"
+#include "targets/cpu/kernels/gemm/brgemm_pipelined.h"
+#include "targets/cpu/kernels/gemm/brgemm_small_k.h"
+
+namespace lathe::cpu {
+namespace {
+
+using MultiplyTiles = void (*)(const BrgemmCall&, int64_t row, int64_t column, Fetch fetch,
+                               int64_t tiles);
+
+// Few rows take several panels at once, for enough independent sums to hide the latency.
+constexpr int panels_at_once(int rows) {
+  if (kRegisters == 32) return rows <= 2 ? 4 : 2;
+  return rows == 1 ? 4 : rows == 2 ? 2 : 1;
+}
+
+template <class P>
+struct Tiles {
+  MultiplyTiles tall[kTileVectors<P> + 1][15] = {};  // by vectors and rows
+  MultiplyTiles wide[kFewRows + 1] = {};
+};
+template <class P, int kVectors, int kRows>
+constexpr void add_tiles(Tiles<P>& tiles) {
+  if constexpr (kRows > 0) {
+    tiles.tall[kVectors][kRows] = multiply<P, kRows, kVectors>;
+    add_tiles<P, kVectors, kRows - 1>(tiles);
+  } else if constexpr (kVectors > 1) {
+    add_tiles<P, kVectors - 1, max_rows<P>(kVectors - 1)>(tiles);
+  }
+}
+template <class P>
+constexpr Tiles<P> make_tiles() {
+  Tiles<P> tiles;
+  add_tiles<P, kTileVectors<P>, max_rows<P>(kTileVectors<P>)>(tiles);
+  tiles.wide[1] = multiply<P, 1, panels_at_once(1) * kPanelVectors>;
+  tiles.wide[2] = multiply<P, 2, panels_at_once(2) * kPanelVectors>;
+  tiles.wide[3] = multiply<P, 3, panels_at_once(3) * kPanelVectors>;
+  tiles.wide[4] = multiply<P, 4, panels_at_once(4) * kPanelVectors>;
+  return tiles;
+}
+template <class P>
+constexpr Tiles<P> kTiles = make_tiles<P>();
+
+// Bytes of each row to fetch for the next tile with every four groups: where rows lie in memory one
+// after the other, at most a line between them, or overlap, they are a run.
+template <class P>
+int64_t row_pace(const BrgemmCall& call) {
+  constexpr int64_t kLine = 64;
+  const int64_t bytes = call.k * 4 / P::kGroup;
+  const bool is_run = call.a_is_far && call.a_row_stride <= bytes + kLine && call.a_row_stride > 0;
+  return is_run && bytes > 0 ? (16 * call.a_row_stride + bytes - 1) / bytes : 0;
+}
+
+// Shares out what is wanted after the call: a tile of so many vectors asks for its part.
+template <class P>
+class Wanted {
+ public:
+  explicit Wanted(const BrgemmCall& call)
+      : at_(static_cast<const char*>(call.ahead)),
+        end_(at_ + call.ahead_bytes),
+        turns_(call.k < 8 * P::kGroup ? 0 : call.k / P::kGroup / 4 - 1) {}  // as tiles by rows have
+  const char* take(int vectors) {
+    if (at_ >= end_) return nullptr;
+    const char* from = at_;
+    at_ += turns_ * (vectors > kPanelVectors ? 2 : 1) * Ahead<1>::kBytes;
+    return from;
+  }
+
+ private:
+  const char* at_;
+  const char* end_;
+  int64_t turns_;
+};
+
+// Vectors of the tiles at a column.
+template <class P>
+inline int tile_vectors(const BrgemmCall& call, int64_t column) {
+  const int64_t left = (call.columns - column + kLanes - 1) / kLanes;
+  return left < kTileVectors<P> ? static_cast<int>(left) : kTileVectors<P>;
+}
+
+// Rows of tiles of nearly the same height: none of them too low for its latency.
+struct Heights {
+  int64_t tiles, low, first_high;
+  Heights(int64_t rows, int64_t most)
+      : tiles((rows + most - 1) / most),
+        low(tiles == 0 ? 0 : rows / tiles),
+        first_high((low + 1) * tiles - rows) {}
+  int64_t operator[](int64_t tile) const { return low + (tile >= first_high ? 1 : 0); }
+};
+
+// All columns of a few rows at a time, where the panels are so small that they stay in the first
+// cache: results are written from end to end.
+constexpr int64_t kPanelsInCache = 24 << 10;  // bytes
+template <class P>
+void run_row_tiles(const BrgemmCall& call) {
+  const Heights heights(call.rows, max_rows<P>(tile_vectors<P>(call, 0)));
+  Wanted<P> wanted(call);
+  int64_t row = 0;
+  for (int64_t t = 0; t < heights.tiles; ++t) {
+    const int64_t rows = heights[t];
+    for (int64_t column = 0; column < call.columns; column += kTileVectors<P> * kLanes) {
+      const int vectors = tile_vectors<P>(call, column);
+      const Fetch fetch{0, 0, column == 0 ? row_pace<P>(call) : 0, wanted.take(vectors)};
+      kTiles<P>.tall[vectors][rows](call, row, column, fetch, 1);
+    }
+    row += rows;
+  }
+}
+
+// All columns of some rows at a time where the panels stay in the first cache. Blocks of columns
+// have one vector only where there is no other.
+constexpr int64_t kRowsTogether = 96;
+template <class P>
+void run_stream(const BrgemmCall& call) {
+  if (call.line_pitch != 0) {
+    const int64_t lines = (call.rows + call.line_pitch - 1) / call.line_pitch;
+    kStreamRows<P>(call, 0, lines * call.line_rows, 0, tile_vectors<P>(call, 0));
+    return;
+  }
+  const int64_t panels = (call.columns + kPanelColumns - 1) / kPanelColumns;
+  const bool stays = panels * call.b_panel_stride <= kPanelsInCache;
+  const bool parts = stays && call.columns > kTileVectors<P> * kLanes;
+  const Heights blocks(call.rows, parts ? kRowsTogether : call.rows);
+  const int64_t step = (blocks[0] + kStreamStep - 1) / kStreamStep * kStreamStep;
+  for (int64_t row = 0; row < call.rows; row += step) {
+    const int64_t rows = call.rows - row < step ? call.rows - row : step;
+    for (int64_t column = 0; column < call.columns;) {
+      const int64_t left = (call.columns - column + kLanes - 1) / kLanes;
+      const int vectors = left == 5 ? 2 : left < 4 ? static_cast<int>(left) : 4;
+      if constexpr (P::kGroup == 1) {
+        if (vectors == 4 && is_shallow(call)) {
+          run_shallow(call, row, rows, column);
+          column += vectors * kLanes;
+          continue;
+        }
+      }
+      const int64_t done = kStreamRows<P>(call, row, rows, column, vectors);
+      if (done < rows) kTiles<P>.tall[vectors][rows - done](call, row + done, column, {}, 1);
+      column += vectors * kLanes;
+    }
+  }
+}
+
+template <class P>
+void run_tiles(const BrgemmCall& call) {
+  if constexpr (kHalves<P>) {
+    if (takes_halves(call)) {
+      BrgemmCall before = call;
+      before.columns -= kHalfColumns;
+      before.b_goes_on = true;
+      if (before.columns > 0) run_tiles<P>(before);
+      return run_halves(call, {0, 0, before.columns == 0 ? row_pace<P>(call) : 0});
+    }
+  }
+  if constexpr (kStreams<P>) {
+    if (streams<P>(call)) return run_stream<P>(call);
+  }
+  const int64_t panels = (call.columns + kPanelColumns - 1) / kPanelColumns;
+  if (call.rows > kFewRows && panels > 1 && panels * call.b_panel_stride <= kPanelsInCache) {
+    return run_row_tiles<P>(call);
+  }
+  int64_t column = 0;
+  if (call.rows <= kFewRows) {
+    // Whole panels are there in memory, however few columns of the last one count.
+    const int64_t width = panels_at_once(static_cast<int>(call.rows)) * kPanelColumns;
+    for (; column + width - kPanelColumns < call.columns; column += width) {
+      kTiles<P>.wide[call.rows](call, 0, column, {}, 1);
+    }
+  }
+  Wanted<P> wanted(call);
+  for (; column < call.columns; column += kTileVectors<P> * kLanes) {
+    const int vectors = tile_vectors<P>(call, column);
+    const Heights heights(call.rows, max_rows<P>(vectors));
+    const int64_t tiles = heights.tiles;
+    int64_t row = 0;
+    const bool more = column + vectors * kLanes < call.columns || call.b_goes_on;
+    const int64_t parts = tiles * call.fetch_parts;
+    const int64_t pace = call.b_is_far && more ? (kGroupBytes + parts - 1) / parts : 0;
+    Fetch fetch{0, pace, column == 0 ? row_pace<P>(call) : 0, nullptr, pace * (call.k / P::kGroup)};
+    for (int64_t t = 0, count = 0; t < tiles; t += count) {
+      const int64_t rows = heights[t];
+      const int64_t left = (t < heights.first_high ? heights.first_high : tiles) - t;
+      fetch.begin = (call.fetch_part * tiles + t) * fetch.step;
+      if (pace == 0) fetch.other = wanted.take(vectors);
+      count = fetch.other != nullptr ? 1 : left < tiles - t ? left : tiles - t;
+      kTiles<P>.tall[vectors][rows](call, row, column, fetch, count);
+      row += rows * count;
+    }
+  }
+}
+
+template <class P>
+void run(const BrgemmCall& call) {
+  SimpleEpilogue simple;
+  if (call.epilogue == nullptr || call.epilogue->simple != nullptr ||
+      !simplify(*call.epilogue, simple)) {
+    return run_tiles<P>(call);
+  }
+  Epilogue epilogue = *call.epilogue;
+  epilogue.simple = &simple;
+  BrgemmCall simplified = call;
+  simplified.epilogue = &epilogue;
+  run_tiles<P>(simplified);
+}
+
+template <class P>
+constexpr bool (*kTakesLines)(const BrgemmCall&) = kStreams<P> ? streams<P> : nullptr;
+
+template <class P>
+constexpr BrgemmKernel kKernel{
+    run<P>,     kPanelColumns, P::kGroup, max_rows<P>(kTileVectors<P>),    P::kShift,
+    P::kNative, true,          false,     kTileVectors<P> / kPanelVectors, kTakesLines<P>};
+
+}  // namespace
+}  // namespace lathe::cpu

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT
+// The products of tiles from beginning to end, and the ways in which their sums end.
+#pragma once
+
+#include "targets/cpu/kernels/gemm/brgemm_tile.h"
+
+namespace lathe::cpu {
+namespace {
+
+// Tiles that end with f32 a few rows after the other, each with its last groups of k and
+// finished at once: so many stores in one go would fill the queues that products wait in. Of
+// integers those of large products alone.
+template <class P, int kRows, int kVectors>
+constexpr bool kEndsByRows = kFinishesHere<P, kRows, kVectors> && kRegisters == 32 &&
+                             kVectors > 1 && kRows* kVectors >= 12 &&
+                             (P::kGroup == 1 ||
+                              (P::kGroup == 4 && kVectors == kTileVectors<P> && kRows > kFewRows));
+template <int kVectors>
+constexpr int kEndRows = 8 / kVectors;
+template <class P>
+constexpr int kEndGroups = P::kGroup == 4 ? 8 : 4;
+
+// The last groups of rows from kFirst to kEnd.
+template <int kFirst, int kEnd, class P, int kRows, int kVectors>
+inline __attribute__((always_inline)) void multiply_last(const Rows<kRows>& rows, const char* b,
+                                                         int64_t panel_stride,
+                                                         Tile<P, kRows, kVectors>& tile) {
+  const auto step = [&]<int kOffset>() __attribute__((always_inline)) {
+    tile.template step<kOffset, kFirst, kEnd>(
+        [&](int r) __attribute__((always_inline)) { return P::broadcast(rows[r] + kOffset * 4); },
+        b, panel_stride);
+  };
+  step.template operator()<0>();
+  step.template operator()<1>();
+  step.template operator()<2>();
+  step.template operator()<3>();
+  if constexpr (kEndGroups<P> == 8) {
+    step.template operator()<4>();
+    step.template operator()<5>();
+    step.template operator()<6>();
+    step.template operator()<7>();
+  }
+}
+template <int kFirst, int kRows, int kVectors>
+constexpr int kEndOfRows =
+    kFirst + kEndRows<kVectors> < kRows ? kFirst + kEndRows<kVectors> : kRows;
+
+// `multiplies`: whether those groups are still to come.
+template <int kFirst, class P, int kRows, int kVectors>
+inline __attribute__((always_inline)) void end_rows(const BrgemmCall& call, int64_t row,
+                                                    int64_t column, Mask last, bool multiplies,
+                                                    const Rows<kRows>& rows, const char* b,
+                                                    int64_t panel_stride,
+                                                    Tile<P, kRows, kVectors>& tile) {
+  if constexpr (kFirst < kRows) {
+    constexpr int kEnd = kEndOfRows<kFirst, kRows, kVectors>;
+    if (multiplies) multiply_last<kFirst, kEnd>(rows, b, panel_stride, tile);
+    finish_here<P, true, kFirst, kEnd - kFirst>(call, row, column, last, tile);
+    end_rows<kEnd>(call, row, column, last, multiplies, rows, b, panel_stride, tile);
+  }
+}
+
+// Tiles of all rows alone: few others are in a product, and each is code to compile.
+template <class P, int kRows, int kVectors>
+constexpr bool kEndsScaled =
+    kEndsByRows<P, kRows, kVectors> && kHasIntegers<P> && kRows == max_rows<P>(kVectors);
+
+// The same where integers are scaled, and no more. In this order, step by step for all sums, Zen 4
+// does all but the multiplications beside the next products: 32 cycles a tile of 6 rows and 4
+// vectors, of which these are 24; a sum after the other 50.
+template <int kFirst, class P, int kRows, int kVectors>
+inline __attribute__((always_inline)) void end_scaled(char* out, int64_t out_stride,
+                                                      const float* scale, const Rows<kRows>& rows,
+                                                      const char* b, int64_t panel_stride,
+                                                      Tile<P, kRows, kVectors>& tile) {
+  if constexpr (kFirst < kRows) {
+    constexpr int kEnd = kEndOfRows<kFirst, kRows, kVectors>;
+    multiply_last<kFirst, kEnd>(rows, b, panel_stride, tile);
+    F32 x[kEnd - kFirst][kVectors];
+    const auto each = [&](auto&& next) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+      for (int r = 0; r < kEnd - kFirst; ++r) {
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) {
+          F32 y = next(r, v);
+          __asm__ volatile("" : "+v"(y.v));
+          x[r][v] = y;
+        }
+      }
+    };
+    each([&](int r, int v)
+             __attribute__((always_inline)) { return to_f32(tile.sums[kFirst + r][v]); });
+    each([&](int r, int v)
+             __attribute__((always_inline)) { return x[r][v] * load(scale + v * kLanes); });
+#pragma GCC unroll 4
+    for (int r = 0; r < kEnd - kFirst; ++r, out += out_stride) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        store(reinterpret_cast<float*>(out) + v * kLanes, x[r][v]);
+      }
+    }
+    __asm__ volatile("" : : : "memory");
+    end_scaled<kEnd>(out, out_stride, scale, rows, b, panel_stride, tile);
+  }
+}
+// The scale of the call's first column, where that is all and all columns of a tile count.
+template <int kVectors>
+inline const float* only_scale(const BrgemmCall& call, int64_t column) {
+  const SimpleEpilogue& e = *call.epilogue->simple;
+  const bool is_all = e.scale != nullptr && e.bias == nullptr && e.residual == nullptr &&
+                      !e.has_activation && column + kVectors * kLanes <= call.columns;
+  return is_all ? e.scale + call.column + column : nullptr;
+}
+
+// Tiles one below the other. What they share is worked out once: between the products of two tiles
+// there is little that a processor with few free entries in its queues would have to wait for.
+template <class P, int kRows, int kVectors>
+void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch, int64_t tiles) {
+  const int64_t b_offset = column / kPanelColumns * call.b_panel_stride;
+  const bool here = finishes_here<P, kRows, kVectors>(call, column);
+  const Mask last_columns = columns_mask(call, column + (kVectors - 1) * kLanes);
+  const int64_t stride = call.a_row_stride, panel_stride = call.b_panel_stride;
+  const int64_t groups = call.k / P::kGroup, rest = call.k % P::kGroup;
+  const bool to_floats = kEndsByRows<P, kRows, kVectors> && here &&
+                         (P::kGroup == 1 || call.epilogue->simple->out == ElementType::f32);
+  const bool by_rows = to_floats && groups >= kEndGroups<P> && rest == 0;
+  ExpectedStores<kRows, kVectors> first_stores(call, row, column);
+  const bool asks = kRows > kFewRows && !call.out_is_near;
+  // In turns near the end of the last block, if it has one for each row.
+  const int64_t turns = groups / 4 - (by_rows ? kEndGroups<P> / 4 : 0);
+  const bool spreads = asks && turns >= kRows;
+  const int64_t turns_left = turns < 3 * kRows ? turns - kRows : 2 * kRows;
+  const int64_t pace_below = kRows * fetch.rows;
+  const float* scale = nullptr;  // of integers
+  if constexpr (kEndsScaled<P, kRows, kVectors>) {
+    if (by_rows && call.block_count > 0) scale = only_scale<kVectors>(call, column);
+  }
+  for (; tiles > 0; --tiles) {
+    ExpectedStores<kRows, kVectors> stores = first_stores;
+    if (asks && !spreads) stores.ask_all();
+    Tile<P, kRows, kVectors> tile;
+    begin_sums(call, row, column, here, last_columns, tile);
+    Rows<kRows> rows;
+    const char* b = nullptr;
+    for (int64_t i = 0; i < call.block_count; ++i) {
+      const char* a = static_cast<const char*>(call.blocks[i].a) + row * stride;
+      b = static_cast<const char*>(call.blocks[i].b) + b_offset;
+      Ahead<kVectors> ahead(b, panel_stride, fetch);
+      if constexpr (P::kGroup == 1) {
+        if (fetch.other != nullptr) ahead.go_elsewhere(fetch.other);
+      }
+      const char* below = fetch.rows != 0 ? a + kRows * stride : a;
+      rows = Rows<kRows>(a, stride);
+      const auto step = [&]<int kOffset>() __attribute__((always_inline)) {
+        tile.template step<kOffset>(
+            [&](int r)
+                __attribute__((always_inline)) { return P::broadcast(rows[r] + kOffset * 4); },
+            b, panel_stride);
+      };
+      for (int64_t g = 0; g < groups % 4; ++g) {
+        step.template operator()<0>();
+        rows.advance(4);
+        b += kGroupBytes;
+      }
+      // Four groups at a time: additions of pointers take the ports of products.
+      const bool is_last = i + 1 == call.block_count;
+      const int64_t last_ask = spreads && is_last ? turns_left : groups;
+      for (int64_t g = is_last ? turns : groups / 4; g > 0; --g) {
+        step.template operator()<0>();
+        step.template operator()<1>();
+        step.template operator()<2>();
+        step.template operator()<3>();
+        rows.advance(16);
+        b += 4 * kGroupBytes;
+        ahead.ask();
+        // Rows are wanted in the first cache.
+#pragma GCC unroll 4
+        for (int line = 0; line < kRows * 16; line += 64) __builtin_prefetch(below + line);
+        below += pace_below;
+        stores.ask_row((g <= last_ask + kRows) & (g > last_ask));
+      }
+      if (rest != 0) multiply_rest(tile, rows, rest, b, panel_stride);
+    }
+    bool is_done = false;
+    if constexpr (kEndsByRows<P, kRows, kVectors>) {
+      is_done = to_floats;
+      if constexpr (kEndsScaled<P, kRows, kVectors>) {
+        if (scale != nullptr) {
+          char* out = static_cast<char*>(call.out) + row * call.out_stride + column * 4;
+          end_scaled<0>(out, call.out_stride, scale, rows, b, panel_stride, tile);
+        }
+      }
+      if (to_floats && scale == nullptr) {
+        end_rows<0>(call, row, column, last_columns, by_rows && call.block_count > 0, rows, b,
+                    panel_stride, tile);
+      }
+    }
+    if (is_done) {
+    } else if (call.epilogue == nullptr && column + kVectors * kLanes <= call.columns) {
+      store_sums(call, row, column, tile);
+    } else if (here) {
+      constexpr bool kEnded = kEndsByRows<P, kRows, kVectors> && P::kGroup == 1;
+      if constexpr (kFinishesHere<P, kRows, kVectors> && !kEnded) {
+        finish_here<P, P::kGroup == 1, 0, kRows>(call, row, column, last_columns, tile);
+      }
+    } else {
+      finish_sums(call, row, column, tile);
+    }
+    row += kRows;
+    first_stores.out += kRows * first_stores.stride;
+    fetch.begin += fetch.step;
+  }
+}
+
+}  // namespace
+}  // namespace lathe::cpu

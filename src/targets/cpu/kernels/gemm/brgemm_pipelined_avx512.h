@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: MIT
+// Products with few numbers in k, whose time is in what comes before and after: rows run through
+// tiles of so few sums that those of one are finished while the next one is multiplied. What the
+// tiles of a block of columns share is worked out once. Results are bytes where sums are integers,
+// else of A's type; the bits are those of epilogue_registers.h.
+#pragma once
+
+#include "targets/cpu/kernels/elementwise/silu_int8.h"
+#include "targets/cpu/kernels/gemm/brgemm_pipelined.h"
+#include "targets/cpu/kernels/gemm/brgemm_tile.h"
+
+namespace lathe::cpu {
+namespace {
+
+// What comes last before the rounding.
+enum class Last : uint8_t { none, relu, hard_swish, silu };
+
+// Enough steps for tiles of one vector to gain by the next products among them; without, the
+// processor itself goes ahead.
+template <Last kLast>
+constexpr bool kIsLong = kLast == Last::hard_swish || kLast == Last::silu;
+
+// Numbers of each column, those that do nothing where the epilogue has none.
+template <int kVectors>
+struct StreamColumns {
+  alignas(64) float scale[kVectors * kLanes];
+  alignas(64) float bias[kVectors * kLanes];
+  alignas(64) int32_t add[kVectors * kLanes];
+};
+
+template <class P, int kVectors, Last kLast, bool kBlocks>
+struct Stream {
+  static constexpr int kRows = kRowsOfStream<P, kVectors>;
+  static constexpr bool kBytes = P::kGroup == 4;
+  static constexpr bool kBf16 = P::kGroup == 2;
+  static constexpr int kSize = 4 / P::kGroup;  // bytes of a result
+  // Sums are finished by quads of vectors: of three, a row each.
+  static constexpr int kQuad = kVectors == 3 ? 3 : 4;
+  static constexpr int kQuads = kRows * kVectors / kQuad;
+  // Those behind a depthwise convolution: asking costs others up to 7 %.
+  static constexpr bool kAsks = P::kGroup == 1 && kLast == Last::none && !kBlocks;
+  using Sum = typename P::Sum;
+  using Sums = Sum[kRows][kVectors];
+
+  const SimpleEpilogue& e;
+  StreamColumns<kVectors> columns{};
+  const char* b[kVectors] = {};
+  int64_t a_stride = 0, groups = 0, out_stride = 0;
+  int64_t tiles_of_line = 0, to_next_line = 0;  // bytes over the rows that do not count
+  // Where a row's numbers of each group of k lie, in bytes; of one block they are side by side.
+  // Of groups of two, those with the first one alone are marked.
+  static constexpr int64_t kHalf = 1;
+  int64_t places[kBlocks ? kStreamGroups : 1];
+  int64_t fetched = 0;  // bytes of A to ask for with each quad: rows that lie side by side
+  // What is wanted after the call, and how much of it to ask for with each group of k: evenly, for
+  // what is asked for too fast is forgotten.
+  const char* ahead = nullptr;
+  int64_t pace = 0;
+  Mask last{};  // of the last vector, those that count
+  bool small = false;
+  // Where a look at each result before its rounding takes long beside its products, there is one
+  // at all of them together, for a NaN. No denormals are among the processor's sums, nor among
+  // their differences from numbers that are zeros or large.
+  static constexpr bool kMayTrust = kBf16 && !kBlocks &&
+                                    kLast == (kVectors == 1 ? Last::none : Last::relu) &&
+                                    (kVectors == 1 || kVectors == 4);
+  bool no_denormals = false;
+  bool is_signed = false;
+  int zero = 0;
+  F32 high{};
+
+  // Of vector i of a quad.
+  static constexpr int row_of(int quad, int i) { return (quad * kQuad + i) / kVectors; }
+  static constexpr int vector_of(int i) { return i % kVectors; }
+  Mask mask_of(int i) const { return vector_of(i) == kVectors - 1 ? last : mask_first(kLanes); }
+
+  Stream(const BrgemmCall& call, int64_t row, int64_t column)
+      : e(*call.epilogue->simple),
+        a_stride(call.a_row_stride),
+        groups(groups_of_block<P>(call) * call.block_count),
+        out_stride(call.out_stride),
+        last(columns_mask(call, column + (kVectors - 1) * kLanes)),
+        small(e.scale != nullptr),
+        no_denormals(e.residual == nullptr),
+        is_signed(e.out == ElementType::i8),
+        zero(static_cast<int>(e.out_zero)),
+        high(set1(static_cast<float>((is_signed ? 127 : 255) - zero))) {
+    const int64_t of_block = groups_of_block<P>(call);
+    for (int64_t i = 0, at = 0; kBlocks && i < call.block_count; ++i) {
+      const int64_t offset =
+          static_cast<const char*>(call.blocks[i].a) - static_cast<const char*>(call.blocks[0].a);
+      for (int64_t g = 0; g < of_block; ++g) places[at++] = offset + g * 4;
+      if (call.k % P::kGroup != 0) places[at - 1] |= kHalf;
+    }
+    if (call.line_pitch != 0) {
+      tiles_of_line = call.line_rows / kRows;
+      to_next_line = (call.line_pitch - call.line_rows) * a_stride;
+    }
+    // The processor itself foresees shorter rows.
+    const bool is_run = a_stride >= 64 && a_stride <= call.k * 4 / P::kGroup;
+    if (call.a_is_far && column == 0 && is_run) fetched = kRows * a_stride / kQuads;
+    ahead = static_cast<const char*>(call.blocks[0].a);
+    if (kAsks && call.ahead_bytes > 0 && column == 0) {
+      const int64_t whole = call.rows / kRows * groups, turns = whole > 0 ? whole : 1;
+      pace = (call.ahead_bytes + turns - 1) / turns;
+      ahead = static_cast<const char*>(call.ahead) + row / kRows * groups * pace;
+    }
+    for (int v = 0; v < kVectors; ++v) {
+      const int64_t vector = column / kLanes + v, c = call.column + column + v * kLanes;
+      b[v] = static_cast<const char*>(call.blocks[0].b) +
+             vector / kPanelVectors * call.b_panel_stride + vector % kPanelVectors * kLanes * 4;
+      const Mask m = mask_of(v);
+      const F32 scale = e.scale == nullptr ? set1(1.0F) : load(e.scale + c, m);
+      const F32 bias = e.bias == nullptr ? set1(-0.0F) : load(e.bias + c, m);
+      // As RegisterTile::stays_small.
+      small = small && all(less_equal(abs(scale), set1(0.25F))) &&
+              all(less_equal(abs(bias), set1(0x1p29F)));
+      if constexpr (kMayTrust) {
+        const F32 size = select(equal(bias, zero_f32()), set1(1.0F), abs(bias));
+        no_denormals = no_denormals && all(less_equal(set1(0x1p-102F), size));
+      }
+      store(columns.scale + v * kLanes, scale);
+      store(columns.bias + v * kLanes, bias);
+      store(columns.add + v * kLanes,
+            e.column_add == nullptr ? zero_i32() : load(e.column_add + c, m));
+    }
+  }
+
+  inline __attribute__((always_inline)) void begin(Sums& sums) const {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      Sum first = P::zero();
+      if constexpr (kBytes) first = load(columns.add + v * kLanes);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) sums[r][v] = first;
+    }
+  }
+
+  template <class F>
+  inline __attribute__((always_inline)) void add_products(Sums& sums, const char* row, int64_t g,
+                                                          F&& number) const {
+    if constexpr (kVectors == 1 && P::kSwaps) {
+      // As the last operand, with the product's own load: one to a register of its own and a
+      // product that reads it take 1.4 cycles on Zen 4, where they are as many as products.
+      const auto y = P::load_b(b[0] + g * kGroupBytes);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        sums[r][0] = P::dot(sums[r][0], y, number(row + r * a_stride));
+      }
+      return;
+    }
+    decltype(number(row)) x[kRows];
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) x[r] = number(row + r * a_stride);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      const auto y = P::load_b(b[v] + g * kGroupBytes);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) sums[r][v] = P::dot(sums[r][v], x[r], y);
+    }
+  }
+
+  inline __attribute__((always_inline)) void multiply(Sums& sums, const char* a, int64_t first,
+                                                      int64_t end, const char*& later) const {
+    if constexpr (kAsks) {
+      for (; pace != 0 && first < end; ++first, later += pace) {
+        __builtin_prefetch(later, 0, 2);
+        add_products(sums, a + first * 4, first, [](const char* p) { return P::broadcast(p); });
+      }
+    }
+    for (int64_t g = first; g < end; ++g) {
+      const char* row = a + (kBlocks ? places[g] : g * 4);
+      if constexpr (kBlocks && kBf16) {
+        if ((places[g] & kHalf) != 0) {
+          add_products(sums, row - kHalf, g, [](const char* p) { return P::broadcast_one(p); });
+          continue;
+        }
+      }
+      add_products(sums, row, g, [](const char* p) { return P::broadcast(p); });
+    }
+  }
+
+  template <class T>
+  inline __attribute__((always_inline)) void add_residual(int quad, const char* residual,
+                                                          F32 (&x)[4]) const {
+    const T* p = reinterpret_cast<const T*>(residual);
+#pragma GCC unroll 4
+    for (int i = 0; i < kQuad; ++i) {
+      const int64_t at = row_of(quad, i) * e.residual_stride + vector_of(i) * kLanes;
+      x[i] = x[i] + load_f32(p + at, mask_of(i));
+    }
+  }
+
+  inline __attribute__((always_inline)) void store_bytes(F32 (&x)[4], char* to) const {
+    I32 n[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < kQuad; ++i) {
+      if (!small) x[i] = kLast == Last::silu ? bounded_for_silu(x[i], high) : min(high, x[i]);
+      n[i] = kLast == Last::silu ? rounded_silu(x[i]) : to_i32(x[i]);
+    }
+    if constexpr (kQuad == 3) n[3] = n[2];
+    I32 low = pack_words(n[0], n[1]), up = pack_words(n[2], n[3]);
+    if (zero != 0) {
+      low = add_to_words(low, zero);
+      up = add_to_words(up, zero);
+    }
+    const __m512i mixed =
+        is_signed ? _mm512_packs_epi16(low.v, up.v) : _mm512_packus_epi16(low.v, up.v);
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i bytes = _mm512_permutexvar_epi32(order, mixed);
+    if constexpr (kVectors >= 3) {
+      constexpr int kBefore = (kVectors - 1) * kLanes;
+      const __mmask64 mask = (uint64_t{1} << kBefore) - 1 | static_cast<uint64_t>(last.m)
+                                                                << kBefore;
+      _mm512_mask_storeu_epi8(to, mask, bytes);
+    } else if constexpr (kVectors == 2) {
+      _mm256_mask_storeu_epi8(to, behind_whole(last), _mm512_castsi512_si256(bytes));
+      _mm256_mask_storeu_epi8(to + out_stride, behind_whole(last),
+                              _mm512_extracti64x4_epi64(bytes, 1));
+    } else {
+      _mm_mask_storeu_epi8(to, last.m, _mm512_castsi512_si128(bytes));
+      _mm_mask_storeu_epi8(to + out_stride, last.m, _mm512_extracti32x4_epi32(bytes, 1));
+      _mm_mask_storeu_epi8(to + 2 * out_stride, last.m, _mm512_extracti32x4_epi32(bytes, 2));
+      _mm_mask_storeu_epi8(to + 3 * out_stride, last.m, _mm512_extracti32x4_epi32(bytes, 3));
+    }
+  }
+
+  template <bool kTrusts>
+  inline __attribute__((always_inline)) void store_bf16(const F32 (&x)[4], char* to) const {
+    const auto place = [&](int i) __attribute__((always_inline)) {
+      return reinterpret_cast<Bf16*>(to + row_of(0, i) * out_stride) + vector_of(i) * kLanes;
+    };
+    unsigned special = 0;
+#pragma GCC unroll 4
+    for (int i = 0; i < kQuad; ++i) special |= kTrusts ? 0 : is_special(x[i]);
+    if (__builtin_expect(special != 0, 0)) {
+#pragma GCC unroll 4
+      for (int i = 0; i < kQuad; ++i) store_f32(place(i), x[i], mask_of(i));
+      return;
+    }
+    if constexpr (kVectors == 2) {
+      store_two(place(0), x[0], x[1], last);
+    } else {
+      store_two(place(0), x[0], x[1]);
+    }
+    if constexpr (kVectors == 1) {
+      store_two(place(2), x[2], x[3]);
+    } else if constexpr (kVectors == 3) {
+      store_one(place(2), x[2], last);
+    } else {
+      store_two(place(2), x[2], x[3], last);
+    }
+  }
+
+  inline __attribute__((always_inline)) void store_floats(const F32 (&x)[4], char* to) const {
+#pragma GCC unroll 4
+    for (int i = 0; i < kQuad; ++i) {
+      auto* p = reinterpret_cast<float*>(to + row_of(0, i) * out_stride) + vector_of(i) * kLanes;
+      store(p, x[i], mask_of(i));
+    }
+  }
+
+  // The sums of a quad to `out` and beyond, where the tile begins.
+  template <int kAt, bool kTrusts>
+  inline __attribute__((always_inline)) void finish(const Sums& sums, char* out,
+                                                    const char* residual, F32& seen) const {
+    F32 x[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < kQuad; ++i) {
+      const int v = vector_of(i) * kLanes;
+      if constexpr (kBytes) {
+        x[i] = to_f32(sums[row_of(kAt, i)][vector_of(i)]) * load(columns.scale + v);
+      } else {
+        x[i] = sums[row_of(kAt, i)][vector_of(i)];
+      }
+      x[i] = x[i] + load(columns.bias + v);
+    }
+    if constexpr (kTrusts) {
+      seen = seen + ((x[0] + x[1]) + (x[2] + x[3]));
+    } else if (residual != nullptr) {
+      if constexpr (kBytes) {
+        is_signed ? add_residual<int8_t>(kAt, residual, x)
+                  : add_residual<uint8_t>(kAt, residual, x);
+      } else if constexpr (kBf16) {
+        add_residual<Bf16>(kAt, residual, x);
+      } else {
+        add_residual<float>(kAt, residual, x);
+      }
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < kQuad; ++i) {
+      if constexpr (kLast == Last::relu) x[i] = relu(x[i]);
+      if constexpr (kLast == Last::hard_swish) x[i] = hard_swish(x[i]);
+    }
+    if constexpr (kLast == Last::silu && !kBytes) {
+      F32 y[kQuad];
+#pragma GCC unroll 4
+      for (int i = 0; i < kQuad; ++i) y[i] = x[i];
+      sigmoid_each(y);
+#pragma GCC unroll 4
+      for (int i = 0; i < kQuad; ++i) x[i] = x[i] * y[i];
+    }
+    char* to = out + row_of(kAt, 0) * out_stride;
+    if constexpr (kBytes) {
+      store_bytes(x, to);
+    } else if constexpr (kBf16) {
+      store_bf16<kTrusts>(x, to);
+    } else {
+      store_floats(x, to);
+    }
+  }
+
+  // The products of a tile, and among them the quads of the tile before it.
+  template <int kAt, bool kTrusts>
+  inline __attribute__((always_inline)) void multiply_and_finish(Sums& sums, const char* a,
+                                                                 const Sums& done, char* out,
+                                                                 const char* residual,
+                                                                 const char*& later,
+                                                                 F32& seen) const {
+    if constexpr (kAt < kQuads) {
+      const char* below = a + 2 * kRows * a_stride + kAt * fetched;
+      for (int64_t at = 0; at < fetched; at += 64) __builtin_prefetch(below + at);
+      multiply(sums, a, groups * kAt / kQuads, groups * (kAt + 1) / kQuads, later);
+      finish<kAt, kTrusts>(done, out, residual, seen);
+      multiply_and_finish<kAt + 1, kTrusts>(sums, a, done, out, residual, later, seen);
+    }
+  }
+  template <int kAt, bool kTrusts>
+  inline __attribute__((always_inline)) void finish_all(const Sums& done, char* out,
+                                                        const char* residual, F32& seen) const {
+    if constexpr (kAt < kQuads) {
+      finish<kAt, kTrusts>(done, out, residual, seen);
+      finish_all<kAt + 1, kTrusts>(done, out, residual, seen);
+    }
+  }
+
+  // Asks for the lines of a tile that is finished soon, those of its rows' ends: rows are mostly
+  // side by side, and stores that miss would wait for one another.
+  inline __attribute__((always_inline)) void expect(const char* out) const {
+    constexpr int kWidth = kVectors * kLanes * kSize;
+    constexpr int kStep = kWidth == 16 ? 4 : 1;
+#pragma GCC unroll 8
+    for (int r = kStep - 1; r < kRows; r += kStep) {
+      for (int at = kWidth - 1; at >= 0; at -= 64) {
+        __builtin_prefetch(out + r * out_stride + at, 1);
+      }
+    }
+  }
+
+  // To the rows of the next tile, where `left` are left of a line.
+  inline __attribute__((always_inline)) void advance(const char*& a, int64_t& left) const {
+    a += kRows * a_stride;
+    if constexpr (kBlocks) {
+      if (--left != 0) return;
+      a += to_next_line;
+      left = tiles_of_line;
+    }
+  }
+
+  // At least one tile. False if there was a NaN, or infinities of both signs, among results that
+  // are rounded without a look at them.
+  template <bool kTrusts>
+  inline __attribute__((always_inline)) bool run(const char* a, int64_t tiles, char* out,
+                                                 const char* residual) const {
+    F32 seen = zero_f32();
+    const int64_t residual_step = residual == nullptr ? 0 : kRows * e.residual_stride * kSize;
+    const char* later = ahead;
+    int64_t left = tiles_of_line;
+    if constexpr (kVectors == 1 && P::kSwaps && !kIsLong<kLast>) {
+      for (int64_t t = 0; t < tiles; ++t) {
+        Sums sums;
+        begin(sums);
+        multiply(sums, a, 0, groups, later);
+        finish_all<0, kTrusts>(sums, out, residual, seen);
+        advance(a, left);
+        out += kRows * out_stride;
+        residual += residual_step;
+      }
+      return !kTrusts || is_nan(seen).m == 0;
+    }
+    Sums sums, done;
+    begin(sums);
+    multiply(sums, a, 0, groups, later);
+    for (int64_t t = 1; t < tiles; ++t) {
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) done[r][v] = sums[r][v];
+      }
+      advance(a, left);
+      begin(sums);
+      expect(out + kRows * out_stride);
+      multiply_and_finish<0, kTrusts>(sums, a, done, out, residual, later, seen);
+      out += kRows * out_stride;
+      residual += residual_step;
+    }
+    finish_all<0, kTrusts>(sums, out, residual, seen);
+    return !kTrusts || is_nan(seen).m == 0;
+  }
+};
+
+// Whole tiles of some rows of kVectors vectors of columns. Returns how many rows that were.
+template <class P, int kVectors, Last kLast, bool kBlocks>
+__attribute__((noinline)) int64_t stream_columns(const BrgemmCall& call, int64_t row, int64_t rows,
+                                                 int64_t column) {
+  const Stream<P, kVectors, kLast, kBlocks> stream(call, row, column);
+  const SimpleEpilogue& e = stream.e;
+  const int64_t size = out_size(e.out), tiles = rows / stream.kRows;
+  if (tiles == 0) return 0;
+  const char* residual = nullptr;
+  if (e.residual != nullptr) {
+    residual = static_cast<const char*>(e.residual) +
+               ((call.row + row) * e.residual_stride + call.column + column) * size;
+  }
+  const char* a = static_cast<const char*>(call.blocks[0].a) + row * call.a_row_stride;
+  char* out = static_cast<char*>(call.out) + row * call.out_stride + column * size;
+  bool is_done = false;
+  if constexpr (stream.kMayTrust) {
+    is_done = stream.no_denormals && stream.template run<true>(a, tiles, out, nullptr);
+  }
+  if (!is_done) stream.template run<false>(a, tiles, out, residual);
+  return tiles * stream.kRows;
+}
+
+template <class P, Last kLast>
+int64_t stream_rows(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
+                    int vectors) {
+  const auto columns = [&]<int kVectors>() {
+    constexpr bool kOnlyBlocks = kVectors == 1 && P::kSwaps && kIsLong<kLast>;
+    if constexpr (kVectors <= kVectorsOfBlocks) {
+      if (kOnlyBlocks || call.block_count > 1 || call.line_pitch != 0 || call.k % P::kGroup != 0) {
+        return stream_columns<P, kVectors, kLast, true>(call, row, rows, column);
+      }
+    }
+    if constexpr (!kOnlyBlocks)
+      return stream_columns<P, kVectors, kLast, false>(call, row, rows, column);
+  };
+  switch (vectors) {
+    case 4:
+      return columns.template operator()<4>();
+    case 3:
+      return columns.template operator()<3>();
+    case 2:
+      return columns.template operator()<2>();
+    default:
+      return columns.template operator()<1>();
+  }
+}
+template <class P>
+inline int64_t stream_any(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
+                          int vectors) {
+  const SimpleEpilogue& e = *call.epilogue->simple;
+  // Unsigned bytes without a zero point are cut off at 0 anyway.
+  const bool cuts = e.out == ElementType::u8 && e.out_zero == 0;
+  if (!e.has_activation || (e.activation == Activation::relu && cuts)) {
+    return stream_rows<P, Last::none>(call, row, rows, column, vectors);
+  }
+  switch (e.activation) {
+    case Activation::relu:
+      return stream_rows<P, Last::relu>(call, row, rows, column, vectors);
+    case Activation::hard_swish:
+      return stream_rows<P, Last::hard_swish>(call, row, rows, column, vectors);
+    default:
+      return stream_rows<P, Last::silu>(call, row, rows, column, vectors);
+  }
+}
+
+}  // namespace
+}  // namespace lathe::cpu

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// What the units of brgemm export.
+#pragma once
+
+#include "targets/cpu/kernels/gemm/brgemm.h"
+
+namespace lathe::cpu {
+
+extern const BrgemmKernel kBrgemmF32Avx2;
+extern const BrgemmKernel kBrgemmBf16Avx2;
+extern const BrgemmKernel kBrgemmU8S8Avx2;
+extern const BrgemmKernel kBrgemmS8S8Avx2;
+extern const BrgemmKernel kBrgemmU8S8Avx2Vnni;
+extern const BrgemmKernel kBrgemmS8S8Avx2Vnni;
+extern const BrgemmKernel kBrgemmF32Avx512;
+extern const BrgemmKernel kBrgemmBf16Avx512;
+extern const BrgemmKernel kBrgemmU8S8Avx512;
+extern const BrgemmKernel kBrgemmS8S8Avx512;
+extern const BrgemmKernel kBrgemmBf16Avx512Vnni;
+extern const BrgemmKernel kBrgemmU8S8Avx512Vnni;
+extern const BrgemmKernel kBrgemmS8S8Avx512Vnni;
+extern const BrgemmKernel kBrgemmBf16Amx;
+extern const BrgemmKernel kBrgemmU8S8Amx;
+extern const BrgemmKernel kBrgemmS8S8Amx;
+
+// Whole tiles of some rows and `vectors` vectors of columns of a call that brgemm_stream.h lets
+// through. Return how many rows that were.
+using StreamRows = int64_t (*)(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
+                               int vectors);
+int64_t stream_f32_avx512(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
+                          int vectors);
+int64_t stream_bf16_avx512_vnni(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
+                                int vectors);
+int64_t stream_u8s8_avx512_vnni(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
+                                int vectors);
+
+}  // namespace lathe::cpu

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernels/gemm/epilogue_kernel.h"
+#include "targets/cpu/kernels/gemm/epilogue_table.h"
+
+namespace lathe::cpu {
+
+void finish_tile_avx2(const Epilogue& epilogue, const EpilogueTile& tile) {
+  finish(epilogue, tile);
+}
+
+}  // namespace lathe::cpu

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernels/gemm/matmul.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <vector>
+
+#include "base/error.h"
+#include "targets/cpu/kernels/common/chunk_splitter.h"
+#include "targets/cpu/kernels/common/scratch.h"
+#include "targets/cpu/kernels/gemm/pack_a.h"
+
+namespace lathe::cpu {
+namespace {
+
+// How rows and panels are cut into chunks: no sum is cut, so that results do not depend on it.
+struct Cut {
+  int64_t row_block = 1;
+  int64_t panel_block = 1;
+  int64_t last_parts = 1;  // of rows, into which the last chunks are cut
+};
+
+constexpr int64_t kFewRows = 4;
+constexpr int64_t kSkinnyRows = 64;
+constexpr int64_t kCacheBytes = 256 << 10;  // of A that stay in the second cache beside a panel
+constexpr int64_t kNearBytes = 256 << 10;   // of B that stay in it from row block to row block
+constexpr int64_t kPassRows = 288;          // for each pass over B
+constexpr int64_t kChunkWork = 1 << 22;     // multiplications of f32 in a chunk: 20 to 40 us
+constexpr int64_t kLeastWork = 1 << 18;     // in one that is cut for threads' sake: 1 to 3 us
+constexpr int64_t kMostParts = 4;           // of one that is cut for threads to end together
+
+int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Multiplications that take as long as one of f32.
+int64_t speed(Product product) {
+  return product == Product::f32 ? 1 : product == Product::bf16 ? 2 : 4;
+}
+
+// Panels that fill tiles, about so many.
+int64_t whole_tiles(const BrgemmKernel& kernel, int64_t panels) {
+  return std::max<int64_t>(1, divide_up(panels, kernel.panels_together)) * kernel.panels_together;
+}
+
+Cut cut_few_rows(const MatmulCall& call, const BrgemmKernel& kernel) {
+  // Streams B: pieces of 128 KiB or more, four panels at least.
+  const int64_t panel = packed_panel_bytes(kernel, call.k);
+  const int64_t panels = std::max<int64_t>(4, (128 << 10) / std::max<int64_t>(1, panel));
+  return {std::max<int64_t>(1, call.m), divide_up(panels, 4) * 4};
+}
+
+Cut cut_skinny(const MatmulCall& call, const BrgemmKernel& kernel) {
+  const int64_t work = call.m * call.k * kernel.panel_columns;
+  return {call.m,
+          whole_tiles(kernel, kChunkWork * speed(call.product) / std::max<int64_t>(1, work))};
+}
+
+// Blocks of rows that stay in the second cache beside a panel, or else of so many that passes over
+// B, each at the far cache's rate, are few; lower where threads would get too few chunks. Where
+// there are no fewer rows than columns, a thread's share is whole blocks of rows: threads without a
+// common cache are slow to read the same lines of A, and to write beside each other.
+Cut cut_square(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threads) {
+  const int64_t row_bytes = std::max<int64_t>(1, call.k * a_size(call.product));
+  const int64_t rows = std::max(kCacheBytes / row_bytes, kPassRows);
+  const int64_t columns = whole_tiles(kernel, 1) * kernel.panel_columns;
+  const int64_t beside = call.batch * divide_up(call.n, columns);
+  const int64_t lowest =
+      std::max(12 * int64_t{kernel.row_tile},
+               kLeastWork * speed(call.product) / (std::max<int64_t>(1, call.k) * columns));
+  const bool by_rows = threads > 1 && call.m >= call.n;
+  const int64_t chunks = (by_rows ? 16 : 4) * threads;
+  const int64_t spread = std::min(divide_up(chunks, beside), call.m / lowest);
+  int64_t blocks = std::max(divide_up(call.m, rows), spread);
+  if (by_rows && blocks > threads) blocks = divide_up(blocks, threads) * threads;
+  const int64_t block = divide_up(call.m, blocks);  // of nearly the same height
+  const int64_t work = block * call.k * kernel.panel_columns;
+  int64_t panels = kChunkWork * speed(call.product) / std::max<int64_t>(1, work);
+  // So many chunks as well that threads end together.
+  if (by_rows) {
+    panels = std::min(panels, divide_up(call.n, kernel.panel_columns) * blocks / chunks);
+  }
+  panels = whole_tiles(kernel, panels);
+  const int64_t most = work * panels / (kLeastWork * speed(call.product));
+  const int64_t tiles = block / (2 * int64_t{kernel.row_tile});
+  return {block, panels, std::clamp<int64_t>(std::min(most, tiles), 1, kMostParts)};
+}
+
+// Tiles of AMX take rows and panels from the second cache: blocks of rows by as many panels as stay
+// there, so that results are written in long runs. On two threads 1.2 to 1.5 times as fast for
+// squares of 512 to 2048 as a panel at a time by blocks of all rows.
+Cut cut_tiles(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threads) {
+  constexpr int64_t kShareBytes = 512 << 10;  // of the second cache: of A, and of B
+  constexpr int64_t kLowest = 64, kLeastPanels = 4;
+  const int64_t row_bytes = std::max<int64_t>(1, call.k * a_size(call.product));
+  const int64_t panel_bytes = std::max<int64_t>(1, packed_panel_bytes(kernel, call.k));
+  const int64_t panels = panel_count(kernel, call.n);
+  const int64_t chunks = divide_up(4 * threads, call.batch);
+  int64_t across = divide_up(panels, std::max(kLeastPanels, kShareBytes / panel_bytes));
+  const int64_t down = std::max(divide_up(call.m, std::max(kLowest, kShareBytes / row_bytes)),
+                                std::min(divide_up(chunks, across), divide_up(call.m, kLowest)));
+  across = std::max(across, std::min(divide_up(chunks, down), panels));
+  const int64_t rows = divide_up(divide_up(call.m, down), kernel.row_tile) * kernel.row_tile;
+  return {rows, divide_up(panels, across)};
+}
+
+// What one product needs at run time.
+class Run {
+ public:
+  Run(const MatmulCall& call, ThreadPool* pool)
+      : call_(call),
+        kernel_(brgemm_kernel(call.isa, kernel_product(call))),
+        layout_(packed_layout(kernel_, call.product, call.k, call.n)),
+        rows_(call, kernel_, pool),
+        shift_(brgemm_kernel(call.isa, call.product).a_shift),
+        pool_(pool),
+        split_(split_of_k(call.n, call.k)) {
+    if (has_integer_sums(call.product)) correct_zero_points();
+  }
+
+  void run(Cut cut) {
+    const int64_t row_blocks = divide_up(call_.m, cut.row_block);
+    const int64_t panel_blocks = divide_up(layout_.panels, cut.panel_block);
+    const int64_t per_product = row_blocks * panel_blocks;
+    if (split_ > 1) {
+      partial_ = reinterpret_cast<float*>(
+          thread_scratch(ScratchUse::product_parts, split_ * call_.m * call_.n * call_.batch * 4));
+    }
+    const ChunkParts chunks(call_.batch * per_product * split_,
+                            pool_ == nullptr ? 1 : pool_->threads(), cut.last_parts);
+    parallel_for(pool_, chunks.count(), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const ChunkParts::Part part = chunks[i];
+        const int64_t block = part.chunk / split_;
+        const int64_t row = block % per_product / panel_blocks * cut.row_block;
+        const int64_t panel = block % panel_blocks * cut.panel_block;
+        const int64_t rows = std::min(cut.row_block, call_.m - row);
+        const int64_t panels = std::min(cut.panel_block, layout_.panels - panel);
+        const int64_t from = part.begin(rows, kernel_.row_tile);
+        const int64_t to = part.end(rows, kernel_.row_tile);
+        if (from == to) continue;
+        multiply(block / per_product, row + from, to - from, panel, panels, part.chunk % split_,
+                 part);
+      }
+    });
+    if (split_ > 1) merge();
+  }
+
+ private:
+  // Sums with zero points of A and B, from those without, if there are any.
+  void correct_zero_points() {
+    epilogue_ = call_.epilogue;
+    const int32_t shift = shift_ + (call_.a_zeros == nullptr ? call_.a_zero : 0);
+    if (shift == 0 && call_.a_zeros == nullptr && call_.b_zeros == nullptr) return;
+    // One set of corrections for each B of the batch.
+    const int64_t sets = call_.b_batch_stride == 0 ? 1 : call_.batch;
+    columns_.resize(static_cast<size_t>(sets * call_.n));
+    for (int64_t set = 0; set < sets; ++set) {
+      const int32_t* sums = sums_of(set);
+      int32_t* columns = columns_.data() + set * call_.n;
+      for (int64_t c = 0; c < call_.n; ++c) {
+        const int32_t added = epilogue_.column_add == nullptr ? 0 : epilogue_.column_add[c];
+        columns[c] = added - shift * sums[c];
+      }
+    }
+    if (call_.b_zeros != nullptr) {
+      row_sums_ = rows_.sums();
+      for (size_t r = 0; r < row_sums_.size(); ++r) {
+        const int32_t zero = call_.a_zeros == nullptr ? call_.a_zero : call_.a_zeros[r];
+        row_sums_[r] -= static_cast<int32_t>(call_.k) * zero;
+      }
+    }
+    for (int64_t set = 0; set < sets; ++set) {
+      outer_.insert(outer_.end(), epilogue_.outer.begin(), epilogue_.outer.end());
+      if (call_.a_zeros != nullptr) outer_.push_back({call_.a_zeros, sums_of(set)});
+      if (call_.b_zeros != nullptr) outer_.push_back({row_sums_.data(), call_.b_zeros});
+    }
+  }
+
+  const int32_t* sums_of(int64_t set) const {
+    return packed_sums(layout_, static_cast<const char*>(call_.b) + set * call_.b_batch_stride);
+  }
+
+  Epilogue epilogue_of(int64_t batch) const {
+    if (columns_.empty()) return call_.epilogue;  // nothing to correct
+    const int64_t set = call_.b_batch_stride == 0 ? 0 : batch;
+    const size_t outers = outer_.size() * static_cast<size_t>(call_.n) / columns_.size();
+    Epilogue out = epilogue_;
+    out.column_add = columns_.data() + set * call_.n;
+    out.outer = std::span(outer_).subspan(static_cast<size_t>(set) * outers, outers);
+    return out;
+  }
+
+  char* out_of(int64_t batch, int64_t row, int64_t column) const {
+    const int64_t size = out_size(call_.epilogue.out);
+    return static_cast<char*>(call_.out) +
+           (batch * call_.out_batch_stride + row * call_.out_row_stride + column) * size;
+  }
+  float* partial_of(int64_t part, int64_t batch, int64_t row, int64_t column) {
+    return partial_ + ((part * call_.batch + batch) * call_.m + row) * call_.n + column;
+  }
+
+  void multiply(int64_t batch, int64_t row, int64_t rows, int64_t panel, int64_t panels,
+                int64_t part, const ChunkParts::Part& rows_of) {
+    // Parts begin at whole groups.
+    const int64_t groups = divide_up(call_.k, kernel_.k_group);
+    const int64_t first = groups * part / split_ * kernel_.k_group;
+    const int64_t last = std::min(call_.k, groups * (part + 1) / split_ * kernel_.k_group);
+    const int64_t column = panel * kernel_.panel_columns;
+    const BrgemmBlock block{rows_.address(batch, row, first),
+                            static_cast<const char*>(call_.b) + batch * call_.b_batch_stride +
+                                panel * layout_.panel_bytes +
+                                first / kernel_.k_group * kernel_.panel_columns * 4};
+    BrgemmCall call;
+    call.blocks = &block;
+    call.block_count = 1;
+    call.k = last - first;
+    call.a_row_stride = rows_.row_stride();
+    call.b_panel_stride = layout_.panel_bytes;
+    call.rows = rows;
+    call.columns = std::min(panels * kernel_.panel_columns, call_.n - column);
+    call.b_is_far = layout_.bytes > kNearBytes;
+    call.a_is_far = true;
+    call.b_goes_on = column + call.columns < call_.n;
+    call.fetch_part = rows_of.part;
+    call.fetch_parts = rows_of.parts;
+    call.row = call_.first_row + batch * call_.m + row;
+    call.column = column;
+    if (split_ > 1) {
+      call.out = partial_of(part, batch, row, column);
+      call.out_stride = call_.n * 4;
+      kernel_.run(call);
+      return;
+    }
+    const Epilogue epilogue = epilogue_of(batch);
+    const bool as_is =
+        epilogue.keeps_sums() && epilogue.out_zero.data == nullptr &&
+        epilogue.out_zero.scale == 0 &&
+        epilogue.out == (has_integer_sums(call_.product) ? ElementType::i32 : ElementType::f32);
+    call.out = out_of(batch, row, column);
+    call.out_stride = call_.out_row_stride * out_size(epilogue.out);
+    // Tiles of many rows end with an epilogue, be it of nothing, a few rows after the other.
+    const bool ends_by_rows = epilogue.out == ElementType::f32 && rows > kFewRows;
+    call.epilogue = as_is && !ends_by_rows ? nullptr : &epilogue;
+    kernel_.run(call);
+  }
+
+  // Adds the parts in their order, then the epilogue.
+  void merge() {
+    const bool integers = has_integer_sums(call_.product);
+    const FinishTile finish = finish_tile(call_.isa);
+    parallel_for(pool_, call_.batch * call_.m, 16, [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        const int64_t batch = r / call_.m, row = r % call_.m;
+        float* sums = partial_of(0, batch, row, 0);
+        for (int64_t part = 1; part < split_; ++part) {
+          add_row(partial_of(part, batch, row, 0), call_.n, integers, sums);
+        }
+        const Epilogue epilogue = epilogue_of(batch);
+        EpilogueTile tile;
+        tile.sums = sums;
+        tile.integer_sums = integers;
+        tile.sums_stride = call_.n;
+        tile.rows = 1;
+        tile.columns = call_.n;
+        tile.row = call_.first_row + r;
+        tile.out = out_of(batch, row, 0);
+        finish(epilogue, tile);
+      }
+    });
+  }
+
+  const MatmulCall& call_;
+  const BrgemmKernel& kernel_;
+  PackedLayout layout_;
+  MatmulRows rows_;
+  int32_t shift_;  // of each number of A, by the kernel or in its rows
+  ThreadPool* pool_;
+  int64_t split_;
+  Epilogue epilogue_;
+  std::vector<OuterProduct> outer_;
+  std::vector<int32_t> columns_;
+  std::vector<int32_t> row_sums_;
+  float* partial_ = nullptr;
+};
+
+bool is_empty(const MatmulCall& call) { return call.m <= 0 || call.n <= 0 || call.batch <= 0; }
+
+void run_few_rows(const MatmulCall& call, ThreadPool* pool) {
+  if (is_empty(call)) return;
+  Run(call, pool).run(cut_few_rows(call, brgemm_kernel(call.isa, call.product)));
+}
+void run_skinny(const MatmulCall& call, ThreadPool* pool) {
+  if (is_empty(call)) return;
+  Run(call, pool).run(cut_skinny(call, brgemm_kernel(call.isa, call.product)));
+}
+void run_square(const MatmulCall& call, ThreadPool* pool) {
+  if (is_empty(call)) return;
+  const int64_t threads = pool == nullptr ? 1 : pool->threads();
+  const BrgemmKernel& kernel = brgemm_kernel(call.isa, call.product);
+  const bool in_tiles = call.isa == Isa::amx && call.product != Product::f32;
+  const bool by_tiles = in_tiles && threads > 1 && call.m >= call.n;
+  Run(call, pool)
+      .run(by_tiles ? cut_tiles(call, kernel, threads) : cut_square(call, kernel, threads));
+}
+
+constexpr std::array<MatmulVariant, 3> kVariants{{
+    {"matrix-vector", kFewRows, run_few_rows},
+    {"skinny", kSkinnyRows, run_skinny},
+    {"square", std::numeric_limits<int64_t>::max(), run_square},
+}};
+
+}  // namespace
+
+std::span<const MatmulVariant> matmul_variants() { return kVariants; }
+
+void matmul(const MatmulCall& call, ThreadPool* pool) {
+  const Isa isa = fastest_isa(call.isa, call.product, call.m, call.n, call.k);
+  if (isa != call.isa) {
+    MatmulCall other = call;  // of the same packing
+    other.isa = isa;
+    return matmul(other, pool);
+  }
+  for (const MatmulVariant& variant : kVariants) {
+    if (call.m <= variant.most_rows) return variant.run(call, pool);
+  }
+}
+
+namespace {
+
+// Product j of a batch of floats, as one of its own.
+MatmulCall product_of(const MatmulCall& call, int64_t j, const void* b) {
+  MatmulCall one = call;
+  one.batch = 1;
+  one.first_row += j * call.m;
+  one.a = static_cast<const char*>(call.a) + j * call.a_batch_stride * info(call.a_type).bits / 8;
+  one.out = static_cast<char*>(call.out) + j * call.out_batch_stride * out_size(call.epilogue.out);
+  one.b = b;
+  return one;
+}
+
+}  // namespace
+
+void matmul_dynamic(const MatmulCall& call, const PackSource& b, int64_t b_batch_stride,
+                    ThreadPool* pool) {
+  if (is_empty(call)) return;
+  const BrgemmKernel& kernel = brgemm_kernel(call.isa, call.product);
+  const PackedLayout layout = packed_layout(kernel, call.product, call.k, call.n);
+  const int64_t count = b_batch_stride == 0 ? 1 : call.batch;
+  const int64_t threads = pool == nullptr ? 1 : pool->threads();
+  if (count >= 2 * threads && !has_integer_sums(call.product)) {
+    // Each product where its B was packed, which is still in the cache.
+    parallel_for(pool, count, 1, [&](int64_t begin, int64_t end) {
+      std::byte* packed = thread_scratch(ScratchUse::product_panels, layout.bytes);
+      for (int64_t j = begin; j < end; ++j) {
+        PackSource source = b;
+        source.data = static_cast<const char*>(b.data) + j * b_batch_stride * info(b.type).bits / 8;
+        pack_b(kernel, call.product, source, packed, nullptr);
+        matmul(product_of(call, j, packed), nullptr);
+      }
+    });
+    return;
+  }
+  auto* out =
+      reinterpret_cast<char*>(thread_scratch(ScratchUse::product_panels, count * layout.bytes));
+  for (int64_t i = 0; i < count; ++i) {
+    PackSource source = b;
+    source.data = static_cast<const char*>(b.data) + i * b_batch_stride * info(b.type).bits / 8;
+    pack_b(kernel, call.product, source, out + i * layout.bytes, pool);
+  }
+  MatmulCall inner = call;
+  inner.b = out;
+  inner.b_batch_stride = b_batch_stride == 0 ? 0 : layout.bytes;
+  matmul(inner, pool);
+}
+
+int64_t split_of_k(int64_t n, int64_t k) {
+  constexpr int64_t kNarrow = 512, kDeep = 4096, kPart = 2048, kMost = 8;
+  return n <= kNarrow && k >= kDeep ? std::min(kMost, k / kPart) : 1;
+}
+
+}  // namespace lathe::cpu

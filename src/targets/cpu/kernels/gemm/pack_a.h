@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// The rows of A as brgemm reads them: in place, or copied where their type, their strides or the
+// cache ask for it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "targets/cpu/kernels/gemm/brgemm.h"
+#include "tensor/element_type.h"
+
+namespace lathe {
+class ThreadPool;
+}
+
+namespace lathe::cpu {
+
+struct MatmulCall;
+
+// What multiplies the rows: those of signed bytes become unsigned in a copy where the kernel would
+// turn their signs for each of many panels.
+Product kernel_product(const MatmulCall& call);
+
+class MatmulRows {
+ public:
+  MatmulRows(const MatmulCall& call, const BrgemmKernel& kernel, ThreadPool* pool);
+
+  const char* address(int64_t batch, int64_t row, int64_t k) const {
+    return data_ + batch * batch_bytes_ + row * row_bytes_ + k * element_;
+  }
+  int64_t row_stride() const { return row_bytes_; }
+  // Of integers: the sum of each row, batch after batch.
+  std::vector<int32_t> sums() const;
+
+ private:
+  void copy(ThreadPool* pool);
+
+  const MatmulCall& call_;
+  const char* data_ = nullptr;
+  int64_t element_ = 4;  // bytes
+  int64_t row_bytes_ = 0;
+  int64_t batch_bytes_ = 0;
+  bool flips_ = false;
+};
+
+// to[i] += from[i], as f32 or i32.
+void add_row(const float* from, int64_t count, bool integers, float* to);
+
+}  // namespace lathe::cpu

@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/linear_attention_kernel.h"
-
-namespace lathe::cpu {
-
-const LinearAttentionKernels kLinearAttentionAvx2 = kLinearAttention;
-
-}  // namespace lathe::cpu

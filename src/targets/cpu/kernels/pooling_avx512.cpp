@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/pooling_kernel.h"
-
-namespace lathe::cpu {
-
-const PoolingKernels& pooling_avx512() { return kPoolingKernels; }
-
-}  // namespace lathe::cpu

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernels/recurrent/causal_conv_kernel.h"
+
+namespace lathe::cpu {
+
+const CausalConvKernels kCausalConvAvx512 = kCausalConv;
+
+}  // namespace lathe::cpu

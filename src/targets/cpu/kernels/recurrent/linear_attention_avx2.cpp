@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernels/recurrent/linear_attention_kernel.h"
+
+namespace lathe::cpu {
+
+const LinearAttentionKernels kLinearAttentionAvx2 = kLinearAttention;
+
+}  // namespace lathe::cpu

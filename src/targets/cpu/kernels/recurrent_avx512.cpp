@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/recurrent_kernel.h"
-
-namespace lathe::cpu {
-
-const RecurrentKernels& recurrent_avx512() { return kRecurrentKernels; }
-
-}  // namespace lathe::cpu

@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/row_ops_kernel.h"
-
-namespace lathe::cpu {
-
-const RowOps kRowOpsAvx512 = kRowOps;
-
-}  // namespace lathe::cpu

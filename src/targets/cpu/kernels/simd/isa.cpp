@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernels/simd/isa.h"
+
+#include <cpuid.h>
+
+#include <array>
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/options.h"
+#include "base/os_processor.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr std::array<std::string_view, kIsaCount> kNames{"avx2", "avx2_vnni", "avx512",
+                                                         "avx512_vnni", "amx"};
+
+struct Registers {
+  uint32_t a = 0, b = 0, c = 0, d = 0;
+};
+
+Registers cpuid(uint32_t leaf, uint32_t subleaf) {
+  Registers r;
+  if (__get_cpuid_count(leaf, subleaf, &r.a, &r.b, &r.c, &r.d) == 0) return {};
+  return r;
+}
+
+bool is_amd() {
+  constexpr uint32_t kAuth = 0x68747541;  // the name's first four letters
+  return cpuid(0, 0).b == kAuth;
+}
+
+bool has(uint32_t bits, std::initializer_list<int> wanted) {
+  for (const int bit : wanted) {
+    if ((bits >> bit & 1) == 0) return false;
+  }
+  return true;
+}
+
+// Which register states the operating system saves.
+uint32_t saved_states() {
+  uint32_t low = 0, high = 0;
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return low;
+}
+
+uint32_t detect() {
+  const Registers basic = cpuid(1, 0), more = cpuid(7, 0), last = cpuid(7, 1);
+  if (!has(basic.c, {12, 27, 28, 29})) return 0;  // FMA, OSXSAVE, AVX, F16C
+  const uint32_t states = saved_states();
+  const bool avx2 = has(states, {1, 2}) && has(more.b, {3, 5, 8});  // BMI1, AVX2, BMI2
+  const bool avx512 = avx2 && has(states, {5, 6, 7}) && has(more.b, {16, 17, 28, 30, 31});
+  const bool vnni = avx512 && has(more.c, {11}) && has(last.a, {5});
+  const bool amx = vnni && has(more.c, {1}) && has(states, {17, 18}) &&
+                   has(more.d, {22, 24, 25}) &&  // with VBMI
+                   request_tile_registers();
+  const std::array<bool, kIsaCount> found{avx2, avx2 && has(last.a, {4}), avx512, vnni, amx};
+  uint32_t out = 0;
+  for (size_t i = 0; i < found.size(); ++i) out |= (found[i] ? 1u : 0u) << i;
+  return out;
+}
+
+std::optional<Isa> limit_from_environment() {
+  std::vector<std::string> warnings;
+  const Options options = Options::from_environment(warnings);
+  const std::string& name = options.text("cpu-isa");
+  if (name == "auto") return std::nullopt;
+  const std::optional<Isa> isa = isa_from_name(name);
+  check(isa.has_value(), ErrorKind::invalid_argument,
+        "{} is '{}', expected auto, avx2, avx2_vnni, avx512, avx512_vnni or amx",
+        options.origin("cpu-isa"), escape(name));
+  return isa;
+}
+
+constexpr int kNoLimit = kIsaCount - 1;
+std::atomic<int>& limit() {
+  static std::atomic<int> value{
+      static_cast<int>(limit_from_environment().value_or(static_cast<Isa>(kNoLimit)))};
+  return value;
+}
+
+}  // namespace
+
+std::string_view to_string(Isa isa) { return kNames[static_cast<size_t>(isa)]; }
+
+std::optional<Isa> isa_from_name(std::string_view name) {
+  for (int i = 0; i < kIsaCount; ++i) {
+    if (kNames[static_cast<size_t>(i)] == name) return static_cast<Isa>(i);
+  }
+  return std::nullopt;
+}
+
+bool host_supports(Isa isa) {
+  static const uint32_t found = detect();
+  return (found >> static_cast<int>(isa) & 1) != 0;
+}
+
+// AMD's processors say how wide their vector units are.
+bool host_splits_vectors() {
+  static const bool splits = [] {
+    constexpr uint32_t kWidths = 0x8000001A;
+    return is_amd() && has(cpuid(7, 0).b, {16}) && !has(cpuid(kWidths, 0).a, {3});
+  }();
+  return splits;
+}
+
+// A Zen 4 does; an Emerald Rapids reads at the speed of memory by prefetches, and slower without.
+bool host_fetches_along_loads() {
+  static const bool does = is_amd();
+  return does;
+}
+
+std::optional<Isa> best_isa() {
+  for (int i = limit(); i >= 0; --i) {
+    if (host_supports(static_cast<Isa>(i))) return static_cast<Isa>(i);
+  }
+  return std::nullopt;
+}
+
+void limit_isa(std::optional<Isa> isa) {
+  limit() = static_cast<int>(isa.value_or(static_cast<Isa>(kNoLimit)));
+}
+
+}  // namespace lathe::cpu

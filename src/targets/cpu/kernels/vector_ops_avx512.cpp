@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/vector_ops_kernel.h"
-
-namespace lathe::cpu {
-
-const VectorOps kVectorOpsAvx512 = kVectorOps;
-
-}  // namespace lathe::cpu

@@ -1,0 +1,508 @@
+// SPDX-License-Identifier: MIT
+// Which kernel, over which panels and rows: the part that is the same for all instruction sets.
+#include "targets/cpu/kernels/weight_only/weight_only.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "targets/cpu/kernels/weight_only/weight_only_prefetch.h"
+#include "targets/cpu/kernels/weight_only/weight_only_table.h"
+#include "tensor/convert.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr int64_t kTaskSums = 1024;  // rows times panels whose sums a task keeps near
+constexpr int64_t kFewTileRows = 128;
+constexpr int64_t kManyTasks = 16;
+constexpr int64_t kMostTaskPanels = 4;
+constexpr int64_t kFloatChunk = 256;      // elements along k unpacked to floats at once
+constexpr int64_t kTaskBytes = 64 << 10;  // of weights, for few rows
+constexpr int64_t kFewFloatRows = 8;
+
+constexpr int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
+
+const WeightOnlyTable& table(Isa isa) {
+  switch (isa) {
+    case Isa::avx2:
+      return kWeightOnlyAvx2;
+    case Isa::avx2_vnni:
+      return kWeightOnlyAvx2Vnni;
+    case Isa::avx512:
+      return kWeightOnlyAvx512;
+    case Isa::avx512_vnni:
+      return kWeightOnlyAvx512Vnni;
+    case Isa::amx:
+      return kWeightOnlyAmx;
+  }
+  return kWeightOnlyAvx2;
+}
+
+size_t bits_index(int bits) { return bits == 8 ? 3 : static_cast<size_t>(bits - 2); }
+
+bool is_float(ElementType type) {
+  return type == ElementType::f32 || type == ElementType::f16 || type == ElementType::bf16;
+}
+
+// Where the parts of the workspace lie.
+struct Workspace {
+  Workspace(const WeightOnlyProblem& p, const WeightOnlyLayout& layout, int64_t m) {
+    width = layout.blocks * p.block;
+    const int64_t rows = round_up(m, kPanel);
+    stages = p.compute != WeightOnlyCompute::int8 || p.a_type != ElementType::f32 || p.k != width ||
+             p.grouped;
+    int64_t end = 0;
+    const auto take = [&end](int64_t size) {
+      const int64_t at = end;
+      end += round_up(size, 64);
+      return at;
+    };
+    floats_at = take(stages ? rows * width * 4 : 0);
+    if (p.compute == WeightOnlyCompute::int8) {
+      codes_at = take(rows * round_up(width, kStep));
+      scales_at = take(rows * layout.blocks * 4);
+      starts_at = take(rows * layout.blocks * 4);
+    }
+    bytes = end;
+  }
+  int64_t width = 0;    // of rows, along k as packed
+  bool stages = false;  // rows are copied, converted and gathered first
+  int64_t floats_at = 0, codes_at = 0, scales_at = 0, starts_at = 0, bytes = 0;
+};
+
+class Product {
+ public:
+  Product(const WeightOnlyProblem& p, const WeightOnlyLayout& layout, const void* packed,
+          const WeightOnlyCall& call, Isa isa, ThreadPool* pool)
+      : p_(p),
+        layout_(layout),
+        packed_(static_cast<const uint8_t*>(packed)),
+        call_(call),
+        table_(table(isa)),
+        pool_(pool),
+        places_(p, layout, call.m) {
+    auto* memory = static_cast<uint8_t*>(call.workspace);
+    floats_ = reinterpret_cast<float*>(memory + places_.floats_at);
+    rows_.codes = reinterpret_cast<int8_t*>(memory + places_.codes_at);
+    rows_.scales = reinterpret_cast<float*>(memory + places_.scales_at);
+    rows_.starts = reinterpret_cast<int32_t*>(memory + places_.starts_at);
+    gather_ = layout.gather_at < 0 ? nullptr
+                                   : reinterpret_cast<const int32_t*>(packed_ + layout.gather_at);
+  }
+
+  void run() {
+    const bool int8 = p_.compute == WeightOnlyCompute::int8;
+    const bool few = call_.m <= (int8 ? table_.most_rows : kFewFloatRows);
+    height_ = few && int8 ? call_.m : kPanel;
+    prepare_rows();
+    if (few) {
+      run_few();
+    } else if (int8 && table_.packed_tiles[bits_index(p_.bits)] != nullptr) {
+      run_packed();
+    } else {
+      run_tiles();
+    }
+  }
+
+ private:
+  PackedPanels panels(int64_t first) const {
+    PackedPanels out;
+    out.data = packed_ + first * layout_.panel_bytes;
+    out.panel_bytes = layout_.panel_bytes;
+    out.cell_bytes = layout_.cell_bytes;
+    out.scales_at = layout_.scales_at;
+    out.zeros_at = layout_.zeros_at;
+    out.blocks = layout_.blocks;
+    out.block = p_.block;
+    out.scales = p_.scale_type == ElementType::f32   ? ScaleKind::f32
+                 : p_.scale_type == ElementType::f16 ? ScaleKind::f16
+                                                     : ScaleKind::bf16;
+    out.zeros = !p_.zero_type                      ? ZeroKind::middle
+                : *p_.zero_type == ElementType::u8 ? ZeroKind::codes
+                                                   : ZeroKind::floats;
+    return out;
+  }
+
+  // One row of a as floats along the packed k, once it is staged.
+  const float* floats(int64_t row) const {
+    return places_.stages ? floats_ + row * places_.width
+                          : static_cast<const float*>(call_.a) + row * call_.a_stride;
+  }
+  void stage(int64_t row) {
+    if (!places_.stages) return;
+    const int64_t size = bytes_for(p_.a_type, 1);
+    const auto* from = static_cast<const uint8_t*>(call_.a) + row * call_.a_stride * size;
+    float* to = floats_ + row * places_.width;
+    if (gather_ == nullptr) {
+      convert(ElementType::f32, to, p_.a_type, from, p_.k);
+      std::fill(to + p_.k, to + places_.width, 0.0F);
+    } else {
+      for (int64_t i = 0; i < places_.width; ++i) {
+        to[i] = 0;
+        if (gather_[i] >= 0)
+          convert(ElementType::f32, to + i, p_.a_type, from + gather_[i] * size, 1);
+      }
+    }
+    if (p_.compute == WeightOnlyCompute::bf16) table_.round_to_bf16(to, places_.width);
+  }
+
+  // A row, or a block of rows by its first one, from a block of k on.
+  QuantisedRows rows_from(int64_t row, int64_t block) const {
+    QuantisedRows out = rows_;
+    const int64_t in_block = height_ == kPanel ? row % kPanel : row;
+    const int64_t first = row - in_block;
+    const int64_t k = block * p_.block;
+    out.codes += first * round_up(places_.width, kStep) + k / kStep * kStep * height_ + k % kStep +
+                 in_block * kStep;
+    const int64_t at = first * layout_.blocks + block * height_ + in_block;
+    out.scales += at;
+    out.starts += at;
+    return out;
+  }
+
+  // Rows up to a multiple of the height; those behind the last are zeros.
+  void prepare_rows() {
+    const bool int8 = p_.compute == WeightOnlyCompute::int8;
+    const int64_t grain = height_ == kPanel ? kPanel : 4;  // rows that share lines
+    parallel_for(pool_, round_up(call_.m, height_), grain, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end;) {
+        const bool four = height_ == kPanel && row + 4 <= call_.m;
+        const int64_t rows = four ? 4 : 1;
+        for (int64_t r = row; r < row + rows && r < call_.m; ++r) stage(r);
+        if (int8 && row < call_.m) {
+          quantise(row, rows);
+        } else if (int8) {
+          clear(row);
+        } else if (row >= call_.m) {
+          std::fill_n(floats_ + row * places_.width, places_.width, 0.0F);
+        }
+        row += rows;
+      }
+    });
+  }
+
+  void quantise(int64_t row, int64_t rows) {
+    RowsToQuantise from;
+    from.from = floats(row);
+    from.stride = places_.stages ? places_.width : call_.a_stride;
+    from.rows = rows;
+    from.width = places_.width;
+    from.block = p_.block;
+    from.height = height_;
+    from.starts = p_.zero_type                               ? Starts::to_multiply
+                  : height_ == kPanel && table_.signed_codes ? Starts::none
+                                                             : Starts::of_zero;
+    from.zero = 1 << (p_.bits - 1);
+    const QuantisedRows to = rows_from(row, 0);
+    const int64_t whole = places_.width / kStep * kStep;
+    for (int64_t r = 0; whole != places_.width && r < rows; ++r) {
+      std::memset(to.codes + whole * height_ + r * kStep, 0, kStep);
+    }
+    table_.quantise(from, to);
+  }
+
+  void clear(int64_t row) {
+    const QuantisedRows to = rows_from(row, 0);
+    for (int64_t k = 0; k < places_.width; k += kStep) {
+      std::memset(to.codes + k * height_, 0, kStep);
+    }
+    for (int64_t i = 0; i < layout_.blocks; ++i) {
+      to.scales[i * height_] = 0;
+      to.starts[i * height_] = 0;
+    }
+  }
+
+  // Rows of sums to some columns of y.
+  void store(const float* sums, int64_t stride, int64_t row, int64_t rows, int64_t column,
+             int64_t columns, const float* bias) const {
+    columns = std::min(columns, p_.n - column);
+    const int64_t at = row * call_.y_stride + column;
+    const float* from = bias == nullptr ? nullptr : bias + column;
+    if (p_.y_type == ElementType::f32) {
+      table_.store_f32(sums, stride, rows, columns, from, static_cast<float*>(call_.y) + at,
+                       call_.y_stride);
+    } else if (p_.y_type == ElementType::f16) {
+      table_.store_f16(sums, stride, rows, columns, from, static_cast<F16*>(call_.y) + at,
+                       call_.y_stride);
+    } else {
+      table_.store_bf16(sums, stride, rows, columns, from, static_cast<Bf16*>(call_.y) + at,
+                        call_.y_stride);
+    }
+  }
+
+  void run_few() {
+    const int64_t grain = std::max(int64_t{1}, kTaskBytes / layout_.panel_bytes);
+    parallel_for(pool_, layout_.panels, grain, [&](int64_t begin, int64_t end) {
+      if (p_.y_type == ElementType::f32) {
+        multiply_few(begin, end, static_cast<float*>(call_.y) + begin * kPanel, call_.y_stride);
+        return;
+      }
+      std::array<float, kFewFloatRows * kPanel> y;
+      for (int64_t i = begin; i < end; ++i) {
+        multiply_few(i, i + 1, y.data(), kPanel);
+        store(y.data(), kPanel, 0, call_.m, i * kPanel, kPanel, nullptr);
+      }
+    });
+  }
+
+  void multiply_few(int64_t begin, int64_t end, float* y, int64_t stride) const {
+    ColumnRange range;
+    range.panels = end - begin;
+    range.columns = std::min(p_.n, end * kPanel) - begin * kPanel;
+    range.bias = call_.bias == nullptr ? nullptr : call_.bias + begin * kPanel;
+    range.y = y;
+    range.y_stride = stride;
+    const PackedPanels from = panels(begin);
+    const size_t bits = bits_index(p_.bits);
+    if (p_.compute == WeightOnlyCompute::int8) {
+      table_.rows[bits][static_cast<size_t>(call_.m - 1)](from, rows_, range);
+      return;
+    }
+    for (int64_t row = 0; row < call_.m; row += 4) {
+      const int64_t rows = std::min(int64_t{4}, call_.m - row);
+      range.y = y + row * stride;
+      table_.float_rows[bits][static_cast<size_t>(rows - 1)](from, floats_ + row * places_.width,
+                                                             places_.width, range);
+    }
+  }
+
+  // Two panels as they are packed, and some rows, a task. Consecutive tasks share the rows.
+  void run_packed() {
+    constexpr int64_t kTasks = 96;  // at least, so that a thread waits little for the last one
+    constexpr int64_t kLeastRows = 64, kMostRows = 512;
+    const int64_t pairs = (layout_.panels + 1) / 2;
+    const int64_t most_rows = std::clamp(call_.m * pairs / kTasks, kLeastRows, kMostRows);
+    const int64_t least_groups = (call_.m + most_rows - 1) / most_rows;
+    const int64_t task_rows = round_up((call_.m + least_groups - 1) / least_groups, kPanel);
+    const int64_t groups = (call_.m + task_rows - 1) / task_rows;
+    parallel_for(pool_, groups * pairs, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t row = i / pairs * task_rows;
+        multiply_packed(i % pairs * 2, row, std::min(task_rows, call_.m - row));
+      }
+    });
+  }
+
+  void multiply_packed(int64_t panel, int64_t row, int64_t rows) const {
+    const auto multiply = table_.packed_tiles[bits_index(p_.bits)];
+    const int64_t count = std::min(int64_t{2}, layout_.panels - panel);
+    PackedPanels from = panels(panel);
+    if (count == 1) from.panel_bytes = 0;
+    const int64_t following = panel + 2 < layout_.panels ? panel + 2 : 0;
+    PackedAhead ahead(panels(following), std::min(int64_t{2}, layout_.panels - following), 0,
+                      layout_.blocks, (rows + kPanel - 1) / kPanel);
+    for (int64_t r = 0; r < rows; r += kPanel) {
+      ahead.fetch();
+      const int64_t valid = std::min(kPanel, rows - r);
+      QuantisedRows here = rows_from(row + r, 0);
+      here.ahead = rows_from(r + kPanel < rows ? row + r + kPanel : row, 0).codes;
+      if (p_.y_type == ElementType::f32) {
+        multiply(from, here, valid, results(panel, count, row + r));
+        continue;
+      }
+      prefetch_y(panel, count, row + r, valid);
+      alignas(64) std::array<float, kPanel * 2 * kPanel> sums;
+      ColumnRange to;
+      to.panels = count;
+      to.columns = count * kPanel;
+      to.y = sums.data();
+      to.y_stride = 2 * kPanel;
+      multiply(from, here, valid, to);
+      store(sums.data(), 2 * kPanel, row + r, valid, panel * kPanel, count * kPanel, call_.bias);
+    }
+  }
+
+  void run_tiles() {
+    const int64_t task_panels = table_.task_panels;
+    const int64_t columns = (layout_.panels + task_panels - 1) / task_panels;
+    // Fewer rows a task, each unpacking its panels again, where there are few panels.
+    const int64_t task_rows = columns < kManyTasks ? kFewTileRows : kTaskSums / task_panels;
+    const int64_t rows = (call_.m + task_rows - 1) / task_rows;
+    parallel_for(pool_, columns * rows, 1, [&](int64_t begin, int64_t end) {
+      if (table_.begin != nullptr) table_.begin(p_.block);
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t row = i % rows * task_rows;
+        multiply_tiles(i / rows * task_panels, row, std::min(task_rows, call_.m - row));
+      }
+      if (table_.end != nullptr) table_.end();
+    });
+  }
+
+  // Panels of a task, a chunk of which is unpacked at a time; an odd last panel stands for two.
+  struct Unpacked {
+    alignas(64) std::array<uint8_t, kMostTaskPanels * kFloatChunk * kPanel * 4> codes;
+    alignas(64) std::array<float, kMostTaskPanels * kMostBlocks * kPanel> scales;
+    alignas(64) std::array<int32_t, kMostTaskPanels * kMostBlocks * kPanel> zeros;
+    std::array<UnpackedChunk, kMostTaskPanels> chunks;
+  };
+
+  // `blocks` blocks from `block` on of `count` panels from `panel` on.
+  void unpack(int64_t panel, int64_t count, int64_t block, int64_t blocks, Unpacked& to) const {
+    const size_t bits = bits_index(p_.bits);
+    for (int64_t i = 0; i < count; ++i) {
+      uint8_t* codes = to.codes.data() + i * kFloatChunk * kPanel * 4;
+      float* scales = to.scales.data() + i * kMostBlocks * kPanel;
+      int32_t* zeros = to.zeros.data() + i * kMostBlocks * kPanel;
+      UnpackedChunk& chunk = to.chunks[static_cast<size_t>(i)];
+      chunk = {blocks, p_.block, codes, scales, zeros};
+      if (p_.compute != WeightOnlyCompute::int8) {
+        table_.unpack_floats[bits](panels(panel + i), block, blocks,
+                                   reinterpret_cast<float*>(codes), scales);
+      } else if (!table_.unpack[bits](panels(panel + i), block, blocks, codes, scales, zeros)) {
+        chunk.zeros = nullptr;
+      }
+    }
+    if (count % 2 != 0) {
+      to.chunks[static_cast<size_t>(count)] = to.chunks[static_cast<size_t>(count - 1)];
+    }
+  }
+
+  // Blocks of a chunk: about equally many in each, as a short last one costs as much as others do
+  // beside its products.
+  int64_t chunk_blocks() const {
+    if (p_.compute != WeightOnlyCompute::int8) return kFloatChunk / p_.block;
+    const int64_t unit = std::max(p_.block, kStep);
+    const int64_t most = table_.chunk / unit * unit;
+    const int64_t chunks = (places_.width + most - 1) / most;
+    return round_up((places_.width + chunks - 1) / chunks, unit) / p_.block;
+  }
+
+  // A task: unpacks its panels chunk by chunk, and adds each chunk's product with all its rows.
+  void multiply_tiles(int64_t panel, int64_t row, int64_t rows) const {
+    Unpacked unpacked;
+    alignas(64) std::array<float, kTaskSums * kPanel> sums;
+    const int64_t count = std::min(table_.task_panels, layout_.panels - panel);
+    const int64_t following = panel + table_.task_panels;
+    const int64_t most = chunk_blocks();
+    const int64_t turns = (rows + kPanel - 1) / kPanel;
+    std::fill_n(sums.data(), turns * kPanel * table_.task_panels * kPanel, 0.0F);
+    for (int64_t block = 0; block < layout_.blocks; block += most) {
+      const int64_t blocks = std::min(most, layout_.blocks - block);
+      const bool last = block + blocks == layout_.blocks;
+      unpack(panel, count, block, blocks, unpacked);
+      PackedAhead ahead =
+          last ? PackedAhead(panels(following), std::min(count, layout_.panels - following), 0,
+                             most, turns)
+               : PackedAhead(panels(panel), count, block + blocks, most, turns);
+      for (int64_t r = 0; r < rows; r += kPanel) {
+        ahead.fetch();
+        const RowBlock here{row + r, std::min(kPanel, rows - r), block};
+        const RowBlock next = r + kPanel < rows ? RowBlock{row + r + kPanel, 0, block}
+                                                : RowBlock{row, 0, last ? 0 : block + blocks};
+        multiply_chunk(unpacked, panel, count, here, next, last,
+                       sums.data() + r * table_.task_panels * kPanel);
+      }
+    }
+  }
+
+  // Up to 16 rows from `row` on, and the chunk of k from `block` on.
+  struct RowBlock {
+    int64_t row;
+    int64_t valid;
+    int64_t block;
+  };
+
+  // Adds a chunk's product with a block of rows to its sums, which go to y if it is the last.
+  void multiply_chunk(const Unpacked& unpacked, int64_t panel, int64_t count, const RowBlock& here,
+                      const RowBlock& next, bool last, float* sums) const {
+    const bool int8 = p_.compute == WeightOnlyCompute::int8;
+    if (last) prefetch_y(panel, count, here.row, here.valid);
+    const int64_t even = round_up(count, 2);
+    const int64_t k = here.block * p_.block;
+    if (int8) {
+      QuantisedRows rows = rows_from(here.row, here.block);
+      rows.ahead = rows_from(next.row, next.block).codes;
+      table_.tiles(unpacked.chunks.data(), even, rows, here.valid, sums);
+    } else {
+      table_.float_tiles(unpacked.chunks.data(), even, floats_ + here.row * places_.width + k,
+                         places_.width, here.valid, sums);
+    }
+    for (int64_t i = 0; last && i < count; ++i) {
+      store(sums + i * kPanel * kPanel, kPanel, here.row, here.valid, (panel + i) * kPanel, kPanel,
+            call_.bias);
+    }
+  }
+
+  // Where `count` panels of y, of f32, lie from `row` on.
+  ColumnRange results(int64_t panel, int64_t count, int64_t row) const {
+    const int64_t column = panel * kPanel;
+    ColumnRange out;
+    out.panels = count;
+    out.columns = std::min(p_.n - column, count * kPanel);
+    out.bias = call_.bias == nullptr ? nullptr : call_.bias + column;
+    out.y = static_cast<float*>(call_.y) + row * call_.y_stride + column;
+    out.y_stride = call_.y_stride;
+    return out;
+  }
+
+  // Lines of y are far apart: without this, storing them waits for each.
+  void prefetch_y(int64_t panel, int64_t count, int64_t row, int64_t rows) const {
+    const int64_t size = bytes_for(p_.y_type, 1);
+    const int64_t bytes = std::min(count * kPanel, p_.n - panel * kPanel) * size;
+    for (int64_t r = 0; r < rows; ++r) {
+      const auto* line = static_cast<const uint8_t*>(call_.y) +
+                         ((row + r) * call_.y_stride + panel * kPanel) * size;
+      for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(line + i, 1);
+    }
+  }
+
+  const WeightOnlyProblem& p_;
+  const WeightOnlyLayout& layout_;
+  const uint8_t* packed_;
+  const WeightOnlyCall& call_;
+  const WeightOnlyTable& table_;
+  ThreadPool* pool_;
+  Workspace places_;
+  float* floats_ = nullptr;
+  QuantisedRows rows_;
+  const int32_t* gather_ = nullptr;
+  int64_t height_ = kPanel;
+};
+
+}  // namespace
+
+std::string weight_only_refusal(const WeightOnlyProblem& p) {
+  if (p.k <= 0 || p.n <= 0) return fmt::format("k {} and n {} are not positive", p.k, p.n);
+  if (p.bits != 2 && p.bits != 3 && p.bits != 4 && p.bits != 8) {
+    return fmt::format("weights of {} bits", p.bits);
+  }
+  if (p.block < 16 || p.block > 256 || (p.block & (p.block - 1)) != 0) {
+    return fmt::format("blocks of {}, not 16, 32, 64, 128 or 256", p.block);
+  }
+  for (const ElementType type : {p.a_type, p.y_type, p.scale_type}) {
+    if (!is_float(type))
+      return fmt::format("{} where f32, f16 or bf16 is expected", to_string(type));
+  }
+  if (p.zero_type && *p.zero_type != ElementType::u8 && !is_float(*p.zero_type)) {
+    return fmt::format("zero points of {}", to_string(*p.zero_type));
+  }
+  if (p.compute == WeightOnlyCompute::int8) {
+    if (p.grouped) return fmt::format("int8 activations with g_idx over k {}", p.k);
+    if (p.zero_type && *p.zero_type != ElementType::u8) {
+      return fmt::format("int8 activations with {} zero points", to_string(*p.zero_type));
+    }
+  }
+  return {};
+}
+
+int64_t weight_only_workspace(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
+                              int64_t m) {
+  return Workspace(problem, layout, m).bytes;
+}
+
+std::string_view weight_only_variant(const WeightOnlyProblem& p, int64_t m, Isa isa) {
+  if (p.compute == WeightOnlyCompute::int8) {
+    return m <= table(isa).most_rows ? "int8 rows" : isa == Isa::amx ? "int8 tiles" : "int8 panels";
+  }
+  return m <= kFewFloatRows ? "float rows" : "float panels";
+}
+
+void run_weight_only(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
+                     const void* packed, const WeightOnlyCall& call, Isa isa, ThreadPool* pool) {
+  if (call.m > 0) Product(problem, layout, packed, call, isa, pool).run();
+}
+
+}  // namespace lathe::cpu

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+#include "targets/cpu/kernels/weight_only/weight_only_amx.h"
+
+#include "targets/cpu/kernels/weight_only/weight_only_kernel.h"
+
+namespace lathe::cpu {
+namespace {
+
+constexpr WeightOnlyTable make_amx_table() {
+  WeightOnlyTable table = make_table();
+  table.packed_tiles = {};
+  table.unpack = {&unpack_signed<2>, &unpack_signed<3>, &unpack_signed<4>, &unpack_signed<8>};
+  table.tiles = &multiply_on_tiles;
+  table.task_panels = 4;
+  table.chunk = 512;
+  table.signed_codes = true;
+  table.begin = &begin_tiles;
+  table.end = &end_tiles;
+  return table;
+}
+
+}  // namespace
+
+constinit const WeightOnlyTable kWeightOnlyAmx = make_amx_table();
+
+}  // namespace lathe::cpu

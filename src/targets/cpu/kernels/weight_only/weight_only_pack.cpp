@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: MIT
+// Packed weights from the layout of files, and back.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "base/error.h"
+#include "targets/cpu/kernels/weight_only/weight_only.h"
+#include "targets/cpu/kernels/weight_only/weight_only_table.h"
+#include "tensor/convert.h"
+
+namespace lathe::cpu {
+namespace {
+
+using Tile = std::array<uint8_t, kTile>;  // codes of a column
+
+constexpr int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
+
+uint32_t word(const uint8_t* from) {
+  uint32_t x;
+  std::memcpy(&x, from, 4);
+  return x;
+}
+void put_word(uint8_t* to, uint32_t x) { std::memcpy(to, &x, 4); }
+
+int code_at(const uint8_t* from, int64_t index, int bits) {
+  const int64_t bit = index * bits;
+  const int low = from[bit >> 3] >> (bit & 7);
+  const int high = (bit & 7) + bits > 8 ? from[(bit >> 3) + 1] << (8 - (bit & 7)) : 0;
+  return (low | high) & ((1 << bits) - 1);
+}
+void put_code(uint8_t* to, int64_t index, int bits, int code) {
+  const int64_t bit = index * bits;
+  to[bit >> 3] = static_cast<uint8_t>(to[bit >> 3] | code << (bit & 7));
+  if ((bit & 7) + bits > 8) {
+    to[(bit >> 3) + 1] = static_cast<uint8_t>(to[(bit >> 3) + 1] | code >> (8 - (bit & 7)));
+  }
+}
+
+// A whole tile, `from` at its first byte.
+void read_tile(const uint8_t* from, int bits, Tile& to) {
+  if (bits == 8) {
+    std::memcpy(to.data(), from, kTile);
+  } else if (bits == 4) {
+    for (size_t i = 0; i < kTile / 2; ++i) {
+      to[2 * i] = from[i] & 15;
+      to[2 * i + 1] = from[i] >> 4;
+    }
+  } else {
+    for (int i = 0; i < kTile; ++i)
+      to[static_cast<size_t>(i)] = static_cast<uint8_t>(code_at(from, i, bits));
+  }
+}
+
+// Column `column` of a packed tile.
+void place(const Tile& codes, int bits, int64_t column, uint8_t* tile) {
+  const auto quad = [&](int q) { return word(codes.data() + 4 * q); };
+  uint8_t* to = tile + column * 4;
+  if (bits == 8) {
+    for (int q = 0; q < 8; ++q) put_word(to + q * 64, quad(q));
+  } else if (bits == 4) {
+    for (int q = 0; q < 4; ++q) put_word(to + q * 64, quad(q) | quad(q + 4) << 4);
+  } else {
+    for (int i = 0; i < 2; ++i) {
+      uint32_t low = 0;
+      for (int p = 0; p < 4; ++p) low |= (quad(2 * p + i) & 0x03030303) << 2 * p;
+      put_word(to + i * 64, low);
+    }
+    if (bits == 2) return;
+    uint32_t high = 0;
+    for (int q = 0; q < 8; ++q) high |= (quad(q) >> 2 & 0x01010101) << q;
+    put_word(to + 128, high);
+  }
+}
+
+void take(const uint8_t* tile, int bits, int64_t column, Tile& codes) {
+  const uint8_t* from = tile + column * 4;
+  for (int q = 0; q < 8; ++q) {
+    uint32_t x = 0;
+    if (bits == 8) {
+      x = word(from + q * 64);
+    } else if (bits == 4) {
+      x = word(from + q % 4 * 64) >> q / 4 * 4 & 0x0F0F0F0F;
+    } else {
+      x = word(from + q % 2 * 64) >> q / 2 * 2 & 0x03030303;
+      if (bits == 3) x |= (word(from + 128) >> q & 0x01010101) << 2;
+    }
+    put_word(codes.data() + 4 * q, x);
+  }
+}
+
+int64_t file_blocks(const WeightOnlyProblem& p) { return (p.k + p.block - 1) / p.block; }
+int64_t scale_bytes(const WeightOnlyProblem& p) { return bytes_for(p.scale_type, 1); }
+
+// Which block of the file each packed block's scale comes from; none: the same.
+std::vector<int64_t> scale_origins(const WeightOnlyProblem& p, std::span<const int32_t> groups) {
+  std::vector<int64_t> counts(static_cast<size_t>(file_blocks(p)));
+  for (const int32_t group : groups) ++counts[static_cast<size_t>(group)];
+  std::vector<int64_t> origins;
+  for (size_t g = 0; g < counts.size(); ++g) {
+    origins.insert(origins.end(), static_cast<size_t>((counts[g] + p.block - 1) / p.block),
+                   static_cast<int64_t>(g));
+  }
+  return origins;
+}
+
+// Elements of each group in ascending order, each group filled up to whole blocks with -1.
+void fill_gather(const WeightOnlyProblem& p, const WeightOnlyLayout& layout,
+                 std::span<const int32_t> groups, int32_t* gather) {
+  std::fill_n(gather, layout.blocks * p.block, -1);
+  const std::vector<int64_t> origins = scale_origins(p, groups);
+  std::vector<int64_t> next(static_cast<size_t>(file_blocks(p)), -1);
+  for (size_t b = origins.size(); b-- > 0;) {
+    next[static_cast<size_t>(origins[b])] = static_cast<int64_t>(b) * p.block;
+  }
+  for (size_t k = 0; k < groups.size(); ++k) {
+    gather[next[static_cast<size_t>(groups[k])]++] = static_cast<int32_t>(k);
+  }
+}
+
+// Packs and unpacks panels of one source.
+class Packer {
+ public:
+  Packer(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
+         std::span<const int32_t> groups, const int32_t* gather)
+      : p_(problem),
+        layout_(layout),
+        gather_(gather),
+        origins_(gather == nullptr ? std::vector<int64_t>{} : scale_origins(problem, groups)),
+        file_blocks_(file_blocks(problem)),
+        column_bytes_(file_blocks_ * problem.block * problem.bits / 8),
+        zero_pitch_((file_blocks_ * problem.bits + 7) / 8),
+        cell_tiles_(std::max(problem.block / kTile, int64_t{1})),
+        cell_blocks_(problem.block < kTile ? 2 : 1),
+        tiles_(layout.cells * cell_tiles_) {}
+
+  void pack(const WeightOnlySource& source, int64_t panel, uint8_t* to) const {
+    std::memset(to, 0, static_cast<size_t>(layout_.panel_bytes));
+    const int64_t columns = std::min(kPanel, p_.n - panel * kPanel);
+    Tile codes;
+    for (int64_t t = 0; t < tiles_; ++t) {
+      for (int64_t c = 0; c < columns; ++c) {
+        read(source.codes + (panel * kPanel + c) * column_bytes_, t, codes);
+        place(codes, p_.bits, c, to + tile_at(t));
+      }
+    }
+    for (int64_t c = 0; c < columns; ++c) pack_scales(source, panel * kPanel + c, c, to);
+  }
+
+  void unpack(const uint8_t* from, int64_t panel, uint8_t* codes, uint8_t* scales,
+              uint8_t* zeros) const {
+    const int64_t columns = std::min(kPanel, p_.n - panel * kPanel);
+    Tile tile;
+    for (int64_t c = 0; c < columns; ++c) {
+      const int64_t n = panel * kPanel + c;
+      for (int64_t t = 0; t < tiles_; ++t) {
+        take(from + tile_at(t), p_.bits, c, tile);
+        for (int64_t i = 0; i < kTile && t * kTile + i < layout_.blocks * p_.block; ++i) {
+          const int64_t at = gather_ == nullptr ? t * kTile + i : gather_[t * kTile + i];
+          if (at >= 0)
+            put_code(codes + n * column_bytes_, at, p_.bits, tile[static_cast<size_t>(i)]);
+        }
+      }
+      unpack_scales(from, n, c, scales, zeros);
+    }
+  }
+
+ private:
+  // Bytes into a panel.
+  int64_t tile_at(int64_t t) const {
+    return t / cell_tiles_ * layout_.cell_bytes + t % cell_tiles_ * kTile * kPanel * p_.bits / 8;
+  }
+  int64_t scale_at(int64_t b, int64_t c) const {
+    return b / cell_blocks_ * layout_.cell_bytes + layout_.scales_at +
+           (b % cell_blocks_ * kPanel + c) * scale_bytes(p_);
+  }
+  int64_t zero_at(int64_t b, int64_t c) const {
+    const int64_t size = *p_.zero_type == ElementType::u8 ? 1 : 4;
+    return b / cell_blocks_ * layout_.cell_bytes + layout_.zeros_at +
+           (b % cell_blocks_ * kPanel + c) * size;
+  }
+
+  void read(const uint8_t* column, int64_t t, Tile& codes) const {
+    if (gather_ == nullptr && (t + 1) * kTile <= file_blocks_ * p_.block) {
+      return read_tile(column + t * kTile * p_.bits / 8, p_.bits, codes);
+    }
+    const int64_t end = layout_.blocks * p_.block;
+    for (int64_t i = 0; i < kTile; ++i) {
+      const int64_t packed = t * kTile + i;
+      const int64_t at = packed >= end ? -1 : gather_ == nullptr ? packed : gather_[packed];
+      codes[static_cast<size_t>(i)] =
+          at < 0 ? uint8_t{0} : static_cast<uint8_t>(code_at(column, at, p_.bits));
+    }
+  }
+
+  int64_t origin(int64_t block) const {
+    return gather_ == nullptr ? block : origins_[static_cast<size_t>(block)];
+  }
+
+  void pack_scales(const WeightOnlySource& source, int64_t n, int64_t c, uint8_t* to) const {
+    const int64_t size = scale_bytes(p_);
+    const auto* scales = static_cast<const uint8_t*>(source.scales) + n * file_blocks_ * size;
+    const auto* zeros = static_cast<const uint8_t*>(source.zeros);
+    for (int64_t b = 0; b < layout_.blocks; ++b) {
+      const int64_t from = origin(b);
+      std::memcpy(to + scale_at(b, c), scales + from * size, static_cast<size_t>(size));
+      if (!p_.zero_type) continue;
+      if (*p_.zero_type == ElementType::u8) {
+        to[zero_at(b, c)] = static_cast<uint8_t>(code_at(zeros + n * zero_pitch_, from, p_.bits));
+      } else {
+        const int64_t width = bytes_for(*p_.zero_type, 1);
+        convert(ElementType::f32, to + zero_at(b, c), *p_.zero_type,
+                zeros + (n * file_blocks_ + from) * width, 1);
+      }
+    }
+  }
+
+  void unpack_scales(const uint8_t* from, int64_t n, int64_t c, uint8_t* scales,
+                     uint8_t* zeros) const {
+    const int64_t size = scale_bytes(p_);
+    for (int64_t b = 0; b < layout_.blocks; ++b) {
+      const int64_t at = origin(b);
+      std::memcpy(scales + (n * file_blocks_ + at) * size, from + scale_at(b, c),
+                  static_cast<size_t>(size));
+      if (!p_.zero_type) continue;
+      if (*p_.zero_type == ElementType::u8) {
+        // A group of several packed blocks has its zero point in each of them: the bits agree.
+        put_code(zeros + n * zero_pitch_, at, p_.bits, from[zero_at(b, c)]);
+      } else {
+        const int64_t width = bytes_for(*p_.zero_type, 1);
+        convert(*p_.zero_type, zeros + (n * file_blocks_ + at) * width, ElementType::f32,
+                from + zero_at(b, c), 1);
+      }
+    }
+  }
+
+  const WeightOnlyProblem& p_;
+  const WeightOnlyLayout& layout_;
+  const int32_t* gather_;
+  std::vector<int64_t> origins_;
+  int64_t file_blocks_;
+  int64_t column_bytes_;
+  int64_t zero_pitch_;
+  int64_t cell_tiles_;
+  int64_t cell_blocks_;
+  int64_t tiles_;
+};
+
+}  // namespace
+
+WeightOnlyLayout weight_only_layout(const WeightOnlyProblem& p, std::span<const int32_t> groups) {
+  WeightOnlyLayout out;
+  out.blocks = file_blocks(p);
+  if (p.grouped) {
+    check(static_cast<int64_t>(groups.size()) == p.k, ErrorKind::invalid_model,
+          "{} group indices, expected k = {}", groups.size(), p.k);
+    for (const int32_t group : groups) {
+      check(group >= 0 && group < out.blocks, ErrorKind::invalid_model,
+            "group index {}, expected one of {} blocks", group, out.blocks);
+    }
+    out.blocks = static_cast<int64_t>(scale_origins(p, groups).size());
+  }
+  out.panels = (p.n + kPanel - 1) / kPanel;
+  const int64_t extent = std::max(p.block, kTile);
+  const int64_t cell_blocks = extent / p.block;
+  out.cells = (out.blocks + cell_blocks - 1) / cell_blocks;
+  out.scales_at = extent * kPanel * p.bits / 8;
+  out.cell_bytes = out.scales_at + cell_blocks * kPanel * scale_bytes(p);
+  if (p.zero_type) {
+    out.zeros_at = out.cell_bytes;
+    out.cell_bytes += cell_blocks * kPanel * (*p.zero_type == ElementType::u8 ? 1 : 4);
+  }
+  out.panel_bytes = out.cells * out.cell_bytes;
+  out.bytes = out.panels * out.panel_bytes;
+  if (p.grouped) {
+    out.gather_at = round_up(out.bytes, 64);
+    out.bytes = out.gather_at + round_up(out.blocks * p.block * 4, 64);
+  }
+  return out;
+}
+
+std::string weight_only_packing_id(const WeightOnlyProblem& p) {
+  return fmt::format(
+      "weight-only 1: cells in panels of 16, {} bits, block {}, scales {}, zeros {}{}", p.bits,
+      p.block, to_string(p.scale_type), p.zero_type ? to_string(*p.zero_type) : "none",
+      p.grouped ? ", gathered" : "");
+}
+
+void pack_weight_only(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
+                      const WeightOnlySource& source, void* packed, ThreadPool* pool) {
+  auto* to = static_cast<uint8_t*>(packed);
+  int32_t* gather = nullptr;
+  if (problem.grouped) {
+    gather = reinterpret_cast<int32_t*>(to + layout.gather_at);
+    std::memset(gather, 0, static_cast<size_t>(layout.bytes - layout.gather_at));
+    fill_gather(problem, layout, source.groups, gather);
+  }
+  const Packer packer(problem, layout, source.groups, gather);
+  const int64_t grain = std::max(int64_t{1}, (int64_t{1} << 16) / layout.panel_bytes);
+  parallel_for(pool, layout.panels, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) packer.pack(source, i, to + i * layout.panel_bytes);
+  });
+}
+
+void unpack_weight_only(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
+                        const void* packed, std::span<const int32_t> groups, uint8_t* codes,
+                        void* scales, void* zeros) {
+  const auto* from = static_cast<const uint8_t*>(packed);
+  const int64_t blocks = file_blocks(problem);
+  const auto clear = [](void* to, int64_t bytes) {
+    std::memset(to, 0, static_cast<size_t>(bytes));
+  };
+  clear(codes, problem.n * blocks * problem.block * problem.bits / 8);
+  clear(scales, bytes_for(problem.scale_type, problem.n * blocks));
+  if (problem.zero_type == ElementType::u8) {
+    clear(zeros, problem.n * ((blocks * problem.bits + 7) / 8));
+  } else if (problem.zero_type) {
+    clear(zeros, bytes_for(*problem.zero_type, problem.n * blocks));
+  }
+  const int32_t* gather =
+      problem.grouped ? reinterpret_cast<const int32_t*>(from + layout.gather_at) : nullptr;
+  const Packer packer(problem, layout, groups, gather);
+  for (int64_t i = 0; i < layout.panels; ++i) {
+    packer.unpack(from + i * layout.panel_bytes, i, codes, static_cast<uint8_t*>(scales),
+                  static_cast<uint8_t*>(zeros));
+  }
+}
+
+}  // namespace lathe::cpu

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// Packed weights on their way from memory while others are multiplied.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "targets/cpu/kernels/weight_only/weight_only_table.h"
+
+namespace lathe::cpu {
+
+// Fetches `blocks` blocks (or what there is) of the first `count` panels of `from`, a part at each
+// of `turns`.
+class PackedAhead {
+ public:
+  PackedAhead(const PackedPanels& from, int64_t count, int64_t block, int64_t blocks, int64_t turns)
+      : count_(count), panel_bytes_(from.panel_bytes) {
+    const int64_t cell_blocks = from.block < kTile ? 2 : 1;
+    const int64_t last = std::min(from.blocks, block + blocks);
+    at_ = from.data + block / cell_blocks * from.cell_bytes;
+    end_ = from.data + (last + cell_blocks - 1) / cell_blocks * from.cell_bytes;
+    part_ = ((end_ - at_) / turns + kLine) / kLine * kLine;
+  }
+
+  void fetch() {
+    for (const uint8_t* const stop = std::min(end_, at_ + part_); at_ < stop; at_ += kLine) {
+      for (int64_t i = 0; i < count_; ++i) __builtin_prefetch(at_ + i * panel_bytes_, 0, 2);
+    }
+  }
+
+ private:
+  static constexpr int64_t kLine = 64;
+  int64_t count_;
+  int64_t panel_bytes_;
+  int64_t part_;
+  const uint8_t* at_;
+  const uint8_t* end_;
+};
+
+}  // namespace lathe::cpu

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// Sums of weight-only products to y. For units that have included a simd header.
+#pragma once
+
+#include "targets/cpu/kernels/simd/simd.h"
+
+namespace lathe::cpu {
+namespace {
+
+// Rows of sums, and the bias, to y.
+template <class T>
+void store_rows(const float* sums, int64_t sums_stride, int64_t rows, int64_t columns,
+                const float* bias, T* y, int64_t stride) {
+  for (int64_t part = 0; part * kLanes < columns; ++part) {
+    const int64_t left = columns - part * kLanes;
+    const Mask mask = mask_first(left < kLanes ? left : kLanes);
+    const F32 offset = bias == nullptr ? zero_f32() : load(bias + part * kLanes, mask);
+    for (int64_t r = 0; r < rows; ++r) {
+      F32 x = load(sums + r * sums_stride + part * kLanes);
+      if (bias != nullptr) x = x + offset;
+      store_f32(y + r * stride + part * kLanes, x, mask);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lathe::cpu

@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/weight_only_kernel.h"
-
-namespace lathe::cpu {
-
-constinit const WeightOnlyTable kWeightOnlyAvx2Vnni = make_table();
-
-}  // namespace lathe::cpu

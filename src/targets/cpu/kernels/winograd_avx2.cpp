@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: MIT
-#include "targets/cpu/kernels/winograd_kernel.h"
-
-namespace lathe::cpu {
-
-const WinogradTable kWinogradAvx2 = kWinogradTable;
-
-}  // namespace lathe::cpu

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// How the heads of packed rows turn by their positions.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "ops/sequence_step.h"
+#include "ops/support/gqa.h"
+#include "targets/cpu/kernels/elementwise/row_ops.h"
+
+namespace lathe::cpu {
+
+// A row of a head of [1, heads, rows, size].
+inline std::byte* row_at(const TensorView& heads, int64_t head, int64_t row) {
+  return heads.as<std::byte>() +
+         (head * heads.strides[1] + row * heads.strides[2]) * (info(heads.type).bits / 8);
+}
+
+class Turns {
+ public:
+  struct Operands {
+    int cos;
+    int sin;
+    int positions;
+  };
+  // Tables of f32 are read in place; others, and pairs side by side, turn as the reference does.
+  Turns(const Evaluation& c, const Operands& operands, const GroupedHeads& heads,
+        const SequenceStep& step, Isa isa);
+
+  bool in_place() const { return in_place_; }
+  bool by_reference() const { return by_reference_; }
+  void angles(const SequenceStep& step, std::vector<int64_t>& all) const;
+  void turn(const std::byte* from, const StepItem& item, int64_t row, std::byte* to) const {
+    const int64_t at = angle(item, row) * half_;
+    rotate_(reinterpret_cast<const float*>(from), cos_ + at, sin_ + at, half_, size_,
+            reinterpret_cast<float*>(to));
+  }
+
+ private:
+  int64_t angle(const StepItem& item, int64_t row) const;
+
+  decltype(RowOps::rotate) rotate_;
+  int64_t size_;
+  int64_t half_ = 0;
+  TensorView given_;
+  const float* cos_ = nullptr;
+  const float* sin_ = nullptr;
+  bool in_place_ = false;
+  bool by_reference_ = false;
+};
+
+}  // namespace lathe::cpu
