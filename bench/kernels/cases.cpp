@@ -91,7 +91,7 @@ Problem convolution_of(const Instruction& instruction) {
   return p;
 }
 
-Problem product_of(const Instruction& instruction) {
+Problem gemm_type_of(const Instruction& instruction) {
   const std::vector<int64_t> a = dims_of(*instruction.operands()[0]);
   const std::vector<int64_t> y = dims_of(*instruction.result());
   const bool constant = is_literal(instruction.operands()[1]);
@@ -175,7 +175,7 @@ std::vector<Case> cases_of_graph(const std::string& path) {
     if (!is_conv && !is_op(instruction.get(), "matmul") && !is_op(instruction.get(), "gemm")) {
       continue;
     }
-    Problem problem = is_conv ? convolution_of(*instruction) : product_of(*instruction);
+    Problem problem = is_conv ? convolution_of(*instruction) : gemm_type_of(*instruction);
     const Value* behind = add_epilogue(*instruction->result(), problem);
     if (is_conv) {
       if (std::optional<Problem> pair = pair_of(problem, *behind)) {

@@ -8,10 +8,10 @@
 namespace lathe::bench {
 namespace {
 
-using cpu::Product;
+using cpu::GemmType;
 
-Product product_of(const std::string& type) {
-  return type == "f32" ? Product::f32 : type == "bf16" ? Product::bf16 : Product::u8s8;
+GemmType gemm_type_of(const std::string& type) {
+  return type == "f32" ? GemmType::f32 : type == "bf16" ? GemmType::bf16 : GemmType::u8s8;
 }
 
 class ReadyMatmul final : public Ready {
@@ -26,7 +26,7 @@ class ReadyMatmul final : public Ready {
                   residual_of(p), p["n"],
                   is_int8_ ? ElementType::f32 : element_type(p.type, false)) {
     call_.isa = *cpu::best_isa();
-    call_.product = product_of(p.type);
+    call_.product = gemm_type_of(p.type);
     call_.m = p["m"];
     call_.n = p["n"];
     call_.k = p["k"];

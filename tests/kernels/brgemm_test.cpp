@@ -29,7 +29,7 @@ bool is_byte(ElementType type) { return type == ElementType::i8 || type == Eleme
 
 // A product over several blocks: A has all blocks' k side by side.
 struct Case {
-  Product product = Product::f32;
+  GemmType product = GemmType::f32;
   int64_t rows = 1, columns = 1, k = 1, blocks = 1;
   Matrix a, b;
 
@@ -54,7 +54,7 @@ struct Case {
   }
 };
 
-Case make_case(std::mt19937& random, Product product) {
+Case make_case(std::mt19937& random, GemmType product) {
   Case out;
   out.product = product;
   out.rows = pick(random, 1, pick(random, 0, 4) == 0 ? 70 : 18);
@@ -67,7 +67,7 @@ Case make_case(std::mt19937& random, Product product) {
 }
 
 // One with few numbers in k and many rows, some of which are no whole tile.
-Case make_low_case(std::mt19937& random, Product product) {
+Case make_low_case(std::mt19937& random, GemmType product) {
   Case out;
   out.product = product;
   out.rows = pick(random, 20, 130);
@@ -176,7 +176,7 @@ int32_t as_integer(float bits) {
 
 // |error| of a sum of n products in f32, in any order: n 2^-24 of the sum of magnitudes, at most.
 void expect_exact(Isa isa, const Case& c, const std::vector<float>& sums) {
-  const int shift = brgemm_kernel(isa, c.product).a_shift;
+  const int shift = brgemm_kernel(isa, c.product).a_zero_shift;
   const auto terms = static_cast<double>(c.k * c.blocks);
   for (int64_t r = 0; r < c.rows; ++r) {
     for (int64_t col = 0; col < c.columns; ++col) {
@@ -195,8 +195,8 @@ void expect_exact(Isa isa, const Case& c, const std::vector<float>& sums) {
 TEST(Brgemm, SumsAreThoseOfAPlainLoop) {
   std::mt19937 random(1);
   for (int64_t i = 0; i < test::cases(test::kUsualCases); ++i) {
-    const Isa isa = test::turn_of(i / kProductCount);
-    const Case c = make_case(random, static_cast<Product>(i % kProductCount));
+    const Isa isa = test::turn_of(i / kGemmTypeCount);
+    const Case c = make_case(random, static_cast<GemmType>(i % kGemmTypeCount));
     expect_exact(isa, c, run(isa, c, 0, c.rows));
     if (HasFatalFailure()) return;
   }
@@ -205,17 +205,17 @@ TEST(Brgemm, SumsAreThoseOfAPlainLoop) {
 // Whatever it would ask for ahead of its use.
 TEST(Brgemm, SumsOfNothingAreZeros) {
   for (const Isa isa : test::host_isas()) {
-    for (int64_t i = 0; i < 4 * kProductCount; ++i) {
-      const BrgemmKernel& kernel = brgemm_kernel(isa, static_cast<Product>(i % kProductCount));
+    for (int64_t i = 0; i < 4 * kGemmTypeCount; ++i) {
+      const BrgemmKernel& kernel = brgemm_kernel(isa, static_cast<GemmType>(i % kGemmTypeCount));
       constexpr int64_t kRows = 30, kColumns = 40, kStride = 8;
       const std::vector<char> a(kRows * kStride);
       std::vector<float> out(kRows * kColumns, 1);
       const BrgemmBlock block{a.data(), a.data()};
       BrgemmCall call;
       call.blocks = &block;
-      call.block_count = i / kProductCount % 2;
+      call.block_count = i / kGemmTypeCount % 2;
       call.a_row_stride = kStride;
-      call.rows = i / kProductCount / 2 == 0 ? 3 : kRows;
+      call.rows = i / kGemmTypeCount / 2 == 0 ? 3 : kRows;
       call.columns = kColumns;
       call.a_is_far = call.b_is_far = call.b_goes_on = true;
       call.out = out.data();
@@ -231,9 +231,9 @@ TEST(Brgemm, SumsOfNothingAreZeros) {
 TEST(Brgemm, ARowHasTheSameBitsWhateverTheOthers) {
   std::mt19937 random(2);
   for (const Isa isa : test::host_isas()) {
-    for (int p = 0; p < kProductCount; ++p) {
+    for (int p = 0; p < kGemmTypeCount; ++p) {
       for (int i = 0; i < 12; ++i) {
-        const Case c = make_case(random, static_cast<Product>(p));
+        const Case c = make_case(random, static_cast<GemmType>(p));
         const std::vector<float> whole = run(isa, c, 0, c.rows);
         for (int64_t first = 0; first < c.rows;) {
           const int64_t rows = std::min(c.rows - first, pick(random, 1, 20));
@@ -250,8 +250,8 @@ TEST(Brgemm, ARowHasTheSameBitsWhateverTheOthers) {
 TEST(Brgemm, SumsGoOnFromWhereAnotherCallEnded) {
   std::mt19937 random(3);
   for (const Isa isa : test::host_isas()) {
-    for (int p = 0; p < kProductCount; ++p) {
-      Case c = make_case(random, static_cast<Product>(p));
+    for (int p = 0; p < kGemmTypeCount; ++p) {
+      Case c = make_case(random, static_cast<GemmType>(p));
       c.k = 24;  // whole groups
       c.blocks = 4;
       c.a = random_matrix(random, c.product, true, c.rows, 96);
@@ -333,7 +333,7 @@ void expect_epilogue(std::mt19937& random, Isa isa, const Case& c, bool is_low, 
   epilogue.steps = std::span<const EpilogueStep>(steps).subspan(first, pick(random, 0, 4 - first));
   if (pick(random, 0, 1) == 1) epilogue.out_zero.scale = 5;
   if (is_integer && pick(random, 0, 1) == 1) {
-    epilogue.column_add = reinterpret_cast<const int32_t*>(adds.data());
+    epilogue.column_compensation = reinterpret_cast<const int32_t*>(adds.data());
   }
   tile.sums = sums.data();
   tile.integer_sums = is_integer;
@@ -357,7 +357,7 @@ TEST(Brgemm, TheEpilogueIsAppliedToTheSums) {
   std::mt19937 random(4);
   for (const Isa isa : test::host_isas()) {
     for (int64_t i = 0; i < test::cases(200); ++i) {
-      const auto product = static_cast<Product>(i % kProductCount);
+      const auto product = static_cast<GemmType>(i % kGemmTypeCount);
       const bool is_low = pick(random, 0, 2) == 0;
       const Case c = is_low ? make_low_case(random, product) : make_case(random, product);
       expect_epilogue(random, isa, c, is_low, kOuts[pick(random, 0, 4)], pick(random, 0, 3));
@@ -380,7 +380,7 @@ TEST(Brgemm, FewColumnsOfFewNumbersAreFinishedAlike) {
     for (int64_t i = 0; i < test::cases(200); ++i) {
       const bool is_bf16 = i % 4 != 0;
       Case c;
-      c.product = is_bf16 ? Product::bf16 : Product::f32;
+      c.product = is_bf16 ? GemmType::bf16 : GemmType::f32;
       c.rows = pick(random, 20, 100);
       c.columns = i % 2 == 0 ? 16 : pick(random, 15, 32);
       c.blocks = pick(random, 1, 5);
@@ -420,7 +420,7 @@ TEST(Brgemm, SpecialSumsOfBf16AreRoundedAlike) {
   for (const Isa isa : test::host_isas()) {
     for (int64_t i = 0; i < test::cases(100); ++i) {
       Case c;
-      c.product = Product::bf16;
+      c.product = GemmType::bf16;
       c.rows = pick(random, 24, 60);
       c.columns = i % 2 == 0 ? 16 : 64;
       c.k = pick(random, 1, 20) * 2;
@@ -472,7 +472,7 @@ TEST_P(BrgemmOn, TheLargestIntegersAreExactAtEveryRemainder) {
     GTEST_SKIP() << "kernels for " << to_string(isa)
                  << " are disassembled only: the processor cannot run them";
   }
-  for (const Product product : {Product::u8s8, Product::s8s8}) {
+  for (const GemmType product : {GemmType::u8s8, GemmType::s8s8}) {
     for (int64_t k = 1; k <= 67; ++k) {
       for (const int sign : {1, -1, 0}) {
         Case c;
@@ -482,11 +482,11 @@ TEST_P(BrgemmOn, TheLargestIntegersAreExactAtEveryRemainder) {
         c.k = k;
         c.a = {c.rows, k, 1, {}, {}};
         c.b = {k, c.columns, 1, {}, {}};
-        const double largest = product == Product::u8s8 ? 255 : k % 2 == 0 ? -128 : 127;
+        const double largest = product == GemmType::u8s8 ? 255 : k % 2 == 0 ? -128 : 127;
         c.a.values.assign(static_cast<size_t>(c.rows * k), largest);
         c.a.bytes.assign(static_cast<size_t>(c.rows * k),
                          static_cast<char>(static_cast<int>(largest)));
-        if (product == Product::u8s8) c.a.bytes.assign(c.a.bytes.size(), '\xFF');
+        if (product == GemmType::u8s8) c.a.bytes.assign(c.a.bytes.size(), '\xFF');
         for (int64_t i = 0; i < k * c.columns; ++i) {
           const int x = sign != 0 ? 127 * sign : (i / c.columns % 2 == 0 ? 127 : -127);
           c.b.values.push_back(x);
@@ -500,14 +500,14 @@ TEST_P(BrgemmOn, TheLargestIntegersAreExactAtEveryRemainder) {
 }
 
 TEST(FastestIsa, LeavesTilesThatWouldStayEmptyToAvx512) {
-  EXPECT_EQ(fastest_isa(Isa::amx, Product::u8s8, 512, 512, 512), Isa::amx);
-  EXPECT_EQ(fastest_isa(Isa::amx, Product::s8s8, 5, 32, 64), Isa::amx);
-  EXPECT_EQ(fastest_isa(Isa::amx, Product::u8s8, 4, 512, 512), Isa::avx512_vnni);
-  EXPECT_EQ(fastest_isa(Isa::amx, Product::u8s8, 12544, 16, 27), Isa::avx512_vnni);
-  EXPECT_EQ(fastest_isa(Isa::amx, Product::s8s8, 512, 24, 64), Isa::avx512_vnni);
+  EXPECT_EQ(fastest_isa(Isa::amx, GemmType::u8s8, 512, 512, 512), Isa::amx);
+  EXPECT_EQ(fastest_isa(Isa::amx, GemmType::s8s8, 5, 32, 64), Isa::amx);
+  EXPECT_EQ(fastest_isa(Isa::amx, GemmType::u8s8, 4, 512, 512), Isa::avx512_vnni);
+  EXPECT_EQ(fastest_isa(Isa::amx, GemmType::u8s8, 12544, 16, 27), Isa::avx512_vnni);
+  EXPECT_EQ(fastest_isa(Isa::amx, GemmType::s8s8, 512, 24, 64), Isa::avx512_vnni);
   // The order of sums of floats is the instruction set's own.
-  EXPECT_EQ(fastest_isa(Isa::amx, Product::bf16, 1, 16, 27), Isa::amx);
-  EXPECT_EQ(fastest_isa(Isa::avx2, Product::u8s8, 1, 16, 27), Isa::avx2);
+  EXPECT_EQ(fastest_isa(Isa::amx, GemmType::bf16, 1, 16, 27), Isa::amx);
+  EXPECT_EQ(fastest_isa(Isa::avx2, GemmType::u8s8, 1, 16, 27), Isa::avx2);
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryIsa, BrgemmOn, testing::ValuesIn(test::known_isas()),

@@ -74,7 +74,7 @@ struct EpilogueCase {
     for (int64_t i = 0; i < all_rows + all_columns; ++i) {
       numbers.push_back(static_cast<int32_t>(pick(random, -1000, 1000)));
     }
-    if (integers && pick(random, 0, 1) == 1) epilogue.column_add = numbers.data();
+    if (integers && pick(random, 0, 1) == 1) epilogue.column_compensation = numbers.data();
     if (integers && pick(random, 0, 1) == 1) {
       outer.push_back({numbers.data(), numbers.data() + 1});
       outer.push_back({numbers.data(), nullptr});
@@ -108,8 +108,8 @@ struct EpilogueCase {
     float x = float_sums[index];
     if (integers) {
       int64_t sum = integer_sums[index];
-      if (epilogue.column_add != nullptr) sum += numbers[static_cast<size_t>(column + c)];
-      for (const OuterProduct& o : outer) {
+      if (epilogue.column_compensation != nullptr) sum += numbers[static_cast<size_t>(column + c)];
+      for (const OuterCompensation& o : outer) {
         const int64_t left = o.row == nullptr ? 1 : o.row[row + r];
         sum -= left * (o.column == nullptr ? 1 : o.column[column + c]);
       }
@@ -184,7 +184,7 @@ struct EpilogueCase {
   std::vector<float> float_sums;
   std::vector<int32_t> integer_sums;
   std::vector<int32_t> numbers;
-  std::vector<OuterProduct> outer;
+  std::vector<OuterCompensation> outer;
   std::vector<EpilogueStep> steps;
   std::vector<OwnedOperand> operands;
   const OwnedOperand* zero = nullptr;

@@ -18,10 +18,10 @@ namespace {
 using test::Matrix;
 using test::random_matrix;
 
-ElementType type_of(Product product, bool is_a) {
-  if (product == Product::f32) return ElementType::f32;
-  if (product == Product::bf16) return ElementType::bf16;
-  return is_a && product == Product::u8s8 ? ElementType::u8 : ElementType::i8;
+ElementType type_of(GemmType product, bool is_a) {
+  if (product == GemmType::f32) return ElementType::f32;
+  if (product == GemmType::bf16) return ElementType::bf16;
+  return is_a && product == GemmType::u8s8 ? ElementType::u8 : ElementType::i8;
 }
 
 struct Packed {
@@ -32,7 +32,7 @@ struct Packed {
   std::vector<Line> lines;
 };
 
-Packed pack(Isa isa, Product product, const Matrix& b, ThreadPool* pool = nullptr) {
+Packed pack(Isa isa, GemmType product, const Matrix& b, ThreadPool* pool = nullptr) {
   const BrgemmKernel& kernel = brgemm_kernel(isa, product);
   const PackedLayout layout = packed_layout(kernel, product, b.rows, b.columns);
   Packed out(layout.bytes);
@@ -42,7 +42,7 @@ Packed pack(Isa isa, Product product, const Matrix& b, ThreadPool* pool = nullpt
   return out;
 }
 
-MatmulCall call_of(Isa isa, Product product, const Matrix& a, const Packed& b, int64_t n,
+MatmulCall call_of(Isa isa, GemmType product, const Matrix& a, const Packed& b, int64_t n,
                    int64_t m) {
   MatmulCall call;
   call.isa = isa;
@@ -65,8 +65,8 @@ TEST(Matmul, ARowHasTheSameBitsForEveryNumberOfRowsThreadsAndEveryVariant) {
   constexpr int64_t kMost = 512;
   const std::vector<std::pair<int64_t, int64_t>> shapes{{70, 129}, {257, 64}, {40, 4100}};
   for (const Isa isa : test::host_isas()) {
-    for (int p = 0; p < kProductCount; ++p) {
-      const auto product = static_cast<Product>(p);
+    for (int p = 0; p < kGemmTypeCount; ++p) {
+      const auto product = static_cast<GemmType>(p);
       for (const auto& [n, k] : shapes) {
         const int64_t most = k > 1000 ? 16 : kMost;
         const Matrix a = random_matrix(random, product, true, most, k);
@@ -100,8 +100,8 @@ TEST(Matmul, AllRowsHaveTheSameBitsInPartsOfChunks) {
   std::mt19937 random(15);
   const std::vector<std::array<int64_t, 3>> shapes{
       {512, 512, 512}, {128, 576, 576}, {301, 197, 900}};
-  for (int p = 0; p < kProductCount; ++p) {
-    const auto product = static_cast<Product>(p);
+  for (int p = 0; p < kGemmTypeCount; ++p) {
+    const auto product = static_cast<GemmType>(p);
     for (const auto& [m, n, k] : shapes) {
       const Isa isa = test::host_isas().back();
       const Matrix a = random_matrix(random, product, true, m, k);
@@ -133,16 +133,16 @@ TEST(Matmul, RowsOfTallProductsOfBytesAreExactForEveryNumberOfThreads) {
   for (const Isa isa : test::host_isas()) {
     for (const auto& [n, k, zero] : std::vector<std::array<int64_t, 3>>{
              {70, 24, 0}, {70, 96, 0}, {129, 61, 0}, {70, 96, 7}, {64, 4, 0}}) {
-      const Matrix a = random_matrix(random, Product::u8s8, true, kRows, k);
-      const Matrix b = random_matrix(random, Product::u8s8, false, k, n);
-      const Packed packed = pack(isa, Product::u8s8, b);
+      const Matrix a = random_matrix(random, GemmType::u8s8, true, kRows, k);
+      const Matrix b = random_matrix(random, GemmType::u8s8, false, k, n);
+      const Packed packed = pack(isa, GemmType::u8s8, b);
       std::vector<float> scales(static_cast<size_t>(n));
       for (int64_t c = 0; c < n; ++c)
         scales[static_cast<size_t>(c)] = 0.25F + static_cast<float>(c);
       EpilogueStep step;
       step.kind = EpilogueStep::Kind::mul;
       step.operand = {scales.data(), ElementType::f32, 0, 1, 1, 0};
-      MatmulCall call = call_of(isa, Product::u8s8, a, packed, n, kRows);
+      MatmulCall call = call_of(isa, GemmType::u8s8, a, packed, n, kRows);
       call.epilogue.out = ElementType::f32;
       call.epilogue.steps = std::span(&step, 1);
       call.a_zero = static_cast<int32_t>(zero);
@@ -181,7 +181,7 @@ TEST(Matmul, EveryVariantWritesNothingWhereThereIsNothing) {
         float out = 7;
         MatmulCall call;
         call.isa = isa;
-        call.product = Product::f32;
+        call.product = GemmType::f32;
         call.batch = batch;
         call.m = m;
         call.n = n;
@@ -202,7 +202,7 @@ TEST(Matmul, ZeroPointsAreExact) {
                                        {5, 33, 7, 2, false, true},   {20, 70, 130, 2, true, true},
                                        {9, 40, 4200, 1, true, true}, {100, 31, 64, 1, false, true}};
   for (const Isa isa : test::host_isas()) {
-    for (const Product product : {Product::u8s8, Product::s8s8}) {
+    for (const GemmType product : {GemmType::u8s8, GemmType::s8s8}) {
       for (const IntegerCase& c : cases) {
         const Matrix a = random_matrix(random, product, true, c.m * c.batch, c.k);
         const Matrix b = random_matrix(random, product, false, c.k, c.n);
@@ -244,11 +244,11 @@ TEST(Matmul, ABatchHasItsOwnSumsOfColumns) {
   std::mt19937 random(9);
   constexpr int64_t kBatch = 3, kM = 5, kN = 37, kK = 21;
   for (const Isa isa : test::host_isas()) {
-    const Matrix a = random_matrix(random, Product::s8s8, true, kBatch * kM, kK);
-    const Matrix b = random_matrix(random, Product::s8s8, false, kBatch * kK, kN);
+    const Matrix a = random_matrix(random, GemmType::s8s8, true, kBatch * kM, kK);
+    const Matrix b = random_matrix(random, GemmType::s8s8, false, kBatch * kK, kN);
     std::vector<int32_t> out(kBatch * kM * kN), a_zeros, b_zeros(kN, 4);
     for (int32_t i = 0; i < kBatch * kM; ++i) a_zeros.push_back(i - 6);
-    MatmulCall call = call_of(isa, Product::s8s8, a, Packed(0), kN, kM);
+    MatmulCall call = call_of(isa, GemmType::s8s8, a, Packed(0), kN, kM);
     call.out = out.data();
     call.batch = kBatch;
     call.a_batch_stride = kM * kK;
@@ -273,7 +273,7 @@ TEST(Matmul, AnyStridesAndTypesOfBothOperands) {
   ThreadPool pool(2);
   std::uniform_real_distribution<float> real(-1, 1);
   for (const Isa isa : test::host_isas()) {
-    for (const Product product : {Product::f32, Product::bf16}) {
+    for (const GemmType product : {GemmType::f32, GemmType::bf16}) {
       for (const bool transposed : {false, true}) {
         for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{
                  {1, 9, 3}, {20, 40, 30}, {33, 100, 65}, {15, 200, 1024}}) {
@@ -322,7 +322,7 @@ TEST(Matmul, ABatchOfFloatsHasTheSameBitsWhereverEachIsPacked) {
   ThreadPool pair(2), five(5);
   std::uniform_real_distribution<float> real(-1, 1);
   for (const Isa isa : test::host_isas()) {
-    for (const Product product : {Product::f32, Product::bf16}) {
+    for (const GemmType product : {GemmType::f32, GemmType::bf16}) {
       for (const int64_t k : {7, 4100}) {  // the latter in parts
         std::vector<float> a(static_cast<size_t>(kBatch * kM * k)),
             b(static_cast<size_t>(kBatch * k * kN)), added(kBatch * kM * kN);
@@ -369,7 +369,7 @@ struct RandomMatmul {
     const auto pick = [&](int64_t low, int64_t high) {
       return std::uniform_int_distribution<int64_t>(low, high)(random);
     };
-    product = static_cast<Product>(pick(0, kProductCount - 1));
+    product = static_cast<GemmType>(pick(0, kGemmTypeCount - 1));
     batch = pick(0, 3) == 0 ? pick(2, 3) : 1;
     m = pick(1, pick(0, 4) == 0 ? 40 : 9);
     n = pick(1, large ? 300 : 40);
@@ -454,7 +454,7 @@ struct RandomMatmul {
   }
 
   static constexpr float kUntouched = -7;
-  Product product = Product::f32;
+  GemmType product = GemmType::f32;
   int64_t m = 1, n = 1, k = 1, batch = 1, a_gap = 0, out_gap = 0;
   bool dynamic = false;
   int32_t a_zero = 0;
@@ -477,8 +477,8 @@ TEST(Pack, UnpackingGivesTheNumbersBack) {
   std::mt19937 random(8);
   ThreadPool pool(3);
   for (const Isa isa : test::host_isas()) {
-    for (int p = 0; p < kProductCount; ++p) {
-      const auto product = static_cast<Product>(p);
+    for (int p = 0; p < kGemmTypeCount; ++p) {
+      const auto product = static_cast<GemmType>(p);
       for (const auto& [k, n] : std::vector<std::pair<int64_t, int64_t>>{
                {1, 1}, {3, 33}, {64, 32}, {65, 31}, {130, 100}, {7, 300}}) {
         const Matrix b = random_matrix(random, product, false, k, n);
@@ -503,8 +503,8 @@ TEST(Pack, UnpackingGivesTheNumbersBack) {
 TEST(Pack, TakesRowsApartAndUnsignedBytes) {
   std::mt19937 random(9);
   for (const Isa isa : test::host_isas()) {
-    for (int p = 0; p < kProductCount; ++p) {
-      const auto product = static_cast<Product>(p);
+    for (int p = 0; p < kGemmTypeCount; ++p) {
+      const auto product = static_cast<GemmType>(p);
       const BrgemmKernel& kernel = brgemm_kernel(isa, product);
       for (const auto& [k, n] : std::vector<std::pair<int64_t, int64_t>>{
                {1, 40}, {6, 64}, {63, 32}, {66, 70}, {129, 100}}) {
@@ -535,8 +535,8 @@ TEST(Pack, TakesRowsApartAndUnsignedBytes) {
 TEST(Pack, TakesColumnsOneAfterTheOther) {
   std::mt19937 random(10);
   for (const Isa isa : test::host_isas()) {
-    for (int p = 0; p < kProductCount; ++p) {
-      const auto product = static_cast<Product>(p);
+    for (int p = 0; p < kGemmTypeCount; ++p) {
+      const auto product = static_cast<GemmType>(p);
       const BrgemmKernel& kernel = brgemm_kernel(isa, product);
       for (const auto& [k, n, pitch] : std::vector<std::array<int64_t, 3>>{
                {1, 40, 1}, {6, 64, 8}, {64, 33, 65}, {67, 70, 68}, {130, 100, 130}}) {

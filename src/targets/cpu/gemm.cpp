@@ -50,22 +50,22 @@ void run_one(const MatmulCall& call, const MatrixView& b, int64_t b_stride,
 
 }  // namespace
 
-std::optional<Product> product_of(ElementType a, ElementType b) {
-  if (a == ElementType::bf16 && b == a) return Product::bf16;
-  if ((a == ElementType::f32 || a == ElementType::f16) && b == a) return Product::f32;
+std::optional<GemmType> gemm_type_of(ElementType a, ElementType b) {
+  if (a == ElementType::bf16 && b == a) return GemmType::bf16;
+  if ((a == ElementType::f32 || a == ElementType::f16) && b == a) return GemmType::f32;
   const bool bytes = b == ElementType::i8 || b == ElementType::u8;
-  if (a == ElementType::u8 && bytes) return Product::u8s8;
-  if (a == ElementType::i8 && bytes) return Product::s8s8;
+  if (a == ElementType::u8 && bytes) return GemmType::u8s8;
+  if (a == ElementType::i8 && bytes) return GemmType::s8s8;
   return std::nullopt;
 }
 
 std::string why_no_product(ElementType a, ElementType b) {
-  return product_of(a, b)
+  return gemm_type_of(a, b)
              ? ""
              : fmt::format("there is no product of {} and {}", to_string(a), to_string(b));
 }
 
-PackedMatrix::PackedMatrix(const Tensor& matrix, bool transposed, Product product, Isa isa) {
+PackedMatrix::PackedMatrix(const Tensor& matrix, bool transposed, GemmType product, Isa isa) {
   const bool column = matrix.rank() == 1;
   const auto extent = [&](size_t axis) { return column && axis == 1 ? 1 : matrix.dims()[axis]; };
   PackSource source{matrix.data(), matrix.type(), extent(0), extent(1), extent(1), 1};

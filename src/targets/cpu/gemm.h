@@ -13,7 +13,7 @@
 namespace lathe::cpu {
 
 // The product for operands of these types; none where there is no kernel.
-std::optional<Product> product_of(ElementType a, ElementType b);
+std::optional<GemmType> gemm_type_of(ElementType a, ElementType b);
 // Why there is none; empty if there is one.
 std::string why_no_product(ElementType a, ElementType b);
 
@@ -21,7 +21,7 @@ std::string why_no_product(ElementType a, ElementType b);
 class PackedMatrix {
  public:
   // Rows and columns of the tensor exchanged if `transposed`; a vector is a column.
-  PackedMatrix(const Tensor& matrix, bool transposed, Product product, Isa isa);
+  PackedMatrix(const Tensor& matrix, bool transposed, GemmType product, Isa isa);
   const void* data() const { return weights_->data(); }
   size_t bytes() const { return weights_->bytes(); }
   int64_t k() const { return k_; }

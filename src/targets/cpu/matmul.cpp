@@ -24,8 +24,8 @@ class Matmul final : public Kernel {
       : name_(fmt::format("cpu.{}", instruction.op().name)),
         isa_(isa),
         product_(attribute<std::string>(instruction, "compute_type") == "bf16"
-                     ? Product::bf16
-                     : *product_of(element_of(instruction, kA), element_of(instruction, kB))),
+                     ? GemmType::bf16
+                     : *gemm_type_of(element_of(instruction, kA), element_of(instruction, kB))),
         is_gemm_(is_gemm(instruction)) {
     if (is_gemm_) {
       alpha_ = static_cast<float>(attribute<double>(instruction, "alpha"));
@@ -42,7 +42,7 @@ class Matmul final : public Kernel {
   std::string_view name() const override { return name_; }
   bool reads(int operand) const override { return operand != kB || !packed_; }
   std::string detail() const override {
-    return fmt::format("{}{}, {}", to_string(isa_), product_ == Product::bf16 ? ", bf16" : "",
+    return fmt::format("{}{}, {}", to_string(isa_), product_ == GemmType::bf16 ? ", bf16" : "",
                        packed_ ? megabytes(packed_->bytes()) + " packed" : "packs b as it runs");
   }
 
@@ -88,7 +88,7 @@ class Matmul final : public Kernel {
 
   std::string name_;
   Isa isa_;
-  Product product_;
+  GemmType product_;
   bool is_gemm_;
   bool turn_a_ = false;
   bool turn_b_ = false;

@@ -29,7 +29,7 @@ class MatmulInteger final : public Kernel {
         isa_(isa),
         at_(places_of(instruction)) {
     const auto b_at = static_cast<size_t>(at_.b);
-    product_ = *product_of(element_of(instruction, 0), element_of(instruction, b_at));
+    product_ = *gemm_type_of(element_of(instruction, 0), element_of(instruction, b_at));
     const Tensor* b = constant_at(constants, b_at);
     if (b != nullptr && (b->rank() == 1 || b->rank() == 2) && b->count() > 0) {
       packed_.emplace(*b, false, product_, isa);
@@ -163,7 +163,7 @@ class MatmulInteger final : public Kernel {
   std::string name_;
   Isa isa_;
   Places at_;
-  Product product_ = Product::u8s8;
+  GemmType product_ = GemmType::u8s8;
   std::optional<PackedMatrix> packed_;
 };
 

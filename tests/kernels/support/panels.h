@@ -27,7 +27,7 @@ struct Matrix {
 };
 
 // Numbers of A or B: f32 and bf16 from -1 to 1, integers over all their range.
-inline Matrix random_matrix(std::mt19937& random, Product product, bool is_a, int64_t rows,
+inline Matrix random_matrix(std::mt19937& random, GemmType product, bool is_a, int64_t rows,
                             int64_t columns) {
   Matrix m{rows, columns, a_size(product), {}, {}};
   m.bytes.resize(static_cast<size_t>(rows * columns * m.element));
@@ -36,17 +36,17 @@ inline Matrix random_matrix(std::mt19937& random, Product product, bool is_a, in
   std::uniform_int_distribution<int> integer(0, 255);
   for (size_t i = 0; i < m.values.size(); ++i) {
     char* p = m.bytes.data() + static_cast<int64_t>(i) * m.element;
-    if (product == Product::f32) {
+    if (product == GemmType::f32) {
       const float x = real(random);
       std::memcpy(p, &x, 4);
       m.values[i] = x;
-    } else if (product == Product::bf16) {
+    } else if (product == GemmType::bf16) {
       const uint16_t x = float_to_bf16(real(random));
       std::memcpy(p, &x, 2);
       m.values[i] = bf16_to_float(x);
     } else {
       const int x = integer(random);
-      const bool is_unsigned = is_a && product == Product::u8s8;
+      const bool is_unsigned = is_a && product == GemmType::u8s8;
       *p = static_cast<char>(x);
       m.values[i] = is_unsigned ? x : static_cast<int8_t>(x);
     }

@@ -9,7 +9,7 @@ namespace lathe::cpu {
 
 // Whose memory: a region's caller keeps its own while it also runs tasks, and calls products, which
 // have theirs.
-enum class ScratchUse : uint8_t { caller, task, product_rows, product_panels, product_parts };
+enum class ScratchUse : uint8_t { caller, task, gemm_rows, gemm_panels, split_k_parts };
 inline constexpr int kScratchUses = 5;
 
 // At least `bytes` bytes, aligned to 64, until the thread's next call for the same use.

@@ -21,16 +21,16 @@ constexpr int64_t kManyTiles = 16;         // of rows; the same
 
 constexpr size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-Product product_of(ElementType x) {
+GemmType gemm_type_of(ElementType x) {
   switch (x) {
     case ElementType::bf16:
-      return Product::bf16;
+      return GemmType::bf16;
     case ElementType::u8:
-      return Product::u8s8;
+      return GemmType::u8s8;
     case ElementType::i8:
-      return Product::s8s8;
+      return GemmType::s8s8;
     default:
-      return Product::f32;
+      return GemmType::f32;
   }
 }
 
@@ -45,7 +45,7 @@ ConvProblem as_line(ConvProblem p) {
 }
 
 // Numbers of k in a tile of A.
-int64_t tile_numbers(const ConvProblem& p) { return 64 / a_size(product_of(p.x_type)); }
+int64_t tile_numbers(const ConvProblem& p) { return 64 / a_size(gemm_type_of(p.x_type)); }
 int64_t whole_tiles(int64_t k, const ConvProblem& p) {
   return (k + tile_numbers(p) - 1) / tile_numbers(p);
 }
@@ -65,7 +65,7 @@ bool gains_by_spreading(const ConvProblem& p, const BrgemmKernel& kernel) {
   return p.taps() == 1 && p.groups == 1 && !p.transposed &&
          p.x_layout == ActivationLayout::channels_last && p.outputs >= 2 * kernel.panel_columns &&
          p.axes[2].output >= kernel.row_tile &&
-         crowds_cache(kernel, p.axes[2].stride * p.channels * a_size(product_of(p.x_type)));
+         crowds_cache(kernel, p.axes[2].stride * p.channels * a_size(gemm_type_of(p.x_type)));
 }
 
 // Whether copying every output's taps costs less than products with few rows, each of which reads
@@ -73,7 +73,7 @@ bool gains_by_spreading(const ConvProblem& p, const BrgemmKernel& kernel) {
 bool gains_by_gathering(const ConvProblem& p, Isa isa, const BrgemmKernel& kernel) {
   if (p.groups != 1 || p.transposed) return false;
   const int64_t matrix =
-      p.output_positions() * p.taps() * p.channels * a_size(product_of(p.x_type));
+      p.output_positions() * p.taps() * p.channels * a_size(gemm_type_of(p.x_type));
   if (isa == Isa::amx && fills_tiles(p))
     return matrix <= kGathered || p.x_layout == ActivationLayout::channels_last;
   if (matrix > kGathered || p.outputs < 64) return false;
@@ -93,7 +93,7 @@ std::string why_not_direct(const ConvProblem& p, Isa) {
 }
 
 DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa)
-    : DirectConvolution(problem, isa, !has_integer_sums(product_of(problem.x_type))) {
+    : DirectConvolution(problem, isa, !has_integer_sums(gemm_type_of(problem.x_type))) {
   if ((in_place_ && !gathered_) || shift_ != 0) return;
   std::unique_ptr<DirectConvolution> other(new DirectConvolution(problem, isa, true));
   if (other->skips_padding_) for_zeros_ = std::move(other);
@@ -102,9 +102,10 @@ DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa)
 DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa, bool pads_with_zeros)
     : given_(problem),
       p_(as_line(problem)),
-      isa_(fastest_isa(isa, product_of(problem.x_type), problem.batch * problem.output_positions(),
-                       problem.group_outputs(), problem.taps() * problem.group_channels())),
-      product_(product_of(problem.x_type)),
+      isa_(fastest_isa(isa, gemm_type_of(problem.x_type),
+                       problem.batch * problem.output_positions(), problem.group_outputs(),
+                       problem.taps() * problem.group_channels())),
+      product_(gemm_type_of(problem.x_type)),
       kernel_(&brgemm_kernel(isa_, product_)) {
   check_problem(problem);
   if (problem.transposed && problem.is_pointwise()) p_.transposed = true;
@@ -153,10 +154,10 @@ DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa, bool p
 // Where a product of signed bytes turns signs for each panel, a copy of x without them costs less.
 void DirectConvolution::flip_signs() {
   constexpr int kSign = 0x80;
-  shift_ = kernel_->a_shift;
+  shift_ = kernel_->a_zero_shift;
   flips_ = shift_ == kSign && p_.group_outputs() >= kernel_->panel_columns;
   if (!flips_) return;
-  product_ = Product::u8s8;
+  product_ = GemmType::u8s8;
   kernel_ = &brgemm_kernel(isa_, product_);
   stage_.flip = kSign;
 }
@@ -268,7 +269,7 @@ bool DirectConvolution::gains_by_skipping() const {
   if (has_tiles() || shift_ != 0 || p_.x_layout == ActivationLayout::channels_first) return false;
   const int64_t channels = p_.group_channels();
   const bool is_short = channels * stage_.element_bytes < 64;
-  if (channels % kernel_->k_group != 0 || (is_short && product_ != Product::f32)) return false;
+  if (channels % kernel_->k_group != 0 || (is_short && product_ != GemmType::f32)) return false;
   return std::all_of(parts_.begin(), parts_.end(), [](const Part& part) {
     return !part.segments.empty() && part.segments[0].count >= kFewOutputs;
   });

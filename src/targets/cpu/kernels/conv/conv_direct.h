@@ -96,7 +96,7 @@ class DirectConvolution final : public Convolution {
   class Run;
 
   DirectConvolution(const ConvProblem& problem, Isa isa, bool pads_with_zeros);
-  bool has_tiles() const { return isa_ == Isa::amx && product_ != Product::f32; }
+  bool has_tiles() const { return isa_ == Isa::amx && product_ != GemmType::f32; }
   bool gains_by_skipping() const;
   void gather_positions();
   void gather(const void* x, std::byte* to, int64_t begin, int64_t end, int padding) const;
@@ -122,7 +122,7 @@ class DirectConvolution final : public Convolution {
   int padding(const ConvCall& call) const;
   // For rows that nobody staged; the same packing.
   const BrgemmKernel& in_place_kernel() const {
-    return flips_ ? brgemm_kernel(isa_, Product::s8s8) : *kernel_;
+    return flips_ ? brgemm_kernel(isa_, GemmType::s8s8) : *kernel_;
   }
   bool reads_in_place() const;
   void find_whole_box();
@@ -145,7 +145,7 @@ class DirectConvolution final : public Convolution {
   static constexpr int64_t kBehindStaged = 64;           // bytes that may be read there
   // Signed x that is staged anyway becomes unsigned there, and the product's kernel need not do so.
   bool flips_ = false;
-  Product product_;
+  GemmType product_;
   const BrgemmKernel* kernel_;
   int shift_ = 0;  // added to each x, by the kernel or in staging
   ConvStage stage_;

@@ -80,9 +80,9 @@ void DirectConvolution::pack_panel(const ConvWeights& weights, const Part& part,
                     k_group, columns * k_group, reinterpret_cast<T*>(block) + i * k_group, f);
       };
       const auto same = [](auto w) { return w; };
-      if (product_ == Product::f32) {
+      if (product_ == GemmType::f32) {
         column(static_cast<const float*>(weights.data), same);
-      } else if (product_ == Product::bf16) {
+      } else if (product_ == GemmType::bf16) {
         column(static_cast<const uint16_t*>(weights.data), same);
       } else {
         // A u8 less 128 has the sign bit turned.

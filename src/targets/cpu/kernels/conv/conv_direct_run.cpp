@@ -15,7 +15,7 @@ IntegerTerms DirectConvolution::pointwise_terms(const ConvCall& call) const {
   const auto* weights = static_cast<const std::byte*>(call.weights);
   const auto* zeros = reinterpret_cast<const int32_t*>(weights + packed_bytes() - sums_bytes());
   IntegerTerms terms = integer_terms(
-      call, p_.outputs, part.k, in_place_kernel().a_shift,
+      call, p_.outputs, part.k, in_place_kernel().a_zero_shift,
       reinterpret_cast<const int32_t*>(weights + panel_bytes_ + panel_stride(part)), zeros);
   check(terms.weight_zero == nullptr, ErrorKind::unsupported,
         "{}: weights of a fused pair have a zero of {}", given_.text(),

@@ -17,8 +17,8 @@ void advance(Operand& operand, int64_t elements) {
 IntegerTerms integer_terms(const ConvCall& call, int64_t outputs, int64_t depth, int shift,
                            const int32_t* column_sums, const int32_t* weight_zero) {
   IntegerTerms terms;
-  terms.column_add.resize(static_cast<size_t>(outputs));
-  terms.negated_column_add.resize(static_cast<size_t>(outputs));
+  terms.column_compensation.resize(static_cast<size_t>(outputs));
+  terms.negated_column_compensation.resize(static_cast<size_t>(outputs));
   const auto x_zero = static_cast<uint32_t>(call.x_zero);
   for (int64_t i = 0; i < outputs; ++i) {
     // Modulo 2^32, like the sums.
@@ -26,8 +26,8 @@ IntegerTerms integer_terms(const ConvCall& call, int64_t outputs, int64_t depth,
     add -= (x_zero + static_cast<uint32_t>(shift)) * static_cast<uint32_t>(column_sums[i]);
     if (weight_zero != nullptr)
       add += static_cast<uint32_t>(depth) * x_zero * static_cast<uint32_t>(weight_zero[i]);
-    terms.column_add[static_cast<size_t>(i)] = static_cast<int32_t>(add);
-    terms.negated_column_add[static_cast<size_t>(i)] = static_cast<int32_t>(0 - add);
+    terms.column_compensation[static_cast<size_t>(i)] = static_cast<int32_t>(add);
+    terms.negated_column_compensation[static_cast<size_t>(i)] = static_cast<int32_t>(0 - add);
     terms.adds = terms.adds || add != 0;
   }
   for (int64_t i = 0; weight_zero != nullptr && i < outputs; ++i) {
@@ -50,9 +50,9 @@ ConvEpilogue::ConvEpilogue(const ConvCall& call, const IntegerTerms* terms, int6
   epilogue_.out_zero = given_.out_zero;
   if (turned) std::swap(epilogue_.out_zero.row_stride, epilogue_.out_zero.column_stride);
   if (terms != nullptr && turned) {
-    outer_.push_back({terms->negated_column_add.data(), nullptr});
+    outer_.push_back({terms->negated_column_compensation.data(), nullptr});
   } else if (terms != nullptr && terms->adds) {
-    epilogue_.column_add = terms->column_add.data();
+    epilogue_.column_compensation = terms->column_compensation.data();
   }
   epilogue_.outer = outer_;
   simplify_again();
@@ -76,8 +76,8 @@ void ConvEpilogue::place(int64_t first, int64_t stride) {
 void ConvEpilogue::window_sums(const int32_t* sums) {
   if (terms_ == nullptr || terms_->weight_zero == nullptr) return;
   outer_.resize(turned_ ? 1 : 0);
-  outer_.push_back(turned_ ? OuterProduct{terms_->weight_zero, sums}
-                           : OuterProduct{sums, terms_->weight_zero});
+  outer_.push_back(turned_ ? OuterCompensation{terms_->weight_zero, sums}
+                           : OuterCompensation{sums, terms_->weight_zero});
   epilogue_.outer = outer_;
   simplify_again();
 }

@@ -12,10 +12,10 @@ namespace lathe::cpu {
 
 // What turns a sum of x and w as stored into one of (x - x zero) (w - w zero).
 struct IntegerTerms {
-  std::vector<int32_t> column_add;          // per output
-  bool adds = false;                        // some of them
-  std::vector<int32_t> negated_column_add;  // for tiles whose rows are outputs
-  const int32_t* weight_zero = nullptr;     // per output; null: all 0
+  std::vector<int32_t> column_compensation;          // per output
+  bool adds = false;                                 // some of them
+  std::vector<int32_t> negated_column_compensation;  // for tiles whose rows are outputs
+  const int32_t* weight_zero = nullptr;              // per output; null: all 0
 };
 // `column_sums` are those of the weights, `depth` the products of a sum, `shift` what the kernel
 // adds to each x.
@@ -42,7 +42,7 @@ class ConvEpilogue {
   const IntegerTerms* terms_;
   std::vector<EpilogueStep> image_;  // of this image, rows from 0 on
   std::vector<EpilogueStep> steps_;
-  std::vector<OuterProduct> outer_;
+  std::vector<OuterCompensation> outer_;
   Epilogue epilogue_;
   SimpleEpilogue simple_;
 };

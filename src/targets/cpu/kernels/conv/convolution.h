@@ -22,7 +22,8 @@ struct ConvWeights {
 };
 
 // The epilogue's rows are the output positions of one image, its columns the output channels, in
-// either layout; its column_add and outer products are the convolution's own and stay empty here.
+// either layout; its column_compensation and outer products are the convolution's own and stay
+// empty here.
 struct ConvCall {
   const void* x = nullptr;
   const void* weights = nullptr;  // packed, aligned to 64

@@ -92,7 +92,7 @@ WinogradConvolution::WinogradConvolution(const ConvProblem& problem, Isa isa, in
     : p_(problem),
       isa_(isa),
       m_(m),
-      kernel_(&brgemm_kernel(isa, Product::f32)),
+      kernel_(&brgemm_kernel(isa, GemmType::f32)),
       table_(isa >= Isa::avx512 ? &kWinogradAvx512 : &kWinogradAvx2),
       tile_rows_(tiles_of(problem.axes[1].output, m)),
       tile_columns_(tiles_of(problem.axes[2].output, m)) {

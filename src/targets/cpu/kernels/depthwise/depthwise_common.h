@@ -109,7 +109,7 @@ inline DepthwiseShort short_epilogue(const DepthwiseRow& row) {
     return to;
   }
   if (e == nullptr || e->out != ElementType::f32 || e->scale != nullptr || e->residual != nullptr ||
-      e->column_add != nullptr) {
+      e->column_compensation != nullptr) {
     return to;
   }
   to.has_hard_swish = e->has_activation && e->activation == Activation::hard_swish;

@@ -81,8 +81,8 @@ inline __attribute__((always_inline)) void finish_narrow(const DepthwiseRow& row
   if constexpr (kTakesPairs<X>) {
     I32 add[Block::kVectors] = {};
 #pragma GCC unroll 2
-    for (int v = 0; e.column_add != nullptr && v < Block::kVectors; ++v) {
-      const int32_t* from = e.column_add + column + v * kLanes;
+    for (int v = 0; e.column_compensation != nullptr && v < Block::kVectors; ++v) {
+      const int32_t* from = e.column_compensation + column + v * kLanes;
       add[v] = v == Block::kVectors - 1 ? load(from, block.tail) : load(from);
     }
     tile.each([&](F32& x, int t, int v)
@@ -90,11 +90,11 @@ inline __attribute__((always_inline)) void finish_narrow(const DepthwiseRow& row
   } else {
     tile.each([&](F32& x, int t, int v) __attribute__((always_inline)) { x = sums[t][v]; });
   }
-  if (kIntegers && !kTakesPairs<X> && e.column_add != nullptr) {
+  if (kIntegers && !kTakesPairs<X> && e.column_compensation != nullptr) {
     I32 add[Block::kVectors];
 #pragma GCC unroll 2
     for (int v = 0; v < Block::kVectors; ++v) {
-      const int32_t* from = e.column_add + column + v * kLanes;
+      const int32_t* from = e.column_compensation + column + v * kLanes;
       add[v] = v == Block::kVectors - 1 ? load(from, block.tail) : load(from);
     }
     tile.each([&](F32& x, int, int v)

@@ -7,7 +7,7 @@ namespace lathe::cpu {
 namespace {
 
 // By instruction set and product; one without an instruction of its own uses the set before it.
-constexpr const BrgemmKernel* kKernels[kIsaCount][kProductCount] = {
+constexpr const BrgemmKernel* kKernels[kIsaCount][kGemmTypeCount] = {
     {&kBrgemmF32Avx2, &kBrgemmBf16Avx2, &kBrgemmU8S8Avx2, &kBrgemmS8S8Avx2},
     {&kBrgemmF32Avx2, &kBrgemmBf16Avx2, &kBrgemmU8S8Avx2Vnni, &kBrgemmS8S8Avx2Vnni},
     {&kBrgemmF32Avx512, &kBrgemmBf16Avx512, &kBrgemmU8S8Avx512, &kBrgemmS8S8Avx512},
@@ -17,18 +17,18 @@ constexpr const BrgemmKernel* kKernels[kIsaCount][kProductCount] = {
 
 }  // namespace
 
-const BrgemmKernel& brgemm_kernel(Isa isa, Product product) {
+const BrgemmKernel& brgemm_kernel(Isa isa, GemmType product) {
   return *kKernels[static_cast<size_t>(isa)][static_cast<size_t>(product)];
 }
 
 // Tiles take the same time however much of them counts. Measured on a processor with AMX: of fewer
 // than one and a half tiles of k, 3/4 or less of what is multiplied counting, AVX-512 takes 0.25 to
 // 1.0 of the time (of many columns up to 1.4), with few rows 0.6 to 0.95.
-Isa fastest_isa(Isa isa, Product product, int64_t m, int64_t n, int64_t k) {
-  constexpr int64_t kFewRows = 4, kTileNumbers = 64, kTileColumns = 32, kShallow = 96;
+Isa fastest_isa(Isa isa, GemmType product, int64_t m, int64_t n, int64_t k) {
+  constexpr int64_t kFewRows = 4, kTileElements = 64, kTileColumns = 32, kShallow = 96;
   if (isa != Isa::amx || !has_integer_sums(product)) return isa;
   const auto rounded = [](int64_t x, int64_t to) { return (x + to - 1) / to * to; };
-  const int64_t taken = rounded(k, kTileNumbers) * rounded(n, kTileColumns);
+  const int64_t taken = rounded(k, kTileElements) * rounded(n, kTileColumns);
   const bool stays_empty = k < kShallow && 4 * k * n <= 3 * taken;
   return m <= kFewRows || stays_empty ? Isa::avx512_vnni : isa;
 }

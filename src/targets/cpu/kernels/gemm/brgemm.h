@@ -20,10 +20,12 @@
 namespace lathe::cpu {
 
 // Types of A and B; sums are f32, or i32 modulo 2^32.
-enum class Product : uint8_t { f32, bf16, u8s8, s8s8 };
-inline constexpr int kProductCount = 4;
-constexpr bool has_integer_sums(Product p) { return p >= Product::u8s8; }
-constexpr int64_t a_size(Product p) { return p == Product::f32 ? 4 : p == Product::bf16 ? 2 : 1; }
+enum class GemmType : uint8_t { f32, bf16, u8s8, s8s8 };
+inline constexpr int kGemmTypeCount = 4;
+constexpr bool has_integer_sums(GemmType p) { return p >= GemmType::u8s8; }
+constexpr int64_t a_size(GemmType p) {
+  return p == GemmType::f32 ? 4 : p == GemmType::bf16 ? 2 : 1;
+}
 
 struct BrgemmBlock {
   const void* a = nullptr;  // of the call's first row
@@ -70,22 +72,23 @@ struct BrgemmCall {
 struct BrgemmKernel {
   void (*run)(const BrgemmCall& call);
   int panel_columns;
-  int k_group;     // numbers of a column side by side: 1, 2 or 4
-  int row_tile;    // rows that go through registers together, at best
-  int a_shift;     // what the kernel adds to each number of A: the caller corrects by column_add
-                   // -a_shift · (the column's sum of B); 128 for s8s8 without signed products
-  bool is_native;  // the processor multiplies these types; else they are widened
+  int k_group;       // numbers of a column side by side: 1, 2 or 4
+  int row_tile;      // rows that go through registers together, at best
+  int a_zero_shift;  // what the kernel adds to each number of A: the caller corrects by
+                     // column_compensation -a_zero_shift · (the column's sum of B); 128 for s8s8
+                     // without signed products
+  bool is_native;      // the processor multiplies these types; else they are widened
   bool rereads_lines;  // of A, 4 bytes at a time: the lines of a tile's rows must stay in the cache
   bool takes_lines = false;
   int panels_together = 1;  // in a tile, where there are so many
   // Of one that does not take lines: whether it takes those of this call.
   bool (*takes_lines_of)(const BrgemmCall& call) = nullptr;
 };
-const BrgemmKernel& brgemm_kernel(Isa isa, Product product);
+const BrgemmKernel& brgemm_kernel(Isa isa, GemmType product);
 
 // The instruction set, of those that `isa` includes, whose kernel takes the least time for m rows
 // by k × n. Another one than `isa` only where sums are integers, and so the results the same.
-Isa fastest_isa(Isa isa, Product product, int64_t m, int64_t n, int64_t k);
+Isa fastest_isa(Isa isa, GemmType product, int64_t m, int64_t n, int64_t k);
 
 // Bytes of B's panels for k rows and n columns.
 constexpr int64_t packed_panel_bytes(const BrgemmKernel& kernel, int64_t k) {

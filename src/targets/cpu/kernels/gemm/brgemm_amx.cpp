@@ -164,9 +164,9 @@ struct Ahead {
 template <class P, bool kTwo, bool kAhead, class Between>
 inline void accumulate(const BrgemmCall& call, Span one, Span two, int64_t b_offset, Ahead ahead,
                        Tail& b_tail, Between&& between) {
-  constexpr int64_t kTileNumbers = kTileGroups * P::kGroup;
+  constexpr int64_t kTileElements = kTileGroups * P::kGroup;
   const int64_t stride = call.a_row_stride, apart = (two.begin - one.begin) * stride;
-  const int64_t whole = call.k / kTileNumbers, rest = call.k % kTileNumbers;
+  const int64_t whole = call.k / kTileElements, rest = call.k % kTileElements;
   for (int64_t i = 0; i < call.block_count; ++i) {
     const char* a = static_cast<const char*>(call.blocks[i].a) + one.begin * stride;
     const char* b = static_cast<const char*>(call.blocks[i].b) + b_offset;

@@ -3,6 +3,6 @@
 
 namespace lathe::cpu {
 
-const BrgemmKernel kBrgemmBf16Avx2 = kKernel<ProductBf16>;
+const BrgemmKernel kBrgemmBf16Avx2 = kKernel<GemmBf16>;
 
 }  // namespace lathe::cpu

@@ -3,6 +3,6 @@
 
 namespace lathe::cpu {
 
-const BrgemmKernel kBrgemmF32Avx2 = kKernel<ProductF32>;
+const BrgemmKernel kBrgemmF32Avx2 = kKernel<GemmF32>;
 
 }  // namespace lathe::cpu

@@ -11,14 +11,14 @@ namespace {
 // finished at once: so many stores in one go would fill the queues that products wait in. Of
 // integers those of large products alone.
 template <class P, int kRows, int kVectors>
-constexpr bool kEndsByRows = kFinishesHere<P, kRows, kVectors> && kRegisters == 32 &&
-                             kVectors > 1 && kRows* kVectors >= 12 &&
-                             (P::kGroup == 1 ||
-                              (P::kGroup == 4 && kVectors == kTileVectors<P> && kRows > kFewRows));
+constexpr bool kEpilogueByRows =
+    kFinishesHere<P, kRows, kVectors> && kRegisters == 32 && kVectors > 1 &&
+    kRows* kVectors >= 12 &&
+    (P::kGroup == 1 || (P::kGroup == 4 && kVectors == kTileVectors<P> && kRows > kFewRows));
 template <int kVectors>
-constexpr int kEndRows = 8 / kVectors;
+constexpr int kEpilogueRows = 8 / kVectors;
 template <class P>
-constexpr int kEndGroups = P::kGroup == 4 ? 8 : 4;
+constexpr int kEpilogueGroups = P::kGroup == 4 ? 8 : 4;
 
 // The last groups of rows from kFirst to kEnd.
 template <int kFirst, int kEnd, class P, int kRows, int kVectors>
@@ -34,7 +34,7 @@ inline __attribute__((always_inline)) void multiply_last(const Rows<kRows>& rows
   step.template operator()<1>();
   step.template operator()<2>();
   step.template operator()<3>();
-  if constexpr (kEndGroups<P> == 8) {
+  if constexpr (kEpilogueGroups<P> == 8) {
     step.template operator()<4>();
     step.template operator()<5>();
     step.template operator()<6>();
@@ -42,28 +42,28 @@ inline __attribute__((always_inline)) void multiply_last(const Rows<kRows>& rows
   }
 }
 template <int kFirst, int kRows, int kVectors>
-constexpr int kEndOfRows =
-    kFirst + kEndRows<kVectors> < kRows ? kFirst + kEndRows<kVectors> : kRows;
+constexpr int kEpilogueOfRows =
+    kFirst + kEpilogueRows<kVectors> < kRows ? kFirst + kEpilogueRows<kVectors> : kRows;
 
 // `multiplies`: whether those groups are still to come.
 template <int kFirst, class P, int kRows, int kVectors>
-inline __attribute__((always_inline)) void end_rows(const BrgemmCall& call, int64_t row,
-                                                    int64_t column, Mask last, bool multiplies,
-                                                    const Rows<kRows>& rows, const char* b,
-                                                    int64_t panel_stride,
-                                                    Tile<P, kRows, kVectors>& tile) {
+inline __attribute__((always_inline)) void apply_rows(const BrgemmCall& call, int64_t row,
+                                                      int64_t column, Mask last, bool multiplies,
+                                                      const Rows<kRows>& rows, const char* b,
+                                                      int64_t panel_stride,
+                                                      Tile<P, kRows, kVectors>& tile) {
   if constexpr (kFirst < kRows) {
-    constexpr int kEnd = kEndOfRows<kFirst, kRows, kVectors>;
+    constexpr int kEnd = kEpilogueOfRows<kFirst, kRows, kVectors>;
     if (multiplies) multiply_last<kFirst, kEnd>(rows, b, panel_stride, tile);
     finish_here<P, true, kFirst, kEnd - kFirst>(call, row, column, last, tile);
-    end_rows<kEnd>(call, row, column, last, multiplies, rows, b, panel_stride, tile);
+    apply_rows<kEnd>(call, row, column, last, multiplies, rows, b, panel_stride, tile);
   }
 }
 
 // Tiles of all rows alone: few others are in a product, and each is code to compile.
 template <class P, int kRows, int kVectors>
-constexpr bool kEndsScaled =
-    kEndsByRows<P, kRows, kVectors> && kHasIntegers<P> && kRows == max_rows<P>(kVectors);
+constexpr bool kEpilogueScaled =
+    kEpilogueByRows<P, kRows, kVectors> && kHasIntegers<P> && kRows == max_rows<P>(kVectors);
 
 // The same where integers are scaled, and no more. In this order, step by step for all sums, Zen 4
 // does all but the multiplications beside the next products: 32 cycles a tile of 6 rows and 4
@@ -74,7 +74,7 @@ inline __attribute__((always_inline)) void end_scaled(char* out, int64_t out_str
                                                       const char* b, int64_t panel_stride,
                                                       Tile<P, kRows, kVectors>& tile) {
   if constexpr (kFirst < kRows) {
-    constexpr int kEnd = kEndOfRows<kFirst, kRows, kVectors>;
+    constexpr int kEnd = kEpilogueOfRows<kFirst, kRows, kVectors>;
     multiply_last<kFirst, kEnd>(rows, b, panel_stride, tile);
     F32 x[kEnd - kFirst][kVectors];
     const auto each = [&](auto&& next) __attribute__((always_inline)) {
@@ -121,18 +121,18 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch, 
   const Mask last_columns = columns_mask(call, column + (kVectors - 1) * kLanes);
   const int64_t stride = call.a_row_stride, panel_stride = call.b_panel_stride;
   const int64_t groups = call.k / P::kGroup, rest = call.k % P::kGroup;
-  const bool to_floats = kEndsByRows<P, kRows, kVectors> && here &&
+  const bool to_floats = kEpilogueByRows<P, kRows, kVectors> && here &&
                          (P::kGroup == 1 || call.epilogue->simple->out == ElementType::f32);
-  const bool by_rows = to_floats && groups >= kEndGroups<P> && rest == 0;
+  const bool by_rows = to_floats && groups >= kEpilogueGroups<P> && rest == 0;
   ExpectedStores<kRows, kVectors> first_stores(call, row, column);
   const bool asks = kRows > kFewRows && !call.out_is_near;
   // In turns near the end of the last block, if it has one for each row.
-  const int64_t turns = groups / 4 - (by_rows ? kEndGroups<P> / 4 : 0);
+  const int64_t turns = groups / 4 - (by_rows ? kEpilogueGroups<P> / 4 : 0);
   const bool spreads = asks && turns >= kRows;
   const int64_t turns_left = turns < 3 * kRows ? turns - kRows : 2 * kRows;
   const int64_t pace_below = kRows * fetch.rows;
   const float* scale = nullptr;  // of integers
-  if constexpr (kEndsScaled<P, kRows, kVectors>) {
+  if constexpr (kEpilogueScaled<P, kRows, kVectors>) {
     if (by_rows && call.block_count > 0) scale = only_scale<kVectors>(call, column);
   }
   for (; tiles > 0; --tiles) {
@@ -182,24 +182,24 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch, 
       if (rest != 0) multiply_rest(tile, rows, rest, b, panel_stride);
     }
     bool is_done = false;
-    if constexpr (kEndsByRows<P, kRows, kVectors>) {
+    if constexpr (kEpilogueByRows<P, kRows, kVectors>) {
       is_done = to_floats;
-      if constexpr (kEndsScaled<P, kRows, kVectors>) {
+      if constexpr (kEpilogueScaled<P, kRows, kVectors>) {
         if (scale != nullptr) {
           char* out = static_cast<char*>(call.out) + row * call.out_stride + column * 4;
           end_scaled<0>(out, call.out_stride, scale, rows, b, panel_stride, tile);
         }
       }
       if (to_floats && scale == nullptr) {
-        end_rows<0>(call, row, column, last_columns, by_rows && call.block_count > 0, rows, b,
-                    panel_stride, tile);
+        apply_rows<0>(call, row, column, last_columns, by_rows && call.block_count > 0, rows, b,
+                      panel_stride, tile);
       }
     }
     if (is_done) {
     } else if (call.epilogue == nullptr && column + kVectors * kLanes <= call.columns) {
       store_sums(call, row, column, tile);
     } else if (here) {
-      constexpr bool kEnded = kEndsByRows<P, kRows, kVectors> && P::kGroup == 1;
+      constexpr bool kEnded = kEpilogueByRows<P, kRows, kVectors> && P::kGroup == 1;
       if constexpr (kFinishesHere<P, kRows, kVectors> && !kEnded) {
         finish_here<P, P::kGroup == 1, 0, kRows>(call, row, column, last_columns, tile);
       }

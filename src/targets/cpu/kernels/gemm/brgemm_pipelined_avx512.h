@@ -122,7 +122,7 @@ struct Stream {
       store(columns.scale + v * kLanes, scale);
       store(columns.bias + v * kLanes, bias);
       store(columns.add + v * kLanes,
-            e.column_add == nullptr ? zero_i32() : load(e.column_add + c, m));
+            e.column_compensation == nullptr ? zero_i32() : load(e.column_compensation + c, m));
     }
   }
 

@@ -5,7 +5,7 @@ namespace lathe::cpu {
 
 int64_t stream_f32_avx512(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
                           int vectors) {
-  return stream_any<ProductF32>(call, row, rows, column, vectors);
+  return stream_any<GemmF32>(call, row, rows, column, vectors);
 }
 
 }  // namespace lathe::cpu

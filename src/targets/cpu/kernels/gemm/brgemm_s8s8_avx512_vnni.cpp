@@ -3,6 +3,6 @@
 
 namespace lathe::cpu {
 
-const BrgemmKernel kBrgemmS8S8Avx512Vnni = kKernel<ProductS8S8>;
+const BrgemmKernel kBrgemmS8S8Avx512Vnni = kKernel<GemmS8S8>;
 
 }  // namespace lathe::cpu

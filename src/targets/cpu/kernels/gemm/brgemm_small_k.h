@@ -28,12 +28,11 @@ struct Shallow {
   inline __attribute__((always_inline)) void load_group(Numbers& y, const char* b) const {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v)
-      y[v] =
-          ProductF32::load_b(b + v / kPanelVectors * panel_stride + v % kPanelVectors * kLanes * 4);
+      y[v] = GemmF32::load_b(b + v / kPanelVectors * panel_stride + v % kPanelVectors * kLanes * 4);
   }
   inline __attribute__((always_inline)) void add_row(Sums& sums, const Numbers& y, const char* a,
                                                      int r) const {
-    const F32 x = ProductF32::broadcast(a + r * stride);
+    const F32 x = GemmF32::broadcast(a + r * stride);
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       sums[r][v] = fma(x, y[v], sums[r][v]);

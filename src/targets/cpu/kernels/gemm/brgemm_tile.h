@@ -23,7 +23,7 @@ constexpr int64_t kGroupBytes = kPanelColumns * 4;  // of one group of k in a pa
 
 // Each product: the types of sums and of vectors, and what is multiplied at a time: a group of 4
 // bytes of A, in every lane, by a vector of B.
-struct ProductF32 {
+struct GemmF32 {
   using Sum = F32;
   using Number = float;
   static constexpr int kGroup = 1;
@@ -37,7 +37,7 @@ struct ProductF32 {
   static Sum dot(Sum sum, F32 a, F32 b) { return fma(a, b, sum); }
 };
 
-struct ProductBf16 {
+struct GemmBf16 {
   using Sum = F32;
   using Number = float;
   static constexpr int kGroup = 2;
@@ -59,7 +59,7 @@ struct ProductBf16 {
   static Sum dot(Sum sum, I32 a, I32 b) { return dot_bf16(sum, a, b); }
 };
 
-struct ProductU8S8 {
+struct GemmU8S8 {
   using Sum = I32;
   using Number = int32_t;
   static constexpr int kGroup = 4;
@@ -85,13 +85,13 @@ struct ProductU8S8 {
 };
 
 // A is shifted to unsigned numbers, 128 more.
-struct ProductS8S8 : ProductU8S8 {
+struct GemmS8S8 : GemmU8S8 {
   static constexpr int kShift = 128;
   static I32 shifted(I32 x) { return x ^ set1(static_cast<int32_t>(0x80808080)); }
-  static I32 broadcast(const char* p) { return shifted(ProductU8S8::broadcast(p)); }
+  static I32 broadcast(const char* p) { return shifted(GemmU8S8::broadcast(p)); }
 #if defined(__AVX512F__)
   static I32 broadcast_some(const char* p, int64_t count) {
-    return shifted(ProductU8S8::broadcast_some(p, count));
+    return shifted(GemmU8S8::broadcast_some(p, count));
   }
 #endif
 };
@@ -255,8 +255,8 @@ inline bool finishes_here(const BrgemmCall& call, int64_t column) {
          P::kGroup == 2 > (*call.epilogue->simple);
 }
 
-// kCount rows of a tile from kFirst on. The sums have column_add in them already. kFloats: the
-// results are f32.
+// kCount rows of a tile from kFirst on. The sums have column_compensation in them already. kFloats:
+// the results are f32.
 template <class P, bool kFloats, int kFirst, int kCount, int kRows, int kVectors>
 inline __attribute__((always_inline)) void finish_here(const BrgemmCall& call, int64_t row,
                                                        int64_t column, Mask last,
@@ -410,7 +410,7 @@ inline __attribute__((always_inline)) void begin_sums(const BrgemmCall& call, in
 #pragma GCC unroll 16
   for (int v = 0; v < kVectors; ++v) first[v] = P::zero();
   if constexpr (kFinishesHere<P, kRows, kVectors> && kHasIntegers<P>) {
-    const int32_t* add = here ? call.epilogue->simple->column_add : nullptr;
+    const int32_t* add = here ? call.epilogue->simple->column_compensation : nullptr;
     if (add != nullptr) {
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) {

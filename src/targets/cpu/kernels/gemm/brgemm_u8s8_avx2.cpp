@@ -3,6 +3,6 @@
 
 namespace lathe::cpu {
 
-const BrgemmKernel kBrgemmU8S8Avx2 = kKernel<ProductU8S8>;
+const BrgemmKernel kBrgemmU8S8Avx2 = kKernel<GemmU8S8>;
 
 }  // namespace lathe::cpu

@@ -35,7 +35,7 @@ struct EpilogueStep {
 };
 
 // Of an integer sum: row[r] column[c] is subtracted; a null side counts as 1.
-struct OuterProduct {
+struct OuterCompensation {
   const int32_t* row = nullptr;
   const int32_t* column = nullptr;
 };
@@ -43,9 +43,9 @@ struct OuterProduct {
 struct SimpleEpilogue;  // epilogue_simple.h
 
 struct Epilogue {
-  // Integer sums first, modulo 2^32: + column_add[c] - the outer products.
-  const int32_t* column_add = nullptr;
-  std::span<const OuterProduct> outer;
+  // Integer sums first, modulo 2^32: + column_compensation[c] - the outer products.
+  const int32_t* column_compensation = nullptr;
+  std::span<const OuterCompensation> outer;
   // Then f32, in this order.
   std::span<const EpilogueStep> steps;
   // Then the output: f32, bf16, f16; or i8, u8, i32, rounded half to even, plus the zero point,
@@ -56,7 +56,9 @@ struct Epilogue {
   // The same in the form that kernels keep in registers, if it has one and somebody found it.
   const SimpleEpilogue* simple = nullptr;
 
-  bool keeps_sums() const { return column_add == nullptr && outer.empty() && steps.empty(); }
+  bool keeps_sums() const {
+    return column_compensation == nullptr && outer.empty() && steps.empty();
+  }
 };
 
 // A rectangle of sums and where it goes. Coordinates of operands start at (row, column).

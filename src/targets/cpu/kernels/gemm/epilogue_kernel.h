@@ -39,8 +39,8 @@ inline float scalar(const void* data, int64_t index) {
 }
 
 template <class T>
-inline void load_numbers(const Operand& operand, const EpilogueTile& tile, const Place& place,
-                         F32 (&y)[kGroup]) {
+inline void load_elements(const Operand& operand, const EpilogueTile& tile, const Place& place,
+                          F32 (&y)[kGroup]) {
   const T* data = static_cast<const T*>(operand.data);
   const int64_t column = tile.column + place.column;
   const int64_t stride = operand.column_stride;
@@ -68,22 +68,22 @@ void load_operand(const Operand& operand, const EpilogueTile& tile, const Place&
   }
   switch (operand.type) {
     case ElementType::bf16:
-      load_numbers<Bf16>(operand, tile, place, y);
+      load_elements<Bf16>(operand, tile, place, y);
       break;
     case ElementType::f16:
-      load_numbers<F16>(operand, tile, place, y);
+      load_elements<F16>(operand, tile, place, y);
       break;
     case ElementType::i32:
-      load_numbers<int32_t>(operand, tile, place, y);
+      load_elements<int32_t>(operand, tile, place, y);
       break;
     case ElementType::i8:
-      load_numbers<int8_t>(operand, tile, place, y);
+      load_elements<int8_t>(operand, tile, place, y);
       break;
     case ElementType::u8:
-      load_numbers<uint8_t>(operand, tile, place, y);
+      load_elements<uint8_t>(operand, tile, place, y);
       break;
     default:
-      load_numbers<float>(operand, tile, place, y);
+      load_elements<float>(operand, tile, place, y);
   }
   if (operand.zero != 0) each([&](int i, int, int) { y[i] = y[i] - set1(operand.zero); });
   if (operand.scale != 1) each([&](int i, int, int) { y[i] = y[i] * set1(operand.scale); });
@@ -121,12 +121,12 @@ inline void apply(const EpilogueStep& step, const EpilogueTile& tile, const Plac
 inline void correct(const Epilogue& epilogue, const EpilogueTile& tile, const Place& place,
                     I32 (&x)[kGroup]) {
   const int64_t column = tile.column + place.column;
-  if (epilogue.column_add != nullptr) {
+  if (epilogue.column_compensation != nullptr) {
     each([&](int i, int, int v) {
-      x[i] = x[i] + load(epilogue.column_add + column + v * kLanes, place.mask[v]);
+      x[i] = x[i] + load(epilogue.column_compensation + column + v * kLanes, place.mask[v]);
     });
   }
-  for (const OuterProduct& outer : epilogue.outer) {
+  for (const OuterCompensation& outer : epilogue.outer) {
     each([&](int i, int r, int v) {
       const I32 row = set1(outer.row == nullptr ? 1 : outer.row[tile.row + place.row[r]]);
       const int32_t* p = outer.column == nullptr ? nullptr : outer.column + column + v * kLanes;

@@ -50,7 +50,7 @@ bool take(const EpilogueStep& step, SimpleEpilogue& simple) {
 bool simplify(const Epilogue& epilogue, SimpleEpilogue& simple) {
   simple = {};
   simple.out = epilogue.out;
-  simple.column_add = epilogue.column_add;
+  simple.column_compensation = epilogue.column_compensation;
   simple.out_zero = epilogue.out_zero.scale;
   const bool fits =
       simple.out == ElementType::f32 || simple.out == ElementType::bf16 || is_byte(simple.out);

@@ -7,10 +7,10 @@
 
 namespace lathe::cpu {
 
-// x = sum (+ column_add), x * scale, x + bias, x + residual, f(x), in this order; what is null is
-// left out. The same operations in the same order as the steps that it stands for.
+// x = sum (+ column_compensation), x * scale, x + bias, x + residual, f(x), in this order; what is
+// null is left out. The same operations in the same order as the steps that it stands for.
 struct SimpleEpilogue {
-  const int32_t* column_add = nullptr;
+  const int32_t* column_compensation = nullptr;
   const float* scale = nullptr;
   const float* bias = nullptr;
   const void* residual = nullptr;  // of f32 or of the output's type

@@ -108,7 +108,8 @@ inline __attribute__((always_inline)) void activate_here(const SimpleEpilogue& e
   }
 }
 
-// Of f32 sums; those of integers have column_add in them already. A copy: it stays in registers.
+// Of f32 sums; those of integers have column_compensation in them already. A copy: it stays in
+// registers.
 template <int kRows>
 inline void finish_simple(const SimpleEpilogue& e, const F32 (&sums)[kRows], int rows, int64_t row,
                           int64_t column, Mask mask, bool whole, char* out, int64_t out_stride) {
@@ -153,7 +154,8 @@ inline void finish_simple_rows(const SimpleEpilogue& e, const EpilogueTile& tile
   const Mask mask = mask_first(kWhole ? kLanes : tile.columns - c);
   const int64_t column = tile.column + c;
   I32 add = zero_i32();
-  if (kIntegers && e.column_add != nullptr) add = load(e.column_add + column, mask);
+  if (kIntegers && e.column_compensation != nullptr)
+    add = load(e.column_compensation + column, mask);
   for (int64_t row = 0; row < tile.rows; row += kRows) {
     const int rows = static_cast<int>(tile.rows - row < kRows ? tile.rows - row : kRows);
     F32 x[kRows];
@@ -264,7 +266,8 @@ struct WideColumns {
   // kWideRows rows from `row` on, of which `rows` count.
   inline __attribute__((always_inline)) void finish(int64_t row, int rows, char* out) const {
     WideRows x;
-    const int32_t* correction = e.column_add == nullptr ? nullptr : e.column_add + column;
+    const int32_t* correction =
+        e.column_compensation == nullptr ? nullptr : e.column_compensation + column;
     each_wide([&](int i, int r, int v) {
       const int64_t from = (row + (r < rows ? r : 0)) * tile.sums_stride + c + v * kLanes;
       if constexpr (kIntegers) {

@@ -33,8 +33,8 @@ constexpr int64_t kMostParts = 4;           // of one that is cut for threads to
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Multiplications that take as long as one of f32.
-int64_t speed(Product product) {
-  return product == Product::f32 ? 1 : product == Product::bf16 ? 2 : 4;
+int64_t speed(GemmType product) {
+  return product == GemmType::f32 ? 1 : product == GemmType::bf16 ? 2 : 4;
 }
 
 // Panels that fill tiles, about so many.
@@ -111,7 +111,7 @@ class Run {
         kernel_(brgemm_kernel(call.isa, kernel_product(call))),
         layout_(packed_layout(kernel_, call.product, call.k, call.n)),
         rows_(call, kernel_, pool),
-        shift_(brgemm_kernel(call.isa, call.product).a_shift),
+        shift_(brgemm_kernel(call.isa, call.product).a_zero_shift),
         pool_(pool),
         split_(split_of_k(call.n, call.k)) {
     if (has_integer_sums(call.product)) correct_zero_points();
@@ -123,7 +123,7 @@ class Run {
     const int64_t per_product = row_blocks * panel_blocks;
     if (split_ > 1) {
       partial_ = reinterpret_cast<float*>(
-          thread_scratch(ScratchUse::product_parts, split_ * call_.m * call_.n * call_.batch * 4));
+          thread_scratch(ScratchUse::split_k_parts, split_ * call_.m * call_.n * call_.batch * 4));
     }
     const ChunkParts chunks(call_.batch * per_product * split_,
                             pool_ == nullptr ? 1 : pool_->threads(), cut.last_parts);
@@ -158,7 +158,8 @@ class Run {
       const int32_t* sums = sums_of(set);
       int32_t* columns = columns_.data() + set * call_.n;
       for (int64_t c = 0; c < call_.n; ++c) {
-        const int32_t added = epilogue_.column_add == nullptr ? 0 : epilogue_.column_add[c];
+        const int32_t added =
+            epilogue_.column_compensation == nullptr ? 0 : epilogue_.column_compensation[c];
         columns[c] = added - shift * sums[c];
       }
     }
@@ -185,7 +186,7 @@ class Run {
     const int64_t set = call_.b_batch_stride == 0 ? 0 : batch;
     const size_t outers = outer_.size() * static_cast<size_t>(call_.n) / columns_.size();
     Epilogue out = epilogue_;
-    out.column_add = columns_.data() + set * call_.n;
+    out.column_compensation = columns_.data() + set * call_.n;
     out.outer = std::span(outer_).subspan(static_cast<size_t>(set) * outers, outers);
     return out;
   }
@@ -239,8 +240,8 @@ class Run {
     call.out = out_of(batch, row, column);
     call.out_stride = call_.out_row_stride * out_size(epilogue.out);
     // Tiles of many rows end with an epilogue, be it of nothing, a few rows after the other.
-    const bool ends_by_rows = epilogue.out == ElementType::f32 && rows > kFewRows;
-    call.epilogue = as_is && !ends_by_rows ? nullptr : &epilogue;
+    const bool epilogue_by_rows = epilogue.out == ElementType::f32 && rows > kFewRows;
+    call.epilogue = as_is && !epilogue_by_rows ? nullptr : &epilogue;
     kernel_.run(call);
   }
 
@@ -272,12 +273,12 @@ class Run {
   const MatmulCall& call_;
   const BrgemmKernel& kernel_;
   PackedLayout layout_;
-  MatmulRows rows_;
+  PackedRowsOfA rows_;
   int32_t shift_;  // of each number of A, by the kernel or in its rows
   ThreadPool* pool_;
   int64_t split_;
   Epilogue epilogue_;
-  std::vector<OuterProduct> outer_;
+  std::vector<OuterCompensation> outer_;
   std::vector<int32_t> columns_;
   std::vector<int32_t> row_sums_;
   float* partial_ = nullptr;
@@ -297,7 +298,7 @@ void run_square(const MatmulCall& call, ThreadPool* pool) {
   if (is_empty(call)) return;
   const int64_t threads = pool == nullptr ? 1 : pool->threads();
   const BrgemmKernel& kernel = brgemm_kernel(call.isa, call.product);
-  const bool in_tiles = call.isa == Isa::amx && call.product != Product::f32;
+  const bool in_tiles = call.isa == Isa::amx && call.product != GemmType::f32;
   const bool by_tiles = in_tiles && threads > 1 && call.m >= call.n;
   Run(call, pool)
       .run(by_tiles ? cut_tiles(call, kernel, threads) : cut_square(call, kernel, threads));
@@ -328,7 +329,7 @@ void matmul(const MatmulCall& call, ThreadPool* pool) {
 namespace {
 
 // Product j of a batch of floats, as one of its own.
-MatmulCall product_of(const MatmulCall& call, int64_t j, const void* b) {
+MatmulCall gemm_type_of(const MatmulCall& call, int64_t j, const void* b) {
   MatmulCall one = call;
   one.batch = 1;
   one.first_row += j * call.m;
@@ -350,18 +351,18 @@ void matmul_dynamic(const MatmulCall& call, const PackSource& b, int64_t b_batch
   if (count >= 2 * threads && !has_integer_sums(call.product)) {
     // Each product where its B was packed, which is still in the cache.
     parallel_for(pool, count, 1, [&](int64_t begin, int64_t end) {
-      std::byte* packed = thread_scratch(ScratchUse::product_panels, layout.bytes);
+      std::byte* packed = thread_scratch(ScratchUse::gemm_panels, layout.bytes);
       for (int64_t j = begin; j < end; ++j) {
         PackSource source = b;
         source.data = static_cast<const char*>(b.data) + j * b_batch_stride * info(b.type).bits / 8;
         pack_b(kernel, call.product, source, packed, nullptr);
-        matmul(product_of(call, j, packed), nullptr);
+        matmul(gemm_type_of(call, j, packed), nullptr);
       }
     });
     return;
   }
   auto* out =
-      reinterpret_cast<char*>(thread_scratch(ScratchUse::product_panels, count * layout.bytes));
+      reinterpret_cast<char*>(thread_scratch(ScratchUse::gemm_panels, count * layout.bytes));
   for (int64_t i = 0; i < count; ++i) {
     PackSource source = b;
     source.data = static_cast<const char*>(b.data) + i * b_batch_stride * info(b.type).bits / 8;

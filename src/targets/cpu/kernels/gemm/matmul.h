@@ -16,7 +16,7 @@ namespace lathe::cpu {
 
 struct MatmulCall {
   Isa isa = Isa::avx2;
-  Product product = Product::f32;
+  GemmType product = GemmType::f32;
   int64_t m = 0;
   int64_t n = 0;
   int64_t k = 0;
@@ -31,7 +31,7 @@ struct MatmulCall {
 
   void* out = nullptr;
   int64_t out_row_stride = 0;  // elements of epilogue.out
-  Epilogue epilogue;           // `column_add` and `outer` are added to what zero points need
+  Epilogue epilogue;  // `column_compensation` and `outer` are added to what zero points need
 
   // Zero points of integers: of all A or of each of its rows; of each column of B, as packed (128
   // less for u8). B's cost a pass over A.

@@ -16,13 +16,13 @@ namespace {
 constexpr int kMaxColumns = 32;  // of a panel
 constexpr int kTileRows = 64;    // of B that are turned into groups together, in the first cache
 
-bool takes(Product product, ElementType type) {
+bool takes(GemmType product, ElementType type) {
   switch (product) {
-    case Product::f32:
-    case Product::bf16:
+    case GemmType::f32:
+    case GemmType::bf16:
       return type == ElementType::f32 || type == ElementType::bf16 || type == ElementType::f16;
-    case Product::u8s8:
-    case Product::s8s8:
+    case GemmType::u8s8:
+    case GemmType::s8s8:
       return type == ElementType::i8 || type == ElementType::u8;
   }
   return false;
@@ -143,9 +143,9 @@ void pack_panel(const BrgemmKernel& kernel, const PackSource& source, int64_t pa
 }
 
 using PackPanel = void (*)(const BrgemmKernel&, const PackSource&, int64_t, char*, int32_t*);
-PackPanel pack_function(Product product, ElementType type) {
+PackPanel pack_function(GemmType product, ElementType type) {
   if (has_integer_sums(product)) return pack_panel<int8_t, uint8_t>;
-  if (product == Product::f32) {
+  if (product == GemmType::f32) {
     return type == ElementType::f32 ? pack_panel<float, float> : pack_panel<float, uint16_t>;
   }
   return type == ElementType::f32 ? pack_panel<uint16_t, float> : pack_panel<uint16_t, uint16_t>;
@@ -153,7 +153,7 @@ PackPanel pack_function(Product product, ElementType type) {
 
 }  // namespace
 
-PackedLayout packed_layout(const BrgemmKernel& kernel, Product product, int64_t k, int64_t n) {
+PackedLayout packed_layout(const BrgemmKernel& kernel, GemmType product, int64_t k, int64_t n) {
   PackedLayout out{k, n};
   out.panel_bytes = packed_panel_bytes(kernel, k);
   out.panels = panel_count(kernel, n);
@@ -163,12 +163,12 @@ PackedLayout packed_layout(const BrgemmKernel& kernel, Product product, int64_t 
   return out;
 }
 
-std::string packing_id(const BrgemmKernel& kernel, Product product) {
-  const char* type = product == Product::f32 ? "f32" : product == Product::bf16 ? "bf16" : "i8";
+std::string packing_id(const BrgemmKernel& kernel, GemmType product) {
+  const char* type = product == GemmType::f32 ? "f32" : product == GemmType::bf16 ? "bf16" : "i8";
   return fmt::format("panels{}x{}-{}", kernel.panel_columns, kernel.k_group, type);
 }
 
-void pack_b(const BrgemmKernel& kernel, Product product, const PackSource& source, void* out,
+void pack_b(const BrgemmKernel& kernel, GemmType product, const PackSource& source, void* out,
             ThreadPool* pool) {
   check(takes(product, source.type), ErrorKind::invalid_argument,
         "a packing as {} of elements of type {}", packing_id(kernel, product),
@@ -187,8 +187,8 @@ void pack_b(const BrgemmKernel& kernel, Product product, const PackSource& sourc
   });
 }
 
-void unpack_b(const BrgemmKernel& kernel, Product product, int64_t k, int64_t n, const void* packed,
-              void* rows) {
+void unpack_b(const BrgemmKernel& kernel, GemmType product, int64_t k, int64_t n,
+              const void* packed, void* rows) {
   const int64_t size = 4 / kernel.k_group;
   const PackedLayout layout = packed_layout(kernel, product, k, n);
   const char* from = static_cast<const char*>(packed);

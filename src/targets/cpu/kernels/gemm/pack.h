@@ -32,19 +32,19 @@ struct PackedLayout {
   int64_t sums_offset = 0;  // bytes; a multiple of 64
   int64_t bytes = 0;        // of everything
 };
-PackedLayout packed_layout(const BrgemmKernel& kernel, Product product, int64_t k, int64_t n);
+PackedLayout packed_layout(const BrgemmKernel& kernel, GemmType product, int64_t k, int64_t n);
 
 // Names the bytes: packings of one id and the same k, n are the same for all instruction sets that
 // use it.
-std::string packing_id(const BrgemmKernel& kernel, Product product);
+std::string packing_id(const BrgemmKernel& kernel, GemmType product);
 
 // Reads B once and writes `out` once, through the pool if there is one; `out` is aligned to 64.
 // InvalidArgument for a type that the product does not take.
-void pack_b(const BrgemmKernel& kernel, Product product, const PackSource& source, void* out,
+void pack_b(const BrgemmKernel& kernel, GemmType product, const PackSource& source, void* out,
             ThreadPool* pool);
 // The inverse, up to the rounding that packing did: f32, bf16 or i8 numbers, row after row.
-void unpack_b(const BrgemmKernel& kernel, Product product, int64_t k, int64_t n, const void* packed,
-              void* rows);
+void unpack_b(const BrgemmKernel& kernel, GemmType product, int64_t k, int64_t n,
+              const void* packed, void* rows);
 
 // Sums of columns of an int8 packing.
 inline const int32_t* packed_sums(const PackedLayout& layout, const void* packed) {

@@ -16,15 +16,15 @@ namespace {
 
 constexpr int kSign = 0x80;
 
-ElementType number_type(Product product) {
+ElementType number_type(GemmType product) {
   switch (product) {
-    case Product::f32:
+    case GemmType::f32:
       return ElementType::f32;
-    case Product::bf16:
+    case GemmType::bf16:
       return ElementType::bf16;
-    case Product::u8s8:
+    case GemmType::u8s8:
       return ElementType::u8;
-    case Product::s8s8:
+    case GemmType::s8s8:
       return ElementType::i8;
   }
   return ElementType::f32;
@@ -32,15 +32,15 @@ ElementType number_type(Product product) {
 
 }  // namespace
 
-Product kernel_product(const MatmulCall& call) {
+GemmType kernel_product(const MatmulCall& call) {
   constexpr int64_t kFewRows = 4, kFewPanels = 4;
   const BrgemmKernel& kernel = brgemm_kernel(call.isa, call.product);
-  const bool flips = kernel.a_shift != 0 && call.a_column_stride == 1 && call.m > kFewRows &&
+  const bool flips = kernel.a_zero_shift != 0 && call.a_column_stride == 1 && call.m > kFewRows &&
                      call.n >= kFewPanels * kernel.panel_columns;
-  return flips ? Product::u8s8 : call.product;
+  return flips ? GemmType::u8s8 : call.product;
 }
 
-MatmulRows::MatmulRows(const MatmulCall& call, const BrgemmKernel& kernel, ThreadPool* pool)
+PackedRowsOfA::PackedRowsOfA(const MatmulCall& call, const BrgemmKernel& kernel, ThreadPool* pool)
     : call_(call), element_(a_size(call.product)) {
   const ElementType type = number_type(call.product);
   const bool right_type = call.a_type == type;
@@ -60,7 +60,7 @@ MatmulRows::MatmulRows(const MatmulCall& call, const BrgemmKernel& kernel, Threa
   if (!right_type || flips_ || (call.a_column_stride != 1 && call.k > 1) || crowded) copy(pool);
 }
 
-void MatmulRows::copy(ThreadPool* pool) {
+void PackedRowsOfA::copy(ThreadPool* pool) {
   const int64_t pitch = uncrowded_row_bytes(call_.k * element_);
   const int64_t rows = call_.batch * call_.m;
   const ElementType type = number_type(call_.product);
@@ -83,7 +83,7 @@ void MatmulRows::copy(ThreadPool* pool) {
     }
   };
   const int64_t grain = std::max<int64_t>(1, (32 << 10) / pitch);
-  char* out = reinterpret_cast<char*>(thread_scratch(ScratchUse::product_rows, rows * pitch));
+  char* out = reinterpret_cast<char*>(thread_scratch(ScratchUse::gemm_rows, rows * pitch));
   const char* a = static_cast<const char*>(call_.a);
   parallel_for(pool, rows, grain, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
@@ -96,9 +96,9 @@ void MatmulRows::copy(ThreadPool* pool) {
   batch_bytes_ = call_.m * row_bytes_;
 }
 
-std::vector<int32_t> MatmulRows::sums() const {
+std::vector<int32_t> PackedRowsOfA::sums() const {
   std::vector<int32_t> out(static_cast<size_t>(call_.batch * call_.m));
-  const bool is_signed = call_.product == Product::s8s8;
+  const bool is_signed = call_.product == GemmType::s8s8;
   const int flip = flips_ ? kSign : 0;
   for (int64_t r = 0; r < call_.batch * call_.m; ++r) {
     const char* row = address(r / call_.m, r % call_.m, 0);

@@ -19,11 +19,11 @@ struct MatmulCall;
 
 // What multiplies the rows: those of signed bytes become unsigned in a copy where the kernel would
 // turn their signs for each of many panels.
-Product kernel_product(const MatmulCall& call);
+GemmType kernel_product(const MatmulCall& call);
 
-class MatmulRows {
+class PackedRowsOfA {
  public:
-  MatmulRows(const MatmulCall& call, const BrgemmKernel& kernel, ThreadPool* pool);
+  PackedRowsOfA(const MatmulCall& call, const BrgemmKernel& kernel, ThreadPool* pool);
 
   const char* address(int64_t batch, int64_t row, int64_t k) const {
     return data_ + batch * batch_bytes_ + row * row_bytes_ + k * element_;

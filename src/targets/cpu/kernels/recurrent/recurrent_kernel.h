@@ -52,8 +52,8 @@ inline __attribute__((always_inline)) void sum_panel(const float* a, int64_t pit
 }
 
 template <int kV, int kRows = kMostRows>
-void product_of(const float* a, int64_t a_pitch, int64_t rows, const float* packed, int64_t depth,
-                const float* bias, float* y, int64_t y_pitch) {
+void gemm_type_of(const float* a, int64_t a_pitch, int64_t rows, const float* packed, int64_t depth,
+                  const float* bias, float* y, int64_t y_pitch) {
   int64_t row = 0;
   for (; row + kRows <= rows; row += kRows) {
     F32 acc[kRows][kV];
@@ -67,8 +67,8 @@ void product_of(const float* a, int64_t a_pitch, int64_t rows, const float* pack
     }
   }
   if constexpr (kRows > 1) {
-    product_of<kV, (kRows > 3 ? 3 : 1)>(a + row * a_pitch, a_pitch, rows - row, packed, depth, bias,
-                                        y + row * y_pitch, y_pitch);
+    gemm_type_of<kV, (kRows > 3 ? 3 : 1)>(a + row * a_pitch, a_pitch, rows - row, packed, depth,
+                                          bias, y + row * y_pitch, y_pitch);
   }
 }
 
@@ -76,11 +76,11 @@ void product(const float* a, int64_t a_pitch, int64_t rows, const float* packed,
              int vectors, const float* bias, float* y, int64_t y_pitch) {
   switch (vectors) {
     case 2:
-      return product_of<2>(a, a_pitch, rows, packed, depth, bias, y, y_pitch);
+      return gemm_type_of<2>(a, a_pitch, rows, packed, depth, bias, y, y_pitch);
     case 3:
-      return product_of<3>(a, a_pitch, rows, packed, depth, bias, y, y_pitch);
+      return gemm_type_of<3>(a, a_pitch, rows, packed, depth, bias, y, y_pitch);
     default:
-      return product_of<4>(a, a_pitch, rows, packed, depth, bias, y, y_pitch);
+      return gemm_type_of<4>(a, a_pitch, rows, packed, depth, bias, y, y_pitch);
   }
 }
 

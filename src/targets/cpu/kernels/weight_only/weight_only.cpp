@@ -73,10 +73,10 @@ struct Workspace {
   int64_t floats_at = 0, codes_at = 0, scales_at = 0, starts_at = 0, bytes = 0;
 };
 
-class Product {
+class GemmType {
  public:
-  Product(const WeightOnlyProblem& p, const WeightOnlyLayout& layout, const void* packed,
-          const WeightOnlyCall& call, Isa isa, ThreadPool* pool)
+  GemmType(const WeightOnlyProblem& p, const WeightOnlyLayout& layout, const void* packed,
+           const WeightOnlyCall& call, Isa isa, ThreadPool* pool)
       : p_(p),
         layout_(layout),
         packed_(static_cast<const uint8_t*>(packed)),
@@ -502,7 +502,7 @@ std::string_view weight_only_variant(const WeightOnlyProblem& p, int64_t m, Isa 
 
 void run_weight_only(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
                      const void* packed, const WeightOnlyCall& call, Isa isa, ThreadPool* pool) {
-  if (call.m > 0) Product(problem, layout, packed, call, isa, pool).run();
+  if (call.m > 0) GemmType(problem, layout, packed, call, isa, pool).run();
 }
 
 }  // namespace lathe::cpu
