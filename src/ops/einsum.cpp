@@ -147,9 +147,8 @@ class Contraction {
     const int64_t k = element_count(dims_of(summed));
     with_sum_type(type, [&]<class T>(T*) {
       for (int64_t i = 0; i < count; ++i) {
-        MatrixProduct<T>({x.type(), x.data(), i * m * k, k, 1},
-                         {y.type(), y.data(), i * k * n, n, 1},
-                         {type, out.view.data, i * m * n, n, 1}, m, n, k)
+        MatrixGemm<T>({x.type(), x.data(), i * m * k, k, 1}, {y.type(), y.data(), i * k * n, n, 1},
+                      {type, out.view.data, i * m * n, n, 1}, m, n, k)
             .run(c_.pool);
       }
     });

@@ -75,7 +75,7 @@ MatrixView MatmulShape::y(int64_t index) const {
 namespace {
 
 template <class T>
-struct Matmul final : Product<T> {
+struct Matmul final : BlockedGemm<T> {
   Matmul(const MatmulShape& s, bool rounds_operands) : shape(s), rounds(rounds_operands) {
     this->batch = s.batch;
     this->m = s.m;

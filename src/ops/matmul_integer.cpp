@@ -28,9 +28,9 @@ class ZeroPoints {
   int64_t extent_;
 };
 
-class IntegerProduct final : public Product<uint32_t> {
+class IntegerGemm final : public BlockedGemm<uint32_t> {
  public:
-  IntegerProduct(const MatmulShape& shape, const ZeroPoints& a, const ZeroPoints& b)
+  IntegerGemm(const MatmulShape& shape, const ZeroPoints& a, const ZeroPoints& b)
       : shape_(shape), a_zero_(a), b_zero_(b) {
     batch = shape.batch;
     m = shape.m;
@@ -76,7 +76,7 @@ static const Register matmul_integer{{
           const MatmulShape shape(c.in(0), c.in(1), c.out());
           const ZeroPoints a(c, 2, shape.m, shape.batch, "a");
           const ZeroPoints b(c, 3, shape.n, shape.batch, "b");
-          IntegerProduct(shape, a, b).run(c.pool);
+          IntegerGemm(shape, a, b).run(c.pool);
         },
 }};
 

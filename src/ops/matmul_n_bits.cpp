@@ -109,10 +109,10 @@ class Weights {
 
 // compute_type f32: the weights are dequantised, the sum is that of a matrix product. bf16: a is
 // rounded to that first.
-class DequantisedProduct final : public Product<float> {
+class DequantisedGemm final : public BlockedGemm<float> {
  public:
-  DequantisedProduct(const Weights& weights, const MatrixView& a, const MatrixView& y,
-                     const DenseOperand& bias, bool rounds)
+  DequantisedGemm(const Weights& weights, const MatrixView& a, const MatrixView& y,
+                  const DenseOperand& bias, bool rounds)
       : weights_(weights), a_(a), y_(y), bias_(bias), rounds_(rounds) {}
   void load_a(int64_t, const Block& block, float* to, int64_t pitch) const override {
     load_block(a_, block, to, pitch);
@@ -136,7 +136,7 @@ class DequantisedProduct final : public Product<float> {
     }
   }
   void store(int64_t, const Block& block, const float* from, int64_t pitch) const override {
-    std::array<float, kProductColumns> row;
+    std::array<float, kGemmColumns> row;
     for (int64_t r = 0; r < block.rows; ++r) {
       for (int64_t c = 0; c < block.columns; ++c) {
         const float more = bias_.data() == nullptr ? 0 : bias_.as<float>()[block.column + c];
@@ -259,7 +259,7 @@ void evaluate_matmul_n_bits(Evaluation& c) {
       multiply_integers(c, weights, a, y, m, n, k, bias);
       return;
     }
-    DequantisedProduct product(weights, a, y, bias, c.text("compute_type") == "bf16");
+    DequantisedGemm product(weights, a, y, bias, c.text("compute_type") == "bf16");
     product.m = m;
     product.n = n;
     product.k = k;

@@ -15,7 +15,7 @@ namespace {
 // A tile of results is kRows × kColumns; k is walked in steps of kDepth, between which the sums
 // rest in memory: a block of B stays in the second-level cache, a strip of it in the first.
 constexpr int64_t kRows = 64;
-constexpr int64_t kColumns = kProductColumns;
+constexpr int64_t kColumns = kGemmColumns;
 constexpr int64_t kDepth = 256;
 constexpr int64_t kPitch = kColumns + 16;  // no power of two: rows must not share cache sets
 
@@ -128,7 +128,7 @@ void load_run(const MatrixView& matrix, int64_t offset, int64_t stride, int64_t 
 }
 
 template <class T>
-void Product<T>::run_tile(int64_t b, int64_t row, int64_t column) const {
+void BlockedGemm<T>::run_tile(int64_t b, int64_t row, int64_t column) const {
   static const auto accumulate_block = pick_accumulate<T>();
   Scratch<T>& s = scratch<T>();
   const int64_t rows = std::min(kRows, m - row);
@@ -144,7 +144,7 @@ void Product<T>::run_tile(int64_t b, int64_t row, int64_t column) const {
 }
 
 template <class T>
-void Product<T>::run(ThreadPool* pool) const {
+void BlockedGemm<T>::run(ThreadPool* pool) const {
   if (m == 0 || n == 0) return;
   const int64_t row_tiles = (m - 1) / kRows + 1;
   const int64_t column_tiles = (n - 1) / kColumns + 1;
@@ -201,7 +201,7 @@ void store_block(const MatrixView& matrix, const Block& block, const T* from, in
   }
 }
 
-template class Product<float>;
+template class BlockedGemm<float>;
 void round_to_bf16(const Block& block, float* values, int64_t pitch) {
   for (int64_t row = 0; row < block.rows; ++row) {
     for (float* x = values + row * pitch; x != values + row * pitch + block.columns; ++x) {
@@ -213,15 +213,15 @@ void round_to_bf16(const Block& block, float* values, int64_t pitch) {
 template void load_run(const MatrixView&, int64_t, int64_t, int64_t, float*);
 template void load_block(const MatrixView&, const Block&, float*, int64_t);
 template void store_block(const MatrixView&, const Block&, const float*, int64_t);
-template class Product<double>;
+template class BlockedGemm<double>;
 template void load_run(const MatrixView&, int64_t, int64_t, int64_t, double*);
 template void load_block(const MatrixView&, const Block&, double*, int64_t);
 template void store_block(const MatrixView&, const Block&, const double*, int64_t);
-template class Product<uint32_t>;
+template class BlockedGemm<uint32_t>;
 template void load_run(const MatrixView&, int64_t, int64_t, int64_t, uint32_t*);
 template void load_block(const MatrixView&, const Block&, uint32_t*, int64_t);
 template void store_block(const MatrixView&, const Block&, const uint32_t*, int64_t);
-template class Product<uint64_t>;
+template class BlockedGemm<uint64_t>;
 template void load_run(const MatrixView&, int64_t, int64_t, int64_t, uint64_t*);
 template void load_block(const MatrixView&, const Block&, uint64_t*, int64_t);
 template void store_block(const MatrixView&, const Block&, const uint64_t*, int64_t);

@@ -20,15 +20,15 @@ struct Block {
 };
 
 // Results are stored in blocks of at most so many columns.
-inline constexpr int64_t kProductColumns = 128;
+inline constexpr int64_t kGemmColumns = 128;
 
 // C[b] = A[b] (m × k) times B[b] (k × n) for every batch b. Each element is one sum in order of k,
 // whatever the block, the thread or the processor; integers wrap (T is unsigned). A derived class
 // says where blocks come from, row-major and `pitch` elements apart, and where results go.
 template <class T>
-class Product {
+class BlockedGemm {
  public:
-  virtual ~Product() = default;
+  virtual ~BlockedGemm() = default;
   int64_t batch = 1;
   int64_t m = 0;
   int64_t n = 0;
@@ -43,10 +43,10 @@ class Product {
   void run_tile(int64_t b, int64_t row, int64_t column) const;
 };
 
-extern template class Product<float>;
-extern template class Product<double>;
-extern template class Product<uint32_t>;
-extern template class Product<uint64_t>;
+extern template class BlockedGemm<float>;
+extern template class BlockedGemm<double>;
+extern template class BlockedGemm<uint32_t>;
+extern template class BlockedGemm<uint64_t>;
 
 // Two axes of a tensor as a matrix.
 struct MatrixView {
@@ -72,10 +72,10 @@ void round_to_bf16(const Block& block, float* values, int64_t pitch);
 
 // One product of two matrices in memory.
 template <class T>
-class MatrixProduct final : public Product<T> {
+class MatrixGemm final : public BlockedGemm<T> {
  public:
-  MatrixProduct(const MatrixView& left, const MatrixView& right, const MatrixView& result,
-                int64_t rows, int64_t columns, int64_t depth)
+  MatrixGemm(const MatrixView& left, const MatrixView& right, const MatrixView& result,
+             int64_t rows, int64_t columns, int64_t depth)
       : a(left), b(right), y(result) {
     this->m = rows;
     this->n = columns;

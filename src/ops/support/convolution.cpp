@@ -131,7 +131,7 @@ void Convolution<T>::store(int64_t b, const Block& block, const T* from, int64_t
   const int64_t first = b % groups_ * this->m;
   const MatrixView matrix{y_.type, y_.data, b / groups_ * y_.strides[0] + first * y_.strides[1],
                           y_.strides[1], 1};
-  std::array<T, kProductColumns> row;
+  std::array<T, kGemmColumns> row;
   for (int64_t r = 0; r < block.rows; ++r) {
     T add{};
     if (bias != nullptr) {

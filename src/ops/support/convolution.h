@@ -12,7 +12,7 @@
 namespace lathe {
 
 template <class T>
-class Convolution final : public Product<T> {
+class Convolution final : public BlockedGemm<T> {
  public:
   // x [n, channels, spatial…], y [n, out channels, spatial…], both of any strides.
   Convolution(const TensorView& x, const TensorView& y, std::vector<WindowAxis> axes,

@@ -63,7 +63,7 @@ LentArray<float> multiply(const float* x, int64_t rows, const ExpertMatrix& matr
   const int64_t inputs = matrix.inputs;
   const int64_t outputs = matrix.outputs;
   LentArray<float> y(rows * outputs);
-  const MatrixProduct<float> product(
+  const MatrixGemm<float> product(
       {ElementType::f32, x, 0, inputs, 1}, {ElementType::f32, matrix.weights, 0, 1, inputs},
       {ElementType::f32, y.data(), 0, outputs, 1}, rows, outputs, inputs);
   product.run(pool);

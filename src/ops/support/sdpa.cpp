@@ -42,7 +42,7 @@ class Task {
     const MatrixView scores{sum_type<T>(), scores_.data(), 0, keys_, 1};
     MatrixView keys = matrix(p_.k, batch_, key_head_);
     std::swap(keys.row_stride, keys.column_stride);
-    MatrixProduct<T>(rows_of(p_.q), keys, scores, rows_, keys_, p_.q.dims[3]).run(nullptr);
+    MatrixGemm<T>(rows_of(p_.q), keys, scores, rows_, keys_, p_.q.dims[3]).run(nullptr);
     for (T& score : scores_) score *= static_cast<T>(p_.scale);
     keep(AttentionScores::raw);
     if (p_.softcap > 0) {
@@ -55,7 +55,7 @@ class Task {
     for (int64_t row = 0; row < rows_; ++row) softmax(row);
     keep(AttentionScores::weights);
     const MatrixView values = matrix(p_.v, batch_, key_head_);
-    MatrixProduct<T>(scores, values, rows_of(p_.y), rows_, p_.v.dims[3], keys_).run(nullptr);
+    MatrixGemm<T>(scores, values, rows_of(p_.y), rows_, p_.v.dims[3], keys_).run(nullptr);
   }
 
  private:
