@@ -217,7 +217,7 @@ TEST(Brgemm, SumsOfNothingAreZeros) {
       call.a_row_stride = kStride;
       call.rows = i / kGemmTypeCount / 2 == 0 ? 3 : kRows;
       call.columns = kColumns;
-      call.a_is_far = call.b_is_far = call.b_goes_on = true;
+      call.a_is_cold = call.b_is_cold = call.b_goes_on = true;
       call.out = out.data();
       call.out_stride = kColumns * 4;
       kernel.run(call);

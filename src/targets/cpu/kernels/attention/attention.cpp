@@ -286,7 +286,7 @@ class Run {
   AttentionTiles tiles_of(const Next& next) const {
     return one_tile(next.tile / tiles_, next.tile % tiles_);
   }
-  AttentionAhead keys_of(const Next& next) const {
+  AttentionPrefetch keys_of(const Next& next) const {
     if (next.tile < 0) return {};
     AttentionTiles tiles = tiles_of(next);
     tiles.take_rows();

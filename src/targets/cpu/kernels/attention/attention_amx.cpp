@@ -49,7 +49,7 @@ inline void tile_product(const std::byte* a, int64_t a_stride, const float* b, i
 // `count` rows of a, rounded up to 16.
 template <int kV>
 void product(const std::byte* a, int64_t a_stride, const float* b, int64_t steps, float* c,
-             int64_t count, AttentionAhead& ahead) {
+             int64_t count, AttentionPrefetch& ahead) {
   constexpr int64_t kPitch = kV * 16;
   constexpr int64_t kRows = 16 * kPitch;
   const int64_t step = 16 * a_stride;

@@ -26,9 +26,9 @@ constexpr int64_t kRunTileBytes = 8 << 10;  // of keys at a time, and as many ah
 // Two loads per line, in the order of memory: of each half, as one load of less than a line is not
 // enough for processors to fetch as far ahead. Of a few bytes: whole vectors would take registers
 // from the products until they have come.
-class LineTouch {
+class LinePrefetcher {
  public:
-  LineTouch(const std::byte* begin, const std::byte* end) : at_(begin), end_(end) {}
+  LinePrefetcher(const std::byte* begin, const std::byte* end) : at_(begin), end_(end) {}
   template <int kLines>
   inline __attribute__((always_inline)) void take() {
     if (end_ - at_ < kLines * 64) return;
@@ -87,7 +87,8 @@ class RunSoftmax {
       minus_[r] = largest == -kInfinity ? 0.0F : -largest;
     }
   }
-  inline __attribute__((always_inline)) void take(int64_t key, LineTouch& ahead, int64_t lines) {
+  inline __attribute__((always_inline)) void take(int64_t key, LinePrefetcher& ahead,
+                                                  int64_t lines) {
     const F32 scale = set1(scale_);
     F32 x[kTiles][kRowsAtOnce];
 #pragma GCC unroll 2
@@ -151,7 +152,7 @@ class RunSoftmax {
 template <class Step, int kRows, int kTiles>
 inline __attribute__((always_inline)) void run_scores(const std::byte* k, int64_t stride,
                                                       const float* q, float* scores,
-                                                      LineTouch& ahead) {
+                                                      LinePrefetcher& ahead) {
   F32 acc[kTiles][kRows];
   const std::byte* row[kTiles][kLanes / 4];
 #pragma GCC unroll 2
@@ -207,7 +208,7 @@ void run_keys_rows(const AttentionRun& run) {
   const int64_t tile = kKeys * run.key_bytes;
   constexpr int kCalls = (kRows + 1) / 2 * kTiles;
   const int64_t lines = run.key_bytes / (4 * kUnits) / kCalls;
-  LineTouch ahead(k, end);
+  LinePrefetcher ahead(k, end);
   ahead.reach(k + tile);
   float* scores = run.scores;
   float* before = run.scores + kRows * kKeyBlock;

@@ -98,7 +98,8 @@ inline const float* queries_of(const AttentionBlock& b, int64_t row, int64_t uni
 // Scores of kTiles · kLanes keys, which are all there, and rows from `row` on.
 template <class Step, int kRows, int kTiles>
 inline __attribute__((always_inline)) void score_tiles(const AttentionBlock& b, int64_t row,
-                                                       int64_t key, int64_t units, Feed& feed) {
+                                                       int64_t key, int64_t units,
+                                                       Prefetcher& feed) {
   const float* q = queries_of(b, row, units);
   F32 acc[kTiles][kRows];
 #pragma GCC unroll 2
@@ -163,7 +164,7 @@ inline void score_some(const AttentionBlock& b, int64_t row, int64_t key, int64_
 }
 
 template <class Step, int kRows>
-void score_some_rows(const AttentionBlock& b, int64_t row, Feed& feed) {
+void score_some_rows(const AttentionBlock& b, int64_t row, Prefetcher& feed) {
   constexpr int kTiles = kRows > 2 ? 1 : 2;  // a chain of sums would wait for itself
   const int64_t units = b.size / (Step::kPairs ? 2 : 1);
   int64_t key = 0;
@@ -194,7 +195,7 @@ inline void for_rows(int64_t rows, F&& body) {
 }
 
 template <class Step>
-void score_rows(const AttentionBlock& b, int64_t rows, Feed& feed) {
+void score_rows(const AttentionBlock& b, int64_t rows, Prefetcher& feed) {
   for_rows(rows, [&](int64_t row, auto count) { score_some_rows<Step, count()>(b, row, feed); });
 }
 
@@ -217,7 +218,7 @@ struct SingleValues {  // of one key; pairs are of that key and the next one
 // kV vectors of values of kRows rows; part `part` of `parts` that all are cut into.
 template <class Step, class Values, int kRows, int kV, bool kWhole>
 inline void value_rows(const AttentionBlock& b, int64_t at, int64_t row, Mask mask, int64_t part,
-                       int64_t parts, Feed& feed) {
+                       int64_t parts, Prefetcher& feed) {
   constexpr int kUnit = Step::kPairs ? 2 : 1;
   constexpr int64_t kPitch = kKeyBlock / kUnit;
   const auto* weights =
@@ -272,7 +273,7 @@ inline void value_rows(const AttentionBlock& b, int64_t at, int64_t row, Mask ma
 }
 
 template <class Step, class Values, int kRows>
-inline void value_columns(const AttentionBlock& b, int64_t row, Feed& feed) {
+inline void value_columns(const AttentionBlock& b, int64_t row, Prefetcher& feed) {
   constexpr int kV = kRegisters == 32 ? 4 : 2;
   constexpr int64_t kColumns = kV * kLanes;
   const int64_t whole = b.value_size / kColumns, some = b.value_size % kColumns;
@@ -290,14 +291,14 @@ inline void value_columns(const AttentionBlock& b, int64_t row, Feed& feed) {
 }
 
 template <class Step, class Values>
-void all_value_rows(const AttentionBlock& b, int64_t rows, Feed& feed) {
+void all_value_rows(const AttentionBlock& b, int64_t rows, Prefetcher& feed) {
   for_rows(rows,
            [&](int64_t row, auto count) { value_columns<Step, Values, count()>(b, row, feed); });
 }
 
 template <class Step, class Values>
 void attend_rows(const AttentionBlock& b, int64_t rows) {
-  Feed feed(b);
+  Prefetcher feed(b);
   score_rows<Step>(b, rows, feed);
   softmax_rows<Step::kPairs>(b, rows, feed);
   all_value_rows<Step, Values>(b, rows, feed);

@@ -73,7 +73,8 @@ class PageTiles {
 template <class Step, int kRows>
 inline __attribute__((always_inline)) void page_scores(const std::byte* k, int64_t stride,
                                                        const float* queries, const int32_t* places,
-                                                       F32 (&x)[kRowsAtOnce], LineTouch& ahead) {
+                                                       F32 (&x)[kRowsAtOnce],
+                                                       LinePrefetcher& ahead) {
   const std::byte* row[kLanes / 4];
 #pragma GCC unroll 4
   for (int i = 0; i < kLanes / 4; ++i) row[i] = k + 4 * i * stride;
@@ -190,7 +191,7 @@ void page_keys(const AttentionPages& run) {
   constexpr int kCalls = (kRows + 1) / 2;
   const int64_t lines = bytes / (4 * kUnits) / kCalls;
   PageTiles now(run, run.k, run.k_head, bytes), next = now;
-  LineTouch(next.at(), next.at() + tile).reach(next.at() + tile);
+  LinePrefetcher(next.at(), next.at() + tile).reach(next.at() + tile);
   next.advance();
   for (int64_t head = 0; head < run.heads; ++head) {
     Softmax(run.softmax + head * kPageSoftmax).clear();
@@ -202,7 +203,7 @@ void page_keys(const AttentionPages& run) {
     float* scores = run.scores;
     for (int64_t t = 0; t < tiles; ++t, scores += kTile) {
       const int64_t head = now.head();
-      LineTouch ahead(next.at(), next.at() + tile);
+      LinePrefetcher ahead(next.at(), next.at() + tile);
       Softmax softmax(run.softmax + head * kPageSoftmax);
       if (block > 0) {
         if (now.first()) softmax.begin(run.scale, before[head]);

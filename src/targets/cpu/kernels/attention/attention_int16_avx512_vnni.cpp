@@ -165,7 +165,7 @@ inline __attribute__((always_inline)) void add_bytes(F32 x, const float* q, int6
 // begin[0, 1]: 128 times the sums of the high and low bytes of each row's query, negative.
 template <int kRows>
 void score_bytes(const AttentionBlock& b, int64_t row, const int32_t (&begin)[2][kLanes],
-                 Feed& ahead) {
+                 Prefetcher& ahead) {
   const int64_t units = b.size / 4, low = units * kLanes;
   for (int64_t key = 0; key < b.keys; key += kLanes) {
     const auto* q = static_cast<const float*>(b.q) + row;
@@ -215,7 +215,7 @@ void score_bytes(const AttentionBlock& b, int64_t row, const int32_t (&begin)[2]
 
 // High bytes of a row's weights, then low ones; a row's scale. Whether some may be negative.
 template <bool kWhole>
-bool weights_to_bytes(const AttentionBlock& b, int64_t rows, float* scales, Feed& ahead) {
+bool weights_to_bytes(const AttentionBlock& b, int64_t rows, float* scales, Prefetcher& ahead) {
   constexpr int kVectors = static_cast<int>(kKeyBlock) / kLanes;
   float v_together[kKeyBlock];
   const float* v_scales = together(b.v_scales, b.v_scale_step, b.keys, v_together);
@@ -272,7 +272,7 @@ inline void turn_values(const __m512i (&v)[4], I32 (&x)[2]) {
 // Half of 64 columns of kRows rows: vectors 2 · kUpper and the next one of sums[row].
 template <int kRows, bool kUpper>
 inline void add_values(const AttentionBlock& b, int64_t at, int64_t row, I32 (*sums)[4],
-                       Feed& ahead) {
+                       Prefetcher& ahead) {
   const auto* weights = static_cast<const int8_t*>(b.weights) + row * 2 * kKeyBlock;
   const int64_t columns = b.value_columns - at;
   const __mmask64 mask = columns >= 64 ? ~uint64_t{0} : (uint64_t{1} << columns) - 1;
@@ -332,7 +332,7 @@ inline void add_values(const AttentionBlock& b, int64_t at, int64_t row, I32 (*s
 }
 
 template <int kRows>
-void value_bytes(const AttentionBlock& b, int64_t row, const float* scales, Feed& ahead) {
+void value_bytes(const AttentionBlock& b, int64_t row, const float* scales, Prefetcher& ahead) {
   for (int64_t at = 0; at < b.value_size; at += 64) {
     I32 sums[kRows][4];
     add_values<kRows, false>(b, at, row, sums, ahead);
@@ -367,7 +367,7 @@ void value_words(const AttentionBlock& b, int64_t row, const float* scales) {
 }
 
 void attend_bytes(const AttentionBlock& b, int64_t rows) {
-  Feed ahead(b);
+  Prefetcher ahead(b);
   int32_t begin[2][kLanes];
   const int64_t units = b.size / 4;
   const auto* q = static_cast<const float*>(b.q);

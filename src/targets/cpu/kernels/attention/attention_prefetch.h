@@ -70,10 +70,10 @@ class Stream {
 // What is fetched into the second cache: the values of the block and then the keys of the next one,
 // a few lines at a time all through the block's work, softmax included, so that memory is never
 // idle. Processors drop what is more than a few at once.
-class Feed {
+class Prefetcher {
  public:
-  explicit Feed(const AttentionBlock& b) {
-    const auto add = [&](const AttentionAhead& ahead) {
+  explicit Prefetcher(const AttentionBlock& b) {
+    const auto add = [&](const AttentionPrefetch& ahead) {
       for (int64_t i = 0; ahead.tight_bytes > 0 && i < kSegments; ++i) {
         const std::byte* rows = ahead.tight[i];
         if (rows == nullptr) continue;

@@ -102,7 +102,7 @@ inline void product_tile(const std::byte* a, int64_t a_row, int64_t a_step, cons
 // All `count` values of u: whole tiles, then smaller ones.
 template <class Step, bool kRows, int kV, int kU = kAccumulators / kV>
 inline void product(const std::byte* a, int64_t a_row, int64_t a_step, const float* b,
-                    int64_t steps, float* c, int64_t count, AttentionAhead& ahead,
+                    int64_t steps, float* c, int64_t count, AttentionPrefetch& ahead,
                     const float* factors = nullptr) {
   int64_t u = 0;
   for (; u + kU <= count; u += kU) {

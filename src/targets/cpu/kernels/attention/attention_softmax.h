@@ -11,7 +11,7 @@ namespace {
 
 constexpr float kInfinity = __builtin_inff();
 
-inline void fetch(AttentionAhead& ahead) {
+inline void fetch(AttentionPrefetch& ahead) {
   const auto touch = [](const std::byte* at) {
     _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
   };

@@ -83,7 +83,7 @@ inline void store_weights(Bf16* to, F32 first, F32 second) {
 #endif
 
 // Where nothing is fetched beside the softmax.
-struct NoFeed {
+struct NoPrefetcher {
   template <int kLines>
   void take() {}
 };
@@ -175,7 +175,7 @@ void softmax_block(const AttentionBlock& b, int64_t rows, Ahead& ahead) {
 
 // Weights: f32 in place, or [row][kKeyBlock] of bf16; 0 behind the last key up to a whole block.
 // With the values' scales in them if kScaled.
-template <bool kPairs, bool kScaled = true, class Ahead = NoFeed>
+template <bool kPairs, bool kScaled = true, class Ahead = NoPrefetcher>
 void softmax_rows(const AttentionBlock& b, int64_t rows, Ahead&& ahead = {}) {
   b.keys == kKeyBlock ? softmax_block<kPairs, kScaled, true>(b, rows, ahead)
                       : softmax_block<kPairs, kScaled, false>(b, rows, ahead);

@@ -20,7 +20,7 @@ inline constexpr int64_t kFetchBytes = 256;
 
 // Rows that will be read soon, fetched into the second cache a few at a time between products; rows
 // without gaps count as rows of kFetchBytes.
-struct AttentionAhead {
+struct AttentionPrefetch {
   const std::byte* row = nullptr;
   int64_t stride = 0;
   int64_t bytes = 0;  // of a row
@@ -74,12 +74,12 @@ struct AttentionBlock {
   int64_t bias_pitch = 0;
   const float* lowest = nullptr;  // per row, the keys allowed are lowest..highest; null: all
   const float* highest = nullptr;
-  AttentionAhead* next_k = nullptr;  // of the next block; the values of this one where rows are
-  AttentionAhead* next_v = nullptr;  // computed and read where they lie
-  float* scores = nullptr;           // scratch [kKeyBlock][pitch]; [rows][kKeyBlock]
-  void* weights = nullptr;           // scratch of the same size
-  float* product = nullptr;          // result [value_size][pitch]: Σ weight · value
-  int64_t product_pitch = 0;         // where rows are computed: [rows][product_pitch]
+  AttentionPrefetch* next_k = nullptr;  // of the next block; the values of this one where rows are
+  AttentionPrefetch* next_v = nullptr;  // computed and read where they lie
+  float* scores = nullptr;              // scratch [kKeyBlock][pitch]; [rows][kKeyBlock]
+  void* weights = nullptr;              // scratch of the same size
+  float* product = nullptr;             // result [value_size][pitch]: Σ weight · value
+  int64_t product_pitch = 0;            // where rows are computed: [rows][product_pitch]
   float* largest = nullptr;  // result [pitch]: the largest score, -inf where no key is allowed
   float* sum = nullptr;      // result [pitch]: Σ weight
 };

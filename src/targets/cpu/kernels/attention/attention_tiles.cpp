@@ -262,9 +262,10 @@ void AttentionTiles::load_rows(const AttentionCache& cache, int64_t size, int64_
 
 // The rows of a block that some query sees, where they lie at equal distances; its segments, where
 // they are known already.
-AttentionAhead AttentionTiles::rows_ahead(const AttentionCache& cache, int64_t size, int64_t block,
-                                          int64_t calls, const std::byte* const* segments) const {
-  AttentionAhead to;
+AttentionPrefetch AttentionTiles::rows_ahead(const AttentionCache& cache, int64_t size,
+                                             int64_t block, int64_t calls,
+                                             const std::byte* const* segments) const {
+  AttentionPrefetch to;
   const int64_t begin = block * kKeyBlock;
   const int64_t rows = std::min(kKeyBlock, highest(rows_ - 1) + 1 - begin);
   const int64_t page = int64_t{1} << cache.page_shift;
@@ -300,7 +301,7 @@ AttentionAhead AttentionTiles::rows_ahead(const AttentionCache& cache, int64_t s
   return to;
 }
 
-AttentionAhead AttentionTiles::keys_ahead(int64_t block) const {
+AttentionPrefetch AttentionTiles::keys_ahead(int64_t block) const {
   // About as many fetches as there are steps of a product.
   const int64_t calls = few() ? kernels_.value_fetches : kKeyBlock / 16 * tiles();
   return rows_ahead(x_.k, p_.size, block, calls);

@@ -37,8 +37,8 @@ class AttentionTiles {
   // tile sees a key of the block.
   void load_block(int64_t block);
   // Keys of a block, and what to fetch while block `end` - 1 runs.
-  AttentionAhead keys_ahead(int64_t block) const;
-  void follow(int64_t end, const AttentionAhead& next) {
+  AttentionPrefetch keys_ahead(int64_t block) const;
+  void follow(int64_t end, const AttentionPrefetch& next) {
     end_ = end;
     follow_ = next;
   }
@@ -91,8 +91,8 @@ class AttentionTiles {
                      const std::byte** to) const;
   const float* scales_of(const AttentionCache& cache, float* to, int64_t& step) const;
   void load_rows(const AttentionCache& cache, int64_t size, int64_t pitch, std::byte* to) const;
-  AttentionAhead rows_ahead(const AttentionCache& cache, int64_t size, int64_t block, int64_t calls,
-                            const std::byte* const* segments = nullptr) const;
+  AttentionPrefetch rows_ahead(const AttentionCache& cache, int64_t size, int64_t block,
+                               int64_t calls, const std::byte* const* segments = nullptr) const;
   bool has_bias() const { return x_.bias.data != nullptr || x_.slopes != nullptr; }
   void slope_row(int64_t row, int64_t keys, float* to) const;
   const float* load_bias(int64_t tile, int64_t keys, int64_t& pitch);
@@ -115,15 +115,15 @@ class AttentionTiles {
   int64_t length_;
   bool few_ = false;
   int64_t end_ = -1;
-  AttentionAhead follow_;
+  AttentionPrefetch follow_;
 
   int64_t begin_ = 0;  // of the block loaded
   int64_t keys_ = 0;
   AttentionBlock block_;
   AttentionRun run_;
-  AttentionAhead next_k_;
+  AttentionPrefetch next_k_;
   int64_t next_block_ = -1;  // the block whose keys they are, if it is of the same rows
-  AttentionAhead next_v_;
+  AttentionPrefetch next_v_;
   float* queries_ = nullptr;
   float* query_scales_ = nullptr;  // of integers
   float* rows_scratch_ = nullptr;  // one tile's rows as they lie in q and y

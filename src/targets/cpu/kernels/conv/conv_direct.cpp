@@ -65,7 +65,7 @@ bool gains_by_spreading(const ConvProblem& p, const BrgemmKernel& kernel) {
   return p.taps() == 1 && p.groups == 1 && !p.transposed &&
          p.x_layout == ActivationLayout::channels_last && p.outputs >= 2 * kernel.panel_columns &&
          p.axes[2].output >= kernel.row_tile &&
-         crowds_cache(kernel, p.axes[2].stride * p.channels * a_size(gemm_type_of(p.x_type)));
+         has_set_conflicts(kernel, p.axes[2].stride * p.channels * a_size(gemm_type_of(p.x_type)));
 }
 
 // Whether copying every output's taps costs less than products with few rows, each of which reads
@@ -181,8 +181,8 @@ void DirectConvolution::gather_positions() {
   line.input = line.output = given_.output_positions();
   p_.axes = {ConvAxis{}, ConvAxis{}, line};
   const int64_t row_bytes = part.k * stage_.element_bytes;
-  p_.channels = crowds_cache(*kernel_, row_bytes)
-                    ? uncrowded_row_bytes(row_bytes) / stage_.element_bytes
+  p_.channels = has_set_conflicts(*kernel_, row_bytes)
+                    ? conflict_free_row_bytes(row_bytes) / stage_.element_bytes
                     : part.k;
   p_.x_layout = ActivationLayout::channels_last;
   part.geometry.axes = {axis_parts({}, false)[0], axis_parts({}, false)[0],

@@ -42,9 +42,9 @@ class DirectConvolution final : public Convolution {
     void* out = nullptr;
     int64_t out_stride = 0;
     // As of BrgemmCall.
-    bool a_is_far = false, b_is_far = false, b_goes_on = false, out_is_near = false;
+    bool a_is_cold = false, b_is_cold = false, b_goes_on = false, out_is_cached = false;
     const void* ahead = nullptr;
-    int64_t ahead_bytes = 0;
+    int64_t prefetch_bytes = 0;
   };
   void pointwise_rows(const ConvCall& call, const ConvEpilogue& epilogue,
                       const PointwiseRows& at) const;

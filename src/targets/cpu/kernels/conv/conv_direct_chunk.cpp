@@ -227,7 +227,7 @@ struct DirectConvolution::Run::Work {
 
   // The first rows of an image find the weights in memory; panels before `next` are multiplied.
   void weights_come(BrgemmCall& call, int64_t next) const {
-    call.b_is_far = (n == 0 && chunk.begin == std::array<int64_t, kConvAxes>{});
+    call.b_is_cold = (n == 0 && chunk.begin == std::array<int64_t, kConvAxes>{});
     call.b_goes_on = next < c.group_panels();
   }
 
@@ -381,8 +381,8 @@ struct DirectConvolution::Run::Work {
           call.fetch_part = rows.h - chunk.begin[1];
           call.fetch_parts = chunk.extent[1];
         }
-        call.b_is_far = call.b_is_far && !rows.is_column;
-        call.a_is_far = c.in_place_ && !c.gathered_ && done == 0;
+        call.b_is_cold = call.b_is_cold && !rows.is_column;
+        call.a_is_cold = c.in_place_ && !c.gathered_ && done == 0;
         call.columns = columns_of(panels, panel);
         call.epilogue = &epilogue.get();
         call.column = column;

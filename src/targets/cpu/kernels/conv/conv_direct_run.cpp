@@ -34,12 +34,12 @@ void DirectConvolution::pointwise_rows(const ConvCall& call, const ConvEpilogue&
   product.k = part.k;
   product.a_row_stride = part.k * stage_.element_bytes;
   product.b_panel_stride = panel_stride(part);
-  product.a_is_far = at.a_is_far;
-  product.b_is_far = at.b_is_far;
+  product.a_is_cold = at.a_is_cold;
+  product.b_is_cold = at.b_is_cold;
   product.b_goes_on = at.b_goes_on;
-  product.out_is_near = at.out_is_near;
+  product.out_is_cached = at.out_is_cached;
   product.ahead = at.ahead;
-  product.ahead_bytes = at.ahead_bytes;
+  product.prefetch_bytes = at.prefetch_bytes;
   product.rows = at.rows;
   product.columns = std::min(at.panels * panel_columns(), p_.outputs - at.panel * panel_columns());
   product.out = at.out;

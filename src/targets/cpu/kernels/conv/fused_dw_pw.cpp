@@ -232,7 +232,7 @@ void ConvPair::depthwise_first(const PairCall& call, Shared& shared, int64_t n,
   lines.fetch = false;  // the middle is in the cache
   lines.to_write = {y, rows * y_stride};
   DepthwiseConvolution::Source source{x, 0, 0, wide_.axes[1].input};
-  DepthwiseAhead later;
+  DepthwisePrefetch later;
   const bool knows = shared.asked[index].load(std::memory_order_relaxed) == middle;
   if (index + 1 < chunks_.size()) {
     later.at = x + last_line(chunk) * x_line;
@@ -251,9 +251,9 @@ void ConvPair::depthwise_first(const PairCall& call, Shared& shared, int64_t n,
                   wide_.channels * middle_size_);
   DirectConvolution::PointwiseRows product{middle,       first, rows,    chunk.panel,
                                            chunk.panels, y,     y_stride};
-  product.b_is_far = n == 0 && chunk.h == 0;
+  product.b_is_cold = n == 0 && chunk.h == 0;
   product.ahead = later.at;
-  product.ahead_bytes = later.bytes;
+  product.prefetch_bytes = later.bytes;
   pointwise_.pointwise_rows(call.second, shared.second[static_cast<size_t>(n)], product);
 }
 
@@ -297,9 +297,9 @@ void ConvPair::pointwise_first(const PairCall& call, const Shared& shared, int64
                                                middle + slot * line,
                                                count * middle_size_};
       // Panels come from memory once, those of the next chunk with the first rows of this one.
-      product.a_is_far = true;
-      product.out_is_near = done - begin >= source.ring;
-      product.b_is_far = n == 0 && done == begin;
+      product.a_is_cold = true;
+      product.out_is_cached = done - begin >= source.ring;
+      product.b_is_cold = n == 0 && done == begin;
       product.b_goes_on = chunk.panel + chunk.panels < pointwise_.panels_per_group();
       pointwise_.pointwise_rows(call.first, shared.first[static_cast<size_t>(n)], product);
       if (activation != nullptr) {

@@ -133,14 +133,14 @@ void DepthwiseConvolution::compute_lines(const Lines& lines, const Source& sourc
     ready.out = static_cast<std::byte*>(out) + line * line_stride;
     ready.row = position + line * p_.axes[2].output;
     ready.out_ahead = lines.fetch && (lines.goes_on || line + 1 < lines.lines) ? line_stride : 0;
-    ready.out_is_far = lines.fetch;
+    ready.out_is_cold = lines.fetch;
     kernel_(ready);
   });
 }
 
 // The lines of x that the line of outputs after this one is the first to read.
-DepthwiseAhead DepthwiseConvolution::ahead_of(const Lines& lines, const Source& source,
-                                              int64_t line) const {
+DepthwisePrefetch DepthwiseConvolution::ahead_of(const Lines& lines, const Source& source,
+                                                 int64_t line) const {
   const auto& [depth, height, width] = p_.axes;
   const bool whole = lines.channels == p_.channels && source.channel_pitch == 0;
   const int64_t h = lines.h + line, next = line + 1 < lines.lines ? h + 1 : source.next;

@@ -30,10 +30,10 @@ class DepthwiseConvolution final : public Convolution {
   // handed row by row of outputs to `finish(line, sums)`; sums are [columns][kChannels].
   struct Lines {
     int64_t d = 0, h = 0, lines = 0, begin = 0, end = 0, channel = 0, channels = 0;
-    bool fetch = true;          // outputs a line ahead: they are in no cache
-    bool goes_on = false;       // after these, the next line comes
-    DepthwiseAhead to_write{};  // soon, by someone else: to be fetched meanwhile
-    DepthwiseAhead to_read{};   // after these; in place of x a line ahead
+    bool fetch = true;             // outputs a line ahead: they are in no cache
+    bool goes_on = false;          // after these, the next line comes
+    DepthwisePrefetch to_write{};  // soon, by someone else: to be fetched meanwhile
+    DepthwisePrefetch to_read{};   // after these; in place of x a line ahead
   };
   // Lines of x, channels last: the first one is (d, h), and `plane` of them have each d.
   struct Source {
@@ -70,7 +70,7 @@ class DepthwiseConvolution final : public Convolution {
   bool takes_pairs() const;
   void make_pairs(float* packed) const;
   ConvBox box(const Chunk& chunk) const;
-  DepthwiseAhead ahead_of(const Lines& lines, const Source& source, int64_t line) const;
+  DepthwisePrefetch ahead_of(const Lines& lines, const Source& source, int64_t line) const;
   template <class F>
   void each_line(const Lines& lines, const Source& source, const float* weights, int32_t x_zero,
                  DepthwiseRow& row, const F& f) const;
@@ -123,7 +123,7 @@ void DepthwiseConvolution::each_line(const Lines& lines, const Source& source, c
       }
     }
     row.row_count = static_cast<int64_t>(count);
-    const auto share = [&](const DepthwiseAhead& of) -> DepthwiseAhead {
+    const auto share = [&](const DepthwisePrefetch& of) -> DepthwisePrefetch {
       return {of.at + of.bytes * line / lines.lines, of.bytes / lines.lines};
     };
     row.to_read = lines.to_read.bytes > 0 ? share(lines.to_read) : ahead_of(lines, source, line);

@@ -124,7 +124,7 @@ inline DepthwiseShort short_epilogue(const DepthwiseRow& row) {
 // Asks for what a block writes, kBytes of each output.
 template <int kOutputs, int kBytes>
 inline __attribute__((always_inline)) void expect_outputs(const DepthwiseRow& row, char* out) {
-  if (!row.out_is_far) return;
+  if (!row.out_is_cold) return;
 #pragma GCC unroll 16
   for (int t = 0; t < kOutputs; ++t) {
 #pragma GCC unroll 2
@@ -144,7 +144,7 @@ inline char* output_at(const DepthwiseRow& row, int64_t output, int64_t channel,
 // all that a line fetches for the next: the first one is full of the lines at hand.
 class Fetcher {
  public:
-  Fetcher(const DepthwiseAhead& ahead, int64_t blocks)
+  Fetcher(const DepthwisePrefetch& ahead, int64_t blocks)
       : at_(ahead.at), lines_((ahead.bytes + 63) / 64) {
     if (lines_ > 0 && blocks > 0) share_ = (lines_ - 1) / blocks + 1;
   }

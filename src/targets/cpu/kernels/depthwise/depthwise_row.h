@@ -16,7 +16,7 @@ struct DepthwiseTapRow {
 };
 
 // Memory that will be read or written soon, fetched a share with each block of outputs.
-struct DepthwiseAhead {
+struct DepthwisePrefetch {
   const std::byte* at = nullptr;
   int64_t bytes = 0;
 };
@@ -40,9 +40,9 @@ struct DepthwiseRow {
   const SimpleEpilogue* epilogue = nullptr;
   int64_t out_stride = 0;  // bytes
   int64_t row = 0, column = 0;
-  int64_t out_ahead = 0;    // bytes to what will be written a row later; 0: nothing
-  bool out_is_far = false;  // what is written now is in no first cache
-  DepthwiseAhead to_read, to_write;
+  int64_t out_ahead = 0;     // bytes to what will be written a row later; 0: nothing
+  bool out_is_cold = false;  // what is written now is in no first cache
+  DepthwisePrefetch to_read, to_write;
 };
 
 // What the units export, by the type of x.

@@ -47,16 +47,16 @@ struct BrgemmCall {
   int64_t line_rows = 0;
   // The panels are in no near cache: each is fetched while the one before it is in use; and the
   // panel behind the last one too.
-  bool b_is_far = false;
+  bool b_is_cold = false;
   bool b_goes_on = false;
   // Calls on the same panels share out what each fetches of those behind: this one's part, of all.
   int64_t fetch_part = 0;
   int64_t fetch_parts = 1;
-  bool a_is_far = false;     // nor are the rows of A
-  bool out_is_near = false;  // results are at hand: their lines need not be asked for
+  bool a_is_cold = false;      // nor are the rows of A
+  bool out_is_cached = false;  // results are at hand: their lines need not be asked for
   // What is read after this call: asked for, as far as it goes, while rows are multiplied.
   const void* ahead = nullptr;
-  int64_t ahead_bytes = 0;
+  int64_t prefetch_bytes = 0;
 
   // Sums to go on from, in place of zeros: f32 or i32, elements between rows.
   const void* start = nullptr;
@@ -72,11 +72,11 @@ struct BrgemmCall {
 struct BrgemmKernel {
   void (*run)(const BrgemmCall& call);
   int panel_columns;
-  int k_group;       // numbers of a column side by side: 1, 2 or 4
-  int row_tile;      // rows that go through registers together, at best
-  int a_zero_shift;  // what the kernel adds to each number of A: the caller corrects by
-                     // column_compensation -a_zero_shift · (the column's sum of B); 128 for s8s8
-                     // without signed products
+  int k_group;         // numbers of a column side by side: 1, 2 or 4
+  int row_tile;        // rows that go through registers together, at best
+  int a_zero_shift;    // what the kernel adds to each number of A: the caller corrects by
+                       // column_compensation -a_zero_shift · (the column's sum of B); 128 for s8s8
+                       // without signed products
   bool is_native;      // the processor multiplies these types; else they are widened
   bool rereads_lines;  // of A, 4 bytes at a time: the lines of a tile's rows must stay in the cache
   bool takes_lines = false;
@@ -101,12 +101,12 @@ constexpr int64_t panel_count(const BrgemmKernel& kernel, int64_t n) {
 // Whether the lines of a tile's rows at the same k crowd into few sets of a first cache with 64
 // sets of 8 ways, and leave few of each to panels: they are gone before they are read again. Tiles
 // of 6 rows stay at any distance (0 to 12 % faster in place than from a copy, on Zen 4).
-constexpr bool crowds_cache(const BrgemmKernel& kernel, int64_t row_bytes) {
+constexpr bool has_set_conflicts(const BrgemmKernel& kernel, int64_t row_bytes) {
   constexpr int64_t kLine = 64, kSets = 64, kMostWays = 6;
   if (!kernel.rereads_lines || row_bytes % kLine != 0) return false;
   return kernel.row_tile * std::gcd(row_bytes / kLine, kSets) > kMostWays * kSets;
 }
 // Bytes from row to row, at least so many: whole lines, an odd number, which spread over all sets.
-constexpr int64_t uncrowded_row_bytes(int64_t bytes) { return ((bytes + 63) / 64 | 1) * 64; }
+constexpr int64_t conflict_free_row_bytes(int64_t bytes) { return ((bytes + 63) / 64 | 1) * 64; }
 
 }  // namespace lathe::cpu

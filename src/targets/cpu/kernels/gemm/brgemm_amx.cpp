@@ -295,7 +295,7 @@ class Tiles {
     // The end of K is kept for one panel alone.
     const bool whole = call_.k % (kTileGroups * P::kGroup) == 0;
     rows_first_ =
-        whole && panels * panel <= kPanelsInCache && (!call_.b_is_far || pairs_ >= kFewPairs);
+        whole && panels * panel <= kPanelsInCache && (!call_.b_is_cold || pairs_ >= kFewPairs);
     int64_t same = 1;
     while (same < pairs_ && height(same) == height(0)) ++same;
     // A panel that stays in the first cache serves all tiles of one height first.
@@ -345,7 +345,7 @@ class Tiles {
     fetched_row_ = two.begin + two.rows;
     last_fetched_ = 0;
     constexpr int64_t kFewColumns = 4 * kPanelColumns;  // with more, there is time enough
-    const bool helps = rows_first_ && call_.a_is_far && call_.columns <= kFewColumns;
+    const bool helps = rows_first_ && call_.a_is_cold && call_.columns <= kFewColumns;
     if (!helps || call_.block_count != 1 || two.rows == 0) return;
     last_fetched_ = fetched_row_ + kRowTile < call_.rows ? fetched_row_ + kRowTile : call_.rows;
     fetched_at_ = 0;
@@ -368,9 +368,9 @@ class Tiles {
     constexpr int64_t kLines = kTileGroups * kGroupBytes / 64;
     Ahead out;
     const bool more = column + kPanelColumns < call_.columns || call_.b_goes_on;
-    if (call_.b_is_far && more && rows_first_) {
+    if (call_.b_is_cold && more && rows_first_) {
       out.last = pair == 0 ? kLines : 0;
-    } else if (call_.b_is_far && more) {
+    } else if (call_.b_is_cold && more) {
       out.first = kLines * pair / pairs_;
       out.last = kLines * (pair + 1) / pairs_;
     }

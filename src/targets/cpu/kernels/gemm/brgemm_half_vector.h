@@ -79,13 +79,13 @@ __attribute__((noinline)) void multiply_halves(const BrgemmCall& call, int64_t c
   const int64_t stride = call.a_row_stride, turns = call.k / 4;
   const int64_t tiles = (call.rows + kHalfRows - 1) / kHalfRows;
   const auto* later = static_cast<const char*>(call.ahead);
-  const int64_t pace = column == 0 && turns > 0 ? call.ahead_bytes / (tiles * turns) : 0;
+  const int64_t pace = column == 0 && turns > 0 ? call.prefetch_bytes / (tiles * turns) : 0;
   const int64_t below_pace = fetch.rows * kHalfRows;
   for (int64_t t = 0; t < tiles; ++t) {
     const int64_t row = t + 1 < tiles ? t * kHalfRows : call.rows - kHalfRows;
     const char* a = static_cast<const char*>(call.blocks[0].a) + row * stride;
     char* out = static_cast<char*>(call.out) + row * call.out_stride + column * 4;
-    if (!call.out_is_near) ask_rows(out, call.out_stride, kHalfColumns * 4, kHalfRows);
+    if (!call.out_is_cached) prefetch_rows(out, call.out_stride, kHalfColumns * 4, kHalfRows);
     const char* below = a + kHalfRows * stride;
     Rows<kHalfRows> rows(a, stride);
     const char *b0 = halves.b[0], *b1 = halves.b[1], *b2 = halves.b[2];

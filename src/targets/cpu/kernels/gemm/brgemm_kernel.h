@@ -52,7 +52,7 @@ template <class P>
 int64_t row_pace(const BrgemmCall& call) {
   constexpr int64_t kLine = 64;
   const int64_t bytes = call.k * 4 / P::kGroup;
-  const bool is_run = call.a_is_far && call.a_row_stride <= bytes + kLine && call.a_row_stride > 0;
+  const bool is_run = call.a_is_cold && call.a_row_stride <= bytes + kLine && call.a_row_stride > 0;
   return is_run && bytes > 0 ? (16 * call.a_row_stride + bytes - 1) / bytes : 0;
 }
 
@@ -62,7 +62,7 @@ class Wanted {
  public:
   explicit Wanted(const BrgemmCall& call)
       : at_(static_cast<const char*>(call.ahead)),
-        end_(at_ + call.ahead_bytes),
+        end_(at_ + call.prefetch_bytes),
         turns_(call.k < 8 * P::kGroup ? 0 : call.k / P::kGroup / 4 - 1) {}  // as tiles by rows have
   const char* take(int vectors) {
     if (at_ >= end_) return nullptr;
@@ -181,7 +181,7 @@ void run_tiles(const BrgemmCall& call) {
     int64_t row = 0;
     const bool more = column + vectors * kLanes < call.columns || call.b_goes_on;
     const int64_t parts = tiles * call.fetch_parts;
-    const int64_t pace = call.b_is_far && more ? (kGroupBytes + parts - 1) / parts : 0;
+    const int64_t pace = call.b_is_cold && more ? (kGroupBytes + parts - 1) / parts : 0;
     Fetch fetch{0, pace, column == 0 ? row_pace<P>(call) : 0, nullptr, pace * (call.k / P::kGroup)};
     for (int64_t t = 0, count = 0; t < tiles; t += count) {
       const int64_t rows = heights[t];

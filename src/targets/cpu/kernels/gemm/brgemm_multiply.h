@@ -125,7 +125,7 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch, 
                          (P::kGroup == 1 || call.epilogue->simple->out == ElementType::f32);
   const bool by_rows = to_floats && groups >= kEpilogueGroups<P> && rest == 0;
   ExpectedStores<kRows, kVectors> first_stores(call, row, column);
-  const bool asks = kRows > kFewRows && !call.out_is_near;
+  const bool asks = kRows > kFewRows && !call.out_is_cached;
   // In turns near the end of the last block, if it has one for each row.
   const int64_t turns = groups / 4 - (by_rows ? kEpilogueGroups<P> / 4 : 0);
   const bool spreads = asks && turns >= kRows;
@@ -137,7 +137,7 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch, 
   }
   for (; tiles > 0; --tiles) {
     ExpectedStores<kRows, kVectors> stores = first_stores;
-    if (asks && !spreads) stores.ask_all();
+    if (asks && !spreads) stores.prefetch_all();
     Tile<P, kRows, kVectors> tile;
     begin_sums(call, row, column, here, last_columns, tile);
     Rows<kRows> rows;
@@ -177,7 +177,7 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch, 
 #pragma GCC unroll 4
         for (int line = 0; line < kRows * 16; line += 64) __builtin_prefetch(below + line);
         below += pace_below;
-        stores.ask_row((g <= last_ask + kRows) & (g > last_ask));
+        stores.prefetch_row((g <= last_ask + kRows) & (g > last_ask));
       }
       if (rest != 0) multiply_rest(tile, rows, rest, b, panel_stride);
     }

@@ -98,11 +98,11 @@ struct Stream {
     }
     // The processor itself foresees shorter rows.
     const bool is_run = a_stride >= 64 && a_stride <= call.k * 4 / P::kGroup;
-    if (call.a_is_far && column == 0 && is_run) fetched = kRows * a_stride / kQuads;
+    if (call.a_is_cold && column == 0 && is_run) fetched = kRows * a_stride / kQuads;
     ahead = static_cast<const char*>(call.blocks[0].a);
-    if (kAsks && call.ahead_bytes > 0 && column == 0) {
+    if (kAsks && call.prefetch_bytes > 0 && column == 0) {
       const int64_t whole = call.rows / kRows * groups, turns = whole > 0 ? whole : 1;
-      pace = (call.ahead_bytes + turns - 1) / turns;
+      pace = (call.prefetch_bytes + turns - 1) / turns;
       ahead = static_cast<const char*>(call.ahead) + row / kRows * groups * pace;
     }
     for (int v = 0; v < kVectors; ++v) {

@@ -115,12 +115,12 @@ __attribute__((noinline)) void shallow_columns(const BrgemmCall& call, int64_t r
                   last};
   const int64_t stride = call.a_row_stride, k = call.k, tiles = (rows + S::kRows - 1) / S::kRows;
   const int64_t turns = k / S::kGroups - 1;
-  const bool asks = call.ahead_bytes > 0 && column == 0;
-  const int64_t pace = asks ? call.ahead_bytes / (call.rows / S::kRows * (turns + 1)) : 0;
+  const bool asks = call.prefetch_bytes > 0 && column == 0;
+  const int64_t pace = asks ? call.prefetch_bytes / (call.rows / S::kRows * (turns + 1)) : 0;
   const auto* later = static_cast<const char*>(call.ahead) + row / S::kRows * (turns + 1) * pace;
   // The processor itself foresees shorter rows.
   const bool is_run = stride >= 64 && stride <= k * 4;
-  const bool fetches = call.a_is_far && column == 0 && is_run;
+  const bool fetches = call.a_is_cold && column == 0 && is_run;
   const auto* first_b =
       static_cast<const char*>(call.blocks[0].b) + column / kPanelColumns * call.b_panel_stride;
   const char* first_a = static_cast<const char*>(call.blocks[0].a) + row * stride;

@@ -318,8 +318,8 @@ struct Ahead {
 };
 
 // Asks for the lines that rows of results will be written to.
-inline __attribute__((noinline)) void ask_rows(const char* out, int64_t stride, int64_t width,
-                                               int rows) {
+inline __attribute__((noinline)) void prefetch_rows(const char* out, int64_t stride, int64_t width,
+                                                    int rows) {
   constexpr int64_t kLine = 64;
   if (stride == width) width = rows * stride, rows = 1;
   for (int r = 0; r < rows; ++r, out += stride) {
@@ -342,7 +342,7 @@ struct ExpectedStores {
     width = kVectors * kLanes * size;
   }
   // The next row, or the last one again: no branch, which would part products from one another.
-  void ask_row(bool next) {
+  void prefetch_row(bool next) {
     const int64_t quarter = width / 4;  // a line at most
     __builtin_prefetch(out, 1);
     __builtin_prefetch(out + quarter, 1);
@@ -351,7 +351,7 @@ struct ExpectedStores {
     __builtin_prefetch(out + quarter * 4 - 1, 1);
     out += stride & -static_cast<int64_t>(next);
   }
-  void ask_all() const { ask_rows(out, stride, width, kRows); }
+  void prefetch_all() const { prefetch_rows(out, stride, width, kRows); }
 };
 
 // An incomplete group, as if zeros stood behind it.

@@ -219,8 +219,8 @@ class Run {
     call.b_panel_stride = layout_.panel_bytes;
     call.rows = rows;
     call.columns = std::min(panels * kernel_.panel_columns, call_.n - column);
-    call.b_is_far = layout_.bytes > kNearBytes;
-    call.a_is_far = true;
+    call.b_is_cold = layout_.bytes > kNearBytes;
+    call.a_is_cold = true;
     call.b_goes_on = column + call.columns < call_.n;
     call.fetch_part = rows_of.part;
     call.fetch_parts = rows_of.parts;

@@ -54,14 +54,15 @@ PackedRowsOfA::PackedRowsOfA(const MatmulCall& call, const BrgemmKernel& kernel,
   row_bytes_ = call.a_row_stride * element_;
   batch_bytes_ = call.a_batch_stride * element_;
   // Worth a copy where each line is read again for the next numbers of k, by many panels.
-  const bool crowded = call.m >= kernel.row_tile && call.n >= 2 * kernel.panel_columns &&
-                       crowds_cache(kernel, row_bytes_);
+  const bool with_set_conflicts = call.m >= kernel.row_tile && call.n >= 2 * kernel.panel_columns &&
+                                  has_set_conflicts(kernel, row_bytes_);
   flips_ = kernel_product(call) != call.product;
-  if (!right_type || flips_ || (call.a_column_stride != 1 && call.k > 1) || crowded) copy(pool);
+  if (!right_type || flips_ || (call.a_column_stride != 1 && call.k > 1) || with_set_conflicts)
+    copy(pool);
 }
 
 void PackedRowsOfA::copy(ThreadPool* pool) {
-  const int64_t pitch = uncrowded_row_bytes(call_.k * element_);
+  const int64_t pitch = conflict_free_row_bytes(call_.k * element_);
   const int64_t rows = call_.batch * call_.m;
   const ElementType type = number_type(call_.product);
   const int64_t from_element = info(call_.a_type).bits / 8;

@@ -16,9 +16,9 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kAheadBytes = 8 << 20;  // of input products computed before their steps
-constexpr int64_t kPartBytes = 64 << 10;  // of weights: what a thread reads between two meetings
-constexpr int64_t kPanels = 2;            // that the kernel takes at a time
+constexpr int64_t kPrefetchBytes = 8 << 20;  // of input products computed before their steps
+constexpr int64_t kPartBytes = 64 << 10;     // of weights: what a thread reads between two meetings
+constexpr int64_t kPanels = 2;               // that the kernel takes at a time
 
 const std::vector<std::string>& defaults(RecurrentCell cell) {
   static const std::vector<std::string> rnn = {"tanh"}, gru = {"sigmoid", "tanh"},
@@ -41,7 +41,7 @@ class Direction {
         pool_(pool) {
     for (const PackedStage& stage : packed.stages) columns_ += stage.columns;
     const int64_t step = std::max<int64_t>(1, x_.batch * columns_ * 4);
-    steps_ = std::clamp<int64_t>(kAheadBytes / step, 1, std::max<int64_t>(1, x_.time));
+    steps_ = std::clamp<int64_t>(kPrefetchBytes / step, 1, std::max<int64_t>(1, x_.time));
   }
 
   void run(ScratchUse use) {

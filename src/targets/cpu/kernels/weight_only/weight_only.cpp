@@ -292,8 +292,8 @@ class GemmType {
     PackedPanels from = panels(panel);
     if (count == 1) from.panel_bytes = 0;
     const int64_t following = panel + 2 < layout_.panels ? panel + 2 : 0;
-    PackedAhead ahead(panels(following), std::min(int64_t{2}, layout_.panels - following), 0,
-                      layout_.blocks, (rows + kPanel - 1) / kPanel);
+    PanelPrefetcher ahead(panels(following), std::min(int64_t{2}, layout_.panels - following), 0,
+                          layout_.blocks, (rows + kPanel - 1) / kPanel);
     for (int64_t r = 0; r < rows; r += kPanel) {
       ahead.fetch();
       const int64_t valid = std::min(kPanel, rows - r);
@@ -383,10 +383,10 @@ class GemmType {
       const int64_t blocks = std::min(most, layout_.blocks - block);
       const bool last = block + blocks == layout_.blocks;
       unpack(panel, count, block, blocks, unpacked);
-      PackedAhead ahead =
-          last ? PackedAhead(panels(following), std::min(count, layout_.panels - following), 0,
-                             most, turns)
-               : PackedAhead(panels(panel), count, block + blocks, most, turns);
+      PanelPrefetcher ahead =
+          last ? PanelPrefetcher(panels(following), std::min(count, layout_.panels - following), 0,
+                                 most, turns)
+               : PanelPrefetcher(panels(panel), count, block + blocks, most, turns);
       for (int64_t r = 0; r < rows; r += kPanel) {
         ahead.fetch();
         const RowBlock here{row + r, std::min(kPanel, rows - r), block};

@@ -11,9 +11,10 @@ namespace lathe::cpu {
 
 // Fetches `blocks` blocks (or what there is) of the first `count` panels of `from`, a part at each
 // of `turns`.
-class PackedAhead {
+class PanelPrefetcher {
  public:
-  PackedAhead(const PackedPanels& from, int64_t count, int64_t block, int64_t blocks, int64_t turns)
+  PanelPrefetcher(const PackedPanels& from, int64_t count, int64_t block, int64_t blocks,
+                  int64_t turns)
       : count_(count), panel_bytes_(from.panel_bytes) {
     const int64_t cell_blocks = from.block < kTile ? 2 : 1;
     const int64_t last = std::min(from.blocks, block + blocks);
