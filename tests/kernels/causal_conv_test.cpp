@@ -14,7 +14,7 @@
 namespace lathe::cpu::test {
 namespace {
 
-enum class Layout { channels, rows, turned_in, turned_out, apart };
+enum class Layout { channels, rows, transposed_in, transposed_out, apart };
 
 // A random convolution, rows of some sequences, and what plain loops make of them.
 class Case {
@@ -101,8 +101,8 @@ class Case {
   static float* floats(Guarded& memory) { return reinterpret_cast<float*>(memory.data()); }
 
   void place(Layout layout, int64_t rows, CausalConvRows& to) const {
-    const bool x_by_rows = layout == Layout::rows || layout == Layout::turned_out;
-    const bool y_by_rows = layout == Layout::rows || layout == Layout::turned_in;
+    const bool x_by_rows = layout == Layout::rows || layout == Layout::transposed_out;
+    const bool y_by_rows = layout == Layout::rows || layout == Layout::transposed_in;
     to.x_row = x_by_rows ? 1 : problem.channels;
     to.x_channel = x_by_rows ? rows : 1;
     to.y_row = y_by_rows ? 1 : problem.channels;
@@ -151,8 +151,8 @@ TEST(CausalConv, gives_what_plain_loops_give_with_the_same_bits_however_rows_lie
     SCOPED_TRACE(testing::Message() << to_string(isa) << ", seed " << seed);
     ASSERT_EQ(c.run(isa, Layout::channels, 0, nullptr), "");
     const std::vector<float> bits = c.bits;
-    for (const Layout layout :
-         {Layout::channels, Layout::rows, Layout::turned_in, Layout::turned_out, Layout::apart}) {
+    for (const Layout layout : {Layout::channels, Layout::rows, Layout::transposed_in,
+                                Layout::transposed_out, Layout::apart}) {
       for (const int64_t part : {0, 1, 3}) {
         ASSERT_EQ(c.run(isa, layout, part, &pool), "");
         ASSERT_EQ(c.bits, bits) << "layout " << static_cast<int>(layout) << ", parts of " << part;

@@ -12,7 +12,7 @@ namespace lathe::cpu::test {
 namespace {
 
 template <class T>
-void expect_turned(Random& random) {
+void expect_transposed(Random& random) {
   const int64_t rows = pick(random, 0, 40), columns = pick(random, 0, 40);
   const int64_t from_pitch = columns + pick(random, 0, 3), to_pitch = rows + pick(random, 0, 3);
   std::vector<T> from(static_cast<size_t>(rows * from_pitch));
@@ -24,16 +24,16 @@ void expect_turned(Random& random) {
     for (int64_t c = 0; c < columns; ++c)
       expected[static_cast<size_t>(c * to_pitch + r)] =
           from[static_cast<size_t>(r * from_pitch + c)];
-  turn_over(sizeof(T), from.data(), from_pitch, to.data(), to_pitch, rows, columns);
+  transpose_matrix(sizeof(T), from.data(), from_pitch, to.data(), to_pitch, rows, columns);
   EXPECT_EQ(to, expected) << rows << " x " << columns;
 }
 
 TEST(TurnOver, TurnsMatricesOfAnySizeAndTouchesNothingElse) {
   Random random(1);
   for (int i = 0; i < 100; ++i) {
-    expect_turned<uint8_t>(random);
-    expect_turned<uint16_t>(random);
-    expect_turned<uint32_t>(random);
+    expect_transposed<uint8_t>(random);
+    expect_transposed<uint16_t>(random);
+    expect_transposed<uint32_t>(random);
   }
 }
 

@@ -54,9 +54,9 @@ void GroupedHeads::rotate(const Evaluation& c, int cos, int sin,
   const auto extents = [](const TensorView& view) {
     return Dims(view.extents().begin(), view.extents().end());
   };
-  turned_query_ = Tensor(query.type, extents(query));
-  if (key_count() > 0) turned_key_ = Tensor(key.type, extents(key));
-  rotate_into(c, cos, sin, positions, turned_query_.view(), turned_key_.view());
+  rotated_query_ = Tensor(query.type, extents(query));
+  if (key_count() > 0) rotated_key_ = Tensor(key.type, extents(key));
+  rotate_into(c, cos, sin, positions, rotated_query_.view(), rotated_key_.view());
 }
 
 void GroupedHeads::rotate(const Evaluation& c, int cos, int sin, std::span<const int64_t> positions,

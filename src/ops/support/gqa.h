@@ -30,15 +30,15 @@ struct GroupedHeads {
   TensorView key;  // no data: queries alone
   TensorView value;
   // The memory of turned heads.
-  std::vector<Tensor> tensors() const { return {turned_query_, turned_key_}; }
+  std::vector<Tensor> tensors() const { return {rotated_query_, rotated_key_}; }
 
  private:
   void rotate_into(const Evaluation& c, int cos, int sin, std::span<const int64_t> positions,
                    const TensorView& to_query, const TensorView& to_key);
   int64_t key_count() const { return key.data == nullptr ? 0 : key.count(); }
 
-  Tensor turned_query_;
-  Tensor turned_key_;
+  Tensor rotated_query_;
+  Tensor rotated_key_;
 };
 
 // [rows, columns] seen as [1, rows, columns]; other views as they are.

@@ -30,12 +30,12 @@ class Matmul final : public Kernel {
     if (is_gemm_) {
       alpha_ = static_cast<float>(attribute<double>(instruction, "alpha"));
       beta_ = static_cast<float>(attribute<double>(instruction, "beta"));
-      turn_a_ = attribute<bool>(instruction, "trans_a");
-      turn_b_ = attribute<bool>(instruction, "trans_b");
+      transpose_a_ = attribute<bool>(instruction, "trans_a");
+      transpose_b_ = attribute<bool>(instruction, "trans_b");
     }
     const Tensor* b = constant_at(constants, kB);
     if (b != nullptr && (b->rank() == 1 || b->rank() == 2) && b->count() > 0) {
-      packed_.emplace(*b, turn_b_, product_, isa);
+      packed_.emplace(*b, transpose_b_, product_, isa);
     }
   }
 
@@ -47,8 +47,8 @@ class Matmul final : public Kernel {
   }
 
   void launch(Evaluation& c) const override {
-    const TensorView a = turn_a_ ? turned(c.in(kA)) : c.in(kA);
-    const TensorView b = turn_b_ ? turned(c.in(kB)) : c.in(kB);
+    const TensorView a = transpose_a_ ? turned(c.in(kA)) : c.in(kA);
+    const TensorView b = transpose_b_ ? turned(c.in(kB)) : c.in(kB);
     with_dense_result(c, [&](const TensorView& y) {
       const MatmulShape shape(a, b, y);
       std::array<EpilogueStep, 2> steps;
@@ -90,8 +90,8 @@ class Matmul final : public Kernel {
   Isa isa_;
   GemmType product_;
   bool is_gemm_;
-  bool turn_a_ = false;
-  bool turn_b_ = false;
+  bool transpose_a_ = false;
+  bool transpose_b_ = false;
   float alpha_ = 1;
   float beta_ = 1;
   std::optional<PackedMatrix> packed_;

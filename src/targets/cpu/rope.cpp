@@ -8,8 +8,8 @@
 
 namespace lathe::cpu {
 
-Turns::Turns(const Evaluation& c, const Operands& operands, const GroupedHeads& heads,
-             const SequenceStep& step, Isa isa)
+Rope::Rope(const Evaluation& c, const Operands& operands, const GroupedHeads& heads,
+           const SequenceStep& step, Isa isa)
     : rotate_(row_ops(isa).rotate), size_(heads.query.dims[3]) {
   if (!c.boolean("do_rotary")) return;
   c.check(c.has(operands.cos) && c.has(operands.sin),
@@ -37,14 +37,14 @@ Turns::Turns(const Evaluation& c, const Operands& operands, const GroupedHeads& 
   }
 }
 
-void Turns::angles(const SequenceStep& step, std::vector<int64_t>& all) const {
+void Rope::angles(const SequenceStep& step, std::vector<int64_t>& all) const {
   all.clear();
   for (const StepItem& item : step.items()) {
     for (int64_t i = 0; i < item.count; ++i) all.push_back(angle(item, item.begin + i));
   }
 }
 
-int64_t Turns::angle(const StepItem& item, int64_t row) const {
+int64_t Rope::angle(const StepItem& item, int64_t row) const {
   if (given_.data == nullptr) return item.past + row - item.begin;
   const std::array<int64_t, 3> at = {0, 0, row};
   const auto last = static_cast<size_t>(given_.rank);

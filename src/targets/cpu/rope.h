@@ -17,7 +17,7 @@ inline std::byte* row_at(const TensorView& heads, int64_t head, int64_t row) {
          (head * heads.strides[1] + row * heads.strides[2]) * (info(heads.type).bits / 8);
 }
 
-class Turns {
+class Rope {
  public:
   struct Operands {
     int cos;
@@ -25,8 +25,8 @@ class Turns {
     int positions;
   };
   // Tables of f32 are read in place; others, and pairs side by side, turn as the reference does.
-  Turns(const Evaluation& c, const Operands& operands, const GroupedHeads& heads,
-        const SequenceStep& step, Isa isa);
+  Rope(const Evaluation& c, const Operands& operands, const GroupedHeads& heads,
+       const SequenceStep& step, Isa isa);
 
   bool in_place() const { return in_place_; }
   bool by_reference() const { return by_reference_; }

@@ -251,7 +251,7 @@ class Rows {
   const SequenceStep& step_;
   ThreadPool* pool_;
   GroupedHeads heads_;
-  Turns turns_;
+  Rope turns_;
   TensorView y_;
   int64_t group_;  // query heads of a key head
   CacheScale key_scale_;

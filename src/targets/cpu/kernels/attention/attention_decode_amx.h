@@ -30,7 +30,7 @@ struct alignas(64) RowTiles {
 };
 
 // to[row][key] of 16 keys and rows `first` to `first` + 3 from [key][16 rows].
-inline void turn_scores(const float* from, int64_t first, float* to) {
+inline void transpose_scores(const float* from, int64_t first, float* to) {
   __m512 x[4];
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
@@ -144,8 +144,8 @@ void score_rows(const AttentionBlock& b, int64_t rows) {
     if (both) _tile_stored(1, turned + 256, 64);
     fetch(*b.next_v);
     for (int64_t row = 0; row < rows; row += 4) {
-      turn_scores(turned, row, b.scores + row * kKeyBlock + key);
-      if (both) turn_scores(turned + 256, row, b.scores + row * kKeyBlock + key + 16);
+      transpose_scores(turned, row, b.scores + row * kKeyBlock + key);
+      if (both) transpose_scores(turned + 256, row, b.scores + row * kKeyBlock + key + 16);
     }
   }
 }

@@ -260,7 +260,7 @@ bool weights_to_bytes(const AttentionBlock& b, int64_t rows, float* scales, Pref
 // Four keys' values of 64 columns, of which each 16 give 8: two vectors of four columns of each 16,
 // a column's four numbers side by side.
 template <bool kUpper>
-inline void turn_values(const __m512i (&v)[4], I32 (&x)[2]) {
+inline void transpose_values(const __m512i (&v)[4], I32 (&x)[2]) {
   const auto pair = [](__m512i a, __m512i b) {
     return kUpper ? _mm512_unpackhi_epi8(a, b) : _mm512_unpacklo_epi8(a, b);
   };
@@ -283,7 +283,7 @@ inline void add_values(const AttentionBlock& b, int64_t at, int64_t row, I32 (*s
   }
   const auto add = [&](const __m512i(&v)[4], int64_t key) __attribute__((always_inline)) {
     I32 x[2];
-    turn_values<kUpper>(v, x);
+    transpose_values<kUpper>(v, x);
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
       const I32 upper = spread_bytes(weights + r * 2 * kKeyBlock + key);

@@ -7,7 +7,7 @@
 namespace lathe::cpu {
 
 // to[c * to_pitch + r] = from[r * from_pitch + c]; pitches in elements. The memories are apart.
-void turn_over(int element_bytes, const void* from, int64_t from_pitch, void* to, int64_t to_pitch,
-               int64_t rows, int64_t columns);
+void transpose_matrix(int element_bytes, const void* from, int64_t from_pitch, void* to,
+                      int64_t to_pitch, int64_t rows, int64_t columns);
 
 }  // namespace lathe::cpu

@@ -65,8 +65,8 @@ inline void block(const uint8_t* from, int64_t from_pitch, uint8_t* to, int64_t 
 }
 
 template <class T>
-void turn_elements(const void* from_memory, int64_t from_pitch, void* to_memory, int64_t to_pitch,
-                   int64_t rows, int64_t columns) {
+void transpose_elements(const void* from_memory, int64_t from_pitch, void* to_memory,
+                        int64_t to_pitch, int64_t rows, int64_t columns) {
   const T* from = static_cast<const T*>(from_memory);
   T* to = static_cast<T*>(to_memory);
   const int64_t row_blocks = rows & ~int64_t{7}, column_blocks = columns & ~int64_t{7};
@@ -82,6 +82,7 @@ void turn_elements(const void* from_memory, int64_t from_pitch, void* to_memory,
 
 }  // namespace
 
-const TurnTable kTurnAvx2{turn_elements<uint8_t>, turn_elements<uint16_t>, turn_elements<uint32_t>};
+const TransposeTable kTransposeAvx2{transpose_elements<uint8_t>, transpose_elements<uint16_t>,
+                                    transpose_elements<uint32_t>};
 
 }  // namespace lathe::cpu

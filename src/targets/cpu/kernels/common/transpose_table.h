@@ -6,11 +6,11 @@
 
 namespace lathe::cpu {
 
-struct TurnTable {
+struct TransposeTable {
   using Run = void (*)(const void* from, int64_t from_pitch, void* to, int64_t to_pitch,
                        int64_t rows, int64_t columns);
   Run bytes1, bytes2, bytes4;
 };
-extern const TurnTable kTurnAvx2;
+extern const TransposeTable kTransposeAvx2;
 
 }  // namespace lathe::cpu

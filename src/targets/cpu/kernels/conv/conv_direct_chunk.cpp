@@ -252,8 +252,8 @@ struct DirectConvolution::Run::Work {
       call.out_stride = columns * 4;
       c.kernel_->run(call);
       for (int64_t i = 0; i < lines; ++i)
-        turn_over(4, sums + i * flat_pitch() * columns * 4, columns, turned + i * width * 4, count,
-                  width, columns);
+        transpose_matrix(4, sums + i * flat_pitch() * columns * 4, columns, turned + i * width * 4,
+                         count, width, columns);
       epilogue.window_sums(window);
       auto* y = static_cast<std::byte*>(r.call_.y) + n * p.output_positions() * p.outputs * size;
       EpilogueTile tile;
@@ -425,7 +425,7 @@ struct DirectConvolution::Run::Work {
       call.out_stride = step * columns * 4;
       c.kernel_->run(call);
     });
-    turn_over(4, sums, columns, turned, count, count, columns);
+    transpose_matrix(4, sums, columns, turned, count, count, columns);
     const int64_t first = position(flat_rows());
     epilogue.place(first, 1);
     epilogue.window_sums(window);

@@ -101,8 +101,8 @@ void DirectConvolution::run_prepared(const ConvCall& call) const {
   for (int64_t n = 0; n < p_.batch; ++n) {
     const std::byte* x = static_cast<const std::byte*>(call.x) + n * image;
     if (turn) {
-      turn_over(stage_.element_bytes, x, given_.input_positions(), memory + prepared,
-                given_.channels, given_.channels, given_.input_positions());
+      transpose_matrix(stage_.element_bytes, x, given_.input_positions(), memory + prepared,
+                       given_.channels, given_.channels, given_.input_positions());
       x = memory + prepared;
     }
     parallel_for(call.pool, rows, grain, [&](int64_t begin, int64_t end) {

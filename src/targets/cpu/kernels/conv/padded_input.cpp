@@ -71,8 +71,8 @@ class RowStager {
     const int64_t groups = stage_.group_pitch == channels ? 1 : p_.groups;
     const int64_t rows = groups == 1 && p_.groups > 1 ? p_.channels : channels;
     for (int64_t g = 0; g < groups; ++g) {
-      turn_over(stage_.element_bytes, from + g * channels * plane * size, plane,
-                to + g * stage_.group_pitch * size, pitch, rows, last_ - first_);
+      transpose_matrix(stage_.element_bytes, from + g * channels * plane * size, plane,
+                       to + g * stage_.group_pitch * size, pitch, rows, last_ - first_);
     }
   }
 

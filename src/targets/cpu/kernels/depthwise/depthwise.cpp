@@ -280,7 +280,7 @@ class DepthwiseConvolution::Run {
       c_.sum_lines(one, x, static_cast<const float*>(call_.weights), call_.x_zero,
                    all + line * width * kChannels * 4, [](int64_t, const void*) {});
     }
-    turn_over(4, all, kChannels, sums, count, count, lines.channels);
+    transpose_matrix(4, all, kChannels, sums, count, count, lines.channels);
     EpilogueTile t = tile();
     t.sums = sums;
     t.sums_stride = count;

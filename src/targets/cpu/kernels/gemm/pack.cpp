@@ -118,7 +118,7 @@ void pack_panel(const BrgemmKernel& kernel, const PackSource& source, int64_t pa
       const int64_t bytes = rows / kGroup * width * 4;
       if (columns < width) std::memset(out, 0, static_cast<size_t>(bytes));
       const From* from = static_cast<const From*>(source.data) + column * source.n_stride + first;
-      turn_over(4, from, source.n_stride / kGroup, out, width, columns, rows / kGroup);
+      transpose_matrix(4, from, source.n_stride / kGroup, out, width, columns, rows / kGroup);
       out += bytes;
       continue;
     }
