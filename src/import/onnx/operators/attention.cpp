@@ -48,7 +48,7 @@ Value* padding_mask(NodeImport& c, Value* past) {
 }
 
 // Cosines and sines [batch, rows, n / 2] of position · 10000^(-2i / n).
-std::array<Value*, 2> turn_tables(NodeImport& c, Value* past, int64_t n) {
+std::array<Value*, 2> rope_tables(NodeImport& c, Value* past, int64_t n) {
   Builder& b = c.b;
   Value* rows = extent(c, c.in(0), 1);
   Value* count = b("squeeze", {rows, b.integers({0})});
@@ -70,14 +70,14 @@ std::array<Value*, 2> turn_tables(NodeImport& c, Value* past, int64_t n) {
 }
 
 // Halves of the first rotary_embedding_dim elements of each head, as GPT-NeoX turns them.
-void turn_heads(NodeImport& c, Value* past, Value*& query, Value*& key) {
+void rotate_heads(NodeImport& c, Value* past, Value*& query, Value*& key) {
   const int64_t heads = c.integer("num_heads");
   const std::optional<int64_t> width = query->type().dims->back().constant();
   const int64_t given = c.integer("rotary_embedding_dim", 0);
   c.supported(given > 0 || width.has_value(), "do_rotary with heads of size {}",
               query->type().dims->back().to_string());
   const int64_t n = given > 0 ? given : *width / heads;
-  const auto [cos, sin] = turn_tables(c, past, n);
+  const auto [cos, sin] = rope_tables(c, past, n);
   for (Value** x : {&query, &key}) {
     *x = c.b("rotary_embedding", {*x, cos, sin},
              {{"num_heads", heads}, {"rotary_embedding_dim", n}});
@@ -113,7 +113,7 @@ void import_microsoft_attention(NodeImport& c) {
   Value* past_value = past_part(1);
   Value* rows = past_rows(c, past_key);
   if (c.integer("do_rotary", 0) != 0) {
-    turn_heads(c, rows, query, key);
+    rotate_heads(c, rows, query, key);
   } else {
     c.ignore({"rotary_embedding_dim"});
   }
