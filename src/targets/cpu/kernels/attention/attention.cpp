@@ -117,7 +117,7 @@ class Run {
   // longest row's tell, and there are tasks enough.
   bool heads_fit(int64_t all_blocks, int64_t longest) const {
     return tiles_ == 1 && all_blocks >= kBlocksPerThread * threads() * p_.key_heads &&
-           AttentionHeads(p_, kernels_, x_, longest, rows_).may_run();
+           PagedBlocks(p_, kernels_, x_, longest, rows_).may_run();
   }
   int64_t heads() const { return together_ ? p_.key_heads : 1; }  // of a task
 
@@ -126,10 +126,10 @@ class Run {
     const bool runs = tiles_ == 1 && part(0, 0, rows_).may_run();
     const int64_t tasks = kTasksPerThread * threads();
     if (together_) {
-      const int64_t most = AttentionHeads(p_, kernels_, x_, 0, rows_).most_blocks();
+      const int64_t most = PagedBlocks(p_, kernels_, x_, 0, rows_).most_blocks();
       return std::clamp<int64_t>(all_blocks / p_.key_heads / tasks, 1, most);
     }
-    const int64_t longest = x_.k.is_paged() ? kSplit : runs ? kRunBlocks : kLongSplit;
+    const int64_t longest = x_.k.is_paged() ? kSplit : runs ? kContiguousBlocks : kLongSplit;
     return std::clamp<int64_t>(all_blocks * tiles_ / tasks, kSplit, longest);
   }
 
@@ -251,7 +251,7 @@ class Run {
   }
 
   // Of all heads of all batch rows, for all tasks.
-  int64_t query_floats() const { return AttentionHeads(p_, kernels_, x_, 0, rows_).query_floats(); }
+  int64_t query_floats() const { return PagedBlocks(p_, kernels_, x_, 0, rows_).query_floats(); }
   int64_t queries_bytes() const {
     return together_ ? x_.batch * query_floats() * static_cast<int64_t>(sizeof(float)) : 0;
   }
@@ -261,7 +261,7 @@ class Run {
     queries_ = queries;
     parallel_for(pool_, x_.batch, 1, [&](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; ++b) {
-        AttentionHeads(p_, kernels_, x_, b, rows_).load_queries(queries + b * floats);
+        PagedBlocks(p_, kernels_, x_, b, rows_).load_queries(queries + b * floats);
       }
     });
   }
@@ -300,7 +300,7 @@ class Run {
     const int64_t rows = std::min(rows_, tile_rows_);
     partial = take_state(
         carver, std::max(tiles.value_size() * tile_rows_, rows * tiles.value_pitch()), tile_rows_);
-    more = carver.take<float>(tiles.may_run() ? 2 * (kRunBlocks - 1) * kernels_.lanes : 0);
+    more = carver.take<float>(tiles.may_run() ? 2 * (kContiguousBlocks - 1) * kernels_.lanes : 0);
   }
   // Before the first blocks are merged into it: by their task, whose memory it then is near.
   void clear_state(const AttentionState& state) const {
@@ -344,7 +344,7 @@ class Run {
     bool follows = false;  // keys of the next task are known
     for (int64_t block = begin; block < end; ++block) {
       if (const int64_t many = tiles.run_length(block, end); many > 1) {
-        std::array<AttentionState, kRunBlocks> run;
+        std::array<AttentionState, kContiguousBlocks> run;
         for (int64_t i = 0; i < many; ++i) {
           float* top = i == 0 ? partial.largest : more + 2 * (i - 1) * kernels_.lanes;
           float* sum = i == 0 ? partial.sum : top + kernels_.lanes;
@@ -387,7 +387,7 @@ class Run {
                      int64_t first_result, int64_t wave, uint8_t* used, const States* states,
                      bool last) const {
     const int64_t row = at / p_.key_heads;
-    AttentionHeads heads(p_, kernels_, x_, row, rows_, queries_ + row * query_floats());
+    PagedBlocks heads(p_, kernels_, x_, row, rows_, queries_ + row * query_floats());
     const int64_t end = first + count;
     for (int64_t h = 0; states != nullptr && first == 0 && h < p_.key_heads; ++h) {
       clear_state((*states)[at + h]);
@@ -415,7 +415,7 @@ class Run {
     }
   }
 
-  void run_heads(AttentionHeads& heads, int64_t at, int64_t count, const States& results,
+  void run_heads(PagedBlocks& heads, int64_t at, int64_t count, const States& results,
                  int64_t first_result, int64_t wave, uint8_t* used, const States* states) const {
     if (states != nullptr) {
       for (AttentionState& state : heads.states()) state = (*states)[at++];

@@ -142,7 +142,7 @@ const AttentionKernels& attention_bf16_amx() {
       .stage_values = stage_values,
       .value_stride = value_stride,
       .block = attend_block,
-      .few_rows = kFewRows,
+      .few_rows = kMaxDecodeRows,
       .rows = attend_rows,
       .score_fetches = score_fetches,
       .value_fetches = kBlockPairs / kFetchPairs,

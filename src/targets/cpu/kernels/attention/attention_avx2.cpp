@@ -16,7 +16,7 @@ const AttentionKernels& attention_f32_avx2() {
       .stage_values = nullptr,
       .value_stride = nullptr,
       .block = attend_block<SingleStep>,
-      .few_rows = kFewRows,
+      .few_rows = kMaxDecodeRows,
       .rows_feed = true,
       .few_pitch = kRowsAtOnce,
       .rows = attend_rows<SingleStep, SingleValues>,

@@ -17,7 +17,7 @@ const AttentionKernels& attention_bf16_avx512() {
       .stage_values = stage_pairs,
       .value_stride = pairs_stride,
       .block = attend_block<PairStep>,
-      .few_rows = kFewRows,
+      .few_rows = kMaxDecodeRows,
       .rows_feed = true,
       .few_pitch = kRowsAtOnce,
       .rows = attend_rows<PairStep, PairValues>,

@@ -10,7 +10,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kFewRows = 8;
+constexpr int64_t kMaxDecodeRows = 8;
 constexpr int64_t kFetchPairs = 4;  // between fetches
 constexpr int64_t kBlockPairs = kKeyBlock / 2;
 
@@ -199,7 +199,7 @@ void value_rows(const AttentionBlock& b, int64_t rows) {
   constexpr int64_t kColumns = kVectors * 16;
   constexpr int64_t kElement = kBytes ? 1 : 2;
   alignas(64) int32_t pairs[kBlockPairs * kColumns];
-  alignas(64) float products[kFewRows * kColumns];
+  alignas(64) float products[kMaxDecodeRows * kColumns];
   const int64_t steps = (b.keys + 31) / 32;
   const auto* weights = static_cast<const Bf16*>(b.weights);
   for (int64_t at = 0; at < b.value_size; at += kColumns) {

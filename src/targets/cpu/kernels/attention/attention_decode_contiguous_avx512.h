@@ -19,9 +19,9 @@
 namespace lathe::cpu {
 namespace {
 
-static_assert(kRunRows == kRowsAtOnce);
-constexpr int64_t kPairLanes = 2 * kLanes;  // numbers of a vector of pairs
-constexpr int64_t kRunTileBytes = 8 << 10;  // of keys at a time, and as many ahead
+static_assert(kContiguousRows == kRowsAtOnce);
+constexpr int64_t kPairLanes = 2 * kLanes;         // numbers of a vector of pairs
+constexpr int64_t kContiguousTileBytes = 8 << 10;  // of keys at a time, and as many ahead
 
 // Two loads per line, in the order of memory: of each half, as one load of less than a line is not
 // enough for processors to fetch as far ahead. Of a few bytes: whole vectors would take registers
@@ -65,9 +65,9 @@ constexpr int64_t run_weight_line(int64_t row, int64_t part) {
 
 // The softmax of a block, for kTiles · kLanes keys at a time beside the scores of the next one.
 template <class Step, int kRows, int kTiles>
-class RunSoftmax {
+class ContiguousSoftmax {
  public:
-  RunSoftmax(const AttentionRun& run, int64_t block, const float* scores)
+  ContiguousSoftmax(const ContiguousDecode& run, int64_t block, const float* scores)
       : scores_(scores),
         weights_(run.weights_of(block, kRows, Step::kPairs)),
         scale_(run.scale),
@@ -196,9 +196,9 @@ inline __attribute__((always_inline)) void run_scores(const std::byte* k, int64_
 }
 
 template <class Step, int kRows>
-void run_keys_rows(const AttentionRun& run) {
+void run_keys_rows(const ContiguousDecode& run) {
   constexpr int kTiles = Step::kPairs ? 2 : 1;
-  using Softmax = RunSoftmax<Step, kRows, kTiles>;
+  using Softmax = ContiguousSoftmax<Step, kRows, kTiles>;
   constexpr int64_t kKeys = kTiles * kLanes;
   const std::byte* k = run.k;
   const std::byte* end = k + run.blocks * kKeyBlock * run.key_bytes;
@@ -232,19 +232,20 @@ void run_keys_rows(const AttentionRun& run) {
   softmax.finish();
   for (int64_t i = 0; run.merged != nullptr && i < run.blocks; ++i) {
     const MergeFactors f = merge_sums(*run.merged, run.results[i], 0);
-    store(run.factors + i * kRunRows, f.before);  // the next block overwrites what is too much
-    store(run.factors + kRunFactors + i * kRunRows, f.block);
+    store(run.factors + i * kContiguousRows,
+          f.before);  // the next block overwrites what is too much
+    store(run.factors + kContiguousFactors + i * kContiguousRows, f.block);
   }
 }
 
 template <class Step>
-void run_keys(const AttentionRun& run, int64_t rows) {
+void run_keys(const ContiguousDecode& run, int64_t rows) {
   for_rows(rows, [&](int64_t, auto count) { run_keys_rows<Step, count()>(run); });
 }
 
 // kV vectors of values of a block.
 template <class Step, class Values, int kRows, int kV>
-inline void run_sums(const AttentionRun& run, int64_t block) {
+inline void run_sums(const ContiguousDecode& run, int64_t block) {
   constexpr int kUnit = Step::kPairs ? 2 : 1;
   constexpr int64_t kParts = kKeyBlock / kUnit / kLanes;
   const std::byte* v = run.v + block * kKeyBlock * run.value_bytes;
@@ -276,8 +277,8 @@ inline void run_sums(const AttentionRun& run, int64_t block) {
     const bool merges = run.merged != nullptr;
     float* to = (merges ? *run.merged : run.results[block]).product + r * run.product_pitch;
     if (merges) {  // what merge_rows does
-      const float* factors = run.factors + block * kRunRows + r;
-      const F32 before = set1(factors[0]), added = set1(factors[kRunFactors]);
+      const float* factors = run.factors + block * kContiguousRows + r;
+      const F32 before = set1(factors[0]), added = set1(factors[kContiguousFactors]);
 #pragma GCC unroll 8
       for (int c = 0; c < kV; ++c) {
         acc[r][c] = fma(acc[r][c], added, load(to + c * kLanes) * before);
@@ -289,22 +290,23 @@ inline void run_sums(const AttentionRun& run, int64_t block) {
 }
 
 template <class Step, class Values, int kRows>
-void run_values_rows(const AttentionRun& run, int64_t block) {
-  constexpr int kV = static_cast<int>(kRunColumns) / kLanes;
-  if (run.value_size == kRunColumns) return run_sums<Step, Values, kRows, kV>(run, block);
-  if constexpr (kRows <= kRunRows / 2) run_sums<Step, Values, kRows, 2 * kV>(run, block);
+void run_values_rows(const ContiguousDecode& run, int64_t block) {
+  constexpr int kV = static_cast<int>(kContiguousColumns) / kLanes;
+  if (run.value_size == kContiguousColumns) return run_sums<Step, Values, kRows, kV>(run, block);
+  if constexpr (kRows <= kContiguousRows / 2) run_sums<Step, Values, kRows, 2 * kV>(run, block);
 }
 
 template <class Step, class Values>
-void run_values(const AttentionRun& run, int64_t block, int64_t rows) {
+void run_values(const ContiguousDecode& run, int64_t block, int64_t rows) {
   for_rows(rows, [&](int64_t, auto count) { run_values_rows<Step, Values, count()>(run, block); });
 }
 
 template <class Step>
 bool run_fits(int64_t key_bytes, int64_t value_size, int64_t rows) {
   const int64_t tile = (Step::kPairs ? 2 : 1) * kLanes * key_bytes;
-  return rows <= kRunRows && key_bytes % (4 * kUnits) == 0 && tile <= kRunTileBytes &&
-         (value_size == kRunColumns || (value_size == 2 * kRunColumns && rows <= kRunRows / 2));
+  return rows <= kContiguousRows && key_bytes % (4 * kUnits) == 0 && tile <= kContiguousTileBytes &&
+         (value_size == kContiguousColumns ||
+          (value_size == 2 * kContiguousColumns && rows <= kContiguousRows / 2));
 }
 
 }  // namespace

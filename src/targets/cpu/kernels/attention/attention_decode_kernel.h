@@ -14,7 +14,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int kFewRows = 8;
+constexpr int kMaxDecodeRows = 8;
 constexpr int kRowsAtOnce = 4;
 constexpr int kUnits = 4;  // of a key at a time: 16 bytes
 

@@ -17,12 +17,12 @@ namespace {
 
 static_assert(kSegment == kLanes);
 static_assert(kQueryLine == kUnits * kRowsAtOnce &&
-              kQueryLines * kQueryLine == kRunTileBytes / kSegment);
+              kQueryLines * kQueryLine == kContiguousTileBytes / kSegment);
 
 // Tiles, block by block in the order of memory.
 class PageTiles {
  public:
-  PageTiles(const AttentionPages& x, const std::byte* const* pages, int64_t head_bytes,
+  PageTiles(const PagedDecode& x, const std::byte* const* pages, int64_t head_bytes,
             int64_t row_bytes)
       : pages_(pages),
         end_(pages + x.blocks * kSegments / x.segments),
@@ -183,7 +183,7 @@ class PageSoftmax {
 // All keys: each block's softmax beside the scores of the next one, which take the place of its
 // own. Lines are touched a tile ahead. Of kBytes, if not 0.
 template <class Step, int kRows, int64_t kBytes>
-void page_keys(const AttentionPages& run) {
+void page_keys(const PagedDecode& run) {
   using Softmax = PageSoftmax<Step, kRows>;
   constexpr int64_t kTile = kRows * kLanes;
   const int64_t bytes = kBytes > 0 ? kBytes : run.key_bytes;
@@ -227,19 +227,19 @@ void page_keys(const AttentionPages& run) {
   }
 }
 
-inline void page_factors(const AttentionPages& run) {
+inline void page_factors(const PagedDecode& run) {
   if (run.merged == nullptr) return;
   const int64_t all = run.blocks * run.heads;
   for (int64_t i = 0; i < all; ++i) {
     const MergeFactors f = merge_sums(run.merged[i % run.heads], run.results[i], 0);
-    store(run.factors + i * kRunRows, f.before);  // the next one overwrites what is too much
-    store(run.factors + all * kRunRows + kLanes + i * kRunRows, f.block);
+    store(run.factors + i * kContiguousRows, f.before);  // the next one overwrites what is too much
+    store(run.factors + all * kContiguousRows + kLanes + i * kContiguousRows, f.block);
   }
 }
 
 // All values: a head's sums wait in memory for its next tile.
 template <class Step, class Values, int kRows, int kV>
-void page_values(const AttentionPages& run) {
+void page_values(const PagedDecode& run) {
   constexpr int kUnit = Step::kPairs ? 2 : 1;
   constexpr int64_t kPitch = kSegment / kUnit, kColumns = kV * kLanes;
   constexpr int64_t kBytes = kColumns * (Step::kPairs ? 2 : 4);
@@ -278,12 +278,13 @@ void page_values(const AttentionPages& run) {
         to = merges ? run.merged[head].product : run.results[block * run.heads + head].product;
         pitch = run.product_pitch;
       }
-      const float* factors = run.factors + (block * run.heads + head) * kRunRows;
+      const float* factors = run.factors + (block * run.heads + head) * kContiguousRows;
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r, to += pitch) {
         if (last) Values::put_back(acc[r]);
         if (merges) {  // what merge_rows does
-          const F32 before = set1(factors[r]), added = set1(factors[all * kRunRows + kLanes + r]);
+          const F32 before = set1(factors[r]),
+                    added = set1(factors[all * kContiguousRows + kLanes + r]);
 #pragma GCC unroll 8
           for (int c = 0; c < kV; ++c) {
             acc[r][c] = fma(acc[r][c], added, load(to + c * kLanes) * before);
@@ -297,8 +298,8 @@ void page_values(const AttentionPages& run) {
 }
 
 template <class Step, class Values>
-void run_pages(const AttentionPages& run, int64_t rows) {
-  constexpr int kV = static_cast<int>(kRunColumns) / kLanes;
+void run_pages(const PagedDecode& run, int64_t rows) {
+  constexpr int kV = static_cast<int>(kContiguousColumns) / kLanes;
   for_rows(rows, [&](int64_t, auto count) {
     constexpr int64_t kShort = Step::kPairs ? 128 : 0;  // where pointers are much of the work
     if (run.key_bytes == kShort) {
@@ -307,8 +308,8 @@ void run_pages(const AttentionPages& run, int64_t rows) {
       page_keys<Step, count(), 0>(run);
     }
     page_factors(run);
-    if (run.value_size == kRunColumns) return page_values<Step, Values, count(), kV>(run);
-    if constexpr (count() <= kRunRows / 2) page_values<Step, Values, count(), 2 * kV>(run);
+    if (run.value_size == kContiguousColumns) return page_values<Step, Values, count(), kV>(run);
+    if constexpr (count() <= kContiguousRows / 2) page_values<Step, Values, count(), 2 * kV>(run);
   });
 }
 

@@ -225,7 +225,8 @@ bool weights_to_bytes(const AttentionBlock& b, int64_t rows, float* scales, Pref
     if (v_scales != nullptr) scale_weights<kWhole>(x, v_scales, b);
   };
   I32 signs = set1(0);
-  float largest[kFewRows];  // of all rows first: one after another, each would wait for its own
+  float
+      largest[kMaxDecodeRows];  // of all rows first: one after another, each would wait for its own
   for (int64_t row = 0; row < rows; ++row) {
     F32 x[kVectors];
     load_row(row, x);
@@ -385,7 +386,7 @@ void attend_bytes(const AttentionBlock& b, int64_t rows) {
     store(begin[part], set1(0) - (sums[part][0] + sums[part][1]));
   for_rows(rows, [&](int64_t row, auto count) { score_bytes<count()>(b, row, begin, ahead); });
   softmax_rows<false, false>(b, rows, ahead);
-  float scales[kFewRows];
+  float scales[kMaxDecodeRows];
   const bool negative = b.keys == kKeyBlock ? weights_to_bytes<true>(b, rows, scales, ahead)
                                             : weights_to_bytes<false>(b, rows, scales, ahead);
   if (negative) {
@@ -411,7 +412,7 @@ const AttentionKernels& attention_words_avx512() {
       .stage_values = stage_pairs,
       .value_stride = pairs_stride,
       .block = attend_words,
-      .few_rows = kFewRows,
+      .few_rows = kMaxDecodeRows,
       .rows_feed = true,
       .rows = attend_bytes,
       .score_fetches = score_fetches,

@@ -11,9 +11,9 @@ constexpr int64_t kSums = 16;  // of a block's largest scores and as many sums, 
 
 }  // namespace
 
-AttentionHeads::AttentionHeads(const AttentionProblem& problem, const AttentionKernels& kernels,
-                               const AttentionArguments& arguments, int64_t batch, int64_t rows,
-                               const float* queries)
+PagedBlocks::PagedBlocks(const AttentionProblem& problem, const AttentionKernels& kernels,
+                         const AttentionArguments& arguments, int64_t batch, int64_t rows,
+                         const float* queries)
     : p_(problem), kernels_(kernels), x_(arguments), batch_(batch), rows_(rows) {
   head(0).describe(run_);
   run_.heads = p_.key_heads;
@@ -25,7 +25,7 @@ AttentionHeads::AttentionHeads(const AttentionProblem& problem, const AttentionK
   }
 }
 
-void AttentionHeads::load_queries(float* to) const {
+void PagedBlocks::load_queries(float* to) const {
   for (int64_t i = 0; i < run_.heads; ++i) {
     AttentionTiles tiles = head(i);
     tiles.take_rows();
@@ -42,22 +42,22 @@ void AttentionHeads::load_queries(float* to) const {
   }
 }
 
-int64_t AttentionHeads::most_blocks() const {
+int64_t PagedBlocks::most_blocks() const {
   const int64_t bytes = p_.key_heads * rows_ * kKeyBlock * (kernels_.bf16 ? 2 : 4);
-  return std::clamp<int64_t>(kWeightBytes / bytes, 1, kRunBlocks);
+  return std::clamp<int64_t>(kWeightBytes / bytes, 1, kContiguousBlocks);
 }
 
-int64_t AttentionHeads::run_length(int64_t block, int64_t end) const {
+int64_t PagedBlocks::run_length(int64_t block, int64_t end) const {
   return std::min(head(0).pages_length(block, end), most_blocks());
 }
 
-void AttentionHeads::place(Carver carver, int64_t blocks) {
+void PagedBlocks::place(Carver carver, int64_t blocks) {
   const int64_t heads = p_.key_heads, all = heads * blocks;
   run_.scores = carver.take<float>(heads * rows_ * kKeyBlock);
   run_.weights = carver.take<float>(all * rows_ * kKeyBlock / (kernels_.bf16 ? 2 : 1) + kSums);
   run_.softmax = carver.take<float>(heads * kPageSoftmax);
   run_.products = carver.take<float>(heads * rows_ * run_.value_size);
-  run_.factors = carver.take<float>(2 * (all * kRunRows + kSums));
+  run_.factors = carver.take<float>(2 * (all * kContiguousRows + kSums));
   sums_ = carver.take<float>(all * 2 * kSums);
   k_ = carver.take<const std::byte*>(blocks * kSegments);
   v_ = carver.take<const std::byte*>(blocks * kSegments);
@@ -66,7 +66,7 @@ void AttentionHeads::place(Carver carver, int64_t blocks) {
   bytes_ = carver.bytes();
 }
 
-bool AttentionHeads::load(int64_t block, int64_t blocks) {
+bool PagedBlocks::load(int64_t block, int64_t blocks) {
   run_.blocks = blocks;
   place(Carver(), blocks);
   place(Carver(thread_scratch(ScratchUse::task, bytes_)), blocks);
@@ -84,7 +84,7 @@ bool AttentionHeads::load(int64_t block, int64_t blocks) {
   return true;
 }
 
-void AttentionHeads::run(const AttentionState* merged) {
+void PagedBlocks::run(const AttentionState* merged) {
   run_.merged = merged;
   kernels_.run_pages(run_, rows_);
 }

@@ -10,12 +10,12 @@
 
 namespace lathe::cpu {
 
-class AttentionHeads {
+class PagedBlocks {
  public:
   // `rows` of each key head; `queries` as load_queries leaves them.
-  AttentionHeads(const AttentionProblem& problem, const AttentionKernels& kernels,
-                 const AttentionArguments& arguments, int64_t batch, int64_t rows,
-                 const float* queries = nullptr);
+  PagedBlocks(const AttentionProblem& problem, const AttentionKernels& kernels,
+              const AttentionArguments& arguments, int64_t batch, int64_t rows,
+              const float* queries = nullptr);
 
   bool may_run() const { return head(0).may_run_pages() && head(0).pages_follow(); }
   int64_t query_floats() const { return run_.heads * run_.key_bytes; }
@@ -43,7 +43,7 @@ class AttentionHeads {
   const AttentionArguments& x_;
   const int64_t batch_;
   const int64_t rows_;
-  AttentionPages run_;
+  PagedDecode run_;
   size_t count_ = 0;
   int64_t bytes_ = 0;
   std::array<int32_t, kQueryLines> places_{};

@@ -91,10 +91,11 @@ struct AttentionState {
   float* sum = nullptr;
 };
 
-inline constexpr int64_t kRunBlocks = 32;  // of a run, at most
-inline constexpr int64_t kRunRows = 4;
-inline constexpr int64_t kRunFactors = kRunBlocks * kRunRows + 16;  // room for a whole vector
-inline constexpr int64_t kRunColumns = 64;  // of values; twice as many of half the rows
+inline constexpr int64_t kContiguousBlocks = 32;  // of a run, at most
+inline constexpr int64_t kContiguousRows = 4;
+inline constexpr int64_t kContiguousFactors =
+    kContiguousBlocks * kContiguousRows + 16;      // room for a whole vector
+inline constexpr int64_t kContiguousColumns = 64;  // of values; twice as many of half the rows
 
 // The bits of a number below `count`, a power of two, in reverse. Memory that is read again and
 // again beside a stream lies in this order: in its own it would be taken for one more stream, and
@@ -106,14 +107,14 @@ constexpr int64_t reversed(int64_t x, int64_t count) {
 }
 
 // A few rows against whole blocks whose keys lie side by side, and whose values do.
-struct AttentionRun {
+struct ContiguousDecode {
   const void* q = nullptr;  // as few rows have them
   const std::byte* k = nullptr;
   const std::byte* v = nullptr;
   int64_t key_bytes = 0;  // of a row
   int64_t value_bytes = 0;
   int64_t value_size = 0;
-  int64_t blocks = 0;       // 1 to kRunBlocks
+  int64_t blocks = 0;       // 1 to kContiguousBlocks
   float scale = 1;          // as above
   float* scores = nullptr;  // scratch of two blocks, [rows][kKeyBlock] each
   void* weights = nullptr;  // scratch of all blocks
@@ -122,18 +123,18 @@ struct AttentionRun {
   const AttentionState* results = nullptr;
   // Or all of them merged into one state; results then need no products.
   const AttentionState* merged = nullptr;
-  float* factors = nullptr;  // scratch for that: of state and block, [2][kRunFactors]
+  float* factors = nullptr;  // scratch for that: of state and block, [2][kContiguousFactors]
 
   // [rows][kKeyBlock] of f32 or, `pairs`, of bf16, as run_weight_line orders them.
   void* weights_of(int64_t block, int64_t rows, bool pairs) const {
     return static_cast<std::byte*>(weights) +
-           reversed(block, kRunBlocks) * rows * kKeyBlock * (pairs ? 2 : 4);
+           reversed(block, kContiguousBlocks) * rows * kKeyBlock * (pairs ? 2 : 4);
   }
 };
 
 // The same of several key heads, whose keys and values lie in pages: [heads][keys of a page] of
 // rows side by side.
-struct AttentionPages {
+struct PagedDecode {
   // Of each head as few rows have them, in lines of four units: line i at places[i].
   const float* queries = nullptr;
   const int32_t* places = nullptr;
@@ -155,7 +156,8 @@ struct AttentionPages {
   int64_t product_pitch = 0;
   const AttentionState* results = nullptr;  // [blocks][heads]
   const AttentionState* merged = nullptr;   // [heads]
-  float* factors = nullptr;  // scratch: of state and block, [2][blocks * heads * kRunRows + 16]
+  float* factors =
+      nullptr;  // scratch: of state and block, [2][blocks * heads * kContiguousRows + 16]
 };
 inline constexpr int64_t kPageSoftmax = 48;
 inline constexpr int64_t kQueryLine = 16;   // floats
@@ -189,10 +191,10 @@ struct AttentionKernels {
   // Rows against runs of blocks: which do, null: none; scores and softmax of all blocks; then the
   // values of one block after another.
   bool (*run_fits)(int64_t key_bytes, int64_t value_size, int64_t rows) = nullptr;
-  void (*run_keys)(const AttentionRun& run, int64_t rows) = nullptr;
-  void (*run_values)(const AttentionRun& run, int64_t block, int64_t rows) = nullptr;
+  void (*run_keys)(const ContiguousDecode& run, int64_t rows) = nullptr;
+  void (*run_values)(const ContiguousDecode& run, int64_t block, int64_t rows) = nullptr;
   // The same in pages, all keys and then all values; null: none.
-  void (*run_pages)(const AttentionPages& run, int64_t rows) = nullptr;
+  void (*run_pages)(const PagedDecode& run, int64_t rows) = nullptr;
   // How often it fetches while it computes scores and products.
   int64_t (*score_fetches)(int64_t size);
   int64_t value_fetches;

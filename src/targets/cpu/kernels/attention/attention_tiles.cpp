@@ -114,8 +114,8 @@ void AttentionTiles::place(Carver& carver) {
   const int64_t run = may_run() ? kKeyBlock * rows_ : 0;
   scores_ = carver.take<float>(std::max(kKeyBlock * tile_rows_, 2 * run));
   weights_ = carver.take<float>(
-      std::max(kKeyBlock * tile_rows_ / 2, kRunBlocks * run * element_bytes_ / 4));
-  factors_ = carver.take<float>(may_run() ? 2 * kRunFactors : 0);
+      std::max(kKeyBlock * tile_rows_ / 2, kContiguousBlocks * run * element_bytes_ / 4));
+  factors_ = carver.take<float>(may_run() ? 2 * kContiguousFactors : 0);
   bias_ = carver.take<float>(has_bias() ? kKeyBlock * tile_rows_ : 0);
   bias_rows_ = carver.take<float>(has_bias() ? kKeyBlock * tile_rows_ : 0);
   limits_ = carver.take<float>(2 * tile_rows_);
@@ -488,7 +488,7 @@ bool AttentionTiles::may_run_pages() const {
 int64_t AttentionTiles::whole_blocks(int64_t block, int64_t end) const {
   if (lowest(rows_ - 1) > block * kKeyBlock) return 0;
   const int64_t whole = (highest(0) + 1) / kKeyBlock;
-  return std::clamp<int64_t>(std::min(whole, end) - block, 0, kRunBlocks);
+  return std::clamp<int64_t>(std::min(whole, end) - block, 0, kContiguousBlocks);
 }
 
 int64_t AttentionTiles::run_length(int64_t block, int64_t end) const {
@@ -499,7 +499,7 @@ int64_t AttentionTiles::pages_length(int64_t block, int64_t end) const {
   return may_run_pages() ? whole_blocks(block, end) : 0;
 }
 
-void AttentionTiles::describe(AttentionPages& run) const {
+void AttentionTiles::describe(PagedDecode& run) const {
   run.segments = (int64_t{1} << x_.k.page_shift) / kSegment;
   run.k_head = x_.k.head * cache_bytes_;
   run.v_head = x_.v.head * cache_bytes_;
@@ -525,7 +525,7 @@ bool AttentionTiles::pages_follow() const {
   return follow(x_.k) && follow(x_.v);
 }
 
-bool AttentionTiles::find_pages(int64_t block, const AttentionPages& run, const std::byte** k,
+bool AttentionTiles::find_pages(int64_t block, const PagedDecode& run, const std::byte** k,
                                 const std::byte** v) const {
   const int64_t begin = block * kKeyBlock, end = begin + run.blocks * kKeyBlock;
   for (int64_t key = begin; key < end; key += run.segments * kSegment, ++k, ++v) {

@@ -58,8 +58,8 @@ class AttentionTiles {
   bool may_run_pages() const;
   bool pages_follow() const;  // one another in memory, or are long
   int64_t pages_length(int64_t block, int64_t end) const;
-  void describe(AttentionPages& run) const;
-  bool find_pages(int64_t block, const AttentionPages& run, const std::byte** k,
+  void describe(PagedDecode& run) const;
+  bool find_pages(int64_t block, const PagedDecode& run, const std::byte** k,
                   const std::byte** v) const;
   const float* queries() const { return queries_; }
   // Where the rows are few: from now on `run` gives products as [rows][value_pitch].
@@ -120,7 +120,7 @@ class AttentionTiles {
   int64_t begin_ = 0;  // of the block loaded
   int64_t keys_ = 0;
   AttentionBlock block_;
-  AttentionRun run_;
+  ContiguousDecode run_;
   AttentionPrefetch next_k_;
   int64_t next_block_ = -1;  // the block whose keys they are, if it is of the same rows
   AttentionPrefetch next_v_;

@@ -89,12 +89,12 @@ void DepthwiseConvolution::each_line(const Lines& lines, const Source& source, c
   const auto& [depth, height, width] = p_.axes;
   const int64_t there = source.channel_pitch == 0 ? p_.channels : source.channel_pitch;
   const int64_t line_bytes = width.input * there * stage_.element_bytes;
-  constexpr size_t kFewRows = 16;
-  DepthwiseTapRow few[kFewRows];
+  constexpr size_t kMaxDecodeRows = 16;
+  DepthwiseTapRow few[kMaxDecodeRows];
   std::vector<DepthwiseTapRow> many;
   const auto most = static_cast<size_t>(depth.kernel * height.kernel);
-  if (most > kFewRows) many.resize(most);
-  DepthwiseTapRow* rows = most > kFewRows ? many.data() : few;
+  if (most > kMaxDecodeRows) many.resize(most);
+  DepthwiseTapRow* rows = most > kMaxDecodeRows ? many.data() : few;
   row.rows = rows;
   row.kernel = width.kernel;
   row.stride = width.stride;

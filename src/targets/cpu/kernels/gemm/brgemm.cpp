@@ -25,12 +25,12 @@ const BrgemmKernel& brgemm_kernel(Isa isa, GemmType product) {
 // than one and a half tiles of k, 3/4 or less of what is multiplied counting, AVX-512 takes 0.25 to
 // 1.0 of the time (of many columns up to 1.4), with few rows 0.6 to 0.95.
 Isa fastest_isa(Isa isa, GemmType product, int64_t m, int64_t n, int64_t k) {
-  constexpr int64_t kFewRows = 4, kTileElements = 64, kTileColumns = 32, kShallow = 96;
+  constexpr int64_t kMaxDecodeRows = 4, kTileElements = 64, kTileColumns = 32, kShallow = 96;
   if (isa != Isa::amx || !has_integer_sums(product)) return isa;
   const auto rounded = [](int64_t x, int64_t to) { return (x + to - 1) / to * to; };
   const int64_t taken = rounded(k, kTileElements) * rounded(n, kTileColumns);
   const bool stays_empty = k < kShallow && 4 * k * n <= 3 * taken;
-  return m <= kFewRows || stays_empty ? Isa::avx512_vnni : isa;
+  return m <= kMaxDecodeRows || stays_empty ? Isa::avx512_vnni : isa;
 }
 
 }  // namespace lathe::cpu

@@ -22,7 +22,7 @@ constexpr int panels_at_once(int rows) {
 template <class P>
 struct Tiles {
   MultiplyTiles tall[kTileVectors<P> + 1][15] = {};  // by vectors and rows
-  MultiplyTiles wide[kFewRows + 1] = {};
+  MultiplyTiles wide[kMaxDecodeRows + 1] = {};
 };
 template <class P, int kVectors, int kRows>
 constexpr void add_tiles(Tiles<P>& tiles) {
@@ -162,11 +162,11 @@ void run_tiles(const BrgemmCall& call) {
     if (streams<P>(call)) return run_stream<P>(call);
   }
   const int64_t panels = (call.columns + kPanelColumns - 1) / kPanelColumns;
-  if (call.rows > kFewRows && panels > 1 && panels * call.b_panel_stride <= kPanelsInCache) {
+  if (call.rows > kMaxDecodeRows && panels > 1 && panels * call.b_panel_stride <= kPanelsInCache) {
     return run_row_tiles<P>(call);
   }
   int64_t column = 0;
-  if (call.rows <= kFewRows) {
+  if (call.rows <= kMaxDecodeRows) {
     // Whole panels are there in memory, however few columns of the last one count.
     const int64_t width = panels_at_once(static_cast<int>(call.rows)) * kPanelColumns;
     for (; column + width - kPanelColumns < call.columns; column += width) {

@@ -14,7 +14,7 @@ template <class P, int kRows, int kVectors>
 constexpr bool kEpilogueByRows =
     kFinishesHere<P, kRows, kVectors> && kRegisters == 32 && kVectors > 1 &&
     kRows* kVectors >= 12 &&
-    (P::kGroup == 1 || (P::kGroup == 4 && kVectors == kTileVectors<P> && kRows > kFewRows));
+    (P::kGroup == 1 || (P::kGroup == 4 && kVectors == kTileVectors<P> && kRows > kMaxDecodeRows));
 template <int kVectors>
 constexpr int kEpilogueRows = 8 / kVectors;
 template <class P>
@@ -125,7 +125,7 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch, 
                          (P::kGroup == 1 || call.epilogue->simple->out == ElementType::f32);
   const bool by_rows = to_floats && groups >= kEpilogueGroups<P> && rest == 0;
   ExpectedStores<kRows, kVectors> first_stores(call, row, column);
-  const bool asks = kRows > kFewRows && !call.out_is_cached;
+  const bool asks = kRows > kMaxDecodeRows && !call.out_is_cached;
   // In turns near the end of the last block, if it has one for each row.
   const int64_t turns = groups / 4 - (by_rows ? kEpilogueGroups<P> / 4 : 0);
   const bool spreads = asks && turns >= kRows;

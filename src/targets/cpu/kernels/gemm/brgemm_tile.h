@@ -232,14 +232,14 @@ inline void finish_sums(const BrgemmCall& call, int64_t row, int64_t column,
   finish_rows<P>(call, row, column, buffer, kRows, kStride);
 }
 
-constexpr int kFewRows = 4;
+constexpr int kMaxDecodeRows = 4;
 
 // Tiles whose sums may be finished in registers, for which each has the code once more. Not where
 // most of the time goes into widening, or rows are shifted on the way, nor the low ones of few
 // columns.
 template <class P, int kRows, int kVectors>
 constexpr bool kFinishesHere = P::kNative && P::kShift == 0 && kVectors <= kTileVectors<P> &&
-                               (kRows > kFewRows || kVectors == kTileVectors<P>);
+                               (kRows > kMaxDecodeRows || kVectors == kTileVectors<P>);
 template <class P>
 constexpr bool kHasIntegers = P::kGroup == 4;
 constexpr int kLastLanes = kCutsVectors ? 1 : kLanes;  // of a tile's last vector at least

@@ -21,7 +21,7 @@ struct Cut {
   int64_t last_parts = 1;  // of rows, into which the last chunks are cut
 };
 
-constexpr int64_t kFewRows = 4;
+constexpr int64_t kMaxDecodeRows = 4;
 constexpr int64_t kSkinnyRows = 64;
 constexpr int64_t kCacheBytes = 256 << 10;  // of A that stay in the second cache beside a panel
 constexpr int64_t kNearBytes = 256 << 10;   // of B that stay in it from row block to row block
@@ -240,7 +240,7 @@ class Run {
     call.out = out_of(batch, row, column);
     call.out_stride = call_.out_row_stride * out_size(epilogue.out);
     // Tiles of many rows end with an epilogue, be it of nothing, a few rows after the other.
-    const bool epilogue_by_rows = epilogue.out == ElementType::f32 && rows > kFewRows;
+    const bool epilogue_by_rows = epilogue.out == ElementType::f32 && rows > kMaxDecodeRows;
     call.epilogue = as_is && !epilogue_by_rows ? nullptr : &epilogue;
     kernel_.run(call);
   }
@@ -305,7 +305,7 @@ void run_square(const MatmulCall& call, ThreadPool* pool) {
 }
 
 constexpr std::array<MatmulVariant, 3> kVariants{{
-    {"matrix-vector", kFewRows, run_few_rows},
+    {"matrix-vector", kMaxDecodeRows, run_few_rows},
     {"skinny", kSkinnyRows, run_skinny},
     {"square", std::numeric_limits<int64_t>::max(), run_square},
 }};

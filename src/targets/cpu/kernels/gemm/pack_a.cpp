@@ -33,10 +33,10 @@ ElementType number_type(GemmType product) {
 }  // namespace
 
 GemmType kernel_product(const MatmulCall& call) {
-  constexpr int64_t kFewRows = 4, kFewPanels = 4;
+  constexpr int64_t kMaxDecodeRows = 4, kFewPanels = 4;
   const BrgemmKernel& kernel = brgemm_kernel(call.isa, call.product);
-  const bool flips = kernel.a_zero_shift != 0 && call.a_column_stride == 1 && call.m > kFewRows &&
-                     call.n >= kFewPanels * kernel.panel_columns;
+  const bool flips = kernel.a_zero_shift != 0 && call.a_column_stride == 1 &&
+                     call.m > kMaxDecodeRows && call.n >= kFewPanels * kernel.panel_columns;
   return flips ? GemmType::u8s8 : call.product;
 }
 

@@ -11,9 +11,9 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kBlock = 256;     // channels of a task: what they keep stays in the first cache
-constexpr int64_t kFewRows = 2048;  // numbers that a task should have, where rows are few
-constexpr int64_t kTile = 16;       // rows that are turned together
+constexpr int64_t kBlock = 256;  // channels of a task: what they keep stays in the first cache
+constexpr int64_t kMaxDecodeRows = 2048;  // numbers that a task should have, where rows are few
+constexpr int64_t kTile = 16;             // rows that are turned together
 
 }  // namespace
 
@@ -32,7 +32,7 @@ void CausalConvolution::run(std::span<const CausalConvRows> sequences, ThreadPoo
   int64_t rows = 0;
   for (const CausalConvRows& x : sequences) rows += x.rows;
   const int64_t each = std::max<int64_t>(kBlock * rows / std::ssize(sequences), 1);
-  const int64_t grain = std::max<int64_t>(kFewRows / each, 1);
+  const int64_t grain = std::max<int64_t>(kMaxDecodeRows / each, 1);
   parallel_for(pool, std::ssize(sequences) * blocks, grain, [&](int64_t begin, int64_t end) {
     for (int64_t at = begin; at < end; ++at) {
       const CausalConvRows& x = sequences[static_cast<size_t>(at / blocks)];
