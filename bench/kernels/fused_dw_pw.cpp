@@ -26,7 +26,7 @@ ConvProblem half_of(const Problem& pair, bool first) {
   return out;
 }
 
-PairProblem problem_of(const Problem& p) {
+FusedDwPwProblem problem_of(const Problem& p) {
   check(p.type != "int8", ErrorKind::unsupported, "pairs of {}: expected f32 or bf16", p.type);
   return {half_of(p, true), half_of(p, false)};
 }
@@ -111,7 +111,7 @@ class ReadyPair final : public Ready {
   }
 
   void compute(Set& set) {
-    PairCall call;
+    FusedDwPwCall call;
     call.first.x = set.x.data();
     call.first.weights = set.first.data();
     call.first.epilogue.steps = first_.steps;
@@ -124,9 +124,9 @@ class ReadyPair final : public Ready {
     pair_.run(call);
   }
 
-  const PairProblem p_;
+  const FusedDwPwProblem p_;
   const Isa isa_;
-  const ConvPair pair_;
+  const FusedDwPw pair_;
   ThreadPool& pool_;
   Half first_, second_;
   std::vector<std::unique_ptr<Set>> sets_;

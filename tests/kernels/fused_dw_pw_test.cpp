@@ -52,7 +52,7 @@ class PairRun {
     for (size_t i = 1; i < 3; ++i)
       point.axes[i].input = point.axes[i].output =
           depthwise_first ? wide.axes[i].output : wide.axes[i].input;
-    p_ = depthwise_first ? PairProblem{wide, point} : PairProblem{point, wide};
+    p_ = depthwise_first ? FusedDwPwProblem{wide, point} : FusedDwPwProblem{point, wide};
     fill(x_, type, input_count(p_.first), random);
     scale_.assign(static_cast<size_t>(std::max(p_.first.outputs, p_.second.outputs)), 1.0F / 512);
     const EpilogueStep scale{EpilogueStep::Kind::mul, {scale_.data(), ElementType::f32, 0, 1}};
@@ -68,14 +68,14 @@ class PairRun {
 
   void expect_same(ThreadPool* pool) {
     ASSERT_EQ(why_not_pair(p_, isa_), "");
-    const ConvPair pair(p_, isa_);
+    const FusedDwPw pair(p_, isa_);
     const Weights first = weights(pair.first(), p_.first),
                   second = weights(pair.second(), p_.second);
     const auto bytes = [](const ConvProblem& p) {
       return static_cast<size_t>(bytes_for(p.y_type, output_count(p)));
     };
     std::vector<std::byte> middle(bytes(p_.first)), expected(bytes(p_.second)), y(bytes(p_.second));
-    PairCall call{one(p_.first, x_.data(), first), one(p_.second, middle.data(), second)};
+    FusedDwPwCall call{one(p_.first, x_.data(), first), one(p_.second, middle.data(), second)};
     call.first.y = middle.data();
     call.second.y = expected.data();
     pair.first().run(call.first);
@@ -124,13 +124,13 @@ class PairRun {
   }
 
   Isa isa_;
-  PairProblem p_;
+  FusedDwPwProblem p_;
   std::vector<std::byte> x_;
   std::vector<float> scale_;
   std::vector<EpilogueStep> steps_;
 };
 
-TEST(ConvPair, GivesTheBitsOfItsTwoConvolutions) {
+TEST(FusedDwPw, GivesTheBitsOfItsTwoConvolutions) {
   ThreadPool two(2), five(5);
   ThreadPool* const pools[] = {&two, nullptr, &five, nullptr};
   Random random(8);
@@ -142,8 +142,8 @@ TEST(ConvPair, GivesTheBitsOfItsTwoConvolutions) {
   }
 }
 
-TEST(ConvPair, SaysWhyNot) {
-  PairProblem p;
+TEST(FusedDwPw, SaysWhyNot) {
+  FusedDwPwProblem p;
   p.first.outputs = 8;
   p.second.channels = 4;
   EXPECT_NE(why_not_pair(p, Isa::avx2).find("gives 8 of f32"), std::string::npos);

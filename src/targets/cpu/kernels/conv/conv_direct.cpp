@@ -11,8 +11,8 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kGathered = 16 << 20;    // bytes at most of the taps of all outputs of an image
-constexpr int64_t kStagedWhole = 8 << 20;  // bytes of an image that is staged before its chunks
+constexpr int64_t kIm2col = 16 << 20;      // bytes at most of the taps of all outputs of an image
+constexpr int64_t kPaddedWhole = 8 << 20;  // bytes of an image that is staged before its chunks
 
 constexpr int64_t kPanelsOfCopy = 4;       // at least, for which a chunk copies its rows
 constexpr double kFewWeights = 384 << 10;  // bytes that every thread may read
@@ -70,13 +70,13 @@ bool gains_by_spreading(const ConvProblem& p, const BrgemmKernel& kernel) {
 
 // Whether copying every output's taps costs less than products with few rows, each of which reads
 // the weights again.
-bool gains_by_gathering(const ConvProblem& p, Isa isa, const BrgemmKernel& kernel) {
+bool gains_by_im2col(const ConvProblem& p, Isa isa, const BrgemmKernel& kernel) {
   if (p.groups != 1 || p.transposed) return false;
   const int64_t matrix =
       p.output_positions() * p.taps() * p.channels * a_size(gemm_type_of(p.x_type));
   if (isa == Isa::amx && fills_tiles(p))
-    return matrix <= kGathered || p.x_layout == ActivationLayout::channels_last;
-  if (matrix > kGathered || p.outputs < 64) return false;
+    return matrix <= kIm2col || p.x_layout == ActivationLayout::channels_last;
+  if (matrix > kIm2col || p.outputs < 64) return false;
   // There a copy of all taps costs as much as the product.
   if (isa == Isa::amx && p.x_type != ElementType::f32) return p.taps() == 1 && p.axes[2].stride > 1;
   const int64_t width = p.axes[2].output, positions = p.output_positions();
@@ -94,7 +94,7 @@ std::string why_not_direct(const ConvProblem& p, Isa) {
 
 DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa)
     : DirectConvolution(problem, isa, !has_integer_sums(gemm_type_of(problem.x_type))) {
-  if ((in_place_ && !gathered_) || shift_ != 0) return;
+  if ((in_place_ && !im2col_) || shift_ != 0) return;
   std::unique_ptr<DirectConvolution> other(new DirectConvolution(problem, isa, true));
   if (other->skips_padding_) for_zeros_ = std::move(other);
 }
@@ -116,30 +116,30 @@ DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa, bool p
   for (const ConvPart& part : conv_parts(p_)) add_part(part);
   const bool spreads = gains_by_spreading(p_, *kernel_);
   skips_padding_ = pads_with_zeros && !spreads && !reads_in_place() && gains_by_skipping();
-  if (spreads || (!skips_padding_ && gains_by_gathering(p_, isa_, *kernel_))) gather_positions();
-  in_place_ = skips_padding_ || (reads_in_place() && (!flips_ || gathered_));
-  gathers_chunks_ = spreads || (gathered_ && isa_ == Isa::amx && fills_tiles(given_) &&
-                                given_.x_layout == ActivationLayout::channels_last);
+  if (spreads || (!skips_padding_ && gains_by_im2col(p_, isa_, *kernel_))) im2col_positions();
+  in_place_ = skips_padding_ || (reads_in_place() && (!flips_ || im2col_));
+  im2col_chunks_ = spreads || (im2col_ && isa_ == Isa::amx && fills_tiles(given_) &&
+                               given_.x_layout == ActivationLayout::channels_last);
   if (!in_place_) find_whole_box();
-  if (staged_whole_ && has_tiles()) make_flat();
+  if (padded_whole_ && has_tiles()) make_flat();
   for (size_t i = 0; i < parts_.size(); ++i) add_chunks(i);
   // Copies by each of several chunks would cost more than one before them all.
   if (spreads && chunks_.front().panels < std::min(kPanelsOfCopy, group_panels()))
-    gathers_chunks_ = false;
-  if (staged_whole_ && !flat_ && stages_by_chunks()) staged_whole_ = false;
+    im2col_chunks_ = false;
+  if (padded_whole_ && !flat_ && stages_by_chunks()) padded_whole_ = false;
   for (const Chunk& chunk : chunks_) {
     const Part& part = parts_[chunk.part];
     const int64_t rows = chunk.extent[0] * chunk.extent[1] * chunk.extent[2];
-    if (gathers_chunks_) {
-      const int64_t bytes = std::min(rows, kRowsGathered) * p_.channels * stage_.element_bytes;
+    if (im2col_chunks_) {
+      const int64_t bytes = std::min(rows, kIm2colRows) * p_.channels * stage_.element_bytes;
       scratch_box_ = std::max(scratch_box_, round_up(static_cast<size_t>(bytes)));
     } else if (skips_padding_ && stages_columns(part, chunk)) {
       int64_t bytes = 0;
       each_column(part, chunk, [&](int64_t w) { bytes += box_bytes(column_box(part, chunk, w)); });
       scratch_box_ = std::max(scratch_box_, static_cast<size_t>(bytes));
-    } else if (!in_place_ && !staged_whole_) {
+    } else if (!in_place_ && !padded_whole_) {
       const auto bytes =
-          box(part, chunk).positions() * p_.channels * stage_.element_bytes + kBehindStaged;
+          box(part, chunk).positions() * p_.channels * stage_.element_bytes + kAfterPadded;
       scratch_box_ = std::max(scratch_box_, round_up(static_cast<size_t>(bytes)));
     }
     scratch_rows_ = std::max(scratch_rows_, round_up(static_cast<size_t>(rows * 4)));
@@ -168,8 +168,8 @@ int DirectConvolution::padding(const ConvCall& call) const {
 }
 
 // One part, one block of all taps; its rows are positions of the gathered matrix.
-void DirectConvolution::gather_positions() {
-  gathered_ = true;
+void DirectConvolution::im2col_positions() {
+  im2col_ = true;
   for (const ConvPartAxis& lines : axis_parts(given_.axes[1], false)) given_lines_ = lines;
   int64_t k = given_.taps() * given_.channels;
   if (isa_ == Isa::amx && fills_tiles(given_)) k = whole_tiles(k, given_) * tile_numbers(given_);
@@ -245,7 +245,7 @@ const std::byte* DirectConvolution::panels(const std::byte* packed, const Part& 
 // Of a row of A in each block. Bytes that were staged may be followed by any: weights are zeros
 // behind a block's last, and whole groups are multiplied faster than parts of one.
 int64_t DirectConvolution::numbers_read(const Part& part) const {
-  const bool whole = has_integer_sums(product_) && !in_place_ && !gathered_;
+  const bool whole = has_integer_sums(product_) && !in_place_ && !im2col_;
   const int64_t group = whole ? kernel_->k_group : 1;
   return (part.k + group - 1) / group * group;
 }
@@ -292,7 +292,7 @@ void DirectConvolution::find_whole_box() {
     whole_.begin[i] = begin;
     whole_.extent[i] = end - begin;
   }
-  staged_whole_ = whole_.positions() * p_.channels * stage_.element_bytes <= kStagedWhole;
+  padded_whole_ = whole_.positions() * p_.channels * stage_.element_bytes <= kPaddedWhole;
 }
 
 // Whether chunks read little of the image more than once, and what one reads leaves half of the
@@ -369,7 +369,7 @@ void DirectConvolution::add_chunks(size_t index) {
   const double share = std::clamp(work / 16, 4 * per_microsecond, 60 * per_microsecond);
   // A chunk that copies its rows writes them and reads them again.
   const double x_bytes =
-      static_cast<double>(p_.channels * a_size(product_) * (gathers_chunks_ ? 3 : 1));
+      static_cast<double>(p_.channels * a_size(product_) * (im2col_chunks_ ? 3 : 1));
   int64_t best_panels = group_panels(), best_rows = part.geometry.outputs();
   double best = -1;
   const int64_t together = tile_panels(part);

@@ -98,7 +98,7 @@ class DirectConvolution final : public Convolution {
   DirectConvolution(const ConvProblem& problem, Isa isa, bool pads_with_zeros);
   bool has_tiles() const { return isa_ == Isa::amx && product_ != GemmType::f32; }
   bool gains_by_skipping() const;
-  void gather_positions();
+  void im2col_positions();
   void gather(const void* x, std::byte* to, int64_t begin, int64_t end, int padding) const;
   void add_part(const ConvPart& part);
   void add_chunks(size_t part);
@@ -134,26 +134,26 @@ class DirectConvolution final : public Convolution {
   ConvProblem given_;
   ConvProblem p_;  // what the products see: a line where positions are gathered
   Isa isa_;
-  bool gathered_ = false;
+  bool im2col_ = false;
   ConvPartAxis given_lines_;  // where positions are gathered
   // Each chunk its own rows, some at a time.
-  bool gathers_chunks_ = false;
-  static constexpr int64_t kRowsGathered = 448;
+  bool im2col_chunks_ = false;
+  static constexpr int64_t kIm2colRows = 448;
   // Where no channels are, and so no memory: a place to compute addresses from.
   static constexpr std::byte kNothing{};
   static constexpr int64_t kWeightsInCache = 512 << 10;  // bytes of panels, in L2 beside x
-  static constexpr int64_t kBehindStaged = 64;           // bytes that may be read there
+  static constexpr int64_t kAfterPadded = 64;            // bytes that may be read there
   // Signed x that is staged anyway becomes unsigned there, and the product's kernel need not do so.
   bool flips_ = false;
   GemmType product_;
   const BrgemmKernel* kernel_;
   int shift_ = 0;  // added to each x, by the kernel or in staging
-  ConvStage stage_;
+  PaddedInput stage_;
   bool in_place_ = false;
   bool skips_padding_ = false;  // in place, although windows reach beyond x
   // Skips padding on the same packing: for calls in which the padding of bytes is zero.
   std::unique_ptr<const DirectConvolution> for_zeros_;
-  bool staged_whole_ = false;
+  bool padded_whole_ = false;
   ConvBox whole_;
   // Tiles of many rows take several lines at once, with the padding between them as rows that
   // nobody stores: lines of a phase of the stride lie one after the other in the staged image.

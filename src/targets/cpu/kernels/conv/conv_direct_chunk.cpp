@@ -28,7 +28,7 @@ struct DirectConvolution::Run::Work {
   const DirectConvolution& c = r.c_;
   const ConvProblem& p = r.p_;
   Source source{};
-  std::vector<Source> staged_columns{};
+  std::vector<Source> padded_columns{};
   std::vector<BrgemmBlock> blocks = std::vector<BrgemmBlock>(part.blocks.size());
   std::byte* box = nullptr;
   std::byte* sums = nullptr;
@@ -47,11 +47,11 @@ struct DirectConvolution::Run::Work {
     turned = sums + c.scratch_sums_;
     windows = reinterpret_cast<int32_t*>(turned + c.scratch_sums_);
     ConvEpilogue epilogue(r.call_, r.terms(chunk.part), n, c.through_sums_);
-    if (!c.gathers_chunks_) return multiply(epilogue);
+    if (!c.im2col_chunks_) return multiply(epilogue);
     // So few rows at a time that they are still in the second cache when the product reads them.
     const int64_t first = chunk.begin[2], end = first + chunk.extent[2];
-    for (chunk.begin[2] = first; chunk.begin[2] < end; chunk.begin[2] += kRowsGathered) {
-      chunk.extent[2] = std::min(kRowsGathered, end - chunk.begin[2]);
+    for (chunk.begin[2] = first; chunk.begin[2] < end; chunk.begin[2] += kIm2colRows) {
+      chunk.extent[2] = std::min(kIm2colRows, end - chunk.begin[2]);
       multiply(epilogue);
     }
   }
@@ -74,7 +74,7 @@ struct DirectConvolution::Run::Work {
   void find_source() {
     const int64_t image = p.input_positions() * p.channels * c.stage_.element_bytes;
     source.pitch[2] = p.channels;
-    if (c.gathers_chunks_) {
+    if (c.im2col_chunks_) {
       const int64_t given = c.given_.input_positions() * c.given_.channels * c.stage_.element_bytes;
       c.gather(r.x_ + n * given, box, chunk.begin[2], chunk.begin[2] + chunk.extent[2],
                c.padding(r.call_));
@@ -83,7 +83,7 @@ struct DirectConvolution::Run::Work {
       return;
     }
     // Prepared images come one by one.
-    const auto* x = r.x_ + (c.gathered_ || c.staged_whole_ ? 0 : n * image);
+    const auto* x = r.x_ + (c.im2col_ || c.padded_whole_ ? 0 : n * image);
     const auto& axes = p.axes;
     if (c.in_place_) {
       source.x = x;
@@ -92,13 +92,13 @@ struct DirectConvolution::Run::Work {
       if (c.skips_padding_ && c.stages_columns(part, chunk)) stage_columns(x);
       return;
     }
-    const ConvBox read = c.staged_whole_ ? c.whole_ : c.box(part, chunk);
-    if (!c.staged_whole_) {
-      ConvStage stage = c.stage_;
+    const ConvBox read = c.padded_whole_ ? c.whole_ : c.box(part, chunk);
+    if (!c.padded_whole_) {
+      PaddedInput stage = c.stage_;
       stage.padding = c.padding(r.call_);
       stage_box(p, stage, read, x, box);
     }
-    source.x = c.staged_whole_ ? x : box;
+    source.x = c.padded_whole_ ? x : box;
     source.origin = read.begin;
     source.pitch[1] = read.extent[2] * p.channels;
     source.pitch[0] = read.extent[1] * source.pitch[1];
@@ -109,7 +109,7 @@ struct DirectConvolution::Run::Work {
     c.each_column(part, chunk, [&](int64_t w) {
       const ConvBox read = c.column_box(part, chunk, w);
       stage_box(p, c.stage_, read, x, to);
-      Source& column = staged_columns.emplace_back();
+      Source& column = padded_columns.emplace_back();
       column.x = to;
       column.origin = read.begin;
       column.pitch = {read.extent[1] * read.extent[2] * p.channels, read.extent[2] * p.channels,
@@ -184,10 +184,10 @@ struct DirectConvolution::Run::Work {
           f({d, h, first, count, false});
       }
       // Unless they are staged, columns read the image with the same taps from end to end.
-      const Source* staged = staged_columns.data();
+      const Source* staged = padded_columns.data();
       c.each_column(part, chunk, [&](int64_t w) {
         f({d, chunk.begin[1], w, chunk.extent[1], true,
-           staged_columns.empty() ? nullptr : staged++});
+           padded_columns.empty() ? nullptr : staged++});
       });
     }
   }
@@ -312,7 +312,7 @@ struct DirectConvolution::Run::Work {
     const int64_t end = chunk.begin[2] + chunk.extent[2];
     const auto& [depth, height, width] = c.given_.axes;
     const int64_t line = width.kernel * c.given_.channels;
-    const bool cuts = c.gathered_ && c.isa_ != Isa::amx && depth.kernel == 1 && height.kernel > 1 &&
+    const bool cuts = c.im2col_ && c.isa_ != Isa::amx && depth.kernel == 1 && height.kernel > 1 &&
                       pads_with_zeros() && line % c.kernel_->k_group == 0;
     if (!cuts) return f(chunk.begin[2], chunk.extent[2], 0, c.numbers_read(part));
     const auto taps_of = [&](int64_t row) {
@@ -337,7 +337,7 @@ struct DirectConvolution::Run::Work {
     const int64_t step = axes[2].step * source.pitch[2], line = axes[1].step * source.pitch[1];
     const Rows rows{chunk.begin[0],  chunk.begin[1], chunk.begin[2],
                     chunk.extent[2], false,          &source};
-    if (c.in_place_ || c.gathered_ || c.kernel_->takes_lines_of == nullptr) return false;
+    if (c.in_place_ || c.im2col_ || c.kernel_->takes_lines_of == nullptr) return false;
     if (step == 0 || line % step != 0) return false;
     if (chunk.extent[0] != 1 || chunk.extent[2] != p.axes[2].output || axes[1].stride != 1)
       return false;
@@ -382,12 +382,12 @@ struct DirectConvolution::Run::Work {
           call.fetch_parts = chunk.extent[1];
         }
         call.b_is_cold = call.b_is_cold && !rows.is_column;
-        call.a_is_cold = c.in_place_ && !c.gathered_ && done == 0;
+        call.a_is_cold = c.in_place_ && !c.im2col_ && done == 0;
         call.columns = columns_of(panels, panel);
         call.epilogue = &epilogue.get();
         call.column = column;
         call.out_stride = stride * p.outputs * size;
-        if (!c.gathered_) {
+        if (!c.im2col_) {
           call.out = y + (first * p.outputs + column) * size;
           return c.kernel_->run(call);
         }

@@ -53,7 +53,7 @@ void DirectConvolution::pointwise_rows(const ConvCall& call, const ConvEpilogue&
 // Lines `begin` to `end` of the whole box, depth and height together.
 void DirectConvolution::stage_whole(const void* x, std::byte* to, int64_t begin, int64_t end,
                                     int padding) const {
-  ConvStage stage = stage_;
+  PaddedInput stage = stage_;
   stage.padding = padding;
   const int64_t height = whole_.extent[1];
   const int64_t line = whole_.extent[2] * p_.channels * stage_.element_bytes;
@@ -77,7 +77,7 @@ void DirectConvolution::run(const ConvCall& call) const {
     return run(placed);
   }
   if (for_zeros_ != nullptr && call.x_zero == 0) return for_zeros_->run(call);
-  if ((gathered_ && !gathers_chunks_) || staged_whole_) return run_prepared(call);
+  if ((im2col_ && !im2col_chunks_) || padded_whole_) return run_prepared(call);
   const auto count = static_cast<int64_t>(chunks_.size());
   const Run run(*this, call, static_cast<const std::byte*>(call.x));
   parallel_for(call.pool, p_.batch * count, 1, [&](int64_t begin, int64_t end) {
@@ -90,10 +90,10 @@ void DirectConvolution::run(const ConvCall& call) const {
 void DirectConvolution::run_prepared(const ConvCall& call) const {
   const int64_t size = stage_.element_bytes;
   const int64_t image = given_.input_positions() * given_.channels * size;
-  const bool turn = gathered_ && given_.x_layout == ActivationLayout::channels_first;
-  const int64_t rows = gathered_ ? p_.output_positions() : whole_.extent[0] * whole_.extent[1];
-  const int64_t row = (gathered_ ? 1 : whole_.extent[2]) * p_.channels * size;
-  const int64_t prepared = (rows * row + kBehindStaged + 63) / 64 * 64;
+  const bool turn = im2col_ && given_.x_layout == ActivationLayout::channels_first;
+  const int64_t rows = im2col_ ? p_.output_positions() : whole_.extent[0] * whole_.extent[1];
+  const int64_t row = (im2col_ ? 1 : whole_.extent[2]) * p_.channels * size;
+  const int64_t prepared = (rows * row + kAfterPadded + 63) / 64 * 64;
   std::byte* memory = thread_scratch(ScratchUse::caller, prepared + (turn ? image : 0));
   const Run run(*this, call, memory);
   const int padding = this->padding(call);
@@ -106,8 +106,8 @@ void DirectConvolution::run_prepared(const ConvCall& call) const {
       x = memory + prepared;
     }
     parallel_for(call.pool, rows, grain, [&](int64_t begin, int64_t end) {
-      gathered_ ? gather(x, memory + begin * row, begin, end, padding)
-                : stage_whole(x, memory, begin, end, padding);
+      im2col_ ? gather(x, memory + begin * row, begin, end, padding)
+              : stage_whole(x, memory, begin, end, padding);
     });
     parallel_for(call.pool, static_cast<int64_t>(chunks_.size()), 1,
                  [&](int64_t begin, int64_t end) {

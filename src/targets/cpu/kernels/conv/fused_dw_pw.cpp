@@ -27,7 +27,7 @@ bool is_image(const ConvProblem& p) {
   return p.axes[0].input == 1 && p.axes[0].kernel == 1 && p.axes[0].output == 1;
 }
 
-bool depthwise_comes_first(const PairProblem& p) {
+bool depthwise_comes_first(const FusedDwPwProblem& p) {
   return p.second.groups == 1 && p.second.is_pointwise();
 }
 
@@ -67,7 +67,7 @@ void fetch(const std::byte* at, int64_t bytes) {
 
 }  // namespace
 
-std::string why_not_pair(const PairProblem& p, Isa isa) {
+std::string why_not_pair(const FusedDwPwProblem& p, Isa isa) {
   for (const ConvProblem* each : {&p.first, &p.second}) {
     if (std::string reason = why_not_channels_last(*each); !reason.empty()) return reason;
     if (!is_image(*each)) return fmt::format("{}: not an image", each->text());
@@ -86,7 +86,7 @@ std::string why_not_pair(const PairProblem& p, Isa isa) {
   return why_not_depthwise(wide, isa);
 }
 
-ConvPair::ConvPair(const PairProblem& problem, Isa isa)
+FusedDwPw::FusedDwPw(const FusedDwPwProblem& problem, Isa isa)
     : p_(problem),
       isa_(isa),
       depthwise_first_(depthwise_comes_first(problem)),
@@ -121,7 +121,7 @@ ConvPair::ConvPair(const PairProblem& problem, Isa isa)
 // read seldom, which is worth more than a ring in the first cache; or as many as leave a small
 // image there. Threads share lines out where few are computed twice, else panels, the last ones of
 // them cut into lines.
-void ConvPair::cut_panels() {
+void FusedDwPw::cut_panels() {
   const ConvAxis& height = wide_.axes[1];
   const int64_t panels = pointwise_.panels_per_group();
   const int64_t least =
@@ -165,7 +165,7 @@ void ConvPair::cut_panels() {
 }
 
 // Parts of an image for threads to share; 1 where their seams would cost more.
-int64_t ConvPair::line_cuts(int64_t threads) const {
+int64_t FusedDwPw::line_cuts(int64_t threads) const {
   const ConvAxis& height = wide_.axes[1];
   const int64_t span = (height.kernel - 1) * height.dilation + 1;
   const int64_t twice = std::max<int64_t>(0, span - height.stride);  // lines at a seam
@@ -177,30 +177,30 @@ int64_t ConvPair::line_cuts(int64_t threads) const {
 }
 
 // Lines of outputs for which lines of the middle are kept, and how many those are.
-int64_t ConvPair::lines_at_once(int64_t line_bytes) const {
+int64_t FusedDwPw::lines_at_once(int64_t line_bytes) const {
   const ConvAxis& height = wide_.axes[1];
   const int64_t span = (height.kernel - 1) * height.dilation + 1;
   const int64_t fit = kRingBytes / std::max<int64_t>(1, line_bytes);
   if (fit >= height.input) return height.output;
   return std::clamp<int64_t>((fit - span) / height.stride + 1, 1, height.output);
 }
-int64_t ConvPair::ring_lines(int64_t lines) const {
+int64_t FusedDwPw::ring_lines(int64_t lines) const {
   const ConvAxis& height = wide_.axes[1];
   return (lines - 1) * height.stride + (height.kernel - 1) * height.dilation + 1;
 }
 
-const Convolution& ConvPair::first() const {
+const Convolution& FusedDwPw::first() const {
   return depthwise_first_ ? static_cast<const Convolution&>(depthwise_) : pointwise_;
 }
-const Convolution& ConvPair::second() const {
+const Convolution& FusedDwPw::second() const {
   return depthwise_first_ ? static_cast<const Convolution&>(pointwise_) : depthwise_;
 }
 
-int64_t ConvPair::first_line(const Chunk& chunk) const {
+int64_t FusedDwPw::first_line(const Chunk& chunk) const {
   const ConvAxis& height = wide_.axes[1];
   return std::clamp<int64_t>(chunk.h * height.stride - height.pad, 0, height.input);
 }
-int64_t ConvPair::last_line(const Chunk& chunk) const {
+int64_t FusedDwPw::last_line(const Chunk& chunk) const {
   const ConvAxis& height = wide_.axes[1];
   const int64_t last = (chunk.h + chunk.lines - 1) * height.stride - height.pad +
                        (height.kernel - 1) * height.dilation + 1;
@@ -209,8 +209,8 @@ int64_t ConvPair::last_line(const Chunk& chunk) const {
 
 // What comes first reads far more than it computes, and products read nothing from memory: both
 // ask, each for a share by its work, for what the next chunk reads.
-void ConvPair::depthwise_first(const PairCall& call, Shared& shared, int64_t n,
-                               size_t index) const {
+void FusedDwPw::depthwise_first(const FusedDwPwCall& call, Shared& shared, int64_t n,
+                                size_t index) const {
   const Chunk& chunk = chunks_[index];
   const ConvAxis& width = wide_.axes[2];
   auto* middle = thread_scratch(ScratchUse::task, static_cast<int64_t>(middle_bytes_ + kSums));
@@ -257,8 +257,8 @@ void ConvPair::depthwise_first(const PairCall& call, Shared& shared, int64_t n,
   pointwise_.pointwise_rows(call.second, shared.second[static_cast<size_t>(n)], product);
 }
 
-void ConvPair::pointwise_first(const PairCall& call, const Shared& shared, int64_t n,
-                               const Chunk& chunk) const {
+void FusedDwPw::pointwise_first(const FusedDwPwCall& call, const Shared& shared, int64_t n,
+                                const Chunk& chunk) const {
   const ConvProblem& point = p_.first;
   auto* middle = thread_scratch(ScratchUse::task, static_cast<int64_t>(middle_bytes_ + kSums));
   void* sums = middle + middle_bytes_;
@@ -317,10 +317,10 @@ void ConvPair::pointwise_first(const PairCall& call, const Shared& shared, int64
 }
 
 // All channels of `lines`, in blocks, to `out`, whose positions are out_stride bytes apart.
-void ConvPair::depthwise_lines(const DepthwiseConvolution::Lines& lines,
-                               const DepthwiseConvolution::Source& source, const ConvCall& call,
-                               const Epilogue& epilogue, void* sums, std::byte* out,
-                               int64_t out_stride) const {
+void FusedDwPw::depthwise_lines(const DepthwiseConvolution::Lines& lines,
+                                const DepthwiseConvolution::Source& source, const ConvCall& call,
+                                const Epilogue& epilogue, void* sums, std::byte* out,
+                                int64_t out_stride) const {
   constexpr int64_t kChannels = DepthwiseConvolution::kChannels;
   const int64_t columns = wide_.axes[2].output, size = info(wide_.y_type).bits / 8;
   const auto* weights = static_cast<const float*>(call.weights);
@@ -347,7 +347,7 @@ void ConvPair::depthwise_lines(const DepthwiseConvolution::Lines& lines,
   }
 }
 
-void ConvPair::run(const PairCall& call) const {
+void FusedDwPw::run(const FusedDwPwCall& call) const {
   const ThreadPool* pool = call.first.pool;
   const int64_t threads = pool == nullptr ? 1 : pool->threads();
   const auto plan = static_cast<size_t>(std::bit_width(static_cast<uint64_t>(threads - 1)));

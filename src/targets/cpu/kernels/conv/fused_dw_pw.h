@@ -14,27 +14,27 @@
 namespace lathe::cpu {
 
 // Two convolutions, the second reading what the first writes; all channels last.
-struct PairProblem {
+struct FusedDwPwProblem {
   ConvProblem first;
   ConvProblem second;
 };
 
 // Each call's x, y and pool but the first one's x and pool and the second one's y are ignored.
-struct PairCall {
+struct FusedDwPwCall {
   ConvCall first;
   ConvCall second;
 };
 
 // Why the two cannot be computed together, or gain nothing; empty if they should.
-std::string why_not_pair(const PairProblem& problem, Isa isa);
+std::string why_not_pair(const FusedDwPwProblem& problem, Isa isa);
 
-class ConvPair {
+class FusedDwPw {
  public:
-  ConvPair(const PairProblem& problem, Isa isa);
+  FusedDwPw(const FusedDwPwProblem& problem, Isa isa);
   // Weights are packed as each convolution packs its own; those of integers have zeros of 0.
   const Convolution& first() const;
   const Convolution& second() const;
-  void run(const PairCall& call) const;
+  void run(const FusedDwPwCall& call) const;
 
  private:
   // Lines of the depthwise convolution's outputs and panels of its channels.
@@ -49,8 +49,8 @@ class ConvPair {
     // for what the chunk reads and the one before it did not.
     std::vector<std::atomic<const void*>> asked;
   };
-  void depthwise_first(const PairCall& call, Shared& shared, int64_t n, size_t index) const;
-  void pointwise_first(const PairCall& call, const Shared& shared, int64_t n,
+  void depthwise_first(const FusedDwPwCall& call, Shared& shared, int64_t n, size_t index) const;
+  void pointwise_first(const FusedDwPwCall& call, const Shared& shared, int64_t n,
                        const Chunk& chunk) const;
   void depthwise_lines(const DepthwiseConvolution::Lines& lines,
                        const DepthwiseConvolution::Source& source, const ConvCall& call,
@@ -64,7 +64,7 @@ class ConvPair {
   int64_t first_line(const Chunk& chunk) const;
   int64_t last_line(const Chunk& chunk) const;
 
-  PairProblem p_;
+  FusedDwPwProblem p_;
   Isa isa_;
   bool depthwise_first_;
   const ConvProblem& wide_;  // the depthwise one

@@ -131,8 +131,8 @@ void DirectConvolution::gather(const void* image, std::byte* to, int64_t begin, 
   }
   if (!flips_) return;
   const auto flip = static_cast<unsigned char>(stage_.flip);
-  auto* gathered = reinterpret_cast<unsigned char*>(to);
-  for (int64_t i = 0; i < (end - begin) * pitch; ++i) gathered[i] ^= flip;
+  auto* im2col = reinterpret_cast<unsigned char*>(to);
+  for (int64_t i = 0; i < (end - begin) * pitch; ++i) im2col[i] ^= flip;
 }
 
 }  // namespace lathe::cpu

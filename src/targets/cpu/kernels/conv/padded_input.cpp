@@ -13,7 +13,7 @@ namespace {
 // One row of the box: columns first to last of the input lie inside it.
 class RowStager {
  public:
-  RowStager(const ConvProblem& p, const ConvStage& stage, const ConvBox& box)
+  RowStager(const ConvProblem& p, const PaddedInput& stage, const ConvBox& box)
       : p_(p),
         stage_(stage),
         columns_(box.extent[2]),
@@ -77,7 +77,7 @@ class RowStager {
   }
 
   const ConvProblem& p_;
-  const ConvStage& stage_;
+  const PaddedInput& stage_;
   int64_t columns_;
   int64_t pitch_;  // bytes of a position
   int64_t first_, last_;
@@ -86,7 +86,7 @@ class RowStager {
 
 }  // namespace
 
-void stage_box(const ConvProblem& p, const ConvStage& stage, const ConvBox& box, const void* x,
+void stage_box(const ConvProblem& p, const PaddedInput& stage, const ConvBox& box, const void* x,
                void* to) {
   const RowStager stager(p, stage, box);
   auto* row = static_cast<std::byte*>(to);

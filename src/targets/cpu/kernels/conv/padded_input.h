@@ -17,7 +17,7 @@ struct ConvBox {
   int64_t positions() const { return extent[0] * extent[1] * extent[2]; }
 };
 
-struct ConvStage {
+struct PaddedInput {
   int64_t group_pitch = 1;  // elements per group and position, at least the group's channels
   int element_bytes = 4;
   int padding = 0;  // value of positions outside, where elements are bytes; else they are 0
@@ -26,7 +26,7 @@ struct ConvStage {
 
 // `x` is one image; `to` holds box.positions() * groups * group_pitch elements. Channels beyond the
 // group's are zeros.
-void stage_box(const ConvProblem& problem, const ConvStage& stage, const ConvBox& box,
+void stage_box(const ConvProblem& problem, const PaddedInput& stage, const ConvBox& box,
                const void* x, void* to);
 
 }  // namespace lathe::cpu

@@ -78,7 +78,7 @@ class DepthwiseConvolution final : public Convolution {
   ConvProblem p_;
   Isa isa_;
   ComputeDepthwiseRow kernel_;
-  ConvStage stage_;
+  PaddedInput stage_;
   std::vector<Chunk> chunks_;  // of one image
   size_t scratch_box_ = 0, scratch_sums_ = 0;
 };
