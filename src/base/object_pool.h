@@ -11,14 +11,14 @@
 namespace lathe {
 
 template <class T>
-class IdlePool {
+class ObjectPool {
  public:
-  IdlePool() = default;
-  ~IdlePool() {
+  ObjectPool() = default;
+  ~ObjectPool() {
     for (std::atomic<T*>& kept : idle_) delete kept.load(std::memory_order_acquire);
   }
-  IdlePool(const IdlePool&) = delete;
-  IdlePool& operator=(const IdlePool&) = delete;
+  ObjectPool(const ObjectPool&) = delete;
+  ObjectPool& operator=(const ObjectPool&) = delete;
 
   // Null if none is idle.
   std::unique_ptr<T> take() {

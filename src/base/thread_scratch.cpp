@@ -62,22 +62,22 @@ Idle& idle() {
 
 }  // namespace
 
-Lent::Lent(int64_t bytes) {
+ScratchBlock::ScratchBlock(int64_t bytes) {
   const Idle::Block block = idle().take(static_cast<size_t>(std::max<int64_t>(bytes, 1)));
   data_ = block.data;
   size_ = block.size;
 }
 
-Lent::Lent(Lent&& other) noexcept
+ScratchBlock::ScratchBlock(ScratchBlock&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 
-Lent& Lent::operator=(Lent&& other) noexcept {
+ScratchBlock& ScratchBlock::operator=(ScratchBlock&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
 }
 
-Lent::~Lent() {
+ScratchBlock::~ScratchBlock() {
   if (data_ != nullptr) idle().give({data_, size_});
 }
 

@@ -8,13 +8,13 @@
 
 namespace lathe {
 
-class Lent {
+class ScratchBlock {
  public:
-  Lent() = default;
-  explicit Lent(int64_t bytes);  // of any content, aligned to 64 bytes
-  Lent(Lent&& other) noexcept;
-  Lent& operator=(Lent&& other) noexcept;
-  ~Lent();
+  ScratchBlock() = default;
+  explicit ScratchBlock(int64_t bytes);  // of any content, aligned to 64 bytes
+  ScratchBlock(ScratchBlock&& other) noexcept;
+  ScratchBlock& operator=(ScratchBlock&& other) noexcept;
+  ~ScratchBlock();
   std::byte* data() const { return data_; }
 
  private:
@@ -24,10 +24,10 @@ class Lent {
 
 // So many numbers of any content.
 template <class T>
-class LentArray {
+class ScratchArray {
  public:
-  LentArray() = default;
-  explicit LentArray(int64_t count)
+  ScratchArray() = default;
+  explicit ScratchArray(int64_t count)
       : memory_(count * static_cast<int64_t>(sizeof(T))), count_(static_cast<size_t>(count)) {}
   T* data() const { return reinterpret_cast<T*>(memory_.data()); }
   T& operator[](size_t i) const { return data()[i]; }
@@ -37,7 +37,7 @@ class LentArray {
   bool empty() const { return count_ == 0; }
 
  private:
-  Lent memory_;
+  ScratchBlock memory_;
   size_t count_ = 0;
 };
 

@@ -41,7 +41,7 @@ void eval_cast(Evaluation& c) {
     convert(out.type, out.data, from.type(), from.data(), from.count(), options);
     return;
   }
-  const Lent to(bytes_for(out.type, from.count()));
+  const ScratchBlock to(bytes_for(out.type, from.count()));
   convert(out.type, to.data(), from.type(), from.data(), from.count(), options);
   copy_elements(dense_view(out.type, out.extents(), to.data()), out);
 }

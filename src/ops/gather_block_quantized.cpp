@@ -55,7 +55,7 @@ void evaluate_gather(Evaluation& c) {
   const DenseOperand zeros = c.has(3) ? DenseOperand(c.in(3)) : DenseOperand();
   // Of the scales, which may be many, only those in use become f32.
   const DenseOperand scales(c.in(2));
-  const LentArray<int64_t> indices(c.in(1).count());
+  const ScratchArray<int64_t> indices(c.in(1).count());
   load_values(c, 1, 0, indices);
   const auto rank = static_cast<size_t>(data.rank());
   std::array<int64_t, kMaxRank> dims = data.view().dims;
@@ -78,7 +78,7 @@ void evaluate_gather(Evaluation& c) {
   const int64_t rows = count == 0 || inner == 0 ? 0 : c.out().count() / inner;
   with_dense_result(c, [&](const TensorView& y) {
     parallel_for(c.pool, rows, 1, [&](int64_t begin, int64_t end) {
-      const LentArray<float> values(inner);
+      const ScratchArray<float> values(inner);
       for (int64_t row = begin; row < end; ++row) {
         const int64_t index = indices[static_cast<size_t>(row % count)];
         const int64_t from =

@@ -36,7 +36,7 @@ class Weights {
       }
     }
     if (c.has(4)) {
-      groups_ = LentArray<int64_t>(c.in(4).count());
+      groups_ = ScratchArray<int64_t>(c.in(4).count());
       load_values(c, 4, 0, groups_);
       c.check(static_cast<int64_t>(groups_.size()) == k, "{} group indices for k {}",
               groups_.size(), k);
@@ -104,7 +104,7 @@ class Weights {
   DenseOperand zero_codes_;
   int64_t zero_pitch_ = 0;
   DenseOperand zeros_;
-  LentArray<int64_t> groups_;
+  ScratchArray<int64_t> groups_;
 };
 
 // compute_type f32: the weights are dequantised, the sum is that of a matrix product. bf16: a is
@@ -121,7 +121,7 @@ class DequantisedGemm final : public BlockedGemm<float> {
   void load_b(int64_t, const Block& block, float* to, int64_t pitch) const override {
     // Columns are stored, rows wanted: strips of 16 columns, so that both sides stay in cache.
     constexpr int64_t kStrip = 16;
-    const LentArray<float> values(kStrip * block.rows);
+    const ScratchArray<float> values(kStrip * block.rows);
     for (int64_t strip = 0; strip < block.columns; strip += kStrip) {
       const int64_t width = std::min(kStrip, block.columns - strip);
       for (int64_t c = 0; c < width; ++c) {
@@ -156,17 +156,17 @@ class DequantisedGemm final : public BlockedGemm<float> {
 
 // Rows of a in 8 bits: per block s = max|a| / 127 and q = round(a · (127 / max|a|)).
 struct QuantisedRows {
-  LentArray<int16_t> codes;  // [m, blocks · block], zero behind k
-  LentArray<float> scales;   // [m, blocks]
+  ScratchArray<int16_t> codes;  // [m, blocks · block], zero behind k
+  ScratchArray<float> scales;   // [m, blocks]
 };
 
 QuantisedRows quantise_rows(const MatrixView& a, int64_t m, int64_t k, const Weights& weights) {
   QuantisedRows rows;
   const int64_t width = weights.blocks * weights.block;
-  rows.codes = LentArray<int16_t>(m * width);
+  rows.codes = ScratchArray<int16_t>(m * width);
   std::ranges::fill(rows.codes, int16_t{0});
-  rows.scales = LentArray<float>(m * weights.blocks);
-  const LentArray<float> row(width);
+  rows.scales = ScratchArray<float>(m * weights.blocks);
+  const ScratchArray<float> row(width);
   std::ranges::fill(row, 0.0F);
   for (int64_t i = 0; i < m; ++i) {
     load_block(a, {i, 1, 0, k}, row.data(), 0);
@@ -194,7 +194,7 @@ void multiply_integers(Evaluation& c, const Weights& weights, const MatrixView& 
   const QuantisedRows rows = quantise_rows(a, m, k, weights);
   const int64_t width = weights.blocks * weights.block;
   parallel_for(c.pool, n, 16, [&](int64_t begin, int64_t end) {
-    const LentArray<int16_t> column(width);
+    const ScratchArray<int16_t> column(width);
     for (int64_t j = begin; j < end; ++j) {
       for (int64_t at = 0; at < weights.blocks; ++at) {
         const int zero = weights.integer_zero(j, at);

@@ -46,7 +46,7 @@ void evaluate_mrotary(Evaluation& c) {
   const TensorView x = flat ? split_heads(c.in(0), c.integer("num_heads")) : c.in(0);
   const TensorView y = flat ? split_heads(c.out(), c.integer("num_heads")) : c.out();
   const int64_t rows = x.dims[0] * x.dims[2];
-  const LentArray<int64_t> given(c.in(1).count());
+  const ScratchArray<int64_t> given(c.in(1).count());
   load_values(c, 1, 0, given);
   const DenseOperand cos(c.in(2), ElementType::f32);
   const DenseOperand sin(c.in(3), ElementType::f32);
@@ -60,9 +60,9 @@ void evaluate_mrotary(Evaluation& c) {
             "position {} lies outside the rotary tables of {} rows", position, table);
   }
   // Tables with a row of their own for each token.
-  const LentArray<float> cosines(rows * half);
-  const LentArray<float> sines(rows * half);
-  const LentArray<int64_t> positions(rows);
+  const ScratchArray<float> cosines(rows * half);
+  const ScratchArray<float> sines(rows * half);
+  const ScratchArray<int64_t> positions(rows);
   for (int64_t row = 0; row < rows; ++row) {
     positions[static_cast<size_t>(row)] = row;
     for (int64_t i = 0; i < half; ++i) {

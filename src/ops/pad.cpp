@@ -57,7 +57,7 @@ void eval_pad(Evaluation& c) {
   const auto rank = static_cast<size_t>(x.view().rank);
   const std::string& mode = c.text("mode");
   const std::vector<int64_t> pads = c.values(1);
-  Few<int> axes;
+  SmallVector<int> axes;
   if (c.has(3)) {
     axes = axes_of(c, 3, x.view().rank);
   } else {

@@ -73,7 +73,7 @@ class Codes {
     if (bias_.data() != nullptr) matrix.bias = bias_.as<float>() + e * outputs_;
     matrix.outputs = outputs_;
     matrix.inputs = inputs_;
-    matrix.memory = LentArray<float>(outputs_ * inputs_);
+    matrix.memory = ScratchArray<float>(outputs_ * inputs_);
     float* to = matrix.memory.data();
     matrix.weights = to;
     const uint8_t* from = codes_.as<uint8_t>() + e * outputs_ * inputs_ * bits_ / 8;

@@ -30,7 +30,7 @@ void evaluate_rotary(Evaluation& c) {
   const TensorView x = flat ? split_heads(c.in(0), c.integer("num_heads")) : c.in(0);
   const TensorView y = flat ? split_heads(c.out(), c.integer("num_heads")) : c.out();
   const int64_t count = x.dims[0] * x.dims[2];
-  const LentArray<int64_t> positions(count);
+  const ScratchArray<int64_t> positions(count);
   const int64_t given = c.has(3) ? c.in(3).count() : 0;
   const bool offset = c.has(3) && c.in(3).rank == 1;
   c.check(!c.has(3) || given == (offset ? 1 : count), "{} positions for {} rows", given, count);

@@ -126,7 +126,7 @@ void eval_slice(Evaluation& c) {
   const auto given = [&](int i) { return c.has(i); };
   const std::vector<int64_t> starts = c.values(1);
   const std::vector<int64_t> ends = c.values(2);
-  Few<int> axes;
+  SmallVector<int> axes;
   if (given(3)) {
     axes = axes_of(c, 3, x.view().rank);
   } else {
@@ -153,7 +153,7 @@ bool view_slice(ViewRequest& v) {
     if (v.instruction->operands()[i] != nullptr && !v.is_known(static_cast<int>(i))) return false;
   }
   const auto given = [&](size_t i) { return count > i && v.instruction->operands()[i] != nullptr; };
-  Few<int> axes;
+  SmallVector<int> axes;
   for (size_t i = 0; i < v.known(1).size(); ++i) {
     const int64_t axis = given(3) ? v.known(3)[i] : static_cast<int64_t>(i);
     axes.push_back(static_cast<int>(axis < 0 ? axis + v.operand.rank : axis));

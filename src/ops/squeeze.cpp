@@ -43,7 +43,7 @@ void infer_squeeze(Infer& c) {
 void eval_squeeze(Evaluation& c) {
   const TensorView& x = c.in(0);
   Dims dims;
-  const Few<int> axes = c.has(1) ? axes_of(c, 1, x.rank) : Few<int>{};
+  const SmallVector<int> axes = c.has(1) ? axes_of(c, 1, x.rank) : SmallVector<int>{};
   for (int axis = 0; axis < x.rank; ++axis) {
     const bool named = std::find(axes.begin(), axes.end(), axis) != axes.end();
     c.check(!named || x.dims[axis] == 1, "axis {} has extent {}, expected 1", axis, x.dims[axis]);

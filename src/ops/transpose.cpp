@@ -46,7 +46,7 @@ static const Register transpose{{
         [](Evaluation& c) {
           const WholeOperand x(c.in(0));
           const auto permutation =
-              permutation_of<Few<int64_t>>(c.integers("permutation"), x.view().rank);
+              permutation_of<SmallVector<int64_t>>(c.integers("permutation"), x.view().rank);
           const TensorView moved = permuted(x.view(), permutation);
           const WholeResult out(c.out(0, moved.extents()));
           copy_elements(moved, out.view());
@@ -54,8 +54,8 @@ static const Register transpose{{
         },
     .view =
         [](ViewRequest& v) {
-          v.result = permuted(
-              v.operand, permutation_of<Few<int64_t>>(v.integers("permutation"), v.operand.rank));
+          v.result = permuted(v.operand, permutation_of<SmallVector<int64_t>>(
+                                             v.integers("permutation"), v.operand.rank));
           return !is_packed(v.operand.type) || v.result.is_dense();
         },
 }};

@@ -100,7 +100,7 @@ class SharedSession {
  private:
   std::shared_ptr<const Plan> plan_;
   SessionOptions options_;
-  IdlePool<Session> idle_;
+  ObjectPool<Session> idle_;
 };
 
 }  // namespace lathe

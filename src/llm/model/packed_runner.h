@@ -55,7 +55,7 @@ class PackedRunner final : public StepRunner {
   std::string positions_;
   std::string row_numbers_;
   std::string table_rows_;
-  mutable IdlePool<Scratch> idle_;
+  mutable ObjectPool<Scratch> idle_;
 };
 
 }  // namespace lathe::llm

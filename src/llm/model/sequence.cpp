@@ -302,7 +302,7 @@ int64_t Sequence::committed_bytes() const {
   };
   size_t most = blocks_of(states_) + next_.size();
   for (const SequenceStates& states : checkpoints_) most += blocks_of(states);
-  const LentArray<Block> blocks(static_cast<int64_t>(most));
+  const ScratchArray<Block> blocks(static_cast<int64_t>(most));
   Block* end = blocks.begin();
   const auto add = [&](const void* memory, int64_t size) { *end++ = {memory, size}; };
   const auto add_all = [&](const SequenceStates& states) {

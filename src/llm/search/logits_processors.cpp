@@ -50,7 +50,7 @@ void cut_below(Logits logits, double total, double least) {
 // becomes impossible. `keep(token)` is asked before each token but the first.
 template <class Key, class Keep>
 void keep_sorted(Logits logits, const Key& key, const Keep& keep) {
-  const LentArray<uint32_t> order(std::ssize(logits));
+  const ScratchArray<uint32_t> order(std::ssize(logits));
   std::iota(order.begin(), order.end(), 0);
   const auto before = [&](uint32_t a, uint32_t b) {
     return key(a) > key(b) || (key(a) == key(b) && a < b);
@@ -78,7 +78,7 @@ namespace {
 template <class Visit>
 void for_each_count(Logits logits, Tokens tokens, const Visit& visit) {
   // Of the vocabulary; of those that are not there nothing is read or written.
-  const LentArray<uint32_t> counts(std::ssize(logits));
+  const ScratchArray<uint32_t> counts(std::ssize(logits));
   const auto count = [&](Token token) -> uint32_t& { return counts[static_cast<size_t>(token)]; };
   for (const Token token : tokens) {
     if (inside(logits, token)) count(token) = 0;
@@ -172,7 +172,7 @@ void divide_by_temperature(Logits logits, double temperature) {
 
 void keep_top_k(Logits logits, int64_t k) {
   if (k <= 0 || static_cast<size_t>(k) >= logits.size()) return;
-  const LentArray<float> sorted(std::ssize(logits));
+  const ScratchArray<float> sorted(std::ssize(logits));
   std::ranges::copy(logits, sorted.begin());
   std::nth_element(sorted.begin(), sorted.begin() + k - 1, sorted.end(), std::greater<>());
   const float least = sorted[static_cast<size_t>(k - 1)];
@@ -205,7 +205,7 @@ void keep_typical(Logits logits, double mass) {
   if (mass >= 1) return;
   const double total = log_sum(logits);
   const double usual = entropy(logits, total);
-  const LentArray<double> distance(std::ssize(logits));
+  const ScratchArray<double> distance(std::ssize(logits));
   for (size_t i = 0; i < logits.size(); ++i) {
     distance[i] = logits[i] == kNever ? std::numeric_limits<double>::infinity()
                                       : std::abs(total - logits[i] - usual);

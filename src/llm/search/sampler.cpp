@@ -22,7 +22,7 @@ double log_sum(std::span<const float> logits) {
 // The likeliest tokens, best first.
 void add_likeliest(std::span<const float> logits, size_t count,
                    std::vector<TokenLogProbability>& top) {
-  const LentArray<Token> order(std::ssize(logits));
+  const ScratchArray<Token> order(std::ssize(logits));
   std::iota(order.begin(), order.end(), 0);
   count = std::min(count, order.size());
   const auto logit = [&](Token token) { return logits[static_cast<size_t>(token)]; };

@@ -39,13 +39,13 @@ std::optional<int64_t> known_length(const Infer& c, int i) {
   return c.dim(i, 0).constant();
 }
 
-Few<int> axes_of(const Evaluation& c, int i, int rank) {
+SmallVector<int> axes_of(const Evaluation& c, int i, int rank) {
   // Of more axes than a tensor can have, one is wrong or named twice.
   std::array<int64_t, kMaxRank + 1> values;
   const auto count = std::min(static_cast<size_t>(c.in(i).count()), values.size());
   const std::span<int64_t> some = std::span(values).first(count);
   load_values(c, i, 0, some);
-  return normalised<Few<int>>(c, some, rank);
+  return normalised<SmallVector<int>>(c, some, rank);
 }
 
 std::optional<std::vector<Dim>> found_dims(Infer& c, std::optional<int64_t> rank,

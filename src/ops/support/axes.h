@@ -16,7 +16,7 @@ namespace lathe {
 std::optional<std::vector<int>> known_axes(const Infer& c, int i, int rank);
 // The extent of a rank-1 operand, if it is a constant: how many axes, shape values, … there are.
 std::optional<int64_t> known_length(const Infer& c, int i);
-Few<int> axes_of(const Evaluation& c, int i, int rank);
+SmallVector<int> axes_of(const Evaluation& c, int i, int rank);
 
 // As many dims as the length of operand i says, each found when the instruction runs; nothing where
 // that length is no constant.

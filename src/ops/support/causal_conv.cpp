@@ -31,7 +31,7 @@ void CausalConv::run(ThreadPool* pool) const {
     return channels_last ? (b * extent + t) * channels + row % channels : row * extent + t;
   };
   parallel_for(pool, input.extent(0) * channels, 16, [&](int64_t begin, int64_t end) {
-    const LentArray<float> line(state + length);
+    const ScratchArray<float> line(state + length);
     for (int64_t row = begin; row < end; ++row) {
       for (int64_t t = 0; t < state; ++t) {
         line[static_cast<size_t>(t)] = past ? before.as<float>()[at(row, t, state)] : 0.0F;

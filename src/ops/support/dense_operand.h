@@ -26,8 +26,8 @@ class DenseOperand {
   }
 
  private:
-  Lent copy_;
-  Lent converted_;
+  ScratchBlock copy_;
+  ScratchBlock converted_;
   TensorView view_;
 };
 

@@ -24,14 +24,14 @@ class FloatResult {
     if (out_.type == ElementType::f32) {
       return copy_elements(dense_view(out_.type, out_.extents(), values_.data()), out_);
     }
-    const Lent rounded(bytes_for(out_.type, count()));
+    const ScratchBlock rounded(bytes_for(out_.type, count()));
     convert(out_.type, rounded.data(), ElementType::f32, values_.data(), count());
     copy_elements(dense_view(out_.type, out_.extents(), rounded.data()), out_);
   }
 
  private:
   TensorView out_;
-  LentArray<float> values_;
+  ScratchArray<float> values_;
 };
 
 }  // namespace lathe

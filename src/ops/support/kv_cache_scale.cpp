@@ -58,8 +58,8 @@ CacheScale::CacheScale(const Evaluation& c, int operand, int64_t heads, int64_t 
   const int64_t count = given.count();
   c.check(count == 1 || count == heads * size, "a cache has {} scales, expected 1 or {} · {}",
           count, heads, size);
-  scales_ = LentArray<float>(heads * size);
-  inverses_ = LentArray<float>(heads * size);
+  scales_ = ScratchArray<float>(heads * size);
+  inverses_ = ScratchArray<float>(heads * size);
   for (int64_t i = 0; i < heads * size; ++i) {
     const float scale = given.as<float>()[count == 1 ? 0 : i];
     scales_.data()[i] = scale;
@@ -83,7 +83,7 @@ void CacheScale::quantize(ElementType cache, int64_t head, const float* row, voi
       codes[i / 2] = static_cast<uint8_t>(code(i) | code(i + 1) << 4);
     }
   } else {
-    const LentArray<float> scaled(size_);
+    const ScratchArray<float> scaled(size_);
     for (int64_t i = 0; i < size_; ++i) scaled.data()[i] = row[i] * inverse[i];
     convert(cache, to, ElementType::f32, scaled.data(), size_);
   }
@@ -107,7 +107,7 @@ TensorView CacheScale::quantize(ElementType cache, const TensorView& rows,
   const std::array<int64_t, 4> dims = {rows.dims[0], rows.dims[1], rows.dims[2],
                                        stored_size(cache, size_)};
   const TensorView codes = view_in(memory, cache, dims);
-  const LentArray<float> row(size_);
+  const ScratchArray<float> row(size_);
   auto* to = codes.as<std::byte>();
   for_each_index(std::span(dims).first(3), [&](std::span<const int64_t> index) {
     const std::array<int64_t, 4> at = {index[0], index[1], index[2], 0};
@@ -127,7 +127,7 @@ TensorView CacheScale::dequantize(const TensorView& codes, std::vector<std::byte
 }
 
 void CacheScale::dequantize(const TensorView& codes, const TensorView& rows) const {
-  const LentArray<std::byte> dense(codes.dims[3]);
+  const ScratchArray<std::byte> dense(codes.dims[3]);
   const TensorView one =
       dense_view(codes.type, std::array<int64_t, 1>{codes.dims[3]}, dense.data());
   float* to = rows.as<float>();

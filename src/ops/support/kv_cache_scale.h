@@ -47,8 +47,8 @@ class CacheScale {
 
  private:
   int64_t size_;
-  LentArray<float> scales_;  // [heads, size]
-  LentArray<float> inverses_;
+  ScratchArray<float> scales_;  // [heads, size]
+  ScratchArray<float> inverses_;
 };
 
 }  // namespace lathe

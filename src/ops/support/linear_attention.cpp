@@ -66,7 +66,7 @@ class Recurrence {
   void run_head(int64_t b, int64_t head) const {
     const int64_t at = (b * kv_heads_ + head) * keys_ * values_;
     float* s = slot(slots_ - 1) + at;
-    const LentArray<float> update(values_);
+    const ScratchArray<float> update(values_);
     for (int64_t t = 0; t < length_; ++t) {
       const int64_t row = b * length_ + t;
       const float* k =
@@ -99,7 +99,7 @@ class Recurrence {
 
   // update ← β · (update - Sᵀk)
   void learn_difference(const float* s, const float* k, int64_t row, int64_t head,
-                        const LentArray<float>& update) const {
+                        const ScratchArray<float>& update) const {
     for (int64_t i = 0; i < keys_; ++i) {
       for (int64_t j = 0; j < values_; ++j) {
         update[static_cast<size_t>(j)] -= k[i] * s[i * values_ + j];

@@ -58,11 +58,11 @@ float activate(Kind kind, float x) {
 }
 
 // x [rows, inputs] times the matrix's transpose, plus its bias.
-LentArray<float> multiply(const float* x, int64_t rows, const ExpertMatrix& matrix,
-                          ThreadPool* pool) {
+ScratchArray<float> multiply(const float* x, int64_t rows, const ExpertMatrix& matrix,
+                             ThreadPool* pool) {
   const int64_t inputs = matrix.inputs;
   const int64_t outputs = matrix.outputs;
-  LentArray<float> y(rows * outputs);
+  ScratchArray<float> y(rows * outputs);
   const MatrixGemm<float> product(
       {ElementType::f32, x, 0, inputs, 1}, {ElementType::f32, matrix.weights, 0, 1, inputs},
       {ElementType::f32, y.data(), 0, outputs, 1}, rows, outputs, inputs);
@@ -165,16 +165,16 @@ void Routing::choose(const float* logits, const float* mixing, std::span<Route> 
   std::ranges::sort(routes, {}, &Route::expert);
 }
 
-LentArray<float> Experts::apply(const float* x, int64_t rows, int64_t expert,
-                                ThreadPool* pool) const {
+ScratchArray<float> Experts::apply(const float* x, int64_t rows, int64_t expert,
+                                   ThreadPool* pool) const {
   const ExpertMatrix gates = matrix(expert, 0);
-  const LentArray<float> first = multiply(x, rows, gates, pool);
+  const ScratchArray<float> first = multiply(x, rows, gates, pool);
   const int64_t columns = gates.outputs / activation.factor();
-  LentArray<float> third;
+  ScratchArray<float> third;
   const bool separate = activation.gated() && activation.fusion == 0;
   const ExpertMatrix values = activation.factor() == 1 ? matrix(expert, 2) : ExpertMatrix{};
   if (values.weights != nullptr) third = multiply(x, rows, values, pool);
-  const LentArray<float> middle(rows * columns);
+  const ScratchArray<float> middle(rows * columns);
   for (int64_t i = 0; i < rows * columns; ++i) {
     const float* row = first.data() + i / columns * gates.outputs;
     const int64_t at = i % columns;
@@ -195,13 +195,13 @@ LentArray<float> Experts::apply(const float* x, int64_t rows, int64_t expert,
 void Experts::run(const float* x, const float* logits, float* y, int64_t rows, int64_t hidden,
                   ThreadPool* pool) const {
   // k routes of each row; behind them the room that choosing needs.
-  const LentArray<Route> routes(rows * routing.k + experts);
+  const ScratchArray<Route> routes(rows * routing.k + experts);
   for (int64_t row = 0; row < rows; ++row) {
     const float* mixing = routing.mix == nullptr ? nullptr : routing.mix + row * experts;
     routing.choose(logits + row * experts, mixing,
                    {routes.data() + row * routing.k, static_cast<size_t>(experts)});
   }
-  const LentArray<int64_t> served(rows * routing.k);  // the routes of one expert
+  const ScratchArray<int64_t> served(rows * routing.k);  // the routes of one expert
   std::fill_n(y, rows * hidden, 0.0F);
   // Experts in ascending order: a row's sum does not depend on the other rows.
   for (int64_t expert = 0; expert < experts; ++expert) {
@@ -210,12 +210,12 @@ void Experts::run(const float* x, const float* logits, float* y, int64_t rows, i
       if (routes.data()[i].expert == expert) served.data()[count++] = i;
     }
     if (count == 0) continue;
-    const LentArray<float> part(count * hidden);
+    const ScratchArray<float> part(count * hidden);
     float* to = part.data();
     for (int64_t i = 0; i < count; ++i) {
       to = std::copy_n(x + served.data()[i] / routing.k * hidden, hidden, to);
     }
-    const LentArray<float> result = apply(part.data(), count, expert, pool);
+    const ScratchArray<float> result = apply(part.data(), count, expert, pool);
     const float* from = result.data();
     for (int64_t i = 0; i < count; ++i) {
       const int64_t at = served.data()[i];

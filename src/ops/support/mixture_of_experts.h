@@ -64,7 +64,7 @@ struct ExpertMatrix {
   int64_t outputs = 0;
   int64_t inputs = 0;
   const float* bias = nullptr;
-  LentArray<float> memory{};  // of weights that were made for this
+  ScratchArray<float> memory{};  // of weights that were made for this
 };
 
 // `matrix(expert, i)` gives matrices fc1, fc2 and fc3 (i = 0, 1, 2).
@@ -78,7 +78,7 @@ struct Experts {
            ThreadPool* pool) const;
 
  private:
-  LentArray<float> apply(const float* x, int64_t rows, int64_t expert, ThreadPool* pool) const;
+  ScratchArray<float> apply(const float* x, int64_t rows, int64_t expert, ThreadPool* pool) const;
 };
 
 }  // namespace lathe

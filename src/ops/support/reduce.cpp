@@ -92,8 +92,8 @@ ReduceLoops reduce_loops(const Evaluation& c, const TensorView& x) {
   return loops;
 }
 
-Few<int64_t> reduced_dims(const Evaluation& c, const ReduceLoops& loops) {
-  Few<int64_t> dims;
+SmallVector<int64_t> reduced_dims(const Evaluation& c, const ReduceLoops& loops) {
+  SmallVector<int64_t> dims;
   for (int axis = 0; axis < loops.kept.rank; ++axis) {
     const bool gone = std::binary_search(loops.axes.begin(), loops.axes.end(), axis);
     if (!gone || c.boolean("keep_dims")) dims.push_back(loops.kept.dims[axis]);

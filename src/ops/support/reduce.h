@@ -33,13 +33,13 @@ struct ReduceLoops {
     int64_t extent;
     int64_t stride;
   };
-  Few<int> axes;  // that are reduced, ascending
-  Few<Loop> reduced;
+  SmallVector<int> axes;  // that are reduced, ascending
+  SmallVector<Loop> reduced;
   int64_t count = 1;  // elements per group
   TensorView kept;    // with extents of 1 at the reduced axes
 };
 ReduceLoops reduce_loops(const Evaluation& c, const TensorView& x);
-Few<int64_t> reduced_dims(const Evaluation& c, const ReduceLoops& loops);
+SmallVector<int64_t> reduced_dims(const Evaluation& c, const ReduceLoops& loops);
 // The result's view with extents of 1 where keep_dims is off.
 TensorView with_reduced_axes(TensorView result, const ReduceLoops& loops);
 

@@ -11,7 +11,7 @@
 namespace lathe {
 
 template <class T>
-class Few {
+class SmallVector {
  public:
   void push_back(const T& entry) {
     check(size_ < entries_.size(), ErrorKind::unsupported,

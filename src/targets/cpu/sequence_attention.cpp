@@ -220,7 +220,7 @@ class Rows {
 
   void put_codes(const TensorView& heads, const CachePages& cache, const CacheScale& scale,
                  size_t i, int64_t row, bool turned) const {
-    const LentArray<float> numbers(heads.dims[3]);
+    const ScratchArray<float> numbers(heads.dims[3]);
     std::byte* to = place_of(cache, i, row, heads.dims[3]);
     for (int64_t head = 0; head < heads.dims[1]; ++head, to += cache.rows * heads.dims[3]) {
       const std::byte* from = row_at(heads, head, row);

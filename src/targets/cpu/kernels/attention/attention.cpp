@@ -42,14 +42,14 @@ void clear(const AttentionState& state, int64_t products, int64_t pitch) {
   std::fill_n(state.sum, pitch, 0.0F);
 }
 
-AttentionState take_state(Carver& carver, int64_t products, int64_t pitch) {
+AttentionState take_state(ScratchLayout& carver, int64_t products, int64_t pitch) {
   return {carver.take<float>(products), carver.take<float>(pitch), carver.take<float>(pitch)};
 }
 
 // States side by side, each from a cache line on.
 class States {
  public:
-  States(Carver& carver, int64_t count, int64_t products, int64_t pitch)
+  States(ScratchLayout& carver, int64_t count, int64_t products, int64_t pitch)
       : largest_(round_up(products)), sum_(largest_ + round_up(pitch)) {
     step_ = sum_ + round_up(pitch);
     first_ = carver.take<float>(count * step_);
@@ -153,7 +153,7 @@ class Run {
     const int64_t products = tiles.value_size() * tile_rows_;
     AttentionState partial;
     std::array<AttentionState, kGroup> states;
-    const auto place = [&](Carver carver) {
+    const auto place = [&](ScratchLayout carver) {
       tiles.place(carver);
       partial = take_state(carver, products, tile_rows_);
       for (int64_t i = 0; i < tiles.tiles(); ++i) {
@@ -161,7 +161,7 @@ class Run {
       }
       return carver.bytes();
     };
-    place(Carver(thread_scratch(ScratchUse::task, place(Carver()))));
+    place(ScratchLayout(thread_scratch(ScratchUse::task, place(ScratchLayout()))));
     tiles.load_queries();
     std::array<bool, kGroup> begun{};
     for (int64_t block = tiles.first_block(); block < tiles.last_block(); ++block) {
@@ -196,7 +196,7 @@ class Run {
     std::byte* memory = thread_scratch(
         ScratchUse::caller, all * ((wave + 1) * (one + 3 * 64) + wave + int64_t{sizeof(int64_t)}) +
                                 3 * 64 + queries_bytes());
-    Carver carver(memory);
+    ScratchLayout carver(memory);
     const States states(carver, all, products, pitch);
     const States partials(carver, all * wave, products, pitch);
     auto* used = carver.take<uint8_t>(all * wave);
@@ -255,7 +255,7 @@ class Run {
   int64_t queries_bytes() const {
     return together_ ? x_.batch * query_floats() * static_cast<int64_t>(sizeof(float)) : 0;
   }
-  void load_queries(Carver& carver) {
+  void load_queries(ScratchLayout& carver) {
     const int64_t floats = query_floats();
     auto* queries = carver.take<float>(x_.batch * floats);
     queries_ = queries;
@@ -295,7 +295,8 @@ class Run {
 
   // The memory of a task, and its parts: `partial` for one block, and for the further blocks of a
   // run, which are merged without products, their largest scores and sums.
-  void place(Carver& carver, AttentionTiles& tiles, AttentionState& partial, float*& more) const {
+  void place(ScratchLayout& carver, AttentionTiles& tiles, AttentionState& partial,
+             float*& more) const {
     tiles.place(carver);
     const int64_t rows = std::min(rows_, tile_rows_);
     partial = take_state(
@@ -315,7 +316,7 @@ class Run {
       tiles.take_rows();
       AttentionState partial;
       float* more = nullptr;
-      Carver carver;
+      ScratchLayout carver;
       place(carver, tiles, partial, more);
       bytes = std::max(bytes, carver.bytes());
     }
@@ -333,7 +334,7 @@ class Run {
     const int64_t rows = std::min(tile_rows_, rows_ - at % tiles_ * tile_rows_);
     AttentionState partial;
     float* more = nullptr;
-    Carver carver(thread_scratch(ScratchUse::task, task_bytes_));
+    ScratchLayout carver(thread_scratch(ScratchUse::task, task_bytes_));
     place(carver, tiles, partial, more);
     std::fill_n(used, count, uint8_t{0});
     const int64_t begin = std::max(first, tiles.first_block());
@@ -441,11 +442,11 @@ class Run {
         kernels_.merge_rows(state, results[first_result + i], tiles.value_pitch(), rows);
     }
     if (!last) return;
-    const auto place = [&](Carver carver) {
+    const auto place = [&](ScratchLayout carver) {
       tiles.place(carver);
       return carver.bytes();
     };
-    place(Carver(thread_scratch(ScratchUse::task, place(Carver()))));
+    place(ScratchLayout(thread_scratch(ScratchUse::task, place(ScratchLayout()))));
     tiles.finish(0, state, true);
   }
 

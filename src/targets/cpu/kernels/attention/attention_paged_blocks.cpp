@@ -29,9 +29,9 @@ void PagedBlocks::load_queries(float* to) const {
   for (int64_t i = 0; i < run_.heads; ++i) {
     AttentionTiles tiles = head(i);
     tiles.take_rows();
-    Carver sizes;
+    ScratchLayout sizes;
     tiles.place(sizes);
-    Carver carver(thread_scratch(ScratchUse::task, sizes.bytes()));
+    ScratchLayout carver(thread_scratch(ScratchUse::task, sizes.bytes()));
     tiles.place(carver);
     tiles.load_queries();
     const float* from = tiles.queries();
@@ -51,7 +51,7 @@ int64_t PagedBlocks::run_length(int64_t block, int64_t end) const {
   return std::min(head(0).pages_length(block, end), most_blocks());
 }
 
-void PagedBlocks::place(Carver carver, int64_t blocks) {
+void PagedBlocks::place(ScratchLayout carver, int64_t blocks) {
   const int64_t heads = p_.key_heads, all = heads * blocks;
   run_.scores = carver.take<float>(heads * rows_ * kKeyBlock);
   run_.weights = carver.take<float>(all * rows_ * kKeyBlock / (kernels_.bf16 ? 2 : 1) + kSums);
@@ -68,8 +68,8 @@ void PagedBlocks::place(Carver carver, int64_t blocks) {
 
 bool PagedBlocks::load(int64_t block, int64_t blocks) {
   run_.blocks = blocks;
-  place(Carver(), blocks);
-  place(Carver(thread_scratch(ScratchUse::task, bytes_)), blocks);
+  place(ScratchLayout(), blocks);
+  place(ScratchLayout(thread_scratch(ScratchUse::task, bytes_)), blocks);
   if (!head(0).find_pages(block, run_, k_, v_)) return false;
   run_.k = k_;
   run_.v = v_;

@@ -36,7 +36,7 @@ class PagedBlocks {
 
  private:
   AttentionTiles head(int64_t index) const { return {p_, kernels_, x_, batch_, index, 0, rows_}; }
-  void place(Carver carver, int64_t blocks);
+  void place(ScratchLayout carver, int64_t blocks);
 
   const AttentionProblem& p_;
   const AttentionKernels& kernels_;

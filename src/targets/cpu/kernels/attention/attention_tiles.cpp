@@ -101,7 +101,7 @@ int64_t AttentionTiles::last_block() const {
   return key < 0 ? 0 : key / kKeyBlock + 1;
 }
 
-void AttentionTiles::place(Carver& carver) {
+void AttentionTiles::place(ScratchLayout& carver) {
   const int64_t units = size_ * element_bytes_ / 4;
   // And room for the last vector of a group's last unit.
   queries_ = carver.take<float>(round_up(rows_, kernels_.lanes) * units + kernels_.lanes);

@@ -19,7 +19,7 @@ class AttentionTiles {
                  int64_t first_row, int64_t rows);
 
   // Places the task's memory; `carver` without memory only adds up.
-  void place(Carver& carver);
+  void place(ScratchLayout& carver);
   void load_queries();
   // Into the cache, some time before load_queries and finish.
   void fetch_queries() const { fetch_rows(x_.q, p_.query, p_.size); }

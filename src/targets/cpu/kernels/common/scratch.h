@@ -16,9 +16,9 @@ inline constexpr int kScratchUses = 5;
 std::byte* thread_scratch(ScratchUse use, int64_t bytes);
 
 // Cuts one block of memory into aligned arrays: first adds up their sizes, then places them.
-class Carver {
+class ScratchLayout {
  public:
-  explicit Carver(std::byte* base = nullptr) : base_(base) {}
+  explicit ScratchLayout(std::byte* base = nullptr) : base_(base) {}
   template <class T>
   T* take(int64_t count) {
     std::byte* at = base_ == nullptr ? nullptr : base_ + bytes_;

@@ -95,13 +95,13 @@ class Run {
     line.buffer_size = std::max(w.pad_begin + w.input, outputs * w.stride + w.kernel * w.dilation);
     float* valid = nullptr;
     float* counted = nullptr;
-    const auto place = [&](Carver memory) {
+    const auto place = [&](ScratchLayout memory) {
       line.buffer = memory.take<float>(line.buffer_size + kLongestVector);
       valid = memory.take<float>(w.output);
       counted = memory.take<float>(w.output);
       return memory.bytes();
     };
-    place(Carver(thread_scratch(ScratchUse::task, place(Carver()))));
+    place(ScratchLayout(thread_scratch(ScratchUse::task, place(ScratchLayout()))));
     for (int64_t i = 0; i < w.output; ++i) {
       const Taps taps = taps_of(w, i, p_.count_include_pad);
       valid[i] = static_cast<float>(taps.valid);

@@ -50,12 +50,12 @@ void CausalConvolution::run(std::span<const CausalConvRows> sequences, ThreadPoo
 // Channels lie side by side: row by row, from the past's rows and x as it is.
 void CausalConvolution::run_channels(const CausalConvRows& x, int64_t first, int64_t count) const {
   const int64_t state = problem_.state(), taps = problem_.taps;
-  Carver sizes;
+  ScratchLayout sizes;
   sizes.take<float>(state * kBlock);
   sizes.take<const float*>(std::max(taps, state));
   const bool turns = x.y_channel != 1;
   sizes.take<float>(turns ? kTile * kBlock : 0);
-  Carver carver(thread_scratch(ScratchUse::task, sizes.bytes()));
+  ScratchLayout carver(thread_scratch(ScratchUse::task, sizes.bytes()));
   auto* held = carver.take<float>(state * kBlock);
   auto* from = carver.take<const float*>(std::max(taps, state));
   auto* tile = carver.take<float>(turns ? kTile * kBlock : 0);

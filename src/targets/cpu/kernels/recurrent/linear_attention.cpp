@@ -61,13 +61,13 @@ class Run {
     token.outputs = p_.outputs / p_.states;
     token.q_pitch = p_.query_heads == p_.outputs ? p_.keys : 0;
     token.y_pitch = p_.values;
-    const auto place = [&](Carver carver) {
+    const auto place = [&](ScratchLayout carver) {
       state_of(carver);
       carver.take<float>(p_.keys);
       carver.take<float>(p_.keys);
       return carver.bytes();
     };
-    Carver carver(thread_scratch(ScratchUse::task, place(Carver())));
+    ScratchLayout carver(thread_scratch(ScratchUse::task, place(ScratchLayout())));
     float* state = state_of(carver);
     auto* by_key = carver.take<float>(p_.keys);
     auto* faded = carver.take<float>(p_.keys);
@@ -98,7 +98,9 @@ class Run {
     }
   }
 
-  float* state_of(Carver& carver) const { return carver.take<float>(p_.keys * kernels_.columns); }
+  float* state_of(ScratchLayout& carver) const {
+    return carver.take<float>(p_.keys * kernels_.columns);
+  }
 
   const LinearAttentionProblem& p_;
   const std::span<const LinearAttentionRows> sequences_;

@@ -45,7 +45,7 @@ class Direction {
   }
 
   void run(ScratchUse use) {
-    place(Carver(thread_scratch(use, place(Carver()))));
+    place(ScratchLayout(thread_scratch(use, place(ScratchLayout()))));
     load_state(x_.initial_h, h_);
     load_state(x_.initial_c, c_);
     // Behind the units too: nothing is multiplied there, but it is read.
@@ -63,7 +63,7 @@ class Direction {
   }
 
  private:
-  int64_t place(Carver carver) {
+  int64_t place(ScratchLayout carver) {
     const int64_t state = x_.batch * packed_.pitch;
     for (float** at : {&h_, &next_, &c_, &gate_, &reset_}) *at = carver.take<float>(state);
     products_ = carver.take<float>(steps_ * x_.batch * columns_);
