@@ -32,7 +32,7 @@ class SizeSearch {
   }
 
  private:
-  struct Known {
+  struct AffineValue {
     const Guard* guard;
     size_t after;  // the number of free symbols that must be set
   };
@@ -86,7 +86,7 @@ class SizeSearch {
   bool search(size_t place) {
     constexpr int kMostSteps = 20000;
     if (++steps_ > kMostSteps) return false;
-    for (const Known& known : guards_) {
+    for (const AffineValue& known : guards_) {
       if (known.after == place && !holds(*known.guard)) return false;
     }
     if (place == free_.size()) return true;
@@ -99,7 +99,7 @@ class SizeSearch {
 
   const SizeHints& hints_;
   std::vector<SymbolRef> free_;
-  std::vector<Known> guards_;
+  std::vector<AffineValue> guards_;
   std::map<std::string, int64_t> sizes_;
   int steps_ = 0;
 };

@@ -177,7 +177,7 @@ bool waits(const ProgramPart& part, const ProgramPart& other) {
 
 }  // namespace
 
-std::unique_ptr<Program> join_programs(std::span<const ProgramPart> parts) {
+std::unique_ptr<Program> link_programs(std::span<const ProgramPart> parts) {
   std::vector<const ProgramPart*> rest;
   for (const ProgramPart& part : parts) rest.push_back(&part);
   Joining joining;

@@ -20,6 +20,6 @@ struct ProgramPart {
 // Parts come in the order that their names ask for, else in the order given. Inputs of equal names
 // are one, unless another part gives a result of that name. Results that another part takes are no
 // results of the whole. InvalidModel if two parts give the same result or wait for each other.
-std::unique_ptr<Program> join_programs(std::span<const ProgramPart> parts);
+std::unique_ptr<Program> link_programs(std::span<const ProgramPart> parts);
 
 }  // namespace lathe

@@ -134,8 +134,8 @@ std::string compute_refusal(const Instruction& instruction, Compute compute) {
   return "";
 }
 
-Pass set_compute(Compute compute) {
-  return {.name = "set_compute",
+Pass set_compute_type(Compute compute) {
+  return {.name = "set_compute_type",
           .doc = "Sets the type in which the activations of weight products compute.",
           .run = [compute](Program& program) {
             bool changed = false;

@@ -27,6 +27,6 @@ std::string_view compute_of(const Instruction& instruction);
 std::string compute_refusal(const Instruction& instruction, Compute compute);
 
 // Sets it for every weight product that can; the others stay as the file has them.
-Pass set_compute(Compute compute);
+Pass set_compute_type(Compute compute);
 
 }  // namespace lathe

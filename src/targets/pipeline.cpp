@@ -11,7 +11,7 @@ namespace lathe {
 Pipeline make_pipeline(const std::shared_ptr<const Target>& target, Compute compute) {
   const auto expands = [target](const Instruction& i) { return target->expands(i); };
   std::vector<Pass> optimised = {simplify_algebra};
-  if (compute != Compute::as_model) optimised.push_back(set_compute(compute));
+  if (compute != Compute::as_model) optimised.push_back(set_compute_type(compute));
   return {
       .stages =
           {

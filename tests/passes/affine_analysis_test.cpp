@@ -8,7 +8,7 @@
 namespace lathe {
 namespace {
 
-TEST(PositionFlow, a_single_position_that_is_repeated_does_not_count) {
+TEST(AffineAnalysis, a_single_position_that_is_repeated_does_not_count) {
   const auto program = parse_program(R"(program "test" stage imported {
 module @main(%p: i64[1, 8]) {
   %first = literal i64[1] {0}
@@ -20,8 +20,9 @@ module @main(%p: i64[1, 8]) {
 }
 })");
   const Module& main = program->main();
-  const PositionFlow flow(main, {{main.parameters().front().get(), Known::index({{0, 1}, 5})}});
-  const Known* known = flow.find(main.results().front());
+  const AffineAnalysis flow(main,
+                            {{main.parameters().front().get(), AffineValue::index({{0, 1}, 5})}});
+  const AffineValue* known = flow.find(main.results().front());
   ASSERT_NE(known, nullptr);
   ASSERT_TRUE(known->linear.has_value());
   EXPECT_EQ(known->linear->steps, (std::vector<int64_t>{0, 0}));

@@ -18,7 +18,7 @@ constexpr double kLow = -1e9;
 Linear up_to_own() { return {{1, -1}, kPast}; }
 // key - row - past + reach >= 0
 Linear not_before(int64_t reach) { return {{-1, 1}, Dim(reach) - kPast}; }
-Known mask(std::vector<Linear> conditions, double yes = 0, double no = kLow) {
+AffineValue mask(std::vector<Linear> conditions, double yes = 0, double no = kLow) {
   return {std::nullopt, std::move(conditions), yes, no};
 }
 
@@ -35,7 +35,7 @@ TEST(KeyMask, knows_causal_masks_and_windows) {
 }
 
 TEST(KeyMask, refuses_what_is_not_of_position) {
-  const auto known = [](const Known& given) {
+  const auto known = [](const AffineValue& given) {
     return key_mask(given, false, 1, kPast, kKeys).has_value();
   };
   EXPECT_FALSE(known(mask({not_before(4)})));                             // sees later keys
@@ -46,15 +46,15 @@ TEST(KeyMask, refuses_what_is_not_of_position) {
   EXPECT_FALSE(known(mask({up_to_own()}, 1, kLow)));                      // adds to what it allows
   EXPECT_FALSE(known(mask({up_to_own(), {{0, -1}, kPast}})));             // hides new keys
   EXPECT_FALSE(known(mask({{{1, 1, -1}, kPast}, {{0, 1, -1}, kPast}})));  // differs by head
-  EXPECT_FALSE(known(Known::index(up_to_own())));
+  EXPECT_FALSE(known(AffineValue::index(up_to_own())));
 }
 
 TEST(JoinChoices, keeps_what_is_still_one_choice) {
-  const Known causal = mask({up_to_own()}, 1, 0);
-  const Known near = mask({not_before(4)}, 1, 0);
+  const AffineValue causal = mask({up_to_own()}, 1, 0);
+  const AffineValue near = mask({not_before(4)}, 1, 0);
   const auto both = [](double a, double b, double) { return a != 0 && b != 0 ? 1.0 : 0.0; };
   const auto either = [](double a, double b, double) { return a != 0 || b != 0 ? 1.0 : 0.0; };
-  const std::array<const Known*, 2> pair = {&causal, &near};
+  const std::array<const AffineValue*, 2> pair = {&causal, &near};
   const auto conjunction = join_choices(pair, 2, both);
   ASSERT_TRUE(conjunction.has_value());
   EXPECT_EQ(conjunction->conditions.size(), 2U);
@@ -65,13 +65,13 @@ TEST(JoinChoices, keeps_what_is_still_one_choice) {
   ASSERT_TRUE(always.has_value());
   EXPECT_TRUE(always->is_constant());
   EXPECT_EQ(always->yes, 1);
-  const Known sinks = mask({{{0, -1}, Dim(3)}}, 1, 0);
-  const std::array<const Known*, 2> apart = {&causal, &sinks};
+  const AffineValue sinks = mask({{{0, -1}, Dim(3)}}, 1, 0);
+  const std::array<const AffineValue*, 2> apart = {&causal, &sinks};
   EXPECT_FALSE(join_choices(apart, 2, either).has_value());
   // Sums of masks mask where either does.
-  const Known first = mask({up_to_own()});
-  const Known second = mask({not_before(4)}, 0, -std::numeric_limits<double>::infinity());
-  const std::array<const Known*, 2> masks = {&first, &second};
+  const AffineValue first = mask({up_to_own()});
+  const AffineValue second = mask({not_before(4)}, 0, -std::numeric_limits<double>::infinity());
+  const std::array<const AffineValue*, 2> masks = {&first, &second};
   const auto sum = join_choices(masks, 2, [](double a, double b, double) { return a + b; });
   ASSERT_TRUE(sum.has_value());
   EXPECT_TRUE(key_mask(*sum, false, 1, kPast, kKeys).has_value());
@@ -79,9 +79,9 @@ TEST(JoinChoices, keeps_what_is_still_one_choice) {
 
 TEST(JoinChoices, sees_that_one_test_settles_another) {
   // Later than a row counted without its past, times later than the row: the second decides.
-  const Known later_than_row = mask({{{1, -1}, 0}}, 0, kLow);
-  Known later = mask({{{-1, 1}, Dim(-1) - kPast}}, 1, 0);
-  const std::array<const Known*, 2> pair = {&later_than_row, &later};
+  const AffineValue later_than_row = mask({{{1, -1}, 0}}, 0, kLow);
+  AffineValue later = mask({{{-1, 1}, Dim(-1) - kPast}}, 1, 0);
+  const std::array<const AffineValue*, 2> pair = {&later_than_row, &later};
   auto product = join_choices(pair, 2, [](double a, double b, double) { return a * b; });
   ASSERT_TRUE(product.has_value());
   prefer_yes(*product);
@@ -89,7 +89,7 @@ TEST(JoinChoices, sees_that_one_test_settles_another) {
 }
 
 TEST(PreferYes, turns_a_condition_about) {
-  Known known = mask({{{-1, 1}, Dim(-1) - kPast}}, kLow, 0);
+  AffineValue known = mask({{{-1, 1}, Dim(-1) - kPast}}, kLow, 0);
   prefer_yes(known);
   EXPECT_EQ(known.yes, 0);
   EXPECT_EQ(known.no, kLow);

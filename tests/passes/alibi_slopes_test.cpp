@@ -18,11 +18,11 @@ std::optional<std::vector<double>> slopes(const std::string& text) {
   const Value* positions = main.parameters().front().get();
   Linear counting{std::vector<int64_t>(static_cast<size_t>(positions->type().rank()), 0), 0};
   counting.steps.back() = 1;
-  const PositionFlow flow(main, {{positions, Known::index(counting)}});
-  return slopes_of_scores(main.results().front(), flow);
+  const AffineAnalysis flow(main, {{positions, AffineValue::index(counting)}});
+  return alibi_slopes_of_scores(main.results().front(), flow);
 }
 
-TEST(KeySlopes, grow_by_head_and_key) {
+TEST(AlibiSlopes, grow_by_head_and_key) {
   const auto found = slopes(R"(module @main(%p: i64[1, 1, 8]) {
   %x = cast(%p) {to = f32}
   %heads = literal f32[2, 1, 1] {-0.5, -0.25}
@@ -33,7 +33,7 @@ TEST(KeySlopes, grow_by_head_and_key) {
   EXPECT_EQ(*found, (std::vector<double>{-0.5, -0.25}));
 }
 
-TEST(KeySlopes, are_none_where_one_position_stands_for_all_keys) {
+TEST(AlibiSlopes, are_none_where_one_position_stands_for_all_keys) {
   for (const char* op : {"add", "mul"}) {
     EXPECT_FALSE(slopes(fmt::format(R"(module @main(%p: i64[1, 1, 1]) {{
   %x = cast(%p) {{to = f32}}
@@ -51,7 +51,7 @@ TEST(KeySlopes, are_none_where_one_position_stands_for_all_keys) {
   }
 }
 
-TEST(KeySlopes, look_at_each_value_once) {
+TEST(AlibiSlopes, look_at_each_value_once) {
   std::string text = R"(module @main(%p: f32[1, 1, 8]) {
   %c0 = literal f32[1, 1, 8] {1, 1, 1, 1, 1, 1, 1, 2}
 )";

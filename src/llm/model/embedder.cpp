@@ -17,7 +17,7 @@ namespace {
 // What keeps the rows of several sequences from one run. Where it is not proven that a row depends
 // on its own token alone, as in programs that put features between rows, sequences run one by one.
 std::string offender_of(const Module& main, const Value& ids, std::span<const size_t> results) {
-  const TokenFlow flow = trace_tokens(main, {{&ids, 1}});
+  const TokenAxes flow = trace_tokens(main, {{&ids, 1}});
   if (flow.offender != nullptr) return describe(*flow.offender, flow.reason);
   for (const size_t result : results) {
     const auto rows = flow.rows.find(main.results()[result]);

@@ -105,7 +105,7 @@ DecoderPrograms ModelFolder::load_decoder() const {
         "'model.decoder.pipeline' has {} stages that run on prompts and {} that run on single "
         "tokens",
         prompt.size(), token.size());
-  return {join_programs(token), alike ? nullptr : join_programs(prompt)};
+  return {link_programs(token), alike ? nullptr : link_programs(prompt)};
 }
 
 std::string name_of(const Names& names, std::string_view noun, std::string_view fallback) {

@@ -77,7 +77,7 @@ SequenceState cross_state(const Program& program, const StatePair& pair) {
 }
 
 // Along which a result has an element for each new row; -1: along none.
-int row_axis(const Program& program, const DecoderInterface& names, const Value& result) {
+int token_axis(const Program& program, const DecoderInterface& names, const Value& result) {
   const Dim rows = (*parameter_of(program, names.tokens).type().dims)[1];
   if (rows.is_constant() || !result.type().is_ranked()) return -1;
   const auto at = std::ranges::find(*result.type().dims, rows);
@@ -128,7 +128,7 @@ ItemRunner::ItemRunner(const Program& program, const DecoderInterface& names,
     const bool present = std::ranges::find(presents_, i) != presents_.end();
     if (i == logits_ || present) continue;
     outputs_.push_back({main.result_names()[i]});
-    row_axes_[main.result_names()[i]] = row_axis(program, names, *main.results()[i]);
+    row_axes_[main.result_names()[i]] = token_axis(program, names, *main.results()[i]);
   }
   single_rows_ = std::ranges::any_of(main.instructions(), is_circular);
 }

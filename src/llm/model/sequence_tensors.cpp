@@ -53,7 +53,7 @@ int64_t needed_rows(const SequenceState& state, int64_t length) {
 }
 
 // Which axis of the file's tensor has a row for each position.
-size_t row_axis(const SequenceState& state) { return state.flat ? 1 : 2; }
+size_t token_axis(const SequenceState& state) { return state.flat ? 1 : 2; }
 
 Dims cache_dims(const SequenceState& state, int64_t rows) {
   if (state.flat) return {1, rows, state.extents[0] * state.extents[1]};
@@ -65,7 +65,7 @@ class FileCache {
  public:
   FileCache(const SequenceState& state, const Tensor& tensor, int64_t length)
       : rows_(tensor.view()), length_(length) {
-    const int64_t there = tensor.dims()[row_axis(state)];
+    const int64_t there = tensor.dims()[token_axis(state)];
     const bool fixed = state.capacity > 0 && there == state.capacity;
     if (state.sliding) {
       kept_ = SlidingCache{there, state.window}.kept(length);
@@ -108,7 +108,7 @@ void check_tensor(const SequenceState& state, const Tensor& tensor, int64_t leng
   if (state.grows) expected = cache_dims(state, state.capacity > 0 ? state.capacity : length);
   bool fits = tensor.type() == state.element && tensor.rank() == std::ssize(expected);
   for (size_t axis = 0; fits && axis < expected.size(); ++axis) {
-    fits = tensor.dims()[axis] == expected[axis] || (state.grows && axis == row_axis(state));
+    fits = tensor.dims()[axis] == expected[axis] || (state.grows && axis == token_axis(state));
   }
   if (fits && state.grows) {
     fits = !state.sliding || tensor.dims()[2] >= state.window;

@@ -18,7 +18,7 @@ namespace lathe::llm {
 
 StepRunner::StepRunner(std::unique_ptr<Program> program, const DecoderInterface& names,
                        std::shared_ptr<const CacheLayout> layout, const RunnerOptions& options,
-                       std::optional<LengthSwitch> length_switch)
+                       std::optional<LongRopeSwitch> length_switch)
     : names_(names), layout_(std::move(layout)), switch_(length_switch) {
   if (names_.positions.empty()) no_positions_ = "its rows stand one behind the other";
   const Module& main = program->main();
@@ -231,7 +231,7 @@ namespace {
 // Without its blocks a program may run over pages that sequences share.
 PackedProgram pack(const NamedProgram& from) {
   if (from.names.block_table.empty()) return pack_sequences(*from.program, from.names);
-  const std::unique_ptr<Program> plain = unblock_caches(*from.program, from.names);
+  const std::unique_ptr<Program> plain = simplify_paged_caches(*from.program, from.names);
   if (plain != nullptr) return pack_sequences(*plain, from.names);
   PackedProgram none;
   none.offender = "its caches lie in blocks that other operators read";

@@ -71,7 +71,7 @@ class StepRunner {
   const Plan& plan() const { return *plan_; }
   // Of the program that runs several rows of a sequence at once, where it has its own; else null.
   virtual const Plan* prompt_plan() const { return nullptr; }
-  const std::optional<LengthSwitch>& length_switch() const { return switch_; }
+  const std::optional<LongRopeSwitch>& length_switch() const { return switch_; }
   // Whether the request's caches were made with the tables of the other side of the switch: all
   // rows are to be run again. InvalidArgument if their tokens are not known.
   bool must_begin_anew(const StepRequest& request) const;
@@ -80,7 +80,7 @@ class StepRunner {
   // Compiles the program and finds the logits among its results.
   StepRunner(std::unique_ptr<Program> program, const DecoderInterface& names,
              std::shared_ptr<const CacheLayout> layout, const RunnerOptions& options,
-             std::optional<LengthSwitch> length_switch = {});
+             std::optional<LongRopeSwitch> length_switch = {});
   // Has others run its steps: knows what `token` does, and the outputs that both give. InvalidModel
   // if they differ in what they promise.
   StepRunner(const StepRunner& prompt, const StepRunner& token);
@@ -118,7 +118,7 @@ class StepRunner {
   std::shared_ptr<const CacheLayout> layout_;
   std::shared_ptr<const Plan> plan_;
   std::unique_ptr<SharedSession> session_;
-  std::optional<LengthSwitch> switch_;
+  std::optional<LongRopeSwitch> switch_;
   std::shared_ptr<const Embedder> embedder_;
   Profiler* profiler_ = nullptr;
   std::vector<ProgramOutput> outputs_;

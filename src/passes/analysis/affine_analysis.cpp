@@ -11,12 +11,12 @@
 namespace lathe {
 namespace {
 
-using Found = std::optional<Known>;
+using Found = std::optional<AffineValue>;
 
 // Known of one instruction's result, from what is known of its operands.
 class PositionRule {
  public:
-  PositionRule(const Instruction& instruction, const std::map<const Value*, Known>& known)
+  PositionRule(const Instruction& instruction, const std::map<const Value*, AffineValue>& known)
       : instruction_(instruction), known_(known) {
     const Type& type = instruction.result()->type();
     rank_ = type.is_ranked() ? type.rank() : -1;
@@ -27,11 +27,11 @@ class PositionRule {
     if (const auto& elements = instruction_.result()->elements();
         elements && elements->size() == 1) {
       const Dim& only = elements->front();
-      if (only.is_constant()) return Known::constant(static_cast<double>(*only.constant()));
-      return Known::index({std::vector<int64_t>(static_cast<size_t>(rank_), 0), only});
+      if (only.is_constant()) return AffineValue::constant(static_cast<double>(*only.constant()));
+      return AffineValue::index({std::vector<int64_t>(static_cast<size_t>(rank_), 0), only});
     }
     const std::string_view op = name();
-    if (instruction_.literal()) return known_literal(instruction_.literal()->tensor);
+    if (instruction_.literal()) return affine_literal(instruction_.literal()->tensor);
     if (op == "range") return range();
     if (op == "constant_of_shape") return filled();
     if (op == "transpose") return transposed();
@@ -54,7 +54,7 @@ class PositionRule {
   const Value* operand(size_t i) const {
     return i < instruction_.operands().size() ? instruction_.operands()[i] : nullptr;
   }
-  const Known* known(size_t i) const {
+  const AffineValue* known(size_t i) const {
     const auto at = known_.find(operand(i));
     return operand(i) == nullptr || at == known_.end() ? nullptr : &at->second;
   }
@@ -122,7 +122,7 @@ class PositionRule {
   bool is_index(const Value* value, size_t axis, const Dim& extent) const {
     const auto at = known_.find(value);
     if (at == known_.end()) return false;
-    const Known& k = at->second;
+    const AffineValue& k = at->second;
     if (k.is_constant()) return k.yes == 0 && extent == Dim(1);
     if (!k.linear || !(k.linear->offset == Dim(0)) || k.linear->steps.size() <= axis) return false;
     for (size_t other = 0; other < k.linear->steps.size(); ++other) {
@@ -135,21 +135,21 @@ class PositionRule {
   Found range() const {
     if (integer(2) != 1) return std::nullopt;
     if (const auto start = elements(0); start && start->size() == 1) {
-      return Known::index({{1}, start->front()});
+      return AffineValue::index({{1}, start->front()});
     }
     const bool counted = known(0) != nullptr && known(0)->linear;
-    return counted ? Found(Known::index({{1}, known(0)->linear->offset})) : std::nullopt;
+    return counted ? Found(AffineValue::index({{1}, known(0)->linear->offset})) : std::nullopt;
   }
 
   Found filled() const {
-    if (operand(1) == nullptr) return Known::constant(0);
+    if (operand(1) == nullptr) return AffineValue::constant(0);
     return known(1) == nullptr ? std::nullopt : Found(*known(1));
   }
 
   // Every formula of operand i changed alike.
   Found moved(size_t i, const std::function<std::optional<Linear>(const Linear&)>& move) const {
     if (known(i) == nullptr) return std::nullopt;
-    Known result = *known(i);
+    AffineValue result = *known(i);
     const auto change = [&](Linear& linear) {
       std::optional<Linear> other = move(linear);
       if (other) linear = std::move(*other);
@@ -242,7 +242,7 @@ class PositionRule {
     if (along < 0 || along >= rank_) return std::nullopt;
     Linear linear{std::vector<int64_t>(static_cast<size_t>(rank_), 0), flag("exclusive") ? 0 : 1};
     linear.steps[static_cast<size_t>(along)] = 1;
-    return Known::index(std::move(linear));
+    return AffineValue::index(std::move(linear));
   }
 
   // Keeps what lies on one side of a diagonal.
@@ -254,7 +254,7 @@ class PositionRule {
     Linear linear{std::vector<int64_t>(static_cast<size_t>(rank_), 0), upper ? -*k : *k};
     linear.steps[static_cast<size_t>(rank_) - 1] = upper ? 1 : -1;
     linear.steps[static_cast<size_t>(rank_) - 2] = upper ? -1 : 1;
-    return Known{std::nullopt, {std::move(linear)}, known(0)->yes, 0};
+    return AffineValue{std::nullopt, {std::move(linear)}, known(0)->yes, 0};
   }
 
   using Function = double (*)(double a, double b, double c);
@@ -301,7 +301,7 @@ class PositionRule {
       linear = linear || known(i)->linear.has_value();
     }
     if (linear) return arithmetic();
-    std::vector<const Known*> choices;
+    std::vector<const AffineValue*> choices;
     for (size_t i = 0; i < count; ++i) choices.push_back(known(i));
     return join_choices(choices, rank_, function);
   }
@@ -309,7 +309,7 @@ class PositionRule {
   // Operands as formulas of the result's indices, of steps that can be added without care.
   std::optional<Linear> linear_of(size_t i) const {
     constexpr int64_t kMostStep = int64_t{1} << 52;
-    const Known& k = *known(i);
+    const AffineValue& k = *known(i);
     if (k.linear) {
       const bool small = std::ranges::all_of(
           k.linear->steps, [](int64_t step) { return step > -kMostStep && step < kMostStep; });
@@ -331,7 +331,7 @@ class PositionRule {
       if (__builtin_mul_overflow(step, by, &step)) return std::nullopt;
     }
     linear.offset = linear.offset * Dim(by);
-    return Known::index(std::move(linear));
+    return AffineValue::index(std::move(linear));
   }
 
   Found arithmetic() const {
@@ -340,15 +340,15 @@ class PositionRule {
     const std::optional<Linear> a = linear_of(0);
     const std::optional<Linear> b = linear_of(1);
     if (!a || !b) return std::nullopt;
-    if (op == "add") return Known::index(sum(*a, *b, 1));
-    if (op == "sub") return Known::index(sum(*a, *b, -1));
+    if (op == "add") return AffineValue::index(sum(*a, *b, 1));
+    if (op == "sub") return AffineValue::index(sum(*a, *b, -1));
     if (op == "mul") {
       if (const auto by = whole(*b)) return times(*a, *by);
       if (const auto by = whole(*a)) return times(*b, *by);
       return std::nullopt;
     }
     const auto test = [](std::vector<Linear> conditions) {
-      return Known{std::nullopt, std::move(conditions), 1, 0};
+      return AffineValue{std::nullopt, std::move(conditions), 1, 0};
     };
     const auto above = [](const Linear& x, const Linear& y, int64_t by) {
       Linear difference = sum(x, y, -1);
@@ -364,12 +364,12 @@ class PositionRule {
   }
 
   const Instruction& instruction_;
-  const std::map<const Value*, Known>& known_;
+  const std::map<const Value*, AffineValue>& known_;
   int rank_;
 };
 
 // Nothing grows along an axis of one element, however often that is repeated later.
-void stand_still(const Type& type, Known& known) {
+void stand_still(const Type& type, AffineValue& known) {
   if (!type.is_ranked()) return;
   const auto clear = [&](Linear& linear) {
     const size_t count = std::min(linear.steps.size(), type.dims->size());
@@ -384,7 +384,7 @@ void stand_still(const Type& type, Known& known) {
 
 }  // namespace
 
-PositionFlow::PositionFlow(const Module& main, std::map<const Value*, Known> given)
+AffineAnalysis::AffineAnalysis(const Module& main, std::map<const Value*, AffineValue> given)
     : known_(std::move(given)) {
   for (const auto& instruction : main.instructions()) {
     if (instruction->results().size() != 1) continue;
@@ -396,7 +396,7 @@ PositionFlow::PositionFlow(const Module& main, std::map<const Value*, Known> giv
   }
 }
 
-const Known* PositionFlow::find(const Value* value) const {
+const AffineValue* AffineAnalysis::find(const Value* value) const {
   const auto at = known_.find(value);
   return at == known_.end() ? nullptr : &at->second;
 }

@@ -10,14 +10,14 @@
 
 namespace lathe {
 
-class PositionFlow {
+class AffineAnalysis {
  public:
   // `given`: what is known of parameters.
-  PositionFlow(const Module& main, std::map<const Value*, Known> given);
-  const Known* find(const Value* value) const;
+  AffineAnalysis(const Module& main, std::map<const Value*, AffineValue> given);
+  const AffineValue* find(const Value* value) const;
 
  private:
-  std::map<const Value*, Known> known_;
+  std::map<const Value*, AffineValue> known_;
 };
 
 }  // namespace lathe

@@ -10,7 +10,7 @@
 namespace lathe {
 namespace {
 
-using Found = std::optional<Known>;
+using Found = std::optional<AffineValue>;
 
 constexpr int64_t kLargestTriangle = 8192;
 constexpr double kLongestCount = 1 << 24;
@@ -36,7 +36,7 @@ Found counting_in(const Tensor& tensor) {
   }
   Linear linear{std::vector<int64_t>(dims.size(), 0), static_cast<int64_t>(values[0])};
   linear.steps[static_cast<size_t>(along - dims.begin())] = static_cast<int64_t>(step);
-  return Known::index(std::move(linear));
+  return AffineValue::index(std::move(linear));
 }
 
 // The lower half of a square one thing, the rest another, as old models keep their masks.
@@ -63,12 +63,12 @@ Found triangle_in(const Tensor& tensor) {
   Linear linear{std::vector<int64_t>(dims.size(), 0), 0};
   linear.steps[dims.size() - 2] = 1;
   linear.steps[dims.size() - 1] = -1;
-  return Known{std::nullopt, {std::move(linear)}, values[0], values[1]};
+  return AffineValue{std::nullopt, {std::move(linear)}, values[0], values[1]};
 }
 
 }  // namespace
 
-std::optional<Known> known_literal(const Tensor& tensor) {
+std::optional<AffineValue> affine_literal(const Tensor& tensor) {
   if (tensor.count() < 1 || tensor.type() == ElementType::string || !tensor.is_dense() ||
       info(tensor.type()).bits < 8) {
     return std::nullopt;
@@ -79,7 +79,7 @@ std::optional<Known> known_literal(const Tensor& tensor) {
   }
   double value = 0;
   convert(ElementType::f64, &value, tensor.type(), tensor.data(), 1);
-  return Known::constant(value);
+  return AffineValue::constant(value);
 }
 
 }  // namespace lathe

@@ -9,6 +9,6 @@
 namespace lathe {
 
 // A single number, a count in equal steps, or a triangle as old models keep their masks.
-std::optional<Known> known_literal(const Tensor& tensor);
+std::optional<AffineValue> affine_literal(const Tensor& tensor);
 
 }  // namespace lathe

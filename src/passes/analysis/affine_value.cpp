@@ -6,7 +6,7 @@
 namespace lathe {
 namespace {
 
-using Found = std::optional<Known>;
+using Found = std::optional<AffineValue>;
 
 // not (x >= 0) is -x - 1 >= 0.
 Linear opposite(Linear linear) {
@@ -47,10 +47,10 @@ Found decided_by_one(const std::vector<std::vector<Linear>>& tests,
       own = own ? std::max(*own, value) : value;
     }
     if (settled && values[0] && values[1] && *values[0] == *values[1]) {
-      return Known::constant(*values[0]);
+      return AffineValue::constant(*values[0]);
     }
     if (settled && values[0] && values[1]) {
-      return Known{std::nullopt, tests[t], *values[1], *values[0]};
+      return AffineValue{std::nullopt, tests[t], *values[1], *values[0]};
     }
   }
   return std::nullopt;
@@ -70,14 +70,14 @@ Linear sum(const Linear& a, const Linear& b, int64_t sign) {
   return all;
 }
 
-void prefer_yes(Known& known) {
+void prefer_yes(AffineValue& known) {
   if (known.conditions.size() != 1 || !(known.yes < known.no)) return;
   known.conditions.front() = opposite(known.conditions.front());
   std::swap(known.yes, known.no);
 }
 
-std::optional<Known> join_choices(std::span<const Known* const> choices, int rank,
-                                  double (*function)(double a, double b, double c)) {
+std::optional<AffineValue> join_choices(std::span<const AffineValue* const> choices, int rank,
+                                        double (*function)(double a, double b, double c)) {
   const size_t count = choices.size();
   std::vector<std::vector<Linear>> tests;  // different ones
   std::vector<size_t> test_of(count, 0);   // of each operand, from 1
@@ -98,9 +98,9 @@ std::optional<Known> join_choices(std::span<const Known* const> choices, int ran
     return function(values[0], values[1], values[2]);
   };
   const size_t all = (size_t{1} << tests.size()) - 1;
-  if (all == 0) return Known::constant(value_at(0));
+  if (all == 0) return AffineValue::constant(value_at(0));
   if (Found one = decided_by_one(tests, value_at)) return one;
-  Known result{std::nullopt, {}, value_at(all), value_at(0)};
+  AffineValue result{std::nullopt, {}, value_at(all), value_at(0)};
   for (size_t met = 0; met < all; ++met) {
     const double value = value_at(met);
     if (!same(value, result.no)) return std::nullopt;
@@ -112,8 +112,8 @@ std::optional<Known> join_choices(std::span<const Known* const> choices, int ran
   return result;
 }
 
-std::optional<KeyMask> key_mask(const Known& mask, bool boolean, double scale, const Dim& past,
-                                const Dim& keys) {
+std::optional<KeyMask> key_mask(const AffineValue& mask, bool boolean, double scale,
+                                const Dim& past, const Dim& keys) {
   if (mask.linear || mask.conditions.empty()) return std::nullopt;
   const bool right =
       boolean ? mask.yes != 0 && mask.no == 0 : mask.yes == 0 && mask.no * scale <= kMasked;

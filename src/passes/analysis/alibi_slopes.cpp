@@ -15,7 +15,7 @@
 namespace lathe {
 namespace {
 
-using Found = std::optional<KeySlopes>;
+using Found = std::optional<AlibiSlopes>;
 
 constexpr int kMostSteps = 24;               // back to where positions and slopes meet
 constexpr int64_t kMostConstants = 1 << 16;  // elements that are computed to be looked at
@@ -74,7 +74,7 @@ Found factors_in(const Tensor& tensor) {
   const Dims& dims = tensor.dims();
   if (tensor.count() < 1 || !is_floating(tensor.type())) return std::nullopt;
   const auto along = std::ranges::find_if(dims, [](int64_t extent) { return extent > 1; });
-  KeySlopes slopes{doubles_of(tensor), -1, std::vector<int64_t>(dims.size(), 0)};
+  AlibiSlopes slopes{doubles_of(tensor), -1, std::vector<int64_t>(dims.size(), 0)};
   if (along == dims.end()) return slopes;
   if (*along != tensor.count()) return std::nullopt;
   slopes.axis = static_cast<int>(along - dims.begin());
@@ -116,7 +116,7 @@ Found table_in(const Tensor& tensor) {
   const auto along = std::ranges::find_if(lines, [](int64_t extent) { return extent > 1; });
   const int64_t count = tensor.count() / length;
   if (along != lines.end() && *along != count) return std::nullopt;
-  KeySlopes slopes{{}, -1, std::vector<int64_t>(dims.size(), 0)};
+  AlibiSlopes slopes{{}, -1, std::vector<int64_t>(dims.size(), 0)};
   if (along != lines.end()) slopes.axis = static_cast<int>(along - lines.begin());
   slopes.steps.back() = 1;
   std::vector<double> line(static_cast<size_t>(length));
@@ -133,7 +133,7 @@ Found table_in(const Tensor& tensor) {
 
 class Trace {
  public:
-  explicit Trace(const PositionFlow& flow) : flow_(flow) {}
+  explicit Trace(const AffineAnalysis& flow) : flow_(flow) {}
 
   Found run(const Value* value, int steps) {
     if (const auto met = met_.find(value); met != met_.end()) return met->second;
@@ -144,8 +144,8 @@ class Trace {
   Found trace(const Value* value, int steps) {
     const Instruction* definition = value->definition();
     if (definition == nullptr || steps == 0 || !value->type().is_ranked()) return std::nullopt;
-    const Known* known = flow_.find(value);
-    if (known != nullptr && known->linear) return KeySlopes{{1}, -1, known->linear->steps};
+    const AffineValue* known = flow_.find(value);
+    if (known != nullptr && known->linear) return AlibiSlopes{{1}, -1, known->linear->steps};
     if (definition->literal() != nullptr) return table_in(definition->literal()->tensor);
     if (definition->results().size() != 1 || definition->operands().empty()) return std::nullopt;
     const std::string_view op = definition->op().name;
@@ -249,7 +249,7 @@ class Trace {
     if (!slopes) return slopes;
     const auto& order = std::get<Integers>(*find_attribute(transpose.attributes(), "permutation"));
     const size_t rank = slopes->steps.size();
-    KeySlopes result = *slopes;
+    AlibiSlopes result = *slopes;
     for (size_t axis = 0; axis < rank; ++axis) {
       const size_t from = order.empty() ? rank - 1 - axis : static_cast<size_t>(order[axis]);
       result.steps[axis] = slopes->steps[from];
@@ -263,7 +263,7 @@ class Trace {
     if (!slopes) return slopes;
     const std::vector<Dim>& from = *before.type().dims;
     const std::vector<Dim>& to = *after.type().dims;
-    KeySlopes result{slopes->heads, -1, std::vector<int64_t>(to.size(), 0)};
+    AlibiSlopes result{slopes->heads, -1, std::vector<int64_t>(to.size(), 0)};
     size_t at = 0;
     for (size_t axis = 0; axis < from.size(); ++axis) {
       if (from[axis] == Dim(1)) continue;
@@ -276,19 +276,20 @@ class Trace {
     return result;
   }
 
-  const PositionFlow& flow_;
+  const AffineAnalysis& flow_;
   Constants constants_;
   std::map<const Value*, Found> met_;  // each is looked at once, however many ways lead to it
 };
 
 }  // namespace
 
-std::optional<KeySlopes> key_slopes(const Value* value, const PositionFlow& flow) {
+std::optional<AlibiSlopes> alibi_slopes(const Value* value, const AffineAnalysis& flow) {
   return value == nullptr ? std::nullopt : Trace(flow).run(value, kMostSteps);
 }
 
-std::optional<std::vector<double>> slopes_of_scores(const Value* value, const PositionFlow& flow) {
-  Found slopes = key_slopes(value, flow);
+std::optional<std::vector<double>> alibi_slopes_of_scores(const Value* value,
+                                                          const AffineAnalysis& flow) {
+  Found slopes = alibi_slopes(value, flow);
   const auto rank = slopes ? std::ssize(slopes->steps) : 0;
   if (rank < 1 || slopes->steps.back() == 0 || value->type().dims->back() == Dim(1)) {
     return std::nullopt;

@@ -13,17 +13,18 @@ namespace lathe {
 
 // An element is heads[h] · Σ steps[axis] · index[axis], plus something that depends on h alone;
 // h is the index along `axis`.
-struct KeySlopes {
+struct AlibiSlopes {
   std::vector<double> heads;  // one: the same for all
   int axis = -1;              // -1: one for all
   std::vector<int64_t> steps;
 };
 
 // How a value grows by position; nullopt where that is not known, or not at all.
-std::optional<KeySlopes> key_slopes(const Value* value, const PositionFlow& flow);
+std::optional<AlibiSlopes> alibi_slopes(const Value* value, const AffineAnalysis& flow);
 
 // Of scores [heads, rows, keys], with a batch of one before it or without: a slope per head (one:
 // for all) along the keys. nullopt where anything else than head, row and key decides.
-std::optional<std::vector<double>> slopes_of_scores(const Value* value, const PositionFlow& flow);
+std::optional<std::vector<double>> alibi_slopes_of_scores(const Value* value,
+                                                          const AffineAnalysis& flow);
 
 }  // namespace lathe

@@ -23,15 +23,16 @@ void join_slopes(const std::vector<double>& more, double scale, std::vector<doub
 
 }  // namespace
 
-void ScoreBias::narrow(int64_t rows) {
+void AttentionBias::narrow(int64_t rows) {
   if (rows > 0) window = window == 0 ? rows : std::min(window, rows);
 }
 
-bool ScoreBiases::join(const Value* value, double scale, ScoreBias& bias) const {
+bool AttentionBiases::join(const Value* value, double scale, AttentionBias& bias) const {
   return join(value, scale, bias, kMostSteps);
 }
 
-bool ScoreBiases::join_mask(const Known& known, bool boolean, double scale, ScoreBias& bias) const {
+bool AttentionBiases::join_mask(const AffineValue& known, bool boolean, double scale,
+                                AttentionBias& bias) const {
   if (known.is_constant()) return boolean ? known.yes != 0 : known.yes == 0;
   const std::optional<KeyMask> keys =
       key_mask(known, boolean, scale, extents_.past, extents_.past + extents_.rows);
@@ -41,14 +42,14 @@ bool ScoreBiases::join_mask(const Known& known, bool boolean, double scale, Scor
   return true;
 }
 
-bool ScoreBiases::join(const Value* value, double scale, ScoreBias& bias, int steps) const {
+bool AttentionBiases::join(const Value* value, double scale, AttentionBias& bias, int steps) const {
   const bool boolean = value->type().element == ElementType::boolean;
-  if (const Known* known = flow_.find(value); known != nullptr && !known->linear) {
+  if (const AffineValue* known = flow_.find(value); known != nullptr && !known->linear) {
     return join_mask(*known, boolean, scale, bias);
   }
   const Instruction* definition = value->definition();
   if (boolean || definition == nullptr || steps == 0) return false;
-  if (const auto slopes = slopes_of_scores(value, flow_)) {
+  if (const auto slopes = alibi_slopes_of_scores(value, flow_)) {
     const size_t heads = std::max(slopes->size(), bias.slopes.size());
     for (const size_t count : {slopes->size(), bias.slopes.size()}) {
       if (count > 1 && count != heads) return false;
@@ -75,12 +76,13 @@ bool ScoreBiases::join(const Value* value, double scale, ScoreBias& bias, int st
   return same && join(first, scale, bias, steps - 1);
 }
 
-Value* ScoreBiases::unmasked(const Instruction& where, double scale, ScoreBias& bias) const {
+Value* AttentionBiases::unmasked(const Instruction& where, double scale,
+                                 AttentionBias& bias) const {
   for (const size_t low : {2, 1}) {
     const std::optional<double> value = constant_of(operand(where, low), flow_);
-    const Known* condition = flow_.find(operand(where, 0));
+    const AffineValue* condition = flow_.find(operand(where, 0));
     if (!value || condition == nullptr || *value * scale > kMasked) continue;
-    Known allowed = *condition;
+    AffineValue allowed = *condition;
     if (low == 1) {
       if (allowed.conditions.size() != 1) return nullptr;
       Linear& one = allowed.conditions.front();

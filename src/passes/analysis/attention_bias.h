@@ -9,7 +9,7 @@
 
 namespace lathe {
 
-struct ScoreBias {
+struct AttentionBias {
   bool causal = false;
   int64_t window = 0;            // of the last rows alone; 0: all
   std::vector<double> slopes{};  // per head (one: the same for all); empty: none
@@ -17,24 +17,24 @@ struct ScoreBias {
   void narrow(int64_t rows);  // 0: by nothing
 };
 
-class ScoreBiases {
+class AttentionBiases {
  public:
-  ScoreBiases(const PositionFlow& flow, const RowExtents& extents)
+  AttentionBiases(const AffineAnalysis& flow, const TokenExtents& extents)
       : flow_(flow), extents_(extents) {}
 
   // Joins what is added to scores and then multiplied by `scale`, or booleans that allow. False
   // where it is no mask by position and does not grow with it.
-  bool join(const Value* value, double scale, ScoreBias& bias) const;
+  bool join(const Value* value, double scale, AttentionBias& bias) const;
   // The scores in where(allowed, scores, low) or where(masked, low, scores), its mask joined; null
   // where it does not mask by position.
-  Value* unmasked(const Instruction& where, double scale, ScoreBias& bias) const;
+  Value* unmasked(const Instruction& where, double scale, AttentionBias& bias) const;
 
  private:
-  bool join(const Value* value, double scale, ScoreBias& bias, int steps) const;
-  bool join_mask(const Known& known, bool boolean, double scale, ScoreBias& bias) const;
+  bool join(const Value* value, double scale, AttentionBias& bias, int steps) const;
+  bool join_mask(const AffineValue& known, bool boolean, double scale, AttentionBias& bias) const;
 
-  const PositionFlow& flow_;
-  const RowExtents& extents_;
+  const AffineAnalysis& flow_;
+  const TokenExtents& extents_;
 };
 
 }  // namespace lathe

@@ -48,9 +48,9 @@ Value* flat_behind(Value* heads) {
 
 class Trace {
  public:
-  Trace(const PositionFlow& flow, const RowExtents& extents) : flow_(flow), extents_(extents) {}
+  Trace(const AffineAnalysis& flow, const TokenExtents& extents) : flow_(flow), extents_(extents) {}
 
-  std::optional<CacheUse> run(Value* value, bool turned) {
+  std::optional<KvCacheUse> run(Value* value, bool turned) {
     while (Instruction* definition = value->definition()) {
       const std::string_view op = definition->op().name;
       if (op == "concat" || op == "tensor_scatter" || op.ends_with("attention")) {
@@ -114,7 +114,7 @@ class Trace {
   // New rows behind those before them: the cache is as good as one that grows.
   bool scattered(const Instruction& scatter, const Value* value) {
     const Value* at = operand(scatter, 2);
-    const Known* known = at == nullptr ? nullptr : flow_.find(at);
+    const AffineValue* known = at == nullptr ? nullptr : flow_.find(at);
     const bool behind =
         known != nullptr && known->linear && known->linear->offset == extents_.past &&
         std::ranges::count(known->linear->steps, 0) == std::ssize(known->linear->steps);
@@ -134,9 +134,9 @@ class Trace {
     return (rank == 3 || rank == 4) && (axis < 0 ? axis + rank : axis) == rank - 2;
   }
 
-  const PositionFlow& flow_;
-  const RowExtents& extents_;
-  CacheUse use_;
+  const AffineAnalysis& flow_;
+  const TokenExtents& extents_;
+  KvCacheUse use_;
 };
 
 // The softmax whose weights a product multiplies with values.
@@ -172,14 +172,14 @@ bool alike(const Value* a, const Value* b) {
   return extents(a) == extents(b);
 }
 
-std::optional<double> constant_of(const Value* value, const PositionFlow& flow) {
-  const Known* known = value == nullptr ? nullptr : flow.find(value);
+std::optional<double> constant_of(const Value* value, const AffineAnalysis& flow) {
+  const AffineValue* known = value == nullptr ? nullptr : flow.find(value);
   if (known == nullptr || !known->is_constant()) return std::nullopt;
   return known->yes;
 }
 
 std::optional<std::pair<Value*, double>> factor_of(const Instruction& instruction,
-                                                   const PositionFlow& flow) {
+                                                   const AffineAnalysis& flow) {
   const std::string_view op = instruction.op().name;
   if (op != "mul" && op != "div") return std::nullopt;
   for (size_t i = 0; i < 2; ++i) {
@@ -190,8 +190,8 @@ std::optional<std::pair<Value*, double>> factor_of(const Instruction& instructio
   return std::nullopt;
 }
 
-std::optional<CacheUse> cache_behind(Value* value, bool turned, const PositionFlow& flow,
-                                     const RowExtents& extents) {
+std::optional<KvCacheUse> trace_kv_cache(Value* value, bool turned, const AffineAnalysis& flow,
+                                         const TokenExtents& extents) {
   return Trace(flow, extents).run(value, turned);
 }
 

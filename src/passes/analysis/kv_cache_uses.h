@@ -11,13 +11,13 @@
 
 namespace lathe {
 
-struct RowExtents {
+struct TokenExtents {
   Dim past;  // rows before the new ones
   Dim rows;
 };
 
 // A cache on its way into a product or an attention.
-struct CacheUse {
+struct KvCacheUse {
   Value* past = nullptr;
   Value* fresh = nullptr;  // new rows; null: a parameter as it is
   Value* present = nullptr;
@@ -34,16 +34,16 @@ bool passes_on(std::string_view op);
 bool keeps_weights(std::string_view op);
 
 // The one value of all elements.
-std::optional<double> constant_of(const Value* value, const PositionFlow& flow);
+std::optional<double> constant_of(const Value* value, const AffineAnalysis& flow);
 // x · c, c · x or x / c: the other operand and the factor.
 std::optional<std::pair<Value*, double>> factor_of(const Instruction& instruction,
-                                                   const PositionFlow& flow);
+                                                   const AffineAnalysis& flow);
 
 // Back to concat(past, new) along the rows, to the rows written behind those before in a cache of
 // fixed extents, to an attention that gives its cache, or to a parameter. `turned`: the last axes
 // are swapped.
-std::optional<CacheUse> cache_behind(Value* value, bool turned, const PositionFlow& flow,
-                                     const RowExtents& extents);
+std::optional<KvCacheUse> trace_kv_cache(Value* value, bool turned, const AffineAnalysis& flow,
+                                         const TokenExtents& extents);
 
 // Of equal extents but for a batch of one.
 bool alike(const Value* a, const Value* b);

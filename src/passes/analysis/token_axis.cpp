@@ -382,8 +382,8 @@ bool depends_on(const Instruction& instruction, const std::string& symbol) {
 
 }  // namespace
 
-TokenFlow trace_tokens(const Module& main, const std::map<const Value*, int>& inputs) {
-  TokenFlow flow;
+TokenAxes trace_tokens(const Module& main, const std::map<const Value*, int>& inputs) {
+  TokenAxes flow;
   flow.rows = inputs;
   const auto& [first, axis] = *inputs.begin();
   const Dim extent = (*first->type().dims)[static_cast<size_t>(axis)];

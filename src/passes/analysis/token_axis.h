@@ -11,7 +11,7 @@
 
 namespace lathe {
 
-struct TokenFlow {
+struct TokenAxes {
   // Values that have rows, and the axis along which they lie: one element for each row, or as many
   // for each as the axis is longer than there are rows.
   std::map<const Value*, int> rows;
@@ -22,6 +22,6 @@ struct TokenFlow {
 
 // `inputs`: parameters of main that have rows, and along which axis; other parameters are taken for
 // constants. The rows' extent is a symbol.
-TokenFlow trace_tokens(const Module& main, const std::map<const Value*, int>& inputs);
+TokenAxes trace_tokens(const Module& main, const std::map<const Value*, int>& inputs);
 
 }  // namespace lathe

@@ -26,7 +26,7 @@ bool lies_between_turns(const Instruction& conv) {
 
 }  // namespace
 
-void turn_convolutions(Module& main) {
+void fold_conv_transposes(Module& main) {
   std::vector<Instruction*> found;
   for (const auto& instruction : main.instructions()) {
     if (instruction->op().name == "sequence_conv" && lies_between_turns(*instruction)) {

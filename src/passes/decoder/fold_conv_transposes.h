@@ -7,6 +7,6 @@ namespace lathe {
 
 // sequence_conv between two transpositions, as exporters of [batch, channels, rows] write it, takes
 // rows first instead.
-void turn_convolutions(Module& main);
+void fold_conv_transposes(Module& main);
 
 }  // namespace lathe

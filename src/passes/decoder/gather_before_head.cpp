@@ -15,7 +15,8 @@ int index_of(const Module& main, const Value* result) {
 
 }  // namespace
 
-std::string select_rows(Program& program, Value* logits, const TokenFlow& flow, const Dim& extent) {
+std::string gather_before_head(Program& program, Value* logits, const TokenAxes& flow,
+                               const Dim& extent) {
   Module& main = program.main();
   Value* cut = logits;
   Value* at = logits;

@@ -34,9 +34,9 @@ struct Choice {
 
 class Joining {
  public:
-  Joining(Program& program, const LengthNames& names) : main_(program.main()), names_(names) {}
+  Joining(Program& program, const LongRopeNames& names) : main_(program.main()), names_(names) {}
 
-  std::optional<LengthSwitch> run() {
+  std::optional<LongRopeSwitch> run() {
     for (const auto& instruction : main_.instructions()) {
       const std::string_view op = instruction->op().name;
       if ((op == "if" || op == "where") && !collect(*instruction)) return std::nullopt;
@@ -51,7 +51,7 @@ class Joining {
     Value* rows =
         main_.add_parameter(Type::tensor(ElementType::i64, {tokens[0], tokens[1]}), names_.rows);
     for (const Choice& choice : choices_) join(choice, rows);
-    return LengthSwitch{*most_short_, *first_long_};
+    return LongRopeSwitch{*most_short_, *first_long_};
   }
 
  private:
@@ -175,7 +175,7 @@ class Joining {
   }
 
   Module& main_;
-  const LengthNames& names_;
+  const LongRopeNames& names_;
   std::vector<Choice> choices_;
   std::optional<int64_t> most_short_;
   std::optional<int64_t> first_long_;
@@ -183,7 +183,7 @@ class Joining {
 
 }  // namespace
 
-std::optional<LengthSwitch> join_length_tables(Program& program, const LengthNames& names) {
+std::optional<LongRopeSwitch> merge_longrope_tables(Program& program, const LongRopeNames& names) {
   return Joining(program, names).run();
 }
 

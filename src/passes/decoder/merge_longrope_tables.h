@@ -10,13 +10,13 @@
 
 namespace lathe {
 
-struct LengthSwitch {
+struct LongRopeSwitch {
   int64_t most_short = 0;  // sequences up to this length read the tables' first part
   int64_t first_long = 0;  // where the other part begins: position p reads row first_long + p
 };
 
 // The names and extents by which a program knows the length.
-struct LengthNames {
+struct LongRopeNames {
   const Value* tokens = nullptr;     // [batch, rows]
   const Value* positions = nullptr;  // may be null
   std::string rows;                  // of the parameter to add: i64 [batch, rows], rows of tables
@@ -26,6 +26,6 @@ struct LengthNames {
 // Replaces each `if` and `where` on the total length that chooses between literals, and the
 // positions by which its results are read. Nothing is changed, and nothing returned, where there is
 // none, or one is not understood.
-std::optional<LengthSwitch> join_length_tables(Program& program, const LengthNames& names);
+std::optional<LongRopeSwitch> merge_longrope_tables(Program& program, const LongRopeNames& names);
 
 }  // namespace lathe

@@ -17,19 +17,19 @@ const StatePair* find_pair(const std::vector<StatePair>& pairs, const Value* pas
 }
 
 // Without any, one for all, or one for each.
-bool has_slopes_for(const ScoreBias& bias, int64_t heads) {
+bool has_slopes_for(const AttentionBias& bias, int64_t heads) {
   return bias.slopes.size() <= 1 || std::ssize(bias.slopes) == heads;
 }
 
 }  // namespace
 
-Numbers slopes_of(const ScoreBias& bias, int64_t heads) {
+Numbers slopes_of(const AttentionBias& bias, int64_t heads) {
   if (bias.slopes.size() != 1) return bias.slopes;
   return Numbers(static_cast<size_t>(heads), bias.slopes.front());
 }
 
 AttentionPacking::AttentionPacking(Program& program, const DecoderInterface& names,
-                                   const RowExtents& extents)
+                                   const TokenExtents& extents)
     : main_(program.main()),
       names_(names),
       extents_(extents),
@@ -79,8 +79,8 @@ std::string AttentionPacking::recognise_across() {
   return "";
 }
 
-bool AttentionPacking::join_bias(const Value* added, int64_t heads, ScoreBias& bias) const {
-  return ScoreBiases(flow_, extents_).join(added, 1, bias) && has_slopes_for(bias, heads);
+bool AttentionPacking::join_bias(const Value* added, int64_t heads, AttentionBias& bias) const {
+  return AttentionBiases(flow_, extents_).join(added, 1, bias) && has_slopes_for(bias, heads);
 }
 
 void AttentionPacking::convert() {
@@ -105,9 +105,9 @@ std::vector<SequenceState> AttentionPacking::cross_states() const {
 }
 
 void AttentionPacking::widen_windows(std::vector<SequenceState>& states,
-                                     const std::vector<SharedCache>& others) const {
+                                     const std::vector<SharedKvCache>& others) const {
   for (const auto& list : {shared_, others}) {
-    for (const SharedCache& reader : list) {
+    for (const SharedKvCache& reader : list) {
       const auto state = std::ranges::find(states, reader.state, &SequenceState::name);
       if (state == states.end()) continue;
       const bool all = state->window == 0 || reader.window == 0;

@@ -15,7 +15,7 @@ namespace lathe {
 
 class AttentionPacking {
  public:
-  AttentionPacking(Program& program, const DecoderInterface& names, const RowExtents& extents);
+  AttentionPacking(Program& program, const DecoderInterface& names, const TokenExtents& extents);
 
   // All attention over the cache of a pair, whose present `owner` makes; nothing is changed yet. Of
   // several the first appends, unless the owner does so itself. Gives what is in the way.
@@ -23,7 +23,7 @@ class AttentionPacking {
   // The same of states that are written once, which nothing else may read.
   std::string recognise_across();
   // Joins what is added to scores of so many heads; false where it is no bias by position.
-  bool join_bias(const Value* added, int64_t heads, ScoreBias& bias) const;
+  bool join_bias(const Value* added, int64_t heads, AttentionBias& bias) const;
   // Presents that are appended to are results no more.
   void convert();
 
@@ -32,7 +32,7 @@ class AttentionPacking {
   std::vector<SequenceState> cross_states() const;
   // A cache keeps what all that read it need, `others` among them.
   void widen_windows(std::vector<SequenceState>& states,
-                     const std::vector<SharedCache>& others) const;
+                     const std::vector<SharedKvCache>& others) const;
 
  private:
   int result_of(const std::string& present) const;
@@ -44,15 +44,15 @@ class AttentionPacking {
 
   Module& main_;
   const DecoderInterface& names_;
-  const RowExtents& extents_;
-  PositionFlow flow_;
+  const TokenExtents& extents_;
+  AffineAnalysis flow_;
   std::vector<CachedAttention> attentions_;
   std::vector<SequenceState> states_;
   std::set<const Value*> made_;  // pasts
-  std::vector<SharedCache> shared_;
+  std::vector<SharedKvCache> shared_;
 };
 
 // A bias' slopes as the attribute of sequence attention has them: one for each head, or none.
-Numbers slopes_of(const ScoreBias& bias, int64_t heads);
+Numbers slopes_of(const AttentionBias& bias, int64_t heads);
 
 }  // namespace lathe

@@ -92,13 +92,13 @@ class Packing {
     }
     eliminate_copies(*program_);
     combined_ = split_combined_states(*program_, names_);
-    extents_ = set_row_extents(*program_, names_);
+    extents_ = set_token_extents(*program_, names_);
     if (!extents_) {
       return offend(fmt::format("the input '{}' is {}, expected unknown batch and rows",
                                 escape(names_.tokens), tokens->type().to_string()));
     }
     join_tables(tokens);
-    const std::vector<SharedCache> shared = share_caches(*program_, names_);
+    const std::vector<SharedKvCache> shared = share_kv_caches(*program_, names_);
     AttentionPacking attention(*program_, names_, *extents_);
     if (std::string why = recognise(attention); !why.empty()) return offend(std::move(why));
     attention.convert();
@@ -112,7 +112,7 @@ class Packing {
     std::ranges::move(attention.cross_states(), std::back_inserter(packed_.states));
     eliminate_dead_code.run(*program_);
     absorb_positions(*program_, names_, *extents_);
-    turn_convolutions(main_);
+    fold_conv_transposes(main_);
     fold_constants.run(*program_);
     eliminate_dead_code.run(*program_);
     if (!drop_parameters()) return std::move(packed_);
@@ -131,9 +131,9 @@ class Packing {
     std::vector<std::string> others = names_.row_inputs;
     others.insert(others.end(), {names_.positions, packed_.table_rows});
     for (const std::string& name : others) {
-      if (Value* rows = find_parameter(main_, name)) inputs[rows] = row_axis(rows->type());
+      if (Value* rows = find_parameter(main_, name)) inputs[rows] = token_axis(rows->type());
     }
-    const TokenFlow flow = trace_tokens(main_, inputs);
+    const TokenAxes flow = trace_tokens(main_, inputs);
     if (flow.offender != nullptr) return offend(describe(*flow.offender, flow.reason));
     Value* logits = main_.results()[static_cast<size_t>(result_index(names_.logits))];
     if (!flow.rows.contains(logits)) return offend("the logits have no rows");
@@ -144,7 +144,7 @@ class Packing {
       packed_.outputs.push_back(
           {main_.result_names()[i], rows == flow.rows.end() ? -1 : rows->second});
     }
-    packed_.wanted_rows = select_rows(*program_, logits, flow, extents_->rows);
+    packed_.wanted_rows = gather_before_head(*program_, logits, flow, extents_->rows);
     eliminate_dead_code.run(*program_);
     packed_.program = std::move(program_);
     return std::move(packed_);
@@ -172,7 +172,7 @@ class Packing {
 
   // Lengths are extents of the mask, or those of a past and the new rows together.
   void join_tables(const Value* tokens) {
-    LengthNames names;
+    LongRopeNames names;
     names.tokens = tokens;
     names.positions = find_parameter(main_, given_positions_);
     names.rows = "table_rows";
@@ -187,7 +187,7 @@ class Packing {
       const auto past = extent(parameter(pair.past), 2);
       if (past) names.totals.push_back(*past + *extent(tokens, 1));
     }
-    packed_.length_switch = join_length_tables(*program_, names);
+    packed_.length_switch = merge_longrope_tables(*program_, names);
     if (packed_.length_switch) packed_.table_rows = main_.parameters().back()->name();
   }
 
@@ -207,7 +207,7 @@ class Packing {
   // What grouped attention adds to its scores.
   void join_bias(const AttentionPacking& attention, const Instruction& owner) {
     constexpr size_t kBias = 10;
-    ScoreBias bias;
+    AttentionBias bias;
     bias.narrow(std::get<int64_t>(*find_attribute(owner.attributes(), "local_window_size")));
     const auto heads = std::get<int64_t>(*find_attribute(owner.attributes(), "num_heads"));
     const Value* added = operand(owner, kBias);
@@ -418,10 +418,10 @@ class Packing {
   std::unique_ptr<Program> program_;
   Module& main_;
   PackedProgram packed_;
-  std::optional<RowExtents> extents_;
-  std::map<std::string, StatePair> combined_;       // by the names of their halves
-  std::map<const Instruction*, ScoreBias> biases_;  // of grouped attention
-  std::set<std::string> done_;                      // pasts
+  std::optional<TokenExtents> extents_;
+  std::map<std::string, StatePair> combined_;           // by the names of their halves
+  std::map<const Instruction*, AttentionBias> biases_;  // of grouped attention
+  std::set<std::string> done_;                          // pasts
   std::vector<std::string> removed_;
 };
 

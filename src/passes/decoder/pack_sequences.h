@@ -80,7 +80,7 @@ struct PackedProgram {
   std::string row_numbers{};
   std::string table_rows{};
   std::string wanted_rows{};
-  std::optional<LengthSwitch> length_switch{};
+  std::optional<LongRopeSwitch> length_switch{};
   std::vector<SequenceState> states;
   std::vector<ProgramOutput> outputs{};  // results beside the logits, all rows of the step
   // What keeps rows from being packed: an instruction and why.

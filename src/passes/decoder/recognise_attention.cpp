@@ -25,7 +25,7 @@ int64_t heads_of(const Value* value, int64_t given) {
 
 class Recognition {
  public:
-  Recognition(const PositionFlow& flow, const RowExtents& extents, NotAttention& not_it)
+  Recognition(const AffineAnalysis& flow, const TokenExtents& extents, NotAttention& not_it)
       : flow_(flow), extents_(extents), biases_(flow, extents), not_it_(not_it) {}
 
   std::vector<CachedAttention> run(Instruction& owner) {
@@ -72,7 +72,7 @@ class Recognition {
   }
 
   bool is_count(const Value* value, const Dim& count) const {
-    const Known* known = flow_.find(value);
+    const AffineValue* known = flow_.find(value);
     return known != nullptr && known->linear && known->linear->offset == count &&
            std::ranges::count(known->linear->steps, 0) == std::ssize(known->linear->steps);
   }
@@ -146,7 +146,7 @@ class Recognition {
     }
     found.causal = attribute<bool>(owner, "unidirectional");
     if (const Value* mask = operand(owner, 4)) {
-      const Known* known = flow_.find(mask);
+      const AffineValue* known = flow_.find(mask);
       if (known == nullptr || !known->is_constant() || known->yes == 0 ||
           mask->type().rank() == 1) {
         return refuse(owner, "its padding is not known");
@@ -171,8 +171,8 @@ class Recognition {
     if (!standard_op && op != "multi_head_attention") {
       return refuse(reader, "it is no attention that is known");
     }
-    const auto keys = cache_behind(operand(reader, 1), false, flow_, extents_);
-    const auto values = cache_behind(operand(reader, 2), false, flow_, extents_);
+    const auto keys = trace_kv_cache(operand(reader, 1), false, flow_, extents_);
+    const auto values = trace_kv_cache(operand(reader, 2), false, flow_, extents_);
     const bool own = operand(reader, standard_op ? 4 : 6) == nullptr;
     const bool plain = keys && values && keys->scale == 1 && values->scale == 1;
     if (!own || !plain || keys->fresh != nullptr || values->fresh != nullptr) {
@@ -195,8 +195,8 @@ class Recognition {
     if (operand(owner, 4) != nullptr || (by_place && operand(owner, 6) == nullptr)) {
       return refuse(owner, "it takes the first row of every run for that of the sequence");
     }
-    const auto keys = cache_behind(operand(owner, 1), false, flow_, extents_);
-    const auto values = cache_behind(operand(owner, 2), false, flow_, extents_);
+    const auto keys = trace_kv_cache(operand(owner, 1), false, flow_, extents_);
+    const auto values = trace_kv_cache(operand(owner, 2), false, flow_, extents_);
     const bool caches = keys && values && keys->fresh != nullptr && values->fresh != nullptr;
     if (!caches || keys->scale != 1 || values->scale != 1) {
       return refuse(owner, "what it attends to is no cache with new rows");
@@ -211,7 +211,7 @@ class Recognition {
     return found;
   }
 
-  static void set_caches(const CacheUse& keys, const CacheUse& values, CachedAttention& found) {
+  static void set_caches(const KvCacheUse& keys, const KvCacheUse& values, CachedAttention& found) {
     found.past_key = keys.past;
     found.key = keys.fresh;
     found.present_key = keys.present;
@@ -221,7 +221,8 @@ class Recognition {
     found.kv_heads = keys.heads > 0 ? keys.heads : heads_of(keys.present, found.kv_heads);
     found.narrow(keys.window);
   }
-  static bool divides(const CacheUse& keys, const CacheUse& values, const CachedAttention& found) {
+  static bool divides(const KvCacheUse& keys, const KvCacheUse& values,
+                      const CachedAttention& found) {
     const int64_t repeated = found.heads / std::max<int64_t>(found.kv_heads * keys.groups, 1);
     return keys.groups == values.groups && keys.heads == values.heads && repeated > 0 &&
            found.heads == found.kv_heads * keys.groups * repeated;
@@ -229,8 +230,8 @@ class Recognition {
   // In a ring a row's place is not its position. Up to the row's own place is all that was written
   // until the ring is full, and all of it from then on: its window. Other masks mean something
   // else.
-  bool fits_ring(const Instruction& owner, const CacheUse& keys, const CacheUse& values,
-                 const ScoreBias& bias) {
+  bool fits_ring(const Instruction& owner, const KvCacheUse& keys, const KvCacheUse& values,
+                 const AttentionBias& bias) {
     const bool all = bias.window == 0 && bias.slopes.empty();
     const bool fits = keys.window == values.window && (keys.window == 0 || all);
     if (!fits) refuse(owner, "it masks a cache that is written in a circle");
@@ -248,8 +249,8 @@ class Recognition {
     if (scores == nullptr) return std::nullopt;
     Instruction* product = product_after(softmax);
     if (product == nullptr) return refuse(softmax, "no product with values follows");
-    const auto keys = cache_behind(operand(*scores, 1), true, flow_, extents_);
-    const auto values = cache_behind(operand(*product, 1), false, flow_, extents_);
+    const auto keys = trace_kv_cache(operand(*scores, 1), true, flow_, extents_);
+    const auto values = trace_kv_cache(operand(*product, 1), false, flow_, extents_);
     const bool grown = role != CacheRole::cross;
     if (!keys || !values || values->scale != 1 || (keys->fresh != nullptr) != grown ||
         (values->fresh != nullptr) != grown) {
@@ -366,9 +367,9 @@ class Recognition {
            test->operands()[0] == weights;
   }
 
-  const PositionFlow& flow_;
-  const RowExtents& extents_;
-  const ScoreBiases biases_;
+  const AffineAnalysis& flow_;
+  const TokenExtents& extents_;
+  const AttentionBiases biases_;
   NotAttention& not_it_;
 };
 
@@ -382,13 +383,14 @@ std::string describe(const Instruction& instruction, std::string_view why) {
   return fmt::format("{}: {}", text, why);
 }
 
-std::vector<CachedAttention> recognise_attention(Instruction& owner, const PositionFlow& flow,
-                                                 const RowExtents& extents, NotAttention& not_it) {
+std::vector<CachedAttention> recognise_attention(Instruction& owner, const AffineAnalysis& flow,
+                                                 const TokenExtents& extents,
+                                                 NotAttention& not_it) {
   return Recognition(flow, extents, not_it).run(owner);
 }
 
-std::vector<CachedAttention> recognise_cross_attention(Value* keys, const PositionFlow& flow,
-                                                       const RowExtents& extents,
+std::vector<CachedAttention> recognise_cross_attention(Value* keys, const AffineAnalysis& flow,
+                                                       const TokenExtents& extents,
                                                        NotAttention& not_it) {
   return Recognition(flow, extents, not_it).run_across(keys);
 }

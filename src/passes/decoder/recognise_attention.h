@@ -13,7 +13,7 @@ namespace lathe {
 
 // Causal attention of new rows to a cache and themselves. Rows lie flat [batch, rows, heads · size]
 // or in heads [batch, heads, rows, size]; the result's batch of one may be left out there.
-struct CachedAttention : ScoreBias {
+struct CachedAttention : AttentionBias {
   Value* query = nullptr;
   Value* key = nullptr;  // new rows
   Value* value = nullptr;
@@ -41,12 +41,12 @@ std::string describe(const Instruction& instruction, std::string_view why);
 // Every attention over the cache that this instruction makes, in no order; of an operator that
 // grows its cache itself, what is not it only reads. None if one of them has a mask that is not of
 // position: then `why` names the instruction that is in the way and says how.
-std::vector<CachedAttention> recognise_attention(Instruction& owner, const PositionFlow& flow,
-                                                 const RowExtents& extents, NotAttention& not_it);
+std::vector<CachedAttention> recognise_attention(Instruction& owner, const AffineAnalysis& flow,
+                                                 const TokenExtents& extents, NotAttention& not_it);
 
 // Attention of every row to all keys that a parameter holds.
-std::vector<CachedAttention> recognise_cross_attention(Value* keys, const PositionFlow& flow,
-                                                       const RowExtents& extents,
+std::vector<CachedAttention> recognise_cross_attention(Value* keys, const AffineAnalysis& flow,
+                                                       const TokenExtents& extents,
                                                        NotAttention& not_it);
 
 }  // namespace lathe

@@ -62,7 +62,7 @@ class Sharing {
  public:
   Sharing(Program& program, const DecoderInterface& names) : main_(program.main()), names_(names) {}
 
-  std::vector<SharedCache> run() {
+  std::vector<SharedKvCache> run() {
     for (const StatePair& pair : names_.states) {
       Value* past = find_parameter(main_, pair.past);
       const std::vector<Instruction*> all = readers(past);
@@ -141,12 +141,12 @@ class Sharing {
 
   Module& main_;
   const DecoderInterface& names_;
-  std::vector<SharedCache> shared_;
+  std::vector<SharedKvCache> shared_;
 };
 
 }  // namespace
 
-std::vector<SharedCache> share_caches(Program& program, const DecoderInterface& names) {
+std::vector<SharedKvCache> share_kv_caches(Program& program, const DecoderInterface& names) {
   return Sharing(program, names).run();
 }
 

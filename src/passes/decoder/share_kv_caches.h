@@ -11,7 +11,7 @@
 namespace lathe {
 
 // Reads a state that another instruction appends to.
-struct SharedCache {
+struct SharedKvCache {
   std::string state;
   int64_t window = 0;  // rows that it needs; 0: all
 };
@@ -19,6 +19,6 @@ struct SharedCache {
 // The first in the program's order makes every present, the others become sequence attention to
 // what it has appended. Leaves alone what is not causal, has a bias, gives its scores, or turns its
 // keys otherwise.
-std::vector<SharedCache> share_caches(Program& program, const DecoderInterface& names);
+std::vector<SharedKvCache> share_kv_caches(Program& program, const DecoderInterface& names);
 
 }  // namespace lathe

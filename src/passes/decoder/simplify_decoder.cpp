@@ -95,7 +95,9 @@ Value* find_parameter(const Module& main, const std::string& name) {
   return nullptr;
 }
 
-int row_axis(const Type& type) { return type.rank() == 3 && type.dims->front() == Dim(3) ? 2 : 1; }
+int token_axis(const Type& type) {
+  return type.rank() == 3 && type.dims->front() == Dim(3) ? 2 : 1;
+}
 
 std::map<std::string, StatePair> split_combined_states(Program& program, DecoderInterface& names) {
   std::map<std::string, StatePair> combined;
@@ -128,7 +130,7 @@ void eliminate_copies(Program& program) {
   }
 }
 
-std::optional<RowExtents> set_row_extents(Program& program, const DecoderInterface& names) {
+std::optional<TokenExtents> set_token_extents(Program& program, const DecoderInterface& names) {
   Module& main = program.main();
   const Value* tokens = find_parameter(main, names.tokens);
   const Dim batch = tokens->type().dims->front();
@@ -139,7 +141,7 @@ std::optional<RowExtents> set_row_extents(Program& program, const DecoderInterfa
     return std::nullopt;
   }
   if (single) rows = program.add_symbol("rows", SymbolKind::bound, {});
-  RowExtents extents{0, rows};
+  TokenExtents extents{0, rows};
   bool written = false;
   for (const StatePair& pair : names.states) {
     const Value* past = find_parameter(main, pair.past);
@@ -171,7 +173,7 @@ std::optional<RowExtents> set_row_extents(Program& program, const DecoderInterfa
         parameter->name() == names.tokens || parameter->name() == names.positions ||
         std::ranges::find(names.row_inputs, parameter->name()) != names.row_inputs.end();
     if (by_rows && dims.size() >= 2) {
-      const auto axis = static_cast<size_t>(row_axis(type));
+      const auto axis = static_cast<size_t>(token_axis(type));
       dims[axis - 1] = 1;
       dims[axis] = rows;
     } else if (parameter->name() == names.mask && dims.size() == 2) {
@@ -198,45 +200,45 @@ std::optional<RowExtents> set_row_extents(Program& program, const DecoderInterfa
   return extents;
 }
 
-PositionFlow decoder_positions(const Program& program, const DecoderInterface& names,
-                               const RowExtents& extents) {
-  std::map<const Value*, Known> given;
-  const auto give = [&](const std::string& name, const std::function<Known(int rank)>& what) {
+AffineAnalysis decoder_positions(const Program& program, const DecoderInterface& names,
+                                 const TokenExtents& extents) {
+  std::map<const Value*, AffineValue> given;
+  const auto give = [&](const std::string& name, const std::function<AffineValue(int rank)>& what) {
     const Value* value = name.empty() ? nullptr : find_parameter(program.main(), name);
     if (value == nullptr || !value->type().is_ranked()) return;
     given[value] = what(value->type().rank());
   };
   const auto count = [](const Dim& dim) {
     return [dim](int rank) {
-      return Known::index({std::vector<int64_t>(static_cast<size_t>(rank), 0), dim});
+      return AffineValue::index({std::vector<int64_t>(static_cast<size_t>(rank), 0), dim});
     };
   };
   const Value* mask = names.mask.empty() ? nullptr : find_parameter(program.main(), names.mask);
   const bool whole = mask != nullptr && mask->type().is_ranked() && mask->type().rank() > 0 &&
                      mask->type().dims->back().is_constant();
   give(names.mask, [&](int rank) {
-    if (!whole) return Known::constant(1);
+    if (!whole) return AffineValue::constant(1);
     // As long as the caches are: ones for rows that there are.
     Linear held{std::vector<int64_t>(static_cast<size_t>(rank), 0),
                 extents.past + extents.rows - Dim(1)};
     held.steps.back() = -1;
-    return Known{std::nullopt, {std::move(held)}, 1, 0};
+    return AffineValue{std::nullopt, {std::move(held)}, 1, 0};
   });
   give(names.positions, [&](int rank) {
     Linear linear{std::vector<int64_t>(static_cast<size_t>(rank), 0), extents.past};
     linear.steps.back() = 1;
-    return Known::index(std::move(linear));
+    return AffineValue::index(std::move(linear));
   });
   give(names.past_length, count(extents.past));
   give(names.new_length, count(extents.rows));
   give(names.total_length, count(extents.past + extents.rows));
-  return PositionFlow(program.main(), std::move(given));
+  return AffineAnalysis(program.main(), std::move(given));
 }
 
 namespace {
 
 // The input of positions, or the one that is added.
-Value* positions_of(Module& main, DecoderInterface& names, const RowExtents& extents) {
+Value* positions_of(Module& main, DecoderInterface& names, const TokenExtents& extents) {
   Value* positions = find_parameter(main, names.positions);
   if (positions == nullptr) {
     // The caller's own positions are another input then.
@@ -249,8 +251,8 @@ Value* positions_of(Module& main, DecoderInterface& names, const RowExtents& ext
 }
 
 // Whether each of the new rows' positions stands once in these values, in order.
-bool counts_rows(const Value* value, const PositionFlow& flow, const RowExtents& extents) {
-  const Known* known = flow.find(value);
+bool counts_rows(const Value* value, const AffineAnalysis& flow, const TokenExtents& extents) {
+  const AffineValue* known = flow.find(value);
   if (known == nullptr || !known->linear || !(known->linear->offset == extents.past)) return false;
   const std::vector<int64_t>& steps = known->linear->steps;
   const auto along = std::ranges::find(steps, 1);
@@ -262,7 +264,7 @@ bool counts_rows(const Value* value, const PositionFlow& flow, const RowExtents&
 
 // The axis along which a table's rows at the new rows' positions are cut out; -1: this is no such
 // cut.
-int cut_axis(const Instruction& slice, const RowExtents& extents) {
+int cut_axis(const Instruction& slice, const TokenExtents& extents) {
   const auto single = [&](size_t i) -> std::optional<Dim> {
     const Value* value = i < slice.operands().size() ? slice.operands()[i] : nullptr;
     if (value == nullptr || !value->elements() || value->elements()->size() != 1) return {};
@@ -287,10 +289,10 @@ int cut_axis(const Instruction& slice, const RowExtents& extents) {
 
 }  // namespace
 
-void absorb_positions(Program& program, DecoderInterface& names, const RowExtents& extents) {
+void absorb_positions(Program& program, DecoderInterface& names, const TokenExtents& extents) {
   Module& main = program.main();
   if (extents.past == Dim(0)) return;
-  const PositionFlow flow = decoder_positions(program, names, extents);
+  const AffineAnalysis flow = decoder_positions(program, names, extents);
   std::vector<Instruction*> counting;
   std::vector<std::pair<Instruction*, int>> cuts;
   for (const auto& instruction : main.instructions()) {

@@ -26,18 +26,18 @@ void eliminate_copies(Program& program);
 // One batch, and every length in terms of past and new rows; types anew. A program for single
 // tokens becomes one for any number of rows. nullopt where the tokens do not have rows, or
 // something wants them to be one.
-std::optional<RowExtents> set_row_extents(Program& program, const DecoderInterface& names);
+std::optional<TokenExtents> set_token_extents(Program& program, const DecoderInterface& names);
 
 // What is known of a decoder's parameters.
-PositionFlow decoder_positions(const Program& program, const DecoderInterface& names,
-                               const RowExtents& extents);
+AffineAnalysis decoder_positions(const Program& program, const DecoderInterface& names,
+                                 const TokenExtents& extents);
 
 // The axis of rows of an input that has one for each token: behind the batch, which follows an axis
 // of 3 (time, height, width) or comes first.
-int row_axis(const Type& type);
+int token_axis(const Type& type);
 
 // Values that count the new rows' positions become the input of positions, which is added (and
 // named in `names`) if there is none.
-void absorb_positions(Program& program, DecoderInterface& names, const RowExtents& extents);
+void absorb_positions(Program& program, DecoderInterface& names, const TokenExtents& extents);
 
 }  // namespace lathe

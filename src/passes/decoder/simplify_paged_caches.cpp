@@ -110,7 +110,8 @@ class Unblocking {
 
 }  // namespace
 
-std::unique_ptr<Program> unblock_caches(const Program& program, const DecoderInterface& interface) {
+std::unique_ptr<Program> simplify_paged_caches(const Program& program,
+                                               const DecoderInterface& interface) {
   try {
     return Unblocking(program, interface).run();
   } catch (const Error&) {
