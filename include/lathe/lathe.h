@@ -266,8 +266,8 @@ typedef struct lathe_token_choice {
 /* What a generated token was chosen from, by the logits as the model gave them. */
 typedef struct lathe_choice {
   size_t size;
-  float log_probability;               /* of the token itself */
-  const lathe_token_choice* likeliest; /* best first, as many as "log_probabilities" asks for */
+  float log_probability;                 /* of the token itself */
+  const lathe_token_choice* most_likely; /* best first, as many as "log_probabilities" asks for */
   size_t likeliest_count;
 } lathe_choice;
 

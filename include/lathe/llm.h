@@ -369,8 +369,8 @@ class Generator {
   }
   // Of the sequence's generated tokens, where the option log_probabilities is set.
   struct Choice {
-    float log_probability;                      // of the token
-    std::vector<lathe_token_choice> likeliest;  // best first
+    float log_probability;                        // of the token
+    std::vector<lathe_token_choice> most_likely;  // best first
   };
   std::vector<Choice> log_probabilities(size_t index = 0) const {
     std::vector<Choice> choices;
@@ -379,7 +379,7 @@ class Generator {
       auto found = detail::init<lathe_choice>();
       check(api().generator_choice(get(), index, token, &found));
       choices.push_back(
-          {found.log_probability, {found.likeliest, found.likeliest + found.likeliest_count}});
+          {found.log_probability, {found.most_likely, found.most_likely + found.likeliest_count}});
     }
     return choices;
   }

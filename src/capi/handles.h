@@ -199,7 +199,7 @@ struct lathe_generator {
   std::vector<size_t> lengths;  // of the prompts' first sequences before the last step
   std::vector<int32_t> next;    // of the last step
   std::vector<std::pair<size_t, lathe::llm::Output>> outputs;  // empty: to be asked for
-  std::vector<lathe_token_choice> likeliest;                   // of the choice asked for last
+  std::vector<lathe_token_choice> most_likely;                 // of the choice asked for last
 };
 
 struct lathe_chat_template {

@@ -76,14 +76,14 @@ lathe_error* get_choice(lathe_generator* generator, size_t sequence, size_t toke
           token, sequence, output.choices.size(),
           output.choices.empty() ? ": set log_probabilities" : "");
     const search::Choice& choice = output.choices[token];
-    handle.likeliest.clear();
-    for (const auto& [id, log_probability] : choice.likeliest) {
-      handle.likeliest.push_back({id, log_probability});
+    handle.most_likely.clear();
+    for (const auto& [id, log_probability] : choice.most_likely) {
+      handle.most_likely.push_back({id, log_probability});
     }
     all.size = out->size;
     all.log_probability = choice.log_probability;
-    all.likeliest = handle.likeliest.data();
-    all.likeliest_count = handle.likeliest.size();
+    all.most_likely = handle.most_likely.data();
+    all.likeliest_count = handle.most_likely.size();
     std::memcpy(out, &all, std::min(out->size, sizeof all));
   });
 }

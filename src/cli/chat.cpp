@@ -25,9 +25,9 @@ struct Statistics {
   double answer_seconds = 0;  // of the last turn: all others
 };
 
-class Talk {
+class ChatLoop {
  public:
-  Talk(llm::Chat& chat, const Options& options, Output& out)
+  ChatLoop(llm::Chat& chat, const Options& options, Output& out)
       : chat_(chat), options_(options), out_(out), with_person_(input_is_terminal()) {}
 
   // Until the input ends or the user leaves.
@@ -48,7 +48,7 @@ class Talk {
   struct Command {
     std::string_view name;
     std::string_view doc;
-    bool (Talk::*act)(std::string_view rest);  // false: the talk is over
+    bool (ChatLoop::*act)(std::string_view rest);  // false: the talk is over
   };
   static std::span<const Command> commands();
 
@@ -146,7 +146,7 @@ class Talk {
       return seconds > 0 ? static_cast<double>(count) / seconds : 0;
     };
     out_.write(fmt::format("turns {}, tokens held {}, rows run {}\n", s.turns,
-                           chat_.tokens().size(), chat_.rows_run()));
+                           chat_.tokens().size(), chat_.tokens_run()));
     if (s.turns == 0) return true;
     out_.write(fmt::format(
         "last turn: {} tokens kept, {} read in {:.2f} s ({:.1f} a second), {} answered at {:.1f} "
@@ -165,14 +165,14 @@ class Talk {
   Statistics statistics_;
 };
 
-std::span<const Talk::Command> Talk::commands() {
+std::span<const ChatLoop::Command> ChatLoop::commands() {
   static constexpr auto kCommands = std::to_array<Command>({
-      {"help", "Lists commands.", &Talk::help},
-      {"clear", "Forgets all that was said.", &Talk::clear},
+      {"help", "Lists commands.", &ChatLoop::help},
+      {"clear", "Forgets all that was said.", &ChatLoop::clear},
       {"system", "TEXT: what the model is told before the talk, from the next turn on.",
-       &Talk::set_system},
-      {"stats", "Tells tokens and rates.", &Talk::show_statistics},
-      {"exit", "Leaves; so does the end of the input.", &Talk::leave},
+       &ChatLoop::set_system},
+      {"stats", "Tells tokens and rates.", &ChatLoop::show_statistics},
+      {"exit", "Leaves; so does the end of the input.", &ChatLoop::leave},
   });
   return kCommands;
 }
@@ -197,7 +197,7 @@ int chat(CommandLine& line) {
   options.variables = template_arguments.variables();
   if (arguments.verbose) write_error_text(model.settings(options.search));
   llm::Chat chat(model.decoder(), model.tokenizer(), model.chat_templates(), std::move(options));
-  Talk(chat, line.options(), line.out()).run();
+  ChatLoop(chat, line.options(), line.out()).run();
   return 0;
 }
 

@@ -126,8 +126,9 @@ void check_decoder(Report& report, const std::string& folder, const std::string&
     report.row("memory", describe_context(decoder.size(), context, available, limit));
     const llm::DecoderNotes notes = decoder.notes();
     return fmt::format("{} launches; {}", decoder.plan().modules.front().launches.size(),
-                       notes.packed ? "rows of all sequences are packed"
-                                    : "sequences run one by one: " + escape(notes.offender));
+                       notes.packed
+                           ? "rows of all sequences are packed"
+                           : "sequences run one by one: " + escape(notes.not_packed_reason));
   });
 }
 

@@ -117,7 +117,7 @@ nlohmann::ordered_json to_json(const llm::Output& output) {
     nlohmann::ordered_json choice = {{"id", generated[i]},
                                      {"log_probability", output.choices[i].log_probability},
                                      {"likeliest", nlohmann::ordered_json::array()}};
-    for (const auto& [token, log_probability] : output.choices[i].likeliest) {
+    for (const auto& [token, log_probability] : output.choices[i].most_likely) {
       choice["likeliest"].push_back({{"id", token}, {"log_probability", log_probability}});
     }
     json["log_probabilities"].push_back(std::move(choice));
@@ -128,7 +128,7 @@ nlohmann::ordered_json to_json(const llm::Output& output) {
 void write_logits(const llm::Decoder& decoder, const std::vector<Token>& prompt,
                   const std::string& path) {
   llm::Sequence sequence = decoder.new_sequence();
-  const llm::StepRequest request{&sequence, prompt, llm::LogitRows::all()};
+  const llm::StepRequest request{&sequence, prompt, llm::LogitPositions::all()};
   FileWriter file(path);
   write_npy(decoder.step({&request, 1}, &interrupts()),
             [&](std::string_view part) { file.write(part); });
@@ -183,7 +183,7 @@ nlohmann::ordered_json report(const std::vector<llm::Output>& outputs, const Tim
   json["first_token_seconds"] = times.first;
   json["prompt_tokens_per_second"] = rate(prompt_tokens, times.first);
   json["tokens_per_second"] = rate(later_tokens, times.rest);
-  json["rows_run"] = generator.rows_run();
+  json["rows_run"] = generator.tokens_run();
   return json;
 }
 

@@ -119,11 +119,11 @@ void test_mixed_batch(const lathe::Model& model) {
   expect(generated(batch, 0) == std::vector<int32_t>{4, 5, 6}, "a greedy prompt");
   expect(generated(batch, 1) == generated(alone, 0), "and one that is drawn, as alone");
   const auto choices = batch.log_probabilities(0);
-  expect(choices.size() == 3 && choices[1].likeliest.size() == 2 &&
-             choices[1].likeliest[0].token == 5 &&
-             choices[1].likeliest[0].log_probability == choices[1].log_probability &&
+  expect(choices.size() == 3 && choices[1].most_likely.size() == 2 &&
+             choices[1].most_likely[0].token == 5 &&
+             choices[1].most_likely[0].log_probability == choices[1].log_probability &&
              choices[1].log_probability <= 0 &&
-             choices[1].likeliest[1].log_probability <= choices[1].log_probability,
+             choices[1].most_likely[1].log_probability <= choices[1].log_probability,
          "log-probabilities");
   expect_error(LATHE_INVALID_ARGUMENT,
                "the log-probability of generated token 0 of sequence 1 is asked for, 0 are known: "

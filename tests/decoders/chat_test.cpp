@@ -45,13 +45,13 @@ class ChatTest : public testing::Test {
 TEST_F(ChatTest, a_second_turn_runs_only_new_tokens) {
   Chat chat = make();
   EXPECT_EQ(ask(chat, "ten"), "eleven twelve thirteen fourteen");
-  EXPECT_EQ(chat.rows_run(), 1 + 4) << "the end token is not run";
+  EXPECT_EQ(chat.tokens_run(), 1 + 4) << "the end token is not run";
   EXPECT_EQ(ask(chat, "one twelve"), "thirteen fourteen");
   EXPECT_EQ(list(chat.tokens()), (std::vector<Token>{10, 11, 12, 13, 14, 15, 1, 12, 13, 14, 15}));
   EXPECT_EQ(chat.turn().kept, 6U);
   EXPECT_EQ(chat.turn().prompt, 8U);
   EXPECT_EQ(chat.turn().answer, 3U);
-  EXPECT_EQ(chat.rows_run(), 5 + 3 + 2);
+  EXPECT_EQ(chat.tokens_run(), 5 + 3 + 2);
   EXPECT_EQ(list(chat.tokens()), at_once({10, 11, 12, 13, 14, 15, 1, 12}));
 }
 

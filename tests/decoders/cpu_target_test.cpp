@@ -44,7 +44,7 @@ class CpuDecoderTest : public testing::TestWithParam<const char*> {
     std::vector<float> all;
     for (size_t at = 0; at < tokens.size(); at += part) {
       const StepRequest request{&sequence, tokens.subspan(at, std::min(part, tokens.size() - at)),
-                                LogitRows::all()};
+                                LogitPositions::all()};
       const Tensor logits = decoder.step({&request, 1});
       all.insert(all.end(), logits.as<float>(), logits.as<float>() + logits.count());
     }
@@ -122,7 +122,7 @@ TEST_P(CpuDecoderTest, gives_the_same_bits_alone_and_beside_others) {
     for (size_t i = 0; i < 8; ++i) {
       const size_t most = own[i].size() - 2;
       const auto part = turn == 0 ? own[i].first(most) : own[i].subspan(most + turn - 1, 1);
-      requests.push_back({&sequences[i], part, LogitRows::all()});
+      requests.push_back({&sequences[i], part, LogitPositions::all()});
     }
     const Tensor logits = decoder->step(requests);
     const float* at = logits.as<float>();

@@ -103,7 +103,7 @@ Json logits(const Decoder& decoder, const Json& q) {
       if (!parts.empty()) {
         tokens = tokens.first(std::min(parts[std::min(part, parts.size() - 1)], tokens.size()));
       }
-      requests.push_back({&sequences[i], tokens, lathe::llm::LogitRows::all()});
+      requests.push_back({&sequences[i], tokens, lathe::llm::LogitPositions::all()});
       if (!together) {
         step(requests);
         requests.clear();
@@ -136,7 +136,7 @@ Json logits(const Decoder& decoder, const Json& q) {
 Json item(const Decoder& decoder, const Json& q) {
   const auto tokens = q.at("tokens").get<std::vector<Token>>();
   const auto positions = q.value("positions", std::vector<int64_t>{});
-  std::vector<lathe::llm::EmbeddedRows> embedded;
+  std::vector<lathe::llm::EmbeddedTokens> embedded;
   for (const Json& rows : q.value("embedded", Json::array())) {
     auto given = inputs_of({{"inputs", {{"rows", rows}}}});
     embedded.push_back({rows.at("begin").get<int64_t>(),
@@ -145,7 +145,7 @@ Json item(const Decoder& decoder, const Json& q) {
   lathe::llm::Sequence sequence = decoder.new_sequence();
   const lathe::llm::StepRequest request{.sequence = &sequence,
                                         .tokens = tokens,
-                                        .logits = lathe::llm::LogitRows::all(),
+                                        .logits = lathe::llm::LogitPositions::all(),
                                         .embedded = embedded,
                                         .positions = positions};
   const lathe::Tensor logits = decoder.step({&request, 1});
@@ -164,7 +164,7 @@ Json notes(const Decoder& decoder) {
                       {"window", state.window},
                       {"paged", state.paged}});
   }
-  return {{"packed", notes.packed}, {"offender", notes.offender}, {"states", states}};
+  return {{"packed", notes.packed}, {"offender", notes.not_packed_reason}, {"states", states}};
 }
 
 Json generate(const std::shared_ptr<const Decoder>& decoder, const Json& q) {

@@ -26,7 +26,7 @@ class DecoderTest : public testing::TestWithParam<const char*> {
     std::vector<float> all;
     for (size_t at = 0; at < tokens.size(); at += part) {
       const StepRequest request{&sequence, tokens.subspan(at, std::min(part, tokens.size() - at)),
-                                LogitRows::all()};
+                                LogitPositions::all()};
       const Tensor logits = decoder_->step({&request, 1});
       all.insert(all.end(), logits.as<float>(), logits.as<float>() + logits.count());
     }
@@ -57,7 +57,8 @@ TEST_P(DecoderTest, gives_the_same_bits_alone_and_beside_others) {
   std::vector<StepRequest> requests;
   for (size_t i = 0; i < sequences.size(); ++i) {
     const auto all = std::span<const Token>(prompt_);
-    requests.push_back({&sequences[i], i == 3 ? all : all.subspan(i, 5 * i + 1), LogitRows::all()});
+    requests.push_back(
+        {&sequences[i], i == 3 ? all : all.subspan(i, 5 * i + 1), LogitPositions::all()});
   }
   const Tensor logits = decoder_->step(requests);
   size_t row = 0;

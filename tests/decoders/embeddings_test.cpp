@@ -21,13 +21,13 @@ TEST_P(EmbeddingsTest, of_tokens_or_given_are_what_a_decoder_of_tokens_computes)
   const auto plain = open(flags);
   SKIP_WITHOUT(decoder);
   EXPECT_TRUE(decoder->notes().embeds);
-  EXPECT_EQ(decoder->notes().embedding_offender.empty(), GetParam()[0] == "embeddings");
+  EXPECT_EQ(decoder->notes().embedding_not_packed_reason.empty(), GetParam()[0] == "embeddings");
   Sequence sequence = plain->new_sequence();
   const Values expected = run(*plain, {.sequence = &sequence, .tokens = prompt_});
   Sequence text = decoder->new_sequence();
   EXPECT_EQ(run(*decoder, {.sequence = &text, .tokens = prompt_}), expected);
 
-  const EmbeddedRows image{4, embed(*decoder, rows(4, 11))};
+  const EmbeddedTokens image{4, embed(*decoder, rows(4, 11))};
   std::vector<Token> tokens = prompt_;
   for (int64_t i = 0; i < 11; ++i) tokens[static_cast<size_t>(4 + i)] = image.embeddings.token(i);
   Sequence mixed = decoder->new_sequence();
@@ -38,13 +38,13 @@ TEST_P(EmbeddingsTest, of_tokens_or_given_are_what_a_decoder_of_tokens_computes)
   Sequence placed = decoder->new_sequence();
   EXPECT_EQ(run(*decoder, {.sequence = &placed, .tokens = tokens, .embedded = {&image, 1}}),
             expected);
-  const EmbeddedRows all{0, embed(*decoder, prompt_)};
+  const EmbeddedTokens all{0, embed(*decoder, prompt_)};
   Sequence given = decoder->new_sequence();
   Sequence beside = decoder->new_sequence();
   const std::vector<Token> any(30, -1);
   const StepRequest both[] = {
-      {.sequence = &beside, .tokens = rows(0, 7), .logits = LogitRows::all()},
-      {.sequence = &given, .tokens = any, .logits = LogitRows::all(), .embedded = {&all, 1}}};
+      {.sequence = &beside, .tokens = rows(0, 7), .logits = LogitPositions::all()},
+      {.sequence = &given, .tokens = any, .logits = LogitPositions::all(), .embedded = {&all, 1}}};
   const Tensor batch = decoder->step(both);
   EXPECT_TRUE(std::equal(expected.begin(), expected.end(), batch.as<float>() + 7 * 32));
 }
@@ -71,7 +71,7 @@ TEST_F(EmbeddedRowsTest, rows_of_embeddings_can_be_run_again) {
     SKIP_WITHOUT(decoder);
     Sequence whole = decoder->new_sequence();
     const Values expected = run(*decoder, {.sequence = &whole, .tokens = prompt_});
-    const EmbeddedRows image{2, embed(*decoder, rows(8, 5))};
+    const EmbeddedTokens image{2, embed(*decoder, rows(8, 5))};
     std::vector<Token> tokens(prompt_.begin() + 6, prompt_.begin() + 20);
     std::fill_n(tokens.begin() + 2, 5, -1);
     Sequence sequence = decoder->new_sequence();
@@ -92,7 +92,7 @@ TEST_F(EmbeddedRowsTest, programs_may_want_more_of_tokens_than_embeddings) {
     const auto packed = open({flag});
     const auto single = open({flag, "items"});
     SKIP_WITHOUT(packed);
-    EXPECT_TRUE(packed->packed()) << packed->notes().offender;
+    EXPECT_TRUE(packed->packed()) << packed->notes().not_packed_reason;
     EXPECT_FALSE(single->packed());
     Sequence one = packed->new_sequence();
     Sequence two = single->new_sequence();
@@ -100,7 +100,7 @@ TEST_F(EmbeddedRowsTest, programs_may_want_more_of_tokens_than_embeddings) {
     const Values b = run(*single, {.sequence = &two, .tokens = prompt_});
     for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-3) << flag << " " << i;
     // Given rows, and the tokens all the same.
-    const EmbeddedRows image{3, embed(*packed, rows(3, 20))};
+    const EmbeddedTokens image{3, embed(*packed, rows(3, 20))};
     Sequence given = packed->new_sequence();
     const Values c = run(*packed, {.sequence = &given, .tokens = prompt_, .embedded = {&image, 1}});
     if (flag == "both") {
@@ -116,14 +116,14 @@ TEST_F(EmbeddedRowsTest, embeddings_that_cannot_be_are_refused) {
   const auto plain = open({});
   const auto decoder = open({"embeddings"});
   SKIP_WITHOUT(plain);
-  const EmbeddedRows good{1, embed(*decoder, rows(0, 2))};
+  const EmbeddedTokens good{1, embed(*decoder, rows(0, 2))};
   Sequence sequence = plain->new_sequence();
   EXPECT_EQ(error_of(*plain, {.sequence = &sequence, .tokens = rows(0, 3), .embedded = {&good, 1}}),
             "embeddings are f32[2, 64], and the model takes tokens only");
   Sequence other = decoder->new_sequence();
   EXPECT_EQ(error_of(*decoder, {.sequence = &other, .tokens = rows(0, 2), .embedded = {&good, 1}}),
             "embeddings are for rows 1 to 3 of 2, those before end at 0");
-  const EmbeddedRows narrow{0, make_embeddings(Tensor(ElementType::f32, {2, 63}))};
+  const EmbeddedTokens narrow{0, make_embeddings(Tensor(ElementType::f32, {2, 63}))};
   EXPECT_EQ(
       error_of(*decoder, {.sequence = &other, .tokens = rows(0, 2), .embedded = {&narrow, 1}}),
       "embeddings are f32[2, 63], expected floats [rows, 64]");
@@ -187,7 +187,7 @@ TEST_F(EmbeddedRowsTest, a_decoder_of_embeddings_alone_takes_those) {
             "makes them of tokens");
   const auto plain = open({}, "ref");
   Sequence text = plain->new_sequence();
-  const EmbeddedRows all{0, embed(decoder, prompt_)};
+  const EmbeddedTokens all{0, embed(decoder, prompt_)};
   const std::vector<Token> any(30, -1);
   EXPECT_EQ(run(decoder, {.sequence = &sequence, .tokens = any, .embedded = {&all, 1}}),
             run(*plain, {.sequence = &text, .tokens = prompt_}));
@@ -219,7 +219,7 @@ TEST_F(EmbeddedRowsTest, prompts_of_parts_go_on_where_contents_are_the_same) {
   // The same in one step.
   Sequence sequence = decoder->new_sequence();
   std::vector<Token> tokens(generator.tokens(0).begin(), generator.tokens(0).begin() + 19);
-  const EmbeddedRows own{5, image};
+  const EmbeddedTokens own{5, image};
   Numbers told;
   for (size_t axis = 0; axis < 3; ++axis) {
     for (int64_t i = 0; i < 5; ++i) told.push_back(i);
@@ -233,13 +233,13 @@ TEST_F(EmbeddedRowsTest, prompts_of_parts_go_on_where_contents_are_the_same) {
   EXPECT_EQ(search::choose_largest(std::span(logits).last(32)), answer.front());
 
   // A second turn, by tokens as listed and by parts: only what is new is run.
-  const int64_t before = generator.rows_run();
+  const int64_t before = generator.tokens_run();
   std::vector<Token> longer(generator.tokens(0).begin(), generator.tokens(0).end());
   longer.insert(longer.end(), prompt_.begin(), prompt_.begin() + 2);
   generator.replace_tokens(0, longer);
   generator.compute_logits();
   // The answer's last token was not run before.
-  EXPECT_EQ(generator.rows_run() - before, 3);
+  EXPECT_EQ(generator.tokens_run() - before, 3);
   const Values second(generator.logits(0).begin(), generator.logits(0).end());
   const std::vector<Token> added = [&] {
     std::vector<Token> text(prompt_.begin() + 18, prompt_.begin() + 24);
@@ -250,7 +250,7 @@ TEST_F(EmbeddedRowsTest, prompts_of_parts_go_on_where_contents_are_the_same) {
   const PromptPart again[] = {parts[0], parts[1], {.tokens = added}};
   generator.replace_parts(0, again);
   generator.compute_logits();
-  EXPECT_EQ(generator.rows_run() - before, 4);
+  EXPECT_EQ(generator.tokens_run() - before, 4);
   EXPECT_EQ(Values(generator.logits(0).begin(), generator.logits(0).end()), second);
   Generator anew(decoder);
   anew.add({}, options);
@@ -263,11 +263,11 @@ TEST_F(EmbeddedRowsTest, prompts_of_parts_go_on_where_contents_are_the_same) {
   other[1].positions = positions;
   generator.replace_parts(0, other);
   generator.compute_logits();
-  EXPECT_EQ(generator.rows_run() - before, 4 + static_cast<int64_t>(8 + added.size()));
+  EXPECT_EQ(generator.tokens_run() - before, 4 + static_cast<int64_t>(8 + added.size()));
   PromptPart moved[] = {parts[0], {.embeddings = other[1].embeddings}, {.tokens = added}};
   generator.replace_parts(0, moved);
   generator.compute_logits();
-  EXPECT_EQ(generator.rows_run() - before, 4 + 2 * static_cast<int64_t>(8 + added.size()) - 1);
+  EXPECT_EQ(generator.tokens_run() - before, 4 + 2 * static_cast<int64_t>(8 + added.size()) - 1);
   EXPECT_THROW(generator.replace_tokens(0, std::vector<Token>{3, -7}), Error);
 }
 

@@ -58,7 +58,7 @@ TEST_F(FormsTest, forms_that_are_token_wise_are_packed_whatever_operators_they_u
   for (const auto& [file, form] : expected_.items()) {
     if (file == "model_int8_dynamic.onnx") continue;
     const auto decoder = open(file);
-    ASSERT_TRUE(decoder->packed()) << file << ": " << decoder->notes().offender;
+    ASSERT_TRUE(decoder->packed()) << file << ": " << decoder->notes().not_packed_reason;
     for (const StateNote& state : decoder->notes().states) {
       EXPECT_EQ(state.kind, StateKind::append);
       EXPECT_TRUE(state.paged);
@@ -70,7 +70,7 @@ TEST_F(FormsTest, forms_that_are_token_wise_are_packed_whatever_operators_they_u
       for (size_t at = 0; at < prompt.size(); at += part) {
         const StepRequest request{&sequence,
                                   std::span(prompt).subspan(at, std::min(part, prompt.size() - at)),
-                                  LogitRows::all()};
+                                  LogitPositions::all()};
         const Tensor logits = decoder->step({&request, 1});
         all.insert(all.end(), logits.as<float>(), logits.as<float>() + logits.count());
       }
@@ -84,8 +84,8 @@ TEST_F(FormsTest, forms_that_are_token_wise_are_packed_whatever_operators_they_u
 TEST_F(FormsTest, a_form_quantised_as_it_runs_takes_its_prompt_whole) {
   const auto decoder = open("model_int8_dynamic.onnx");
   EXPECT_FALSE(decoder->packed());
-  EXPECT_TRUE(decoder->notes().offender.starts_with("dynamic_quantize_linear "))
-      << decoder->notes().offender;
+  EXPECT_TRUE(decoder->notes().not_packed_reason.starts_with("dynamic_quantize_linear "))
+      << decoder->notes().not_packed_reason;
   for (const StateNote& state : decoder->notes().states) {
     EXPECT_EQ(state.kind, StateKind::append);
     EXPECT_FALSE(state.paged);
@@ -159,7 +159,7 @@ TEST_F(FormsTest, items_fork_for_beams_and_samples_and_take_a_second_turn) {
   turns.append_tokens(0, std::vector<Token>{378, 432});
   turns.generate_next_token();
   // The token that was chosen comes with the next turn.
-  EXPECT_EQ(turns.rows_run(), 4 + 3);
+  EXPECT_EQ(turns.tokens_run(), 4 + 3);
 }
 
 // Keys and values in one tensor, a packed projection, masks by attribute.
@@ -167,7 +167,7 @@ TEST(CombinedCaches, a_tiny_gpt2_gives_its_recorded_sequences) {
   const std::string folder = "../shared/models/genai/hf-internal-testing/tiny-random-gpt2-fp32";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there is no " << folder;
   const auto decoder = std::make_shared<const Decoder>(folder);
-  EXPECT_TRUE(decoder->packed()) << decoder->notes().offender;
+  EXPECT_TRUE(decoder->packed()) << decoder->notes().not_packed_reason;
   EXPECT_EQ(decoder->notes().states.size(), 10U);
   search::SearchOptions options;
   options.max_length = 10;
@@ -231,7 +231,7 @@ TEST(SmallIds, a_half_precision_decoder_gives_the_same_bits_in_parts) {
   const std::string folder = "../shared/models/genai/hf-internal-testing/tiny-qwen35-cuda";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there is no " << folder;
   const Decoder decoder(folder);
-  EXPECT_TRUE(decoder.packed()) << decoder.notes().offender;
+  EXPECT_TRUE(decoder.packed()) << decoder.notes().not_packed_reason;
   EXPECT_EQ(decoder.layout().states().front().element, ElementType::f16);
   std::vector<Token> prompt(40);
   for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<Token>(i * 37 % 1000);
@@ -258,7 +258,7 @@ TEST(SignatureOnly, a_model_without_nodes_opens_and_steps) {
   EXPECT_FALSE(decoder.packed());
   Sequence sequence = decoder.new_sequence();
   const std::vector<Token> prompt = {5, 9, 13};
-  const StepRequest request{&sequence, prompt, LogitRows::all()};
+  const StepRequest request{&sequence, prompt, LogitPositions::all()};
   EXPECT_EQ(decoder.step({&request, 1}).dims(), (Dims{3, 32}));
   Sequence fork = sequence;
   const StepRequest requests[] = {{&sequence, std::span(prompt).first(1)}, {&fork, prompt}};

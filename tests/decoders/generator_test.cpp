@@ -59,7 +59,7 @@ TEST_F(CountingTest, a_stop_string_across_tokens_ends_its_sequence_alone) {
   EXPECT_EQ(tokens_of(second), (std::vector<Token>{8, 9}));
   EXPECT_EQ(second.text, "eight ");
   EXPECT_EQ(tokens_of(generator.outputs(2).front()), (std::vector<Token>{10, 11, 12, 13, 14, 15}));
-  EXPECT_EQ(generator.rows_run(), 4 + 2 + 6) << "an ended sequence runs no rows";
+  EXPECT_EQ(generator.tokens_run(), 4 + 2 + 6) << "an ended sequence runs no rows";
 }
 
 TEST_F(CountingTest, what_may_begin_a_stop_string_is_held_back) {
@@ -152,7 +152,7 @@ TEST_F(CountingTest, logits_come_before_the_choice_and_can_be_replaced) {
   EXPECT_EQ(generator.text(0), "twelve");
   generator.generate_next_token();
   EXPECT_EQ(generator.text(0), "twelve thirteen");
-  EXPECT_EQ(generator.rows_run(), 2);
+  EXPECT_EQ(generator.tokens_run(), 2);
   EXPECT_THROW(generator.set_logits(0, std::vector<float>(3)), Error);
 }
 
@@ -162,16 +162,16 @@ TEST_F(CountingTest, prompts_that_come_or_go_back_between_logits_and_choice_run)
   generator.add(std::vector<Token>{1, 2}, {});
   generator.add(std::vector<Token>{7}, {});
   generator.compute_logits();
-  const auto likeliest = [&](size_t prompt) {
+  const auto most_likely = [&](size_t prompt) {
     return search::choose_largest(generator.logits(prompt));
   };
   EXPECT_EQ(generator.add(generator.state(0), {}), 2U);
   generator.append_tokens(1, std::vector<Token>{9});
   generator.compute_logits();
-  EXPECT_EQ(likeliest(0), 3);
-  EXPECT_EQ(likeliest(1), 10);
-  EXPECT_EQ(likeliest(2), 3);
-  EXPECT_EQ(generator.rows_run(), 3 + 2) << "what was run is not run again";
+  EXPECT_EQ(most_likely(0), 3);
+  EXPECT_EQ(most_likely(1), 10);
+  EXPECT_EQ(most_likely(2), 3);
+  EXPECT_EQ(generator.tokens_run(), 3 + 2) << "what was run is not run again";
   generator.rewind_to(0, 1);
   generator.generate_next_token();
   EXPECT_EQ(generator.tokens(0).back(), 2);

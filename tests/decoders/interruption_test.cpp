@@ -69,7 +69,7 @@ class InterruptionTest : public testing::TestWithParam<const char*> {
     add_prompts(generator);
     while (generator.generate_next_token()) {
     }
-    if (rows != nullptr) *rows = generator.rows_run();
+    if (rows != nullptr) *rows = generator.tokens_run();
     return results(generator);
   }
   // Tokens, and how often a step was cancelled.
@@ -138,7 +138,7 @@ TEST_P(InterruptionTest, hooks_that_throw_change_no_token) {
     }
     EXPECT_GT(thrown, 3);
     EXPECT_EQ(results(generator), expected) << "thrown first by call " << first;
-    EXPECT_EQ(generator.rows_run(), rows);
+    EXPECT_EQ(generator.tokens_run(), rows);
   }
 }
 
@@ -229,9 +229,9 @@ TEST_P(InterruptionTest, tokens_come_with_their_log_probabilities) {
   ASSERT_EQ(choices.size(), 5U);
   for (size_t i = 0; i < choices.size(); ++i) {
     EXPECT_NEAR(choices[i].log_probability, expected[i], 1e-5) << i;
-    ASSERT_EQ(choices[i].likeliest.size(), 3U);
-    EXPECT_GE(choices[i].likeliest[0].log_probability, choices[i].log_probability);
-    EXPECT_GE(choices[i].likeliest[0].log_probability, choices[i].likeliest[2].log_probability);
+    ASSERT_EQ(choices[i].most_likely.size(), 3U);
+    EXPECT_GE(choices[i].most_likely[0].log_probability, choices[i].log_probability);
+    EXPECT_GE(choices[i].most_likely[0].log_probability, choices[i].most_likely[2].log_probability);
   }
   generator.append_tokens(0, prompt(2));
   EXPECT_TRUE(generator.outputs(0)[0].choices.empty());
@@ -245,7 +245,7 @@ TEST_P(InterruptionTest, a_second_turn_is_as_if_all_were_one_prompt) {
   turns.add(prompt(3), options);
   while (turns.generate_next_token()) {
   }
-  const int64_t before = turns.rows_run();
+  const int64_t before = turns.tokens_run();
   const Tokens first = turns.outputs(0)[0].tokens;
   turns.append_tokens(0, prompt(4));
   while (turns.generate_next_token()) {
@@ -259,7 +259,7 @@ TEST_P(InterruptionTest, a_second_turn_is_as_if_all_were_one_prompt) {
   const Output output = once.outputs(0)[0];
   EXPECT_EQ(turns.outputs(0)[0].tokens, output.tokens);
   // The last token of the first turn, the four new ones, and each of this turn's but the last.
-  EXPECT_EQ(turns.rows_run() - before, 5 + static_cast<int64_t>(output.generated().size()) - 1);
+  EXPECT_EQ(turns.tokens_run() - before, 5 + static_cast<int64_t>(output.generated().size()) - 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(folders, InterruptionTest,

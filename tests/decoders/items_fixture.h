@@ -27,7 +27,7 @@ class ItemsTest : public testing::Test {
     return make_decoder(0, find_target(target) == nullptr ? "ref" : target, flags);
   }
   static Values run(const Decoder& decoder, StepRequest request) {
-    request.logits = LogitRows::all();
+    request.logits = LogitPositions::all();
     const Tensor logits = decoder.step({&request, 1});
     return {logits.as<float>(), logits.as<float>() + logits.count()};
   }

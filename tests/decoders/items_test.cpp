@@ -13,7 +13,7 @@ TEST_F(ItemsTest, logits_are_those_of_the_rows_that_are_wanted) {
     const Sequence empty = decoder->new_sequence();
     Sequence all = empty;
     const Values logits = run(*decoder, {.sequence = &all, .tokens = prompt_});
-    const auto wanted = [&](LogitRows rows) {
+    const auto wanted = [&](LogitPositions rows) {
       Sequence sequence = empty;
       const StepRequest request{.sequence = &sequence, .tokens = prompt_, .logits = rows};
       const Tensor given = decoder->step({&request, 1});
@@ -21,25 +21,25 @@ TEST_F(ItemsTest, logits_are_those_of_the_rows_that_are_wanted) {
       return Values(given.as<float>(), given.as<float>() + given.count());
     };
     EXPECT_EQ(wanted({}), last(logits, 1));
-    EXPECT_EQ(wanted(LogitRows::range(24, 6)), last(logits, 6));
-    EXPECT_TRUE(wanted(LogitRows::range(3, 0)).empty());
+    EXPECT_EQ(wanted(LogitPositions::range(24, 6)), last(logits, 6));
+    EXPECT_TRUE(wanted(LogitPositions::range(3, 0)).empty());
     const Numbers list = {29, 2, 2};
     Values expected = last(logits, 1);
     for (int i = 0; i < 2; ++i) {
       expected.insert(expected.end(), logits.begin() + 64, logits.begin() + 96);
     }
-    EXPECT_EQ(wanted(LogitRows::list(list)), expected);
+    EXPECT_EQ(wanted(LogitPositions::list(list)), expected);
     Sequence sequence = empty;
-    EXPECT_EQ(
-        error_of(*decoder,
-                 {.sequence = &sequence, .tokens = prompt_, .logits = LogitRows::range(29, 2)}),
-        "the logits of row 30 are wanted, of 30");
+    EXPECT_EQ(error_of(*decoder, {.sequence = &sequence,
+                                  .tokens = prompt_,
+                                  .logits = LogitPositions::range(29, 2)}),
+              "the logits of row 30 are wanted, of 30");
     // Of a batch, in which some want none.
     Sequence quiet = empty;
     Sequence loud = empty;
     const StepRequest both[] = {
-        {.sequence = &quiet, .tokens = rows(0, 4), .logits = LogitRows::range(0, 0)},
-        {.sequence = &loud, .tokens = prompt_, .logits = LogitRows::range(28, 2)}};
+        {.sequence = &quiet, .tokens = rows(0, 4), .logits = LogitPositions::range(0, 0)},
+        {.sequence = &loud, .tokens = prompt_, .logits = LogitPositions::range(28, 2)}};
     const Tensor given = decoder->step(both);
     EXPECT_EQ(Values(given.as<float>(), given.as<float>() + given.count()), last(logits, 2));
   }

@@ -49,7 +49,7 @@ TEST_P(OutputsTest, have_all_rows_where_logits_have_one) {
   ASSERT_EQ(decoder_->outputs().size(), 2U);
   Sequence sequence = decoder_->new_sequence();
   NamedTensors outputs;
-  const StepRequest all{&sequence, prompt_, LogitRows::all(), &outputs};
+  const StepRequest all{&sequence, prompt_, LogitPositions::all(), &outputs};
   const Tensor logits = decoder_->step({&all, 1});
   const Tensor& doubled = outputs.at("doubled");
   ASSERT_EQ(doubled.dims(), Dims({1, 23, 32}));

@@ -17,7 +17,7 @@ class PositionsTest : public ItemsTest,
 TEST_P(PositionsTest, that_are_given_are_those_by_default) {
   const auto decoder = open(GetParam());
   SKIP_WITHOUT(decoder);
-  EXPECT_EQ(decoder->packed(), GetParam().size() == 1) << decoder->notes().offender;
+  EXPECT_EQ(decoder->packed(), GetParam().size() == 1) << decoder->notes().not_packed_reason;
   Sequence told = decoder->new_sequence();
   Sequence untold = decoder->new_sequence();
   const Numbers positions = count_from(0, 30);
@@ -59,11 +59,12 @@ TEST_P(PositionsTest, give_the_same_bits_alone_in_a_batch_and_in_parts) {
       run(*decoder, {.sequence = &alone, .tokens = rows(0, 20), .positions = positions});
   Sequence one = decoder->new_sequence();
   Sequence two = decoder->new_sequence();
-  const StepRequest both[] = {{.sequence = &two, .tokens = rows(3, 9), .logits = LogitRows::all()},
-                              {.sequence = &one,
-                               .tokens = rows(0, 20),
-                               .logits = LogitRows::all(),
-                               .positions = positions}};
+  const StepRequest both[] = {
+      {.sequence = &two, .tokens = rows(3, 9), .logits = LogitPositions::all()},
+      {.sequence = &one,
+       .tokens = rows(0, 20),
+       .logits = LogitPositions::all(),
+       .positions = positions}};
   const Tensor batch = decoder->step(both);
   EXPECT_TRUE(std::equal(expected.begin(), expected.end(), batch.as<float>() + 9 * 32));
   // What follows goes on behind the largest position.
@@ -137,7 +138,7 @@ TEST_F(PositionRowsTest, positions_are_kept_for_rows_that_are_run_again) {
     flags.insert(flags.end(), more.begin(), more.end());
     const auto decoder = open(flags);
     SKIP_WITHOUT(decoder);
-    EXPECT_EQ(decoder->packed(), more.empty()) << decoder->notes().offender;
+    EXPECT_EQ(decoder->packed(), more.empty()) << decoder->notes().not_packed_reason;
     Numbers positions = count_from(0, 30);
     for (size_t i = 10; i < 30; ++i) positions[i] += i < 20 ? 3 : 40;
     Sequence whole = decoder->new_sequence();
@@ -145,7 +146,7 @@ TEST_F(PositionRowsTest, positions_are_kept_for_rows_that_are_run_again) {
         run(*decoder, {.sequence = &whole, .tokens = prompt_, .positions = positions});
     Sequence parts = decoder->new_sequence();
     const std::span<const int64_t> told = positions;
-    const EmbeddedRows image{1, embed(*decoder, rows(9, 4))};
+    const EmbeddedTokens image{1, embed(*decoder, rows(9, 4))};
     run(*decoder, {.sequence = &parts, .tokens = rows(0, 8), .positions = told.first(8)});
     run(*decoder, {.sequence = &parts,
                    .tokens = rows(8, 12),
@@ -280,7 +281,7 @@ TEST_F(PositionRowsTest, positions_that_cannot_be_are_refused) {
   run(*told, {.sequence = &other, .tokens = rows(0, 3), .positions = end});
   EXPECT_EQ(error_of(*told, {.sequence = &other, .tokens = rows(0, 1)}),
             "1 rows from position 16384 on are more than the context of 16384 holds");
-  ASSERT_TRUE(counted->packed()) << counted->notes().offender;
+  ASSERT_TRUE(counted->packed()) << counted->notes().not_packed_reason;
   Sequence masked = counted->new_sequence();
   EXPECT_NE(error_of(*counted, {.sequence = &masked, .tokens = rows(0, 3), .positions = three})
                 .find("it takes them for a count of its rows"),

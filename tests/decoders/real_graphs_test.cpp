@@ -135,7 +135,7 @@ TEST_F(Marian, each_sequence_sees_its_own_mask) {
   const auto decoder = open("marian-batch-values");
   if (decoder == nullptr) GTEST_SKIP() << "there is no " << kRoot;
   EXPECT_FALSE(decoder->packed());
-  EXPECT_EQ(decoder->notes().offender,
+  EXPECT_EQ(decoder->notes().not_packed_reason,
             "the input 'input_ids' is i64[2]: one token of each sequence");
   const DecoderNotes notes = decoder->notes();
   EXPECT_EQ(std::ranges::count(notes.states, StateKind::carry, &StateNote::kind), 1);

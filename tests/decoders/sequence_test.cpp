@@ -34,7 +34,7 @@ class SequenceTest : public testing::TestWithParam<const char*> {
 
   static std::vector<float> run(const Decoder& decoder, Sequence& sequence,
                                 std::span<const Token> tokens) {
-    const StepRequest request{&sequence, tokens, LogitRows::all()};
+    const StepRequest request{&sequence, tokens, LogitPositions::all()};
     const Tensor logits = decoder.step({&request, 1});
     return {logits.as<float>(), logits.as<float>() + logits.count()};
   }
@@ -262,12 +262,12 @@ TEST_P(SequenceTest, a_second_turn_runs_its_own_tokens_alone) {
   twice.add(tokens(0, 12), greedy(6));
   std::vector<Token> all = play(twice);
   ASSERT_EQ(all.size(), 18U);
-  EXPECT_EQ(twice.rows_run(), 17);
+  EXPECT_EQ(twice.tokens_run(), 17);
   twice.append_tokens(0, tokens(12, 20));
   all.insert(all.end(), tokens_.begin() + 12, tokens_.begin() + 20);
   const std::vector<Token> result = play(twice);
   // The first turn's last token was chosen but not run.
-  EXPECT_EQ(twice.rows_run(), 17 + 9 + 5);
+  EXPECT_EQ(twice.tokens_run(), 17 + 9 + 5);
   Generator once(decoder_);
   once.add(all, greedy(6));
   EXPECT_EQ(play(once), result);
@@ -278,13 +278,13 @@ TEST_P(SequenceTest, a_rendering_without_the_reasoning_keeps_the_prompt_before_i
   Generator twice(decoder_);
   twice.add(tokens(0, 40), greedy(12));
   const std::vector<Token> first = play(twice);
-  const int64_t before = twice.rows_run();
+  const int64_t before = twice.tokens_run();
   std::vector<Token> rendering(tokens_.begin(), tokens_.begin() + 40);
   rendering.insert(rendering.end(), first.end() - 3, first.end());
   rendering.insert(rendering.end(), tokens_.begin() + 40, tokens_.begin() + 50);
   twice.replace_tokens(0, rendering);
   const std::vector<Token> result = play(twice);
-  EXPECT_EQ(twice.rows_run() - before, 3 + 10 + 11);
+  EXPECT_EQ(twice.tokens_run() - before, 3 + 10 + 11);
   Generator once(decoder_);
   once.add(rendering, greedy(12));
   EXPECT_EQ(play(once), result);
@@ -315,7 +315,7 @@ TEST(WholeSequence, is_saved_exported_and_cut_where_a_run_began) {
   const std::vector<Token> tokens = {1, 403, 407, 261, 378, 432, 400, 401};
   const auto run = [&](Sequence& sequence, size_t begin, size_t end) {
     const StepRequest request{&sequence, std::span(tokens).subspan(begin, end - begin),
-                              LogitRows::all()};
+                              LogitPositions::all()};
     const Tensor logits = decoder.step({&request, 1});
     return std::vector<float>(logits.as<float>(), logits.as<float>() + logits.count());
   };
@@ -363,7 +363,7 @@ TEST(CrossSequence, is_saved_exported_and_cut_with_what_was_encoded) {
   const std::vector<Token> tokens = {3, 40, 7, 261, 378, 432, 400, 401};
   const auto run = [&](Sequence& sequence, size_t begin, size_t end) {
     const StepRequest request{&sequence, std::span(tokens).subspan(begin, end - begin),
-                              LogitRows::all()};
+                              LogitPositions::all()};
     const Tensor logits = decoder.step({&request, 1});
     return std::vector<float>(logits.as<float>(), logits.as<float>() + logits.count());
   };

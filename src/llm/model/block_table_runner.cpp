@@ -49,31 +49,31 @@ int64_t row_bytes(const SequenceState& state) {
 
 }  // namespace
 
-PagedRunner::PagedRunner(const Program& program, const DecoderInterface& names,
-                         const RunnerOptions& options)
+BlockTableRunner::BlockTableRunner(const Program& program, const DecoderInterface& names,
+                                   const RunnerOptions& options)
     : StepRunner(program.clone(), names, rows_layout(program, names), options),
-      block_rows_(options.page_rows) {
+      block_length_(options.page_rows) {
   const auto& results = program.main().result_names();
   for (const StatePair& pair : names_.states) {
     const std::vector<Dim>& dims = cache_dims(program, pair);
-    block_rows_ = dims[1].constant().value_or(block_rows_);
+    block_length_ = dims[1].constant().value_or(block_length_);
     most_blocks_ = dims[0].constant().value_or(0);
     const auto present = std::ranges::find(results, pair.present);
     check(present != results.end(), ErrorKind::invalid_argument, "the program has no output '{}'",
           escape(pair.present));
     presents_.push_back(static_cast<size_t>(present - results.begin()));
   }
-  check(!names_.states.empty() && block_rows_ > 0, ErrorKind::unsupported,
+  check(!names_.states.empty() && block_length_ > 0, ErrorKind::unsupported,
         "a program with the input '{}' has {} caches of {} rows a block",
-        escape(names_.block_table), names_.states.size(), block_rows_);
+        escape(names_.block_table), names_.states.size(), block_length_);
 }
 
 // As many sequences as the file's blocks hold at once.
-PagedRunner::Batch PagedRunner::next_batch(std::span<const StepRequest> requests) const {
+BlockTableRunner::Batch BlockTableRunner::next_batch(std::span<const StepRequest> requests) const {
   Batch batch;
   for (const StepRequest& request : requests) {
     const int64_t end = request.sequence->length() + std::ssize(request.tokens);
-    const int64_t blocks = (end + block_rows_ - 1) / block_rows_;
+    const int64_t blocks = (end + block_length_ - 1) / block_length_;
     check(most_blocks_ == 0 || blocks <= most_blocks_, ErrorKind::invalid_argument,
           "{} rows take {} blocks, the model's caches have {}", end, blocks, most_blocks_);
     if (most_blocks_ > 0 && batch.blocks + blocks > most_blocks_) break;
@@ -86,20 +86,20 @@ PagedRunner::Batch PagedRunner::next_batch(std::span<const StepRequest> requests
   return batch;
 }
 
-Tensor PagedRunner::make_cache(size_t index, const Batch& batch) const {
+Tensor BlockTableRunner::make_cache(size_t index, const Batch& batch) const {
   const SequenceState& state = layout_->states()[index];
   const int64_t blocks = most_blocks_ > 0 ? most_blocks_ : batch.blocks;
-  Tensor cache(state.element, {blocks, block_rows_, state.extents[1], state.extents[2]});
+  Tensor cache(state.element, {blocks, block_length_, state.extents[1], state.extents[2]});
   for (size_t i = 0; i < batch.requests.size(); ++i) {
     const Tensor held = batch.requests[i].sequence->whole(index).dense();
     if (held.data() == nullptr || held.count() == 0) continue;
-    auto* to = cache.as<std::byte>() + batch.first_block[i] * block_rows_ * row_bytes(state);
+    auto* to = cache.as<std::byte>() + batch.first_block[i] * block_length_ * row_bytes(state);
     std::memcpy(to, held.data(), static_cast<size_t>(held.byte_size()));
   }
   return cache;
 }
 
-Box PagedRunner::make_input(const Value& parameter, const Batch& batch) const {
+Box BlockTableRunner::make_input(const Value& parameter, const Batch& batch) const {
   const std::string& name = parameter.name();
   const auto state = std::ranges::find(names_.states, name, &StatePair::past);
   if (state != names_.states.end()) {
@@ -115,7 +115,7 @@ Box PagedRunner::make_input(const Value& parameter, const Batch& batch) const {
         values.push_back(std::min(first + i, batch.blocks - 1));
       }
     }
-  } else if (name == names_.row_bounds) {
+  } else if (name == names_.token_bounds) {
     values.push_back(0);
     for (const StepRequest& request : batch.requests) {
       values.push_back(values.back() + std::ssize(request.tokens));
@@ -149,8 +149,8 @@ Box PagedRunner::make_input(const Value& parameter, const Batch& batch) const {
 }
 
 // Logits are those of all rows or of each sequence's last.
-void PagedRunner::take_logits(const Batch& batch, const Tensor& given,
-                              std::vector<Tensor>& logits) const {
+void BlockTableRunner::take_logits(const Batch& batch, const Tensor& given,
+                                   std::vector<Tensor>& logits) const {
   check(given.rank() > 0 && given.dims().back() > 0, ErrorKind::invalid_model,
         "the logits are {}, expected [rows, vocabulary]", to_string(given.type(), given.dims()));
   const int64_t width = given.dims().back();
@@ -180,9 +180,9 @@ void PagedRunner::take_logits(const Batch& batch, const Tensor& given,
   }
 }
 
-void PagedRunner::run_batch(const Batch& batch, const CancelToken* cancel,
-                            std::vector<Tensor>& logits,
-                            std::vector<std::vector<Tensor>>& presents) const {
+void BlockTableRunner::run_batch(const Batch& batch, const CancelToken* cancel,
+                                 std::vector<Tensor>& logits,
+                                 std::vector<std::vector<Tensor>>& presents) const {
   std::vector<Box> inputs;
   for (const auto& parameter : plan_->program->main().parameters()) {
     inputs.push_back(make_input(*parameter, batch));
@@ -199,7 +199,7 @@ void PagedRunner::run_batch(const Batch& batch, const CancelToken* cancel,
       const SequenceState& state = layout_->states()[index];
       const Tensor cache = results[presents_[index]].tensor().dense();
       const int64_t end = request.sequence->length() + std::ssize(request.tokens);
-      const int64_t first = batch.first_block[i] * block_rows_;
+      const int64_t first = batch.first_block[i] * block_length_;
       check(cache.type() == state.element && cache.byte_size() >= (first + end) * row_bytes(state),
             ErrorKind::invalid_model, "the cache '{}' came back as {}", escape(state.present),
             to_string(cache.type(), cache.dims()));
@@ -212,7 +212,8 @@ void PagedRunner::run_batch(const Batch& batch, const CancelToken* cancel,
   }
 }
 
-Tensor PagedRunner::run(std::span<const StepRequest> requests, const CancelToken* cancel) const {
+Tensor BlockTableRunner::run(std::span<const StepRequest> requests,
+                             const CancelToken* cancel) const {
   std::vector<Tensor> logits;
   std::vector<std::vector<Tensor>> presents;
   while (presents.size() < requests.size()) {

@@ -8,12 +8,13 @@
 
 namespace lathe::llm {
 
-class PagedRunner final : public StepRunner {
+class BlockTableRunner final : public StepRunner {
  public:
-  PagedRunner(const Program& program, const DecoderInterface& names, const RunnerOptions& options);
+  BlockTableRunner(const Program& program, const DecoderInterface& names,
+                   const RunnerOptions& options);
 
   bool packed() const override { return true; }
-  const std::string& offender() const override { return offender_; }
+  const std::string& not_packed_reason() const override { return not_packed_reason_; }
   Tensor run(std::span<const StepRequest> requests, const CancelToken* cancel) const override;
 
  private:
@@ -32,9 +33,9 @@ class PagedRunner final : public StepRunner {
                  std::vector<std::vector<Tensor>>& presents) const;
   void take_logits(const Batch& batch, const Tensor& given, std::vector<Tensor>& logits) const;
 
-  std::string offender_;
+  std::string not_packed_reason_;
   std::vector<size_t> presents_;  // of each state, among the results
-  int64_t block_rows_ = 0;
+  int64_t block_length_ = 0;
   int64_t most_blocks_ = 0;  // 0: any number
 };
 

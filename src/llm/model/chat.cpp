@@ -144,6 +144,6 @@ Chat::Turn Chat::turn() const {
 
 std::span<const Token> Chat::tokens() const { return generator_->tokens(0); }
 
-int64_t Chat::rows_run() const { return generator_->rows_run(); }
+int64_t Chat::tokens_run() const { return generator_->tokens_run(); }
 
 }  // namespace lathe::llm

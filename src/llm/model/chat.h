@@ -56,7 +56,7 @@ class Chat {
   };
   Turn turn() const;
   std::span<const Token> tokens() const;  // of the whole talk
-  int64_t rows_run() const;               // since the talk began
+  int64_t tokens_run() const;             // since the talk began
 
  private:
   std::vector<Token> encode(std::string_view text) const;

@@ -71,11 +71,11 @@ Decoder::Decoder(const std::string& folder, const DecoderOptions& options)
 
 // Null where the decoder's program takes nothing but tokens.
 std::unique_ptr<Program> Decoder::load_embedding(const DecoderInterface& names) const {
-  if (names.embeddings.empty() && names.row_inputs.empty()) return nullptr;
+  if (names.embeddings.empty() && names.token_inputs.empty()) return nullptr;
   const auto part = config().parts.find("embedding");
   if (part != config().parts.end()) return folder_.load(part->second.filename);
   // Such a program runs with embeddings that are given, unless it wants more than those.
-  for (const std::string& input : names.row_inputs) {
+  for (const std::string& input : names.token_inputs) {
     check(input == names.embeddings, ErrorKind::unsupported,
           "the input '{}' is made by the program of an 'embedding', and '{}' has none",
           escape(input), escape(folder()));
@@ -163,9 +163,9 @@ DecoderNotes Decoder::notes() const {
   DecoderNotes notes;
   notes.packed = runner_->packed();
   notes.phased = runner_->prompt_plan() != nullptr;
-  notes.offender = runner_->offender();
+  notes.not_packed_reason = runner_->not_packed_reason();
   notes.embeds = embedder_ != nullptr;
-  if (notes.embeds) notes.embedding_offender = embedder_->offender();
+  if (notes.embeds) notes.embedding_not_packed_reason = embedder_->not_packed_reason();
   for (const SequenceState& state : layout().states()) {
     notes.states.push_back({state.name, state.kind(), state.window, state.grows});
   }
@@ -190,14 +190,14 @@ std::string how_kept(const StateNote& state, bool packed) {
 std::string to_string(const DecoderNotes& notes) {
   std::string text = "rows of all sequences are packed\n";
   if (!notes.packed) {
-    text = fmt::format("sequences run one by one, prompts whole: {}\n", notes.offender);
+    text = fmt::format("sequences run one by one, prompts whole: {}\n", notes.not_packed_reason);
   }
   if (notes.phased) text += "prompts and single tokens run in programs of their own\n";
   if (notes.embeds) {
     text += "tokens are embedded by a program of their own, ";
-    text += notes.embedding_offender.empty()
+    text += notes.embedding_not_packed_reason.empty()
                 ? "all of a step together\n"
-                : fmt::format("sequence by sequence: {}\n", notes.embedding_offender);
+                : fmt::format("sequence by sequence: {}\n", notes.embedding_not_packed_reason);
   }
   // States of which the same is said share a line.
   std::vector<std::pair<std::string, std::vector<std::string>>> lines;

@@ -35,11 +35,11 @@ struct StateNote {
 // How a decoder runs, and why.
 struct DecoderNotes {
   bool packed = false;
-  bool phased = false;   // prompts and single tokens run in programs of their own
-  std::string offender;  // what keeps rows from being packed
+  bool phased = false;            // prompts and single tokens run in programs of their own
+  std::string not_packed_reason;  // what keeps rows from being packed
   // Tokens are embedded by a program of their own, and what keeps that one's rows from one run.
   bool embeds = false;
-  std::string embedding_offender;
+  std::string embedding_not_packed_reason;
   std::vector<StateNote> states;
 };
 // In lines, for people.
@@ -64,7 +64,7 @@ class Decoder {
   // Otherwise item by item: the tokens of a request are not to be cut.
   bool packed() const { return runner_->packed(); }
   // What requests may give.
-  const RowLimits& limits() const { return limits_; }
+  const TokenLimits& limits() const { return limits_; }
   // The program's outputs beside logits and states, which a request may want.
   const std::vector<ProgramOutput>& outputs() const { return runner_->outputs(); }
   DecoderNotes notes() const;
@@ -109,7 +109,7 @@ class Decoder {
   std::unique_ptr<StepRunner> runner_;
   std::unique_ptr<Encoder> encoder_;          // null: a decoder alone
   std::shared_ptr<const Embedder> embedder_;  // null: the decoder's program takes tokens
-  RowLimits limits_;
+  TokenLimits limits_;
 };
 
 }  // namespace lathe::llm

@@ -16,9 +16,10 @@ namespace {
 
 // What keeps the rows of several sequences from one run. Where it is not proven that a row depends
 // on its own token alone, as in programs that put features between rows, sequences run one by one.
-std::string offender_of(const Module& main, const Value& ids, std::span<const size_t> results) {
+std::string not_packed_reason_of(const Module& main, const Value& ids,
+                                 std::span<const size_t> results) {
   const TokenAxes flow = trace_tokens(main, {{&ids, 1}});
-  if (flow.offender != nullptr) return describe(*flow.offender, flow.reason);
+  if (flow.not_packed_reason != nullptr) return describe(*flow.not_packed_reason, flow.reason);
   for (const size_t result : results) {
     const auto rows = flow.rows.find(main.results()[result]);
     if (rows == flow.rows.end() || rows->second != 1) {
@@ -71,7 +72,7 @@ Embedder::Embedder(std::unique_ptr<Program> program, const ProgramConfig& config
   std::vector<size_t> results;
   const auto add = [&](std::string_view noun) {
     const std::string input = name_of(decoder.inputs, noun, noun);
-    if (input != names.embeddings && std::ranges::count(names.row_inputs, input) == 0) return;
+    if (input != names.embeddings && std::ranges::count(names.token_inputs, input) == 0) return;
     const std::string name = name_of(config.outputs, noun, noun);
     const auto at = std::ranges::find(main.result_names(), name);
     check(at != main.result_names().end(), ErrorKind::invalid_model,
@@ -83,7 +84,7 @@ Embedder::Embedder(std::unique_ptr<Program> program, const ProgramConfig& config
   };
   add("inputs_embeds");
   add("per_layer_inputs");
-  offender_ = offender_of(main, *ids, results);
+  not_packed_reason_ = not_packed_reason_of(main, *ids, results);
   CompileOptions compile_options;
   compile_options.target = options.target;
   compile_options.compute = options.compute;
@@ -128,7 +129,7 @@ NamedTensors Embedder::run(std::span<const int64_t> tokens, std::span<const int6
   std::vector<std::vector<Tensor>> parts(outputs_.size());
   int64_t begin = 0;
   for (const int64_t end : ends) {
-    if (offender_.empty() && end != ends.back()) continue;
+    if (not_packed_reason_.empty() && end != ends.back()) continue;
     const std::vector<Tensor> rows = run_rows(
         tokens.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)), options);
     for (size_t i = 0; i < rows.size(); ++i) parts[i].push_back(rows[i]);

@@ -29,7 +29,7 @@ class Embedder {
   NamedTensors run(std::span<const int64_t> tokens, std::span<const int64_t> ends,
                    const RunOptions& options) const;
   // What keeps rows of several sequences from one run. Empty: nothing.
-  const std::string& offender() const { return offender_; }
+  const std::string& not_packed_reason() const { return not_packed_reason_; }
 
  private:
   struct Output {
@@ -41,7 +41,7 @@ class Embedder {
 
   std::string ids_;
   std::vector<Output> outputs_;
-  std::string offender_;
+  std::string not_packed_reason_;
   std::shared_ptr<const Plan> plan_;
   std::unique_ptr<SharedSession> session_;
 };

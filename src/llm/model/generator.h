@@ -44,8 +44,8 @@ struct PromptPart {
 struct PromptState {
   Sequence sequence;  // a fork: memory is shared until one writes. At least one token is to be run
   std::vector<Token> tokens{};
-  std::vector<EmbeddedRows> embedded{};  // rows that have no tokens
-  Positions positions{};                 // that were told
+  std::vector<EmbeddedTokens> embedded{};  // rows that have no tokens
+  Positions positions{};                   // that were told
   size_t prompt = 0;
   FinishReason reason = FinishReason::none;
   std::vector<search::Choice> choices{};
@@ -142,7 +142,7 @@ class Generator {
   void set_hook(Hook hook) { hook_ = std::move(hook); }
 
   // Rows that were run so far, prompts included.
-  int64_t rows_run() const { return rows_run_; }
+  int64_t tokens_run() const { return rows_run_; }
   size_t pages() const;  // that live sequences hold, each shared page counted for each
 
  private:
@@ -151,7 +151,7 @@ class Generator {
   struct Row;
   // What a request points to.
   struct Given {
-    std::vector<EmbeddedRows> embedded{};
+    std::vector<EmbeddedTokens> embedded{};
     std::vector<int64_t> positions{};
     void give(StepRequest& request) const {
       request.embedded = embedded;
@@ -160,7 +160,7 @@ class Generator {
   };
   const Row& row(size_t prompt) const;
   Row& row(size_t prompt);
-  std::unique_ptr<Row> new_row(const search::SearchOptions& options) const;
+  std::unique_ptr<Row> new_prompt(const search::SearchOptions& options) const;
   void begin_text(const Row& row, Branch& branch) const;
   void keep_outputs(Row& row, NamedTensors& given) const;
   void check_extras(const Extras& extras) const;

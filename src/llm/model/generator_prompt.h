@@ -11,11 +11,11 @@ namespace lathe::llm {
 
 // What a sequence's tokens come with.
 struct Generator::Extras {
-  std::vector<EmbeddedRows> embedded{};
+  std::vector<EmbeddedTokens> embedded{};
   Positions positions{};  // that were told
 
   // Lists the part's rows behind the tokens, too.
-  void add(const PromptPart& part, std::vector<Token>& tokens, const RowLimits& limits) {
+  void add(const PromptPart& part, std::vector<Token>& tokens, const TokenLimits& limits) {
     const auto begin = std::ssize(tokens);
     const int64_t embeddings = part.embeddings.count();
     check(embeddings == 0 || part.tokens.empty(), ErrorKind::invalid_argument,

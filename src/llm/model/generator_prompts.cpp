@@ -35,7 +35,7 @@ int64_t Generator::longest(const Row& row, const Extras& extras) const {
   return most;
 }
 
-std::unique_ptr<Generator::Row> Generator::new_row(const search::SearchOptions& options) const {
+std::unique_ptr<Generator::Row> Generator::new_prompt(const search::SearchOptions& options) const {
   check_search_options(options, decoder_->vocabulary());
   check(options.stop_strings.empty() || tokenizer_ != nullptr, ErrorKind::invalid_argument,
         "stop string '{}' wants a tokenizer, and this generator has none",
@@ -54,7 +54,7 @@ size_t Generator::add(std::span<const Token> prompt, const search::SearchOptions
 
 size_t Generator::add_parts(std::span<const PromptPart> parts,
                             const search::SearchOptions& options) {
-  std::unique_ptr<Row> row = new_row(options);
+  std::unique_ptr<Row> row = new_prompt(options);
   row->branches.push_back({.sequence = decoder_->new_sequence()});
   begin_text(*row, row->branches.front());
   rows_.push_back(std::move(row));
@@ -80,7 +80,7 @@ size_t Generator::add(PromptState state, const search::SearchOptions& options) {
         ErrorKind::invalid_argument,
         "log-probabilities of {} generated tokens are asked for, and {} are known", generated,
         state.choices.size());
-  std::unique_ptr<Row> row = new_row(options);
+  std::unique_ptr<Row> row = new_prompt(options);
   row->prompt = state.prompt;
   Branch branch{.sequence = std::move(state.sequence),
                 .tokens = std::move(state.tokens),
@@ -216,7 +216,7 @@ void Generator::append_parts(size_t prompt, std::span<const PromptPart> parts) {
 }
 
 void Generator::check_extras(const Extras& extras) const {
-  for (const EmbeddedRows& own : extras.embedded) {
+  for (const EmbeddedTokens& own : extras.embedded) {
     check_embeddings(own.embeddings, decoder_->limits());
   }
   for (const Positions::Run& run : extras.positions.runs()) {

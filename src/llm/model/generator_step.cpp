@@ -47,7 +47,7 @@ void Generator::prefill(Row& row, const CancelToken* cancel,
     Given given;
     ask_for(branch, static_cast<size_t>(chunk), request, given);
     given.give(request);
-    request.logits = LogitRows::range(0, 0);
+    request.logits = LogitPositions::range(0, 0);
     NamedTensors outputs;
     if (!decoder_->outputs().empty()) request.outputs = &outputs;
     decoder_->step({&request, 1}, scratch_.logits, cancel);

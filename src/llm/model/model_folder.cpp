@@ -212,11 +212,11 @@ DecoderInterface decoder_interface(const DecoderConfig& config, const Program& p
   names.embeddings = input("inputs_embeds", "inputs_embeds");
   const std::string more = input("per_layer_inputs", "per_layer_inputs");
   for (const std::string& rows : {names.embeddings, more}) {
-    if (!rows.empty()) names.row_inputs.push_back(rows);
+    if (!rows.empty()) names.token_inputs.push_back(rows);
   }
   if (!names.embeddings.empty() && !has_parameter(program, names.tokens)) {
     names.tokens = names.embeddings;
-    names.row_inputs.erase(names.row_inputs.begin());
+    names.token_inputs.erase(names.token_inputs.begin());
   }
   names.positions = input("position_ids", "position_ids");
   names.mask = input("attention_mask", "attention_mask");
@@ -235,7 +235,7 @@ DecoderInterface decoder_interface(const DecoderConfig& config, const Program& p
     names.total_length = "nonpad_kv_seqlen";
   }
   names.block_table = input("block_table", "block_table");
-  names.row_bounds = input("cumulative_sequence_lengths", "cumulative_sequence_lengths");
+  names.token_bounds = input("cumulative_sequence_lengths", "cumulative_sequence_lengths");
   names.past_lengths = input("past_sequence_lengths", "past_sequence_lengths");
   names.block_metadata = input("attention_metadata", "attention_metadata");
   names.logits = name_of(config.outputs, "logits", "logits");

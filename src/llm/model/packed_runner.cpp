@@ -31,14 +31,14 @@ PackedRunner::PackedRunner(PackedProgram packed, const DecoderInterface& names,
     : StepRunner(std::move(packed.program), names, std::move(layout), options,
                  packed.length_switch),
       positions_(std::move(packed.positions)),
-      row_numbers_(std::move(packed.row_numbers)),
+      token_numbers_(std::move(packed.token_numbers)),
       table_rows_(std::move(packed.table_rows)) {
   outputs_ = std::move(packed.outputs);
   if (no_positions_.empty()) no_positions_ = std::move(packed.fixed_positions);
 }
 
 void PackedRunner::Rows::clear() {
-  RowList::clear();
+  TokenList::clear();
   for (std::vector<int64_t>& axis : positions) axis.clear();
   for (std::vector<int64_t>* list : {&numbers, &table_rows, &wanted}) list->clear();
 }
@@ -79,7 +79,7 @@ void PackedRunner::fill_inputs(Scratch& scratch, const CancelToken* cancel) cons
       fill_integers(input, element, dims, rows.tokens);
     } else if (parameter.name() == table_rows_) {
       fill_integers(input, element, dims, rows.table_rows);
-    } else if (parameter.name() == row_numbers_) {
+    } else if (parameter.name() == token_numbers_) {
       fill_integers(input, element, dims, rows.numbers);
     } else {
       const std::array<int64_t, 1> wanted = {std::ssize(rows.wanted)};

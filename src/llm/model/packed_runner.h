@@ -17,7 +17,7 @@ class PackedRunner final : public StepRunner {
                std::shared_ptr<const CacheLayout> layout, const RunnerOptions& options);
 
   bool packed() const override { return true; }
-  const std::string& offender() const override { return offender_; }
+  const std::string& not_packed_reason() const override { return not_packed_reason_; }
   Tensor run(std::span<const StepRequest> requests, const CancelToken* cancel) const override;
   void run_into(std::span<const StepRequest> requests, const CancelToken* cancel,
                 Tensor& logits) const override;
@@ -27,7 +27,7 @@ class PackedRunner final : public StepRunner {
  private:
   class Pending;
   // What a step's sequences give, row by row.
-  struct Rows : RowList {
+  struct Rows : TokenList {
     std::array<std::vector<int64_t>, 3> positions;  // along each axis
     std::vector<int64_t> numbers;                   // of the rows in their sequences
     std::vector<int64_t> table_rows;
@@ -51,9 +51,9 @@ class PackedRunner final : public StepRunner {
   void give_outputs(std::span<const Box> results, int64_t begin, int64_t count, int64_t all,
                     NamedTensors& given) const;
 
-  std::string offender_;
+  std::string not_packed_reason_;
   std::string positions_;
-  std::string row_numbers_;
+  std::string token_numbers_;
   std::string table_rows_;
   mutable ObjectPool<Scratch> idle_;
 };

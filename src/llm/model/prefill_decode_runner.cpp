@@ -59,28 +59,30 @@ void check_alike(const CacheLayout& prompt, const CacheLayout& token) {
   }
 }
 
-PhasedRunner::PhasedRunner(std::unique_ptr<StepRunner> prompt, std::unique_ptr<StepRunner> token)
+PrefillDecodeRunner::PrefillDecodeRunner(std::unique_ptr<StepRunner> prompt,
+                                         std::unique_ptr<StepRunner> token)
     : StepRunner(*prompt, *token), prompt_(std::move(prompt)), token_(std::move(token)) {}
 
-void PhasedRunner::set_embedder(std::shared_ptr<const Embedder> embedder) {
+void PrefillDecodeRunner::set_embedder(std::shared_ptr<const Embedder> embedder) {
   prompt_->set_embedder(embedder);
   token_->set_embedder(embedder);
   StepRunner::set_embedder(std::move(embedder));
 }
 
 // Rows that a longer sequence makes anew come all at once.
-bool PhasedRunner::is_prompt(const StepRequest& request) const {
+bool PrefillDecodeRunner::is_prompt(const StepRequest& request) const {
   return request.tokens.size() > 1 || token_->must_begin_anew(request);
 }
 
-Tensor PhasedRunner::run(std::span<const StepRequest> requests, const CancelToken* cancel) const {
+Tensor PrefillDecodeRunner::run(std::span<const StepRequest> requests,
+                                const CancelToken* cancel) const {
   Tensor logits;
   run_into(requests, cancel, logits);
   return logits;
 }
 
-void PhasedRunner::run_into(std::span<const StepRequest> requests, const CancelToken* cancel,
-                            Tensor& logits) const {
+void PrefillDecodeRunner::run_into(std::span<const StepRequest> requests, const CancelToken* cancel,
+                                   Tensor& logits) const {
   const auto prompts =
       std::ranges::count_if(requests, [&](const StepRequest& r) { return is_prompt(r); });
   if (prompts == 0) return token_->run_into(requests, cancel, logits);
@@ -88,8 +90,8 @@ void PhasedRunner::run_into(std::span<const StepRequest> requests, const CancelT
   run_both(requests, cancel, logits);
 }
 
-void PhasedRunner::run_both(std::span<const StepRequest> requests, const CancelToken* cancel,
-                            Tensor& logits) const {
+void PrefillDecodeRunner::run_both(std::span<const StepRequest> requests, const CancelToken* cancel,
+                                   Tensor& logits) const {
   std::array<std::vector<StepRequest>, 2> parts;
   const auto kind = [&](const StepRequest& request) { return is_prompt(request) ? 1U : 0U; };
   for (const StepRequest& request : requests) parts[kind(request)].push_back(request);

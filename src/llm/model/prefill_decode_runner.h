@@ -18,13 +18,13 @@ std::vector<SequenceState> join_states(const std::vector<SequenceState>& prompt,
 // The same of layouts in which each state is a tensor, in the same order.
 void check_alike(const CacheLayout& prompt, const CacheLayout& token);
 
-class PhasedRunner final : public StepRunner {
+class PrefillDecodeRunner final : public StepRunner {
  public:
   // Both packed, or both item by item, over one layout.
-  PhasedRunner(std::unique_ptr<StepRunner> prompt, std::unique_ptr<StepRunner> token);
+  PrefillDecodeRunner(std::unique_ptr<StepRunner> prompt, std::unique_ptr<StepRunner> token);
 
   bool packed() const override { return token_->packed(); }
-  const std::string& offender() const override { return token_->offender(); }
+  const std::string& not_packed_reason() const override { return token_->not_packed_reason(); }
   Tensor run(std::span<const StepRequest> requests, const CancelToken* cancel) const override;
   void run_into(std::span<const StepRequest> requests, const CancelToken* cancel,
                 Tensor& logits) const override;

@@ -34,7 +34,7 @@ search::Choice read_choice(ByteReader& reader, int64_t vocabulary) {
   const int64_t count = reader.count("log-probabilities", vocabulary);
   for (int64_t i = 0; i < count; ++i) {
     const Token token = read_token(reader, "log-probabilities", vocabulary);
-    choice.likeliest.push_back({token, read_float(reader, "log-probabilities")});
+    choice.most_likely.push_back({token, read_float(reader, "log-probabilities")});
   }
   return choice;
 }
@@ -42,7 +42,7 @@ search::Choice read_choice(ByteReader& reader, int64_t vocabulary) {
 // Rows of embeddings are listed below 0.
 void check_tokens(const PromptState& state, int64_t vocabulary) {
   std::vector<bool> embedded(state.tokens.size());
-  for (const EmbeddedRows& own : state.embedded) {
+  for (const EmbeddedTokens& own : state.embedded) {
     for (int64_t row = own.begin; row < own.end(); ++row) embedded[static_cast<size_t>(row)] = true;
   }
   for (size_t i = 0; i < state.tokens.size(); ++i) {
@@ -67,8 +67,8 @@ std::vector<std::byte> save_prompt(const PromptState& state) {
   writer.number(state.choices.size());
   for (const search::Choice& choice : state.choices) {
     write_float(writer, choice.log_probability);
-    writer.number(choice.likeliest.size());
-    for (const auto& [token, log_probability] : choice.likeliest) {
+    writer.number(choice.most_likely.size());
+    for (const auto& [token, log_probability] : choice.most_likely) {
       writer.number(static_cast<uint64_t>(token));
       write_float(writer, log_probability);
     }

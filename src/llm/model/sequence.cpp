@@ -169,10 +169,10 @@ void Sequence::set_cross(size_t state, Tensor tensor) {
   states_.whole[state] = std::move(tensor);
 }
 
-void Sequence::remember(std::span<const Token> tokens, std::span<const EmbeddedRows> embedded) {
+void Sequence::remember(std::span<const Token> tokens, std::span<const EmbeddedTokens> embedded) {
   const auto begin = std::ssize(states_.tokens);
   states_.tokens.insert(states_.tokens.end(), tokens.begin(), tokens.end());
-  for (const EmbeddedRows& own : embedded) {
+  for (const EmbeddedTokens& own : embedded) {
     states_.embedded.push_back({begin + own.begin, own.embeddings});
   }
 }

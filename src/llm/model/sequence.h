@@ -28,7 +28,7 @@ struct SequenceStates {
   // Of the rows, where a program may have to run them again; the length at the last step, whose
   // tables the caches were made with.
   std::vector<int64_t> tokens{};
-  std::vector<EmbeddedRows> embedded{};
+  std::vector<EmbeddedTokens> embedded{};
   int64_t reach = 0;
   // Each state that is a tensor, never written again: those that are written once, in layouts that
   // are whole all. And where each run began.
@@ -78,7 +78,7 @@ class Sequence {
   const std::vector<int64_t>& tokens() const { return states_.tokens; }
   int64_t reach() const { return states_.reach; }
   // Of the last rows committed: what they may have to be run again with.
-  void remember(std::span<const Token> tokens, std::span<const EmbeddedRows> embedded);
+  void remember(std::span<const Token> tokens, std::span<const EmbeddedTokens> embedded);
   // Where they stand, [rows] or [3, rows].
   void place(int64_t rows, std::span<const int64_t> positions);
 

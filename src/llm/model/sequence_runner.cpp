@@ -107,11 +107,11 @@ std::shared_ptr<const CacheLayout> whole_layout(const Program& program,
   return std::make_shared<const CacheLayout>(std::move(states), 1, true);
 }
 
-ItemRunner::ItemRunner(const Program& program, const DecoderInterface& names,
-                       std::shared_ptr<const CacheLayout> layout, const PackedProgram& packed,
-                       const RunnerOptions& options)
+SequenceRunner::SequenceRunner(const Program& program, const DecoderInterface& names,
+                               std::shared_ptr<const CacheLayout> layout,
+                               const PackedProgram& packed, const RunnerOptions& options)
     : StepRunner(program.clone(), names, std::move(layout), options, packed.length_switch),
-      offender_(packed.offender) {
+      not_packed_reason_(packed.not_packed_reason) {
   const Module& main = program.main();
   for (const StatePair& pair : names_.states) {
     const auto& results = main.result_names();
@@ -133,12 +133,12 @@ ItemRunner::ItemRunner(const Program& program, const DecoderInterface& names,
   single_rows_ = std::ranges::any_of(main.instructions(), is_circular);
 }
 
-ItemRunner::Input ItemRunner::input_of(const Value& parameter) const {
+SequenceRunner::Input SequenceRunner::input_of(const Value& parameter) const {
   const auto& states = names_.states;
   const auto state = std::ranges::find(states, parameter.name(), &StatePair::past);
   const bool embedded =
       parameter.name() == names_.embeddings ||
-      std::ranges::find(names_.row_inputs, parameter.name()) != names_.row_inputs.end();
+      std::ranges::find(names_.token_inputs, parameter.name()) != names_.token_inputs.end();
   const std::pair<const std::string&, Role> roles[] = {
       {names_.tokens, Role::tokens},
       {names_.positions, Role::positions},
@@ -171,8 +171,8 @@ ItemRunner::Input ItemRunner::input_of(const Value& parameter) const {
   return input;
 }
 
-Tensor ItemRunner::make(const Input& input, const StepRequest& request,
-                        const NamedTensors& embedded) const {
+Tensor SequenceRunner::make(const Input& input, const StepRequest& request,
+                            const NamedTensors& embedded) const {
   const int64_t past = request.sequence->length();
   const auto rows = static_cast<int64_t>(request.tokens.size());
   std::vector<int64_t> values;
@@ -217,7 +217,7 @@ Tensor ItemRunner::make(const Input& input, const StepRequest& request,
 }
 
 // f32 [wanted, vocabulary].
-Tensor ItemRunner::wanted_rows(const StepRequest& request, const Tensor& given) const {
+Tensor SequenceRunner::wanted_rows(const StepRequest& request, const Tensor& given) const {
   const auto rows = std::ssize(request.tokens);
   check(given.rank() > 0 && given.dims().back() > 0, ErrorKind::invalid_model,
         "the logits are {}, expected [1, rows, vocabulary]", to_string(given.type(), given.dims()));
@@ -241,9 +241,9 @@ Tensor ItemRunner::wanted_rows(const StepRequest& request, const Tensor& given) 
 }
 
 // Gives the presents; the logits of the wanted rows go to the end of `logits`.
-std::vector<Tensor> ItemRunner::run_one(const StepRequest& request, const CancelToken* cancel,
-                                        std::vector<Tensor>& logits) const {
-  RowList list;
+std::vector<Tensor> SequenceRunner::run_one(const StepRequest& request, const CancelToken* cancel,
+                                            std::vector<Tensor>& logits) const {
+  TokenList list;
   list.add(request);
   const NamedTensors embedded = embed(list, cancel);
   std::vector<Box> inputs;
@@ -279,8 +279,8 @@ std::vector<Tensor> ItemRunner::run_one(const StepRequest& request, const Cancel
 }
 
 // Rows as requests of their own, where they cannot share a run.
-std::vector<Tensor> ItemRunner::run_rows(const StepRequest& request, const CancelToken* cancel,
-                                         std::vector<Tensor>& logits) const {
+std::vector<Tensor> SequenceRunner::run_rows(const StepRequest& request, const CancelToken* cancel,
+                                             std::vector<Tensor>& logits) const {
   if (!single_rows_ || request.tokens.size() == 1) return run_one(request, cancel, logits);
   Sequence own = *request.sequence;
   const auto count = std::ssize(request.tokens);
@@ -289,7 +289,7 @@ std::vector<Tensor> ItemRunner::run_rows(const StepRequest& request, const Cance
   for (int64_t i = 0; i < count; ++i) {
     if (i > 0) own.commit(1, std::move(presents));
     NamedTensors given;
-    const std::vector<EmbeddedRows> embedded = cut_embedded(request.embedded, i, i + 1);
+    const std::vector<EmbeddedTokens> embedded = cut_embedded(request.embedded, i, i + 1);
     std::vector<int64_t> positions;
     for (auto at = i; at < std::ssize(request.positions); at += count) {
       positions.push_back(request.positions[static_cast<size_t>(at)]);
@@ -318,9 +318,9 @@ std::vector<Tensor> ItemRunner::run_rows(const StepRequest& request, const Cance
   return presents;
 }
 
-class ItemRunner::Pending final : public PendingStep {
+class SequenceRunner::Pending final : public PendingStep {
  public:
-  Pending(const ItemRunner& runner, std::span<const StepRequest> requests)
+  Pending(const SequenceRunner& runner, std::span<const StepRequest> requests)
       : runner_(runner), requests_(requests), anew_(requests.size()) {}
 
   Tensor run(const CancelToken* cancel) {
@@ -346,20 +346,21 @@ class ItemRunner::Pending final : public PendingStep {
     return anew_[i] != nullptr ? anew_[i]->request : requests_[i];
   }
 
-  const ItemRunner& runner_;
+  const SequenceRunner& runner_;
   std::span<const StepRequest> requests_;
   std::vector<std::vector<Tensor>> presents_;
   std::vector<std::unique_ptr<Rerun>> anew_;
 };
 
-std::unique_ptr<PendingStep> ItemRunner::begin(std::span<const StepRequest> requests,
-                                               const CancelToken* cancel, Tensor& logits) const {
+std::unique_ptr<PendingStep> SequenceRunner::begin(std::span<const StepRequest> requests,
+                                                   const CancelToken* cancel,
+                                                   Tensor& logits) const {
   auto pending = std::make_unique<Pending>(*this, requests);
   logits = pending->run(cancel);
   return pending;
 }
 
-Tensor ItemRunner::run(std::span<const StepRequest> requests, const CancelToken* cancel) const {
+Tensor SequenceRunner::run(std::span<const StepRequest> requests, const CancelToken* cancel) const {
   Pending pending(*this, requests);
   Tensor logits = pending.run(cancel);
   pending.commit();

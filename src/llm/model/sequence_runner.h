@@ -11,16 +11,16 @@
 
 namespace lathe::llm {
 
-class ItemRunner final : public StepRunner {
+class SequenceRunner final : public StepRunner {
  public:
   // `packed` is empty: it says why, and at what length the program switches tables. `layout`: that
   // of whole_layout(), or of another program alike.
-  ItemRunner(const Program& program, const DecoderInterface& names,
-             std::shared_ptr<const CacheLayout> layout, const PackedProgram& packed,
-             const RunnerOptions& options);
+  SequenceRunner(const Program& program, const DecoderInterface& names,
+                 std::shared_ptr<const CacheLayout> layout, const PackedProgram& packed,
+                 const RunnerOptions& options);
 
   bool packed() const override { return false; }
-  const std::string& offender() const override { return offender_; }
+  const std::string& not_packed_reason() const override { return not_packed_reason_; }
   Tensor run(std::span<const StepRequest> requests, const CancelToken* cancel) const override;
   std::unique_ptr<PendingStep> begin(std::span<const StepRequest> requests,
                                      const CancelToken* cancel, Tensor& logits) const override;
@@ -53,7 +53,7 @@ class ItemRunner final : public StepRunner {
   std::vector<Tensor> run_rows(const StepRequest& request, const CancelToken* cancel,
                                std::vector<Tensor>& logits) const;
 
-  std::string offender_;
+  std::string not_packed_reason_;
   bool single_rows_ = false;
   std::map<std::string, int> row_axes_;  // of outputs, where rows run one by one; -1: none
   std::vector<Input> inputs_;

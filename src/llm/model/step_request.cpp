@@ -8,7 +8,7 @@
 
 namespace lathe::llm {
 
-int64_t LogitRows::count(int64_t rows) const {
+int64_t LogitPositions::count(int64_t rows) const {
   switch (kind_) {
     case Kind::last:
       return 1;
@@ -22,7 +22,7 @@ int64_t LogitRows::count(int64_t rows) const {
   return 0;
 }
 
-int64_t LogitRows::at(int64_t index, int64_t rows) const {
+int64_t LogitPositions::at(int64_t index, int64_t rows) const {
   if (kind_ == Kind::last) return rows - 1;
   return kind_ == Kind::list ? rows_[static_cast<size_t>(index)] : begin_ + index;
 }
@@ -34,7 +34,7 @@ int64_t position_of(const StepRequest& request, int64_t axis, int64_t row) {
   return request.positions[static_cast<size_t>((each ? axis * rows : 0) + row)];
 }
 
-void check_embeddings(const Embeddings& embeddings, const RowLimits& limits) {
+void check_embeddings(const Embeddings& embeddings, const TokenLimits& limits) {
   const Tensor& rows = embeddings.rows;
   check(limits.hidden != 0, ErrorKind::invalid_argument,
         "embeddings are {}, and the model takes tokens only", to_string(rows.type(), rows.dims()));
@@ -47,7 +47,7 @@ void check_embeddings(const Embeddings& embeddings, const RowLimits& limits) {
         limits.hidden < 0 ? "hidden" : std::to_string(limits.hidden));
 }
 
-void check_positions(std::span<const int64_t> positions, int64_t rows, const RowLimits& limits) {
+void check_positions(std::span<const int64_t> positions, int64_t rows, const TokenLimits& limits) {
   check(limits.position_axes > 0, ErrorKind::invalid_argument,
         "{} rows come with positions, and the model takes none: {}", rows, limits.no_positions);
   const auto given = std::ssize(positions);
@@ -62,10 +62,10 @@ void check_positions(std::span<const int64_t> positions, int64_t rows, const Row
 
 namespace {
 
-void check_embedded(const StepRequest& request, const RowLimits& limits) {
+void check_embedded(const StepRequest& request, const TokenLimits& limits) {
   const auto rows = std::ssize(request.tokens);
   int64_t end = 0;
-  for (const EmbeddedRows& own : request.embedded) {
+  for (const EmbeddedTokens& own : request.embedded) {
     check_embeddings(own.embeddings, limits);
     check(own.begin >= end && own.end() <= rows, ErrorKind::invalid_argument,
           "embeddings are for rows {} to {} of {}, those before end at {}", own.begin, own.end(),
@@ -74,7 +74,7 @@ void check_embedded(const StepRequest& request, const RowLimits& limits) {
   }
 }
 
-void check_tokens(const StepRequest& request, const RowLimits& limits) {
+void check_tokens(const StepRequest& request, const TokenLimits& limits) {
   const auto* own = request.embedded.data();
   const auto* last = own + request.embedded.size();
   for (int64_t row = 0; row < std::ssize(request.tokens); ++row) {
@@ -99,7 +99,7 @@ void check_tokens(const StepRequest& request, const RowLimits& limits) {
 }
 
 // Rows whose positions are not told go on from those before.
-void check_room(const StepRequest& request, const RowLimits& limits) {
+void check_room(const StepRequest& request, const TokenLimits& limits) {
   const auto rows = std::ssize(request.tokens);
   const int64_t next = request.sequence->next_position();
   check(next + rows <= limits.context, ErrorKind::invalid_argument,
@@ -124,7 +124,7 @@ void check_logits(const StepRequest& request) {
 
 }  // namespace
 
-void check_request(const StepRequest& request, const RowLimits& limits) {
+void check_request(const StepRequest& request, const TokenLimits& limits) {
   const int64_t past = request.sequence->length();
   const auto rows = std::ssize(request.tokens);
   check(rows > 0, ErrorKind::invalid_argument,

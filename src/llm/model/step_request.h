@@ -18,13 +18,15 @@ class Sequence;
 using NamedTensors = std::map<std::string, Tensor>;
 
 // Those of a request's rows whose logits are wanted, counted from its first.
-class LogitRows {
+class LogitPositions {
  public:
-  LogitRows() = default;  // the last row's
-  static LogitRows all() { return {Kind::all, 0, 0, {}}; }
-  static LogitRows range(int64_t begin, int64_t count) { return {Kind::range, begin, count, {}}; }
+  LogitPositions() = default;  // the last row's
+  static LogitPositions all() { return {Kind::all, 0, 0, {}}; }
+  static LogitPositions range(int64_t begin, int64_t count) {
+    return {Kind::range, begin, count, {}};
+  }
   // In this order; not copied.
-  static LogitRows list(std::span<const int64_t> rows) { return {Kind::list, 0, 0, rows}; }
+  static LogitPositions list(std::span<const int64_t> rows) { return {Kind::list, 0, 0, rows}; }
 
   // Of a request with so many rows.
   int64_t count(int64_t rows) const;
@@ -32,7 +34,7 @@ class LogitRows {
 
  private:
   enum class Kind : uint8_t { last, all, range, list };
-  LogitRows(Kind kind, int64_t begin, int64_t count, std::span<const int64_t> rows)
+  LogitPositions(Kind kind, int64_t begin, int64_t count, std::span<const int64_t> rows)
       : kind_(kind), begin_(begin), count_(count), rows_(rows) {}
 
   Kind kind_ = Kind::last;
@@ -47,11 +49,11 @@ struct StepRequest {
   // One for each row: an id, or, where `embedded` gives the row, any number below 0 (an id serves
   // programs that take both).
   std::span<const Token> tokens{};
-  LogitRows logits{};
+  LogitPositions logits{};
   // Filled, if given, with the runner's outputs(): this sequence's rows of each.
   NamedTensors* outputs = nullptr;
   // Rows [rows, hidden] instead of tokens, counted from the request's first, ascending.
-  std::span<const EmbeddedRows> embedded{};
+  std::span<const EmbeddedTokens> embedded{};
   // Where the rows stand, [rows] or [3, rows] (time, height, width); empty: one behind the other,
   // on from the sequence's next_position().
   std::span<const int64_t> positions{};
@@ -66,7 +68,7 @@ struct StepRequest {
 int64_t position_of(const StepRequest& request, int64_t axis, int64_t row);
 
 // What a decoder takes.
-struct RowLimits {
+struct TokenLimits {
   int64_t vocabulary = 0;
   int64_t context = 0;         // rows, and positions
   int64_t position_axes = 0;   // 3, 1, or 0: rows stand where the program has them
@@ -77,8 +79,8 @@ struct RowLimits {
 };
 // InvalidArgument for what contradicts itself or the limits; Unsupported for adapters and for
 // tokens of media without embeddings.
-void check_embeddings(const Embeddings& embeddings, const RowLimits& limits);
-void check_positions(std::span<const int64_t> positions, int64_t rows, const RowLimits& limits);
-void check_request(const StepRequest& request, const RowLimits& limits);
+void check_embeddings(const Embeddings& embeddings, const TokenLimits& limits);
+void check_positions(std::span<const int64_t> positions, int64_t rows, const TokenLimits& limits);
+void check_request(const StepRequest& request, const TokenLimits& limits);
 
 }  // namespace lathe::llm

@@ -87,12 +87,12 @@ std::unique_ptr<StepRunner::Rerun> StepRunner::make_rerun(const StepRequest& req
   rerun->tokens.assign(old.tokens().begin(), old.tokens().end());
   rerun->tokens.insert(rerun->tokens.end(), request.tokens.begin(), request.tokens.end());
   rerun->embedded = old.states().embedded;
-  for (const EmbeddedRows& own : request.embedded) {
+  for (const EmbeddedTokens& own : request.embedded) {
     rerun->embedded.push_back({past + own.begin, own.embeddings});
   }
   // What was restored may tell of embeddings that are not there.
   int64_t unknown = std::ranges::count_if(rerun->tokens, [](Token token) { return token < 0; });
-  for (const EmbeddedRows& own : rerun->embedded) {
+  for (const EmbeddedTokens& own : rerun->embedded) {
     const auto begin = rerun->tokens.begin() + own.begin;
     unknown -= std::count_if(begin, begin + own.embeddings.count(), [](Token t) { return t < 0; });
   }
@@ -110,7 +110,7 @@ std::unique_ptr<StepRunner::Rerun> StepRunner::make_rerun(const StepRequest& req
   rerun->request.tokens = rerun->tokens;
   rerun->request.embedded = rerun->embedded;
   rerun->request.positions = rerun->positions;
-  rerun->request.logits = LogitRows::list(rerun->logits);
+  rerun->request.logits = LogitPositions::list(rerun->logits);
   return rerun;
 }
 
@@ -126,8 +126,8 @@ void StepRunner::remember(const StepRequest& request, Rerun* rerun) const {
   if (switch_) sequence.remember(request.tokens, request.embedded);
 }
 
-RowLimits StepRunner::limits() const {
-  RowLimits limits;
+TokenLimits StepRunner::limits() const {
+  TokenLimits limits;
   limits.no_positions = no_positions_;
   const auto& parameters = plan_->program->main().parameters();
   const auto find = [&](const std::string& name) -> const Value* {
@@ -148,34 +148,34 @@ RowLimits StepRunner::limits() const {
   return limits;
 }
 
-void StepRunner::RowList::add(const StepRequest& request) {
+void StepRunner::TokenList::add(const StepRequest& request) {
   const auto begin = std::ssize(tokens);
   // Numbers below 0 stand for embeddings: the program gets what it can look up.
   for (const Token token : request.tokens) tokens.push_back(std::max<Token>(token, 0));
-  for (const EmbeddedRows& own : request.embedded) {
+  for (const EmbeddedTokens& own : request.embedded) {
     embedded.push_back({begin + own.begin, own.embeddings});
   }
   ends.push_back(std::ssize(tokens));
 }
 
-void StepRunner::RowList::clear() {
+void StepRunner::TokenList::clear() {
   tokens.clear();
   embedded.clear();
   ends.clear();
 }
 
-NamedTensors StepRunner::embed(const RowList& rows, const CancelToken* cancel) const {
+NamedTensors StepRunner::embed(const TokenList& rows, const CancelToken* cancel) const {
   NamedTensors inputs;
   if (names_.embeddings.empty()) return inputs;
   const auto count = std::ssize(rows.tokens);
   int64_t covered = 0;
-  for (const EmbeddedRows& own : rows.embedded) covered += own.embeddings.count();
+  for (const EmbeddedTokens& own : rows.embedded) covered += own.embeddings.count();
   const bool others = std::ranges::any_of(
-      names_.row_inputs, [&](const std::string& name) { return name != names_.embeddings; });
+      names_.token_inputs, [&](const std::string& name) { return name != names_.embeddings; });
   if (embedder_ != nullptr && (others || covered < count)) {
     // What tokens stand where embeddings are given plays no part.
     std::vector<int64_t> tokens = rows.tokens;
-    for (const EmbeddedRows& own : rows.embedded) {
+    for (const EmbeddedTokens& own : rows.embedded) {
       std::fill_n(tokens.begin() + own.begin, own.embeddings.count(), 0);
     }
     RunOptions run;
@@ -201,7 +201,7 @@ NamedTensors StepRunner::embed(const RowList& rows, const CancelToken* cancel) c
             to_string(made->second.type(), made->second.dims()));
       std::memcpy(all.data(), made->second.dense().data(), static_cast<size_t>(all.byte_size()));
     }
-    for (const EmbeddedRows& own : rows.embedded) {
+    for (const EmbeddedTokens& own : rows.embedded) {
       const Tensor given = own.embeddings.rows.dense();
       check(given.dims()[1] == hidden, ErrorKind::invalid_argument,
             "embeddings of {} and of {} are in one step", hidden, given.dims()[1]);
@@ -234,7 +234,7 @@ PackedProgram pack(const NamedProgram& from) {
   const std::unique_ptr<Program> plain = simplify_paged_caches(*from.program, from.names);
   if (plain != nullptr) return pack_sequences(*plain, from.names);
   PackedProgram none;
-  none.offender = "its caches lie in blocks that other operators read";
+  none.not_packed_reason = "its caches lie in blocks that other operators read";
   return none;
 }
 
@@ -245,10 +245,10 @@ std::unique_ptr<StepRunner> run_items(const NamedProgram& from, const PackedProg
   try {
     const auto own = whole_layout(*from.program, from.names);
     if (layout != nullptr) check_alike(*own, *layout);
-    return std::make_unique<ItemRunner>(*from.program, from.names, layout != nullptr ? layout : own,
-                                        packed, options);
+    return std::make_unique<SequenceRunner>(*from.program, from.names,
+                                            layout != nullptr ? layout : own, packed, options);
   } catch (Error& error) {
-    error.note(fmt::format("and rows cannot be packed: {}", packed.offender));
+    error.note(fmt::format("and rows cannot be packed: {}", packed.not_packed_reason));
     throw;
   }
 }
@@ -268,7 +268,7 @@ std::unique_ptr<StepRunner> make_step_runner(const NamedProgram& program,
                                           options);
   }
   if (blocks) {
-    return std::make_unique<PagedRunner>(*program.program, program.names, options);
+    return std::make_unique<BlockTableRunner>(*program.program, program.names, options);
   }
   return run_items(program, packed, nullptr, options);
 }
@@ -280,20 +280,21 @@ std::unique_ptr<StepRunner> make_step_runner(const NamedProgram& prompt, const N
   if (packed_prompt.program != nullptr && packed_token.program != nullptr) {
     auto layout = std::make_shared<const CacheLayout>(
         join_states(packed_prompt.states, packed_token.states), options.page_rows);
-    return std::make_unique<PhasedRunner>(
+    return std::make_unique<PrefillDecodeRunner>(
         std::make_unique<PackedRunner>(std::move(packed_prompt), prompt.names, layout, options),
         std::make_unique<PackedRunner>(std::move(packed_token), token.names, layout, options));
   }
   // What sequences keep is either in pages or in tensors, for both programs alike.
-  const std::string offender =
-      packed_prompt.program == nullptr ? packed_prompt.offender : packed_token.offender;
+  const std::string not_packed_reason = packed_prompt.program == nullptr
+                                            ? packed_prompt.not_packed_reason
+                                            : packed_token.not_packed_reason;
   check(token.names.block_table.empty(), ErrorKind::unsupported,
         "a program for prompts and one for single tokens share caches in blocks, and rows cannot "
         "be packed: {}",
-        offender);
-  packed_prompt.offender = packed_token.offender = offender;
+        not_packed_reason);
+  packed_prompt.not_packed_reason = packed_token.not_packed_reason = not_packed_reason;
   auto run_token = run_items(token, packed_token, nullptr, options);
-  return std::make_unique<PhasedRunner>(
+  return std::make_unique<PrefillDecodeRunner>(
       run_items(prompt, packed_prompt, run_token->layout(), options), std::move(run_token));
 }
 

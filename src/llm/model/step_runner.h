@@ -40,7 +40,7 @@ class StepRunner {
   // whole, since cutting them may change what the program gives.
   virtual bool packed() const = 0;
   // What keeps rows from being packed: an instruction and why. Empty if they are.
-  virtual const std::string& offender() const = 0;
+  virtual const std::string& not_packed_reason() const = 0;
   // Logits of the wanted rows, f32 [wanted, vocabulary]. All sequences advance, or none. Requests
   // have passed check_request().
   virtual Tensor run(std::span<const StepRequest> requests, const CancelToken* cancel) const = 0;
@@ -61,7 +61,7 @@ class StepRunner {
   // Results beside logits and states, which a request may want.
   const std::vector<ProgramOutput>& outputs() const { return outputs_; }
   // Of positions, embeddings and tokens; the vocabulary and the context are the caller's to add.
-  RowLimits limits() const;
+  TokenLimits limits() const;
   // Makes embeddings of tokens, for programs that take those.
   virtual void set_embedder(std::shared_ptr<const Embedder> embedder) {
     embedder_ = std::move(embedder);
@@ -90,7 +90,7 @@ class StepRunner {
   struct Rerun {
     Sequence sequence;
     std::vector<Token> tokens{};
-    std::vector<EmbeddedRows> embedded{};
+    std::vector<EmbeddedTokens> embedded{};
     std::vector<int64_t> positions{};
     std::vector<int64_t> logits{};
     StepRequest request{};
@@ -101,15 +101,15 @@ class StepRunner {
   void remember(const StepRequest& request, Rerun* rerun) const;
 
   // Rows of several requests, one behind the other.
-  struct RowList {
+  struct TokenList {
     std::vector<int64_t> tokens{};
-    std::vector<EmbeddedRows> embedded{};
+    std::vector<EmbeddedTokens> embedded{};
     std::vector<int64_t> ends{};  // behind each request's rows
     void add(const StepRequest& request);
     void clear();
   };
   // What the program's inputs of embeddings get, [1, rows, …], by their names.
-  NamedTensors embed(const RowList& rows, const CancelToken* cancel) const;
+  NamedTensors embed(const TokenList& rows, const CancelToken* cancel) const;
   // Chooses the tokens that requests ask for; nothing is committed yet.
   static void choose(std::span<const StepRequest> requests, const Tensor& logits);
 

@@ -24,10 +24,10 @@ Embeddings make_embeddings(Tensor rows) {
   return {std::move(rows), checksum(std::as_bytes(std::span(parts)))};
 }
 
-std::vector<EmbeddedRows> cut_embedded(std::span<const EmbeddedRows> all, int64_t from,
-                                       int64_t to) {
-  std::vector<EmbeddedRows> part;
-  for (const EmbeddedRows& own : all) {
+std::vector<EmbeddedTokens> cut_embedded(std::span<const EmbeddedTokens> all, int64_t from,
+                                         int64_t to) {
+  std::vector<EmbeddedTokens> part;
+  for (const EmbeddedTokens& own : all) {
     const int64_t begin = std::max(own.begin, from);
     const int64_t end = std::min(own.end(), to);
     if (begin >= end) continue;
@@ -42,7 +42,7 @@ std::vector<EmbeddedRows> cut_embedded(std::span<const EmbeddedRows> all, int64_
   return part;
 }
 
-int64_t same_embedded(std::span<const EmbeddedRows> a, std::span<const EmbeddedRows> b,
+int64_t same_embedded(std::span<const EmbeddedTokens> a, std::span<const EmbeddedTokens> b,
                       int64_t length) {
   size_t i = 0;
   for (; i < std::min(a.size(), b.size()); ++i) {

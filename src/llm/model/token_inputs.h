@@ -26,16 +26,17 @@ struct Embeddings {
 Embeddings make_embeddings(Tensor rows);
 
 // Embeddings of rows [begin, end()).
-struct EmbeddedRows {
+struct EmbeddedTokens {
   int64_t begin = 0;
   Embeddings embeddings{};
 
   int64_t end() const { return begin + embeddings.count(); }
 };
 // Of rows [from, to), counted from `from`. Rows are shared, not copied.
-std::vector<EmbeddedRows> cut_embedded(std::span<const EmbeddedRows> all, int64_t from, int64_t to);
+std::vector<EmbeddedTokens> cut_embedded(std::span<const EmbeddedTokens> all, int64_t from,
+                                         int64_t to);
 // How many of the first `length` rows come with the same in both lists, which ascend.
-int64_t same_embedded(std::span<const EmbeddedRows> a, std::span<const EmbeddedRows> b,
+int64_t same_embedded(std::span<const EmbeddedTokens> a, std::span<const EmbeddedTokens> b,
                       int64_t length);
 
 // Where a sequence's rows stand. Those that nothing was told of stand one behind the other, the

@@ -7,9 +7,9 @@
 
 namespace lathe::llm {
 
-void write_embedded(std::span<const EmbeddedRows> embedded, ByteWriter& writer) {
+void write_embedded(std::span<const EmbeddedTokens> embedded, ByteWriter& writer) {
   writer.number(embedded.size());
-  for (const EmbeddedRows& own : embedded) {
+  for (const EmbeddedTokens& own : embedded) {
     const Tensor rows = own.embeddings.rows.dense();
     writer.number(static_cast<uint64_t>(own.begin));
     writer.number(own.embeddings.hash);
@@ -30,12 +30,12 @@ void write_positions(const Positions& positions, ByteWriter& writer) {
   }
 }
 
-std::vector<EmbeddedRows> read_embedded(ByteReader& reader, int64_t length) {
-  std::vector<EmbeddedRows> embedded;
+std::vector<EmbeddedTokens> read_embedded(ByteReader& reader, int64_t length) {
+  std::vector<EmbeddedTokens> embedded;
   const int64_t count = reader.count("rows of embeddings", length);
   int64_t end = 0;
   for (int64_t i = 0; i < count; ++i) {
-    EmbeddedRows own;
+    EmbeddedTokens own;
     own.begin = reader.count("rows before embeddings", length);
     own.embeddings.hash = reader.number("embeddings");
     const auto type = static_cast<ElementType>(reader.number("embeddings"));

@@ -12,8 +12,8 @@ namespace lathe::llm {
 
 // Rows of embeddings: how many times, then of each where it begins, hash, element type, extents and
 // bytes.
-void write_embedded(std::span<const EmbeddedRows> embedded, ByteWriter& writer);
-std::vector<EmbeddedRows> read_embedded(ByteReader& reader, int64_t length);
+void write_embedded(std::span<const EmbeddedTokens> embedded, ByteWriter& writer);
+std::vector<EmbeddedTokens> read_embedded(ByteReader& reader, int64_t length);
 // How many runs, then of each where it begins, rows, axes and values, each at most `most`.
 void write_positions(const Positions& positions, ByteWriter& writer);
 Positions read_positions(ByteReader& reader, int64_t length, int64_t most);

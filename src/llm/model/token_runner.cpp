@@ -78,8 +78,9 @@ TokenRunner::TokenRunner(const Program& program, const DecoderInterface& names,
           ErrorKind::unsupported, "the input '{}' is {}: nothing is known of what it wants",
           escape(name), parameter->type().to_string());
   }
-  offender_ = fmt::format("the input '{}' is {}: one token of each sequence", escape(names_.tokens),
-                          parameter_of(program, names.tokens).type().to_string());
+  not_packed_reason_ =
+      fmt::format("the input '{}' is {}: one token of each sequence", escape(names_.tokens),
+                  parameter_of(program, names.tokens).type().to_string());
 }
 
 // Whether both may share a run.
@@ -172,7 +173,7 @@ Tensor TokenRunner::run(std::span<const StepRequest> requests, const CancelToken
   std::vector<Tensor> logits;
   for (const Progress& own : all) {
     const auto rows = std::ssize(own.logits);
-    const LogitRows& wanted = own.request->logits;
+    const LogitPositions& wanted = own.request->logits;
     for (int64_t i = 0; i < wanted.count(rows); ++i) {
       logits.push_back(own.logits[static_cast<size_t>(wanted.at(i, rows))]);
     }

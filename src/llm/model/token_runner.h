@@ -17,7 +17,7 @@ class TokenRunner final : public StepRunner {
   TokenRunner(const Program& program, const DecoderInterface& names, const RunnerOptions& options);
 
   bool packed() const override { return false; }
-  const std::string& offender() const override { return offender_; }
+  const std::string& not_packed_reason() const override { return not_packed_reason_; }
   Tensor run(std::span<const StepRequest> requests, const CancelToken* cancel) const override;
 
  private:
@@ -35,7 +35,7 @@ class TokenRunner final : public StepRunner {
 
   int64_t batch_;  // that the program is made for; 0: any
   std::vector<size_t> presents_;
-  std::string offender_;
+  std::string not_packed_reason_;
 };
 
 }  // namespace lathe::llm

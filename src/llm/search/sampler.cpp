@@ -20,8 +20,8 @@ double log_sum(std::span<const float> logits) {
 }
 
 // The likeliest tokens, best first.
-void add_likeliest(std::span<const float> logits, size_t count,
-                   std::vector<TokenLogProbability>& top) {
+void add_most_likely(std::span<const float> logits, size_t count,
+                     std::vector<TokenLogProbability>& top) {
   const ScratchArray<Token> order(std::ssize(logits));
   std::iota(order.begin(), order.end(), 0);
   count = std::min(count, order.size());
@@ -74,30 +74,30 @@ void to_log_probabilities(std::span<float> logits) {
 void Choices::add(std::span<const float> logits, Token token, size_t count) {
   const double logit = logits[static_cast<size_t>(token)];
   log_probabilities_.push_back(static_cast<float>(logit - log_sum(logits)));
-  add_likeliest(logits, count, likeliest_);
-  ends_.push_back(likeliest_.size());
+  add_most_likely(logits, count, most_likely_);
+  ends_.push_back(most_likely_.size());
 }
 
 void Choices::keep(size_t count) {
   if (count >= size()) return;
   log_probabilities_.resize(count);
   ends_.resize(count);
-  likeliest_.resize(count == 0 ? 0 : ends_.back());
+  most_likely_.resize(count == 0 ? 0 : ends_.back());
 }
 
 Choices::Choices(std::span<const Choice> list) {
   for (const Choice& choice : list) {
     log_probabilities_.push_back(choice.log_probability);
-    likeliest_.insert(likeliest_.end(), choice.likeliest.begin(), choice.likeliest.end());
-    ends_.push_back(likeliest_.size());
+    most_likely_.insert(most_likely_.end(), choice.most_likely.begin(), choice.most_likely.end());
+    ends_.push_back(most_likely_.size());
   }
 }
 
 std::vector<Choice> Choices::list() const {
   std::vector<Choice> list;
-  auto begin = likeliest_.begin();
+  auto begin = most_likely_.begin();
   for (size_t i = 0; i < size(); ++i) {
-    const auto end = likeliest_.begin() + static_cast<std::ptrdiff_t>(ends_[i]);
+    const auto end = most_likely_.begin() + static_cast<std::ptrdiff_t>(ends_[i]);
     list.push_back({log_probabilities_[i], {begin, end}});
     begin = end;
   }

@@ -29,8 +29,8 @@ struct TokenLogProbability {
 };
 // What a token was chosen from.
 struct Choice {
-  float log_probability = 0;                   // of the token
-  std::vector<TokenLogProbability> likeliest;  // best first
+  float log_probability = 0;                     // of the token
+  std::vector<TokenLogProbability> most_likely;  // best first
 };
 
 // Those of one token after another, in few lists.
@@ -46,8 +46,8 @@ class Choices {
 
  private:
   std::vector<float> log_probabilities_;
-  std::vector<TokenLogProbability> likeliest_;
-  std::vector<size_t> ends_;  // behind each token's in `likeliest_`
+  std::vector<TokenLogProbability> most_likely_;
+  std::vector<size_t> ends_;  // behind each token's in `most_likely_`
 };
 
 }  // namespace lathe::search

@@ -397,7 +397,7 @@ TokenAxes trace_tokens(const Module& main, const std::map<const Value*, int>& in
         return result.elements().has_value();
       });
       if (!known && symbol != nullptr && depends_on(*instruction, symbol->name)) {
-        flow.offender = instruction.get();
+        flow.not_packed_reason = instruction.get();
         flow.reason = "it depends on the number of rows";
         return flow;
       }
@@ -408,7 +408,7 @@ TokenAxes trace_tokens(const Module& main, const std::map<const Value*, int>& in
     if (name == "shape" || name == "size") continue;
     const Verdict verdict = judge(step);
     if (!verdict.axis) {
-      flow.offender = instruction.get();
+      flow.not_packed_reason = instruction.get();
       flow.reason = verdict.reason;
       return flow;
     }

@@ -16,7 +16,7 @@ struct TokenAxes {
   // for each as the axis is longer than there are rows.
   std::map<const Value*, int> rows;
   // The first instruction that is not token-wise, and why; null if there is none.
-  const Instruction* offender = nullptr;
+  const Instruction* not_packed_reason = nullptr;
   std::string reason;
 };
 

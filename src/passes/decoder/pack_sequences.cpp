@@ -67,7 +67,7 @@ class Packing {
       : names_(names), program_(program.clone()), main_(program_->main()) {
     given_positions_ = names_.positions;
     if (!free || names_.positions.empty()) return;
-    names_.row_inputs.push_back(names_.positions);
+    names_.token_inputs.push_back(names_.positions);
     names_.positions.clear();
   }
 
@@ -120,7 +120,7 @@ class Packing {
       packed_.positions = names_.positions;
     } else {
       packed_.positions = given_positions_;
-      packed_.row_numbers = names_.positions;
+      packed_.token_numbers = names_.positions;
     }
     main_.guards().clear();
     infer(main_);
@@ -128,13 +128,14 @@ class Packing {
       return offend(describe(*reader, "it depends on how many rows came before"));
     }
     std::map<const Value*, int> inputs = {{tokens, 1}};
-    std::vector<std::string> others = names_.row_inputs;
+    std::vector<std::string> others = names_.token_inputs;
     others.insert(others.end(), {names_.positions, packed_.table_rows});
     for (const std::string& name : others) {
       if (Value* rows = find_parameter(main_, name)) inputs[rows] = token_axis(rows->type());
     }
     const TokenAxes flow = trace_tokens(main_, inputs);
-    if (flow.offender != nullptr) return offend(describe(*flow.offender, flow.reason));
+    if (flow.not_packed_reason != nullptr)
+      return offend(describe(*flow.not_packed_reason, flow.reason));
     Value* logits = main_.results()[static_cast<size_t>(result_index(names_.logits))];
     if (!flow.rows.contains(logits)) return offend("the logits have no rows");
     for (size_t i = 0; i < main_.results().size(); ++i) {
@@ -152,7 +153,7 @@ class Packing {
 
  private:
   PackedProgram offend(std::string why) {
-    packed_.offender = std::move(why);
+    packed_.not_packed_reason = std::move(why);
     return std::move(packed_);
   }
 
@@ -277,7 +278,7 @@ class Packing {
     Instruction* owner = owner_of(pair);
     const Conversion* conversion = owner == nullptr ? nullptr : find_conversion(*owner);
     if (conversion == nullptr || past->uses().size() != 1) {
-      packed_.offender =
+      packed_.not_packed_reason =
           fmt::format("the state '{}' is not that of one sequence operator", escape(pair.past));
       return false;
     }
@@ -286,7 +287,7 @@ class Packing {
 
   bool convert(Instruction& owner, const Conversion& conversion) {
     const auto refuse = [&](std::string_view why) {
-      packed_.offender = describe(owner, why);
+      packed_.not_packed_reason = describe(owner, why);
       return false;
     };
     const auto bias = biases_.find(&owner);
@@ -389,7 +390,7 @@ class Packing {
     std::vector<std::string> names;
     for (const auto& parameter : main_.parameters()) names.push_back(parameter->name());
     for (const std::string& name : names) {
-      const auto& rows = names_.row_inputs;
+      const auto& rows = names_.token_inputs;
       if (name == names_.tokens || name == names_.positions || name == packed_.table_rows ||
           std::ranges::find(rows, name) != rows.end()) {
         continue;
@@ -397,7 +398,7 @@ class Packing {
       Value* value = parameter(name);
       if (!value->uses().empty()) {
         const Instruction* reader = value->uses().front().user;
-        packed_.offender = fmt::format(
+        packed_.not_packed_reason = fmt::format(
             "the input '{}' is read by {}", escape(name),
             reader == nullptr ? "the results" : describe(*reader, "it is not absorbed"));
         return false;
@@ -434,7 +435,7 @@ PackedProgram pack_sequences(const Program& program, const DecoderInterface& int
   // Masks may be made of positions: then they must be those of the rows.
   PackedProgram counted = Packing(program, interface, false).run();
   counted.fixed_positions =
-      fmt::format("it takes them for a count of its rows ({})", free.offender);
+      fmt::format("it takes them for a count of its rows ({})", free.not_packed_reason);
   return counted;
 }
 

@@ -27,7 +27,7 @@ struct DecoderInterface {
   // Of programs with caches in blocks: which blocks [sequences, blocks], where each sequence's rows
   // begin and the last ends, how many came before, and bounds. Empty: no such program.
   std::string block_table{};
-  std::string row_bounds{};
+  std::string token_bounds{};
   std::string past_lengths{};
   std::string block_metadata{};
   // Inputs that stay the same for all of a sequence's steps, and what an encoder calls them.
@@ -35,7 +35,7 @@ struct DecoderInterface {
   // Of rows that may come as embeddings: [batch, rows, hidden]; it may be `tokens`.
   std::string embeddings{};
   // Inputs with a row for each token beside `tokens` and `positions`: [batch, rows, …].
-  std::vector<std::string> row_inputs{};
+  std::vector<std::string> token_inputs{};
 };
 
 // What a sequence keeps between steps.
@@ -72,19 +72,19 @@ struct ProgramOutput {
 
 struct PackedProgram {
   // main's parameters, by name: tokens [1, rows …] and other inputs of rows, positions [1, rows] or
-  // [3, 1, rows] if it reads them, `row_numbers` [1, rows] if it counts each sequence's rows
+  // [3, 1, rows] if it reads them, `token_numbers` [1, rows] if it counts each sequence's rows
   // beside, `table_rows` [1, rows] if tables switch, and `wanted_rows`, i64 [n]: those whose logits
   // are wanted. Logits are [1, n, vocabulary]. Null if there is an offender.
   std::unique_ptr<Program> program;
   std::string positions{};
-  std::string row_numbers{};
+  std::string token_numbers{};
   std::string table_rows{};
   std::string wanted_rows{};
   std::optional<LongRopeSwitch> length_switch{};
   std::vector<SequenceState> states;
   std::vector<ProgramOutput> outputs{};  // results beside the logits, all rows of the step
   // What keeps rows from being packed: an instruction and why.
-  std::string offender;
+  std::string not_packed_reason;
   // Why positions must be a count of each sequence's rows; empty: they may be anything.
   std::string fixed_positions{};
 };

@@ -171,7 +171,7 @@ std::optional<TokenExtents> set_token_extents(Program& program, const DecoderInt
                         parameter->name() == names.total_length;
     const bool by_rows =
         parameter->name() == names.tokens || parameter->name() == names.positions ||
-        std::ranges::find(names.row_inputs, parameter->name()) != names.row_inputs.end();
+        std::ranges::find(names.token_inputs, parameter->name()) != names.token_inputs.end();
     if (by_rows && dims.size() >= 2) {
       const auto axis = static_cast<size_t>(token_axis(type));
       dims[axis - 1] = 1;
