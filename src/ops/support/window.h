@@ -29,10 +29,10 @@ std::vector<WindowAxis> window_axes(const Evaluation& c, const TensorView& input
 
 // Attribute `name` as one integer per spatial axis.
 template <class Context>
-Integers window_list(const Context& c, std::string_view name, size_t size, int64_t fallback) {
-  if (!c.has_attribute(name) || c.integers(name).empty()) return Integers(size, fallback);
+Integers window_list(const Context& c, std::string_view name, size_t axes, int64_t fallback) {
+  if (!c.has_attribute(name) || c.integers(name).empty()) return Integers(axes, fallback);
   const Integers& list = c.integers(name);
-  c.check(list.size() == size, "'{}' has {} entries, expected {}", name, list.size(), size);
+  c.check(list.size() == axes, "'{}' has {} entries, expected {}", name, list.size(), axes);
   return list;
 }
 
