@@ -110,7 +110,7 @@ constexpr Shape kShapes[] = {
     {.heads = 1, .size = 24, .keys = 256, .queries = 3},
 };
 
-TEST(ContiguousDecode, gives_the_bits_of_blocks_one_by_one_and_of_many_rows) {
+TEST(ContiguousDecode, HasTheSameBitsForAnyBlockSplitAndTokenCount) {
   ThreadPool one(1), three(3);
   for (const Isa isa : host_isas()) {
     for (const ElementType type : {ElementType::f32, ElementType::bf16}) {
@@ -133,7 +133,7 @@ TEST(ContiguousDecode, gives_the_bits_of_blocks_one_by_one_and_of_many_rows) {
 }
 
 // On threads of their own, which do not find larger memory that other shapes left.
-TEST(ContiguousDecode, has_memory_for_a_last_tile_of_few_rows) {
+TEST(ContiguousDecode, ScratchCoversAPartialLastTile) {
   constexpr Shape kShape{.heads = 1, .size = 8, .keys = 1024, .queries = 52};
   ThreadPool one(1);
   for (const Isa isa : host_isas()) {
@@ -145,7 +145,7 @@ TEST(ContiguousDecode, has_memory_for_a_last_tile_of_few_rows) {
 }
 
 // A key of NaN or infinities spoils what it spoils block by block, no more and no less.
-TEST(ContiguousDecode, treats_keys_that_are_not_finite_like_blocks_one_by_one) {
+TEST(ContiguousDecode, NonFiniteKeysHaveTheSameEffectForAnyBlockSplit) {
   ThreadPool pool(2);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   for (const Isa isa : host_isas()) {

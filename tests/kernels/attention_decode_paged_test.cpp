@@ -203,7 +203,7 @@ const Shape kShapes[] = {
     {.heads = 32, .key_heads = 8, .lengths = {512, 1300}},
 };
 
-TEST(PagedDecode, gives_the_bits_of_blocks_one_by_one) {
+TEST(PagedDecode, HasTheBitsOfTheContiguousCache) {
   ThreadPool one(1), three(3);
   for (const ElementType type : {ElementType::f32, ElementType::bf16}) {
     int64_t other = 32;  // takes turns
@@ -229,7 +229,7 @@ TEST(PagedDecode, gives_the_bits_of_blocks_one_by_one) {
 }
 
 // A key of NaN or infinities spoils what it spoils block by block, no more and no less.
-TEST(PagedDecode, treats_keys_that_are_not_finite_like_blocks_one_by_one) {
+TEST(PagedDecode, NonFiniteKeysHaveTheSameEffectAsInTheContiguousCache) {
   ThreadPool pool(2);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const Shape shape{.heads = 8, .key_heads = 2, .lengths = {1300}};

@@ -18,7 +18,7 @@
 namespace lathe::cpu::test {
 namespace {
 
-TEST(Attention, agrees_with_a_plain_loop_over_random_problems) {
+TEST(Attention, RandomProblemsMatchANaiveLoop) {
   ThreadPool pool(2);
   for (int64_t seed = 0; seed < cases(kUsualCases); ++seed) {
     AttentionCase c(static_cast<uint32_t>(seed), seed % 19 == 0 ? Extent::middle : Extent::small);
@@ -78,7 +78,7 @@ void expect_same_bits(AttentionCase& c, Isa isa) {
   }
 }
 
-TEST(Attention, gives_a_row_the_same_bits_however_the_work_is_cut) {
+TEST(Attention, TokensHaveTheSameBitsForAnySplit) {
   for (const Isa isa : host_isas()) {
     for (uint32_t seed = 0; seed < static_cast<uint32_t>(cases(4)); ++seed) {
       AttentionCase c(seed, Extent::large);
@@ -98,7 +98,7 @@ std::unique_ptr<AttentionCase> case_of_bytes(uint32_t& seed, Extent extent) {
   }
 }
 
-TEST(Attention, gives_a_row_over_bytes_the_same_bits_however_the_work_is_cut) {
+TEST(Attention, TokensOverInt8HaveTheSameBitsForAnySplit) {
   uint32_t seed = 0;
   for (int64_t i = 0; i < cases(4); ++i, ++seed) {
     const auto c = case_of_bytes(seed, Extent::large);
@@ -110,7 +110,7 @@ TEST(Attention, gives_a_row_over_bytes_the_same_bits_however_the_work_is_cut) {
 }
 
 // Whatever vector holds it, and however many rows there are.
-TEST(Attention, gives_NaN_to_every_row_where_the_scale_of_a_value_is_NaN) {
+TEST(Attention, ANaNValueScaleMakesEveryTokenNaN) {
   uint32_t seed = 0;
   for (int64_t i = 0; i < cases(3); ++i, ++seed) {
     const auto c = case_of_bytes(seed, Extent::large);
@@ -147,7 +147,7 @@ TEST(Attention, gives_NaN_to_every_row_where_the_scale_of_a_value_is_NaN) {
 }
 
 // A query's numbers that are not finite, whatever keys of it are masked.
-TEST(Attention, gives_NaN_to_rows_whose_queries_are_not_finite_and_to_no_others) {
+TEST(Attention, ANonFiniteQueryMakesOnlyItsTokenNaN) {
   for (uint32_t seed = 0; seed < static_cast<uint32_t>(cases(40)); ++seed) {
     AttentionCase c(seed, seed % 4 == 0 ? Extent::middle : Extent::small);
     if (c.problem.size < 16) continue;  // else all products with infinity may be -infinity
@@ -183,7 +183,7 @@ TEST(Attention, gives_NaN_to_rows_whose_queries_are_not_finite_and_to_no_others)
 }
 
 // Sums of integers have room for the largest heads.
-TEST(Attention, adds_the_largest_bytes_and_queries_of_the_largest_heads) {
+TEST(Attention, Int8AccumulatorsHoldTheLargestHeads) {
   for (const int64_t size : {64, 511, 512, 513, 600, 1024}) {
     constexpr int64_t kKeys = 3, kMost = 20;
     AttentionProblem p;
@@ -224,7 +224,7 @@ TEST(Attention, adds_the_largest_bytes_and_queries_of_the_largest_heads) {
   }
 }
 
-TEST(Attention, gives_zeros_to_rows_without_keys) {
+TEST(Attention, TokensWithoutKeysAreZero) {
   for (const Isa isa : host_isas()) {
     AttentionCase c(3, Extent::middle);
     c.problem.causal = true;
@@ -238,7 +238,7 @@ TEST(Attention, gives_zeros_to_rows_without_keys) {
   }
 }
 
-TEST(Attention, says_why_it_refuses) {
+TEST(Attention, RefusalsNameTheReason) {
   AttentionProblem p;
   p.size = p.value_size = 64;
   p.heads = 6;

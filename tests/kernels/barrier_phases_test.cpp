@@ -35,7 +35,7 @@ class Record {
   std::atomic<int> ended_{0}, early_{0};
 };
 
-TEST(Phases, run_each_part_once_and_after_the_phase_before) {
+TEST(Phases, RunEachPartOnceAfterThePreviousPhase) {
   for (const int threads : {1, 2, 3, 5}) {
     ThreadPool pool(threads);
     for (int parts = 1; parts <= 6; ++parts) {
@@ -50,7 +50,7 @@ TEST(Phases, run_each_part_once_and_after_the_phase_before) {
   }
 }
 
-TEST(Phases, wait_for_no_thread_that_does_not_come) {
+TEST(Phases, CompleteWithoutAbsentThreads) {
   constexpr int kPhases = 20, kParts = 3;
   Phases phases(kPhases, kParts);
   Record record(kPhases, kParts);
@@ -59,7 +59,7 @@ TEST(Phases, wait_for_no_thread_that_does_not_come) {
   phases.work(0, [&](int, int) { FAIL(); });  // it has come too late
 }
 
-TEST(Phases, sleep_while_a_part_takes_long) {
+TEST(Phases, SleepDuringALongPart) {
   constexpr int kPhases = 5;
   ThreadPool pool(2);
   Phases phases(kPhases, 2);

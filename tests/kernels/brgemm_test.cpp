@@ -192,7 +192,7 @@ void expect_exact(Isa isa, const Case& c, const std::vector<float>& sums) {
   }
 }
 
-TEST(Brgemm, SumsAreThoseOfAPlainLoop) {
+TEST(Brgemm, AccumulatorsMatchANaiveLoop) {
   std::mt19937 random(1);
   for (int64_t i = 0; i < test::cases(test::kUsualCases); ++i) {
     const Isa isa = test::turn_of(i / kGemmTypeCount);
@@ -203,7 +203,7 @@ TEST(Brgemm, SumsAreThoseOfAPlainLoop) {
 }
 
 // Whatever it would ask for ahead of its use.
-TEST(Brgemm, SumsOfNothingAreZeros) {
+TEST(Brgemm, EmptyKYieldsZeros) {
   for (const Isa isa : test::host_isas()) {
     for (int64_t i = 0; i < 4 * kGemmTypeCount; ++i) {
       const BrgemmKernel& kernel = brgemm_kernel(isa, static_cast<GemmType>(i % kGemmTypeCount));
@@ -228,7 +228,7 @@ TEST(Brgemm, SumsOfNothingAreZeros) {
   }
 }
 
-TEST(Brgemm, ARowHasTheSameBitsWhateverTheOthers) {
+TEST(Brgemm, RowsHaveTheSameBitsForAnyTile) {
   std::mt19937 random(2);
   for (const Isa isa : test::host_isas()) {
     for (int p = 0; p < kGemmTypeCount; ++p) {
@@ -247,7 +247,7 @@ TEST(Brgemm, ARowHasTheSameBitsWhateverTheOthers) {
   }
 }
 
-TEST(Brgemm, SumsGoOnFromWhereAnotherCallEnded) {
+TEST(Brgemm, AccumulationContinuesAcrossCalls) {
   std::mt19937 random(3);
   for (const Isa isa : test::host_isas()) {
     for (int p = 0; p < kGemmTypeCount; ++p) {
@@ -351,7 +351,7 @@ void expect_epilogue(std::mt19937& random, Isa isa, const Case& c, bool is_low, 
                            << epilogue.steps.size() << " steps from " << first;
 }
 
-TEST(Brgemm, TheEpilogueIsAppliedToTheSums) {
+TEST(Brgemm, TheEpilogueIsAppliedToTheAccumulators) {
   constexpr ElementType kOuts[] = {ElementType::f32, ElementType::bf16, ElementType::f16,
                                    ElementType::i8, ElementType::u8};
   std::mt19937 random(4);
@@ -374,7 +374,7 @@ void set_float(Matrix& a, int64_t row, int64_t column, float x) {
 
 // Rows of a vector or two without gaps, from blocks that may end within a group; infinity lies
 // behind each row of A.
-TEST(Brgemm, FewColumnsOfFewNumbersAreFinishedAlike) {
+TEST(Brgemm, SmallNAndKHaveTheSameEpilogue) {
   std::mt19937 random(6);
   for (const Isa isa : test::host_isas()) {
     for (int64_t i = 0; i < test::cases(200); ++i) {
@@ -397,7 +397,7 @@ TEST(Brgemm, FewColumnsOfFewNumbersAreFinishedAlike) {
 }
 
 // Half a vector of columns at the end.
-TEST(Brgemm, HalfAVectorOfColumnsIsFinishedAlike) {
+TEST(Brgemm, HalfVectorTailsHaveTheSameEpilogue) {
   std::mt19937 random(8);
   for (const Isa isa : test::host_isas()) {
     for (int64_t i = 0; i < test::cases(100); ++i) {
@@ -415,7 +415,7 @@ TEST(Brgemm, HalfAVectorOfColumnsIsFinishedAlike) {
 
 // Sums of zeros, or of a NaN that carries something; biases that are denormals: conversions by the
 // processor would round neither alike.
-TEST(Brgemm, SpecialSumsOfBf16AreRoundedAlike) {
+TEST(Brgemm, SpecialBf16AccumulatorsAreRoundedAlike) {
   std::mt19937 random(7);
   for (const Isa isa : test::host_isas()) {
     for (int64_t i = 0; i < test::cases(100); ++i) {
@@ -499,7 +499,7 @@ TEST_P(BrgemmOn, TheLargestIntegersAreExactAtEveryRemainder) {
   }
 }
 
-TEST(FastestIsa, LeavesTilesThatWouldStayEmptyToAvx512) {
+TEST(FastestIsa, PrefersAvx512WhereAmxTilesWouldBeMostlyEmpty) {
   EXPECT_EQ(fastest_isa(Isa::amx, GemmType::u8s8, 512, 512, 512), Isa::amx);
   EXPECT_EQ(fastest_isa(Isa::amx, GemmType::s8s8, 5, 32, 64), Isa::amx);
   EXPECT_EQ(fastest_isa(Isa::amx, GemmType::u8s8, 4, 512, 512), Isa::avx512_vnni);

@@ -143,7 +143,7 @@ class Case {
   std::mt19937 random_;
 };
 
-TEST(CausalConv, gives_what_plain_loops_give_with_the_same_bits_however_rows_lie_and_are_cut) {
+TEST(CausalConv, MatchesNaiveLoopsWithTheSameBitsForAnyLayoutAndSplit) {
   ThreadPool pool(2);
   for (int64_t seed = 0; seed < cases(kUsualCases / 4); ++seed) {
     Case c(static_cast<uint32_t>(seed));

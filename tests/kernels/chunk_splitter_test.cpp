@@ -19,7 +19,7 @@ int64_t share_of(int64_t index, int64_t count, int64_t shares) {
   return shares;
 }
 
-TEST(ChunkParts, EveryPartComesOnceAndInTheShareOfItsChunk) {
+TEST(ChunkSplitter, EveryPartRunsOnceInTheShareOfItsChunk) {
   for (const int64_t threads : {1, 2, 3, 8}) {
     for (int64_t chunks = 0; chunks < 70; ++chunks) {
       for (const int64_t parts : {1, 2, 4, 5}) {
@@ -41,7 +41,7 @@ TEST(ChunkParts, EveryPartComesOnceAndInTheShareOfItsChunk) {
   }
 }
 
-TEST(ChunkParts, OnlyTheLastOfAShareAreCut) {
+TEST(ChunkSplitter, OnlyTheLastChunksOfAShareAreSplit) {
   const ChunkParts all(32, 2, 4);
   EXPECT_EQ(all.count(), 2 * (14 + 2 * 4));
   EXPECT_EQ(all[13].parts, 1);
@@ -53,7 +53,7 @@ TEST(ChunkParts, OnlyTheLastOfAShareAreCut) {
   EXPECT_EQ(ChunkParts(2, 2, 4).count(), 2);
 }
 
-TEST(ChunkParts, RowsAreCutBetweenTiles) {
+TEST(ChunkSplitter, RowsAreSplitAtTileBoundaries) {
   for (const int64_t rows : {1, 6, 7, 32, 128, 130}) {
     for (const int64_t tile : {1, 6, 16}) {
       int64_t end = 0;

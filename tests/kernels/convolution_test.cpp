@@ -37,11 +37,11 @@ void expect_random(ConvForm form, uint64_t seed) {
   }
 }
 
-TEST(Convolution, DirectMatchesAPlainLoop) { expect_random(ConvForm::direct, 1); }
-TEST(Convolution, DepthwiseMatchesAPlainLoop) { expect_random(ConvForm::depthwise, 2); }
+TEST(Convolution, DirectMatchesANaiveLoop) { expect_random(ConvForm::direct, 1); }
+TEST(Convolution, DepthwiseMatchesANaiveLoop) { expect_random(ConvForm::depthwise, 2); }
 
 // Lines that fill tiles in parts, alone, or several at a time; taps of few channels side by side.
-TEST(Convolution, TakesLinesOfAnyWidthAndFewChannels) {
+TEST(Convolution, HandlesOutputRowsOfAnyWidthAndFewChannels) {
   struct Shape {
     int64_t channels, outputs, kernel, stride, width;
   };
@@ -76,7 +76,7 @@ TEST(Convolution, TakesLinesOfAnyWidthAndFewChannels) {
 
 // Few channels and outputs: lines of whole tiles, with the padding between them, go through a
 // product together; others and those of weights with zeros one by one.
-TEST(Convolution, TakesSeveralLinesOfFewChannelsAtOnce) {
+TEST(Convolution, ComputesSeveralOutputRowsOfFewChannelsAtOnce) {
   Random random(9);
   for (int64_t i = 0; i < cases(450); ++i) {
     ConvProblem p;
@@ -105,7 +105,7 @@ TEST(Convolution, TakesSeveralLinesOfFewChannelsAtOnce) {
 
 // Lines so short that all taps of an output are gathered; windows that end outside of the image on
 // any side, or lie outside as a whole.
-TEST(Convolution, GathersShortLinesOfAnyGeometry) {
+TEST(Convolution, Im2colHandlesShortOutputRowsOfAnyGeometry) {
   Random random(5);
   for (int64_t i = 0; i < cases(60); ++i) {
     ConvProblem p;
@@ -132,7 +132,7 @@ TEST(Convolution, GathersShortLinesOfAnyGeometry) {
 
 // Taps that read padding, or nothing at all, left out of sums over x in place: windows that reach
 // beyond any side, in groups, with dilation, transposed; lines cut at columns of equal taps.
-TEST(Convolution, LeavesOutPaddingOfAnyGeometry) {
+TEST(Convolution, SkipsTapsInPaddingForAnyGeometry) {
   Random random(7);
   for (int64_t i = 0; i < cases(400);) {
     ConvProblem p;
@@ -191,7 +191,7 @@ TEST(Convolution, ReadsNothingForOutputsOfPaddingAlone) {
 }
 
 // Rows whose lines crowd into few sets of a cache are copied, by each chunk or before them all.
-TEST(Convolution, TakesPointwiseRowsThatCrowdACache) {
+TEST(Convolution, HandlesPointwiseInputWithCacheSetConflicts) {
   constexpr int64_t kRowBytes = 4096;
   Random random(6);
   for (int64_t i = 0; i < cases(12); ++i) {
@@ -217,7 +217,7 @@ TEST(Convolution, TakesPointwiseRowsThatCrowdACache) {
   }
 }
 
-TEST(Convolution, SaysWhyAFormCannotComputeAProblem) {
+TEST(Convolution, RefusalsNameTheReason) {
   ConvProblem p;
   p.x_type = ElementType::f64;
   EXPECT_EQ(why_not(ConvForm::direct, p, Isa::avx2), "x is f64");
@@ -229,7 +229,7 @@ TEST(Convolution, SaysWhyAFormCannotComputeAProblem) {
   EXPECT_THROW(make_convolution(ConvForm::winograd4, p, Isa::avx2), Error);
 }
 
-TEST(Convolution, HasTheSameBitsForEveryNumberOfThreads) {
+TEST(Convolution, HasTheSameBitsForAnyThreadCount) {
   Random random(3);
   for (int i = 0; i < 20; ++i) {
     const bool depthwise = i % 2 == 0;

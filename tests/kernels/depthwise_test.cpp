@@ -34,7 +34,7 @@ ConvProblem problem_of(ElementType type, int64_t channels, int64_t kernel, int64
 }
 
 // Lines that blocks of outputs fill in parts; channels that fill vectors in parts, one or more.
-TEST(Depthwise, TakesLinesOfAnyWidthAndAnyChannels) {
+TEST(Depthwise, HandlesOutputRowsOfAnyWidthAndChannelCount) {
   Random random(1);
   int64_t turn = 0;
   for (const int64_t channels : {8, 16, 20, 24, 40, 72}) {
@@ -55,7 +55,7 @@ TEST(Depthwise, TakesLinesOfAnyWidthAndAnyChannels) {
 }
 
 // Outputs may take the place of what is added to them.
-TEST(Depthwise, AddsWhatOutputsReplace) {
+TEST(Depthwise, OutputMayOverwriteTheResidual) {
   Random random(2);
   for (const Isa isa : host_isas()) {
     for (int64_t width = 5; width < 40; width += 3) {
@@ -90,7 +90,7 @@ TEST(Depthwise, AddsWhatOutputsReplace) {
 
 // Finished at once, silu gives the bits of its sums, activated and rounded one after the other;
 // among them NaN, infinities and results that are denormals.
-TEST(Depthwise, SiluIsTheActivationOfItsSums) {
+TEST(Depthwise, FusedSiluEqualsSiluOfTheAccumulators) {
   Random random(3);
   int64_t turn = 0;
   for (const Isa isa : host_isas()) {
@@ -162,7 +162,7 @@ TEST(Depthwise, SiluIsTheActivationOfItsSums) {
 
 // A bias and a function of sums that end in registers, wait in memory or go through the common
 // epilogue give what they give afterwards.
-TEST(Depthwise, EndsSumsAsIfAfterwards) {
+TEST(Depthwise, FusedEpilogueEqualsASeparateOne) {
   Random random(4);
   const auto numbers = [&](int64_t count) {
     std::vector<float> v(static_cast<size_t>(count));

@@ -220,7 +220,7 @@ void check_case(const EpilogueCase& c) {
   }
 }
 
-TEST(Epilogue, RandomStepsGiveTheBitsOfAPlainLoop) {
+TEST(Epilogue, RandomStepsHaveTheBitsOfANaiveLoop) {
   std::mt19937 random(21);
   const std::vector<Isa> isas = test::host_isas();
   for (int64_t i = 0; i < test::cases(600); ++i) {
@@ -231,7 +231,7 @@ TEST(Epilogue, RandomStepsGiveTheBitsOfAPlainLoop) {
 
 // Where silu becomes bytes at once: the byte of the activation's own result, right at the numbers
 // where it changes.
-TEST(Epilogue, SiluRoundedToBytesIsTheActivationRounded) {
+TEST(Epilogue, FusedInt8SiluEqualsSiluThenRounding) {
   std::vector<float> numbers = {0,    -0.0F,  -1e-30F, -88,       -1e30F,   1e30F,
                                 0.5F, 254.5F, NAN,     -INFINITY, INFINITY, -3e38F};
   for (int i = -3; i < 300; ++i) {

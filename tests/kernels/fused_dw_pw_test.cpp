@@ -130,7 +130,7 @@ class PairRun {
   std::vector<EpilogueStep> steps_;
 };
 
-TEST(FusedDwPw, GivesTheBitsOfItsTwoConvolutions) {
+TEST(FusedDwPw, HasTheBitsOfItsTwoConvolutions) {
   ThreadPool two(2), five(5);
   ThreadPool* const pools[] = {&two, nullptr, &five, nullptr};
   Random random(8);
@@ -142,7 +142,7 @@ TEST(FusedDwPw, GivesTheBitsOfItsTwoConvolutions) {
   }
 }
 
-TEST(FusedDwPw, SaysWhyNot) {
+TEST(FusedDwPw, RefusalsNameTheReason) {
   FusedDwPwProblem p;
   p.first.outputs = 8;
   p.second.channels = 4;

@@ -8,7 +8,7 @@
 namespace lathe::cpu {
 namespace {
 
-TEST(Isa, NamesAreReadBack) {
+TEST(Isa, NamesRoundTrip) {
   for (int i = 0; i < kIsaCount; ++i) {
     const Isa isa = static_cast<Isa>(i);
     EXPECT_EQ(isa_from_name(to_string(isa)), isa);

@@ -190,7 +190,7 @@ class Case {
   std::mt19937 random_;
 };
 
-TEST(LinearAttention, gives_what_plain_loops_give_with_the_same_bits_however_tokens_come) {
+TEST(LinearAttention, MatchesNaiveLoopsWithTheSameBitsForAnySplit) {
   ThreadPool pool(2);
   for (int64_t seed = 0; seed < cases(kUsualCases / 4); ++seed) {
     Case c(static_cast<uint32_t>(seed));

@@ -60,7 +60,7 @@ MatmulCall call_of(Isa isa, GemmType product, const Matrix& a, const Packed& b, 
 }
 
 // M = 1 … 512 and 1, 2, 3 threads, each variant that is for it: the bits of the first rows agree.
-TEST(Matmul, ARowHasTheSameBitsForEveryNumberOfRowsThreadsAndEveryVariant) {
+TEST(Matmul, RowsHaveTheSameBitsForAnyMThreadCountAndVariant) {
   std::mt19937 random(5);
   constexpr int64_t kMost = 512;
   const std::vector<std::pair<int64_t, int64_t>> shapes{{70, 129}, {257, 64}, {40, 4100}};
@@ -96,7 +96,7 @@ TEST(Matmul, ARowHasTheSameBitsForEveryNumberOfRowsThreadsAndEveryVariant) {
 }
 
 // Enough work that the last chunks of threads' shares are cut into parts.
-TEST(Matmul, AllRowsHaveTheSameBitsInPartsOfChunks) {
+TEST(Matmul, SplitChunksHaveTheSameBits) {
   std::mt19937 random(15);
   const std::vector<std::array<int64_t, 3>> shapes{
       {512, 512, 512}, {128, 576, 576}, {301, 197, 900}};
@@ -127,7 +127,7 @@ TEST(Matmul, AllRowsHaveTheSameBitsInPartsOfChunks) {
 
 // Tall products are shared out by blocks of rows, and tiles of bytes end with f32 a few rows after
 // the other, behind whole groups of k or not: exact sums, scaled, with and without zero points.
-TEST(Matmul, RowsOfTallProductsOfBytesAreExactForEveryNumberOfThreads) {
+TEST(Matmul, TallInt8GemmIsExactForAnyThreadCount) {
   std::mt19937 random(12);
   constexpr int64_t kRows = 700;
   for (const Isa isa : test::host_isas()) {
@@ -173,7 +173,7 @@ struct IntegerCase {
   bool a_per_row, b_per_column;
 };
 
-TEST(Matmul, EveryVariantWritesNothingWhereThereIsNothing) {
+TEST(Matmul, EmptyProblemsWriteNothingInAnyVariant) {
   for (const Isa isa : test::host_isas()) {
     for (const MatmulVariant& variant : matmul_variants()) {
       for (const auto& [batch, m, n] :
@@ -240,7 +240,7 @@ TEST(Matmul, ZeroPointsAreExact) {
 }
 
 // Each product of a batch has a B of its own, with zero points of rows and columns.
-TEST(Matmul, ABatchHasItsOwnSumsOfColumns) {
+TEST(Matmul, BatchedInt8HasItsOwnColumnSums) {
   std::mt19937 random(9);
   constexpr int64_t kBatch = 3, kM = 5, kN = 37, kK = 21;
   for (const Isa isa : test::host_isas()) {
@@ -268,7 +268,7 @@ TEST(Matmul, ABatchHasItsOwnSumsOfColumns) {
   }
 }
 
-TEST(Matmul, AnyStridesAndTypesOfBothOperands) {
+TEST(Matmul, OperandsMayHaveAnyStrideAndType) {
   std::mt19937 random(7);
   ThreadPool pool(2);
   std::uniform_real_distribution<float> real(-1, 1);
@@ -316,7 +316,7 @@ TEST(Matmul, AnyStridesAndTypesOfBothOperands) {
 }
 
 // With few threads each product runs where its B was packed, with many all B are packed before.
-TEST(Matmul, ABatchOfFloatsHasTheSameBitsWhereverEachIsPacked) {
+TEST(Matmul, BatchedFloatsHaveTheSameBitsForAnyPacking) {
   constexpr int64_t kBatch = 6, kM = 3, kN = 40, kGap = 2;
   std::mt19937 random(11);
   ThreadPool pair(2), five(5);
@@ -462,7 +462,7 @@ struct RandomMatmul {
   std::vector<int32_t> a_zeros, b_zeros;
 };
 
-TEST(Matmul, RandomProductsEqualThePlainLoop) {
+TEST(Matmul, RandomProblemsMatchANaiveLoop) {
   std::mt19937 random(11);
   ThreadPool pool(2);
   for (int64_t i = 0; i < test::cases(test::kUsualCases); ++i) {
@@ -473,7 +473,7 @@ TEST(Matmul, RandomProductsEqualThePlainLoop) {
   }
 }
 
-TEST(Pack, UnpackingGivesTheNumbersBack) {
+TEST(Pack, UnpackingRestoresTheElements) {
   std::mt19937 random(8);
   ThreadPool pool(3);
   for (const Isa isa : test::host_isas()) {
@@ -500,7 +500,7 @@ TEST(Pack, UnpackingGivesTheNumbersBack) {
 }
 
 // Rows apart, and unsigned bytes, which become 128 less: the packing is that of the plain matrix.
-TEST(Pack, TakesRowsApartAndUnsignedBytes) {
+TEST(Pack, PacksStridedRowsAndUint8) {
   std::mt19937 random(9);
   for (const Isa isa : test::host_isas()) {
     for (int p = 0; p < kGemmTypeCount; ++p) {
@@ -532,7 +532,7 @@ TEST(Pack, TakesRowsApartAndUnsignedBytes) {
 
 // Columns one after the other, which are turned over group by group, or not where they begin within
 // a group.
-TEST(Pack, TakesColumnsOneAfterTheOther) {
+TEST(Pack, PacksTransposedMatrices) {
   std::mt19937 random(10);
   for (const Isa isa : test::host_isas()) {
     for (int p = 0; p < kGemmTypeCount; ++p) {

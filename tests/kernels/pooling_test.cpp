@@ -182,7 +182,7 @@ class Case {
   PoolingTensor x_, y_;
 };
 
-TEST(Pooling, agrees_with_plain_loops_over_random_problems) {
+TEST(Pooling, RandomProblemsMatchANaiveLoop) {
   ThreadPool pool(2);
   for (int64_t seed = 0; seed < cases(kUsualCases); ++seed) {
     Case c(static_cast<uint32_t>(seed), seed % 19 == 0 ? 70 : 16);
@@ -192,7 +192,7 @@ TEST(Pooling, agrees_with_plain_loops_over_random_problems) {
   }
 }
 
-TEST(Pooling, says_why_it_refuses) {
+TEST(Pooling, RefusalsNameTheReason) {
   PoolingProblem p;
   p.wants_indices = true;
   EXPECT_EQ(Pooling::refuse(p), "positions of the maxima are wanted");

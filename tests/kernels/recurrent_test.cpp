@@ -217,7 +217,7 @@ class Case {
   std::vector<double> y_, last_h_, last_c_;
 };
 
-TEST(Recurrent, agrees_with_plain_loops_over_random_layers) {
+TEST(Recurrent, RandomLayersMatchANaiveLoop) {
   ThreadPool pool(2);
   for (int64_t seed = 0; seed < cases(kUsualCases); ++seed) {
     Case c(static_cast<uint32_t>(seed));
@@ -228,7 +228,7 @@ TEST(Recurrent, agrees_with_plain_loops_over_random_layers) {
   }
 }
 
-TEST(Recurrent, gives_the_same_bits_for_any_number_of_threads) {
+TEST(Recurrent, HasTheSameBitsForAnyThreadCount) {
   ThreadPool one(1), two(2), three(3);
   for (const Isa isa : host_isas()) {
     for (uint32_t seed = 0; seed < 5; ++seed) {
@@ -244,7 +244,7 @@ TEST(Recurrent, gives_the_same_bits_for_any_number_of_threads) {
   }
 }
 
-TEST(Recurrent, says_why_it_refuses) {
+TEST(Recurrent, RefusalsNameTheReason) {
   RecurrentProblem p;
   p.input = p.hidden = 8;
   p.activations = {"Sigmoid", "Tanh", "TANH"};

@@ -34,7 +34,7 @@ void expect_guard(const std::vector<float>& row, int64_t count) {
   for (size_t i = static_cast<size_t>(count); i < row.size(); ++i) ASSERT_EQ(row[i], kGuard);
 }
 
-TEST(RowOps, NormalizesAsTheDefinitionSays) {
+TEST(RowOps, NormalizationMatchesItsDefinition) {
   for (const Isa isa : host_isas()) {
     for (int64_t count = 1; count <= kMost; ++count) {
       const auto x = numbers(count, 1), skip = numbers(count, 2), bias = numbers(count, 3);
@@ -77,7 +77,7 @@ TEST(RowOps, NormalizesAsTheDefinitionSays) {
   }
 }
 
-TEST(RowOps, CombinesElements) {
+TEST(RowOps, BinaryOpsMatchTheirDefinitions) {
   for (const Isa isa : host_isas()) {
     const RowOps& ops = row_ops(isa);
     for (int64_t count = 1; count <= kMost; ++count) {
@@ -111,7 +111,7 @@ TEST(RowOps, KeepsInfinityAndNaN) {
   }
 }
 
-TEST(RowOps, TurnsPairsAHalfApart) {
+TEST(RowOps, RotatesPairsHalfARowApart) {
   for (const Isa isa : host_isas()) {
     for (int64_t half = 1; half <= 70; ++half) {
       const int64_t size = 2 * half + half % 3;

@@ -28,7 +28,7 @@ void expect_transposed(Random& random) {
   EXPECT_EQ(to, expected) << rows << " x " << columns;
 }
 
-TEST(TurnOver, TurnsMatricesOfAnySizeAndTouchesNothingElse) {
+TEST(Transpose, HandlesAnySizeAndWritesNothingElse) {
   Random random(1);
   for (int i = 0; i < 100; ++i) {
     expect_transposed<uint8_t>(random);

@@ -71,7 +71,7 @@ double bound(Activation f, double x, double y) {
   }
 }
 
-TEST(VectorOps, ActivationsAreWithinTheirBoundsOnEveryInstructionSet) {
+TEST(VectorOps, ActivationsAreWithinTheirErrorBoundsOnEveryIsa) {
   constexpr float kA = 0.75F, kB = 1.25F;
   std::vector<float> x;
   for (float v = -110; v < 110; v += 0.0137F) x.push_back(v);
@@ -97,7 +97,7 @@ TEST(VectorOps, ActivationsAreWithinTheirBoundsOnEveryInstructionSet) {
   }
 }
 
-TEST(VectorOps, EveryInstructionSetGivesTheSameBits) {
+TEST(VectorOps, EveryIsaHasTheSameBits) {
   std::vector<float> x;
   for (uint32_t bits = 0; bits < 0xFFF00000; bits += 0x12345)
     x.push_back(std::bit_cast<float>(bits));
@@ -117,7 +117,7 @@ TEST(VectorOps, EveryInstructionSetGivesTheSameBits) {
   }
 }
 
-TEST(VectorOps, NothingBeyondTheArrayIsTouched) {
+TEST(VectorOps, NothingIsWrittenBeyondTheArray) {
   for (const Isa isa : host_isas()) {
     for (int64_t count = 0; count < 80; ++count) {
       std::vector<float> x(static_cast<size_t>(count), 2.0F), y(static_cast<size_t>(count) + 1, -1);
@@ -134,7 +134,7 @@ void expect_same(const std::array<double, N>& ops, const float (&here)[kCount]) 
   for (size_t i = 0; i < N; ++i) EXPECT_EQ(static_cast<float>(ops[i]), here[i]);
 }
 
-TEST(VectorOps, CoefficientsAreThoseOfTheReference) {
+TEST(VectorOps, CoefficientsEqualTheReference) {
   expect_same(coefficients::kExpF32, fits::kExp);
   expect_same(coefficients::kErfF32, fits::kErf);
   expect_same(coefficients::kLogErfcF32, fits::kLogErfc);

@@ -321,7 +321,7 @@ Case random_case(uint32_t seed) {
   return c;
 }
 
-TEST(WeightOnly, RandomProblemsEqualThePlainLoop) {
+TEST(WeightOnly, RandomProblemsMatchANaiveLoop) {
   for (int64_t seed = 0; seed < test::cases(test::kUsualCases); ++seed) {
     const Case c = random_case(static_cast<uint32_t>(seed));
     ASSERT_EQ(weight_only_refusal(c.problem), "");
@@ -331,7 +331,7 @@ TEST(WeightOnly, RandomProblemsEqualThePlainLoop) {
   }
 }
 
-TEST(WeightOnly, ARowHasTheSameBitsForAnyNumberOfRowsAndThreads) {
+TEST(WeightOnly, RowsHaveTheSameBitsForAnyMAndThreadCount) {
   for (uint32_t seed = 0; seed < 12; ++seed) {
     Case c = random_case(kSmallSeeds + seed);
     c = Case{c.problem, 512, seed % 2 == 0, seed, {}, {}, {}, {}, {}, {}};
@@ -358,7 +358,7 @@ TEST(WeightOnly, ARowHasTheSameBitsForAnyNumberOfRowsAndThreads) {
 
 // More rows than a task takes, an odd number of panels, and chunks along k of which the last ends
 // within a step of rows.
-TEST(WeightOnly, ManyChunksOfManyRowsEqualThePlainLoop) {
+TEST(WeightOnly, LargeMAndKMatchANaiveLoop) {
   for (const int64_t block : {16, 32, 128}) {
     Case c;
     c.problem.k = 1120 + block;
@@ -377,7 +377,7 @@ TEST(WeightOnly, ManyChunksOfManyRowsEqualThePlainLoop) {
 }
 
 // However rows are shared out among tasks, each has some.
-TEST(WeightOnly, AnyNumbersOfRowsAndColumnsAreCutIntoTasks) {
+TEST(WeightOnly, AnyMAndNSplitIntoTasks) {
   for (const int64_t n : {17, 130, 256, 288, 700}) {
     Case c;
     c.problem.k = c.problem.block = 16;
@@ -396,7 +396,7 @@ TEST(WeightOnly, AnyNumbersOfRowsAndColumnsAreCutIntoTasks) {
   }
 }
 
-TEST(WeightOnly, ExtremeCodesAreMultipliedExactly) {
+TEST(WeightOnly, ExtremeCodesMultiplyExactly) {
   for (const int bits : {2, 3, 4, 8}) {
     for (const int64_t block : {16, 32, 64, 128, 256}) {
       Case c;
@@ -423,7 +423,7 @@ TEST(WeightOnly, ExtremeCodesAreMultipliedExactly) {
   }
 }
 
-TEST(WeightOnly, UnpackingGivesTheFileBack) {
+TEST(WeightOnly, UnpackingRestoresTheFile) {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     Case c = random_case(kSmallSeeds + 1000 + seed);
     const WeightOnlyProblem& p = c.problem;
@@ -447,7 +447,7 @@ TEST(WeightOnly, UnpackingGivesTheFileBack) {
   }
 }
 
-TEST(WeightOnly, RefusalsSayWhatIsWrong) {
+TEST(WeightOnly, RefusalsNameTheReason) {
   WeightOnlyProblem p;
   p.k = p.n = 64;
   EXPECT_EQ(weight_only_refusal(p), "");

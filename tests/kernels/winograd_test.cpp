@@ -30,7 +30,7 @@ ConvProblem square(Random& random, int64_t part = 1) {
   return p;
 }
 
-TEST(Winograd, StaysWithinItsStatedErrorInEveryLayoutAndEpilogue) {
+TEST(Winograd, ErrorIsWithinItsBoundInEveryLayoutAndEpilogue) {
   Random random(5);
   for (int64_t i = 0, tried = 0; i < cases(kUsualCases); ++tried) {
     const Isa isa = turn_of(tried);
@@ -45,7 +45,7 @@ TEST(Winograd, StaysWithinItsStatedErrorInEveryLayoutAndEpilogue) {
 }
 
 // Numbers of full width, whose products do round.
-TEST(Winograd, StaysWithinItsStatedErrorOnRandomNumbers) {
+TEST(Winograd, ErrorIsWithinItsBoundOnRandomValues) {
   Random random(6);
   std::uniform_real_distribution<float> number(-1, 1);
   for (const int m : {2, 4}) {
