@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Checks every tracked file: lengths, folder READMEs, licence lines, one op per file with its test,
-no macros in ops, no paths or hosts that belong to one machine.
+"""Checks every tracked file: length, folder READMEs, licence line, one op per file with its test, no
+macros in ops, no path or host of one machine.
 """
 
 import os
@@ -34,7 +34,7 @@ def check_licence(path, lines):
 
 
 def check_op(path, text):
-    """An op file registers one op, which bears its name and has a test of that name."""
+    """An op file registers one op of the same name, with a test of that name."""
     if re.search(r"^\s*#\s*define\b", text, re.M):
         yield f"{path}: defines a macro"
     if path.suffix != ".cpp" or not (count := len(REGISTRATION.findall(text))):

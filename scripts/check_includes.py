@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Checks that folders of src/ include only themselves and those before them, that system calls stand
-only in src/base/os_*.cpp, and that every header compiles alone.
+"""Checks that folders of src/ include only themselves and earlier ones, that system calls occur only
+in src/base/os_*.cpp, and that every header compiles alone.
 
 usage: check_includes.py [--headers]     with --headers, only the last
 """
@@ -26,7 +26,7 @@ ORDER = [
     ["llm"],
     ["cli", "capi"],
 ]
-# Folders that see less than their row would.
+# Folders that may include less than their row allows.
 NARROW = {
     "src/targets/cpu/kernels": ["base", "tensor"],
     "src/llm/config": ["base", "llm"],
@@ -49,7 +49,7 @@ INNER = {
     ],
     "passes": [["analysis"], ["decoder"]],
 }
-# Vector code compiles for its instruction set alone.
+# Vector code compiles only with the flags of its instruction set.
 KERNELS = "src/targets/cpu/kernels/"
 KERNEL_FLAGS = "-mavx2 -mfma -mf16c -mbmi -mbmi2".split()
 AVX512_FLAGS = "-mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl".split()
@@ -62,8 +62,7 @@ SYSTEM_HEADERS = re.compile(
     r"sys/.+|net/.+|netinet/.+|arpa/.+|linux/.+|asm/.+|unistd\.h|fcntl\.h|signal\.h|csignal|poll\.h"
     r"|dlfcn\.h|pthread\.h|sched\.h|termios\.h|dirent\.h|spawn\.h|pwd\.h|aio\.h"
 )
-# Calls that need no system header of their own, or get one through another; words that name other
-# things too count only where they are qualified.
+# System calls that compile without a system header of their own. Ambiguous names count only if qualified.
 SYSTEM_CALLS = re.compile(
     r"(?:(?<![\w.>:])(?:::)?(mmap|munmap|mremap|madvise|msync|isatty|ioctl|execve|execvp|popen"
     r"|sigaction|dlopen|dlsym|fsync|ftruncate|fstat|getpid|sysconf|getrusage|setenv|unsetenv|mkstemp)"
@@ -73,7 +72,7 @@ SYSTEM_CALLS = re.compile(
 
 
 COMMON_FLAGS = ["-std=c++20", "-w", "-Isrc", "-Iinclude", '-DLATHE_VERSION=""']
-# Where headers find names of the standard library; the first is the one to include.
+# Standard headers that declare a name; the first is the one to include.
 STANDARD = {
     "align_val_t": "new",
     "array": "array",
@@ -166,7 +165,7 @@ def narrow_problem(path, name, first):
 
 
 def inner_problem(path, name):
-    """An include of a later folder beside the file's own."""
+    """Why a file may not include a later folder of the same parent."""
     for place, rows in INNER.items():
         if not (path.is_relative_to(pathlib.Path("src", place)) and name.startswith(place + "/")):
             continue
@@ -181,7 +180,7 @@ def inner_problem(path, name):
 
 
 def header_flags(path):
-    """Flags beyond the common ones; None: not for this machine."""
+    """Compiler flags beyond the common ones; None if the header is not for this machine."""
     if not str(path).startswith(KERNELS):
         return []
     if os.uname().machine != "x86_64":
@@ -227,7 +226,7 @@ def check_file(path, text):
 
 
 def included(path, seen):
-    """The headers <…> that a header includes, itself or through the project's own."""
+    """System headers that a header includes, directly or through the project's headers."""
     if path in seen:
         return set()
     seen.add(path)
@@ -240,7 +239,7 @@ def included(path, seen):
 
 
 def check_names(path):
-    """Names of the standard library whose header is not included: a precompiled one would hide it."""
+    """Standard names without their header; a precompiled header would hide the omission."""
     text = path.read_text()
     code = COMMENTS_AND_STRINGS.sub("", text)
     names = included(path, set())
@@ -258,7 +257,7 @@ def check_names(path):
 
 
 def compile_header(path, precompiled):
-    """A header alone; PRECOMPILED holds headers of libraries, which take most of the time."""
+    """Compiles one header; PRECOMPILED holds library headers, which take most of the time."""
     flags = header_flags(path)
     if flags is None:
         return []

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Checks what objects compiled for one instruction set hold:
+"""Checks the contents of objects compiled for one instruction set:
 
-no weak symbols: the linker keeps one of several weak definitions, and must not hand a common function
-compiled for a better processor to all;
-no instruction beyond their set, so that none of them ends a program on a processor that has just it;
-the instructions that they are there for, in the encoding of their set, also where no processor at hand
-can run them.
+no weak symbols, since the linker keeps one of several weak definitions, and a common function compiled for
+a better processor would replace all others;
+no instruction beyond the set, which would crash on a processor that has only the set;
+the instructions that the object exists for, in the encoding of its set, even if this machine cannot run
+them.
 
-usage: check_isa_objects.py [BUILD]      default: build/release; 77 where there are no such objects
+usage: check_isa_objects.py [BUILD]      default: build/release; exits with 77 without such objects
 """
 
 import concurrent.futures
@@ -37,7 +37,7 @@ ALLOWED = {
     "avx512_vnni": {"evex", "vnni", "bf16"},
     "amx": {"evex", "vnni", "bf16", "vbmi", "amx"},
 }
-# What a unit is there for: a pattern over "{encoding} mnemonic operands".
+# Required instructions of a unit: patterns over "{encoding} mnemonic operands".
 EXPECTED = {
     "brgemm_f32_avx2": [r"vfmadd\w+ps .*%ymm"],
     "brgemm_f32_avx512": [r"vfmadd\w+ps .*%zmm"],
@@ -71,14 +71,14 @@ def weak_symbols(path):
 
 
 def instructions(path):
-    """Each one's bytes and text."""
+    """Bytes and text of each instruction."""
     command = ["objdump", "--disassemble", "--wide", str(path)]
     text = subprocess.check_output(command, text=True)
     return [found.groups() for found in map(INSTRUCTION.match, text.splitlines()) if found]
 
 
 def extension(code, text):
-    """The set beyond AVX2 that an instruction needs; none of many."""
+    """The extension of AVX2 that an instruction belongs to; None for AVX2 itself."""
     mnemonic = text.removeprefix("{vex} ").split(" ", 1)[0]
     for name, pattern in EXTENSIONS.items():
         if pattern.match(mnemonic):

@@ -23,7 +23,7 @@ EVERYWHERE = ""
 # (pattern, what to write, kinds of text, folders)
 WORDS = [
     # Kernels
-    (r"(?<!chat )(?<!in )\bturn(s|ed|ing)?\b(?! (in)?to\b)(?! o(n|ff)\b)", "transpose, RoPE, rotate, step, slot, round", "cmd", "^(?!.*chat)"),
+    (r"(?<!chat )(?<!in )(?<!each )(?<!a )(?<!new )(?<!next )\bturn(s|ed|ing)?\b(?! (in)?to\b)(?! o(n|ff)\b)", "transpose, RoPE, rotate, step, slot, round", "cmd", "^(?!.*(chat|language-models))"),
     (r"(?<!inner )(?<!dot )(?<!outer )(?<!partial )(?<!cartesian )\bproducts?\b", "GEMM, matrix multiplication", "cmd", KERNELS),
     (r"\bfew numbers|\bnumbers (in|of) k\b|\bnumbers\b", "elements, values; small K", "cd", KERNELS),
     (r"\b(of|in|from|for|to) bytes\b|\bwords\b", "int8, int16, quantised values", "c", KERNELS),

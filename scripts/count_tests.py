@@ -20,7 +20,7 @@ SKIPS = re.compile(r"^skipped (\d+): (.*)$", re.M)
 
 
 def gtest_counts(path, reasons):
-    """[passed, failed, skipped] of one GoogleTest binary; counts why it skipped in `reasons`."""
+    """[passed, failed, skipped] of one GoogleTest binary; counts the reasons of skips in `reasons`."""
     counts = [0, 0, 0]
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         skipped = case.find("skipped")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Builds the program and shows it reading a digit.
+# Builds the program and classifies the image of a digit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 start=$SECONDS

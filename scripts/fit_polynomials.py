@@ -19,7 +19,7 @@ OUTPUT = pathlib.Path(__file__).parent.parent / "src/ops/math/coefficients.h"
 
 
 def round_to(bits, x):
-    """The nearest float of `bits` bits of mantissa (the exponent range is no matter here)."""
+    """The nearest float of `bits` bits of mantissa (any exponent)."""
     if x == 0:
         return mpf(0)
     mantissa, exponent = m.frexp(x)
@@ -43,7 +43,7 @@ def remez(f, weight, low, high, degree):
         solution = lu_solve(a, b)
         poly, level = list(solution[: degree + 1]), abs(solution[degree + 1])
         errors = [w * (m.polyval(poly[::-1], x) - y) for x, y, w in values]
-        # The largest error of each run of one sign becomes a point of the next round.
+        # The largest error between two sign changes becomes a point of the next iteration.
         peaks = []
         for (x, _, _), e in zip(values, errors):
             if not peaks or m.sign(e) * m.sign(peaks[-1][1]) < 0:
@@ -59,7 +59,7 @@ def remez(f, weight, low, high, degree):
 
 
 def fit(f, weight, low, high, degree, bits):
-    """Coefficients rounded to floats of `bits` bits, and the error they leave."""
+    """Coefficients rounded to floats of `bits` bits, and the remaining error."""
     low, high = mpf(low), mpf(high)
     poly = [round_to(bits, c) for c in remez(f, weight, low, high, degree)]
     xs = [low + (high - low) * i / 2000 for i in range(1, 2000)]
@@ -67,7 +67,7 @@ def fit(f, weight, low, high, degree, bits):
 
 
 def near_zero(closed, terms):
-    """`closed`, or around 0, where it cancels, its power series."""
+    """`closed`, or its power series near 0, where `closed` cancels."""
     return lambda x: m.polyval(terms[::-1], x) if abs(x) < mpf(2) ** -40 else closed(x)
 
 

@@ -4,5 +4,5 @@
 # Runs a test program on an emulated processor with AVX2 and nothing beyond; 77 without an emulator.
 set -euo pipefail
 command -v qemu-x86_64 >/dev/null || { echo "skipped: no qemu-x86_64"; exit 77; }
-# The emulator says on standard error which features it lacks; none of them matters.
+# The emulator prints the features that it lacks; the tests need none of them.
 exec qemu-x86_64 -cpu Haswell "$@" 2>/dev/null

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Writes tests/llm/beam_vectors.json: what Transformers' beam search makes of scripted logits.
+"""Writes tests/llm/beam_vectors.json: results of Transformers' beam search over scripted logits.
 
 usage: make_beam_vectors.py          in an environment with torch and transformers
 """

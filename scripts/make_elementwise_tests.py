@@ -4,8 +4,8 @@
 usage: build/venv/bin/python scripts/make_elementwise_tests.py [OP...]     default: all of them
 
 Expected values are ONNX Runtime's where it has the operator for the element types, else numpy's: floats
-are computed in f64 and rounded once. Where both have an answer and the two differ, it says so and the
-row keeps what its op's text in ONNX asks for, which is numpy's.
+are computed in f64 and rounded once. If the two differ, the script prints a note and keeps numpy's value,
+which follows the text of ONNX.
 """
 
 import math
@@ -26,7 +26,7 @@ from op_rows.ops import TYPES
 OPS = elementwise.OPS | conversions.OPS
 OPSETS = (26, 25, 24, 23, 22)
 NAMES = {np.dtype(dtype): name for name, (dtype, _) in TYPES.items()}
-# Types that ONNX Runtime does not take from numpy: they enter and leave a model as these.
+# Element types without a numpy type in ONNX Runtime, and the types that carry them.
 CARRIERS = {"bf16": "f32", "f8e4m3fn": "f32", "f8e4m3fnuz": "f32", "f8e5m2": "f32",
             "f8e5m2fnuz": "f32", "i4": "i8", "u4": "u8"}
 FLOATS = [name for name in TYPES if re.match("b?f", name)]
@@ -75,7 +75,7 @@ def read_attributes(text):
 
 
 def onnx_model(operator, operands, result, attributes, opset):
-    """One node, between casts where a type has a carrier."""
+    """A model of one node, with casts for types that have a carrier."""
     nodes, inputs, names, feeds = [], [], [], {}
     for i, x in enumerate(operands):
         if x is None:
@@ -107,7 +107,7 @@ def onnx_model(operator, operands, result, attributes, opset):
 
 
 def run_onnx(operator, operands, result, attributes):
-    """ONNX Runtime's answer, or None where it has none."""
+    """ONNX Runtime's result, or None if it does not support the types."""
     options = ort.SessionOptions()
     options.log_severity_level = 4
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL

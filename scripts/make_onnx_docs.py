@@ -35,7 +35,7 @@ name and with all others, when a model is imported.
 
 
 def element_of(type_text):
-    """The element type of "tensor(float)", as Lathe spells it if it has it; None for sequences, optionals, maps."""
+    """The element type of "tensor(float)", by Lathe's name if it has one; None for sequences, optionals, maps."""
     if not type_text.startswith("tensor("):
         return None
     name = type_text[len("tensor("):-1]
@@ -43,7 +43,7 @@ def element_of(type_text):
 
 
 def accepted_types(schema, row):
-    """Of the operands' element types in the schema: those taken, and those not."""
+    """The operands' element types in the schema: (accepted, refused)."""
     taken, refused = set(), set()
     operands = row["operands"]
     for place, operand in enumerate(schema.inputs if row["plain"] else schema.inputs[:1]):
@@ -70,7 +70,7 @@ def types_text(schema, row):
 
 
 def row_of(rows, schema):
-    """The row that serves a version of an operator: the last that does not begin after it."""
+    """The import row for a version of an operator: the last with an opset not above it."""
     known = [row for row in rows if row["since"] <= schema.since_version]
     return known[-1] if known else None
 

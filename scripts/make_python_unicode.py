@@ -21,7 +21,7 @@ FLAGS = [
     ("title", lambda c: unicodedata.category(c) == "Lt"),
     ("identifier_start", str.isidentifier),
     ("identifier_part", lambda c: ("a" + c).isidentifier()),
-    # The final form of a sigma tells what precedes it: a cased letter, or one that is ignored.
+    # A final sigma shows that a cased or case-ignorable character precedes it.
     ("case_ignorable", lambda c: ("A" + c + "\u03a3").lower()[-1] == "\u03c2" and not is_cased(c)),
     ("cased", lambda c: is_cased(c)),
 ]

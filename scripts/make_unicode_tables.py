@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Writes src/llm/tokenizer/unicode/*.inc: properties of characters as `tokenizers` has them, found by
-asking it about each of the 1,112,064 scalar values.
+running it on each of the 1,112,064 scalar values.
 
 Its parts (Oniguruma, Rust's standard library and `regex`, crates for categories, normalisation and
-grapheme clusters) follow different versions of Unicode, so each is asked through a component that
-uses it. Needs the packages of requirements-test.txt. Usage: make_unicode_tables.py [--check]
+grapheme clusters) follow different versions of Unicode, so each table comes from a component that
+uses that version. Needs the packages of requirements-test.txt. Usage: make_unicode_tables.py [--check]
 
 Numbers are written in base 45 with the symbols below, least digit first; a digit that more follow
 uses the upper half of the symbols.
@@ -44,7 +44,7 @@ def literal(text, indent="    "):
 
 
 def inversion_list(members):
-    """Numbers: gaps and lengths of the runs of a set of code points, in turn."""
+    """Encoded gap and length of each run of a set of code points."""
     text, end, points = "", 0, sorted(members)
     i = 0
     while i < len(points):
@@ -58,7 +58,7 @@ def inversion_list(members):
 
 
 def runs(values):
-    """Numbers: gap, length and value of the runs of equal values of a dict by code point."""
+    """Encoded gap, length and value of each run of equal values of a dict by code point."""
     text, end, points = "", 0, sorted(values)
     i = 0
     while i < len(points):
@@ -75,7 +75,7 @@ def runs(values):
 
 
 def per_char(normalizer, chars=CHARS, separator="\ua000"):
-    """What a normalizer makes of each character, alone between starters that combine with nothing."""
+    """A normalizer's result for each character, separated by starters that never combine."""
     result = normalizer.normalize_str(separator.join(chars)).split(separator)
     if len(result) != len(chars):  # the separator itself is among them
         i = chars.index(separator)
@@ -95,7 +95,7 @@ def matched(pattern):
 
 
 def gaps(pre_tokenizer):
-    """Code points that belong to no piece."""
+    """Code points outside all pieces."""
     rest, end = set(), 0
     for _, (start, stop) in pre_tokenizer.pre_tokenize_str(ALL):
         rest.update(range(end, start))
@@ -105,7 +105,7 @@ def gaps(pre_tokenizer):
 
 
 def make_properties():
-    """Sets by the names that Oniguruma takes, for patterns."""
+    """Character sets by their names in Oniguruma patterns."""
     lines, seen = [], {}
     names = [(pattern, None) for pattern in POSIX]
     names += [(short, long) for short, long in CATEGORIES + SCRIPTS + BINARY]
@@ -179,7 +179,7 @@ def make_lowercase():
 
 
 def make_sets():
-    """Sets that single components use, asked through these."""
+    """Character sets of single components."""
     white = gaps(pre_tokenizers.WhitespaceSplit())
     digits = pre_tokenizers.Digits(True).pre_tokenize_str("a" + "a".join(CHARS) + "a")
     numeric = {ord(CHARS[start // 2]) for _, (start, end) in digits
@@ -289,9 +289,9 @@ def make_normalisation():
 
 
 def grapheme_counter():
-    """A function that tells of each string how many characters a Precompiled normalizer sees whose
-    table turns every byte but a newline into X: a cluster of at most 5 bytes counts as one, the
-    characters of a longer one count each."""
+    """A function from a string to its number of grapheme clusters. A Precompiled normalizer maps every
+    byte but a newline to X; a cluster of at most 5 bytes counts as one, the characters of a longer one
+    count one each."""
     units = [0] * 768
     units[0] = 256 << 10
     for byte in range(1, 256):

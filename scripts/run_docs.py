@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs the code blocks of the documents, so that they stay true.
+"""Runs the code blocks of the documents.
 
 usage: run_docs.py [FILE...]         default: README.md, docs/*.md and the examples' READMEs
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Builds release and dev, runs the checks, all tests in both and the code blocks of the documents.
-# Goes on after a failure, so that one run shows all of them; counts go to build/test-counts.
+# Continues after a failure, so that one run shows all of them; counts go to build/test-counts.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh test && scripts/venv.sh || exit 1

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Runs a test program as it would be with a folder's files laid over the tree, which stays as it is.
+"""Runs a test program built with a folder's files over the tree; the tree stays unchanged.
 
 usage: try_change.py FOLDER PROGRAM [ARGUMENT...]
 
-FOLDER holds changed and new sources under their paths (FOLDER/src/ops/cube.cpp). They are compiled as
+FOLDER has changed and new sources under their paths (FOLDER/src/ops/cube.cpp). They are compiled as
 build/release compiles them or their neighbours, and linked with its other objects; a header in FOLDER
 reaches only the sources in FOLDER and those compiled together with them. PROGRAM, a test program such
 as ops_tests, runs in the tree's root.

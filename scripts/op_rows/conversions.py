@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Ops that turn elements of one type into those of another."""
+"""Ops that convert elements from one type to another."""
 
 import numpy as np
 import onnx

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Ops with a formula, and those that stand in for them where formulas do not reach. Numbers are chosen so
-that most rows stay on one line: an op and its test have 25 lines together.
+"""Ops with a formula, and those that replace one. Values are short, so that most rows fit on one line: an
+op and its test have at most 25 lines together.
 """
 
 import math
@@ -399,7 +399,7 @@ OPS["clip"] = Op("Clip", clip, """
     clip(f32[3] {-3, 0, 3}, f32[] {-1})
     clip(f32[3] {-3, 0, 3}, _, f32[] {1})
     clip(f32[3] {-3, 0, 3})
-    # Limits that cross give the upper one.
+    # If the limits cross, the upper one is the result.
     clip(f32[3] {-3, 0, 3}, f32[] {2}, f32[] {1})
     # Integers.
     clip(i8[3] {-128, 0, 127}, i8[] {-100}, i8[] {100})

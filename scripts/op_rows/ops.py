@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the rows of all ops share: element types, and what is known of an op."""
+"""Element types, and the description of an op that its test rows need."""
 
 import dataclasses
 from typing import Callable
