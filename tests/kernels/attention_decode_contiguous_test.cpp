@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Few rows over long caches without gaps, whose blocks run together: the same bits as block by
-// block and as many rows at once. (On processors that do not take blocks together these are the
-// same blocks.)
+// Decode over a long contiguous KV cache: the fused kernel has the bits of one block per task and
+// of the prefill kernel. (Processors without the fused kernel run the same blocks in both cases.)
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,12 +24,12 @@ struct Shape {
   int64_t key_heads = 1;
   int64_t size = 64;
   int64_t value_size = 64;
-  int64_t keys = 700;  // five blocks and a part of one
+  int64_t keys = 700;  // five blocks and a remainder
   int64_t queries = 40;
   int64_t left = -1;
 };
 
-// [heads, rows, size] of normal numbers.
+// Normally distributed values.
 void fill(Guarded& to, std::mt19937& random) {
   std::normal_distribution<double> normal;
   for (int64_t i = 0; i < to.count(); ++i) to.set(i, normal(random));
@@ -61,7 +60,7 @@ class LongCache {
   }
   Guarded& keys() { return k_; }
 
-  // The results, `chunk` queries at a time, `split` blocks per task.
+  // Runs `chunk` queries per call and `split` blocks per task.
   std::vector<float> run(Isa isa, int64_t chunk, int64_t split, ThreadPool& pool) {
     const Shape& s = shape_;
     const Attention attention(problem_, isa);
@@ -106,7 +105,7 @@ constexpr Shape kShapes[] = {
     {.heads = 4, .key_heads = 2, .size = 80, .value_size = 128},
     {.heads = 2, .key_heads = 2, .size = 128, .value_size = 128},
     {.heads = 4, .size = 128, .value_size = 64, .left = 300},
-    {.heads = 9, .key_heads = 3, .keys = 5000, .queries = 6},  // more than one run
+    {.heads = 9, .key_heads = 3, .keys = 5000, .queries = 6},  // several fused calls
     {.heads = 1, .size = 24, .keys = 256, .queries = 3},
 };
 
@@ -119,20 +118,20 @@ TEST(ContiguousDecode, HasTheSameBitsForAnyBlockSplitAndTokenCount) {
                      << to_string(isa) << ", " << to_string(type) << ", " << shape.heads
                      << " heads of " << shape.size << " and " << shape.value_size);
         LongCache cache(shape, type);
-        const std::vector<float> expected = cache.run(isa, 1, 1, one);  // a block at a time
-        EXPECT_TRUE(same(cache.run(isa, shape.queries, 0, three), expected)) << "all rows";
+        const std::vector<float> expected = cache.run(isa, 1, 1, one);  // one block per task
+        EXPECT_TRUE(same(cache.run(isa, shape.queries, 0, three), expected)) << "all queries";
         for (const int64_t split : {0, 2, 3, 64}) {
           EXPECT_TRUE(same(cache.run(isa, 1, split, one), expected)) << "split " << split;
           EXPECT_TRUE(same(cache.run(isa, 1, split, three), expected))
               << "split " << split << ", three threads";
         }
-        EXPECT_TRUE(same(cache.run(isa, 2, 64, three), expected)) << "two rows at a time";
+        EXPECT_TRUE(same(cache.run(isa, 2, 64, three), expected)) << "two queries per call";
       }
     }
   }
 }
 
-// On threads of their own, which do not find larger memory that other shapes left.
+// New threads hold no scratch from larger shapes.
 TEST(ContiguousDecode, ScratchCoversAPartialLastTile) {
   constexpr Shape kShape{.heads = 1, .size = 8, .keys = 1024, .queries = 52};
   ThreadPool one(1);
@@ -144,7 +143,7 @@ TEST(ContiguousDecode, ScratchCoversAPartialLastTile) {
   }
 }
 
-// A key of NaN or infinities spoils what it spoils block by block, no more and no less.
+// A non-finite key affects the same results as with one block per task.
 TEST(ContiguousDecode, NonFiniteKeysHaveTheSameEffectForAnyBlockSplit) {
   ThreadPool pool(2);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Few rows over long caches in pages, all of whose key heads may run together: the bits of caches
-// without pages, block by block. (On processors that do not take heads together these are the same
-// blocks.)
+// Decode over a long paged KV cache, several key heads per task: the bits of the contiguous cache
+// with one block per task. (Processors without the fused kernel run the same blocks in both cases.)
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,11 +31,11 @@ struct Shape {
 };
 
 std::ostream& operator<<(std::ostream& out, const Shape& s) {
-  return out << s.heads << " heads, " << s.key_heads << " of keys, sizes " << s.size << " and "
+  return out << s.heads << " heads, " << s.key_heads << " key heads, sizes " << s.size << " and "
              << s.value_size << ", " << s.queries << " queries, window " << s.left;
 }
 
-// [batch, key heads, keys, size] as one tensor, and as pages in any order.
+// One KV cache as a [batch, key heads, keys, size] tensor and as pages.
 class PagedCache {
  public:
   PagedCache(const Shape& s, ElementType type)
@@ -64,13 +63,13 @@ class PagedCache {
     problem_.causal = true;
     problem_.left = s.left;
   }
-  // Of all of a key head's keys of a batch row.
+  // Sets every element of one key.
   void set_key(int64_t row, int64_t key_head, int64_t key, double value) {
     const int64_t at = (row * shape_.key_heads + key_head) * longest_ + key;
     for (int64_t i = 0; i < shape_.size; ++i) k_.set(at * shape_.size + i, value);
   }
 
-  std::vector<float> run_whole(Isa isa, ThreadPool& pool) {
+  std::vector<float> run_contiguous(Isa isa, ThreadPool& pool) {
     AttentionArguments x;
     x.k.data = k_.data();
     x.k.batch = shape_.key_heads * longest_ * shape_.size;
@@ -84,9 +83,9 @@ class PagedCache {
     return run(isa, x, pool);
   }
 
-  // Cuts it into pages of `rows` keys: keys and values of all heads in each, in any order, or
-  // (`follow`) keys page after page and then values.
-  void cut(int64_t rows, bool follow) {
+  // Copies the cache to pages of `rows` keys. `follow`: all key pages in order, then all value
+  // pages; otherwise shuffled pages that hold keys and values.
+  void make_pages(int64_t rows, bool follow) {
     const Shape& s = shape_;
     const int64_t stride = (longest_ + rows - 1) / rows;
     page_rows_ = rows;
@@ -119,8 +118,8 @@ class PagedCache {
     }
   }
 
-  // `lent`: pages are told by their addresses, and none outside the window.
-  std::vector<float> run_pages(Isa isa, bool lent, int64_t split, ThreadPool& pool) {
+  // `by_address`: the call has page addresses, null outside the window, instead of a block table.
+  std::vector<float> run_pages(Isa isa, bool by_address, int64_t split, ThreadPool& pool) {
     const Shape& s = shape_;
     const int64_t rows = page_rows_;
     AttentionArguments x;
@@ -131,7 +130,7 @@ class PagedCache {
       cache->head = rows * cache->row;
       cache->table_stride = (longest_ + rows - 1) / rows;
       cache->page_shift = std::countr_zero(static_cast<uint64_t>(rows));
-      if (lent) {
+      if (by_address) {
         cache->pages = (values ? v_pages_ : k_pages_).data();
         cache->page_offset = k_pages_ == v_pages_ ? offset : 0;
       } else {
@@ -174,15 +173,15 @@ class PagedCache {
   std::vector<int64_t> first_;
   int64_t page_rows_ = 0;
   std::vector<int32_t> table_;
-  int64_t k_page_ = 0;  // elements of a page, and from the first one's keys to its values
+  int64_t k_page_ = 0;  // elements between the keys of two pages
   int64_t v_page_ = 0;
-  int64_t values_begin_ = 0;
+  int64_t values_begin_ = 0;  // elements before the values of the first page
   std::vector<const std::byte*> k_pages_, v_pages_;
   Guarded memory_{ElementType::f32, 0};
   AttentionProblem problem_;
 };
 
-// The same bits; NaNs are alike.
+// Compares bits; any NaN equals any NaN.
 void expect_same(const std::vector<float>& found, const std::vector<float>& expected) {
   ASSERT_EQ(found.size(), expected.size());
   for (size_t i = 0; i < found.size(); ++i) {
@@ -199,28 +198,28 @@ const Shape kShapes[] = {
     {.heads = 6, .key_heads = 3, .size = 128, .value_size = 128, .left = 300},
     {.heads = 4, .key_heads = 2, .size = 128, .queries = 2, .left = 600},
     {.heads = 5, .key_heads = 5, .size = 24, .queries = 3},
-    {.heads = 4, .lengths = {5000}},  // more than one run
+    {.heads = 4, .lengths = {5000}},  // several fused calls
     {.heads = 32, .key_heads = 8, .lengths = {512, 1300}},
 };
 
 TEST(PagedDecode, HasTheBitsOfTheContiguousCache) {
   ThreadPool one(1), three(3);
   for (const ElementType type : {ElementType::f32, ElementType::bf16}) {
-    int64_t other = 32;  // takes turns
+    int64_t other = 32;  // a second page size, doubled for each shape
     for (const Shape& shape : kShapes) {
       PagedCache cache(shape, type);
-      for (const int64_t rows : {-other, int64_t{-16}, int64_t{16}, other}) {  // below 0: apart
-        cache.cut(std::abs(rows), rows > 0);
+      for (const int64_t rows : {-other, int64_t{-16}, int64_t{16}, other}) {  // below 0: shuffled
+        cache.make_pages(std::abs(rows), rows > 0);
         for (const Isa isa : host_isas()) {
-          if (isa < Isa::avx512 && rows != 16) continue;  // one way only, and slow to emulate
+          if (isa < Isa::avx512 && rows != 16) continue;  // one code path, slow to emulate
           SCOPED_TRACE(testing::Message() << to_string(isa) << ", " << to_string(type) << ", "
                                           << shape << ", pages of " << rows);
-          const std::vector<float> expected = cache.run_whole(isa, three);
-          const bool lent = std::abs(rows) != 32 && std::abs(rows) != 128;
-          expect_same(cache.run_pages(isa, lent, 0, three), expected);
+          const std::vector<float> expected = cache.run_contiguous(isa, three);
+          const bool by_address = std::abs(rows) != 32 && std::abs(rows) != 128;
+          expect_same(cache.run_pages(isa, by_address, 0, three), expected);
           if (isa < Isa::avx512) continue;
-          expect_same(cache.run_pages(isa, lent, 1, one), expected);
-          expect_same(cache.run_pages(isa, lent, 3, three), expected);
+          expect_same(cache.run_pages(isa, by_address, 1, one), expected);
+          expect_same(cache.run_pages(isa, by_address, 3, three), expected);
         }
       }
       other = other < 256 ? 2 * other : 32;
@@ -228,7 +227,7 @@ TEST(PagedDecode, HasTheBitsOfTheContiguousCache) {
   }
 }
 
-// A key of NaN or infinities spoils what it spoils block by block, no more and no less.
+// A non-finite key affects the same results as in the contiguous cache.
 TEST(PagedDecode, NonFiniteKeysHaveTheSameEffectAsInTheContiguousCache) {
   ThreadPool pool(2);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -238,11 +237,11 @@ TEST(PagedDecode, NonFiniteKeysHaveTheSameEffectAsInTheContiguousCache) {
       for (const int64_t key : {5, 140, 400}) {
         PagedCache cache(shape, type);
         cache.set_key(0, 1, key, value);
-        cache.cut(16, true);
+        cache.make_pages(16, true);
         for (const Isa isa : host_isas()) {
           SCOPED_TRACE(testing::Message() << to_string(isa) << ", " << to_string(type) << ", key "
                                           << key << " of " << value);
-          expect_same(cache.run_pages(isa, true, 0, pool), cache.run_whole(isa, pool));
+          expect_same(cache.run_pages(isa, true, 0, pool), cache.run_contiguous(isa, pool));
         }
       }
     }

@@ -22,7 +22,7 @@ TEST(Attention, RandomProblemsMatchANaiveLoop) {
   ThreadPool pool(2);
   for (int64_t seed = 0; seed < cases(kUsualCases); ++seed) {
     AttentionCase c(static_cast<uint32_t>(seed), seed % 19 == 0 ? Extent::middle : Extent::small);
-    const Isa isa = turn_of(seed);
+    const Isa isa = isa_for_case(seed);
     SCOPED_TRACE(testing::Message() << to_string(isa) << ", seed " << seed);
     ASSERT_EQ(Attention::refuse(c.problem, isa), "");
     const Attention attention(c.problem, isa);
@@ -31,7 +31,7 @@ TEST(Attention, RandomProblemsMatchANaiveLoop) {
   }
 }
 
-// The result's bytes for one way to run a case.
+// Runs `chunk` queries per call and returns the bytes of y.
 std::vector<std::byte> result_of(AttentionCase& c, Isa isa, int64_t chunk, int64_t split,
                                  ThreadPool* pool) {
   const Attention attention(c.problem, isa);
@@ -64,13 +64,13 @@ void expect_same_bits(AttentionCase& c, Isa isa) {
     return found.size() == expected.size() &&
            std::memcmp(found.data(), expected.data(), found.size()) == 0;
   };
-  EXPECT_TRUE(same(result_of(c, isa, 1, 0, &two))) << "rows one by one";
-  EXPECT_TRUE(same(result_of(c, isa, 16, 0, &two))) << "16 rows at a time";
+  EXPECT_TRUE(same(result_of(c, isa, 1, 0, &two))) << "one query per call";
+  EXPECT_TRUE(same(result_of(c, isa, 16, 0, &two))) << "16 queries per call";
   EXPECT_TRUE(same(result_of(c, isa, c.queries, 0, &three))) << "three threads";
   for (const int64_t split : {1, 2, 3}) {
     EXPECT_TRUE(same(result_of(c, isa, c.queries, split, &two))) << "split " << split;
   }
-  EXPECT_TRUE(same(result_of(c, isa, 1, 2, &three))) << "rows one by one, split";
+  EXPECT_TRUE(same(result_of(c, isa, 1, 2, &three))) << "one query per call, split";
   for (const int shift : {0, 2, 4, 7, 9}) {
     c.lay_out(shift);
     EXPECT_TRUE(same(result_of(c, isa, c.queries, 0, &two))) << "pages of " << (1 << shift);
@@ -89,9 +89,8 @@ TEST(Attention, TokensHaveTheSameBitsForAnySplit) {
   }
 }
 
-// The next case from `seed` on whose cache is of 8 bits, multiplied as integers where that is
-// possible.
-std::unique_ptr<AttentionCase> case_of_bytes(uint32_t& seed, Extent extent) {
+// Returns the next case from `seed` on with an int8 KV cache and integer GEMMs where supported.
+std::unique_ptr<AttentionCase> int8_case(uint32_t& seed, Extent extent) {
   for (;; ++seed) {
     auto c = std::make_unique<AttentionCase>(seed, extent);
     if (c->problem.cache == ElementType::i8 && c->problem.bf16_products) return c;
@@ -101,7 +100,7 @@ std::unique_ptr<AttentionCase> case_of_bytes(uint32_t& seed, Extent extent) {
 TEST(Attention, TokensOverInt8HaveTheSameBitsForAnySplit) {
   uint32_t seed = 0;
   for (int64_t i = 0; i < cases(4); ++i, ++seed) {
-    const auto c = case_of_bytes(seed, Extent::large);
+    const auto c = int8_case(seed, Extent::large);
     for (const Isa isa : host_isas()) {
       SCOPED_TRACE(testing::Message() << to_string(isa) << ", seed " << seed);
       expect_same_bits(*c, isa);
@@ -109,11 +108,11 @@ TEST(Attention, TokensOverInt8HaveTheSameBitsForAnySplit) {
   }
 }
 
-// Whatever vector holds it, and however many rows there are.
+// Covers every vector position and both the decode and prefill kernels.
 TEST(Attention, ANaNValueScaleMakesEveryTokenNaN) {
   uint32_t seed = 0;
   for (int64_t i = 0; i < cases(3); ++i, ++seed) {
-    const auto c = case_of_bytes(seed, Extent::large);
+    const auto c = int8_case(seed, Extent::large);
     c->problem.causal = false;
     c->problem.left = c->problem.right = -1;
     std::fill(c->length.begin(), c->length.end(), 130);
@@ -146,11 +145,11 @@ TEST(Attention, ANaNValueScaleMakesEveryTokenNaN) {
   }
 }
 
-// A query's numbers that are not finite, whatever keys of it are masked.
+// A non-finite query element, also where keys are masked.
 TEST(Attention, ANonFiniteQueryMakesOnlyItsTokenNaN) {
   for (uint32_t seed = 0; seed < static_cast<uint32_t>(cases(40)); ++seed) {
     AttentionCase c(seed, seed % 4 == 0 ? Extent::middle : Extent::small);
-    if (c.problem.size < 16) continue;  // else all products with infinity may be -infinity
+    if (c.problem.size < 16) continue;  // with few elements, all scores may be -infinity
     c.problem.left = c.problem.right = -1;
     c.queries = std::min(c.queries, c.keys);
     std::fill(c.length.begin(), c.length.end(), c.keys);
@@ -182,7 +181,7 @@ TEST(Attention, ANonFiniteQueryMakesOnlyItsTokenNaN) {
   }
 }
 
-// Sums of integers have room for the largest heads.
+// int32 accumulators do not overflow for the largest head sizes.
 TEST(Attention, Int8AccumulatorsHoldTheLargestHeads) {
   for (const int64_t size : {64, 511, 512, 513, 600, 1024}) {
     constexpr int64_t kKeys = 3, kMost = 20;

@@ -13,7 +13,7 @@
 namespace lathe::cpu::test {
 namespace {
 
-// What was computed of each phase, by whom, and whether the phase before was done by then.
+// Counts the runs of each part, and the parts that started before the previous phase ended.
 class Record {
  public:
   Record(int phases, int parts) : parts_(parts), runs_(static_cast<size_t>(phases * parts)) {}
@@ -56,7 +56,7 @@ TEST(Phases, CompleteWithoutAbsentThreads) {
   Record record(kPhases, kParts);
   phases.work(2, [&](int phase, int part) { record.add(phase, part); });
   record.expect_each_once();
-  phases.work(0, [&](int, int) { FAIL(); });  // it has come too late
+  phases.work(0, [&](int, int) { FAIL(); });  // all phases have ended
 }
 
 TEST(Phases, SleepDuringALongPart) {

@@ -27,18 +27,18 @@ int64_t pick(std::mt19937& random, int64_t low, int64_t high) {
 
 bool is_byte(ElementType type) { return type == ElementType::i8 || type == ElementType::u8; }
 
-// A product over several blocks: A has all blocks' k side by side.
+// A batch-reduce GEMM over `blocks` blocks; a row of A holds the k of all blocks contiguously.
 struct Case {
-  GemmType product = GemmType::f32;
+  GemmType type = GemmType::f32;
   int64_t rows = 1, columns = 1, k = 1, blocks = 1;
   Matrix a, b;
 
   std::string name(Isa isa) const {
-    return std::string(to_string(isa)) + " product " + std::to_string(static_cast<int>(product)) +
-           ": " + std::to_string(rows) + " x " + std::to_string(columns) + " x " +
-           std::to_string(blocks) + " of " + std::to_string(k);
+    return std::string(to_string(isa)) + " type " + std::to_string(static_cast<int>(type)) + ": " +
+           std::to_string(rows) + " x " + std::to_string(columns) + " x " + std::to_string(blocks) +
+           " of " + std::to_string(k);
   }
-  // Sums of A B and of |A| |B|.
+  // An element of A B, or of |A| |B|.
   double sum(int64_t r, int64_t c, bool absolute) const {
     double total = 0;
     for (int64_t i = 0; i < k * blocks; ++i) {
@@ -54,32 +54,32 @@ struct Case {
   }
 };
 
-Case make_case(std::mt19937& random, GemmType product) {
+Case make_case(std::mt19937& random, GemmType type) {
   Case out;
-  out.product = product;
+  out.type = type;
   out.rows = pick(random, 1, pick(random, 0, 4) == 0 ? 70 : 18);
   out.columns = pick(random, 1, pick(random, 0, 4) == 0 ? 300 : 70);
   out.k = pick(random, 1, pick(random, 0, 4) == 0 ? 200 : 40);
   out.blocks = pick(random, 1, 3);
-  out.a = random_matrix(random, product, true, out.rows, out.k * out.blocks);
-  out.b = random_matrix(random, product, false, out.k * out.blocks, out.columns);
+  out.a = random_matrix(random, type, true, out.rows, out.k * out.blocks);
+  out.b = random_matrix(random, type, false, out.k * out.blocks, out.columns);
   return out;
 }
 
-// One with few numbers in k and many rows, some of which are no whole tile.
-Case make_low_case(std::mt19937& random, GemmType product) {
+// Small K and large M, with partial tiles.
+Case make_small_k_case(std::mt19937& random, GemmType type) {
   Case out;
-  out.product = product;
+  out.type = type;
   out.rows = pick(random, 20, 130);
   out.columns = pick(random, 1, pick(random, 0, 1) == 0 ? 40 : 200);
   out.blocks = pick(random, 0, 1) == 0 ? 1 : pick(random, 1, 5);
   out.k = pick(random, 1, pick(random, 0, 1) == 0 ? 5 : 66 / out.blocks) * 4;
-  out.a = random_matrix(random, product, true, out.rows, out.k * out.blocks);
-  out.b = random_matrix(random, product, false, out.k * out.blocks, out.columns);
+  out.a = random_matrix(random, type, true, out.rows, out.k * out.blocks);
+  out.b = random_matrix(random, type, false, out.k * out.blocks, out.columns);
   return out;
 }
 
-// Of each panel, the blocks one after the other, as convolutions have them.
+// Packed panels; the blocks of a panel are contiguous, as in convolutions.
 struct Panels {
   Panels(const BrgemmKernel& kernel, const Case& c)
       : block_bytes(packed_panel_bytes(kernel, c.k)), stride(c.blocks * block_bytes) {
@@ -99,10 +99,11 @@ struct Panels {
   std::vector<char> bytes;
 };
 
-// Runs rows [first, first + rows) of a case; sums, row by row. Checks what lies around the output.
+// Runs rows [first, first + rows), checks that nothing around the output changes, and returns the
+// accumulators, row-major.
 std::vector<float> run(Isa isa, const Case& c, int64_t first, int64_t rows,
                        const std::vector<float>* start = nullptr) {
-  const BrgemmKernel& kernel = brgemm_kernel(isa, c.product);
+  const BrgemmKernel& kernel = brgemm_kernel(isa, c.type);
   const Panels panels(kernel, c);
   std::vector<BrgemmBlock> blocks;
   for (int64_t i = 0; i < c.blocks; ++i) {
@@ -127,22 +128,22 @@ std::vector<float> run(Isa isa, const Case& c, int64_t first, int64_t rows,
     call.start_stride = c.columns;
   }
   kernel.run(call);
-  std::vector<float> sums;
+  std::vector<float> accumulators;
   for (int64_t i = 0; i < static_cast<int64_t>(out.size()); ++i) {
     const float x = out[static_cast<size_t>(i)];
     if (i % stride < c.columns && i / stride < rows) {
-      sums.push_back(x);
+      accumulators.push_back(x);
     } else {
       EXPECT_EQ(x, kPattern) << c.name(isa) << " wrote beyond its output, at " << i;
     }
   }
-  return sums;
+  return accumulators;
 }
 
-// All rows, with an epilogue, to where the tile says.
+// Runs all rows with an epilogue into the tile's output.
 void run_into(Isa isa, const Case& c, const Epilogue& epilogue, const EpilogueTile& tile,
               const std::vector<float>* start) {
-  const BrgemmKernel& kernel = brgemm_kernel(isa, c.product);
+  const BrgemmKernel& kernel = brgemm_kernel(isa, c.type);
   const Panels panels(kernel, c);
   std::vector<BrgemmBlock> blocks;
   for (int64_t i = 0; i < c.blocks; ++i) {
@@ -174,14 +175,14 @@ int32_t as_integer(float bits) {
   return out;
 }
 
-// |error| of a sum of n products in f32, in any order: n 2^-24 of the sum of magnitudes, at most.
-void expect_exact(Isa isa, const Case& c, const std::vector<float>& sums) {
-  const int shift = brgemm_kernel(isa, c.product).a_zero_shift;
+// The error of an f32 sum of n terms in any order is at most n 2^-24 of the sum of magnitudes.
+void expect_exact(Isa isa, const Case& c, const std::vector<float>& accumulators) {
+  const int shift = brgemm_kernel(isa, c.type).a_zero_shift;
   const auto terms = static_cast<double>(c.k * c.blocks);
   for (int64_t r = 0; r < c.rows; ++r) {
     for (int64_t col = 0; col < c.columns; ++col) {
-      const float found = sums[static_cast<size_t>(r * c.columns + col)];
-      if (has_integer_sums(c.product)) {
+      const float found = accumulators[static_cast<size_t>(r * c.columns + col)];
+      if (has_integer_sums(c.type)) {
         ASSERT_EQ(as_integer(found), c.sum(r, col, false) + shift * c.b_sum(col))
             << c.name(isa) << " at " << r << ", " << col;
       } else {
@@ -195,14 +196,14 @@ void expect_exact(Isa isa, const Case& c, const std::vector<float>& sums) {
 TEST(Brgemm, AccumulatorsMatchANaiveLoop) {
   std::mt19937 random(1);
   for (int64_t i = 0; i < test::cases(test::kUsualCases); ++i) {
-    const Isa isa = test::turn_of(i / kGemmTypeCount);
+    const Isa isa = test::isa_for_case(i / kGemmTypeCount);
     const Case c = make_case(random, static_cast<GemmType>(i % kGemmTypeCount));
     expect_exact(isa, c, run(isa, c, 0, c.rows));
     if (HasFatalFailure()) return;
   }
 }
 
-// Whatever it would ask for ahead of its use.
+// Prefetching is on: k = 0 must not read beyond the operands.
 TEST(Brgemm, EmptyKYieldsZeros) {
   for (const Isa isa : test::host_isas()) {
     for (int64_t i = 0; i < 4 * kGemmTypeCount; ++i) {
@@ -252,38 +253,38 @@ TEST(Brgemm, AccumulationContinuesAcrossCalls) {
   for (const Isa isa : test::host_isas()) {
     for (int p = 0; p < kGemmTypeCount; ++p) {
       Case c = make_case(random, static_cast<GemmType>(p));
-      c.k = 24;  // whole groups
+      c.k = 24;  // a multiple of k_group
       c.blocks = 4;
-      c.a = random_matrix(random, c.product, true, c.rows, 96);
-      c.b = random_matrix(random, c.product, false, 96, c.columns);
+      c.a = random_matrix(random, c.type, true, c.rows, 96);
+      c.b = random_matrix(random, c.type, false, 96, c.columns);
       const std::vector<float> whole = run(isa, c, 0, c.rows);
       Case first = c, second = c;
       first.blocks = second.blocks = 2;
-      std::vector<float> sums = run(isa, first, 0, c.rows);
+      std::vector<float> accumulators = run(isa, first, 0, c.rows);
       const int64_t offset = 48;
       second.a.bytes.erase(second.a.bytes.begin(), second.a.bytes.begin() + offset * c.a.element);
       second.b.bytes.erase(second.b.bytes.begin(),
                            second.b.bytes.begin() + offset * c.columns * c.b.element);
       second.a.bytes.resize(c.a.bytes.size());
-      sums = run(isa, second, 0, c.rows, &sums);
-      EXPECT_EQ(std::memcmp(sums.data(), whole.data(), whole.size() * 4), 0) << c.name(isa);
+      accumulators = run(isa, second, 0, c.rows, &accumulators);
+      EXPECT_EQ(std::memcmp(accumulators.data(), whole.data(), whole.size() * 4), 0) << c.name(isa);
     }
   }
 }
 
-// Whatever the kernel does with an epilogue while sums are in registers: the bits of its steps, and
-// nothing beside its output, whose rows are `gap` numbers apart.
-void expect_epilogue(std::mt19937& random, Isa isa, const Case& c, bool is_low, ElementType out,
+// The fused epilogue has the bits of separate steps and writes nothing else. `gap` elements
+// separate the rows of the output.
+void expect_epilogue(std::mt19937& random, Isa isa, const Case& c, bool small_k, ElementType out,
                      int64_t gap) {
-  const bool is_integer = has_integer_sums(c.product);
+  const bool is_integer = has_integer_sums(c.type);
   std::vector<float> begin(static_cast<size_t>(c.rows * c.columns));
   for (float& x : begin) {
-    const auto number = static_cast<int32_t>(pick(random, -1000, 1000));
-    x = static_cast<float>(number);
-    if (is_integer) std::memcpy(&x, &number, 4);
+    const auto value = static_cast<int32_t>(pick(random, -1000, 1000));
+    x = static_cast<float>(value);
+    if (is_integer) std::memcpy(&x, &value, 4);
   }
   const std::vector<float>* start = pick(random, 0, 4) == 0 ? &begin : nullptr;
-  const std::vector<float> sums = run(isa, c, 0, c.rows, start);
+  const std::vector<float> accumulators = run(isa, c, 0, c.rows, start);
   Epilogue epilogue;
   epilogue.out = out;
   EpilogueTile tile;
@@ -291,24 +292,25 @@ void expect_epilogue(std::mt19937& random, Isa isa, const Case& c, bool is_low, 
   tile.column = pick(random, 0, 40);
   const int64_t width = tile.column + c.columns + pick(random, 0, 3);
   const ElementType residual_type = pick(random, 0, 1) == 1 ? epilogue.out : ElementType::f32;
-  Guarded numbers(ElementType::f32, width), scales(ElementType::f32, width);
-  Guarded adds(ElementType::i32, width), residual(residual_type, (tile.row + c.rows) * width);
-  // Bytes are cut off from numbers of any size, beyond those of integers too.
+  Guarded bias(ElementType::f32, width), scales(ElementType::f32, width);
+  Guarded compensation(ElementType::i32, width),
+      residual(residual_type, (tile.row + c.rows) * width);
+  // Requantisation saturates values of any size, also beyond int32.
   constexpr double kRanges[] = {0x1p-12, 0x1p-12, 0x1p-5, 1, 0x1p30};
   const double range = is_integer ? kRanges[pick(random, 0, 4)] : 1;
   const double bias_range = is_byte(epilogue.out) && pick(random, 0, 2) == 0 ? 0x1p28 : 1;
   const bool has_infinity = is_byte(epilogue.out) && pick(random, 0, 3) == 0;
-  const int64_t most_added = pick(random, 0, 1) == 0 ? 100000 : INT32_MAX;
+  const int64_t max_compensation = pick(random, 0, 1) == 0 ? 100000 : INT32_MAX;
   for (int64_t j = 0; j < width; ++j) {
     scales.set(j, static_cast<double>(pick(random, -50, 50)) / 8 * range);
     if (pick(random, 0, 3) == 0) scales.set(j, 0);
-    numbers.set(j, static_cast<double>(pick(random, -50, 50)) / 8 * bias_range);
+    bias.set(j, static_cast<double>(pick(random, -50, 50)) / 8 * bias_range);
     if (has_infinity && pick(random, 0, 3) == 0) {
-      numbers.set(j, pick(random, 0, 1) == 0 ? -INFINITY : INFINITY);
+      bias.set(j, pick(random, 0, 1) == 0 ? -INFINITY : INFINITY);
     }
-    adds.set(j, static_cast<double>(pick(random, -most_added, most_added)));
+    compensation.set(j, static_cast<double>(pick(random, -max_compensation, max_compensation)));
   }
-  // Alone where the scale is 0: numbers that conversions by the processor do not round.
+  // Added to a scale of 0: values that the processor's bf16 conversion does not round correctly.
   constexpr double kSpecial[] = {0x1p-140, -0x1.fep-127, 0x1.fffffcp-127, NAN, INFINITY};
   const bool has_special = !is_byte(residual_type) && pick(random, 0, 1) == 1;
   for (int64_t j = 0; j < residual.count(); ++j) {
@@ -318,37 +320,37 @@ void expect_epilogue(std::mt19937& random, Isa isa, const Case& c, bool is_low, 
   EpilogueStep steps[4];
   steps[0].kind = EpilogueStep::Kind::mul;
   steps[0].operand = {.data = scales.data(), .column_stride = 1};
-  steps[1].operand = {.data = numbers.data(), .column_stride = 1};
+  steps[1].operand = {.data = bias.data(), .column_stride = 1};
   steps[2].operand = {
       .data = residual.data(), .type = residual_type, .row_stride = width, .column_stride = 1};
   steps[3].kind = EpilogueStep::Kind::activate;
   const int64_t other = pick(random, -kActivationCount, kActivationCount - 1);
   steps[3].activation = other < 0 ? Activation::relu : static_cast<Activation>(other);
-  // Of others a NaN may have either sign.
+  // Other activations may return a NaN of either sign.
   if (has_special && other >= 0) steps[3].activation = Activation::hard_swish;
-  if (is_low && !has_special && other >= 0) steps[3].activation = Activation::silu;
+  if (small_k && !has_special && other >= 0) steps[3].activation = Activation::silu;
   steps[3].a = pick(random, 0, 1) == 0 ? 0.25F : 1;
   steps[3].b = 1;
   const int64_t first = has_special ? pick(random, 0, 1) * 2 : pick(random, 0, 3);
   epilogue.steps = std::span<const EpilogueStep>(steps).subspan(first, pick(random, 0, 4 - first));
   if (pick(random, 0, 1) == 1) epilogue.out_zero.scale = 5;
   if (is_integer && pick(random, 0, 1) == 1) {
-    epilogue.column_compensation = reinterpret_cast<const int32_t*>(adds.data());
+    epilogue.column_compensation = reinterpret_cast<const int32_t*>(compensation.data());
   }
-  tile.sums = sums.data();
+  tile.sums = accumulators.data();
   tile.integer_sums = is_integer;
   tile.sums_stride = c.columns;
   tile.rows = c.rows;
   tile.columns = c.columns;
   tile.out_stride = (c.columns + gap) * out_size(epilogue.out);
-  std::vector<char> wanted(static_cast<size_t>(c.rows * tile.out_stride + 256), 'x');
-  std::vector<char> found = wanted;
-  tile.out = wanted.data();
+  std::vector<char> expected(static_cast<size_t>(c.rows * tile.out_stride + 256), 'x');
+  std::vector<char> found = expected;
+  tile.out = expected.data();
   finish_tile(isa)(epilogue, tile);
   tile.out = found.data();
   run_into(isa, c, epilogue, tile, start);
-  ASSERT_EQ(found, wanted) << c.name(isa) << " to " << to_string(epilogue.out) << ", "
-                           << epilogue.steps.size() << " steps from " << first;
+  ASSERT_EQ(found, expected) << c.name(isa) << " to " << to_string(epilogue.out) << ", "
+                             << epilogue.steps.size() << " steps from " << first;
 }
 
 TEST(Brgemm, TheEpilogueIsAppliedToTheAccumulators) {
@@ -357,38 +359,38 @@ TEST(Brgemm, TheEpilogueIsAppliedToTheAccumulators) {
   std::mt19937 random(4);
   for (const Isa isa : test::host_isas()) {
     for (int64_t i = 0; i < test::cases(200); ++i) {
-      const auto product = static_cast<GemmType>(i % kGemmTypeCount);
-      const bool is_low = pick(random, 0, 2) == 0;
-      const Case c = is_low ? make_low_case(random, product) : make_case(random, product);
-      expect_epilogue(random, isa, c, is_low, kOuts[pick(random, 0, 4)], pick(random, 0, 3));
+      const auto type = static_cast<GemmType>(i % kGemmTypeCount);
+      const bool small_k = pick(random, 0, 2) == 0;
+      const Case c = small_k ? make_small_k_case(random, type) : make_case(random, type);
+      expect_epilogue(random, isa, c, small_k, kOuts[pick(random, 0, 4)], pick(random, 0, 3));
       if (HasFatalFailure()) return;
     }
   }
 }
 
 void set_float(Matrix& a, int64_t row, int64_t column, float x) {
-  const char* bits = reinterpret_cast<const char*>(&x) + 4 - a.element;  // bf16: the upper half
+  const char* bits = reinterpret_cast<const char*>(&x) + 4 - a.element;  // bf16: upper half
   std::memcpy(a.bytes.data() + (row * a.columns + column) * a.element, bits,
               static_cast<size_t>(a.element));
 }
 
-// Rows of a vector or two without gaps, from blocks that may end within a group; infinity lies
-// behind each row of A.
+// Contiguous rows of one or two vectors; a block may end within a k group. Each row of A is
+// followed by infinity, which must not be read as an operand.
 TEST(Brgemm, SmallNAndKHaveTheSameEpilogue) {
   std::mt19937 random(6);
   for (const Isa isa : test::host_isas()) {
     for (int64_t i = 0; i < test::cases(200); ++i) {
       const bool is_bf16 = i % 4 != 0;
       Case c;
-      c.product = is_bf16 ? GemmType::bf16 : GemmType::f32;
+      c.type = is_bf16 ? GemmType::bf16 : GemmType::f32;
       c.rows = pick(random, 20, 100);
       c.columns = i % 2 == 0 ? 16 : pick(random, 15, 32);
       c.blocks = pick(random, 1, 5);
       c.k = pick(random, 1, 66 / c.blocks);
-      const int64_t numbers = c.k * c.blocks;
-      c.a = random_matrix(random, c.product, true, c.rows, numbers + 1);
-      for (int64_t r = 0; r < c.rows; ++r) set_float(c.a, r, numbers, INFINITY);
-      c.b = random_matrix(random, c.product, false, numbers, c.columns);
+      const int64_t total_k = c.k * c.blocks;
+      c.a = random_matrix(random, c.type, true, c.rows, total_k + 1);
+      for (int64_t r = 0; r < c.rows; ++r) set_float(c.a, r, total_k, INFINITY);
+      c.b = random_matrix(random, c.type, false, total_k, c.columns);
       expect_epilogue(random, isa, c, true, is_bf16 ? ElementType::bf16 : ElementType::f32,
                       pick(random, 0, 2) / 2);
       if (HasFatalFailure()) return;
@@ -396,7 +398,7 @@ TEST(Brgemm, SmallNAndKHaveTheSameEpilogue) {
   }
 }
 
-// Half a vector of columns at the end.
+// The last panel has half a vector of columns.
 TEST(Brgemm, HalfVectorTailsHaveTheSameEpilogue) {
   std::mt19937 random(8);
   for (const Isa isa : test::host_isas()) {
@@ -405,27 +407,27 @@ TEST(Brgemm, HalfVectorTailsHaveTheSameEpilogue) {
       c.rows = pick(random, 5, 40);
       c.columns = 8 + 16 * pick(random, 1, 8);
       c.k = pick(random, 1, i % 2 == 0 ? 20 : 120);
-      c.a = random_matrix(random, c.product, true, c.rows, c.k);
-      c.b = random_matrix(random, c.product, false, c.k, c.columns);
+      c.a = random_matrix(random, c.type, true, c.rows, c.k);
+      c.b = random_matrix(random, c.type, false, c.k, c.columns);
       expect_epilogue(random, isa, c, false, ElementType::f32, pick(random, 0, 3));
       if (HasFatalFailure()) return;
     }
   }
 }
 
-// Sums of zeros, or of a NaN that carries something; biases that are denormals: conversions by the
-// processor would round neither alike.
+// Zero accumulators, NaNs with a payload and denormal biases: the processor's bf16 conversion
+// rounds these differently.
 TEST(Brgemm, SpecialBf16AccumulatorsAreRoundedAlike) {
   std::mt19937 random(7);
   for (const Isa isa : test::host_isas()) {
     for (int64_t i = 0; i < test::cases(100); ++i) {
       Case c;
-      c.product = GemmType::bf16;
+      c.type = GemmType::bf16;
       c.rows = pick(random, 24, 60);
       c.columns = i % 2 == 0 ? 16 : 64;
       c.k = pick(random, 1, 20) * 2;
-      c.a = random_matrix(random, c.product, true, c.rows, c.k);
-      c.b = random_matrix(random, c.product, false, c.k, c.columns);
+      c.a = random_matrix(random, c.type, true, c.rows, c.k);
+      c.b = random_matrix(random, c.type, false, c.k, c.columns);
       for (int64_t r = 0; r < c.rows; ++r) {
         for (int64_t j = 0; r % 5 == 0 && j < c.k; ++j) set_float(c.a, r, j, 0);
       }
@@ -444,49 +446,49 @@ TEST(Brgemm, SpecialBf16AccumulatorsAreRoundedAlike) {
       epilogue.out = ElementType::bf16;
       epilogue.steps =
           std::span<const EpilogueStep>(steps).first(i % 4 < 2 ? 1 + i % 2 : 2 - i % 2);
-      const std::vector<float> sums = run(isa, c, 0, c.rows);
+      const std::vector<float> accumulators = run(isa, c, 0, c.rows);
       EpilogueTile tile;
-      tile.sums = sums.data();
+      tile.sums = accumulators.data();
       tile.sums_stride = c.columns;
       tile.rows = c.rows;
       tile.columns = c.columns;
       tile.out_stride = c.columns * 2;
-      std::vector<char> wanted(static_cast<size_t>(c.rows * tile.out_stride), 'x');
-      std::vector<char> found = wanted;
-      tile.out = wanted.data();
+      std::vector<char> expected(static_cast<size_t>(c.rows * tile.out_stride), 'x');
+      std::vector<char> found = expected;
+      tile.out = expected.data();
       finish_tile(isa)(epilogue, tile);
       tile.out = found.data();
       run_into(isa, c, epilogue, tile, nullptr);
-      ASSERT_EQ(found, wanted) << c.name(isa) << ", " << epilogue.steps.size() << " steps";
+      ASSERT_EQ(found, expected) << c.name(isa) << ", " << epilogue.steps.size() << " steps";
     }
   }
 }
 
-// One test for each set, so that those which the processor lacks are counted as not run.
+// One test per instruction set, so that unsupported ones are reported as skipped.
 class BrgemmOn : public testing::TestWithParam<Isa> {};
 
-// 255 · ±127 in every position: 16-bit intermediate sums would saturate.
+// 255 · ±127 everywhere: int16 intermediates would saturate.
 TEST_P(BrgemmOn, TheLargestIntegersAreExactAtEveryRemainder) {
   const Isa isa = GetParam();
   if (!host_supports(isa)) {
     GTEST_SKIP() << "kernels for " << to_string(isa)
-                 << " are disassembled only: the processor cannot run them";
+                 << " are only disassembled: this processor cannot run them";
   }
-  for (const GemmType product : {GemmType::u8s8, GemmType::s8s8}) {
+  for (const GemmType type : {GemmType::u8s8, GemmType::s8s8}) {
     for (int64_t k = 1; k <= 67; ++k) {
       for (const int sign : {1, -1, 0}) {
         Case c;
-        c.product = product;
+        c.type = type;
         c.rows = 1 + k % 17;
         c.columns = 1 + k % 37;
         c.k = k;
         c.a = {c.rows, k, 1, {}, {}};
         c.b = {k, c.columns, 1, {}, {}};
-        const double largest = product == GemmType::u8s8 ? 255 : k % 2 == 0 ? -128 : 127;
+        const double largest = type == GemmType::u8s8 ? 255 : k % 2 == 0 ? -128 : 127;
         c.a.values.assign(static_cast<size_t>(c.rows * k), largest);
         c.a.bytes.assign(static_cast<size_t>(c.rows * k),
                          static_cast<char>(static_cast<int>(largest)));
-        if (product == GemmType::u8s8) c.a.bytes.assign(c.a.bytes.size(), '\xFF');
+        if (type == GemmType::u8s8) c.a.bytes.assign(c.a.bytes.size(), '\xFF');
         for (int64_t i = 0; i < k * c.columns; ++i) {
           const int x = sign != 0 ? 127 * sign : (i / c.columns % 2 == 0 ? 127 : -127);
           c.b.values.push_back(x);
@@ -505,7 +507,7 @@ TEST(FastestIsa, PrefersAvx512WhereAmxTilesWouldBeMostlyEmpty) {
   EXPECT_EQ(fastest_isa(Isa::amx, GemmType::u8s8, 4, 512, 512), Isa::avx512_vnni);
   EXPECT_EQ(fastest_isa(Isa::amx, GemmType::u8s8, 12544, 16, 27), Isa::avx512_vnni);
   EXPECT_EQ(fastest_isa(Isa::amx, GemmType::s8s8, 512, 24, 64), Isa::avx512_vnni);
-  // The order of sums of floats is the instruction set's own.
+  // Float accumulation order depends on the instruction set, so it must not change with the shape.
   EXPECT_EQ(fastest_isa(Isa::amx, GemmType::bf16, 1, 16, 27), Isa::amx);
   EXPECT_EQ(fastest_isa(Isa::avx2, GemmType::u8s8, 1, 16, 27), Isa::avx2);
 }

@@ -14,9 +14,9 @@
 namespace lathe::cpu::test {
 namespace {
 
-enum class Layout { channels, rows, transposed_in, transposed_out, apart };
+enum class Layout { channels, rows, transposed_in, transposed_out, strided };
 
-// A random convolution, rows of some sequences, and what plain loops make of them.
+// A random convolution over several sequences, and its naive reference.
 class Case {
  public:
   explicit Case(uint32_t seed) : random_(seed * 31 + 7) {
@@ -24,13 +24,13 @@ class Case {
     problem.taps = pick(1, 5);
     problem.dilation = pick(0, 3) == 0 ? pick(2, 3) : 1;
     problem.silu = pick(0, 1) == 1;
-    w = numbers(problem.channels * problem.taps);
-    if (pick(0, 1) == 1) bias = numbers(problem.channels);
+    w = random_values(problem.channels * problem.taps);
+    if (pick(0, 1) == 1) bias = random_values(problem.channels);
     for (int64_t i = pick(1, 3); i > 0; --i) {
       Sequence s;
       s.rows = pick(0, 4) == 0 ? pick(17, 40) : pick(1, 9);
-      s.x = numbers(s.rows * problem.channels);
-      if (pick(0, 2) != 0) s.past = numbers(problem.state() * problem.channels);
+      s.x = random_values(s.rows * problem.channels);
+      if (pick(0, 2) != 0) s.past = random_values(problem.state() * problem.channels);
       sequences.push_back(std::move(s));
     }
   }
@@ -45,7 +45,7 @@ class Case {
   std::vector<float> bias;
   std::vector<Sequence> sequences;
 
-  // s[t] of a channel, the past first.
+  // Channel c of the state followed by x, at t.
   double value(const Sequence& s, int64_t t, int64_t c) const {
     const int64_t state = problem.state();
     if (t >= state) return s.x[static_cast<size_t>((t - state) * problem.channels + c)];
@@ -59,7 +59,8 @@ class Case {
     return problem.silu ? sum / (1 + std::exp(-sum)) : sum;
   }
 
-  // All sequences in parts of so many rows (0: whole). Gives what is wrong; results to `bits`.
+  // Runs each sequence in steps of `part` tokens (0: one step), and stores the results in `bits`.
+  // Returns the first difference, or "".
   std::string run(Isa isa, Layout layout, int64_t part, ThreadPool* pool) {
     const CausalConvolution conv(problem, w.data(), bias.empty() ? nullptr : bias.data(), isa);
     bits.clear();
@@ -87,9 +88,9 @@ class Case {
         rows.present = floats(states.back());
         conv.run({&rows, 1}, pool);
         past = rows.present;
-        if (!states.back().guards_hold()) return "the memory around a state changed";
+        if (!states.back().guards_hold()) return "memory around a state changed";
       }
-      if (!y.guards_hold()) return "the memory around the results changed";
+      if (!y.guards_hold()) return "memory around y changed";
       if (std::string wrong = compare(s, y, rows, states.back()); !wrong.empty()) return wrong;
     }
     return "";
@@ -107,7 +108,7 @@ class Case {
     to.x_channel = x_by_rows ? rows : 1;
     to.y_row = y_by_rows ? 1 : problem.channels;
     to.y_channel = y_by_rows ? rows : 1;
-    if (layout != Layout::apart) return;
+    if (layout != Layout::strided) return;
     to.x_row = to.y_row = 3 * problem.channels;
     to.x_channel = to.y_channel = 3;
   }
@@ -116,16 +117,17 @@ class Case {
                       const Guarded& present) {
     for (int64_t at = 0; at < s.rows * problem.channels; ++at) {
       const int64_t t = at / problem.channels, c = at % problem.channels;
-      const double found = y.get(t * rows.y_row + c * rows.y_channel), want = expected(s, t, c);
+      const double found = y.get(t * rows.y_row + c * rows.y_channel),
+                   reference = expected(s, t, c);
       bits.push_back(static_cast<float>(found));
-      if (!(std::abs(found - want) <= 1e-5 * std::max(1.0, std::abs(want)))) {
-        return testing::PrintToString(found) + " at row " + std::to_string(t) + ", channel " +
-               std::to_string(c) + ", expected " + testing::PrintToString(want);
+      if (!(std::abs(found - reference) <= 1e-5 * std::max(1.0, std::abs(reference)))) {
+        return testing::PrintToString(found) + " at token " + std::to_string(t) + ", channel " +
+               std::to_string(c) + ", expected " + testing::PrintToString(reference);
       }
     }
     for (int64_t i = 0; i < present.count(); ++i) {
       const int64_t c = i / problem.state(), t = i % problem.state();
-      if (present.get(i) != value(s, s.rows + t, c)) return "another state";
+      if (present.get(i) != value(s, s.rows + t, c)) return "wrong state";
     }
     return "";
   }
@@ -133,7 +135,7 @@ class Case {
   int64_t pick(int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random_);
   }
-  std::vector<float> numbers(int64_t count) {
+  std::vector<float> random_values(int64_t count) {
     std::normal_distribution<float> normal(0, 1);
     std::vector<float> out(static_cast<size_t>(count));
     for (float& x : out) x = normal(random_);
@@ -147,15 +149,15 @@ TEST(CausalConv, MatchesNaiveLoopsWithTheSameBitsForAnyLayoutAndSplit) {
   ThreadPool pool(2);
   for (int64_t seed = 0; seed < cases(kUsualCases / 4); ++seed) {
     Case c(static_cast<uint32_t>(seed));
-    const Isa isa = turn_of(seed);
+    const Isa isa = isa_for_case(seed);
     SCOPED_TRACE(testing::Message() << to_string(isa) << ", seed " << seed);
     ASSERT_EQ(c.run(isa, Layout::channels, 0, nullptr), "");
     const std::vector<float> bits = c.bits;
     for (const Layout layout : {Layout::channels, Layout::rows, Layout::transposed_in,
-                                Layout::transposed_out, Layout::apart}) {
+                                Layout::transposed_out, Layout::strided}) {
       for (const int64_t part : {0, 1, 3}) {
         ASSERT_EQ(c.run(isa, layout, part, &pool), "");
-        ASSERT_EQ(c.bits, bits) << "layout " << static_cast<int>(layout) << ", parts of " << part;
+        ASSERT_EQ(c.bits, bits) << "layout " << static_cast<int>(layout) << ", step " << part;
       }
     }
   }

@@ -8,8 +8,7 @@
 namespace lathe::cpu {
 namespace {
 
-// Of `count` things one after the other in so many shares of nearly the same length, as the pool
-// gives them to its threads.
+// The share of `index` when `count` items are split into `shares`, as the thread pool splits them.
 int64_t share_of(int64_t index, int64_t count, int64_t shares) {
   int64_t end = 0;
   for (int64_t share = 0; share < shares; ++share) {
@@ -24,7 +23,7 @@ TEST(ChunkSplitter, EveryPartRunsOnceInTheShareOfItsChunk) {
     for (int64_t chunks = 0; chunks < 70; ++chunks) {
       for (const int64_t parts : {1, 2, 4, 5}) {
         const ChunkParts all(chunks, threads, parts);
-        int64_t chunk = -1, part = 0, last = 0;  // the one before, and how many parts it was of
+        int64_t chunk = -1, part = 0, last = 0;  // previous part, and the parts of its chunk
         for (int64_t i = 0; i < all.count(); ++i) {
           const ChunkParts::Part now = all[i];
           ASSERT_EQ(now.chunk, part + 1 >= last ? chunk + 1 : chunk);

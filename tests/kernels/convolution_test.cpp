@@ -27,11 +27,11 @@ void expect_random(ConvForm form, uint64_t seed) {
     limits.work = tried % 19 == 0 ? 1 << 18 : 1 << 13;
     ConvProblem p = random_problem(random, limits);
     p.x_type = kTypes[pick(random, 0, 3)];
-    const Isa isa = turn_of(tried);
+    const Isa isa = isa_for_case(tried);
     ConvRun run(p, isa, random);
     if (!why_not(form, run.problem(), isa).empty()) continue;
     SCOPED_TRACE(fmt::format("case {} on {}: {}", tried, to_string(isa), run.text()));
-    run.expect_sums(form, nullptr);
+    run.expect_result(form, nullptr);
     if (::testing::Test::HasFailure()) return;
     ++i;
   }
@@ -40,7 +40,8 @@ void expect_random(ConvForm form, uint64_t seed) {
 TEST(Convolution, DirectMatchesANaiveLoop) { expect_random(ConvForm::direct, 1); }
 TEST(Convolution, DepthwiseMatchesANaiveLoop) { expect_random(ConvForm::depthwise, 2); }
 
-// Lines that fill tiles in parts, alone, or several at a time; taps of few channels side by side.
+// Output rows shorter than a tile, equal to one, or several per tile; taps of few channels in one
+// k.
 TEST(Convolution, HandlesOutputRowsOfAnyWidthAndFewChannels) {
   struct Shape {
     int64_t channels, outputs, kernel, stride, width;
@@ -51,14 +52,14 @@ TEST(Convolution, HandlesOutputRowsOfAnyWidthAndFewChannels) {
                                {1, 5, 5, 1, 20},   {64, 200, 1, 1, 16}, {128, 96, 1, 2, 17},
                                {256, 64, 4, 1, 1}};
   Random random(4);
-  int64_t turn = 0;
+  int64_t index = 0;
   for (const Shape& s : kShapes) {
     for (const ElementType type : kTypes) {
       for (const Isa isa : host_isas()) {
         ConvProblem p;
         p.channels = s.channels;
         p.outputs = s.outputs;
-        const int64_t pad = s.kernel / 2, rows = 3 + turn++ % 5;
+        const int64_t pad = s.kernel / 2, rows = 3 + index++ % 5;
         const auto axis = [&](int64_t input) {
           return ConvAxis{input, (input - 1) / s.stride + 1, s.kernel, s.stride, 1, pad};
         };
@@ -67,15 +68,15 @@ TEST(Convolution, HandlesOutputRowsOfAnyWidthAndFewChannels) {
         p.x_type = type;
         ConvRun run(p, isa, random);
         SCOPED_TRACE(fmt::format("{}: {}", to_string(isa), run.text()));
-        run.expect_sums(ConvForm::direct, nullptr);
+        run.expect_result(ConvForm::direct, nullptr);
         if (::testing::Test::HasFailure()) return;
       }
     }
   }
 }
 
-// Few channels and outputs: lines of whole tiles, with the padding between them, go through a
-// product together; others and those of weights with zeros one by one.
+// With few channels and outputs, one GEMM covers several output rows and the padding between them.
+// Rows of partial tiles, and weights with zero points, use one GEMM per row.
 TEST(Convolution, ComputesSeveralOutputRowsOfFewChannelsAtOnce) {
   Random random(9);
   for (int64_t i = 0; i < cases(450); ++i) {
@@ -95,16 +96,15 @@ TEST(Convolution, ComputesSeveralOutputRowsOfFewChannelsAtOnce) {
       if (pick(random, 0, 5) == 0) ++a.output;
       a.input = std::max<int64_t>(1, (a.output - 1) * a.stride + a.kernel - 2 * a.pad);
     }
-    const Isa isa = i % 2 == 0 ? host_isas().back() : turn_of(i / 2);
+    const Isa isa = i % 2 == 0 ? host_isas().back() : isa_for_case(i / 2);
     ConvRun run(p, isa, random);
     SCOPED_TRACE(fmt::format("case {} on {}: {}", i, to_string(isa), run.text()));
-    run.expect_sums(ConvForm::direct, nullptr);
+    run.expect_result(ConvForm::direct, nullptr);
     if (::testing::Test::HasFailure()) return;
   }
 }
 
-// Lines so short that all taps of an output are gathered; windows that end outside of the image on
-// any side, or lie outside as a whole.
+// Output rows short enough for im2col; windows partly or entirely in padding.
 TEST(Convolution, Im2colHandlesShortOutputRowsOfAnyGeometry) {
   Random random(5);
   for (int64_t i = 0; i < cases(60); ++i) {
@@ -122,16 +122,16 @@ TEST(Convolution, Im2colHandlesShortOutputRowsOfAnyGeometry) {
       a.output = pick(random, 2, 9);
       a.input = pick(random, 1, 9);
     }
-    const Isa isa = turn_of(i);
+    const Isa isa = isa_for_case(i);
     ConvRun run(p, isa, random);
     SCOPED_TRACE(fmt::format("case {} on {}: {}", i, to_string(isa), run.text()));
-    run.expect_sums(ConvForm::direct, nullptr);
+    run.expect_result(ConvForm::direct, nullptr);
     if (::testing::Test::HasFailure()) return;
   }
 }
 
-// Taps that read padding, or nothing at all, left out of sums over x in place: windows that reach
-// beyond any side, in groups, with dilation, transposed; lines cut at columns of equal taps.
+// Input read in place: the kernel skips taps in padding and splits an output row where the set of
+// taps changes. Covers groups, dilation and transposed convolutions.
 TEST(Convolution, SkipsTapsInPaddingForAnyGeometry) {
   Random random(7);
   for (int64_t i = 0; i < cases(400);) {
@@ -149,22 +149,23 @@ TEST(Convolution, SkipsTapsInPaddingForAnyGeometry) {
       a.dilation = pick(random, 0, 7) == 0 ? pick(random, 2, 5) : 1;
       a.pad = pick(random, 0, pick(random, 0, 3) == 0 ? a.kernel * a.dilation : 2);
       a.input = axis == 0 ? pick(random, 1, 2) : pick(random, 2, 12);
-      const int64_t most = p.transposed ? a.input * a.stride + a.kernel : a.input / a.stride + 3;
-      a.output = pick(random, (most + 1) / 2, most);
+      const int64_t max_output =
+          p.transposed ? a.input * a.stride + a.kernel : a.input / a.stride + 3;
+      a.output = pick(random, (max_output + 1) / 2, max_output);
     }
     const int64_t work = p.output_positions() * p.taps() * p.outputs * p.group_channels();
     if (p.batch * work > 1 << 20) continue;
-    const Isa isa = turn_of(i / 4);
+    const Isa isa = isa_for_case(i / 4);
     ConvRun run(p, isa, random);
     SCOPED_TRACE(fmt::format("case {} on {}: {}", i, to_string(isa), run.text()));
     if (!why_not(ConvForm::direct, run.problem(), isa).empty()) continue;
-    run.expect_sums(ConvForm::direct, nullptr);
+    run.expect_result(ConvForm::direct, nullptr);
     if (::testing::Test::HasFailure()) return;
     ++i;
   }
 }
 
-// Outputs far beyond x, or of no channels, which are what the epilogue makes of zeros; or none.
+// Outputs entirely in padding, or of no input channels, are the epilogue of zero.
 TEST(Convolution, ReadsNothingForOutputsOfPaddingAlone) {
   Random random(8);
   for (int64_t i = 0; i < cases(100); ++i) {
@@ -181,16 +182,16 @@ TEST(Convolution, ReadsNothingForOutputsOfPaddingAlone) {
       a.input = pick(random, 1, 6);
       a.output = pick(random, 1, 24);
     }
-    const Isa isa = turn_of(i / 4);
+    const Isa isa = isa_for_case(i / 4);
     ConvRun run(p, isa, random);
     SCOPED_TRACE(fmt::format("case {} on {}: {}", i, to_string(isa), run.text()));
     if (!why_not(ConvForm::direct, run.problem(), isa).empty()) continue;
-    run.expect_sums(ConvForm::direct, nullptr);
+    run.expect_result(ConvForm::direct, nullptr);
     if (::testing::Test::HasFailure()) return;
   }
 }
 
-// Rows whose lines crowd into few sets of a cache are copied, by each chunk or before them all.
+// Input whose rows share few cache sets is copied, per chunk or before all chunks.
 TEST(Convolution, HandlesPointwiseInputWithCacheSetConflicts) {
   constexpr int64_t kRowBytes = 4096;
   Random random(6);
@@ -209,10 +210,10 @@ TEST(Convolution, HandlesPointwiseInputWithCacheSetConflicts) {
       a.input = is_width ? pick(random, 3, 10) * a.stride : pick(random, 1, 2);
       a.output = (a.input + 2 * a.pad - 1) / a.stride + 1;
     }
-    const Isa isa = turn_of(i / 4);
+    const Isa isa = isa_for_case(i / 4);
     ConvRun run(p, isa, random);
     SCOPED_TRACE(fmt::format("case {} on {}: {}", i, to_string(isa), run.text()));
-    run.expect_sums(ConvForm::direct, nullptr);
+    run.expect_result(ConvForm::direct, nullptr);
     if (::testing::Test::HasFailure()) return;
   }
 }

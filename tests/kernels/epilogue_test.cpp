@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Random epilogues against a plain loop that does the same operations one by one: the same bits.
+// Random epilogues have the bits of a naive loop that applies one step at a time.
 #include "targets/cpu/kernels/gemm/epilogue.h"
 
 #include <gtest/gtest.h>
@@ -30,31 +30,31 @@ ElementType pick_type(std::mt19937& random) {
   return kTypes[pick(random, 0, 5)];
 }
 
-// An operand with memory of its own, for outputs up to `rows` by `columns`.
+// An operand that owns its memory, for outputs up to [rows, columns].
 struct OwnedOperand {
   OwnedOperand(std::mt19937& random, int64_t rows, int64_t columns)
-      : numbers(pick_type(random), rows * columns * 3) {
-    for (int64_t i = 0; i < numbers.count(); ++i) {
-      numbers.set(i, static_cast<double>(pick(random, 0, 120)) - (is_unsigned() ? 0 : 60));
+      : values(pick_type(random), rows * columns * 3) {
+    for (int64_t i = 0; i < values.count(); ++i) {
+      values.set(i, static_cast<double>(pick(random, 0, 120)) - (is_unsigned() ? 0 : 60));
     }
-    operand.data = numbers.data();
-    operand.type = numbers.type();
+    operand.data = values.data();
+    operand.type = values.type();
     operand.column_stride = pick(random, 0, 2);
     operand.row_stride = pick(random, 0, 1) * columns * 2;
     if (pick(random, 0, 1) == 1) operand.scale = 0.37F;
     if (pick(random, 0, 1) == 1) operand.zero = 3;
     if (pick(random, 0, 3) == 0) operand = {.scale = 1.5F};
   }
-  bool is_unsigned() const { return numbers.type() == ElementType::u8; }
+  bool is_unsigned() const { return values.type() == ElementType::u8; }
   float at(int64_t row, int64_t column) const {
     if (operand.data == nullptr) return operand.scale;
     auto x =
-        static_cast<float>(numbers.get(row * operand.row_stride + column * operand.column_stride));
+        static_cast<float>(values.get(row * operand.row_stride + column * operand.column_stride));
     if (operand.zero != 0) x = x - operand.zero;
     return operand.scale != 1 ? x * operand.scale : x;
   }
 
-  Guarded numbers;
+  Guarded values;
   Operand operand;
 };
 
@@ -72,13 +72,13 @@ struct EpilogueCase {
       float_sums.push_back(static_cast<float>(integer_sums.back()) / 4096);
     }
     for (int64_t i = 0; i < all_rows + all_columns; ++i) {
-      numbers.push_back(static_cast<int32_t>(pick(random, -1000, 1000)));
+      compensation.push_back(static_cast<int32_t>(pick(random, -1000, 1000)));
     }
-    if (integers && pick(random, 0, 1) == 1) epilogue.column_compensation = numbers.data();
+    if (integers && pick(random, 0, 1) == 1) epilogue.column_compensation = compensation.data();
     if (integers && pick(random, 0, 1) == 1) {
-      outer.push_back({numbers.data(), numbers.data() + 1});
-      outer.push_back({numbers.data(), nullptr});
-      outer.push_back({nullptr, numbers.data()});
+      outer.push_back({compensation.data(), compensation.data() + 1});
+      outer.push_back({compensation.data(), nullptr});
+      outer.push_back({nullptr, compensation.data()});
     }
     epilogue.outer = outer;
     const int64_t count = pick(random, 0, 4);
@@ -102,13 +102,14 @@ struct EpilogueCase {
     }
   }
 
-  // Operations one by one on (r, c) of the tile; NaN: whatever may come.
+  // Element (r, c) of the tile, one step at a time; NaN: not compared.
   double expected(int64_t r, int64_t c) const {
     const auto index = static_cast<size_t>(r * columns + c);
     float x = float_sums[index];
     if (integers) {
       int64_t sum = integer_sums[index];
-      if (epilogue.column_compensation != nullptr) sum += numbers[static_cast<size_t>(column + c)];
+      if (epilogue.column_compensation != nullptr)
+        sum += compensation[static_cast<size_t>(column + c)];
       for (const OuterCompensation& o : outer) {
         const int64_t left = o.row == nullptr ? 1 : o.row[row + r];
         sum -= left * (o.column == nullptr ? 1 : o.column[column + c]);
@@ -165,7 +166,7 @@ struct EpilogueCase {
                         : epilogue.out == ElementType::u8 ? 255
                                                           : 0x1p31 - 128;
     const double y = std::nearbyint(static_cast<double>(x)) + std::nearbyint(zero_point);
-    // Beyond 2^30 a 32-bit output's zero point may wrap: only what is far from it is compared.
+    // Beyond 2^30 the zero point may wrap an i32 output: not compared.
     if (epilogue.out == ElementType::i32 && std::abs(y) > 0x1p30) {
       return std::numeric_limits<double>::quiet_NaN();
     }
@@ -183,7 +184,7 @@ struct EpilogueCase {
   bool integers;
   std::vector<float> float_sums;
   std::vector<int32_t> integer_sums;
-  std::vector<int32_t> numbers;
+  std::vector<int32_t> compensation;
   std::vector<OuterCompensation> outer;
   std::vector<EpilogueStep> steps;
   std::vector<OwnedOperand> operands;
@@ -209,12 +210,12 @@ void check_case(const EpilogueCase& c) {
   for (int64_t r = 0; r < c.rows; ++r) {
     for (int64_t column = 0; column < stride; ++column) {
       if (column >= c.columns) {
-        ASSERT_TRUE(out.is_fill(r * stride + column)) << c.name() << " wrote beside row " << r;
+        ASSERT_TRUE(out.is_fill(r * stride + column)) << c.name() << " wrote beyond row " << r;
         continue;
       }
-      const double wanted = c.expected(r, column), found = out.get(r * stride + column);
-      if (!std::isnan(wanted)) {
-        ASSERT_EQ(found, wanted) << c.name() << " at " << r << ", " << column;
+      const double expected = c.expected(r, column), found = out.get(r * stride + column);
+      if (!std::isnan(expected)) {
+        ASSERT_EQ(found, expected) << c.name() << " at " << r << ", " << column;
       }
     }
   }
@@ -229,14 +230,14 @@ TEST(Epilogue, RandomStepsHaveTheBitsOfANaiveLoop) {
   }
 }
 
-// Where silu becomes bytes at once: the byte of the activation's own result, right at the numbers
-// where it changes.
+// SiLU fused with requantisation equals SiLU then rounding, at inputs around each rounding
+// boundary.
 TEST(Epilogue, FusedInt8SiluEqualsSiluThenRounding) {
-  std::vector<float> numbers = {0,    -0.0F,  -1e-30F, -88,       -1e30F,   1e30F,
-                                0.5F, 254.5F, NAN,     -INFINITY, INFINITY, -3e38F};
+  std::vector<float> inputs = {0,    -0.0F,  -1e-30F, -88,       -1e30F,   1e30F,
+                               0.5F, 254.5F, NAN,     -INFINITY, INFINITY, -3e38F};
   for (int i = -3; i < 300; ++i) {
     for (const float from : {0.4999F, 0.5F, 0.6F, 0.65F, 0.7F, 0.75F}) {
-      numbers.push_back(static_cast<float>(i) - 1 + from);
+      inputs.push_back(static_cast<float>(i) - 1 + from);
     }
   }
   const auto silu = [](float x) { return x / (1 + std::exp(-static_cast<double>(x))); };
@@ -247,12 +248,12 @@ TEST(Epilogue, FusedInt8SiluEqualsSiluThenRounding) {
       (silu(middle) < i - 0.5 ? low : high) = middle;
     }
     for (int j = 0; j < 20; ++j) low = std::nextafter(low, 0.0F);
-    for (int j = 0; j < 40; ++j) numbers.push_back(low = std::nextafter(low, 1e9F));
+    for (int j = 0; j < 40; ++j) inputs.push_back(low = std::nextafter(low, 1e9F));
   }
-  const auto count = static_cast<int64_t>(numbers.size());
+  const auto count = static_cast<int64_t>(inputs.size());
   for (const Isa isa : test::host_isas()) {
-    std::vector<float> results(numbers.size());
-    vector_ops(isa).activate(Activation::silu, 1, 0, numbers.data(), results.data(), count);
+    std::vector<float> results(inputs.size());
+    vector_ops(isa).activate(Activation::silu, 1, 0, inputs.data(), results.data(), count);
     for (const ElementType type : {ElementType::u8, ElementType::i8}) {
       for (const int zero : {0, 5}) {
         const EpilogueStep step{EpilogueStep::Kind::activate, {}, Activation::silu, 1, 0};
@@ -265,7 +266,7 @@ TEST(Epilogue, FusedInt8SiluEqualsSiluThenRounding) {
         epilogue.simple = &simple;
         Guarded out(type, count);
         EpilogueTile tile;
-        tile.sums = numbers.data();
+        tile.sums = inputs.data();
         tile.sums_stride = count;
         tile.rows = 1;
         tile.columns = count;
@@ -275,9 +276,9 @@ TEST(Epilogue, FusedInt8SiluEqualsSiluThenRounding) {
         for (int64_t i = 0; i < count; ++i) {
           const auto at = static_cast<size_t>(i);
           const double rounded = std::nearbyint(static_cast<double>(results[at])) + zero;
-          const double wanted = std::isnan(rounded) ? least : std::clamp(rounded, least, most);
-          ASSERT_EQ(out.get(i), wanted)
-              << to_string(isa) << ": " << numbers[at] << " to " << to_string(type);
+          const double expected = std::isnan(rounded) ? least : std::clamp(rounded, least, most);
+          ASSERT_EQ(out.get(i), expected)
+              << to_string(isa) << ": " << inputs[at] << " to " << to_string(type);
         }
       }
     }

@@ -19,10 +19,10 @@ struct Weights {
   void* aligned = nullptr;
 };
 
-// The two convolutions one after the other are what the pair must give, bit by bit.
-class PairRun {
+// The fused depthwise + pointwise convolution must have the bits of the two run in sequence.
+class FusedRun {
  public:
-  PairRun(Random& random, Isa isa, ElementType type, bool depthwise_first) : isa_(isa) {
+  FusedRun(Random& random, Isa isa, ElementType type, bool depthwise_first) : isa_(isa) {
     ConvProblem wide;
     wide.batch = pick(random, 1, 3);
     wide.groups = wide.channels = wide.outputs = pick(random, 2, 90);
@@ -31,11 +31,11 @@ class PairRun {
       a.kernel = pick(random, 1, 5);
       a.stride = pick(random, 1, 3);
       a.dilation = pick(random, 1, 2);
-      // Now and then an image of a few lines, narrower than its pads.
-      const bool few = pick(random, 0, 4) == 0;
+      // Some images are narrower than their padding.
+      const bool small = pick(random, 0, 4) == 0;
       const int64_t span = (a.kernel - 1) * a.dilation + 1;
-      a.pad = few ? span : pick(random, 0, a.kernel - 1);
-      a.input = few ? pick(random, 1, 4) : pick(random, 10, 40);
+      a.pad = small ? span : pick(random, 0, a.kernel - 1);
+      a.input = small ? pick(random, 1, 4) : pick(random, 10, 40);
       a.output = (a.input + 2 * a.pad - span) / a.stride + 1;
     }
     wide.x_type = wide.y_type = type;
@@ -68,9 +68,9 @@ class PairRun {
 
   void expect_same(ThreadPool* pool) {
     ASSERT_EQ(why_not_pair(p_, isa_), "");
-    const FusedDwPw pair(p_, isa_);
-    const Weights first = weights(pair.first(), p_.first),
-                  second = weights(pair.second(), p_.second);
+    const FusedDwPw fused(p_, isa_);
+    const Weights first = weights(fused.first(), p_.first),
+                  second = weights(fused.second(), p_.second);
     const auto bytes = [](const ConvProblem& p) {
       return static_cast<size_t>(bytes_for(p.y_type, output_count(p)));
     };
@@ -78,13 +78,13 @@ class PairRun {
     FusedDwPwCall call{one(p_.first, x_.data(), first), one(p_.second, middle.data(), second)};
     call.first.y = middle.data();
     call.second.y = expected.data();
-    pair.first().run(call.first);
-    pair.second().run(call.second);
+    fused.first().run(call.first);
+    fused.second().run(call.second);
     call.second.y = y.data();
     call.second.x = nullptr;
     call.first.y = nullptr;
     call.first.pool = pool;
-    pair.run(call);
+    fused.run(call);
     EXPECT_EQ(y, expected) << p_.first.text() << " and " << p_.second.text();
   }
 
@@ -137,7 +137,7 @@ TEST(FusedDwPw, HasTheBitsOfItsTwoConvolutions) {
   constexpr ElementType kTypes[] = {ElementType::f32, ElementType::bf16, ElementType::u8};
   for (int64_t i = 0; i < cases(kUsualCases / 4); ++i) {
     const ElementType type = kTypes[i / 2 % 3];
-    PairRun(random, turn_of(i / 6), type, i % 2 == 0).expect_same(pools[i / 3 % 4]);
+    FusedRun(random, isa_for_case(i / 6), type, i % 2 == 0).expect_same(pools[i / 3 % 4]);
     if (HasFailure()) return;
   }
 }

@@ -14,7 +14,7 @@
 namespace lathe::cpu::test {
 namespace {
 
-// Random heads, tokens of some sequences, and what plain loops make of them.
+// Random heads over several sequences, and their naive reference.
 class Case {
  public:
   explicit Case(uint32_t seed) : random_(seed * 31 + 11) {
@@ -32,13 +32,14 @@ class Case {
     for (int64_t i = pick(1, 3); i > 0; --i) {
       Sequence s;
       s.tokens = pick(1, 12);
-      s.q = numbers(s.tokens * p.query_heads * p.keys, 0.5);
-      s.k = numbers(s.tokens * p.key_heads * p.keys, 1 / std::sqrt(static_cast<double>(p.keys)));
-      s.v = numbers(s.tokens * p.states * p.values, 1);
-      if (p.gated) s.decay = numbers(s.tokens * decays(), 0.5);
+      s.q = random_values(s.tokens * p.query_heads * p.keys, 0.5);
+      s.k = random_values(s.tokens * p.key_heads * p.keys,
+                          1 / std::sqrt(static_cast<double>(p.keys)));
+      s.v = random_values(s.tokens * p.states * p.values, 1);
+      if (p.gated) s.decay = random_values(s.tokens * decays(), 0.5);
       for (float& g : s.decay) g = -std::abs(g);
-      if (p.delta) s.beta = numbers(s.tokens * betas(), 0.5);
-      if (pick(0, 2) != 0) s.past = numbers(p.states * p.keys * p.values, 1);
+      if (p.delta) s.beta = random_values(s.tokens * betas(), 0.5);
+      if (pick(0, 2) != 0) s.past = random_values(p.states * p.keys * p.values, 1);
       expect(s);
       sequences.push_back(std::move(s));
     }
@@ -52,8 +53,8 @@ class Case {
   LinearAttentionProblem p;
   std::vector<Sequence> sequences;
 
-  // All sequences together in steps of so many tokens (0: whole). Gives what is wrong; results to
-  // `bits`.
+  // Runs all sequences in steps of `part` tokens (0: one step), and stores the results in `bits`.
+  // Returns the first difference, or "".
   std::string run(Isa isa, int64_t part, ThreadPool* pool) {
     std::vector<Guarded> states, results;
     std::vector<LinearAttentionRows> rows(sequences.size());
@@ -106,7 +107,7 @@ class Case {
     return x;
   }
 
-  // The definition, in doubles.
+  // The reference, in f64.
   void expect(Sequence& s) const {
     s.y.assign(static_cast<size_t>(s.tokens * p.outputs * p.values), 0);
     s.present.assign(s.past.begin(), s.past.end());
@@ -152,25 +153,25 @@ class Case {
                       const std::vector<Guarded>& states) {
     bits.clear();
     for (const Guarded& state : states) {
-      if (!state.guards_hold()) return "the memory around a state changed";
+      if (!state.guards_hold()) return "memory around a state changed";
     }
-    const auto near = [](double found, double want) {
-      return std::abs(found - want) <= 2e-4 * std::max(1.0, std::abs(want));
+    const auto near = [](double found, double reference) {
+      return std::abs(found - reference) <= 2e-4 * std::max(1.0, std::abs(reference));
     };
     for (size_t s = 0; s < sequences.size(); ++s) {
-      if (!results[s].guards_hold()) return "the memory around the results changed";
+      if (!results[s].guards_hold()) return "memory around y changed";
       for (int64_t i = 0; i < results[s].count(); ++i) {
-        const double found = results[s].get(i), want = sequences[s].y[static_cast<size_t>(i)];
+        const double found = results[s].get(i), reference = sequences[s].y[static_cast<size_t>(i)];
         bits.push_back(static_cast<float>(found));
-        if (!near(found, want)) {
-          return testing::PrintToString(found) + ", expected " + testing::PrintToString(want);
+        if (!near(found, reference)) {
+          return testing::PrintToString(found) + ", expected " + testing::PrintToString(reference);
         }
       }
       for (int64_t i = 0; i < p.states * p.keys * p.values; ++i) {
         bits.push_back(rows[s].present[i]);
         if (!near(static_cast<double>(rows[s].present[i]),
                   sequences[s].present[static_cast<size_t>(i)])) {
-          return "another state";
+          return "wrong state";
         }
       }
     }
@@ -180,7 +181,7 @@ class Case {
   int64_t pick(int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random_);
   }
-  std::vector<float> numbers(int64_t count, double spread) {
+  std::vector<float> random_values(int64_t count, double spread) {
     std::normal_distribution<float> normal(0, static_cast<float>(spread));
     std::vector<float> out(static_cast<size_t>(count));
     for (float& x : out) x = normal(random_);
@@ -194,13 +195,13 @@ TEST(LinearAttention, MatchesNaiveLoopsWithTheSameBitsForAnySplit) {
   ThreadPool pool(2);
   for (int64_t seed = 0; seed < cases(kUsualCases / 4); ++seed) {
     Case c(static_cast<uint32_t>(seed));
-    const Isa isa = turn_of(seed);
+    const Isa isa = isa_for_case(seed);
     SCOPED_TRACE(testing::Message() << to_string(isa) << ", seed " << seed);
     ASSERT_EQ(c.run(isa, 0, nullptr), "");
     const std::vector<float> bits = c.bits;
     for (const int64_t part : {0, 1, 5}) {
       ASSERT_EQ(c.run(isa, part, &pool), "");
-      ASSERT_EQ(c.bits, bits) << "parts of " << part;
+      ASSERT_EQ(c.bits, bits) << "step " << part;
     }
   }
 }

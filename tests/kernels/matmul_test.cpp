@@ -18,10 +18,10 @@ namespace {
 using test::Matrix;
 using test::random_matrix;
 
-ElementType type_of(GemmType product, bool is_a) {
-  if (product == GemmType::f32) return ElementType::f32;
-  if (product == GemmType::bf16) return ElementType::bf16;
-  return is_a && product == GemmType::u8s8 ? ElementType::u8 : ElementType::i8;
+ElementType type_of(GemmType gemm_type, bool is_a) {
+  if (gemm_type == GemmType::f32) return ElementType::f32;
+  if (gemm_type == GemmType::bf16) return ElementType::bf16;
+  return is_a && gemm_type == GemmType::u8s8 ? ElementType::u8 : ElementType::i8;
 }
 
 struct Packed {
@@ -32,54 +32,54 @@ struct Packed {
   std::vector<Line> lines;
 };
 
-Packed pack(Isa isa, GemmType product, const Matrix& b, ThreadPool* pool = nullptr) {
-  const BrgemmKernel& kernel = brgemm_kernel(isa, product);
-  const PackedLayout layout = packed_layout(kernel, product, b.rows, b.columns);
+Packed pack(Isa isa, GemmType gemm_type, const Matrix& b, ThreadPool* pool = nullptr) {
+  const BrgemmKernel& kernel = brgemm_kernel(isa, gemm_type);
+  const PackedLayout layout = packed_layout(kernel, gemm_type, b.rows, b.columns);
   Packed out(layout.bytes);
-  pack_b(kernel, product,
-         {b.bytes.data(), type_of(product, false), b.rows, b.columns, b.columns, 1},
+  pack_b(kernel, gemm_type,
+         {b.bytes.data(), type_of(gemm_type, false), b.rows, b.columns, b.columns, 1},
          out.lines.data(), pool);
   return out;
 }
 
-MatmulCall call_of(Isa isa, GemmType product, const Matrix& a, const Packed& b, int64_t n,
+MatmulCall call_of(Isa isa, GemmType gemm_type, const Matrix& a, const Packed& b, int64_t n,
                    int64_t m) {
   MatmulCall call;
   call.isa = isa;
-  call.product = product;
+  call.product = gemm_type;
   call.m = m;
   call.n = n;
   call.k = a.columns;
   call.a = a.bytes.data();
-  call.a_type = type_of(product, true);
+  call.a_type = type_of(gemm_type, true);
   call.a_row_stride = a.columns;
   call.b = b.lines.data();
   call.out_row_stride = n;
-  call.epilogue.out = has_integer_sums(product) ? ElementType::i32 : ElementType::f32;
+  call.epilogue.out = has_integer_sums(gemm_type) ? ElementType::i32 : ElementType::f32;
   return call;
 }
 
-// M = 1 … 512 and 1, 2, 3 threads, each variant that is for it: the bits of the first rows agree.
+// The first row has the same bits for M = 1 … 512, 1 to 3 threads and every variant for that M.
 TEST(Matmul, RowsHaveTheSameBitsForAnyMThreadCountAndVariant) {
   std::mt19937 random(5);
-  constexpr int64_t kMost = 512;
+  constexpr int64_t kMaxRows = 512;
   const std::vector<std::pair<int64_t, int64_t>> shapes{{70, 129}, {257, 64}, {40, 4100}};
   for (const Isa isa : test::host_isas()) {
     for (int p = 0; p < kGemmTypeCount; ++p) {
-      const auto product = static_cast<GemmType>(p);
+      const auto gemm_type = static_cast<GemmType>(p);
       for (const auto& [n, k] : shapes) {
-        const int64_t most = k > 1000 ? 16 : kMost;
-        const Matrix a = random_matrix(random, product, true, most, k);
-        const Matrix b = random_matrix(random, product, false, k, n);
-        const Packed packed = pack(isa, product, b);
+        const int64_t max_rows = k > 1000 ? 16 : kMaxRows;
+        const Matrix a = random_matrix(random, gemm_type, true, max_rows, k);
+        const Matrix b = random_matrix(random, gemm_type, false, k, n);
+        const Packed packed = pack(isa, gemm_type, b);
         std::vector<float> first(static_cast<size_t>(n));
         for (const int64_t m : {1, 2, 4, 5, 16, 512}) {
-          if (m > most) continue;
+          if (m > max_rows) continue;
           for (const int threads : {1, 2, 3}) {
             ThreadPool pool(threads);
             for (const MatmulVariant& variant : matmul_variants()) {
               std::vector<float> out(static_cast<size_t>(m * n), -7);
-              MatmulCall call = call_of(isa, product, a, packed, n, m);
+              MatmulCall call = call_of(isa, gemm_type, a, packed, n, m);
               call.out = out.data();
               if (m > variant.most_rows) continue;
               variant.run(call, &pool);
@@ -95,21 +95,21 @@ TEST(Matmul, RowsHaveTheSameBitsForAnyMThreadCountAndVariant) {
   }
 }
 
-// Enough work that the last chunks of threads' shares are cut into parts.
+// Large enough that the last chunks of each thread's share are split.
 TEST(Matmul, SplitChunksHaveTheSameBits) {
   std::mt19937 random(15);
   const std::vector<std::array<int64_t, 3>> shapes{
       {512, 512, 512}, {128, 576, 576}, {301, 197, 900}};
   for (int p = 0; p < kGemmTypeCount; ++p) {
-    const auto product = static_cast<GemmType>(p);
+    const auto gemm_type = static_cast<GemmType>(p);
     for (const auto& [m, n, k] : shapes) {
       const Isa isa = test::host_isas().back();
-      const Matrix a = random_matrix(random, product, true, m, k);
-      const Matrix b = random_matrix(random, product, false, k, n);
-      const Packed packed = pack(isa, product, b);
+      const Matrix a = random_matrix(random, gemm_type, true, m, k);
+      const Matrix b = random_matrix(random, gemm_type, false, k, n);
+      const Packed packed = pack(isa, gemm_type, b);
       const auto run = [&](ThreadPool* pool) {
         std::vector<float> out(static_cast<size_t>(m * n), -7);
-        MatmulCall call = call_of(isa, product, a, packed, n, m);
+        MatmulCall call = call_of(isa, gemm_type, a, packed, n, m);
         call.out = out.data();
         matmul(call, pool);
         return out;
@@ -125,8 +125,8 @@ TEST(Matmul, SplitChunksHaveTheSameBits) {
   }
 }
 
-// Tall products are shared out by blocks of rows, and tiles of bytes end with f32 a few rows after
-// the other, behind whole groups of k or not: exact sums, scaled, with and without zero points.
+// Large M: threads split M, and int8 tiles end with an f32 epilogue of some rows at a time. K is a
+// multiple of k_group or not; with and without zero points.
 TEST(Matmul, TallInt8GemmIsExactForAnyThreadCount) {
   std::mt19937 random(12);
   constexpr int64_t kRows = 700;
@@ -202,11 +202,11 @@ TEST(Matmul, ZeroPointsAreExact) {
                                        {5, 33, 7, 2, false, true},   {20, 70, 130, 2, true, true},
                                        {9, 40, 4200, 1, true, true}, {100, 31, 64, 1, false, true}};
   for (const Isa isa : test::host_isas()) {
-    for (const GemmType product : {GemmType::u8s8, GemmType::s8s8}) {
+    for (const GemmType gemm_type : {GemmType::u8s8, GemmType::s8s8}) {
       for (const IntegerCase& c : cases) {
-        const Matrix a = random_matrix(random, product, true, c.m * c.batch, c.k);
-        const Matrix b = random_matrix(random, product, false, c.k, c.n);
-        const Packed packed = pack(isa, product, b, &pool);
+        const Matrix a = random_matrix(random, gemm_type, true, c.m * c.batch, c.k);
+        const Matrix b = random_matrix(random, gemm_type, false, c.k, c.n);
+        const Packed packed = pack(isa, gemm_type, b, &pool);
         std::vector<int32_t> out(static_cast<size_t>(c.m * c.n * c.batch));
         std::vector<int32_t> a_zeros, b_zeros;
         for (int64_t i = 0; i < c.m * c.batch; ++i) {
@@ -214,7 +214,7 @@ TEST(Matmul, ZeroPointsAreExact) {
         }
         for (int64_t i = 0; i < c.n; ++i)
           b_zeros.push_back(static_cast<int32_t>(i * 53 % 255 - 128));
-        MatmulCall call = call_of(isa, product, a, packed, c.n, c.m);
+        MatmulCall call = call_of(isa, gemm_type, a, packed, c.n, c.m);
         call.out = out.data();
         call.batch = c.batch;
         call.a_batch_stride = c.m * c.k;
@@ -239,7 +239,7 @@ TEST(Matmul, ZeroPointsAreExact) {
   }
 }
 
-// Each product of a batch has a B of its own, with zero points of rows and columns.
+// Each batch entry has its own B, with zero points per row and per column.
 TEST(Matmul, BatchedInt8HasItsOwnColumnSums) {
   std::mt19937 random(9);
   constexpr int64_t kBatch = 3, kM = 5, kN = 37, kK = 21;
@@ -273,7 +273,7 @@ TEST(Matmul, OperandsMayHaveAnyStrideAndType) {
   ThreadPool pool(2);
   std::uniform_real_distribution<float> real(-1, 1);
   for (const Isa isa : test::host_isas()) {
-    for (const GemmType product : {GemmType::f32, GemmType::bf16}) {
+    for (const GemmType gemm_type : {GemmType::f32, GemmType::bf16}) {
       for (const bool transposed : {false, true}) {
         for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{
                  {1, 9, 3}, {20, 40, 30}, {33, 100, 65}, {15, 200, 1024}}) {
@@ -283,7 +283,7 @@ TEST(Matmul, OperandsMayHaveAnyStrideAndType) {
           std::vector<float> out(static_cast<size_t>(m * n));
           MatmulCall call;
           call.isa = isa;
-          call.product = product;
+          call.product = gemm_type;
           call.m = m;
           call.n = n;
           call.k = k;
@@ -315,26 +315,26 @@ TEST(Matmul, OperandsMayHaveAnyStrideAndType) {
   }
 }
 
-// With few threads each product runs where its B was packed, with many all B are packed before.
+// With few threads, a GEMM runs on the thread that packed its B; with many, all B are packed first.
 TEST(Matmul, BatchedFloatsHaveTheSameBitsForAnyPacking) {
   constexpr int64_t kBatch = 6, kM = 3, kN = 40, kGap = 2;
   std::mt19937 random(11);
-  ThreadPool pair(2), five(5);
+  ThreadPool two(2), five(5);
   std::uniform_real_distribution<float> real(-1, 1);
   for (const Isa isa : test::host_isas()) {
-    for (const GemmType product : {GemmType::f32, GemmType::bf16}) {
-      for (const int64_t k : {7, 4100}) {  // the latter in parts
+    for (const GemmType gemm_type : {GemmType::f32, GemmType::bf16}) {
+      for (const int64_t k : {7, 4100}) {  // 4100: split K
         std::vector<float> a(static_cast<size_t>(kBatch * kM * k)),
             b(static_cast<size_t>(kBatch * k * kN)), added(kBatch * kM * kN);
-        for (std::vector<float>* numbers : {&a, &b, &added}) {
-          for (float& x : *numbers) x = real(random);
+        for (std::vector<float>* values : {&a, &b, &added}) {
+          for (float& x : *values) x = real(random);
         }
         const EpilogueStep step{EpilogueStep::Kind::add, {added.data(), ElementType::f32, kN, 1}};
         const auto run = [&](bool adds, ThreadPool* pool) {
           std::vector<float> out(kBatch * kM * (kN + kGap), -7);
           MatmulCall call;
           call.isa = isa;
-          call.product = product;
+          call.product = gemm_type;
           call.m = kM;
           call.n = kN;
           call.k = k;
@@ -356,20 +356,20 @@ TEST(Matmul, BatchedFloatsHaveTheSameBitsForAnyPacking) {
           ASSERT_EQ(first[i], sums[i] + more) << to_string(isa) << ' ' << k << ' ' << i;
           if (column >= kN) ASSERT_EQ(first[i], -7);
         }
-        EXPECT_EQ(run(true, &pair), first) << to_string(isa) << ' ' << k;
+        EXPECT_EQ(run(true, &two), first) << to_string(isa) << ' ' << k;
         EXPECT_EQ(run(true, &five), first) << to_string(isa) << ' ' << k;
       }
     }
   }
 }
 
-// A product with zero points, strides and a batch, and the same by a plain loop.
+// A random GEMM with zero points, strides and a batch, and its naive reference.
 struct RandomMatmul {
   RandomMatmul(std::mt19937& random, bool large) {
     const auto pick = [&](int64_t low, int64_t high) {
       return std::uniform_int_distribution<int64_t>(low, high)(random);
     };
-    product = static_cast<GemmType>(pick(0, kGemmTypeCount - 1));
+    gemm_type = static_cast<GemmType>(pick(0, kGemmTypeCount - 1));
     batch = pick(0, 3) == 0 ? pick(2, 3) : 1;
     m = pick(1, pick(0, 4) == 0 ? 40 : 9);
     n = pick(1, large ? 300 : 40);
@@ -377,9 +377,9 @@ struct RandomMatmul {
     dynamic = pick(0, 2) == 0;
     a_gap = pick(0, 1) * pick(1, 9);
     out_gap = pick(0, 1) * pick(1, 9);
-    a = random_matrix(random, product, true, m * batch, k + a_gap);
-    b = random_matrix(random, product, false, (dynamic ? batch : 1) * k, n);
-    if (has_integer_sums(product)) {
+    a = random_matrix(random, gemm_type, true, m * batch, k + a_gap);
+    b = random_matrix(random, gemm_type, false, (dynamic ? batch : 1) * k, n);
+    if (has_integer_sums(gemm_type)) {
       if (pick(0, 2) > 0) a_zero = static_cast<int32_t>(pick(-60, 140));
       if (pick(0, 1) == 1) a_zeros.resize(static_cast<size_t>(m * batch));
       if (pick(0, 1) == 1) b_zeros.resize(static_cast<size_t>(n));
@@ -391,28 +391,28 @@ struct RandomMatmul {
   std::vector<float> run(Isa isa, ThreadPool* pool) const {
     MatmulCall call;
     call.isa = isa;
-    call.product = product;
+    call.product = gemm_type;
     call.m = m;
     call.n = n;
     call.k = k;
     call.a = a.bytes.data();
-    call.a_type = type_of(product, true);
+    call.a_type = type_of(gemm_type, true);
     call.a_row_stride = a.columns;
     call.a_batch_stride = m * a.columns;
     call.batch = batch;
     call.out_row_stride = n + out_gap;
     call.out_batch_stride = m * call.out_row_stride;
-    call.epilogue.out = has_integer_sums(product) ? ElementType::i32 : ElementType::f32;
+    call.epilogue.out = has_integer_sums(gemm_type) ? ElementType::i32 : ElementType::f32;
     call.a_zero = a_zero;
     if (!a_zeros.empty()) call.a_zeros = a_zeros.data();
     if (!b_zeros.empty()) call.b_zeros = b_zeros.data();
     std::vector<float> out(static_cast<size_t>(batch * call.out_batch_stride), kUntouched);
     call.out = out.data();
-    const PackSource source{b.bytes.data(), type_of(product, false), k, n, n, 1};
+    const PackSource source{b.bytes.data(), type_of(gemm_type, false), k, n, n, 1};
     if (dynamic) {
       matmul_dynamic(call, source, batch > 1 ? k * n : 0, pool);
     } else {
-      const Packed packed = pack(isa, product, b, pool);
+      const Packed packed = pack(isa, gemm_type, b, pool);
       call.b = packed.lines.data();
       matmul(call, pool);
     }
@@ -424,7 +424,7 @@ struct RandomMatmul {
       for (int64_t c = 0; c < n + out_gap; ++c) {
         const float found = out[static_cast<size_t>(r * (n + out_gap) + c)];
         if (c >= n) {
-          ASSERT_EQ(found, kUntouched) << "behind row " << r;
+          ASSERT_EQ(found, kUntouched) << "beyond row " << r;
           continue;
         }
         const double za = a_zeros.empty() ? a_zero : a_zeros[static_cast<size_t>(r)];
@@ -435,7 +435,7 @@ struct RandomMatmul {
           sum += x;
           magnitude += std::abs(x);
         }
-        if (has_integer_sums(product)) {
+        if (has_integer_sums(gemm_type)) {
           int32_t bits = 0;
           std::memcpy(&bits, &found, 4);
           ASSERT_EQ(bits, sum) << text(isa) << " at " << r << ", " << c;
@@ -448,13 +448,13 @@ struct RandomMatmul {
   }
 
   std::string text(Isa isa) const {
-    return std::string(to_string(isa)) + ": product " + std::to_string(static_cast<int>(product)) +
+    return std::string(to_string(isa)) + ": type " + std::to_string(static_cast<int>(gemm_type)) +
            ", " + std::to_string(batch) + " of " + std::to_string(m) + " x " + std::to_string(n) +
-           " x " + std::to_string(k) + (dynamic ? ", packed on the way" : "");
+           " x " + std::to_string(k) + (dynamic ? ", B packed per call" : "");
   }
 
   static constexpr float kUntouched = -7;
-  GemmType product = GemmType::f32;
+  GemmType gemm_type = GemmType::f32;
   int64_t m = 1, n = 1, k = 1, batch = 1, a_gap = 0, out_gap = 0;
   bool dynamic = false;
   int32_t a_zero = 0;
@@ -467,7 +467,7 @@ TEST(Matmul, RandomProblemsMatchANaiveLoop) {
   ThreadPool pool(2);
   for (int64_t i = 0; i < test::cases(test::kUsualCases); ++i) {
     const RandomMatmul c(random, i % 101 == 0);
-    const Isa isa = test::turn_of(i);
+    const Isa isa = test::isa_for_case(i);
     c.expect(c.run(isa, i % 3 == 0 ? &pool : nullptr), isa);
     if (HasFatalFailure()) return;
   }
@@ -478,17 +478,17 @@ TEST(Pack, UnpackingRestoresTheElements) {
   ThreadPool pool(3);
   for (const Isa isa : test::host_isas()) {
     for (int p = 0; p < kGemmTypeCount; ++p) {
-      const auto product = static_cast<GemmType>(p);
+      const auto gemm_type = static_cast<GemmType>(p);
       for (const auto& [k, n] : std::vector<std::pair<int64_t, int64_t>>{
                {1, 1}, {3, 33}, {64, 32}, {65, 31}, {130, 100}, {7, 300}}) {
-        const Matrix b = random_matrix(random, product, false, k, n);
-        const Packed packed = pack(isa, product, b, &pool);
+        const Matrix b = random_matrix(random, gemm_type, false, k, n);
+        const Packed packed = pack(isa, gemm_type, b, &pool);
         std::vector<char> rows(b.bytes.size());
-        const BrgemmKernel& kernel = brgemm_kernel(isa, product);
-        unpack_b(kernel, product, k, n, packed.lines.data(), rows.data());
-        EXPECT_EQ(rows, b.bytes) << to_string(isa) << ' ' << packing_id(kernel, product);
-        if (!has_integer_sums(product)) continue;
-        const PackedLayout layout = packed_layout(kernel, product, k, n);
+        const BrgemmKernel& kernel = brgemm_kernel(isa, gemm_type);
+        unpack_b(kernel, gemm_type, k, n, packed.lines.data(), rows.data());
+        EXPECT_EQ(rows, b.bytes) << to_string(isa) << ' ' << packing_id(kernel, gemm_type);
+        if (!has_integer_sums(gemm_type)) continue;
+        const PackedLayout layout = packed_layout(kernel, gemm_type, k, n);
         for (int64_t c = 0; c < n; ++c) {
           double sum = 0;
           for (int64_t i = 0; i < k; ++i) sum += b.at(i, c);
@@ -499,62 +499,62 @@ TEST(Pack, UnpackingRestoresTheElements) {
   }
 }
 
-// Rows apart, and unsigned bytes, which become 128 less: the packing is that of the plain matrix.
+// Strided rows of uint8, packed as int8 by subtracting 128, equal the packed contiguous matrix.
 TEST(Pack, PacksStridedRowsAndUint8) {
   std::mt19937 random(9);
   for (const Isa isa : test::host_isas()) {
     for (int p = 0; p < kGemmTypeCount; ++p) {
-      const auto product = static_cast<GemmType>(p);
-      const BrgemmKernel& kernel = brgemm_kernel(isa, product);
+      const auto gemm_type = static_cast<GemmType>(p);
+      const BrgemmKernel& kernel = brgemm_kernel(isa, gemm_type);
       for (const auto& [k, n] : std::vector<std::pair<int64_t, int64_t>>{
                {1, 40}, {6, 64}, {63, 32}, {66, 70}, {129, 100}}) {
-        const Matrix b = random_matrix(random, product, false, k, n);
-        const Packed packed = pack(isa, product, b);
-        const bool flips = has_integer_sums(product);
+        const Matrix b = random_matrix(random, gemm_type, false, k, n);
+        const Packed packed = pack(isa, gemm_type, b);
+        const bool flips = has_integer_sums(gemm_type);
         const auto size = static_cast<int64_t>(b.bytes.size()) / (k * n), pitch = n + 3;
-        std::vector<char> apart(static_cast<size_t>(((k - 1) * pitch + n) * size));
+        std::vector<char> strided(static_cast<size_t>(((k - 1) * pitch + n) * size));
         for (int64_t i = 0; i < k * n * size; ++i) {
           const int64_t row = i / (n * size), at = row * pitch * size + i % (n * size);
           const char byte = b.bytes[static_cast<size_t>(i)];
-          apart[static_cast<size_t>(at)] = flips ? static_cast<char>(byte ^ 0x80) : byte;
+          strided[static_cast<size_t>(at)] = flips ? static_cast<char>(byte ^ 0x80) : byte;
         }
-        Packed other(packed_layout(kernel, product, k, n).bytes);
-        const ElementType type = flips ? ElementType::u8 : type_of(product, false);
-        pack_b(kernel, product, {apart.data(), type, k, n, pitch, 1}, other.lines.data(), nullptr);
+        Packed other(packed_layout(kernel, gemm_type, k, n).bytes);
+        const ElementType type = flips ? ElementType::u8 : type_of(gemm_type, false);
+        pack_b(kernel, gemm_type, {strided.data(), type, k, n, pitch, 1}, other.lines.data(),
+               nullptr);
         EXPECT_EQ(std::memcmp(packed.lines.data(), other.lines.data(),
                               packed.lines.size() * sizeof(Packed::Line)),
                   0)
-            << to_string(isa) << ' ' << packing_id(kernel, product) << ' ' << k << 'x' << n;
+            << to_string(isa) << ' ' << packing_id(kernel, gemm_type) << ' ' << k << 'x' << n;
       }
     }
   }
 }
 
-// Columns one after the other, which are turned over group by group, or not where they begin within
-// a group.
+// Column-major B: packing transposes whole k groups, and copies columns that start within a group.
 TEST(Pack, PacksTransposedMatrices) {
   std::mt19937 random(10);
   for (const Isa isa : test::host_isas()) {
     for (int p = 0; p < kGemmTypeCount; ++p) {
-      const auto product = static_cast<GemmType>(p);
-      const BrgemmKernel& kernel = brgemm_kernel(isa, product);
+      const auto gemm_type = static_cast<GemmType>(p);
+      const BrgemmKernel& kernel = brgemm_kernel(isa, gemm_type);
       for (const auto& [k, n, pitch] : std::vector<std::array<int64_t, 3>>{
                {1, 40, 1}, {6, 64, 8}, {64, 33, 65}, {67, 70, 68}, {130, 100, 130}}) {
-        const Matrix b = random_matrix(random, product, false, k, n);
-        const Packed packed = pack(isa, product, b);
+        const Matrix b = random_matrix(random, gemm_type, false, k, n);
+        const Packed packed = pack(isa, gemm_type, b);
         const auto size = static_cast<int64_t>(b.bytes.size()) / (k * n);
-        std::vector<char> turned(static_cast<size_t>(((n - 1) * pitch + k) * size));
+        std::vector<char> transposed(static_cast<size_t>(((n - 1) * pitch + k) * size));
         for (int64_t i = 0; i < k * n; ++i) {
-          std::memcpy(turned.data() + (i % n * pitch + i / n) * size, b.bytes.data() + i * size,
+          std::memcpy(transposed.data() + (i % n * pitch + i / n) * size, b.bytes.data() + i * size,
                       static_cast<size_t>(size));
         }
-        Packed other(packed_layout(kernel, product, k, n).bytes);
-        pack_b(kernel, product, {turned.data(), type_of(product, false), k, n, 1, pitch},
+        Packed other(packed_layout(kernel, gemm_type, k, n).bytes);
+        pack_b(kernel, gemm_type, {transposed.data(), type_of(gemm_type, false), k, n, 1, pitch},
                other.lines.data(), nullptr);
         EXPECT_EQ(std::memcmp(packed.lines.data(), other.lines.data(),
                               packed.lines.size() * sizeof(Packed::Line)),
                   0)
-            << to_string(isa) << ' ' << packing_id(kernel, product) << ' ' << k << 'x' << n;
+            << to_string(isa) << ' ' << packing_id(kernel, gemm_type) << ' ' << k << 'x' << n;
       }
     }
   }

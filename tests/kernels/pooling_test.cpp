@@ -16,11 +16,11 @@
 namespace lathe::cpu::test {
 namespace {
 
-// A random problem with its operands in guarded memory, and the same by plain loops.
+// A random problem with operands in guarded memory, and its naive reference.
 class Case {
  public:
-  // Rows of `most` positions.
-  Case(uint32_t seed, int64_t most) : random_(seed * 101 + 7) {
+  // `max_size`: largest width.
+  Case(uint32_t seed, int64_t max_size) : random_(seed * 101 + 7) {
     constexpr ElementType kTypes[] = {ElementType::f32, ElementType::bf16, ElementType::f16,
                                       ElementType::i8, ElementType::u8};
     PoolingProblem& p = problem;
@@ -28,11 +28,11 @@ class Case {
     p.average = pick(0, 1) == 1;
     p.channels_last = pick(0, 1) == 1;
     p.count_include_pad = pick(0, 1) == 1;
-    p.channels = pick(0, 3) == 0 ? pick(1, 6 + most) : pick(1, 6);
+    p.channels = pick(0, 3) == 0 ? pick(1, 6 + max_size) : pick(1, 6);
     const int64_t rank = pick(1, 3);
     const bool global = pick(0, 4) == 0;
     for (int64_t i = 3 - rank; i < 3; ++i) {
-      p.axes[static_cast<size_t>(i)] = axis(global, i == 2 ? most : rank == 3 ? 5 : 12);
+      p.axes[static_cast<size_t>(i)] = axis(global, i == 2 ? max_size : rank == 3 ? 5 : 12);
     }
     integer_ = p.element == ElementType::i8 || p.element == ElementType::u8;
     if (integer_) {
@@ -40,7 +40,7 @@ class Case {
       p.x_zero = static_cast<int32_t>(pick(-3, 3) + (p.element == ElementType::u8 ? 9 : 0));
       p.y_zero = static_cast<int32_t>(pick(0, 5));
     }
-    images = pick(1, most > 16 ? 3 : 2);
+    images = pick(1, max_size > 16 ? 3 : 2);
     for (const PoolingAxis& one : p.axes) {
       in_ *= one.input;
       out_ *= one.output;
@@ -70,23 +70,23 @@ class Case {
   int64_t images = 1;
   std::unique_ptr<Guarded> x;
 
-  // Empty if the result is right.
+  // Returns the first difference, or "".
   std::string run(Isa isa, ThreadPool* pool) {
     Guarded y(problem.element, images * y_.image);
     PoolingTensor from = x_, to = y_;
     from.data = x->data();
     to.data = y.data();
     Pooling(problem, isa).run(from, to, images, pool);
-    if (!y.guards_hold()) return "the memory around y changed";
+    if (!y.guards_hold()) return "memory around y changed";
     std::vector<bool> written(static_cast<size_t>(y.count()));
     for (int64_t n = 0; n < images; ++n) {
       for (int64_t c = 0; c < problem.channels; ++c) {
         for (int64_t i = 0; i < out_; ++i) {
-          const double want = expected(n, c, i), found = y.get(at(y_, n, c, i));
+          const double reference = expected(n, c, i), found = y.get(at(y_, n, c, i));
           written[static_cast<size_t>(at(y_, n, c, i))] = true;
-          if (!close(found, want)) {
+          if (!close(found, reference)) {
             return "element " + std::to_string(i) + " of channel " + std::to_string(c) + " is " +
-                   std::to_string(found) + ", expected " + std::to_string(want);
+                   std::to_string(found) + ", expected " + std::to_string(reference);
           }
         }
       }
@@ -101,9 +101,9 @@ class Case {
   int64_t pick(int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random_);
   }
-  PoolingAxis axis(bool global, int64_t most) {
+  PoolingAxis axis(bool global, int64_t max_size) {
     PoolingAxis a;
-    a.input = pick(1, most);
+    a.input = pick(1, max_size);
     if (global) {
       a.kernel = a.input;
       return a;
@@ -118,7 +118,7 @@ class Case {
     const int64_t room = a.input + a.pad_begin + a.pad_end - ((a.kernel - 1) * a.dilation + 1);
     a.output = room / a.stride + 1;
     if (room % a.stride != 0 && a.output * a.stride < a.input + a.pad_begin && pick(0, 1) == 1) {
-      ++a.output;  // a last window that is cut, as with ceil_mode
+      ++a.output;  // a truncated last window, as with ceil_mode
     }
     return a;
   }
@@ -162,18 +162,18 @@ class Case {
     return integer_ ? mean * static_cast<double>(problem.ratio) + problem.y_zero : mean;
   }
 
-  bool close(double found, double want) const {
-    if (problem.element == ElementType::u8) want = std::clamp(want, 0.0, 255.0);
-    if (problem.element == ElementType::i8) want = std::clamp(want, -128.0, 127.0);
-    if (std::isnan(want)) return integer_ || std::isnan(found);
-    if (integer_ && std::isinf(want)) return true;
-    if (!problem.average) return found == want;
-    // Integers: rounded, either way where halves meet the rounding of f32.
-    if (integer_) return std::abs(found - want) <= 0.5 + 1e-4;
+  bool close(double found, double reference) const {
+    if (problem.element == ElementType::u8) reference = std::clamp(reference, 0.0, 255.0);
+    if (problem.element == ElementType::i8) reference = std::clamp(reference, -128.0, 127.0);
+    if (std::isnan(reference)) return integer_ || std::isnan(found);
+    if (integer_ && std::isinf(reference)) return true;
+    if (!problem.average) return found == reference;
+    // Integers are rounded; f32 rounding may move a half either way.
+    if (integer_) return std::abs(found - reference) <= 0.5 + 1e-4;
     const double rounding = problem.element == ElementType::bf16  ? 0x1p-8
                             : problem.element == ElementType::f16 ? 0x1p-11
                                                                   : 0;
-    return std::abs(found - want) <= 1e-5 + rounding * std::abs(want);
+    return std::abs(found - reference) <= 1e-5 + rounding * std::abs(reference);
   }
 
   std::mt19937 random_;
@@ -187,7 +187,7 @@ TEST(Pooling, RandomProblemsMatchANaiveLoop) {
   for (int64_t seed = 0; seed < cases(kUsualCases); ++seed) {
     Case c(static_cast<uint32_t>(seed), seed % 19 == 0 ? 70 : 16);
     ASSERT_EQ(Pooling::refuse(c.problem), "");
-    const Isa isa = turn_of(seed);
+    const Isa isa = isa_for_case(seed);
     ASSERT_EQ(c.run(isa, &pool), "") << to_string(isa) << ", seed " << seed;
   }
 }

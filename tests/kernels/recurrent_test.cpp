@@ -18,7 +18,7 @@ namespace {
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-// A random layer with its operands, and the same by plain loops.
+// A random layer with its operands, and its naive reference.
 class Case {
  public:
   explicit Case(uint32_t seed, int64_t least_hidden = 1) : random_(seed * 31 + 5) {
@@ -36,15 +36,15 @@ class Case {
     gates_ = Recurrent::gates(problem.cell);
     directions_ = static_cast<int64_t>(problem.backward.size());
     const int64_t h = problem.hidden, rows = gates_ * h;
-    x_ = numbers(time * batch * problem.input, 1);
-    w_ = numbers(directions_ * rows * problem.input, 0.3);
-    r_ = numbers(directions_ * rows * h, 0.2);
-    if (pick(0, 3) != 0) b_ = numbers(directions_ * 2 * rows, 0.5);
+    x_ = random_values(time * batch * problem.input, 1);
+    w_ = random_values(directions_ * rows * problem.input, 0.3);
+    r_ = random_values(directions_ * rows * h, 0.2);
+    if (pick(0, 3) != 0) b_ = random_values(directions_ * 2 * rows, 0.5);
     if (problem.cell == RecurrentCell::lstm && pick(0, 2) == 0) {
-      p_ = numbers(directions_ * 3 * h, 0.5);
+      p_ = random_values(directions_ * 3 * h, 0.5);
     }
-    if (pick(0, 1) == 1) h_ = numbers(directions_ * batch * h, 1);
-    if (pick(0, 1) == 1) c_ = numbers(directions_ * batch * h, 1);
+    if (pick(0, 1) == 1) h_ = random_values(directions_ * batch * h, 1);
+    if (pick(0, 1) == 1) c_ = random_values(directions_ * batch * h, 1);
     for (int64_t b = 0; pick(0, 2) == 0 && b < batch; ++b) {
       lengths_.push_back(static_cast<int32_t>(pick(0, time)));
     }
@@ -62,7 +62,7 @@ class Case {
             p_.empty() ? nullptr : p_.data()};
   }
 
-  // Empty if all results are right.
+  // Returns the differences, or "".
   std::string run(const Recurrent& layer, ThreadPool* pool) {
     const int64_t h = problem.hidden;
     Guarded y(ElementType::f32, time * directions_ * batch * h);
@@ -103,13 +103,13 @@ class Case {
     return out;
   }
 
-  std::vector<std::byte> bits;  // of the last run's y
+  std::vector<std::byte> bits;  // y of the last run
 
  private:
   int64_t pick(int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random_);
   }
-  std::vector<float> numbers(int64_t count, double spread) {
+  std::vector<float> random_values(int64_t count, double spread) {
     std::normal_distribution<float> normal(0, static_cast<float>(spread));
     std::vector<float> out(static_cast<size_t>(count));
     for (float& x : out) x = normal(random_);
@@ -117,12 +117,12 @@ class Case {
   }
   static std::string compare(const char* name, const Guarded& found,
                              const std::vector<double>& expected) {
-    if (!found.guards_hold()) return "the memory around a result changed";
+    if (!found.guards_hold()) return "memory around a result changed";
     for (int64_t i = 0; i < found.count(); ++i) {
-      const double want = expected[static_cast<size_t>(i)];
-      if (!(std::abs(found.get(i) - want) <= 2e-5 * std::max(1.0, std::abs(want)))) {
+      const double reference = expected[static_cast<size_t>(i)];
+      if (!(std::abs(found.get(i) - reference) <= 2e-5 * std::max(1.0, std::abs(reference)))) {
         return std::string(name) + "[" + std::to_string(i) + "] is " +
-               std::to_string(found.get(i)) + ", expected " + std::to_string(want) + "; ";
+               std::to_string(found.get(i)) + ", expected " + std::to_string(reference) + "; ";
       }
     }
     return "";
@@ -222,7 +222,7 @@ TEST(Recurrent, RandomLayersMatchANaiveLoop) {
   for (int64_t seed = 0; seed < cases(kUsualCases); ++seed) {
     Case c(static_cast<uint32_t>(seed));
     ASSERT_EQ(Recurrent::refuse(c.problem), "");
-    const Isa isa = turn_of(seed);
+    const Isa isa = isa_for_case(seed);
     SCOPED_TRACE(testing::Message() << to_string(isa) << ", seed " << seed);
     ASSERT_EQ(c.run(Recurrent(c.problem, c.weights(), isa), &pool), "");
   }

@@ -15,10 +15,10 @@ namespace {
 
 using test::host_isas;
 
-constexpr int64_t kMost = 203;  // of every remainder
+constexpr int64_t kMaxCount = 203;  // every remainder of a vector
 constexpr float kGuard = -77.0F;
 
-std::vector<float> numbers(int64_t count, uint32_t seed) {
+std::vector<float> random_values(int64_t count, uint32_t seed) {
   std::mt19937 engine(seed);
   std::normal_distribution<float> normal(0.5F, 2.0F);
   std::vector<float> all(static_cast<size_t>(count));
@@ -26,7 +26,7 @@ std::vector<float> numbers(int64_t count, uint32_t seed) {
   return all;
 }
 
-// Room for a row and a guard behind it.
+// A row followed by guard elements.
 std::vector<float> guarded(int64_t count) {
   return std::vector<float>(static_cast<size_t>(count) + 16, kGuard);
 }
@@ -36,9 +36,10 @@ void expect_guard(const std::vector<float>& row, int64_t count) {
 
 TEST(RowOps, NormalizationMatchesItsDefinition) {
   for (const Isa isa : host_isas()) {
-    for (int64_t count = 1; count <= kMost; ++count) {
-      const auto x = numbers(count, 1), skip = numbers(count, 2), bias = numbers(count, 3);
-      const auto gamma = numbers(count, 4), beta = numbers(count, 5);
+    for (int64_t count = 1; count <= kMaxCount; ++count) {
+      const auto x = random_values(count, 1), skip = random_values(count, 2),
+                 bias = random_values(count, 3);
+      const auto gamma = random_values(count, 4), beta = random_values(count, 5);
       for (const int form : {0, 1, 2, 3}) {
         auto y = guarded(count), sum = guarded(count);
         NormalizedRow row;
@@ -80,8 +81,8 @@ TEST(RowOps, NormalizationMatchesItsDefinition) {
 TEST(RowOps, BinaryOpsMatchTheirDefinitions) {
   for (const Isa isa : host_isas()) {
     const RowOps& ops = row_ops(isa);
-    for (int64_t count = 1; count <= kMost; ++count) {
-      const auto a = numbers(count, 6), b = numbers(count, 7);
+    for (int64_t count = 1; count <= kMaxCount; ++count) {
+      const auto a = random_values(count, 6), b = random_values(count, 7);
       const auto check_op = [&](auto run, auto exact, double bound) {
         auto y = guarded(count);
         run(a.data(), b.data(), y.data(), count);
@@ -115,12 +116,13 @@ TEST(RowOps, RotatesPairsHalfARowApart) {
   for (const Isa isa : host_isas()) {
     for (int64_t half = 1; half <= 70; ++half) {
       const int64_t size = 2 * half + half % 3;
-      const auto x = numbers(size, 8), c = numbers(half, 9), s = numbers(half, 10);
+      const auto x = random_values(size, 8), c = random_values(half, 9),
+                 s = random_values(half, 10);
       auto y = guarded(size);
       row_ops(isa).rotate(x.data(), c.data(), s.data(), half, size, y.data());
       for (size_t i = 0; i < c.size(); ++i) {
         const size_t j = i + c.size();
-        // Three roundings, as the reference has them.
+        // Three roundings, as in the reference.
         const float left = x[i] * c[i], right = x[j] * s[i];
         ASSERT_EQ(y[i], left - right);
         const float up = x[i] * s[i], down = x[j] * c[i];

@@ -19,7 +19,7 @@ namespace {
 
 using test::host_isas;
 
-// In double, from the definitions.
+// The definitions, in f64.
 double exact(Activation f, double a, double b, double x) {
   const double sigmoid = 1 / (1 + std::exp(-x));
   switch (f) {
@@ -53,7 +53,7 @@ double exact(Activation f, double a, double b, double x) {
   return 0;
 }
 
-// Relative to the result, or to |x| where formulas cancel (x times something close to 0).
+// Error bound relative to y, or to |x| where the formula cancels (x times almost 0).
 double bound(Activation f, double x, double y) {
   constexpr double kUlp = 0x1p-23;
   switch (f) {
@@ -85,12 +85,12 @@ TEST(VectorOps, ActivationsAreWithinTheirErrorBoundsOnEveryIsa) {
       const auto f = static_cast<Activation>(i);
       vector_ops(isa).activate(f, kA, kB, x.data(), y.data(), static_cast<int64_t>(x.size()));
       for (size_t k = 0; k < x.size(); ++k) {
-        const double wanted = exact(f, kA, kB, x[k]);
-        if (std::abs(wanted) > std::numeric_limits<float>::max()) {
+        const double expected = exact(f, kA, kB, x[k]);
+        if (std::abs(expected) > std::numeric_limits<float>::max()) {
           ASSERT_TRUE(std::isinf(y[k])) << to_string(isa) << " activation " << i << " of " << x[k];
           continue;
         }
-        ASSERT_LE(std::abs(y[k] - wanted), bound(f, x[k], wanted))
+        ASSERT_LE(std::abs(y[k] - expected), bound(f, x[k], expected))
             << to_string(isa) << " activation " << i << " of " << x[k] << ": " << y[k];
       }
     }

@@ -23,7 +23,7 @@ using test::host_isas;
 using Bytes = std::vector<uint8_t>;
 using Compute = WeightOnlyCompute;
 
-// Memory at a multiple of 64 with a pattern on both sides.
+// 64-byte aligned memory with guard bytes on both sides.
 class Guarded {
  public:
   explicit Guarded(int64_t bytes) : memory_(static_cast<size_t>(bytes) + 3 * 64, 0xA5) {
@@ -50,7 +50,7 @@ struct Case {
   int64_t m = 1;
   bool bias = false;
   uint32_t seed = 0;
-  // Made from the seed:
+  // Derived from the seed:
   Bytes codes, scales, zeros, a;
   std::vector<int32_t> groups;
   std::vector<float> bias_values;
@@ -62,9 +62,9 @@ struct Case {
 };
 
 Bytes random_floats(std::mt19937& random, ElementType type, int64_t count, float low, float high) {
-  std::uniform_real_distribution<float> draw(low, high);
+  std::uniform_real_distribution<float> uniform(low, high);
   std::vector<float> values(static_cast<size_t>(count));
-  for (float& x : values) x = draw(random);
+  for (float& x : values) x = uniform(random);
   Bytes out(static_cast<size_t>(bytes_for(type, count)));
   convert(type, out.data(), ElementType::f32, values.data(), count);
   return out;
@@ -84,7 +84,7 @@ void fill(Case& c) {
   if (p.zero_type == ElementType::u8) {
     const int64_t pitch = (c.blocks() * p.bits + 7) / 8;
     c.zeros = random_bytes(random, p.n * pitch);
-    // Unused bits behind a column's last zero point are zeros, as files have them.
+    // Files store zeros in the unused bits after a column's last zero point.
     if (const int64_t used = c.blocks() * p.bits % 8; used != 0) {
       for (int64_t n = 0; n < p.n; ++n) {
         c.zeros[static_cast<size_t>((n + 1) * pitch - 1)] &= static_cast<uint8_t>((1 << used) - 1);
@@ -101,7 +101,7 @@ void fill(Case& c) {
   }
   c.a = random_floats(random, p.a_type, c.m * p.k, -3, 3);
   const int64_t zero_block = static_cast<int64_t>(random() % static_cast<uint32_t>(c.blocks()));
-  if (random() % 4 == 0) {  // a block of zeros in the last row
+  if (random() % 4 == 0) {  // a zero block in the last row
     for (int64_t i = zero_block * p.block; i < std::min(p.k, (zero_block + 1) * p.block); ++i) {
       store_double(p.a_type, c.a.data(), (c.m - 1) * p.k + i, 0);
     }
@@ -132,10 +132,10 @@ int bits_at(const uint8_t* from, int64_t index, int bits) {
   return out;
 }
 
-// The definition, from what the file holds, decoded.
-class Plain {
+// Naive reference over the decoded file.
+class NaiveGemm {
  public:
-  explicit Plain(const Case& c) : p_(c.problem), blocks_(c.blocks()) {
+  explicit NaiveGemm(const Case& c) : p_(c.problem), blocks_(c.blocks()) {
     const int64_t column = blocks_ * p_.block * p_.bits / 8;
     for (int64_t n = 0; n < p_.n; ++n) {
       for (int64_t k = 0; k < p_.k; ++k) {
@@ -171,7 +171,7 @@ class Plain {
       if (largest == 0) continue;
       const float factor = 127 / largest;
       const auto block = static_cast<size_t>(n * blocks_ + b);
-      double exact = 0;  // far below 2^53
+      double exact = 0;  // below 2^53
       for (int64_t k = begin; k < end; ++k) {
         exact += std::nearbyint(a_[at(m, k)] * factor) * (codes_[at(n, k)] - zeros_[block]);
       }
@@ -179,7 +179,7 @@ class Plain {
     }
     return sum;
   }
-  // Also the sum of magnitudes, which rounding errors are proportional to.
+  // Adds the magnitudes of the terms to `magnitude`; rounding errors are proportional to it.
   double real(int64_t m, int64_t n, double& magnitude) const {
     double sum = 0;
     for (int64_t k = 0; k < p_.k; ++k) {
@@ -210,25 +210,25 @@ class Plain {
   std::vector<int64_t> block_of_;
 };
 
-// What the plain loop gives, and how far a result may be from it (int8: not at all).
+// Naive results, and their tolerances (int8: 0).
 struct Expected {
   explicit Expected(const Case& c) {
     const WeightOnlyProblem& p = c.problem;
-    const Plain plain(c);
+    const NaiveGemm naive(c);
     for (int64_t m = 0; m < c.m; ++m) {
       for (int64_t n = 0; n < p.n; ++n) {
         const float bias = c.bias ? c.bias_values[static_cast<size_t>(n)] : 0;
         if (p.compute == Compute::int8) {
-          float want = plain.int8(m, n) + bias;
+          float expected = naive.int8(m, n) + bias;
           uint32_t bits = 0;
-          convert(p.y_type, &bits, ElementType::f32, &want, 1);
-          convert(ElementType::f32, &want, p.y_type, &bits, 1);
-          values.push_back(want);
+          convert(p.y_type, &bits, ElementType::f32, &expected, 1);
+          convert(ElementType::f32, &expected, p.y_type, &bits, 1);
+          values.push_back(expected);
           tolerances.push_back(0);
           continue;
         }
         double magnitude = 0;
-        values.push_back(plain.real(m, n, magnitude) + bias);
+        values.push_back(naive.real(m, n, magnitude) + bias);
         const double step = p.y_type == ElementType::f32   ? 0
                             : p.y_type == ElementType::f16 ? 1e-3
                                                            : 8e-3;
@@ -248,9 +248,9 @@ struct Packed {
   Guarded memory;
 };
 
-// y in f32 of rows from `row` on; everything beside the result must stay as it was.
-std::vector<float> product(const Case& c, const Packed& packed, int64_t row, int64_t rows, Isa isa,
-                           ThreadPool* pool) {
+// Computes `rows` rows of y, in f32, and checks that memory around y does not change.
+std::vector<float> run(const Case& c, const Packed& packed, int64_t row, int64_t rows, Isa isa,
+                       ThreadPool* pool) {
   const WeightOnlyProblem& p = c.problem;
   const int64_t stride = p.n + 3;
   const int64_t size = bytes_for(p.y_type, 1);
@@ -277,7 +277,7 @@ std::vector<float> product(const Case& c, const Packed& packed, int64_t row, int
 }
 
 void expect_right(const Case& c, const Expected& expected, const Packed& packed, Isa isa) {
-  const std::vector<float> y = product(c, packed, 0, c.m, isa, nullptr);
+  const std::vector<float> y = run(c, packed, 0, c.m, isa, nullptr);
   for (size_t i = 0; i < y.size(); ++i) {
     ASSERT_LE(std::fabs(y[i] - expected.values[i]), expected.tolerances[i])
         << describe(c, isa) << " element " << i << ": " << y[i] << ", expected "
@@ -290,7 +290,7 @@ T pick(std::mt19937& random, std::initializer_list<T> values) {
   return values.begin()[random() % values.size()];
 }
 
-constexpr uint32_t kSmallSeeds = 1000000000;  // from which on cases are larger
+constexpr uint32_t kSmallSeeds = 1000000000;  // larger seeds are larger cases
 
 Case random_case(uint32_t seed) {
   std::mt19937 random(seed);
@@ -326,7 +326,7 @@ TEST(WeightOnly, RandomProblemsMatchANaiveLoop) {
     const Case c = random_case(static_cast<uint32_t>(seed));
     ASSERT_EQ(weight_only_refusal(c.problem), "");
     const Packed packed(c);
-    expect_right(c, Expected(c), packed, test::turn_of(seed));
+    expect_right(c, Expected(c), packed, test::isa_for_case(seed));
     if (HasFailure()) return;
   }
 }
@@ -341,14 +341,14 @@ TEST(WeightOnly, RowsHaveTheSameBitsForAnyMAndThreadCount) {
     fill(c);
     const Packed packed(c);
     for (const Isa isa : host_isas()) {
-      const std::vector<float> whole = product(c, packed, 0, c.m, isa, nullptr);
+      const std::vector<float> whole = run(c, packed, 0, c.m, isa, nullptr);
       for (const int threads : {2, 3}) {
         ThreadPool pool(threads);
-        ASSERT_EQ(whole, product(c, packed, 0, c.m, isa, &pool)) << describe(c, isa);
+        ASSERT_EQ(whole, run(c, packed, 0, c.m, isa, &pool)) << describe(c, isa);
       }
       for (const int64_t m : {1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 15, 16, 17}) {
         const int64_t row = static_cast<int64_t>(seed) * 7;
-        const std::vector<float> some = product(c, packed, row, m, isa, nullptr);
+        const std::vector<float> some = run(c, packed, row, m, isa, nullptr);
         ASSERT_TRUE(std::equal(some.begin(), some.end(), whole.begin() + row * c.problem.n))
             << describe(c, isa) << " rows " << m;
       }
@@ -356,8 +356,7 @@ TEST(WeightOnly, RowsHaveTheSameBitsForAnyMAndThreadCount) {
   }
 }
 
-// More rows than a task takes, an odd number of panels, and chunks along k of which the last ends
-// within a step of rows.
+// M of several tasks, an odd number of panels, and a K whose last chunk is shorter.
 TEST(WeightOnly, LargeMAndKMatchANaiveLoop) {
   for (const int64_t block : {16, 32, 128}) {
     Case c;
@@ -376,7 +375,7 @@ TEST(WeightOnly, LargeMAndKMatchANaiveLoop) {
   }
 }
 
-// However rows are shared out among tasks, each has some.
+// No task is empty for any M and N.
 TEST(WeightOnly, AnyMAndNSplitIntoTasks) {
   for (const int64_t n : {17, 130, 256, 288, 700}) {
     Case c;
@@ -387,9 +386,9 @@ TEST(WeightOnly, AnyMAndNSplitIntoTasks) {
     fill(c);
     const Packed packed(c);
     for (const Isa isa : host_isas()) {
-      const std::vector<float> whole = product(c, packed, 0, c.m, isa, nullptr);
+      const std::vector<float> whole = run(c, packed, 0, c.m, isa, nullptr);
       for (const int64_t m : {65, 95, 200, 300, 416, 592, 715, 720, 868, 880, 1050, 1056}) {
-        const std::vector<float> some = product(c, packed, 0, m, isa, nullptr);
+        const std::vector<float> some = run(c, packed, 0, m, isa, nullptr);
         ASSERT_TRUE(std::equal(some.begin(), some.end(), whole.begin())) << m << " x " << n;
       }
     }

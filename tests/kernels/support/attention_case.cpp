@@ -22,7 +22,7 @@ int64_t AttentionCase::pick(int64_t low, int64_t high) {
   return std::uniform_int_distribution<int64_t>(low, high)(random_);
 }
 
-// About normal, and quick: four numbers of 16 bits added.
+// Fast, approximately normal: the sum of four 16-bit values.
 double AttentionCase::normal() {
   double sum = 0;
   for (int i = 0; i < 2; ++i) {
@@ -32,7 +32,7 @@ double AttentionCase::normal() {
   return (sum - 2 * 65535.0) / 37837;
 }
 
-// Numbers that the type holds.
+// Random values, rounded to the type.
 std::vector<double> AttentionCase::values(ElementType type, int64_t count, double spread) {
   std::vector<double> out(static_cast<size_t>(count));
   for (double& x : out) {
@@ -52,7 +52,7 @@ AttentionCase::AttentionCase(uint32_t seed, Extent extent) : random_(seed * 7919
   const bool small = extent == Extent::small;
   p.size = chance(small ? 20 : 50) ? 64 : pick(1, small && chance(80) ? 36 : 100);
   p.value_size = chance(60) ? p.size : pick(1, small ? 40 : 80);
-  if (small && seed % 61 == 40) p.size = 600;  // sums of integers need smaller ones
+  if (small && seed % 61 == 40) p.size = 600;  // too large for integer accumulators
   constexpr ElementType kTypes[] = {ElementType::f32, ElementType::bf16, ElementType::f16};
   p.query = kTypes[pick(0, 2)];
   p.result = kTypes[pick(0, 2)];
@@ -278,8 +278,8 @@ const std::vector<double>& AttentionCase::expected() {
 void AttentionCase::clear_result() { *y = Guarded(y->type(), y->count()); }
 
 std::string AttentionCase::difference(bool bf16_products) {
-  // Relative to the largest value: scores of at most 40 carry an error of 40 · 2^-22 into exp, and
-  // results are rounded; weights of bf16 are off by 2^-8, their sum is not.
+  // Relative to the largest value: scores up to 40 have an error of 40 · 2^-22 before exp, and
+  // results are rounded. bf16 weights have an error of 2^-8; their sum does not.
   const double rounding = problem.result == ElementType::bf16  ? 0x1p-8
                           : problem.result == ElementType::f16 ? 0x1p-11
                                                                : 0;
@@ -292,19 +292,19 @@ std::string AttentionCase::difference(bool bf16_products) {
         const int64_t at = ((b * queries + i) * problem.heads + h) * y_pitch_;
         for (int64_t d = 0; d < y_pitch_; ++d) {
           if (d >= problem.value_size) {
-            if (!y->is_fill(at + d)) return fmt::format("element {} between rows changed", at + d);
+            if (!y->is_fill(at + d)) return fmt::format("padding element {} changed", at + d);
             continue;
           }
-          const double found = y->get(at + d), want = expected_row[d];
-          if (!(std::abs(found - want) <= bound)) {
-            return fmt::format("batch {} head {} query {} element {}: {} expected {} ± {}", b, h, i,
-                               d, found, want, bound);
+          const double found = y->get(at + d), reference = expected_row[d];
+          if (!(std::abs(found - reference) <= bound)) {
+            return fmt::format("batch {} head {} query {} element {}: {}, expected {} ± {}", b, h,
+                               i, d, found, reference, bound);
           }
         }
       }
     }
   }
-  return y->guards_hold() ? "" : "the memory around y changed";
+  return y->guards_hold() ? "" : "memory around y changed";
 }
 
 }  // namespace lathe::cpu::test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Random attention problems with their operands in guarded memory, and the same by a plain loop.
+// Random attention problems with operands in guarded memory, and their naive reference.
 #pragma once
 
 #include <memory>
@@ -13,9 +13,9 @@
 namespace lathe::cpu::test {
 
 enum class Extent {
-  small,   // often a block of keys only
+  small,   // often one block of keys
   middle,  // up to three blocks
-  large,   // several, with more queries
+  large,   // several blocks, more queries
 };
 
 class AttentionCase {
@@ -25,21 +25,21 @@ class AttentionCase {
   AttentionProblem problem;
   int64_t batch = 1;
   int64_t queries = 1;
-  int64_t keys = 1;  // that the cache has room for
+  int64_t keys = 1;  // capacity of the KV cache
   std::vector<int64_t> first;
   std::vector<int64_t> length;
   std::unique_ptr<Guarded> y;
 
-  // Places the cache in pages of 2^shift keys, or contiguously (-1).
+  // Stores the KV cache in pages of 2^shift keys, or contiguously (-1).
   void lay_out(int shift);
   int page() const { return shift_; }
   AttentionArguments arguments();
-  // Empty if y is right: within the bound everywhere, untouched between its rows.
+  // Returns the first element of y beyond the error bound or written between rows, or "".
   std::string difference(bool bf16_products);
   void clear_result();
 
  private:
-  int64_t pick(int64_t low, int64_t high);  // both included
+  int64_t pick(int64_t low, int64_t high);  // inclusive
   bool chance(int percent) { return pick(0, 99) < percent; }
   double normal();
   std::vector<double> values(ElementType type, int64_t count, double spread);
@@ -66,7 +66,7 @@ class AttentionCase {
   AttentionCache k_cache_, v_cache_;
   std::vector<float> sinks_;
   std::vector<double> q_values_;
-  std::vector<int64_t> expected_first_, expected_length_;  // for which expected_ holds
+  std::vector<int64_t> expected_first_, expected_length_;  // arguments of expected_
   std::vector<double> expected_;                           // [batch][queries][heads][value size]
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How many random cases a property test runs.
+// Number of random cases of a property test.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace lathe::cpu::test {
 
-// `usual` ones times TEST_CASES, which the long form sets; 1 if it is not set. At least one.
+// `usual` times the environment variable TEST_CASES (default 1); at least one.
 inline int64_t cases(int64_t usual) {
   const char* text = std::getenv("TEST_CASES");
   const double factor = text == nullptr ? 1 : std::strtod(text, nullptr);
@@ -15,7 +15,7 @@ inline int64_t cases(int64_t usual) {
   return count > 0 ? count : 1;
 }
 
-// Of every kind of kernel; the long form runs 10^5.
+// Cases per kernel; the long test run uses 10^5.
 inline constexpr int64_t kUsualCases = 2000;
 
 }  // namespace lathe::cpu::test

@@ -69,8 +69,8 @@ int64_t memory_index(ActivationLayout layout, int64_t channels, int64_t position
 
 namespace {
 
-// Position of the input that an output meets through a tap, or -1.
-int64_t meet(const ConvAxis& axis, bool transposed, int64_t output, int64_t tap) {
+// Input position that a tap of an output reads, or -1.
+int64_t input_position(const ConvAxis& axis, bool transposed, int64_t output, int64_t tap) {
   int64_t at = output * axis.stride + tap * axis.dilation - axis.pad;
   if (transposed) {
     const int64_t scaled = output + axis.pad - tap * axis.dilation;
@@ -91,11 +91,11 @@ Sum one_output(const ConvProblem& p, const std::vector<double>& x, const std::ve
   const int64_t inputs = p.group_channels(), group = m / p.group_outputs();
   Sum sum;
   for (int64_t a = 0; a < depth.kernel; ++a) {
-    const int64_t d = meet(depth, p.transposed, at[0], a);
+    const int64_t d = input_position(depth, p.transposed, at[0], a);
     for (int64_t b = 0; d >= 0 && b < height.kernel; ++b) {
-      const int64_t h = meet(height, p.transposed, at[1], b);
+      const int64_t h = input_position(height, p.transposed, at[1], b);
       for (int64_t e = 0; h >= 0 && e < width.kernel; ++e) {
-        const int64_t v = meet(width, p.transposed, at[2], e);
+        const int64_t v = input_position(width, p.transposed, at[2], e);
         if (v < 0) continue;
         const int64_t tap = (a * height.kernel + b) * width.kernel + e;
         for (int64_t c = 0; c < inputs; ++c) {
@@ -103,11 +103,11 @@ Sum one_output(const ConvProblem& p, const std::vector<double>& x, const std::ve
           const int64_t weight =
               p.transposed ? channel * p.group_outputs() + m % p.group_outputs() : m * inputs + c;
           const int64_t position = (d * height.input + h) * width.input + v;
-          const double product =
+          const double term =
               x[static_cast<size_t>((n * p.channels + channel) * p.input_positions() + position)] *
               w[static_cast<size_t>(weight * p.taps() + tap)];
-          sum.value += product;
-          sum.magnitude += std::abs(product);
+          sum.value += term;
+          sum.magnitude += std::abs(term);
         }
       }
     }
@@ -117,7 +117,7 @@ Sum one_output(const ConvProblem& p, const std::vector<double>& x, const std::ve
 
 }  // namespace
 
-std::vector<double> plain_convolution(const ConvProblem& p, const std::vector<double>& x,
+std::vector<double> naive_convolution(const ConvProblem& p, const std::vector<double>& x,
                                       const std::vector<double>& w,
                                       std::vector<double>* magnitude) {
   std::vector<double> y;

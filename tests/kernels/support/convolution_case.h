@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Random convolutions, and a plain loop that says what they mean.
+// Random convolutions and their naive reference.
 #pragma once
 
 #include <cstdint>
@@ -11,31 +11,30 @@
 namespace lathe::cpu::test {
 
 using Random = std::mt19937_64;
-int64_t pick(Random& random, int64_t low, int64_t high);  // both included
+int64_t pick(Random& random, int64_t low, int64_t high);  // inclusive
 
 struct ConvLimits {
   bool depthwise = false;
   bool transposed = true;
   int64_t channels = 40;   // per group at most
   int64_t outputs = 70;    // per group at most
-  int64_t work = 1 << 21;  // products at most
+  int64_t work = 1 << 21;  // multiplications at most
 };
-// Any number of axes, strides, dilations, groups, pads; extents small enough for the plain loop.
+// Random axes, strides, dilations, groups and padding; small enough for the naive loop.
 ConvProblem random_problem(Random& random, const ConvLimits& limits);
 
-// Weights [outputs, channels / groups, kernel…], or [channels, outputs / groups, kernel…] of a
-// transposed convolution.
+// [outputs, channels / groups, kernel…]; transposed: [channels, outputs / groups, kernel…].
 int64_t weight_count(const ConvProblem& problem);
-// Values of x, and of the result, in the order [n, channel, depth, height, width].
+// Elements of x and of y, [n, channel, depth, height, width].
 int64_t input_count(const ConvProblem& problem);
 int64_t output_count(const ConvProblem& problem);
 
-// Sums in the order of the definition; `magnitude`, if any, gets the sums of absolute products.
-std::vector<double> plain_convolution(const ConvProblem& problem, const std::vector<double>& x,
+// Accumulators in f64; `magnitude`, unless null, receives the sum of absolute terms.
+std::vector<double> naive_convolution(const ConvProblem& problem, const std::vector<double>& x,
                                       const std::vector<double>& w,
                                       std::vector<double>* magnitude = nullptr);
 
-// Where value i, counted as [n, channel, positions…], lies in a memory of that layout.
+// Offset in `layout` of element i of [n, channel, positions…].
 int64_t memory_index(ActivationLayout layout, int64_t channels, int64_t positions, int64_t i);
 
 }  // namespace lathe::cpu::test

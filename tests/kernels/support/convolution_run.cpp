@@ -45,8 +45,8 @@ double get(const std::vector<std::byte>& memory, ElementType type, int64_t i) {
   return read(int8_t{});
 }
 
-// Numbers that a bf16 holds.
-double short_number(Random& random) { return static_cast<double>(pick(random, -127, 127)) / 64; }
+// Exact in bf16.
+double bf16_value(Random& random) { return static_cast<double>(pick(random, -127, 127)) / 64; }
 
 template <class T>
 const T& one_of(Random& random, std::initializer_list<T> list) {
@@ -67,7 +67,7 @@ ConvRun::ConvRun(const ConvProblem& problem, Isa isa, Random& random) : p_(probl
         one_of(random, {ElementType::i32, ElementType::u8, ElementType::i8, ElementType::f32});
     x_zero_ = static_cast<int32_t>(p_.x_type == ElementType::u8 ? pick(random, 0, 255)
                                                                 : pick(random, -128, 127));
-    if (pick(random, 0, 2) == 0) x_zero_ = 0;  // padding adds nothing
+    if (pick(random, 0, 2) == 0) x_zero_ = 0;  // padding is zero
   } else {
     p_.y_type = one_of(random, {ElementType::f32, p_.x_type});
   }
@@ -75,9 +75,9 @@ ConvRun::ConvRun(const ConvProblem& problem, Isa isa, Random& random) : p_(probl
   has_bias_ = pick(random, 0, 1) == 0;
   has_residual_ = p_.y_type != ElementType::i32 && pick(random, 0, 1) == 0;
   has_relu_ = p_.y_type != ElementType::i32 && pick(random, 0, 1) == 0;
-  const bool extreme = bytes && pick(random, 0, 3) == 0;  // 255 × ±127: words would saturate
-  const auto number = [&](ElementType type) -> double {
-    if (!is_byte(type)) return short_number(random);
+  const bool extreme = bytes && pick(random, 0, 3) == 0;  // 255 × ±127: int16 would saturate
+  const auto random_value = [&](ElementType type) -> double {
+    if (!is_byte(type)) return bf16_value(random);
     const int64_t low = type == ElementType::u8 ? 0 : -128;
     if (extreme) return static_cast<double>(low + (pick(random, 0, 1) == 0 ? 255 : 1));
     return static_cast<double>(pick(random, low, low + 255));
@@ -86,7 +86,7 @@ ConvRun::ConvRun(const ConvProblem& problem, Isa isa, Random& random) : p_(probl
   x_memory_.resize(static_cast<size_t>(bytes_for(p_.x_type, inputs)));
   w_memory_.resize(static_cast<size_t>(bytes_for(w_type_, weights)));
   for (int64_t i = 0; i < inputs; ++i) {
-    const double value = number(p_.x_type);
+    const double value = random_value(p_.x_type);
     x_.push_back(value - x_zero_);
     put(x_memory_, p_.x_type, memory_index(p_.x_layout, p_.channels, p_.input_positions(), i),
         value);
@@ -98,7 +98,7 @@ ConvRun::ConvRun(const ConvProblem& problem, Isa isa, Random& random) : p_(probl
     scale_.push_back(static_cast<float>(pick(random, 1, 64)) / 4096);
   }
   for (int64_t i = 0; i < weights; ++i) {
-    const double value = number(w_type_);
+    const double value = random_value(w_type_);
     int64_t m = i / (p_.group_channels() * p_.taps());
     if (p_.transposed) {
       const int64_t channel = i / p_.taps() / p_.group_outputs();
@@ -108,7 +108,7 @@ ConvRun::ConvRun(const ConvProblem& problem, Isa isa, Random& random) : p_(probl
     put(w_memory_, w_type_, i, value);
   }
   for (int64_t i = 0; has_residual_ && i < output_count(p_); ++i)
-    residual_.push_back(static_cast<float>(short_number(random)));
+    residual_.push_back(static_cast<float>(bf16_value(random)));
   const bool has_out_zero = is_byte(p_.y_type) && pick(random, 0, 2) != 0;
   out_zero_ = has_out_zero ? static_cast<float>(pick(random, 0, 100)) : 0;
 }
@@ -176,8 +176,8 @@ std::vector<std::byte> ConvRun::output(ConvForm form, ThreadPool* pool) const {
   return {y.begin() + kGuard, y.begin() + static_cast<int64_t>(kGuard + bytes)};
 }
 
-// The epilogue on one sum, in f32 as the kernels compute it.
-double ConvRun::finished(double sum, int64_t i) const {
+// Applies the epilogue to one accumulator, in f32 as the kernels do.
+double ConvRun::apply_epilogue(double sum, int64_t i) const {
   const auto m = static_cast<size_t>(i / p_.output_positions() % p_.outputs);
   if (p_.y_type == ElementType::i32) return sum + bias_[m];
   float y = static_cast<float>(sum + (p_.is_integer() ? bias_[m] : 0));
@@ -210,9 +210,9 @@ std::vector<double> ConvRun::winograd_magnitudes() const {
   return out;
 }
 
-void ConvRun::expect_sums(ConvForm form, ThreadPool* pool) const {
+void ConvRun::expect_result(ConvForm form, ThreadPool* pool) const {
   std::vector<double> magnitude;
-  const auto sums = plain_convolution(p_, x_, w_, &magnitude);
+  const auto accumulators = naive_convolution(p_, x_, w_, &magnitude);
   double factor = 2;
   if (form == ConvForm::winograd2 || form == ConvForm::winograd4) {
     factor = winograd_error(form == ConvForm::winograd2 ? 2 : 4);
@@ -220,11 +220,11 @@ void ConvRun::expect_sums(ConvForm form, ThreadPool* pool) const {
   }
   const auto y = output(form, pool);
   int failures = 0;
-  for (size_t i = 0; i < sums.size() && failures < 5; ++i) {
+  for (size_t i = 0; i < accumulators.size() && failures < 5; ++i) {
     const auto at =
         memory_index(p_.y_layout, p_.outputs, p_.output_positions(), static_cast<int64_t>(i));
     const double value = get(y, p_.y_type, at),
-                 expected = finished(sums[i], static_cast<int64_t>(i));
+                 expected = apply_epilogue(accumulators[i], static_cast<int64_t>(i));
     double bound = 0;
     if (!p_.is_integer()) {
       bound = factor * std::ldexp(magnitude[i] + std::abs(expected) + 64, -24);

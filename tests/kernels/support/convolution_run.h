@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One convolution with random operands, epilogue and layouts, run between guards and compared.
+// One convolution with random operands, epilogue and layouts, run in guarded memory.
 #pragma once
 
 #include <cstddef>
@@ -13,28 +13,28 @@ namespace lathe::cpu::test {
 
 class ConvRun {
  public:
-  // Chooses layouts, types of outputs, zero points, and an epilogue.
+  // Picks random layouts, output types, zero points and an epilogue.
   ConvRun(const ConvProblem& problem, Isa isa, Random& random);
 
   const ConvProblem& problem() const { return p_; }
   std::string text() const;
-  // Runs the form, checks that nothing around the outputs was touched, and returns them as stored.
+  // Runs the form, checks that memory around y does not change, and returns the bytes of y.
   std::vector<std::byte> output(ConvForm form, ThreadPool* pool) const;
-  // Runs the form and compares with the plain loop: exactly for integers, and within the form's
+  // Runs the form and compares with the naive loop: exactly for integers, within the form's error
   // bound for floats.
-  void expect_sums(ConvForm form, ThreadPool* pool) const;
+  void expect_result(ConvForm form, ThreadPool* pool) const;
 
  private:
-  double finished(double sum, int64_t i) const;
-  std::vector<double> winograd_magnitudes() const;  // what its error is a multiple of
+  double apply_epilogue(double sum, int64_t i) const;
+  std::vector<double> winograd_magnitudes() const;  // its error is proportional to these
 
   ConvProblem p_;
   Isa isa_;
   ElementType w_type_;
-  std::vector<double> x_, w_;  // as numbers, less their zeros
+  std::vector<double> x_, w_;  // zero points subtracted
   std::vector<std::byte> x_memory_, w_memory_;
   std::vector<int32_t> w_zero_, bias_;
-  std::vector<float> scale_, residual_;  // per output; per value, as y lies in memory
+  std::vector<float> scale_, residual_;  // [output]; [element of y]
   int32_t x_zero_ = 0;
   float out_zero_ = 0;
   bool has_bias_ = false, has_residual_ = false, has_relu_ = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Buffers of any element type with guards around them, filled with a byte that makes every float
-// type a NaN: whoever reads beside its elements computes NaN, whoever writes there is found.
+// Buffers of any element type between guards, filled with a byte that is NaN in every float type:
+// an out-of-bounds read yields NaN, an out-of-bounds write changes the guard.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class Guarded {
   const std::byte* data() const { return memory_.data() + kGuard; }
   void set(int64_t i, double value) { store_double(type_, data(), i, value); }
   double get(int64_t i) const { return load_double(type_, data(), i); }
-  // Whether an element still is what the buffer was filled with.
+  // True if the element has not been written.
   bool is_fill(int64_t i) const {
     const std::byte* at = data() + bytes_for(type_, i);
     return std::all_of(at, at + bytes_for(type_, 1), [](std::byte b) { return b == kFill; });

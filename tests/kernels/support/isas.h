@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The instruction sets that there are kernels for, and those that this machine runs.
+// Instruction sets with kernels, and those that this machine supports.
 #pragma once
 
 #include <vector>
@@ -20,10 +20,10 @@ inline std::vector<Isa> host_isas() {
   return out;
 }
 
-// Random cases take turns: each runs on one of them.
-inline Isa turn_of(int64_t number) {
+// Assigns random cases to instruction sets, round-robin.
+inline Isa isa_for_case(int64_t index) {
   static const std::vector<Isa> all = host_isas();
-  return all[static_cast<size_t>(number) % all.size()];
+  return all[static_cast<size_t>(index) % all.size()];
 }
 
 }  // namespace lathe::cpu::test

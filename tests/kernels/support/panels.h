@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Panels of B made by a plain loop, and small things that tests of products share.
+// Naive packing of B into panels, and random matrices, for GEMM tests.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace lathe::cpu::test {
 
-// A matrix of numbers as a product takes them, and as doubles.
+// A matrix in the GEMM's element type and as doubles.
 struct Matrix {
   int64_t rows = 0;
   int64_t columns = 0;
@@ -26,27 +26,27 @@ struct Matrix {
   }
 };
 
-// Numbers of A or B: f32 and bf16 from -1 to 1, integers over all their range.
-inline Matrix random_matrix(std::mt19937& random, GemmType product, bool is_a, int64_t rows,
+// Random A or B: f32 and bf16 in [-1, 1], integers over their whole range.
+inline Matrix random_matrix(std::mt19937& random, GemmType type, bool is_a, int64_t rows,
                             int64_t columns) {
-  Matrix m{rows, columns, a_size(product), {}, {}};
+  Matrix m{rows, columns, a_size(type), {}, {}};
   m.bytes.resize(static_cast<size_t>(rows * columns * m.element));
   m.values.resize(static_cast<size_t>(rows * columns));
   std::uniform_real_distribution<float> real(-1, 1);
   std::uniform_int_distribution<int> integer(0, 255);
   for (size_t i = 0; i < m.values.size(); ++i) {
     char* p = m.bytes.data() + static_cast<int64_t>(i) * m.element;
-    if (product == GemmType::f32) {
+    if (type == GemmType::f32) {
       const float x = real(random);
       std::memcpy(p, &x, 4);
       m.values[i] = x;
-    } else if (product == GemmType::bf16) {
+    } else if (type == GemmType::bf16) {
       const uint16_t x = float_to_bf16(real(random));
       std::memcpy(p, &x, 2);
       m.values[i] = bf16_to_float(x);
     } else {
       const int x = integer(random);
-      const bool is_unsigned = is_a && product == GemmType::u8s8;
+      const bool is_unsigned = is_a && type == GemmType::u8s8;
       *p = static_cast<char>(x);
       m.values[i] = is_unsigned ? x : static_cast<int8_t>(x);
     }
@@ -54,7 +54,7 @@ inline Matrix random_matrix(std::mt19937& random, GemmType product, bool is_a, i
   return m;
 }
 
-// Rows [first, first + k) of B in panels.
+// Packs rows [first, first + k) of B.
 inline std::vector<char> make_panels(const BrgemmKernel& kernel, const Matrix& b, int64_t first,
                                      int64_t k) {
   const int64_t panel = packed_panel_bytes(kernel, k);
