@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The options: one table, from which come flags, LATHE_* variables and docs/options.md.
+// The options table: the source of flags, LATHE_* variables and docs/options.md.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ std::string_view to_string(OptionType type);
 struct OptionInfo {
   std::string_view name;  // "memory-limit": flag --memory-limit, variable LATHE_MEMORY_LIMIT
   OptionType type;
-  std::string_view fallback;  // as it would be written
+  std::string_view fallback;  // the default as text
   std::string_view doc;       // one sentence
   double min = 0;
   double max = 0;
@@ -28,7 +28,7 @@ std::string flag_name(const OptionInfo& option);      // "--memory-limit"
 std::string variable_name(const OptionInfo& option);  // "LATHE_MEMORY_LIMIT"
 std::string options_markdown();                       // docs/options.md
 
-// A value of every option, and where it came from.
+// The value and the origin of every option.
 class Options {
  public:
   Options();  // defaults
@@ -38,7 +38,7 @@ class Options {
   static Options from_variables(std::span<const std::pair<std::string, std::string>> variables,
                                 std::vector<std::string>& warnings);
 
-  // InvalidArgument naming `origin` if the text is no value of the option.
+  // InvalidArgument naming `origin` if `text` is not a value of the option.
   void set(std::string_view name, std::string_view text, std::string_view origin);
 
   bool boolean(std::string_view name) const { return entry(name).number != 0; }
@@ -58,10 +58,10 @@ class Options {
   std::vector<Entry> entries_;
 };
 
-// Numbers as flags and variables spell them; InvalidArgument naming `origin` otherwise.
+// The number in the text of a flag or variable. InvalidArgument naming `origin` if it is not one.
 int64_t parse_integer(std::string_view text, int64_t min, int64_t max, std::string_view origin);
 double parse_number(std::string_view text, double min, double max, std::string_view origin);
-// A count of bytes: "4096", "64K", "1.5G" (powers of 1024).
+// Bytes: "4096", "64K", "1.5G" (powers of 1024).
 int64_t parse_bytes(std::string_view text, std::string_view origin);
 
 }  // namespace lathe

@@ -50,8 +50,10 @@ void print_machine(Output& out) {
 }
 
 void print_targets(Output& out) {
+  const std::string_view best = targets_best_first().front();
   for (const std::string_view name : target_names()) {
-    row(out, "target", fmt::format("{}: {}", name, find_target(name)->doc()));
+    row(out, "target",
+        fmt::format("{}: {}{}", name, find_target(name)->doc(), name == best ? " (auto)" : ""));
   }
 }
 

@@ -29,7 +29,7 @@ FolderExecution execution_of_folder(const llm::GenaiConfig& config, const std::s
   FolderExecution how;
   how.threads = options.origin("threads").empty() ? config.threads()
                                                   : static_cast<int>(options.integer("threads"));
-  if (options.origin("target").empty()) {
+  if (options.text("target") == kAutoTarget) {
     how.target = choose_target(config, folder);
   } else {
     how.target.target = how.target.encoder = compile_options(options).target;

@@ -94,6 +94,7 @@ void check_stages(const Program& program, const Arguments& arguments,
   options.compile = compile_options(line.options());
   check(options.compile.target->computes(), ErrorKind::invalid_argument,
         "target '{}' computes nothing that could be compared", options.compile.target->name());
+  report.target = options.compile.target->name();
   options.session.memory_limit = line.options().integer("memory-limit");
   options.session.pool = &pool;
   options.cancel = &interrupts();

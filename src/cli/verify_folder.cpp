@@ -52,6 +52,7 @@ class FolderVerification {
     Report report;
     report.model = root_;
     report.is_tree = true;
+    report.target = compile_options(options_).target->name();
     report.cases = static_cast<int64_t>(folders_.size());
     report.checks = std::move(results_);
     return report;

@@ -26,7 +26,8 @@ Json value_json(const ValueReport& value) {
 
 // What did not pass, and the counts.
 std::string tree_text(const Report& report) {
-  std::string out;
+  std::string out =
+      fmt::format("{}: {} models on {}\n", escape(report.model), report.cases, report.target);
   for (const Check& check : report.checks) {
     if (check.status == CheckStatus::passed) continue;
     out +=
@@ -61,7 +62,8 @@ Check to_check(const StageReport& stage) {
 
 std::string report_text(const Report& report) {
   if (report.is_tree) return tree_text(report);
-  std::string out = fmt::format("{}: {} cases\n", escape(report.model), report.cases);
+  std::string out =
+      fmt::format("{}: {} cases on {}\n", escape(report.model), report.cases, report.target);
   for (const std::string& reason : report.skipped) {
     out += fmt::format("  left out  {}\n", reason);
   }
@@ -100,6 +102,7 @@ std::string report_json(const Report& report) {
                     {"values", std::move(values)}});
   }
   Json json{{"model", report.model},
+            {"target", report.target},
             {"cases", report.cases},
             {"quantises", report.quantises},
             {"skipped", report.skipped},

@@ -21,6 +21,7 @@ struct Check {
 
 struct Report {
   std::string model;
+  std::string target;
   bool is_tree = false;  // of models: a check for each
   int64_t cases = 0;
   bool quantises = false;

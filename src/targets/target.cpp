@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "targets/target.h"
 
+#include <algorithm>
+#include <array>
+
 #include "base/error.h"
 #if defined(__x86_64__)
 #include "targets/cpu/target.h"
@@ -10,6 +13,9 @@
 
 namespace lathe {
 namespace {
+
+// Targets that compute nothing, or exist for tests, are not in the list.
+constexpr auto kBestFirst = std::to_array<std::string_view>({"gpu", "cpu", "ref"});
 
 const std::vector<std::shared_ptr<const Target>>& targets() {
   static const std::vector<std::shared_ptr<const Target>> all{
@@ -31,12 +37,24 @@ std::vector<std::string_view> target_names() {
   return names;
 }
 
+std::vector<std::string_view> targets_best_first() {
+  const std::vector<std::string_view> present = target_names();
+  std::vector<std::string_view> best_first;
+  std::ranges::copy_if(kBestFirst, std::back_inserter(best_first), [&](std::string_view name) {
+    return std::ranges::find(present, name) != present.end();
+  });
+  return best_first;
+}
+
 std::shared_ptr<const Target> find_target(std::string_view name) {
+  if (name == kAutoTarget) name = targets_best_first().front();
   for (const auto& target : targets()) {
     if (target->name() == name) return target;
   }
-  fail(ErrorKind::invalid_argument, "unknown target '{}'{}; there are: {}", escape(name),
-       did_you_mean(name, target_names()), fmt::join(target_names(), ", "));
+  std::vector<std::string_view> names = target_names();
+  names.insert(names.begin(), kAutoTarget);
+  fail(ErrorKind::invalid_argument, "unknown target '{}'{}; targets: {}", escape(name),
+       did_you_mean(name, names), fmt::join(names, ", "));
 }
 
 }  // namespace lathe

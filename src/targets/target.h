@@ -25,8 +25,13 @@ class Target {
   virtual bool computes() const { return true; }
 };
 
-// "ref", "cpu", "null", "null:async"; InvalidArgument with the nearest name otherwise.
+// The default of every option and interface that names a target: the best one present.
+constexpr std::string_view kAutoTarget = "auto";
+// "ref", "cpu", "null", "null:async", or "auto"; InvalidArgument with the nearest name otherwise.
 std::shared_ptr<const Target> find_target(std::string_view name);
+// Without "auto".
 std::vector<std::string_view> target_names();
+// The targets present that "auto" may choose, best first. Never empty: ref is always present.
+std::vector<std::string_view> targets_best_first();
 
 }  // namespace lathe

@@ -37,7 +37,7 @@ TEST(Options, EveryOptionHasAValueOfItsType) {
   }
   EXPECT_LT(names.size(), 30u);
   EXPECT_EQ(error_of([&] { static_cast<void>(options.text("thread")); }),
-            "Internal: there is no option 'thread'");
+            "Internal: unknown option 'thread'");
 }
 
 TEST(Options, VariablesSetOptionsAndFlagsOverrideThem) {
@@ -59,11 +59,11 @@ TEST(Options, VariablesSetOptionsAndFlagsOverrideThem) {
 
 TEST(Options, ABadValueNamesItsVariable) {
   EXPECT_EQ(variable_error("LATHE_THREADS", "four"),
-            "InvalidArgument: LATHE_THREADS is 'four', expected a whole number from 0 to 1024");
+            "InvalidArgument: LATHE_THREADS is 'four', expected an integer from 0 to 1024");
   EXPECT_EQ(variable_error("LATHE_THREADS", "-1"),
-            "InvalidArgument: LATHE_THREADS is '-1', expected a whole number from 0 to 1024");
+            "InvalidArgument: LATHE_THREADS is '-1', expected an integer from 0 to 1024");
   EXPECT_EQ(variable_error("LATHE_THREADS", "99999999999999999999"),
-            "InvalidArgument: LATHE_THREADS is '99999999999999999999', expected a whole number "
+            "InvalidArgument: LATHE_THREADS is '99999999999999999999', expected an integer "
             "from 0 to 1024");
   EXPECT_EQ(variable_error("LATHE_TIMEOUT", "nan"),
             "InvalidArgument: LATHE_TIMEOUT is 'nan', expected a number from 0 to 1000000000");
@@ -73,7 +73,7 @@ TEST(Options, ABadValueNamesItsVariable) {
             "InvalidArgument: LATHE_MEMORY_LIMIT is '12 MB', expected bytes such as 4096, 512M or "
             "4G");
   EXPECT_EQ(variable_error("LATHE_TARGET", ""),
-            "InvalidArgument: LATHE_TARGET is empty, expected a text");
+            "InvalidArgument: LATHE_TARGET is empty, expected a string");
 }
 
 TEST(Options, AnUnknownVariableWarnsWithTheNearestName) {

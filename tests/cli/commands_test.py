@@ -3,6 +3,7 @@
 
 import json
 import os
+import platform
 import re
 import signal
 import shutil
@@ -46,7 +47,7 @@ class Help(program.ProgramTest):
     def test_the_log_has_levels(self):
         model = DIGITS / "digits.onnx"
         self.run_program("run", model, "--log", 1)
-        self.assertRegex(self.stderr, r"\A\[1\] '.*digits.onnx' on ref: \d+ launches, \d+ threads\n\Z")
+        self.assertRegex(self.stderr, r"\A\[1\] '.*digits.onnx' on \w+: \d+ launches, \d+ threads\n\Z")
         self.run_program("run", model, env={"LATHE_LOG": "5"})
         self.assertRegex(self.stderr, r"(?m)^\[2\] +[\d.]+ ms  conv 'conv1'$")
         self.assertRegex(self.stderr, r"(?m)^\[3\] canonical: fold_constants ")
@@ -57,6 +58,29 @@ class Help(program.ProgramTest):
 
     def test_without_a_command_the_usage_is_shown(self):
         self.assertIn("commands:", self.run_program(code=2))
+
+
+class Target(program.ProgramTest):
+    """The default target is auto: the best one present, never null."""
+
+    def test_every_command_prints_the_target_that_it_chose(self):
+        best = re.search(r"(?m)^target +(\w+): .* \(auto\)$", self.run_program("doctor"))[1]
+        self.assertEqual(best, "cpu" if platform.machine() == "x86_64" else "ref")
+        model = DIGITS / "digits.onnx"
+        for more in ((), ("--target", "auto")):
+            self.run_program("run", model, "--log", 1, *more)
+            self.assertIn(f"' on {best}: ", self.stderr)
+            perf = self.run_program("perf", model, "-n", 1, *more)
+            self.assertRegex(perf, rf"\A.*digits.onnx on {best}, \d+ threads\n")
+            self.assertIn(f"digits.onnx on {best}: ", self.run_program("explain", model, *more))
+            self.assertIn(f" cases on {best}\n", self.run_program("verify", model, "--cases", 1, *more))
+            self.run_program("generate", ROOT / "examples" / "counting", "--ids", 1, "-v", *more)
+            self.assertIn(f"\ntarget {best}, threads ", self.stderr)
+
+    def test_a_named_target_is_used(self):
+        self.assertIn("digits.onnx on ref: ", self.run_program("explain", DIGITS / "digits.onnx", "--target", "ref"))
+        self.assertIn("digits.onnx on ref: ", self.run_program("explain", DIGITS / "digits.onnx",
+                                                               env={"LATHE_TARGET": "ref"}))
 
 
 class Inspect(program.ProgramTest):

@@ -10,8 +10,6 @@
 namespace lathe::llm {
 namespace {
 
-constexpr auto kBestFirst = std::to_array<std::string_view>({"gpu", "cpu", "ref"});
-
 bool is_present(std::string_view name) {
   const auto names = target_names();
   return std::ranges::find(names, name) != names.end();
@@ -40,10 +38,11 @@ TargetChoice choose_target(const GenaiConfig& config, const std::string& folder)
     const std::string part = fmt::format(" for its stage '{}'", escape(stage.name));
     wanted.push_back(target_of(stage.program.session, part, absent));
   }
-  const auto* best = std::ranges::find_if(kBestFirst, [&](std::string_view name) {
+  const std::vector<std::string_view> best_first = targets_best_first();
+  auto best = std::ranges::find_if(best_first, [&](std::string_view name) {
     return std::ranges::find(wanted, name) != wanted.end();
   });
-  if (best == kBestFirst.end()) best = std::ranges::find_if(kBestFirst, is_present);
+  if (best == best_first.end()) best = best_first.begin();
   TargetChoice choice{find_target(*best), find_target(*best)};
   if (config.encoder) {
     const std::string_view own = target_of(config.encoder->session, " for its encoder", absent);
