@@ -7,14 +7,14 @@
 //     "tools": [{"type": "function", "function": {"name": "get_weather", "parameters": {}}}],
 //     "add_generation_prompt": true})").text;
 //
-// Templates are Jinja as Hugging Face's transformers sets it up: the text is the same, or the
-// error's kind. Requests are JSON: an array of messages, or an object with "messages" and, as
-// they are wanted, "tools", "documents", "add_generation_prompt", "continue_final_message" and
-// "template_name"; other members are variables of the template.
+// Templates are Jinja in the environment of Hugging Face's transformers: the rendered text is the
+// same. A request is JSON: an array of messages, or an object with "messages" and optionally
+// "tools", "documents", "add_generation_prompt", "continue_final_message" and "template_name";
+// other members are variables of the template.
 //
-// Failures throw lathe::Error: InvalidModel for what is no template; InvalidArgument for a request
-// that is none and for what the template raises, whose message stands in the error's. Templates
-// may be used by any number of threads; what one may take of memory and time is bounded.
+// Errors throw lathe::Error: InvalidModel for an invalid template; InvalidArgument for an invalid
+// request, for an exception that the template raises, and for a limit of memory or time. Any number
+// of threads may render a template.
 #pragma once
 
 #include "lathe/lathe.hpp"
@@ -26,23 +26,29 @@ class ChatTemplate {
  public:
   struct Rendered {
     std::string text;
-    // Characters (not bytes) that {% generation %} marks: what the assistant said.
+    // Characters (not bytes) inside {% generation %}: the assistant's answers.
     std::vector<lathe_range> generations;
   };
 
-  // A model folder or a template file.
+  // Loads a model folder or a template file.
   explicit ChatTemplate(const std::string& path) {
     lathe_chat_template* made = nullptr;
     check(api().chat_template_load(path.c_str(), &made));
     handle_.reset(made);
   }
-  // A template's text, without special tokens.
+  // Creates a template from its source, without special tokens.
   static ChatTemplate from_source(std::string_view source) {
     lathe_chat_template* made = nullptr;
     check(api().chat_template_create({source.data(), source.size()}, &made));
     return ChatTemplate(made);
   }
   static ChatTemplate from_handle(lathe_chat_template* handle) { return ChatTemplate(handle); }
+
+  // CPU time limit of one rendering in seconds; 0: the default, 0.9. Not while another thread
+  // renders.
+  void set_time_limit(double seconds) {
+    check(api().chat_template_set_time_limit(handle_.get(), seconds));
+  }
 
   Rendered render(std::string_view request) const {
     Rendered out;

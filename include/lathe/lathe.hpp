@@ -10,8 +10,8 @@
 //   std::vector<lathe::Tensor> results = session.run({image});
 //   std::span<const float> scores = results[0].values<float>();
 //
-// Failures throw lathe::Error. Objects are handles: moved, or (Tensor) shared by copying; none is
-// thread-safe beyond what lathe.h says.
+// Errors throw lathe::Error. Objects own handles and are movable; copies of a Tensor share memory.
+// Thread safety is that of lathe.h.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@
 namespace lathe {
 inline namespace v1 {
 
-// The table of functions. A library older than this header cannot be used: the program ends.
+// The table of functions. Terminates the process if the library is older than this header.
 inline const lathe_api& api() {
   static const lathe_api* const table = lathe_get_api(LATHE_API_VERSION);
   if (table == nullptr) std::terminate();
@@ -49,7 +49,7 @@ T init() {
 }
 }  // namespace detail
 
-// What failed: kind, message, and notes that say where.
+// An error: kind, message, and notes on the place.
 class Error : public std::exception {
  public:
   explicit Error(lathe_error* error)
@@ -73,7 +73,7 @@ inline void check(lathe_error* error) {
   if (error != nullptr) throw Error(error);
 }
 
-// The element type of a C++ type.
+// The element type of an arithmetic C++ type.
 template <class T>
 constexpr lathe_element_type element_type_of() {
   if constexpr (std::is_same_v<T, float>) return LATHE_F32;
@@ -94,7 +94,7 @@ class Tensor {
  public:
   Tensor() = default;
   explicit Tensor(lathe_tensor* handle) : handle_(handle, api().tensor_free) {}
-  // Dense and zero-filled. Extents in elements.
+  // Dense and zero-filled; `dims` in elements.
   Tensor(lathe_element_type type, std::span<const int64_t> dims) {
     lathe_tensor* made = nullptr;
     check(api().tensor_create(type, dims.data(), static_cast<int>(dims.size()), &made));
@@ -103,7 +103,7 @@ class Tensor {
   Tensor(lathe_element_type type, std::initializer_list<int64_t> dims)
       : Tensor(type, std::span<const int64_t>(dims.begin(), dims.size())) {}
 
-  // Memory of the caller's, which must live as long as anything refers to it. Dense, row-major.
+  // Wraps dense, row-major memory of the caller, which must outlive every reference.
   static Tensor wrap(lathe_element_type type, std::span<const int64_t> dims, void* data) {
     lathe_tensor* made = nullptr;
     check(api().tensor_wrap(type, dims.data(), nullptr, static_cast<int>(dims.size()), data,
@@ -114,6 +114,7 @@ class Tensor {
   static Tensor wrap(std::initializer_list<int64_t> dims, T* data) {
     return wrap(element_type_of<T>(), {dims.begin(), dims.size()}, data);
   }
+  // A sequence of values that share the memory of `items`.
   static Tensor sequence(std::span<const Tensor> items) {
     std::vector<lathe_tensor*> handles;
     for (const Tensor& item : items) handles.push_back(item.handle());
@@ -131,15 +132,16 @@ class Tensor {
   std::span<const int64_t> strides() const {  // in elements
     return {api().tensor_strides(handle()), static_cast<size_t>(api().tensor_rank(handle()))};
   }
-  int64_t count() const { return api().tensor_count(handle()); }
-  int64_t bytes() const { return api().tensor_bytes(handle()); }
-  void* data() const { return api().tensor_data(handle()); }
-  // The elements of a dense tensor; an empty span if T is not its element type.
+  int64_t count() const { return api().tensor_count(handle()); }  // elements
+  int64_t bytes() const { return api().tensor_bytes(handle()); }  // of the dense elements
+  void* data() const { return api().tensor_data(handle()); }      // null for strings
+  // The elements of a dense tensor; empty if T is not its element type.
   template <class T>
   std::span<T> values() const {
     if (type() != element_type_of<std::remove_const_t<T>>()) return {};
     return {static_cast<T*>(data()), static_cast<size_t>(count())};
   }
+  // An element of a dense string tensor, row-major; InvalidArgument beyond the last.
   std::string string(int64_t index) const {
     const char* text = nullptr;
     size_t bytes = 0;
@@ -149,6 +151,7 @@ class Tensor {
   void set_string(int64_t index, std::string_view text) {
     check(api().tensor_set_string(handle(), index, text.data(), text.size()));
   }
+  // Items of a sequence.
   size_t item_count() const { return api().tensor_item_count(handle()); }
   Tensor item(size_t index) const {
     lathe_tensor* found = nullptr;
@@ -161,14 +164,14 @@ class Tensor {
   std::shared_ptr<lathe_tensor> handle_;
 };
 
-// An input or output; see lathe_value_info. Views live as long as what they were asked of.
+// An input or output; see lathe_value_info. Views live as long as their Program or Plan.
 struct ValueInfo {
   std::string_view name;
   std::string_view type;  // "f32[batch, 3, 224, 224]"
   lathe_value_kind kind;
   lathe_element_type element_type;
-  int rank;                       // -1: unknown
-  std::span<const int64_t> dims;  // -1: not fixed
+  int rank;                       // -1: unknown before the run
+  std::span<const int64_t> dims;  // in elements; -1: not fixed
 };
 
 namespace detail {
@@ -189,16 +192,17 @@ std::vector<ValueInfo> infos(Handle* handle, Count count, Get get) {
 }
 }  // namespace detail
 
-// A model as imported.
+// An imported model.
 class Program {
  public:
+  // Loads an ONNX model or a program's text. Io, InvalidModel, Unsupported.
   explicit Program(const std::string& path) : handle_(nullptr, api().program_free) {
     lathe_program* made = nullptr;
     check(api().program_load(path.c_str(), nullptr, &made));
     handle_.reset(made);
   }
-  // An ONNX model, with its external data by the names that it gives them, or a program's text; the
-  // bytes are copied.
+  // Loads the bytes of such a file, copied. `data`: external data by the locations that the model
+  // names.
   using DataFile = std::pair<std::string, std::span<const std::byte>>;
   static Program from_memory(std::span<const std::byte> bytes,
                              std::span<const DataFile> data = {}) {
@@ -217,7 +221,7 @@ class Program {
   std::vector<ValueInfo> outputs() const {
     return detail::infos(handle(), api().program_output_count, api().program_output);
   }
-  // Turns an input and an output into a state; see lathe_api::program_promote_states.
+  // Converts pairs of an input and an output to states; see lathe_api::program_promote_states.
   void promote_states(const std::vector<std::pair<std::string, std::string>>& past_and_present) {
     std::vector<const char*> past;
     std::vector<const char*> present;
@@ -244,7 +248,7 @@ class Program {
   detail::Owner<lathe_program> handle_;
 };
 
-// A way to stop runs from another thread.
+// Cancels runs from another thread.
 class Cancel {
  public:
   Cancel() : handle_(nullptr, api().cancel_free) {
@@ -263,7 +267,8 @@ class Cancel {
 // A compiled program; immutable, shared by sessions.
 class Plan {
  public:
-  explicit Plan(const Program& program, const std::string& target = "ref")
+  // `target`: "cpu", "ref", or "auto", the best one present.
+  explicit Plan(const Program& program, const std::string& target = "auto")
       : handle_(nullptr, api().plan_free) {
     auto options = detail::init<lathe_compile_options>();
     options.target = target.c_str();
@@ -284,8 +289,8 @@ class Plan {
 };
 
 struct SessionOptions {
-  int threads = 0;           // that compute; 0: one per available core
-  int64_t memory_limit = 0;  // bytes; 0: none
+  int threads = 0;           // compute threads; 0: one per available core
+  int64_t memory_limit = 0;  // bytes of scratch, results and states; 0: none
 };
 
 struct RunOptions {
@@ -293,19 +298,20 @@ struct RunOptions {
   double timeout_seconds = 0;  // 0: none
 };
 
-// States and scratch memory over a plan; one thread's at a time.
+// States and scratch memory of a plan; serves one thread at a time.
 class Session {
  public:
-  explicit Session(const Plan& plan, SessionOptions wanted = {})
+  explicit Session(const Plan& plan, SessionOptions session_options = {})
       : handle_(nullptr, api().session_free), output_count_(plan.outputs().size()) {
     auto options = detail::init<lathe_session_options>();
-    options.threads = wanted.threads;
-    options.memory_limit = wanted.memory_limit;
+    options.threads = session_options.threads;
+    options.memory_limit = session_options.memory_limit;
     lathe_session* made = nullptr;
     check(api().session_create(plan.handle(), &options, &made));
     handle_.reset(made);
   }
-  // One tensor per input, in order; gives one per output.
+  // Runs once: one tensor per input, in order; returns one per output. InvalidArgument,
+  // OutOfMemory, Interrupted.
   std::vector<Tensor> run(std::span<const Tensor> inputs, RunOptions options = {}) {
     std::vector<Tensor> outputs(output_count_);
     run(inputs, outputs, options);
@@ -314,11 +320,11 @@ class Session {
   std::vector<Tensor> run(std::initializer_list<Tensor> inputs, RunOptions options = {}) {
     return run(std::span<const Tensor>(inputs.begin(), inputs.size()), options);
   }
-  // The same into tensors of the caller's; an empty one is replaced by a new one.
-  void run(std::span<const Tensor> inputs, std::span<Tensor> outputs, RunOptions wanted = {}) {
+  // Writes results to the caller's tensors; an empty one is replaced by a new one.
+  void run(std::span<const Tensor> inputs, std::span<Tensor> outputs, RunOptions run_options = {}) {
     auto options = detail::init<lathe_run_options>();
-    if (wanted.cancel != nullptr) options.cancel = wanted.cancel->handle();
-    options.timeout_seconds = wanted.timeout_seconds;
+    if (run_options.cancel != nullptr) options.cancel = run_options.cancel->handle();
+    options.timeout_seconds = run_options.timeout_seconds;
     std::vector<lathe_tensor*> in;
     std::vector<lathe_tensor*> out;
     for (const Tensor& input : inputs) in.push_back(input.handle());
@@ -328,8 +334,11 @@ class Session {
       if (outputs[i].handle() == nullptr) outputs[i] = Tensor(out[i]);
     }
   }
+  // Empties every state.
   void reset() { check(api().session_reset(handle_.get())); }
+  // Truncates every growing state to its first `length` positions.
   void truncate(int64_t length) { check(api().session_truncate(handle_.get(), length)); }
+  // Length of a state along its growing axis.
   int64_t length(const std::string& state) const {
     int64_t length = 0;
     check(api().session_length(handle_.get(), state.c_str(), &length));

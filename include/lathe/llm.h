@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Language models in C++, by ONNX Runtime GenAI's nouns: inline wrappers over the table of lathe.h.
+// Language models in C++, with the class names of ONNX Runtime GenAI: inline wrappers over the
+// table of lathe.h.
 //
 //   lathe::Model model("model/");                       // a folder with a genai_config.json
 //   lathe::Tokenizer tokenizer = model.tokenizer();
@@ -15,8 +16,9 @@
 //
 // or, in one call: model.generate("Once upon a time", params, [](std::string_view text) { … });
 //
-// Failures throw lathe::Error. Models, tokenizers and parameters may be used by any number of
-// threads; a generator is one thread's at a time, and a Cancel stops it from any other.
+// Errors throw lathe::Error; lathe.h lists those of each function. Any number of threads may use a
+// model, a tokenizer or parameters; a generator serves one thread at a time, and any other thread
+// may cancel it.
 #pragma once
 
 #include <array>
@@ -55,16 +57,16 @@ inline std::string json_text(double value) {
 }
 }  // namespace detail
 
-// What to open, and how.
+// The configuration of a model: its folder and changes to it.
 class Config {
  public:
-  // Without a folder all files come from memory.
+  // Without a folder, all files come from memory.
   explicit Config(const std::string& folder = "") {
     lathe_model_config* made = nullptr;
     check(api().model_config_create(folder.c_str(), &made));
     handle_.reset(made);
   }
-  // JSON of the file's own form, merged into it.
+  // Merges JSON into genai_config.json: objects are joined, other values replaced.
   void overlay(std::string_view json) {
     check(api().model_config_overlay(get(), detail::text_of(json)));
   }
@@ -77,12 +79,12 @@ class Config {
     check(api().model_config_set_provider_option(get(), provider.c_str(), key.c_str(),
                                                  value.c_str()));
   }
-  // A file of the folder, copied; it stands before one on disk. Models find their external data
-  // here, too.
+  // Adds a file of the folder, copied; it precedes a file on disk. Also for external data, by the
+  // location that the model names.
   void add_model_data(const std::string& name, std::span<const std::byte> bytes) {
     check(api().model_config_add_model_data(get(), name.c_str(), bytes.data(), bytes.size()));
   }
-  // The same without a copy: memory of the caller's, which must outlive the models made of it.
+  // Adds a file without a copy; the memory must outlive every model of this configuration.
   void wrap_model_data(const std::string& name, std::span<const std::byte> bytes) {
     check(api().model_config_wrap_model_data(get(), name.c_str(), bytes.data(), bytes.size(),
                                              nullptr, nullptr));
@@ -90,16 +92,18 @@ class Config {
   void remove_model_data(const std::string& name) {
     check(api().model_config_remove_model_data(get(), name.c_str()));
   }
-  // "cpu", "ref", …; by default what suits the folder's providers.
+  // "cpu", "ref", or "auto" (default): the target of the folder's providers, else the best present.
   void set_target(const std::string& name) {
     check(api().model_config_set_target(get(), name.c_str()));
   }
+  // Compute threads; 0 (default): the folder's setting, else one per available core.
   void set_threads(int threads) { check(api().model_config_set_threads(get(), threads)); }
-  // What weight products compute in: "as_model" (default), "int8", "bf16" or "f32".
+  // Compute type of matrix multiplications with constant weights: "as_model" (default), "int8",
+  // "bf16" or "f32".
   void set_compute(const std::string& name) {
     check(api().model_config_set_compute(get(), name.c_str()));
   }
-  // Most bytes of a generator's caches and states; 0: what the machine has.
+  // Limit of a generator's KV cache and states in bytes; 0: the available memory.
   void set_memory_limit(int64_t bytes) { check(api().model_config_set_memory_limit(get(), bytes)); }
   lathe_model_config* get() const { return handle_.get(); }
 
@@ -109,22 +113,25 @@ class Config {
 
 class Model;
 
-// Search options by GenAI's and Transformers' names; at first those of the folder.
+// Search options by the names of GenAI and Transformers, initially those of the folder.
 class GeneratorParams {
  public:
   explicit GeneratorParams(const Model& model);
 
-  // Numbers, booleans, and texts, which are JSON where they read as such: "[7, 9]".
+  // A number, a boolean or a string; a string that is valid JSON is parsed: "[7, 9]".
+  // InvalidArgument for an unknown name or a value out of range.
   template <class T>
   void set(const std::string& name, T value) {
     const std::string text = detail::json_text(value);
     check(api().generator_params_set(get(), name.c_str(), detail::text_of(text)));
   }
-  std::string get(const std::string& name) const {  // JSON
+  // The value as JSON.
+  std::string get(const std::string& name) const {
     std::string out;
     check(api().generator_params_get(get(), name.c_str(), detail::append, &out));
     return out;
   }
+  // Unsupported: grammars are not implemented.
   void set_guidance(const std::string& type, const std::string& data, bool fast_forward = false) {
     check(api().generator_params_set_guidance(get(), type.c_str(), data.c_str(), fast_forward));
   }
@@ -136,6 +143,7 @@ class GeneratorParams {
 
 class Model {
  public:
+  // Io, InvalidModel, Unsupported.
   explicit Model(const std::string& folder) : Model(Config(folder)) {}
   explicit Model(const Config& config) {
     lathe_model* made = nullptr;
@@ -144,8 +152,10 @@ class Model {
   }
 
   std::string type() const { return api().model_type(get()); }           // "llama"
-  std::string device_type() const { return api().model_device(get()); }  // its target
+  std::string device_type() const { return api().model_device(get()); }  // "cpu"
+  // Logits per token.
   int64_t vocabulary() const { return api().model_vocabulary(get()); }
+  // In tokens.
   int64_t context_length() const { return api().model_context_length(get()); }
   std::span<const int32_t> end_tokens() const {
     const int32_t* tokens = nullptr;
@@ -153,27 +163,47 @@ class Model {
     check(api().model_end_tokens(get(), &tokens, &count));
     return {tokens, count};
   }
+  // Io for a folder without a tokenizer.
   Tokenizer tokenizer() const {
     lathe_tokenizer* made = nullptr;
     check(api().model_tokenizer(get(), &made));
     return Tokenizer::from_handle(made);
   }
+  // InvalidArgument for a folder without a template.
   ChatTemplate chat_template() const {
     lathe_chat_template* made = nullptr;
     check(api().model_chat_template(get(), &made));
     return ChatTemplate::from_handle(made);
   }
 
-  // The whole answer to one prompt; `piece` gets its text as it comes. Exceptions do not pass
-  // through the library: what `piece` throws ends the program.
+  // Generates the answer to one prompt and passes its text to `piece` as it is generated. An
+  // exception of `piece` ends the generation and is rethrown here.
   template <class Piece>
   void generate(std::string_view prompt, const GeneratorParams& params, Piece piece,
                 const Cancel* cancel = nullptr) const {
-    const auto sink = [](void* context, const char* text, size_t bytes) noexcept {
-      (*static_cast<Piece*>(context))(std::string_view(text, bytes));
+    struct State {
+      Piece& piece;
+      std::exception_ptr failure;
+    } state{piece, nullptr};
+    // Exceptions must not pass through the library.
+    const auto callback = [](void* context, const char* text, size_t bytes) noexcept {
+      auto& own = *static_cast<State*>(context);
+      try {
+        own.piece(std::string_view(text, bytes));
+        return 0;
+      } catch (...) {
+        own.failure = std::current_exception();
+        return 1;
+      }
     };
-    check(api().model_generate(get(), params.get(), detail::text_of(prompt),
-                               cancel == nullptr ? nullptr : cancel->handle(), sink, &piece));
+    lathe_error* error = api().model_generate_pieces(get(), params.get(), detail::text_of(prompt),
+                                                     cancel == nullptr ? nullptr : cancel->handle(),
+                                                     callback, &state);
+    if (state.failure) {
+      api().error_free(error);
+      std::rethrow_exception(state.failure);
+    }
+    check(error);
   }
   std::string generate(std::string_view prompt, const GeneratorParams& params) const {
     std::string out;
@@ -192,7 +222,7 @@ inline GeneratorParams::GeneratorParams(const Model& model) {
   handle_.reset(made);
 }
 
-// Prompts in, tokens out. Every prompt keeps its own history.
+// Generates tokens for one or more prompts, each with its own KV cache.
 class Generator {
  public:
   Generator(const Model& model, const GeneratorParams& params) {
@@ -201,7 +231,8 @@ class Generator {
     handle_.reset(made);
   }
 
-  // Tokens of a prompt, or more of them: a second turn.
+  // Appends tokens to a prompt; `prompt` = prompt_count() adds a prompt. InvalidArgument for a
+  // token outside the vocabulary or no room in the context, OutOfMemory beyond the memory limit.
   void append_tokens(std::span<const int32_t> tokens, size_t prompt = 0) {
     check(api().generator_append_tokens(get(), prompt, tokens.data(), tokens.size()));
   }
@@ -209,19 +240,20 @@ class Generator {
     const std::vector<uint32_t> ids = encoding.ids();
     append_tokens(std::vector<int32_t>(ids.begin(), ids.end()), prompt);
   }
-  // One prompt after another: a batch, of any lengths.
+  // Appends to prompts 0, 1, …: a batch of any lengths.
   void append_token_sequences(std::span<const std::vector<int32_t>> sequences) {
     for (size_t i = 0; i < sequences.size(); ++i) append_tokens(sequences[i], i);
   }
-  // A prompt with options of its own: one batch may mix greedy and sampled ones. Gives its number.
+  // Adds a prompt with its own options and returns its index. One batch may mix greedy and sampled
+  // prompts.
   size_t add_prompt(std::span<const int32_t> tokens, const GeneratorParams& params) {
     size_t prompt = 0;
     check(api().generator_add_prompt(get(), params.get(), tokens.data(), tokens.size(), &prompt));
     return prompt;
   }
-  // An input of all prompts at once, these along the first axis: "input_ids", or an encoder's,
-  // which comes before the first step, before the tokens or after them. The first one makes the
-  // prompts; later ones have as many.
+  // Sets an input of all prompts, i32 or i64 [prompts, tokens] for "input_ids", or an input of the
+  // encoder with the prompts along its first axis, before the first step. The first call determines
+  // the number of prompts.
   void set_model_input(const std::string& name, const Tensor& tensor) {
     check(api().generator_set_model_input(get(), name.c_str(), tensor.handle()));
   }
@@ -230,6 +262,8 @@ class Generator {
   }
 
   bool is_done() const { return api().generator_is_done(get()) != 0; }
+  // Generates one token for every prompt that is not done. InvalidArgument if all are done;
+  // Interrupted leaves the generator unchanged; an exception of the hook is rethrown.
   void generate_next_token(const Cancel* cancel = nullptr) {
     lathe_error* error =
         api().generator_generate_next_token(get(), cancel == nullptr ? nullptr : cancel->handle());
@@ -239,7 +273,8 @@ class Generator {
     }
     check(error);
   }
-  // One for each prompt, -1 where it had ended before. Valid until the next call.
+  // The tokens of the last step, one per prompt; -1 for a prompt that was done. Valid until the
+  // next call.
   std::span<const int32_t> next_tokens() const {
     const int32_t* tokens = nullptr;
     size_t count = 0;
@@ -248,25 +283,27 @@ class Generator {
   }
   size_t prompt_count() const { return api().generator_prompt_count(get()); }
   size_t token_count(size_t prompt = 0) const { return api().generator_token_count(get(), prompt); }
-  // Another prompt that goes on as this one stands, with its options or others; gives its number.
+  // Adds a prompt that continues from the present state of `prompt`, with its options or `params`,
+  // and returns its index. InvalidArgument for beams and several samples.
   size_t fork(size_t prompt = 0, const GeneratorParams* params = nullptr) {
     size_t made = 0;
     check(api().generator_fork(get(), prompt, params == nullptr ? nullptr : params->get(), &made));
     return made;
   }
-  // The same by way of bytes, in this process or another with the same model.
+  // Serialises a prompt's state for restore() with the same model, in any process.
   std::string save(size_t prompt = 0) const {
     std::string bytes;
     check(api().generator_save(get(), prompt, detail::append, &bytes));
     return bytes;
   }
+  // Adds a saved prompt and returns its index. InvalidArgument for damaged bytes.
   size_t restore(std::string_view bytes, const GeneratorParams* params = nullptr) {
     size_t prompt = 0;
     check(api().generator_restore(get(), params == nullptr ? nullptr : params->get(), bytes.data(),
                                   bytes.size(), &prompt));
     return prompt;
   }
-  // What the model's file takes and gives for a state, and the state: batch 1.
+  // A state in the shape of the model's file, batch 1, and the names of its input and output.
   struct State {
     std::string past;
     std::string present;
@@ -283,78 +320,81 @@ class Generator {
     check(api().generator_export(get(), prompt, take, &states));
     return states;
   }
-  // Forgets tokens from `length` on; the next one is chosen anew.
+  // Drops the tokens of a prompt beyond the first `length`.
   void rewind_to(size_t length, size_t prompt = 0) {
     check(api().generator_rewind_to(get(), prompt, length));
   }
 
-  // f32 [rows, 1, vocabulary], of the tokens to come; and others to choose these from. A row for
-  // each prompt or, where beams or samples have parted, for each sequence that goes on.
+  // The next token's logits, a copy, f32 [sequences, 1, vocabulary]: one entry for each prompt, or
+  // for each unfinished sequence where beams or samples have diverged.
   Tensor get_logits(const Cancel* cancel = nullptr) {
     lathe_tensor* made = nullptr;
     check(api().generator_get_logits(get(), cancel == nullptr ? nullptr : cancel->handle(), &made));
     return Tensor(made);
   }
+  // Replaces the logits that the next tokens are sampled from; shape as get_logits().
   void set_logits(const Tensor& logits) {
     check(api().generator_set_logits(get(), logits.handle()));
   }
-  // "input_ids": i64 [prompts, tokens]; pasts: states, as get_output.
+  // "input_ids": i64 [prompts, tokens]; past states as get_output(). InvalidArgument for others.
   Tensor get_input(const std::string& name) {
     lathe_tensor* made = nullptr;
     check(api().generator_get_input(get(), name.c_str(), &made));
     return Tensor(made);
   }
-  // An output of the model by its file's name, prompts (of equal lengths) along the first axis:
-  // "logits" as above; a state's present, all rows; others with the rows that the last step ran.
+  // A model output by its name in the file, a copy, prompts of equal lengths along the first axis:
+  // "logits" as get_logits(), present states, other outputs for the tokens of the last step.
   Tensor get_output(const std::string& name) {
     lathe_tensor* made = nullptr;
     check(api().generator_get_output(get(), name.c_str(), &made));
     return Tensor(made);
   }
-  // The same of one prompt, batch 1, whatever the others' lengths.
+  // The output of one prompt, batch 1; other prompts may have other lengths.
   Tensor get_output(const std::string& name, size_t prompt) {
     lathe_tensor* made = nullptr;
     check(api().generator_get_output_of(get(), prompt, name.c_str(), &made));
     return Tensor(made);
   }
-  // Called before each choice; may change the logits. What it throws comes out of the step, which
-  // may then be tried again.
+  // Called before each token is sampled; may change the f32 [vocabulary] logits. Its exception ends
+  // the step, which may be repeated.
   using Hook =
       std::function<void(size_t prompt, std::span<const int32_t> tokens, std::span<float> logits)>;
   void set_hook(Hook hook) {
     hook_ = std::make_unique<HookState>(std::move(hook));
     check(api().generator_set_hook(get(), hook_->hook ? &call_hook : nullptr, hook_.get()));
   }
-  // Tokens that may come next, for grammars: bit t % 32 of words[t / 32] for token t. For the
-  // prompt's next token only; none: all.
+  // Restricts the prompt's next token, for grammars: token t is allowed if bit t % 32 of
+  // words[t / 32] is set. No words: no restriction.
   void set_token_mask(std::span<const uint32_t> words, size_t prompt = 0) {
     check(api().generator_set_token_mask(get(), prompt, words.data(), words.size()));
   }
-  // Rows [rows, hidden] in place of tokens, where the model's decoder takes embeddings; where they
-  // stand, i64 [rows] or [3, rows] (null: one behind the other); and a hash of what they show, by
-  // which later turns know them again (0: of their bytes).
-  void append_embeddings(const Tensor& rows, size_t prompt = 0, const Tensor* positions = nullptr,
-                         uint64_t hash = 0) {
+  // Appends embeddings, float [positions, hidden], to a prompt of a model whose decoder accepts
+  // them. `position_ids`: i64 [positions] or [3, positions]; null: consecutive. Prompts with equal
+  // `hash` share a KV cache prefix; 0: a hash of the bytes.
+  void append_embeddings(const Tensor& embeddings, size_t prompt = 0,
+                         const Tensor* position_ids = nullptr, uint64_t hash = 0) {
     check(api().generator_append_embeddings(
-        get(), prompt, rows.handle(), positions == nullptr ? nullptr : positions->handle(), hash));
+        get(), prompt, embeddings.handle(),
+        position_ids == nullptr ? nullptr : position_ids->handle(), hash));
   }
+  // Unsupported: adapters are not implemented.
   void set_active_adapter(const std::string& name) {
     check(api().generator_set_active_adapter(get(), name.c_str()));
   }
 
-  // Of all prompts, best first for each. Views are valid until the next call.
+  // Sequences of all prompts, best first for each prompt. Views are valid until the next call.
   size_t sequence_count() const {
     size_t count = 0;
     check(api().generator_sequence_count(get(), &count));
     return count;
   }
   struct Sequence {
-    size_t prompt;                    // which one
+    size_t prompt;                    // index of the prompt
     std::span<const int32_t> tokens;  // prompt and generated
     std::span<const int32_t> generated;
-    std::string_view text;  // of the generated ones, up to a stop string
+    std::string_view text;  // of the generated tokens, up to a stop string
     lathe_finish_reason reason;
-    float score;  // of beams
+    float score;  // of beam search: log-probability under the length penalty
   };
   Sequence get_sequence(size_t index = 0) const {
     auto found = detail::init<lathe_sequence>();
@@ -367,21 +407,21 @@ class Generator {
             found.reason,
             found.score};
   }
-  // Of the sequence's generated tokens, where the option log_probabilities is set.
-  struct Choice {
-    float log_probability;                        // of the token
-    std::vector<lathe_token_choice> most_likely;  // best first
+  // The sequence's generated tokens; InvalidArgument without the option log_probabilities.
+  struct SampledToken {
+    float log_probability;                         // of the token
+    std::vector<lathe_token_logprob> most_likely;  // best first
   };
-  std::vector<Choice> log_probabilities(size_t index = 0) const {
-    std::vector<Choice> choices;
+  std::vector<SampledToken> log_probabilities(size_t index = 0) const {
+    std::vector<SampledToken> sampled;
     const size_t count = get_sequence(index).generated.size();
     for (size_t token = 0; token < count; ++token) {
-      auto found = detail::init<lathe_choice>();
-      check(api().generator_choice(get(), index, token, &found));
-      choices.push_back(
-          {found.log_probability, {found.most_likely, found.most_likely + found.likeliest_count}});
+      auto found = detail::init<lathe_sampled_token>();
+      check(api().generator_sampled_token(get(), index, token, &found));
+      sampled.push_back({found.log_probability,
+                         {found.most_likely, found.most_likely + found.most_likely_count}});
     }
-    return choices;
+    return sampled;
   }
   lathe_generator* get() const { return handle_.get(); }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tokenizers in C++: inline wrappers over the tables of lathe.h.
+// Tokenizers in C++: inline wrappers over the table of lathe.h.
 //
 //   lathe::Tokenizer tokenizer("model/");
 //   std::vector<uint32_t> ids = tokenizer.encode("Hello, world!").ids();
@@ -12,8 +12,8 @@
 //     if (stops.found() >= 0) break;
 //   }
 //
-// Failures throw lathe::Error: text that is not UTF-8 names the offset of its first wrong byte.
-// Tokenizers may be used by any number of threads; streams and stop strings are one thread's.
+// Errors throw lathe::Error; for invalid UTF-8 it names the offset of the first invalid byte. Any
+// number of threads may use a tokenizer; a stream or stop strings serve one thread at a time.
 #pragma once
 
 #include <initializer_list>
@@ -42,41 +42,46 @@ template <class T>
 using TokenizerHandle = std::unique_ptr<T, FreeTokenizer<T>>;
 }  // namespace detail
 
-// How a text is encoded; by default as the tokenizer's file says, with ids alone.
+// Options of encoding. Default: the settings of the tokenizer's file, ids alone.
 struct EncodeOptions {
-  bool bare = false;             // no special tokens are added
-  bool detailed = false;         // more than ids
-  bool replace_invalid = false;  // what is not UTF-8 becomes U+FFFD
-  bool special_as_text = false;  // special tokens that stand in the text are text
-  bool whole = false;            // neither cut nor filled up to a length
-  int threads = 1;               // of a batch
+  bool no_special_tokens = false;  // adds no special tokens
+  bool with_offsets = false;       // also records type ids, offsets, words, masks and tokens
+  bool replace_invalid = false;    // invalid UTF-8 becomes U+FFFD; by default it is an error
+  bool special_as_text = false;    // special tokens in the text are encoded as plain text
+  bool no_padding = false;         // neither truncates nor pads
+  int threads = 1;                 // of a batch
 
   lathe_encode_options c() const {
     auto out = detail::init<lathe_encode_options>();
-    out.bare = bare;
-    out.detailed = detailed;
+    out.no_special_tokens = no_special_tokens;
+    out.with_offsets = with_offsets;
     out.replace_invalid = replace_invalid;
     out.special_as_text = special_as_text;
-    out.whole = whole;
+    out.no_padding = no_padding;
     out.threads = threads;
     return out;
   }
 };
 
-// A text's tokens. Lists have one entry each; all but ids() are empty unless `detailed` was asked
-// for.
+// The tokens of a text. Each vector has one entry per token; all but ids() are empty without
+// `with_offsets`.
 class Encoding {
  public:
   explicit Encoding(lathe_encoding* handle) : owned_(handle), handle_(handle) {}
 
   size_t size() const { return api().encoding_count(handle_); }
   std::vector<uint32_t> ids() const { return list(api().encoding_ids(handle_)); }
+  // 0, or 1 for the second text of a pair.
   std::vector<uint32_t> type_ids() const { return list(api().encoding_type_ids(handle_)); }
+  // In characters of the text.
   std::vector<lathe_range> offsets() const { return list(api().encoding_offsets(handle_)); }
+  // Index of the word, or -1.
   std::vector<int64_t> words() const { return list(api().encoding_words(handle_)); }
+  // 1 for special tokens.
   std::vector<uint8_t> special_tokens_mask() const {
     return list(api().encoding_special_tokens_mask(handle_));
   }
+  // 0 for padding.
   std::vector<uint8_t> attention_mask() const {
     return list(api().encoding_attention_mask(handle_));
   }
@@ -88,7 +93,7 @@ class Encoding {
     }
     return out;
   }
-  // What was cut off; it lives as long as this encoding.
+  // The truncated remainder in pieces, valid as long as this encoding.
   std::vector<Encoding> overflowing() const {
     std::vector<Encoding> out;
     for (size_t i = 0; i < api().encoding_overflow_count(handle_); ++i) {
@@ -109,8 +114,8 @@ class Encoding {
 
 class Tokenizer {
  public:
-  // A folder, or a tokenizer.json, .model, .tiktoken, vocab.json, vocab.txt or GGUF file.
-  // `pattern`: what splits the text, for tiktoken ranks of an unknown encoding.
+  // Loads a folder, or a tokenizer.json, .model, .tiktoken, vocab.json, vocab.txt or GGUF file.
+  // `pattern`: pre-tokenizer regex for tiktoken ranks of an unknown encoding. Io, InvalidModel.
   explicit Tokenizer(const std::string& path, const std::string& pattern = "") {
     auto options = detail::init<lathe_tokenizer_options>();
     options.pattern = pattern.c_str();
@@ -118,7 +123,7 @@ class Tokenizer {
     check(api().tokenizer_load(path.c_str(), &options, &made));
     handle_.reset(made);
   }
-  // The bytes of such a file; `name` for messages.
+  // Loads the bytes of such a file, which are not retained; `name`: for messages.
   static Tokenizer from_memory(std::span<const std::byte> bytes, const std::string& name = "") {
     lathe_tokenizer* made = nullptr;
     check(api().tokenizer_load_memory(bytes.data(), bytes.size(), name.c_str(), nullptr, &made));
@@ -127,6 +132,7 @@ class Tokenizer {
 
   static Tokenizer from_handle(lathe_tokenizer* handle) { return Tokenizer(handle); }  // owns it
 
+  // InvalidArgument for invalid UTF-8.
   Encoding encode(std::string_view text, const EncodeOptions& options = {}) const {
     return encode(text, nullptr, options);
   }
@@ -140,8 +146,9 @@ class Tokenizer {
     std::vector<lathe_text> list;
     for (const std::string_view text : texts) list.push_back(detail::text_of(text));
     std::vector<lathe_encoding*> made(texts.size());
-    const lathe_encode_options given = options.c();
-    check(api().tokenizer_encode_batch(get(), list.data(), list.size(), &given, made.data()));
+    const lathe_encode_options encode_options = options.c();
+    check(api().tokenizer_encode_batch(get(), list.data(), list.size(), &encode_options,
+                                       made.data()));
     std::vector<Encoding> out;
     for (lathe_encoding* encoding : made) out.emplace_back(encoding);
     return out;
@@ -153,11 +160,12 @@ class Tokenizer {
     return out;
   }
 
-  size_t size() const { return api().tokenizer_size(get()); }
+  size_t size() const { return api().tokenizer_size(get()); }  // tokens, added ones included
   std::optional<uint32_t> token_to_id(std::string_view token) const {
     const uint32_t id = api().tokenizer_token_to_id(get(), detail::text_of(token));
     return id == UINT32_MAX ? std::nullopt : std::optional(id);
   }
+  // InvalidArgument for an unknown id.
   std::string id_to_token(uint32_t id) const {
     std::string out;
     check(api().tokenizer_id_to_token(get(), id, detail::append, &out));
@@ -174,15 +182,15 @@ class Tokenizer {
   explicit Tokenizer(lathe_tokenizer* handle) : handle_(handle) {}
   Encoding encode(std::string_view text, const lathe_text* pair,
                   const EncodeOptions& options) const {
-    const lathe_encode_options given = options.c();
+    const lathe_encode_options encode_options = options.c();
     lathe_encoding* made = nullptr;
-    check(api().tokenizer_encode(get(), detail::text_of(text), pair, &given, &made));
+    check(api().tokenizer_encode(get(), detail::text_of(text), pair, &encode_options, &made));
     return Encoding(made);
   }
   detail::TokenizerHandle<lathe_tokenizer> handle_;
 };
 
-// Text as its ids come. No character is given in part, and what was given does not change.
+// Decodes ids incrementally: holds back incomplete characters, never changes returned text.
 class DecodeStream {
  public:
   explicit DecodeStream(const Tokenizer& tokenizer, bool keep_special_tokens = false) {
@@ -195,7 +203,7 @@ class DecodeStream {
     check(api().decode_stream_step(handle_.get(), id, detail::append, &out));
     return out;
   }
-  // What is held back; then the stream begins anew.
+  // Returns the held-back text and resets the stream.
   std::string finish() {
     std::string out;
     check(api().decode_stream_finish(handle_.get(), detail::append, &out));
@@ -206,7 +214,7 @@ class DecodeStream {
   detail::TokenizerHandle<lathe_decode_stream> handle_;
 };
 
-// Finds the first of some strings in a text that comes in pieces, however it is cut.
+// Finds the first of several stop strings in a text that arrives in pieces.
 class StopStrings {
  public:
   explicit StopStrings(std::span<const std::string_view> strings) {
@@ -219,19 +227,21 @@ class StopStrings {
   StopStrings(std::initializer_list<std::string_view> strings)
       : StopStrings(std::span(strings.begin(), strings.size())) {}
 
-  // What is certainly before any of them; nothing more once one is found.
+  // Returns the text that precedes every possible match; nothing after a match.
   std::string push(std::string_view text) {
     std::string out;
     check(api().stop_strings_push(handle_.get(), detail::text_of(text), detail::append, &out));
     return out;
   }
-  // The text has ended: what was held back.
+  // Ends the text and returns the held-back rest.
   std::string finish() {
     std::string out;
     check(api().stop_strings_finish(handle_.get(), detail::append, &out));
     return out;
   }
-  int64_t found() const { return api().stop_strings_found(handle_.get()); }  // index, or -1
+  int64_t found() const {
+    return api().stop_strings_found(handle_.get());
+  }  // index of the match, or -1
 
  private:
   detail::TokenizerHandle<lathe_stop_strings> handle_;

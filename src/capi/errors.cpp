@@ -5,9 +5,9 @@
 namespace lathe::capi {
 namespace {
 
-// Served when there is no memory left to make an error.
+// Returned if allocating an error fails.
 lathe_error& last_error() {
-  static lathe_error error{Error(ErrorKind::out_of_memory, "there is no more memory")};
+  static lathe_error error{Error(ErrorKind::out_of_memory, "out of memory")};
   return error;
 }
 
@@ -59,7 +59,7 @@ void set_sink(lathe_log_sink sink, void* context) {
 void set_level(int level) { set_log_level(level); }
 
 lathe_error* create_cancel(lathe_cancel** cancel) {
-  return guarded([&] { demand(cancel, "the place for a cancel handle") = new lathe_cancel; });
+  return guarded([&] { demand(cancel, "cancel") = new lathe_cancel; });
 }
 void set_cancel(lathe_cancel* cancel) { cancel->token.cancel(); }
 void reset_cancel(lathe_cancel* cancel) { cancel->token.reset(); }
@@ -69,7 +69,7 @@ void free_cancel(lathe_cancel* cancel) { delete cancel; }
 
 std::string_view view(lathe_text text, std::string_view what) {
   check(text.data != nullptr || text.bytes == 0, ErrorKind::invalid_argument,
-        "{} has {} bytes at NULL", what, text.bytes);
+        "argument '{}' is NULL for {} bytes", what, text.bytes);
   return text.bytes == 0 ? std::string_view() : std::string_view(text.data, text.bytes);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What stands behind the handles of the C interface.
+// The objects behind the handles of the C interface.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@
 
 namespace lathe::capi {
 
-// An input's or output's type in a form whose pointers can be handed out.
+// The type of an input or output; lathe_value_info points into it.
 struct ValueRecord {
   std::string name;
   std::string type_text;
@@ -43,20 +43,20 @@ void fill_info(const Signature& values, size_t index, lathe_value_info* info);
 lathe_element_type to_c(ElementType type);
 ElementType from_c(lathe_element_type type);
 
-// A handle that must not be null.
+// The object of a required pointer; `what` is the argument's name.
 template <class T>
 T& demand(T* handle, std::string_view what) {
-  check(handle != nullptr, ErrorKind::invalid_argument, "{} is NULL", what);
+  check(handle != nullptr, ErrorKind::invalid_argument, "argument '{}' is NULL", what);
   return *handle;
 }
 
-// A size-tagged struct of the caller's, as this version knows it; zero where it is older.
+// The caller's size-tagged struct in this version's layout, zero in fields beyond its size.
 template <class T>
 T known(const T* given) {
   T out{};
   if (given != nullptr) {
     check(given->size >= sizeof(size_t), ErrorKind::invalid_argument,
-          "a struct has size {}: set it to sizeof of its type", given->size);
+          "a struct has size {}: set it to the sizeof of its type", given->size);
     std::memcpy(&out, given, std::min(given->size, sizeof(T)));
   }
   out.size = sizeof(T);
@@ -65,7 +65,7 @@ T known(const T* given) {
 
 lathe_error* make_error(Error error) noexcept;
 
-// Runs `body`; whatever it throws becomes an error object.
+// Runs `body` and returns its exception as an error object.
 template <class F>
 lathe_error* guarded(F&& body) noexcept {
   try {
@@ -74,7 +74,7 @@ lathe_error* guarded(F&& body) noexcept {
   } catch (const Error& error) {
     return make_error(error);
   } catch (const std::bad_alloc&) {
-    return make_error(Error(ErrorKind::out_of_memory, "there is no more memory"));
+    return make_error(Error(ErrorKind::out_of_memory, "out of memory"));
   } catch (const std::exception& problem) {
     return make_error(Error(ErrorKind::internal, problem.what()));
   } catch (...) {
@@ -82,7 +82,7 @@ lathe_error* guarded(F&& body) noexcept {
   }
 }
 
-// The functions of each part of the table.
+// Each fills in the functions of one part of the table.
 void add_errors(lathe_api& api);
 void add_programs(lathe_api& api);
 void add_plans(lathe_api& api);
@@ -96,14 +96,14 @@ void add_generators(lathe_api& api);
 void add_generator_inputs(lathe_api& api);
 void add_sequences(lathe_api& api);
 
-// Parts of a generator's functions.
+// InvalidArgument for a token outside the vocabulary.
 void check_tokens(const lathe_generator& handle, std::span<const int32_t> tokens);
-// An output or state of all prompts, these along the first axis; all must have equal extents.
+// An output or state of all prompts, concatenated along the first axis; the shapes must be equal.
 Tensor join_outputs(lathe_generator& handle, const std::string& name);
-// Over all prompts: which one it continues, and what it has come to.
+// A sequence by its index over all prompts, and the index of its prompt.
 const std::pair<size_t, llm::Output>& output_of(lathe_generator& handle, size_t index);
 
-// Text of the caller's.
+// The caller's text. InvalidArgument naming the argument for bytes at NULL.
 std::string_view view(lathe_text text, std::string_view what);
 
 }  // namespace lathe::capi
@@ -145,7 +145,7 @@ struct lathe_encoding {
 
 struct lathe_decode_stream {
   lathe::tokenizer::DecodeStream stream;
-  std::string piece{};  // of the last step
+  std::string piece{};  // text of the last step
 };
 
 struct lathe_stop_strings {
@@ -170,8 +170,8 @@ struct OpenModel {
   MemoryFiles files;
   ThreadPool pool;
   std::shared_ptr<const llm::Decoder> decoder;
-  Folder beside{""};  // where the tokenizer and the chat template lie
-  std::shared_ptr<const tokenizer::Tokenizer> tokenizer;  // null: there is none
+  Folder beside{""};  // holds the tokenizer and the chat template
+  std::shared_ptr<const tokenizer::Tokenizer> tokenizer;  // null: none
   std::string target;
   std::vector<int32_t> end_tokens;
 };
@@ -195,13 +195,14 @@ struct lathe_generator {
   std::shared_ptr<const lathe::capi::OpenModel> model;
   lathe::search::SearchOptions search;
   lathe::llm::Generator generator;
-  bool encodes = false;         // the encoder's inputs were given, for every prompt
-  std::vector<size_t> lengths;  // of the prompts' first sequences before the last step
-  std::vector<int32_t> next;    // of the last step
-  std::vector<std::pair<size_t, lathe::llm::Output>> outputs;  // empty: to be asked for
-  std::vector<lathe_token_choice> most_likely;                 // of the choice asked for last
+  bool encodes = false;         // the encoder's inputs are set for every prompt
+  std::vector<size_t> lengths;  // of each prompt's first sequence before the last step
+  std::vector<int32_t> next;    // tokens of the last step
+  std::vector<std::pair<size_t, lathe::llm::Output>> outputs;  // empty: outdated
+  std::vector<lathe_token_logprob> most_likely;                // of the last sampled token read
 };
 
 struct lathe_chat_template {
   lathe::templates::ChatTemplates templates;
+  lathe::templates::Limits limits;
 };

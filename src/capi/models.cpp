@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Model folders: what to open, and the model.
+// Model configurations and models.
 #include <nlohmann/json.hpp>
 
 #include "base/file_map.h"
@@ -20,18 +20,18 @@ std::string_view text_of(const char* text, std::string_view what) { return &dema
 
 lathe_error* create_config(const char* folder, lathe_model_config** out) {
   return guarded([&] {
-    demand(out, "the place for the configuration");
+    demand(out, "config");
     auto made = std::make_unique<lathe_model_config>();
     if (folder != nullptr) made->folder = folder;
     *out = made.release();
   });
 }
 
-// Changes are made in their order once the file is read.
+// OpenModel applies the changes in order after it has read the file.
 lathe_error* overlay(lathe_model_config* config, lathe_text json) {
   return guarded([&] {
-    lathe_model_config& handle = demand(config, "the configuration");
-    const std::string text(view(json, "the overlay"));
+    lathe_model_config& handle = demand(config, "config");
+    const std::string text(view(json, "json"));
     const Json added = llm::parse_json(text, "the overlay");
     check(added.is_object(), ErrorKind::invalid_argument, "the overlay is a {}, expected an object",
           added.type_name());
@@ -40,14 +40,13 @@ lathe_error* overlay(lathe_model_config* config, lathe_text json) {
 }
 
 lathe_error* clear_providers(lathe_model_config* config) {
-  return guarded(
-      [&] { demand(config, "the configuration").changes.emplace_back(llm::clear_providers); });
+  return guarded([&] { demand(config, "config").changes.emplace_back(llm::clear_providers); });
 }
 
 lathe_error* append_provider(lathe_model_config* config, const char* provider) {
   return guarded([&] {
-    const std::string name(text_of(provider, "the provider"));
-    demand(config, "the configuration").changes.emplace_back([name](Json& document) {
+    const std::string name(text_of(provider, "provider"));
+    demand(config, "config").changes.emplace_back([name](Json& document) {
       llm::append_provider(document, name);
     });
   });
@@ -56,10 +55,10 @@ lathe_error* append_provider(lathe_model_config* config, const char* provider) {
 lathe_error* set_provider_option(lathe_model_config* config, const char* provider, const char* key,
                                  const char* value) {
   return guarded([&] {
-    const std::string name(text_of(provider, "the provider"));
-    const std::string option(text_of(key, "the key"));
-    const std::string text(text_of(value, "the value"));
-    demand(config, "the configuration").changes.emplace_back([=](Json& document) {
+    const std::string name(text_of(provider, "provider"));
+    const std::string option(text_of(key, "key"));
+    const std::string text(text_of(value, "value"));
+    demand(config, "config").changes.emplace_back([=](Json& document) {
       llm::set_provider_option(document, name, option, text);
     });
   });
@@ -68,9 +67,8 @@ lathe_error* set_provider_option(lathe_model_config* config, const char* provide
 lathe_error* add_model_data(lathe_model_config* config, const char* name, const void* data,
                             size_t bytes) {
   return guarded([&] {
-    const std::string_view given = view({static_cast<const char*>(data), bytes}, "the model data");
-    demand(config, "the configuration").files[plain_name(text_of(name, "the file's name"))] =
-        MemoryFile::copy_of(given);
+    const std::string_view given = view({static_cast<const char*>(data), bytes}, "data");
+    demand(config, "config").files[plain_name(text_of(name, "name"))] = MemoryFile::copy_of(given);
   });
 }
 
@@ -80,18 +78,17 @@ lathe_error* wrap_model_data(lathe_model_config* config, const char* name, const
     const std::shared_ptr<const void> owner(data, [release, context](const void*) {
       if (release != nullptr) release(context);
     });
-    const std::string_view given = view({static_cast<const char*>(data), bytes}, "the model data");
-    demand(config, "the configuration").files[plain_name(text_of(name, "the file's name"))] = {
-        given, owner};
+    const std::string_view given = view({static_cast<const char*>(data), bytes}, "data");
+    demand(config, "config").files[plain_name(text_of(name, "name"))] = {given, owner};
   });
 }
 
 lathe_error* remove_model_data(lathe_model_config* config, const char* name) {
   return guarded([&] {
-    const std::string_view given = text_of(name, "the file's name");
-    auto& files = demand(config, "the configuration").files;
+    const std::string_view given = text_of(name, "name");
+    auto& files = demand(config, "config").files;
     const auto at = files.find(plain_name(given));
-    check(at != files.end(), ErrorKind::invalid_argument, "no file '{}' was given from memory",
+    check(at != files.end(), ErrorKind::invalid_argument, "no file '{}' was added from memory",
           escape(given));
     files.erase(at);
   });
@@ -99,16 +96,16 @@ lathe_error* remove_model_data(lathe_model_config* config, const char* name) {
 
 lathe_error* set_target(lathe_model_config* config, const char* target) {
   return guarded([&] {
-    const std::string_view name = text_of(target, "the target");
+    const std::string_view name = text_of(target, "target");
     static_cast<void>(find_target(name));
-    demand(config, "the configuration").target = name;
+    demand(config, "config").target = name == kAutoTarget ? "" : name;
   });
 }
 
 lathe_error* set_compute(lathe_model_config* config, const char* compute) {
   return guarded([&] {
-    const Compute parsed = parse_compute(text_of(compute, "the compute"), "compute");
-    demand(config, "the configuration").compute = parsed;
+    const Compute parsed = parse_compute(text_of(compute, "compute"), "compute");
+    demand(config, "config").compute = parsed;
   });
 }
 
@@ -117,36 +114,37 @@ lathe_error* set_threads(lathe_model_config* config, int threads) {
     constexpr int kMostThreads = 1024;
     check(threads >= 0 && threads <= kMostThreads, ErrorKind::invalid_argument,
           "threads is {}, expected 0 to {}", threads, kMostThreads);
-    demand(config, "the configuration").threads = threads;
+    demand(config, "config").threads = threads;
   });
 }
 
 lathe_error* set_memory_limit(lathe_model_config* config, int64_t bytes) {
   return guarded([&] {
-    check(bytes >= 0, ErrorKind::invalid_argument, "the memory limit is {} bytes", bytes);
-    demand(config, "the configuration").memory_limit = bytes;
+    check(bytes >= 0, ErrorKind::invalid_argument,
+          "the memory limit is {} bytes, expected 0 or more", bytes);
+    demand(config, "config").memory_limit = bytes;
   });
 }
 
 lathe_error* end_tokens(const lathe_model* model, const int32_t** tokens, size_t* count) {
   return guarded([&] {
-    const std::vector<int32_t>& ends = demand(model, "the model").model->end_tokens;
-    demand(tokens, "the place for the tokens") = ends.data();
-    demand(count, "the place for their count") = ends.size();
+    const std::vector<int32_t>& ends = demand(model, "model").model->end_tokens;
+    demand(tokens, "tokens") = ends.data();
+    demand(count, "count") = ends.size();
   });
 }
 
 lathe_error* create(const lathe_model_config* config, lathe_model** out) {
   return guarded([&] {
-    demand(out, "the place for the model");
-    *out = new lathe_model{std::make_shared<const OpenModel>(demand(config, "the configuration"))};
+    demand(out, "model");
+    *out = new lathe_model{std::make_shared<const OpenModel>(demand(config, "config"))};
   });
 }
 
 lathe_error* get_tokenizer(const lathe_model* model, lathe_tokenizer** out) {
   return guarded([&] {
-    demand(out, "the place for the tokenizer");
-    const OpenModel& opened = *demand(model, "the model").model;
+    demand(out, "tokenizer");
+    const OpenModel& opened = *demand(model, "model").model;
     check(opened.tokenizer != nullptr, ErrorKind::io, "'{}' has no tokenizer",
           escape(opened.beside.place()));
     *out = new lathe_tokenizer{opened.tokenizer};
@@ -155,21 +153,20 @@ lathe_error* get_tokenizer(const lathe_model* model, lathe_tokenizer** out) {
 
 lathe_error* get_chat_template(const lathe_model* model, lathe_chat_template** out) {
   return guarded([&] {
-    demand(out, "the place for the chat template");
-    const OpenModel& opened = *demand(model, "the model").model;
-    *out = new lathe_chat_template{templates::ChatTemplates::load(opened.beside)};
+    demand(out, "chat");
+    const OpenModel& opened = *demand(model, "model").model;
+    *out = new lathe_chat_template{templates::ChatTemplates::load(opened.beside), {}};
   });
 }
 
-// The folder's files from memory, the changed configuration among them: it stands before the one on
-// disk.
+// The files from memory and the changed genai_config.json, which precedes the one on disk.
 MemoryFiles files_of(const lathe_model_config& config) {
   constexpr const char* kName = "genai_config.json";
   MemoryFiles files = config.files;
   const auto given = files.find(kName);
   const std::string path = join_path(config.folder, kName);
   const bool is_there = given != files.end() || (!config.folder.empty() && file_exists(path));
-  // Where there is none, whoever opens the folder says so.
+  // ModelFolder reports a missing file.
   if (config.changes.empty() || !is_there) return files;
   Json document = llm::parse_json(
       given != files.end() ? given->second.text : FileMap::open(path)->text(), path);

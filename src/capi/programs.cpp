@@ -17,18 +17,19 @@ void refresh(lathe_program& handle) {
 
 ImportOptions import_options(const lathe_load_options& options) {
   ImportOptions out;
-  for (size_t i = 0; i < options.fed_count; ++i) {
-    out.fed.emplace(&demand(options.fed[i], "the name of a fed input"));
+  for (size_t i = 0; i < options.overridden_initialiser_count; ++i) {
+    out.fed.emplace(&demand(options.overridden_initialisers[i],
+                            fmt::format("options->overridden_initialisers[{}]", i)));
   }
   return out;
 }
 
-// With an owner the bytes stay where they are, else they are copied.
+// Refers to the bytes if `owner` keeps them alive, else copies them.
 MemoryFiles data_files(const lathe_load_options& options, std::shared_ptr<const void> owner) {
   MemoryFiles files;
-  if (options.data_count > 0) demand(options.data, "the list of data files");
+  if (options.data_count > 0) demand(options.data, "options->data");
   for (const lathe_data_file& file : std::span(options.data, options.data_count)) {
-    const std::string name = &demand(file.name, "the name of a data file");
+    const std::string name = &demand(file.name, "options->data[].name");
     const std::string_view text = view({static_cast<const char*>(file.data), file.bytes}, name);
     files[name] = owner != nullptr ? MemoryFile{text, owner} : MemoryFile::copy_of(text);
   }
@@ -37,18 +38,18 @@ MemoryFiles data_files(const lathe_load_options& options, std::shared_ptr<const 
 
 lathe_error* load(const char* path, const lathe_load_options* given, lathe_program** out) {
   return guarded([&] {
-    demand(out, "the place for the program");
+    demand(out, "program");
     const lathe_load_options options = known(given);
     auto handle = std::make_unique<lathe_program>();
-    handle->program = load_model(&demand(path, "the path"), import_options(options),
-                                 data_files(options, nullptr));
+    handle->program =
+        load_model(&demand(path, "path"), import_options(options), data_files(options, nullptr));
     if (options.name != nullptr) handle->program->name = options.name;
     refresh(*handle);
     *out = handle.release();
   });
 }
 
-// The bytes, owned: by the caller until `release`, or as a copy.
+// Keeps the bytes alive: those of the caller until `release`, else a copy.
 std::shared_ptr<const void> own(std::string_view& bytes, const lathe_load_options& options) {
   if (options.release != nullptr) {
     return {bytes.data(), [release = options.release,
@@ -62,10 +63,9 @@ std::shared_ptr<const void> own(std::string_view& bytes, const lathe_load_option
 lathe_error* load_memory(const void* data, size_t size, const lathe_load_options* given,
                          lathe_program** out) {
   return guarded([&] {
-    demand(out, "the place for the program");
-    check(data != nullptr || size == 0, ErrorKind::invalid_argument, "{} bytes at NULL", size);
+    demand(out, "program");
     const lathe_load_options options = known(given);
-    std::string_view bytes(static_cast<const char*>(data), size);
+    std::string_view bytes = view({static_cast<const char*>(data), size}, "data");
     const std::shared_ptr<const void> owner = own(bytes, options);
     const std::string name = options.name != nullptr ? options.name : "<memory>";
     auto handle = std::make_unique<lathe_program>();
@@ -86,22 +86,22 @@ size_t input_count(const lathe_program* program) { return program->inputs.size()
 size_t output_count(const lathe_program* program) { return program->outputs.size(); }
 
 lathe_error* input(const lathe_program* program, size_t index, lathe_value_info* info) {
-  return guarded([&] { fill_info(demand(program, "the program").inputs, index, info); });
+  return guarded([&] { fill_info(demand(program, "program").inputs, index, info); });
 }
 
 lathe_error* output(const lathe_program* program, size_t index, lathe_value_info* info) {
-  return guarded([&] { fill_info(demand(program, "the program").outputs, index, info); });
+  return guarded([&] { fill_info(demand(program, "program").outputs, index, info); });
 }
 
-// On a copy first: a pair that does not fit leaves the program as it was.
+// Changes a copy: on an error the program stays unchanged.
 lathe_error* promote(lathe_program* program, const char* const* past, const char* const* present,
                      size_t count) {
   return guarded([&] {
-    lathe_program& handle = demand(program, "the program");
+    lathe_program& handle = demand(program, "program");
     std::vector<StatePair> pairs;
     for (size_t i = 0; i < count; ++i) {
-      pairs.push_back(
-          {&demand(past[i], "the name of a past"), &demand(present[i], "the name of a present")});
+      pairs.push_back({&demand(past[i], fmt::format("past[{}]", i)),
+                       &demand(present[i], fmt::format("present[{}]", i))});
     }
     std::unique_ptr<Program> changed = handle.program->clone();
     promote_state(*changed, pairs);
@@ -112,9 +112,8 @@ lathe_error* promote(lathe_program* program, const char* const* past, const char
 
 lathe_error* print_program(const lathe_program* program, lathe_text_sink sink, void* context) {
   return guarded([&] {
-    check(sink != nullptr, ErrorKind::invalid_argument, "the sink for the text of '{}' is NULL",
-          demand(program, "the program").program->name);
-    const std::string text = print(*program->program);
+    check(sink != nullptr, ErrorKind::invalid_argument, "argument '{}' is NULL", "sink");
+    const std::string text = print(*demand(program, "program").program);
     sink(context, text.data(), text.size());
   });
 }
@@ -124,16 +123,16 @@ void free_program(lathe_program* program) { delete program; }
 lathe_error* compile_plan(const lathe_program* program, const lathe_compile_options* given,
                           lathe_plan** out) {
   return guarded([&] {
-    demand(out, "the place for the plan");
+    demand(out, "plan");
     const lathe_compile_options options = known(given);
     CompileOptions compile_options;
-    compile_options.target = find_target(options.target != nullptr ? options.target : "ref");
+    compile_options.target = find_target(options.target != nullptr ? options.target : kAutoTarget);
     compile_options.passes.check_interrupt = [&] {
       check(options.cancel == nullptr || !options.cancel->token.cancelled(), ErrorKind::interrupted,
             "compilation of '{}' was cancelled", program->program->name);
     };
     auto handle = std::make_unique<lathe_plan>();
-    handle->plan = compile(demand(program, "the program").program->clone(), compile_options);
+    handle->plan = compile(demand(program, "program").program->clone(), compile_options);
     handle->inputs = inputs_of(*handle->plan->program);
     handle->outputs = outputs_of(*handle->plan->program);
     *out = handle.release();
@@ -141,16 +140,16 @@ lathe_error* compile_plan(const lathe_program* program, const lathe_compile_opti
 }
 
 lathe_error* plan_input(const lathe_plan* plan, size_t index, lathe_value_info* info) {
-  return guarded([&] { fill_info(demand(plan, "the plan").inputs, index, info); });
+  return guarded([&] { fill_info(demand(plan, "plan").inputs, index, info); });
 }
 
 lathe_error* plan_output(const lathe_plan* plan, size_t index, lathe_value_info* info) {
-  return guarded([&] { fill_info(demand(plan, "the plan").outputs, index, info); });
+  return guarded([&] { fill_info(demand(plan, "plan").outputs, index, info); });
 }
 
 const char* target_name(size_t index) {
   const std::vector<std::string_view> names = target_names();
-  return index < names.size() ? names[index].data() : nullptr;  // they are literals
+  return index < names.size() ? names[index].data() : nullptr;  // string literals
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Prompts of a generator: with options of their own, forked, saved, restored, looked into.
+// Prompts of a generator: added with options, forked, saved, restored, read.
 #include "capi/handles.h"
 #include "llm/model/prompt_file.h"
 #include "llm/model/sequence_tensors.h"
@@ -17,14 +17,14 @@ const search::SearchOptions& options_of(const lathe_generator& handle,
 lathe_error* add_prompt(lathe_generator* generator, const lathe_generator_params* params,
                         const int32_t* tokens, size_t count, size_t* prompt) {
   return guarded([&] {
-    lathe_generator& handle = demand(generator, "the generator");
-    demand(prompt, "the place for the prompt's number");
-    check(count > 0, ErrorKind::invalid_argument, "prompt {} is given {} tokens",
-          handle.generator.prompts(), count);
+    lathe_generator& handle = demand(generator, "generator");
+    demand(prompt, "prompt");
+    check(count > 0, ErrorKind::invalid_argument, "got {} tokens for prompt {}, expected 1 or more",
+          count, handle.generator.prompts());
     check(!handle.encodes, ErrorKind::invalid_argument,
-          "prompt {} is given tokens, and the encoder's inputs are those of {} prompts",
+          "cannot add prompt {}: the encoder's inputs are set for {} prompts",
           handle.generator.prompts(), handle.generator.prompts());
-    demand(tokens, "the list of tokens");
+    demand(tokens, "tokens");
     check_tokens(handle, {tokens, count});
     handle.outputs.clear();
     *prompt = handle.generator.add(std::span(tokens, count), options_of(handle, params));
@@ -33,25 +33,25 @@ lathe_error* add_prompt(lathe_generator* generator, const lathe_generator_params
 
 Tensor tokens_of(const lathe_generator& handle) {
   const size_t prompts = handle.generator.prompts();
-  check(prompts > 0, ErrorKind::invalid_argument, "tokens are asked of a generator with {} prompts",
-        prompts);
-  const size_t rows = handle.generator.tokens(0).size();
-  Tensor all(ElementType::i64, {static_cast<int64_t>(prompts), static_cast<int64_t>(rows)});
+  check(prompts > 0, ErrorKind::invalid_argument,
+        "the generator has {} prompts, expected 1 or more", prompts);
+  const size_t length = handle.generator.tokens(0).size();
+  Tensor all(ElementType::i64, {static_cast<int64_t>(prompts), static_cast<int64_t>(length)});
   for (size_t i = 0; i < prompts; ++i) {
     const std::span<const Token> own = handle.generator.tokens(i);
-    check(own.size() == rows, ErrorKind::invalid_argument,
-          "prompt {} has {} tokens and the first {}: unequal prompts have no common tensor", i,
-          own.size(), rows);
-    std::ranges::copy(own, all.as<int64_t>() + i * rows);
+    check(own.size() == length, ErrorKind::invalid_argument,
+          "prompt {} has {} tokens, prompt 0 has {}: expected equal lengths", i, own.size(),
+          length);
+    std::ranges::copy(own, all.as<int64_t>() + i * length);
   }
   return all;
 }
 
 lathe_error* get_input(lathe_generator* generator, const char* name, lathe_tensor** out) {
   return guarded([&] {
-    demand(out, "the place for the input");
-    lathe_generator& handle = demand(generator, "the generator");
-    const std::string noun = &demand(name, "the input's name");
+    demand(out, "tensor");
+    lathe_generator& handle = demand(generator, "generator");
+    const std::string noun = &demand(name, "name");
     const llm::Names& names = handle.model->decoder->config().decoder.inputs;
     if (noun == "input_ids" || noun == llm::name_of(names, "input_ids", "input_ids")) {
       *out = new lathe_tensor{Box{tokens_of(handle)}};
@@ -59,22 +59,22 @@ lathe_error* get_input(lathe_generator* generator, const char* name, lathe_tenso
     }
     const auto& states = handle.model->decoder->layout().states();
     check(std::ranges::find(states, noun, &SequenceState::past) != states.end(),
-          ErrorKind::invalid_argument, "input '{}' is not kept: tokens and states are",
+          ErrorKind::invalid_argument, "input '{}' is not retained, expected the tokens or a state",
           escape(noun));
     *out = new lathe_tensor{Box{join_outputs(handle, noun)}};
   });
 }
 
-lathe_error* get_choice(lathe_generator* generator, size_t sequence, size_t token,
-                        lathe_choice* out) {
+lathe_error* get_sampled_token(lathe_generator* generator, size_t sequence, size_t token,
+                               lathe_sampled_token* out) {
   return guarded([&] {
-    lathe_generator& handle = demand(generator, "the generator");
-    lathe_choice all = known(&demand(out, "the place for the choice"));
+    lathe_generator& handle = demand(generator, "generator");
+    lathe_sampled_token all = known(&demand(out, "sampled"));
     const llm::Output& output = output_of(handle, sequence).second;
     check(token < output.choices.size(), ErrorKind::invalid_argument,
-          "the log-probability of generated token {} of sequence {} is asked for, {} are known{}",
+          "generated token {} of sequence {} is out of range for {} recorded log-probabilities{}",
           token, sequence, output.choices.size(),
-          output.choices.empty() ? ": set log_probabilities" : "");
+          output.choices.empty() ? ": set the option 'log_probabilities'" : "");
     const search::Choice& choice = output.choices[token];
     handle.most_likely.clear();
     for (const auto& [id, log_probability] : choice.most_likely) {
@@ -83,7 +83,7 @@ lathe_error* get_choice(lathe_generator* generator, size_t sequence, size_t toke
     all.size = out->size;
     all.log_probability = choice.log_probability;
     all.most_likely = handle.most_likely.data();
-    all.likeliest_count = handle.most_likely.size();
+    all.most_likely_count = handle.most_likely.size();
     std::memcpy(out, &all, std::min(out->size, sizeof all));
   });
 }
@@ -91,8 +91,8 @@ lathe_error* get_choice(lathe_generator* generator, size_t sequence, size_t toke
 lathe_error* fork(lathe_generator* generator, size_t prompt, const lathe_generator_params* params,
                   size_t* number) {
   return guarded([&] {
-    lathe_generator& handle = demand(generator, "the generator");
-    demand(number, "the place for the fork's number");
+    lathe_generator& handle = demand(generator, "generator");
+    demand(number, "fork");
     const search::SearchOptions options =
         params == nullptr ? handle.generator.options(prompt) : params->search;
     handle.outputs.clear();
@@ -103,10 +103,9 @@ lathe_error* fork(lathe_generator* generator, size_t prompt, const lathe_generat
 lathe_error* save(const lathe_generator* generator, size_t prompt, lathe_text_sink sink,
                   void* context) {
   return guarded([&] {
-    const lathe_generator& handle = demand(generator, "the generator");
+    const lathe_generator& handle = demand(generator, "generator");
     const std::vector<std::byte> bytes = save_prompt(handle.generator.state(prompt));
-    check(sink != nullptr, ErrorKind::invalid_argument, "the sink for {} bytes is NULL",
-          bytes.size());
+    check(sink != nullptr, ErrorKind::invalid_argument, "argument '{}' is NULL", "sink");
     sink(context, reinterpret_cast<const char*>(bytes.data()), bytes.size());
   });
 }
@@ -114,9 +113,9 @@ lathe_error* save(const lathe_generator* generator, size_t prompt, lathe_text_si
 lathe_error* restore(lathe_generator* generator, const lathe_generator_params* params,
                      const void* data, size_t bytes, size_t* prompt) {
   return guarded([&] {
-    lathe_generator& handle = demand(generator, "the generator");
-    demand(prompt, "the place for the prompt's number");
-    const std::string_view text = view({static_cast<const char*>(data), bytes}, "a saved prompt");
+    lathe_generator& handle = demand(generator, "generator");
+    demand(prompt, "prompt");
+    const std::string_view text = view({static_cast<const char*>(data), bytes}, "data");
     llm::PromptState state =
         llm::restore_prompt(*handle.model->decoder, std::as_bytes(std::span(text)));
     handle.outputs.clear();
@@ -127,11 +126,10 @@ lathe_error* restore(lathe_generator* generator, const lathe_generator_params* p
 lathe_error* export_all(const lathe_generator* generator, size_t prompt, lathe_state_sink sink,
                         void* context) {
   return guarded([&] {
-    const lathe_generator& handle = demand(generator, "the generator");
+    const lathe_generator& handle = demand(generator, "generator");
     const llm::PromptState state = handle.generator.state(prompt);
     std::vector<llm::StateTensor> states = export_states(state.sequence);
-    check(sink != nullptr, ErrorKind::invalid_argument, "the sink for {} states is NULL",
-          states.size());
+    check(sink != nullptr, ErrorKind::invalid_argument, "argument '{}' is NULL", "sink");
     const auto name = [](const std::string& text) { return text.empty() ? nullptr : text.c_str(); };
     for (llm::StateTensor& each : states) {
       auto tensor = std::make_unique<lathe_tensor>(lathe_tensor{Box{std::move(each.tensor)}});
@@ -143,42 +141,44 @@ lathe_error* export_all(const lathe_generator* generator, size_t prompt, lathe_s
 lathe_error* set_token_mask(lathe_generator* generator, size_t prompt, const uint32_t* words,
                             size_t count) {
   return guarded([&] {
-    lathe_generator& handle = demand(generator, "the generator");
-    if (count > 0) demand(words, "the mask's words");
+    lathe_generator& handle = demand(generator, "generator");
+    if (count > 0) demand(words, "words");
     handle.generator.set_token_mask(prompt, {words, count});
   });
 }
 
-std::vector<int64_t> positions_of(const lathe_tensor* given, int64_t rows) {
+std::vector<int64_t> position_ids_of(const lathe_tensor* given, int64_t count) {
   if (given == nullptr) return {};
   const auto fits = [&](const Tensor& tensor) {
     return tensor.type() == ElementType::i64 &&
-           (tensor.dims() == Dims{rows} || tensor.dims() == Dims{3, rows});
+           (tensor.dims() == Dims{count} || tensor.dims() == Dims{3, count});
   };
   check(given->box.is_tensor() && fits(given->box.tensor()), ErrorKind::invalid_argument,
-        "positions are {}, expected i64[{}] or [3, {}]",
+        "position_ids is {}, expected i64[{}] or [3, {}]",
         given->box.is_tensor() ? to_string(given->box.tensor().type(), given->box.tensor().dims())
-                               : "no tensor",
-        rows, rows);
+                               : "not a tensor",
+        count, count);
   const Tensor dense = given->box.tensor().dense();
   return {dense.as<int64_t>(), dense.as<int64_t>() + dense.count()};
 }
 
-lathe_error* append_embeddings(lathe_generator* generator, size_t prompt, const lathe_tensor* rows,
-                               const lathe_tensor* positions, uint64_t hash) {
+lathe_error* append_embeddings(lathe_generator* generator, size_t prompt,
+                               const lathe_tensor* embeddings, const lathe_tensor* position_ids,
+                               uint64_t hash) {
   return guarded([&] {
-    lathe_generator& handle = demand(generator, "the generator");
-    const Box& box = demand(rows, "the embeddings").box;
+    lathe_generator& handle = demand(generator, "generator");
+    const Box& box = demand(embeddings, "embeddings").box;
     check(box.is_tensor(), ErrorKind::invalid_argument,
-          "the embeddings for prompt {} are no tensor", prompt);
+          "the embeddings for prompt {} are not a tensor", prompt);
     const size_t count = handle.generator.prompts();
-    check(prompt <= count, ErrorKind::invalid_argument,
-          "prompt {} is given embeddings, there are {}", prompt, count);
+    check(prompt <= count, ErrorKind::invalid_argument, "prompt {} is out of range for {} prompts",
+          prompt, count);
     llm::PromptPart part{.embeddings = llm::make_embeddings(box.tensor().clone())};
     if (hash != 0) part.embeddings.hash = hash;
-    const std::vector<int64_t> told = positions_of(positions, part.embeddings.count());
+    const std::vector<int64_t> explicit_ids =
+        position_ids_of(position_ids, part.embeddings.count());
     check_embeddings(part.embeddings, handle.model->decoder->limits());
-    part.positions = told;
+    part.positions = explicit_ids;
     handle.outputs.clear();
     if (prompt == count) {
       handle.generator.add_parts({&part, 1}, handle.search);
@@ -193,7 +193,7 @@ lathe_error* append_embeddings(lathe_generator* generator, size_t prompt, const 
 void add_sequences(lathe_api& api) {
   api.generator_add_prompt = add_prompt;
   api.generator_get_input = get_input;
-  api.generator_choice = get_choice;
+  api.generator_sampled_token = get_sampled_token;
   api.generator_fork = fork;
   api.generator_save = save;
   api.generator_restore = restore;

@@ -5,8 +5,8 @@
 
 namespace {
 
-// The caller's allocator as the engine's. Lives until its owner has left it and its last block has
-// come back: results outlive sessions.
+// Adapts the caller's allocator. Deletes itself after its owner's release and its last
+// deallocation: results outlive sessions.
 class ForeignAllocator final : public lathe::Allocator {
  public:
   explicit ForeignAllocator(const lathe_allocator& given) : given_(given) {}
@@ -45,7 +45,7 @@ namespace {
 lathe_error* create(const lathe_plan* plan, const lathe_session_options* given,
                     lathe_session** out) {
   return guarded([&] {
-    demand(out, "the place for the session");
+    demand(out, "session");
     const lathe_session_options options = known(given);
     constexpr int kMostThreads = 1024;
     check(options.threads >= 0 && options.threads <= kMostThreads, ErrorKind::invalid_argument,
@@ -60,7 +60,7 @@ lathe_error* create(const lathe_plan* plan, const lathe_session_options* given,
     if (options.allocator != nullptr) {
       const lathe_allocator allocator = known(options.allocator);
       check(allocator.allocate != nullptr && allocator.deallocate != nullptr,
-            ErrorKind::invalid_argument, "an allocator lacks {}",
+            ErrorKind::invalid_argument, "allocator->{} is NULL",
             allocator.allocate == nullptr ? "allocate" : "deallocate");
       handle->allocator.reset(new ForeignAllocator(allocator));
       session.allocator = handle->allocator.get();
@@ -70,12 +70,12 @@ lathe_error* create(const lathe_plan* plan, const lathe_session_options* given,
         log(context, 0, std::string(text).c_str());
       };
     }
-    handle->session = std::make_unique<Session>(demand(plan, "the plan").plan, session);
+    handle->session = std::make_unique<Session>(demand(plan, "plan").plan, session);
     *out = handle.release();
   });
 }
 
-// One run's results: bound tensors, memory from the callback, or the session's.
+// The results of one run: bound tensors, memory from the callback, or new tensors.
 class Run {
  public:
   Run(lathe_session& session, const lathe_run_options& options, lathe_tensor** outputs,
@@ -83,7 +83,7 @@ class Run {
       : session_(session), options_(options), outputs_(outputs) {
     const Module& main = session.session->plan().program->main();
     check(output_count == main.results().size(), ErrorKind::invalid_argument,
-          "{} outputs given, '{}' has {}", output_count,
+          "got {} outputs, '{}' has {}", output_count,
           escape(session.session->plan().program->name), main.results().size());
     for (size_t i = 0; i < output_count; ++i) {
       const bool is_bound = outputs[i] != nullptr && outputs[i]->box.is_tensor();
@@ -118,7 +118,8 @@ class Run {
         options_.output(options_.output_context, static_cast<size_t>(index), to_c(type),
                         dims.data(), static_cast<int>(dims.size()), static_cast<size_t>(bytes));
     check(memory != nullptr || bytes == 0, ErrorKind::out_of_memory,
-          "no memory was given for output {} ({})", index, to_string(type, dims));
+          "the output callback returned no memory for output {} ({})", index,
+          to_string(type, dims));
     Tensor& made = made_[static_cast<size_t>(index)];
     made = Tensor(type, extents, Tensor::dense_strides(extents), memory, nullptr);
     return made.view();
@@ -147,40 +148,39 @@ lathe_error* run(lathe_session* session, const lathe_run_options* given,
   return guarded([&] {
     const lathe_run_options options = known(given);
     check((inputs != nullptr || input_count == 0) && (outputs != nullptr || output_count == 0),
-          ErrorKind::invalid_argument, "{} inputs or {} outputs at NULL", input_count,
-          output_count);
+          ErrorKind::invalid_argument, "argument '{}' is NULL",
+          inputs == nullptr && input_count > 0 ? "inputs" : "outputs");
     std::vector<Box> boxes;
     for (size_t i = 0; i < input_count; ++i) {
-      boxes.push_back(demand(inputs[i], fmt::format("input {}", i)).box);
+      boxes.push_back(demand(inputs[i], fmt::format("inputs[{}]", i)).box);
     }
-    Run(demand(session, "the session"), options, outputs, output_count).run(boxes);
+    Run(demand(session, "session"), options, outputs, output_count).run(boxes);
   });
 }
 
 lathe_error* reset(lathe_session* session) {
-  return guarded([&] { demand(session, "the session").session->reset(); });
+  return guarded([&] { demand(session, "session").session->reset(); });
 }
 
 lathe_error* length(const lathe_session* session, const char* state, int64_t* out) {
   return guarded([&] {
-    demand(out, "the place for the length") =
-        demand(session, "the session").session->length(&demand(state, "the state's name"));
+    demand(out, "length") = demand(session, "session").session->length(&demand(state, "state"));
   });
 }
 
 lathe_error* truncate(lathe_session* session, int64_t rows) {
-  return guarded([&] { demand(session, "the session").session->truncate(rows); });
+  return guarded([&] { demand(session, "session").session->truncate(rows); });
 }
 
 lathe_error* memory(const lathe_session* session, lathe_memory_use* use) {
   return guarded([&] {
-    const MemoryBudget& budget = demand(session, "the session").session->memory();
+    const MemoryBudget& budget = demand(session, "session").session->memory();
     lathe_memory_use out{};
-    out.size = demand(use, "the memory use").size;
+    out.size = demand(use, "use").size;
     out.now = budget.used();
     out.peak = budget.peak();
     check(out.size >= sizeof(size_t), ErrorKind::invalid_argument,
-          "a memory use has size {}: set it to sizeof(lathe_memory_use)", out.size);
+          "use->size is {}: set it to sizeof(lathe_memory_use)", out.size);
     std::memcpy(use, &out, std::min(out.size, sizeof out));
   });
 }

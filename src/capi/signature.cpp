@@ -54,11 +54,11 @@ Signature outputs_of(const Program& program) {
 }
 
 void fill_info(const Signature& values, size_t index, lathe_value_info* info) {
-  check(index < values.size(), ErrorKind::invalid_argument, "value {} of {} asked for", index,
-        values.size());
-  const size_t size = demand(info, "the value info").size;
+  check(index < values.size(), ErrorKind::invalid_argument,
+        "index {} is out of range for {} values", index, values.size());
+  const size_t size = demand(info, "info").size;
   check(size >= sizeof(size_t), ErrorKind::invalid_argument,
-        "a value info has size {}: set it to sizeof(lathe_value_info)", size);
+        "info->size is {}: set it to sizeof(lathe_value_info)", size);
   const ValueRecord& value = *values[index];
   lathe_value_info out{};
   out.size = size;
@@ -78,7 +78,7 @@ lathe_element_type to_c(ElementType type) {
 
 ElementType from_c(lathe_element_type type) {
   const std::optional<ElementType> found = element_type_from_onnx(static_cast<int64_t>(type));
-  check(found.has_value(), ErrorKind::invalid_argument, "element type {} is none of 1 to 26",
+  check(found.has_value(), ErrorKind::invalid_argument, "element type is {}, expected 1 to 26",
         static_cast<int>(type));
   return *found;
 }

@@ -6,8 +6,8 @@ namespace {
 
 Dims dims_from(const int64_t* dims, int rank) {
   check(rank >= 0 && rank <= kMaxRank && (dims != nullptr || rank == 0),
-        ErrorKind::invalid_argument, "rank {} with dims {}: expected 0 to {}", rank,
-        dims == nullptr ? "NULL" : "given", kMaxRank);
+        ErrorKind::invalid_argument, "rank is {} with dims {}, expected 0 to {}", rank,
+        dims == nullptr ? "NULL" : "set", kMaxRank);
   Dims out(dims, dims + rank);
   static_cast<void>(element_count(out));  // negative extents, overflow
   return out;
@@ -15,7 +15,7 @@ Dims dims_from(const int64_t* dims, int rank) {
 
 lathe_error* create(lathe_element_type type, const int64_t* dims, int rank, lathe_tensor** out) {
   return guarded([&] {
-    demand(out, "the place for the tensor");
+    demand(out, "tensor");
     *out = new lathe_tensor{Box{Tensor(from_c(type), dims_from(dims, rank))}};
   });
 }
@@ -23,14 +23,13 @@ lathe_error* create(lathe_element_type type, const int64_t* dims, int rank, lath
 lathe_error* wrap(lathe_element_type type, const int64_t* dims, const int64_t* strides, int rank,
                   void* data, void (*release)(void* context), void* context, lathe_tensor** out) {
   return guarded([&] {
-    demand(out, "the place for the tensor");
+    demand(out, "tensor");
     const ElementType element = from_c(type);
     const Dims extents = dims_from(dims, rank);
     check(element != ElementType::string, ErrorKind::invalid_argument,
-          "memory of {} cannot be wrapped: strings have no layout that C knows",
-          to_string(element, extents));
+          "memory of {} cannot be wrapped: strings have no C layout", to_string(element, extents));
     check(data != nullptr || element_count(extents) == 0, ErrorKind::invalid_argument,
-          "the memory of {} is NULL", to_string(element, extents));
+          "argument 'data' is NULL for {}", to_string(element, extents));
     const Dims steps =
         strides == nullptr ? Tensor::dense_strides(extents) : Dims(strides, strides + rank);
     std::shared_ptr<void> owner;
@@ -43,10 +42,10 @@ lathe_error* wrap(lathe_element_type type, const int64_t* dims, const int64_t* s
 
 lathe_error* make_sequence(lathe_tensor* const* items, size_t count, lathe_tensor** out) {
   return guarded([&] {
-    demand(out, "the place for the sequence");
+    demand(out, "sequence");
     auto boxes = std::make_shared<std::vector<Box>>();
     for (size_t i = 0; i < count; ++i) {
-      boxes->push_back(demand(items[i], fmt::format("item {}", i)).box);
+      boxes->push_back(demand(items[i], fmt::format("items[{}]", i)).box);
     }
     *out = new lathe_tensor{Box{BoxSequence(std::move(boxes))}};
   });
@@ -64,10 +63,10 @@ size_t item_count(const lathe_tensor* tensor) {
 
 lathe_error* item(const lathe_tensor* tensor, size_t index, lathe_tensor** out) {
   return guarded([&] {
-    demand(out, "the place for the item");
-    const size_t count = item_count(&demand(tensor, "the sequence"));
-    check(index < count, ErrorKind::invalid_argument, "item {} of a sequence of {} asked for",
-          index, count);
+    demand(out, "item");
+    const size_t count = item_count(&demand(tensor, "tensor"));
+    check(index < count, ErrorKind::invalid_argument,
+          "index {} is out of range for a sequence of {} items", index, count);
     *out = new lathe_tensor{tensor->box.sequence()[index]};
   });
 }
@@ -77,12 +76,11 @@ const Tensor* tensor_of(const lathe_tensor* tensor) {
 }
 
 std::string& string_at(const lathe_tensor* tensor, int64_t index) {
-  const Tensor* found = tensor_of(&demand(tensor, "the tensor"));
+  const Tensor* found = tensor_of(&demand(tensor, "tensor"));
   check(found != nullptr && found->type() == ElementType::string && found->is_dense(),
-        ErrorKind::invalid_argument, "element {} asked of what is no dense tensor of strings",
-        index);
+        ErrorKind::invalid_argument, "element {} requires a dense tensor of strings", index);
   check(index >= 0 && index < found->count(), ErrorKind::invalid_argument,
-        "element {} of {} asked for", index, found->count());
+        "index {} is out of range for {} elements", index, found->count());
   return found->as<std::string>()[index];
 }
 
@@ -90,14 +88,15 @@ lathe_error* get_string(const lathe_tensor* tensor, int64_t index, const char** 
                         size_t* bytes) {
   return guarded([&] {
     const std::string& found = string_at(tensor, index);
-    demand(text, "the place for the text") = found.c_str();
+    demand(text, "text") = found.c_str();
     if (bytes != nullptr) *bytes = found.size();
   });
 }
 
 lathe_error* set_string(lathe_tensor* tensor, int64_t index, const char* text, size_t bytes) {
   return guarded([&] {
-    check(text != nullptr || bytes == 0, ErrorKind::invalid_argument, "{} bytes at NULL", bytes);
+    check(text != nullptr || bytes == 0, ErrorKind::invalid_argument,
+          "argument 'text' is NULL for {} bytes", bytes);
     string_at(tensor, index).assign(text == nullptr ? "" : text, bytes);
   });
 }

@@ -17,33 +17,32 @@ tokenizer::LoadOptions load_options(const lathe_tokenizer_options* given) {
 
 EncodeOptions encode_options(const lathe_encode_options& given) {
   EncodeOptions out;
-  out.add_special_tokens = given.bare == 0;
-  out.detailed = given.detailed != 0;
+  out.add_special_tokens = given.no_special_tokens == 0;
+  out.detailed = given.with_offsets != 0;
   out.replace_invalid = given.replace_invalid != 0;
   out.special_as_text = given.special_as_text != 0;
-  out.truncate_and_pad = given.whole == 0;
+  out.truncate_and_pad = given.no_padding == 0;
   return out;
 }
 
 void give(lathe_text_sink sink, void* context, std::string_view text) {
-  check(sink != nullptr, ErrorKind::invalid_argument, "the sink for {} bytes of text is NULL",
-        text.size());
+  check(sink != nullptr, ErrorKind::invalid_argument, "argument '{}' is NULL", "sink");
   sink(context, text.data(), text.size());
 }
 
 lathe_error* load(const char* path, const lathe_tokenizer_options* options, lathe_tokenizer** out) {
   return guarded([&] {
-    demand(out, "the place for the tokenizer");
-    check(path != nullptr, ErrorKind::invalid_argument, "the path of the {} is NULL", "tokenizer");
-    *out = new lathe_tokenizer{tokenizer::load_tokenizer(path, load_options(options))};
+    demand(out, "tokenizer");
+    *out = new lathe_tokenizer{
+        tokenizer::load_tokenizer(&demand(path, "path"), load_options(options))};
   });
 }
 
 lathe_error* load_memory(const void* data, size_t bytes, const char* name,
                          const lathe_tokenizer_options* options, lathe_tokenizer** out) {
   return guarded([&] {
-    demand(out, "the place for the tokenizer");
-    const auto file = view({static_cast<const char*>(data), bytes}, "the file");
+    demand(out, "tokenizer");
+    const auto file = view({static_cast<const char*>(data), bytes}, "data");
     const std::string called = name != nullptr ? name : "<memory>";
     *out =
         new lathe_tokenizer{tokenizer::load_tokenizer_bytes(file, called, load_options(options))};
@@ -59,8 +58,8 @@ uint32_t token_to_id(const lathe_tokenizer* handle, lathe_text token) {
 lathe_error* id_to_token(const lathe_tokenizer* handle, uint32_t id, lathe_text_sink sink,
                          void* context) {
   return guarded([&] {
-    const auto token = demand(handle, "the tokenizer").tokenizer->id_to_token(id);
-    check(token.has_value(), ErrorKind::invalid_argument, "no token has the id {}", id);
+    const auto token = demand(handle, "tokenizer").tokenizer->id_to_token(id);
+    check(token.has_value(), ErrorKind::invalid_argument, "unknown token id {}", id);
     give(sink, context, *token);
   });
 }
@@ -74,13 +73,13 @@ const char* special_token(const lathe_tokenizer* handle, const char* name) {
 lathe_error* encode(const lathe_tokenizer* handle, lathe_text text, const lathe_text* pair,
                     const lathe_encode_options* given, lathe_encoding** out) {
   return guarded([&] {
-    demand(out, "the place for the encoding");
-    const auto& tokenizer = *demand(handle, "the tokenizer").tokenizer;
+    demand(out, "encoding");
+    const auto& tokenizer = *demand(handle, "tokenizer").tokenizer;
     const EncodeOptions options = encode_options(known(given));
-    const std::string_view first = view(text, "the text");
-    *out = new lathe_encoding(
-        pair == nullptr ? tokenizer.encode(first, options)
-                        : tokenizer.encode_pair(first, view(*pair, "the second text"), options));
+    const std::string_view first = view(text, "text");
+    *out = new lathe_encoding(pair == nullptr
+                                  ? tokenizer.encode(first, options)
+                                  : tokenizer.encode_pair(first, view(*pair, "pair"), options));
   });
 }
 
@@ -88,16 +87,16 @@ lathe_error* encode_batch(const lathe_tokenizer* handle, const lathe_text* texts
                           const lathe_encode_options* given, lathe_encoding** out) {
   return guarded([&] {
     if (count == 0) return;
-    demand(texts, "the list of texts");
-    demand(out, "the place for the encodings");
+    demand(texts, "texts");
+    demand(out, "encodings");
     const lathe_encode_options options = known(given);
-    check(options.threads >= 0, ErrorKind::invalid_argument, "threads is {}", options.threads);
+    check(options.threads >= 0, ErrorKind::invalid_argument, "threads is {}, expected 0 or more",
+          options.threads);
     std::vector<std::string_view> views;
-    for (size_t i = 0; i < count; ++i) views.push_back(view(texts[i], fmt::format("text {}", i)));
+    for (size_t i = 0; i < count; ++i) views.push_back(view(texts[i], fmt::format("texts[{}]", i)));
     ThreadPool pool(std::max(options.threads, 1));
     std::vector<Encoding> encodings =
-        demand(handle, "the tokenizer")
-            .tokenizer->encode_batch(views, encode_options(options), &pool);
+        demand(handle, "tokenizer").tokenizer->encode_batch(views, encode_options(options), &pool);
     std::vector<std::unique_ptr<lathe_encoding>> made;
     for (Encoding& encoding : encodings) {
       made.push_back(std::make_unique<lathe_encoding>(std::move(encoding)));
@@ -109,23 +108,23 @@ lathe_error* encode_batch(const lathe_tokenizer* handle, const lathe_text* texts
 lathe_error* decode(const lathe_tokenizer* handle, const uint32_t* ids, size_t count, int keep,
                     lathe_text_sink sink, void* context) {
   return guarded([&] {
-    const auto& tokenizer = *demand(handle, "the tokenizer").tokenizer;
-    if (count > 0) demand(ids, "the list of ids");
+    const auto& tokenizer = *demand(handle, "tokenizer").tokenizer;
+    if (count > 0) demand(ids, "ids");
     give(sink, context, tokenizer.decode({ids, count}, keep == 0));
   });
 }
 
 lathe_error* create_stream(const lathe_tokenizer* handle, int keep, lathe_decode_stream** out) {
   return guarded([&] {
-    demand(out, "the place for the stream");
+    demand(out, "stream");
     *out = new lathe_decode_stream{
-        tokenizer::DecodeStream(demand(handle, "the tokenizer").tokenizer, keep == 0)};
+        tokenizer::DecodeStream(demand(handle, "tokenizer").tokenizer, keep == 0)};
   });
 }
 
 lathe_error* step(lathe_decode_stream* handle, uint32_t id, lathe_text_sink sink, void* context) {
   return guarded([&] {
-    lathe_decode_stream& stream = demand(handle, "the stream");
+    lathe_decode_stream& stream = demand(handle, "stream");
     stream.piece.clear();
     stream.stream.step(id, stream.piece);
     give(sink, context, stream.piece);
@@ -133,16 +132,16 @@ lathe_error* step(lathe_decode_stream* handle, uint32_t id, lathe_text_sink sink
 }
 
 lathe_error* finish_stream(lathe_decode_stream* handle, lathe_text_sink sink, void* context) {
-  return guarded([&] { give(sink, context, demand(handle, "the stream").stream.finish()); });
+  return guarded([&] { give(sink, context, demand(handle, "stream").stream.finish()); });
 }
 
 lathe_error* create_stops(const lathe_text* strings, size_t count, lathe_stop_strings** out) {
   return guarded([&] {
-    demand(out, "the place for the stop strings");
-    if (count > 0) demand(strings, "the list of stop strings");
+    demand(out, "stops");
+    if (count > 0) demand(strings, "strings");
     std::vector<std::string> list;
     for (size_t i = 0; i < count; ++i) {
-      list.emplace_back(view(strings[i], fmt::format("stop string {}", i)));
+      list.emplace_back(view(strings[i], fmt::format("strings[{}]", i)));
     }
     *out = new lathe_stop_strings{tokenizer::StopStrings(std::move(list))};
   });
@@ -150,13 +149,12 @@ lathe_error* create_stops(const lathe_text* strings, size_t count, lathe_stop_st
 
 lathe_error* push(lathe_stop_strings* handle, lathe_text text, lathe_text_sink sink,
                   void* context) {
-  return guarded([&] {
-    give(sink, context, demand(handle, "the stop strings").stops.push(view(text, "the text")));
-  });
+  return guarded(
+      [&] { give(sink, context, demand(handle, "stops").stops.push(view(text, "text"))); });
 }
 
 lathe_error* finish_stops(lathe_stop_strings* handle, lathe_text_sink sink, void* context) {
-  return guarded([&] { give(sink, context, demand(handle, "the stop strings").stops.finish()); });
+  return guarded([&] { give(sink, context, demand(handle, "stops").stops.finish()); });
 }
 
 int64_t found(const lathe_stop_strings* handle) {

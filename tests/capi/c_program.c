@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The whole C interface from C11. Prints "N passed, N failed, 0 skipped". */
+/* Calls the C interface from C11. Prints "N passed, N failed, 0 skipped". */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static void expect(int condition, const char* what) {
   }
 }
 
-/* The error is of that kind and its message begins so. */
+/* Expects an error of `kind` whose message starts with `beginning`. */
 static void expect_error(lathe_error* error, lathe_error_kind kind, const char* beginning,
                          const char* what) {
   if (error == NULL) {
@@ -76,7 +76,7 @@ static void test_signature(const lathe_program* program) {
   expect(strcmp(info.dim_names[0], "n") == 0, "the name of its first dim");
   expect(strcmp(info.type, "f32[n, 2]") == 0, "its type as text");
   expect_error(lathe->program_output(program, 2, &info), LATHE_INVALID_ARGUMENT,
-               "value 2 of 2 asked for", "an output that is not there");
+               "index 2 is out of range for 2 values", "an output beyond the last");
   /* A caller built for a version with fewer fields. */
   lathe_value_info old;
   memset(&old, 0x55, sizeof old);
@@ -145,16 +145,17 @@ static void test_output_callback(const lathe_program* program) {
   lathe_tensor* inputs[2] = {matrix(1, past), matrix(2, x)};
   lathe_tensor* outputs[2] = {NULL, NULL};
   expect_done(lathe->session_run(session, &options, inputs, 2, outputs, 2), "run");
-  expect(memory.calls == 2, "the callback is asked once per output");
-  expect(memory.values[4] == 5 && memory.values[8] == 9, "results lie where it said");
-  expect(lathe->tensor_data(outputs[1]) == memory.values + 8, "and the tensors refer to it");
+  expect(memory.calls == 2, "the callback is called once per output");
+  expect(memory.values[4] == 5 && memory.values[8] == 9, "results are in its memory");
+  expect(lathe->tensor_data(outputs[1]) == memory.values + 8, "the tensors refer to it");
   for (int i = 0; i < 2; ++i) lathe->tensor_free(outputs[i]);
   lathe->tensor_free(inputs[1]);
   inputs[1] = matrix(4, x);
   outputs[0] = outputs[1] = NULL;
   expect_error(lathe->session_run(session, &options, inputs, 2, outputs, 2), LATHE_OUT_OF_MEMORY,
-               "no memory was given for output 0", "a callback that gives none");
-  expect(outputs[0] == NULL && outputs[1] == NULL, "a failed run gives no results");
+               "the output callback returned no memory for output 0",
+               "a callback that returns NULL");
+  expect(outputs[0] == NULL && outputs[1] == NULL, "a failed run returns no results");
   for (int i = 0; i < 2; ++i) lathe->tensor_free(inputs[i]);
   lathe->session_free(session);
   lathe->plan_free(plan);
@@ -165,10 +166,10 @@ static void test_states(lathe_program* program) {
   const char* present = "present";
   const char* wrong = "presents";
   expect_error(lathe->program_promote_states(program, &past, &wrong, 1), LATHE_INVALID_ARGUMENT, "",
-               "a pair that is not there");
-  expect(lathe->program_input_count(program) == 2, "leaves the program as it was");
+               "an unknown pair");
+  expect(lathe->program_input_count(program) == 2, "leaves the program unchanged");
   expect_done(lathe->program_promote_states(program, &past, &present, 1), "promote a state");
-  expect(lathe->program_input_count(program) == 1, "a state is no input");
+  expect(lathe->program_input_count(program) == 1, "a state is not an input");
   lathe_plan* plan = NULL;
   lathe_session* session = NULL;
   expect_done(lathe->plan_compile(program, NULL, &plan), "compile");
@@ -190,7 +191,7 @@ static void test_states(lathe_program* program) {
   expect(length == 1, "is one");
   expect_done(lathe->session_reset(session), "reset");
   expect_error(lathe->session_length(session, "pest", &length), LATHE_INVALID_ARGUMENT, "",
-               "a state that is not there");
+               "an unknown state");
   lathe_memory_use use = LATHE_INIT(lathe_memory_use);
   expect_done(lathe->session_memory(session, &use), "memory use");
   expect(use.peak >= use.now && use.peak > 0, "is known");
@@ -237,10 +238,10 @@ static void test_allocator_and_limits(const lathe_program* program) {
   lathe_tensor* outputs[2] = {NULL, NULL};
   expect_done(lathe->session_run(session, NULL, inputs, 2, outputs, 2), "run");
   lathe->session_free(session);
-  expect(counter.calls > 0 && counter.blocks > 0, "results lie in the allocator's memory");
+  expect(counter.calls > 0 && counter.blocks > 0, "results are in the allocator's memory");
   lathe->tensor_free(outputs[0]);
   lathe->tensor_free(outputs[1]);
-  expect(counter.blocks == 0, "all of it comes back");
+  expect(counter.blocks == 0, "all of it is deallocated");
 
   options.allocator = NULL;
   options.memory_limit = 100;
@@ -282,9 +283,9 @@ static void test_tensors(void) {
   expect(lathe->tensor_kind(sequence) == LATHE_VALUE_SEQUENCE, "its kind");
   expect(lathe->tensor_item_count(sequence) == 2, "its items");
   expect_error(lathe->tensor_item(sequence, 2, &tensor), LATHE_INVALID_ARGUMENT,
-               "item 2 of a sequence of 2", "an item beyond");
+               "index 2 is out of range for a sequence of 2 items", "an item beyond the last");
   expect_done(lathe->tensor_item(sequence, 1, &tensor), "an item");
-  expect(lathe->tensor_count(tensor) == 6, "outlives nothing but its handle");
+  expect(lathe->tensor_count(tensor) == 6, "its elements");
   lathe->tensor_free(sequence);
   lathe->tensor_free(tensor);
   expect_done(lathe->tensor_create(LATHE_STRING, dims, 2, &tensor), "a tensor of strings");
@@ -298,9 +299,9 @@ static void test_tensors(void) {
   expect_error(lathe->tensor_create(LATHE_F32, &negative, 1, &tensor), LATHE_INVALID_ARGUMENT, "",
                "a negative extent");
   expect_error(lathe->tensor_create((lathe_element_type)99, dims, 2, &tensor),
-               LATHE_INVALID_ARGUMENT, "element type 99", "an unknown element type");
+               LATHE_INVALID_ARGUMENT, "element type is 99", "an unknown element type");
   expect_error(lathe->tensor_create(LATHE_F32, dims, 2, NULL), LATHE_INVALID_ARGUMENT,
-               "the place for the tensor is NULL", "nowhere to put it");
+               "argument 'tensor' is NULL", "no output pointer");
 }
 
 static int logged = 0;
@@ -315,9 +316,9 @@ static void released(void* context) { ++*(int*)context; }
 static void test_errors_and_log(void) {
   lathe_program* program = NULL;
   expect_error(lathe->program_load("no/such/file.onnx", NULL, &program), LATHE_IO,
-               "cannot open 'no/such/file.onnx'", "a file that is not there");
+               "cannot open 'no/such/file.onnx'", "a missing file");
   lathe_error* error = lathe->program_load_memory("<html>", 6, NULL, &program);
-  expect(error != NULL && lathe->error_kind(error) == LATHE_INVALID_MODEL, "no model");
+  expect(error != NULL && lathe->error_kind(error) == LATHE_INVALID_MODEL, "invalid bytes");
   expect(error != NULL && lathe->error_note(error, 1000) == NULL, "a note beyond the last");
   lathe->error_free(error);
   int count = 0;
@@ -363,6 +364,12 @@ static void free_state(void* context, const char* past, const char* present, lat
   lathe->tensor_free(tensor);
 }
 
+static int end_after_one(void* context, const char* text, size_t bytes) {
+  (void)text;
+  (void)bytes;
+  return (int)++*(size_t*)context;
+}
+
 static int prefer_seven(void* context, size_t prompt, const int32_t* tokens, size_t token_count,
                         float* logits, size_t vocabulary) {
   (void)tokens;
@@ -380,7 +387,7 @@ static void test_models(void) {
   expect_done(lathe->model_create(config, &model), "a model");
   lathe->model_config_free(config);
   expect(strcmp(lathe->model_type(model), "llama") == 0, "its type");
-  expect(strcmp(lathe->model_device(model), "ref") == 0, "where it runs");
+  expect(strcmp(lathe->model_device(model), "ref") == 0, "its target");
   lathe_generator_params* params = NULL;
   expect_done(lathe->generator_params_create(model, &params), "parameters");
   const lathe_text two = {"2", 1};
@@ -389,6 +396,11 @@ static void test_models(void) {
   const lathe_text prompt = {"one", 3};
   expect_done(lathe->model_generate(model, params, prompt, NULL, append_text, text), "one call");
   expect(strcmp(text, "two three") == 0, "the answer");
+  size_t pieces = 0;
+  expect_error(lathe->model_generate_pieces(model, params, prompt, NULL, end_after_one, &pieces),
+               LATHE_INTERRUPTED, "the text callback ended the generation after ",
+               "a callback that ends it");
+  expect(pieces == 1, "one piece");
   lathe_generator* generator = NULL;
   expect_done(lathe->generator_create(model, params, &generator), "a generator");
   lathe->generator_params_free(params);
@@ -398,7 +410,7 @@ static void test_models(void) {
   expect_done(lathe->generator_set_hook(generator, prefer_seven, &seen), "a hook");
   expect_done(lathe->generator_generate_next_token(generator, NULL), "a step");
   expect_error(lathe->generator_generate_next_token(generator, NULL), LATHE_INVALID_ARGUMENT,
-               "the hook refused prompt 0 after 2 tokens with 5", "a hook that refuses");
+               "the hook returned 5 for prompt 0 after 2 tokens", "a hook that fails the step");
   expect_done(lathe->generator_set_hook(generator, NULL, NULL), "no hook");
   while (!lathe->generator_is_done(generator)) {
     expect_done(lathe->generator_generate_next_token(generator, NULL), "another step");
@@ -414,7 +426,7 @@ static void test_models(void) {
   expect(sequence.reason == LATHE_FINISHED_BY_LENGTH, "its end");
   const int32_t* ends = NULL;
   expect_done(lathe->model_end_tokens(model, &ends, &count), "end tokens");
-  expect(count == 1 && ends[0] == 15, "the one that ends");
+  expect(count == 1 && ends[0] == 15, "the end token");
   size_t fork = 0;
   expect_done(lathe->generator_fork(generator, 0, NULL, &fork), "a fork");
   saved_bytes = 0;
@@ -428,15 +440,15 @@ static void test_models(void) {
   size_t added = 0;
   expect_done(lathe->generator_add_prompt(generator, NULL, tokens, 1, &added), "one more");
   expect(added == 3 && !lathe->generator_is_done(generator), "which is not done");
-  lathe_choice choice = LATHE_INIT(lathe_choice);
-  expect_error(lathe->generator_choice(generator, 0, 0, &choice), LATHE_INVALID_ARGUMENT,
-               "the log-probability of generated token 0 of sequence 0 is asked for, 0 are known: "
-               "set log_probabilities",
+  lathe_sampled_token sampled = LATHE_INIT(lathe_sampled_token);
+  expect_error(lathe->generator_sampled_token(generator, 0, 0, &sampled), LATHE_INVALID_ARGUMENT,
+               "generated token 0 of sequence 0 is out of range for 0 recorded log-probabilities: "
+               "set the option 'log_probabilities'",
                "no log-probabilities");
   lathe_tensor* ids = NULL;
   expect_error(lathe->generator_get_input(generator, "input_ids", &ids), LATHE_INVALID_ARGUMENT,
-               "prompt 3 has 1 tokens and the first 3: unequal prompts have no common tensor",
-               "unequal prompts");
+               "prompt 3 has 1 tokens, prompt 0 has 3: expected equal lengths",
+               "prompts of unequal lengths");
   const uint32_t mask = 1u << 5;
   expect_done(lathe->generator_set_token_mask(generator, 3, &mask, 1), "a mask");
   expect_done(lathe->generator_generate_next_token(generator, NULL), "a masked step");
@@ -444,25 +456,44 @@ static void test_models(void) {
   expect_done(lathe->generator_next_tokens(generator, &chosen, &count), "its tokens");
   expect(count == 4 && chosen[3] == 5, "the only one that is allowed");
   expect_error(lathe->generator_append_embeddings(generator, 0, NULL, NULL, 0),
-               LATHE_INVALID_ARGUMENT, "the embeddings is NULL", "no embeddings");
+               LATHE_INVALID_ARGUMENT, "argument 'embeddings' is NULL", "no embeddings");
   lathe->model_free(model);
   expect_error(lathe->generator_sequence(generator, 9, &sequence), LATHE_INVALID_ARGUMENT,
-               "sequence 9 of 4 is asked for", "another sequence");
+               "sequence 9 is out of range for 4 sequences", "a sequence beyond the last");
   lathe_tensor* keys = NULL;
   expect_done(lathe->generator_get_output_of(generator, 0, "present.0.key", &keys), "an output");
   expect(lathe->tensor_rank(keys) == 4 && lathe->tensor_dims(keys)[0] == 1, "of one prompt");
   lathe->tensor_free(keys);
   expect_error(lathe->generator_get_output_of(generator, 4, "logits", &keys),
-               LATHE_INVALID_ARGUMENT, "output 'logits' is asked of prompt 4, there are 4",
-               "another prompt");
+               LATHE_INVALID_ARGUMENT, "prompt 4 is out of range for 4 prompts",
+               "a prompt beyond the last");
   lathe->generator_free(generator);
+}
+
+static void test_chat_template(void) {
+  const char* source =
+      "{% for i in range(9000) %}{% for k in range(9000) %}{% endfor %}{% endfor %}done";
+  const lathe_text text = {source, strlen(source)};
+  const lathe_text request = {"[{\"role\": \"user\", \"content\": \"Hi\"}]", 35};
+  lathe_chat_template* chat = NULL;
+  expect_done(lathe->chat_template_create(text, &chat), "a slow template");
+  expect_done(lathe->chat_template_set_time_limit(chat, 0.02), "a time limit");
+  size_t bytes = 0;
+  expect_error(lathe->chat_template_render(chat, request, count_bytes, &bytes, NULL, NULL),
+               LATHE_INVALID_ARGUMENT, "", "a template beyond its time limit");
+  lathe_error* error = lathe->chat_template_render(chat, request, count_bytes, &bytes, NULL, NULL);
+  expect(error != NULL && strstr(lathe->error_message(error), "20 ms") != NULL, "names the limit");
+  lathe->error_free(error);
+  expect_error(lathe->chat_template_set_time_limit(chat, -1), LATHE_INVALID_ARGUMENT,
+               "the time limit is -1 seconds, expected 0 to ", "a negative limit");
+  lathe->chat_template_free(chat);
 }
 
 static const char kModel[] =
     "<ir_version: 8, opset_import: [\"\" : 18]>\n"
     "g (float[2] x) => (float[2] y) <float[2] w = [\"location\" : \"w.bin\"]> { y = Add(x, w) }";
 
-/* Weights of a model in memory that lie in files of their own. */
+/* External data of a model in memory. */
 static void test_data_files(void) {
   const float weights[2] = {3, 4};
   const lathe_data_file file = {"w.bin", weights, sizeof weights};
@@ -477,7 +508,7 @@ static void test_data_files(void) {
   lathe_plan* plan = NULL;
   expect_done(lathe->plan_compile(program, NULL, &plan), "compile");
   lathe->program_free(program);
-  expect(count == 0, "the weights are held");
+  expect(count == 0, "the weights are retained");
   lathe_session* session = NULL;
   expect_done(lathe->session_create(plan, NULL, &session), "a session");
   float values[2] = {1, 2};
@@ -492,7 +523,7 @@ static void test_data_files(void) {
   lathe->tensor_free(output);
   lathe->session_free(session);
   lathe->plan_free(plan);
-  expect(count == 1, "and released once");
+  expect(count == 1, "the weights are released once");
 
   lathe_model_config* config = NULL;
   expect_done(lathe->model_config_create(NULL, &config), "a configuration");
@@ -500,10 +531,10 @@ static void test_data_files(void) {
       lathe->model_config_wrap_model_data(config, "w", weights, sizeof weights, released, &count),
       "a file that is not copied");
   expect_error(lathe->model_config_wrap_model_data(config, NULL, weights, 1, released, &count),
-               LATHE_INVALID_ARGUMENT, "the file's name is NULL", "without a name");
-  expect(count == 2, "what is refused is released");
+               LATHE_INVALID_ARGUMENT, "argument 'name' is NULL", "without a name");
+  expect(count == 2, "an error releases the data");
   expect_done(lathe->model_config_remove_model_data(config, "w"), "removed");
-  expect(count == 3, "what is removed is released");
+  expect(count == 3, "removing a file releases its data");
   lathe->model_config_free(config);
 }
 
@@ -527,6 +558,7 @@ int main(void) {
   test_tensors();
   test_errors_and_log();
   test_models();
+  test_chat_template();
   test_data_files();
   printf("%d passed, %d failed, 0 skipped\n", passed, failed);
   return failed == 0 ? 0 : 1;

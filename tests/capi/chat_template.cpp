@@ -48,6 +48,10 @@ int main() {
     lathe::ChatTemplate::from_source("{{ raise_exception('no roles here') }}").render(kQuestion);
   });
   expect_error(LATHE_INVALID_ARGUMENT, "no JSON", [&] { one.render("nonsense"); });
+  auto slow = lathe::ChatTemplate::from_source(
+      "{% for i in range(9000) %}{% for k in range(9000) %}{% endfor %}{% endfor %}");
+  slow.set_time_limit(0.02);
+  expect_error(LATHE_INVALID_ARGUMENT, "20 ms", [&] { slow.render(kQuestion); });
   expect_error(LATHE_IO, "nothing-here", [] { lathe::ChatTemplate("nothing-here"); });
   std::printf("%d passed, %d failed, 0 skipped\n", passed, failed);
   return failed == 0 ? 0 : 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Models with an encoder through the C++ wrappers, and models whose weights lie in files of their
-// own, all from memory. The model: the token after n is n plus the sum of what its encoder is
-// given, and 15 ends. Prints "N passed, N failed, 0 skipped".
+// Models with an encoder and models with external data, from memory, through the C++ wrappers. The
+// token after n is n plus the sum of the encoder's input; 15 is the end token. Prints "N passed, N
+// failed, 0 skipped".
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -73,7 +73,7 @@ decoder (int64[batch, rows] input_ids, float[batch, 1, 1] steps)
 
 constexpr std::array<int64_t, 2> kAxes = {1, 2};
 
-// Two numbers that nothing reads, then 0 to 15.
+// Two unused values, then 0 to 15.
 std::array<float, 18> token_values() {
   std::array<float, 18> values{};
   for (size_t i = 2; i < values.size(); ++i) values[i] = static_cast<float>(i - 2);
@@ -84,7 +84,7 @@ std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-// All files of the model but those with weights.
+// All files of the model without its external data.
 lathe::Config without_weights() {
   lathe::Config config;
   config.add_model_data("genai_config.json", bytes_of(kConfig));
@@ -102,7 +102,7 @@ lathe::Model open_model() {
   return lathe::Model(config);
 }
 
-// Features [prompts, 2, frames] whose sums are the steps.
+// Features f32 [prompts, 2, frames] whose sums are `steps`.
 lathe::Tensor features(std::span<const float> steps, int64_t frames = 3) {
   lathe::Tensor tensor(LATHE_F32, {static_cast<int64_t>(steps.size()), 2, frames});
   const std::span<float> values = tensor.values<float>();
@@ -135,10 +135,11 @@ void test_inputs_first(const lathe::Model& model) {
       {"mel", features({1, 2, 3})}, {"input_ids", ids({3, 1}, {10, 11, 3})}};
   generator.set_inputs(inputs);
   expect(generator.prompt_count() == 3, "a prompt for each of the features");
-  expect(generated(generator, 0) == kByOne, "the first goes by its own features");
-  expect(generated(generator, 1) == kByTwo && generated(generator, 2) == kByThree, "so do others");
+  expect(generated(generator, 0) == kByOne, "the first prompt uses its own features");
+  expect(generated(generator, 1) == kByTwo && generated(generator, 2) == kByThree,
+         "other prompts use theirs");
   lathe::Generator one(model, lathe::GeneratorParams(model));
-  one.set_model_input("audio_features", features({3}));  // as GenAI calls it
+  one.set_model_input("audio_features", features({3}));  // GenAI's name
   one.append_tokens(Tokens{0, 3});
   expect(generated(one, 0) == kByThree, "a prompt alone");
 }
@@ -147,7 +148,7 @@ void test_tokens_first(const lathe::Model& model) {
   lathe::Generator generator(model, lathe::GeneratorParams(model));
   generator.append_token_sequences(std::vector<Tokens>{{10}, {4, 5, 11}, {1, 3}});
   generator.set_model_input("mel", features({7, 2, 3}));
-  generator.set_model_input("mel", features({1, 2, 3}));  // nothing was run yet
+  generator.set_model_input("mel", features({1, 2, 3}));  // replaces: no step has run
   expect(generated(generator, 0) == kByOne, "features after tokens");
   expect(generated(generator, 1) == kByTwo && generated(generator, 2) == kByThree,
          "features after tokens of any lengths");
@@ -165,23 +166,23 @@ void test_other_numbers(const lathe::Model& model) {
   tokens_first.set_model_input("mel", features({1, 2}));
   tokens_first.generate_next_token();
   expect(tokens_first.next_tokens()[0] == 3 && tokens_first.next_tokens()[1] == 6,
-         "then the right");
+         "the right features");
 
   lathe::Generator inputs_first(model, params);
   inputs_first.set_model_input("mel", features({1, 2, 3}));
   expect_error(LATHE_INVALID_ARGUMENT,
-               "input 'input_ids' is i64[2, 1], tokens of 2 prompts, and there are 3",
+               "input 'input_ids' is i64[2, 1], tokens of 2 prompts, but the generator has 3",
                [&] { inputs_first.set_model_input("input_ids", ids({2, 1}, {1, 2})); });
   expect_error(LATHE_INVALID_ARGUMENT,
-               "prompt 3 is given tokens, and the encoder's inputs are those of 3 prompts",
+               "cannot add prompt 3: the encoder's inputs are set for 3 prompts",
                [&] { inputs_first.append_tokens(Tokens{1}, 3); });
   inputs_first.append_tokens(Tokens{1}, 0);
   inputs_first.append_tokens(Tokens{1}, 1);
-  expect_error(LATHE_INVALID_ARGUMENT, "prompt 2 of 3 has the encoder's inputs and no tokens",
+  expect_error(LATHE_INVALID_ARGUMENT, "prompt 2 of 3 has encoder inputs but no tokens",
                [&] { inputs_first.generate_next_token(); });
   inputs_first.append_tokens(Tokens{1}, 2);
   inputs_first.generate_next_token();
-  expect(inputs_first.next_tokens()[2] == 4, "then the last");
+  expect(inputs_first.next_tokens()[2] == 4, "the last prompt");
 }
 
 void test_other_extents(const lathe::Model& model) {
@@ -197,7 +198,7 @@ void test_other_extents(const lathe::Model& model) {
                [&] { generator.set_model_input("mel", none); });
   const lathe::Tensor wide(LATHE_F32, {2, 4, 3});
   expect_error(LATHE_INVALID_ARGUMENT, "", [&] { generator.set_model_input("mel", wide); });
-  expect(generator.prompt_count() == 0, "what fails makes no prompts");
+  expect(generator.prompt_count() == 0, "an error adds no prompts");
 }
 
 void test_outputs(const lathe::Model& model) {
@@ -205,24 +206,24 @@ void test_outputs(const lathe::Model& model) {
   generator.append_token_sequences(std::vector<Tokens>{{1}, {2, 3}});
   generator.set_model_input("mel", features({1, 2}));
   expect_error(LATHE_INVALID_ARGUMENT,
-               "output 'goal' is f32[1, 2, 1] for prompt 1 and f32[1, 1, 1] for the first",
+               "output 'goal' is f32[1, 2, 1] for prompt 1 and f32[1, 1, 1] for prompt 0",
                [&] { generator.get_output("goal"); });
   const lathe::Tensor second = generator.get_output("goal", 1);
   const auto goals = second.values<float>();
-  expect(second.dims()[1] == 2 && goals[0] == 4 && goals[1] == 5, "one prompt's output");
-  expect(generator.get_output("goal", 0).values<float>()[0] == 2, "and another's");
+  expect(second.dims()[1] == 2 && goals[0] == 4 && goals[1] == 5, "the output of one prompt");
+  expect(generator.get_output("goal", 0).values<float>()[0] == 2, "the output of another prompt");
   const lathe::Tensor all = generator.get_logits();
   const lathe::Tensor own = generator.get_output("logits", 1);
   expect(own.dims()[0] == 1 && own.dims()[1] == 1 && own.dims()[2] == 16 &&
              std::memcmp(own.data(), all.values<float>().data() + 16, 64) == 0,
-         "one prompt's logits");
-  expect_error(LATHE_INVALID_ARGUMENT, "output 'goal' is asked of prompt 2, there are 2",
+         "the logits of one prompt");
+  expect_error(LATHE_INVALID_ARGUMENT, "prompt 2 is out of range for 2 prompts",
                [&] { generator.get_output("goal", 2); });
   expect_error(LATHE_INVALID_ARGUMENT,
                "the model has no output 'goals' that can be asked for (did you mean 'goal'?)",
                [&] { generator.get_output("goals", 1); });
   generator.generate_next_token();
-  const lathe::Tensor both = generator.get_output("goal");  // a row of each by now
+  const lathe::Tensor both = generator.get_output("goal");  // one token each in the last step
   expect(both.dims()[0] == 2 && both.values<float>()[1] == 7, "all outputs");
 }
 
@@ -274,8 +275,8 @@ void test_program() {
       session.run({ids({1, 1}, {5}), lathe::Tensor::wrap<float>({1, 1, 1}, &step)});
   expect(results[0].values<float>()[9] == 0 && results[0].values<float>()[7] == -4, "a program");
   expect_error(LATHE_INVALID_ARGUMENT, "tensor 'tokens' keeps its elements in", [&] {
-    const lathe::Program bare = lathe::Program::from_memory(bytes_of(kDecoder));
-    const lathe::Plan plan(bare);
+    const lathe::Program incomplete = lathe::Program::from_memory(bytes_of(kDecoder));
+    const lathe::Plan plan(incomplete);
   });
 }
 

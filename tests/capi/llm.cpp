@@ -104,20 +104,21 @@ void test_mixed_batch(const lathe::Model& model) {
   lathe::GeneratorParams greedy(model);
   greedy.set("max_new_tokens", 3);
   greedy.set("log_probabilities", 2);
-  lathe::GeneratorParams drawn(model);
-  drawn.set("max_new_tokens", 3);
-  drawn.set("do_sample", true);
-  drawn.set("temperature", 1e6);
-  drawn.set("random_seed", 7);
+  lathe::GeneratorParams sampled(model);
+  sampled.set("max_new_tokens", 3);
+  sampled.set("do_sample", true);
+  sampled.set("temperature", 1e6);
+  sampled.set("random_seed", 7);
   const std::vector<int32_t> prompt = {3};
   lathe::Generator batch(model, greedy);
-  expect(batch.add_prompt(prompt, greedy) == 0 && batch.add_prompt(prompt, drawn) == 1, "prompts");
+  expect(batch.add_prompt(prompt, greedy) == 0 && batch.add_prompt(prompt, sampled) == 1,
+         "prompts");
   run(batch);
-  lathe::Generator alone(model, drawn);
+  lathe::Generator alone(model, sampled);
   alone.append_tokens(prompt);
   run(alone);
   expect(generated(batch, 0) == std::vector<int32_t>{4, 5, 6}, "a greedy prompt");
-  expect(generated(batch, 1) == generated(alone, 0), "and one that is drawn, as alone");
+  expect(generated(batch, 1) == generated(alone, 0), "a sampled prompt, equal to the one alone");
   const auto choices = batch.log_probabilities(0);
   expect(choices.size() == 3 && choices[1].most_likely.size() == 2 &&
              choices[1].most_likely[0].token == 5 &&
@@ -126,8 +127,8 @@ void test_mixed_batch(const lathe::Model& model) {
              choices[1].most_likely[1].log_probability <= choices[1].log_probability,
          "log-probabilities");
   expect_error(LATHE_INVALID_ARGUMENT,
-               "the log-probability of generated token 0 of sequence 1 is asked for, 0 are known: "
-               "set log_probabilities",
+               "generated token 0 of sequence 1 is out of range for 0 recorded log-probabilities: "
+               "set the option 'log_probabilities'",
                [&] { batch.log_probabilities(1); });
 }
 
@@ -153,9 +154,9 @@ void test_items(const lathe::Model& model) {
   expect_error(LATHE_INVALID_ARGUMENT, "embeddings are f32[1, 8], and the model takes tokens only",
                [&] { generator.append_embeddings(lathe::Tensor::wrap({1, 8}, rows.data())); });
   std::vector<int64_t> numbers = {0, 1, 2};
-  const lathe::Tensor turned = lathe::Tensor::wrap({1, 3}, numbers.data());
-  expect_error(LATHE_INVALID_ARGUMENT, "positions are i64[1, 3], expected i64[1] or [3, 1]", [&] {
-    generator.append_embeddings(lathe::Tensor::wrap({1, 8}, rows.data()), 1, &turned);
+  const lathe::Tensor transposed = lathe::Tensor::wrap({1, 3}, numbers.data());
+  expect_error(LATHE_INVALID_ARGUMENT, "position_ids is i64[1, 3], expected i64[1] or [3, 1]", [&] {
+    generator.append_embeddings(lathe::Tensor::wrap({1, 8}, rows.data()), 1, &transposed);
   });
   expect(generator.prompt_count() == 1, "what is refused leaves no prompt");
 }
@@ -179,7 +180,8 @@ void test_forks(const lathe::Model& model) {
          "exported states");
   const lathe::Tensor ids = generator.get_input("input_ids");
   expect(ids.dims()[0] == 3 && ids.dims()[1] == 3 && ids.values<int64_t>()[2] == 5, "the tokens");
-  expect_error(LATHE_INVALID_ARGUMENT, "input 'attention_mask' is not kept: tokens and states are",
+  expect_error(LATHE_INVALID_ARGUMENT,
+               "input 'attention_mask' is not retained, expected the tokens or a state",
                [&] { generator.get_input("attention_mask"); });
   lathe::Generator other(model, params);
   expect(other.restore(bytes) == 0, "restored");
@@ -290,6 +292,16 @@ void test_one_call(const lathe::Model& model) {
   params.set("do_sample", true);
   model.generate("ten", params, [&](std::string_view) { ++pieces; });
   expect(pieces == 4, "in pieces");
+  pieces = 0;
+  try {
+    model.generate("ten", params, [&](std::string_view) {
+      if (++pieces == 2) throw std::runtime_error("enough");
+    });
+    expect(false, "an exception of the callback is rethrown");
+  } catch (const std::runtime_error& error) {
+    expect(std::string(error.what()) == "enough" && pieces == 2, "the callback's exception");
+  }
+  expect(model.generate("eleven twelve", params) == "thirteen fourteen", "the model after it");
   const std::string prompt =
       model.chat_template().render(R"([{"role": "user", "content": "ten"}])").text;
   expect(prompt == "ten ", "the chat template");
@@ -395,9 +407,9 @@ void test_refusals(const lathe::Model& model) {
                [&] { generator.set_active_adapter("red"); });
   float value = 0;
   const lathe::Tensor tensor = lathe::Tensor::wrap<float>({1, 1}, &value);
-  expect_error(LATHE_INVALID_ARGUMENT, "input 'attention_mask' is made from the tokens",
+  expect_error(LATHE_INVALID_ARGUMENT, "input 'attention_mask' is computed from the tokens",
                [&] { generator.set_model_input("attention_mask", tensor); });
-  expect_error(LATHE_UNSUPPORTED, "input 'pixel_values' cannot be given",
+  expect_error(LATHE_UNSUPPORTED, "input 'pixel_values' cannot be set",
                [&] { generator.set_model_input("pixel_values", tensor); });
   expect_error(LATHE_INVALID_ARGUMENT, "input 'input_ids' is f32[1, 1], expected i32 or i64",
                [&] { generator.set_model_input("input_ids", tensor); });
@@ -407,7 +419,7 @@ void test_refusals(const lathe::Model& model) {
                  begun.append_tokens(std::vector<int32_t>{2, 3});
                  begun.get_output("hidden_states");
                });
-  expect_error(LATHE_INVALID_ARGUMENT, "token 16 lies outside the vocabulary of 16",
+  expect_error(LATHE_INVALID_ARGUMENT, "token 16 is outside the vocabulary of 16 tokens",
                [&] { generator.append_tokens(std::vector<int32_t>{16}); });
   expect_error(LATHE_INVALID_ARGUMENT, "all of 0 prompts are done or have no tokens",
                [&] { generator.generate_next_token(); });

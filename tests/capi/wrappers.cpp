@@ -63,7 +63,7 @@ void test_run() {
                      lathe::Tensor::wrap<float>({2, 2}, x.data()), lathe::Tensor::sequence(items)});
   }
   expect(results[1].values<float>()[0] == 9 && results[1].values<float>()[1] == 12, "a sum");
-  expect(results[1].values<int64_t>().empty(), "values of another type are none");
+  expect(results[1].values<int64_t>().empty(), "no values of another type");
   expect(results[2].values<int64_t>()[0] == 2, "the length of a sequence");
   expect(results[3].item_count() == 2 && results[3].item(0).dims()[0] == 3, "its items");
   const lathe::Tensor copy = results[0];
@@ -84,7 +84,7 @@ void test_states() {
   std::array<float, 2> sum{};
   results[0] = lathe::Tensor::wrap<float>({2}, sum.data());
   for (int i = 0; i < 3; ++i) session.run(inputs, results);
-  expect(sum[0] == 3 && sum[1] == 6, "bound outputs, step by step");
+  expect(sum[0] == 3 && sum[1] == 6, "bound outputs over several steps");
   expect(session.length("past") == 3, "a state's length");
   session.truncate(1);
   expect(session.length("past") == 1, "truncated");
@@ -100,6 +100,19 @@ void test_states() {
   expect(session.length("past") == 0, "reset");
 }
 
+void test_targets() {
+  const lathe::Program program = load();
+  const lathe::Plan named(program, "auto");
+  const lathe::Plan chosen(program);  // "auto"
+  expect(named.inputs().size() == chosen.inputs().size(), "the automatic target");
+  try {
+    const lathe::Plan plan(program, "cpuu");
+    expect(false, "an unknown target throws");
+  } catch (const lathe::Error& error) {
+    expect(std::string(error.what()).find("; targets: auto, ref") != std::string::npos, "lists it");
+  }
+}
+
 void test_strings() {
   lathe::Tensor texts(LATHE_STRING, {2});
   texts.set_string(1, std::string_view("a\0b", 3));
@@ -113,6 +126,7 @@ int main() {
   test_program();
   test_run();
   test_states();
+  test_targets();
   test_strings();
   std::printf("%d passed, %d failed, 0 skipped\n", passed, failed);
   return failed == 0 ? 0 : 1;
