@@ -18,8 +18,8 @@ using Integers = std::vector<int64_t>;
 using Numbers = std::vector<double>;
 using Texts = std::vector<std::string>;
 
-// The alternatives' order is that of AttributeKind. Its copies are compiled once, not in each file
-// that states an op.
+// Alternatives in the order of AttributeKind. A struct, so that its special members are compiled
+// once and not in each op's file.
 struct Attribute : std::variant<int64_t, double, bool, std::string, ElementType, Integers, Numbers,
                                 Texts, std::vector<Dim>, Type> {
   using variant::variant;
@@ -47,10 +47,11 @@ inline AttributeKind kind_of(const Attribute& value) {
   return static_cast<AttributeKind>(value.index());
 }
 std::string_view to_string(AttributeKind kind);
-// As the text form spells it: 1, 1.5, true, "text", f32, [1, 2], dims(batch, 4), type(f32[2]).
+// In the spelling of the text form: 1, 1.5, true, "text", f32, [1, 2], dims(batch, 4),
+// type(f32[2]).
 std::string to_string(const Attribute& value);
 
-// Sorted by name; holds every attribute the op declares that has a value (defaults included).
+// Sorted by name; holds every declared attribute that has a value, defaults included.
 using Attributes = std::vector<std::pair<std::string, Attribute>>;
 const Attribute* find_attribute(const Attributes& attributes, std::string_view name);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Builds instructions: checks, infers, names and places them.
+// Creates instructions: checks operands and attributes, infers types, inserts.
 #pragma once
 
 #include <initializer_list>
@@ -24,11 +24,11 @@ class Builder {
   void set_origins(std::vector<Origin> origins) { origins_ = std::move(origins); }
   const std::vector<Origin>& origins() const { return origins_; }
 
-  // One instruction, typed. Attributes not given take their defaults; unknown ones are an
-  // InvalidArgument. `results` is needed only for ops that do not fix their number.
+  // Adds one instruction and infers its types. Missing attributes take their defaults; unknown ones
+  // are InvalidArgument. `results` is for ops with a variable number of results only.
   Instruction* add(std::string_view op, std::vector<Value*> operands, Attributes attributes = {},
                    std::vector<Module*> bodies = {}, int results = 0, std::string_view name = "");
-  // Its first result.
+  // Adds an instruction and returns its first result.
   Value* operator()(std::string_view op, std::vector<Value*> operands, Attributes attributes = {});
 
   Value* literal(LiteralRef literal, std::string_view name = "");
@@ -36,9 +36,9 @@ class Builder {
   // A rank-0 literal of the given element type.
   Value* scalar(ElementType type, double value);
   Value* integers(const std::vector<int64_t>& values);  // i64[n]
-  // i64[n] of dims, known once the symbols are; a literal if all are constant.
+  // i64[n] of dims, evaluated once their symbols are bound; a literal if all are constant.
   Value* dims(const std::vector<Dim>& dims);
-  // Short forms that expansions use.
+  // Shorthands for expansions.
   Value* reshape(Value* x, const std::vector<Dim>& dims);
   Value* expand(Value* x, const std::vector<Dim>& dims);
   Value* transpose(Value* x, const std::vector<int64_t>& permutation);
@@ -50,8 +50,8 @@ class Builder {
   std::vector<Origin> origins_;
 };
 
-// What an op's `expand` function sees: its operands, attributes and a builder. It returns through
-// `result`, once per result, in order.
+// Argument of an op's `expand` function: operands, attributes and a builder. The function calls
+// `result` once per result, in order.
 class Expansion {
  public:
   Expansion(const Instruction& instruction, Builder& builder)

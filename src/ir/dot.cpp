@@ -11,7 +11,7 @@
 namespace lathe {
 namespace {
 
-// Inside double quotes; "\l" and "\n" are DOT's own line ends.
+// Escapes for double quotes; keeps the line ends of DOT, "\l" and "\n".
 std::string dot_text(std::string_view text) {
   std::string out;
   for (const char c : escape(text)) {
@@ -101,7 +101,7 @@ class DotPrinter {
 
   void print_edge(const Value& from, const std::string& to) {
     if (is_literal(from)) {
-      // Only a result can be a literal without an instruction to stand in.
+      // A literal that is a result of its module has no instruction node: it gets its own.
       out_ += fmt::format("  {} [label=\"{}\\n{}\"];\n", source_id(from), dot_text(from.name()),
                           dot_text(from.type().to_string()));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Programs as drawings, for Graphviz.
+// Draws programs for Graphviz.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 namespace lathe {
 
 // A directed graph in DOT: one cluster per module, a node per instruction, an edge per operand
-// labelled with its type. Literals stand inside the nodes that use them.
+// labelled with its type. A literal is drawn inside the nodes that use it.
 std::string to_dot(const Program& program);
 
 }  // namespace lathe

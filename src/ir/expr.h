@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Scalar expressions: what an elementwise op means. An op writes a formula,
+// Scalar expressions: the semantics of elementwise ops. An op writes a formula,
 //
 //   [](const Formula& f) { Expr x = f.x(0); return select(x < 0, x * f.number("alpha"), x); }
 //
-// `ref` interprets the expression, code generators print it.
+// `ref` interprets the expression; code generators print it.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,17 @@
 
 namespace lathe {
 
-// What a node computes in. i32 appears only inside formulas, as the bits of an f32.
+// Type in which a node computes. i32 occurs only inside formulas, as the bits of an f32.
 enum class ExprType : uint8_t { f32, f64, i32, i64, u64, boolean };
 
 std::string_view to_string(ExprType type);
-// f32 for floats up to 32 bits, i64 and u64 for integers. Unsupported for complex and strings.
+// f32 for floats of up to 32 bits, i64 or u64 for integers. Unsupported for complex and strings.
 ExprType compute_type(ElementType storage);
 bool has_compute_type(ElementType storage);
 inline bool is_floating(ExprType type) { return type == ExprType::f32 || type == ExprType::f64; }
 inline bool is_integer(ExprType type) { return !is_floating(type) && type != ExprType::boolean; }
 
-// Operands of one node have one type, and so has the result, except where noted. Nothing traps.
+// Operands and result of a node have one type unless noted. No op traps.
 enum class ExprOp : uint8_t {
   argument,
   constant,
@@ -59,8 +59,8 @@ enum class ExprOp : uint8_t {
   shift_left,   // amounts outside 0 … width-1 shift every bit out
   shift_right,  // fills with the sign for i32 and i64
   select,       // boolean, a, b
-  // Float to integer: toward zero, saturating, NaN to 0; integer to integer: wraps; to boolean:
-  // x != 0; to float: nearest even.
+  // Float to integer truncates and saturates, NaN becomes 0. Integer to integer wraps. To boolean
+  // is x != 0. To float rounds to nearest even.
   convert,
   bitcast,  // f32 <-> i32, f64 <-> i64
   is_nan,   // float to boolean
@@ -70,22 +70,21 @@ std::string_view to_string(ExprOp op);
 class ExprArg;
 struct ExprNode;
 
-// A handle to an immutable typed node of a DAG; copies are cheap. Every operator takes numbers too:
-// they become constants of the other operand's type, so `x * 0.5` stays f32 for an f32 `x`.
-// Constant operands fold.
+// Handle to an immutable typed node of a DAG; cheap to copy. Operators also accept numbers, which
+// become constants of the other operand's type: `x * 0.5` is f32 for an f32 `x`. Constants fold.
 class Expr {
  public:
   static Expr argument(int index, ExprType type);
-  // `value` must be exact in integer types, and is rounded to nearest in f32.
+  // `value` must be exact in an integer type; it is rounded to nearest in f32.
   static Expr constant(ExprType type, const ExprArg& value);
   static Expr constant_from_bits(ExprType type, uint64_t bits);
 
   ExprOp op() const;
   ExprType type() const;
   std::span<const Expr> inputs() const;
-  int argument_index() const;  // of an argument node
+  int argument_index() const;  // argument nodes only
   bool is_constant() const { return op() == ExprOp::constant; }
-  uint64_t constant_bits() const;  // of a constant node; 32-bit types in the low half
+  uint64_t constant_bits() const;  // constant nodes only; 32-bit types in the low half
   const void* id() const { return node_.get(); }
 
   friend Expr operator+(const ExprArg& a, const ExprArg& b);
@@ -132,7 +131,7 @@ class Expr {
   std::shared_ptr<const ExprNode> node_;
 };
 
-// An operand as written in C++: an expression, or a number that takes its neighbour's type.
+// A C++ operand: an expression, or a number that takes the other operand's type.
 class ExprArg {
  public:
   ExprArg(const Expr& expr) : expr_(&expr) {}  // NOLINT: implicit by design, as those below
@@ -154,11 +153,11 @@ class ExprArg {
   int64_t integer_ = 0;
 };
 
-// "select(lt(x0, 0), mul(x0, 0.01), x0)"; subexpressions used more than once come first, as
-// "%0 = exp(x0); div(%0, add(%0, 1))".
+// "select(lt(x0, 0), mul(x0, 0.01), x0)"; shared subexpressions come first, as "%0 = exp(x0);
+// div(%0, add(%0, 1))".
 std::string to_string(const Expr& expr);
 
-// Where a formula finds its op's attributes.
+// Attribute values of the op that a formula belongs to.
 struct FormulaAttributes {
   virtual ~FormulaAttributes() = default;
   virtual double number(std::string_view name) const = 0;
@@ -166,8 +165,8 @@ struct FormulaAttributes {
   virtual std::string_view text(std::string_view name) const = 0;
 };
 
-// What an op's formula receives. Operands arrive converted to their compute types; the result's
-// type must be the compute type of `result_type()`.
+// Argument of an op's formula. Operands are converted to their compute types; the result must have
+// the compute type of `result_type()`.
 class Formula {
  public:
   Formula(std::span<const ElementType> operands, ElementType result,

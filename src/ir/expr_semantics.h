@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What each expression op computes on C++ values: shared by constant folding and the interpreter.
-// Everything is always inlined and built on compiler builtins, because the interpreter includes
-// this in translation units for different processors: no function may be shared between them.
+// C++ semantics of each expression op, shared by constant folding and the interpreter. Everything
+// is always inlined and uses compiler builtins: translation units for different processors include
+// this header and must not share a function.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace lathe::semantics {
 
-// Booleans are bytes holding 0 or 1.
+// A byte that is 0 or 1.
 using Boolean = uint8_t;
 
 template <class T>
@@ -103,7 +103,7 @@ template <class To, class From>
   if constexpr (std::is_same_v<To, Boolean>) {
     return a != 0 ? 1 : 0;
   } else if constexpr (kIsFloat<From> && !kIsFloat<To>) {
-    // -2^(n-1) or 0 is exact in every float; 2^n is the first value above the range.
+    // -2^(n-1) and 0 are exact in every float; 2^n is the first value out of range.
     constexpr From kFirst = static_cast<From>(std::numeric_limits<To>::min());
     constexpr From kBeyond = static_cast<From>(std::numeric_limits<To>::max() / 2 + 1) * 2;
     if (a != a) return 0;
@@ -120,8 +120,8 @@ template <class To, class From>
   return __builtin_bit_cast(To, a);
 }
 
-// Calls `visit` with the function of `op` on operands of type T (booleans: Boolean) and returns
-// true; false if the op does not exist for T. select, convert and bitcast are not here.
+// Calls `visit` with the function of `op` for operands of type T (Boolean for booleans) and returns
+// true; false if the op is undefined for T. Excludes select, convert and bitcast.
 template <class T, class Visitor>
 bool visit_function(ExprOp op, Visitor&& visit) {
   constexpr bool kFloat = kIsFloat<T>;

@@ -49,7 +49,7 @@ class Printer {
   }
 
  private:
-  // Inputs before users, each once; without recursion, chains may be long.
+  // Collects inputs before users, each once; iterative, because chains may be long.
   void collect(const Expr& root) {
     std::vector<std::pair<const Expr*, size_t>> stack{{&root, 0}};
     uses_[root.id()] = 1;

@@ -25,8 +25,8 @@ bool mentions(const Dim& dim, const std::string& symbol) {
                      [&](const SymbolRef& s) { return s->name == symbol; });
 }
 
-// A symbol that more exact types no longer need goes, and so do the conditions on it: inferring the
-// users again states them for the extents that took its place.
+// Removes data-dependent symbols that more exact types no longer need, and guards on them.
+// Inferring the users again adds guards on the dims that replaced them.
 void drop_found(Instruction& instruction) {
   std::vector<SymbolRef> needed;
   for (const Value& result : instruction.results()) {
@@ -52,7 +52,7 @@ void drop_found(Instruction& instruction) {
   }
 }
 
-// Infers again; whether any result's type or elements came out different.
+// Infers again; true if a result's type or elements changed.
 bool infer_again(Instruction& instruction) {
   std::vector<Known> before;
   for (const Value& result : instruction.results()) {
@@ -68,7 +68,7 @@ bool infer_again(Instruction& instruction) {
   return false;
 }
 
-// The instruction that has the module as a body, or null.
+// The instruction with this module as a body, or null.
 Instruction* owner_of(const Module& module) {
   for (const auto& other : module.program().modules()) {
     for (const auto& instruction : other->instructions()) {

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// nlohmann refuses strings that are not UTF-8; those alone are escaped.
+// nlohmann rejects strings that are not UTF-8: only those are escaped.
 Json text_json(const std::string& text) {
   try {
     Json json = text;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The structure of programs as JSON, for other tools.
+// Exports the structure of programs as JSON.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@ namespace lathe {
 
 // {"name", "stage", "metadata", "symbols", "states", "modules": [{"name", "parameters", "guards",
 // "instructions": [{"op", "results", "operands", "attributes", …}], "results"}]}. Types, dims and
-// attributes are written as in the text form; of literals, type, place and hash are given, not the
-// elements; names that are not UTF-8 have their odd bytes escaped.
+// attributes are spelled as in the text form. A literal has its type, location and hash, not its
+// elements. Bytes that are not UTF-8 are escaped in names.
 std::string to_json(const Program& program);
 
 }  // namespace lathe

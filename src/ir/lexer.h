@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tokens of the text form.
+// Lexer of the text form.
 #pragma once
 
 #include <cstdint>
@@ -31,38 +31,40 @@ struct Token {
   }
 };
 
-// Whether a value's, module's or symbol's name needs no quotes.
+// True if the name of a value, module or symbol needs no quotes.
 bool is_plain_name(std::string_view name);
-// A plain name that begins with a letter or '_', so that it reads as one word token.
+// True for a plain name that starts with a letter or '_': it lexes as one word token.
 bool is_word(std::string_view name);
 // "name" or "\"a/b\"", after a sigil.
 std::string name_text(std::string_view name);
 
-// Splits a text into tokens, one token ahead. Space, line ends and // comments separate tokens.
+// Splits source text into tokens, with one token of lookahead. Spaces, line ends and // comments
+// separate tokens.
 class Lexer {
  public:
   Lexer(std::string_view text, std::string_view file) : text_(text), file_(file) { advance(); }
 
   const Token& peek() const { return token_; }
   Token take();
-  // Takes the next token if it is this word or punctuation.
+  // Consumes the next token if it is this word or punctuation.
   bool accept(std::string_view written);
-  // Offset of the next token; seek() goes back to one.
+  // Offset of the next token; seek() returns to an offset.
   size_t position() const { return token_.offset; }
   void seek(size_t offset);
-  // Bytes from the next token to the end: a bound for what the rest can describe.
+  // Bytes from the next token to the end: an upper bound for what the rest describes.
   size_t remaining() const { return text_.size() - token_.offset; }
   std::string_view text() const { return text_; }
 
   Token expect(TokenKind kind, std::string_view what);
   void expect(std::string_view written, std::string_view where);
-  // The text of a dim: up to a , ] ) : = < of the same nesting, which becomes the next token.
+  // The source of a dim expression, up to a , ] ) : = < of the same nesting, which becomes the next
+  // token.
   std::string_view take_expression();
 
-  // The string of a token: unescaped, without sigil and quotes.
+  // Unescaped string of a token, without sigil and quotes.
   std::string name_of(const Token& token) const;
 
-  // InvalidModel "file:line:column: message", the line and a caret as notes.
+  // InvalidModel "file:line:column: message", with the line and a caret as notes.
   [[noreturn]] void fail_at(size_t offset, std::string_view message) const;
   Error error_at(size_t offset, ErrorKind kind, std::string_view message) const;
 

@@ -23,7 +23,7 @@ uint64_t Literal::hash() const {
   }
   hash_ = XXH3_64bits_digest(state);
   XXH3_freeState(state);
-  if (hash_ == 0) hash_ = 1;  // zero means not computed
+  if (hash_ == 0) hash_ = 1;  // 0 means not computed
   return hash_;
 }
 

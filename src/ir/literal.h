@@ -10,20 +10,20 @@
 
 namespace lathe {
 
-// Literals of at most this many bytes print inline, and folding computes them at once; above it,
-// folding defers (see Instruction::deferred).
+// kInlineLiteralBytes: the largest literal that prints inline. kDeferredBytes: the largest one that
+// folding evaluates at once; larger ones are deferred (see Instruction::deferred).
 inline constexpr int64_t kDeferredBytes = 64 * 1024;
 inline constexpr int64_t kInlineLiteralBytes = 1024;
 
 struct Literal {
   Tensor tensor;
-  // Where the bytes lie in a file (empty path: they do not); the text form then needs no side file.
+  // Location of the bytes in a file (empty path: none); with it the text form needs no side file.
   std::string file;
   int64_t offset = 0;
-  // An adapter's weight: never folded or packed away; sessions bind another tensor in its place.
+  // A LoRA adapter's weight: never folded or prepacked; sessions may bind another tensor.
   bool bindable = false;
 
-  // Content hash of type, extents and bytes (XXH3), computed on first use.
+  // Content hash (XXH3) of type, shape and bytes, computed on first use.
   uint64_t hash() const;
 
  private:

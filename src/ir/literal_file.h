@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The side file of a program's text: the tensors that the text names by their hash.
+// Side file of a program's text: the tensors that the text refers to by hash.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ namespace lathe {
 
 // Writes every literal that print() shows as a hash, each once, in pieces.
 void write_literals(const Program& program, const std::function<void(std::string_view)>& write);
-// The same into a file, whole or not at all.
+// Writes the side file atomically: a failure leaves no partial file.
 void write_literals(const std::string& path, const Program& program);
 
 // Reads a side file in place: tensors share its bytes.
 class LiteralFile {
  public:
   static LiteralFile open(const std::string& path);
-  // Checks the index; InvalidModel if it does not fit the bytes. `owner` keeps the bytes alive.
+  // Checks the index; InvalidModel if it exceeds the bytes. `owner` keeps the bytes alive.
   LiteralFile(std::string name, std::string_view bytes, std::shared_ptr<const void> owner);
 
-  // Null if the file has no such literal; InvalidModel if its bytes do not have that hash.
+  // Null if the file has no such literal; InvalidModel if its bytes have another hash.
   LiteralRef find(uint64_t hash) const;
   size_t size() const { return entries_.size(); }
 

@@ -10,12 +10,12 @@
 
 namespace lathe {
 
-// "1.5, -0, inf, nan(0x7fc00001)": the shortest decimals that read back as the same bits; NaNs
-// other than the default one by their bits; complex as (re, im), strings quoted.
+// "1.5, -0, inf, nan(0x7fc00001)": shortest decimals that parse back to the same bits. NaNs other
+// than the default one show their bits; complex numbers are (re, im); strings are quoted.
 std::string elements_text(const Tensor& tensor);
 
-// Reads as many elements as `dims` ask for, without the braces around them. The lexer's remaining
-// text bounds what is allocated.
+// Parses the elements of `dims`, without the braces around them. The remaining text bounds the
+// allocation.
 Tensor parse_elements(Lexer& lexer, ElementType type, const Dims& dims);
 
 }  // namespace lathe

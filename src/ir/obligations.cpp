@@ -21,7 +21,7 @@ std::map<std::string, int> count_updates(const Program& program) {
   return updates;
 }
 
-// Names, and what a caller cannot bind otherwise; dims may become more exact.
+// Names and other facts that a caller binds to; dims may become more exact.
 std::vector<std::string> interface_of(const Program& program) {
   std::vector<std::string> lines;
   for (const auto& parameter : program.main().parameters()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What no pass may lose: requirements, updates of states, and what the caller binds.
+// What passes must preserve: requirements, state updates, and the interface.
 #pragma once
 
 #include <map>
@@ -14,13 +14,13 @@ class Obligations {
  public:
   explicit Obligations(const Program& program);
 
-  // What the program no longer keeps, one line each. A requirement is kept while main states it,
-  // while it holds for every binding, or once a symbol of it is gone.
+  // What the program lost, one line each. A requirement is preserved if main has it or if it holds
+  // for every binding. It is dropped if one of its symbols was removed.
   std::vector<std::string> broken_by(const Program& program, bool may_change_interface) const;
 
  private:
   std::vector<Guard> requirements_;
-  std::map<std::string, int> updates_;  // state → instructions that update it
+  std::map<std::string, int> updates_;  // state → number of instructions that update it
   std::vector<std::string> interface_;
 };
 

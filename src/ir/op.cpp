@@ -8,7 +8,7 @@
 namespace lathe {
 namespace {
 
-// Ordered by name; filled before main() by the objects of src/ops.
+// Ordered by name; filled by static initialisers in src/ops.
 std::map<std::string_view, Op>& registry() {
   static std::map<std::string_view, Op> ops;
   return ops;

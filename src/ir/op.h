@@ -10,8 +10,8 @@
 //       .formula = [](const Formula& f) { return max(f.x(0), 0); },
 //   }};
 //
-// A composite is its expansion into simpler ops; others have a reference evaluation; control flow,
-// literals and states are structural: the executor knows them.
+// A composite is its expansion into simpler ops; other ops have a reference evaluation. Control
+// flow, literals and states are structural: the executor implements them.
 #pragma once
 
 #include <cstdint>
@@ -58,18 +58,19 @@ inline constexpr TypeSet kString = types(ElementType::string);
 inline constexpr TypeSet kIndices = types(ElementType::i32, ElementType::i64);
 inline constexpr TypeSet kAnyType = ~TypeSet{0};
 
-enum class Arity : uint8_t { one, optional, variadic };  // variadic: last operand only, one or more
+// variadic: last operand only, at least one
+enum class Arity : uint8_t { one, optional, variadic };
 
 struct OperandSpec {
   std::string_view name;
-  TypeSet types = kAnyType;  // element types accepted (of tensors)
+  TypeSet types = kAnyType;  // accepted element types (of tensors)
   Arity arity = Arity::one;
   char group = 0;  // operands of one group share their element type
   Type::Kind kind = Type::Kind::tensor;
-  bool any_kind = false;  // identity, optional, if, loop: takes anything
+  bool any_kind = false;  // identity, optional, if, loop: tensors, sequences and optionals
 };
 
-// An attribute with a default, or without one (required, or optional and then absent).
+// An attribute with a default, or without one: required, or optional and absent.
 struct AttributeSpec {
   AttributeSpec(std::string_view n, Attribute value)
       : name(n), kind(kind_of(value)), fallback(std::move(value)), has_fallback(true) {}
@@ -91,14 +92,14 @@ enum Trait : uint32_t {
   kPure = 0,
   kImpure = 1,  // not folded, not merged: random numbers
   kCommutative = 2,
-  kTakesUnranked = 4,  // infer handles operands of unknown rank itself
+  kTakesUnranked = 4,  // `infer` handles operands of unknown rank
 };
 
-// What the executor does for a structural op.
+// How the executor treats a structural op.
 enum class Structural : uint8_t {
   none,
   literal,
-  dims,  // an integer tensor of dims, known once the symbols are
+  dims,  // an integer tensor of dims, evaluated once their symbols are bound
   if_,
   loop,
   scan,
@@ -114,46 +115,46 @@ struct Op {
   std::vector<OperandSpec> operands{};
   std::vector<AttributeSpec> attributes{};
   uint32_t traits = kPure;
-  int results = 1;                         // -1: decided by the builder (split, if, loop)
-  std::vector<std::string_view> bodies{};  // names of the modules it takes
+  int results = 1;                         // -1: set by the builder (split, if, loop)
+  std::vector<std::string_view> bodies{};  // names of its body modules
   Structural structural = Structural::none;
 
-  // Elementwise ops without `infer`: operands broadcast; the result has the element type of operand
-  // `result_like`, or `result_element` if that is not the string type.
+  // Elementwise ops without `infer` broadcast their operands. The result has the element type of
+  // operand `result_like`, or `result_element` if that is not `string`.
   int result_like = 0;
   ElementType result_element = ElementType::string;
 
   void (*infer)(Infer& c) = nullptr;
-  // Elementwise ops on small integer tensors: the symbolic value of one element, from those of the
-  // operands; nullopt where it cannot be said.
+  // Elementwise ops on small integer tensors: symbolic value of one element, from those of the
+  // operands; nullopt if there is none.
   std::optional<Dim> (*dim_formula)(std::span<const Dim> x) = nullptr;
 
-  // Ops with bodies. `capture` names the operand whose value a body's parameter has in every call,
-  // or -1 (an iteration's own value). `bind_bodies` types the bodies' parameters from the operands
-  // and infers the bodies.
+  // Ops with bodies. `capture` returns the operand that a body's parameter equals in every call, or
+  // -1 for an iteration's own value. `bind_bodies` sets the types of body parameters from the
+  // operands and infers the bodies.
   int (*capture)(const Instruction& instruction, int body, int parameter) = nullptr;
   void (*bind_bodies)(Instruction& instruction) = nullptr;
 
-  // The meaning: exactly one of these, unless structural.
+  // Semantics: exactly one of these, unless structural.
   Expr (*formula)(const Formula& f) = nullptr;
   void (*expand)(Expansion& e) = nullptr;
   void (*eval)(Evaluation& c) = nullptr;
 
-  // For ops whose result can be the operand's memory under other extents and strides: fills in the
-  // view and says true, or false where this operand needs a copy (made by `eval`).
+  // For ops whose result can be a strided view of the operand: sets the view and returns true, or
+  // returns false if this operand must be copied (by `eval`).
   bool (*view)(ViewRequest& v) = nullptr;
 
   const AttributeSpec* find_attribute_spec(std::string_view attribute) const;
 };
 
-// Registers an op at program start; a second op of the same name is an Internal error.
+// Registers an op at program start; a duplicate name is an Internal error.
 class Register {
  public:
   explicit Register(Op op);
 };
 
 const Op* find_op(std::string_view name);
-// The op, or an InvalidArgument error with the nearest name.
+// The op of this name; InvalidArgument with the nearest name if unknown.
 const Op& get_op(std::string_view name);
 std::vector<const Op*> all_ops();  // sorted by name
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reads the text form of programs.
+// Parses the text form of programs.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +14,22 @@ namespace lathe {
 
 struct ParseOptions {
   std::string file = "text";  // for messages
-  // Literals that do not stand in the text: the tensor of a hash (from a side file), or the bytes
-  // at a place in a file. Where one is missing or gives null, the literal is an InvalidModel error.
+  // Resolve literals outside the text: by hash (from a side file), or by file and offset.
+  // InvalidModel if the function is missing or returns null.
   std::function<LiteralRef(uint64_t hash, const Type& type)> literal_by_hash = {};
   std::function<LiteralRef(const std::string& file, int64_t offset, const Type& type)>
       literal_in_file = {};
-  bool verify = true;  // off: only what parsing and inference find
+  bool verify = true;  // false: only errors of parsing and inference
 };
 
-// Whether these bytes begin like a program's text.
+// True if the bytes begin like the text of a program.
 bool looks_like_program(std::string_view bytes);
 
-// The program, typed by inference; types in the text are compared with the inferred ones and may be
-// left out. Errors are InvalidModel "file:line:column: …" with the line and a caret as notes.
+// Parses and infers a program; types in the text are optional and must equal the inferred ones.
+// Errors are InvalidModel "file:line:column: …", with the line and a caret as notes.
 std::unique_ptr<Program> parse_program(std::string_view text, const ParseOptions& options = {});
 
-// parse_program's options with every literal of a program at hand, for printing and parsing again.
+// Options that resolve every literal of `program`, for printing and parsing it again.
 ParseOptions with_literals_of(const Program& program);
 
 }  // namespace lathe

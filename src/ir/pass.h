@@ -2,7 +2,7 @@
 // A pass is a function over a program; a pipeline lists passes by the stage they lead to.
 //
 //   const Pass fold_constants{.name = "fold_constants",
-//                             .doc = "Computes what rests on literals alone.",
+//                             .doc = "Evaluates instructions whose operands are literals.",
 //                             .run = [](Program& program) { … return changed; }};
 #pragma once
 
@@ -14,19 +14,17 @@
 
 namespace lathe {
 
-// Passes are idempotent and deterministic, and never type housekeeping: the runner cleans up and
-// verifies after each.
+// Passes are idempotent and deterministic. The runner cleans up and verifies after each one.
 struct Pass {
-  std::string_view
-      name;              // a verb phrase: fold_, simplify_, eliminate_, recognise_, fuse_, lower_ …
-  std::string_view doc;  // one sentence
-  std::function<bool(Program& program)> run;  // whether it changed anything
-  // Adds, removes or renames parameters and results of main, as promote_state does.
+  std::string_view name;  // fold_, simplify_, eliminate_, recognise_, fuse_ or lower_ and an object
+  std::string_view doc;   // one sentence
+  std::function<bool(Program& program)> run;  // true if it changed anything
+  // Adds, removes or renames parameters or results of main, as promote_state does.
   bool changes_interface = false;
 };
 
 struct StagePasses {
-  Stage stage;  // the program's, once these passes have run
+  Stage stage;  // the program's stage after these passes
   std::vector<Pass> passes;
 };
 

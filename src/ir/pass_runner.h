@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Runs pipelines: what has to happen around every pass happens here.
+// Runs pipelines, with cleanup, verification and traces around every pass.
 #pragma once
 
 #include <functional>
@@ -18,19 +18,18 @@ inline constexpr bool kVerifyEachPass = false;
 #endif
 
 struct PassOptions {
-  bool verify_each_pass = kVerifyEachPass;  // stage boundaries are verified in any case
+  bool verify_each_pass = kVerifyEachPass;  // stage boundaries are always verified
   bool verify_each_rule = false;
-  bool round_trip = false;  // print, parse and print again after each pass: the texts must agree
+  bool round_trip = false;  // print, parse and print again after each pass: the texts must be equal
   std::optional<Stage> stop_after{};
-  // Where the program as it was before a failing pass is saved, with its literals beside it; empty:
-  // it is not.
+  // File for the program before a failing pass, with its literals next to it; empty: none.
   std::string save_failing{};
   std::function<void(const std::string& line)> trace{};  // one line per pass
   // Called before each pass; may throw Error(Interrupted).
   std::function<void()> check_interrupt{};
-  // Called with the program as each pass and its cleanup left it.
+  // Called with the program after each pass and its cleanup.
   std::function<void(std::string_view pass, const Program& program)> after_pass{};
-  // The pass to run in place of this one, or nullopt; tests plant faults here.
+  // Returns a pass to run instead of `pass`, or nullopt; tests inject faults.
   std::function<std::optional<Pass>(const Pass& pass)> substitute{};
 };
 
@@ -38,12 +37,12 @@ struct PassRecord {
   std::string_view pass;
   Stage stage;
   bool changed = false;
-  double milliseconds = 0;  // with its cleanup, without verification
+  double milliseconds = 0;  // includes cleanup, excludes verification
 };
 
-// Takes the program from its stage to the pipeline's last one (or `stop_after`), skipping stages it
-// has reached. An error gets "while running pass 'x'" as a note; a program that is not whole after
-// a pass is an Internal error with that pass's name.
+// Runs the program from its stage to the pipeline's last one (or `stop_after`), skipping completed
+// stages. An error gets the note "while running pass 'x'"; an invalid program after a pass is an
+// Internal error that names the pass.
 std::vector<PassRecord> run_passes(Program& program, const Pipeline& pipeline,
                                    const PassOptions& options = {});
 

@@ -48,7 +48,7 @@ std::string literal_text(const Instruction& instruction, const PrintOptions& opt
   return out + fmt::format("file {} offset {}", quote(literal->file), literal->offset);
 }
 
-// "{axis = 1, then = @then_0}", or "" if nothing differs from the defaults.
+// "{axis = 1, then = @then_0}", or "" if all values are defaults.
 std::string braces_text(const Instruction& instruction) {
   std::string out;
   const auto add = [&](std::string_view name, const std::string& value) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The text form of programs: what parse_program() reads back.
+// Prints programs in the text form that parse_program() reads.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 namespace lathe {
 
 struct PrintOptions {
-  // Literals of more bytes print as their place in a file, or as their hash.
+  // Larger literals print as their location in a file or as their hash.
   int64_t inline_bytes = kInlineLiteralBytes;
   bool origins = true;
 };
 
 std::string print(const Program& program, const PrintOptions& options = {});
 std::string print(const Module& module, const PrintOptions& options = {});
-// One line without its end, for messages and traces.
+// One line without a line end, for messages and traces.
 std::string print(const Instruction& instruction,
                   const PrintOptions& options = {.inline_bytes = 64});
 std::string print(const Guard& guard);
 
-// Whether this is a literal whose text names only its hash, so that a side file must hold it.
+// True for a literal that prints as a hash, so that a side file must hold it.
 bool prints_as_hash(const Instruction& instruction, const PrintOptions& options = {});
 
 }  // namespace lathe

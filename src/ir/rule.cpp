@@ -14,7 +14,7 @@ namespace lathe {
 struct Pattern::Node {
   enum class Kind : uint8_t { value, literal, constant, op };
   Kind kind = Kind::value;
-  std::string_view name{};  // what it binds; may be empty for constant and op
+  std::string_view name{};  // the bound name; may be empty for constant and op
   double number = 0;
   std::string_view op{};
   std::vector<Pattern> operands{};
@@ -33,11 +33,11 @@ const Tensor* fixed_literal(const Value& value) {
   return definition->literal()->bindable ? nullptr : &definition->literal()->tensor;
 }
 
-// Whether every element has the bits that `number` has in the tensor's type, which must hold it.
+// True if every element has the bits of `number` in the tensor's type, which must represent it.
 bool holds_only(const Tensor& tensor, double number) {
   const ElementType type = tensor.type();
   if (!is_floating(type) && !is_integer(type)) return false;
-  // The largest literals worth the look; ones and zeros of a model are small.
+  // Larger literals are skipped: ones and zeros in models are small.
   if (tensor.count() < 1 || tensor.count() > 4096) return false;
   double stored = 0;
   std::array<std::byte, 8> bits{};
@@ -95,7 +95,7 @@ Value* Match::operator[](std::string_view name) const {
   fail(ErrorKind::internal, "the pattern around a '{}' binds no '{}'", root_->op().name, name);
 }
 
-// Fits patterns to values. Bindings of an attempt that fails are taken back.
+// Matches patterns. A failed attempt undoes its bindings.
 class Matcher {
  public:
   explicit Matcher(Match& match) : match_(match) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Rewrite rules as plain values: a table of rows "name, pattern, replacement".
+// Rewrite rules as values: a table of entries "name, pattern, replacement".
 //
 //   const Pattern x = value("x");
 //   const RuleTable rules({
@@ -21,13 +21,13 @@
 
 namespace lathe {
 
-// Describes a value by the instructions that lead to it. Copies are cheap.
+// A pattern of a value and the instructions that compute it. Cheap to copy.
 class Pattern {
  public:
   struct Node;
   explicit Pattern(std::shared_ptr<const Node> node) : node_(std::move(node)) {}
 
-  // The same, binding the value it matches. Names are literals: they outlive the table.
+  // A copy that binds the matched value to `name`, a string literal that outlives the table.
   Pattern named(std::string_view name) const;
   const Node& node() const { return *node_; }
 
@@ -35,13 +35,13 @@ class Pattern {
   std::shared_ptr<const Node> node_;
 };
 
-// Any value; one name that stands twice must be the same value.
+// Any value; two uses of one name must match the same value.
 Pattern value(std::string_view name);
 // Any literal that sessions cannot bind.
 Pattern literal(std::string_view name);
-// A literal of numbers whose elements all have the bits of this number: 0 is not -0.
+// A numeric literal whose elements all have the bits of this number: 0 is not -0.
 Pattern constant(double number);
-// The first result of an op with one result. Attributes given must be equal, others are free;
+// The first result of an op with one result. Listed attributes must be equal, others are free;
 // operands of commutative ops match in either order.
 Pattern op(std::string_view name, std::vector<Pattern> operands, Attributes attributes = {});
 Pattern operator+(const Pattern& a, const Pattern& b);  // add
@@ -49,16 +49,16 @@ Pattern operator-(const Pattern& a, const Pattern& b);  // sub
 Pattern operator*(const Pattern& a, const Pattern& b);  // mul
 Pattern operator/(const Pattern& a, const Pattern& b);  // div
 
-// A place where a pattern fits, and what builds the replacement there.
+// A match of a pattern, and the builder of its replacement.
 class Match {
  public:
   Match(Instruction& root, Builder& builder) : b(builder), root_(&root) {}
-  // Binds the pattern's names if it fits the root.
+  // Matches against the root and binds the pattern's names.
   bool fits(const Pattern& pattern);
 
-  Builder& b;  // places before the root, with its origins
+  Builder& b;  // inserts before the root, with its origins
   Instruction& root() const { return *root_; }
-  Value* operator[](std::string_view name) const;  // Internal error for a name not bound
+  Value* operator[](std::string_view name) const;  // Internal error for an unbound name
   const Type& type(std::string_view name) const { return (*this)[name]->type(); }
   Instruction& instruction(std::string_view name) const { return *(*this)[name]->definition(); }
 
@@ -68,11 +68,11 @@ class Match {
   std::vector<std::pair<std::string_view, Value*>> bound_;
 };
 
-// The op at a pattern's root; empty if the root is no op.
+// The op at a pattern's root; empty if the root is not an op.
 std::string_view root_op(const Pattern& pattern);
 
-// One row. The replacement is a pattern built from the bound values, or a function that returns the
-// value to use instead of the root's, or null where the rule does not apply.
+// One rule. The replacement is a pattern of bound values, or a function that returns the new value.
+// A function returns null if the rule does not apply.
 struct Rule {
   using Replace = std::function<Value*(Match& match)>;
   using Condition = std::function<bool(const Match& match)>;
@@ -88,26 +88,26 @@ struct Rule {
   std::source_location place;
 };
 
-// Rules indexed by the op at their root; of several that fit, the first in the table applies.
+// Rules indexed by the op at their root; the first match in table order applies.
 class RuleTable {
  public:
   explicit RuleTable(std::vector<Rule> rules);
 
-  // Rewrites every module until no rule applies; whether any did. A replacement counts only if its
-  // type equals the root's. What rewriting leaves unused stays for the runner's cleanup.
+  // Rewrites every module until no rule applies; true if any did. A replacement must have the
+  // root's type. Instructions without users are left to the runner's cleanup.
   bool apply(Program& program) const;
   const std::vector<Rule>& rules() const { return rules_; }
 
  private:
   bool apply(Module& module, int64_t& budget) const;
-  // The value that takes the place of the root's result, or null.
+  // The replacement of the root's result, or null.
   Value* rewrite(Instruction& root, const Rule*& applied) const;
 
   std::vector<Rule> rules_;
   std::unordered_map<std::string_view, std::vector<size_t>> by_root_;
 };
 
-// While one lives, it is called on this thread after every rule that applied.
+// While it exists, its function is called on this thread after every applied rule.
 class RuleWatch {
  public:
   using Function = std::function<void(const Rule& rule, const Program& program)>;

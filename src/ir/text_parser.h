@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The parser behind parse_program(): a first walk over the text declares symbols, states and
-// modules; the second builds each module where an instruction first takes it as a body, so that
-// inference has the operands' types at hand.
+// The parser behind parse_program(). The first pass over the text declares symbols, states and
+// modules. The second builds each module where an instruction first refers to it as a body.
+// Inference then has the operands' types.
 #pragma once
 
 #include <functional>
@@ -27,10 +27,10 @@ class TextParser {
   enum class Progress : uint8_t { declared, building, built };
   struct ModuleEntry {
     Module* module = nullptr;
-    size_t offset = 0;  // of the '(' behind its name
+    size_t offset = 0;  // offset of the '(' after its name
     Progress progress = Progress::declared;
   };
-  // The module being built and the values it has so far.
+  // A module under construction and its values so far.
   struct Scope {
     Module& module;
     std::map<std::string, Value*, std::less<>> values;

@@ -76,7 +76,7 @@ Dim element_count(const std::vector<Dim>& dims) {
 std::optional<Type> join_types(const Type& a, const Type& b,
                                const std::function<Dim(int axis)>& found) {
   if (a.kind != b.kind) {
-    // A value is an optional that is not empty.
+    // A value converts to an optional that is not empty.
     const bool first = a.kind == Type::Kind::optional;
     if (!first && b.kind != Type::Kind::optional) return std::nullopt;
     std::optional<Type> item =
@@ -86,7 +86,7 @@ std::optional<Type> join_types(const Type& a, const Type& b,
   }
   if (a.kind != Type::Kind::tensor) {
     if (a.kind == Type::Kind::map && a.element != b.element) return std::nullopt;
-    // The items of two sequences differ by run, so their dims cannot be symbols of this run.
+    // Items of two sequences differ between runs: their dims cannot be symbols of one run.
     if (*a.item == *b.item) return a;
     if (!a.item->is_tensor() || !b.item->is_tensor()) {
       const std::optional<Type> item = join_types(*a.item, *b.item, found);

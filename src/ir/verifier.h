@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the verifier's checks share.
+// The class that the verifier's checks share.
 #pragma once
 
 #include <map>
@@ -15,8 +15,7 @@
 
 namespace lathe {
 
-// One verification. The checks of structure come first: the later ones follow pointers only where
-// these found nothing.
+// One verification. Structure is checked first: later checks follow pointers only if it is sound.
 class Verifier {
  public:
   explicit Verifier(const Program& program) : program_(program) {}
