@@ -41,7 +41,7 @@ void add_symbols(const Instruction& instruction, Names& out) {
   }
 }
 
-// Symbols that guards, parameters and states mention: they live whatever the instructions do.
+// Symbols of guards, parameters and states: always live.
 Names fixed_symbols(const Program& program) {
   Names names;
   for (const auto& module : program.modules()) {
@@ -71,9 +71,8 @@ bool is_used(const Instruction& instruction, const Names& symbols) {
   return false;
 }
 
-// Backwards, so that what only dead instructions use is dead when its turn comes. A symbol is found
-// before it is mentioned, in the same module or in a body behind it, so that all its mentions have
-// been seen by then.
+// Visits instructions in reverse, so that users are erased before their operands. A symbol is
+// defined before its uses, in the same module or an enclosing one: all uses are visited by then.
 bool remove_instructions(Module& module, Names& symbols) {
   bool changed = false;
   for (auto at = module.instructions().end(); at != module.instructions().begin();) {
@@ -123,7 +122,7 @@ bool remove_symbols(Program& program, const Names& mentioned) {
 
 bool run(Program& program) {
   for (bool changed = false;; changed = true) {
-    // The bodies of what one round removes mention symbols until the next.
+    // Bodies of instructions erased in one round mention symbols until the next round.
     changed |= remove_modules(program);
     Names symbols = fixed_symbols(program);
     const bool removed = remove_instructions(program.main(), symbols);

@@ -5,8 +5,8 @@
 
 namespace lathe {
 
-// Removes instructions without use, modules that nothing runs and symbols that nothing mentions.
-// Updates of states stay, and so do the guards of what is removed: they speak of the caller's data.
+// Removes instructions without users, unreachable modules and unused symbols. Keeps state updates,
+// and guards of removed instructions: guards check the caller's data.
 extern const Pass eliminate_dead_code;
 
 }  // namespace lathe

@@ -5,9 +5,9 @@
 
 namespace lathe {
 
-// Evaluates what depends on literals alone. Small results become literals at once; where operands
-// or results are above 64 KiB the instruction is marked deferred and evaluated when the plan is
-// made. Integer tensors whose values are dims become `dims`.
+// Evaluates instructions whose operands are all literals. Results of at most 64 KiB become literals
+// at once. If operands or results are larger, the instruction is marked deferred and evaluated when
+// the plan is made. Integer tensors whose values are dims become `dims`.
 extern const Pass fold_constants;
 
 }  // namespace lathe

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One program out of several that were cut apart: a later one's inputs are results of those before.
+// Links programs that were exported in parts: inputs of a later part are results of earlier ones.
 #pragma once
 
 #include <map>
@@ -13,13 +13,14 @@ namespace lathe {
 
 struct ProgramPart {
   const Program* program = nullptr;
-  // Results of this part that later ones know by another name.
+  // Name of a result here → name of the input of a later part.
   std::map<std::string, std::string> forwarded{};
 };
 
-// Parts come in the order that their names ask for, else in the order given. Inputs of equal names
-// are one, unless another part gives a result of that name. Results that another part takes are no
-// results of the whole. InvalidModel if two parts give the same result or wait for each other.
+// Sorts parts by their dependencies; independent parts keep the given order. Inputs of equal names
+// are merged, unless a part produces a result of that name. Results that another part reads are not
+// results of the linked program. InvalidModel if two parts produce the same result or depend on
+// each other.
 std::unique_ptr<Program> link_programs(std::span<const ProgramPart> parts);
 
 }  // namespace lathe

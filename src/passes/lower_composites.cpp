@@ -6,7 +6,7 @@
 namespace lathe {
 namespace {
 
-// An operand of unknown rank keeps its composite: it is expanded for the ranks that turn up.
+// Expansions depend on ranks: a composite with an operand of unknown rank is kept.
 bool has_known_ranks(const Instruction& instruction) {
   for (const Value* operand : instruction.operands()) {
     if (operand != nullptr && operand->type().is_tensor() && !operand->type().is_ranked()) {
@@ -35,7 +35,7 @@ bool lower(Module& module, const std::function<bool(const Instruction&)>& expand
 
 bool lower_all(Program& program, const std::function<bool(const Instruction&)>& expands) {
   bool changed = false;
-  // Expansions may add modules, so the list is walked by index.
+  // By index: expansions may add modules.
   for (size_t i = 0; i < program.modules().size(); ++i) {
     changed |= lower(*program.modules()[i], expands);
   }

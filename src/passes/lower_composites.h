@@ -7,7 +7,7 @@
 
 namespace lathe {
 
-// Replaces composites by their expansions until none is left that `expands` says true for.
+// Replaces composites by their expansions until `expands` returns false for all that remain.
 Pass lower_composites(std::function<bool(const Instruction&)> expands);
 
 }  // namespace lathe

@@ -8,15 +8,16 @@
 
 namespace lathe {
 
-// The name of main's input that holds a tensor's past, and of its result that holds the present.
+// The input of main that holds a tensor's past, and the result that holds its present.
 struct StatePair {
   std::string past;
   std::string present;
 };
 
-// Turns pairs of inputs and results into states. A present that is concat(past, x) becomes
-// state_append; the last rows of one, a window; anything else replaces the state. The extent that
-// grows becomes a length symbol. InvalidArgument if a name is unknown or the types do not fit.
+// Replaces pairs of inputs and results by states. If the present is concat(past, x), the state is
+// appended to; if it is a trailing slice of that, the state is a window; else it is replaced. The
+// growing dimension becomes a length symbol. InvalidArgument if a name is unknown or the types
+// differ.
 void promote_state(Program& program, std::span<const StatePair> pairs);
 
 }  // namespace lathe

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// In which type the activations of weight products compute.
+// Compute type of matrix multiplications with constant weights.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,22 @@
 
 namespace lathe {
 
-// int8: activations as 8-bit codes per row and block, weights as they are stored or, floats, as
-// 8-bit codes per column and block of 32. bf16: activations (and weights of floats) rounded to
-// bf16. Sums are exact or f32 throughout.
+// int8: activations are quantised to 8 bits per token and block. Weights stay as stored; float
+// weights are quantised to 8 bits per column and block of 32. bf16: activations and float weights
+// are rounded to bf16. Accumulators are exact or f32 in all types.
 enum class Compute : uint8_t { as_model, int8, bf16, f32 };
 
 std::string_view to_string(Compute compute);
-// InvalidArgument, naming `origin`, for another text.
+// InvalidArgument, naming `origin`, for an unknown name.
 Compute parse_compute(std::string_view text, std::string_view origin);
 
-// What a product of activations with constant weights computes in: "int8", "bf16", "f32", "f64";
+// Compute type of a matrix multiplication with constant weights: "int8", "bf16", "f32" or "f64";
 // empty for other instructions.
 std::string_view compute_of(const Instruction& instruction);
-// Why a weight product cannot compute so; empty if it can.
+// Why the instruction cannot use `compute`; empty if it can.
 std::string compute_refusal(const Instruction& instruction, Compute compute);
 
-// Sets it for every weight product that can; the others stay as the file has them.
+// Sets the compute type where it is supported; other instructions stay unchanged.
 Pass set_compute_type(Compute compute);
 
 }  // namespace lathe

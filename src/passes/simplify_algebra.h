@@ -6,7 +6,7 @@
 
 namespace lathe {
 
-// Applies identities of arithmetic, casts and transposes that keep every bit.
+// Applies bit-exact identities of arithmetic, casts and transposes.
 extern const Pass simplify_algebra;
 const RuleTable& simplify_algebra_rules();
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What exporters write out about positions: ranges, comparisons of them, and masks made of those.
-// Each value that depends on nothing but its own indices is known here as a formula.
+// Affine analysis of index computations: ranges, comparisons of them, and the masks made of those.
+// Values whose elements depend only on their own indices have a closed form.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@ namespace lathe {
 
 class AffineAnalysis {
  public:
-  // `given`: what is known of parameters.
+  // `given`: affine values of parameters.
   AffineAnalysis(const Module& main, std::map<const Value*, AffineValue> given);
   const AffineValue* find(const Value* value) const;
 

@@ -15,7 +15,7 @@ using Found = std::optional<AffineValue>;
 constexpr int64_t kLargestTriangle = 8192;
 constexpr double kLongestCount = 1 << 24;
 
-// Whole numbers in equal steps along one axis.
+// Integers in arithmetic progression along one axis.
 Found counting_in(const Tensor& tensor) {
   const Dims& dims = tensor.dims();
   const auto along = std::ranges::find_if(dims, [](int64_t extent) { return extent > 1; });
@@ -39,7 +39,7 @@ Found counting_in(const Tensor& tensor) {
   return AffineValue::index(std::move(linear));
 }
 
-// The lower half of a square one thing, the rest another, as old models keep their masks.
+// A square causal mask: one value in the lower triangle, another above, as older models store it.
 Found triangle_in(const Tensor& tensor) {
   const Dims& dims = tensor.dims();
   const int64_t side = dims.back();

@@ -8,7 +8,7 @@
 
 namespace lathe {
 
-// A single number, a count in equal steps, or a triangle as old models keep their masks.
+// Recognises a scalar, an arithmetic progression or a triangular mask.
 std::optional<AffineValue> affine_literal(const Tensor& tensor);
 
 }  // namespace lathe

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What can be known of a tensor whose elements depend on their own indices alone.
+// Affine values: tensors whose elements depend only on their own indices.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,8 @@ struct Linear {
   friend bool operator==(const Linear& a, const Linear& b) = default;
 };
 
-// An element is `linear`, or else `yes` where all conditions are at least 0, and `no` elsewhere.
+// An element is `linear` if set; else `yes` where all conditions are at least 0, and `no`
+// elsewhere.
 struct AffineValue {
   std::optional<Linear> linear;
   std::vector<Linear> conditions;
@@ -32,28 +33,28 @@ struct AffineValue {
   bool is_constant() const { return !linear && conditions.empty(); }
 };
 
-// Adding this or less to a score takes its weight away; bf16 makes -9984 of the usual -10000.
+// A bias at or below this masks a score. bf16 rounds the usual -10000 to -9984.
 inline constexpr double kMasked = -9000;
 
-// Choices seen with `rank` axes and joined element by element: still a choice if all that are not
-// wholly `yes` come to the same, or take a score's weight away; or if one test settles it.
+// Applies `function` elementwise to choices broadcast to `rank` axes. Fails unless all branches
+// other than all-yes agree or are masked, or one test decides the value.
 std::optional<AffineValue> join_choices(std::span<const AffineValue* const> choices, int rank,
                                         double (*function)(double a, double b, double c));
 
-// Seen with more axes before its own; a + sign · b.
+// aligned: adds leading axes up to `rank`. sum: a + sign · b.
 Linear aligned(Linear linear, int rank);
 Linear sum(const Linear& a, const Linear& b, int64_t sign);
-// One condition can be turned about: `yes` becomes the larger of both.
+// Negates a single condition if needed, so that `yes` is the larger value.
 void prefer_yes(AffineValue& known);
 
-// Which keys, along the last axis, the rows along the axis before it see: those up to the row's own
-// position, or of them the last `window`.
+// A causal mask over the last two axes, [query, key]: a query attends to keys up to its own
+// position, or to the last `window` of those.
 struct KeyMask {
-  int64_t window = 0;  // 0: all
+  int64_t window = 0;  // 0: unlimited
 };
 
-// Of a mask that is added to scores (after multiplication by `scale`), or of booleans that allow.
-// `past`: the position of row 0. nullopt if it is not one of position.
+// Recognises a causal mask: an additive bias (multiplied by `scale`), or booleans that are true
+// where attention is allowed. `past`: position of query 0. nullopt for any other mask.
 std::optional<KeyMask> key_mask(const AffineValue& mask, bool boolean, double scale,
                                 const Dim& past, const Dim& keys);
 

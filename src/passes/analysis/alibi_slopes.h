@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Attention with linear biases (ALiBi, arXiv:2108.12409): what is added to a score grows with the
-// key's position, at a slope of its own for each head. What is added to all scores of a row alike
-// changes no weight, so that only the slopes count, wherever an exporter lets positions begin.
+// ALiBi (attention with linear biases, arXiv:2108.12409): the bias of a score is the key's position
+// times a slope per head. Softmax ignores a constant added to all scores of a query. The slopes
+// matter, but not the position at which an exporter starts to count.
 #pragma once
 
 #include <optional>
@@ -11,19 +11,18 @@
 
 namespace lathe {
 
-// An element is heads[h] · Σ steps[axis] · index[axis], plus something that depends on h alone;
-// h is the index along `axis`.
+// An element is heads[h] · Σ steps[axis] · index[axis] + c(h); h is the index along `axis`.
 struct AlibiSlopes {
-  std::vector<double> heads;  // one: the same for all
-  int axis = -1;              // -1: one for all
+  std::vector<double> heads;  // slopes; one element: equal for all heads
+  int axis = -1;              // axis of heads; -1: one slope
   std::vector<int64_t> steps;
 };
 
-// How a value grows by position; nullopt where that is not known, or not at all.
+// Slopes of a bias; nullopt for any other value.
 std::optional<AlibiSlopes> alibi_slopes(const Value* value, const AffineAnalysis& flow);
 
-// Of scores [heads, rows, keys], with a batch of one before it or without: a slope per head (one:
-// for all) along the keys. nullopt where anything else than head, row and key decides.
+// Slopes of a bias [heads, queries, keys], or with a leading batch of one: one per head (or one for
+// all) along the keys. nullopt if the bias depends on anything else than head, query and key.
 std::optional<std::vector<double>> alibi_slopes_of_scores(const Value* value,
                                                           const AffineAnalysis& flow);
 

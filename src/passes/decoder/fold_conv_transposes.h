@@ -5,8 +5,8 @@
 
 namespace lathe {
 
-// sequence_conv between two transpositions, as exporters of [batch, channels, rows] write it, takes
-// rows first instead.
+// Folds the transposes around sequence_conv into it: [batch, channels, tokens] becomes tokens
+// first.
 void fold_conv_transposes(Module& main);
 
 }  // namespace lathe

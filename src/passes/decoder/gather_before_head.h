@@ -7,8 +7,8 @@
 
 namespace lathe {
 
-// Adds an input, i64 [n], of the rows whose logits are wanted, and gives its name. They are
-// gathered before the longest tail in which one value alone has rows. `extent`: how many there are.
+// Adds an input, i64 [n], of the tokens whose logits are requested, and returns its name. Gathers
+// them as early as a single value still carries the token axis. `extent`: number of tokens.
 std::string gather_before_head(Program& program, Value* logits, const TokenAxes& flow,
                                const Dim& extent);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Finds attention over a cache however an exporter wrote it: as one operator, or as product,
-// softmax and product of concatenated pasts, or of rows written into a cache of fixed extents.
+// Recognises attention over a KV cache: one operator, or matmul, softmax and matmul over
+// concatenated pasts or over caches of fixed capacity.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace lathe {
 
-// Causal attention of new rows to a cache and themselves. Rows lie flat [batch, rows, heads · size]
-// or in heads [batch, heads, rows, size]; the result's batch of one may be left out there.
+// Causal attention of new tokens to a cache and themselves. Tensors are flat [batch, tokens, heads
+// · size] or in heads [batch, heads, tokens, size]; in heads the result may omit a batch of one.
 struct CachedAttention : AttentionBias {
   Value* query = nullptr;
-  Value* key = nullptr;  // new rows
+  Value* key = nullptr;  // new tokens
   Value* value = nullptr;
   Value* past_key = nullptr;
   Value* past_value = nullptr;
@@ -24,27 +24,27 @@ struct CachedAttention : AttentionBias {
   Value* result = nullptr;
   int64_t heads = 0;
   int64_t kv_heads = 0;
-  double scale = 0;  // 0: one over the root of the head size
+  double scale = 0;  // 0: 1 / sqrt(head size)
   double softcap = 0;
-  // Rows that are shared are appended by another attention; across, keys and values are parameters.
+  // shared: another attention appends these tokens. cross: keys and values are parameters.
   CacheRole role = CacheRole::appended;
 };
 
-// What is in the way.
+// Why an attention is not recognised.
 struct NotAttention {
   const Instruction* instruction = nullptr;
   std::string why;
 };
-// An instruction and what it does, for people.
+// The instruction with its node and the reason, for messages.
 std::string describe(const Instruction& instruction, std::string_view why);
 
-// Every attention over the cache that this instruction makes, in no order; of an operator that
-// grows its cache itself, what is not it only reads. None if one of them has a mask that is not of
-// position: then `why` names the instruction that is in the way and says how.
+// All attention over the cache that `owner` produces, unordered. If `owner` appends to the cache
+// itself, the others only read it. Empty if one does not match: `not_it` then has the blocking
+// instruction and the reason.
 std::vector<CachedAttention> recognise_attention(Instruction& owner, const AffineAnalysis& flow,
                                                  const TokenExtents& extents, NotAttention& not_it);
 
-// Attention of every row to all keys that a parameter holds.
+// All attention over keys that are a parameter.
 std::vector<CachedAttention> recognise_cross_attention(Value* keys, const AffineAnalysis& flow,
                                                        const TokenExtents& extents,
                                                        NotAttention& not_it);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Grouped attention of several layers over one cache: to the same new rows behind the same past, or
-// without new rows to what another has made of past and new ones.
+// Shares one KV cache among layers of group_query_attention. They append the same new tokens to the
+// same past, or only read another layer's cache.
 #pragma once
 
 #include <string>
@@ -13,12 +13,12 @@ namespace lathe {
 // Reads a state that another instruction appends to.
 struct SharedKvCache {
   std::string state;
-  int64_t window = 0;  // rows that it needs; 0: all
+  int64_t window = 0;  // sliding window in tokens; 0: unlimited
 };
 
-// The first in the program's order makes every present, the others become sequence attention to
-// what it has appended. Leaves alone what is not causal, has a bias, gives its scores, or turns its
-// keys otherwise.
+// The first instruction in program order appends; the others become sequence_attention over its
+// cache. Skips attention that is not causal, has a bias, returns its scores, or applies another
+// RoPE to its keys.
 std::vector<SharedKvCache> share_kv_caches(Program& program, const DecoderInterface& names);
 
 }  // namespace lathe

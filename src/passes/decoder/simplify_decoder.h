@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What is written out in an exported decoder and follows from its being one: a batch of one, a mask
-// as long as past and new rows, caches of keys and values in one tensor, positions counted out.
+// Simplifies an exported decoder: batch of one, mask length past + new, combined KV caches split,
+// positions read from the input instead of being counted.
 #pragma once
 
 #include <map>
@@ -15,29 +15,27 @@ namespace lathe {
 
 Value* find_parameter(const Module& main, const std::string& name);
 
-// Makes a pair of states of each combined one, [2, batch, heads, rows, size], named PAST/0 and
-// PAST/1, and gives the combined pair by both names. Leaves alone what is not read and made half by
-// half.
+// Splits each combined state [2, batch, heads, tokens, size] into a pair PAST/0 and PAST/1; returns
+// the combined pair by both names. Skips a state that is not read and written by halves.
 std::map<std::string, StatePair> split_combined_states(Program& program, DecoderInterface& names);
 
-// Results that are their only operand, which stand between a state and its reader.
+// Removes instructions whose result equals their only operand.
 void eliminate_copies(Program& program);
 
-// One batch, and every length in terms of past and new rows; types anew. A program for single
-// tokens becomes one for any number of rows. nullopt where the tokens do not have rows, or
-// something wants them to be one.
+// Sets the batch to one and every length to past or new tokens, and infers types anew. A program
+// for single tokens becomes one for any number. nullopt if the sequence axis is not dynamic, or if
+// an instruction requires a single token.
 std::optional<TokenExtents> set_token_extents(Program& program, const DecoderInterface& names);
 
-// What is known of a decoder's parameters.
+// Affine analysis with the values of a decoder's mask, positions and lengths.
 AffineAnalysis decoder_positions(const Program& program, const DecoderInterface& names,
                                  const TokenExtents& extents);
 
-// The axis of rows of an input that has one for each token: behind the batch, which follows an axis
-// of 3 (time, height, width) or comes first.
+// Token axis of a token input: 1 after the batch, or 2 after [3, batch] of M-RoPE positions.
 int token_axis(const Type& type);
 
-// Values that count the new rows' positions become the input of positions, which is added (and
-// named in `names`) if there is none.
+// Replaces values that count the new tokens' positions by the input of positions. Adds that input,
+// and its name to `names`, if there is none.
 void absorb_positions(Program& program, DecoderInterface& names, const TokenExtents& extents);
 
 }  // namespace lathe

@@ -7,9 +7,9 @@
 
 namespace lathe {
 
-// A program whose caches lie in blocks, as one with caches [batch, heads, rows, size]: tokens
-// [rows] become [batch, rows], attention over blocks becomes grouped attention. Null where
-// something else reads the caches, or cannot take another axis.
+// Rewrites a program with paged KV caches to one with contiguous caches [batch, heads, tokens,
+// size]: tokens [tokens] become [batch, tokens], paged_attention becomes group_query_attention.
+// Null if the caches have other readers, or an instruction does not support the new axis.
 std::unique_ptr<Program> simplify_paged_caches(const Program& program,
                                                const DecoderInterface& interface);
 
