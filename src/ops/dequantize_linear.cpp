@@ -7,7 +7,7 @@
 namespace lathe {
 namespace {
 
-constexpr int64_t kChunk = 4096;  // elements; begins at a byte for every type
+constexpr int64_t kChunk = 4096;  // elements; starts at a byte boundary for every type
 
 void evaluate_dequantize(Evaluation& c) {
   const Tensor x = dense_tensor(c.in(0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reference evaluation: what an op's `eval` and `view` functions see.
+// Reference evaluation: arguments of an op's `eval` and `view` functions.
 #pragma once
 
 #include <array>
@@ -20,10 +20,9 @@ class CompiledExpr;
 class SequenceStep;
 class ThreadPool;
 
-// One evaluation of one instruction. The executor and the constant folder fill it in. Operands may
-// have any strides; results are dense unless a caller's tensor says otherwise, so an `eval` honours
-// the strides of both. Extents are true extents. Nothing here throws for data it can handle;
-// values that break the op's contract (an index out of range) are an InvalidArgument.
+// One evaluation of one instruction, filled in by the executor and the constant folder. Operands
+// may have any strides; so may results in a caller's tensor: `eval` must honour both. Shapes are
+// concrete. InvalidArgument if values violate the op's contract, such as an index out of range.
 class Evaluation {
  public:
   virtual ~Evaluation() = default;
@@ -37,13 +36,13 @@ class Evaluation {
 
   // Operands and results in plain memory.
   const TensorView& in(int i) const { return inputs_[static_cast<size_t>(i)]; }
-  // The result's memory where its extents follow from the operands' types.
+  // Memory of a result whose shape follows from the operands' types.
   const TensorView& out(int i = 0) const { return outputs_[static_cast<size_t>(i)]; }
-  // The same where they may depend on values: memory of these extents (InvalidArgument if they
-  // contradict what inference promised). Valid until the evaluation returns.
+  // Memory of a result of this data-dependent shape, valid until the evaluation returns.
+  // InvalidArgument if the shape contradicts the inferred one.
   virtual const TensorView& out(int i, std::span<const int64_t> dims) = 0;
-  // Operands and results in boxes: sequences, optionals, unknown rank, strings. A string tensor is
-  // in a box and has a view as well.
+  // Operands and results in boxes: sequences, optionals, unknown rank, strings. A string tensor has
+  // both a box and a view.
   virtual const Box& box(int i) const = 0;
   virtual void set_box(int i, Box box) = 0;
   int results() const { return static_cast<int>(outputs_.size()); }
@@ -58,14 +57,14 @@ class Evaluation {
   const Integers& integers(std::string_view name) const;
   const Numbers& numbers(std::string_view name) const;
   const Texts& texts(std::string_view name) const;
-  // An axis in [-rank, rank) counted from the front.
+  // An axis in [-rank, rank), normalised to [0, rank).
   int axis(std::string_view attribute, int rank) const;
 
-  // The integers of an operand (any integer type), row-major.
+  // The integers of an operand of any integer type, row-major.
   std::vector<int64_t> values(int i) const;
 
-  ThreadPool* pool = nullptr;    // null: run on the caller alone
-  SequenceStep* step = nullptr;  // of sequence operators
+  ThreadPool* pool = nullptr;    // null: run on the calling thread only
+  SequenceStep* step = nullptr;  // sequence operators only
 
   template <class First, class... Rest>
   [[noreturn]] void fail(fmt::format_string<First, Rest...> format, First&& first,
@@ -87,11 +86,11 @@ class Evaluation {
   std::vector<TensorView> outputs_;
 };
 
-// The extents of all operands broadcast together (numpy's rule).
+// The broadcast shape of all operands (numpy's rule).
 Dims broadcast_extents(const Evaluation& c);
 
-// Asks an op whether result `index` can be a view of operand 0. `result` comes with type and
-// extents filled in; a `view` function that says true has set its strides and data.
+// Requests result `index` as a view of operand 0. `result` has type and shape; a `view` function
+// that returns true has set its strides and data.
 class ViewRequest {
  public:
   const Instruction* instruction = nullptr;
@@ -100,7 +99,7 @@ class ViewRequest {
   TensorView result;
   int64_t integer(std::string_view name) const;
   const Integers& integers(std::string_view name) const;
-  // Integers of an operand that the host knows before the launch; empty span if it does not.
+  // Integers of an operand that are available on the host before the launch; empty if not.
   std::span<const int64_t> known(int i) const { return known_[static_cast<size_t>(i)]; }
   bool is_known(int i) const { return is_known_[static_cast<size_t>(i)]; }
 
@@ -108,8 +107,8 @@ class ViewRequest {
   std::vector<bool> is_known_;
 };
 
-// The reference meaning of one instruction, prepared once: its formula compiled for its element
-// types, or its `eval`. Composites must have been expanded before. Immutable after construction.
+// The reference evaluation of one instruction, prepared once: its formula compiled for its element
+// types, or its `eval`. Composites must be expanded first. Immutable.
 class PreparedEvaluation {
  public:
   explicit PreparedEvaluation(const Instruction& instruction);
@@ -121,12 +120,12 @@ class PreparedEvaluation {
   std::unique_ptr<const CompiledExpr> formula_;
 };
 
-// Evaluates one instruction (composites through their expansion) on tensors of the host, as
-// constant folding and tests do.
+// Evaluates one instruction on host tensors, composites by expansion; for constant folding and
+// tests.
 std::vector<Box> evaluate_instruction(const Instruction& instruction,
                                       const std::vector<Box>& operands, ThreadPool* pool = nullptr);
 
-// Walks all index tuples of `dims` in row-major order. `f` gets the tuple.
+// Calls `f` with each index tuple of `dims`, in row-major order.
 template <class F>
 void for_each_index(std::span<const int64_t> dims, F&& f) {
   std::array<int64_t, kMaxRank> index{};
@@ -142,7 +141,7 @@ void for_each_index(std::span<const int64_t> dims, F&& f) {
   }
 }
 
-// Offset in elements of an index tuple under the view's strides.
+// Offset of an index tuple in elements.
 inline int64_t offset_of(const TensorView& view, std::span<const int64_t> index) {
   int64_t offset = 0;
   for (size_t axis = 0; axis < index.size(); ++axis) offset += index[axis] * view.strides[axis];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Evaluates scalar expressions over tensors: compiled once to a register program, run over chunks
-// of elements by loops that the compiler vectorised.
+// of elements by vectorised loops.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ namespace lathe {
 
 class ThreadPool;
 
-// Elements in memory, one every `stride`; stride 0 repeats the first. Packed types: stride 0 or 1.
+// Elements at a stride; stride 0 repeats the first one. Packed types require stride 0 or 1.
 struct ElementOperand {
   const void* data = nullptr;
   ElementType type = ElementType::f32;
   int64_t stride = 1;
 };
 
-// Immutable once made, and shared by any number of threads. The same bits on every processor.
+// Immutable and thread-safe. Results are bit-identical on every processor.
 class CompiledExpr {
  public:
   enum class Kernels : uint8_t { best, portable };
@@ -30,13 +30,13 @@ class CompiledExpr {
   CompiledExpr(CompiledExpr&&) noexcept;
   CompiledExpr& operator=(CompiledExpr&&) noexcept;
 
-  ExprType type() const;          // of the result
-  int operands() const;           // one more than the highest argument index
+  ExprType type() const;          // type of the result
+  int operands() const;           // highest argument index plus one
   int steps() const;              // operations per element
-  int bytes_per_element() const;  // of scratch memory
+  int bytes_per_element() const;  // scratch memory
 
-  // `out` has `count` elements side by side. Types convert on loading and storing, by the rules of
-  // Cast; `out_type` must compute in type(). Allocates nothing.
+  // `out` holds `count` contiguous elements. Loads and stores convert by the rules of Cast;
+  // `out_type` must have the compute type type(). Does not allocate.
   void run(std::span<const ElementOperand> operands, void* out, ElementType out_type,
            int64_t count) const;
 
@@ -48,8 +48,8 @@ class CompiledExpr {
   std::unique_ptr<const Program> program_;
 };
 
-// Inputs broadcast to the extents of `out` by numpy's rules; any strides. `out` may be one of the
-// inputs, under the same strides. Allocates nothing for up to 16 inputs.
+// Broadcasts inputs to the shape of `out` by numpy's rules; any strides. `out` may be one of the
+// inputs, with equal strides. Does not allocate for up to 16 inputs.
 void evaluate_elementwise(const CompiledExpr& expr, std::span<const TensorView> inputs,
                           const TensorView& out, ThreadPool* pool = nullptr);
 

@@ -25,7 +25,7 @@ static const Register lrn{{
           const auto constant = [&](std::string_view name) {
             return b.scalar(x->type().element, e.number(name));
           };
-          // A mean over channels that counts what lies outside as zeros: a padded average pooling.
+          // A mean over channels that counts zeros beyond the edges: average pooling with padding.
           Dim rest = 1;
           for (int axis = 2; axis < e.rank(0); ++axis) rest = rest * e.dim(0, axis);
           Value* square = b.reshape(b("mul", {x, x}), {e.dim(0, 0), 1, e.dim(0, 1), rest});

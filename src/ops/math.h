@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Mathematical functions as expressions of the node ops alone, for f32 and f64: generated code
-// calls no math library, and every target computes the same bits.
+// Mathematical functions as expressions of node ops, for f32 and f64. Generated code calls no math
+// library, and every target computes the same bits.
 //
 // Bounds are in ulp of the exact result, f32 / f64, over all arguments unless a domain is given;
 // tests measure them. Special values follow C99: infinities, NaN, -0, overflow and denormals.
@@ -20,7 +20,7 @@ Expr expm1(const Expr& x);  // 2 / 2
 Expr log(const Expr& x);    // 1 / 1
 Expr log1p(const Expr& x);  // 1.5 / 1.5
 
-// However large the argument.
+// Any magnitude of the argument.
 Expr sin(const Expr& x);  // 1 / 1
 Expr cos(const Expr& x);  // 1 / 1
 Expr tan(const Expr& x);  // 2.5 / 2.5
@@ -42,12 +42,12 @@ Expr softplus(const Expr& x);  // 2 / 2; log(1 + e^x)
 Expr rsqrt(const Expr& x);     // 1.5 / 1.5; 1 / sqrt(x)
 
 // Floats: 1.5 / 1.5, with C99's table of special cases. Integers: exact modulo 2^64 for exponents
-// from 0 to 63; beyond, bases other than -1, 0 and 1 give 0; negative exponents truncate 1 / x^n
-// toward zero, and 0 to a negative power is 0.
+// from 0 to 63; larger exponents return 0 unless the base is -1, 0 or 1. Negative exponents
+// truncate 1 / x^n toward zero; 0 to a negative power is 0.
 Expr pow(const Expr& x, const Expr& y);
 
-// The remainder of truncated (fmod: sign of x) or floored (mod: sign of y) division: exact, for
-// integers too, where y = 0 gives x.
+// Remainder of truncated division (fmod: sign of x) or floored division (mod: sign of y): exact.
+// Integers with y = 0 return x.
 Expr fmod(const Expr& x, const Expr& y);
 Expr mod(const Expr& x, const Expr& y);
 

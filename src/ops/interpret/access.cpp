@@ -41,7 +41,7 @@ void for_runs(const Layout& layout, const Access& access, int64_t first, int64_t
   }
 }
 
-// Elements as opaque bytes: memory may have any alignment.
+// Copies elements as opaque bytes: memory may have any alignment.
 template <size_t kBytes>
 void gather(const Layout& layout, const Access& access, int64_t first, int64_t count,
             std::byte* to) {
@@ -74,7 +74,7 @@ void scatter(const Layout& layout, const Access& access, int64_t first, int64_t 
            });
 }
 
-// Packed elements have no addresses: one by one, as values.
+// Packed elements have no addresses: copies them one by one, as values.
 void gather_packed(const Layout& layout, const Access& access, ElementType type, int64_t first,
                    int64_t count, std::byte* to) {
   for_runs(layout, access, first, count,
@@ -113,8 +113,8 @@ void fill(std::byte* to, int64_t count) {
 
 int64_t byte_offset(ElementType type, int64_t element) { return element * info(type).bits / 8; }
 
-// Whether a kernel may use this memory as a register. Booleans must be 0 or 1 in registers, and are
-// converted for the caller's may be anything.
+// True if a kernel can read this memory as a register. Booleans in registers are 0 or 1; a caller's
+// may be any byte, so they are converted.
 bool serves_kernels(const Access& access, ExprType type, const std::byte* at, int64_t count) {
   const ElementType element = register_type(type);
   return access.linear && access.type == element && count % kLanes == 0 &&

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Moves elements between tensors of any strides and registers, converting on the way.
+// Moves elements between tensors of any strides and registers, with conversion.
 #pragma once
 
 #include <array>
@@ -12,40 +12,39 @@
 
 namespace lathe::interpret {
 
-// The extents over which a result is computed, row-major, with axes merged where every tensor's
-// strides allow it.
+// Shape of a computed result, row-major; axes are merged where every tensor's strides allow it.
 struct Layout {
   int rank = 0;
   std::array<int64_t, kMaxRank> dims{};
   int64_t count() const;
 };
 
-// A tensor as seen over a layout.
+// A tensor broadcast to a layout.
 struct Access {
   std::byte* data = nullptr;
   ElementType type = ElementType::f32;
-  bool scalar = false;                      // one element throughout
-  bool linear = false;                      // element i of the layout is element i of the memory
-  std::array<int64_t, kMaxRank> strides{};  // by the layout's axes; 0 where it broadcasts
+  bool scalar = false;                      // one element for all of the layout
+  bool linear = false;                      // element i of the layout is element i of memory
+  std::array<int64_t, kMaxRank> strides{};  // by the layout's axes; 0 where broadcast
 };
 
-// The element type whose memory is a register's memory.
+// The element type with the memory format of a register.
 ElementType register_type(ExprType type);
 
 // Sets `scalar` and `linear` from the strides.
 void classify(const Layout& layout, Access& access);
 
-// Elements first … first + count - 1 of the layout, as a register of `type`: its memory itself
-// where that serves a kernel (`whole`: count is what kernels will read), else `buffer`, filled.
+// Elements first … first + count - 1 of the layout as a register of `type`: their own memory if a
+// kernel can read `whole` elements there, else `buffer`.
 const std::byte* load(const Layout& layout, const Access& access, ExprType type, int64_t first,
                       int64_t count, std::byte* buffer);
-// Where a kernel may write elements first … of the result at once; null: into a register, to be
-// stored.
+// direct_output: memory to which a kernel may write elements first …; null: write to a register and
+// store() it.
 std::byte* direct_output(const Access& access, ExprType type, int64_t first, int64_t count);
 void store(const Layout& layout, const Access& access, ExprType type, int64_t first, int64_t count,
            const std::byte* values);
 
-// A chunk is never larger.
+// Largest chunk, in elements.
 inline constexpr int64_t kMaxChunk = 512;
 
 }  // namespace lathe::interpret

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The kernels once more, for processors with AVX2 and FMA. Only what follows the pragma is compiled
-// for them: inline functions of the headers are shared with the whole program. (GCC applies the
-// options in force at the end of the file to templates, so they stay.)
+// Kernels for processors with AVX2 and FMA. Only code after the pragma is compiled for them: inline
+// functions of headers are shared with all other code. GCC applies the options in force at the
+// end of the file to templates, so they are not reset.
 #include <type_traits>
 
 #include "ir/expr_semantics.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A compiled expression: steps over registers, each register a chunk of elements.
+// A compiled expression: steps over registers, each of which holds a chunk of elements.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace lathe {
 
 struct CompiledExpr::Program {
-  // An input of a step: a register, or a constant (~index).
+  // Input of a step: a register, or a constant (~index).
   using Input = int32_t;
   static constexpr Input kUnused = INT32_MAX;
 
@@ -21,16 +21,16 @@ struct CompiledExpr::Program {
     int32_t out = 0;  // register
     Input inputs[3] = {kUnused, kUnused, kUnused};
   };
-  // Registers lie one after the other, each `bytes` wide per element.
+  // Registers are contiguous, each `bytes` per element.
   struct Register {
-    int32_t offset = 0;  // times the elements of a chunk
+    int32_t offset = 0;  // times elements per chunk
     int32_t bytes = 0;
   };
 
   std::vector<Step> steps;  // the last one computes the result
   std::vector<Register> registers;
   std::vector<uint64_t> constants;
-  std::vector<ExprType> argument_types;  // by argument index; unused ones too
+  std::vector<ExprType> argument_types;  // by argument index; includes unused ones
   std::vector<bool> argument_used;
   ExprType type = ExprType::f32;
   int32_t bytes_per_element = 0;

@@ -274,7 +274,7 @@ inline constexpr std::array<double, 13> kErfF64{
     0x1.057a0196ffdf9p-34,
 };
 
-// log(erfc(a)) = P(a) where 1 - erfc(a) is wanted, for a from 1 to 4 or 6; error 2^-26.9.
+// log(erfc(a)) = P(a) for the result 1 - erfc(a), a from 1 to 4 or 6; error 2^-26.9.
 inline constexpr std::array<double, 8> kLogErfcF32{
     0x1.8a53f40000000p-13,
     -0x1.212c0c0000000p+0,
@@ -286,7 +286,7 @@ inline constexpr std::array<double, 8> kLogErfcF32{
     -0x1.6bd7040000000p-16,
 };
 
-// log(erfc(a)) = P(a) where 1 - erfc(a) is wanted, for a from 1 to 4 or 6; error 2^-55.8.
+// log(erfc(a)) = P(a) for the result 1 - erfc(a), a from 1 to 4 or 6; error 2^-55.8.
 inline constexpr std::array<double, 19> kLogErfcF64{
     -0x1.8c01e1c8b649ep-23,
     -0x1.20dd55649c040p+0,

@@ -5,8 +5,8 @@
 
 namespace lathe {
 
-// An odd polynomial up to 1, beyond 1 - e^P(|x|), where P fits log(erfc): its errors count little,
-// erfc being small. At most 1.5 ulp in f32, 2 ulp in f64.
+// An odd polynomial up to 1; beyond, 1 - e^P(|x|), where P fits log(erfc). Errors of P matter
+// little because erfc is small. At most 1.5 ulp in f32, 2 ulp in f64.
 Expr erf(const Expr& x) {
   const Real real(x);
   const auto near = real.choose(coefficients::kErfF32, coefficients::kErfF64);

@@ -7,7 +7,7 @@
 namespace lathe {
 namespace {
 
-// e^a / 2 for a >= 0, which overflows only where sinh and cosh do.
+// e^a / 2 for a >= 0; overflows only where sinh and cosh do.
 Expr half_exp(const Expr& a) {
   const Real real(a);
   const ExpArgument split = reduce_exp(min(a, real.choose(90, 711)));
@@ -22,8 +22,8 @@ Expr exp(const Expr& x) {
   return scale(exp_near_zero(split.r), split.k);
 }
 
-// 2^k (e^r - 1) + (2^k - 1), halved inside so that 2^128 is never needed. At most 2 ulp, where both
-// terms have opposite signs (k = 1).
+// 2^k (e^r - 1) + (2^k - 1), halved inside to avoid 2^128. At most 2 ulp, where the terms have
+// opposite signs (k = 1).
 Expr expm1(const Expr& x) {
   const Real real(x);
   const Expr bounded = max(clamp_exp(x), real.choose(-18, -38));
@@ -33,8 +33,8 @@ Expr expm1(const Expr& x) {
   return select(abs(x) < real.epsilon() / 2, x, y);
 }
 
-// With q = e^-2|x|: (1 - q) / (1 + q) near 0, where q - 1 is known well, else 1 - 2q / (1 + q),
-// whose second term is small. At most 2.5 ulp in f32, 3 ulp in f64.
+// With q = e^-2|x|: (1 - q) / (1 + q) near 0, where expm1 computes q - 1 accurately; else 1 - 2q /
+// (1 + q), whose second term is small. At most 2.5 ulp in f32, 3 ulp in f64.
 Expr tanh(const Expr& x) {
   const Expr a = abs(x);
   const Expr t = expm1(a * -2), q = exp(a * -2);

@@ -9,7 +9,7 @@ namespace lathe {
 namespace {
 
 // k ln 2 + log(1 + f) + tail. With s = f / (2 + f), log(1 + f) = 2 atanh(s) = 2s + 2s z P(z), and
-// 2s = f - h + s h with h = f²/2: so the largest term, f, is added last and without an error.
+// 2s = f - h + s h with h = f²/2. The largest term, f, is added last and is exact.
 Expr log_sum(const Expr& k, const Expr& f, const Expr& tail) {
   const Real real(f);
   const auto p = real.choose(coefficients::kLogF32, coefficients::kLogF64);
@@ -30,8 +30,8 @@ Expr log(const Expr& x) {
   return select(x > 0, select(x == kInfinity, x, y), select(x == 0, -kInfinity, x * kNaN));
 }
 
-// log(u) + c / u, where u = 1 + x rounded and c is what the rounding lost; where u needs no
-// scaling, x itself is u - 1. At most 1.5 ulp.
+// log(u) + c / u, where u = 1 + x rounded and c is its rounding error. If u needs no scaling, u - 1
+// is x itself. At most 1.5 ulp.
 Expr log1p(const Expr& x) {
   const Real real(x);
   const Expr u = x + 1;
@@ -47,7 +47,7 @@ Expr log1p(const Expr& x) {
 // max(x, 0) + log(1 + e^-|x|). At most 2 ulp.
 Expr softplus(const Expr& x) { return max(x, 0) + log1p(exp(-abs(x))); }
 
-// log(a + sqrt(a² + 1)) as log1p(a + a² / (1 + sqrt(a² + 1))); far out log(a) + log(2). At most
+// log(a + sqrt(a² + 1)) as log1p(a + a² / (1 + sqrt(a² + 1))); log(a) + log(2) for large a. At most
 // 3 ulp.
 Expr asinh(const Expr& x) {
   const Real real(x);
@@ -59,7 +59,7 @@ Expr asinh(const Expr& x) {
   return copysign(y + select(far, Expr::constant(real.type, std::log(2.0)), 0), x);
 }
 
-// With t = x - 1: log1p(t + sqrt(t² + 2t)); far out log(x) + log(2). At most 3 ulp.
+// With t = x - 1: log1p(t + sqrt(t² + 2t)); log(x) + log(2) for large x. At most 3 ulp.
 Expr acosh(const Expr& x) {
   const Real real(x);
   const Expr t = x - 1;

@@ -46,7 +46,7 @@ Expr power_of_two(const Expr& k, const Real& real) {
 
 Expr scale(const Expr& x, const Expr& k) {
   const Real real(x);
-  // The first product stays normal, so only the second rounds.
+  // The first product is normal and exact: only the second one rounds.
   const Expr half = k >> 1;
   return x * power_of_two(half, real) * power_of_two(k - half, real);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the mathematical functions share: the layout of the two float types, and building blocks.
+// Building blocks of the mathematical functions, and the layout of the two float types.
 #pragma once
 
 #include <array>
@@ -10,13 +10,13 @@
 
 namespace lathe {
 
-// Picks what belongs to an expression's float type.
+// Constants of an expression's float type.
 struct Real {
   explicit Real(const Expr& x);
 
   bool single;  // f32
   ExprType type;
-  ExprType bits;  // the integer type of the same width
+  ExprType bits;  // integer type of equal width
   int mantissa;   // stored bits: 23 or 52
   int bias;       // of the exponent: 127 or 1023
 
@@ -30,23 +30,24 @@ struct Real {
   int64_t sign_bit() const {
     return single ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int64_t>::min();
   }
-  // 1.5 · 2^mantissa: adding it rounds to an integer, which the low bits of the sum then hold.
+  // 1.5 · 2^mantissa: adding it rounds to an integer, in the low bits of the sum.
   double magic() const;
 };
 
 // Horner's scheme with fma, lowest power first.
 Expr polynomial(const Expr& x, std::span<const double> coefficients);
 
-// The nearest integer of |x| < 2^(mantissa-1), as a float and as an integer.
+// Nearest integer of |x| < 2^(mantissa-1), as a float and as an integer.
 struct Rounded {
   Expr real;
   Expr integer;
 };
 Rounded round_to_integer(const Expr& x);
-// An integer of that size as a float.
+// Converts an integer of that size to a float.
 Expr integer_to_real(const Expr& integer, const Real& real);
 
-// 2^k for a normal result; x · 2^k with one rounding for |k| up to twice the exponent range.
+// power_of_two: 2^k for a normal result. scale: x · 2^k with one rounding, for |k| up to twice the
+// exponent range.
 Expr power_of_two(const Expr& k, const Real& real);
 Expr scale(const Expr& x, const Expr& k);
 
@@ -56,7 +57,7 @@ struct ExpArgument {
   Expr k;
 };
 ExpArgument reduce_exp(const Expr& x);
-// x within ±(the range where exp is neither 0 nor infinite), and a little beyond.
+// Clamps x to slightly more than the range where exp is neither 0 nor infinite.
 Expr clamp_exp(const Expr& x);
 // e^r and e^r - 1 for |r| <= ln(2)/2.
 Expr exp_near_zero(const Expr& r);

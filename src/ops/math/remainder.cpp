@@ -7,9 +7,9 @@
 namespace lathe {
 namespace {
 
-// a modulo b in f64, for a, b >= 0: long division by b 2^(52 j), from the highest j of the type's
-// range down. A quotient below 2^53 is one too large at most, and the remainder of the fma is
-// exact. A divisor that overflows gives the quotient 0.
+// a modulo b in f64, for a, b >= 0: long division by b 2^(52 j), for decreasing j from the highest
+// of the type's range. A quotient below 2^53 is at most one too large, and the remainder by fma is
+// exact. A divisor that overflows has quotient 0.
 Expr remainder(Expr a, const Expr& b, int steps) {
   std::vector<Expr> divisors{b};
   while (std::ssize(divisors) < steps) divisors.push_back(divisors.back() * 0x1p52);

@@ -10,8 +10,8 @@
 namespace lathe {
 namespace {
 
-// x = quadrant · pi/2 + r + low with |r| <= pi/4 and a bit; the quadrant is modulo 4 in its low
-// bits.
+// x = quadrant · pi/2 + r + low with |r| slightly above pi/4 at most; the quadrant is modulo 4, in
+// its low bits.
 struct Angle {
   Expr r;
   Expr low;
@@ -21,11 +21,11 @@ struct Angle {
 // x modulo 4, exactly.
 Expr modulo4(const Expr& x) { return fma(-4, round_even(x * 0.25), x); }
 
-// x · 2/pi in digits of 29 bits: each product with an f32 is exact in f64, and so is its remainder
-// modulo 4. What is left after subtracting the quadrant adds up without cancellation, because the
-// terms lie on ever finer grids.
+// x · 2/pi with 29-bit digits: each product with an f32, and its remainder modulo 4, is exact in
+// f64. After subtracting the quadrant the terms add up without cancellation: they are on ever finer
+// grids.
 Angle reduce_single(const Expr& x) {
-  constexpr size_t kLarge = 5;  // the terms that can exceed 4
+  constexpr size_t kLarge = 5;  // terms that can exceed 4
   const Expr wide = convert(x, ExprType::f64);
   std::vector<Expr> terms;
   for (const double digit : coefficients::kTwoOverPiF32) {
@@ -44,10 +44,11 @@ Angle reduce_single(const Expr& x) {
 }
 
 constexpr int kDigitBits = 53;
-constexpr size_t kDigits = 5;  // that matter for one exponent
+constexpr size_t kDigits = 5;  // digits that matter for one exponent
 
-// |x| < 2^107 and the digits of 2/pi that matter: those before give multiples of 4 and are dropped
-// together with a power of 2^53 of x. Digits are chosen by shifting the table by powers of two.
+// |x| < 2^107 and the digits of 2/pi that matter. Earlier digits contribute multiples of 4: they
+// are dropped together with a power of 2^53 of x. Shifting the table by powers of two selects the
+// digits.
 struct Window {
   Expr x;
   std::vector<Expr> digits;
@@ -73,9 +74,9 @@ Window choose_digits(const Expr& x) {
   return {x * power_of_two(skipped * -kDigitBits, real), std::move(digits)};
 }
 
-// As for f32, but each product is a pair of floats, and the sum keeps what its roundings lose.
+// reduce_single() with each product as a pair of floats; the sum keeps the rounding errors.
 Angle reduce_double(const Expr& x) {
-  constexpr size_t kLarge = 5;  // the terms that can exceed 4
+  constexpr size_t kLarge = 5;  // terms that can exceed 4
   const Window window = choose_digits(x);
   std::vector<Expr> terms;
   for (size_t i = 0; i < kDigits; ++i) {
@@ -96,7 +97,7 @@ Angle reduce_double(const Expr& x) {
       continue;
     }
     const Expr next = high + terms[i];
-    const Expr taken = next - high;  // of the term; either may be the larger
+    const Expr taken = next - high;  // rounded part of the term; either may be the larger
     low = low + ((high - (next - taken)) + (terms[i] - taken));
     high = next;
   }
@@ -134,7 +135,7 @@ Expr asin_tail(const Expr& s, const Expr& z) {
   return s * z * polynomial(z, Real(s).choose(coefficients::kAsinF32, coefficients::kAsinF64));
 }
 
-// sqrt(z) and what its rounding lost.
+// sqrt(z) and its rounding error.
 struct Root {
   Expr s;
   Expr low;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What arg_max and arg_min share.
+// Shared by arg_max and arg_min.
 #pragma once
 
 #include "ir/infer.h"

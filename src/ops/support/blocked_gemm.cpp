@@ -12,12 +12,12 @@
 namespace lathe {
 namespace {
 
-// A tile of results is kRows × kColumns; k is walked in steps of kDepth, between which the sums
-// rest in memory: a block of B stays in the second-level cache, a strip of it in the first.
+// A tile of C is kRows × kColumns. K is split into steps of kDepth, between which accumulators are
+// in memory: a block of B stays in L2, a strip of it in L1.
 constexpr int64_t kRows = 64;
 constexpr int64_t kColumns = kGemmColumns;
 constexpr int64_t kDepth = 256;
-constexpr int64_t kPitch = kColumns + 16;  // no power of two: rows must not share cache sets
+constexpr int64_t kPitch = kColumns + 16;  // not a power of two: rows must not share cache sets
 
 template <class T>
 struct Scratch {
@@ -74,7 +74,7 @@ template <class T, int Vectors>
   }
 }
 
-// The same arithmetic at both widths (no fused multiply-add), so the same bits.
+// Equal arithmetic at both widths (no fused multiply-add): equal bits.
 template <class T>
 void accumulate_narrow(int64_t rows, int64_t columns, int64_t depth, Scratch<T>& s) {
   accumulate<T, 1>(rows, columns, depth, s);
@@ -98,7 +98,7 @@ auto pick_accumulate() {
 }
 #endif
 
-// Whether an element is a T as it lies in memory.
+// True if memory of this type holds elements of type T.
 template <class T>
 bool is_sum(ElementType type) {
   return type == sum_type<T>() ||
@@ -148,7 +148,7 @@ void BlockedGemm<T>::run(ThreadPool* pool) const {
   if (m == 0 || n == 0) return;
   const int64_t row_tiles = (m - 1) / kRows + 1;
   const int64_t column_tiles = (n - 1) / kColumns + 1;
-  // Small tiles go several to a chunk: at least about 2^18 multiplications.
+  // Batches small tiles into one chunk of at least about 2^18 multiplications.
   const int64_t work = std::max<int64_t>(1, std::min(m, kRows) * std::min(n, kColumns) * k);
   const int64_t grain = std::max<int64_t>(1, (int64_t{1} << 18) / work);
   parallel_for(pool, batch * row_tiles * column_tiles, grain, [&](int64_t begin, int64_t end) {
@@ -165,7 +165,7 @@ void load_block(const MatrixView& matrix, const Block& block, T* to, int64_t pit
   const int64_t start =
       matrix.offset + block.row * matrix.row_stride + block.column * matrix.column_stride;
   if (is_sum<T>(matrix.type) && matrix.column_stride != 1) {
-    // Transposed: strips of 16 columns, so that both sides stay in cache.
+    // Transposed B: strips of 16 columns, so that both sides stay in cache.
     const T* from = static_cast<const T*>(matrix.data) + start;
     for (int64_t strip = 0; strip < block.columns; strip += 16) {
       const int64_t end = std::min(block.columns, strip + 16);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Blocked matrix products: the one inner loop of matmul, convolution and their quantised kin.
+// Blocked GEMM: the inner loop of matmul, convolution and their quantised variants.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ struct Block {
   int64_t columns = 0;
 };
 
-// Results are stored in blocks of at most so many columns.
+// Largest block of results, in columns.
 inline constexpr int64_t kGemmColumns = 128;
 
-// C[b] = A[b] (m × k) times B[b] (k × n) for every batch b. Each element is one sum in order of k,
-// whatever the block, the thread or the processor; integers wrap (T is unsigned). A derived class
-// says where blocks come from, row-major and `pitch` elements apart, and where results go.
+// C[b] = A[b] (m × k) times B[b] (k × n) for every batch b. Each element accumulates in order of k,
+// independent of blocks, threads and processor; integers wrap (T is unsigned). A derived class
+// loads blocks, row-major with `pitch` elements per row, and stores results.
 template <class T>
 class BlockedGemm {
  public:
@@ -57,20 +57,20 @@ struct MatrixView {
   int64_t column_stride = 0;
 };
 
-// `count` elements from `offset` on, `stride` apart.
+// Loads `count` elements from `offset` on at `stride`.
 template <class T>
 void load_run(const MatrixView& matrix, int64_t offset, int64_t stride, int64_t count, T* to);
 
-// Loads and stores in the compute type T of product sums (uint32_t and uint64_t hold i32 and i64).
+// Loads and stores blocks as accumulator type T (uint32_t and uint64_t hold i32 and i64).
 template <class T>
 void load_block(const MatrixView& matrix, const Block& block, T* to, int64_t pitch);
 template <class T>
 void store_block(const MatrixView& matrix, const Block& block, const T* from, int64_t pitch);
 
-// Rounds a block that was loaded to the numbers that bf16 has.
+// Rounds the elements of a loaded block to bf16.
 void round_to_bf16(const Block& block, float* values, int64_t pitch);
 
-// One product of two matrices in memory.
+// GEMM of two matrices in memory.
 template <class T>
 class MatrixGemm final : public BlockedGemm<T> {
  public:
@@ -95,7 +95,7 @@ class MatrixGemm final : public BlockedGemm<T> {
   MatrixView y;
 };
 
-// The element type whose bits T holds: f32, f64, i32, i64.
+// The element type with the bits of T: f32, f64, i32, i64.
 template <class T>
 constexpr ElementType sum_type() {
   if constexpr (std::is_same_v<T, float>) return ElementType::f32;
@@ -104,7 +104,7 @@ constexpr ElementType sum_type() {
   return ElementType::i64;
 }
 
-// Calls `f` with a null pointer of the type that sums products of this element type.
+// Calls `f` with a null pointer of the accumulator type for this element type.
 template <class F>
 void with_sum_type(ElementType type, F&& f) {
   switch (type) {

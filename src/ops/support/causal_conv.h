@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Depthwise convolutions over what came before: what causal_conv_with_state and sequence_conv
-// share.
+// Causal depthwise convolution: shared by causal_conv_with_state and sequence_conv.
 #pragma once
 
 #include <optional>
@@ -13,17 +12,18 @@ namespace lathe {
 class Evaluation;
 class ThreadPool;
 
-// y[t] = f(bias + Σ_j w[j] · s[t + j · dilation]), s: the past, then x. Any strides and float
-// types; computed in f32. x and y [b, channels, length], the states [b, channels, (k - 1) ·
-// dilation]; or [b, length, d…] with channels_last. With a window the states are [window, …], those
-// after each of the last positions; without a position of this x they are zeros. The last counts.
+// y[t] = f(bias + Σ_j w[j] · s[t + j · dilation]), where s is the past followed by x. Any strides
+// and float types; computes in f32. x and y are [b, channels, length], the states [b, channels, (k
+// - 1) · dilation]; with channels_last x and y are [b, length, d…]. With a window the states are
+// [window, …], those after each of the last positions; slots without a position are zero. The last
+// slot is the present.
 struct CausalConv {
   TensorView x;
   TensorView w;  // [channels, 1, k]
   std::optional<TensorView> bias;
   std::optional<TensorView> past;  // none: zeros
   TensorView y;
-  TensorView present;  // the last of s
+  TensorView present;  // the end of s
   int64_t dilation = 1;
   bool channels_last = false;
   bool silu = false;
@@ -32,8 +32,7 @@ struct CausalConv {
   void run(ThreadPool* pool) const;
 };
 
-// What a causal_conv_with_state does, or a sequence_conv for each of its step's items that has
-// rows.
+// Prepares causal_conv_with_state, or sequence_conv for each item of its step that has tokens.
 CausalConv prepare_causal_conv(Evaluation& c);
 void prepare_sequence_conv(Evaluation& c, std::vector<CausalConv>& items);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Operands made dense, or of another element type, in memory that is lent.
+// Operands as dense tensors, optionally converted, in thread-local scratch.
 #pragma once
 
 #include "base/thread_scratch.h"
@@ -7,7 +7,7 @@
 
 namespace lathe {
 
-// A dense operand, of another element type if asked for: its own memory where it is so already.
+// A dense operand, converted if `type` differs; its own memory if neither is needed.
 class DenseOperand {
  public:
   DenseOperand() = default;

@@ -5,7 +5,7 @@
 
 namespace lathe {
 
-// Checks x[n, c, h, w], the mode (DCR or CRD) and the side of the square blocks, which it returns.
+// Checks x [n, c, h, w], the mode (DCR or CRD) and block_size; returns block_size.
 int64_t infer_blocks(Infer& c);
 
 }  // namespace lathe

@@ -4,7 +4,7 @@
 namespace lathe {
 namespace {
 
-// Rows [begin, begin + count) of axis 2 of batch row b, as a view of one batch row.
+// Entries [begin, begin + count) of axis 2 for sequence b, as a view with a batch of one.
 TensorView rows_of(const TensorView& view, int64_t b, int64_t begin, int64_t count) {
   TensorView out = view;
   out.dims[0] = 1;
@@ -14,7 +14,7 @@ TensorView rows_of(const TensorView& view, int64_t b, int64_t begin, int64_t cou
   return out;
 }
 
-// Rows of batch row b from `begin` on become zero.
+// Zeroes the entries of sequence b from `begin` on.
 void clear_rows(const TensorView& view, int64_t b, int64_t begin) {
   const Tensor zeros(view.type, {1, view.dims[1], 1, view.dims[3]});
   TensorView zero = zeros.view();
@@ -54,7 +54,7 @@ Tensor SlidingCache::slide(const TensorView& before, const TensorView& added,
   const int64_t count = added.dims[2];
   Tensor staged(added.type, {added.dims[0], added.dims[1], capacity + count, added.dims[3]});
   const TensorView all = staged.view();
-  // The past may lie in the present's memory: everything is read before anything is written.
+  // Past and present may share memory: everything is read before the first write.
   for (int64_t b = 0; b < added.dims[0]; ++b) {
     const int64_t rows = kept(past[static_cast<size_t>(b)]);
     copy_elements(rows_of(before, b, 0, rows), rows_of(all, b, 0, rows));

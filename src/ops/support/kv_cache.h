@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Rows of attention caches [batch, heads, rows, size], each batch row with its own length.
+// KV caches [batch, heads, tokens, size] with one length per sequence.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +9,22 @@
 
 namespace lathe {
 
-// Writes the new rows behind each batch row's past. Where the past (null: none) is not the
-// present's own memory, the past is copied and what lies behind the new rows is zero.
+// Writes new tokens behind each sequence's past. If the past (null: none) does not share the
+// present's memory, copies it and zeroes the entries behind the new tokens.
 void update_cache(const TensorView* past, const TensorView& added, const TensorView& present,
                   std::span<const int64_t> lengths);
 
-// A cache of fixed capacity C that keeps the last positions at its front. G = C - window + 1 is how
-// many rows go at once, so that the whole window is always there.
+// A sliding-window cache of fixed capacity C with the last positions at its front. Entries are
+// dropped in groups of G = C - window + 1, so that the whole window is always present.
 struct SlidingCache {
   int64_t capacity;
   int64_t window;
 
-  // Rows held after so many tokens: all while they fit, then tokens - G · ceil((tokens - C) / G).
+  // Entries after `tokens` tokens: all that fit, else tokens - G · ceil((tokens - C) / G).
   int64_t kept(int64_t tokens) const;
-  // What each batch row attends to: the rows that the past keeps, then the added ones. Makes the
-  // present of their last; rows behind it are zero. Batch row b has seen past[b] tokens before and
-  // last[b] + 1 after.
+  // Returns the keys or values to attend to: kept entries of the past, then the new ones. Writes
+  // the last of these to the present and zeroes the rest. Sequence b has past[b] tokens before this
+  // run and last[b] + 1 after it.
   Tensor slide(const TensorView& before, const TensorView& added, const TensorView& present,
                std::span<const int64_t> past, std::span<const int64_t> last) const;
 };

@@ -7,7 +7,7 @@
 namespace lathe {
 namespace {
 
-// Upper-case letters [first, last], every `step`-th; the lower-case one lies `distance` behind.
+// Upper-case letters [first, last], every `step`-th; lower case = upper case + `distance`.
 struct CaseRange {
   uint32_t first;
   uint32_t last;
@@ -38,7 +38,7 @@ uint32_t changed(uint32_t c, bool upper) {
   return c;
 }
 
-// All mapped letters take one byte or two, and keep their number of bytes.
+// All mapped letters take one or two bytes, and keep their number of bytes.
 std::string with_case(std::string_view text, bool upper) {
   std::string out(text);
   for (size_t i = 0; i < out.size(); ++i) {

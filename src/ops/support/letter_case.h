@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Upper and lower case of UTF-8 text: Latin, Greek, Cyrillic and Armenian letters that map one to
-// one, whatever the locale. Other characters, and bytes that are no UTF-8, stay.
+// Upper and lower case of UTF-8 strings: Latin, Greek, Cyrillic and Armenian letters that map one
+// to one, independent of the locale. Other characters and invalid bytes stay unchanged.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Linear attention token by token: what linear_attention and sequence_linear_attention share.
+// Linear attention token by token: shared by linear_attention and sequence_linear_attention.
 #pragma once
 
 #include <optional>
@@ -14,16 +14,18 @@ class ThreadPool;
 
 struct LinearRule {
   bool gated = false;  // the state decays
-  bool delta = false;  // it learns the difference to what it knows
+  bool delta = false;  // delta rule
 };
 
-// Per batch row and key head a state S [key size, value size]:
+// Per sequence and key head a state S [key size, value size]:
+//
 //   S ← exp(g) · S;  S ← S + k ⊗ (v, or β · (v - Sᵀk));  o = scale · Sᵀq
+//
 // Views of any strides and float types, computed in f32: query [b, t, heads · size], key [b, t, …],
-// value [b, t, kv_heads · values], decay [b, t, kv_heads (· size)], beta [b, t, kv_heads or 1], the
+// value [b, t, kv_heads · values], decay [b, t, kv_heads (· size)], beta [b, t, kv_heads or 1],
 // states [b, kv_heads, size, values], y [b, t, max(heads, kv_heads) · values]. With a window the
-// states are [window, …], those after each of the last tokens; without a token of this run they are
-// zeros. The last counts.
+// states are [window, …], those after each of the last tokens; slots without a token are zero. The
+// last slot is the present.
 struct LinearRecurrence {
   LinearRule rule;
   int64_t heads = 1;
@@ -42,8 +44,8 @@ struct LinearRecurrence {
   void run(ThreadPool* pool) const;
 };
 
-// What a linear_attention does, or a sequence_linear_attention for each of its step's items that
-// has rows; InvalidArgument where operands are missing.
+// Prepares linear_attention, or sequence_linear_attention for each item of its step that has
+// tokens. InvalidArgument if operands are missing.
 LinearRecurrence prepare_linear_attention(Evaluation& c);
 void prepare_sequence_linear_attention(Evaluation& c, std::vector<LinearRecurrence>& items);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What matmul and matmul_integer share: numpy's rule for shapes and batches.
+// Shared by matmul and matmul_integer: numpy's rule for shapes and batches.
 #pragma once
 
 #include "ir/infer.h"
@@ -10,9 +10,9 @@ namespace lathe {
 inline constexpr TypeSet kMatmulTypes =
     kFloats | types(ElementType::i32, ElementType::i64, ElementType::u32, ElementType::u64);
 
-// Extents of the product of operands `a` and `b`; requires that they fit.
+// Result shape of the product of operands `a` and `b`; requires that they are compatible.
 std::vector<Dim> matmul_dims(Infer& c, int a, int b);
-// Of matmul and gemm: empty, or "bf16" where their floats are rounded to that before the product.
+// Checks compute_type of matmul and gemm: empty, or "bf16" to round floats first.
 void check_compute_type(Infer& c);
 
 // The matrices of each batch.

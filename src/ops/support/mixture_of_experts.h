@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Mixtures of experts: what moe and qmoe share. Per row of x [rows, hidden], the k experts with the
-// largest logits compute y = fc2(f(fc1 · x)), and their results are added with weights.
+// Mixture of experts: shared by moe and qmoe. For each token of x [tokens, hidden], the k experts
+// with the largest logits compute y = fc2(f(fc1 · x)); the result is their weighted sum.
 #pragma once
 
 #include <functional>
@@ -15,18 +15,18 @@ namespace lathe {
 
 class ThreadPool;
 
-// What lies between the two products.
+// The activation between the two matrix multiplications.
 struct ExpertActivation {
   enum class Kind : uint8_t { relu, gelu, silu, identity, swiglu, geglu } kind = Kind::relu;
-  // Of swiglu and geglu: 0: the values are a third product; 1: gate and value alternate; 2: all
-  // gates come before all values.
+  // swiglu and geglu: 0: fc3 computes the values; 1: gates and values alternate; 2: all gates, then
+  // all values.
   int64_t fusion = 0;
   float alpha = 1;
   float beta = 0;
   float limit = 0;  // 0: none
 
   bool gated() const { return kind == Kind::swiglu || kind == Kind::geglu; }
-  // Columns of the first product per column of the second.
+  // Columns of fc1 per column of fc2.
   int64_t factor() const { return gated() && fusion != 0 ? 2 : 1; }
 };
 
@@ -35,23 +35,23 @@ ExpertActivation expert_activation(const Evaluation& c);
 void check_experts(Infer& c);  // activation, k, x and router
 Dim expert_factor(const Infer& c);
 
-// Which experts serve a row, ascending, and with which weight.
+// An expert of a token, in ascending order, and its weight.
 struct Route {
   int64_t expert;
   float weight;
 };
-// Logits [rows, experts]; equal ones go to the first. `all`: weights are shares of the softmax over
-// all experts, divided by their sum if `normalise`; otherwise of the softmax over the chosen ones.
-// `mix`: weights are taken from there instead. `sparse`: the two largest, each with its share of
-// the softmax over the logits near it, the first not counted for the second (SparseMixer, as ONNX
-// Runtime's CUDA kernels and PhiMoE have it).
+// Logits are [tokens, experts]; ties take the first. `all`: weights are the softmax over all
+// experts, divided by their sum if `normalise`; otherwise the softmax over the selected ones.
+// `mix`: weights come from another operand. `sparse`: the two largest, each weighted by the softmax
+// over the logits near it; the second excludes the first (SparseMixer, as in ONNX Runtime's CUDA
+// kernels and PhiMoE).
 struct Routing {
   int64_t k = 1;
   bool all = true;
   bool normalise = false;
   const float* mix = nullptr;
   bool sparse = false;
-  // Of one row: the k chosen become the first of `routes`, which has room for all experts.
+  // Selects the k experts of one token into the front of `routes`, which has one entry per expert.
   void choose(const float* logits, const float* mixing, std::span<Route> routes) const;
 
  private:
@@ -60,20 +60,20 @@ struct Routing {
 
 // One expert's matrix [outputs, inputs], row-major in f32, and its bias (null: none).
 struct ExpertMatrix {
-  const float* weights = nullptr;  // null: there is none
+  const float* weights = nullptr;  // null: absent
   int64_t outputs = 0;
   int64_t inputs = 0;
   const float* bias = nullptr;
-  ScratchArray<float> memory{};  // of weights that were made for this
+  ScratchArray<float> memory{};  // owns dequantised weights
 };
 
-// `matrix(expert, i)` gives matrices fc1, fc2 and fc3 (i = 0, 1, 2).
+// `matrix(expert, i)` returns fc1, fc2 or fc3 (i = 0, 1, 2).
 struct Experts {
   ExpertActivation activation;
   Routing routing;
   int64_t experts = 0;
   std::function<ExpertMatrix(int64_t expert, int i)> matrix;
-  // x and y [rows, hidden], logits [rows, experts].
+  // x and y [tokens, hidden], logits [tokens, experts].
   void run(const float* x, const float* logits, float* y, int64_t rows, int64_t hidden,
            ThreadPool* pool) const;
 

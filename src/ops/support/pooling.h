@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Pooling: every window of every plane [n, c] reduced to one value.
+// Pooling: reduces every window of every plane [n, c] to one value.
 #pragma once
 
 #include "base/thread_pool.h"
@@ -9,25 +9,25 @@ namespace lathe {
 
 inline constexpr TypeSet kPoolTypes = kFloats;
 
-// Infers result 0 of a pooling op, x [n, c, spatial…] under attribute kernel_shape.
+// Infers result 0 of a pooling op with attribute kernel_shape; x is [n, c, spatial…].
 std::vector<Dim> pool_dims(Infer& c);
-// The attributes of every pooling op, and those of `extra`.
+// The attributes common to all pooling ops, and `extra`.
 std::vector<AttributeSpec> pool_attributes(std::vector<AttributeSpec> extra = {});
 
-// Global pooling: all spatial extents become 1.
+// Global pooling: all spatial sizes become 1.
 void infer_global_pool(Infer& c);
 
-// One window: where its elements lie in the dense plane, in row-major order, without those in the
-// padding; and how many positions it has inside the padded input.
+// One window: indices of its elements in the dense plane, row-major, without padding; and its
+// number of positions inside the padded input.
 struct PoolWindow {
   std::vector<int64_t> taps;
   int64_t padded = 0;
 };
 
-// Sets `window` to that of the result's element `output` of a plane, row-major.
+// Sets `window` for element `output` of a result plane, row-major.
 void find_window(std::span<const WindowAxis> axes, int64_t output, PoolWindow& window);
 
-// Plane [n, c] of a view, dense, in T.
+// Loads plane [n, c] of a view, dense, as T.
 template <class T>
 void load_plane(const TensorView& view, int64_t n, int64_t c, T* to) {
   const auto last = static_cast<size_t>(view.rank - 1);
@@ -40,7 +40,7 @@ void load_plane(const TensorView& view, int64_t n, int64_t c, T* to) {
   });
 }
 
-// Sets every result element to reduce(plane, window, element index in the whole dense result).
+// Sets every result element to reduce(plane, window, element index in the dense result).
 template <class T, class F>
 void run_pool(Evaluation& c, F&& reduce) {
   const TensorView& x = c.in(0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What quantize_linear and dequantize_linear share: which scale an element has.
+// Scales of elements: shared by quantize_linear and dequantize_linear.
 #pragma once
 
 #include "ir/infer.h"
@@ -11,14 +11,14 @@ inline constexpr TypeSet kQuantized =
     kFloat8 | kSmallInts |
     types(ElementType::i8, ElementType::u8, ElementType::i16, ElementType::u16, ElementType::i32);
 
-// Operands of a product of quantised a and b: each with scale and zero point, and those of y.
+// Operands of quantised a and b, each with scale and zero point, and those of y.
 std::vector<OperandSpec> qlinear_operands(std::array<std::string_view, 8> names);
 
 // Checks scale (operand 1) and zero point (operand 2) against x, `axis` and `block_size`.
 void check_quantization(Infer& c);
 
-// Scales are one for all, one per position of an axis, or one per block of an axis; element indices
-// and scale indices are row-major.
+// One scale, one per position of an axis, or one per block of an axis. Indices of elements and
+// scales are row-major.
 class ScaleLayout {
  public:
   ScaleLayout(const Evaluation& c, const TensorView& x, const TensorView& scale);
@@ -30,16 +30,16 @@ class ScaleLayout {
   }
 
  private:
-  int64_t extent_ = 0;  // of the axis; 0: one scale for all
+  int64_t extent_ = 0;  // size of the axis; 0: one scale
   int64_t inner_ = 1;
   int64_t block_ = 1;
   int64_t blocks_ = 1;
   bool blocked_ = false;
 };
 
-// The elements of a view, row-major, in f32 or i64.
+// The elements of a view, row-major, as f32 or i64.
 std::vector<float> float_values(const TensorView& view);
-// The same as a dense tensor, which shares the view's memory where that is dense f32 already.
+// The elements as a dense f32 tensor, on the view's memory if that is already dense f32.
 Tensor float_tensor(const TensorView& view);
 
 }  // namespace lathe

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What lstm, gru and rnn share: directions, layouts, lengths and the scan over time. Each op says
-// only what one step computes.
+// Shared by lstm, gru and rnn: directions, layouts, lengths and the scan over time. Each op defines
+// the computation of one step.
 #pragma once
 
 #include <string_view>
@@ -19,7 +19,7 @@ class RecurrentStep {
   Value* input = nullptr;       // x·Wᵀ + its bias, [batch, gates · hidden]
   std::vector<Value*> state{};  // h, and c of an lstm, [batch, hidden]
   Value* weights = nullptr;     // Rᵀ [hidden, gates · hidden]
-  Value* bias = nullptr;        // of the recurrence [gates · hidden], may be null
+  Value* bias = nullptr;        // bias of the recurrence [gates · hidden], may be null
   Value* peepholes = nullptr;   // [3 · hidden], may be null
   const Expansion* e = nullptr;
   const Recurrent* op = nullptr;
@@ -32,17 +32,17 @@ class RecurrentStep {
   // The columns or elements of gates [first, last).
   Value* gates(Value* all, int64_t first, int64_t last) const;
   Value* gate(Value* all, int64_t i) const { return gates(all, i, i + 1); }
-  // h times the recurrence's weights of gates [first, last), plus their bias.
+  // h times the recurrent weights of gates [first, last), plus their bias.
   Value* recur(Value* h, int64_t first, int64_t last) const;
-  // The op's i-th activation of this direction, after clipping.
+  // Applies the op's i-th activation of this direction after clipping.
   Value* activate(int64_t i, Value* x) const;
 };
 
 struct Recurrent {
   int64_t gates;
   int64_t states;                                 // 1: h; 2: h and c
-  std::vector<std::string_view> activations;      // the defaults, per direction
-  std::vector<Value*> (*step)(RecurrentStep& s);  // the next states
+  std::vector<std::string_view> activations;      // defaults per direction
+  std::vector<Value*> (*step)(RecurrentStep& s);  // returns the next states
 };
 
 // Operands x, w, r, b?, sequence_lens?, initial_h?, initial_c?, p?.

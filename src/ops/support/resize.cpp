@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Coordinates are computed in f32: models were trained and exported with runtimes that do so, and
+// Coordinates are computed in f32, as in the runtimes that models were trained and exported with:
 // the nearest element at a tie depends on it.
 #include "ops/support/resize.h"
 
@@ -10,7 +10,7 @@
 namespace lathe {
 namespace {
 
-// The place in the input that output position `i` comes from. The scaled extent may be fractional.
+// Input coordinate of output position `i`. The scaled size may be fractional.
 float source_coordinate(const std::string& mode, const ResizeAxis& axis, int64_t i) {
   const auto x = static_cast<float>(i);
   const auto input = static_cast<float>(axis.input);
@@ -21,7 +21,7 @@ float source_coordinate(const std::string& mode, const ResizeAxis& axis, int64_t
   if (mode == "align_corners") return output == 1 ? 0 : x * (input - 1) / (output - 1);
   if (mode == "pytorch_half_pixel") return output == 1 ? -0.5F : half_pixel;
   if (mode == "half_pixel_symmetric") {
-    // Moves the centre of the scaled extent to that of the whole output.
+    // Moves the centre of the scaled size to that of the integer output size.
     const float adjustment = static_cast<float>(axis.output) / output;
     return input / 2 * (1 - adjustment) + half_pixel;
   }
@@ -48,20 +48,20 @@ int64_t nearest_index(const std::string& mode, float x) {
   return static_cast<int64_t>(low) + (up ? 1 : 0);
 }
 
-// Far beyond the input every tap is the edge, so coordinates may be cut there.
+// Far outside the input every tap is at the edge: clamps coordinates there.
 float bounded(float x, int64_t input) {
   const auto limit = 2 * static_cast<float>(input) + 4;
   return std::isnan(x) ? 0 : std::clamp(x, -limit, limit);
 }
 
-// The taps of one output position: `first` and the weights of it and its followers.
+// Taps of one output position: returns the first; `weights` holds those of it and its successors.
 int64_t weights_at(const ResizeOptions& options, const ResizeAxis& axis, float x,
                    std::span<double> weights) {
   const bool cubic = options.mode == "cubic";
   const double reach = cubic ? 2 : 1;
-  // Shrinking with antialias widens the filter.
+  // Downscaling with antialias widens the filter.
   const double squeeze = options.antialias ? std::min<double>(axis.scale, 1) : 1;
-  const auto base = static_cast<int64_t>(std::ceil(x)) - 1;                 // the place left of x
+  const auto base = static_cast<int64_t>(std::ceil(x)) - 1;                 // index left of x
   const double ratio = static_cast<double>(x) - static_cast<double>(base);  // in (0, 1]
   const auto start = static_cast<int64_t>(std::floor(-reach / squeeze)) + 1;
   for (size_t t = 0; t < weights.size(); ++t) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Along one axis of a resize: which elements each output position is made of, and with what
-// weights.
+// Taps of a resize along one axis: input elements and weights per output position.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +18,7 @@ struct ResizeOptions {
 };
 
 struct ResizeAxis {
-  int64_t input = 0;  // extents
+  int64_t input = 0;  // sizes
   int64_t output = 0;
   float scale = 1;  // output per input
   float roi_start = 0;
@@ -29,8 +28,8 @@ struct ResizeAxis {
 struct ResizeTaps {
   int64_t width = 1;               // taps per output position
   std::vector<int64_t> index;      // output × width, within the input
-  std::vector<double> weight;      // the same
-  std::vector<bool> extrapolated;  // per output position: outside of the input
+  std::vector<double> weight;      // output × width
+  std::vector<bool> extrapolated;  // per output position: outside the input
 };
 
 ResizeTaps resize_taps(const ResizeOptions& options, const ResizeAxis& axis);

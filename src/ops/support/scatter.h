@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the scatter ops share: combining an update with what is there.
+// Shared by the scatter ops: combines updates with existing elements.
 #pragma once
 
 #include "ir/infer.h"
@@ -9,15 +9,15 @@
 namespace lathe {
 
 enum class ScatterReduction : uint8_t { none, add, mul, max, min };
-// By ONNX's name; InvalidArgument for another.
+// By ONNX name; InvalidArgument if unknown.
 ScatterReduction scatter_reduction(const std::string& name);
 
-// Checks the name of the reduction against the element type and says that the result is x-like.
+// Checks the reduction's name against the element type; the result has the type of x.
 void infer_scatter(Infer& c);
 
-// The type in which elements are combined: with a reduction, one that C++ computes with.
+// The element type to compute in: an arithmetic type if there is a reduction.
 ElementType scatter_type(ElementType type, ScatterReduction reduction);
-// to = reduction(to, from) for every element; views of equal extents and scatter_type.
+// to = reduction(to, from) elementwise; views of equal shapes in scatter_type().
 void scatter_into(ScatterReduction reduction, const TensorView& from, const TensorView& to);
 
 }  // namespace lathe

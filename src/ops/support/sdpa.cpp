@@ -13,9 +13,9 @@
 namespace lathe {
 namespace {
 
-constexpr int64_t kQueries = 64;  // rows of one task
+constexpr int64_t kQueries = 64;  // query tokens of one task
 
-// Axes 2 and 3 of [batch, heads, rows, columns] at one batch row and head.
+// Axes 2 and 3 of [batch, heads, rows, columns] at one batch and head.
 MatrixView matrix(const TensorView& view, int64_t batch, int64_t head) {
   return {view.type, view.data, batch * view.strides[0] + head * view.strides[1], view.strides[2],
           view.strides[3]};
@@ -59,7 +59,7 @@ class Task {
   }
 
  private:
-  // Memory that tasks one after another use; it grows in few steps, as keys come one by one.
+  // Memory reused by consecutive tasks; resize() grows it geometrically as keys are appended.
   static std::span<T> first_of(std::vector<T>& memory, int64_t count) {
     const auto size = static_cast<size_t>(count);
     if (memory.size() < size) memory.resize(std::bit_ceil(size));
@@ -113,7 +113,7 @@ class Task {
     }
     for (int64_t key = 0; key < keys_; ++key) {
       const T more = in_window(row, key) ? added[static_cast<size_t>(key)] : kMasked;
-      // Masked is masked, whatever the score (inf - inf would be NaN).
+      // Masked stays masked for any score: inf - inf is NaN.
       score[key] = more == kMasked ? kMasked : score[key] + more;
     }
   }
@@ -148,7 +148,7 @@ class Task {
   const int64_t query_;
   const int64_t rows_;
   const int64_t length_;
-  const int64_t keys_;  // those that have scores
+  const int64_t keys_;  // keys with scores
   const int64_t key_head_;
   std::span<T> scores_;
 };

@@ -6,7 +6,7 @@
 namespace lathe {
 
 Type joined_sequence(const Infer& c, const Type& sequence, const Type& item) {
-  // Items with equal types keep their dims; others have an unknown rank.
+  // Items of equal types keep their dims; others have unknown rank.
   const auto joined =
       join_types(sequence, Type::sequence(item), [](int axis) { return Dim(axis); });
   c.check(joined.has_value(), "{} cannot hold {}", sequence.to_string(), item.to_string());

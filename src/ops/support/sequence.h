@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the ops on sequences and optionals share.
+// Shared by ops on sequences and optionals.
 #pragma once
 
 #include <vector>
@@ -9,12 +9,12 @@
 
 namespace lathe {
 
-// The sequence type that holds items of both types, or an error.
+// The sequence type of items of both types, or an error.
 Type joined_sequence(const Infer& c, const Type& sequence, const Type& item);
-// The optional operand `i` as a place in a sequence; places may be counted from the end.
+// Operand `i`, an optional position in a sequence; negative positions count from the end.
 int64_t sequence_place(const Evaluation& c, int i, int64_t lowest, int64_t highest);
 Box make_sequence(std::vector<Box> items);
-// Gives a tensor, whether its result has memory or a box; sequences pass as they are.
+// Sets a tensor result in memory or in a box; sequences are passed through.
 void set_result(Evaluation& c, const Box& value);
 
 }  // namespace lathe

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// What the ops on states share.
+// Shared by ops on states.
 #pragma once
 
 #include "ir/program.h"
 
 namespace lathe {
 
-// The state that a state op names; InvalidModel if the program has none of that name.
+// The state of a state op; InvalidModel if the program has no state of that name.
 const State& state_of(const Instruction& instruction);
 
 }  // namespace lathe

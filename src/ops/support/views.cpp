@@ -78,7 +78,7 @@ TensorView dense_view(ElementType type, std::span<const int64_t> dims, void* dat
   for (size_t axis = dims.size(); axis-- > 0;) {
     view.dims[axis] = dims[axis];
     view.strides[axis] = stride;
-    // An empty view may have extents whose product overflows; its strides are never used.
+    // The sizes of an empty view may overflow as a product; its strides are unused.
     if (__builtin_mul_overflow(stride, std::max<int64_t>(dims[axis], 1), &stride)) stride = 1;
   }
   view.data = data;
@@ -93,8 +93,8 @@ bool same_memory(const TensorView& a, const TensorView& b) {
   return true;
 }
 
-// Groups of axes that have equal element counts on both sides are matched from the back; a group
-// with one stride throughout can be cut into any new extents.
+// Matches groups of axes with equal element counts on both sides, from the back. A group with one
+// stride throughout can be split into any sizes.
 std::optional<TensorView> reshaped(const TensorView& view, std::span<const int64_t> dims) {
   TensorView out = dense_view(view.type, dims, view.data);
   if (view.is_dense()) return out;
@@ -103,12 +103,13 @@ std::optional<TensorView> reshaped(const TensorView& view, std::span<const int64
   while (from >= 0 || to >= 0) {
     while (from >= 0 && view.dims[from] == 1) --from;
     int64_t stride = from >= 0 ? view.strides[from] : 1;
-    int64_t source = from >= 0 ? view.dims[from] : 1;  // elements of the source not placed yet
+    int64_t source =
+        from >= 0 ? view.dims[from] : 1;  // elements of the source group not yet assigned
     if (from < 0) {
-      while (to >= 0) out.strides[to--] = 1;  // extents of 1
+      while (to >= 0) out.strides[to--] = 1;  // size 1
       break;
     }
-    // Grow the source group to all axes that continue it.
+    // Extends the source group by all axes that are contiguous with it.
     int last = from;
     while (last > 0 && (view.dims[last - 1] == 1 || view.strides[last - 1] == stride * source)) {
       source *= view.dims[--last];

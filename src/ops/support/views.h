@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Parts and other shapes of a view's memory, and elements by size: the tools of movement ops.
+// Views of parts or other shapes of memory, and elements by size: tools of movement ops.
 #pragma once
 
 #include <cstddef>
@@ -11,39 +11,39 @@
 
 namespace lathe {
 
-// Bytes from one element to the next (not for packed types).
+// Bytes between consecutive elements (not for packed types).
 int64_t element_bytes(ElementType type);
 
-// The view moved by so many elements.
+// The view, moved by `elements`.
 TensorView shifted(TensorView view, int64_t elements);
-// Elements [begin, begin + extent) of one axis, each `step` apart.
+// Elements [begin, begin + extent) of one axis, at `step`.
 TensorView narrow(TensorView view, int axis, int64_t begin, int64_t extent, int64_t step = 1);
 // The view at one position of an axis, without that axis.
 TensorView select_axis(TensorView view, int axis, int64_t index);
-TensorView insert_axis(TensorView view, int axis);  // an axis of extent 1
+TensorView insert_axis(TensorView view, int axis);  // an axis of size 1
 // Axis i of the result is axis permutation[i] of the view.
 TensorView permuted(const TensorView& view, std::span<const int64_t> permutation);
-// The view repeated (stride 0) to these extents, aligned at the last axis. Extents must broadcast.
+// The view broadcast (stride 0) to these sizes, aligned at the last axis. Sizes must broadcast.
 TensorView broadcast_to(const TensorView& view, std::span<const int64_t> dims);
-// The same elements in the same order under other extents, if the memory allows it.
+// The elements in order with another shape, if the strides allow it.
 std::optional<TensorView> reshaped(const TensorView& view, std::span<const int64_t> dims);
-// A dense view of these extents on memory.
+// A dense view of this shape on memory.
 TensorView dense_view(ElementType type, std::span<const int64_t> dims, void* data);
-bool same_memory(const TensorView& a, const TensorView& b);  // data, extents and strides
+bool same_memory(const TensorView& a, const TensorView& b);  // data, shape and strides
 
 // Copies all elements in row-major order between views of equal type and count.
 void copy_flat(const TensorView& from, const TensorView& to);
-// Every element of `to` becomes the one element of `value`.
+// Sets every element of `to` to the single element of `value`.
 void fill_elements(const TensorView& value, const TensorView& to);
 
-// An element as bytes, whatever its type and alignment.
+// An element as bytes, of any type and alignment.
 template <size_t kBytes>
 struct Raw {
   std::byte bytes[kBytes];
 };
 
-// Calls f with a null pointer of a type as large as the elements (std::string for strings): enough
-// to move them.
+// Calls f with a null pointer of a type of the elements' size (std::string for strings), to move
+// them.
 template <class F>
 void with_raw_type(ElementType type, F&& f) {
   if (type == ElementType::string) return f(static_cast<std::string*>(nullptr));

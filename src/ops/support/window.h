@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Windows that slide over the spatial axes: convolution and pooling.
+// Sliding windows over the spatial axes: convolution and pooling.
 #pragma once
 
 #include "ir/infer.h"
@@ -7,8 +7,7 @@
 
 namespace lathe {
 
-// Extents of the result: `input` and `kernel` are spatial. Reads strides, dilations, pads,
-// auto_pad.
+// Result shape; `input` and `kernel` are spatial. Reads strides, dilations, pads, auto_pad.
 std::vector<Dim> window_dims(Infer& c, std::span<const Dim> input, std::span<const Dim> kernel,
                              bool ceil_mode = false);
 
@@ -23,7 +22,7 @@ struct WindowAxis {
   int64_t pad_end = 0;
 };
 
-// The spatial axes of input and output views [n, c, spatial…] under a kernel.
+// The spatial axes of input and output views [n, c, spatial…] for a kernel.
 std::vector<WindowAxis> window_axes(const Evaluation& c, const TensorView& input,
                                     const TensorView& output, std::span<const int64_t> kernel);
 
@@ -36,7 +35,7 @@ Integers window_list(const Context& c, std::string_view name, size_t axes, int64
   return list;
 }
 
-// The attributes strides, dilations, pads and auto_pad, and those of `extra`.
+// The attributes strides, dilations, pads and auto_pad, and `extra`.
 std::vector<AttributeSpec> window_attributes(std::vector<AttributeSpec> extra = {});
 
 }  // namespace lathe
