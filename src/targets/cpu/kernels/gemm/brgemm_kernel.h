@@ -2,10 +2,8 @@
 // The body of brgemm_*.cpp: a product cut into tiles.
 #pragma once
 
-#include "targets/cpu/kernels/gemm/brgemm_half_vector.h"
 #include "targets/cpu/kernels/gemm/brgemm_multiply.h"
 #include "targets/cpu/kernels/gemm/brgemm_pipelined.h"
-#include "targets/cpu/kernels/gemm/brgemm_small_k.h"
 
 namespace lathe::cpu {
 namespace {
@@ -133,13 +131,6 @@ void run_stream(const BrgemmCall& call) {
     for (int64_t column = 0; column < call.columns;) {
       const int64_t left = (call.columns - column + kLanes - 1) / kLanes;
       const int vectors = left == 5 ? 2 : left < 4 ? static_cast<int>(left) : 4;
-      if constexpr (P::kGroup == 1) {
-        if (vectors == 4 && is_shallow(call)) {
-          run_shallow(call, row, rows, column);
-          column += vectors * kLanes;
-          continue;
-        }
-      }
       const int64_t done = kStreamRows<P>(call, row, rows, column, vectors);
       if (done < rows) kTiles<P>.tall[vectors][rows - done](call, row + done, column, {}, 1);
       column += vectors * kLanes;
@@ -149,15 +140,6 @@ void run_stream(const BrgemmCall& call) {
 
 template <class P>
 void run_tiles(const BrgemmCall& call) {
-  if constexpr (kHalves<P>) {
-    if (takes_halves(call)) {
-      BrgemmCall before = call;
-      before.columns -= kHalfColumns;
-      before.b_goes_on = true;
-      if (before.columns > 0) run_tiles<P>(before);
-      return run_halves(call, {0, 0, before.columns == 0 ? row_pace<P>(call) : 0});
-    }
-  }
   if constexpr (kStreams<P>) {
     if (streams<P>(call)) return run_stream<P>(call);
   }

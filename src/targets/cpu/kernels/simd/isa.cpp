@@ -98,15 +98,6 @@ bool host_supports(Isa isa) {
   return (found >> static_cast<int>(isa) & 1) != 0;
 }
 
-// AMD's processors say how wide their vector units are.
-bool host_splits_vectors() {
-  static const bool splits = [] {
-    constexpr uint32_t kWidths = 0x8000001A;
-    return is_amd() && has(cpuid(7, 0).b, {16}) && !has(cpuid(kWidths, 0).a, {3});
-  }();
-  return splits;
-}
-
 // A Zen 4 does; an Emerald Rapids reads at the speed of memory by prefetches, and slower without.
 bool host_fetches_along_loads() {
   static const bool does = is_amd();

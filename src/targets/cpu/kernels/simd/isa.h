@@ -24,9 +24,6 @@ std::optional<Isa> isa_from_name(std::string_view name);
 // Processor and operating system both; for AMX this asks the system for the tile registers.
 bool host_supports(Isa isa);
 
-// Whether the processor takes two steps for each vector of 512 bits.
-bool host_splits_vectors();
-
 // Whether the processor fetches further ahead along a stream of loads than it can be told to by
 // prefetches.
 bool host_fetches_along_loads();
