@@ -3,7 +3,6 @@
 #pragma once
 
 #include "targets/cpu/kernels/depthwise/depthwise_common.h"
-#include "targets/cpu/kernels/elementwise/silu_pipelined.h"
 
 namespace lathe::cpu {
 namespace {
@@ -31,23 +30,6 @@ __attribute__((noinline)) void silu_kept(const float* from, float* out, int64_t 
   constexpr int kAll = kRows * kVectors, kLeft = kAll % kSome;
   for (int first = 0; first + kSome <= kAll; first += kSome) some.template operator()<kSome>(first);
   if constexpr (kLeft > 0) some.template operator()<kLeft>(kAll - kLeft);
-}
-
-// silu of kRows rows of whole pairs of vectors, where they are.
-template <int kRows>
-__attribute__((noinline)) void silu_rows(float* x, int64_t stride, int64_t columns) {
-  int64_t at = 0;
-  silu_pairs(kRows * columns / (2 * kLanes), [&]() __attribute__((always_inline)) {
-    const SiluPlace place{x + at, x + at};
-    at += 2 * kLanes;
-    if (at == columns) at = 0, x += stride;
-    return place;
-  });
-}
-// Whether sums of pairs of vectors go to where results will be, for silu of a line of them.
-constexpr bool kSiluRows = kDepthwiseVectors == 2;
-inline bool takes_silu_rows(const DepthwiseShort& epilogue) {
-  return kSiluRows && epilogue.fits && epilogue.has_silu && epilogue.a == 1;
 }
 
 template <int kVectors>
@@ -132,8 +114,7 @@ inline __attribute__((always_inline)) void float_blocks(const DepthwiseRow& row,
   const int64_t first = output * kStride - row.pad, behind = row.input - first;
   const int64_t x_pitch = row.x_pitch, w_pitch = row.w_pitch, last_row = row.row_count - 1;
   const DepthwiseTapRow* rows = row.rows;
-  const bool keeps =
-      !epilogue.fits || (epilogue.has_silu && !(kVectors == 2 && takes_silu_rows(epilogue)));
+  const bool keeps = !epilogue.fits || epilogue.has_silu;
   const F32 low = set1(keeps ? -__builtin_inff() : epilogue.low);
   const int64_t stride = row.out_stride / 4;
   for (; channel < end; channel += kWidth) {
@@ -213,10 +194,6 @@ __attribute__((noinline)) void float_row(const DepthwiseRow& row, const Depthwis
     results.fetch();
     const int64_t o = i + 1 < blocks ? row.begin + i * kOutputs : row.end - kOutputs;
     float_blocks<kKernel, kStride, kDepthwiseVectors>(row, epilogue, o, 0, wide);
-    if (wide > 0 && takes_silu_rows(epilogue)) {
-      silu_rows<kOutputs>(reinterpret_cast<float*>(output_at(row, o, 0, 4)), row.out_stride / 4,
-                          wide);
-    }
     for (int64_t c = wide; c < row.channels; c += kLanes) {
       const int64_t end = c + kLanes < row.channels ? c + kLanes : row.channels;
       float_blocks<kKernel, kStride, 1>(row, epilogue, o, end - kLanes, end);

@@ -2,7 +2,6 @@
 // The activations on vectors, with the formulas of the ops.
 #pragma once
 
-#include "targets/cpu/kernels/elementwise/silu_pipelined.h"
 #include "targets/cpu/kernels/elementwise/vector_ops.h"
 #include "targets/cpu/kernels/simd/simd.h"
 
@@ -31,34 +30,30 @@ inline F32 gelu_tanh(F32 x) {
   return x * set1(0.5F) * (set1(1.0F) + tanh(y * set1(static_cast<float>(0.79788456080286536))));
 }
 
-inline __attribute__((always_inline)) void gelu_stored(float* x, int64_t count) {
-  constexpr int kSome = kRegisters == 32 ? 4 : 2;
+template <int kCount>
+inline __attribute__((always_inline)) void silu_each(F32 (&x)[kCount], float a) {
+  F32 y[kCount];
+  each(y, [&](int i) { return x[i] * set1(a); });
+  sigmoid_each(y);
+  each(x, [&](int i) { return x[i] * y[i]; });
+}
+
+// Applies f to `count` vectors in memory, several at a time.
+template <class F>
+inline __attribute__((always_inline)) void activate_groups(float* x, int64_t count, F&& f) {
+  constexpr int kGroupVectors = kRegisters == 32 ? 4 : 2;
   int64_t at = 0;
-  const auto some = [&]<int kCount>() __attribute__((always_inline)) {
+  const auto group = [&]<int kCount>() __attribute__((always_inline)) {
     F32 v[kCount];
 #pragma GCC unroll 4
     for (int i = 0; i < kCount; ++i) v[i] = load(x + (at + i) * kLanes);
-    gelu_each(v);
+    f(v);
 #pragma GCC unroll 4
     for (int i = 0; i < kCount; ++i) store(x + (at + i) * kLanes, v[i]);
     at += kCount;
   };
-  while (count - at >= kSome) some.template operator()<kSome>();
-  while (at < count) some.template operator()<1>();
-}
-
-inline __attribute__((always_inline)) void silu_stored(float* x, int64_t count) {
-  if (count >= 2) {
-    float* pair = x;
-    silu_pairs(count / 2, [&]() __attribute__((always_inline)) {
-      const SiluPlace place{pair, pair};
-      pair += 2 * kLanes;
-      return place;
-    });
-  }
-  if (count % 2 == 0) return;
-  x += (count - 1) * kLanes;
-  store(x, load(x) * sigmoid(load(x)));
+  while (count - at >= kGroupVectors) group.template operator()<kGroupVectors>();
+  while (at < count) group.template operator()<1>();
 }
 
 // Of `count` vectors in memory, in place, one after another, but for gelu, whose chain of
@@ -79,12 +74,13 @@ inline __attribute__((noinline)) void activate_stored(Activation f, float a, flo
     case Activation::sigmoid:
       return each_of([](F32 v) { return sigmoid(v); });
     case Activation::silu:
-      if (a == 1) return silu_stored(x, count);
-      return each_of([=](F32 v) { return silu(v, va); });
+      return activate_groups(x, count,
+                             [=](auto& v) __attribute__((always_inline)) { silu_each(v, a); });
     case Activation::tanh:
       return each_of([](F32 v) { return tanh(v); });
     case Activation::gelu:
-      return gelu_stored(x, count);
+      return activate_groups(x, count,
+                             [](auto& v) __attribute__((always_inline)) { gelu_each(v); });
     case Activation::gelu_tanh:
       return each_of([](F32 v) { return gelu_tanh(v); });
     case Activation::elu:

@@ -5,7 +5,6 @@
 // else of A's type; the bits are those of epilogue_registers.h.
 #pragma once
 
-#include "targets/cpu/kernels/elementwise/silu_int8.h"
 #include "targets/cpu/kernels/gemm/brgemm_pipelined.h"
 #include "targets/cpu/kernels/gemm/brgemm_tile.h"
 
@@ -195,8 +194,8 @@ struct Stream {
     I32 n[4];
 #pragma GCC unroll 4
     for (int i = 0; i < kQuad; ++i) {
-      if (!small) x[i] = kLast == Last::silu ? bounded_for_silu(x[i], high) : min(high, x[i]);
-      n[i] = kLast == Last::silu ? rounded_silu(x[i]) : to_i32(x[i]);
+      if (!small) x[i] = min(high, x[i]);
+      n[i] = to_i32(x[i]);
     }
     if constexpr (kQuad == 3) n[3] = n[2];
     I32 low = pack_words(n[0], n[1]), up = pack_words(n[2], n[3]);
@@ -292,7 +291,7 @@ struct Stream {
       if constexpr (kLast == Last::relu) x[i] = relu(x[i]);
       if constexpr (kLast == Last::hard_swish) x[i] = hard_swish(x[i]);
     }
-    if constexpr (kLast == Last::silu && !kBytes) {
+    if constexpr (kLast == Last::silu) {
       F32 y[kQuad];
 #pragma GCC unroll 4
       for (int i = 0; i < kQuad; ++i) y[i] = x[i];

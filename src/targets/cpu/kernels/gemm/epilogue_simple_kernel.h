@@ -3,7 +3,6 @@
 #pragma once
 
 #include "targets/cpu/kernels/elementwise/activation_kernel.h"
-#include "targets/cpu/kernels/elementwise/silu_int8.h"
 #include "targets/cpu/kernels/gemm/epilogue_simple.h"
 
 namespace lathe::cpu {
@@ -71,25 +70,22 @@ inline void store_simple(const SimpleEpilogue& e, const F32 (&x)[kRows], int row
 }
 
 // Four at a time: enough to hide the latencies, and few enough for registers beside the constants.
-template <int kFirst, bool kRounded = false, int kCount>
+template <int kFirst, int kCount>
 inline __attribute__((always_inline)) void silu_some(float a, F32 (&x)[kCount]) {
   constexpr int kSome = kCount - kFirst < 4 ? kCount - kFirst : 4;
   if constexpr (kSome > 0) {
     F32 y[kSome];
 #pragma GCC unroll 4
     for (int i = 0; i < kSome; ++i) y[i] = x[kFirst + i];
-    if (!kRounded && a != 1) {
+    if (a != 1) {
 #pragma GCC unroll 4
       for (int i = 0; i < kSome; ++i) y[i] = y[i] * set1(a);
     }
-    if constexpr (!kRounded) sigmoid_each(y);
+    sigmoid_each(y);
 #pragma GCC unroll 4
-    for (int i = 0; i < kSome; ++i) {
-      x[kFirst + i] = kRounded ? to_f32(rounded_silu(bounded_for_silu(y[i], set1(0x1p24F))))
-                               : x[kFirst + i] * y[i];
-    }
+    for (int i = 0; i < kSome; ++i) x[kFirst + i] = x[kFirst + i] * y[i];
     __asm__ volatile("" ::: "memory");
-    silu_some<kFirst + kSome, kRounded>(a, x);
+    silu_some<kFirst + kSome>(a, x);
   }
 }
 
@@ -101,8 +97,7 @@ inline __attribute__((always_inline)) void activate_here(const SimpleEpilogue& e
 #pragma GCC unroll 16
     for (int i = 0; i < kCount; ++i) x[i] = hard_swish(x[i]);
   } else if (e.activation == Activation::silu) {
-    const bool is_rounded = e.out == ElementType::i8 || e.out == ElementType::u8;
-    is_rounded&& e.a == 1 ? silu_some<0, true>(e.a, x) : silu_some<0>(e.a, x);
+    silu_some<0>(e.a, x);
   } else {
     activate(e.activation, e.a, e.b, x);
   }
