@@ -6,7 +6,7 @@
 namespace lathe::cpu {
 namespace {
 
-// By instruction set and product; one without an instruction of its own uses the set before it.
+// By instruction set and type. A set without its own instruction uses the previous set's kernel.
 constexpr const BrgemmKernel* kKernels[kIsaCount][kGemmTypeCount] = {
     {&kBrgemmF32Avx2, &kBrgemmBf16Avx2, &kBrgemmU8S8Avx2, &kBrgemmS8S8Avx2},
     {&kBrgemmF32Avx2, &kBrgemmBf16Avx2, &kBrgemmU8S8Avx2Vnni, &kBrgemmS8S8Avx2Vnni},
@@ -21,9 +21,9 @@ const BrgemmKernel& brgemm_kernel(Isa isa, GemmType product) {
   return *kKernels[static_cast<size_t>(isa)][static_cast<size_t>(product)];
 }
 
-// Tiles take the same time however much of them counts. Measured on a processor with AMX: of fewer
-// than one and a half tiles of k, 3/4 or less of what is multiplied counting, AVX-512 takes 0.25 to
-// 1.0 of the time (of many columns up to 1.4), with few rows 0.6 to 0.95.
+// An AMX tile takes the same time however much of it is used. Below 1.5 tiles of K with at most 3/4
+// of the tile area used, AVX-512 takes 0.25 to 1.0 of AMX's time (up to 1.4 with many columns).
+// With at most 4 rows it takes 0.6 to 0.95.
 Isa fastest_isa(Isa isa, GemmType product, int64_t m, int64_t n, int64_t k) {
   constexpr int64_t kMaxDecodeRows = 4, kTileElements = 64, kTileColumns = 32, kShallow = 96;
   if (isa != Isa::amx || !has_integer_sums(product)) return isa;

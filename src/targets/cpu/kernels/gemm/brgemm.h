@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Batch-reduce products: rows of sums over a list of pairs of blocks, A_b · B_b, finished by an
-// epilogue. Matrix products, convolutions (a block per tap) and attention stand on it.
+// Batch-reduce GEMM: C = epilogue(sum over blocks b of A_b · B_b). Matmul, convolution (a block per
+// kernel tap) and attention call it.
 //
-// B is packed in panels of `panel_columns` columns: per panel, for each group of `k_group` rows of
-// B, the panel's columns side by side, each with its group of numbers; 4 bytes per column and
-// group. K is padded with zeros to whole groups, the last panel with zeros to whole panels. A is
-// read in place: rows at any distance, numbers of a row side by side; nothing beyond k is read.
+// B is packed in panels of `panel_columns` columns. A panel stores, for each group of `k_group`
+// rows of B, the columns contiguously: 4 bytes per column and group. K is zero-padded to whole
+// groups, the last panel to whole columns. A is read in place: any row stride, contiguous elements,
+// no read beyond k.
 //
-// Sums run over the blocks in their order, and in each over k from 0 on, whatever the numbers of
-// rows and columns: a row's bits depend on nothing else in the call.
+// Accumulation runs over the blocks in order, and over k in order within a block. The bits of a row
+// of C do not depend on the call's other rows or columns.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace lathe::cpu {
 
-// Types of A and B; sums are f32, or i32 modulo 2^32.
+// Element types of A and B. Accumulators are f32, or i32 modulo 2^32.
 enum class GemmType : uint8_t { f32, bf16, u8s8, s8s8 };
 inline constexpr int kGemmTypeCount = 4;
 constexpr bool has_integer_sums(GemmType p) { return p >= GemmType::u8s8; }
@@ -28,69 +28,72 @@ constexpr int64_t a_size(GemmType p) {
 }
 
 struct BrgemmBlock {
-  const void* a = nullptr;  // of the call's first row
-  const void* b = nullptr;  // of the call's first panel
+  const void* a = nullptr;  // the call's first row
+  const void* b = nullptr;  // the call's first panel
 };
 
 struct BrgemmCall {
   const BrgemmBlock* blocks = nullptr;
   int64_t block_count = 0;
-  int64_t k = 0;               // numbers in a row of each block
+  int64_t k = 0;               // elements in a row of each block
   int64_t a_row_stride = 0;    // bytes; the same for all blocks
   int64_t b_panel_stride = 0;  // bytes; the same for all blocks
   int64_t rows = 0;
-  int64_t columns = 0;  // any number; the first column begins a panel
-  // Rows in lines of `line_pitch`, of which `line_rows` count, the last line without its others:
-  // the rest may be multiplied but goes nowhere, and rows of `out` and of the epilogue are those
-  // that count. 0: all count. For kernels that take lines, and calls without `start`.
+  int64_t columns = 0;  // any number; the first column starts a panel
+  // Convolution over padded input: of every `output_row_pitch` rows, the first `output_row_width`
+  // are outputs; the last group has no padding. The kernel may compute the padding but does not
+  // store it. `out` and the epilogue's operands have output rows only. 0: every row is an output.
+  // Requires `takes_output_rows` or `takes_output_rows_of`, and no `start`.
   int64_t line_pitch = 0;
   int64_t line_rows = 0;
-  // The panels are in no near cache: each is fetched while the one before it is in use; and the
-  // panel behind the last one too.
+  // B is in neither L1 nor L2: each panel is prefetched while the previous one is in use.
+  // `b_continues`: another panel follows the call's last one and is prefetched too.
   bool b_is_cold = false;
   bool b_goes_on = false;
-  // Calls on the same panels share out what each fetches of those behind: this one's part, of all.
+  // Calls that share panels split the prefetch of the next panels: this call's part, number of
+  // parts.
   int64_t fetch_part = 0;
   int64_t fetch_parts = 1;
-  bool a_is_cold = false;      // nor are the rows of A
-  bool out_is_cached = false;  // results are at hand: their lines need not be asked for
-  // What is read after this call: asked for, as far as it goes, while rows are multiplied.
+  bool a_is_cold = false;      // A is not in L1: its rows are prefetched
+  bool out_is_cached = false;  // C is cached: no prefetch
+  // Memory read after this call, prefetched during it while the K loop has steps left.
   const void* ahead = nullptr;
   int64_t prefetch_bytes = 0;
 
-  // Sums to go on from, in place of zeros: f32 or i32, elements between rows.
+  // Initial accumulators in place of zeros, f32 or i32. Stride in elements.
   const void* start = nullptr;
   int64_t start_stride = 0;
 
   void* out = nullptr;
   int64_t out_stride = 0;              // bytes between rows
-  const Epilogue* epilogue = nullptr;  // null: sums as they are
-  int64_t row = 0;                     // of the epilogue's operands
+  const Epilogue* epilogue = nullptr;  // null: store the accumulators
+  int64_t row = 0;                     // position in the epilogue's operands
   int64_t column = 0;
 };
 
 struct BrgemmKernel {
   void (*run)(const BrgemmCall& call);
   int panel_columns;
-  int k_group;         // numbers of a column side by side: 1, 2 or 4
-  int row_tile;        // rows that go through registers together, at best
-  int a_zero_shift;    // what the kernel adds to each number of A: the caller corrects by
-                       // column_compensation -a_zero_shift · (the column's sum of B); 128 for s8s8
-                       // without signed products
-  bool is_native;      // the processor multiplies these types; else they are widened
-  bool rereads_lines;  // of A, 4 bytes at a time: the lines of a tile's rows must stay in the cache
+  int k_group;         // contiguous elements per column: 1, 2 or 4
+  int row_tile;        // rows of the largest register tile (mr)
+  int a_zero_shift;    // added to each element of A by the kernel; the caller compensates with
+                       // column_compensation -a_zero_shift · (sum of B's column); 128 for s8s8
+                       // without a signed dot product
+  bool is_native;      // the processor multiplies these types; otherwise they are widened
+  bool rereads_lines;  // A is read 4 bytes at a time, so the cache lines of a tile's rows must stay
+                       // in L1
   bool takes_lines = false;
-  int panels_together = 1;  // in a tile, where there are so many
-  // Of one that does not take lines: whether it takes those of this call.
+  int panels_together = 1;  // panels in the widest tile (nr)
+  // For a kernel without `takes_output_rows`: true if it supports this call's output rows.
   bool (*takes_lines_of)(const BrgemmCall& call) = nullptr;
 };
 const BrgemmKernel& brgemm_kernel(Isa isa, GemmType product);
 
-// The instruction set, of those that `isa` includes, whose kernel takes the least time for m rows
-// by k × n. Another one than `isa` only where sums are integers, and so the results the same.
+// Fastest instruction set, among those that `isa` includes, for an m × n × k GEMM. Differs from
+// `isa` only with integer accumulators, whose results are identical.
 Isa fastest_isa(Isa isa, GemmType product, int64_t m, int64_t n, int64_t k);
 
-// Bytes of B's panels for k rows and n columns.
+// Bytes of B's panel for k rows.
 constexpr int64_t packed_panel_bytes(const BrgemmKernel& kernel, int64_t k) {
   return (k + kernel.k_group - 1) / kernel.k_group * kernel.panel_columns * 4;
 }
@@ -98,15 +101,15 @@ constexpr int64_t panel_count(const BrgemmKernel& kernel, int64_t n) {
   return (n + kernel.panel_columns - 1) / kernel.panel_columns;
 }
 
-// Whether the lines of a tile's rows at the same k crowd into few sets of a first cache with 64
-// sets of 8 ways, and leave few of each to panels: they are gone before they are read again. Tiles
-// of 6 rows stay at any distance (0 to 12 % faster in place than from a copy, on Zen 4).
+// True if the tile's rows share too few L1 sets (64 sets of 8 ways) to stay cached beside a panel.
+// Tiles of 6 rows stay cached at any stride: 0 to 12 % faster in place than from a copy (Zen 4).
 constexpr bool has_set_conflicts(const BrgemmKernel& kernel, int64_t row_bytes) {
   constexpr int64_t kLine = 64, kSets = 64, kMostWays = 6;
   if (!kernel.rereads_lines || row_bytes % kLine != 0) return false;
   return kernel.row_tile * std::gcd(row_bytes / kLine, kSets) > kMostWays * kSets;
 }
-// Bytes from row to row, at least so many: whole lines, an odd number, which spread over all sets.
+// Row stride of at least `bytes`: an odd number of cache lines, which spreads rows over all L1
+// sets.
 constexpr int64_t conflict_free_row_bytes(int64_t bytes) { return ((bytes + 63) / 64 | 1) * 64; }
 
 }  // namespace lathe::cpu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Products on AMX tiles: 32 rows by a panel, in four tiles of sums. Reads the panels of the
-// AVX-512 units: a tile of B is 16 of their groups of k, 64 bytes of each.
+// GEMM on AMX tiles: 32 rows by a panel, in four accumulator tiles. Reads the panels of the AVX-512
+// kernels: a tile of B is 16 of their groups of k, 64 bytes of each.
 #include "targets/cpu/kernels/gemm/brgemm_table.h"
 #include "targets/cpu/kernels/gemm/epilogue_simple.h"
 #include "targets/cpu/kernels/gemm/epilogue_table.h"
@@ -16,7 +16,7 @@ constexpr int64_t kTileBytes = 64;  // of a row
 constexpr int64_t kPanelColumns = 2 * kLanes;
 constexpr int64_t kGroupBytes = kPanelColumns * 4;
 
-// Tiles 0 to 3: sums, two of columns in each of two of rows. 4, 5: A. 6, 7: B.
+// Tiles 0 to 3: accumulators, 2 × 2. Tiles 4 and 5: A. Tiles 6 and 7: B.
 struct TileBf16 {
   static constexpr int kGroup = 2;
   static void dot_two_rows() {
@@ -76,15 +76,15 @@ void configure(int64_t first, int64_t second) {
   _tile_loadconfig(&config);
 }
 
-// The rows of one tile of A.
+// Rows of one tile of A.
 struct Span {
   int64_t begin = 0;
   int64_t rows = 0;
 };
 
-// How a call's rows come to tiles: one after another, or, where lines have rows that do not count,
-// in parts of a line or in some lines at a time, if that takes fewer tiles: a product of tiles
-// takes the same time however many rows they have.
+// Maps a call's rows to tiles: consecutive rows, or, with padded output rows, parts of an output
+// row or several output rows per tile. The padded form is used if it needs fewer tiles, since a
+// tile's time does not depend on its rows.
 class Spans {
  public:
   explicit Spans(const BrgemmCall& call)
@@ -118,20 +118,20 @@ class Spans {
   static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
   int64_t rows_, width_, pitch_;
   int64_t count_ = 0;
-  int64_t parts_ = 1;   // of a line
-  int64_t lines_ = 1;   // at a time
-  int64_t height_ = 0;  // of a span; 0: tiles one after another
+  int64_t parts_ = 1;   // of an output row
+  int64_t lines_ = 1;   // output rows per tile
+  int64_t height_ = 0;  // rows of a span; 0: consecutive tiles
 };
 
-// Sums of a tile pair of rows by a panel, as they lie in memory.
+// Accumulators of two tiles of rows by a panel, in memory.
 struct alignas(64) Sums {
   int32_t numbers[kRowTile * kPanelColumns];
 };
 constexpr int64_t kSumsStride = kPanelColumns * 4;
 
-// The end of K that fills no tile: zeros behind it, on both sides.
+// Incomplete tile at the end of K, zero-padded in A and B.
 struct alignas(64) Tail {
-  const char* of = nullptr;  // the part of B that it is a copy of
+  const char* of = nullptr;  // the part of B that it copies
   alignas(64) char bytes[kTileGroups * kGroupBytes];
 };
 
@@ -140,7 +140,7 @@ inline void copy_bytes(const char* from, int64_t bytes, char* to) {
   _mm512_storeu_si512(to, _mm512_maskz_loadu_epi8(mask, from));
 }
 
-// Tiles of A begin at `first` and `second`.
+// The tiles of A start at `first` and `second`.
 template <class P, bool kTwo>
 inline void step(const char* first, const char* second, int64_t stride, const char* b) {
   _tile_loadd(6, b, kGroupBytes);
@@ -154,13 +154,13 @@ inline void step(const char* first, const char* second, int64_t stride, const ch
   }
 }
 
-// What is fetched ahead: lines [first, last) of each tile of B in the next panel.
+// Prefetched cache lines [first, last) of each tile of B in the next panel.
 struct Ahead {
   int64_t first = 0;
   int64_t last = 0;
 };
 
-// `between` runs after each step: what the processor does beside the tiles.
+// `between` runs after each step and overlaps with the tile unit.
 template <class P, bool kTwo, bool kAhead, class Between>
 inline void accumulate(const BrgemmCall& call, Span one, Span two, int64_t b_offset, Ahead ahead,
                        Tail& b_tail, Between&& between) {
@@ -218,7 +218,7 @@ inline void zero_sums() {
     _tile_zero(3);
   }
 }
-// The second tile's rows begin at `second`.
+// The second tile's rows start at `second`.
 template <bool kTwo>
 inline void store_tiles(char* first, char* second, int64_t stride) {
   _tile_stored(0, first, stride);
@@ -229,7 +229,7 @@ inline void store_tiles(char* first, char* second, int64_t stride) {
   }
 }
 
-// A row of a panel's columns, of which `columns` count.
+// Copies the first `columns` columns of a panel row.
 inline void copy_row(const int32_t* from, int64_t columns, int32_t* to) {
   for (int64_t c = 0; c < kPanelColumns; c += kLanes) {
     const int64_t left = columns - c;
@@ -248,7 +248,7 @@ void start_sums(const BrgemmCall& call, Span span, int64_t column, int32_t* to) 
   }
 }
 
-// Rows [row, row + rows) of the output.
+// Applies the epilogue to rows [row, row + rows) of C.
 template <class P>
 void finish(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
             const int32_t* numbers) {
@@ -275,8 +275,8 @@ void finish(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
   finish_tile_avx512(*call.epilogue, tile);
 }
 
-// A call's tiles one after another. The sums of one are finished, a few rows at a time, between the
-// steps of the next: vectors and tiles then work at once.
+// Runs the tiles of a call. Between the steps of one pair the epilogue of the previous pair runs, a
+// few rows at a time: vector and tile units overlap.
 template <class P>
 class Tiles {
  public:
@@ -286,19 +286,19 @@ class Tiles {
     pairs_ = (spans_.count() + 1) / 2;
   }
 
-  // Rows first if all panels stay in the second cache: memory is then read and written in its
-  // order. Few rows take panels from memory, each fetched while the one before it is multiplied.
+  // Rows first if all panels stay in L2: A and C are then accessed in memory order. Calls with few
+  // rows read panels from memory and prefetch each during the previous one.
   void run() {
     constexpr int64_t kPanelInCache = 32 << 10, kPanelsInCache = 512 << 10, kFewPairs = 8;
     const int64_t panel = steps_ * kTileGroups * kGroupBytes;
     const int64_t panels = (call_.columns + kPanelColumns - 1) / kPanelColumns;
-    // The end of K is kept for one panel alone.
+    // The tail of K is kept for one panel only.
     const bool whole = call_.k % (kTileGroups * P::kGroup) == 0;
     rows_first_ =
         whole && panels * panel <= kPanelsInCache && (!call_.b_is_cold || pairs_ >= kFewPairs);
     int64_t same = 1;
     while (same < pairs_ && height(same) == height(0)) ++same;
-    // A panel that stays in the first cache serves all tiles of one height first.
+    // A panel that stays in L1 serves all tiles of one height first.
     if (!rows_first_ && panel > kPanelInCache) same = pairs_;
     run_pairs(0, same);
     for (int64_t i = same; i < pairs_; ++i) run_pairs(i, i + 1);
@@ -306,7 +306,7 @@ class Tiles {
   }
 
  private:
-  static constexpr int64_t kSlice = 16;  // rows: what an epilogue takes at once
+  static constexpr int64_t kSlice = 16;  // rows per epilogue call
 
   int64_t height(int64_t pair) const {
     return spans_[2 * pair].rows * kRowTile + spans_[2 * pair + 1].rows;
@@ -339,12 +339,13 @@ class Tiles {
     }
   }
 
-  // The rows of the next pair, line after line, spread over all steps of this one: the processor
-  // foresees no rows of tiles.
+  // Prefetches the rows of the next pair, spread over all steps of this one: the hardware
+  // prefetcher does not detect rows of tiles.
   void begin_fetching(Span two) {
     fetched_row_ = two.begin + two.rows;
     last_fetched_ = 0;
-    constexpr int64_t kFewColumns = 4 * kPanelColumns;  // with more, there is time enough
+    constexpr int64_t kFewColumns =
+        4 * kPanelColumns;  // more columns leave enough time for demand misses
     const bool helps = rows_first_ && call_.a_is_cold && call_.columns <= kFewColumns;
     if (!helps || call_.block_count != 1 || two.rows == 0) return;
     last_fetched_ = fetched_row_ + kRowTile < call_.rows ? fetched_row_ + kRowTile : call_.rows;
@@ -423,7 +424,7 @@ class Tiles {
     while (rows_left_ > 0) finish_slice();
   }
 
-  // Some of the rows that wait: within a tile and within a line.
+  // Applies the epilogue to some pending rows, within one tile and one output row.
   void finish_slice() {
     if (done_ == waiting_[tile_].rows) {
       tile_ = 1;
@@ -455,14 +456,14 @@ class Tiles {
   int64_t steps_ = 0;
   int64_t pairs_ = 0;
   bool rows_first_ = false;
-  int64_t fetched_row_ = 0, last_fetched_ = 0;  // rows fetched ahead: the next and the last
-  int64_t fetched_at_ = 0, fetched_lines_ = 0;  // bytes of the next; lines for a step
-  int64_t height_[2] = {};                      // of the tiles as they are configured
-  Sums sums_;    // of the tiles that wait; those of the next ones are in registers
-  Tail b_tail_;  // serves all rows of a column
+  int64_t fetched_row_ = 0, last_fetched_ = 0;  // rows prefetched: the next and the end
+  int64_t fetched_at_ = 0, fetched_lines_ = 0;  // byte of the next row; cache lines per step
+  int64_t height_[2] = {};                      // of the configured tiles
+  Sums sums_;    // of pending tiles; the current ones are in tile registers
+  Tail b_tail_;  // shared by all rows of a column
   Span waiting_[2];
   int64_t column_ = 0;
-  int64_t tile_ = 0, done_ = 0;  // how far the waiting tiles are finished
+  int64_t tile_ = 0, done_ = 0;  // progress of the epilogue in pending tiles
   int64_t rows_left_ = 0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The body of brgemm_*.cpp: a product cut into tiles.
+// Body of brgemm_*.cpp: splits a GEMM into register tiles.
 #pragma once
 
 #include "targets/cpu/kernels/gemm/brgemm_multiply.h"
@@ -11,7 +11,7 @@ namespace {
 using MultiplyTiles = void (*)(const BrgemmCall&, int64_t row, int64_t column, Fetch fetch,
                                int64_t tiles);
 
-// Few rows take several panels at once, for enough independent sums to hide the latency.
+// Low tiles span several panels: enough independent accumulators to hide the FMA latency.
 constexpr int panels_at_once(int rows) {
   if (kRegisters == 32) return rows <= 2 ? 4 : 2;
   return rows == 1 ? 4 : rows == 2 ? 2 : 1;
@@ -44,8 +44,8 @@ constexpr Tiles<P> make_tiles() {
 template <class P>
 constexpr Tiles<P> kTiles = make_tiles<P>();
 
-// Bytes of each row to fetch for the next tile with every four groups: where rows lie in memory one
-// after the other, at most a line between them, or overlap, they are a run.
+// Bytes of each row of A to prefetch per four groups, for the next tile. 0 unless the rows are
+// contiguous, overlap, or have gaps of at most a cache line.
 template <class P>
 int64_t row_pace(const BrgemmCall& call) {
   constexpr int64_t kLine = 64;
@@ -54,14 +54,15 @@ int64_t row_pace(const BrgemmCall& call) {
   return is_run && bytes > 0 ? (16 * call.a_row_stride + bytes - 1) / bytes : 0;
 }
 
-// Shares out what is wanted after the call: a tile of so many vectors asks for its part.
+// Spreads the prefetch of memory read after the call over its tiles: each takes a part by its
+// width.
 template <class P>
 class Wanted {
  public:
   explicit Wanted(const BrgemmCall& call)
       : at_(static_cast<const char*>(call.ahead)),
         end_(at_ + call.prefetch_bytes),
-        turns_(call.k < 8 * P::kGroup ? 0 : call.k / P::kGroup / 4 - 1) {}  // as tiles by rows have
+        turns_(call.k < 8 * P::kGroup ? 0 : call.k / P::kGroup / 4 - 1) {}  // as in tiles by rows
   const char* take(int vectors) {
     if (at_ >= end_) return nullptr;
     const char* from = at_;
@@ -75,14 +76,14 @@ class Wanted {
   int64_t turns_;
 };
 
-// Vectors of the tiles at a column.
+// Width of the tile at a column, in vectors.
 template <class P>
 inline int tile_vectors(const BrgemmCall& call, int64_t column) {
   const int64_t left = (call.columns - column + kLanes - 1) / kLanes;
   return left < kTileVectors<P> ? static_cast<int>(left) : kTileVectors<P>;
 }
 
-// Rows of tiles of nearly the same height: none of them too low for its latency.
+// Splits rows into tiles of nearly equal height, so that no tile is too low to hide the latency.
 struct Heights {
   int64_t tiles, low, first_high;
   Heights(int64_t rows, int64_t most)
@@ -92,9 +93,8 @@ struct Heights {
   int64_t operator[](int64_t tile) const { return low + (tile >= first_high ? 1 : 0); }
 };
 
-// All columns of a few rows at a time, where the panels are so small that they stay in the first
-// cache: results are written from end to end.
-constexpr int64_t kPanelsInCache = 24 << 10;  // bytes
+// Rows first: panels stay in L1, and C is written sequentially.
+constexpr int64_t kPanelsInCache = 24 << 10;  // bytes, half of L1 or less
 template <class P>
 void run_row_tiles(const BrgemmCall& call) {
   const Heights heights(call.rows, max_rows<P>(tile_vectors<P>(call, 0)));
@@ -111,8 +111,8 @@ void run_row_tiles(const BrgemmCall& call) {
   }
 }
 
-// All columns of some rows at a time where the panels stay in the first cache. Blocks of columns
-// have one vector only where there is no other.
+// Blocks of rows while the panels stay in L1. A column block has one vector only if no other width
+// fits.
 constexpr int64_t kRowsTogether = 96;
 template <class P>
 void run_stream(const BrgemmCall& call) {
@@ -149,7 +149,7 @@ void run_tiles(const BrgemmCall& call) {
   }
   int64_t column = 0;
   if (call.rows <= kMaxDecodeRows) {
-    // Whole panels are there in memory, however few columns of the last one count.
+    // Panels are stored whole, even if only some columns of the last one are used.
     const int64_t width = panels_at_once(static_cast<int>(call.rows)) * kPanelColumns;
     for (; column + width - kPanelColumns < call.columns; column += width) {
       kTiles<P>.wide[call.rows](call, 0, column, {}, 1);

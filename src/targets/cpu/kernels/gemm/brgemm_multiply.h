@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The products of tiles from beginning to end, and the ways in which their sums end.
+// The microkernel: K loop of a tile and its epilogue.
 #pragma once
 
 #include "targets/cpu/kernels/gemm/brgemm_tile.h"
@@ -7,9 +7,8 @@
 namespace lathe::cpu {
 namespace {
 
-// Tiles that end with f32 a few rows after the other, each with its last groups of k and
-// finished at once: so many stores in one go would fill the queues that products wait in. Of
-// integers those of large products alone.
+// Tiles that interleave the f32 epilogue with the last groups of k, a few rows at a time: storing
+// the whole tile at once would fill the store queue. Integer types: only the largest tiles.
 template <class P, int kRows, int kVectors>
 constexpr bool kEpilogueByRows =
     kFinishesHere<P, kRows, kVectors> && kRegisters == 32 && kVectors > 1 &&
@@ -20,7 +19,7 @@ constexpr int kEpilogueRows = 8 / kVectors;
 template <class P>
 constexpr int kEpilogueGroups = P::kGroup == 4 ? 8 : 4;
 
-// The last groups of rows from kFirst to kEnd.
+// Accumulates the last groups of k for rows kFirst to kEnd.
 template <int kFirst, int kEnd, class P, int kRows, int kVectors>
 inline __attribute__((always_inline)) void multiply_last(const Rows<kRows>& rows, const char* b,
                                                          int64_t panel_stride,
@@ -45,7 +44,7 @@ template <int kFirst, int kRows, int kVectors>
 constexpr int kEpilogueOfRows =
     kFirst + kEpilogueRows<kVectors> < kRows ? kFirst + kEpilogueRows<kVectors> : kRows;
 
-// `multiplies`: whether those groups are still to come.
+// Applies the epilogue by rows. `multiplies`: the last groups of k are still to be accumulated.
 template <int kFirst, class P, int kRows, int kVectors>
 inline __attribute__((always_inline)) void apply_rows(const BrgemmCall& call, int64_t row,
                                                       int64_t column, Mask last, bool multiplies,
@@ -60,14 +59,14 @@ inline __attribute__((always_inline)) void apply_rows(const BrgemmCall& call, in
   }
 }
 
-// Tiles of all rows alone: few others are in a product, and each is code to compile.
+// Full-height tiles only: other heights are rare, and each adds compile time.
 template <class P, int kRows, int kVectors>
 constexpr bool kEpilogueScaled =
     kEpilogueByRows<P, kRows, kVectors> && kHasIntegers<P> && kRows == max_rows<P>(kVectors);
 
-// The same where integers are scaled, and no more. In this order, step by step for all sums, Zen 4
-// does all but the multiplications beside the next products: 32 cycles a tile of 6 rows and 4
-// vectors, of which these are 24; a sum after the other 50.
+// apply_rows for an epilogue that only scales integers. In this order Zen 4 overlaps all but the
+// multiplications with the next FMAs: 32 cycles per 6 × 4 tile, 24 of them FMAs. Accumulator by
+// accumulator takes 50.
 template <int kFirst, class P, int kRows, int kVectors>
 inline __attribute__((always_inline)) void end_scaled(char* out, int64_t out_stride,
                                                       const float* scale, const Rows<kRows>& rows,
@@ -103,7 +102,8 @@ inline __attribute__((always_inline)) void end_scaled(char* out, int64_t out_str
     end_scaled<kEnd>(out, out_stride, scale, rows, b, panel_stride, tile);
   }
 }
-// The scale of the call's first column, where that is all and all columns of a tile count.
+// The scale at the call's first column, if the epilogue only scales and all the tile's columns are
+// in C.
 template <int kVectors>
 inline const float* only_scale(const BrgemmCall& call, int64_t column) {
   const SimpleEpilogue& e = *call.epilogue->simple;
@@ -112,8 +112,8 @@ inline const float* only_scale(const BrgemmCall& call, int64_t column) {
   return is_all ? e.scale + call.column + column : nullptr;
 }
 
-// Tiles one below the other. What they share is worked out once: between the products of two tiles
-// there is little that a processor with few free entries in its queues would have to wait for.
+// Runs tiles that are stacked vertically. Shared setup runs once: instructions between two tiles'
+// FMAs occupy queue entries.
 template <class P, int kRows, int kVectors>
 void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch, int64_t tiles) {
   const int64_t b_offset = column / kPanelColumns * call.b_panel_stride;
@@ -126,12 +126,12 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch, 
   const bool by_rows = to_floats && groups >= kEpilogueGroups<P> && rest == 0;
   ExpectedStores<kRows, kVectors> first_stores(call, row, column);
   const bool asks = kRows > kMaxDecodeRows && !call.out_is_cached;
-  // In turns near the end of the last block, if it has one for each row.
+  // Prefetch of C: near the end of the last block, if that has a step for each row.
   const int64_t turns = groups / 4 - (by_rows ? kEpilogueGroups<P> / 4 : 0);
   const bool spreads = asks && turns >= kRows;
   const int64_t turns_left = turns < 3 * kRows ? turns - kRows : 2 * kRows;
   const int64_t pace_below = kRows * fetch.rows;
-  const float* scale = nullptr;  // of integers
+  const float* scale = nullptr;  // integer types
   if constexpr (kEpilogueScaled<P, kRows, kVectors>) {
     if (by_rows && call.block_count > 0) scale = only_scale<kVectors>(call, column);
   }
@@ -162,7 +162,7 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch, 
         rows.advance(4);
         b += kGroupBytes;
       }
-      // Four groups at a time: additions of pointers take the ports of products.
+      // Four groups per iteration: pointer additions compete with FMAs for ports.
       const bool is_last = i + 1 == call.block_count;
       const int64_t last_ask = spreads && is_last ? turns_left : groups;
       for (int64_t g = is_last ? turns : groups / 4; g > 0; --g) {
@@ -173,7 +173,7 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch, 
         rows.advance(16);
         b += 4 * kGroupBytes;
         ahead.ask();
-        // Rows are wanted in the first cache.
+        // Prefetches the next rows of A into L1.
 #pragma GCC unroll 4
         for (int line = 0; line < kRows * 16; line += 64) __builtin_prefetch(below + line);
         below += pace_below;

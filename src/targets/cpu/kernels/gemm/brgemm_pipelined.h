@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which products go through brgemm_stream_avx512.h. Include brgemm_tile.h first.
+// Selects the GEMMs that brgemm_pipelined_avx512.h runs. Include brgemm_tile.h first.
 #pragma once
 
 #include "targets/cpu/kernels/gemm/brgemm_table.h"
@@ -8,7 +8,7 @@
 namespace lathe::cpu {
 namespace {
 
-// Types that the processor multiplies as they are.
+// Types that the processor multiplies without widening.
 template <class P>
 constexpr bool kStreams = kRegisters == 32 && P::kNative && P::kShift == 0;
 template <class P>
@@ -16,11 +16,11 @@ constexpr StreamRows kStreamRows = P::kGroup == 4   ? stream_u8s8_avx512_vnni
                                    : P::kGroup == 2 ? stream_bf16_avx512_vnni
                                                     : stream_f32_avx512;
 
-constexpr int64_t kStreamGroups = 64;  // of k: four vectors of each stay in the first cache
-constexpr int kVectorsOfBlocks = 2;    // of columns, at most, where there are several blocks
-constexpr int64_t kStreamStep = 24;    // rows that are whole tiles of any width
+constexpr int64_t kStreamGroups = 64;  // in K: four vectors of B for each stay in L1
+constexpr int kVectorsOfBlocks = 2;    // columns per call with several blocks, at most
+constexpr int64_t kStreamStep = 24;    // rows that hold whole tiles of every width
 
-// Enough independent sums for the product's latency, few enough for twice as many registers.
+// Rows per tile: enough accumulators to hide the FMA latency, with registers for two tiles.
 template <class P, int kVectors>
 constexpr int kRowsOfStream = P::kGroup == 4 ? (kVectors == 4   ? 2
                                                 : kVectors == 3 ? 3
@@ -31,7 +31,7 @@ constexpr int kRowsOfStream = P::kGroup == 4 ? (kVectors == 4   ? 2
                                                 : kVectors == 2 ? 4
                                                                 : 8);
 
-// The last of them may be half of one.
+// Groups per block; the last one may be incomplete.
 template <class P>
 inline int64_t groups_of_block(const BrgemmCall& call) {
   return (call.k + P::kGroup - 1) / P::kGroup;
@@ -47,7 +47,7 @@ inline bool streams(const BrgemmCall& call) {
   if (!fits || (e.residual != nullptr && e.residual_type != e.out)) return false;
   if constexpr (P::kGroup == 2) {
     if (e.out != ElementType::bf16 || e.scale != nullptr) return false;
-    // Of one vector two rows are stored at once.
+    // With one vector, each store writes two rows.
     const bool is_line = call.columns == kLanes && call.out_stride == 2 * kLanes;
     if (call.columns <= kLanes && !is_line) return false;
   } else if constexpr (P::kGroup == 1) {
@@ -61,12 +61,12 @@ inline bool streams(const BrgemmCall& call) {
   if (!is_whole && P::kGroup != 2) return false;
   const bool is_narrow = call.columns <= kVectorsOfBlocks * kLanes;
   if ((call.block_count > 1 || call.line_pitch != 0 || !is_whole) && !is_narrow) return false;
-  if (call.line_pitch != 0) {  // of whole tiles
+  if (call.line_pitch != 0) {  // whole tiles per output row
     const int height = call.columns <= kLanes ? kRowsOfStream<P, 1> : kRowsOfStream<P, 2>;
     if (call.line_rows % height != 0) return false;
   }
   if (call.block_count < 1 || groups * call.block_count > kStreamGroups) return false;
-  // Blocks of B one after the other.
+  // Blocks of B must be contiguous.
   for (int64_t i = 1; i < call.block_count; ++i) {
     const auto* before = static_cast<const char*>(call.blocks[i - 1].b);
     if (call.blocks[i].b != before + groups * kGroupBytes) return false;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Products with few numbers in k, whose time is in what comes before and after: rows run through
-// tiles of so few sums that those of one are finished while the next one is multiplied. What the
-// tiles of a block of columns share is worked out once. Results are bytes where sums are integers,
-// else of A's type; the bits are those of epilogue_registers.h.
+// Small-K GEMM: a tile's epilogue overlaps the next tile's FMAs. Tiles are small enough that two
+// fit the registers; setup runs once per column block. Results are int8 for integer accumulators,
+// otherwise A's type, bit-identical to epilogue_registers.h.
 #pragma once
 
 #include "targets/cpu/kernels/gemm/brgemm_pipelined.h"
@@ -11,15 +10,15 @@
 namespace lathe::cpu {
 namespace {
 
-// What comes last before the rounding.
+// Activation fused before the rounding.
 enum class Last : uint8_t { none, relu, hard_swish, silu };
 
-// Enough steps for tiles of one vector to gain by the next products among them; without, the
-// processor itself goes ahead.
+// Activations long enough that one-vector tiles gain from the overlap. Shorter ones are overlapped
+// by out-of-order execution.
 template <Last kLast>
 constexpr bool kIsLong = kLast == Last::hard_swish || kLast == Last::silu;
 
-// Numbers of each column, those that do nothing where the epilogue has none.
+// Epilogue values per column; neutral values where the epilogue has none.
 template <int kVectors>
 struct StreamColumns {
   alignas(64) float scale[kVectors * kLanes];
@@ -33,10 +32,10 @@ struct Stream {
   static constexpr bool kBytes = P::kGroup == 4;
   static constexpr bool kBf16 = P::kGroup == 2;
   static constexpr int kSize = 4 / P::kGroup;  // bytes of a result
-  // Sums are finished by quads of vectors: of three, a row each.
+  // The epilogue runs on quads of vectors; three-vector tiles use a row.
   static constexpr int kQuad = kVectors == 3 ? 3 : 4;
   static constexpr int kQuads = kRows * kVectors / kQuad;
-  // Those behind a depthwise convolution: asking costs others up to 7 %.
+  // Only GEMMs after a depthwise convolution: the prefetch slows others by up to 7 %.
   static constexpr bool kAsks = P::kGroup == 1 && kLast == Last::none && !kBlocks;
   using Sum = typename P::Sum;
   using Sums = Sum[kRows][kVectors];
@@ -45,21 +44,21 @@ struct Stream {
   StreamColumns<kVectors> columns{};
   const char* b[kVectors] = {};
   int64_t a_stride = 0, groups = 0, out_stride = 0;
-  int64_t tiles_of_line = 0, to_next_line = 0;  // bytes over the rows that do not count
-  // Where a row's numbers of each group of k lie, in bytes; of one block they are side by side.
-  // Of groups of two, those with the first one alone are marked.
+  int64_t tiles_of_line = 0, to_next_line = 0;  // bytes of the padding rows
+  // Byte offset of each group of k in a row; with one block the groups are contiguous. For groups
+  // of two, kHalf marks those with only the first element.
   static constexpr int64_t kHalf = 1;
   int64_t places[kBlocks ? kStreamGroups : 1];
-  int64_t fetched = 0;  // bytes of A to ask for with each quad: rows that lie side by side
-  // What is wanted after the call, and how much of it to ask for with each group of k: evenly, for
-  // what is asked for too fast is forgotten.
+  int64_t fetched = 0;  // bytes of A prefetched per quad if rows are contiguous
+  // Memory read after the call and bytes prefetched per group of k. The rate is even, because
+  // prefetches beyond the miss buffers are dropped.
   const char* ahead = nullptr;
   int64_t pace = 0;
-  Mask last{};  // of the last vector, those that count
+  Mask last{};  // used lanes of the last vector
   bool small = false;
-  // Where a look at each result before its rounding takes long beside its products, there is one
-  // at all of them together, for a NaN. No denormals are among the processor's sums, nor among
-  // their differences from numbers that are zeros or large.
+  // A per-result check before rounding is expensive beside the FMAs, so one check of the sum of all
+  // results finds any NaN. Accumulators are never denormal; neither is their sum with a bias that
+  // is 0 or large.
   static constexpr bool kMayTrust = kBf16 && !kBlocks &&
                                     kLast == (kVectors == 1 ? Last::none : Last::relu) &&
                                     (kVectors == 1 || kVectors == 4);
@@ -68,7 +67,7 @@ struct Stream {
   int zero = 0;
   F32 high{};
 
-  // Of vector i of a quad.
+  // Row and vector of element i of a quad.
   static constexpr int row_of(int quad, int i) { return (quad * kQuad + i) / kVectors; }
   static constexpr int vector_of(int i) { return i % kVectors; }
   Mask mask_of(int i) const { return vector_of(i) == kVectors - 1 ? last : mask_first(kLanes); }
@@ -95,7 +94,7 @@ struct Stream {
       tiles_of_line = call.line_rows / kRows;
       to_next_line = (call.line_pitch - call.line_rows) * a_stride;
     }
-    // The processor itself foresees shorter rows.
+    // The hardware prefetcher covers shorter rows.
     const bool is_run = a_stride >= 64 && a_stride <= call.k * 4 / P::kGroup;
     if (call.a_is_cold && column == 0 && is_run) fetched = kRows * a_stride / kQuads;
     ahead = static_cast<const char*>(call.blocks[0].a);
@@ -111,7 +110,7 @@ struct Stream {
       const Mask m = mask_of(v);
       const F32 scale = e.scale == nullptr ? set1(1.0F) : load(e.scale + c, m);
       const F32 bias = e.bias == nullptr ? set1(-0.0F) : load(e.bias + c, m);
-      // As RegisterTile::stays_small.
+      // Same condition as RegisterTile::stays_small.
       small = small && all(less_equal(abs(scale), set1(0.25F))) &&
               all(less_equal(abs(bias), set1(0x1p29F)));
       if constexpr (kMayTrust) {
@@ -139,8 +138,8 @@ struct Stream {
   inline __attribute__((always_inline)) void add_products(Sums& sums, const char* row, int64_t g,
                                                           F&& number) const {
     if constexpr (kVectors == 1 && P::kSwaps) {
-      // As the last operand, with the product's own load: one to a register of its own and a
-      // product that reads it take 1.4 cycles on Zen 4, where they are as many as products.
+      // A broadcast used as the last operand folds into the FMA. A separate load and an FMA take
+      // 1.4 cycles on Zen 4 if there are as many loads as FMAs.
       const auto y = P::load_b(b[0] + g * kGroupBytes);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
@@ -259,7 +258,7 @@ struct Stream {
     }
   }
 
-  // The sums of a quad to `out` and beyond, where the tile begins.
+  // Applies the epilogue to a quad; the tile starts at `out`.
   template <int kAt, bool kTrusts>
   inline __attribute__((always_inline)) void finish(const Sums& sums, char* out,
                                                     const char* residual, F32& seen) const {
@@ -309,7 +308,7 @@ struct Stream {
     }
   }
 
-  // The products of a tile, and among them the quads of the tile before it.
+  // Accumulates a tile, interleaved with the epilogue of the previous one.
   template <int kAt, bool kTrusts>
   inline __attribute__((always_inline)) void multiply_and_finish(Sums& sums, const char* a,
                                                                  const Sums& done, char* out,
@@ -333,8 +332,8 @@ struct Stream {
     }
   }
 
-  // Asks for the lines of a tile that is finished soon, those of its rows' ends: rows are mostly
-  // side by side, and stores that miss would wait for one another.
+  // Prefetches the end of each row of the next tile of C: a store miss stalls later stores. Rows
+  // are mostly contiguous, so one cache line per row suffices.
   inline __attribute__((always_inline)) void expect(const char* out) const {
     constexpr int kWidth = kVectors * kLanes * kSize;
     constexpr int kStep = kWidth == 16 ? 4 : 1;
@@ -346,7 +345,7 @@ struct Stream {
     }
   }
 
-  // To the rows of the next tile, where `left` are left of a line.
+  // Advances to the next tile's rows; `left` tiles remain in the output row.
   inline __attribute__((always_inline)) void advance(const char*& a, int64_t& left) const {
     a += kRows * a_stride;
     if constexpr (kBlocks) {
@@ -356,8 +355,8 @@ struct Stream {
     }
   }
 
-  // At least one tile. False if there was a NaN, or infinities of both signs, among results that
-  // are rounded without a look at them.
+  // Runs at least one tile. Returns false if unchecked results include a NaN or infinities of both
+  // signs.
   template <bool kTrusts>
   inline __attribute__((always_inline)) bool run(const char* a, int64_t tiles, char* out,
                                                  const char* residual) const {
@@ -398,7 +397,7 @@ struct Stream {
   }
 };
 
-// Whole tiles of some rows of kVectors vectors of columns. Returns how many rows that were.
+// Computes whole tiles of kVectors vectors of columns. Returns the number of rows computed.
 template <class P, int kVectors, Last kLast, bool kBlocks>
 __attribute__((noinline)) int64_t stream_columns(const BrgemmCall& call, int64_t row, int64_t rows,
                                                  int64_t column) {
@@ -449,7 +448,7 @@ template <class P>
 inline int64_t stream_any(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
                           int vectors) {
   const SimpleEpilogue& e = *call.epilogue->simple;
-  // Unsigned bytes without a zero point are cut off at 0 anyway.
+  // u8 saturation at 0 already implements ReLU if the zero point is 0.
   const bool cuts = e.out == ElementType::u8 && e.out_zero == 0;
   if (!e.has_activation || (e.activation == Activation::relu && cuts)) {
     return stream_rows<P, Last::none>(call, row, rows, column, vectors);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the units of brgemm export.
+// Kernels exported by the per-ISA sources of brgemm.
 #pragma once
 
 #include "targets/cpu/kernels/gemm/brgemm.h"
@@ -23,8 +23,8 @@ extern const BrgemmKernel kBrgemmBf16Amx;
 extern const BrgemmKernel kBrgemmU8S8Amx;
 extern const BrgemmKernel kBrgemmS8S8Amx;
 
-// Whole tiles of some rows and `vectors` vectors of columns of a call that brgemm_stream.h lets
-// through. Return how many rows that were.
+// Computes whole tiles of `rows` rows and `vectors` vectors of columns, for a call accepted by
+// brgemm_pipelined.h. Returns the number of rows computed.
 using StreamRows = int64_t (*)(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
                                int vectors);
 int64_t stream_f32_avx512(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,

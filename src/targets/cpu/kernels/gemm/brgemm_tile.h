@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A tile of kRows rows and kVectors vectors of columns, its sums in registers over all blocks.
+// Register tile of kRows rows and kVectors vectors of columns: accumulators stay in registers over
+// all blocks.
 #pragma once
 
 #include "targets/cpu/kernels/gemm/brgemm_table.h"
@@ -19,18 +20,18 @@ constexpr FinishTile kFinish = finish_tile_avx2;
 
 constexpr int kPanelVectors = 2;
 constexpr int kPanelColumns = kPanelVectors * kLanes;
-constexpr int64_t kGroupBytes = kPanelColumns * 4;  // of one group of k in a panel
+constexpr int64_t kGroupBytes = kPanelColumns * 4;  // one group of k in a panel
 
-// Each product: the types of sums and of vectors, and what is multiplied at a time: a group of 4
-// bytes of A, in every lane, by a vector of B.
+// One struct per GEMM type: accumulator and vector types, and the dot product of 4 bytes of A,
+// broadcast to every lane, with a vector of B.
 struct GemmF32 {
   using Sum = F32;
   using Number = float;
   static constexpr int kGroup = 1;
   static constexpr int kShift = 0;
   static constexpr bool kNative = true;
-  static constexpr int kSpare = 1;      // registers for a number of A and for what widening takes
-  static constexpr bool kSwaps = true;  // A and B may change sides
+  static constexpr int kSpare = 1;      // registers for the broadcast of A and for widening
+  static constexpr bool kSwaps = true;  // the dot product accepts A and B in either order
   static Sum zero() { return zero_f32(); }
   static F32 load_b(const char* p) { return load(reinterpret_cast<const float*>(p)); }
   static F32 broadcast(const char* p) { return set1(*reinterpret_cast<const float*>(p)); }
@@ -52,7 +53,7 @@ struct GemmBf16 {
   static Sum zero() { return zero_f32(); }
   static I32 load_b(const char* p) { return load(reinterpret_cast<const int32_t*>(p)); }
   static I32 broadcast(const char* p) { return set1(*reinterpret_cast<const int32_t*>(p)); }
-  // The first number of a group alone, nothing behind it.
+  // Broadcasts the first element of a group; the second is zero.
   static I32 broadcast_one(const char* p) {
     return set1_low(*reinterpret_cast<const uint16_t*>(p));
   }
@@ -75,7 +76,7 @@ struct GemmU8S8 {
   static I32 load_b(const char* p) { return load(reinterpret_cast<const int32_t*>(p)); }
   static I32 broadcast(const char* p) { return set1(*reinterpret_cast<const int32_t*>(p)); }
 #if defined(__AVX512F__)
-  // The first numbers of a group, nothing behind them.
+  // Broadcasts the first `count` elements of a group; the others are zero.
   static I32 broadcast_some(const char* p, int64_t count) {
     const auto mask = static_cast<__mmask16>((1 << count) - 1);
     return {_mm512_broadcastd_epi32(_mm_maskz_loadu_epi8(mask, p))};
@@ -84,7 +85,7 @@ struct GemmU8S8 {
   static Sum dot(Sum sum, I32 a, I32 b) { return dot_u8s8(sum, a, b); }
 };
 
-// A is shifted to unsigned numbers, 128 more.
+// A is shifted to unsigned by adding 128.
 struct GemmS8S8 : GemmU8S8 {
   static constexpr int kShift = 128;
   static I32 shifted(I32 x) { return x ^ set1(static_cast<int32_t>(0x80808080)); }
@@ -96,25 +97,27 @@ struct GemmS8S8 : GemmU8S8 {
 #endif
 };
 
-// The most vectors of a tile of many rows. Two panels side by side halve what it loads of A for
-// each product: on Zen 4, tiles of 14 rows and 2 vectors take 1.02 to 2.3 times as long as their
-// products alone, by the distance between rows; those of 6 rows and 4 vectors 1.00 to 1.02.
+// Widest tile (nr in vectors) for many rows. Two panels halve the loads of A per FMA. On Zen 4, 14
+// × 2 tiles take 1.02 to 2.3 times their FMA time, depending on the row stride; 6 × 4 tiles take
+// 1.00 to 1.02.
 template <class P>
 constexpr int kTileVectors = kRegisters == 32 && P::kNative ? 2 * kPanelVectors : kPanelVectors;
 
-// The most rows of a tile with so many vectors: sums, vectors of B and spare ones fit registers.
+// Most rows (mr) for a tile width: accumulators, vectors of B and spare registers fit the register
+// file.
 template <class P>
 constexpr int max_rows(int vectors) {
   const int rows = (kRegisters - vectors - P::kSpare) / vectors;
   return rows < 1 ? 1 : rows > 14 ? 14 : rows;
 }
 
-// The numbers of an incomplete group, zeros behind them.
+// Copies the elements of an incomplete group; the destination is zeroed.
 inline void copy_group(char* to, const char* from, int64_t bytes) {
   for (int64_t i = 0; i < bytes; ++i) to[i] = from[i];
 }
 
-// Rows of A, three to a pointer: few registers, and no address to compute.
+// Pointers to the rows of A, one per three rows: few registers, and addressing modes cover the
+// rest.
 template <int kRows>
 struct Rows {
   static constexpr int kPointers = (kRows + 2) / 3;
@@ -131,7 +134,7 @@ struct Rows {
 #pragma GCC unroll 8
     for (int i = 0; i < kPointers; ++i) {
       at[i] += bytes;
-      __asm__("" : "+r"(at[i]));  // else the compiler keeps a pointer per row, most of them spilled
+      __asm__("" : "+r"(at[i]));  // otherwise the compiler keeps, and spills, one pointer per row
     }
   }
 };
@@ -141,7 +144,7 @@ struct Tile {
   using Sum = typename P::Sum;
   Sum sums[kRows][kVectors];
 
-  // One group of k for the rows from kFirst to kEnd; `number(r)` is that of row r, in every lane.
+  // Accumulates one group of k for rows kFirst to kEnd. `element(r)` broadcasts row r's group.
   template <int kOffset, int kFirst = 0, int kEnd = kRows, class Number>
   inline __attribute__((always_inline)) void step(Number&& number, const char* b,
                                                   int64_t panel_stride) {
@@ -156,12 +159,12 @@ struct Tile {
       const auto x = number(r);
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) {
-        // As the last operand, a number that is used once comes with the product's own load.
+        // As the last operand, a broadcast used once folds into the FMA as a memory operand.
         sums[r][v] = kVectors == 1 && P::kSwaps ? P::dot(sums[r][v], vectors[v], x)
                                                 : P::dot(sums[r][v], x, vectors[v]);
       }
     }
-    // No load moves to another group, nor a product: registers are taken.
+    // Barrier: the compiler must not move loads or FMAs across groups, which would spill registers.
 #pragma GCC unroll 16
     for (int r = kFirst; r < kEnd; ++r) {
 #pragma GCC unroll 16
@@ -176,7 +179,7 @@ inline Mask columns_mask(const BrgemmCall& call, int64_t column) {
   return mask_first(left < 0 ? 0 : left < kLanes ? left : kLanes);
 }
 
-// All columns of a tile.
+// Stores accumulators without an epilogue; all columns of the tile are in C.
 template <class P, int kRows, int kVectors>
 inline void store_sums(const BrgemmCall& call, int64_t row, int64_t column,
                        const Tile<P, kRows, kVectors>& tile) {
@@ -190,8 +193,8 @@ inline void store_sums(const BrgemmCall& call, int64_t row, int64_t column,
   }
 }
 
-// Rows of sums, `stride` numbers apart, to what the call's epilogue makes of them. What tiles of
-// any size share is not part of each.
+// Applies the call's epilogue to accumulators in memory, `stride` elements between rows. Out of
+// line: tiles of all sizes share it.
 template <class P>
 __attribute__((noinline)) void finish_rows(const BrgemmCall& call, int64_t row, int64_t column,
                                            const typename P::Number* sums, int rows, int stride) {
@@ -234,18 +237,18 @@ inline void finish_sums(const BrgemmCall& call, int64_t row, int64_t column,
 
 constexpr int kMaxDecodeRows = 4;
 
-// Tiles whose sums may be finished in registers, for which each has the code once more. Not where
-// most of the time goes into widening, or rows are shifted on the way, nor the low ones of few
-// columns.
+// Tiles that apply the epilogue in registers; each adds code. Excluded: types that are widened,
+// where widening dominates, shifted A, and low tiles of few columns.
 template <class P, int kRows, int kVectors>
 constexpr bool kFinishesHere = P::kNative && P::kShift == 0 && kVectors <= kTileVectors<P> &&
                                (kRows > kMaxDecodeRows || kVectors == kTileVectors<P>);
 template <class P>
 constexpr bool kHasIntegers = P::kGroup == 4;
-constexpr int kLastLanes = kCutsVectors ? 1 : kLanes;  // of a tile's last vector at least
+constexpr int kLastLanes =
+    kCutsVectors ? 1 : kLanes;  // least number of used lanes in a tile's last vector
 
-// Whether a tile has an epilogue for registers: one of its columns at least in each vector, or all
-// of them where vectors are not cut.
+// True if the tile applies its epilogue in registers: every vector has a column in C, all lanes
+// where vectors are not masked.
 template <class P, int kRows, int kVectors>
 inline bool finishes_here(const BrgemmCall& call, int64_t column) {
   return kFinishesHere<P, kRows, kVectors> && call.epilogue != nullptr &&
@@ -255,8 +258,8 @@ inline bool finishes_here(const BrgemmCall& call, int64_t column) {
          P::kGroup == 2 > (*call.epilogue->simple);
 }
 
-// kCount rows of a tile from kFirst on. The sums have column_compensation in them already. kFloats:
-// the results are f32.
+// Applies the epilogue to kCount rows from kFirst. Accumulators include column_compensation.
+// kFloats: the results are f32.
 template <class P, bool kFloats, int kFirst, int kCount, int kRows, int kVectors>
 inline __attribute__((always_inline)) void finish_here(const BrgemmCall& call, int64_t row,
                                                        int64_t column, Mask last,
@@ -276,24 +279,23 @@ inline __attribute__((always_inline)) void finish_here(const BrgemmCall& call, i
   finished.finish();
 }
 
-// What a tile asks for ahead of its use, from each block: of the panels behind its own, `pace`
-// bytes of each from `begin` on for each group of k, so that a panel's tiles share it out; of the
-// rows below its own `rows` bytes of each with every four groups. What it does not ask for is at
-// hand.
+// Prefetch per block. Each group of k prefetches `pace` bytes of each following panel from `begin`,
+// so that the tiles of a panel share the work. Every four groups prefetch `rows` bytes of each row
+// below. 0: the data is cached.
 struct Fetch {
   int64_t begin = 0;
   int64_t pace = 0;
   int64_t rows = 0;
-  const char* other = nullptr;  // in place of panels, by f32: what is wanted after the call
-  int64_t step = 0;             // how much further the tile below begins
+  const char* other = nullptr;  // f32: memory read after the call, prefetched in place of panels
+  int64_t step = 0;             // bytes by which the next tile's `begin` advances
 };
 
-// Where a tile's panels ask next.
+// Prefetches the panels that follow the tile's own.
 template <int kVectors>
 struct Ahead {
   static constexpr int kPanels = (kVectors + kPanelVectors - 1) / kPanelVectors;
   static constexpr int kAsked = kPanels < 2 ? kPanels : 2;
-  static constexpr int64_t kBytes = 128;  // asked for of each at a time
+  static constexpr int64_t kBytes = 128;  // prefetched per panel and step
   const char* first;
   int64_t panel_stride, step;
 
@@ -306,7 +308,7 @@ struct Ahead {
     panel_stride = kBytes;
     step = kAsked * kBytes;
   }
-  // Two lines each: what one of four tiles or more has to ask for, and most of what fewer have.
+  // Two cache lines per panel: enough for panels of four tiles or more, most of the need of fewer.
   void ask() {
 #pragma GCC unroll 2
     for (int i = 0; i < kAsked; ++i) {
@@ -317,7 +319,7 @@ struct Ahead {
   }
 };
 
-// Asks for the lines that rows of results will be written to.
+// Prefetches the cache lines that rows of C occupy.
 inline __attribute__((noinline)) void prefetch_rows(const char* out, int64_t stride, int64_t width,
                                                     int rows) {
   constexpr int64_t kLine = 64;
@@ -328,9 +330,8 @@ inline __attribute__((noinline)) void prefetch_rows(const char* out, int64_t str
   }
 }
 
-// Asks for the lines that a tile's results will be written to: stores that miss would wait for one
-// another. A row at a time, while the last products are under way: all at once they would take
-// the places of the misses that products wait for, and much earlier they would leave again.
+// Prefetches the tile of C by rows during its last FMAs, because store misses stall later stores.
+// All at once would fill the miss buffers that loads need; earlier, the lines are evicted again.
 template <int kRows, int kVectors>
 struct ExpectedStores {
   const char* out;
@@ -341,9 +342,9 @@ struct ExpectedStores {
     out = static_cast<const char*>(call.out) + row * stride + column * size;
     width = kVectors * kLanes * size;
   }
-  // The next row, or the last one again: no branch, which would part products from one another.
+  // Prefetches the next row, or the last one again: a branch would interrupt the FMAs.
   void prefetch_row(bool next) {
-    const int64_t quarter = width / 4;  // a line at most
+    const int64_t quarter = width / 4;  // at most a cache line
     __builtin_prefetch(out, 1);
     __builtin_prefetch(out + quarter, 1);
     __builtin_prefetch(out + quarter * 2, 1);
@@ -354,7 +355,7 @@ struct ExpectedStores {
   void prefetch_all() const { prefetch_rows(out, stride, width, kRows); }
 };
 
-// An incomplete group, as if zeros stood behind it.
+// Accumulates an incomplete group as if it were zero-padded.
 template <class P, int kRows, int kVectors>
 inline void multiply_rest(Tile<P, kRows, kVectors>& tile, const Rows<kRows>& rows, int64_t rest,
                           const char* b, int64_t panel_stride) {
@@ -375,7 +376,8 @@ inline void multiply_rest(Tile<P, kRows, kVectors>& tile, const Rows<kRows>& row
   }
 }
 
-// The call's own numbers for rows of sums, `stride` numbers apart; zeros behind its columns.
+// Copies the call's initial accumulators, `stride` elements between rows; columns beyond the call
+// are zero.
 template <class P>
 __attribute__((noinline)) void copy_start(const BrgemmCall& call, int64_t row, int64_t column,
                                           typename P::Number* to, int rows, int stride) {
@@ -388,7 +390,8 @@ __attribute__((noinline)) void copy_start(const BrgemmCall& call, int64_t row, i
   }
 }
 
-// Zeros, the call's own numbers, or, of integers finished in registers, what each column adds.
+// Initialises accumulators: zeros, the call's `start`, or the column compensation where integers
+// are finished in registers.
 template <class P, int kRows, int kVectors>
 inline __attribute__((always_inline)) void begin_sums(const BrgemmCall& call, int64_t row,
                                                       int64_t column, bool here, Mask last,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What is done to sums before they leave registers: corrections of integer sums, arithmetic in f32,
-// one rounding to the type of the output.
+// Epilogue: compensation of integer accumulators, f32 arithmetic, one rounding to the output type.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +11,11 @@
 
 namespace lathe::cpu {
 
-// Numbers broadcast over the output: that of row r and column c lies at data + r row_stride +
-// c column_stride elements and means (number - zero) scale. Types: f32, bf16, f16, i32, i8, u8.
-// Strides of 0 broadcast; columns side by side (stride 1) are fast, other strides work.
+// An operand broadcast over the output. Element (r, c) is at data + r row_stride + c column_stride
+// and has the value (element - zero) scale. Types: f32, bf16, f16, i32, i8, u8. Stride 0
+// broadcasts; column stride 1 is fast, others are supported.
 struct Operand {
-  const void* data = nullptr;  // null: the number `scale` everywhere
+  const void* data = nullptr;  // null: the constant `scale`
   ElementType type = ElementType::f32;
   int64_t row_stride = 0;
   int64_t column_stride = 0;
@@ -24,17 +23,17 @@ struct Operand {
   float zero = 0;
 };
 
-// x = x OP operand; the reversed ones are operand OP x.
+// x = x OP operand; the reversed kinds compute operand OP x.
 struct EpilogueStep {
   enum class Kind : uint8_t { add, sub, sub_reversed, mul, div, div_reversed, min, max, activate };
   Kind kind = Kind::add;
   Operand operand;
-  Activation activation = Activation::relu;  // with its parameters; see vector_ops.h
+  Activation activation = Activation::relu;  // parameters a and b: see vector_ops.h
   float a = 0;
   float b = 0;
 };
 
-// Of an integer sum: row[r] column[c] is subtracted; a null side counts as 1.
+// Subtracts row[r] column[c] from an integer accumulator; a null side counts as 1.
 struct OuterCompensation {
   const int32_t* row = nullptr;
   const int32_t* column = nullptr;
@@ -43,17 +42,18 @@ struct OuterCompensation {
 struct SimpleEpilogue;  // epilogue_simple.h
 
 struct Epilogue {
-  // Integer sums first, modulo 2^32: + column_compensation[c] - the outer products.
+  // Integer accumulators, modulo 2^32: + column_compensation[c] - the outer compensations.
   const int32_t* column_compensation = nullptr;
   std::span<const OuterCompensation> outer;
-  // Then f32, in this order.
+  // f32 steps, applied in order.
   std::span<const EpilogueStep> steps;
-  // Then the output: f32, bf16, f16; or i8, u8, i32, rounded half to even, plus the zero point,
-  // saturated. Integer sums without steps, and without a zero point, go to i32 exactly.
+  // Output type: f32, bf16, f16; or i8, u8, i32, rounded half to even, plus the zero point,
+  // saturated. Integer accumulators without steps and zero point are stored to i32 exactly.
   ElementType out = ElementType::f32;
   Operand out_zero{.scale = 0};
 
-  // The same in the form that kernels keep in registers, if it has one and somebody found it.
+  // Equivalent form that microkernels apply in registers; null if there is none or none was
+  // computed.
   const SimpleEpilogue* simple = nullptr;
 
   bool keeps_sums() const {
@@ -61,7 +61,7 @@ struct Epilogue {
   }
 };
 
-// A rectangle of sums and where it goes. Coordinates of operands start at (row, column).
+// A rectangle of accumulators and its destination. Operand coordinates start at (row, column).
 struct EpilogueTile {
   const void* sums = nullptr;  // f32 or i32
   bool integer_sums = false;
@@ -70,7 +70,7 @@ struct EpilogueTile {
   int64_t columns = 0;
   int64_t row = 0;
   int64_t column = 0;
-  void* out = nullptr;     // of the rectangle's first element
+  void* out = nullptr;     // the rectangle's first element
   int64_t out_stride = 0;  // bytes between rows
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The body of epilogue_*.cpp: four rows of two vectors at a time go through all steps in registers.
+// Body of epilogue_*.cpp: four rows of two vectors pass through all steps in registers.
 #pragma once
 
 #include "targets/cpu/kernels/elementwise/activation_kernel.h"
@@ -12,8 +12,7 @@ constexpr int kGroupRows = 4;
 constexpr int kGroupVectors = 2;
 constexpr int kGroup = kGroupRows * kGroupVectors;
 
-// Which part of a tile is in registers. Rows beyond the tile repeat its last one and are not
-// stored.
+// The part of a tile in registers. Rows beyond the tile repeat its last row and are not stored.
 struct Place {
   int64_t row[kGroupRows];  // in the tile
   int64_t column;           // in the tile
@@ -165,7 +164,7 @@ void store_integers(const Epilogue& epilogue, const EpilogueTile& tile, const Pl
   F32 zero[kGroup];
   load_operand(epilogue.out_zero, tile, place, zero);
   I32 y[kGroup];
-  constexpr float kBeyond = 0x1p30F;  // any 8-bit zero point added stays out of range
+  constexpr float kBeyond = 0x1p30F;  // adding any 8-bit zero point stays out of range
   const bool wide = epilogue.out == ElementType::i32;
   const float low = wide ? -0x1p31F : -kBeyond, high = wide ? 0x1.fffffep30F : kBeyond;
   each([&](int i, int, int) { y[i] = saturate(x[i], low, high) + to_i32(zero[i]); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The commonest of simple epilogues on sums where a product leaves them: a tile of kRows rows of
-// one to four vectors of columns, in registers. The bits are those of epilogue_simple_kernel.h.
+// The most common simple epilogues on a microkernel's accumulators: kRows rows of one to four
+// vectors, in registers. Bit-identical to epilogue_simple_kernel.h.
 #pragma once
 
 #include "targets/cpu/kernels/elementwise/activation_kernel.h"
@@ -10,8 +10,9 @@
 namespace lathe::cpu {
 namespace {
 
-// Whether the steps below are all that it takes. Few: the code is there once for each tile. Sums of
-// integers become bytes or f32; those of floats f32 or, where a product has such operands, bf16.
+// True if RegisterTile supports the epilogue. It has few steps, since each tile size instantiates
+// it. Integer accumulators become int8 or f32; f32 ones become f32, or bf16 where the operands are
+// bf16.
 template <bool kIntegers, bool kBf16>
 inline bool fits_registers(const SimpleEpilogue& e) {
   const bool is_short = e.activation == Activation::relu || e.activation == Activation::hard_swish;
@@ -27,14 +28,14 @@ inline bool fits_registers(const SimpleEpilogue& e) {
   }
 }
 
-// Whether a tile's last vector may be a part of one: where masks cost nothing.
+// True if a tile's last vector may be partial: AVX-512 masks cost nothing.
 #if defined(__AVX512F__)
 constexpr bool kCutsVectors = true;
 #else
 constexpr bool kCutsVectors = false;
 #endif
 
-// Numbers that the fast ways do not round.
+// Stores values that the fast bf16 conversion does not round correctly.
 __attribute__((noinline)) inline void store_slowly(const F32* x, int rows, int vectors, Bf16* out,
                                                    int64_t stride, Mask last) {
   for (int i = 0; i < rows * vectors; ++i) {
@@ -46,13 +47,13 @@ __attribute__((noinline)) inline void store_slowly(const F32* x, int rows, int v
 template <bool kIntegers, bool kBf16, int kRows, int kVectors>
 struct RegisterTile {
   const SimpleEpilogue& e;
-  int64_t row, column;  // of the epilogue's operands
+  int64_t row, column;  // position in the epilogue's operands
   char* out;
   int64_t out_stride;
-  Mask last;  // of the last vector, those that count
+  Mask last;  // used lanes of the last vector
   F32 x[kRows][kVectors];
 
-  // Vector v of a row. The type of `last` is a parameter so that only those with masks need them.
+  // Vector v of a row. M is a template parameter so that AVX2 code has no masks.
   template <class T, class M>
   static F32 get(const T* p, int v, M cut) {
     if constexpr (kCutsVectors) {
@@ -84,7 +85,7 @@ struct RegisterTile {
       for (int v = 0; v < kVectors; ++v) f(x[r][v], r, v);
     }
   }
-  // With a number of each column.
+  // Combines each accumulator with its column's value.
   template <class F>
   inline __attribute__((always_inline)) void each_with(const float* numbers, F&& f) {
     F32 y[kVectors];
@@ -135,8 +136,8 @@ struct RegisterTile {
     store_slowly(copy, kRows, kVectors, reinterpret_cast<Bf16*>(out), out_stride / 2, last);
   }
 
-  // Whether no number comes near 2^31, beyond which conversions to integers give the lowest one:
-  // sums are below it, and nearly all scales far below 1.
+  // True if no value comes near 2^31, where conversion to i32 overflows: accumulators are below it,
+  // and most scales are far below 1.
   inline __attribute__((always_inline)) bool stays_small() const {
     if (e.scale == nullptr) return false;
     if (e.residual != nullptr && e.residual_type == ElementType::f32) return false;
@@ -150,7 +151,7 @@ struct RegisterTile {
     return small;
   }
 
-  // Pairs of vectors of a row, as words.
+  // Pairs of vectors of a row, packed to int16.
   static constexpr int kPairs = kVectors / 2;
   static constexpr int kWords = kRows * kPairs;
   using Words = I32[kWords == 0 ? 1 : kWords];
@@ -170,7 +171,7 @@ struct RegisterTile {
     }
   }
 
-  // Integers of the last vector, of four rows at a time.
+  // Stores the last vector as int8, four rows at a time.
   template <bool kSigned>
   inline __attribute__((always_inline)) void store_last_bytes(int zero) {
 #pragma GCC unroll 4
@@ -189,7 +190,7 @@ struct RegisterTile {
     const bool is_signed = e.out == ElementType::i8;
     const int zero = static_cast<int>(e.out_zero);
     const F32 high = set1(static_cast<float>((is_signed ? 127 : 255) - zero));
-    if constexpr (kVectors % 2 != 0 && !kCutsVectors) {  // the last vector, by itself
+    if constexpr (kVectors % 2 != 0 && !kCutsVectors) {  // odd vector: without masks, stored alone
       const F32 low = set1(static_cast<float>((is_signed ? -128 : 0) - zero));
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
@@ -198,7 +199,7 @@ struct RegisterTile {
       }
     }
     if constexpr (kPairs > 0 || kCutsVectors) {
-      // Step by step for all rows: each of them takes few registers beside the sums.
+      // Step by step over all rows: few registers are free beside the accumulators.
       if (!stays_small()) each([=](F32& to, int, int) { to = min(high, to); });
       each([](F32& to, int, int) { to = from_bits(to_i32(to)); });
     }
@@ -225,13 +226,13 @@ struct RegisterTile {
     if (e.bias != nullptr) each_with(e.bias, [](F32 a, F32 b) { return a + b; });
   }
   inline __attribute__((always_inline)) void activate() {
-    // Unsigned bytes without a zero point are cut off at 0 anyway.
+    // u8 saturation at 0 already implements ReLU if the zero point is 0.
     const bool cuts = e.out == ElementType::u8 && e.out_zero == 0;
     const bool has_relu = e.has_activation && e.activation == Activation::relu;
     if (has_relu && !cuts) each([](F32& to, int, int) { to = relu(to); });
     if (e.has_activation && !has_relu) each([](F32& to, int, int) { to = hard_swish(to); });
   }
-  // Without a residual, to bytes or bf16.
+  // Epilogue without a residual, output int8 or bf16.
   inline __attribute__((always_inline)) void finish_narrow() {
     scale_and_add_bias();
     activate();

@@ -14,7 +14,7 @@ bool is_column(const Operand& operand) {
 
 bool is_byte(ElementType type) { return type == ElementType::i8 || type == ElementType::u8; }
 
-// Takes one step in, if it comes where the order has a place for it.
+// Adds one step to the simple form; returns false if the order has no place for it.
 bool take(const EpilogueStep& step, SimpleEpilogue& simple) {
   using Kind = EpilogueStep::Kind;
   if (simple.has_activation) return false;

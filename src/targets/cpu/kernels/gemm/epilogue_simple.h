@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
-// The epilogues that nearly all layers have: a number per column multiplied, one added, a residual,
-// an activation. Kernels that hold sums of the same columns in registers apply them there.
+// The epilogues of nearly all layers: per-column scale and bias, residual, activation. Microkernels
+// apply them to accumulators in registers.
 #pragma once
 
 #include "targets/cpu/kernels/gemm/epilogue.h"
 
 namespace lathe::cpu {
 
-// x = sum (+ column_compensation), x * scale, x + bias, x + residual, f(x), in this order; what is
-// null is left out. The same operations in the same order as the steps that it stands for.
+// x = accumulator (+ column_compensation), x * scale, x + bias, x + residual, f(x), in this order;
+// null steps are skipped. Bit-identical to the EpilogueSteps that it replaces.
 struct SimpleEpilogue {
   const int32_t* column_compensation = nullptr;
   const float* scale = nullptr;
   const float* bias = nullptr;
-  const void* residual = nullptr;  // of f32 or of the output's type
+  const void* residual = nullptr;  // f32 or the output type
   ElementType residual_type = ElementType::f32;
   int64_t residual_stride = 0;  // elements between rows
   bool has_activation = false;
@@ -24,7 +24,7 @@ struct SimpleEpilogue {
   float out_zero = 0;
 };
 
-// False if the epilogue does anything else.
+// Returns false if the epilogue has no simple form.
 bool simplify(const Epilogue& epilogue, SimpleEpilogue& simple);
 
 }  // namespace lathe::cpu

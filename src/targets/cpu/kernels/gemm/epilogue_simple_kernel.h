@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// epilogue_simple.h on vectors: kRows rows of one vector of columns.
+// SimpleEpilogue on vectors: kRows rows of one vector of columns.
 #pragma once
 
 #include "targets/cpu/kernels/elementwise/activation_kernel.h"
@@ -24,8 +24,7 @@ inline F32 load_residual(const SimpleEpilogue& e, int64_t at, Mask mask) {
 inline bool is_relu(const SimpleEpilogue& e) {
   return e.has_activation && e.activation == Activation::relu;
 }
-// Of unsigned bytes without a zero point, the lower bound is the relu; of signed ones it is not,
-// for a NaN becomes the lowest of them.
+// u8 saturation implements ReLU if the zero point is 0. i8 saturation does not: NaN becomes -128.
 inline bool is_relu_a_bound(const SimpleEpilogue& e) {
   return is_relu(e) && e.out_zero == 0 && e.out == ElementType::u8;
 }
@@ -33,7 +32,7 @@ inline float byte_low(const SimpleEpilogue& e) {
   return (e.out == ElementType::i8 ? -128.0F : 0.0F) - e.out_zero;
 }
 
-// The choice of type is made once for all rows; kWhole: all of them, and whole vectors.
+// Dispatches on the output type once for all rows. kWhole: all rows and whole vectors.
 template <bool kWhole, int kRows>
 inline void store_simple(const SimpleEpilogue& e, const F32 (&x)[kRows], int rows, Mask mask,
                          char* out, int64_t out_stride) {
@@ -43,7 +42,7 @@ inline void store_simple(const SimpleEpilogue& e, const F32 (&x)[kRows], int row
       if (kWhole || r < rows) store_one(out + r * out_stride, x[r]);
     }
   };
-  // Saturated before the zero point is added: the bounds are integers, so rounding keeps to them.
+  // Saturates before adding the zero point: the bounds are integers, so rounding keeps them.
   const bool is_signed = e.out == ElementType::i8;
   const F32 low = set1(byte_low(e));
   const F32 high = set1((is_signed ? 127.0F : 255.0F) - e.out_zero);
@@ -89,7 +88,7 @@ inline __attribute__((always_inline)) void silu_some(float a, F32 (&x)[kCount]) 
   }
 }
 
-// The activations of nearly all layers where the numbers are.
+// Applies the activation to values in registers.
 template <int kCount>
 inline __attribute__((always_inline)) void activate_here(const SimpleEpilogue& e,
                                                          F32 (&x)[kCount]) {
@@ -103,8 +102,8 @@ inline __attribute__((always_inline)) void activate_here(const SimpleEpilogue& e
   }
 }
 
-// Of f32 sums; those of integers have column_compensation in them already. A copy: it stays in
-// registers.
+// Accumulators are f32, or integers that include column_compensation. Works on a copy, which stays
+// in registers.
 template <int kRows>
 inline void finish_simple(const SimpleEpilogue& e, const F32 (&sums)[kRows], int rows, int64_t row,
                           int64_t column, Mask mask, bool whole, char* out, int64_t out_stride) {
@@ -142,7 +141,7 @@ inline void finish_simple(const SimpleEpilogue& e, const F32 (&sums)[kRows], int
   }
 }
 
-// Rows and columns of sums in memory, of one vector at most.
+// Applies the epilogue to accumulators in memory, at most one vector of columns.
 template <int kRows, bool kIntegers, bool kWhole>
 inline void finish_simple_rows(const SimpleEpilogue& e, const EpilogueTile& tile, int64_t c) {
   const int64_t size = e.out == ElementType::f32 ? 4 : e.out == ElementType::bf16 ? 2 : 1;
@@ -190,7 +189,7 @@ inline __attribute__((always_inline)) void add_residual(const SimpleEpilogue& e,
   });
 }
 
-// Rows with numbers that store_two does not take, one vector after another.
+// Stores rows with values that store_two does not round, one vector at a time.
 template <class T>
 __attribute__((noinline)) void store_slowly(const WideRows& x, int rows, char* out,
                                             int64_t stride) {
@@ -199,7 +198,7 @@ __attribute__((noinline)) void store_slowly(const WideRows& x, int rows, char* o
   }
 }
 
-// How results are stored: two vectors of each row.
+// Stores two vectors of each row.
 template <class T>
 struct StoreFloats {
   explicit StoreFloats(const SimpleEpilogue&) {}
@@ -239,7 +238,7 @@ struct StoreBytes {
   int zero;
 };
 
-// What the rows of a tile share.
+// Per-column values shared by the rows of a tile.
 template <bool kIntegers, class Store>
 struct WideColumns {
   WideColumns(const SimpleEpilogue& epilogue, const EpilogueTile& part, int64_t first)
@@ -252,13 +251,13 @@ struct WideColumns {
       scale[v] = vector(e.scale, v);
       bias[v] = vector(e.bias, v);
     }
-    // Unsigned bytes without a zero point are cut off at 0 anyway.
+    // u8 saturation at 0 already implements ReLU if the zero point is 0.
     const bool cuts = e.out == ElementType::u8 && e.out_zero == 0;
     has_relu = is_relu(e) && !cuts;
     has_other = e.has_activation && !is_relu(e);
   }
 
-  // kWideRows rows from `row` on, of which `rows` count.
+  // Applies the epilogue to kWideRows rows from `row`; the first `rows` are stored.
   inline __attribute__((always_inline)) void finish(int64_t row, int rows, char* out) const {
     WideRows x;
     const int32_t* correction =
@@ -299,7 +298,7 @@ struct WideColumns {
   bool has_relu, has_other;
 };
 
-// finish_simple_rows for two vectors of columns, all of which count.
+// finish_simple_rows for two whole vectors of columns.
 template <bool kIntegers, class Store>
 void finish_wide_rows(const SimpleEpilogue& e, const EpilogueTile& tile, int64_t c, char* out) {
   const WideColumns<kIntegers, Store> columns(e, tile, c);
@@ -328,7 +327,7 @@ inline void finish_wide(const SimpleEpilogue& e, const EpilogueTile& tile, int64
   }
 }
 
-// Of the heights that products have, halves or whole.
+// Full or half height of the microkernels' tiles.
 constexpr int kFinishRows = kRegisters == 32 ? 7 : 6;
 
 inline void finish_simple_tile(const SimpleEpilogue& e, const EpilogueTile& tile) {

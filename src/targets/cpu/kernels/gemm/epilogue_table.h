@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the units of the epilogue export.
+// Functions exported by the per-ISA sources of the epilogue.
 #pragma once
 
 #include "targets/cpu/kernels/gemm/epilogue.h"

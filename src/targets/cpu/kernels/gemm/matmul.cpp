@@ -14,36 +14,36 @@
 namespace lathe::cpu {
 namespace {
 
-// How rows and panels are cut into chunks: no sum is cut, so that results do not depend on it.
+// Split of rows and panels into chunks. K is never split here, so results do not depend on it.
 struct Cut {
   int64_t row_block = 1;
   int64_t panel_block = 1;
-  int64_t last_parts = 1;  // of rows, into which the last chunks are cut
+  int64_t last_parts = 1;  // parts into which the last chunks' rows are split
 };
 
 constexpr int64_t kMaxDecodeRows = 4;
 constexpr int64_t kSkinnyRows = 64;
-constexpr int64_t kCacheBytes = 256 << 10;  // of A that stay in the second cache beside a panel
-constexpr int64_t kNearBytes = 256 << 10;   // of B that stay in it from row block to row block
-constexpr int64_t kPassRows = 288;          // for each pass over B
-constexpr int64_t kChunkWork = 1 << 22;     // multiplications of f32 in a chunk: 20 to 40 us
-constexpr int64_t kLeastWork = 1 << 18;     // in one that is cut for threads' sake: 1 to 3 us
-constexpr int64_t kMostParts = 4;           // of one that is cut for threads to end together
+constexpr int64_t kCacheBytes = 256 << 10;  // of A that stay in L2 beside a panel
+constexpr int64_t kNearBytes = 256 << 10;   // of B that stay in L2 between row blocks
+constexpr int64_t kPassRows = 288;          // rows per pass over B
+constexpr int64_t kChunkWork = 1 << 22;     // f32 multiplications per chunk: 20 to 40 us
+constexpr int64_t kLeastWork = 1 << 18;     // per chunk split for more threads: 1 to 3 us
+constexpr int64_t kMostParts = 4;           // parts of a chunk split for load balance
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Multiplications that take as long as one of f32.
+// Throughput relative to f32.
 int64_t speed(GemmType product) {
   return product == GemmType::f32 ? 1 : product == GemmType::bf16 ? 2 : 4;
 }
 
-// Panels that fill tiles, about so many.
+// Rounds panels up to whole tiles.
 int64_t whole_tiles(const BrgemmKernel& kernel, int64_t panels) {
   return std::max<int64_t>(1, divide_up(panels, kernel.panels_together)) * kernel.panels_together;
 }
 
 Cut cut_few_rows(const MatmulCall& call, const BrgemmKernel& kernel) {
-  // Streams B: pieces of 128 KiB or more, four panels at least.
+  // Memory-bound in B: at least 128 KiB and four panels per chunk.
   const int64_t panel = packed_panel_bytes(kernel, call.k);
   const int64_t panels = std::max<int64_t>(4, (128 << 10) / std::max<int64_t>(1, panel));
   return {std::max<int64_t>(1, call.m), divide_up(panels, 4) * 4};
@@ -55,10 +55,9 @@ Cut cut_skinny(const MatmulCall& call, const BrgemmKernel& kernel) {
           whole_tiles(kernel, kChunkWork * speed(call.product) / std::max<int64_t>(1, work))};
 }
 
-// Blocks of rows that stay in the second cache beside a panel, or else of so many that passes over
-// B, each at the far cache's rate, are few; lower where threads would get too few chunks. Where
-// there are no fewer rows than columns, a thread's share is whole blocks of rows: threads without a
-// common cache are slow to read the same lines of A, and to write beside each other.
+// An M block fits L2 with a B panel, or is large enough to reload B rarely; smaller if threads
+// would get too few chunks. If m >= n, each thread gets whole row blocks: threads without a shared
+// cache are slow to read the same lines of A and to write adjacent lines of C.
 Cut cut_square(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threads) {
   const int64_t row_bytes = std::max<int64_t>(1, call.k * a_size(call.product));
   const int64_t rows = std::max(kCacheBytes / row_bytes, kPassRows);
@@ -72,10 +71,10 @@ Cut cut_square(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threa
   const int64_t spread = std::min(divide_up(chunks, beside), call.m / lowest);
   int64_t blocks = std::max(divide_up(call.m, rows), spread);
   if (by_rows && blocks > threads) blocks = divide_up(blocks, threads) * threads;
-  const int64_t block = divide_up(call.m, blocks);  // of nearly the same height
+  const int64_t block = divide_up(call.m, blocks);  // nearly equal heights
   const int64_t work = block * call.k * kernel.panel_columns;
   int64_t panels = kChunkWork * speed(call.product) / std::max<int64_t>(1, work);
-  // So many chunks as well that threads end together.
+  // Enough chunks for load balance.
   if (by_rows) {
     panels = std::min(panels, divide_up(call.n, kernel.panel_columns) * blocks / chunks);
   }
@@ -85,11 +84,11 @@ Cut cut_square(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threa
   return {block, panels, std::clamp<int64_t>(std::min(most, tiles), 1, kMostParts)};
 }
 
-// Tiles of AMX take rows and panels from the second cache: blocks of rows by as many panels as stay
-// there, so that results are written in long runs. On two threads 1.2 to 1.5 times as fast for
-// squares of 512 to 2048 as a panel at a time by blocks of all rows.
+// AMX tiles read A and B from L2: blocks of rows by as many panels as fit there, so that C is
+// written in long runs. On two threads 1.2 to 1.5 times as fast, for squares of 512 to 2048, as one
+// panel at a time over all rows.
 Cut cut_tiles(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threads) {
-  constexpr int64_t kShareBytes = 512 << 10;  // of the second cache: of A, and of B
+  constexpr int64_t kShareBytes = 512 << 10;  // L2 share of A and of B
   constexpr int64_t kLowest = 64, kLeastPanels = 4;
   const int64_t row_bytes = std::max<int64_t>(1, call.k * a_size(call.product));
   const int64_t panel_bytes = std::max<int64_t>(1, packed_panel_bytes(kernel, call.k));
@@ -103,7 +102,7 @@ Cut cut_tiles(const MatmulCall& call, const BrgemmKernel& kernel, int64_t thread
   return {rows, divide_up(panels, across)};
 }
 
-// What one product needs at run time.
+// State of one GEMM call.
 class Run {
  public:
   Run(const MatmulCall& call, ThreadPool* pool)
@@ -146,12 +145,12 @@ class Run {
   }
 
  private:
-  // Sums with zero points of A and B, from those without, if there are any.
+  // Adds the compensation for zero points of A and B to the epilogue.
   void correct_zero_points() {
     epilogue_ = call_.epilogue;
     const int32_t shift = shift_ + (call_.a_zeros == nullptr ? call_.a_zero : 0);
     if (shift == 0 && call_.a_zeros == nullptr && call_.b_zeros == nullptr) return;
-    // One set of corrections for each B of the batch.
+    // One set of compensation per B of the batch.
     const int64_t sets = call_.b_batch_stride == 0 ? 1 : call_.batch;
     columns_.resize(static_cast<size_t>(sets * call_.n));
     for (int64_t set = 0; set < sets; ++set) {
@@ -182,7 +181,7 @@ class Run {
   }
 
   Epilogue epilogue_of(int64_t batch) const {
-    if (columns_.empty()) return call_.epilogue;  // nothing to correct
+    if (columns_.empty()) return call_.epilogue;  // no zero points
     const int64_t set = call_.b_batch_stride == 0 ? 0 : batch;
     const size_t outers = outer_.size() * static_cast<size_t>(call_.n) / columns_.size();
     Epilogue out = epilogue_;
@@ -202,7 +201,7 @@ class Run {
 
   void multiply(int64_t batch, int64_t row, int64_t rows, int64_t panel, int64_t panels,
                 int64_t part, const ChunkParts::Part& rows_of) {
-    // Parts begin at whole groups.
+    // Parts start at whole groups.
     const int64_t groups = divide_up(call_.k, kernel_.k_group);
     const int64_t first = groups * part / split_ * kernel_.k_group;
     const int64_t last = std::min(call_.k, groups * (part + 1) / split_ * kernel_.k_group);
@@ -239,13 +238,13 @@ class Run {
         epilogue.out == (has_integer_sums(call_.product) ? ElementType::i32 : ElementType::f32);
     call.out = out_of(batch, row, column);
     call.out_stride = call_.out_row_stride * out_size(epilogue.out);
-    // Tiles of many rows end with an epilogue, be it of nothing, a few rows after the other.
+    // Register tiles overlap an f32 epilogue, even an empty one, with their last FMAs.
     const bool epilogue_by_rows = epilogue.out == ElementType::f32 && rows > kMaxDecodeRows;
     call.epilogue = as_is && !epilogue_by_rows ? nullptr : &epilogue;
     kernel_.run(call);
   }
 
-  // Adds the parts in their order, then the epilogue.
+  // Adds the split-K parts in order, then applies the epilogue.
   void merge() {
     const bool integers = has_integer_sums(call_.product);
     const FinishTile finish = finish_tile(call_.isa);
@@ -274,7 +273,7 @@ class Run {
   const BrgemmKernel& kernel_;
   PackedLayout layout_;
   PackedRowsOfA rows_;
-  int32_t shift_;  // of each number of A, by the kernel or in its rows
+  int32_t shift_;  // added to each element of A, by the kernel or by the copy
   ThreadPool* pool_;
   int64_t split_;
   Epilogue epilogue_;
@@ -317,7 +316,7 @@ std::span<const MatmulVariant> matmul_variants() { return kVariants; }
 void matmul(const MatmulCall& call, ThreadPool* pool) {
   const Isa isa = fastest_isa(call.isa, call.product, call.m, call.n, call.k);
   if (isa != call.isa) {
-    MatmulCall other = call;  // of the same packing
+    MatmulCall other = call;  // shares the packing of B
     other.isa = isa;
     return matmul(other, pool);
   }
@@ -328,7 +327,7 @@ void matmul(const MatmulCall& call, ThreadPool* pool) {
 
 namespace {
 
-// Product j of a batch of floats, as one of its own.
+// GEMM j of a batch of f32 or bf16 GEMMs.
 MatmulCall gemm_type_of(const MatmulCall& call, int64_t j, const void* b) {
   MatmulCall one = call;
   one.batch = 1;
@@ -349,7 +348,7 @@ void matmul_dynamic(const MatmulCall& call, const PackSource& b, int64_t b_batch
   const int64_t count = b_batch_stride == 0 ? 1 : call.batch;
   const int64_t threads = pool == nullptr ? 1 : pool->threads();
   if (count >= 2 * threads && !has_integer_sums(call.product)) {
-    // Each product where its B was packed, which is still in the cache.
+    // One task per GEMM: its packed B is still cached.
     parallel_for(pool, count, 1, [&](int64_t begin, int64_t end) {
       std::byte* packed = thread_scratch(ScratchUse::gemm_panels, layout.bytes);
       for (int64_t j = begin; j < end; ++j) {

@@ -14,7 +14,7 @@ namespace lathe::cpu {
 namespace {
 
 constexpr int kMaxColumns = 32;  // of a panel
-constexpr int kTileRows = 64;    // of B that are turned into groups together, in the first cache
+constexpr int kTileRows = 64;    // rows of B transposed into groups together; they fit L1
 
 bool takes(GemmType product, ElementType type) {
   switch (product) {
@@ -35,7 +35,7 @@ float real_of(From x, ElementType type) {
                                    : half_to_float(static_cast<uint16_t>(x));
 }
 
-// One number on its way into a packing of To: float, uint16_t (bf16) or int8_t.
+// Converts one element for a packing of To: float, uint16_t (bf16) or int8_t.
 template <class To, class From>
 To convert(From x, ElementType type) {
   if constexpr (std::is_same_v<To, int8_t>) {
@@ -50,7 +50,7 @@ To convert(From x, ElementType type) {
   }
 }
 
-// Rows [first, first + rows) and some columns of B, converted, row after row of kMaxColumns.
+// Rows [first, first + rows) of some columns of B, converted; row stride kMaxColumns.
 template <class To>
 using PackTile = std::array<To, kTileRows * kMaxColumns>;
 
@@ -82,8 +82,7 @@ void load_tile(const PackSource& source, int64_t first, int64_t rows, int64_t co
   }
 }
 
-// Rows [first, first + rows) of some columns as they are, if they lie side by side and are all of a
-// panel.
+// Returns rows [first, first + rows) without a copy if the columns are contiguous and fill a panel.
 template <class To, class From>
 const From* rows_in_place(const PackSource& source, int64_t first, int64_t column,
                           bool whole_panel) {
@@ -93,7 +92,7 @@ const From* rows_in_place(const PackSource& source, int64_t first, int64_t colum
   return static_cast<const From*>(source.data) + first * source.k_stride + column;
 }
 
-// A matrix whose columns lie one after the other: groups of k are what it is turned over in.
+// True if columns are contiguous, so that packing transposes whole groups of k.
 template <class To, class From>
 bool turns_groups(const PackSource& source) {
   constexpr auto kSize = static_cast<int64_t>(sizeof(To));
@@ -178,7 +177,7 @@ void pack_b(const BrgemmKernel& kernel, GemmType product, const PackSource& sour
   int32_t* sums =
       has_integer_sums(product) ? reinterpret_cast<int32_t*>(panels + layout.sums_offset) : nullptr;
   const PackPanel pack = pack_function(product, source.type);
-  // Chunks of about 64 KiB: a few microseconds.
+  // Chunks of about 64 KiB take a few microseconds.
   const int64_t grain = std::max<int64_t>(1, (1 << 16) / std::max<int64_t>(1, layout.panel_bytes));
   parallel_for(pool, layout.panels, grain, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {

@@ -53,7 +53,7 @@ PackedRowsOfA::PackedRowsOfA(const MatmulCall& call, const BrgemmKernel& kernel,
   data_ = static_cast<const char*>(call.a);
   row_bytes_ = call.a_row_stride * element_;
   batch_bytes_ = call.a_batch_stride * element_;
-  // Worth a copy where each line is read again for the next numbers of k, by many panels.
+  // A copy pays if many panels read each cache line again for the next k.
   const bool with_set_conflicts = call.m >= kernel.row_tile && call.n >= 2 * kernel.panel_columns &&
                                   has_set_conflicts(kernel, row_bytes_);
   flips_ = kernel_product(call) != call.product;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The rows of A as brgemm reads them: in place, or copied where their type, their strides or the
-// cache ask for it.
+// A as brgemm reads it: in place, or copied because of its type, strides or cache-set conflicts.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +16,8 @@ namespace lathe::cpu {
 
 struct MatmulCall;
 
-// What multiplies the rows: those of signed bytes become unsigned in a copy where the kernel would
-// turn their signs for each of many panels.
+// GEMM type that the kernel runs: s8s8 becomes u8s8 in a copy of A where the kernel would flip the
+// signs again for each of many panels.
 GemmType kernel_product(const MatmulCall& call);
 
 class PackedRowsOfA {
@@ -29,7 +28,7 @@ class PackedRowsOfA {
     return data_ + batch * batch_bytes_ + row * row_bytes_ + k * element_;
   }
   int64_t row_stride() const { return row_bytes_; }
-  // Of integers: the sum of each row, batch after batch.
+  // Integers: the sum of each row, batch by batch.
   std::vector<int32_t> sums() const;
 
  private:

@@ -6,7 +6,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int kStep = 16;  // columns at a time
+constexpr int kStep = 16;  // columns per step
 
 __m256i load(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
 void store(void* p, __m256i x) { _mm256_storeu_si256(static_cast<__m256i*>(p), x); }
