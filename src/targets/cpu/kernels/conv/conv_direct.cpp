@@ -11,13 +11,14 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kIm2col = 16 << 20;      // bytes at most of the taps of all outputs of an image
-constexpr int64_t kPaddedWhole = 8 << 20;  // bytes of an image that is staged before its chunks
+constexpr int64_t kIm2col = 16 << 20;  // bytes, limit of an image's im2col matrix
+constexpr int64_t kPaddedWhole =
+    8 << 20;  // bytes, limit of an image that is padded before its chunks
 
-constexpr int64_t kPanelsOfCopy = 4;       // at least, for which a chunk copies its rows
-constexpr double kFewWeights = 384 << 10;  // bytes that every thread may read
-constexpr int64_t kManyLines = 24;         // one more or less does not matter
-constexpr int64_t kManyTiles = 16;         // of rows; the same
+constexpr int64_t kPanelsOfCopy = 4;       // least panels per chunk for im2col by chunks
+constexpr double kFewWeights = 384 << 10;  // bytes of weights that every thread may read
+constexpr int64_t kManyLines = 24;         // output rows beyond which imbalance is negligible
+constexpr int64_t kManyTiles = 16;         // GEMM tiles of rows, likewise
 
 constexpr size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -34,7 +35,7 @@ GemmType gemm_type_of(ElementType x) {
   }
 }
 
-// A pointwise convolution is a line of positions.
+// Treats a pointwise convolution as a single row of positions.
 ConvProblem as_line(ConvProblem p) {
   if (!p.is_pointwise()) return p;
   ConvAxis line;
@@ -44,13 +45,13 @@ ConvProblem as_line(ConvProblem p) {
   return p;
 }
 
-// Numbers of k in a tile of A.
+// Elements of k in an AMX tile of A.
 int64_t tile_numbers(const ConvProblem& p) { return 64 / a_size(gemm_type_of(p.x_type)); }
 int64_t whole_tiles(int64_t k, const ConvProblem& p) {
   return (k + tile_numbers(p) - 1) / tile_numbers(p);
 }
 
-// Whether all taps of few channels side by side leave less of the tiles empty than line by line.
+// True if blocks of all taps leave less of the AMX tiles empty than blocks per kernel row.
 bool fills_tiles(const ConvProblem& p) {
   if (p.x_type == ElementType::f32 || p.taps() == 1) return false;
   const int64_t width = p.axes[2].kernel, line = width * p.channels;
@@ -59,8 +60,8 @@ bool fills_tiles(const ConvProblem& p) {
   return whole_tiles(p.taps() * p.channels, p) < by_lines;
 }
 
-// Whether the lines of neighbouring positions push one another out of the cache: each chunk then
-// copies its rows, which costs as much as some columns of the product.
+// True if adjacent positions have L1 set conflicts. Each chunk then copies its rows, which costs as
+// much as a few columns of the GEMM.
 bool gains_by_spreading(const ConvProblem& p, const BrgemmKernel& kernel) {
   return p.taps() == 1 && p.groups == 1 && !p.transposed &&
          p.x_layout == ActivationLayout::channels_last && p.outputs >= 2 * kernel.panel_columns &&
@@ -68,8 +69,7 @@ bool gains_by_spreading(const ConvProblem& p, const BrgemmKernel& kernel) {
          has_set_conflicts(kernel, p.axes[2].stride * p.channels * a_size(gemm_type_of(p.x_type)));
 }
 
-// Whether copying every output's taps costs less than products with few rows, each of which reads
-// the weights again.
+// True if im2col costs less than GEMMs with a small M, each of which reloads the weights.
 bool gains_by_im2col(const ConvProblem& p, Isa isa, const BrgemmKernel& kernel) {
   if (p.groups != 1 || p.transposed) return false;
   const int64_t matrix =
@@ -77,7 +77,7 @@ bool gains_by_im2col(const ConvProblem& p, Isa isa, const BrgemmKernel& kernel) 
   if (isa == Isa::amx && fills_tiles(p))
     return matrix <= kIm2col || p.x_layout == ActivationLayout::channels_last;
   if (matrix > kIm2col || p.outputs < 64) return false;
-  // There a copy of all taps costs as much as the product.
+  // AMX: im2col costs as much as the GEMM itself.
   if (isa == Isa::amx && p.x_type != ElementType::f32) return p.taps() == 1 && p.axes[2].stride > 1;
   const int64_t width = p.axes[2].output, positions = p.output_positions();
   return width < 2 * kernel.row_tile && positions > width;
@@ -123,7 +123,7 @@ DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa, bool p
   if (!in_place_) find_whole_box();
   if (padded_whole_ && has_tiles()) make_flat();
   for (size_t i = 0; i < parts_.size(); ++i) add_chunks(i);
-  // Copies by each of several chunks would cost more than one before them all.
+  // With few panels per chunk, each chunk would repeat im2col; one im2col before them is cheaper.
   if (spreads && chunks_.front().panels < std::min(kPanelsOfCopy, group_panels()))
     im2col_chunks_ = false;
   if (padded_whole_ && !flat_ && stages_by_chunks()) padded_whole_ = false;
@@ -151,7 +151,8 @@ DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa, bool p
   }
 }
 
-// Where a product of signed bytes turns signs for each panel, a copy of x without them costs less.
+// A kernel without a signed dot product flips the signs of i8 for each panel; one flipped copy of x
+// costs less.
 void DirectConvolution::flip_signs() {
   constexpr int kSign = 0x80;
   shift_ = kernel_->a_zero_shift;
@@ -162,12 +163,13 @@ void DirectConvolution::flip_signs() {
   stage_.flip = kSign;
 }
 
-// The byte that stands for positions outside of x.
+// 8-bit value of positions outside x.
 int DirectConvolution::padding(const ConvCall& call) const {
   return has_integer_sums(product_) ? static_cast<uint8_t>(call.x_zero) ^ stage_.flip : 0;
 }
 
-// One part, one block of all taps; its rows are positions of the gathered matrix.
+// Replaces the problem by its im2col form: one part, one block of all taps, rows of the im2col
+// matrix.
 void DirectConvolution::im2col_positions() {
   im2col_ = true;
   for (const ConvPartAxis& lines : axis_parts(given_.axes[1], false)) given_lines_ = lines;
@@ -230,8 +232,7 @@ int64_t DirectConvolution::panel_stride(const Part& part) const {
   return static_cast<int64_t>(part.blocks.size()) * packed_panel_bytes(*kernel_, part.k);
 }
 
-// In a tile, unless they are so deep that they would leave the cache before the next rows want
-// them.
+// Panels per tile, or 1 if that many would not stay in L2 until the next rows.
 int64_t DirectConvolution::tile_panels(const Part& part) const {
   const int64_t together = kernel_->panels_together;
   return has_tiles() || together * panel_stride(part) <= kWeightsInCache ? together : 1;
@@ -242,8 +243,8 @@ const std::byte* DirectConvolution::panels(const std::byte* packed, const Part& 
   return packed + part.packed + (group * group_panels() + panel) * panel_stride(part);
 }
 
-// Of a row of A in each block. Bytes that were staged may be followed by any: weights are zeros
-// behind a block's last, and whole groups are multiplied faster than parts of one.
+// Elements of a row of A read per block. Copied int8 input is read in whole groups: faster, and
+// weights beyond the block are zero.
 int64_t DirectConvolution::numbers_read(const Part& part) const {
   const bool whole = has_integer_sums(product_) && !in_place_ && !im2col_;
   const int64_t group = whole ? kernel_->k_group : 1;
@@ -263,8 +264,8 @@ bool DirectConvolution::reads_in_place() const {
   return true;
 }
 
-// Whether most outputs of a line read the image with the same taps, so many that they fill a tile
-// well, and what is left of a block begins with a whole group.
+// True if most outputs of a row read the same taps and fill a tile, and the taps that remain at
+// edges start at a whole group.
 bool DirectConvolution::gains_by_skipping() const {
   if (has_tiles() || shift_ != 0 || p_.x_layout == ActivationLayout::channels_first) return false;
   const int64_t channels = p_.group_channels();
@@ -275,7 +276,8 @@ bool DirectConvolution::gains_by_skipping() const {
   });
 }
 
-// The positions that any output reads. They are staged once for all chunks unless they are many.
+// Finds the box of positions that any output reads. It is copied once for all chunks, up to
+// kPaddedWhole.
 void DirectConvolution::find_whole_box() {
   for (size_t i = 0; i < kConvAxes; ++i) {
     int64_t begin = 0, end = 1;
@@ -295,8 +297,8 @@ void DirectConvolution::find_whole_box() {
   padded_whole_ = whole_.positions() * p_.channels * stage_.element_bytes <= kPaddedWhole;
 }
 
-// Whether chunks read little of the image more than once, and what one reads leaves half of the
-// first cache: each then copies that by itself, and there is no region before the products.
+// True if chunks overlap little and each one's input fits half of L1: each chunk then copies its
+// own input, which saves a parallel region before the GEMMs.
 bool DirectConvolution::stages_by_chunks() const {
   constexpr int64_t kHalfCache = 24 << 10;
   int64_t read = 0, largest = 0;
@@ -309,7 +311,7 @@ bool DirectConvolution::stages_by_chunks() const {
          largest * p_.channels * stage_.element_bytes <= kHalfCache;
 }
 
-// Rows of a product are positions a stride of the width apart, so lines are whole strides long.
+// GEMM rows are positions `step` apart, so image rows must be a multiple of `step` long.
 void DirectConvolution::make_flat() {
   const ConvPartAxis& height = parts_[0].geometry.axes[1];
   const int64_t across = parts_[0].geometry.axes[2].step;
@@ -332,8 +334,8 @@ ConvBox DirectConvolution::box(const Part& part, const Chunk& chunk) const {
   return box;
 }
 
-// Whether columns of outputs at an edge read padding above or below the image too: a staged column
-// is one product then, where one output alone would take as long as two.
+// True if the chunk's edge columns also read padding above or below. A padded copy of the column is
+// then one GEMM; a single output would take as long as two.
 bool DirectConvolution::stages_columns(const Part& part, const Chunk& chunk) const {
   const int64_t first = chunk.begin[1], last = first + chunk.extent[1] - 1;
   const ConvPartAxis& height = part.geometry.axes[1];
@@ -341,7 +343,7 @@ bool DirectConvolution::stages_columns(const Part& part, const Chunk& chunk) con
   return taps_inside(height, lines, first) != taps_inside(height, lines, last);
 }
 
-// What outputs w of the chunk's lines read.
+// Box read by the outputs w of the chunk.
 ConvBox DirectConvolution::column_box(const Part& part, const Chunk& chunk, int64_t w) const {
   ConvBox read = box(part, chunk);
   const ConvPartAxis& width = part.geometry.axes[2];
@@ -354,8 +356,8 @@ ConvBox DirectConvolution::column_box(const Part& part, const Chunk& chunk, int6
   return read;
 }
 
-// Chunks of about equal work, many enough to share, cut so that what they read in all is least: a
-// cut along the outputs' positions reads the weights again, one along the panels reads x again.
+// Splits a part into chunks of about equal work. The split minimises bytes read: chunks of
+// positions reload the weights, chunks of panels reload x.
 void DirectConvolution::add_chunks(size_t index) {
   const Part& part = parts_[index];
   const auto& axes = part.geometry.axes;
@@ -367,7 +369,7 @@ void DirectConvolution::add_chunks(size_t index) {
   const double per_microsecond =
       8e4 * 4 / static_cast<double>(a_size(product_)) * (has_tiles() ? 4 : 1);
   const double share = std::clamp(work / 16, 4 * per_microsecond, 60 * per_microsecond);
-  // A chunk that copies its rows writes them and reads them again.
+  // im2col by chunks writes the rows and reads them again.
   const double x_bytes =
       static_cast<double>(p_.channels * a_size(product_) * (im2col_chunks_ ? 3 : 1));
   int64_t best_panels = group_panels(), best_rows = part.geometry.outputs();
@@ -389,8 +391,8 @@ void DirectConvolution::add_chunks(size_t index) {
     best_panels = panels;
     best_rows = static_cast<int64_t>(rows);
   }
-  // Whole lines if a chunk holds some, else parts of one, evened out; an even number of chunks, so
-  // that two threads have the same to do.
+  // A chunk has whole output rows, or an even part of one. An even number of chunks balances two
+  // threads.
   const int64_t all = group_panels();
   if (all == 0) return;
   const int64_t panel_sets = (all + best_panels - 1) / best_panels;
@@ -410,9 +412,9 @@ void DirectConvolution::add_chunks(size_t index) {
       ++line_chunks;
     }
   }
-  // A thread's share is a run of chunks: of lines where weights are few, so that no two threads
-  // write parts of one cache line, and what one has written the same one reads in the next layer.
-  // Many weights are each read by one thread alone, and few lines cannot be shared evenly.
+  // Each thread gets contiguous chunks. With few weights these are output rows: threads do not
+  // share cache lines of y and read their own rows in the next layer. Large weights are read by one
+  // thread each, and few output rows do not divide evenly.
   const bool even_lines =
       height == 1 ? width_tiles >= kManyTiles : height % 2 == 0 || height >= kManyLines;
   const int64_t outer_panels = few_weights && even_lines ? all : best_panels;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Convolution as a batch-reduce product: a line of outputs is a product's rows, the taps of a
-// kernel row (all of them one run of memory where they lie side by side) are its blocks. x is read
-// in place: taps that read padding are left out, so that outputs at the edges of an image are
-// products of their own. Where padding is not zeros, or too many outputs are at edges, x is staged
-// with its padding, or, if lines are too short for the kernel's tiles, gathered: a row per output,
-// all its taps side by side. So are the rows of pointwise ones that would push one another out of
-// the first cache.
+// Convolution as a batch-reduce GEMM: an output row supplies the GEMM rows, the taps of a kernel
+// row are the blocks; contiguous taps form one block. x is read in place. Taps that read padding
+// are skipped, so outputs at image edges are separate GEMMs. If padding is not zero or too many
+// outputs are at edges, x is copied with its padding. If output rows are too short for register
+// tiles, x is copied by im2col: one matrix row per output. Pointwise convolutions with cache-set
+// conflicts use im2col as well.
 #pragma once
 
 #include <algorithm>
@@ -30,18 +29,19 @@ class DirectConvolution final : public Convolution {
   void pack(const ConvWeights& weights, void* to, ThreadPool* pool) const override;
   void run(const ConvCall& call) const override;
 
-  // Of a pointwise problem of one group, for kernels that compute its neighbours too.
+  // For fused kernels: pointwise problems with one group.
   int64_t panel_columns() const { return kernel_->panel_columns; }
   int64_t panels_per_group() const { return group_panels(); }
-  IntegerTerms pointwise_terms(const ConvCall& call) const;  // empty if sums are floats
-  // Rows of x at `a`, side by side, are positions `position` and on; their outputs go to `out`.
+  IntegerTerms pointwise_terms(const ConvCall& call) const;  // empty for f32 accumulators
+  // Computes the pointwise convolution of contiguous rows of x at `a`, starting at `position`, into
+  // `out`.
   struct PointwiseRows {
     const void* a = nullptr;
     int64_t position = 0, rows = 0;
     int64_t panel = 0, panels = 0;
     void* out = nullptr;
     int64_t out_stride = 0;
-    // As of BrgemmCall.
+    // See BrgemmCall.
     bool a_is_cold = false, b_is_cold = false, b_goes_on = false, out_is_cached = false;
     const void* ahead = nullptr;
     int64_t prefetch_bytes = 0;
@@ -50,14 +50,14 @@ class DirectConvolution final : public Convolution {
                       const PointwiseRows& at) const;
 
  private:
-  static constexpr int64_t kFewOutputs = 4;  // less than fill a tile well
+  static constexpr int64_t kFewOutputs = 4;  // fewer leave most of a tile unused
 
-  // Positions read by output 0 of each axis, and the taps that multiply them.
+  // Position that output 0 reads on each axis, and the taps that it multiplies.
   struct Block {
     std::array<int64_t, kConvAxes> offset{};
-    std::vector<int64_t> taps;  // of the kernel, in the order of memory
+    std::vector<int64_t> taps;  // kernel taps in memory order
   };
-  // Outputs side by side that read the image with the same taps.
+  // Adjacent outputs whose windows have the same taps inside the image.
   struct Segment {
     int64_t begin = 0, count = 0;
     ConvTaps taps;  // along the width
@@ -65,12 +65,12 @@ class DirectConvolution final : public Convolution {
   struct Part {
     ConvPart geometry;
     std::vector<Block> blocks;
-    bool side_by_side = false;      // a block's taps, all those along the width
-    std::vector<Segment> segments;  // the longest first
-    int64_t k = 0;                  // numbers of a block
-    size_t packed = 0;              // where its panels begin
+    bool side_by_side = false;      // a block holds all taps along the width
+    std::vector<Segment> segments;  // longest first
+    int64_t k = 0;                  // elements of a block
+    size_t packed = 0;              // offset of its panels
   };
-  // Outputs of one part: begin to begin + extent of each axis, panels of each group.
+  // Outputs of one part: begin to begin + extent of each axis; panels per group.
   struct Chunk {
     size_t part = 0;
     std::array<int64_t, kConvAxes> begin{};
@@ -78,7 +78,7 @@ class DirectConvolution final : public Convolution {
     int64_t panel = 0;
     int64_t panels = 0;
   };
-  // Outputs of a line that share their taps with few others are taken from all lines together.
+  // Calls f for the columns of outputs that share their taps with too few others in the row.
   template <class F>
   static void each_column(const Part& part, const Chunk& chunk, F&& f) {
     const int64_t begin = chunk.begin[2], end = begin + chunk.extent[2];
@@ -87,7 +87,7 @@ class DirectConvolution final : public Convolution {
       for (int64_t w = first; last - first < kFewOutputs && w < last; ++w) f(w);
     }
   }
-  // Where a chunk reads: distances in elements.
+  // Memory that a chunk reads; pitches in elements.
   struct Source {
     const std::byte* x = nullptr;  // position 0 of the box
     std::array<int64_t, kConvAxes> origin{};
@@ -120,7 +120,7 @@ class DirectConvolution final : public Convolution {
   }
   void flip_signs();
   int padding(const ConvCall& call) const;
-  // For rows that nobody staged; the same packing.
+  // Kernel for input that is read in place; shares the packing.
   const BrgemmKernel& in_place_kernel() const {
     return flips_ ? brgemm_kernel(isa_, GemmType::s8s8) : *kernel_;
   }
@@ -132,34 +132,34 @@ class DirectConvolution final : public Convolution {
   void run_prepared(const ConvCall& call) const;
 
   ConvProblem given_;
-  ConvProblem p_;  // what the products see: a line where positions are gathered
+  ConvProblem p_;  // the problem that the GEMMs compute: a single row after im2col
   Isa isa_;
   bool im2col_ = false;
-  ConvPartAxis given_lines_;  // where positions are gathered
-  // Each chunk its own rows, some at a time.
+  ConvPartAxis given_lines_;  // height axis before im2col
+  // Each chunk runs im2col on its own rows, kIm2colRows at a time.
   bool im2col_chunks_ = false;
   static constexpr int64_t kIm2colRows = 448;
-  // Where no channels are, and so no memory: a place to compute addresses from.
+  // Base address for tensors without elements.
   static constexpr std::byte kNothing{};
-  static constexpr int64_t kWeightsInCache = 512 << 10;  // bytes of panels, in L2 beside x
-  static constexpr int64_t kAfterPadded = 64;            // bytes that may be read there
-  // Signed x that is staged anyway becomes unsigned there, and the product's kernel need not do so.
+  static constexpr int64_t kWeightsInCache = 512 << 10;  // bytes of panels in L2 beside x
+  static constexpr int64_t kAfterPadded = 64;  // bytes that kernels may read past the copy
+  // Copied i8 input becomes u8 in the copy, which saves the kernel the conversion.
   bool flips_ = false;
   GemmType product_;
   const BrgemmKernel* kernel_;
-  int shift_ = 0;  // added to each x, by the kernel or in staging
+  int shift_ = 0;  // added to each x, by the kernel or by the copy
   PaddedInput stage_;
   bool in_place_ = false;
-  bool skips_padding_ = false;  // in place, although windows reach beyond x
-  // Skips padding on the same packing: for calls in which the padding of bytes is zero.
+  bool skips_padding_ = false;  // reads x in place and skips taps in the padding
+  // Variant that skips padding, with the same packing: for int8 calls whose padding is zero.
   std::unique_ptr<const DirectConvolution> for_zeros_;
   bool padded_whole_ = false;
   ConvBox whole_;
-  // Tiles of many rows take several lines at once, with the padding between them as rows that
-  // nobody stores: lines of a phase of the stride lie one after the other in the staged image.
+  // AMX tiles span several output rows, including the padding between them, which is not stored. In
+  // the copy, the rows of one stride phase are contiguous.
   bool flat_ = false;
   int64_t phase_lines_ = 0;
-  bool through_sums_ = false;  // outputs leave as tiles of sums turned over
+  bool through_sums_ = false;  // y is channels-first: accumulators are transposed in memory
   std::vector<Part> parts_;
   std::vector<Chunk> chunks_;                                     // of one image
   size_t panel_bytes_ = 0;                                        // of all parts

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One call of a direct convolution. Internal to it.
+// One call of a direct convolution. Internal.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@
 
 namespace lathe::cpu {
 
-// What the chunks of one call share.
+// State shared by the chunks of one call.
 class DirectConvolution::Run {
  public:
-  // `x` as the products see it.
+  // `x` is the input of the GEMMs, after im2col or padding.
   Run(const DirectConvolution& conv, const ConvCall& call, const std::byte* x)
       : c_(conv), p_(conv.p_), call_(call), x_(x) {
     if (!has_integer_sums(c_.product_)) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A chunk of a direct convolution: its rows found or copied, multiplied and finished.
+// Computes a chunk of a direct convolution: input, GEMM, epilogue.
 #include <algorithm>
 #include <cstddef>
 
@@ -10,16 +10,16 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kSumsInCache = 256 << 10;  // bytes of sums between a product and its epilogue
+constexpr int64_t kSumsInCache = 256 << 10;  // bytes of accumulators between GEMM and epilogue
 
 }  // namespace
 
 struct DirectConvolution::Run::Work {
-  // Rows of a product: outputs from (d, h, w) on, along the width or, of a column, the height.
+  // GEMM rows: outputs from (d, h, w) along the width, or along the height for a column.
   struct Rows {
     int64_t d, h, w, count;
     bool is_column;
-    const Source* staged = nullptr;  // with padding above and below; null: the chunk's source
+    const Source* staged = nullptr;  // padded copy of a column; null: the chunk's source
   };
   const Run& r;
   const int64_t n;
@@ -48,7 +48,7 @@ struct DirectConvolution::Run::Work {
     windows = reinterpret_cast<int32_t*>(turned + c.scratch_sums_);
     ConvEpilogue epilogue(r.call_, r.terms(chunk.part), n, c.through_sums_);
     if (!c.im2col_chunks_) return multiply(epilogue);
-    // So few rows at a time that they are still in the second cache when the product reads them.
+    // im2col in steps that stay in L2 until the GEMM reads them.
     const int64_t first = chunk.begin[2], end = first + chunk.extent[2];
     for (chunk.begin[2] = first; chunk.begin[2] < end; chunk.begin[2] += kIm2colRows) {
       chunk.extent[2] = std::min(kIm2colRows, end - chunk.begin[2]);
@@ -82,7 +82,7 @@ struct DirectConvolution::Run::Work {
       source.origin[2] = chunk.begin[2];
       return;
     }
-    // Prepared images come one by one.
+    // A prepared input holds one image.
     const auto* x = r.x_ + (c.im2col_ || c.padded_whole_ ? 0 : n * image);
     const auto& axes = p.axes;
     if (c.in_place_) {
@@ -118,7 +118,8 @@ struct DirectConvolution::Run::Work {
     });
   }
 
-  // Zeros only: sums lose nothing without them; those of integers may stand for another number.
+  // True if padding is zero, so that skipped taps do not change accumulators. A zero point of x
+  // makes padding nonzero.
   bool pads_with_zeros() const {
     return !has_integer_sums(c.product_) || (r.call_.x_zero == 0 && c.shift_ == 0);
   }
@@ -127,13 +128,13 @@ struct DirectConvolution::Run::Work {
     return pads_with_zeros() && (at < 0 || at >= p.axes[axis].input);
   }
 
-  // A product of some panels with some rows of the chunk.
+  // GEMM of some panels with some rows of the chunk.
   BrgemmCall product(const Rows& rows, int64_t group, const std::byte* b) {
     const auto [d, h, w, outputs, is_column, staged] = rows;
     const auto& [x, origin, pitch] = staged == nullptr ? source : *staged;
     const auto& axes = part.geometry.axes;
     const int64_t block_bytes = packed_panel_bytes(*c.kernel_, part.k);
-    // Of taps side by side, those that read the image.
+    // Contiguous taps: only those inside the image.
     int64_t first = 0, k = c.numbers_read(part), b_offset = 0;
     if (c.skips_padding_ && part.side_by_side) {
       const ConvTaps taps = taps_inside(axes[2], p.axes[2].input, w);
@@ -167,7 +168,8 @@ struct DirectConvolution::Run::Work {
     return call;
   }
 
-  // Outputs side by side in a line, or below one another, that read the image with the same taps.
+  // Calls f for runs of outputs, along the width or the height, whose windows have the same taps
+  // inside the image.
   template <class F>
   void each_rows(F&& f) const {
     const int64_t h_end = chunk.begin[1] + chunk.extent[1];
@@ -183,7 +185,7 @@ struct DirectConvolution::Run::Work {
         for (int64_t h = chunk.begin[1]; count >= kFewOutputs && h < h_end; ++h)
           f({d, h, first, count, false});
       }
-      // Unless they are staged, columns read the image with the same taps from end to end.
+      // Columns without a padded copy have the same taps inside the image at all heights.
       const Source* staged = padded_columns.data();
       c.each_column(part, chunk, [&](int64_t w) {
         f({d, chunk.begin[1], w, chunk.extent[1], true,
@@ -192,7 +194,7 @@ struct DirectConvolution::Run::Work {
     }
   }
 
-  // All lines of the chunk at once. A line is `pitch` rows long, of which the first ones count.
+  // All output rows of the chunk in one GEMM, including the padding between them.
   Rows flat_rows() const {
     return {chunk.begin[0], chunk.begin[1], chunk.begin[2], chunk.extent[2], false};
   }
@@ -201,7 +203,7 @@ struct DirectConvolution::Run::Work {
   }
   int64_t flat_pitch() const { return c.whole_.extent[2] / part.geometry.axes[2].step; }
 
-  // Straight to y, channels last.
+  // Channels-last: the GEMM writes y.
   void all_lines(ConvEpilogue& epilogue, int64_t group) {
     const int64_t size = info(p.y_type).bits / 8, width = chunk.extent[2];
     const Rows rows = flat_rows();
@@ -225,13 +227,15 @@ struct DirectConvolution::Run::Work {
     c.kernel_->run(call);
   }
 
-  // The first rows of an image find the weights in memory; panels before `next` are multiplied.
+  // The first rows of an image read the weights from memory; `next` is the first panel not yet in
+  // use.
   void weights_come(BrgemmCall& call, int64_t next) const {
     call.b_is_cold = (n == 0 && chunk.begin == std::array<int64_t, kConvAxes>{});
     call.b_goes_on = next < c.group_panels();
   }
 
-  // Sums of all lines, turned over, then the epilogue: rows of y are channels.
+  // Channels-first, flat: accumulators are transposed before the epilogue, so that rows of y are
+  // channels.
   void flat_lines(ConvEpilogue& epilogue, int64_t group) {
     const int64_t width = chunk.extent[2], lines = chunk.extent[1], count = lines * width;
     const int64_t size = info(p.y_type).bits / 8, panel = c.kernel_->panel_columns;
@@ -239,7 +243,7 @@ struct DirectConvolution::Run::Work {
     const int64_t first = position(rows);
     const int32_t* window = window_sums(rows, group, windows);
     epilogue.place(first, 1);
-    // As many columns at a time as leave their sums in the cache.
+    // Columns per step: their accumulators stay in L2.
     const int64_t step = std::max<int64_t>(1, kSumsInCache / (lines * flat_pitch() * panel * 4));
     for (int64_t done = 0; done < chunk.panels; done += step) {
       const int64_t start = chunk.panel + done;
@@ -269,7 +273,7 @@ struct DirectConvolution::Run::Work {
     }
   }
 
-  // Of the first output, among those of the image; and from one to the next.
+  // Position of the first output in the image, and distance to the next.
   int64_t position(const Rows& rows) const {
     const auto& axes = part.geometry.axes;
     const auto at = [&](size_t i, int64_t q) { return axes[i].begin + q * axes[i].stride; };
@@ -280,7 +284,7 @@ struct DirectConvolution::Run::Work {
     return rows.is_column ? axes[1].stride * p.axes[2].output : axes[2].stride;
   }
 
-  // Sums of x under the windows, where some weight's zero is not 0; `step` apart.
+  // Sums of x under the windows, if a weight zero point is not 0; stored `step` apart.
   const int32_t* window_sums(const Rows& rows, int64_t group, int32_t* to, int64_t step = 1) {
     const IntegerTerms* terms = r.terms(chunk.part);
     if (terms == nullptr || terms->weight_zero == nullptr) return nullptr;
@@ -305,8 +309,8 @@ struct DirectConvolution::Run::Work {
     return std::min(panels * width, p.group_outputs() - panel * width);
   }
 
-  // Rows of the chunk that lie in the image with the same lines of their windows, and where the
-  // numbers of these begin and end in a gathered row. All else that was gathered there is zeros.
+  // Calls f for runs of the chunk's rows whose windows have the same kernel rows inside the image,
+  // with the range of k that is not zero padding in the im2col rows.
   template <class F>
   void each_run(F&& f) {
     const int64_t end = chunk.begin[2] + chunk.extent[2];
@@ -330,8 +334,8 @@ struct DirectConvolution::Run::Work {
     }
   }
 
-  // All lines of a staged chunk at once, where they follow one another in y and the kernel takes
-  // them. False if not.
+  // Computes all output rows of a padded chunk in one GEMM, if they are contiguous in y and the
+  // kernel supports the padding between them. Returns false otherwise.
   bool joined_lines(ConvEpilogue& epilogue, int64_t group) {
     const auto& axes = part.geometry.axes;
     const int64_t step = axes[2].step * source.pitch[2], line = axes[1].step * source.pitch[1];
@@ -359,7 +363,7 @@ struct DirectConvolution::Run::Work {
     return true;
   }
 
-  // Straight to y, channels last.
+  // Channels-last: the GEMM writes y.
   void by_lines(ConvEpilogue& epilogue, int64_t group) {
     const int64_t size = info(p.y_type).bits / 8, width = c.kernel_->panel_columns;
     auto* y = static_cast<std::byte*>(r.call_.y) + n * p.output_positions() * p.outputs * size;
@@ -376,7 +380,7 @@ struct DirectConvolution::Run::Work {
         BrgemmCall call = product(rows, group, c.panels(r.weights(), part, group, panel));
         const int64_t panels = std::min(step, chunk.panels - done);
         weights_come(call, panel + panels);
-        // Of one tile of columns, the next is wanted after all lines.
+        // With one tile of columns, the prefetch of the next panel is spread over all output rows.
         if (panels <= together && !rows.is_column) {
           call.fetch_part = rows.h - chunk.begin[1];
           call.fetch_parts = chunk.extent[1];
@@ -408,7 +412,8 @@ struct DirectConvolution::Run::Work {
     }
   }
 
-  // Sums first, turned over, then the epilogue: rows of y are channels.
+  // Channels-first: accumulators are transposed before the epilogue, so that rows of y are
+  // channels.
   void whole_tile(ConvEpilogue& epilogue, int64_t group) {
     const int64_t size = info(p.y_type).bits / 8, count = rows();
     const int64_t columns = columns_of(chunk.panels, chunk.panel);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Packed weights: the panels of each part; where sums are integers, then a panel of ones per part
-// (its product sums x under the window), the sums of each part's columns and the weights' zeros.
+// Packed weights: the panels of each part. Integer types append, per part, a panel of ones (whose
+// GEMM sums x under the window) and the column sums, then the zero points of the weights.
 #include <algorithm>
 #include <cstring>
 
@@ -10,7 +10,7 @@
 namespace lathe::cpu {
 namespace {
 
-// Where the weight of a column, channel and tap lies.
+// Strides of weights by output and channel, in elements.
 struct WeightStrides {
   int64_t output, channel;
 };
@@ -26,7 +26,7 @@ int64_t first_weight(const ConvProblem& p, int64_t group, int64_t output) {
 
 int32_t weight_shift(ElementType type) { return type == ElementType::u8 ? 128 : 0; }
 
-// The column at `to` of a panel: numbers k come in groups side by side, groups `pitch` apart.
+// Packs one column of a panel: groups of k are contiguous, `pitch` apart.
 template <class T, class F>
 void pack_column(const T* from, int64_t channel_stride, int64_t channels,
                  const std::vector<int64_t>& taps, int64_t k_group, int64_t pitch, T* to, F&& f) {
@@ -85,7 +85,7 @@ void DirectConvolution::pack_panel(const ConvWeights& weights, const Part& part,
       } else if (product_ == GemmType::bf16) {
         column(static_cast<const uint16_t*>(weights.data), same);
       } else {
-        // A u8 less 128 has the sign bit turned.
+        // u8 - 128 equals a flip of the sign bit.
         const int flip = weight_shift(weights.type);
         column(static_cast<const uint8_t*>(weights.data),
                [=](uint8_t w) { return static_cast<uint8_t>(w ^ flip); });

@@ -50,7 +50,7 @@ void DirectConvolution::pointwise_rows(const ConvCall& call, const ConvEpilogue&
   in_place_kernel().run(product);
 }
 
-// Lines `begin` to `end` of the whole box, depth and height together.
+// Copies rows `begin` to `end` of the whole box, with depth and height merged.
 void DirectConvolution::stage_whole(const void* x, std::byte* to, int64_t begin, int64_t end,
                                     int padding) const {
   PaddedInput stage = stage_;
@@ -86,7 +86,7 @@ void DirectConvolution::run(const ConvCall& call) const {
   });
 }
 
-// Image by image: x gathered or staged, then the products.
+// Per image: im2col or padded copy, then the GEMMs.
 void DirectConvolution::run_prepared(const ConvCall& call) const {
   const int64_t size = stage_.element_bytes;
   const int64_t image = given_.input_positions() * given_.channels * size;

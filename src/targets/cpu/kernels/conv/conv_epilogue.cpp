@@ -21,7 +21,7 @@ IntegerTerms integer_terms(const ConvCall& call, int64_t outputs, int64_t depth,
   terms.negated_column_compensation.resize(static_cast<size_t>(outputs));
   const auto x_zero = static_cast<uint32_t>(call.x_zero);
   for (int64_t i = 0; i < outputs; ++i) {
-    // Modulo 2^32, like the sums.
+    // Modulo 2^32, like the accumulators.
     uint32_t add = call.integer_bias == nullptr ? 0 : static_cast<uint32_t>(call.integer_bias[i]);
     add -= (x_zero + static_cast<uint32_t>(shift)) * static_cast<uint32_t>(column_sums[i]);
     if (weight_zero != nullptr)

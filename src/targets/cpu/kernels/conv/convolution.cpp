@@ -16,7 +16,7 @@ std::string_view to_string(ConvForm form) {
   return kNames[static_cast<size_t>(form)];
 }
 
-// Types of x, which are those of products, and what epilogues write.
+// Supported types: x as in GEMM, y as in the epilogue.
 static std::string why_not_types(const ConvProblem& p) {
   using Type = ElementType;
   const auto is_one = [](Type type, std::initializer_list<Type> list) {
@@ -61,7 +61,7 @@ ConvForm choose_form(const ConvProblem& problem, Isa isa) {
   if (why_not(ConvForm::depthwise, problem, isa).empty()) return ConvForm::depthwise;
   if (!why_not_winograd(problem, isa).empty()) return ConvForm::direct;
   const double two = winograd_cycles(problem, 2), four = winograd_cycles(problem, 4);
-  // Another sum than the definition's, so only for a real gain.
+  // Winograd rounds differently from the definition, so it must gain at least 10 %.
   if (std::min(two, four) * 1.1 > direct_cycles(problem)) return ConvForm::direct;
   return two < four ? ConvForm::winograd2 : ConvForm::winograd4;
 }

@@ -12,16 +12,17 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kMiddleBytes = 64 << 10;  // of what is between the two, if products are second
-constexpr int64_t kRingBytes = 20 << 10;    // of what is between the two, beside both in L1
-constexpr int64_t kWideBytes = 100 << 10;   // of the lines that one of outputs sees, in L2
-constexpr int64_t kDear = 16;               // one line in so many may be computed twice
-constexpr int64_t kDearIfShared = 7;        // where threads would write to the same cache lines
-constexpr int64_t kWeightBytes = 20 << 10;  // of a chunk's panels, which each line needs in L1
-constexpr int64_t kMostWide = 4;            // times the least channels of a chunk
-constexpr int64_t kLeastChunks = 4;         // of a thread that shares panels, before they get wide
-constexpr int64_t kLeastLines = 6;          // of outputs; what two chunks read is computed twice
-constexpr int64_t kSums = 112 * DepthwiseConvolution::kChannels * 4;  // bytes of a line of sums
+constexpr int64_t kMiddleBytes = 64 << 10;  // of the intermediate, depthwise first
+constexpr int64_t kRingBytes = 20 << 10;    // of the intermediate in L1 beside both convolutions
+constexpr int64_t kWideBytes = 100 << 10;   // of the input rows of one output row, in L2
+constexpr int64_t kDear = 16;               // at most one row in kDear is computed twice
+constexpr int64_t kDearIfShared = 7;  // likewise if threads would write to the same cache lines
+constexpr int64_t kWeightBytes = 20 << 10;  // of a chunk's panels, which each row reads from L1
+constexpr int64_t kMostWide = 4;            // limit, in multiples of the least channels per chunk
+constexpr int64_t kLeastChunks = 4;         // per thread, before chunks of panels get wider
+constexpr int64_t kLeastLines = 6;  // of outputs per chunk; chunks recompute shared input rows
+constexpr int64_t kSums =
+    112 * DepthwiseConvolution::kChannels * 4;  // bytes of accumulators of one output row
 
 bool is_image(const ConvProblem& p) {
   return p.axes[0].input == 1 && p.axes[0].kernel == 1 && p.axes[0].output == 1;
@@ -37,7 +38,8 @@ std::string why_not_channels_last(const ConvProblem& p) {
   return last ? "" : fmt::format("{}: activations are not channels last", p.text());
 }
 
-// Sums of one block of channels, [columns][kChannels], to [columns][channels] at `out`.
+// Epilogue tile for one block of channels: accumulators [columns][kChannels], output
+// [columns][channels].
 EpilogueTile tile_of(const ConvProblem& p, const void* sums, int64_t columns, int64_t channel,
                      int64_t channels, int64_t position) {
   EpilogueTile tile;
@@ -51,8 +53,8 @@ EpilogueTile tile_of(const ConvProblem& p, const void* sums, int64_t columns, in
   return tile;
 }
 
-// The last step of products, if it is better done on f32 in memory: of more operations than fit
-// beside products, all numbers in a row, several vectors at a time.
+// Returns the GEMM's last step if it is faster as a separate pass over f32 in memory: activations
+// too long to overlap with FMAs.
 const EpilogueStep* later_activation(const Epilogue& epilogue) {
   if (epilogue.out != ElementType::f32 || epilogue.steps.empty()) return nullptr;
   const EpilogueStep& last = epilogue.steps.back();
@@ -99,8 +101,8 @@ FusedDwPw::FusedDwPw(const FusedDwPwProblem& problem, Isa isa)
   const ConvAxis& height = wide_.axes[1];
   const int64_t panels = pointwise_.panels_per_group();
   if (depthwise_first_) {
-    // Lines of all channels; the product takes all its panels. An even number of chunks, of nearly
-    // the same height, so that two threads have the same to do.
+    // Whole rows of all channels, so that the GEMM uses all its panels. An even number of chunks of
+    // nearly equal height balances two threads.
     const int64_t line = wide_.axes[2].output * wide_.channels * middle_size_;
     const int64_t most = std::max<int64_t>(1, kMiddleBytes / std::max<int64_t>(1, line));
     const int64_t wanted = std::clamp<int64_t>((height.output + 7) / 8, 1, most);
@@ -117,10 +119,9 @@ FusedDwPw::FusedDwPw(const FusedDwPwProblem& problem, Isa isa)
   middle_bytes_ = (middle_bytes_ + 63) / 64 * 64;
 }
 
-// Some panels of channels each: so many that outputs are written in long runs and rows of x are
-// read seldom, which is worth more than a ring in the first cache; or as many as leave a small
-// image there. Threads share lines out where few are computed twice, else panels, the last ones of
-// them cut into lines.
+// Splits the channels into groups of panels. Wide groups write long runs of y and reload x rarely,
+// which outweighs an intermediate that fits L1; a small image keeps its intermediate in L1. Threads
+// split the rows if few are recomputed, otherwise the panels, and the rows of the last ones.
 void FusedDwPw::cut_panels() {
   const ConvAxis& height = wide_.axes[1];
   const int64_t panels = pointwise_.panels_per_group();
@@ -140,7 +141,7 @@ void FusedDwPw::cut_panels() {
     const int64_t whole = groups / sharing * sharing;
     const int64_t most = sharing == 1 ? groups : groups / sharing / kLeastChunks;
     const int64_t wide = std::clamp<int64_t>(most, 1, widest);
-    // Of nearly the same width.
+    // Nearly equal widths.
     const int64_t wides = (whole + wide - 1) / wide;
     const auto add = [&](int64_t h, int64_t end, int64_t g, int64_t next) {
       plans_[i].push_back(
@@ -164,19 +165,19 @@ void FusedDwPw::cut_panels() {
   }
 }
 
-// Parts of an image for threads to share; 1 where their seams would cost more.
+// Parts of an image for threads; 1 if recomputing rows at the seams costs more.
 int64_t FusedDwPw::line_cuts(int64_t threads) const {
   const ConvAxis& height = wide_.axes[1];
   const int64_t span = (height.kernel - 1) * height.dilation + 1;
-  const int64_t twice = std::max<int64_t>(0, span - height.stride);  // lines at a seam
-  // Cache lines come and go by twos.
+  const int64_t twice = std::max<int64_t>(0, span - height.stride);  // rows recomputed per seam
+  // The adjacent-line prefetcher moves pairs of cache lines.
   const bool shared = wide_.channels * (info(wide_.y_type).bits / 8) % 128 != 0;
   const int64_t most = shared ? kDearIfShared : kDear;
   const bool dear = height.output < threads || twice * (threads - 1) * most > height.input;
   return dear ? 1 : threads;
 }
 
-// Lines of outputs for which lines of the middle are kept, and how many those are.
+// Output rows per step, whose input rows the ring buffer holds.
 int64_t FusedDwPw::lines_at_once(int64_t line_bytes) const {
   const ConvAxis& height = wide_.axes[1];
   const int64_t span = (height.kernel - 1) * height.dilation + 1;
@@ -207,8 +208,8 @@ int64_t FusedDwPw::last_line(const Chunk& chunk) const {
   return std::clamp<int64_t>(last, first_line(chunk), height.input);
 }
 
-// What comes first reads far more than it computes, and products read nothing from memory: both
-// ask, each for a share by its work, for what the next chunk reads.
+// Depthwise is memory-bound and the GEMM reads only cached data: both stages prefetch the next
+// chunk's input, in proportion to their work.
 void FusedDwPw::depthwise_first(const FusedDwPwCall& call, Shared& shared, int64_t n,
                                 size_t index) const {
   const Chunk& chunk = chunks_[index];
@@ -229,7 +230,7 @@ void FusedDwPw::depthwise_first(const FusedDwPwCall& call, Shared& shared, int64
   lines.lines = chunk.lines;
   lines.end = width.output;
   lines.channels = wide_.channels;
-  lines.fetch = false;  // the middle is in the cache
+  lines.fetch = false;  // the intermediate is cached
   lines.to_write = {y, rows * y_stride};
   DepthwiseConvolution::Source source{x, 0, 0, wide_.axes[1].input};
   DepthwisePrefetch later;
@@ -240,7 +241,7 @@ void FusedDwPw::depthwise_first(const FusedDwPwCall& call, Shared& shared, int64
     shared.asked[index + 1].store(middle, std::memory_order_relaxed);
   }
   if (knows) {
-    // Operations on a vector of channels, and what its stores cost.
+    // Operations per vector of channels, and the cost of its stores.
     const int64_t here = wide_.taps() + 8, there = p_.second.outputs;
     lines.to_read = {later.at, later.bytes / 64 * here / (here + there) * 64};
     later.at += lines.to_read.bytes;
@@ -272,7 +273,7 @@ void FusedDwPw::pointwise_first(const FusedDwPwCall& call, const Shared& shared,
   const int64_t at = n * wide_.output_positions() + chunk.h * width.output;
   const int64_t y_line = width.output * wide_.channels * y_size;
   auto* y = static_cast<std::byte*>(call.second.y) + (at * wide_.channels + start) * y_size;
-  // The first line that will be written comes while the products run.
+  // Prefetches the first output row during the GEMM.
   for (int64_t i = 0; i < width.output; ++i) fetch(y + i * wide_.channels * y_size, count * y_size);
   const ConvEpilogue& epilogue = shared.second[static_cast<size_t>(n)];
   const int64_t line = width.input * count * middle_size_;
@@ -296,7 +297,8 @@ void FusedDwPw::pointwise_first(const FusedDwPwCall& call, const Shared& shared,
                                                chunk.panels,
                                                middle + slot * line,
                                                count * middle_size_};
-      // Panels come from memory once, those of the next chunk with the first rows of this one.
+      // Panels are read from memory once; the first rows of a chunk prefetch the next chunk's
+      // panels.
       product.a_is_cold = true;
       product.out_is_cached = done - begin >= source.ring;
       product.b_is_cold = n == 0 && done == begin;
@@ -316,7 +318,7 @@ void FusedDwPw::pointwise_first(const FusedDwPwCall& call, const Shared& shared,
   }
 }
 
-// All channels of `lines`, in blocks, to `out`, whose positions are out_stride bytes apart.
+// Computes all channels of `rows` by blocks into `out`; positions are out_stride bytes apart.
 void FusedDwPw::depthwise_lines(const DepthwiseConvolution::Lines& lines,
                                 const DepthwiseConvolution::Source& source, const ConvCall& call,
                                 const Epilogue& epilogue, void* sums, std::byte* out,

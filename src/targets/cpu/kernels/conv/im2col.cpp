@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The matrix of all taps of each output, for products that would otherwise have too few rows or too
-// few numbers in a row.
+// im2col: a matrix row holds all taps of an output. For GEMMs whose M or K would otherwise be too
+// small.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kVector = 16;
 
-// kVectors vectors and one that ends with the run, of each of `count` runs.
+// Copies `count` runs of `bytes` with kVectors vectors and one that overlaps the end.
 template <int kVectors>
 void copy_runs(const std::byte* from, int64_t from_pitch, std::byte* to, int64_t to_pitch,
                int64_t bytes, int64_t count) {
@@ -39,12 +39,12 @@ void copy_runs(const std::byte* from, int64_t from_pitch, std::byte* to, int64_t
   }
 }
 
-// Taps side by side of outputs in one line.
+// Contiguous taps of the outputs in one row.
 struct Runs {
-  const std::byte* line = nullptr;  // input position 0; null: all outside
-  int64_t input = 0;                // positions of the line
+  const std::byte* line = nullptr;  // input position 0 of the row; null: all outside
+  int64_t input = 0;                // positions of the row
   int64_t first = 0;                // read by the first output's first tap
-  int64_t stride = 1;               // positions from output to output
+  int64_t stride = 1;               // positions between outputs
   int64_t taps = 1;
   int64_t size = 1;  // bytes of a position
   int padding = 0;
@@ -64,7 +64,8 @@ void set_one(const Runs& runs, int64_t first, std::byte* to) {
               static_cast<size_t>((runs.taps - until) * runs.size));
 }
 
-// What the same outputs of the next line read first, `distance` bytes on.
+// Prefetches the cache lines that the same outputs of the next row read first, `distance` bytes
+// further.
 void fetch_runs(const Runs& runs, int64_t count, int64_t distance) {
   constexpr int64_t kLine = 64;
   const int64_t begin = std::max<int64_t>(runs.first, 0) * runs.size;
@@ -73,7 +74,7 @@ void fetch_runs(const Runs& runs, int64_t count, int64_t distance) {
 }
 
 void set_runs(const Runs& runs, int64_t count, std::byte* to, int64_t to_pitch) {
-  // Outputs [low, high) read the line alone.
+  // Outputs [low, high) read only inside the row.
   int64_t low = count, high = count;
   if (runs.line != nullptr) {
     low = runs.first >= 0 ? 0 : (-runs.first + runs.stride - 1) / runs.stride;
@@ -92,7 +93,7 @@ void set_runs(const Runs& runs, int64_t count, std::byte* to, int64_t to_pitch) 
 
 }  // namespace
 
-// Rows `begin` to `end`, zeros behind their taps; row `begin` lies at `to`.
+// Writes im2col rows `begin` to `end`, zero-padded after the taps; row `begin` is at `to`.
 void DirectConvolution::gather(const void* image, std::byte* to, int64_t begin, int64_t end,
                                int padding) const {
   const auto& [depth, height, width] = given_.axes;
@@ -102,7 +103,7 @@ void DirectConvolution::gather(const void* image, std::byte* to, int64_t begin, 
   runs.stride = width.stride;
   runs.taps = width.dilation == 1 ? width.kernel : 1;
   runs.size = given_.channels * stage_.element_bytes;
-  runs.padding = padding ^ stage_.flip;  // turned with all others below
+  runs.padding = padding ^ stage_.flip;  // flipped with the rest below
   const int64_t pitch = p_.channels * stage_.element_bytes;
   const int64_t bytes = given_.taps() * runs.size;
   for (int64_t i = begin; i < end;) {

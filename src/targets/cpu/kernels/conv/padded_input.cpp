@@ -10,7 +10,7 @@
 namespace lathe::cpu {
 namespace {
 
-// One row of the box: columns first to last of the input lie inside it.
+// Copies one row of the box: columns first to last are inside the input.
 class RowStager {
  public:
   RowStager(const ConvProblem& p, const PaddedInput& stage, const ConvBox& box)
@@ -28,7 +28,7 @@ class RowStager {
     std::memset(to, stage_.padding, static_cast<size_t>(bytes()));
   }
 
-  // `row` counts input rows, depth and height together.
+  // `row` is the input row, with depth and height merged.
   void inside(const void* x, int64_t row, std::byte* to) const {
     std::memset(to, stage_.padding, static_cast<size_t>(first_ * pitch_));
     std::memset(to + last_ * pitch_, stage_.padding,
@@ -81,7 +81,7 @@ class RowStager {
   int64_t columns_;
   int64_t pitch_;  // bytes of a position
   int64_t first_, last_;
-  int64_t source_;  // input column of the first one inside
+  int64_t source_;  // input column of the first column inside
 };
 
 }  // namespace

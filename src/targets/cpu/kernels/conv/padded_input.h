@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A box of input positions as dense channels-last memory: padding written out, channels of a group
-// padded to what the product's kernel reads. Every tap of every output inside the box is then one
-// displacement.
+// Copies a box of input positions to dense channels-last memory, with explicit padding and each
+// group's channels padded to the GEMM kernel's k. A tap is then a constant offset.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +9,7 @@
 
 namespace lathe::cpu {
 
-// Positions begin to begin + extent of each axis, some of them outside the input.
+// Positions begin to begin + extent of each axis; some may be outside the input.
 struct ConvBox {
   std::array<int64_t, kConvAxes> begin{};
   std::array<int64_t, kConvAxes> extent{};
@@ -20,12 +19,12 @@ struct ConvBox {
 struct PaddedInput {
   int64_t group_pitch = 1;  // elements per group and position, at least the group's channels
   int element_bytes = 4;
-  int padding = 0;  // value of positions outside, where elements are bytes; else they are 0
-  int flip = 0;     // exclusive-or of every byte, where elements are bytes: i8 to u8 is 0x80
+  int padding = 0;  // value of positions outside the input, 8-bit elements only; others are 0
+  int flip = 0;     // XORed with every byte, 8-bit elements only: 0x80 converts i8 to u8
 };
 
 // `x` is one image; `to` holds box.positions() * groups * group_pitch elements. Channels beyond the
-// group's are zeros.
+// group's are zero.
 void stage_box(const ConvProblem& problem, const PaddedInput& stage, const ConvBox& box,
                const void* x, void* to);
 

@@ -11,15 +11,15 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kWeightsInCache = 1200 << 10;  // bytes that stay in L2 from strip to strip
-constexpr int64_t kPitchPadding = 16;            // keeps frequencies out of one set of the cache
+constexpr int64_t kWeightsInCache = 1200 << 10;  // bytes of weights that stay in L2 between strips
+constexpr int64_t kPitchPadding = 16;            // spreads frequencies over cache sets
 
-// What one thread reads of weights that no cache holds, while the others read too.
+// Bytes of uncached weights per cycle and thread while all threads read.
 constexpr double kBytesPerCycle = 4;
 
 int64_t tiles_of(int64_t extent, int m) { return (extent + m - 1) / m; }
 
-// One axis of the weights' transform: rows of G.
+// One axis of the weight transform: rows of G.
 template <int kFrequencies>
 void weight_sums(const double (&w)[3], double (&u)[kFrequencies]) {
   if constexpr (kFrequencies == 4) {
@@ -37,7 +37,7 @@ void weight_sums(const double (&w)[3], double (&u)[kFrequencies]) {
   }
 }
 
-// Frequencies of one 3x3 kernel, `pitch` apart; in f64, rounded once.
+// Frequencies of one 3x3 kernel, `pitch` apart; computed in f64, rounded once.
 template <int kFrequencies>
 void transform_weights(const float* w, float* to, int64_t pitch) {
   double half[3][kFrequencies];

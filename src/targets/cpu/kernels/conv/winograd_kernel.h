@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The body of winograd_*.cpp: one axis after the other, so that a tile costs two passes of short
-// sums instead of a product with a matrix.
+// Body of winograd_*.cpp. Transforms one axis after the other: two passes of short sums cost less
+// than a matrix multiplication.
 #pragma once
 
 #include "targets/cpu/kernels/conv/winograd_table.h"
@@ -9,7 +9,7 @@
 namespace lathe::cpu {
 namespace {
 
-// Points 0, 1, -1 and infinity.
+// Interpolation points 0, 1, -1 and infinity.
 inline void input_sums(const F32 (&d)[4], F32 (&t)[4]) {
   t[0] = d[0] - d[2];
   t[1] = d[1] + d[2];
@@ -21,7 +21,7 @@ inline void output_sums(const F32 (&m)[4], F32 (&y)[2]) {
   y[1] = m[1] - m[2] - m[3];
 }
 
-// Points 0, 1, -1, 2, -2 and infinity.
+// Interpolation points 0, 1, -1, 2, -2 and infinity.
 inline void input_sums(const F32 (&d)[6], F32 (&t)[6]) {
   const F32 two = set1(2.0F), four = set1(4.0F), five = set1(5.0F);
   const F32 a = fnma(four, d[2], d[4]), b = fnma(four, d[1], d[3]);
@@ -45,7 +45,7 @@ inline void output_sums(const F32 (&m)[6], F32 (&y)[4]) {
 template <int kTile, bool kInside>
 inline void input_vector(const WinogradInput& in, int64_t c, Mask mask, bool whole) {
   constexpr int kSize = kTile + 2;
-  F32 half[kSize][kSize];  // [frequency of the row][column]
+  F32 half[kSize][kSize];  // [row frequency][column]
 #pragma GCC unroll 6
   for (int j = 0; j < kSize; ++j) {
     F32 column[kSize], sums[kSize];

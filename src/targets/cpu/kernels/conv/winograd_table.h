@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the units of the Winograd transforms export: tiles of 2x2 or 4x4 outputs of a 3x3
+// Winograd transforms exported by the per-ISA sources: tiles of 2x2 or 4x4 outputs of a 3x3
 // convolution of stride 1, channels in lanes.
 #pragma once
 
@@ -7,10 +7,10 @@
 
 namespace lathe::cpu {
 
-// One tile of (m + 2)² inputs, of which rows [row_begin, row_end) and columns likewise lie inside;
-// the others are zeros. Frequency f of channel c goes to to[f * to_pitch + c].
+// One tile of (m + 2)² inputs. Rows [row_begin, row_end) and the columns likewise are inside the
+// input; others are zero. Frequency f of channel c is stored at to[f * to_pitch + c].
 struct WinogradInput {
-  const float* x = nullptr;  // of the tile's corner, inside or not
+  const float* x = nullptr;  // the tile's corner, possibly outside the input
   int64_t row_pitch = 0, column_pitch = 0;
   int64_t row_begin = 0, row_end = 0, column_begin = 0, column_end = 0;
   int64_t channels = 0;
@@ -18,7 +18,7 @@ struct WinogradInput {
   int64_t to_pitch = 0;
 };
 
-// The tile's m² outputs from (m + 2)² frequencies; the first `rows` x `columns` of them are stored.
+// The tile's m² outputs from (m + 2)² frequencies; only the first `rows` x `columns` are stored.
 struct WinogradOutput {
   const float* from = nullptr;
   int64_t from_pitch = 0;
