@@ -221,11 +221,11 @@ TEST(Convolution, HandlesPointwiseInputWithCacheSetConflicts) {
 TEST(Convolution, RefusalsNameTheReason) {
   ConvProblem p;
   p.x_type = ElementType::f64;
-  EXPECT_EQ(why_not(ConvForm::direct, p, Isa::avx2), "x is f64");
+  EXPECT_EQ(why_not(ConvForm::direct, p, Isa::avx2), "x is f64, expected f32, bf16, u8 or i8");
   p.x_type = ElementType::f32;
   p.outputs = 2;
   EXPECT_EQ(why_not(ConvForm::depthwise, p, Isa::avx2),
-            "1 groups, 1 channels, 2 outputs: not one each");
+            "not depthwise: 1 groups, 1 channels, 2 outputs");
   EXPECT_EQ(why_not(ConvForm::direct, p, Isa::avx2), "");
   EXPECT_THROW(make_convolution(ConvForm::winograd4, p, Isa::avx2), Error);
 }

@@ -195,11 +195,11 @@ TEST(Pooling, RandomProblemsMatchANaiveLoop) {
 TEST(Pooling, RefusalsNameTheReason) {
   PoolingProblem p;
   p.wants_indices = true;
-  EXPECT_EQ(Pooling::refuse(p), "positions of the maxima are wanted");
+  EXPECT_EQ(Pooling::refuse(p), "indices of the maxima are not supported");
   p.wants_indices = false;
   EXPECT_EQ(Pooling::refuse(p), "");
   p.element = ElementType::i32;
-  EXPECT_EQ(Pooling::refuse(p), "elements are i32, these kernels take f32, bf16, f16, i8 and u8");
+  EXPECT_EQ(Pooling::refuse(p), "elements are i32, expected f32, bf16, f16, i8 or u8");
 }
 
 }  // namespace

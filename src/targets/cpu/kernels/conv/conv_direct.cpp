@@ -88,7 +88,7 @@ bool gains_by_im2col(const ConvProblem& p, Isa isa, const BrgemmKernel& kernel) 
 std::string why_not_direct(const ConvProblem& p, Isa) {
   if (p.transposed && p.y_layout == ActivationLayout::channels_first &&
       !std::all_of(p.axes.begin(), p.axes.end(), [](const ConvAxis& a) { return a.stride == 1; }))
-    return "a transposed convolution with strides writes channels last only";
+    return "a transposed convolution with strides writes channels-last only";
   return {};
 }
 

@@ -284,7 +284,7 @@ struct DirectConvolution::Run::Work {
     return rows.is_column ? axes[1].stride * p.axes[2].output : axes[2].stride;
   }
 
-  // Sums of x under the windows, if a weight zero point is not 0; stored `step` apart.
+  // Partial sums of x under the windows, if a weight zero point is not 0; stored `step` apart.
   const int32_t* window_sums(const Rows& rows, int64_t group, int32_t* to, int64_t step = 1) {
     const IntegerTerms* terms = r.terms(chunk.part);
     if (terms == nullptr || terms->weight_zero == nullptr) return nullptr;

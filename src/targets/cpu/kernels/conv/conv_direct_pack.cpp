@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Packed weights: the panels of each part. Integer types append, per part, a panel of ones (whose
-// GEMM sums x under the window) and the column sums, then the zero points of the weights.
+// GEMM adds up x under the window) and the column sums, then the zero points of the weights.
 #include <algorithm>
 #include <cstring>
 
@@ -136,8 +136,9 @@ void DirectConvolution::pack(const ConvWeights& weights, void* to, ThreadPool* p
   const bool fits = has_integer_sums(product_)
                         ? weights.type == ElementType::i8 || weights.type == ElementType::u8
                         : weights.type == p_.x_type;
-  check(fits, ErrorKind::invalid_argument, "convolution {}: weights are {}", p_.text(),
-        to_string(weights.type));
+  check(fits, ErrorKind::invalid_argument, "convolution {}: weights have type {}, expected {}",
+        p_.text(), to_string(weights.type),
+        has_integer_sums(product_) ? "i8 or u8" : to_string(p_.x_type));
   auto* bytes = static_cast<std::byte*>(to);
   for (const Part& part : parts_) {
     const int64_t stride = panel_stride(part);

@@ -18,7 +18,7 @@ IntegerTerms DirectConvolution::pointwise_terms(const ConvCall& call) const {
       call, p_.outputs, part.k, in_place_kernel().a_zero_shift,
       reinterpret_cast<const int32_t*>(weights + panel_bytes_ + panel_stride(part)), zeros);
   check(terms.weight_zero == nullptr, ErrorKind::unsupported,
-        "{}: weights of a fused pair have a zero of {}", given_.text(),
+        "{}: a weight zero point is {}, a fused pair requires 0", given_.text(),
         *std::find_if(zeros, zeros + p_.outputs, [](int32_t zero) { return zero != 0; }));
   return terms;
 }

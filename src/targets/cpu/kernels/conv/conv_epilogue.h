@@ -18,7 +18,7 @@ struct IntegerTerms {
       negated_column_compensation;       // for channels-first tiles, whose rows are output channels
   const int32_t* weight_zero = nullptr;  // per output channel; null: all 0
 };
-// `column_sums`: sums of the weights per output; `depth`: terms per accumulator; `shift`: added to
+// `column_sums`: added weights per output; `depth`: terms per accumulator; `shift`: added to
 // each x by the kernel.
 IntegerTerms integer_terms(const ConvCall& call, int64_t outputs, int64_t depth, int shift,
                            const int32_t* column_sums, const int32_t* weight_zero);

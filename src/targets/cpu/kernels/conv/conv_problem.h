@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Convolution as its dimensions, and its decomposition into sums of shifted GEMMs.
+// Convolution as its dimensions, and its decomposition into shifted GEMMs.
 //
 // y[n, o…, m] = sum over taps k… and channels c of x[n, position(o, k)…, c] * w[m, c, k…]. A
 // convolution reads position o * stride + k * dilation - pad; a transposed convolution reads every

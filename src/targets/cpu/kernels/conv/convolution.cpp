@@ -23,9 +23,9 @@ static std::string why_not_types(const ConvProblem& p) {
     return std::find(list.begin(), list.end(), type) != list.end();
   };
   if (!is_one(p.x_type, {Type::f32, Type::bf16, Type::u8, Type::i8}))
-    return fmt::format("x is {}", to_string(p.x_type));
+    return fmt::format("x is {}, expected f32, bf16, u8 or i8", to_string(p.x_type));
   if (!is_one(p.y_type, {Type::f32, Type::bf16, Type::f16, Type::u8, Type::i8, Type::i32}))
-    return fmt::format("y is {}", to_string(p.y_type));
+    return fmt::format("y is {}, expected f32, bf16, f16, u8, i8 or i32", to_string(p.y_type));
   return {};
 }
 

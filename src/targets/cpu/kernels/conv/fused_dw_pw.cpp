@@ -35,7 +35,7 @@ bool depthwise_comes_first(const FusedDwPwProblem& p) {
 std::string why_not_channels_last(const ConvProblem& p) {
   const bool last = p.x_layout == ActivationLayout::channels_last &&
                     p.y_layout == ActivationLayout::channels_last;
-  return last ? "" : fmt::format("{}: activations are not channels last", p.text());
+  return last ? "" : fmt::format("{}: activations are not channels-last", p.text());
 }
 
 // Epilogue tile for one block of channels: accumulators [columns][kChannels], output
@@ -75,16 +75,17 @@ std::string why_not_pair(const FusedDwPwProblem& p, Isa isa) {
     if (!is_image(*each)) return fmt::format("{}: not an image", each->text());
   }
   if (p.first.outputs != p.second.channels || p.first.y_type != p.second.x_type)
-    return fmt::format("{} gives {} of {}, {} takes {} of {}", p.first.text(), p.first.outputs,
-                       to_string(p.first.y_type), p.second.text(), p.second.channels,
-                       to_string(p.second.x_type));
+    return fmt::format("{} has {} outputs of {}, {} reads {} of {}", p.first.text(),
+                       p.first.outputs, to_string(p.first.y_type), p.second.text(),
+                       p.second.channels, to_string(p.second.x_type));
   const bool depthwise_first = depthwise_comes_first(p);
   const ConvProblem& wide = depthwise_first ? p.first : p.second;
   const ConvProblem& point = depthwise_first ? p.second : p.first;
   if (!point.is_pointwise() || point.groups != 1)
     return fmt::format("{}: not pointwise", point.text());
   if (wide.axes[2].output > 112)
-    return fmt::format("{}: lines of {} outputs are too long", wide.text(), wide.axes[2].output);
+    return fmt::format("{}: output rows have {} elements, at most 112 are supported", wide.text(),
+                       wide.axes[2].output);
   return why_not_depthwise(wide, isa);
 }
 
@@ -97,7 +98,8 @@ FusedDwPw::FusedDwPw(const FusedDwPwProblem& problem, Isa isa)
       pointwise_(depthwise_first_ ? p_.second : p_.first, isa),
       middle_size_(info(p_.second.x_type).bits / 8) {
   const std::string reason = why_not_pair(problem, isa);
-  check(reason.empty(), ErrorKind::unsupported, "pair of {}: {}", problem.first.text(), reason);
+  check(reason.empty(), ErrorKind::unsupported, "fused pair of {}: {}", problem.first.text(),
+        reason);
   const ConvAxis& height = wide_.axes[1];
   const int64_t panels = pointwise_.panels_per_group();
   if (depthwise_first_) {
@@ -170,7 +172,7 @@ int64_t FusedDwPw::line_cuts(int64_t threads) const {
   const ConvAxis& height = wide_.axes[1];
   const int64_t span = (height.kernel - 1) * height.dilation + 1;
   const int64_t twice = std::max<int64_t>(0, span - height.stride);  // rows recomputed per seam
-  // The adjacent-line prefetcher moves pairs of cache lines.
+  // Prefetchers move pairs of cache lines.
   const bool shared = wide_.channels * (info(wide_.y_type).bits / 8) % 128 != 0;
   const int64_t most = shared ? kDearIfShared : kDear;
   const bool dear = height.output < threads || twice * (threads - 1) * most > height.input;

@@ -57,18 +57,19 @@ void transform_weights(const float* w, float* to, int64_t pitch) {
 }  // namespace
 
 std::string why_not_winograd(const ConvProblem& p, Isa) {
-  if (p.x_type != ElementType::f32) return fmt::format("x is {}", to_string(p.x_type));
+  if (p.x_type != ElementType::f32)
+    return fmt::format("x is {}, expected f32", to_string(p.x_type));
   const auto& [depth, height, width] = p.axes;
   const auto fits = [](const ConvAxis& a) {
     return a.kernel == 3 && a.stride == 1 && a.dilation == 1;
   };
   if (p.transposed || depth.input != 1 || depth.kernel != 1 || depth.output != 1 || !fits(height) ||
       !fits(width))
-    return fmt::format("{}: not 3x3 of stride 1 over an image", p.text());
-  if (p.groups != 1) return fmt::format("{} groups", p.groups);
+    return fmt::format("{}: not a 3x3 kernel with stride 1 over an image", p.text());
+  if (p.groups != 1) return fmt::format("{} groups, expected 1", p.groups);
   if (p.x_layout != ActivationLayout::channels_last ||
       p.y_layout != ActivationLayout::channels_last)
-    return fmt::format("{}: activations are not channels last", p.text());
+    return fmt::format("{}: activations are not channels-last", p.text());
   return {};
 }
 
@@ -113,7 +114,7 @@ size_t WinogradConvolution::packed_bytes() const {
 
 void WinogradConvolution::pack(const ConvWeights& weights, void* to, ThreadPool* pool) const {
   check(weights.type == ElementType::f32, ErrorKind::invalid_argument,
-        "convolution {}: weights are {}", p_.text(), to_string(weights.type));
+        "convolution {}: weights have type {}, expected f32", p_.text(), to_string(weights.type));
   const int64_t columns = kernel_->panel_columns, pitch = panels() * panel_bytes() / 4;
   auto* packed = static_cast<float*>(to);
   parallel_for(pool, panels(), 1, [&](int64_t begin, int64_t end) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Body of winograd_*.cpp. Transforms one axis after the other: two passes of short sums cost less
+// Body of winograd_*.cpp. Transforms one axis after the other: two short passes cost less
 // than a matrix multiplication.
 #pragma once
 

@@ -12,10 +12,10 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kExactTaps = 257;  // 255 * 255 each stay below 2^24, where f32 holds integers
+constexpr int64_t kExactTaps = 257;  // 255 * 255 each stay below 2^24, where f32 is exact
 
 ComputeDepthwiseRow kernel_for(Isa isa, ElementType x) {
-  // But for f32 no units for AVX-512 without VNNI: each would take 75 KB of the library.
+  // AVX-512 without VNNI has an f32 kernel only: the others would add 75 KB each to the library.
   const bool wide = isa >= Isa::avx512_vnni;
   switch (x) {
     case ElementType::bf16:
@@ -33,11 +33,11 @@ ComputeDepthwiseRow kernel_for(Isa isa, ElementType x) {
 
 std::string why_not_depthwise(const ConvProblem& p, Isa) {
   if (p.groups != p.channels || p.outputs != p.channels)
-    return fmt::format("{} groups, {} channels, {} outputs: not one each", p.groups, p.channels,
+    return fmt::format("not depthwise: {} groups, {} channels, {} outputs", p.groups, p.channels,
                        p.outputs);
-  if (p.transposed) return "transposed";
+  if (p.transposed) return "transposed convolution";
   if (p.is_integer() && p.taps() > kExactTaps)
-    return fmt::format("{} taps: an f32 holds the integer sum of {}", p.taps(), kExactTaps);
+    return fmt::format("{} taps, at most {} accumulate exactly in f32", p.taps(), kExactTaps);
   return {};
 }
 
@@ -46,8 +46,8 @@ DepthwiseConvolution::DepthwiseConvolution(const ConvProblem& problem, Isa isa)
   check_problem(problem);
   stage_.group_pitch = 1;
   stage_.element_bytes = info(p_.x_type).bits / 8;
-  // Lines of outputs until a chunk is worth handing out; a multiple of four chunks, of nearly the
-  // same height, so that two or four threads have the same to do.
+  // Output rows per chunk: enough work per task. A multiple of four chunks of nearly equal height
+  // balances two or four threads.
   constexpr int64_t kWork = 1 << 18, kColumns = 112, kChunks = 4;
   const auto& axes = p_.axes;
   const int64_t width = axes[2].output, across = std::min(width, kColumns);
@@ -75,13 +75,13 @@ DepthwiseConvolution::DepthwiseConvolution(const ConvProblem& problem, Isa isa)
 }
 
 std::string DepthwiseConvolution::packing_id() const {
-  // Pairs end with a row of the kernel.
+  // Pairs do not cross kernel rows.
   const std::string form =
       takes_pairs() ? fmt::format("pairs by {}", p_.axes[2].kernel) : std::string("taps");
   return fmt::format("depthwise {} {} of {}", p_.taps(), form, pitch());
 }
 
-// What depthwise_pairs.h takes.
+// Condition of depthwise_int8_pairs.h.
 bool DepthwiseConvolution::takes_pairs() const {
   return p_.is_integer() && isa_ >= Isa::avx512_vnni;
 }
@@ -116,7 +116,8 @@ void DepthwiseConvolution::pack(const ConvWeights& weights, void* to, ThreadPool
       return fill(
           [&](int64_t i) { return static_cast<float>(static_cast<const int8_t*>(data)[i]); });
     default:
-      fail(ErrorKind::invalid_argument, "depthwise convolution: weights are {}",
+      fail(ErrorKind::invalid_argument,
+           "depthwise convolution: weights have type {}, expected f32, bf16, u8 or i8",
            to_string(weights.type));
   }
 }
@@ -138,7 +139,7 @@ void DepthwiseConvolution::compute_lines(const Lines& lines, const Source& sourc
   });
 }
 
-// The lines of x that the line of outputs after this one is the first to read.
+// Rows of x that the next output row is the first to read.
 DepthwisePrefetch DepthwiseConvolution::ahead_of(const Lines& lines, const Source& source,
                                                  int64_t line) const {
   const auto& [depth, height, width] = p_.axes;
@@ -161,7 +162,7 @@ IntegerTerms DepthwiseConvolution::terms(const ConvCall& call) const {
   return integer_terms(call, p_.channels, 0, 0, none.data(), nullptr);
 }
 
-// The lines that a chunk reads, of those that there are.
+// Input rows of a chunk, clipped to the input.
 ConvBox DepthwiseConvolution::box(const Chunk& chunk) const {
   const auto read = [](const ConvAxis& axis, int64_t first, int64_t count, ConvBox& box, size_t i) {
     const int64_t begin = first * axis.stride - axis.pad;
@@ -176,7 +177,7 @@ ConvBox DepthwiseConvolution::box(const Chunk& chunk) const {
   return box;
 }
 
-// Each tap as a word, and the next one of its row, if there is one.
+// Stores each tap as int16 beside the next tap of its row, or 0.
 void DepthwiseConvolution::make_pairs(float* packed) const {
   const int64_t kernel = p_.axes[2].kernel;
   for (int64_t tap = 0; tap < p_.taps(); ++tap) {
@@ -195,7 +196,7 @@ class DepthwiseConvolution::Run {
     terms_ = c_.terms(call);
   }
 
-  // `next` is the chunk that the thread will probably run afterwards; null: none.
+  // `next`: the chunk that the thread is expected to run next, or null.
   void chunk(int64_t n, const Chunk& chunk, const Chunk* next) const {
     auto* scratch = thread_scratch(ScratchUse::task,
                                    static_cast<int64_t>(c_.scratch_box_ + 2 * c_.scratch_sums_));
@@ -203,7 +204,7 @@ class DepthwiseConvolution::Run {
     const auto* x =
         static_cast<const std::byte*>(call_.x) + n * p_.input_positions() * p_.channels * size;
     Source source{x, 0, 0, p_.axes[1].input};
-    const bool whole = chunk.end - chunk.begin == p_.axes[2].output;  // lines
+    const bool whole = chunk.end - chunk.begin == p_.axes[2].output;  // whole output rows
     if (next != nullptr && next->d == chunk.d && whole) source.next = next->h;
     if (p_.x_layout == ActivationLayout::channels_first) {
       const ConvBox box = c_.box(chunk);
@@ -212,7 +213,7 @@ class DepthwiseConvolution::Run {
     }
     const bool turned = p_.y_layout == ActivationLayout::channels_first;
     ConvEpilogue epilogue(call_, p_.is_integer() ? &terms_ : nullptr, n, turned);
-    // Sums that go through memory are of a few channels.
+    // Accumulators in memory: kChannels channels per pass.
     const bool at_once = !turned && epilogue.get().simple != nullptr;
     const int64_t step = at_once ? p_.channels : kChannels;
     for (int64_t c = 0; c < p_.channels; c += step) {
@@ -271,7 +272,7 @@ class DepthwiseConvolution::Run {
                   const ConvEpilogue& epilogue) const {
     const int64_t size = info(p_.y_type).bits / 8, width = lines.end - lines.begin;
     auto* y = static_cast<std::byte*>(call_.y);
-    auto* all = sums + c_.scratch_sums_;  // [line][column][kChannels], turned into sums
+    auto* all = sums + c_.scratch_sums_;  // [row][column][kChannels], then transposed
     const int64_t count = lines.lines * width;
     for (int64_t line = 0; line < lines.lines; ++line) {
       Lines one = lines;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Depthwise convolution: as many groups as channels and outputs, no product to make of it.
+// Depthwise convolution: groups = channels = outputs, so there is no GEMM.
 #pragma once
 
 #include <vector>
@@ -13,36 +13,36 @@ namespace lathe::cpu {
 
 std::string why_not_depthwise(const ConvProblem& problem, Isa isa);
 
-// Packed weights: f32 [kernel positions][channels rounded up], less their zeros; or in place of
-// each f32 of integers two words, its own and that of the next tap.
+// Packed weights: f32 [kernel positions][channels rounded up], minus zero points. Int8 pairs
+// replace each f32 by two int16: the tap and the next one.
 class DepthwiseConvolution final : public Convolution {
  public:
-  static constexpr int64_t kChannels = 32;  // that go through the rows of a chunk together
+  static constexpr int64_t kChannels = 32;  // per pass over the rows of a chunk
 
   DepthwiseConvolution(const ConvProblem& problem, Isa isa);
   std::string packing_id() const override;
   size_t packed_bytes() const override;
   void pack(const ConvWeights& weights, void* to, ThreadPool* pool) const override;
   void run(const ConvCall& call) const override;
-  IntegerTerms terms(const ConvCall& call) const;  // empty if sums are floats
+  IntegerTerms terms(const ConvCall& call) const;  // empty for f32 accumulators
 
-  // Lines d, h to h + lines of image n with columns begin to end, channels first to first + count,
-  // handed row by row of outputs to `finish(line, sums)`; sums are [columns][kChannels].
+  // Output rows d, h to h + rows of one image, with columns begin to end and channels from
+  // `channel`. sum_rows calls `finish` for each, with accumulators [columns][kChannels].
   struct Lines {
     int64_t d = 0, h = 0, lines = 0, begin = 0, end = 0, channel = 0, channels = 0;
-    bool fetch = true;             // outputs a line ahead: they are in no cache
-    bool goes_on = false;          // after these, the next line comes
-    DepthwisePrefetch to_write{};  // soon, by someone else: to be fetched meanwhile
-    DepthwisePrefetch to_read{};   // after these; in place of x a line ahead
+    bool fetch = true;             // C is not cached: prefetch one row further
+    bool goes_on = false;          // more rows follow these
+    DepthwisePrefetch to_write{};  // written after these rows; prefetched
+    DepthwisePrefetch to_read{};   // read after these rows; prefetched in place of x
   };
-  // Lines of x, channels last: the first one is (d, h), and `plane` of them have each d.
+  // Rows of x, channels-last. The first one is (d, h); each d has `plane` rows.
   struct Source {
     const std::byte* x = nullptr;
     int64_t d = 0, h = 0, plane = 0;
-    int64_t channel = 0, channel_pitch = 0;  // the first one there, and how many; 0: all
-    bool fetch = true;                       // a line ahead: they are in no cache
-    int64_t next = -1;  // the line of outputs for which to fetch x during the last; -1: none
-    int64_t ring = 0;   // lines after which they lie from `x` on again; 0: never
+    int64_t channel = 0, channel_pitch = 0;  // first channel in memory and their number; 0: all
+    bool fetch = true;                       // x is not cached: prefetch one row further
+    int64_t next = -1;                       // output row whose x the last row prefetches; -1: none
+    int64_t ring = 0;                        // ring buffer length in rows; 0: none
   };
   template <class Finish>
   void sum_lines(const Lines& lines, const Source& source, const float* weights, int32_t x_zero,
@@ -55,8 +55,8 @@ class DepthwiseConvolution final : public Convolution {
       finish(line, sums);
     });
   }
-  // The same with an epilogue, straight to `out`: the first line's channel lines.channel, lines of
-  // outputs `line_stride` bytes apart, columns `out_stride`; `position` is the first output's.
+  // sum_rows with an epilogue, stored to `out`: the first channel is out_rows.channel. Output rows
+  // are `row_stride` bytes apart, columns `out_stride`. `position` is that of the first output.
   void compute_lines(const Lines& lines, const Source& source, const float* weights, int32_t x_zero,
                      const SimpleEpilogue& epilogue, int64_t position, void* out,
                      int64_t line_stride, int64_t out_stride) const;

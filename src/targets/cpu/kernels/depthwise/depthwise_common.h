@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What depthwise convolution's blocks of f32 and of numbers that are widened have in common.
+// Shared by the f32 and the widened (bf16, int8) depthwise kernels.
 #pragma once
 
 #include <type_traits>
@@ -12,18 +12,19 @@
 namespace lathe::cpu {
 namespace {
 
-// A block's outputs and vectors of channels: sums, one row of weights and a column fit registers.
+// Outputs and vectors of channels per block: accumulators, one row of weights and a column fit
+// registers.
 constexpr int kDepthwiseOutputs = 7;
 constexpr int kDepthwiseVectors = kRegisters == 32 ? 2 : 1;
 
-// Channels of one column; only the last vector of a row may be cut.
+// Loads the channels of one column; only the last vector of a row may be partial.
 template <class X, int kVectors, bool kTail>
 inline void load_column(const DepthwiseRow& row, const X* x, Mask tail, F32 (&to)[kVectors]) {
 #pragma GCC unroll 2
   for (int v = 0; v < kVectors; ++v) {
     const bool is_cut = kTail && v == kVectors - 1;
     if constexpr (sizeof(X) == 1) {
-      // Subtracted from integers: more of the processor's ports do that than subtract floats.
+      // Integer subtraction runs on more ports than f32 subtraction.
       const I32 number = is_cut ? load_i32(x + v * kLanes, tail) : load_i32(x + v * kLanes);
       to[v] = to_f32(number - set1(row.x_zero));
     } else {
@@ -38,12 +39,12 @@ constexpr FinishTile kFinishSums = finish_tile_avx512;
 constexpr FinishTile kFinishSums = finish_tile_avx2;
 #endif
 
-// Numbers of sums in memory: of bytes they are integers.
+// Accumulator type in memory: i32 for int8.
 template <class X>
 using DepthwiseSum = std::conditional_t<sizeof(X) == 1, int32_t, float>;
 
-// Sums of `rows` outputs from `output` on, `pitch` channels or those that there are. Out of line:
-// the kernels of all sizes share it.
+// Applies the epilogue to `rows` outputs from `output`, `pitch` channels or as many as remain. Not
+// inlined: kernels of all sizes share it.
 template <class X>
 __attribute__((noinline)) void finish_sums(const DepthwiseRow& row, const DepthwiseSum<X>* sums,
                                            int64_t pitch, int rows, int64_t output,
@@ -82,17 +83,17 @@ __attribute__((noinline)) void finish_sums(const DepthwiseRow& row, const Depthw
   kFinishSums(epilogue, tile);
 }
 
-// What most layers do to sums: bias, and relu, hard swish or silu, where the sums are; of numbers
-// that were widened, what finish_narrow does, or silu.
+// Common epilogues applied in registers: bias, then ReLU, hard swish or SiLU; for widened types,
+// what finish_narrow supports, or SiLU.
 struct DepthwiseShort {
   bool fits = false;
   bool has_hard_swish = false;
   bool has_silu = false;
-  const float* bias = nullptr;  // none: null
-  float low = 0;                // of relu; else -infinity, which leaves everything as it is
-  float a = 0;                  // of silu
+  const float* bias = nullptr;  // null: none
+  float low = 0;                // lower bound: 0 for ReLU, else -infinity
+  float a = 0;                  // factor of SiLU
 };
-// Whether silu_narrow is there for it.
+// True if silu_narrow supports the type.
 template <class X>
 constexpr bool kSiluNarrow = sizeof(X) == 2 && kCutsVectors;
 template <class X>
@@ -121,7 +122,7 @@ inline DepthwiseShort short_epilogue(const DepthwiseRow& row) {
   return to;
 }
 
-// Asks for what a block writes, kBytes of each output.
+// Prefetches the output of a block, kBytes per output.
 template <int kOutputs, int kBytes>
 inline __attribute__((always_inline)) void expect_outputs(const DepthwiseRow& row, char* out) {
   if (!row.out_is_cold) return;
@@ -129,7 +130,7 @@ inline __attribute__((always_inline)) void expect_outputs(const DepthwiseRow& ro
   for (int t = 0; t < kOutputs; ++t) {
 #pragma GCC unroll 2
     for (int at = 0; at < kBytes; at += 64) {
-      // A store that misses keeps all stores behind it waiting.
+      // A store miss stalls later stores.
       __builtin_prefetch(out + t * row.out_stride + at, 1);
       _mm_prefetch(out + t * row.out_stride + at + row.out_ahead, _MM_HINT_T1);
     }
@@ -140,8 +141,8 @@ inline char* output_at(const DepthwiseRow& row, int64_t output, int64_t channel,
   return static_cast<char*>(row.out) + (output - row.begin) * row.out_stride + channel * size;
 }
 
-// Fetches what a row of outputs says, an equal share with each block; into the second cache, like
-// all that a line fetches for the next: the first one is full of the lines at hand.
+// Prefetches the memory of a DepthwisePrefetch into L2, an equal share per block. L1 is full of the
+// rows in use.
 class Fetcher {
  public:
   Fetcher(const DepthwisePrefetch& ahead, int64_t blocks)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Depthwise convolution of f32 with a kernel of known size: blocks of outputs, all their channels.
+// f32 depthwise convolution with a compile-time kernel size: blocks of outputs, all channels.
 #pragma once
 
 #include "targets/cpu/kernels/depthwise/depthwise_common.h"
@@ -7,8 +7,8 @@
 namespace lathe::cpu {
 namespace {
 
-// silu of kRows rows at `from`, side by side, to `out`: as many vectors at a time as registers
-// hold; on Zen 4 seven take 17 cycles each, four 19.
+// SiLU of kRows contiguous rows at `from`, stored to `out`. Groups are as large as registers allow:
+// on Zen 4 seven vectors take 17 cycles each, four take 19.
 template <int kRows, int kVectors>
 __attribute__((noinline)) void silu_kept(const float* from, float* out, int64_t stride, float a) {
   constexpr int kSome = kRegisters == 32 ? 7 : 4;
@@ -35,16 +35,16 @@ __attribute__((noinline)) void silu_kept(const float* from, float* out, int64_t 
 template <int kVectors>
 using FloatSums = F32[kDepthwiseOutputs][kVectors];
 
-// Adds one row of the kernel to the sums of a block whose first output sees column `first` of x at
-// `x`; of `behind` on none is there. `end` is called with each output that is complete, while the
-// products of others go on.
+// Accumulates one kernel row for a block whose first output reads column `first` of x, at `x`;
+// columns from `behind` on are outside. Calls `end` with each complete output while the FMAs of
+// others continue.
 template <int kKernel, int kStride, int kVectors, class End>
 inline __attribute__((always_inline)) void add_floats(int64_t first, int64_t behind, const float* x,
                                                       int64_t x_pitch, const float* w,
                                                       int64_t w_pitch, FloatSums<kVectors>& sums,
                                                       End&& end) {
   constexpr int kOutputs = kDepthwiseOutputs;
-  constexpr int kLast = (kOutputs - 1) * kStride;  // that the last output sees first
+  constexpr int kLast = (kOutputs - 1) * kStride;  // first column of the last output
   F32 weights[kKernel][kVectors];
 #pragma GCC unroll 8
   for (int k = 0; k < kKernel; ++k) {
@@ -65,12 +65,12 @@ inline __attribute__((always_inline)) void add_floats(int64_t first, int64_t beh
       sums[t][v] = fma(column[v], weights[k][v], sums[t][v]);
       __asm__ volatile("" : : "v"(sums[t][v].v));
     }
-    // No load moves to another column, nor a product: registers are taken.
+    // Barrier: the compiler must not move loads or FMAs across columns, which would spill
+    // registers.
     __asm__ volatile("" ::: "memory");
   };
   if constexpr (kKernel == 3 && kStride == 2) {
-    // In the order of columns each product of a sum would wait for the one before: a block has few
-    // between them.
+    // In column order, consecutive FMAs of an accumulator would be too close to hide the latency.
     Column even[2], odd;
 #pragma GCC unroll 16
     for (int t = 0; t < kOutputs + 2; ++t) {
@@ -104,7 +104,7 @@ inline __attribute__((always_inline)) void add_floats(int64_t first, int64_t beh
   }
 }
 
-// Blocks of whole vectors from one channel on to `end`, side by side in x and in the result.
+// Computes blocks of whole vectors from `channel` to `end`, contiguous in x and y.
 template <int kKernel, int kStride, int kVectors>
 inline __attribute__((always_inline)) void float_blocks(const DepthwiseRow& row,
                                                         const DepthwiseShort& epilogue,
@@ -125,7 +125,7 @@ inline __attribute__((always_inline)) void float_blocks(const DepthwiseRow& row,
     F32 bias[kVectors];
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) {
-      bias[v] = set1(-0.0F);  // which changes no number, not even zeros
+      bias[v] = set1(-0.0F);  // -0 changes no value, not even zeros
       if (epilogue.bias == nullptr) continue;
       bias[v] = load(epilogue.bias + channel + v * kLanes);
     }
@@ -144,8 +144,8 @@ inline __attribute__((always_inline)) void float_blocks(const DepthwiseRow& row,
     alignas(64) float kept[kOutputs * kWidth];
     float* const to = keeps ? kept : out;
     const int64_t pitch = keeps ? kWidth : stride;
-    // One after the other, each stored as soon as it is there: Zen 4 stores such numbers beside
-    // products, others in their place.
+    // Each accumulator is stored as soon as it is complete. On Zen 4 an immediate store overlaps
+    // FMAs; a delayed one does not.
     const auto put = [&](int t, auto&& f) __attribute__((always_inline)) {
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v) {
@@ -169,9 +169,8 @@ inline __attribute__((always_inline)) void float_blocks(const DepthwiseRow& row,
   }
 }
 
-// Whether all blocks of a row are whole and begin and end beside what they read. The last ones may
-// have outputs and channels of those before, computed twice: not where results may be written over
-// what is added to them.
+// True if all blocks of a row are full and read columns inside the input. The last block may
+// recompute earlier outputs and channels, so it must not overwrite a residual.
 template <int kKernel, int kStride>
 inline bool has_float_blocks(const DepthwiseRow& row) {
   const int64_t count = row.end - row.begin;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Depthwise sums of bytes: two taps at a time. A column and the next one, less their zero point,
-// are the words of dwords, which one instruction multiplies by those of two taps and adds up; a
-// column takes as few steps as if its numbers stayed bytes.
+// Int8 depthwise kernel, two taps at a time. Two adjacent columns, minus the zero point, form pairs
+// of int16, which one vpdpwssd multiplies by two taps and accumulates.
 #pragma once
 
 #include <type_traits>
@@ -13,16 +12,16 @@ namespace lathe::cpu {
 namespace {
 
 #if defined(__AVX512VNNI__)
-// Whether weights are what make_pairs of depthwise.cpp leaves: words of tap k and of the next.
+// True if weights are in the layout of make_pairs in depthwise.cpp: int16 of tap k and of the next.
 template <class X>
 constexpr bool kTakesPairs = sizeof(X) == 1;
 
 inline I32 add_pairs(I32 sum, I32 a, I32 b) {
-  // Compilers make two instructions of it, for latency's sake.
+  // Inline assembly: compilers split it into two instructions to reduce latency.
   __asm__("vpdpwssd %2, %1, %0" : "+v"(sum.v) : "v"(a.v), "v"(b.v));
   return sum;
 }
-// Two vectors of channels in the order that pairs of words unpack to, and back.
+// Permutes two vectors of channels to the order in which int16 pairs unpack, and back.
 inline void to_pair_order(I32 (&x)[2]) {
   const I32 first = x[0];
   x[0].v = _mm512_shuffle_i32x4(first.v, x[1].v, 0x88);
@@ -38,7 +37,7 @@ inline void from_pair_order(I32 (&x)[2]) {
 inline void to_pair_order(I32 (&)[1]) {}
 inline void from_pair_order(I32 (&)[1]) {}
 
-// A column's numbers as pairs are made of them: of one vector dwords, of two words.
+// Loads a column for pairing: one vector as int32, two as int16.
 template <class X, int kVectors, bool kTail>
 inline __m512i load_for_pairs(const X* x, Mask tail, __m512i zero) {
   if constexpr (kVectors == 1) {
@@ -67,7 +66,8 @@ inline void pair_columns(__m512i column, __m512i next, I32 (&to)[kVectors]) {
   }
 }
 
-// add_row of depthwise_kernel.h. A column that is not there is read from `pad`, zero points.
+// add_row of depthwise_kernel.h for pairs. Columns outside are read from `pad`, which holds zero
+// points.
 template <class X, int kKernel, int kStride, class Block, class IsThere>
 inline __attribute__((always_inline)) void add_row_pairs(
     const DepthwiseRow& row, const Block& block, const X* x, const float* w, const X* pad,
@@ -105,11 +105,11 @@ inline __attribute__((always_inline)) void add_row_pairs(
       }
     }
     here = next;
-    __asm__ volatile("" ::: "memory");  // no load moves to another column: registers are taken
+    __asm__ volatile("" ::: "memory");  // barrier: loads must not move across columns
   }
 }
 
-// add_taps: of each pair of taps the first.
+// add_taps for pairs: only the first tap of each pair.
 template <class X, class Block, class IsThere>
 inline __attribute__((always_inline)) void add_taps_pairs(
     const DepthwiseRow& row, const Block& block, const X* x, const float* w,

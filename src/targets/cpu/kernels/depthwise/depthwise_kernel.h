@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Depthwise convolution over rows: channels are lanes, a block of outputs is held in registers, and
-// each input column is read once per kernel row for all outputs that see it.
+// Depthwise convolution by output rows. Channels are lanes and a block of outputs stays in
+// registers. Each input column is read once per kernel row for all outputs whose windows include
+// it.
 #pragma once
 
 #include "targets/cpu/kernels/depthwise/depthwise_common.h"
@@ -10,21 +11,20 @@
 namespace lathe::cpu {
 namespace {
 
-// Of one vector: each column is widened for more of them. Floats, which need not be, come more
-// evenly from far caches in short blocks.
+// Outputs per one-vector block: long blocks widen each column for more outputs. f32 needs no
+// widening, and short blocks spread its cache misses more evenly.
 template <class X>
 constexpr int kLongOutputs = kRegisters == 32 && sizeof(X) != 4 ? 14 : 7;
 
-// Sums of kRows rows, side by side, to bf16: bias, silu and rounding at once, in one place for all
-// sizes of kernels; of the last vector of a row, the lanes of `last`. Four vectors at a time, and
-// two at the end: pairs of them are stored together.
+// Bias, SiLU and rounding of kRows contiguous rows to bf16. Shared by all kernel sizes. `last`:
+// lanes of a row's last vector. Four vectors per step, then two, because stores are paired.
 template <int kRows, int kVectors>
 __attribute__((noinline)) void silu_narrow(const float* from, Bf16* out, int64_t stride, float a,
                                            const float* bias, Mask last) {
   F32 add[kVectors];
 #pragma GCC unroll 2
   for (int v = 0; v < kVectors; ++v) {
-    add[v] = set1(-0.0F);  // which changes no number
+    add[v] = set1(-0.0F);  // -0 changes no value
     if (bias == nullptr) continue;
     add[v] = v == kVectors - 1 ? load(bias + v * kLanes, last) : load(bias + v * kLanes);
   }
@@ -49,7 +49,7 @@ __attribute__((noinline)) void silu_narrow(const float* from, Bf16* out, int64_t
 template <int kOutputCount, int kVectorCount, bool kCut>
 struct DepthwiseBlock {
   static constexpr int kOutputs = kOutputCount, kVectors = kVectorCount;
-  static constexpr bool kTail = kCut;  // the last vector may be a part of one
+  static constexpr bool kTail = kCut;  // the last vector may be partial
   template <class X>
   using Sums = std::conditional_t<kTakesPairs<X>, I32, F32>[kOutputs][kVectors];
   int64_t output;   // first
@@ -62,7 +62,7 @@ template <class X>
 using LongBlock = DepthwiseBlock<kLongOutputs<X>, 1, true>;
 using NarrowBlock = DepthwiseBlock<kDepthwiseOutputs, 1, true>;
 
-// Sums of a whole block of numbers that were widened, which become such numbers again.
+// Applies the epilogue to a whole block of a widened type and narrows the results.
 template <class X, class Block>
 inline __attribute__((always_inline)) void finish_narrow(const DepthwiseRow& row,
                                                          const Block& block,
@@ -103,19 +103,18 @@ inline __attribute__((always_inline)) void finish_narrow(const DepthwiseRow& row
   tile.finish_narrow();
 }
 
-// Which columns that a block reads may not be there: none; those that its first or last output
-// does not see; any.
+// Columns of a block that may be outside the input: none; those that only the first or the last
+// output reads; any.
 enum class Missing : uint8_t { none, sides, any };
 
-// Whether to look for column j of a block.
+// True if column j of a block may be outside the input.
 template <int kOutputs, int kKernel, int kStride, Missing kMissing>
 constexpr bool may_miss(int j) {
   if (kMissing == Missing::sides) return j < kKernel - 1 || j > (kOutputs - 1) * kStride;
   return kMissing == Missing::any;
 }
 
-// Adds one row of the kernel to the sums of a block whose first output sees column `first` of x at
-// `x`.
+// Accumulates one kernel row for a block whose first output reads column `first` of x, at `x`.
 template <class X, int kKernel, int kStride, Missing kMissing, class Block>
 inline __attribute__((always_inline)) void add_row(const DepthwiseRow& row, const Block& block,
                                                    int64_t first, const X* x, const float* w,
@@ -142,11 +141,11 @@ inline __attribute__((always_inline)) void add_row(const DepthwiseRow& row, cons
         for (int v = 0; v < kVectors; ++v) sums[t][v] = fma(column[v], weights[k][v], sums[t][v]);
       }
     }
-    __asm__ volatile("" ::: "memory");  // no load moves to another column: registers are taken
+    __asm__ volatile("" ::: "memory");  // barrier: loads must not move across columns
   }
 }
 
-// Any kernel and dilation, each tap read on its own.
+// Any kernel size and dilation: each tap loads its column.
 template <class X, Missing kMissing, class Block>
 inline __attribute__((always_inline)) void add_taps(const DepthwiseRow& row, const Block& block,
                                                     int64_t first, const X* x, const float* w,
@@ -168,7 +167,7 @@ inline __attribute__((always_inline)) void add_taps(const DepthwiseRow& row, con
   }
 }
 
-// kKernel 0: any kernel and dilation; else stride kStride, dilation 1.
+// kKernel 0: any kernel size and dilation; otherwise stride kStride, dilation 1.
 template <class X, int kKernel, int kStride, Missing kMissing, class Block>
 inline __attribute__((always_inline)) void depthwise_block(const DepthwiseRow& row,
                                                            const Block& block) {
@@ -244,19 +243,19 @@ inline __attribute__((always_inline)) void depthwise_block(const DepthwiseRow& r
   finish_sums<X>(row, stored, kPitch, rows, block.output, block.channel);
 }
 
-// Out of line, which leaves registers for addresses; narrow blocks are too short for that.
+// Not inlined: leaves registers for addresses. Narrow blocks are too short for a call.
 template <class X, int kKernel, int kStride, Missing kMissing>
 __attribute__((noinline)) void wide_block(const DepthwiseRow& row, const WideBlock& block) {
   depthwise_block<X, kKernel, kStride, kMissing>(row, block);
 }
 
-// Few outputs or wide pads: any kernel.
+// Any kernel size, for few outputs or wide padding.
 template <class X>
 __attribute__((noinline)) void any_block(const DepthwiseRow& row, const NarrowBlock& block) {
   depthwise_block<X, 0, 0, Missing::any>(row, block);
 }
 
-// What lies before and behind a block of outputs, if there are so many.
+// Columns outside the input for a block of `outputs` outputs.
 template <int kKernel>
 inline Missing missing(const DepthwiseRow& row, int64_t output, int64_t outputs) {
   if (output + outputs > row.end) return Missing::any;
@@ -267,7 +266,7 @@ inline Missing missing(const DepthwiseRow& row, int64_t output, int64_t outputs)
   return Missing::any;
 }
 
-// A block of outputs, all whole groups of vectors: they lie side by side in x and in the result.
+// Computes all whole groups of vectors of a block of outputs; they are contiguous in x and y.
 template <class X, int kKernel, int kStride>
 void wide_channels(const DepthwiseRow& row, const DepthwiseShort& epilogue, int64_t output) {
   constexpr int kWide = kDepthwiseVectors * kLanes;
@@ -288,7 +287,7 @@ void wide_channels(const DepthwiseRow& row, const DepthwiseShort& epilogue, int6
   }
 }
 
-// The other vectors of kLongOutputs outputs, or of those that a row has.
+// Computes the remaining vectors of kLongOutputs outputs, or of those left in the row.
 template <class X, int kKernel, int kStride>
 void other_channels(const DepthwiseRow& row, const DepthwiseShort& epilogue, int64_t output) {
   constexpr int kWide = kDepthwiseVectors * kLanes;
@@ -324,8 +323,7 @@ void depthwise_columns(const DepthwiseRow& row) {
   Fetcher lines(row.to_read, blocks);
   Fetcher results(row.to_write, blocks);
   const bool fetches = row.to_read.bytes + row.to_write.bytes > 0;
-  // The last block has as many outputs as the others, some of them computed twice: not where they
-  // may be written over what is added to them.
+  // The last block is full and recomputes some outputs, unless it would overwrite a residual.
   const bool repeats = row.epilogue == nullptr || row.epilogue->residual == nullptr;
   const auto begin_of = [&](int64_t output, int64_t outputs) {
     const int64_t last = row.end - outputs;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The call between depthwise convolution's driver and its kernels: one row of outputs.
+// Interface between the depthwise driver and its kernels: one output row.
 #pragma once
 
 #include <cstddef>
@@ -9,21 +9,21 @@
 
 namespace lathe::cpu {
 
-// One row of input under one row of the kernel. Rows outside the input are left out.
+// One input row and the kernel row that multiplies it. Rows outside the input are omitted.
 struct DepthwiseTapRow {
   const void* x = nullptr;         // channel 0 of column 0
-  const float* weights = nullptr;  // [kernel][w_pitch], or pairs of words
+  const float* weights = nullptr;  // [kernel][w_pitch], or pairs of int16
 };
 
-// Memory that will be read or written soon, fetched a share with each block of outputs.
+// Memory used soon, prefetched in equal shares by the blocks of outputs.
 struct DepthwisePrefetch {
   const std::byte* at = nullptr;
   int64_t bytes = 0;
 };
 
-// Outputs `begin` to `end` of a row, all channels: y[o, c] = sum over rows and taps k of
-// (x[o * stride + k * dilation - pad, c] - x_zero) * weights[k, c], rows and taps in ascending
-// order; taps outside add nothing.
+// Outputs `begin` to `end` of a row, all channels: y[o, c] = sum over rows and taps k of (x[o *
+// stride + k * dilation - pad, c] - x_zero) * weights[k, c]. Rows and taps are added in ascending
+// order; taps outside the input are omitted.
 struct DepthwiseRow {
   const DepthwiseTapRow* rows = nullptr;
   int64_t row_count = 0;
@@ -31,21 +31,21 @@ struct DepthwiseRow {
   int64_t input = 0;           // columns
   int64_t begin = 0, end = 0;  // outputs
   int64_t channels = 0;
-  int64_t x_pitch = 0, w_pitch = 0;  // elements from column to column, tap to tap
-  int32_t x_zero = 0;                // of integers: sums are exact below 2^24
-  // Sums [end - begin][sums_pitch], f32 or i32 of integers; or, with an epilogue, outputs, whose
-  // first one is at (row, column) of its operands.
+  int64_t x_pitch = 0, w_pitch = 0;  // elements between columns and between taps
+  int32_t x_zero = 0;                // int8 only; accumulators are exact below 2^24
+  // Without an epilogue: accumulators [end - begin][sums_pitch], f32, or i32 for int8. With an
+  // epilogue: outputs; the first one is at (row, column) of the epilogue's operands.
   void* out = nullptr;
   int64_t sums_pitch = 0;
   const SimpleEpilogue* epilogue = nullptr;
   int64_t out_stride = 0;  // bytes
   int64_t row = 0, column = 0;
-  int64_t out_ahead = 0;     // bytes to what will be written a row later; 0: nothing
-  bool out_is_cold = false;  // what is written now is in no first cache
+  int64_t out_ahead = 0;     // bytes to the output of the next row, prefetched; 0: none
+  bool out_is_cold = false;  // y is not in L1
   DepthwisePrefetch to_read, to_write;
 };
 
-// What the units export, by the type of x.
+// Kernels by the type of x and instruction set.
 using ComputeDepthwiseRow = void (*)(const DepthwiseRow&);
 extern const ComputeDepthwiseRow kDepthwiseF32Avx2;
 extern const ComputeDepthwiseRow kDepthwiseBf16Avx2;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The activations on vectors, with the formulas of the ops.
+// Activations on vectors, with the formulas of the ops.
 #pragma once
 
 #include "targets/cpu/kernels/elementwise/vector_ops.h"
@@ -38,7 +38,8 @@ inline __attribute__((always_inline)) void silu_each(F32 (&x)[kCount], float a) 
   each(x, [&](int i) { return x[i] * y[i]; });
 }
 
-// Applies f to `count` vectors in memory, several at a time.
+// Applies f in place to vectors in memory, in groups: GELU's and SiLU's dependency chains are too
+// long for out-of-order execution to overlap single vectors.
 template <class F>
 inline __attribute__((always_inline)) void activate_groups(float* x, int64_t count, F&& f) {
   constexpr int kGroupVectors = kRegisters == 32 ? 4 : 2;
@@ -56,8 +57,7 @@ inline __attribute__((always_inline)) void activate_groups(float* x, int64_t cou
   while (at < count) group.template operator()<1>();
 }
 
-// Of `count` vectors in memory, in place, one after another, but for gelu, whose chain of
-// operations is too long for the processor to overlap two of them by itself.
+// Applies an activation in place to `count` vectors.
 inline __attribute__((noinline)) void activate_stored(Activation f, float a, float b, float* x,
                                                       int64_t count) {
   const auto each_of = [=](auto function) __attribute__((always_inline)) {
@@ -96,7 +96,8 @@ inline __attribute__((noinline)) void activate_stored(Activation f, float a, flo
   }
 }
 
-// Of vectors in registers, which the longer functions need: they wait in memory.
+// Applies an activation to vectors in registers. They are spilled to memory, since long activations
+// need the registers.
 template <int kCount>
 inline __attribute__((always_inline)) void activate(Activation f, float a, float b,
                                                     F32 (&x)[kCount]) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What is done to rows of f32 between products: normalisation, rotation, sums and products.
+// Operations on rows of f32 between GEMMs: normalisation, RoPE, elementwise arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace lathe::cpu {
 
-// s = x + skip + bias; y = (s - mean) · inverse · gamma + beta. Null: without that.
+// s = x + skip + bias; y = (s - mean) · inverse · gamma + beta. Null operands are skipped.
 struct NormalizedRow {
   const float* x = nullptr;
   const float* skip = nullptr;
@@ -16,10 +16,10 @@ struct NormalizedRow {
   const float* gamma = nullptr;
   const float* beta = nullptr;
   float* y = nullptr;
-  float* sum = nullptr;  // takes s; may be null
+  float* sum = nullptr;  // receives s; may be null
   int64_t count = 0;
   float epsilon = 0;
-  bool centred = false;  // false: the mean is taken to be 0
+  bool centred = false;  // false: RMS normalisation, mean = 0
 };
 
 struct RowMoments {
@@ -28,14 +28,15 @@ struct RowMoments {
 };
 
 struct RowOps {
-  // Sums in one order fixed by the row's count.
+  // Adds in an order that depends on the row's count only.
   RowMoments (*normalize)(const NormalizedRow& row);
-  // Element by element; y may be a or b. The bits of the ops of these names.
+  // Elementwise; y may be a or b. Bit-identical to the ops with these names.
   void (*add)(const float* a, const float* b, float* y, int64_t count);
   void (*sub)(const float* a, const float* b, float* y, int64_t count);
   void (*mul)(const float* a, const float* b, float* y, int64_t count);
   void (*swiglu)(float alpha, const float* a, const float* b, float* y, int64_t count);
-  // Pairs (i, half + i) turned by angle i; elements from 2 · half to size stay. x and y are apart.
+  // RoPE: rotates pairs (i, half + i) by angle i and copies elements from 2 · half to size. x and y
+  // must not overlap.
   void (*rotate)(const float* x, const float* cos, const float* sin, int64_t half, int64_t size,
                  float* y);
 };

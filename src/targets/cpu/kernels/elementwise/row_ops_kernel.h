@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The body of row_ops_*.cpp.
+// Body of row_ops_*.cpp.
 #pragma once
 
 #include "targets/cpu/kernels/elementwise/activation_kernel.h"
@@ -8,7 +8,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int kRowStep = 4;  // vectors at once; a sum has as many partial sums
+constexpr int kRowStep = 4;  // vectors per step, one partial sum each
 
 // Calls f(i, mask, partial sum) for the vectors of a row in order.
 template <class F>
@@ -23,7 +23,7 @@ inline void for_vectors(int64_t count, F&& f) {
   if (i < count) f(i, mask_first(count - i), 0);
 }
 
-// Σ of what f gives for the vectors of a row.
+// Sum over the row's vectors: f adds a vector to a partial sum.
 template <class F>
 inline float sum_row(int64_t count, F&& f) {
   F32 sum[kRowStep];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the units of row_ops export.
+// Kernels exported by the per-ISA sources of row_ops.
 #pragma once
 
 #include "targets/cpu/kernels/elementwise/row_ops.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Functions of one number over arrays, on each instruction set.
+// Elementwise functions over arrays, per instruction set.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace lathe::cpu {
 
-// Formulas, and bits, of the ops of these names.
+// Same formulas as the ops with these names, bit-identical.
 enum class Activation : uint8_t {
   relu,
   leaky_relu,  // a: slope below 0
@@ -16,10 +16,10 @@ enum class Activation : uint8_t {
   sigmoid,
   silu,  // x sigmoid(a x)
   tanh,
-  gelu,          // by erf
-  gelu_tanh,     // by tanh
+  gelu,          // with erf
+  gelu_tanh,     // with tanh
   elu,           // a: factor below 0
-  hard_sigmoid,  // a x + b within 0 and 1
+  hard_sigmoid,  // a x + b, clamped to [0, 1]
   hard_swish,
   exp,
   erf,
@@ -27,9 +27,9 @@ enum class Activation : uint8_t {
 inline constexpr int kActivationCount = 13;
 
 struct VectorOps {
-  // y[i] = f(x[i]); x and y may be the same.
+  // y[i] = f(x[i]); y may be x.
   void (*activate)(Activation f, float a, float b, const float* x, float* y, int64_t count);
-  // Half to even, NaN stays.
+  // Rounds half to even; NaN is preserved.
   void (*to_bf16)(const float* x, uint16_t* y, int64_t count);
 };
 const VectorOps& vector_ops(Isa isa);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The body of vector_ops_*.cpp.
+// Body of vector_ops_*.cpp.
 #pragma once
 
 #include "targets/cpu/kernels/elementwise/activation_kernel.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the units of vector_ops export.
+// Kernels exported by the per-ISA sources of vector_ops.
 #pragma once
 
 #include "targets/cpu/kernels/elementwise/vector_ops.h"

@@ -275,8 +275,8 @@ void finish(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
   finish_tile_avx512(*call.epilogue, tile);
 }
 
-// Runs the tiles of a call. Between the steps of one pair the epilogue of the previous pair runs, a
-// few rows at a time: vector and tile units overlap.
+// Runs the tiles of a call. Between the steps of one pair the epilogue of the previous pair runs,
+// some rows at a time: vector and tile units overlap.
 template <class P>
 class Tiles {
  public:

@@ -7,7 +7,7 @@
 namespace lathe::cpu {
 namespace {
 
-// Tiles that interleave the f32 epilogue with the last groups of k, a few rows at a time: storing
+// Tiles that interleave the f32 epilogue with the last groups of k, some rows at a time: storing
 // the whole tile at once would fill the store queue. Integer types: only the largest tiles.
 template <class P, int kRows, int kVectors>
 constexpr bool kEpilogueByRows =
@@ -126,7 +126,7 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch, 
   const bool by_rows = to_floats && groups >= kEpilogueGroups<P> && rest == 0;
   ExpectedStores<kRows, kVectors> first_stores(call, row, column);
   const bool asks = kRows > kMaxDecodeRows && !call.out_is_cached;
-  // Prefetch of C: near the end of the last block, if that has a step for each row.
+  // Prefetch of C: in the last iterations of the last block, one row each, if it has enough.
   const int64_t turns = groups / 4 - (by_rows ? kEpilogueGroups<P> / 4 : 0);
   const bool spreads = asks && turns >= kRows;
   const int64_t turns_left = turns < 3 * kRows ? turns - kRows : 2 * kRows;

@@ -193,8 +193,8 @@ inline void store_sums(const BrgemmCall& call, int64_t row, int64_t column,
   }
 }
 
-// Applies the call's epilogue to accumulators in memory, `stride` elements between rows. Out of
-// line: tiles of all sizes share it.
+// Applies the call's epilogue to accumulators in memory, `stride` elements between rows. Not
+// inlined: tiles of all sizes share it.
 template <class P>
 __attribute__((noinline)) void finish_rows(const BrgemmCall& call, int64_t row, int64_t column,
                                            const typename P::Number* sums, int rows, int stride) {
@@ -331,7 +331,7 @@ inline __attribute__((noinline)) void prefetch_rows(const char* out, int64_t str
 }
 
 // Prefetches the tile of C by rows during its last FMAs, because store misses stall later stores.
-// All at once would fill the miss buffers that loads need; earlier, the lines are evicted again.
+// All at once would fill the miss buffers that loads need; earlier, it is evicted again.
 template <int kRows, int kVectors>
 struct ExpectedStores {
   const char* out;

@@ -136,8 +136,8 @@ struct RegisterTile {
     store_slowly(copy, kRows, kVectors, reinterpret_cast<Bf16*>(out), out_stride / 2, last);
   }
 
-  // True if no value comes near 2^31, where conversion to i32 overflows: accumulators are below it,
-  // and most scales are far below 1.
+  // True if no value reaches 2^31, where conversion to i32 overflows: accumulators are below it,
+  // and most scales are well below 1.
   inline __attribute__((always_inline)) bool stays_small() const {
     if (e.scale == nullptr) return false;
     if (e.residual != nullptr && e.residual_type == ElementType::f32) return false;

@@ -57,7 +57,7 @@ Cut cut_skinny(const MatmulCall& call, const BrgemmKernel& kernel) {
 
 // An M block fits L2 with a B panel, or is large enough to reload B rarely; smaller if threads
 // would get too few chunks. If m >= n, each thread gets whole row blocks: threads without a shared
-// cache are slow to read the same lines of A and to write adjacent lines of C.
+// cache are slow to read the same cache lines of A and to write adjacent ones of C.
 Cut cut_square(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threads) {
   const int64_t row_bytes = std::max<int64_t>(1, call.k * a_size(call.product));
   const int64_t rows = std::max(kCacheBytes / row_bytes, kPassRows);

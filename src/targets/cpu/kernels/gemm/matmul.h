@@ -41,7 +41,7 @@ struct MatmulCall {
   const int32_t* a_zeros = nullptr;
   const int32_t* b_zeros = nullptr;
 
-  // Batch of GEMMs of one shape. Strides in elements; in bytes for packed B (0: shared B). Epilogue
+  // Batch of GEMMs of one shape. Strides in elements; packed B: bytes, 0: shared B. Epilogue
   // rows continue through the batch: row i of GEMM j is first_row + i + j m.
   int64_t batch = 1;
   int64_t first_row = 0;

@@ -170,7 +170,7 @@ std::string packing_id(const BrgemmKernel& kernel, GemmType product) {
 void pack_b(const BrgemmKernel& kernel, GemmType product, const PackSource& source, void* out,
             ThreadPool* pool) {
   check(takes(product, source.type), ErrorKind::invalid_argument,
-        "a packing as {} of elements of type {}", packing_id(kernel, product),
+        "packing as {}: type {} is not supported", packing_id(kernel, product),
         to_string(source.type));
   const PackedLayout layout = packed_layout(kernel, product, source.k, source.n);
   char* panels = static_cast<char*>(out);

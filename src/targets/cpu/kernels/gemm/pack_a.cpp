@@ -48,8 +48,8 @@ PackedRowsOfA::PackedRowsOfA(const MatmulCall& call, const BrgemmKernel& kernel,
   check(right_type ||
             (floats && (call.a_type == ElementType::f32 || call.a_type == ElementType::f16 ||
                         call.a_type == ElementType::bf16)),
-        ErrorKind::invalid_argument, "rows of type {} in a product that takes {}",
-        to_string(call.a_type), to_string(type));
+        ErrorKind::invalid_argument, "GEMM: A has type {}, expected {}", to_string(call.a_type),
+        to_string(type));
   data_ = static_cast<const char*>(call.a);
   row_bytes_ = call.a_row_stride * element_;
   batch_bytes_ = call.a_batch_stride * element_;

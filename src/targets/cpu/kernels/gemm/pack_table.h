@@ -11,7 +11,7 @@ namespace lathe::cpu {
 struct PackTable {
   void (*pairs)(const uint16_t* rows, int64_t row_stride, int64_t count, int64_t columns,
                 uint32_t* out);
-  // XORs each byte with `flip` and adds the signed results to `sums`.
+  // XORs each byte with `flip` and accumulates the signed results per column.
   void (*quads)(const uint8_t* rows, int64_t row_stride, int64_t count, int64_t columns, int flip,
                 uint32_t* out, int32_t* sums);
 };

@@ -13,18 +13,18 @@ namespace lathe::cpu {
 namespace {
 
 constexpr int64_t kLongestVector = 16;
-constexpr int64_t kChunkElements = 16 << 10;  // of x that make a task
+constexpr int64_t kChunkElements = 16 << 10;  // elements of x per task
 
-// The taps of one output along one axis.
+// Taps of one output along one axis.
 struct Taps {
-  int64_t first = 0;    // where in the input
-  int64_t valid = 0;    // inside the input
-  int64_t counted = 0;  // by which a mean is divided
+  int64_t first = 0;    // input position of the first valid tap
+  int64_t valid = 0;    // taps inside the input
+  int64_t counted = 0;  // divisor of a mean
 };
 
 Taps taps_of(const PoolingAxis& axis, int64_t output, bool count_include_pad) {
   const int64_t begin = output * axis.stride - axis.pad_begin;
-  const auto taps_before = [&](int64_t end) {  // of those at `begin` and on
+  const auto taps_before = [&](int64_t end) {  // taps before position `end`
     return std::clamp<int64_t>((end - begin + axis.dilation - 1) / axis.dilation, 0, axis.kernel);
   };
   const int64_t skipped = begin < 0 ? taps_before(0) : 0;
@@ -77,7 +77,7 @@ class Run {
     return static_cast<std::byte*>(data) + at * bytes_;
   }
 
-  // One plane, line by line.
+  // Computes one plane row by row.
   void plane(const std::byte* x, std::byte* y) const {
     const auto& [d, h, w] = p_.axes;
     PoolingLine line;
@@ -90,7 +90,7 @@ class Run {
     line.strides[0] = h.input * w.input * d.dilation;
     line.strides[1] = w.input * h.dilation;
     line.finish = finish_;
-    // Whole vectors of outputs are read.
+    // Kernels read whole vectors of outputs.
     const int64_t outputs = (w.output + kLongestVector - 1) / kLongestVector * kLongestVector;
     line.buffer_size = std::max(w.pad_begin + w.input, outputs * w.stride + w.kernel * w.dilation);
     float* valid = nullptr;
@@ -159,7 +159,7 @@ class Run {
 }  // namespace
 
 std::string Pooling::refuse(const PoolingProblem& p) {
-  if (p.wants_indices) return "positions of the maxima are wanted";
+  if (p.wants_indices) return "indices of the maxima are not supported";
   switch (p.element) {
     case ElementType::f32:
     case ElementType::bf16:
@@ -168,7 +168,7 @@ std::string Pooling::refuse(const PoolingProblem& p) {
     case ElementType::u8:
       break;
     default:
-      return fmt::format("elements are {}, these kernels take f32, bf16, f16, i8 and u8",
+      return fmt::format("elements are {}, expected f32, bf16, f16, i8 or u8",
                          to_string(p.element));
   }
   for (const PoolingAxis& axis : p.axes) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Maximum and mean over windows of up to three spatial axes, channels first or last. Computed in
-// f32; a maximum is exact, the first of equals, and a NaN wins.
+// Max and mean pooling over up to three spatial axes, channels-first or channels-last. Computes in
+// f32. A maximum is exact, returns the first of equal values, and propagates NaN.
 #pragma once
 
 #include <array>
@@ -28,7 +28,7 @@ struct PoolingAxis {
   int64_t pad_end = 0;
 };
 
-// Global pooling: a kernel as large as the input, one output.
+// Global pooling has a kernel of the input's size and one output.
 struct PoolingProblem {
   bool average = false;
   bool channels_last = false;
@@ -36,27 +36,27 @@ struct PoolingProblem {
   bool wants_indices = false;
   ElementType element = ElementType::f32;  // f32, bf16, f16, i8, u8
   int64_t channels = 1;
-  std::array<PoolingAxis, 3> axes;  // the last is the innermost; unused ones are left at 1
-  // Means of integers: y = round((Σ x - x_zero) · ratio / count) + y_zero, half to even; ratio is
-  // x's scale over y's.
+  std::array<PoolingAxis, 3> axes;  // innermost last; unused axes stay 1
+  // Integer means: y = round((Σ x - x_zero) · ratio / count) + y_zero, half to even. ratio: scale
+  // of x over scale of y.
   float ratio = 1;
   int32_t x_zero = 0;
   int32_t y_zero = 0;
 };
 
-// [images, channels, spatial…] or [images, spatial…, channels]: the spatial axes are dense among
-// themselves, strides count elements.
+// [images, channels, spatial…] or [images, spatial…, channels]. Spatial axes are dense; strides are
+// in elements.
 struct PoolingTensor {
   void* data = nullptr;
   int64_t image = 0;
-  int64_t channel = 0;  // between planes; channels last: between positions
+  int64_t channel = 0;  // between planes; channels-last: between positions
 };
 
 class Pooling {
  public:
-  // Why these kernels do not take the problem; empty where they do.
+  // Reason why the kernels do not support the problem; empty if they do.
   static std::string refuse(const PoolingProblem& problem);
-  // The problem must not be refused.
+  // Requires an empty refuse(problem).
   Pooling(const PoolingProblem& problem, Isa isa);
 
   const PoolingProblem& problem() const { return problem_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The body of pooling_*.cpp.
+// Body of pooling_*.cpp.
 #pragma once
 
 #include "targets/cpu/kernels/pool/pooling_table.h"
@@ -12,7 +12,7 @@ template <bool kAverage>
 inline F32 start() {
   return kAverage ? zero_f32() : set1(-__builtin_inff());
 }
-// The first of equals; a NaN wins and stays.
+// Keeps the first of equal values; NaN wins.
 template <bool kAverage>
 inline F32 join(F32 acc, F32 x) {
   if constexpr (kAverage) {
@@ -36,7 +36,7 @@ inline F32 load_apart(const float* p, int64_t stride) {
 #endif
 }
 
-// `valid` taps lie inside the input, a mean is over `counted`.
+// `valid` taps are inside the input; a mean divides by `counted`.
 inline F32 finished(const PoolingFinish& f, F32 x, F32 valid, F32 counted) {
   if (!f.average) return x;
   if (f.integer) x = (x - valid * set1(f.x_zero)) * set1(f.ratio);
@@ -150,7 +150,7 @@ void pool_whole(const T* x, int64_t count, const PoolingFinish& finish, T* y) {
   put(y, finished(finish, all, number, number), mask_first(1));
 }
 
-// Calls f with a pointer of the type that the elements have in memory.
+// Calls f with a pointer of the element's memory type.
 template <class F>
 inline void with_type(ElementType type, F&& f) {
   switch (type) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What an instruction set gives to pooling.
+// Pooling kernels exported by the per-ISA sources.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace lathe::cpu {
 
-// Sums or maxima become results: means are divided, integers rounded to their type.
+// Final step: divides means, rounds integers to their type.
 struct PoolingFinish {
   bool average = false;
   bool integer = false;
@@ -17,9 +17,9 @@ struct PoolingFinish {
   float y_zero = 0;
 };
 
-// The windows of one line of outputs along the last axis; `rows` of taps along the others.
+// One row of outputs along the last axis; `taps` rows along the outer axes.
 struct PoolingLine {
-  const void* x = nullptr;      // the first tap row, at its first element
+  const void* x = nullptr;      // first tap row, first element
   int64_t taps[2] = {1, 1};     // along the outer axes
   int64_t strides[2] = {0, 0};  // elements
   int64_t input = 0;            // elements of a row
@@ -28,10 +28,10 @@ struct PoolingLine {
   int64_t stride = 1;
   int64_t dilation = 1;
   int64_t pad_begin = 0;
-  float* buffer = nullptr;  // the rows as one, with what stands for padding around it
+  float* buffer = nullptr;  // scratch: one row with its padding
   int64_t buffer_size = 0;
-  const float* valid = nullptr;    // per output: taps inside the input, along the last axis
-  const float* counted = nullptr;  // by which a mean is divided, likewise
+  const float* valid = nullptr;    // per output: taps inside the input along the last axis
+  const float* counted = nullptr;  // per output: divisor of a mean along the last axis
   float outer_valid = 1;
   float outer_counted = 1;
   void* y = nullptr;
@@ -40,7 +40,7 @@ struct PoolingLine {
 
 // One output position, all channels.
 struct PoolingPoint {
-  const void* x = nullptr;  // the first tap
+  const void* x = nullptr;  // first tap
   int64_t taps[3] = {1, 1, 1};
   int64_t strides[3] = {0, 0, 0};
   int64_t channels = 0;
@@ -53,7 +53,7 @@ struct PoolingPoint {
 struct PoolingKernels {
   void (*line)(ElementType type, const PoolingLine& line);
   void (*point)(ElementType type, const PoolingPoint& point);
-  // One output of `count` elements side by side.
+  // One output of `count` contiguous elements.
   void (*whole)(ElementType type, const void* x, int64_t count, const PoolingFinish& finish,
                 void* y);
 };
