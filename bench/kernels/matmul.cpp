@@ -26,7 +26,7 @@ class ReadyMatmul final : public Ready {
                   residual_of(p), p["n"],
                   is_int8_ ? ElementType::f32 : element_type(p.type, false)) {
     call_.isa = *cpu::best_isa();
-    call_.product = gemm_type_of(p.type);
+    call_.type = gemm_type_of(p.type);
     call_.m = p["m"];
     call_.n = p["n"];
     call_.k = p["k"];
@@ -79,10 +79,10 @@ class ReadyMatmul final : public Ready {
   }
 
   Tensor packed(const Tensor& b) {
-    const cpu::BrgemmKernel& kernel = cpu::brgemm_kernel(call_.isa, call_.product);
-    const auto layout = cpu::packed_layout(kernel, call_.product, call_.k, call_.n);
+    const cpu::BrgemmKernel& kernel = cpu::brgemm_kernel(call_.isa, call_.type);
+    const auto layout = cpu::packed_layout(kernel, call_.type, call_.k, call_.n);
     Tensor out = bytes_of(static_cast<size_t>(layout.bytes));
-    cpu::pack_b(kernel, call_.product, source(b), out.data(), &pool_);
+    cpu::pack_b(kernel, call_.type, source(b), out.data(), &pool_);
     return out;
   }
 

@@ -218,7 +218,7 @@ TEST(Brgemm, EmptyKYieldsZeros) {
       call.a_row_stride = kStride;
       call.rows = i / kGemmTypeCount / 2 == 0 ? 3 : kRows;
       call.columns = kColumns;
-      call.a_is_cold = call.b_is_cold = call.b_goes_on = true;
+      call.a_is_cold = call.b_is_cold = call.b_continues = true;
       call.out = out.data();
       call.out_stride = kColumns * 4;
       kernel.run(call);

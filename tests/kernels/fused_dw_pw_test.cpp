@@ -67,7 +67,7 @@ class FusedRun {
   }
 
   void expect_same(ThreadPool* pool) {
-    ASSERT_EQ(why_not_pair(p_, isa_), "");
+    ASSERT_EQ(why_not_fused(p_, isa_), "");
     const FusedDwPw fused(p_, isa_);
     const Weights first = weights(fused.first(), p_.first),
                   second = weights(fused.second(), p_.second);
@@ -146,7 +146,7 @@ TEST(FusedDwPw, RefusalsNameTheReason) {
   FusedDwPwProblem p;
   p.first.outputs = 8;
   p.second.channels = 4;
-  EXPECT_NE(why_not_pair(p, Isa::avx2).find("gives 8 of f32"), std::string::npos);
+  EXPECT_NE(why_not_fused(p, Isa::avx2).find("gives 8 of f32"), std::string::npos);
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ MatmulCall call_of(Isa isa, GemmType gemm_type, const Matrix& a, const Packed& b
                    int64_t m) {
   MatmulCall call;
   call.isa = isa;
-  call.product = gemm_type;
+  call.type = gemm_type;
   call.m = m;
   call.n = n;
   call.k = a.columns;
@@ -181,7 +181,7 @@ TEST(Matmul, EmptyProblemsWriteNothingInAnyVariant) {
         float out = 7;
         MatmulCall call;
         call.isa = isa;
-        call.product = GemmType::f32;
+        call.type = GemmType::f32;
         call.batch = batch;
         call.m = m;
         call.n = n;
@@ -283,7 +283,7 @@ TEST(Matmul, OperandsMayHaveAnyStrideAndType) {
           std::vector<float> out(static_cast<size_t>(m * n));
           MatmulCall call;
           call.isa = isa;
-          call.product = gemm_type;
+          call.type = gemm_type;
           call.m = m;
           call.n = n;
           call.k = k;
@@ -334,7 +334,7 @@ TEST(Matmul, BatchedFloatsHaveTheSameBitsForAnyPacking) {
           std::vector<float> out(kBatch * kM * (kN + kGap), -7);
           MatmulCall call;
           call.isa = isa;
-          call.product = gemm_type;
+          call.type = gemm_type;
           call.m = kM;
           call.n = kN;
           call.k = k;
@@ -391,7 +391,7 @@ struct RandomMatmul {
   std::vector<float> run(Isa isa, ThreadPool* pool) const {
     MatmulCall call;
     call.isa = isa;
-    call.product = gemm_type;
+    call.type = gemm_type;
     call.m = m;
     call.n = n;
     call.k = k;

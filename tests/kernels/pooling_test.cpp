@@ -194,9 +194,9 @@ TEST(Pooling, RandomProblemsMatchANaiveLoop) {
 
 TEST(Pooling, RefusalsNameTheReason) {
   PoolingProblem p;
-  p.wants_indices = true;
+  p.needs_indices = true;
   EXPECT_EQ(Pooling::refuse(p), "indices of the maxima are not supported");
-  p.wants_indices = false;
+  p.needs_indices = false;
   EXPECT_EQ(Pooling::refuse(p), "");
   p.element = ElementType::i32;
   EXPECT_EQ(Pooling::refuse(p), "elements are i32, expected f32, bf16, f16, i8 or u8");

@@ -65,19 +65,19 @@ std::string why_no_product(ElementType a, ElementType b) {
              : fmt::format("there is no product of {} and {}", to_string(a), to_string(b));
 }
 
-PackedMatrix::PackedMatrix(const Tensor& matrix, bool transposed, GemmType product, Isa isa) {
+PackedMatrix::PackedMatrix(const Tensor& matrix, bool transposed, GemmType gemm_type, Isa isa) {
   const bool column = matrix.rank() == 1;
   const auto extent = [&](size_t axis) { return column && axis == 1 ? 1 : matrix.dims()[axis]; };
   PackSource source{matrix.data(), matrix.type(), extent(0), extent(1), extent(1), 1};
   if (transposed) source = {matrix.data(), matrix.type(), extent(1), extent(0), 1, extent(1)};
   k_ = source.k;
   n_ = source.n;
-  const BrgemmKernel& kernel = brgemm_kernel(isa, product);
+  const BrgemmKernel& kernel = brgemm_kernel(isa, gemm_type);
   const Tensor* sources[] = {&matrix};
   weights_ = packed_weights(
-      sources, packing_id(kernel, product) + (transposed ? " transposed" : ""),
-      static_cast<size_t>(packed_layout(kernel, product, k_, n_).bytes),
-      [&](void* to, ThreadPool* pool) { pack_b(kernel, product, source, to, pool); });
+      sources, packing_id(kernel, gemm_type) + (transposed ? " transposed" : ""),
+      static_cast<size_t>(packed_layout(kernel, gemm_type, k_, n_).bytes),
+      [&](void* to, ThreadPool* pool) { pack_b(kernel, gemm_type, source, to, pool); });
 }
 
 void run_product(const MatmulShape& shape, int64_t index, MatmulCall call,

@@ -21,7 +21,7 @@ std::string why_no_product(ElementType a, ElementType b);
 class PackedMatrix {
  public:
   // Rows and columns of the tensor exchanged if `transposed`; a vector is a column.
-  PackedMatrix(const Tensor& matrix, bool transposed, GemmType product, Isa isa);
+  PackedMatrix(const Tensor& matrix, bool transposed, GemmType gemm_type, Isa isa);
   const void* data() const { return weights_->data(); }
   size_t bytes() const { return weights_->bytes(); }
   int64_t k() const { return k_; }

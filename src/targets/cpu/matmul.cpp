@@ -54,7 +54,7 @@ class Matmul final : public Kernel {
       std::array<EpilogueStep, 2> steps;
       MatmulCall call;
       call.isa = isa_;
-      call.product = product_;
+      call.type = product_;
       call.epilogue.out = y.type;
       call.epilogue.steps = std::span(steps).first(gemm_steps(c, shape.n, steps));
       run_products(shape, call, packed_ ? &*packed_ : nullptr, c.pool);

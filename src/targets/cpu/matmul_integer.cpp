@@ -135,7 +135,7 @@ class MatmulInteger final : public Kernel {
   MatmulCall call_for(int32_t a_zero, const int32_t* a_zeros, const int32_t* b_zeros) const {
     MatmulCall call;
     call.isa = isa_;
-    call.product = product_;
+    call.type = product_;
     call.a_zero = a_zero;
     call.a_zeros = a_zeros;
     call.b_zeros = b_zeros;

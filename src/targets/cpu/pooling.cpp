@@ -24,7 +24,7 @@ PoolingProblem problem_of(const Instruction& instruction) {
   p.average = is_average(instruction);
   p.element = element_of(instruction, 0);
   p.count_include_pad = attribute<bool>(instruction, "count_include_pad");
-  p.wants_indices = instruction.results().size() > 1 && !instruction.result(1)->uses().empty();
+  p.needs_indices = instruction.results().size() > 1 && !instruction.result(1)->uses().empty();
   return p;
 }
 

@@ -11,14 +11,14 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kIm2col = 16 << 20;  // bytes, limit of an image's im2col matrix
-constexpr int64_t kPaddedWhole =
+constexpr int64_t kMaxIm2col = 16 << 20;  // bytes, limit of an image's im2col matrix
+constexpr int64_t kMaxPaddedImage =
     8 << 20;  // bytes, limit of an image that is padded before its chunks
 
-constexpr int64_t kPanelsOfCopy = 4;       // least panels per chunk for im2col by chunks
-constexpr double kFewWeights = 384 << 10;  // bytes of weights that every thread may read
-constexpr int64_t kManyLines = 24;         // output rows beyond which imbalance is negligible
-constexpr int64_t kManyTiles = 16;         // GEMM tiles of rows, likewise
+constexpr int64_t kPanelsOfCopy = 4;          // least panels per chunk for im2col by chunks
+constexpr double kSharedWeights = 384 << 10;  // bytes of weights that every thread may read
+constexpr int64_t kManyRows = 24;             // output rows beyond which imbalance is negligible
+constexpr int64_t kManyTiles = 16;            // GEMM tiles of rows, likewise
 
 constexpr size_t round_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -36,28 +36,29 @@ GemmType gemm_type_of(ElementType x) {
 }
 
 // Treats a pointwise convolution as a single row of positions.
-ConvProblem as_line(ConvProblem p) {
+ConvProblem as_row(ConvProblem p) {
   if (!p.is_pointwise()) return p;
-  ConvAxis line;
-  line.input = line.output = p.output_positions();
-  p.axes = {ConvAxis{}, ConvAxis{}, line};
+  ConvAxis row;
+  row.input = row.output = p.output_positions();
+  p.axes = {ConvAxis{}, ConvAxis{}, row};
   p.transposed = false;
   return p;
 }
 
 // Elements of k in an AMX tile of A.
-int64_t tile_numbers(const ConvProblem& p) { return 64 / a_size(gemm_type_of(p.x_type)); }
+int64_t tile_elements(const ConvProblem& p) { return 64 / a_size(gemm_type_of(p.x_type)); }
 int64_t whole_tiles(int64_t k, const ConvProblem& p) {
-  return (k + tile_numbers(p) - 1) / tile_numbers(p);
+  return (k + tile_elements(p) - 1) / tile_elements(p);
 }
 
 // True if blocks of all taps leave less of the AMX tiles empty than blocks per kernel row.
 bool fills_tiles(const ConvProblem& p) {
   if (p.x_type == ElementType::f32 || p.taps() == 1) return false;
-  const int64_t width = p.axes[2].kernel, line = width * p.channels;
-  const int64_t by_lines = p.axes[2].dilation == 1 ? p.taps() / width * whole_tiles(line, p)
-                                                   : p.taps() * whole_tiles(p.channels, p);
-  return whole_tiles(p.taps() * p.channels, p) < by_lines;
+  const int64_t width = p.axes[2].kernel, kernel_row = width * p.channels;
+  const int64_t by_kernel_rows = p.axes[2].dilation == 1
+                                     ? p.taps() / width * whole_tiles(kernel_row, p)
+                                     : p.taps() * whole_tiles(p.channels, p);
+  return whole_tiles(p.taps() * p.channels, p) < by_kernel_rows;
 }
 
 // True if adjacent positions have L1 set conflicts. Each chunk then copies its rows, which costs as
@@ -75,8 +76,8 @@ bool gains_by_im2col(const ConvProblem& p, Isa isa, const BrgemmKernel& kernel) 
   const int64_t matrix =
       p.output_positions() * p.taps() * p.channels * a_size(gemm_type_of(p.x_type));
   if (isa == Isa::amx && fills_tiles(p))
-    return matrix <= kIm2col || p.x_layout == ActivationLayout::channels_last;
-  if (matrix > kIm2col || p.outputs < 64) return false;
+    return matrix <= kMaxIm2col || p.x_layout == ActivationLayout::channels_last;
+  if (matrix > kMaxIm2col || p.outputs < 64) return false;
   // AMX: im2col costs as much as the GEMM itself.
   if (isa == Isa::amx && p.x_type != ElementType::f32) return p.taps() == 1 && p.axes[2].stride > 1;
   const int64_t width = p.axes[2].output, positions = p.output_positions();
@@ -100,17 +101,17 @@ DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa)
 }
 
 DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa, bool pads_with_zeros)
-    : given_(problem),
-      p_(as_line(problem)),
+    : original_(problem),
+      p_(as_row(problem)),
       isa_(fastest_isa(isa, gemm_type_of(problem.x_type),
                        problem.batch * problem.output_positions(), problem.group_outputs(),
                        problem.taps() * problem.group_channels())),
-      product_(gemm_type_of(problem.x_type)),
-      kernel_(&brgemm_kernel(isa_, product_)) {
+      type_(gemm_type_of(problem.x_type)),
+      kernel_(&brgemm_kernel(isa_, type_)) {
   check_problem(problem);
   if (problem.transposed && problem.is_pointwise()) p_.transposed = true;
-  stage_.group_pitch = p_.group_channels();
-  stage_.element_bytes = static_cast<int>(a_size(product_));
+  padded_.group_pitch = p_.group_channels();
+  padded_.element_bytes = static_cast<int>(a_size(type_));
   flip_signs();
   through_sums_ = p_.y_layout == ActivationLayout::channels_first;
   for (const ConvPart& part : conv_parts(p_)) add_part(part);
@@ -118,34 +119,34 @@ DirectConvolution::DirectConvolution(const ConvProblem& problem, Isa isa, bool p
   skips_padding_ = pads_with_zeros && !spreads && !reads_in_place() && gains_by_skipping();
   if (spreads || (!skips_padding_ && gains_by_im2col(p_, isa_, *kernel_))) im2col_positions();
   in_place_ = skips_padding_ || (reads_in_place() && (!flips_ || im2col_));
-  im2col_chunks_ = spreads || (im2col_ && isa_ == Isa::amx && fills_tiles(given_) &&
-                               given_.x_layout == ActivationLayout::channels_last);
-  if (!in_place_) find_whole_box();
-  if (padded_whole_ && has_tiles()) make_flat();
+  im2col_chunks_ = spreads || (im2col_ && isa_ == Isa::amx && fills_tiles(original_) &&
+                               original_.x_layout == ActivationLayout::channels_last);
+  if (!in_place_) find_padded_box();
+  if (pads_image_ && has_tiles()) make_flat();
   for (size_t i = 0; i < parts_.size(); ++i) add_chunks(i);
   // With few panels per chunk, each chunk would repeat im2col; one im2col before them is cheaper.
   if (spreads && chunks_.front().panels < std::min(kPanelsOfCopy, group_panels()))
     im2col_chunks_ = false;
-  if (padded_whole_ && !flat_ && stages_by_chunks()) padded_whole_ = false;
+  if (pads_image_ && !flat_ && pads_by_chunk()) pads_image_ = false;
   for (const Chunk& chunk : chunks_) {
     const Part& part = parts_[chunk.part];
     const int64_t rows = chunk.extent[0] * chunk.extent[1] * chunk.extent[2];
     if (im2col_chunks_) {
-      const int64_t bytes = std::min(rows, kIm2colRows) * p_.channels * stage_.element_bytes;
+      const int64_t bytes = std::min(rows, kIm2colRows) * p_.channels * padded_.element_bytes;
       scratch_box_ = std::max(scratch_box_, round_up(static_cast<size_t>(bytes)));
-    } else if (skips_padding_ && stages_columns(part, chunk)) {
+    } else if (skips_padding_ && pads_columns(part, chunk)) {
       int64_t bytes = 0;
       each_column(part, chunk, [&](int64_t w) { bytes += box_bytes(column_box(part, chunk, w)); });
       scratch_box_ = std::max(scratch_box_, static_cast<size_t>(bytes));
-    } else if (!in_place_ && !padded_whole_) {
+    } else if (!in_place_ && !pads_image_) {
       const auto bytes =
-          box(part, chunk).positions() * p_.channels * stage_.element_bytes + kAfterPadded;
+          box(part, chunk).positions() * p_.channels * padded_.element_bytes + kReadPastEnd;
       scratch_box_ = std::max(scratch_box_, round_up(static_cast<size_t>(bytes)));
     }
     scratch_rows_ = std::max(scratch_rows_, round_up(static_cast<size_t>(rows * 4)));
     if (through_sums_) {
       const int64_t columns = chunk.panels * kernel_->panel_columns;
-      const int64_t all = flat_ ? chunk.extent[1] * whole_.extent[2] : rows;
+      const int64_t all = flat_ ? chunk.extent[1] * padded_box_.extent[2] : rows;
       scratch_sums_ = std::max(scratch_sums_, round_up(static_cast<size_t>(all * columns * 4)));
     }
   }
@@ -158,37 +159,39 @@ void DirectConvolution::flip_signs() {
   shift_ = kernel_->a_zero_shift;
   flips_ = shift_ == kSign && p_.group_outputs() >= kernel_->panel_columns;
   if (!flips_) return;
-  product_ = GemmType::u8s8;
-  kernel_ = &brgemm_kernel(isa_, product_);
-  stage_.flip = kSign;
+  type_ = GemmType::u8s8;
+  kernel_ = &brgemm_kernel(isa_, type_);
+  padded_.flip = kSign;
 }
 
 // 8-bit value of positions outside x.
 int DirectConvolution::padding(const ConvCall& call) const {
-  return has_integer_sums(product_) ? static_cast<uint8_t>(call.x_zero) ^ stage_.flip : 0;
+  return has_integer_sums(type_) ? static_cast<uint8_t>(call.x_zero) ^ padded_.flip : 0;
 }
 
 // Replaces the problem by its im2col form: one part, one block of all taps, rows of the im2col
 // matrix.
 void DirectConvolution::im2col_positions() {
   im2col_ = true;
-  for (const ConvPartAxis& lines : axis_parts(given_.axes[1], false)) given_lines_ = lines;
-  int64_t k = given_.taps() * given_.channels;
-  if (isa_ == Isa::amx && fills_tiles(given_)) k = whole_tiles(k, given_) * tile_numbers(given_);
+  for (const ConvPartAxis& output_rows : axis_parts(original_.axes[1], false))
+    original_height_ = output_rows;
+  int64_t k = original_.taps() * original_.channels;
+  if (isa_ == Isa::amx && fills_tiles(original_))
+    k = whole_tiles(k, original_) * tile_elements(original_);
   Part part;
   part.blocks.resize(1);
   part.k = k;
-  for (int64_t tap = 0; tap < given_.taps(); ++tap) part.blocks[0].taps.push_back(tap);
-  ConvAxis line;
-  line.input = line.output = given_.output_positions();
-  p_.axes = {ConvAxis{}, ConvAxis{}, line};
-  const int64_t row_bytes = part.k * stage_.element_bytes;
+  for (int64_t tap = 0; tap < original_.taps(); ++tap) part.blocks[0].taps.push_back(tap);
+  ConvAxis row;
+  row.input = row.output = original_.output_positions();
+  p_.axes = {ConvAxis{}, ConvAxis{}, row};
+  const int64_t row_bytes = part.k * padded_.element_bytes;
   p_.channels = has_set_conflicts(*kernel_, row_bytes)
-                    ? conflict_free_row_bytes(row_bytes) / stage_.element_bytes
+                    ? conflict_free_row_bytes(row_bytes) / padded_.element_bytes
                     : part.k;
   p_.x_layout = ActivationLayout::channels_last;
   part.geometry.axes = {axis_parts({}, false)[0], axis_parts({}, false)[0],
-                        axis_parts(line, false)[0]};
+                        axis_parts(row, false)[0]};
   panel_bytes_ = static_cast<size_t>(group_panels() * panel_stride(part));
   parts_ = {part};
 }
@@ -199,21 +202,21 @@ void DirectConvolution::add_part(const ConvPart& geometry) {
   part.k = p_.group_channels();
   part.packed = panel_bytes_;
   const auto& [depth, height, width] = geometry.axes;
-  bool side_by_side = p_.groups == 1;
+  bool contiguous_taps = p_.groups == 1;
   for (size_t i = 1; i < width.taps.size(); ++i)
-    side_by_side =
-        side_by_side && width.taps[i].offset == width.taps[0].offset + static_cast<int64_t>(i);
+    contiguous_taps =
+        contiguous_taps && width.taps[i].offset == width.taps[0].offset + static_cast<int64_t>(i);
   for (const ConvTap& d : depth.taps) {
     for (const ConvTap& h : height.taps) {
       for (size_t i = 0; i < width.taps.size(); ++i) {
-        if (i == 0 || !side_by_side)
+        if (i == 0 || !contiguous_taps)
           part.blocks.push_back({{d.offset, h.offset, width.taps[i].offset}, {}});
         part.blocks.back().taps.push_back(
             (d.kernel * p_.axes[1].kernel + h.kernel) * p_.axes[2].kernel + width.taps[i].kernel);
       }
     }
   }
-  part.side_by_side = side_by_side;
+  part.contiguous_taps = contiguous_taps;
   for (int64_t i = 0; i < width.count; ++i) {
     const ConvTaps taps = taps_inside(width, p_.axes[2].input, i);
     if (part.segments.empty() || part.segments.back().taps != taps)
@@ -223,7 +226,7 @@ void DirectConvolution::add_part(const ConvPart& geometry) {
   std::sort(part.segments.begin(), part.segments.end(), [](const Segment& a, const Segment& b) {
     return std::pair(-a.count, a.begin) < std::pair(-b.count, b.begin);
   });
-  if (side_by_side) part.k *= static_cast<int64_t>(std::max<size_t>(1, width.taps.size()));
+  if (contiguous_taps) part.k *= static_cast<int64_t>(std::max<size_t>(1, width.taps.size()));
   panel_bytes_ += static_cast<size_t>(p_.groups * group_panels() * panel_stride(part));
   parts_.push_back(std::move(part));
 }
@@ -234,7 +237,7 @@ int64_t DirectConvolution::panel_stride(const Part& part) const {
 
 // Panels per tile, or 1 if that many would not stay in L2 until the next rows.
 int64_t DirectConvolution::tile_panels(const Part& part) const {
-  const int64_t together = kernel_->panels_together;
+  const int64_t together = kernel_->panels_per_tile;
   return has_tiles() || together * panel_stride(part) <= kWeightsInCache ? together : 1;
 }
 
@@ -245,8 +248,8 @@ const std::byte* DirectConvolution::panels(const std::byte* packed, const Part& 
 
 // Elements of a row of A read per block. Copied int8 input is read in whole groups: faster, and
 // weights beyond the block are zero.
-int64_t DirectConvolution::numbers_read(const Part& part) const {
-  const bool whole = has_integer_sums(product_) && !in_place_ && !im2col_;
+int64_t DirectConvolution::elements_read(const Part& part) const {
+  const bool whole = has_integer_sums(type_) && !in_place_ && !im2col_;
   const int64_t group = whole ? kernel_->k_group : 1;
   return (part.k + group - 1) / group * group;
 }
@@ -269,16 +272,16 @@ bool DirectConvolution::reads_in_place() const {
 bool DirectConvolution::gains_by_skipping() const {
   if (has_tiles() || shift_ != 0 || p_.x_layout == ActivationLayout::channels_first) return false;
   const int64_t channels = p_.group_channels();
-  const bool is_short = channels * stage_.element_bytes < 64;
-  if (channels % kernel_->k_group != 0 || (is_short && product_ != GemmType::f32)) return false;
+  const bool is_short = channels * padded_.element_bytes < 64;
+  if (channels % kernel_->k_group != 0 || (is_short && type_ != GemmType::f32)) return false;
   return std::all_of(parts_.begin(), parts_.end(), [](const Part& part) {
-    return !part.segments.empty() && part.segments[0].count >= kFewOutputs;
+    return !part.segments.empty() && part.segments[0].count >= kMinOutputs;
   });
 }
 
 // Finds the box of positions that any output reads. It is copied once for all chunks, up to
-// kPaddedWhole.
-void DirectConvolution::find_whole_box() {
+// kMaxPaddedImage.
+void DirectConvolution::find_padded_box() {
   for (size_t i = 0; i < kConvAxes; ++i) {
     int64_t begin = 0, end = 1;
     bool first = true;
@@ -291,15 +294,15 @@ void DirectConvolution::find_whole_box() {
       end = first ? high : std::max(end, high);
       first = false;
     }
-    whole_.begin[i] = begin;
-    whole_.extent[i] = end - begin;
+    padded_box_.begin[i] = begin;
+    padded_box_.extent[i] = end - begin;
   }
-  padded_whole_ = whole_.positions() * p_.channels * stage_.element_bytes <= kPaddedWhole;
+  pads_image_ = padded_box_.positions() * p_.channels * padded_.element_bytes <= kMaxPaddedImage;
 }
 
 // True if chunks overlap little and each one's input fits half of L1: each chunk then copies its
 // own input, which saves a parallel region before the GEMMs.
-bool DirectConvolution::stages_by_chunks() const {
+bool DirectConvolution::pads_by_chunk() const {
   constexpr int64_t kHalfCache = 24 << 10;
   int64_t read = 0, largest = 0;
   for (const Chunk& chunk : chunks_) {
@@ -307,8 +310,8 @@ bool DirectConvolution::stages_by_chunks() const {
     read += positions;
     largest = std::max(largest, positions);
   }
-  return read <= whole_.positions() * 5 / 4 &&
-         largest * p_.channels * stage_.element_bytes <= kHalfCache;
+  return read <= padded_box_.positions() * 5 / 4 &&
+         largest * p_.channels * padded_.element_bytes <= kHalfCache;
 }
 
 // GEMM rows are positions `step` apart, so image rows must be a multiple of `step` long.
@@ -317,9 +320,9 @@ void DirectConvolution::make_flat() {
   const int64_t across = parts_[0].geometry.axes[2].step;
   flat_ = parts_.size() == 1;
   if (!flat_) return;
-  whole_.extent[2] = (whole_.extent[2] + across - 1) / across * across;
-  phase_lines_ = (whole_.extent[1] + height.step - 1) / height.step;
-  whole_.extent[1] = phase_lines_ * height.step;
+  padded_box_.extent[2] = (padded_box_.extent[2] + across - 1) / across * across;
+  phase_rows_ = (padded_box_.extent[1] + height.step - 1) / height.step;
+  padded_box_.extent[1] = phase_rows_ * height.step;
 }
 
 ConvBox DirectConvolution::box(const Part& part, const Chunk& chunk) const {
@@ -336,11 +339,11 @@ ConvBox DirectConvolution::box(const Part& part, const Chunk& chunk) const {
 
 // True if the chunk's edge columns also read padding above or below. A padded copy of the column is
 // then one GEMM; a single output would take as long as two.
-bool DirectConvolution::stages_columns(const Part& part, const Chunk& chunk) const {
+bool DirectConvolution::pads_columns(const Part& part, const Chunk& chunk) const {
   const int64_t first = chunk.begin[1], last = first + chunk.extent[1] - 1;
   const ConvPartAxis& height = part.geometry.axes[1];
-  const int64_t lines = p_.axes[1].input;
-  return taps_inside(height, lines, first) != taps_inside(height, lines, last);
+  const int64_t output_rows = p_.axes[1].input;
+  return taps_inside(height, output_rows, first) != taps_inside(height, output_rows, last);
 }
 
 // Box read by the outputs w of the chunk.
@@ -367,11 +370,11 @@ void DirectConvolution::add_chunks(size_t index) {
   const double positions = static_cast<double>(part.geometry.outputs());
   const double work = std::max(1.0, positions * static_cast<double>(group_panels()) * columns * k);
   const double per_microsecond =
-      8e4 * 4 / static_cast<double>(a_size(product_)) * (has_tiles() ? 4 : 1);
+      8e4 * 4 / static_cast<double>(a_size(type_)) * (has_tiles() ? 4 : 1);
   const double share = std::clamp(work / 16, 4 * per_microsecond, 60 * per_microsecond);
   // im2col by chunks writes the rows and reads them again.
   const double x_bytes =
-      static_cast<double>(p_.channels * a_size(product_) * (im2col_chunks_ ? 3 : 1));
+      static_cast<double>(p_.channels * a_size(type_) * (im2col_chunks_ ? 3 : 1));
   int64_t best_panels = group_panels(), best_rows = part.geometry.outputs();
   double best = -1;
   const int64_t together = tile_panels(part);
@@ -382,7 +385,7 @@ void DirectConvolution::add_chunks(size_t index) {
     double rows = std::clamp(share / std::max(1.0, column_work), 1.0, positions);
     const double least = (skips_padding_ ? 12.0 : 4.0) * kernel_->row_tile;
     rows = std::max(rows, std::min(positions, least));
-    const double weights = column_work * static_cast<double>(a_size(product_));
+    const double weights = column_work * static_cast<double>(a_size(type_));
     const double read = static_cast<double>(cut) * positions * x_bytes +
                         positions / rows * weights * static_cast<double>(cut);
     const bool too_large = column_work * rows > 2 * share && cut * 2 <= tiles;
@@ -397,34 +400,34 @@ void DirectConvolution::add_chunks(size_t index) {
   if (all == 0) return;
   const int64_t panel_sets = (all + best_panels - 1) / best_panels;
   const int64_t height = axes[1].count, width = std::max<int64_t>(1, axes[2].count);
-  const int64_t wanted = std::clamp<int64_t>((best_rows + width / 2) / width, 1, height);
+  const int64_t target_rows = std::clamp<int64_t>((best_rows + width / 2) / width, 1, height);
   const int64_t tile = kernel_->row_tile, width_tiles = (width + tile - 1) / tile;
-  const bool cuts_lines = wanted == 1 && best_rows < width;
-  const bool few_weights =
-      static_cast<double>(all) * columns * k * static_cast<double>(a_size(product_)) <= kFewWeights;
-  int64_t line_chunks = (height + wanted - 1) / wanted;
-  int64_t pieces = cuts_lines ? std::min((width + best_rows - 1) / best_rows, width_tiles) : 1;
-  if (const int64_t count = axes[0].count * line_chunks * pieces * panel_sets;
-      few_weights && count > 1 && count % 2 != 0) {
-    if (cuts_lines && pieces < width_tiles) {
+  const bool splits_rows = target_rows == 1 && best_rows < width;
+  const bool shares_weights =
+      static_cast<double>(all) * columns * k * static_cast<double>(a_size(type_)) <= kSharedWeights;
+  int64_t row_chunks = (height + target_rows - 1) / target_rows;
+  int64_t pieces = splits_rows ? std::min((width + best_rows - 1) / best_rows, width_tiles) : 1;
+  if (const int64_t count = axes[0].count * row_chunks * pieces * panel_sets;
+      shares_weights && count > 1 && count % 2 != 0) {
+    if (splits_rows && pieces < width_tiles) {
       ++pieces;
-    } else if (line_chunks < height) {
-      ++line_chunks;
+    } else if (row_chunks < height) {
+      ++row_chunks;
     }
   }
   // Each thread gets contiguous chunks. With few weights these are output rows: threads do not
   // share cache lines of y and read their own rows in the next layer. Large weights are read by one
   // thread each, and few output rows do not divide evenly.
-  const bool even_lines =
-      height == 1 ? width_tiles >= kManyTiles : height % 2 == 0 || height >= kManyLines;
-  const int64_t outer_panels = few_weights && even_lines ? all : best_panels;
+  const bool even_rows =
+      height == 1 ? width_tiles >= kManyTiles : height % 2 == 0 || height >= kManyRows;
+  const int64_t outer_panels = shares_weights && even_rows ? all : best_panels;
   for (int64_t outer = 0; outer < all; outer += outer_panels)
     for (int64_t d = 0; d < axes[0].count; ++d)
-      for (int64_t i = 0; i < line_chunks; ++i)
+      for (int64_t i = 0; i < row_chunks; ++i)
         for (int64_t j = 0; j < pieces; ++j)
           for (int64_t panel = outer; panel < std::min(all, outer + outer_panels);
                panel += best_panels) {
-            const int64_t h = i * height / line_chunks, h_end = (i + 1) * height / line_chunks;
+            const int64_t h = i * height / row_chunks, h_end = (i + 1) * height / row_chunks;
             const int64_t w = j * width_tiles / pieces * tile;
             const int64_t w_end = std::min(axes[2].count, (j + 1) * width_tiles / pieces * tile);
             chunks_.push_back({index,

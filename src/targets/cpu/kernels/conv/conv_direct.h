@@ -42,15 +42,15 @@ class DirectConvolution final : public Convolution {
     void* out = nullptr;
     int64_t out_stride = 0;
     // See BrgemmCall.
-    bool a_is_cold = false, b_is_cold = false, b_goes_on = false, out_is_cached = false;
-    const void* ahead = nullptr;
+    bool a_is_cold = false, b_is_cold = false, b_continues = false, out_is_cached = false;
+    const void* prefetch_data = nullptr;
     int64_t prefetch_bytes = 0;
   };
   void pointwise_rows(const ConvCall& call, const ConvEpilogue& epilogue,
                       const PointwiseRows& at) const;
 
  private:
-  static constexpr int64_t kFewOutputs = 4;  // fewer leave most of a tile unused
+  static constexpr int64_t kMinOutputs = 4;  // fewer leave most of a tile unused
 
   // Position that output 0 reads on each axis, and the taps that it multiplies.
   struct Block {
@@ -65,7 +65,7 @@ class DirectConvolution final : public Convolution {
   struct Part {
     ConvPart geometry;
     std::vector<Block> blocks;
-    bool side_by_side = false;      // a block holds all taps along the width
+    bool contiguous_taps = false;   // a block holds all taps along the width
     std::vector<Segment> segments;  // longest first
     int64_t k = 0;                  // elements of a block
     size_t packed = 0;              // offset of its panels
@@ -84,7 +84,7 @@ class DirectConvolution final : public Convolution {
     const int64_t begin = chunk.begin[2], end = begin + chunk.extent[2];
     for (const Segment& s : part.segments) {
       const int64_t first = std::max(begin, s.begin), last = std::min(end, s.begin + s.count);
-      for (int64_t w = first; last - first < kFewOutputs && w < last; ++w) f(w);
+      for (int64_t w = first; last - first < kMinOutputs && w < last; ++w) f(w);
     }
   }
   // Memory that a chunk reads; pitches in elements.
@@ -96,10 +96,10 @@ class DirectConvolution final : public Convolution {
   class Run;
 
   DirectConvolution(const ConvProblem& problem, Isa isa, bool pads_with_zeros);
-  bool has_tiles() const { return isa_ == Isa::amx && product_ != GemmType::f32; }
+  bool has_tiles() const { return isa_ == Isa::amx && type_ != GemmType::f32; }
   bool gains_by_skipping() const;
   void im2col_positions();
-  void gather(const void* x, std::byte* to, int64_t begin, int64_t end, int padding) const;
+  void im2col_rows(const void* x, std::byte* to, int64_t begin, int64_t end, int padding) const;
   void add_part(const ConvPart& part);
   void add_chunks(size_t part);
   void pack_panel(const ConvWeights& weights, const Part& part, int64_t group, int64_t panel,
@@ -111,12 +111,12 @@ class DirectConvolution final : public Convolution {
   int64_t group_panels() const { return panel_count(*kernel_, p_.group_outputs()); }
   const std::byte* panels(const std::byte* packed, const Part& part, int64_t group,
                           int64_t panel) const;
-  int64_t numbers_read(const Part& part) const;
+  int64_t elements_read(const Part& part) const;
   ConvBox box(const Part& part, const Chunk& chunk) const;
-  bool stages_columns(const Part& part, const Chunk& chunk) const;
+  bool pads_columns(const Part& part, const Chunk& chunk) const;
   ConvBox column_box(const Part& part, const Chunk& chunk, int64_t w) const;
   int64_t box_bytes(const ConvBox& box) const {
-    return (box.positions() * p_.channels * stage_.element_bytes + 63) / 64 * 64;
+    return (box.positions() * p_.channels * padded_.element_bytes + 63) / 64 * 64;
   }
   void flip_signs();
   int padding(const ConvCall& call) const;
@@ -125,40 +125,41 @@ class DirectConvolution final : public Convolution {
     return flips_ ? brgemm_kernel(isa_, GemmType::s8s8) : *kernel_;
   }
   bool reads_in_place() const;
-  void find_whole_box();
-  bool stages_by_chunks() const;
+  void find_padded_box();
+  bool pads_by_chunk() const;
   void make_flat();
-  void stage_whole(const void* x, std::byte* to, int64_t begin, int64_t end, int padding) const;
+  void copy_padded_rows(const void* x, std::byte* to, int64_t begin, int64_t end,
+                        int padding) const;
   void run_prepared(const ConvCall& call) const;
 
-  ConvProblem given_;
+  ConvProblem original_;
   ConvProblem p_;  // the problem that the GEMMs compute: a single row after im2col
   Isa isa_;
   bool im2col_ = false;
-  ConvPartAxis given_lines_;  // height axis before im2col
+  ConvPartAxis original_height_;  // height axis before im2col
   // Each chunk runs im2col on its own rows, kIm2colRows at a time.
   bool im2col_chunks_ = false;
   static constexpr int64_t kIm2colRows = 448;
   // Base address for tensors without elements.
   static constexpr std::byte kNothing{};
   static constexpr int64_t kWeightsInCache = 512 << 10;  // bytes of panels in L2 beside x
-  static constexpr int64_t kAfterPadded = 64;  // bytes that kernels may read past the copy
+  static constexpr int64_t kReadPastEnd = 64;  // bytes that kernels may read past the copy
   // Copied i8 input becomes u8 in the copy, which saves the kernel the conversion.
   bool flips_ = false;
-  GemmType product_;
+  GemmType type_;
   const BrgemmKernel* kernel_;
   int shift_ = 0;  // added to each x, by the kernel or by the copy
-  PaddedInput stage_;
+  PaddedInput padded_;
   bool in_place_ = false;
   bool skips_padding_ = false;  // reads x in place and skips taps in the padding
   // Variant that skips padding, with the same packing: for int8 calls whose padding is zero.
   std::unique_ptr<const DirectConvolution> for_zeros_;
-  bool padded_whole_ = false;
-  ConvBox whole_;
+  bool pads_image_ = false;
+  ConvBox padded_box_;
   // AMX tiles span several output rows, including the padding between them, which is not stored. In
   // the copy, the rows of one stride phase are contiguous.
   bool flat_ = false;
-  int64_t phase_lines_ = 0;
+  int64_t phase_rows_ = 0;
   bool through_sums_ = false;  // y is channels-first: accumulators are transposed in memory
   std::vector<Part> parts_;
   std::vector<Chunk> chunks_;                                     // of one image

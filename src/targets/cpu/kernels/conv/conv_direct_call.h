@@ -16,7 +16,7 @@ class DirectConvolution::Run {
   // `x` is the input of the GEMMs, after im2col or padding.
   Run(const DirectConvolution& conv, const ConvCall& call, const std::byte* x)
       : c_(conv), p_(conv.p_), call_(call), x_(x) {
-    if (!has_integer_sums(c_.product_)) return;
+    if (!has_integer_sums(c_.type_)) return;
     const std::byte* at = weights() + c_.panel_bytes_;
     const size_t parts = c_.parts_.size();
     const auto* zeros =
@@ -27,7 +27,7 @@ class DirectConvolution::Run {
       at += c_.panel_stride(part);
       const auto taps = static_cast<int64_t>(
           part.blocks.empty() ? 0 : part.blocks.size() * part.blocks[0].taps.size());
-      const int64_t depth = taps * c_.given_.group_channels();
+      const int64_t depth = taps * c_.original_.group_channels();
       terms_.push_back(integer_terms(call, p_.outputs, depth, c_.shift_,
                                      reinterpret_cast<const int32_t*>(at), zeros));
       at += c_.sums_bytes();

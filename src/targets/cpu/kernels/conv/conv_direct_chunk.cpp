@@ -19,7 +19,7 @@ struct DirectConvolution::Run::Work {
   struct Rows {
     int64_t d, h, w, count;
     bool is_column;
-    const Source* staged = nullptr;  // padded copy of a column; null: the chunk's source
+    const Source* padded_column = nullptr;  // padded copy of a column; null: the chunk's source
   };
   const Run& r;
   const int64_t n;
@@ -32,11 +32,11 @@ struct DirectConvolution::Run::Work {
   std::vector<BrgemmBlock> blocks = std::vector<BrgemmBlock>(part.blocks.size());
   std::byte* box = nullptr;
   std::byte* sums = nullptr;
-  std::byte* turned = nullptr;
+  std::byte* transposed_sums = nullptr;
   int32_t* windows = nullptr;
 
-  int64_t lines() const { return chunk.extent[0] * chunk.extent[1]; }
-  int64_t rows() const { return lines() * chunk.extent[2]; }
+  int64_t output_rows() const { return chunk.extent[0] * chunk.extent[1]; }
+  int64_t rows() const { return output_rows() * chunk.extent[2]; }
 
   void run() {
     auto* scratch = thread_scratch(
@@ -44,8 +44,8 @@ struct DirectConvolution::Run::Work {
         static_cast<int64_t>(c.scratch_box_ + 2 * c.scratch_sums_ + c.scratch_rows_));
     box = scratch;
     sums = scratch + c.scratch_box_;
-    turned = sums + c.scratch_sums_;
-    windows = reinterpret_cast<int32_t*>(turned + c.scratch_sums_);
+    transposed_sums = sums + c.scratch_sums_;
+    windows = reinterpret_cast<int32_t*>(transposed_sums + c.scratch_sums_);
     ConvEpilogue epilogue(r.call_, r.terms(chunk.part), n, c.through_sums_);
     if (!c.im2col_chunks_) return multiply(epilogue);
     // im2col in steps that stay in L2 until the GEMM reads them.
@@ -60,55 +60,56 @@ struct DirectConvolution::Run::Work {
     find_source();
     for (int64_t g = 0; g < p.groups; ++g) {
       if (c.flat_ && !c.through_sums_) {
-        all_lines(epilogue, g);
+        flat_channels_last(epilogue, g);
       } else if (c.flat_) {
-        flat_lines(epilogue, g);
+        flat_channels_first(epilogue, g);
       } else if (c.through_sums_) {
-        whole_tile(epilogue, g);
-      } else if (!joined_lines(epilogue, g)) {
-        by_lines(epilogue, g);
+        by_output_channels(epilogue, g);
+      } else if (!joined_output_rows(epilogue, g)) {
+        by_output_rows(epilogue, g);
       }
     }
   }
 
   void find_source() {
-    const int64_t image = p.input_positions() * p.channels * c.stage_.element_bytes;
+    const int64_t image = p.input_positions() * p.channels * c.padded_.element_bytes;
     source.pitch[2] = p.channels;
     if (c.im2col_chunks_) {
-      const int64_t given = c.given_.input_positions() * c.given_.channels * c.stage_.element_bytes;
-      c.gather(r.x_ + n * given, box, chunk.begin[2], chunk.begin[2] + chunk.extent[2],
-               c.padding(r.call_));
+      const int64_t image_bytes =
+          c.original_.input_positions() * c.original_.channels * c.padded_.element_bytes;
+      c.im2col_rows(r.x_ + n * image_bytes, box, chunk.begin[2], chunk.begin[2] + chunk.extent[2],
+                    c.padding(r.call_));
       source.x = box;
       source.origin[2] = chunk.begin[2];
       return;
     }
     // A prepared input holds one image.
-    const auto* x = r.x_ + (c.im2col_ || c.padded_whole_ ? 0 : n * image);
+    const auto* x = r.x_ + (c.im2col_ || c.pads_image_ ? 0 : n * image);
     const auto& axes = p.axes;
     if (c.in_place_) {
       source.x = x;
       source.pitch[1] = axes[2].input * p.channels;
       source.pitch[0] = axes[1].input * source.pitch[1];
-      if (c.skips_padding_ && c.stages_columns(part, chunk)) stage_columns(x);
+      if (c.skips_padding_ && c.pads_columns(part, chunk)) pad_columns(x);
       return;
     }
-    const ConvBox read = c.padded_whole_ ? c.whole_ : c.box(part, chunk);
-    if (!c.padded_whole_) {
-      PaddedInput stage = c.stage_;
-      stage.padding = c.padding(r.call_);
-      stage_box(p, stage, read, x, box);
+    const ConvBox read = c.pads_image_ ? c.padded_box_ : c.box(part, chunk);
+    if (!c.pads_image_) {
+      PaddedInput padded = c.padded_;
+      padded.padding = c.padding(r.call_);
+      copy_padded_box(p, padded, read, x, box);
     }
-    source.x = c.padded_whole_ ? x : box;
+    source.x = c.pads_image_ ? x : box;
     source.origin = read.begin;
     source.pitch[1] = read.extent[2] * p.channels;
     source.pitch[0] = read.extent[1] * source.pitch[1];
   }
 
-  void stage_columns(const std::byte* x) {
+  void pad_columns(const std::byte* x) {
     std::byte* to = box;
     c.each_column(part, chunk, [&](int64_t w) {
       const ConvBox read = c.column_box(part, chunk, w);
-      stage_box(p, c.stage_, read, x, to);
+      copy_padded_box(p, c.padded_, read, x, to);
       Source& column = padded_columns.emplace_back();
       column.x = to;
       column.origin = read.begin;
@@ -121,7 +122,7 @@ struct DirectConvolution::Run::Work {
   // True if padding is zero, so that skipped taps do not change accumulators. A zero point of x
   // makes padding nonzero.
   bool pads_with_zeros() const {
-    return !has_integer_sums(c.product_) || (r.call_.x_zero == 0 && c.shift_ == 0);
+    return !has_integer_sums(c.type_) || (r.call_.x_zero == 0 && c.shift_ == 0);
   }
   bool is_padding(size_t axis, int64_t output, const Block& block) const {
     const int64_t at = output * part.geometry.axes[axis].step + block.offset[axis];
@@ -129,14 +130,14 @@ struct DirectConvolution::Run::Work {
   }
 
   // GEMM of some panels with some rows of the chunk.
-  BrgemmCall product(const Rows& rows, int64_t group, const std::byte* b) {
-    const auto [d, h, w, outputs, is_column, staged] = rows;
-    const auto& [x, origin, pitch] = staged == nullptr ? source : *staged;
+  BrgemmCall gemm_call(const Rows& rows, int64_t group, const std::byte* b) {
+    const auto [d, h, w, outputs, is_column, padded_column] = rows;
+    const auto& [x, origin, pitch] = padded_column == nullptr ? source : *padded_column;
     const auto& axes = part.geometry.axes;
     const int64_t block_bytes = packed_panel_bytes(*c.kernel_, part.k);
     // Contiguous taps: only those inside the image.
-    int64_t first = 0, k = c.numbers_read(part), b_offset = 0;
-    if (c.skips_padding_ && part.side_by_side) {
+    int64_t first = 0, k = c.elements_read(part), b_offset = 0;
+    if (c.skips_padding_ && part.contiguous_taps) {
       const ConvTaps taps = taps_inside(axes[2], p.axes[2].input, w);
       first = static_cast<int64_t>(taps.first);
       k = static_cast<int64_t>(taps.second - taps.first) * p.channels;
@@ -145,16 +146,17 @@ struct DirectConvolution::Run::Work {
     size_t count = 0;
     for (size_t i = 0; i < part.blocks.size() && k > 0; ++i) {
       const Block& block = part.blocks[i];
-      if (!c.flat_ && staged == nullptr && (is_padding(0, d, block) || is_padding(1, h, block)))
+      if (!c.flat_ && padded_column == nullptr &&
+          (is_padding(0, d, block) || is_padding(1, h, block)))
         continue;
-      if (c.skips_padding_ && !part.side_by_side && is_padding(2, w, block)) continue;
-      int64_t line = h * axes[1].step + block.offset[1] - origin[1];
-      if (c.flat_) line = line % axes[1].step * c.phase_lines_ + line / axes[1].step;
+      if (c.skips_padding_ && !part.contiguous_taps && is_padding(2, w, block)) continue;
+      int64_t in_row = h * axes[1].step + block.offset[1] - origin[1];
+      if (c.flat_) in_row = in_row % axes[1].step * c.phase_rows_ + in_row / axes[1].step;
       const int64_t at = (d * axes[0].step + block.offset[0] - origin[0]) * pitch[0] +
-                         line * pitch[1] +
+                         in_row * pitch[1] +
                          (w * axes[2].step + block.offset[2] + first - origin[2]) * pitch[2] +
                          group * p.group_channels();
-      blocks[count++] = {x + at * c.stage_.element_bytes,
+      blocks[count++] = {x + at * c.padded_.element_bytes,
                          b + static_cast<int64_t>(i) * block_bytes + b_offset};
     }
     const size_t along = is_column ? 1 : 2;
@@ -162,7 +164,7 @@ struct DirectConvolution::Run::Work {
     call.blocks = blocks.data();
     call.block_count = static_cast<int64_t>(count);
     call.k = k;
-    call.a_row_stride = axes[along].step * pitch[along] * c.stage_.element_bytes;
+    call.a_row_stride = axes[along].step * pitch[along] * c.padded_.element_bytes;
     call.b_panel_stride = c.panel_stride(part);
     call.rows = outputs;
     return call;
@@ -182,14 +184,14 @@ struct DirectConvolution::Run::Work {
       for (const Segment& segment : part.segments) {
         const int64_t first = std::max(w_begin, segment.begin);
         const int64_t count = std::min(w_end, segment.begin + segment.count) - first;
-        for (int64_t h = chunk.begin[1]; count >= kFewOutputs && h < h_end; ++h)
+        for (int64_t h = chunk.begin[1]; count >= kMinOutputs && h < h_end; ++h)
           f({d, h, first, count, false});
       }
       // Columns without a padded copy have the same taps inside the image at all heights.
-      const Source* staged = padded_columns.data();
+      const Source* padded_column = padded_columns.data();
       c.each_column(part, chunk, [&](int64_t w) {
         f({d, chunk.begin[1], w, chunk.extent[1], true,
-           padded_columns.empty() ? nullptr : staged++});
+           padded_columns.empty() ? nullptr : padded_column++});
       });
     }
   }
@@ -198,13 +200,13 @@ struct DirectConvolution::Run::Work {
   Rows flat_rows() const {
     return {chunk.begin[0], chunk.begin[1], chunk.begin[2], chunk.extent[2], false};
   }
-  void flat_product(BrgemmCall& call) const {
-    call.rows = (chunk.extent[1] - 1) * flat_pitch() + chunk.extent[2];
+  void set_flat_rows(BrgemmCall& call) const {
+    call.rows = (chunk.extent[1] - 1) * flat_row_pitch() + chunk.extent[2];
   }
-  int64_t flat_pitch() const { return c.whole_.extent[2] / part.geometry.axes[2].step; }
+  int64_t flat_row_pitch() const { return c.padded_box_.extent[2] / part.geometry.axes[2].step; }
 
   // Channels-last: the GEMM writes y.
-  void all_lines(ConvEpilogue& epilogue, int64_t group) {
+  void flat_channels_last(ConvEpilogue& epilogue, int64_t group) {
     const int64_t size = info(p.y_type).bits / 8, width = chunk.extent[2];
     const Rows rows = flat_rows();
     const int64_t first = position(rows);
@@ -212,13 +214,13 @@ struct DirectConvolution::Run::Work {
     auto* y = static_cast<std::byte*>(r.call_.y) + n * p.output_positions() * p.outputs * size;
     epilogue.place(first, 1);
     epilogue.window_sums(window_sums(rows, group, windows));
-    BrgemmCall call = product(rows, group, c.panels(r.weights(), part, group, chunk.panel));
-    flat_product(call);
-    if (flat_pitch() != width) {
-      call.line_rows = width;
-      call.line_pitch = flat_pitch();
+    BrgemmCall call = gemm_call(rows, group, c.panels(r.weights(), part, group, chunk.panel));
+    set_flat_rows(call);
+    if (flat_row_pitch() != width) {
+      call.output_row_width = width;
+      call.output_row_pitch = flat_row_pitch();
     }
-    weights_come(call, chunk.panel + chunk.panels);
+    prefetch_weights(call, chunk.panel + chunk.panels);
     call.columns = columns_of(chunk.panels, chunk.panel);
     call.epilogue = &epilogue.get();
     call.column = column;
@@ -229,40 +231,42 @@ struct DirectConvolution::Run::Work {
 
   // The first rows of an image read the weights from memory; `next` is the first panel not yet in
   // use.
-  void weights_come(BrgemmCall& call, int64_t next) const {
+  void prefetch_weights(BrgemmCall& call, int64_t next) const {
     call.b_is_cold = (n == 0 && chunk.begin == std::array<int64_t, kConvAxes>{});
-    call.b_goes_on = next < c.group_panels();
+    call.b_continues = next < c.group_panels();
   }
 
   // Channels-first, flat: accumulators are transposed before the epilogue, so that rows of y are
   // channels.
-  void flat_lines(ConvEpilogue& epilogue, int64_t group) {
-    const int64_t width = chunk.extent[2], lines = chunk.extent[1], count = lines * width;
+  void flat_channels_first(ConvEpilogue& epilogue, int64_t group) {
+    const int64_t width = chunk.extent[2], output_rows = chunk.extent[1],
+                  count = output_rows * width;
     const int64_t size = info(p.y_type).bits / 8, panel = c.kernel_->panel_columns;
     const Rows rows = flat_rows();
     const int64_t first = position(rows);
     const int32_t* window = window_sums(rows, group, windows);
     epilogue.place(first, 1);
     // Columns per step: their accumulators stay in L2.
-    const int64_t step = std::max<int64_t>(1, kSumsInCache / (lines * flat_pitch() * panel * 4));
+    const int64_t step =
+        std::max<int64_t>(1, kSumsInCache / (output_rows * flat_row_pitch() * panel * 4));
     for (int64_t done = 0; done < chunk.panels; done += step) {
       const int64_t start = chunk.panel + done;
       const int64_t columns = columns_of(std::min(step, chunk.panels - done), start);
       const int64_t column = group * p.group_outputs() + start * panel;
-      BrgemmCall call = product(rows, group, c.panels(r.weights(), part, group, start));
-      flat_product(call);
+      BrgemmCall call = gemm_call(rows, group, c.panels(r.weights(), part, group, start));
+      set_flat_rows(call);
       call.columns = columns;
       call.out = sums;
       call.out_stride = columns * 4;
       c.kernel_->run(call);
-      for (int64_t i = 0; i < lines; ++i)
-        transpose_matrix(4, sums + i * flat_pitch() * columns * 4, columns, turned + i * width * 4,
-                         count, width, columns);
+      for (int64_t i = 0; i < output_rows; ++i)
+        transpose_matrix(4, sums + i * flat_row_pitch() * columns * 4, columns,
+                         transposed_sums + i * width * 4, count, width, columns);
       epilogue.window_sums(window);
       auto* y = static_cast<std::byte*>(r.call_.y) + n * p.output_positions() * p.outputs * size;
       EpilogueTile tile;
-      tile.integer_sums = has_integer_sums(c.product_);
-      tile.sums = turned;
+      tile.integer_sums = has_integer_sums(c.type_);
+      tile.sums = transposed_sums;
       tile.sums_stride = count;
       tile.rows = columns;
       tile.columns = count;
@@ -288,19 +292,19 @@ struct DirectConvolution::Run::Work {
   const int32_t* window_sums(const Rows& rows, int64_t group, int32_t* to, int64_t step = 1) {
     const IntegerTerms* terms = r.terms(chunk.part);
     if (terms == nullptr || terms->weight_zero == nullptr) return nullptr;
-    BrgemmCall call = product(rows, group, r.ones_[chunk.part]);
-    if (c.flat_) flat_product(call);
-    std::vector<int32_t> found(static_cast<size_t>(call.rows));
+    BrgemmCall call = gemm_call(rows, group, r.ones_[chunk.part]);
+    if (c.flat_) set_flat_rows(call);
+    std::vector<int32_t> window_totals(static_cast<size_t>(call.rows));
     call.columns = 1;
-    call.out = found.data();
+    call.out = window_totals.data();
     call.out_stride = 4;
     c.kernel_->run(call);
     const auto shift =
         static_cast<int32_t>(static_cast<int64_t>(part.blocks.size()) * part.k * c.shift_);
-    const int64_t width = rows.count, pitch = c.flat_ ? flat_pitch() : width;
-    for (int64_t line = 0; line * pitch < call.rows; ++line)
+    const int64_t width = rows.count, pitch = c.flat_ ? flat_row_pitch() : width;
+    for (int64_t h = 0; h * pitch < call.rows; ++h)
       for (int64_t i = 0; i < width; ++i)
-        to[(line * width + i) * step] = found[static_cast<size_t>(line * pitch + i)] - shift;
+        to[(h * width + i) * step] = window_totals[static_cast<size_t>(h * pitch + i)] - shift;
     return to;
   }
 
@@ -312,15 +316,15 @@ struct DirectConvolution::Run::Work {
   // Calls f for runs of the chunk's rows whose windows have the same kernel rows inside the image,
   // with the range of k that is not zero padding in the im2col rows.
   template <class F>
-  void each_run(F&& f) {
+  void each_padded_run(F&& f) {
     const int64_t end = chunk.begin[2] + chunk.extent[2];
-    const auto& [depth, height, width] = c.given_.axes;
-    const int64_t line = width.kernel * c.given_.channels;
+    const auto& [depth, height, width] = c.original_.axes;
+    const int64_t kernel_row = width.kernel * c.original_.channels;
     const bool cuts = c.im2col_ && c.isa_ != Isa::amx && depth.kernel == 1 && height.kernel > 1 &&
-                      pads_with_zeros() && line % c.kernel_->k_group == 0;
-    if (!cuts) return f(chunk.begin[2], chunk.extent[2], 0, c.numbers_read(part));
+                      pads_with_zeros() && kernel_row % c.kernel_->k_group == 0;
+    if (!cuts) return f(chunk.begin[2], chunk.extent[2], 0, c.elements_read(part));
     const auto taps_of = [&](int64_t row) {
-      return taps_inside(c.given_lines_, height.input, row / width.output % height.output);
+      return taps_inside(c.original_height_, height.input, row / width.output % height.output);
     };
     for (int64_t row = chunk.begin[2]; row < end;) {
       const ConvTaps taps = taps_of(row);
@@ -328,43 +332,43 @@ struct DirectConvolution::Run::Work {
       do {
         next = std::min(end, (next / width.output + 1) * width.output);
       } while (next < end && taps_of(next) == taps);
-      f(row, next - row, static_cast<int64_t>(taps.first) * line,
-        static_cast<int64_t>(taps.second) * line);
+      f(row, next - row, static_cast<int64_t>(taps.first) * kernel_row,
+        static_cast<int64_t>(taps.second) * kernel_row);
       row = next;
     }
   }
 
   // Computes all output rows of a padded chunk in one GEMM, if they are contiguous in y and the
   // kernel supports the padding between them. Returns false otherwise.
-  bool joined_lines(ConvEpilogue& epilogue, int64_t group) {
+  bool joined_output_rows(ConvEpilogue& epilogue, int64_t group) {
     const auto& axes = part.geometry.axes;
-    const int64_t step = axes[2].step * source.pitch[2], line = axes[1].step * source.pitch[1];
+    const int64_t step = axes[2].step * source.pitch[2], row_step = axes[1].step * source.pitch[1];
     const Rows rows{chunk.begin[0],  chunk.begin[1], chunk.begin[2],
                     chunk.extent[2], false,          &source};
-    if (c.in_place_ || c.im2col_ || c.kernel_->takes_lines_of == nullptr) return false;
-    if (step == 0 || line % step != 0) return false;
+    if (c.in_place_ || c.im2col_ || c.kernel_->takes_output_rows_of == nullptr) return false;
+    if (step == 0 || row_step % step != 0) return false;
     if (chunk.extent[0] != 1 || chunk.extent[2] != p.axes[2].output || axes[1].stride != 1)
       return false;
     const int64_t first = position(rows), size = info(p.y_type).bits / 8;
     epilogue.place(first, 1);
     if (window_sums(rows, group, windows) != nullptr) return false;
-    BrgemmCall call = product(rows, group, c.panels(r.weights(), part, group, chunk.panel));
-    call.line_pitch = line / step;
-    call.line_rows = chunk.extent[2];
-    call.rows = (chunk.extent[1] - 1) * call.line_pitch + call.line_rows;
+    BrgemmCall call = gemm_call(rows, group, c.panels(r.weights(), part, group, chunk.panel));
+    call.output_row_pitch = row_step / step;
+    call.output_row_width = chunk.extent[2];
+    call.rows = (chunk.extent[1] - 1) * call.output_row_pitch + call.output_row_width;
     call.columns = columns_of(chunk.panels, chunk.panel);
     call.epilogue = &epilogue.get();
     call.column = group * p.group_outputs() + chunk.panel * c.kernel_->panel_columns;
     call.out = static_cast<std::byte*>(r.call_.y) +
                ((n * p.output_positions() + first) * p.outputs + call.column) * size;
     call.out_stride = p.outputs * size;
-    if (!c.kernel_->takes_lines_of(call)) return false;
+    if (!c.kernel_->takes_output_rows_of(call)) return false;
     c.kernel_->run(call);
     return true;
   }
 
   // Channels-last: the GEMM writes y.
-  void by_lines(ConvEpilogue& epilogue, int64_t group) {
+  void by_output_rows(ConvEpilogue& epilogue, int64_t group) {
     const int64_t size = info(p.y_type).bits / 8, width = c.kernel_->panel_columns;
     auto* y = static_cast<std::byte*>(r.call_.y) + n * p.output_positions() * p.outputs * size;
     const int64_t together = c.tile_panels(part);
@@ -377,13 +381,13 @@ struct DirectConvolution::Run::Work {
         const int64_t first = position(rows), stride = position_stride(rows);
         epilogue.place(first, stride);
         epilogue.window_sums(window_sums(rows, group, windows));
-        BrgemmCall call = product(rows, group, c.panels(r.weights(), part, group, panel));
+        BrgemmCall call = gemm_call(rows, group, c.panels(r.weights(), part, group, panel));
         const int64_t panels = std::min(step, chunk.panels - done);
-        weights_come(call, panel + panels);
+        prefetch_weights(call, panel + panels);
         // With one tile of columns, the prefetch of the next panel is spread over all output rows.
         if (panels <= together && !rows.is_column) {
-          call.fetch_part = rows.h - chunk.begin[1];
-          call.fetch_parts = chunk.extent[1];
+          call.prefetch_part = rows.h - chunk.begin[1];
+          call.prefetch_parts = chunk.extent[1];
         }
         call.b_is_cold = call.b_is_cold && !rows.is_column;
         call.a_is_cold = c.in_place_ && !c.im2col_ && done == 0;
@@ -396,13 +400,13 @@ struct DirectConvolution::Run::Work {
           return c.kernel_->run(call);
         }
         const BrgemmBlock all = blocks[0];
-        each_run([&](int64_t row, int64_t rows, int64_t begin, int64_t end) {
+        each_padded_run([&](int64_t row, int64_t rows, int64_t begin, int64_t end) {
           call.row = row - chunk.begin[2];
           call.rows = rows;
           call.k = end - begin;
           call.out = y + ((first + call.row) * p.outputs + column) * size;
           blocks[0] = {static_cast<const std::byte*>(all.a) + call.row * call.a_row_stride +
-                           begin * c.stage_.element_bytes,
+                           begin * c.padded_.element_bytes,
                        static_cast<const std::byte*>(all.b) +
                            begin / c.kernel_->k_group * c.kernel_->panel_columns * 4};
           c.kernel_->run(call);
@@ -414,29 +418,29 @@ struct DirectConvolution::Run::Work {
 
   // Channels-first: accumulators are transposed before the epilogue, so that rows of y are
   // channels.
-  void whole_tile(ConvEpilogue& epilogue, int64_t group) {
+  void by_output_channels(ConvEpilogue& epilogue, int64_t group) {
     const int64_t size = info(p.y_type).bits / 8, count = rows();
     const int64_t columns = columns_of(chunk.panels, chunk.panel);
     const int64_t column = group * p.group_outputs() + chunk.panel * c.kernel_->panel_columns;
     const int32_t* window = nullptr;
     each_rows([&](const Rows& rows) {
-      const int64_t line = (rows.d - chunk.begin[0]) * chunk.extent[1] + rows.h - chunk.begin[1];
-      const int64_t row = line * chunk.extent[2] + rows.w - chunk.begin[2];
+      const int64_t out_row = (rows.d - chunk.begin[0]) * chunk.extent[1] + rows.h - chunk.begin[1];
+      const int64_t row = out_row * chunk.extent[2] + rows.w - chunk.begin[2];
       const int64_t step = rows.is_column ? chunk.extent[2] : 1;
       if (window_sums(rows, group, windows + row, step) != nullptr) window = windows;
-      BrgemmCall call = product(rows, group, c.panels(r.weights(), part, group, chunk.panel));
+      BrgemmCall call = gemm_call(rows, group, c.panels(r.weights(), part, group, chunk.panel));
       call.columns = columns;
       call.out = sums + row * columns * 4;
       call.out_stride = step * columns * 4;
       c.kernel_->run(call);
     });
-    transpose_matrix(4, sums, columns, turned, count, count, columns);
+    transpose_matrix(4, sums, columns, transposed_sums, count, count, columns);
     const int64_t first = position(flat_rows());
     epilogue.place(first, 1);
     epilogue.window_sums(window);
     EpilogueTile tile;
-    tile.sums = turned;
-    tile.integer_sums = has_integer_sums(c.product_);
+    tile.sums = transposed_sums;
+    tile.integer_sums = has_integer_sums(c.type_);
     tile.sums_stride = count;
     tile.rows = columns;
     tile.columns = count;

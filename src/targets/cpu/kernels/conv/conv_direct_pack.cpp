@@ -46,13 +46,13 @@ void with_bytes(ElementType type, const void* data, F&& f) {
 }  // namespace
 
 std::string DirectConvolution::packing_id() const {
-  const auto& [depth, height, width] = given_.axes;
+  const auto& [depth, height, width] = original_.axes;
   std::string id = fmt::format(
       "conv {} {}x{}x{}x{}x{} in {} groups, panels of {} by {}, blocks of {}", to_string(p_.x_type),
-      p_.outputs, given_.group_channels(), depth.kernel, height.kernel, width.kernel, p_.groups,
+      p_.outputs, original_.group_channels(), depth.kernel, height.kernel, width.kernel, p_.groups,
       kernel_->panel_columns, kernel_->k_group, parts_.empty() ? 0 : parts_[0].k);
-  for (size_t i = 0; given_.transposed && i < kConvAxes; ++i) {
-    const ConvAxis& a = given_.axes[i];
+  for (size_t i = 0; original_.transposed && i < kConvAxes; ++i) {
+    const ConvAxis& a = original_.axes[i];
     id += fmt::format(", transposed {} / {} / {} to {}", a.stride, a.dilation, a.pad, a.output);
   }
   return id;
@@ -60,29 +60,29 @@ std::string DirectConvolution::packing_id() const {
 
 size_t DirectConvolution::packed_bytes() const {
   size_t bytes = panel_bytes_;
-  if (!has_integer_sums(product_)) return bytes;
+  if (!has_integer_sums(type_)) return bytes;
   for (const Part& part : parts_) bytes += static_cast<size_t>(panel_stride(part) + sums_bytes());
   return bytes + static_cast<size_t>(sums_bytes());
 }
 
 void DirectConvolution::pack_panel(const ConvWeights& weights, const Part& part, int64_t group,
                                    int64_t panel, std::byte* to) const {
-  const WeightStrides strides = weight_strides(given_);
+  const WeightStrides strides = weight_strides(original_);
   const int64_t columns = kernel_->panel_columns, k_group = kernel_->k_group;
   const int64_t count = std::min(columns, p_.group_outputs() - panel * columns);
   std::memset(to, 0, static_cast<size_t>(panel_stride(part)));
   for (size_t b = 0; b < part.blocks.size(); ++b) {
     std::byte* block = to + static_cast<int64_t>(b) * packed_panel_bytes(*kernel_, part.k);
     for (int64_t i = 0; i < count; ++i) {
-      const int64_t first = first_weight(given_, group, panel * columns + i);
+      const int64_t first = first_weight(original_, group, panel * columns + i);
       const auto column = [&]<class T>(const T* from, auto f) {
-        pack_column(from + first, strides.channel, given_.group_channels(), part.blocks[b].taps,
+        pack_column(from + first, strides.channel, original_.group_channels(), part.blocks[b].taps,
                     k_group, columns * k_group, reinterpret_cast<T*>(block) + i * k_group, f);
       };
       const auto same = [](auto w) { return w; };
-      if (product_ == GemmType::f32) {
+      if (type_ == GemmType::f32) {
         column(static_cast<const float*>(weights.data), same);
-      } else if (product_ == GemmType::bf16) {
+      } else if (type_ == GemmType::bf16) {
         column(static_cast<const uint16_t*>(weights.data), same);
       } else {
         // u8 - 128 equals a flip of the sign bit.
@@ -95,7 +95,7 @@ void DirectConvolution::pack_panel(const ConvWeights& weights, const Part& part,
 }
 
 void DirectConvolution::pack_sums(const ConvWeights& weights, std::byte* to) const {
-  const WeightStrides strides = weight_strides(given_);
+  const WeightStrides strides = weight_strides(original_);
   const int32_t shift = weight_shift(weights.type);
   for (const Part& part : parts_) {
     std::byte* ones = to;
@@ -110,12 +110,12 @@ void DirectConvolution::pack_sums(const ConvWeights& weights, std::byte* to) con
     to += panel_stride(part);
     auto* sums = reinterpret_cast<int32_t*>(to);
     for (int64_t o = 0; o < p_.outputs; ++o) {
-      const int64_t first = first_weight(given_, o / p_.group_outputs(), o % p_.group_outputs());
+      const int64_t first = first_weight(original_, o / p_.group_outputs(), o % p_.group_outputs());
       int32_t sum = 0;
       with_bytes(weights.type, weights.data, [&](const auto* w) {
         for (const Block& block : part.blocks)
           for (const int64_t tap : block.taps)
-            for (int64_t c = 0; c < given_.group_channels(); ++c)
+            for (int64_t c = 0; c < original_.group_channels(); ++c)
               sum += w[first + c * strides.channel + tap] - shift;
       });
       sums[o] = sum;
@@ -133,12 +133,12 @@ void DirectConvolution::pack(const ConvWeights& weights, void* to, ThreadPool* p
     placed.data = &kNothing;
     return pack(placed, to, pool);
   }
-  const bool fits = has_integer_sums(product_)
+  const bool fits = has_integer_sums(type_)
                         ? weights.type == ElementType::i8 || weights.type == ElementType::u8
                         : weights.type == p_.x_type;
   check(fits, ErrorKind::invalid_argument, "convolution {}: weights have type {}, expected {}",
         p_.text(), to_string(weights.type),
-        has_integer_sums(product_) ? "i8 or u8" : to_string(p_.x_type));
+        has_integer_sums(type_) ? "i8 or u8" : to_string(p_.x_type));
   auto* bytes = static_cast<std::byte*>(to);
   for (const Part& part : parts_) {
     const int64_t stride = panel_stride(part);
@@ -149,7 +149,7 @@ void DirectConvolution::pack(const ConvWeights& weights, void* to, ThreadPool* p
                    bytes + part.packed + i * stride);
     });
   }
-  if (has_integer_sums(product_)) pack_sums(weights, bytes + panel_bytes_);
+  if (has_integer_sums(type_)) pack_sums(weights, bytes + panel_bytes_);
 }
 
 }  // namespace lathe::cpu

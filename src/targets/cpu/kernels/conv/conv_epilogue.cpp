@@ -36,20 +36,21 @@ IntegerTerms integer_terms(const ConvCall& call, int64_t outputs, int64_t depth,
   return terms;
 }
 
-ConvEpilogue::ConvEpilogue(const ConvCall& call, const IntegerTerms* terms, int64_t n, bool turned)
-    : given_(call.epilogue), turned_(turned), terms_(terms) {
-  image_.assign(given_.steps.begin(), given_.steps.end());
+ConvEpilogue::ConvEpilogue(const ConvCall& call, const IntegerTerms* terms, int64_t n,
+                           bool channels_first)
+    : original_(call.epilogue), channels_first_(channels_first), terms_(terms) {
+  image_.assign(original_.steps.begin(), original_.steps.end());
   for (size_t i = 0; i < image_.size(); ++i) {
     Operand& operand = image_[i].operand;
     if (i < call.operand_images.size()) advance(operand, n * call.operand_images[i]);
-    if (turned) std::swap(operand.row_stride, operand.column_stride);
+    if (channels_first) std::swap(operand.row_stride, operand.column_stride);
   }
   steps_ = image_;
   epilogue_.steps = steps_;
-  epilogue_.out = given_.out;
-  epilogue_.out_zero = given_.out_zero;
-  if (turned) std::swap(epilogue_.out_zero.row_stride, epilogue_.out_zero.column_stride);
-  if (terms != nullptr && turned) {
+  epilogue_.out = original_.out;
+  epilogue_.out_zero = original_.out_zero;
+  if (channels_first) std::swap(epilogue_.out_zero.row_stride, epilogue_.out_zero.column_stride);
+  if (terms != nullptr && channels_first) {
     outer_.push_back({terms->negated_column_compensation.data(), nullptr});
   } else if (terms != nullptr && terms->adds) {
     epilogue_.column_compensation = terms->column_compensation.data();
@@ -66,7 +67,7 @@ void ConvEpilogue::place(int64_t first, int64_t stride) {
   for (size_t i = 0; i < steps_.size(); ++i) {
     Operand& operand = steps_[i].operand;
     operand = image_[i].operand;
-    int64_t& along = turned_ ? operand.column_stride : operand.row_stride;
+    int64_t& along = channels_first_ ? operand.column_stride : operand.row_stride;
     advance(operand, first * along);
     along *= stride;
   }
@@ -75,9 +76,9 @@ void ConvEpilogue::place(int64_t first, int64_t stride) {
 
 void ConvEpilogue::window_sums(const int32_t* sums) {
   if (terms_ == nullptr || terms_->weight_zero == nullptr) return;
-  outer_.resize(turned_ ? 1 : 0);
-  outer_.push_back(turned_ ? OuterCompensation{terms_->weight_zero, sums}
-                           : OuterCompensation{sums, terms_->weight_zero});
+  outer_.resize(channels_first_ ? 1 : 0);
+  outer_.push_back(channels_first_ ? OuterCompensation{terms_->weight_zero, sums}
+                                   : OuterCompensation{sums, terms_->weight_zero});
   epilogue_.outer = outer_;
   simplify_again();
 }

@@ -27,7 +27,7 @@ class ConvEpilogue {
  public:
   // Image n. Tile rows are positions first, first + stride, …, tile columns are output channels;
   // swapped if `channels_first`.
-  ConvEpilogue(const ConvCall& call, const IntegerTerms* terms, int64_t n, bool turned);
+  ConvEpilogue(const ConvCall& call, const IntegerTerms* terms, int64_t n, bool channels_first);
   ConvEpilogue(const ConvEpilogue&) = delete;
   ConvEpilogue& operator=(const ConvEpilogue&) = delete;
   void place(int64_t first, int64_t stride);
@@ -38,8 +38,8 @@ class ConvEpilogue {
 
  private:
   void simplify_again();
-  const Epilogue& given_;
-  bool turned_;
+  const Epilogue& original_;
+  bool channels_first_;
   const IntegerTerms* terms_;
   std::vector<EpilogueStep> image_;  // this image's steps, from position 0
   std::vector<EpilogueStep> steps_;

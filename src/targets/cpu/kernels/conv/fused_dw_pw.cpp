@@ -12,15 +12,16 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kMiddleBytes = 64 << 10;  // of the intermediate, depthwise first
-constexpr int64_t kRingBytes = 20 << 10;    // of the intermediate in L1 beside both convolutions
-constexpr int64_t kWideBytes = 100 << 10;   // of the input rows of one output row, in L2
-constexpr int64_t kDear = 16;               // at most one row in kDear is computed twice
-constexpr int64_t kDearIfShared = 7;  // likewise if threads would write to the same cache lines
+constexpr int64_t kIntermediateBytes = 64 << 10;  // of the intermediate, depthwise first
+constexpr int64_t kRingBytes = 20 << 10;   // of the intermediate in L1 beside both convolutions
+constexpr int64_t kWideBytes = 100 << 10;  // of the input rows of one output row, in L2
+constexpr int64_t kRecomputeLimit = 16;    // at most one row in kRecomputeLimit is computed twice
+constexpr int64_t kRecomputeLimitIfShared =
+    7;  // likewise if threads would write to the same cache lines
 constexpr int64_t kWeightBytes = 20 << 10;  // of a chunk's panels, which each row reads from L1
-constexpr int64_t kMostWide = 4;            // limit, in multiples of the least channels per chunk
-constexpr int64_t kLeastChunks = 4;         // per thread, before chunks of panels get wider
-constexpr int64_t kLeastLines = 6;  // of outputs per chunk; chunks recompute shared input rows
+constexpr int64_t kMaxWide = 4;             // limit, in multiples of the least channels per chunk
+constexpr int64_t kMinChunks = 4;           // per thread, before chunks of panels get wider
+constexpr int64_t kMinRows = 6;  // of outputs per chunk; chunks recompute shared input rows
 constexpr int64_t kSums =
     112 * DepthwiseConvolution::kChannels * 4;  // bytes of accumulators of one output row
 
@@ -55,7 +56,7 @@ EpilogueTile tile_of(const ConvProblem& p, const void* sums, int64_t columns, in
 
 // Returns the GEMM's last step if it is faster as a separate pass over f32 in memory: activations
 // too long to overlap with FMAs.
-const EpilogueStep* later_activation(const Epilogue& epilogue) {
+const EpilogueStep* separate_activation(const Epilogue& epilogue) {
   if (epilogue.out != ElementType::f32 || epilogue.steps.empty()) return nullptr;
   const EpilogueStep& last = epilogue.steps.back();
   const bool is_short =
@@ -63,13 +64,13 @@ const EpilogueStep* later_activation(const Epilogue& epilogue) {
   return last.kind != EpilogueStep::Kind::activate || is_short ? nullptr : &last;
 }
 
-void fetch(const std::byte* at, int64_t bytes) {
+void prefetch(const std::byte* at, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(at + i, 0, 2);
 }
 
 }  // namespace
 
-std::string why_not_pair(const FusedDwPwProblem& p, Isa isa) {
+std::string why_not_fused(const FusedDwPwProblem& p, Isa isa) {
   for (const ConvProblem* each : {&p.first, &p.second}) {
     if (std::string reason = why_not_channels_last(*each); !reason.empty()) return reason;
     if (!is_image(*each)) return fmt::format("{}: not an image", each->text());
@@ -96,8 +97,8 @@ FusedDwPw::FusedDwPw(const FusedDwPwProblem& problem, Isa isa)
       wide_(depthwise_first_ ? p_.first : p_.second),
       depthwise_(wide_, isa),
       pointwise_(depthwise_first_ ? p_.second : p_.first, isa),
-      middle_size_(info(p_.second.x_type).bits / 8) {
-  const std::string reason = why_not_pair(problem, isa);
+      intermediate_size_(info(p_.second.x_type).bits / 8) {
+  const std::string reason = why_not_fused(problem, isa);
   check(reason.empty(), ErrorKind::unsupported, "fused pair of {}: {}", problem.first.text(),
         reason);
   const ConvAxis& height = wide_.axes[1];
@@ -105,20 +106,21 @@ FusedDwPw::FusedDwPw(const FusedDwPwProblem& problem, Isa isa)
   if (depthwise_first_) {
     // Whole rows of all channels, so that the GEMM uses all its panels. An even number of chunks of
     // nearly equal height balances two threads.
-    const int64_t line = wide_.axes[2].output * wide_.channels * middle_size_;
-    const int64_t most = std::max<int64_t>(1, kMiddleBytes / std::max<int64_t>(1, line));
-    const int64_t wanted = std::clamp<int64_t>((height.output + 7) / 8, 1, most);
-    const int64_t chunks = (height.output + wanted - 1) / wanted;
+    const int64_t row_bytes = wide_.axes[2].output * wide_.channels * intermediate_size_;
+    const int64_t most = std::max<int64_t>(1, kIntermediateBytes / std::max<int64_t>(1, row_bytes));
+    const int64_t target_rows = std::clamp<int64_t>((height.output + 7) / 8, 1, most);
+    const int64_t chunks = (height.output + target_rows - 1) / target_rows;
     const int64_t count = std::min(chunks + chunks % 2, height.output);
     for (int64_t i = 0; i < count; ++i) {
       const int64_t h = i * height.output / count, end = (i + 1) * height.output / count;
       chunks_.push_back({h, end - h, 0, panels});
-      middle_bytes_ = std::max(middle_bytes_, static_cast<size_t>((end - h) * line));
+      intermediate_bytes_ =
+          std::max(intermediate_bytes_, static_cast<size_t>((end - h) * row_bytes));
     }
   } else {
     cut_panels();
   }
-  middle_bytes_ = (middle_bytes_ + 63) / 64 * 64;
+  intermediate_bytes_ = (intermediate_bytes_ + 63) / 64 * 64;
 }
 
 // Splits the channels into groups of panels. Wide groups write long runs of y and reload x rarely,
@@ -129,19 +131,21 @@ void FusedDwPw::cut_panels() {
   const int64_t panels = pointwise_.panels_per_group();
   const int64_t least =
       std::max<int64_t>(1, DepthwiseConvolution::kChannels / pointwise_.panel_columns());
-  const int64_t line = wide_.axes[2].input * least * pointwise_.panel_columns() * middle_size_;
-  const int64_t seen = line * std::min(height.input, ring_lines(1));
-  const int64_t weights = p_.first.channels * least * pointwise_.panel_columns() * middle_size_;
-  const int64_t by_lines =
-      std::min(kWideBytes / std::max<int64_t>(1, seen), kWeightBytes / weights);
-  const int64_t at_once = kRingBytes / std::max<int64_t>(1, line * height.input);
-  const int64_t widest = std::clamp<int64_t>(std::max(by_lines, at_once), 1, kMostWide);
+  const int64_t row_bytes =
+      wide_.axes[2].input * least * pointwise_.panel_columns() * intermediate_size_;
+  const int64_t input_bytes = row_bytes * std::min(height.input, ring_rows(1));
+  const int64_t weights =
+      p_.first.channels * least * pointwise_.panel_columns() * intermediate_size_;
+  const int64_t by_weights =
+      std::min(kWideBytes / std::max<int64_t>(1, input_bytes), kWeightBytes / weights);
+  const int64_t at_once = kRingBytes / std::max<int64_t>(1, row_bytes * height.input);
+  const int64_t widest = std::clamp<int64_t>(std::max(by_weights, at_once), 1, kMaxWide);
   const int64_t groups = (panels + least - 1) / least;
   for (size_t i = 0; i < kPlans; ++i) {
     const int64_t threads = int64_t{1} << i;
-    const int64_t cuts = line_cuts(threads), sharing = cuts > 1 ? 1 : threads;
+    const int64_t cuts = row_cuts(threads), sharing = cuts > 1 ? 1 : threads;
     const int64_t whole = groups / sharing * sharing;
-    const int64_t most = sharing == 1 ? groups : groups / sharing / kLeastChunks;
+    const int64_t most = sharing == 1 ? groups : groups / sharing / kMinChunks;
     const int64_t wide = std::clamp<int64_t>(most, 1, widest);
     // Nearly equal widths.
     const int64_t wides = (whole + wide - 1) / wide;
@@ -155,41 +159,43 @@ void FusedDwPw::cut_panels() {
             whole * (w + 1) / wides);
       }
     }
-    const int64_t parts = std::clamp<int64_t>(height.output / kLeastLines, 1, threads);
+    const int64_t parts = std::clamp<int64_t>(height.output / kMinRows, 1, threads);
     for (int64_t g = whole; g < groups; ++g) {
       for (int64_t part = 0; part < parts; ++part)
         add(height.output * part / parts, height.output * (part + 1) / parts, g, g + 1);
     }
   }
   for (int64_t wide = 1; wide <= widest; ++wide) {
-    const int64_t lines = std::min(ring_lines(lines_at_once(wide * line)), height.input);
-    middle_bytes_ = std::max(middle_bytes_, static_cast<size_t>(lines * wide * line));
+    const int64_t rows = std::min(ring_rows(rows_per_step(wide * row_bytes)), height.input);
+    intermediate_bytes_ =
+        std::max(intermediate_bytes_, static_cast<size_t>(rows * wide * row_bytes));
   }
 }
 
 // Parts of an image for threads; 1 if recomputing rows at the seams costs more.
-int64_t FusedDwPw::line_cuts(int64_t threads) const {
+int64_t FusedDwPw::row_cuts(int64_t threads) const {
   const ConvAxis& height = wide_.axes[1];
   const int64_t span = (height.kernel - 1) * height.dilation + 1;
   const int64_t twice = std::max<int64_t>(0, span - height.stride);  // rows recomputed per seam
   // Prefetchers move pairs of cache lines.
   const bool shared = wide_.channels * (info(wide_.y_type).bits / 8) % 128 != 0;
-  const int64_t most = shared ? kDearIfShared : kDear;
-  const bool dear = height.output < threads || twice * (threads - 1) * most > height.input;
-  return dear ? 1 : threads;
+  const int64_t most = shared ? kRecomputeLimitIfShared : kRecomputeLimit;
+  const bool recomputes_too_much =
+      height.output < threads || twice * (threads - 1) * most > height.input;
+  return recomputes_too_much ? 1 : threads;
 }
 
 // Output rows per step, whose input rows the ring buffer holds.
-int64_t FusedDwPw::lines_at_once(int64_t line_bytes) const {
+int64_t FusedDwPw::rows_per_step(int64_t row_bytes) const {
   const ConvAxis& height = wide_.axes[1];
   const int64_t span = (height.kernel - 1) * height.dilation + 1;
-  const int64_t fit = kRingBytes / std::max<int64_t>(1, line_bytes);
+  const int64_t fit = kRingBytes / std::max<int64_t>(1, row_bytes);
   if (fit >= height.input) return height.output;
   return std::clamp<int64_t>((fit - span) / height.stride + 1, 1, height.output);
 }
-int64_t FusedDwPw::ring_lines(int64_t lines) const {
+int64_t FusedDwPw::ring_rows(int64_t rows) const {
   const ConvAxis& height = wide_.axes[1];
-  return (lines - 1) * height.stride + (height.kernel - 1) * height.dilation + 1;
+  return (rows - 1) * height.stride + (height.kernel - 1) * height.dilation + 1;
 }
 
 const Convolution& FusedDwPw::first() const {
@@ -199,15 +205,15 @@ const Convolution& FusedDwPw::second() const {
   return depthwise_first_ ? static_cast<const Convolution&>(pointwise_) : depthwise_;
 }
 
-int64_t FusedDwPw::first_line(const Chunk& chunk) const {
+int64_t FusedDwPw::first_row(const Chunk& chunk) const {
   const ConvAxis& height = wide_.axes[1];
   return std::clamp<int64_t>(chunk.h * height.stride - height.pad, 0, height.input);
 }
-int64_t FusedDwPw::last_line(const Chunk& chunk) const {
+int64_t FusedDwPw::last_row(const Chunk& chunk) const {
   const ConvAxis& height = wide_.axes[1];
-  const int64_t last = (chunk.h + chunk.lines - 1) * height.stride - height.pad +
+  const int64_t last = (chunk.h + chunk.rows - 1) * height.stride - height.pad +
                        (height.kernel - 1) * height.dilation + 1;
-  return std::clamp<int64_t>(last, first_line(chunk), height.input);
+  return std::clamp<int64_t>(last, first_row(chunk), height.input);
 }
 
 // Depthwise is memory-bound and the GEMM reads only cached data: both stages prefetch the next
@@ -216,115 +222,120 @@ void FusedDwPw::depthwise_first(const FusedDwPwCall& call, Shared& shared, int64
                                 size_t index) const {
   const Chunk& chunk = chunks_[index];
   const ConvAxis& width = wide_.axes[2];
-  auto* middle = thread_scratch(ScratchUse::task, static_cast<int64_t>(middle_bytes_ + kSums));
-  void* sums = middle + middle_bytes_;
+  auto* intermediate =
+      thread_scratch(ScratchUse::task, static_cast<int64_t>(intermediate_bytes_ + kSums));
+  void* sums = intermediate + intermediate_bytes_;
   const int64_t x_size = info(wide_.x_type).bits / 8, y_size = info(p_.second.y_type).bits / 8;
-  const int64_t x_line = width.input * wide_.channels * x_size;
+  const int64_t x_row_bytes = width.input * wide_.channels * x_size;
   const auto* x = static_cast<const std::byte*>(call.first.x) +
                   n * wide_.input_positions() * wide_.channels * x_size;
   const ConvEpilogue& epilogue = shared.first[static_cast<size_t>(n)];
-  const int64_t first = chunk.h * width.output, rows = chunk.lines * width.output;
+  const int64_t first = chunk.h * width.output, rows = chunk.rows * width.output;
   const int64_t y_stride = p_.second.outputs * y_size;
   auto* y = static_cast<std::byte*>(call.second.y) +
             (n * p_.second.output_positions() + first) * y_stride;
-  DepthwiseConvolution::Lines lines;
-  lines.h = chunk.h;
-  lines.lines = chunk.lines;
-  lines.end = width.output;
-  lines.channels = wide_.channels;
-  lines.fetch = false;  // the intermediate is cached
-  lines.to_write = {y, rows * y_stride};
+  DepthwiseConvolution::OutputRows out_rows;
+  out_rows.h = chunk.h;
+  out_rows.count = chunk.rows;
+  out_rows.end = width.output;
+  out_rows.channels = wide_.channels;
+  out_rows.prefetch = false;  // the intermediate is cached
+  out_rows.to_write = {y, rows * y_stride};
   DepthwiseConvolution::Source source{x, 0, 0, wide_.axes[1].input};
-  DepthwisePrefetch later;
-  const bool knows = shared.asked[index].load(std::memory_order_relaxed) == middle;
+  DepthwisePrefetch next_input;
+  const bool is_prefetched =
+      shared.prefetched_by[index].load(std::memory_order_relaxed) == intermediate;
   if (index + 1 < chunks_.size()) {
-    later.at = x + last_line(chunk) * x_line;
-    later.bytes = (last_line(chunks_[index + 1]) - last_line(chunk)) * x_line;
-    shared.asked[index + 1].store(middle, std::memory_order_relaxed);
+    next_input.at = x + last_row(chunk) * x_row_bytes;
+    next_input.bytes = (last_row(chunks_[index + 1]) - last_row(chunk)) * x_row_bytes;
+    shared.prefetched_by[index + 1].store(intermediate, std::memory_order_relaxed);
   }
-  if (knows) {
+  if (is_prefetched) {
     // Operations per vector of channels, and the cost of its stores.
-    const int64_t here = wide_.taps() + 8, there = p_.second.outputs;
-    lines.to_read = {later.at, later.bytes / 64 * here / (here + there) * 64};
-    later.at += lines.to_read.bytes;
-    later.bytes -= lines.to_read.bytes;
-    source.fetch = false;
+    const int64_t depthwise_work = wide_.taps() + 8, pointwise_work = p_.second.outputs;
+    out_rows.to_read = {next_input.at, next_input.bytes / 64 * depthwise_work /
+                                           (depthwise_work + pointwise_work) * 64};
+    next_input.at += out_rows.to_read.bytes;
+    next_input.bytes -= out_rows.to_read.bytes;
+    source.prefetch = false;
   }
-  depthwise_lines(lines, source, call.first, epilogue.get(), sums, middle,
-                  wide_.channels * middle_size_);
-  DirectConvolution::PointwiseRows product{middle,       first, rows,    chunk.panel,
-                                           chunk.panels, y,     y_stride};
-  product.b_is_cold = n == 0 && chunk.h == 0;
-  product.ahead = later.at;
-  product.prefetch_bytes = later.bytes;
-  pointwise_.pointwise_rows(call.second, shared.second[static_cast<size_t>(n)], product);
+  depthwise_rows(out_rows, source, call.first, epilogue.get(), sums, intermediate,
+                 wide_.channels * intermediate_size_);
+  DirectConvolution::PointwiseRows gemm{intermediate, first, rows,    chunk.panel,
+                                        chunk.panels, y,     y_stride};
+  gemm.b_is_cold = n == 0 && chunk.h == 0;
+  gemm.prefetch_data = next_input.at;
+  gemm.prefetch_bytes = next_input.bytes;
+  pointwise_.pointwise_rows(call.second, shared.second[static_cast<size_t>(n)], gemm);
 }
 
 void FusedDwPw::pointwise_first(const FusedDwPwCall& call, const Shared& shared, int64_t n,
                                 const Chunk& chunk) const {
   const ConvProblem& point = p_.first;
-  auto* middle = thread_scratch(ScratchUse::task, static_cast<int64_t>(middle_bytes_ + kSums));
-  void* sums = middle + middle_bytes_;
+  auto* intermediate =
+      thread_scratch(ScratchUse::task, static_cast<int64_t>(intermediate_bytes_ + kSums));
+  void* sums = intermediate + intermediate_bytes_;
   const ConvAxis& width = wide_.axes[2];
   const int64_t x_size = info(point.x_type).bits / 8, y_size = info(wide_.y_type).bits / 8;
-  const int64_t begin = first_line(chunk), image = n * point.input_positions();
+  const int64_t begin = first_row(chunk), image = n * point.input_positions();
   const auto* x = static_cast<const std::byte*>(call.first.x) + image * point.channels * x_size;
   const EpilogueStep* activation = shared.activation;
   const int64_t start = chunk.panel * pointwise_.panel_columns();
   const int64_t count = std::min(chunk.panels * pointwise_.panel_columns(), wide_.channels - start);
   const int64_t at = n * wide_.output_positions() + chunk.h * width.output;
-  const int64_t y_line = width.output * wide_.channels * y_size;
+  const int64_t y_row_bytes = width.output * wide_.channels * y_size;
   auto* y = static_cast<std::byte*>(call.second.y) + (at * wide_.channels + start) * y_size;
   // Prefetches the first output row during the GEMM.
-  for (int64_t i = 0; i < width.output; ++i) fetch(y + i * wide_.channels * y_size, count * y_size);
+  for (int64_t i = 0; i < width.output; ++i)
+    prefetch(y + i * wide_.channels * y_size, count * y_size);
   const ConvEpilogue& epilogue = shared.second[static_cast<size_t>(n)];
-  const int64_t line = width.input * count * middle_size_;
-  const int64_t steps = lines_at_once(line);
-  DepthwiseConvolution::Source source{middle, 0, begin, 0};
-  source.ring = ring_lines(steps);
+  const int64_t row_bytes = width.input * count * intermediate_size_;
+  const int64_t steps = rows_per_step(row_bytes);
+  DepthwiseConvolution::Source source{intermediate, 0, begin, 0};
+  source.ring = ring_rows(steps);
   source.channel_pitch = count;
   source.channel = start;
-  source.fetch = false;
+  source.prefetch = false;
   int64_t done = begin;
-  for (int64_t h = 0; h < chunk.lines; h += steps) {
-    const Chunk part{chunk.h + h, std::min(steps, chunk.lines - h), chunk.panel, chunk.panels};
-    while (done < last_line(part)) {
+  for (int64_t h = 0; h < chunk.rows; h += steps) {
+    const Chunk part{chunk.h + h, std::min(steps, chunk.rows - h), chunk.panel, chunk.panels};
+    while (done < last_row(part)) {
       const int64_t slot = (done - begin) % source.ring;
-      const int64_t lines = std::min(last_line(part) - done, source.ring - slot);
-      const int64_t first_row = done * width.input, rows = lines * width.input;
-      DirectConvolution::PointwiseRows product{x + first_row * point.channels * x_size,
-                                               first_row,
-                                               rows,
-                                               chunk.panel,
-                                               chunk.panels,
-                                               middle + slot * line,
-                                               count * middle_size_};
+      const int64_t new_rows = std::min(last_row(part) - done, source.ring - slot);
+      const int64_t position = done * width.input, rows = new_rows * width.input;
+      DirectConvolution::PointwiseRows gemm{x + position * point.channels * x_size,
+                                            position,
+                                            rows,
+                                            chunk.panel,
+                                            chunk.panels,
+                                            intermediate + slot * row_bytes,
+                                            count * intermediate_size_};
       // Panels are read from memory once; the first rows of a chunk prefetch the next chunk's
       // panels.
-      product.a_is_cold = true;
-      product.out_is_cached = done - begin >= source.ring;
-      product.b_is_cold = n == 0 && done == begin;
-      product.b_goes_on = chunk.panel + chunk.panels < pointwise_.panels_per_group();
-      pointwise_.pointwise_rows(call.first, shared.first[static_cast<size_t>(n)], product);
+      gemm.a_is_cold = true;
+      gemm.out_is_cached = done - begin >= source.ring;
+      gemm.b_is_cold = n == 0 && done == begin;
+      gemm.b_continues = chunk.panel + chunk.panels < pointwise_.panels_per_group();
+      pointwise_.pointwise_rows(call.first, shared.first[static_cast<size_t>(n)], gemm);
       if (activation != nullptr) {
-        auto* numbers = reinterpret_cast<float*>(middle + slot * line);
-        vector_ops(isa_).activate(activation->activation, activation->a, activation->b, numbers,
-                                  numbers, rows * count);
+        auto* elements = reinterpret_cast<float*>(intermediate + slot * row_bytes);
+        vector_ops(isa_).activate(activation->activation, activation->a, activation->b, elements,
+                                  elements, rows * count);
       }
-      done += lines;
+      done += new_rows;
     }
-    DepthwiseConvolution::Lines lines{0, part.h, part.lines, 0, width.output, start, count};
-    lines.goes_on = h + part.lines < chunk.lines;
-    depthwise_lines(lines, source, call.second, epilogue.get(), sums, y + h * y_line,
-                    wide_.channels * y_size);
+    DepthwiseConvolution::OutputRows out_rows{0, part.h, part.rows, 0, width.output, start, count};
+    out_rows.continues = h + part.rows < chunk.rows;
+    depthwise_rows(out_rows, source, call.second, epilogue.get(), sums, y + h * y_row_bytes,
+                   wide_.channels * y_size);
   }
 }
 
 // Computes all channels of `rows` by blocks into `out`; positions are out_stride bytes apart.
-void FusedDwPw::depthwise_lines(const DepthwiseConvolution::Lines& lines,
-                                const DepthwiseConvolution::Source& source, const ConvCall& call,
-                                const Epilogue& epilogue, void* sums, std::byte* out,
-                                int64_t out_stride) const {
+void FusedDwPw::depthwise_rows(const DepthwiseConvolution::OutputRows& out_rows,
+                               const DepthwiseConvolution::Source& source, const ConvCall& call,
+                               const Epilogue& epilogue, void* sums, std::byte* out,
+                               int64_t out_stride) const {
   constexpr int64_t kChannels = DepthwiseConvolution::kChannels;
   const int64_t columns = wide_.axes[2].output, size = info(wide_.y_type).bits / 8;
   const auto* weights = static_cast<const float*>(call.weights);
@@ -332,19 +343,19 @@ void FusedDwPw::depthwise_lines(const DepthwiseConvolution::Lines& lines,
   const SimpleEpilogue* simple = epilogue.simple;
   const auto finish = finish_tile(isa_);
   if (simple != nullptr) {
-    depthwise_.compute_lines(lines, source, weights, x_zero, *simple, lines.h * columns, out,
-                             columns * out_stride, out_stride);
+    depthwise_.compute_rows(out_rows, source, weights, x_zero, *simple, out_rows.h * columns, out,
+                            columns * out_stride, out_stride);
     return;
   }
-  for (int64_t c = 0; c < lines.channels; c += kChannels) {
-    DepthwiseConvolution::Lines block = lines;
+  for (int64_t c = 0; c < out_rows.channels; c += kChannels) {
+    DepthwiseConvolution::OutputRows block = out_rows;
     block.channel += c;
-    block.channels = std::min(kChannels, lines.channels - c);
+    block.channels = std::min(kChannels, out_rows.channels - c);
     std::byte* to = out + c * size;
-    depthwise_.sum_lines(block, source, weights, x_zero, sums, [&](int64_t line, const void* row) {
-      EpilogueTile tile =
-          tile_of(wide_, row, columns, block.channel, block.channels, (lines.h + line) * columns);
-      tile.out = to + line * columns * out_stride;
+    depthwise_.sum_rows(block, source, weights, x_zero, sums, [&](int64_t i, const void* row_sums) {
+      EpilogueTile tile = tile_of(wide_, row_sums, columns, block.channel, block.channels,
+                                  (out_rows.h + i) * columns);
+      tile.out = to + i * columns * out_stride;
       tile.out_stride = out_stride;
       finish(epilogue, tile);
     });
@@ -366,9 +377,10 @@ void FusedDwPw::run(const FusedDwPwCall& call) const {
   if (!p_.first.is_integer()) first_terms = nullptr;
   if (!p_.second.is_integer()) second_terms = nullptr;
   Shared shared;
-  if (depthwise_first_) shared.asked = std::vector<std::atomic<const void*>>(chunks_.size());
+  if (depthwise_first_)
+    shared.prefetched_by = std::vector<std::atomic<const void*>>(chunks_.size());
   ConvCall first = call.first;
-  if (!depthwise_first_) shared.activation = later_activation(first.epilogue);
+  if (!depthwise_first_) shared.activation = separate_activation(first.epilogue);
   if (shared.activation != nullptr) {
     first.epilogue.steps = first.epilogue.steps.first(first.epilogue.steps.size() - 1);
   }

@@ -26,7 +26,7 @@ struct FusedDwPwCall {
 };
 
 // Reason why the pair is unsupported or gains nothing; empty if it should be fused.
-std::string why_not_pair(const FusedDwPwProblem& problem, Isa isa);
+std::string why_not_fused(const FusedDwPwProblem& problem, Isa isa);
 
 class FusedDwPw {
  public:
@@ -39,7 +39,7 @@ class FusedDwPw {
  private:
   // Output rows of the depthwise convolution and panels of its channels.
   struct Chunk {
-    int64_t h = 0, lines = 0, panel = 0, panels = 0;
+    int64_t h = 0, rows = 0, panel = 0, panels = 0;
   };
   // State shared by the chunks of a call: the epilogues of each image.
   struct Shared {
@@ -48,22 +48,22 @@ class FusedDwPw {
         nullptr;  // split from the first epilogue and applied afterwards
     // Depthwise first, per chunk: the thread, identified by its scratch, that prefetched the part
     // of the chunk's input that the previous chunk does not read.
-    std::vector<std::atomic<const void*>> asked;
+    std::vector<std::atomic<const void*>> prefetched_by;
   };
   void depthwise_first(const FusedDwPwCall& call, Shared& shared, int64_t n, size_t index) const;
   void pointwise_first(const FusedDwPwCall& call, const Shared& shared, int64_t n,
                        const Chunk& chunk) const;
-  void depthwise_lines(const DepthwiseConvolution::Lines& lines,
-                       const DepthwiseConvolution::Source& source, const ConvCall& call,
-                       const Epilogue& epilogue, void* sums, std::byte* out,
-                       int64_t out_stride) const;
+  void depthwise_rows(const DepthwiseConvolution::OutputRows& out_rows,
+                      const DepthwiseConvolution::Source& source, const ConvCall& call,
+                      const Epilogue& epilogue, void* sums, std::byte* out,
+                      int64_t out_stride) const;
   void cut_panels();
-  int64_t line_cuts(int64_t threads) const;
-  int64_t lines_at_once(int64_t line_bytes) const;
-  int64_t ring_lines(int64_t lines) const;
+  int64_t row_cuts(int64_t threads) const;
+  int64_t rows_per_step(int64_t row_bytes) const;
+  int64_t ring_rows(int64_t rows) const;
   // Input rows read by the chunk's output rows, clipped to the input.
-  int64_t first_line(const Chunk& chunk) const;
-  int64_t last_line(const Chunk& chunk) const;
+  int64_t first_row(const Chunk& chunk) const;
+  int64_t last_row(const Chunk& chunk) const;
 
   FusedDwPwProblem p_;
   Isa isa_;
@@ -71,11 +71,11 @@ class FusedDwPw {
   const ConvProblem& wide_;  // the depthwise convolution
   DepthwiseConvolution depthwise_;
   DirectConvolution pointwise_;
-  int64_t middle_size_;        // bytes of an element of the intermediate
+  int64_t intermediate_size_;  // bytes of an element of the intermediate
   std::vector<Chunk> chunks_;  // of one image, depthwise first
   static constexpr size_t kPlans = 6;
   std::array<std::vector<Chunk>, kPlans> plans_;  // pointwise first: for 2^i threads
-  size_t middle_bytes_ = 0;
+  size_t intermediate_bytes_ = 0;
 };
 
 }  // namespace lathe::cpu

@@ -41,10 +41,10 @@ void copy_runs(const std::byte* from, int64_t from_pitch, std::byte* to, int64_t
 
 // Contiguous taps of the outputs in one row.
 struct Runs {
-  const std::byte* line = nullptr;  // input position 0 of the row; null: all outside
-  int64_t input = 0;                // positions of the row
-  int64_t first = 0;                // read by the first output's first tap
-  int64_t stride = 1;               // positions between outputs
+  const std::byte* row = nullptr;  // input position 0 of the row; null: all outside
+  int64_t input = 0;               // positions of the row
+  int64_t first = 0;               // read by the first output's first tap
+  int64_t stride = 1;              // positions between outputs
   int64_t taps = 1;
   int64_t size = 1;  // bytes of a position
   int padding = 0;
@@ -52,12 +52,12 @@ struct Runs {
 
 void set_one(const Runs& runs, int64_t first, std::byte* to) {
   const int64_t before =
-      runs.line == nullptr ? runs.taps : std::clamp<int64_t>(-first, 0, runs.taps);
+      runs.row == nullptr ? runs.taps : std::clamp<int64_t>(-first, 0, runs.taps);
   const int64_t until =
-      runs.line == nullptr ? before : std::clamp<int64_t>(runs.input - first, before, runs.taps);
+      runs.row == nullptr ? before : std::clamp<int64_t>(runs.input - first, before, runs.taps);
   std::memset(to, runs.padding, static_cast<size_t>(before * runs.size));
   if (until > before) {
-    std::memcpy(to + before * runs.size, runs.line + (first + before) * runs.size,
+    std::memcpy(to + before * runs.size, runs.row + (first + before) * runs.size,
                 static_cast<size_t>((until - before) * runs.size));
   }
   std::memset(to + until * runs.size, runs.padding,
@@ -66,17 +66,17 @@ void set_one(const Runs& runs, int64_t first, std::byte* to) {
 
 // Prefetches the cache lines that the same outputs of the next row read first, `distance` bytes
 // further.
-void fetch_runs(const Runs& runs, int64_t count, int64_t distance) {
-  constexpr int64_t kLine = 64;
+void prefetch_runs(const Runs& runs, int64_t count, int64_t distance) {
+  constexpr int64_t kCacheLine = 64;
   const int64_t begin = std::max<int64_t>(runs.first, 0) * runs.size;
   const int64_t end = std::min(runs.input, runs.first + count * runs.stride) * runs.size;
-  for (int64_t at = begin; at < end; at += kLine) __builtin_prefetch(runs.line + distance + at);
+  for (int64_t at = begin; at < end; at += kCacheLine) __builtin_prefetch(runs.row + distance + at);
 }
 
 void set_runs(const Runs& runs, int64_t count, std::byte* to, int64_t to_pitch) {
   // Outputs [low, high) read only inside the row.
   int64_t low = count, high = count;
-  if (runs.line != nullptr) {
+  if (runs.row != nullptr) {
     low = runs.first >= 0 ? 0 : (-runs.first + runs.stride - 1) / runs.stride;
     low = std::min(low, count);
     const int64_t room = runs.input - runs.taps - runs.first;
@@ -84,7 +84,7 @@ void set_runs(const Runs& runs, int64_t count, std::byte* to, int64_t to_pitch) 
   }
   for (int64_t i = 0; i < low; ++i) set_one(runs, runs.first + i * runs.stride, to + i * to_pitch);
   if (high > low) {
-    copy_runs(runs.line + (runs.first + low * runs.stride) * runs.size, runs.stride * runs.size,
+    copy_runs(runs.row + (runs.first + low * runs.stride) * runs.size, runs.stride * runs.size,
               to + low * to_pitch, to_pitch, runs.taps * runs.size, high - low);
   }
   for (int64_t i = high; i < count; ++i)
@@ -94,18 +94,18 @@ void set_runs(const Runs& runs, int64_t count, std::byte* to, int64_t to_pitch) 
 }  // namespace
 
 // Writes im2col rows `begin` to `end`, zero-padded after the taps; row `begin` is at `to`.
-void DirectConvolution::gather(const void* image, std::byte* to, int64_t begin, int64_t end,
-                               int padding) const {
-  const auto& [depth, height, width] = given_.axes;
+void DirectConvolution::im2col_rows(const void* image, std::byte* to, int64_t begin, int64_t end,
+                                    int padding) const {
+  const auto& [depth, height, width] = original_.axes;
   const auto* x = static_cast<const std::byte*>(image);
   Runs runs;
   runs.input = width.input;
   runs.stride = width.stride;
   runs.taps = width.dilation == 1 ? width.kernel : 1;
-  runs.size = given_.channels * stage_.element_bytes;
-  runs.padding = padding ^ stage_.flip;  // flipped with the rest below
-  const int64_t pitch = p_.channels * stage_.element_bytes;
-  const int64_t bytes = given_.taps() * runs.size;
+  runs.size = original_.channels * padded_.element_bytes;
+  runs.padding = padding ^ padded_.flip;  // flipped with the rest below
+  const int64_t pitch = p_.channels * padded_.element_bytes;
+  const int64_t bytes = original_.taps() * runs.size;
   for (int64_t i = begin; i < end;) {
     const int64_t od = i / width.output / height.output;
     const int64_t oh = i / width.output % height.output, ow = i % width.output;
@@ -116,13 +116,13 @@ void DirectConvolution::gather(const void* image, std::byte* to, int64_t begin, 
       for (int64_t b = 0; b < height.kernel; ++b) {
         const int64_t h = oh * height.stride + b * height.dilation - height.pad;
         const bool inside = d >= 0 && d < depth.input && h >= 0 && h < height.input;
-        runs.line = inside ? x + (d * height.input + h) * width.input * runs.size : nullptr;
+        runs.row = inside ? x + (d * height.input + h) * width.input * runs.size : nullptr;
         for (int64_t e = 0; e < width.kernel; e += runs.taps, at += runs.taps * runs.size) {
           runs.first = ow * width.stride + e * width.dilation - width.pad;
           set_runs(runs, count, at, pitch);
           const bool is_last = b + height.stride >= height.kernel && e + runs.taps == width.kernel;
           if (is_last && inside && h + height.stride < height.input)
-            fetch_runs(runs, count, height.stride * width.input * runs.size);
+            prefetch_runs(runs, count, height.stride * width.input * runs.size);
         }
       }
     }
@@ -131,7 +131,7 @@ void DirectConvolution::gather(const void* image, std::byte* to, int64_t begin, 
     i += count;
   }
   if (!flips_) return;
-  const auto flip = static_cast<unsigned char>(stage_.flip);
+  const auto flip = static_cast<unsigned char>(padded_.flip);
   auto* im2col = reinterpret_cast<unsigned char*>(to);
   for (int64_t i = 0; i < (end - begin) * pitch; ++i) im2col[i] ^= flip;
 }

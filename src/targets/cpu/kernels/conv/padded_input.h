@@ -25,7 +25,7 @@ struct PaddedInput {
 
 // `x` is one image; `to` holds box.positions() * groups * group_pitch elements. Channels beyond the
 // group's are zero.
-void stage_box(const ConvProblem& problem, const PaddedInput& stage, const ConvBox& box,
-               const void* x, void* to);
+void copy_padded_box(const ConvProblem& problem, const PaddedInput& padded, const ConvBox& box,
+                     const void* x, void* to);
 
 }  // namespace lathe::cpu

@@ -75,8 +75,8 @@ std::string why_not_winograd(const ConvProblem& p, Isa) {
 
 double direct_cycles(const ConvProblem& p) {
   const double weights = static_cast<double>(p.channels * p.outputs);
-  const double products = static_cast<double>(p.batch * p.output_positions()) * weights * 9;
-  return std::max(products / 29, 9 * weights * 4 / kBytesPerCycle);
+  const double multiplications = static_cast<double>(p.batch * p.output_positions()) * weights * 9;
+  return std::max(multiplications / 29, 9 * weights * 4 / kBytesPerCycle);
 }
 
 double winograd_cycles(const ConvProblem& p, int m) {
@@ -137,8 +137,8 @@ void WinogradConvolution::pack(const ConvWeights& weights, void* to, ThreadPool*
 
 int64_t WinogradConvolution::buffer_bytes(int64_t tile_rows) const {
   const int64_t tiles = tile_rows * tile_columns_;
-  const int64_t numbers = tiles * (p_.channels + p_.outputs) + 4 * kPitchPadding;
-  return frequencies() * numbers * 4;
+  const int64_t elements = tiles * (p_.channels + p_.outputs) + 4 * kPitchPadding;
+  return frequencies() * elements * 4;
 }
 
 WinogradConvolution::Buffers WinogradConvolution::buffers(void* memory, int64_t tile_rows) const {
@@ -196,19 +196,19 @@ void WinogradConvolution::multiply(const std::byte* weights, int64_t frequency, 
 void WinogradConvolution::transform_outputs(const ConvCall& call, int64_t n, int64_t row,
                                             int64_t count, int64_t at, const Buffers& b) const {
   const auto& [depth, height, width] = p_.axes;
-  const int64_t size = info(p_.y_type).bits / 8, line = width.output * p_.outputs;
+  const int64_t size = info(p_.y_type).bits / 8, row_elements = width.output * p_.outputs;
   const bool in_place = p_.y_type == ElementType::f32;
   const ConvEpilogue epilogue(call, nullptr, n, false);
   auto* y = static_cast<std::byte*>(call.y) + n * p_.output_positions() * p_.outputs * size;
-  std::vector<float> apart(in_place ? 0 : static_cast<size_t>(m_ * line));
+  std::vector<float> row_sums(in_place ? 0 : static_cast<size_t>(m_ * row_elements));
   for (int64_t i = 0; i < count; ++i) {
     const int64_t h = (row + i) * m_;
-    std::byte* to = y + h * line * size;
-    float* sums = in_place ? reinterpret_cast<float*>(to) : apart.data();
+    std::byte* to = y + h * row_elements * size;
+    float* sums = in_place ? reinterpret_cast<float*>(to) : row_sums.data();
     WinogradOutput out;
     out.from_pitch = b.sum_pitch;
     out.channels = p_.outputs;
-    out.row_pitch = line;
+    out.row_pitch = row_elements;
     out.column_pitch = p_.outputs;
     out.rows = std::min<int64_t>(m_, height.output - h);
     for (int64_t j = 0; j < tile_columns_; ++j) {

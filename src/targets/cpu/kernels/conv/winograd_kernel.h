@@ -49,11 +49,11 @@ inline void input_vector(const WinogradInput& in, int64_t c, Mask mask, bool who
 #pragma GCC unroll 6
   for (int j = 0; j < kSize; ++j) {
     F32 column[kSize], sums[kSize];
-    const bool here = kInside || (j >= in.column_begin && j < in.column_end);
+    const bool depthwise_work = kInside || (j >= in.column_begin && j < in.column_end);
 #pragma GCC unroll 6
     for (int i = 0; i < kSize; ++i) {
       const float* x = in.x + i * in.row_pitch + j * in.column_pitch + c;
-      const bool inside = kInside || (here && i >= in.row_begin && i < in.row_end);
+      const bool inside = kInside || (depthwise_work && i >= in.row_begin && i < in.row_end);
       column[i] = !inside ? zero_f32() : whole ? load(x) : load(x, mask);
     }
     input_sums(column, sums);

@@ -44,31 +44,31 @@ std::string why_not_depthwise(const ConvProblem& p, Isa) {
 DepthwiseConvolution::DepthwiseConvolution(const ConvProblem& problem, Isa isa)
     : p_(problem), isa_(isa), kernel_(kernel_for(isa, problem.x_type)) {
   check_problem(problem);
-  stage_.group_pitch = 1;
-  stage_.element_bytes = info(p_.x_type).bits / 8;
+  padded_.group_pitch = 1;
+  padded_.element_bytes = info(p_.x_type).bits / 8;
   // Output rows per chunk: enough work per task. A multiple of four chunks of nearly equal height
   // balances two or four threads.
   constexpr int64_t kWork = 1 << 18, kColumns = 112, kChunks = 4;
   const auto& axes = p_.axes;
   const int64_t width = axes[2].output, across = std::min(width, kColumns);
   const int64_t height = std::max<int64_t>(1, axes[1].output);
-  const int64_t line = std::max<int64_t>(1, across * p_.channels * p_.taps());
-  const int64_t most = across < width ? 1 : std::clamp<int64_t>(kWork / line, 1, height);
-  const int64_t wanted = (height + most - 1) / most;
-  const int64_t line_chunks = std::min((wanted + kChunks - 1) / kChunks * kChunks, height);
-  const int64_t lines = (height + line_chunks - 1) / line_chunks;
+  const int64_t row_work = std::max<int64_t>(1, across * p_.channels * p_.taps());
+  const int64_t most = across < width ? 1 : std::clamp<int64_t>(kWork / row_work, 1, height);
+  const int64_t min_chunks = (height + most - 1) / most;
+  const int64_t row_chunks = std::min((min_chunks + kChunks - 1) / kChunks * kChunks, height);
+  const int64_t rows = (height + row_chunks - 1) / row_chunks;
   for (int64_t d = 0; d < axes[0].output; ++d)
-    for (int64_t i = 0; i < line_chunks; ++i)
+    for (int64_t i = 0; i < row_chunks; ++i)
       for (int64_t w = 0; w < width; w += across) {
-        const int64_t h = i * axes[1].output / line_chunks;
-        const int64_t end = (i + 1) * axes[1].output / line_chunks;
+        const int64_t h = i * axes[1].output / row_chunks;
+        const int64_t end = (i + 1) * axes[1].output / row_chunks;
         if (h < end) chunks_.push_back({d, h, end - h, w, std::min(w + across, width)});
       }
-  const bool turned = p_.y_layout == ActivationLayout::channels_first;
-  scratch_sums_ = static_cast<size_t>((turned ? lines : 1) * across * kChannels * 4);
+  const bool channels_first = p_.y_layout == ActivationLayout::channels_first;
+  scratch_sums_ = static_cast<size_t>((channels_first ? rows : 1) * across * kChannels * 4);
   if (p_.x_layout == ActivationLayout::channels_first) {
     for (const Chunk& chunk : chunks_) {
-      const int64_t bytes = box(chunk).positions() * p_.channels * stage_.element_bytes;
+      const int64_t bytes = box(chunk).positions() * p_.channels * padded_.element_bytes;
       scratch_box_ = std::max(scratch_box_, static_cast<size_t>((bytes + 63) / 64 * 64));
     }
   }
@@ -122,37 +122,38 @@ void DepthwiseConvolution::pack(const ConvWeights& weights, void* to, ThreadPool
   }
 }
 
-void DepthwiseConvolution::compute_lines(const Lines& lines, const Source& source,
-                                         const float* weights, int32_t x_zero,
-                                         const SimpleEpilogue& epilogue, int64_t position,
-                                         void* out, int64_t line_stride, int64_t out_stride) const {
+void DepthwiseConvolution::compute_rows(const OutputRows& out_rows, const Source& source,
+                                        const float* weights, int32_t x_zero,
+                                        const SimpleEpilogue& epilogue, int64_t position, void* out,
+                                        int64_t row_stride, int64_t out_stride) const {
   DepthwiseRow row;
   row.epilogue = &epilogue;
   row.out_stride = out_stride;
-  row.column = lines.channel;
-  each_line(lines, source, weights, x_zero, row, [&](int64_t line, DepthwiseRow& ready) {
-    ready.out = static_cast<std::byte*>(out) + line * line_stride;
-    ready.row = position + line * p_.axes[2].output;
-    ready.out_ahead = lines.fetch && (lines.goes_on || line + 1 < lines.lines) ? line_stride : 0;
-    ready.out_is_cold = lines.fetch;
+  row.column = out_rows.channel;
+  each_output_row(out_rows, source, weights, x_zero, row, [&](int64_t i, DepthwiseRow& ready) {
+    ready.out = static_cast<std::byte*>(out) + i * row_stride;
+    ready.row = position + i * p_.axes[2].output;
+    ready.next_row_out =
+        out_rows.prefetch && (out_rows.continues || i + 1 < out_rows.count) ? row_stride : 0;
+    ready.out_is_cold = out_rows.prefetch;
     kernel_(ready);
   });
 }
 
 // Rows of x that the next output row is the first to read.
-DepthwisePrefetch DepthwiseConvolution::ahead_of(const Lines& lines, const Source& source,
-                                                 int64_t line) const {
+DepthwisePrefetch DepthwiseConvolution::next_input_rows(const OutputRows& out_rows,
+                                                        const Source& source, int64_t i) const {
   const auto& [depth, height, width] = p_.axes;
-  const bool whole = lines.channels == p_.channels && source.channel_pitch == 0;
-  const int64_t h = lines.h + line, next = line + 1 < lines.lines ? h + 1 : source.next;
-  if (!source.fetch || !whole || depth.kernel != 1 || next < 0) return {};
+  const bool whole = out_rows.channels == p_.channels && source.channel_pitch == 0;
+  const int64_t h = out_rows.h + i, next = i + 1 < out_rows.count ? h + 1 : source.next;
+  if (!source.prefetch || !whole || depth.kernel != 1 || next < 0) return {};
   const int64_t span = (height.kernel - 1) * height.dilation + 1;
   int64_t begin = next * height.stride - height.pad;
   const int64_t end = std::clamp<int64_t>(begin + span, 0, height.input);
   if (next > h) begin = std::max(begin, h * height.stride - height.pad + span);
   begin = std::clamp<int64_t>(begin, 0, end);
-  const int64_t bytes = width.input * p_.channels * stage_.element_bytes;
-  const int64_t d = lines.d * depth.stride - depth.pad - source.d;
+  const int64_t bytes = width.input * p_.channels * padded_.element_bytes;
+  const int64_t d = out_rows.d * depth.stride - depth.pad - source.d;
   return {source.x + (d * source.plane + begin - source.h) * bytes, (end - begin) * bytes};
 }
 
@@ -172,7 +173,7 @@ ConvBox DepthwiseConvolution::box(const Chunk& chunk) const {
   };
   ConvBox box;
   read(p_.axes[0], chunk.d, 1, box, 0);
-  read(p_.axes[1], chunk.h, chunk.lines, box, 1);
+  read(p_.axes[1], chunk.h, chunk.rows, box, 1);
   box.extent[2] = p_.axes[2].input;
   return box;
 }
@@ -184,8 +185,8 @@ void DepthwiseConvolution::make_pairs(float* packed) const {
     for (int64_t c = 0; c < pitch(); ++c) {
       float* const at = packed + tap * pitch() + c;
       const float next = tap % kernel + 1 < kernel ? at[pitch()] : 0;
-      const auto word = [](float x) { return static_cast<uint16_t>(static_cast<int16_t>(x)); };
-      *at = std::bit_cast<float>(uint32_t{word(*at)} | uint32_t{word(next)} << 16);
+      const auto to_int16 = [](float x) { return static_cast<uint16_t>(static_cast<int16_t>(x)); };
+      *at = std::bit_cast<float>(uint32_t{to_int16(*at)} | uint32_t{to_int16(next)} << 16);
     }
   }
 }
@@ -200,7 +201,7 @@ class DepthwiseConvolution::Run {
   void chunk(int64_t n, const Chunk& chunk, const Chunk* next) const {
     auto* scratch = thread_scratch(ScratchUse::task,
                                    static_cast<int64_t>(c_.scratch_box_ + 2 * c_.scratch_sums_));
-    const int64_t size = c_.stage_.element_bytes;
+    const int64_t size = c_.padded_.element_bytes;
     const auto* x =
         static_cast<const std::byte*>(call_.x) + n * p_.input_positions() * p_.channels * size;
     Source source{x, 0, 0, p_.axes[1].input};
@@ -208,30 +209,25 @@ class DepthwiseConvolution::Run {
     if (next != nullptr && next->d == chunk.d && whole) source.next = next->h;
     if (p_.x_layout == ActivationLayout::channels_first) {
       const ConvBox box = c_.box(chunk);
-      stage_box(p_, c_.stage_, box, x, scratch);
+      copy_padded_box(p_, c_.padded_, box, x, scratch);
       source = {scratch, box.begin[0], box.begin[1], box.extent[1], 0, 0, false, -1};
     }
-    const bool turned = p_.y_layout == ActivationLayout::channels_first;
-    ConvEpilogue epilogue(call_, p_.is_integer() ? &terms_ : nullptr, n, turned);
+    const bool channels_first = p_.y_layout == ActivationLayout::channels_first;
+    ConvEpilogue epilogue(call_, p_.is_integer() ? &terms_ : nullptr, n, channels_first);
     // Accumulators in memory: kChannels channels per pass.
-    const bool at_once = !turned && epilogue.get().simple != nullptr;
+    const bool at_once = !channels_first && epilogue.get().simple != nullptr;
     const int64_t step = at_once ? p_.channels : kChannels;
     for (int64_t c = 0; c < p_.channels; c += step) {
-      const Lines lines{chunk.d,
-                        chunk.h,
-                        chunk.lines,
-                        chunk.begin,
-                        chunk.end,
-                        c,
-                        std::min(step, p_.channels - c)};
-      turned ? by_channel(n, lines, source, scratch + c_.scratch_box_, epilogue)
-             : by_position(n, lines, source, scratch + c_.scratch_box_, epilogue);
+      const OutputRows out_rows{
+          chunk.d, chunk.h, chunk.rows, chunk.begin, chunk.end, c, std::min(step, p_.channels - c)};
+      channels_first ? by_channel(n, out_rows, source, scratch + c_.scratch_box_, epilogue)
+                     : by_position(n, out_rows, source, scratch + c_.scratch_box_, epilogue);
     }
   }
 
  private:
-  int64_t position(const Lines& lines, int64_t line) const {
-    return (lines.d * p_.axes[1].output + lines.h + line) * p_.axes[2].output + lines.begin;
+  int64_t position(const OutputRows& out_rows, int64_t i) const {
+    return (out_rows.d * p_.axes[1].output + out_rows.h + i) * p_.axes[2].output + out_rows.begin;
   }
   EpilogueTile tile() const {
     EpilogueTile tile;
@@ -239,57 +235,57 @@ class DepthwiseConvolution::Run {
     return tile;
   }
 
-  void by_position(int64_t n, const Lines& lines, const Source& x, std::byte* sums,
+  void by_position(int64_t n, const OutputRows& out_rows, const Source& x, std::byte* sums,
                    const ConvEpilogue& epilogue) const {
     const int64_t size = info(p_.y_type).bits / 8;
     auto* y = static_cast<std::byte*>(call_.y);
     if (const SimpleEpilogue* simple = epilogue.get().simple) {
-      const int64_t first = position(lines, 0);
-      c_.compute_lines(
-          lines, x, static_cast<const float*>(call_.weights), call_.x_zero, *simple, first,
-          y + ((n * p_.output_positions() + first) * p_.channels + lines.channel) * size,
+      const int64_t first = position(out_rows, 0);
+      c_.compute_rows(
+          out_rows, x, static_cast<const float*>(call_.weights), call_.x_zero, *simple, first,
+          y + ((n * p_.output_positions() + first) * p_.channels + out_rows.channel) * size,
           p_.axes[2].output * p_.channels * size, p_.channels * size);
       return;
     }
     const auto finish = finish_tile(c_.isa_);
-    c_.sum_lines(lines, x, static_cast<const float*>(call_.weights), call_.x_zero, sums,
-                 [&](int64_t line, const void* row) {
-                   EpilogueTile t = tile();
-                   t.sums = row;
-                   t.sums_stride = kChannels;
-                   t.rows = lines.end - lines.begin;
-                   t.columns = lines.channels;
-                   t.row = position(lines, line);
-                   t.column = lines.channel;
-                   t.out = y + ((n * p_.output_positions() + t.row) * p_.channels + lines.channel) *
-                                   size;
-                   t.out_stride = p_.channels * size;
-                   finish(epilogue.get(), t);
-                 });
+    c_.sum_rows(
+        out_rows, x, static_cast<const float*>(call_.weights), call_.x_zero, sums,
+        [&](int64_t i, const void* row) {
+          EpilogueTile t = tile();
+          t.sums = row;
+          t.sums_stride = kChannels;
+          t.rows = out_rows.end - out_rows.begin;
+          t.columns = out_rows.channels;
+          t.row = position(out_rows, i);
+          t.column = out_rows.channel;
+          t.out = y + ((n * p_.output_positions() + t.row) * p_.channels + out_rows.channel) * size;
+          t.out_stride = p_.channels * size;
+          finish(epilogue.get(), t);
+        });
   }
 
-  void by_channel(int64_t n, const Lines& lines, const Source& x, std::byte* sums,
+  void by_channel(int64_t n, const OutputRows& out_rows, const Source& x, std::byte* sums,
                   const ConvEpilogue& epilogue) const {
-    const int64_t size = info(p_.y_type).bits / 8, width = lines.end - lines.begin;
+    const int64_t size = info(p_.y_type).bits / 8, width = out_rows.end - out_rows.begin;
     auto* y = static_cast<std::byte*>(call_.y);
     auto* all = sums + c_.scratch_sums_;  // [row][column][kChannels], then transposed
-    const int64_t count = lines.lines * width;
-    for (int64_t line = 0; line < lines.lines; ++line) {
-      Lines one = lines;
-      one.h += line;
-      one.lines = 1;
-      c_.sum_lines(one, x, static_cast<const float*>(call_.weights), call_.x_zero,
-                   all + line * width * kChannels * 4, [](int64_t, const void*) {});
+    const int64_t count = out_rows.count * width;
+    for (int64_t i = 0; i < out_rows.count; ++i) {
+      OutputRows one = out_rows;
+      one.h += i;
+      one.count = 1;
+      c_.sum_rows(one, x, static_cast<const float*>(call_.weights), call_.x_zero,
+                  all + i * width * kChannels * 4, [](int64_t, const void*) {});
     }
-    transpose_matrix(4, all, kChannels, sums, count, count, lines.channels);
+    transpose_matrix(4, all, kChannels, sums, count, count, out_rows.channels);
     EpilogueTile t = tile();
     t.sums = sums;
     t.sums_stride = count;
-    t.rows = lines.channels;
+    t.rows = out_rows.channels;
     t.columns = count;
-    t.row = lines.channel;
-    t.column = position(lines, 0);
-    t.out = y + ((n * p_.channels + lines.channel) * p_.output_positions() + t.column) * size;
+    t.row = out_rows.channel;
+    t.column = position(out_rows, 0);
+    t.out = y + ((n * p_.channels + out_rows.channel) * p_.output_positions() + t.column) * size;
     t.out_stride = p_.output_positions() * size;
     finish_tile(c_.isa_)(epilogue.get(), t);
   }

@@ -25,8 +25,8 @@ inline void load_column(const DepthwiseRow& row, const X* x, Mask tail, F32 (&to
     const bool is_cut = kTail && v == kVectors - 1;
     if constexpr (sizeof(X) == 1) {
       // Integer subtraction runs on more ports than f32 subtraction.
-      const I32 number = is_cut ? load_i32(x + v * kLanes, tail) : load_i32(x + v * kLanes);
-      to[v] = to_f32(number - set1(row.x_zero));
+      const I32 element = is_cut ? load_i32(x + v * kLanes, tail) : load_i32(x + v * kLanes);
+      to[v] = to_f32(element - set1(row.x_zero));
     } else {
       to[v] = is_cut ? load_f32(x + v * kLanes, tail) : load_f32(x + v * kLanes);
     }
@@ -34,9 +34,9 @@ inline void load_column(const DepthwiseRow& row, const X* x, Mask tail, F32 (&to
 }
 
 #if defined(__AVX512F__)
-constexpr FinishTile kFinishSums = finish_tile_avx512;
+constexpr FinishTile kApplyEpilogue = finish_tile_avx512;
 #else
-constexpr FinishTile kFinishSums = finish_tile_avx2;
+constexpr FinishTile kApplyEpilogue = finish_tile_avx2;
 #endif
 
 // Accumulator type in memory: i32 for int8.
@@ -46,13 +46,13 @@ using DepthwiseSum = std::conditional_t<sizeof(X) == 1, int32_t, float>;
 // Applies the epilogue to `rows` outputs from `output`, `pitch` channels or as many as remain. Not
 // inlined: kernels of all sizes share it.
 template <class X>
-__attribute__((noinline)) void finish_sums(const DepthwiseRow& row, const DepthwiseSum<X>* sums,
-                                           int64_t pitch, int rows, int64_t output,
-                                           int64_t channel) {
-  const int64_t line = output - row.begin, left = row.channels - channel;
+__attribute__((noinline)) void apply_epilogue(const DepthwiseRow& row, const DepthwiseSum<X>* sums,
+                                              int64_t pitch, int rows, int64_t output,
+                                              int64_t channel) {
+  const int64_t out_row = output - row.begin, left = row.channels - channel;
   const int64_t columns = left < pitch ? left : pitch;
   if (row.epilogue == nullptr) {
-    auto* out = static_cast<DepthwiseSum<X>*>(row.out) + line * row.sums_pitch + channel;
+    auto* out = static_cast<DepthwiseSum<X>*>(row.out) + out_row * row.sums_pitch + channel;
     for (int r = 0; r < rows; ++r, sums += pitch, out += row.sums_pitch) {
       for (int64_t c = 0; c < columns; c += kLanes) {
         const Mask mask = mask_first(columns - c < kLanes ? columns - c : kLanes);
@@ -71,21 +71,21 @@ __attribute__((noinline)) void finish_sums(const DepthwiseRow& row, const Depthw
   tile.sums_stride = pitch;
   tile.rows = rows;
   tile.columns = columns;
-  tile.row = row.row + line;
+  tile.row = row.row + out_row;
   tile.column = row.column + channel;
-  tile.out = static_cast<char*>(row.out) + line * row.out_stride + channel * out_size(e.out);
+  tile.out = static_cast<char*>(row.out) + out_row * row.out_stride + channel * out_size(e.out);
   tile.out_stride = row.out_stride;
-  if (row.out_ahead != 0) {
+  if (row.next_row_out != 0) {
     for (int r = 0; r < rows; ++r)
-      _mm_prefetch(static_cast<const char*>(tile.out) + r * row.out_stride + row.out_ahead,
+      _mm_prefetch(static_cast<const char*>(tile.out) + r * row.out_stride + row.next_row_out,
                    _MM_HINT_T1);
   }
-  kFinishSums(epilogue, tile);
+  kApplyEpilogue(epilogue, tile);
 }
 
 // Common epilogues applied in registers: bias, then ReLU, hard swish or SiLU; for widened types,
-// what finish_narrow supports, or SiLU.
-struct DepthwiseShort {
+// what apply_narrow supports, or SiLU.
+struct DepthwiseEpilogue {
   bool fits = false;
   bool has_hard_swish = false;
   bool has_silu = false;
@@ -97,8 +97,8 @@ struct DepthwiseShort {
 template <class X>
 constexpr bool kSiluNarrow = sizeof(X) == 2 && kCutsVectors;
 template <class X>
-inline DepthwiseShort short_epilogue(const DepthwiseRow& row) {
-  DepthwiseShort to;
+inline DepthwiseEpilogue depthwise_epilogue(const DepthwiseRow& row) {
+  DepthwiseEpilogue to;
   const SimpleEpilogue* e = row.epilogue;
   if constexpr (sizeof(X) != 4) {
     if (e == nullptr || e->residual != nullptr || e->out == ElementType::f32) return to;
@@ -124,7 +124,7 @@ inline DepthwiseShort short_epilogue(const DepthwiseRow& row) {
 
 // Prefetches the output of a block, kBytes per output.
 template <int kOutputs, int kBytes>
-inline __attribute__((always_inline)) void expect_outputs(const DepthwiseRow& row, char* out) {
+inline __attribute__((always_inline)) void prefetch_outputs(const DepthwiseRow& row, char* out) {
   if (!row.out_is_cold) return;
 #pragma GCC unroll 16
   for (int t = 0; t < kOutputs; ++t) {
@@ -132,7 +132,7 @@ inline __attribute__((always_inline)) void expect_outputs(const DepthwiseRow& ro
     for (int at = 0; at < kBytes; at += 64) {
       // A store miss stalls later stores.
       __builtin_prefetch(out + t * row.out_stride + at, 1);
-      _mm_prefetch(out + t * row.out_stride + at + row.out_ahead, _MM_HINT_T1);
+      _mm_prefetch(out + t * row.out_stride + at + row.next_row_out, _MM_HINT_T1);
     }
   }
 }
@@ -143,22 +143,22 @@ inline char* output_at(const DepthwiseRow& row, int64_t output, int64_t channel,
 
 // Prefetches the memory of a DepthwisePrefetch into L2, an equal share per block. L1 is full of the
 // rows in use.
-class Fetcher {
+class MemoryPrefetcher {
  public:
-  Fetcher(const DepthwisePrefetch& ahead, int64_t blocks)
-      : at_(ahead.at), lines_((ahead.bytes + 63) / 64) {
-    if (lines_ > 0 && blocks > 0) share_ = (lines_ - 1) / blocks + 1;
+  MemoryPrefetcher(const DepthwisePrefetch& memory, int64_t blocks)
+      : at_(memory.at), cache_lines_((memory.bytes + 63) / 64) {
+    if (cache_lines_ > 0 && blocks > 0) share_ = (cache_lines_ - 1) / blocks + 1;
   }
-  void fetch() {
-    const int64_t count = lines_ < share_ ? lines_ : share_;
+  void prefetch() {
+    const int64_t count = cache_lines_ < share_ ? cache_lines_ : share_;
     for (int64_t i = 0; i < count; ++i, at_ += 64)
       _mm_prefetch(reinterpret_cast<const char*>(at_), _MM_HINT_T1);
-    lines_ -= count;
+    cache_lines_ -= count;
   }
 
  private:
   const std::byte* at_;
-  int64_t lines_;
+  int64_t cache_lines_;
   int64_t share_ = 0;
 };
 

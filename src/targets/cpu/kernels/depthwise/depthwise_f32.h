@@ -10,7 +10,8 @@ namespace {
 // SiLU of kRows contiguous rows at `from`, stored to `out`. Groups are as large as registers allow:
 // on Zen 4 seven vectors take 17 cycles each, four take 19.
 template <int kRows, int kVectors>
-__attribute__((noinline)) void silu_kept(const float* from, float* out, int64_t stride, float a) {
+__attribute__((noinline)) void silu_from_memory(const float* from, float* out, int64_t stride,
+                                                float a) {
   constexpr int kSome = kRegisters == 32 ? 7 : 4;
   const auto some = [&]<int kCount>(int first) __attribute__((always_inline)) {
     F32 y[kCount];
@@ -39,10 +40,10 @@ using FloatSums = F32[kDepthwiseOutputs][kVectors];
 // columns from `behind` on are outside. Calls `end` with each complete output while the FMAs of
 // others continue.
 template <int kKernel, int kStride, int kVectors, class End>
-inline __attribute__((always_inline)) void add_floats(int64_t first, int64_t behind, const float* x,
-                                                      int64_t x_pitch, const float* w,
-                                                      int64_t w_pitch, FloatSums<kVectors>& sums,
-                                                      End&& end) {
+inline __attribute__((always_inline)) void add_floats(int64_t first, int64_t first_outside,
+                                                      const float* x, int64_t x_pitch,
+                                                      const float* w, int64_t w_pitch,
+                                                      FloatSums<kVectors>& sums, End&& end) {
   constexpr int kOutputs = kDepthwiseOutputs;
   constexpr int kLast = (kOutputs - 1) * kStride;  // first column of the last output
   F32 weights[kKernel][kVectors];
@@ -51,8 +52,8 @@ inline __attribute__((always_inline)) void add_floats(int64_t first, int64_t beh
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) weights[k][v] = load(w + k * w_pitch + v * kLanes);
   }
-  const auto is_there = [&](int j) __attribute__((always_inline)) {
-    return j < kKernel - 1 ? first + j >= 0 : j <= kLast || j < behind;
+  const auto is_inside = [&](int j) __attribute__((always_inline)) {
+    return j < kKernel - 1 ? first + j >= 0 : j <= kLast || j < first_outside;
   };
   using Column = F32[kVectors];
   const auto load_to = [&](Column& column, int j) __attribute__((always_inline)) {
@@ -74,23 +75,23 @@ inline __attribute__((always_inline)) void add_floats(int64_t first, int64_t beh
     Column even[2], odd;
 #pragma GCC unroll 16
     for (int t = 0; t < kOutputs + 2; ++t) {
-      if (t <= kOutputs && is_there(2 * t)) {
+      if (t <= kOutputs && is_inside(2 * t)) {
         load_to(even[t % 2], 2 * t);
         if (t < kOutputs) multiply(even[t % 2], t, 0);
       }
-      if (t >= 1 && t <= kOutputs && is_there(2 * t - 1)) {
+      if (t >= 1 && t <= kOutputs && is_inside(2 * t - 1)) {
         load_to(odd, 2 * t - 1);
         multiply(odd, t - 1, 1);
       }
       if (t < 2) continue;
-      if (is_there(2 * t - 2)) multiply(even[(t - 1) % 2], t - 2, 2);
+      if (is_inside(2 * t - 2)) multiply(even[(t - 1) % 2], t - 2, 2);
       end(t - 2);
     }
     return;
   }
 #pragma GCC unroll 32
   for (int j = 0; j < kLast + kKernel; ++j) {
-    if (is_there(j)) {
+    if (is_inside(j)) {
       Column column;
       load_to(column, j);
 #pragma GCC unroll 16
@@ -107,20 +108,20 @@ inline __attribute__((always_inline)) void add_floats(int64_t first, int64_t beh
 // Computes blocks of whole vectors from `channel` to `end`, contiguous in x and y.
 template <int kKernel, int kStride, int kVectors>
 inline __attribute__((always_inline)) void float_blocks(const DepthwiseRow& row,
-                                                        const DepthwiseShort& epilogue,
+                                                        const DepthwiseEpilogue& epilogue,
                                                         int64_t output, int64_t channel,
                                                         int64_t end) {
   constexpr int kOutputs = kDepthwiseOutputs, kWidth = kVectors * kLanes;
-  const int64_t first = output * kStride - row.pad, behind = row.input - first;
+  const int64_t first = output * kStride - row.pad, first_outside = row.input - first;
   const int64_t x_pitch = row.x_pitch, w_pitch = row.w_pitch, last_row = row.row_count - 1;
   const DepthwiseTapRow* rows = row.rows;
-  const bool keeps = !epilogue.fits || epilogue.has_silu;
-  const F32 low = set1(keeps ? -__builtin_inff() : epilogue.low);
+  const bool via_memory = !epilogue.fits || epilogue.has_silu;
+  const F32 low = set1(via_memory ? -__builtin_inff() : epilogue.low);
   const int64_t stride = row.out_stride / 4;
   for (; channel < end; channel += kWidth) {
     auto* out = reinterpret_cast<float*>(output_at(row, output, channel, 4));
     if (epilogue.fits) {
-      expect_outputs<kOutputs, kWidth * 4>(row, reinterpret_cast<char*>(out));
+      prefetch_outputs<kOutputs, kWidth * 4>(row, reinterpret_cast<char*>(out));
     }
     F32 bias[kVectors];
 #pragma GCC unroll 2
@@ -137,16 +138,16 @@ inline __attribute__((always_inline)) void float_blocks(const DepthwiseRow& row,
     }
     const auto add = [&](int64_t r, auto&& done) __attribute__((always_inline)) {
       const float* x = static_cast<const float*>(rows[r].x) + first * x_pitch + channel;
-      add_floats<kKernel, kStride, kVectors>(first, behind, x, x_pitch, rows[r].weights + channel,
-                                             w_pitch, sums, done);
+      add_floats<kKernel, kStride, kVectors>(first, first_outside, x, x_pitch,
+                                             rows[r].weights + channel, w_pitch, sums, done);
     };
     for (int64_t r = 0; r < last_row; ++r) add(r, [](int) {});
-    alignas(64) float kept[kOutputs * kWidth];
-    float* const to = keeps ? kept : out;
-    const int64_t pitch = keeps ? kWidth : stride;
+    alignas(64) float sums_in_memory[kOutputs * kWidth];
+    float* const to = via_memory ? sums_in_memory : out;
+    const int64_t pitch = via_memory ? kWidth : stride;
     // Each accumulator is stored as soon as it is complete. On Zen 4 an immediate store overlaps
     // FMAs; a delayed one does not.
-    const auto put = [&](int t, auto&& f) __attribute__((always_inline)) {
+    const auto store_output = [&](int t, auto&& f) __attribute__((always_inline)) {
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v) {
         const F32 x = f(max(low, sums[t][v] + bias[v]));
@@ -156,16 +157,16 @@ inline __attribute__((always_inline)) void float_blocks(const DepthwiseRow& row,
     };
     if (epilogue.has_hard_swish) {
       add(last_row, [&](int t) __attribute__((always_inline)) {
-        put(t, [](F32 x) __attribute__((always_inline)) { return hard_swish(x); });
+        store_output(t, [](F32 x) __attribute__((always_inline)) { return hard_swish(x); });
       });
       continue;
     }
     add(last_row, [&](int t) __attribute__((always_inline)) {
-      put(t, [](F32 x) __attribute__((always_inline)) { return x; });
+      store_output(t, [](F32 x) __attribute__((always_inline)) { return x; });
     });
-    if (!keeps) continue;
-    epilogue.fits ? silu_kept<kOutputs, kVectors>(kept, out, stride, epilogue.a)
-                  : finish_sums<float>(row, kept, kWidth, kOutputs, output, channel);
+    if (!via_memory) continue;
+    epilogue.fits ? silu_from_memory<kOutputs, kVectors>(sums_in_memory, out, stride, epilogue.a)
+                  : apply_epilogue<float>(row, sums_in_memory, kWidth, kOutputs, output, channel);
   }
 }
 
@@ -182,15 +183,16 @@ inline bool has_float_blocks(const DepthwiseRow& row) {
 }
 
 template <int kKernel, int kStride>
-__attribute__((noinline)) void float_row(const DepthwiseRow& row, const DepthwiseShort& epilogue) {
+__attribute__((noinline)) void float_row(const DepthwiseRow& row,
+                                         const DepthwiseEpilogue& epilogue) {
   constexpr int kOutputs = kDepthwiseOutputs, kWide = kDepthwiseVectors * kLanes;
   const int64_t blocks = (row.end - row.begin + kOutputs - 1) / kOutputs;
-  Fetcher lines(row.to_read, blocks);
-  Fetcher results(row.to_write, blocks);
+  MemoryPrefetcher input(row.to_read, blocks);
+  MemoryPrefetcher output(row.to_write, blocks);
   const int64_t wide = row.channels / kWide * kWide;
   for (int64_t i = 0; i < blocks; ++i) {
-    lines.fetch();
-    results.fetch();
+    input.prefetch();
+    output.prefetch();
     const int64_t o = i + 1 < blocks ? row.begin + i * kOutputs : row.end - kOutputs;
     float_blocks<kKernel, kStride, kDepthwiseVectors>(row, epilogue, o, 0, wide);
     for (int64_t c = wide; c < row.channels; c += kLanes) {

@@ -41,14 +41,14 @@ inline void from_pair_order(I32 (&)[1]) {}
 template <class X, int kVectors, bool kTail>
 inline __m512i load_for_pairs(const X* x, Mask tail, __m512i zero) {
   if constexpr (kVectors == 1) {
-    const I32 numbers = kTail ? load_i32(x, tail) : load_i32(x);
-    return _mm512_sub_epi32(numbers.v, zero);
+    const I32 elements = kTail ? load_i32(x, tail) : load_i32(x);
+    return _mm512_sub_epi32(elements.v, zero);
   } else {
     static_assert(!kTail);
     const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x));
     const bool is_signed = std::is_signed_v<X>;
-    const __m512i words = is_signed ? _mm512_cvtepi8_epi16(bytes) : _mm512_cvtepu8_epi16(bytes);
-    return _mm512_sub_epi16(words, zero);
+    const __m512i int16 = is_signed ? _mm512_cvtepi8_epi16(bytes) : _mm512_cvtepu8_epi16(bytes);
+    return _mm512_sub_epi16(int16, zero);
   }
 }
 template <int kVectors>
@@ -68,10 +68,10 @@ inline void pair_columns(__m512i column, __m512i next, I32 (&to)[kVectors]) {
 
 // add_row of depthwise_kernel.h for pairs. Columns outside are read from `pad`, which holds zero
 // points.
-template <class X, int kKernel, int kStride, class Block, class IsThere>
+template <class X, int kKernel, int kStride, class Block, class IsInside>
 inline __attribute__((always_inline)) void add_row_pairs(
     const DepthwiseRow& row, const Block& block, const X* x, const float* w, const X* pad,
-    I32 (&sums)[Block::kOutputs][Block::kVectors], IsThere&& is_there) {
+    I32 (&sums)[Block::kOutputs][Block::kVectors], IsInside&& is_inside) {
   constexpr int kOutputs = Block::kOutputs, kVectors = Block::kVectors;
   constexpr int kPairs = (kKernel + 1) / 2, kColumns = (kOutputs - 1) * kStride + kKernel;
   I32 weights[kPairs][kVectors];
@@ -85,7 +85,7 @@ inline __attribute__((always_inline)) void add_row_pairs(
   }
   const __m512i zero = zero_for_pairs<kVectors>(row);
   const auto column = [&](int j) __attribute__((always_inline)) {
-    const X* from = is_there(j) ? x + j * row.x_pitch : pad;
+    const X* from = is_inside(j) ? x + j * row.x_pitch : pad;
     return load_for_pairs<X, kVectors, Block::kTail>(from, block.tail, zero);
   };
   __m512i here = column(0);
@@ -110,10 +110,10 @@ inline __attribute__((always_inline)) void add_row_pairs(
 }
 
 // add_taps for pairs: only the first tap of each pair.
-template <class X, class Block, class IsThere>
+template <class X, class Block, class IsInside>
 inline __attribute__((always_inline)) void add_taps_pairs(
     const DepthwiseRow& row, const Block& block, const X* x, const float* w,
-    I32 (&sums)[Block::kOutputs][Block::kVectors], IsThere&& is_there) {
+    I32 (&sums)[Block::kOutputs][Block::kVectors], IsInside&& is_inside) {
   constexpr int kVectors = Block::kVectors;
   const __m512i zero = zero_for_pairs<kVectors>(row);
   for (int64_t k = 0; k < row.kernel; ++k) {
@@ -125,7 +125,7 @@ inline __attribute__((always_inline)) void add_taps_pairs(
 #pragma GCC unroll 16
     for (int t = 0; t < Block::kOutputs; ++t) {
       const int64_t j = t * row.stride + k * row.dilation;
-      if (!is_there(j)) continue;
+      if (!is_inside(j)) continue;
       I32 pair[kVectors];
       pair_columns<kVectors>(
           load_for_pairs<X, kVectors, Block::kTail>(x + j * row.x_pitch, block.tail, zero),

@@ -34,7 +34,7 @@ __attribute__((noinline)) void silu_narrow(const float* from, Bf16* out, int64_t
     F32 x[kSome];
 #pragma GCC unroll 4
     for (int i = 0; i < kSome; ++i) x[i] = load(from + i * kLanes) + add[i % kVectors];
-    silu_some<0>(a, x);
+    silu_groups<0>(a, x);
     tile.each([&](F32& to, int r, int v)
                   __attribute__((always_inline)) { to = x[r * kVectors + v]; });
     tile.store_bf16();
@@ -55,7 +55,7 @@ struct DepthwiseBlock {
   int64_t output;   // first
   int64_t channel;  // first
   Mask tail;        // of the last vector
-  const DepthwiseShort& epilogue;
+  const DepthwiseEpilogue& epilogue;
 };
 using WideBlock = DepthwiseBlock<kDepthwiseOutputs, kDepthwiseVectors, false>;
 template <class X>
@@ -64,9 +64,8 @@ using NarrowBlock = DepthwiseBlock<kDepthwiseOutputs, 1, true>;
 
 // Applies the epilogue to a whole block of a widened type and narrows the results.
 template <class X, class Block>
-inline __attribute__((always_inline)) void finish_narrow(const DepthwiseRow& row,
-                                                         const Block& block,
-                                                         typename Block::template Sums<X>& sums) {
+inline __attribute__((always_inline)) void apply_narrow(const DepthwiseRow& row, const Block& block,
+                                                        typename Block::template Sums<X>& sums) {
   constexpr bool kIntegers = sizeof(X) == 1;
   const SimpleEpilogue& e = *row.epilogue;
   const int64_t column = row.column + block.channel;
@@ -100,7 +99,7 @@ inline __attribute__((always_inline)) void finish_narrow(const DepthwiseRow& row
     tile.each([&](F32& x, int, int v)
                   __attribute__((always_inline)) { x = to_f32(to_i32(x) + add[v]); });
   }
-  tile.finish_narrow();
+  tile.apply_narrow();
 }
 
 // Columns of a block that may be outside the input: none; those that only the first or the last
@@ -128,9 +127,9 @@ inline __attribute__((always_inline)) void add_row(const DepthwiseRow& row, cons
   }
 #pragma GCC unroll 32
   for (int j = 0; j < (kOutputs - 1) * kStride + kKernel; ++j) {
-    const bool is_there = !may_miss<kOutputs, kKernel, kStride, kMissing>(j) ||
-                          (first + j >= 0 && first + j < row.input);
-    if (is_there) {
+    const bool is_inside = !may_miss<kOutputs, kKernel, kStride, kMissing>(j) ||
+                           (first + j >= 0 && first + j < row.input);
+    if (is_inside) {
       F32 column[kVectors];
       load_column<X, kVectors, Block::kTail>(row, x + j * row.x_pitch, block.tail, column);
 #pragma GCC unroll 16
@@ -190,16 +189,16 @@ inline __attribute__((always_inline)) void depthwise_block(const DepthwiseRow& r
     const X* x = static_cast<const X*>(row.rows[r].x) + offset;
     const float* w = row.rows[r].weights + block.channel;
     if constexpr (kTakesPairs<X>) {
-      const auto is_there = [&](int64_t j) __attribute__((always_inline)) {
+      const auto is_inside = [&](int64_t j) __attribute__((always_inline)) {
         if constexpr (kKernel > 0) {
           if (!may_miss<kOutputs, kKernel, kStride, kMissing>(static_cast<int>(j))) return true;
         }
         return kMissing == Missing::none || (first + j >= 0 && first + j < row.input);
       };
       if constexpr (kKernel > 0) {
-        add_row_pairs<X, kKernel, kStride>(row, block, x, w, pad, sums, is_there);
+        add_row_pairs<X, kKernel, kStride>(row, block, x, w, pad, sums, is_inside);
       } else {
-        add_taps_pairs(row, block, x, w, sums, is_there);
+        add_taps_pairs(row, block, x, w, sums, is_inside);
       }
     } else if constexpr (kKernel > 0) {
       add_row<X, kKernel, kStride, kMissing>(row, block, first, x, w, sums);
@@ -208,7 +207,7 @@ inline __attribute__((always_inline)) void depthwise_block(const DepthwiseRow& r
     }
   };
   if (is_whole)
-    expect_outputs<kOutputs, kVectors * kLanes * sizeof(X)>(
+    prefetch_outputs<kOutputs, kVectors * kLanes * sizeof(X)>(
         row, output_at(row, block.output, block.channel, sizeof(X)));
   for (int64_t r = 0; r < row.row_count; ++r) add(r);
   if constexpr (kTakesPairs<X>) {
@@ -216,7 +215,7 @@ inline __attribute__((always_inline)) void depthwise_block(const DepthwiseRow& r
     for (int t = 0; t < kOutputs; ++t) from_pair_order(sums[t]);
   }
   if constexpr (sizeof(X) != 4 && kKernel > 0 && kCutsVectors) {
-    if (is_whole && !block.epilogue.has_silu) return finish_narrow<X>(row, block, sums);
+    if (is_whole && !block.epilogue.has_silu) return apply_narrow<X>(row, block, sums);
   }
   constexpr int64_t kPitch = kVectors * kLanes;
   alignas(64) DepthwiseSum<X> stored[kOutputs * kPitch];
@@ -240,7 +239,7 @@ inline __attribute__((always_inline)) void depthwise_block(const DepthwiseRow& r
           block.tail);
     }
   }
-  finish_sums<X>(row, stored, kPitch, rows, block.output, block.channel);
+  apply_epilogue<X>(row, stored, kPitch, rows, block.output, block.channel);
 }
 
 // Not inlined: leaves registers for addresses. Narrow blocks are too short for a call.
@@ -268,7 +267,7 @@ inline Missing missing(const DepthwiseRow& row, int64_t output, int64_t outputs)
 
 // Computes all whole groups of vectors of a block of outputs; they are contiguous in x and y.
 template <class X, int kKernel, int kStride>
-void wide_channels(const DepthwiseRow& row, const DepthwiseShort& epilogue, int64_t output) {
+void wide_channels(const DepthwiseRow& row, const DepthwiseEpilogue& epilogue, int64_t output) {
   constexpr int kWide = kDepthwiseVectors * kLanes;
   const Missing what = missing<kKernel>(row, output, kDepthwiseOutputs);
   for (int64_t c = 0; c + kWide <= row.channels; c += kWide) {
@@ -289,7 +288,7 @@ void wide_channels(const DepthwiseRow& row, const DepthwiseShort& epilogue, int6
 
 // Computes the remaining vectors of kLongOutputs outputs, or of those left in the row.
 template <class X, int kKernel, int kStride>
-void other_channels(const DepthwiseRow& row, const DepthwiseShort& epilogue, int64_t output) {
+void other_channels(const DepthwiseRow& row, const DepthwiseEpilogue& epilogue, int64_t output) {
   constexpr int kWide = kDepthwiseVectors * kLanes;
   const Missing what = missing<kKernel>(row, output, kLongOutputs<X>);
   const int64_t begin = row.channels / kWide * kWide;
@@ -316,13 +315,13 @@ template <class X, int kKernel, int kStride>
 void depthwise_columns(const DepthwiseRow& row) {
   constexpr int kWide = kDepthwiseVectors * kLanes;
   const int64_t blocks = (row.end - row.begin + kDepthwiseOutputs - 1) / kDepthwiseOutputs;
-  const DepthwiseShort epilogue = short_epilogue<X>(row);
+  const DepthwiseEpilogue epilogue = depthwise_epilogue<X>(row);
   if constexpr (sizeof(X) == 4 && kKernel > 0) {
     if (has_float_blocks<kKernel, kStride>(row)) return float_row<kKernel, kStride>(row, epilogue);
   }
-  Fetcher lines(row.to_read, blocks);
-  Fetcher results(row.to_write, blocks);
-  const bool fetches = row.to_read.bytes + row.to_write.bytes > 0;
+  MemoryPrefetcher input(row.to_read, blocks);
+  MemoryPrefetcher output(row.to_write, blocks);
+  const bool prefetches = row.to_read.bytes + row.to_write.bytes > 0;
   // The last block is full and recomputes some outputs, unless it would overwrite a residual.
   const bool repeats = row.epilogue == nullptr || row.epilogue->residual == nullptr;
   const auto begin_of = [&](int64_t output, int64_t outputs) {
@@ -331,9 +330,9 @@ void depthwise_columns(const DepthwiseRow& row) {
   };
   for (int64_t begin = row.begin; begin < row.end; begin += kLongOutputs<X>) {
     for (int64_t o = begin; o < row.end && o < begin + kLongOutputs<X>; o += kDepthwiseOutputs) {
-      if (fetches) {
-        lines.fetch();
-        results.fetch();
+      if (prefetches) {
+        input.prefetch();
+        output.prefetch();
       }
       if (row.channels >= kWide)
         wide_channels<X, kKernel, kStride>(row, epilogue, begin_of(o, kDepthwiseOutputs));

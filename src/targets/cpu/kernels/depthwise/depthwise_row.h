@@ -40,7 +40,7 @@ struct DepthwiseRow {
   const SimpleEpilogue* epilogue = nullptr;
   int64_t out_stride = 0;  // bytes
   int64_t row = 0, column = 0;
-  int64_t out_ahead = 0;     // bytes to the output of the next row, prefetched; 0: none
+  int64_t next_row_out = 0;  // bytes to the output of the next row, prefetched; 0: none
   bool out_is_cold = false;  // y is not in L1
   DepthwisePrefetch to_read, to_write;
 };

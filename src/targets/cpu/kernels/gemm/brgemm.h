@@ -44,20 +44,20 @@ struct BrgemmCall {
   // are outputs; the last group has no padding. The kernel may compute the padding but does not
   // store it. `out` and the epilogue's operands have output rows only. 0: every row is an output.
   // Requires `takes_output_rows` or `takes_output_rows_of`, and no `start`.
-  int64_t line_pitch = 0;
-  int64_t line_rows = 0;
+  int64_t output_row_pitch = 0;
+  int64_t output_row_width = 0;
   // B is in neither L1 nor L2: each panel is prefetched while the previous one is in use.
   // `b_continues`: another panel follows the call's last one and is prefetched too.
   bool b_is_cold = false;
-  bool b_goes_on = false;
+  bool b_continues = false;
   // Calls that share panels split the prefetch of the next panels: this call's part, number of
   // parts.
-  int64_t fetch_part = 0;
-  int64_t fetch_parts = 1;
+  int64_t prefetch_part = 0;
+  int64_t prefetch_parts = 1;
   bool a_is_cold = false;      // A is not in L1: its rows are prefetched
   bool out_is_cached = false;  // C is cached: no prefetch
   // Memory read after this call, prefetched during it while the K loop has steps left.
-  const void* ahead = nullptr;
+  const void* prefetch_data = nullptr;
   int64_t prefetch_bytes = 0;
 
   // Initial accumulators in place of zeros, f32 or i32. Stride in elements.
@@ -74,24 +74,24 @@ struct BrgemmCall {
 struct BrgemmKernel {
   void (*run)(const BrgemmCall& call);
   int panel_columns;
-  int k_group;         // contiguous elements per column: 1, 2 or 4
-  int row_tile;        // rows of the largest register tile (mr)
-  int a_zero_shift;    // added to each element of A by the kernel; the caller compensates with
-                       // column_compensation -a_zero_shift · (sum of B's column); 128 for s8s8
-                       // without a signed dot product
-  bool is_native;      // the processor multiplies these types; otherwise they are widened
-  bool rereads_lines;  // A is read 4 bytes at a time, so the cache lines of a tile's rows must stay
-                       // in L1
-  bool takes_lines = false;
-  int panels_together = 1;  // panels in the widest tile (nr)
+  int k_group;       // contiguous elements per column: 1, 2 or 4
+  int row_tile;      // rows of the largest register tile (mr)
+  int a_zero_shift;  // added to each element of A by the kernel; the caller compensates with
+                     // column_compensation -a_zero_shift · (sum of B's column); 128 for s8s8
+                     // without a signed dot product
+  bool is_native;    // the processor multiplies these types; otherwise they are widened
+  bool rereads_cache_lines;  // A is read 4 bytes at a time, so the cache lines of a tile's rows
+                             // must stay in L1
+  bool takes_output_rows = false;
+  int panels_per_tile = 1;  // panels in the widest tile (nr)
   // For a kernel without `takes_output_rows`: true if it supports this call's output rows.
-  bool (*takes_lines_of)(const BrgemmCall& call) = nullptr;
+  bool (*takes_output_rows_of)(const BrgemmCall& call) = nullptr;
 };
-const BrgemmKernel& brgemm_kernel(Isa isa, GemmType product);
+const BrgemmKernel& brgemm_kernel(Isa isa, GemmType type);
 
 // Fastest instruction set, among those that `isa` includes, for an m × n × k GEMM. Differs from
 // `isa` only with integer accumulators, whose results are identical.
-Isa fastest_isa(Isa isa, GemmType product, int64_t m, int64_t n, int64_t k);
+Isa fastest_isa(Isa isa, GemmType type, int64_t m, int64_t n, int64_t k);
 
 // Bytes of B's panel for k rows.
 constexpr int64_t packed_panel_bytes(const BrgemmKernel& kernel, int64_t k) {
@@ -104,9 +104,9 @@ constexpr int64_t panel_count(const BrgemmKernel& kernel, int64_t n) {
 // True if the tile's rows share too few L1 sets (64 sets of 8 ways) to stay cached beside a panel.
 // Tiles of 6 rows stay cached at any stride: 0 to 12 % faster in place than from a copy (Zen 4).
 constexpr bool has_set_conflicts(const BrgemmKernel& kernel, int64_t row_bytes) {
-  constexpr int64_t kLine = 64, kSets = 64, kMostWays = 6;
-  if (!kernel.rereads_lines || row_bytes % kLine != 0) return false;
-  return kernel.row_tile * std::gcd(row_bytes / kLine, kSets) > kMostWays * kSets;
+  constexpr int64_t kCacheLine = 64, kSets = 64, kMaxWays = 6;
+  if (!kernel.rereads_cache_lines || row_bytes % kCacheLine != 0) return false;
+  return kernel.row_tile * std::gcd(row_bytes / kCacheLine, kSets) > kMaxWays * kSets;
 }
 // Row stride of at least `bytes`: an odd number of cache lines, which spreads rows over all L1
 // sets.

@@ -88,18 +88,18 @@ struct Span {
 class Spans {
  public:
   explicit Spans(const BrgemmCall& call)
-      : rows_(call.rows), width_(call.line_rows), pitch_(call.line_pitch) {
+      : rows_(call.rows), width_(call.output_row_width), pitch_(call.output_row_pitch) {
     count_ = (rows_ + kTileRows - 1) / kTileRows;
     if (pitch_ == 0) return;
     const int64_t parts = (width_ + kTileRows - 1) / kTileRows;
     const int64_t some = width_ < kTileRows ? (kTileRows - width_) / pitch_ + 1 : 1;
-    const int64_t lines = (rows_ - width_) / pitch_ + 1;
-    const int64_t count = parts > 1 ? lines * parts : (lines + some - 1) / some;
+    const int64_t rows = (rows_ - width_) / pitch_ + 1;
+    const int64_t count = parts > 1 ? rows * parts : (rows + some - 1) / some;
     const int64_t height = parts > 1 ? (width_ + parts - 1) / parts : (some - 1) * pitch_ + width_;
     if (count >= count_) return;
     count_ = count;
     parts_ = parts;
-    lines_ = some;
+    output_rows_ = some;
     height_ = height;
   }
   int64_t count() const { return count_; }
@@ -107,7 +107,7 @@ class Spans {
     if (i >= count_) return {};
     if (height_ == 0) return {i * kTileRows, least(kTileRows, rows_ - i * kTileRows)};
     if (parts_ == 1) {
-      const int64_t begin = i * lines_ * pitch_;
+      const int64_t begin = i * output_rows_ * pitch_;
       return {begin, least(height_, rows_ - begin)};
     }
     const int64_t at = i % parts_ * height_;
@@ -118,14 +118,14 @@ class Spans {
   static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
   int64_t rows_, width_, pitch_;
   int64_t count_ = 0;
-  int64_t parts_ = 1;   // of an output row
-  int64_t lines_ = 1;   // output rows per tile
-  int64_t height_ = 0;  // rows of a span; 0: consecutive tiles
+  int64_t parts_ = 1;        // of an output row
+  int64_t output_rows_ = 1;  // output rows per tile
+  int64_t height_ = 0;       // rows of a span; 0: consecutive tiles
 };
 
 // Accumulators of two tiles of rows by a panel, in memory.
 struct alignas(64) Sums {
-  int32_t numbers[kRowTile * kPanelColumns];
+  int32_t elements[kRowTile * kPanelColumns];
 };
 constexpr int64_t kSumsStride = kPanelColumns * 4;
 
@@ -155,15 +155,15 @@ inline void step(const char* first, const char* second, int64_t stride, const ch
 }
 
 // Prefetched cache lines [first, last) of each tile of B in the next panel.
-struct Ahead {
+struct PanelPrefetch {
   int64_t first = 0;
   int64_t last = 0;
 };
 
 // `between` runs after each step and overlaps with the tile unit.
-template <class P, bool kTwo, bool kAhead, class Between>
-inline void accumulate(const BrgemmCall& call, Span one, Span two, int64_t b_offset, Ahead ahead,
-                       Tail& b_tail, Between&& between) {
+template <class P, bool kTwo, bool kPrefetches, class Between>
+inline void accumulate(const BrgemmCall& call, Span one, Span two, int64_t b_offset,
+                       PanelPrefetch panel_prefetch, Tail& b_tail, Between&& between) {
   constexpr int64_t kTileElements = kTileGroups * P::kGroup;
   const int64_t stride = call.a_row_stride, apart = (two.begin - one.begin) * stride;
   const int64_t whole = call.k / kTileElements, rest = call.k % kTileElements;
@@ -172,8 +172,8 @@ inline void accumulate(const BrgemmCall& call, Span one, Span two, int64_t b_off
     const char* b = static_cast<const char*>(call.blocks[i].b) + b_offset;
     for (int64_t t = 0; t < whole; ++t) {
       step<P, kTwo>(a, a + apart, stride, b);
-      if constexpr (kAhead) {
-        for (int64_t line = ahead.first; line < ahead.last; ++line)
+      if constexpr (kPrefetches) {
+        for (int64_t line = panel_prefetch.first; line < panel_prefetch.last; ++line)
           _mm_prefetch(b + call.b_panel_stride + line * 64, _MM_HINT_T1);
       }
       between();
@@ -251,19 +251,19 @@ void start_sums(const BrgemmCall& call, Span span, int64_t column, int32_t* to) 
 // Applies the epilogue to rows [row, row + rows) of C.
 template <class P>
 void finish(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
-            const int32_t* numbers) {
+            const int32_t* elements) {
   const int64_t columns =
       call.columns - column < kPanelColumns ? call.columns - column : kPanelColumns;
   char* out = static_cast<char*>(call.out) + row * call.out_stride;
   if (call.epilogue == nullptr) {
     for (int64_t r = 0; r < rows; ++r) {
-      copy_row(numbers + r * kPanelColumns, columns,
+      copy_row(elements + r * kPanelColumns, columns,
                reinterpret_cast<int32_t*>(out + r * call.out_stride) + column);
     }
     return;
   }
   EpilogueTile tile;
-  tile.sums = numbers;
+  tile.sums = elements;
   tile.integer_sums = P::kGroup == 4;
   tile.sums_stride = kPanelColumns;
   tile.rows = rows;
@@ -281,28 +281,28 @@ template <class P>
 class Tiles {
  public:
   explicit Tiles(const BrgemmCall& call) : call_(call), spans_(call) {
-    constexpr int64_t kNumbers = kTileGroups * P::kGroup;
-    steps_ = call.block_count * ((call.k + kNumbers - 1) / kNumbers);
+    constexpr int64_t kElements = kTileGroups * P::kGroup;
+    steps_ = call.block_count * ((call.k + kElements - 1) / kElements);
     pairs_ = (spans_.count() + 1) / 2;
   }
 
   // Rows first if all panels stay in L2: A and C are then accessed in memory order. Calls with few
   // rows read panels from memory and prefetch each during the previous one.
   void run() {
-    constexpr int64_t kPanelInCache = 32 << 10, kPanelsInCache = 512 << 10, kFewPairs = 8;
+    constexpr int64_t kPanelInCache = 32 << 10, kPanelsInCache = 512 << 10, kMinPairsRowsFirst = 8;
     const int64_t panel = steps_ * kTileGroups * kGroupBytes;
     const int64_t panels = (call_.columns + kPanelColumns - 1) / kPanelColumns;
     // The tail of K is kept for one panel only.
     const bool whole = call_.k % (kTileGroups * P::kGroup) == 0;
-    rows_first_ =
-        whole && panels * panel <= kPanelsInCache && (!call_.b_is_cold || pairs_ >= kFewPairs);
+    rows_first_ = whole && panels * panel <= kPanelsInCache &&
+                  (!call_.b_is_cold || pairs_ >= kMinPairsRowsFirst);
     int64_t same = 1;
     while (same < pairs_ && height(same) == height(0)) ++same;
     // A panel that stays in L1 serves all tiles of one height first.
     if (!rows_first_ && panel > kPanelInCache) same = pairs_;
     run_pairs(0, same);
     for (int64_t i = same; i < pairs_; ++i) run_pairs(i, i + 1);
-    finish_all();
+    apply_all();
   }
 
  private:
@@ -341,72 +341,73 @@ class Tiles {
 
   // Prefetches the rows of the next pair, spread over all steps of this one: the hardware
   // prefetcher does not detect rows of tiles.
-  void begin_fetching(Span two) {
-    fetched_row_ = two.begin + two.rows;
-    last_fetched_ = 0;
-    constexpr int64_t kFewColumns =
+  void begin_prefetch(Span two) {
+    prefetch_row_ = two.begin + two.rows;
+    last_prefetch_row_ = 0;
+    constexpr int64_t kMaxPrefetchColumns =
         4 * kPanelColumns;  // more columns leave enough time for demand misses
-    const bool helps = rows_first_ && call_.a_is_cold && call_.columns <= kFewColumns;
+    const bool helps = rows_first_ && call_.a_is_cold && call_.columns <= kMaxPrefetchColumns;
     if (!helps || call_.block_count != 1 || two.rows == 0) return;
-    last_fetched_ = fetched_row_ + kRowTile < call_.rows ? fetched_row_ + kRowTile : call_.rows;
-    fetched_at_ = 0;
-    const int64_t lines = kRowTile * steps_;
+    last_prefetch_row_ =
+        prefetch_row_ + kRowTile < call_.rows ? prefetch_row_ + kRowTile : call_.rows;
+    prefetch_at_ = 0;
+    const int64_t cache_lines = kRowTile * steps_;
     const int64_t steps = steps_ * ((call_.columns + kPanelColumns - 1) / kPanelColumns);
-    fetched_lines_ = (lines + steps - 1) / steps;
+    cache_lines_per_step_ = (cache_lines + steps - 1) / steps;
   }
-  void fetch() {
+  void prefetch() {
     const char* a = static_cast<const char*>(call_.blocks->a);
-    for (int64_t i = 0; i < fetched_lines_ && fetched_row_ < last_fetched_; ++i) {
-      _mm_prefetch(a + fetched_row_ * call_.a_row_stride + fetched_at_, _MM_HINT_T1);
-      fetched_at_ += kTileBytes;
-      if (fetched_at_ < steps_ * kTileBytes) continue;
-      fetched_at_ = 0;
-      ++fetched_row_;
+    for (int64_t i = 0; i < cache_lines_per_step_ && prefetch_row_ < last_prefetch_row_; ++i) {
+      _mm_prefetch(a + prefetch_row_ * call_.a_row_stride + prefetch_at_, _MM_HINT_T1);
+      prefetch_at_ += kTileBytes;
+      if (prefetch_at_ < steps_ * kTileBytes) continue;
+      prefetch_at_ = 0;
+      ++prefetch_row_;
     }
   }
 
-  Ahead ahead(int64_t pair, int64_t column) const {
-    constexpr int64_t kLines = kTileGroups * kGroupBytes / 64;
-    Ahead out;
-    const bool more = column + kPanelColumns < call_.columns || call_.b_goes_on;
+  PanelPrefetch panel_prefetch(int64_t pair, int64_t column) const {
+    constexpr int64_t kCacheLines = kTileGroups * kGroupBytes / 64;
+    PanelPrefetch out;
+    const bool more = column + kPanelColumns < call_.columns || call_.b_continues;
     if (call_.b_is_cold && more && rows_first_) {
-      out.last = pair == 0 ? kLines : 0;
+      out.last = pair == 0 ? kCacheLines : 0;
     } else if (call_.b_is_cold && more) {
-      out.first = kLines * pair / pairs_;
-      out.last = kLines * (pair + 1) / pairs_;
+      out.first = kCacheLines * pair / pairs_;
+      out.last = kCacheLines * (pair + 1) / pairs_;
     }
     return out;
   }
 
   template <bool kTwo>
   void run_pair(int64_t pair, Span one, Span two, int64_t column) {
-    int32_t* second = sums_.numbers + kTileRows * kPanelColumns;
-    char* memory = reinterpret_cast<char*>(sums_.numbers);
+    int32_t* second = sums_.elements + kTileRows * kPanelColumns;
+    char* memory = reinterpret_cast<char*>(sums_.elements);
     if (call_.start == nullptr) {
       zero_sums<kTwo>();
     } else {
-      finish_all();
-      start_sums(call_, one, column, sums_.numbers);
+      apply_all();
+      start_sums(call_, one, column, sums_.elements);
       start_sums(call_, two, column, second);
       load_sums<kTwo>(memory, kSumsStride);
     }
     const int64_t waiting = (rows_left_ + kSlice - 1) / kSlice;
     const int64_t some = steps_ == 0 ? 0 : (waiting + steps_ - 1) / steps_;
     const int64_t b_offset = column / kPanelColumns * call_.b_panel_stride;
-    if (column == 0) begin_fetching(two);
+    if (column == 0) begin_prefetch(two);
     const auto between = [&] {
-      fetch();
-      for (int64_t i = 0; i < some && rows_left_ > 0; ++i) finish_slice();
+      prefetch();
+      for (int64_t i = 0; i < some && rows_left_ > 0; ++i) apply_slice();
     };
-    const Ahead fetched = ahead(pair, column);
-    if (fetched.last > fetched.first) {
-      accumulate<P, kTwo, true>(call_, one, two, b_offset, fetched, b_tail_, between);
+    const PanelPrefetch panel_lines = panel_prefetch(pair, column);
+    if (panel_lines.last > panel_lines.first) {
+      accumulate<P, kTwo, true>(call_, one, two, b_offset, panel_lines, b_tail_, between);
     } else {
-      accumulate<P, kTwo, false>(call_, one, two, b_offset, fetched, b_tail_, between);
+      accumulate<P, kTwo, false>(call_, one, two, b_offset, panel_lines, b_tail_, between);
     }
-    finish_all();
+    apply_all();
     const bool whole = column + kPanelColumns <= call_.columns;
-    if (call_.epilogue == nullptr && call_.line_pitch == 0 && whole) {
+    if (call_.epilogue == nullptr && call_.output_row_pitch == 0 && whole) {
       char* out = static_cast<char*>(call_.out) + column * 4;
       store_tiles<kTwo>(out + one.begin * call_.out_stride, out + two.begin * call_.out_stride,
                         call_.out_stride);
@@ -420,12 +421,12 @@ class Tiles {
     rows_left_ = one.rows + two.rows;
   }
 
-  void finish_all() {
-    while (rows_left_ > 0) finish_slice();
+  void apply_all() {
+    while (rows_left_ > 0) apply_slice();
   }
 
   // Applies the epilogue to some pending rows, within one tile and one output row.
-  void finish_slice() {
+  void apply_slice() {
     if (done_ == waiting_[tile_].rows) {
       tile_ = 1;
       done_ = 0;
@@ -434,18 +435,19 @@ class Tiles {
     int64_t rows = span.rows - done_ < kSlice ? span.rows - done_ : kSlice;
     int64_t row = span.begin + done_;
     bool counts = true;
-    if (call_.line_pitch != 0) {
-      const auto pitch = static_cast<uint32_t>(call_.line_pitch), at = static_cast<uint32_t>(row);
-      const int64_t line = at / pitch, in_line = at % pitch;
-      counts = in_line < call_.line_rows;
-      const int64_t left = (counts ? call_.line_rows : call_.line_pitch) - in_line;
+    if (call_.output_row_pitch != 0) {
+      const auto pitch = static_cast<uint32_t>(call_.output_row_pitch),
+                 at = static_cast<uint32_t>(row);
+      const int64_t output_row = at / pitch, in_row = at % pitch;
+      counts = in_row < call_.output_row_width;
+      const int64_t left = (counts ? call_.output_row_width : call_.output_row_pitch) - in_row;
       if (!counts) rows = span.rows - done_;
       if (left < rows) rows = left;
-      row = line * call_.line_rows + in_line;
+      row = output_row * call_.output_row_width + in_row;
     }
     if (counts) {
       finish<P>(call_, row, rows, column_,
-                sums_.numbers + (tile_ * kTileRows + done_) * kPanelColumns);
+                sums_.elements + (tile_ * kTileRows + done_) * kPanelColumns);
     }
     done_ += rows;
     rows_left_ -= rows;
@@ -456,11 +458,12 @@ class Tiles {
   int64_t steps_ = 0;
   int64_t pairs_ = 0;
   bool rows_first_ = false;
-  int64_t fetched_row_ = 0, last_fetched_ = 0;  // rows prefetched: the next and the end
-  int64_t fetched_at_ = 0, fetched_lines_ = 0;  // byte of the next row; cache lines per step
-  int64_t height_[2] = {};                      // of the configured tiles
-  Sums sums_;    // of pending tiles; the current ones are in tile registers
-  Tail b_tail_;  // shared by all rows of a column
+  int64_t prefetch_row_ = 0, last_prefetch_row_ = 0;  // rows prefetched: the next and the end
+  int64_t prefetch_at_ = 0,
+          cache_lines_per_step_ = 0;  // byte of the next row; cache lines per step
+  int64_t height_[2] = {};            // of the configured tiles
+  Sums sums_;                         // of pending tiles; the current ones are in tile registers
+  Tail b_tail_;                       // shared by all rows of a column
   Span waiting_[2];
   int64_t column_ = 0;
   int64_t tile_ = 0, done_ = 0;  // progress of the epilogue in pending tiles

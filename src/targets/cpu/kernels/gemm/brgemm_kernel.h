@@ -8,8 +8,8 @@
 namespace lathe::cpu {
 namespace {
 
-using MultiplyTiles = void (*)(const BrgemmCall&, int64_t row, int64_t column, Fetch fetch,
-                               int64_t tiles);
+using MultiplyTiles = void (*)(const BrgemmCall&, int64_t row, int64_t column,
+                               TilePrefetch prefetch, int64_t tiles);
 
 // Low tiles span several panels: enough independent accumulators to hide the FMA latency.
 constexpr int panels_at_once(int rows) {
@@ -48,32 +48,33 @@ constexpr Tiles<P> kTiles = make_tiles<P>();
 // contiguous, overlap, or have gaps of at most a cache line.
 template <class P>
 int64_t row_pace(const BrgemmCall& call) {
-  constexpr int64_t kLine = 64;
+  constexpr int64_t kCacheLine = 64;
   const int64_t bytes = call.k * 4 / P::kGroup;
-  const bool is_run = call.a_is_cold && call.a_row_stride <= bytes + kLine && call.a_row_stride > 0;
+  const bool is_run =
+      call.a_is_cold && call.a_row_stride <= bytes + kCacheLine && call.a_row_stride > 0;
   return is_run && bytes > 0 ? (16 * call.a_row_stride + bytes - 1) / bytes : 0;
 }
 
 // Spreads the prefetch of memory read after the call over its tiles: each takes a part by its
 // width.
 template <class P>
-class Wanted {
+class CallPrefetch {
  public:
-  explicit Wanted(const BrgemmCall& call)
-      : at_(static_cast<const char*>(call.ahead)),
+  explicit CallPrefetch(const BrgemmCall& call)
+      : at_(static_cast<const char*>(call.prefetch_data)),
         end_(at_ + call.prefetch_bytes),
-        turns_(call.k < 8 * P::kGroup ? 0 : call.k / P::kGroup / 4 - 1) {}  // as in tiles by rows
+        steps_(call.k < 8 * P::kGroup ? 0 : call.k / P::kGroup / 4 - 1) {}  // as in tiles by rows
   const char* take(int vectors) {
     if (at_ >= end_) return nullptr;
     const char* from = at_;
-    at_ += turns_ * (vectors > kPanelVectors ? 2 : 1) * Ahead<1>::kBytes;
+    at_ += steps_ * (vectors > kPanelVectors ? 2 : 1) * PanelPrefetch<1>::kBytes;
     return from;
   }
 
  private:
   const char* at_;
   const char* end_;
-  int64_t turns_;
+  int64_t steps_;
 };
 
 // Width of the tile at a column, in vectors.
@@ -96,16 +97,17 @@ struct Heights {
 // Rows first: panels stay in L1, and C is written sequentially.
 constexpr int64_t kPanelsInCache = 24 << 10;  // bytes, half of L1 or less
 template <class P>
-void run_row_tiles(const BrgemmCall& call) {
+void run_rows_first(const BrgemmCall& call) {
   const Heights heights(call.rows, max_rows<P>(tile_vectors<P>(call, 0)));
-  Wanted<P> wanted(call);
+  CallPrefetch<P> call_prefetch(call);
   int64_t row = 0;
   for (int64_t t = 0; t < heights.tiles; ++t) {
     const int64_t rows = heights[t];
     for (int64_t column = 0; column < call.columns; column += kTileVectors<P> * kLanes) {
       const int vectors = tile_vectors<P>(call, column);
-      const Fetch fetch{0, 0, column == 0 ? row_pace<P>(call) : 0, wanted.take(vectors)};
-      kTiles<P>.tall[vectors][rows](call, row, column, fetch, 1);
+      const TilePrefetch prefetch{0, 0, column == 0 ? row_pace<P>(call) : 0,
+                                  call_prefetch.take(vectors)};
+      kTiles<P>.tall[vectors][rows](call, row, column, prefetch, 1);
     }
     row += rows;
   }
@@ -115,23 +117,23 @@ void run_row_tiles(const BrgemmCall& call) {
 // fits.
 constexpr int64_t kRowsTogether = 96;
 template <class P>
-void run_stream(const BrgemmCall& call) {
-  if (call.line_pitch != 0) {
-    const int64_t lines = (call.rows + call.line_pitch - 1) / call.line_pitch;
-    kStreamRows<P>(call, 0, lines * call.line_rows, 0, tile_vectors<P>(call, 0));
+void run_pipelined(const BrgemmCall& call) {
+  if (call.output_row_pitch != 0) {
+    const int64_t output_rows = (call.rows + call.output_row_pitch - 1) / call.output_row_pitch;
+    kPipelinedRows<P>(call, 0, output_rows * call.output_row_width, 0, tile_vectors<P>(call, 0));
     return;
   }
   const int64_t panels = (call.columns + kPanelColumns - 1) / kPanelColumns;
   const bool stays = panels * call.b_panel_stride <= kPanelsInCache;
   const bool parts = stays && call.columns > kTileVectors<P> * kLanes;
   const Heights blocks(call.rows, parts ? kRowsTogether : call.rows);
-  const int64_t step = (blocks[0] + kStreamStep - 1) / kStreamStep * kStreamStep;
+  const int64_t step = (blocks[0] + kPipelinedStep - 1) / kPipelinedStep * kPipelinedStep;
   for (int64_t row = 0; row < call.rows; row += step) {
     const int64_t rows = call.rows - row < step ? call.rows - row : step;
     for (int64_t column = 0; column < call.columns;) {
       const int64_t left = (call.columns - column + kLanes - 1) / kLanes;
       const int vectors = left == 5 ? 2 : left < 4 ? static_cast<int>(left) : 4;
-      const int64_t done = kStreamRows<P>(call, row, rows, column, vectors);
+      const int64_t done = kPipelinedRows<P>(call, row, rows, column, vectors);
       if (done < rows) kTiles<P>.tall[vectors][rows - done](call, row + done, column, {}, 1);
       column += vectors * kLanes;
     }
@@ -140,12 +142,12 @@ void run_stream(const BrgemmCall& call) {
 
 template <class P>
 void run_tiles(const BrgemmCall& call) {
-  if constexpr (kStreams<P>) {
-    if (streams<P>(call)) return run_stream<P>(call);
+  if constexpr (kHasPipelined<P>) {
+    if (is_pipelined<P>(call)) return run_pipelined<P>(call);
   }
   const int64_t panels = (call.columns + kPanelColumns - 1) / kPanelColumns;
   if (call.rows > kMaxDecodeRows && panels > 1 && panels * call.b_panel_stride <= kPanelsInCache) {
-    return run_row_tiles<P>(call);
+    return run_rows_first<P>(call);
   }
   int64_t column = 0;
   if (call.rows <= kMaxDecodeRows) {
@@ -155,23 +157,24 @@ void run_tiles(const BrgemmCall& call) {
       kTiles<P>.wide[call.rows](call, 0, column, {}, 1);
     }
   }
-  Wanted<P> wanted(call);
+  CallPrefetch<P> call_prefetch(call);
   for (; column < call.columns; column += kTileVectors<P> * kLanes) {
     const int vectors = tile_vectors<P>(call, column);
     const Heights heights(call.rows, max_rows<P>(vectors));
     const int64_t tiles = heights.tiles;
     int64_t row = 0;
-    const bool more = column + vectors * kLanes < call.columns || call.b_goes_on;
-    const int64_t parts = tiles * call.fetch_parts;
+    const bool more = column + vectors * kLanes < call.columns || call.b_continues;
+    const int64_t parts = tiles * call.prefetch_parts;
     const int64_t pace = call.b_is_cold && more ? (kGroupBytes + parts - 1) / parts : 0;
-    Fetch fetch{0, pace, column == 0 ? row_pace<P>(call) : 0, nullptr, pace * (call.k / P::kGroup)};
+    TilePrefetch prefetch{0, pace, column == 0 ? row_pace<P>(call) : 0, nullptr,
+                          pace * (call.k / P::kGroup)};
     for (int64_t t = 0, count = 0; t < tiles; t += count) {
       const int64_t rows = heights[t];
       const int64_t left = (t < heights.first_high ? heights.first_high : tiles) - t;
-      fetch.begin = (call.fetch_part * tiles + t) * fetch.step;
-      if (pace == 0) fetch.other = wanted.take(vectors);
-      count = fetch.other != nullptr ? 1 : left < tiles - t ? left : tiles - t;
-      kTiles<P>.tall[vectors][rows](call, row, column, fetch, count);
+      prefetch.begin = (call.prefetch_part * tiles + t) * prefetch.step;
+      if (pace == 0) prefetch.other = call_prefetch.take(vectors);
+      count = prefetch.other != nullptr ? 1 : left < tiles - t ? left : tiles - t;
+      kTiles<P>.tall[vectors][rows](call, row, column, prefetch, count);
       row += rows * count;
     }
   }
@@ -192,12 +195,13 @@ void run(const BrgemmCall& call) {
 }
 
 template <class P>
-constexpr bool (*kTakesLines)(const BrgemmCall&) = kStreams<P> ? streams<P> : nullptr;
+constexpr bool (*kTakesOutputRows)(const BrgemmCall&) = kHasPipelined<P> ? is_pipelined<P>
+                                                                         : nullptr;
 
 template <class P>
 constexpr BrgemmKernel kKernel{
     run<P>,     kPanelColumns, P::kGroup, max_rows<P>(kTileVectors<P>),    P::kShift,
-    P::kNative, true,          false,     kTileVectors<P> / kPanelVectors, kTakesLines<P>};
+    P::kNative, true,          false,     kTileVectors<P> / kPanelVectors, kTakesOutputRows<P>};
 
 }  // namespace
 }  // namespace lathe::cpu

@@ -11,7 +11,7 @@ namespace {
 // the whole tile at once would fill the store queue. Integer types: only the largest tiles.
 template <class P, int kRows, int kVectors>
 constexpr bool kEpilogueByRows =
-    kFinishesHere<P, kRows, kVectors> && kRegisters == 32 && kVectors > 1 &&
+    kAppliesInRegisters<P, kRows, kVectors> && kRegisters == 32 && kVectors > 1 &&
     kRows* kVectors >= 12 &&
     (P::kGroup == 1 || (P::kGroup == 4 && kVectors == kTileVectors<P> && kRows > kMaxDecodeRows));
 template <int kVectors>
@@ -41,7 +41,7 @@ inline __attribute__((always_inline)) void multiply_last(const Rows<kRows>& rows
   }
 }
 template <int kFirst, int kRows, int kVectors>
-constexpr int kEpilogueOfRows =
+constexpr int kEpilogueRowsEnd =
     kFirst + kEpilogueRows<kVectors> < kRows ? kFirst + kEpilogueRows<kVectors> : kRows;
 
 // Applies the epilogue by rows. `multiplies`: the last groups of k are still to be accumulated.
@@ -52,9 +52,9 @@ inline __attribute__((always_inline)) void apply_rows(const BrgemmCall& call, in
                                                       int64_t panel_stride,
                                                       Tile<P, kRows, kVectors>& tile) {
   if constexpr (kFirst < kRows) {
-    constexpr int kEnd = kEpilogueOfRows<kFirst, kRows, kVectors>;
+    constexpr int kEnd = kEpilogueRowsEnd<kFirst, kRows, kVectors>;
     if (multiplies) multiply_last<kFirst, kEnd>(rows, b, panel_stride, tile);
-    finish_here<P, true, kFirst, kEnd - kFirst>(call, row, column, last, tile);
+    apply_in_registers<P, true, kFirst, kEnd - kFirst>(call, row, column, last, tile);
     apply_rows<kEnd>(call, row, column, last, multiplies, rows, b, panel_stride, tile);
   }
 }
@@ -68,12 +68,12 @@ constexpr bool kEpilogueScaled =
 // multiplications with the next FMAs: 32 cycles per 6 × 4 tile, 24 of them FMAs. Accumulator by
 // accumulator takes 50.
 template <int kFirst, class P, int kRows, int kVectors>
-inline __attribute__((always_inline)) void end_scaled(char* out, int64_t out_stride,
-                                                      const float* scale, const Rows<kRows>& rows,
-                                                      const char* b, int64_t panel_stride,
-                                                      Tile<P, kRows, kVectors>& tile) {
+inline __attribute__((always_inline)) void apply_scaled(char* out, int64_t out_stride,
+                                                        const float* scale, const Rows<kRows>& rows,
+                                                        const char* b, int64_t panel_stride,
+                                                        Tile<P, kRows, kVectors>& tile) {
   if constexpr (kFirst < kRows) {
-    constexpr int kEnd = kEpilogueOfRows<kFirst, kRows, kVectors>;
+    constexpr int kEnd = kEpilogueRowsEnd<kFirst, kRows, kVectors>;
     multiply_last<kFirst, kEnd>(rows, b, panel_stride, tile);
     F32 x[kEnd - kFirst][kVectors];
     const auto each = [&](auto&& next) __attribute__((always_inline)) {
@@ -99,13 +99,13 @@ inline __attribute__((always_inline)) void end_scaled(char* out, int64_t out_str
       }
     }
     __asm__ volatile("" : : : "memory");
-    end_scaled<kEnd>(out, out_stride, scale, rows, b, panel_stride, tile);
+    apply_scaled<kEnd>(out, out_stride, scale, rows, b, panel_stride, tile);
   }
 }
 // The scale at the call's first column, if the epilogue only scales and all the tile's columns are
 // in C.
 template <int kVectors>
-inline const float* only_scale(const BrgemmCall& call, int64_t column) {
+inline const float* scale_if_only(const BrgemmCall& call, int64_t column) {
   const SimpleEpilogue& e = *call.epilogue->simple;
   const bool is_all = e.scale != nullptr && e.bias == nullptr && e.residual == nullptr &&
                       !e.has_activation && column + kVectors * kLanes <= call.columns;
@@ -115,41 +115,42 @@ inline const float* only_scale(const BrgemmCall& call, int64_t column) {
 // Runs tiles that are stacked vertically. Shared setup runs once: instructions between two tiles'
 // FMAs occupy queue entries.
 template <class P, int kRows, int kVectors>
-void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch, int64_t tiles) {
+void multiply(const BrgemmCall& call, int64_t row, int64_t column, TilePrefetch prefetch,
+              int64_t tiles) {
   const int64_t b_offset = column / kPanelColumns * call.b_panel_stride;
-  const bool here = finishes_here<P, kRows, kVectors>(call, column);
+  const bool in_registers = applies_in_registers<P, kRows, kVectors>(call, column);
   const Mask last_columns = columns_mask(call, column + (kVectors - 1) * kLanes);
   const int64_t stride = call.a_row_stride, panel_stride = call.b_panel_stride;
   const int64_t groups = call.k / P::kGroup, rest = call.k % P::kGroup;
-  const bool to_floats = kEpilogueByRows<P, kRows, kVectors> && here &&
-                         (P::kGroup == 1 || call.epilogue->simple->out == ElementType::f32);
-  const bool by_rows = to_floats && groups >= kEpilogueGroups<P> && rest == 0;
-  ExpectedStores<kRows, kVectors> first_stores(call, row, column);
-  const bool asks = kRows > kMaxDecodeRows && !call.out_is_cached;
+  const bool to_f32_rows = kEpilogueByRows<P, kRows, kVectors> && in_registers &&
+                           (P::kGroup == 1 || call.epilogue->simple->out == ElementType::f32);
+  const bool by_rows = to_f32_rows && groups >= kEpilogueGroups<P> && rest == 0;
+  StorePrefetch<kRows, kVectors> first_stores(call, row, column);
+  const bool prefetches = kRows > kMaxDecodeRows && !call.out_is_cached;
   // Prefetch of C: in the last iterations of the last block, one row each, if it has enough.
-  const int64_t turns = groups / 4 - (by_rows ? kEpilogueGroups<P> / 4 : 0);
-  const bool spreads = asks && turns >= kRows;
-  const int64_t turns_left = turns < 3 * kRows ? turns - kRows : 2 * kRows;
-  const int64_t pace_below = kRows * fetch.rows;
+  const int64_t iterations = groups / 4 - (by_rows ? kEpilogueGroups<P> / 4 : 0);
+  const bool prefetches_by_row = prefetches && iterations >= kRows;
+  const int64_t iterations_left = iterations < 3 * kRows ? iterations - kRows : 2 * kRows;
+  const int64_t next_rows_step = kRows * prefetch.rows;
   const float* scale = nullptr;  // integer types
   if constexpr (kEpilogueScaled<P, kRows, kVectors>) {
-    if (by_rows && call.block_count > 0) scale = only_scale<kVectors>(call, column);
+    if (by_rows && call.block_count > 0) scale = scale_if_only<kVectors>(call, column);
   }
   for (; tiles > 0; --tiles) {
-    ExpectedStores<kRows, kVectors> stores = first_stores;
-    if (asks && !spreads) stores.prefetch_all();
+    StorePrefetch<kRows, kVectors> stores = first_stores;
+    if (prefetches && !prefetches_by_row) stores.prefetch_all();
     Tile<P, kRows, kVectors> tile;
-    begin_sums(call, row, column, here, last_columns, tile);
+    init_sums(call, row, column, in_registers, last_columns, tile);
     Rows<kRows> rows;
     const char* b = nullptr;
     for (int64_t i = 0; i < call.block_count; ++i) {
       const char* a = static_cast<const char*>(call.blocks[i].a) + row * stride;
       b = static_cast<const char*>(call.blocks[i].b) + b_offset;
-      Ahead<kVectors> ahead(b, panel_stride, fetch);
+      PanelPrefetch<kVectors> panel_prefetch(b, panel_stride, prefetch);
       if constexpr (P::kGroup == 1) {
-        if (fetch.other != nullptr) ahead.go_elsewhere(fetch.other);
+        if (prefetch.other != nullptr) panel_prefetch.redirect(prefetch.other);
       }
-      const char* below = fetch.rows != 0 ? a + kRows * stride : a;
+      const char* next_rows = prefetch.rows != 0 ? a + kRows * stride : a;
       rows = Rows<kRows>(a, stride);
       const auto step = [&]<int kOffset>() __attribute__((always_inline)) {
         tile.template step<kOffset>(
@@ -164,33 +165,33 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch, 
       }
       // Four groups per iteration: pointer additions compete with FMAs for ports.
       const bool is_last = i + 1 == call.block_count;
-      const int64_t last_ask = spreads && is_last ? turns_left : groups;
-      for (int64_t g = is_last ? turns : groups / 4; g > 0; --g) {
+      const int64_t last_prefetch = prefetches_by_row && is_last ? iterations_left : groups;
+      for (int64_t g = is_last ? iterations : groups / 4; g > 0; --g) {
         step.template operator()<0>();
         step.template operator()<1>();
         step.template operator()<2>();
         step.template operator()<3>();
         rows.advance(16);
         b += 4 * kGroupBytes;
-        ahead.ask();
+        panel_prefetch.prefetch();
         // Prefetches the next rows of A into L1.
 #pragma GCC unroll 4
-        for (int line = 0; line < kRows * 16; line += 64) __builtin_prefetch(below + line);
-        below += pace_below;
-        stores.prefetch_row((g <= last_ask + kRows) & (g > last_ask));
+        for (int at = 0; at < kRows * 16; at += 64) __builtin_prefetch(next_rows + at);
+        next_rows += next_rows_step;
+        stores.prefetch_row((g <= last_prefetch + kRows) & (g > last_prefetch));
       }
       if (rest != 0) multiply_rest(tile, rows, rest, b, panel_stride);
     }
     bool is_done = false;
     if constexpr (kEpilogueByRows<P, kRows, kVectors>) {
-      is_done = to_floats;
+      is_done = to_f32_rows;
       if constexpr (kEpilogueScaled<P, kRows, kVectors>) {
         if (scale != nullptr) {
           char* out = static_cast<char*>(call.out) + row * call.out_stride + column * 4;
-          end_scaled<0>(out, call.out_stride, scale, rows, b, panel_stride, tile);
+          apply_scaled<0>(out, call.out_stride, scale, rows, b, panel_stride, tile);
         }
       }
-      if (to_floats && scale == nullptr) {
+      if (to_f32_rows && scale == nullptr) {
         apply_rows<0>(call, row, column, last_columns, by_rows && call.block_count > 0, rows, b,
                       panel_stride, tile);
       }
@@ -198,17 +199,17 @@ void multiply(const BrgemmCall& call, int64_t row, int64_t column, Fetch fetch, 
     if (is_done) {
     } else if (call.epilogue == nullptr && column + kVectors * kLanes <= call.columns) {
       store_sums(call, row, column, tile);
-    } else if (here) {
-      constexpr bool kEnded = kEpilogueByRows<P, kRows, kVectors> && P::kGroup == 1;
-      if constexpr (kFinishesHere<P, kRows, kVectors> && !kEnded) {
-        finish_here<P, P::kGroup == 1, 0, kRows>(call, row, column, last_columns, tile);
+    } else if (in_registers) {
+      constexpr bool kStored = kEpilogueByRows<P, kRows, kVectors> && P::kGroup == 1;
+      if constexpr (kAppliesInRegisters<P, kRows, kVectors> && !kStored) {
+        apply_in_registers<P, P::kGroup == 1, 0, kRows>(call, row, column, last_columns, tile);
       }
     } else {
-      finish_sums(call, row, column, tile);
+      apply_epilogue(call, row, column, tile);
     }
     row += kRows;
     first_stores.out += kRows * first_stores.stride;
-    fetch.begin += fetch.step;
+    prefetch.begin += prefetch.step;
   }
 }
 

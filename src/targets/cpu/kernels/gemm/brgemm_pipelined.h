@@ -10,26 +10,26 @@ namespace {
 
 // Types that the processor multiplies without widening.
 template <class P>
-constexpr bool kStreams = kRegisters == 32 && P::kNative && P::kShift == 0;
+constexpr bool kHasPipelined = kRegisters == 32 && P::kNative && P::kShift == 0;
 template <class P>
-constexpr StreamRows kStreamRows = P::kGroup == 4   ? stream_u8s8_avx512_vnni
-                                   : P::kGroup == 2 ? stream_bf16_avx512_vnni
-                                                    : stream_f32_avx512;
+constexpr PipelinedRows kPipelinedRows = P::kGroup == 4   ? pipelined_u8s8_avx512_vnni
+                                         : P::kGroup == 2 ? pipelined_bf16_avx512_vnni
+                                                          : pipelined_f32_avx512;
 
-constexpr int64_t kStreamGroups = 64;  // in K: four vectors of B for each stay in L1
-constexpr int kVectorsOfBlocks = 2;    // columns per call with several blocks, at most
-constexpr int64_t kStreamStep = 24;    // rows that hold whole tiles of every width
+constexpr int64_t kPipelinedGroups = 64;  // in K: four vectors of B for each stay in L1
+constexpr int kBlockVectors = 2;          // columns per call with several blocks, at most
+constexpr int64_t kPipelinedStep = 24;    // rows that hold whole tiles of every width
 
 // Rows per tile: enough accumulators to hide the FMA latency, with registers for two tiles.
 template <class P, int kVectors>
-constexpr int kRowsOfStream = P::kGroup == 4 ? (kVectors == 4   ? 2
-                                                : kVectors == 3 ? 3
-                                                : kVectors == 2 ? 4
-                                                                : 8)
-                                             : (kVectors == 4   ? 3
-                                                : kVectors == 3 ? 4
-                                                : kVectors == 2 ? 4
-                                                                : 8);
+constexpr int kPipelinedTileRows = P::kGroup == 4 ? (kVectors == 4   ? 2
+                                                     : kVectors == 3 ? 3
+                                                     : kVectors == 2 ? 4
+                                                                     : 8)
+                                                  : (kVectors == 4   ? 3
+                                                     : kVectors == 3 ? 4
+                                                     : kVectors == 2 ? 4
+                                                                     : 8);
 
 // Groups per block; the last one may be incomplete.
 template <class P>
@@ -38,7 +38,7 @@ inline int64_t groups_of_block(const BrgemmCall& call) {
 }
 
 template <class P>
-inline bool streams(const BrgemmCall& call) {
+inline bool is_pipelined(const BrgemmCall& call) {
   if (call.epilogue == nullptr || call.epilogue->simple == nullptr) return false;
   const SimpleEpilogue& e = *call.epilogue->simple;
   const bool silu = e.activation == Activation::silu && e.a == 1;
@@ -48,8 +48,8 @@ inline bool streams(const BrgemmCall& call) {
   if constexpr (P::kGroup == 2) {
     if (e.out != ElementType::bf16 || e.scale != nullptr) return false;
     // With one vector, each store writes two rows.
-    const bool is_line = call.columns == kLanes && call.out_stride == 2 * kLanes;
-    if (call.columns <= kLanes && !is_line) return false;
+    const bool is_cache_line = call.columns == kLanes && call.out_stride == 2 * kLanes;
+    if (call.columns <= kLanes && !is_cache_line) return false;
   } else if constexpr (P::kGroup == 1) {
     if (e.out != ElementType::f32 || e.scale != nullptr) return false;
   } else if (e.out != ElementType::i8 && e.out != ElementType::u8) {
@@ -57,15 +57,15 @@ inline bool streams(const BrgemmCall& call) {
   }
   const int64_t groups = groups_of_block<P>(call);
   const bool is_whole = call.k % P::kGroup == 0;
-  if (call.start != nullptr || call.rows < kStreamStep) return false;
+  if (call.start != nullptr || call.rows < kPipelinedStep) return false;
   if (!is_whole && P::kGroup != 2) return false;
-  const bool is_narrow = call.columns <= kVectorsOfBlocks * kLanes;
-  if ((call.block_count > 1 || call.line_pitch != 0 || !is_whole) && !is_narrow) return false;
-  if (call.line_pitch != 0) {  // whole tiles per output row
-    const int height = call.columns <= kLanes ? kRowsOfStream<P, 1> : kRowsOfStream<P, 2>;
-    if (call.line_rows % height != 0) return false;
+  const bool is_narrow = call.columns <= kBlockVectors * kLanes;
+  if ((call.block_count > 1 || call.output_row_pitch != 0 || !is_whole) && !is_narrow) return false;
+  if (call.output_row_pitch != 0) {  // whole tiles per output row
+    const int height = call.columns <= kLanes ? kPipelinedTileRows<P, 1> : kPipelinedTileRows<P, 2>;
+    if (call.output_row_width % height != 0) return false;
   }
-  if (call.block_count < 1 || groups * call.block_count > kStreamGroups) return false;
+  if (call.block_count < 1 || groups * call.block_count > kPipelinedGroups) return false;
   // Blocks of B must be contiguous.
   for (int64_t i = 1; i < call.block_count; ++i) {
     const auto* before = static_cast<const char*>(call.blocks[i - 1].b);

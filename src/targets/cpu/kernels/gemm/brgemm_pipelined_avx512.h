@@ -11,57 +11,60 @@ namespace lathe::cpu {
 namespace {
 
 // Activation fused before the rounding.
-enum class Last : uint8_t { none, relu, hard_swish, silu };
+enum class FusedActivation : uint8_t { none, relu, hard_swish, silu };
 
 // Activations long enough that one-vector tiles gain from the overlap. Shorter ones are overlapped
 // by out-of-order execution.
-template <Last kLast>
-constexpr bool kIsLong = kLast == Last::hard_swish || kLast == Last::silu;
+template <FusedActivation kActivation>
+constexpr bool kIsLong =
+    kActivation == FusedActivation::hard_swish || kActivation == FusedActivation::silu;
 
 // Epilogue values per column; neutral values where the epilogue has none.
 template <int kVectors>
-struct StreamColumns {
+struct PipelinedColumns {
   alignas(64) float scale[kVectors * kLanes];
   alignas(64) float bias[kVectors * kLanes];
   alignas(64) int32_t add[kVectors * kLanes];
 };
 
-template <class P, int kVectors, Last kLast, bool kBlocks>
-struct Stream {
-  static constexpr int kRows = kRowsOfStream<P, kVectors>;
-  static constexpr bool kBytes = P::kGroup == 4;
+template <class P, int kVectors, FusedActivation kActivation, bool kBlocks>
+struct PipelinedGemm {
+  static constexpr int kRows = kPipelinedTileRows<P, kVectors>;
+  static constexpr bool kInt8 = P::kGroup == 4;
   static constexpr bool kBf16 = P::kGroup == 2;
   static constexpr int kSize = 4 / P::kGroup;  // bytes of a result
   // The epilogue runs on quads of vectors; three-vector tiles use a row.
   static constexpr int kQuad = kVectors == 3 ? 3 : 4;
   static constexpr int kQuads = kRows * kVectors / kQuad;
   // Only GEMMs after a depthwise convolution: the prefetch slows others by up to 7 %.
-  static constexpr bool kAsks = P::kGroup == 1 && kLast == Last::none && !kBlocks;
+  static constexpr bool kPrefetches =
+      P::kGroup == 1 && kActivation == FusedActivation::none && !kBlocks;
   using Sum = typename P::Sum;
   using Sums = Sum[kRows][kVectors];
 
   const SimpleEpilogue& e;
-  StreamColumns<kVectors> columns{};
+  PipelinedColumns<kVectors> columns{};
   const char* b[kVectors] = {};
   int64_t a_stride = 0, groups = 0, out_stride = 0;
-  int64_t tiles_of_line = 0, to_next_line = 0;  // bytes of the padding rows
+  int64_t tiles_per_output_row = 0, padding_bytes = 0;  // bytes of the padding rows
   // Byte offset of each group of k in a row; with one block the groups are contiguous. For groups
   // of two, kHalf marks those with only the first element.
   static constexpr int64_t kHalf = 1;
-  int64_t places[kBlocks ? kStreamGroups : 1];
-  int64_t fetched = 0;  // bytes of A prefetched per quad if rows are contiguous
+  int64_t offsets[kBlocks ? kPipelinedGroups : 1];
+  int64_t a_prefetch_bytes = 0;  // bytes of A prefetched per quad if rows are contiguous
   // Memory read after the call and bytes prefetched per group of k. The rate is even, because
   // prefetches beyond the miss buffers are dropped.
-  const char* ahead = nullptr;
-  int64_t pace = 0;
+  const char* prefetch_data = nullptr;
+  int64_t prefetch_rate = 0;
   Mask last{};  // used lanes of the last vector
   bool small = false;
   // A per-result check before rounding is expensive beside the FMAs, so one check of the sum of all
   // results finds any NaN. Accumulators are never denormal; neither is their sum with a bias that
   // is 0 or large.
-  static constexpr bool kMayTrust = kBf16 && !kBlocks &&
-                                    kLast == (kVectors == 1 ? Last::none : Last::relu) &&
-                                    (kVectors == 1 || kVectors == 4);
+  static constexpr bool kMayTrust =
+      kBf16 && !kBlocks &&
+      kActivation == (kVectors == 1 ? FusedActivation::none : FusedActivation::relu) &&
+      (kVectors == 1 || kVectors == 4);
   bool no_denormals = false;
   bool is_signed = false;
   int zero = 0;
@@ -72,7 +75,7 @@ struct Stream {
   static constexpr int vector_of(int i) { return i % kVectors; }
   Mask mask_of(int i) const { return vector_of(i) == kVectors - 1 ? last : mask_first(kLanes); }
 
-  Stream(const BrgemmCall& call, int64_t row, int64_t column)
+  PipelinedGemm(const BrgemmCall& call, int64_t row, int64_t column)
       : e(*call.epilogue->simple),
         a_stride(call.a_row_stride),
         groups(groups_of_block<P>(call) * call.block_count),
@@ -83,25 +86,27 @@ struct Stream {
         is_signed(e.out == ElementType::i8),
         zero(static_cast<int>(e.out_zero)),
         high(set1(static_cast<float>((is_signed ? 127 : 255) - zero))) {
-    const int64_t of_block = groups_of_block<P>(call);
+    const int64_t block_groups = groups_of_block<P>(call);
     for (int64_t i = 0, at = 0; kBlocks && i < call.block_count; ++i) {
       const int64_t offset =
           static_cast<const char*>(call.blocks[i].a) - static_cast<const char*>(call.blocks[0].a);
-      for (int64_t g = 0; g < of_block; ++g) places[at++] = offset + g * 4;
-      if (call.k % P::kGroup != 0) places[at - 1] |= kHalf;
+      for (int64_t g = 0; g < block_groups; ++g) offsets[at++] = offset + g * 4;
+      if (call.k % P::kGroup != 0) offsets[at - 1] |= kHalf;
     }
-    if (call.line_pitch != 0) {
-      tiles_of_line = call.line_rows / kRows;
-      to_next_line = (call.line_pitch - call.line_rows) * a_stride;
+    if (call.output_row_pitch != 0) {
+      tiles_per_output_row = call.output_row_width / kRows;
+      padding_bytes = (call.output_row_pitch - call.output_row_width) * a_stride;
     }
     // The hardware prefetcher covers shorter rows.
-    const bool is_run = a_stride >= 64 && a_stride <= call.k * 4 / P::kGroup;
-    if (call.a_is_cold && column == 0 && is_run) fetched = kRows * a_stride / kQuads;
-    ahead = static_cast<const char*>(call.blocks[0].a);
-    if (kAsks && call.prefetch_bytes > 0 && column == 0) {
-      const int64_t whole = call.rows / kRows * groups, turns = whole > 0 ? whole : 1;
-      pace = (call.prefetch_bytes + turns - 1) / turns;
-      ahead = static_cast<const char*>(call.ahead) + row / kRows * groups * pace;
+    const bool is_contiguous = a_stride >= 64 && a_stride <= call.k * 4 / P::kGroup;
+    if (call.a_is_cold && column == 0 && is_contiguous)
+      a_prefetch_bytes = kRows * a_stride / kQuads;
+    prefetch_data = static_cast<const char*>(call.blocks[0].a);
+    if (kPrefetches && call.prefetch_bytes > 0 && column == 0) {
+      const int64_t whole = call.rows / kRows * groups, steps = whole > 0 ? whole : 1;
+      prefetch_rate = (call.prefetch_bytes + steps - 1) / steps;
+      prefetch_data =
+          static_cast<const char*>(call.prefetch_data) + row / kRows * groups * prefetch_rate;
     }
     for (int v = 0; v < kVectors; ++v) {
       const int64_t vector = column / kLanes + v, c = call.column + column + v * kLanes;
@@ -128,28 +133,28 @@ struct Stream {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       Sum first = P::zero();
-      if constexpr (kBytes) first = load(columns.add + v * kLanes);
+      if constexpr (kInt8) first = load(columns.add + v * kLanes);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) sums[r][v] = first;
     }
   }
 
   template <class F>
-  inline __attribute__((always_inline)) void add_products(Sums& sums, const char* row, int64_t g,
-                                                          F&& number) const {
+  inline __attribute__((always_inline)) void accumulate(Sums& sums, const char* row, int64_t g,
+                                                        F&& broadcast) const {
     if constexpr (kVectors == 1 && P::kSwaps) {
       // A broadcast used as the last operand folds into the FMA. A separate load and an FMA take
       // 1.4 cycles on Zen 4 if there are as many loads as FMAs.
       const auto y = P::load_b(b[0] + g * kGroupBytes);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
-        sums[r][0] = P::dot(sums[r][0], y, number(row + r * a_stride));
+        sums[r][0] = P::dot(sums[r][0], y, broadcast(row + r * a_stride));
       }
       return;
     }
-    decltype(number(row)) x[kRows];
+    decltype(broadcast(row)) x[kRows];
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) x[r] = number(row + r * a_stride);
+    for (int r = 0; r < kRows; ++r) x[r] = broadcast(row + r * a_stride);
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       const auto y = P::load_b(b[v] + g * kGroupBytes);
@@ -159,22 +164,22 @@ struct Stream {
   }
 
   inline __attribute__((always_inline)) void multiply(Sums& sums, const char* a, int64_t first,
-                                                      int64_t end, const char*& later) const {
-    if constexpr (kAsks) {
-      for (; pace != 0 && first < end; ++first, later += pace) {
-        __builtin_prefetch(later, 0, 2);
-        add_products(sums, a + first * 4, first, [](const char* p) { return P::broadcast(p); });
+                                                      int64_t end, const char*& prefetch_at) const {
+    if constexpr (kPrefetches) {
+      for (; prefetch_rate != 0 && first < end; ++first, prefetch_at += prefetch_rate) {
+        __builtin_prefetch(prefetch_at, 0, 2);
+        accumulate(sums, a + first * 4, first, [](const char* p) { return P::broadcast(p); });
       }
     }
     for (int64_t g = first; g < end; ++g) {
-      const char* row = a + (kBlocks ? places[g] : g * 4);
+      const char* row = a + (kBlocks ? offsets[g] : g * 4);
       if constexpr (kBlocks && kBf16) {
-        if ((places[g] & kHalf) != 0) {
-          add_products(sums, row - kHalf, g, [](const char* p) { return P::broadcast_one(p); });
+        if ((offsets[g] & kHalf) != 0) {
+          accumulate(sums, row - kHalf, g, [](const char* p) { return P::broadcast_one(p); });
           continue;
         }
       }
-      add_products(sums, row, g, [](const char* p) { return P::broadcast(p); });
+      accumulate(sums, row, g, [](const char* p) { return P::broadcast(p); });
     }
   }
 
@@ -189,7 +194,7 @@ struct Stream {
     }
   }
 
-  inline __attribute__((always_inline)) void store_bytes(F32 (&x)[4], char* to) const {
+  inline __attribute__((always_inline)) void store_int8(F32 (&x)[4], char* to) const {
     I32 n[4];
 #pragma GCC unroll 4
     for (int i = 0; i < kQuad; ++i) {
@@ -225,7 +230,7 @@ struct Stream {
 
   template <bool kTrusts>
   inline __attribute__((always_inline)) void store_bf16(const F32 (&x)[4], char* to) const {
-    const auto place = [&](int i) __attribute__((always_inline)) {
+    const auto address = [&](int i) __attribute__((always_inline)) {
       return reinterpret_cast<Bf16*>(to + row_of(0, i) * out_stride) + vector_of(i) * kLanes;
     };
     unsigned special = 0;
@@ -233,20 +238,20 @@ struct Stream {
     for (int i = 0; i < kQuad; ++i) special |= kTrusts ? 0 : is_special(x[i]);
     if (__builtin_expect(special != 0, 0)) {
 #pragma GCC unroll 4
-      for (int i = 0; i < kQuad; ++i) store_f32(place(i), x[i], mask_of(i));
+      for (int i = 0; i < kQuad; ++i) store_f32(address(i), x[i], mask_of(i));
       return;
     }
     if constexpr (kVectors == 2) {
-      store_two(place(0), x[0], x[1], last);
+      store_two(address(0), x[0], x[1], last);
     } else {
-      store_two(place(0), x[0], x[1]);
+      store_two(address(0), x[0], x[1]);
     }
     if constexpr (kVectors == 1) {
-      store_two(place(2), x[2], x[3]);
+      store_two(address(2), x[2], x[3]);
     } else if constexpr (kVectors == 3) {
-      store_one(place(2), x[2], last);
+      store_one(address(2), x[2], last);
     } else {
-      store_two(place(2), x[2], x[3], last);
+      store_two(address(2), x[2], x[3], last);
     }
   }
 
@@ -260,13 +265,13 @@ struct Stream {
 
   // Applies the epilogue to a quad; the tile starts at `out`.
   template <int kAt, bool kTrusts>
-  inline __attribute__((always_inline)) void finish(const Sums& sums, char* out,
-                                                    const char* residual, F32& seen) const {
+  inline __attribute__((always_inline)) void apply_quad(const Sums& sums, char* out,
+                                                        const char* residual, F32& seen) const {
     F32 x[4];
 #pragma GCC unroll 4
     for (int i = 0; i < kQuad; ++i) {
       const int v = vector_of(i) * kLanes;
-      if constexpr (kBytes) {
+      if constexpr (kInt8) {
         x[i] = to_f32(sums[row_of(kAt, i)][vector_of(i)]) * load(columns.scale + v);
       } else {
         x[i] = sums[row_of(kAt, i)][vector_of(i)];
@@ -276,7 +281,7 @@ struct Stream {
     if constexpr (kTrusts) {
       seen = seen + ((x[0] + x[1]) + (x[2] + x[3]));
     } else if (residual != nullptr) {
-      if constexpr (kBytes) {
+      if constexpr (kInt8) {
         is_signed ? add_residual<int8_t>(kAt, residual, x)
                   : add_residual<uint8_t>(kAt, residual, x);
       } else if constexpr (kBf16) {
@@ -287,10 +292,10 @@ struct Stream {
     }
 #pragma GCC unroll 4
     for (int i = 0; i < kQuad; ++i) {
-      if constexpr (kLast == Last::relu) x[i] = relu(x[i]);
-      if constexpr (kLast == Last::hard_swish) x[i] = hard_swish(x[i]);
+      if constexpr (kActivation == FusedActivation::relu) x[i] = relu(x[i]);
+      if constexpr (kActivation == FusedActivation::hard_swish) x[i] = hard_swish(x[i]);
     }
-    if constexpr (kLast == Last::silu) {
+    if constexpr (kActivation == FusedActivation::silu) {
       F32 y[kQuad];
 #pragma GCC unroll 4
       for (int i = 0; i < kQuad; ++i) y[i] = x[i];
@@ -299,8 +304,8 @@ struct Stream {
       for (int i = 0; i < kQuad; ++i) x[i] = x[i] * y[i];
     }
     char* to = out + row_of(kAt, 0) * out_stride;
-    if constexpr (kBytes) {
-      store_bytes(x, to);
+    if constexpr (kInt8) {
+      store_int8(x, to);
     } else if constexpr (kBf16) {
       store_bf16<kTrusts>(x, to);
     } else {
@@ -310,31 +315,31 @@ struct Stream {
 
   // Accumulates a tile, interleaved with the epilogue of the previous one.
   template <int kAt, bool kTrusts>
-  inline __attribute__((always_inline)) void multiply_and_finish(Sums& sums, const char* a,
-                                                                 const Sums& done, char* out,
-                                                                 const char* residual,
-                                                                 const char*& later,
-                                                                 F32& seen) const {
+  inline __attribute__((always_inline)) void multiply_and_apply(Sums& sums, const char* a,
+                                                                const Sums& done, char* out,
+                                                                const char* residual,
+                                                                const char*& prefetch_at,
+                                                                F32& seen) const {
     if constexpr (kAt < kQuads) {
-      const char* below = a + 2 * kRows * a_stride + kAt * fetched;
-      for (int64_t at = 0; at < fetched; at += 64) __builtin_prefetch(below + at);
-      multiply(sums, a, groups * kAt / kQuads, groups * (kAt + 1) / kQuads, later);
-      finish<kAt, kTrusts>(done, out, residual, seen);
-      multiply_and_finish<kAt + 1, kTrusts>(sums, a, done, out, residual, later, seen);
+      const char* below = a + 2 * kRows * a_stride + kAt * a_prefetch_bytes;
+      for (int64_t at = 0; at < a_prefetch_bytes; at += 64) __builtin_prefetch(below + at);
+      multiply(sums, a, groups * kAt / kQuads, groups * (kAt + 1) / kQuads, prefetch_at);
+      apply_quad<kAt, kTrusts>(done, out, residual, seen);
+      multiply_and_apply<kAt + 1, kTrusts>(sums, a, done, out, residual, prefetch_at, seen);
     }
   }
   template <int kAt, bool kTrusts>
-  inline __attribute__((always_inline)) void finish_all(const Sums& done, char* out,
-                                                        const char* residual, F32& seen) const {
+  inline __attribute__((always_inline)) void apply_all(const Sums& done, char* out,
+                                                       const char* residual, F32& seen) const {
     if constexpr (kAt < kQuads) {
-      finish<kAt, kTrusts>(done, out, residual, seen);
-      finish_all<kAt + 1, kTrusts>(done, out, residual, seen);
+      apply_quad<kAt, kTrusts>(done, out, residual, seen);
+      apply_all<kAt + 1, kTrusts>(done, out, residual, seen);
     }
   }
 
   // Prefetches the end of each row of the next tile of C: a store miss stalls later stores. Rows
   // are mostly contiguous, so one cache line per row suffices.
-  inline __attribute__((always_inline)) void expect(const char* out) const {
+  inline __attribute__((always_inline)) void prefetch_stores(const char* out) const {
     constexpr int kWidth = kVectors * kLanes * kSize;
     constexpr int kStep = kWidth == 16 ? 4 : 1;
 #pragma GCC unroll 8
@@ -350,8 +355,8 @@ struct Stream {
     a += kRows * a_stride;
     if constexpr (kBlocks) {
       if (--left != 0) return;
-      a += to_next_line;
-      left = tiles_of_line;
+      a += padding_bytes;
+      left = tiles_per_output_row;
     }
   }
 
@@ -362,14 +367,14 @@ struct Stream {
                                                  const char* residual) const {
     F32 seen = zero_f32();
     const int64_t residual_step = residual == nullptr ? 0 : kRows * e.residual_stride * kSize;
-    const char* later = ahead;
-    int64_t left = tiles_of_line;
-    if constexpr (kVectors == 1 && P::kSwaps && !kIsLong<kLast>) {
+    const char* prefetch_at = prefetch_data;
+    int64_t left = tiles_per_output_row;
+    if constexpr (kVectors == 1 && P::kSwaps && !kIsLong<kActivation>) {
       for (int64_t t = 0; t < tiles; ++t) {
         Sums sums;
         begin(sums);
-        multiply(sums, a, 0, groups, later);
-        finish_all<0, kTrusts>(sums, out, residual, seen);
+        multiply(sums, a, 0, groups, prefetch_at);
+        apply_all<0, kTrusts>(sums, out, residual, seen);
         advance(a, left);
         out += kRows * out_stride;
         residual += residual_step;
@@ -378,7 +383,7 @@ struct Stream {
     }
     Sums sums, done;
     begin(sums);
-    multiply(sums, a, 0, groups, later);
+    multiply(sums, a, 0, groups, prefetch_at);
     for (int64_t t = 1; t < tiles; ++t) {
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
@@ -387,23 +392,23 @@ struct Stream {
       }
       advance(a, left);
       begin(sums);
-      expect(out + kRows * out_stride);
-      multiply_and_finish<0, kTrusts>(sums, a, done, out, residual, later, seen);
+      prefetch_stores(out + kRows * out_stride);
+      multiply_and_apply<0, kTrusts>(sums, a, done, out, residual, prefetch_at, seen);
       out += kRows * out_stride;
       residual += residual_step;
     }
-    finish_all<0, kTrusts>(sums, out, residual, seen);
+    apply_all<0, kTrusts>(sums, out, residual, seen);
     return !kTrusts || is_nan(seen).m == 0;
   }
 };
 
 // Computes whole tiles of kVectors vectors of columns. Returns the number of rows computed.
-template <class P, int kVectors, Last kLast, bool kBlocks>
-__attribute__((noinline)) int64_t stream_columns(const BrgemmCall& call, int64_t row, int64_t rows,
-                                                 int64_t column) {
-  const Stream<P, kVectors, kLast, kBlocks> stream(call, row, column);
-  const SimpleEpilogue& e = stream.e;
-  const int64_t size = out_size(e.out), tiles = rows / stream.kRows;
+template <class P, int kVectors, FusedActivation kActivation, bool kBlocks>
+__attribute__((noinline)) int64_t pipelined_columns(const BrgemmCall& call, int64_t row,
+                                                    int64_t rows, int64_t column) {
+  const PipelinedGemm<P, kVectors, kActivation, kBlocks> gemm(call, row, column);
+  const SimpleEpilogue& e = gemm.e;
+  const int64_t size = out_size(e.out), tiles = rows / gemm.kRows;
   if (tiles == 0) return 0;
   const char* residual = nullptr;
   if (e.residual != nullptr) {
@@ -413,25 +418,26 @@ __attribute__((noinline)) int64_t stream_columns(const BrgemmCall& call, int64_t
   const char* a = static_cast<const char*>(call.blocks[0].a) + row * call.a_row_stride;
   char* out = static_cast<char*>(call.out) + row * call.out_stride + column * size;
   bool is_done = false;
-  if constexpr (stream.kMayTrust) {
-    is_done = stream.no_denormals && stream.template run<true>(a, tiles, out, nullptr);
+  if constexpr (gemm.kMayTrust) {
+    is_done = gemm.no_denormals && gemm.template run<true>(a, tiles, out, nullptr);
   }
-  if (!is_done) stream.template run<false>(a, tiles, out, residual);
-  return tiles * stream.kRows;
+  if (!is_done) gemm.template run<false>(a, tiles, out, residual);
+  return tiles * gemm.kRows;
 }
 
-template <class P, Last kLast>
-int64_t stream_rows(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
-                    int vectors) {
+template <class P, FusedActivation kActivation>
+int64_t pipelined_rows(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
+                       int vectors) {
   const auto columns = [&]<int kVectors>() {
-    constexpr bool kOnlyBlocks = kVectors == 1 && P::kSwaps && kIsLong<kLast>;
-    if constexpr (kVectors <= kVectorsOfBlocks) {
-      if (kOnlyBlocks || call.block_count > 1 || call.line_pitch != 0 || call.k % P::kGroup != 0) {
-        return stream_columns<P, kVectors, kLast, true>(call, row, rows, column);
+    constexpr bool kOnlyBlocks = kVectors == 1 && P::kSwaps && kIsLong<kActivation>;
+    if constexpr (kVectors <= kBlockVectors) {
+      if (kOnlyBlocks || call.block_count > 1 || call.output_row_pitch != 0 ||
+          call.k % P::kGroup != 0) {
+        return pipelined_columns<P, kVectors, kActivation, true>(call, row, rows, column);
       }
     }
     if constexpr (!kOnlyBlocks)
-      return stream_columns<P, kVectors, kLast, false>(call, row, rows, column);
+      return pipelined_columns<P, kVectors, kActivation, false>(call, row, rows, column);
   };
   switch (vectors) {
     case 4:
@@ -445,21 +451,21 @@ int64_t stream_rows(const BrgemmCall& call, int64_t row, int64_t rows, int64_t c
   }
 }
 template <class P>
-inline int64_t stream_any(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
-                          int vectors) {
+inline int64_t pipelined_any(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
+                             int vectors) {
   const SimpleEpilogue& e = *call.epilogue->simple;
   // u8 saturation at 0 already implements ReLU if the zero point is 0.
   const bool cuts = e.out == ElementType::u8 && e.out_zero == 0;
   if (!e.has_activation || (e.activation == Activation::relu && cuts)) {
-    return stream_rows<P, Last::none>(call, row, rows, column, vectors);
+    return pipelined_rows<P, FusedActivation::none>(call, row, rows, column, vectors);
   }
   switch (e.activation) {
     case Activation::relu:
-      return stream_rows<P, Last::relu>(call, row, rows, column, vectors);
+      return pipelined_rows<P, FusedActivation::relu>(call, row, rows, column, vectors);
     case Activation::hard_swish:
-      return stream_rows<P, Last::hard_swish>(call, row, rows, column, vectors);
+      return pipelined_rows<P, FusedActivation::hard_swish>(call, row, rows, column, vectors);
     default:
-      return stream_rows<P, Last::silu>(call, row, rows, column, vectors);
+      return pipelined_rows<P, FusedActivation::silu>(call, row, rows, column, vectors);
   }
 }
 

@@ -3,9 +3,9 @@
 
 namespace lathe::cpu {
 
-int64_t stream_f32_avx512(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
-                          int vectors) {
-  return stream_any<GemmF32>(call, row, rows, column, vectors);
+int64_t pipelined_f32_avx512(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
+                             int vectors) {
+  return pipelined_any<GemmF32>(call, row, rows, column, vectors);
 }
 
 }  // namespace lathe::cpu

@@ -3,9 +3,9 @@
 
 namespace lathe::cpu {
 
-int64_t stream_u8s8_avx512_vnni(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
-                                int vectors) {
-  return stream_any<GemmU8S8>(call, row, rows, column, vectors);
+int64_t pipelined_u8s8_avx512_vnni(const BrgemmCall& call, int64_t row, int64_t rows,
+                                   int64_t column, int vectors) {
+  return pipelined_any<GemmU8S8>(call, row, rows, column, vectors);
 }
 
 }  // namespace lathe::cpu

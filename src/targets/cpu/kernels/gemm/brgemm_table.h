@@ -25,13 +25,13 @@ extern const BrgemmKernel kBrgemmS8S8Amx;
 
 // Computes whole tiles of `rows` rows and `vectors` vectors of columns, for a call accepted by
 // brgemm_pipelined.h. Returns the number of rows computed.
-using StreamRows = int64_t (*)(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
-                               int vectors);
-int64_t stream_f32_avx512(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
-                          int vectors);
-int64_t stream_bf16_avx512_vnni(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
-                                int vectors);
-int64_t stream_u8s8_avx512_vnni(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
-                                int vectors);
+using PipelinedRows = int64_t (*)(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
+                                  int vectors);
+int64_t pipelined_f32_avx512(const BrgemmCall& call, int64_t row, int64_t rows, int64_t column,
+                             int vectors);
+int64_t pipelined_bf16_avx512_vnni(const BrgemmCall& call, int64_t row, int64_t rows,
+                                   int64_t column, int vectors);
+int64_t pipelined_u8s8_avx512_vnni(const BrgemmCall& call, int64_t row, int64_t rows,
+                                   int64_t column, int vectors);
 
 }  // namespace lathe::cpu

@@ -26,7 +26,7 @@ constexpr int64_t kGroupBytes = kPanelColumns * 4;  // one group of k in a panel
 // broadcast to every lane, with a vector of B.
 struct GemmF32 {
   using Sum = F32;
-  using Number = float;
+  using Element = float;
   static constexpr int kGroup = 1;
   static constexpr int kShift = 0;
   static constexpr bool kNative = true;
@@ -40,7 +40,7 @@ struct GemmF32 {
 
 struct GemmBf16 {
   using Sum = F32;
-  using Number = float;
+  using Element = float;
   static constexpr int kGroup = 2;
   static constexpr int kShift = 0;
 #if defined(__AVX512BF16__)
@@ -62,7 +62,7 @@ struct GemmBf16 {
 
 struct GemmU8S8 {
   using Sum = I32;
-  using Number = int32_t;
+  using Element = int32_t;
   static constexpr int kGroup = 4;
   static constexpr int kShift = 0;
 #if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
@@ -77,7 +77,7 @@ struct GemmU8S8 {
   static I32 broadcast(const char* p) { return set1(*reinterpret_cast<const int32_t*>(p)); }
 #if defined(__AVX512F__)
   // Broadcasts the first `count` elements of a group; the others are zero.
-  static I32 broadcast_some(const char* p, int64_t count) {
+  static I32 broadcast_first(const char* p, int64_t count) {
     const auto mask = static_cast<__mmask16>((1 << count) - 1);
     return {_mm512_broadcastd_epi32(_mm_maskz_loadu_epi8(mask, p))};
   }
@@ -91,8 +91,8 @@ struct GemmS8S8 : GemmU8S8 {
   static I32 shifted(I32 x) { return x ^ set1(static_cast<int32_t>(0x80808080)); }
   static I32 broadcast(const char* p) { return shifted(GemmU8S8::broadcast(p)); }
 #if defined(__AVX512F__)
-  static I32 broadcast_some(const char* p, int64_t count) {
-    return shifted(GemmU8S8::broadcast_some(p, count));
+  static I32 broadcast_first(const char* p, int64_t count) {
+    return shifted(GemmU8S8::broadcast_first(p, count));
   }
 #endif
 };
@@ -144,9 +144,9 @@ struct Tile {
   using Sum = typename P::Sum;
   Sum sums[kRows][kVectors];
 
-  // Accumulates one group of k for rows kFirst to kEnd. `element(r)` broadcasts row r's group.
-  template <int kOffset, int kFirst = 0, int kEnd = kRows, class Number>
-  inline __attribute__((always_inline)) void step(Number&& number, const char* b,
+  // Accumulates one group of k for rows kFirst to kEnd. `broadcast(r)` loads row r's group.
+  template <int kOffset, int kFirst = 0, int kEnd = kRows, class Broadcast>
+  inline __attribute__((always_inline)) void step(Broadcast&& broadcast, const char* b,
                                                   int64_t panel_stride) {
     decltype(P::load_b(b)) vectors[kVectors];
 #pragma GCC unroll 16
@@ -156,7 +156,7 @@ struct Tile {
     }
 #pragma GCC unroll 16
     for (int r = kFirst; r < kEnd; ++r) {
-      const auto x = number(r);
+      const auto x = broadcast(r);
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) {
         // As the last operand, a broadcast used once folds into the FMA as a memory operand.
@@ -188,7 +188,7 @@ inline void store_sums(const BrgemmCall& call, int64_t row, int64_t column,
   for (int r = 0; r < kRows; ++r, out += call.out_stride) {
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) {
-      store(reinterpret_cast<typename P::Number*>(out) + v * kLanes, tile.sums[r][v]);
+      store(reinterpret_cast<typename P::Element*>(out) + v * kLanes, tile.sums[r][v]);
     }
   }
 }
@@ -196,8 +196,9 @@ inline void store_sums(const BrgemmCall& call, int64_t row, int64_t column,
 // Applies the call's epilogue to accumulators in memory, `stride` elements between rows. Not
 // inlined: tiles of all sizes share it.
 template <class P>
-__attribute__((noinline)) void finish_rows(const BrgemmCall& call, int64_t row, int64_t column,
-                                           const typename P::Number* sums, int rows, int stride) {
+__attribute__((noinline)) void apply_epilogue_rows(const BrgemmCall& call, int64_t row,
+                                                   int64_t column, const typename P::Element* sums,
+                                                   int rows, int stride) {
   EpilogueTile part;
   part.columns = call.columns - column < stride ? call.columns - column : stride;
   const int64_t size = call.epilogue == nullptr ? 4 : out_size(call.epilogue->out);
@@ -205,7 +206,7 @@ __attribute__((noinline)) void finish_rows(const BrgemmCall& call, int64_t row, 
   if (call.epilogue == nullptr) {
     for (int r = 0; r < rows; ++r, out += call.out_stride, sums += stride) {
       for (int64_t c = 0; c < part.columns; c += kLanes) {
-        store(reinterpret_cast<typename P::Number*>(out) + c, load(sums + c),
+        store(reinterpret_cast<typename P::Element*>(out) + c, load(sums + c),
               columns_mask(call, column + c));
       }
     }
@@ -223,16 +224,16 @@ __attribute__((noinline)) void finish_rows(const BrgemmCall& call, int64_t row, 
 }
 
 template <class P, int kRows, int kVectors>
-inline void finish_sums(const BrgemmCall& call, int64_t row, int64_t column,
-                        const Tile<P, kRows, kVectors>& tile) {
+inline void apply_epilogue(const BrgemmCall& call, int64_t row, int64_t column,
+                           const Tile<P, kRows, kVectors>& tile) {
   constexpr int kStride = kVectors * kLanes;
-  alignas(64) typename P::Number buffer[kRows * kStride];
+  alignas(64) typename P::Element buffer[kRows * kStride];
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) store(buffer + r * kStride + v * kLanes, tile.sums[r][v]);
   }
-  finish_rows<P>(call, row, column, buffer, kRows, kStride);
+  apply_epilogue_rows<P>(call, row, column, buffer, kRows, kStride);
 }
 
 constexpr int kMaxDecodeRows = 4;
@@ -240,8 +241,8 @@ constexpr int kMaxDecodeRows = 4;
 // Tiles that apply the epilogue in registers; each adds code. Excluded: types that are widened,
 // where widening dominates, shifted A, and low tiles of few columns.
 template <class P, int kRows, int kVectors>
-constexpr bool kFinishesHere = P::kNative && P::kShift == 0 && kVectors <= kTileVectors<P> &&
-                               (kRows > kMaxDecodeRows || kVectors == kTileVectors<P>);
+constexpr bool kAppliesInRegisters = P::kNative && P::kShift == 0 && kVectors <= kTileVectors<P> &&
+                                     (kRows > kMaxDecodeRows || kVectors == kTileVectors<P>);
 template <class P>
 constexpr bool kHasIntegers = P::kGroup == 4;
 constexpr int kLastLanes =
@@ -250,8 +251,8 @@ constexpr int kLastLanes =
 // True if the tile applies its epilogue in registers: every vector has a column in C, all lanes
 // where vectors are not masked.
 template <class P, int kRows, int kVectors>
-inline bool finishes_here(const BrgemmCall& call, int64_t column) {
-  return kFinishesHere<P, kRows, kVectors> && call.epilogue != nullptr &&
+inline bool applies_in_registers(const BrgemmCall& call, int64_t column) {
+  return kAppliesInRegisters<P, kRows, kVectors> && call.epilogue != nullptr &&
              call.epilogue->simple != nullptr && call.start == nullptr &&
              column + (kVectors - 1) * kLanes + kLastLanes <= call.columns &&
              fits_registers < kHasIntegers<P>,
@@ -259,15 +260,15 @@ inline bool finishes_here(const BrgemmCall& call, int64_t column) {
 }
 
 // Applies the epilogue to kCount rows from kFirst. Accumulators include column_compensation.
-// kFloats: the results are f32.
-template <class P, bool kFloats, int kFirst, int kCount, int kRows, int kVectors>
-inline __attribute__((always_inline)) void finish_here(const BrgemmCall& call, int64_t row,
-                                                       int64_t column, Mask last,
-                                                       const Tile<P, kRows, kVectors>& tile) {
+// kToF32: the results are f32.
+template <class P, bool kToF32, int kFirst, int kCount, int kRows, int kVectors>
+inline __attribute__((always_inline)) void apply_in_registers(
+    const BrgemmCall& call, int64_t row, int64_t column, Mask last,
+    const Tile<P, kRows, kVectors>& tile) {
   const SimpleEpilogue& e = *call.epilogue->simple;
   row += kFirst;
   char* out = static_cast<char*>(call.out) + row * call.out_stride + column * out_size(e.out);
-  RegisterTile<kHasIntegers<P> && !kFloats, P::kGroup == 2 && !kFloats, kCount, kVectors> finished{
+  RegisterTile<kHasIntegers<P> && !kToF32, P::kGroup == 2 && !kToF32, kCount, kVectors> finished{
       e, call.row + row, call.column + column, out, call.out_stride, last, {}};
   finished.each([&](F32& x, int r, int v) __attribute__((always_inline)) {
     if constexpr (kHasIntegers<P>) {
@@ -282,7 +283,7 @@ inline __attribute__((always_inline)) void finish_here(const BrgemmCall& call, i
 // Prefetch per block. Each group of k prefetches `pace` bytes of each following panel from `begin`,
 // so that the tiles of a panel share the work. Every four groups prefetch `rows` bytes of each row
 // below. 0: the data is cached.
-struct Fetch {
+struct TilePrefetch {
   int64_t begin = 0;
   int64_t pace = 0;
   int64_t rows = 0;
@@ -292,26 +293,26 @@ struct Fetch {
 
 // Prefetches the panels that follow the tile's own.
 template <int kVectors>
-struct Ahead {
+struct PanelPrefetch {
   static constexpr int kPanels = (kVectors + kPanelVectors - 1) / kPanelVectors;
-  static constexpr int kAsked = kPanels < 2 ? kPanels : 2;
+  static constexpr int kPrefetched = kPanels < 2 ? kPanels : 2;
   static constexpr int64_t kBytes = 128;  // prefetched per panel and step
   const char* first;
   int64_t panel_stride, step;
 
-  Ahead(const char* b, int64_t stride, Fetch fetch)
-      : first(fetch.pace == 0 ? b : b + kPanels * stride + fetch.begin),
+  PanelPrefetch(const char* b, int64_t stride, TilePrefetch prefetch)
+      : first(prefetch.pace == 0 ? b : b + kPanels * stride + prefetch.begin),
         panel_stride(stride),
-        step(4 * fetch.pace) {}
-  void go_elsewhere(const char* at) {
+        step(4 * prefetch.pace) {}
+  void redirect(const char* at) {
     first = at;
     panel_stride = kBytes;
-    step = kAsked * kBytes;
+    step = kPrefetched * kBytes;
   }
   // Two cache lines per panel: enough for panels of four tiles or more, most of the need of fewer.
-  void ask() {
+  void prefetch() {
 #pragma GCC unroll 2
-    for (int i = 0; i < kAsked; ++i) {
+    for (int i = 0; i < kPrefetched; ++i) {
       __builtin_prefetch(first + i * panel_stride, 0, 2);
       __builtin_prefetch(first + i * panel_stride + 64, 0, 2);
     }
@@ -322,10 +323,10 @@ struct Ahead {
 // Prefetches the cache lines that rows of C occupy.
 inline __attribute__((noinline)) void prefetch_rows(const char* out, int64_t stride, int64_t width,
                                                     int rows) {
-  constexpr int64_t kLine = 64;
+  constexpr int64_t kCacheLine = 64;
   if (stride == width) width = rows * stride, rows = 1;
   for (int r = 0; r < rows; ++r, out += stride) {
-    for (int64_t at = 0; at < width; at += kLine) __builtin_prefetch(out + at, 1);
+    for (int64_t at = 0; at < width; at += kCacheLine) __builtin_prefetch(out + at, 1);
     __builtin_prefetch(out + width - 1, 1);
   }
 }
@@ -333,11 +334,11 @@ inline __attribute__((noinline)) void prefetch_rows(const char* out, int64_t str
 // Prefetches the tile of C by rows during its last FMAs, because store misses stall later stores.
 // All at once would fill the miss buffers that loads need; earlier, it is evicted again.
 template <int kRows, int kVectors>
-struct ExpectedStores {
+struct StorePrefetch {
   const char* out;
   int64_t stride, width;
 
-  ExpectedStores(const BrgemmCall& call, int64_t row, int64_t column) : stride(call.out_stride) {
+  StorePrefetch(const BrgemmCall& call, int64_t row, int64_t column) : stride(call.out_stride) {
     const int64_t size = call.epilogue == nullptr ? 4 : out_size(call.epilogue->out);
     out = static_cast<const char*>(call.out) + row * stride + column * size;
     width = kVectors * kLanes * size;
@@ -366,7 +367,7 @@ inline void multiply_rest(Tile<P, kRows, kVectors>& tile, const Rows<kRows>& row
   } else if constexpr (P::kGroup == 4) {
 #if defined(__AVX512F__)
     tile.template step<0>(
-        [&](int r) __attribute__((always_inline)) { return P::broadcast_some(rows[r], rest); }, b,
+        [&](int r) __attribute__((always_inline)) { return P::broadcast_first(rows[r], rest); }, b,
         panel_stride);
 #else
     alignas(4) char part[kRows * 4] = {};
@@ -380,9 +381,9 @@ inline void multiply_rest(Tile<P, kRows, kVectors>& tile, const Rows<kRows>& row
 // are zero.
 template <class P>
 __attribute__((noinline)) void copy_start(const BrgemmCall& call, int64_t row, int64_t column,
-                                          typename P::Number* to, int rows, int stride) {
+                                          typename P::Element* to, int rows, int stride) {
   const auto* start =
-      static_cast<const typename P::Number*>(call.start) + row * call.start_stride + column;
+      static_cast<const typename P::Element*>(call.start) + row * call.start_stride + column;
   for (int r = 0; r < rows; ++r, start += call.start_stride, to += stride) {
     for (int64_t c = 0; c < stride; c += kLanes) {
       store(to + c, load(start + c, columns_mask(call, column + c)));
@@ -393,12 +394,12 @@ __attribute__((noinline)) void copy_start(const BrgemmCall& call, int64_t row, i
 // Initialises accumulators: zeros, the call's `start`, or the column compensation where integers
 // are finished in registers.
 template <class P, int kRows, int kVectors>
-inline __attribute__((always_inline)) void begin_sums(const BrgemmCall& call, int64_t row,
-                                                      int64_t column, bool here, Mask last,
-                                                      Tile<P, kRows, kVectors>& tile) {
+inline __attribute__((always_inline)) void init_sums(const BrgemmCall& call, int64_t row,
+                                                     int64_t column, bool in_registers, Mask last,
+                                                     Tile<P, kRows, kVectors>& tile) {
   if (call.start != nullptr) {
     constexpr int kStride = kVectors * kLanes;
-    alignas(64) typename P::Number buffer[kRows * kStride];
+    alignas(64) typename P::Element buffer[kRows * kStride];
     copy_start<P>(call, row, column, buffer, kRows, kStride);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
@@ -412,8 +413,8 @@ inline __attribute__((always_inline)) void begin_sums(const BrgemmCall& call, in
   typename P::Sum first[kVectors];
 #pragma GCC unroll 16
   for (int v = 0; v < kVectors; ++v) first[v] = P::zero();
-  if constexpr (kFinishesHere<P, kRows, kVectors> && kHasIntegers<P>) {
-    const int32_t* add = here ? call.epilogue->simple->column_compensation : nullptr;
+  if constexpr (kAppliesInRegisters<P, kRows, kVectors> && kHasIntegers<P>) {
+    const int32_t* add = in_registers ? call.epilogue->simple->column_compensation : nullptr;
     if (add != nullptr) {
 #pragma GCC unroll 16
       for (int v = 0; v < kVectors; ++v) {

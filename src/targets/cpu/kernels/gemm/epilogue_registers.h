@@ -87,10 +87,10 @@ struct RegisterTile {
   }
   // Combines each accumulator with its column's value.
   template <class F>
-  inline __attribute__((always_inline)) void each_with(const float* numbers, F&& f) {
+  inline __attribute__((always_inline)) void each_with(const float* values, F&& f) {
     F32 y[kVectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) y[v] = get(numbers + column, v, last);
+    for (int v = 0; v < kVectors; ++v) y[v] = get(values + column, v, last);
     each([&](F32& to, int, int v) __attribute__((always_inline)) { to = f(to, y[v]); });
   }
 
@@ -153,11 +153,11 @@ struct RegisterTile {
 
   // Pairs of vectors of a row, packed to int16.
   static constexpr int kPairs = kVectors / 2;
-  static constexpr int kWords = kRows * kPairs;
-  using Words = I32[kWords == 0 ? 1 : kWords];
+  static constexpr int kInt16Pairs = kRows * kPairs;
+  using Int16Pairs = I32[kInt16Pairs == 0 ? 1 : kInt16Pairs];
 
   template <bool kSigned>
-  inline __attribute__((always_inline)) void store_words(const Words& words) {
+  inline __attribute__((always_inline)) void store_int16_pairs(const Int16Pairs& words) {
     const auto place = [&](int i) __attribute__((always_inline)) {
       return out + i / kPairs * out_stride + i % kPairs * 2 * kLanes;
     };
@@ -165,15 +165,15 @@ struct RegisterTile {
       return i % kPairs * 2 == kVectors - 2 ? last : mask_first(kLanes);
     };
 #pragma GCC unroll 8
-    for (int i = 0; i < kWords; i += 2) {
-      const int next = i + 1 < kWords ? i + 1 : i;
+    for (int i = 0; i < kInt16Pairs; i += 2) {
+      const int next = i + 1 < kInt16Pairs ? i + 1 : i;
       store_word_bytes<kSigned>(place(i), place(next), words[i], words[next], mask(i), mask(next));
     }
   }
 
   // Stores the last vector as int8, four rows at a time.
   template <bool kSigned>
-  inline __attribute__((always_inline)) void store_last_bytes(int zero) {
+  inline __attribute__((always_inline)) void store_last_int8(int zero) {
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; r += 4) {
       const auto words = [&](int first) __attribute__((always_inline)) {
@@ -186,7 +186,7 @@ struct RegisterTile {
     }
   }
 
-  inline __attribute__((always_inline)) void store_bytes() {
+  inline __attribute__((always_inline)) void store_int8() {
     const bool is_signed = e.out == ElementType::i8;
     const int zero = static_cast<int>(e.out_zero);
     const F32 high = set1(static_cast<float>((is_signed ? 127 : 255) - zero));
@@ -204,20 +204,20 @@ struct RegisterTile {
       each([](F32& to, int, int) { to = from_bits(to_i32(to)); });
     }
     if constexpr (kVectors % 2 != 0 && kCutsVectors) {
-      is_signed ? store_last_bytes<true>(zero) : store_last_bytes<false>(zero);
+      is_signed ? store_last_int8<true>(zero) : store_last_int8<false>(zero);
     }
     if constexpr (kPairs > 0) {
-      Words words;
+      Int16Pairs words;
 #pragma GCC unroll 16
-      for (int i = 0; i < kWords; ++i) {
+      for (int i = 0; i < kInt16Pairs; ++i) {
         const F32* pair = x[i / kPairs] + i % kPairs * 2;
         words[i] = pack_words(bits_of(pair[0]), bits_of(pair[1]));
       }
       if (zero != 0) {
 #pragma GCC unroll 16
-        for (int i = 0; i < kWords; ++i) words[i] = add_to_words(words[i], zero);
+        for (int i = 0; i < kInt16Pairs; ++i) words[i] = add_to_words(words[i], zero);
       }
-      is_signed ? store_words<true>(words) : store_words<false>(words);
+      is_signed ? store_int16_pairs<true>(words) : store_int16_pairs<false>(words);
     }
   }
 
@@ -233,10 +233,10 @@ struct RegisterTile {
     if (e.has_activation && !has_relu) each([](F32& to, int, int) { to = hard_swish(to); });
   }
   // Epilogue without a residual, output int8 or bf16.
-  inline __attribute__((always_inline)) void finish_narrow() {
+  inline __attribute__((always_inline)) void apply_narrow() {
     scale_and_add_bias();
     activate();
-    if constexpr (kIntegers) store_bytes();
+    if constexpr (kIntegers) store_int8();
     if constexpr (kBf16) store_bf16();
   }
   inline __attribute__((always_inline)) void finish() {
@@ -244,7 +244,7 @@ struct RegisterTile {
     if (e.residual != nullptr) add_residuals();
     activate();
     if (e.out == ElementType::f32) return store_floats();
-    if constexpr (kIntegers) store_bytes();
+    if constexpr (kIntegers) store_int8();
     if constexpr (kBf16) store_bf16();
   }
 };

@@ -12,7 +12,7 @@ bool is_column(const Operand& operand) {
   return is_plain(operand) && operand.type == ElementType::f32 && operand.row_stride == 0;
 }
 
-bool is_byte(ElementType type) { return type == ElementType::i8 || type == ElementType::u8; }
+bool is_int8(ElementType type) { return type == ElementType::i8 || type == ElementType::u8; }
 
 // Adds one step to the simple form; returns false if the order has no place for it.
 bool take(const EpilogueStep& step, SimpleEpilogue& simple) {
@@ -53,9 +53,9 @@ bool simplify(const Epilogue& epilogue, SimpleEpilogue& simple) {
   simple.column_compensation = epilogue.column_compensation;
   simple.out_zero = epilogue.out_zero.scale;
   const bool fits =
-      simple.out == ElementType::f32 || simple.out == ElementType::bf16 || is_byte(simple.out);
+      simple.out == ElementType::f32 || simple.out == ElementType::bf16 || is_int8(simple.out);
   if (!fits || !epilogue.outer.empty() || epilogue.out_zero.data != nullptr) return false;
-  if (!is_byte(simple.out) && simple.out_zero != 0) return false;
+  if (!is_int8(simple.out) && simple.out_zero != 0) return false;
   for (const EpilogueStep& step : epilogue.steps) {
     if (!take(step, simple)) return false;
   }

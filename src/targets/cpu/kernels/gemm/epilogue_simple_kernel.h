@@ -28,7 +28,7 @@ inline bool is_relu(const SimpleEpilogue& e) {
 inline bool is_relu_a_bound(const SimpleEpilogue& e) {
   return is_relu(e) && e.out_zero == 0 && e.out == ElementType::u8;
 }
-inline float byte_low(const SimpleEpilogue& e) {
+inline float int8_low(const SimpleEpilogue& e) {
   return (e.out == ElementType::i8 ? -128.0F : 0.0F) - e.out_zero;
 }
 
@@ -44,10 +44,10 @@ inline void store_simple(const SimpleEpilogue& e, const F32 (&x)[kRows], int row
   };
   // Saturates before adding the zero point: the bounds are integers, so rounding keeps them.
   const bool is_signed = e.out == ElementType::i8;
-  const F32 low = set1(byte_low(e));
+  const F32 low = set1(int8_low(e));
   const F32 high = set1((is_signed ? 127.0F : 255.0F) - e.out_zero);
   const I32 zero = set1(static_cast<int32_t>(e.out_zero));
-  const auto to_byte = [=](F32 v) { return to_i32(min(max(v, low), high)) + zero; };
+  const auto to_int8 = [=](F32 v) { return to_i32(min(max(v, low), high)) + zero; };
   switch (e.out) {
     case ElementType::bf16:
       return each([=](char* to, F32 v) {
@@ -58,7 +58,7 @@ inline void store_simple(const SimpleEpilogue& e, const F32 (&x)[kRows], int row
     case ElementType::u8:
       return each([=](char* to, F32 v) {
         auto* p = reinterpret_cast<uint8_t*>(to);
-        kWhole ? store_i32(p, to_byte(v)) : store_i32(p, to_byte(v), mask);
+        kWhole ? store_i32(p, to_int8(v)) : store_i32(p, to_int8(v), mask);
       });
     default:
       return each([=](char* to, F32 v) {
@@ -70,7 +70,7 @@ inline void store_simple(const SimpleEpilogue& e, const F32 (&x)[kRows], int row
 
 // Four at a time: enough to hide the latencies, and few enough for registers beside the constants.
 template <int kFirst, int kCount>
-inline __attribute__((always_inline)) void silu_some(float a, F32 (&x)[kCount]) {
+inline __attribute__((always_inline)) void silu_groups(float a, F32 (&x)[kCount]) {
   constexpr int kSome = kCount - kFirst < 4 ? kCount - kFirst : 4;
   if constexpr (kSome > 0) {
     F32 y[kSome];
@@ -84,19 +84,19 @@ inline __attribute__((always_inline)) void silu_some(float a, F32 (&x)[kCount]) 
 #pragma GCC unroll 4
     for (int i = 0; i < kSome; ++i) x[kFirst + i] = x[kFirst + i] * y[i];
     __asm__ volatile("" ::: "memory");
-    silu_some<kFirst + kSome>(a, x);
+    silu_groups<kFirst + kSome>(a, x);
   }
 }
 
 // Applies the activation to values in registers.
 template <int kCount>
-inline __attribute__((always_inline)) void activate_here(const SimpleEpilogue& e,
-                                                         F32 (&x)[kCount]) {
+inline __attribute__((always_inline)) void activate_in_registers(const SimpleEpilogue& e,
+                                                                 F32 (&x)[kCount]) {
   if (e.activation == Activation::hard_swish) {
 #pragma GCC unroll 16
     for (int i = 0; i < kCount; ++i) x[i] = hard_swish(x[i]);
   } else if (e.activation == Activation::silu) {
-    silu_some<0>(e.a, x);
+    silu_groups<0>(e.a, x);
   } else {
     activate(e.activation, e.a, e.b, x);
   }
@@ -132,7 +132,7 @@ inline void finish_simple(const SimpleEpilogue& e, const F32 (&sums)[kRows], int
       for (int r = 0; r < kRows; ++r) x[r] = relu(x[r]);
     }
   } else if (e.has_activation) {
-    activate_here(e, x);
+    activate_in_registers(e, x);
   }
   if (whole && rows == kRows) {
     store_simple<true>(e, x, rows, mask, out, out_stride);
@@ -219,19 +219,19 @@ struct StoreFloats {
   }
 };
 template <bool kSigned, bool kZero>
-struct StoreBytes {
-  explicit StoreBytes(const SimpleEpilogue& e)
+struct StoreInt8 {
+  explicit StoreInt8(const SimpleEpilogue& e)
       : high(set1((kSigned ? 127.0F : 255.0F) - e.out_zero)), zero(static_cast<int>(e.out_zero)) {}
   inline __attribute__((always_inline)) void operator()(const WideRows& x, int rows, char* out,
                                                         int64_t stride) const {
-    alignas(64) char nowhere[2 * kLanes];
+    alignas(64) char discarded[2 * kLanes];
 #pragma GCC unroll 2
     for (int r = 0; r < kWideRows; r += 2) {
       if (r >= rows) return;
       char* to = out + r * stride;
       const F32 two[4] = {min(high, x[2 * r]), min(high, x[2 * r + 1]), min(high, x[2 * r + 2]),
                           min(high, x[2 * r + 3])};
-      store_bytes<kSigned, kZero>(to, r + 1 < rows ? to + stride : nowhere, two, zero);
+      store_bytes<kSigned, kZero>(to, r + 1 < rows ? to + stride : discarded, two, zero);
     }
   }
   F32 high;
@@ -286,7 +286,7 @@ struct WideColumns {
       }
     }
     if (has_relu) each_wide([&](int i, int, int) { x[i] = relu(x[i]); });
-    if (has_other) activate_here(e, x);
+    if (has_other) activate_in_registers(e, x);
     store_rows(x, rows, out, tile.out_stride);
   }
 
@@ -317,11 +317,11 @@ inline void finish_wide(const SimpleEpilogue& e, const EpilogueTile& tile, int64
     case ElementType::bf16:
       return finish_wide_rows<kIntegers, StoreFloats<Bf16>>(e, tile, c, out + 2 * c);
     case ElementType::i8:
-      return no_zero ? finish_wide_rows<kIntegers, StoreBytes<true, true>>(e, tile, c, out + c)
-                     : finish_wide_rows<kIntegers, StoreBytes<true, false>>(e, tile, c, out + c);
+      return no_zero ? finish_wide_rows<kIntegers, StoreInt8<true, true>>(e, tile, c, out + c)
+                     : finish_wide_rows<kIntegers, StoreInt8<true, false>>(e, tile, c, out + c);
     case ElementType::u8:
-      return no_zero ? finish_wide_rows<kIntegers, StoreBytes<false, true>>(e, tile, c, out + c)
-                     : finish_wide_rows<kIntegers, StoreBytes<false, false>>(e, tile, c, out + c);
+      return no_zero ? finish_wide_rows<kIntegers, StoreInt8<false, true>>(e, tile, c, out + c)
+                     : finish_wide_rows<kIntegers, StoreInt8<false, false>>(e, tile, c, out + c);
     default:
       return finish_wide_rows<kIntegers, StoreFloats<float>>(e, tile, c, out + 4 * c);
   }

@@ -23,26 +23,24 @@ struct Cut {
 
 constexpr int64_t kMaxDecodeRows = 4;
 constexpr int64_t kSkinnyRows = 64;
-constexpr int64_t kCacheBytes = 256 << 10;  // of A that stay in L2 beside a panel
-constexpr int64_t kNearBytes = 256 << 10;   // of B that stay in L2 between row blocks
+constexpr int64_t kRowsInL2 = 256 << 10;    // of A that stay in L2 beside a panel
+constexpr int64_t kPanelsInL2 = 256 << 10;  // of B that stay in L2 between row blocks
 constexpr int64_t kPassRows = 288;          // rows per pass over B
 constexpr int64_t kChunkWork = 1 << 22;     // f32 multiplications per chunk: 20 to 40 us
-constexpr int64_t kLeastWork = 1 << 18;     // per chunk split for more threads: 1 to 3 us
-constexpr int64_t kMostParts = 4;           // parts of a chunk split for load balance
+constexpr int64_t kMinWork = 1 << 18;       // per chunk split for more threads: 1 to 3 us
+constexpr int64_t kMaxParts = 4;            // parts of a chunk split for load balance
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Throughput relative to f32.
-int64_t speed(GemmType product) {
-  return product == GemmType::f32 ? 1 : product == GemmType::bf16 ? 2 : 4;
-}
+int64_t speed(GemmType type) { return type == GemmType::f32 ? 1 : type == GemmType::bf16 ? 2 : 4; }
 
 // Rounds panels up to whole tiles.
 int64_t whole_tiles(const BrgemmKernel& kernel, int64_t panels) {
-  return std::max<int64_t>(1, divide_up(panels, kernel.panels_together)) * kernel.panels_together;
+  return std::max<int64_t>(1, divide_up(panels, kernel.panels_per_tile)) * kernel.panels_per_tile;
 }
 
-Cut cut_few_rows(const MatmulCall& call, const BrgemmKernel& kernel) {
+Cut cut_decode(const MatmulCall& call, const BrgemmKernel& kernel) {
   // Memory-bound in B: at least 128 KiB and four panels per chunk.
   const int64_t panel = packed_panel_bytes(kernel, call.k);
   const int64_t panels = std::max<int64_t>(4, (128 << 10) / std::max<int64_t>(1, panel));
@@ -51,37 +49,36 @@ Cut cut_few_rows(const MatmulCall& call, const BrgemmKernel& kernel) {
 
 Cut cut_skinny(const MatmulCall& call, const BrgemmKernel& kernel) {
   const int64_t work = call.m * call.k * kernel.panel_columns;
-  return {call.m,
-          whole_tiles(kernel, kChunkWork * speed(call.product) / std::max<int64_t>(1, work))};
+  return {call.m, whole_tiles(kernel, kChunkWork * speed(call.type) / std::max<int64_t>(1, work))};
 }
 
 // An M block fits L2 with a B panel, or is large enough to reload B rarely; smaller if threads
 // would get too few chunks. If m >= n, each thread gets whole row blocks: threads without a shared
 // cache are slow to read the same cache lines of A and to write adjacent ones of C.
 Cut cut_square(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threads) {
-  const int64_t row_bytes = std::max<int64_t>(1, call.k * a_size(call.product));
-  const int64_t rows = std::max(kCacheBytes / row_bytes, kPassRows);
+  const int64_t row_bytes = std::max<int64_t>(1, call.k * a_size(call.type));
+  const int64_t rows = std::max(kRowsInL2 / row_bytes, kPassRows);
   const int64_t columns = whole_tiles(kernel, 1) * kernel.panel_columns;
-  const int64_t beside = call.batch * divide_up(call.n, columns);
+  const int64_t column_tiles = call.batch * divide_up(call.n, columns);
   const int64_t lowest =
       std::max(12 * int64_t{kernel.row_tile},
-               kLeastWork * speed(call.product) / (std::max<int64_t>(1, call.k) * columns));
+               kMinWork * speed(call.type) / (std::max<int64_t>(1, call.k) * columns));
   const bool by_rows = threads > 1 && call.m >= call.n;
   const int64_t chunks = (by_rows ? 16 : 4) * threads;
-  const int64_t spread = std::min(divide_up(chunks, beside), call.m / lowest);
+  const int64_t spread = std::min(divide_up(chunks, column_tiles), call.m / lowest);
   int64_t blocks = std::max(divide_up(call.m, rows), spread);
   if (by_rows && blocks > threads) blocks = divide_up(blocks, threads) * threads;
   const int64_t block = divide_up(call.m, blocks);  // nearly equal heights
   const int64_t work = block * call.k * kernel.panel_columns;
-  int64_t panels = kChunkWork * speed(call.product) / std::max<int64_t>(1, work);
+  int64_t panels = kChunkWork * speed(call.type) / std::max<int64_t>(1, work);
   // Enough chunks for load balance.
   if (by_rows) {
     panels = std::min(panels, divide_up(call.n, kernel.panel_columns) * blocks / chunks);
   }
   panels = whole_tiles(kernel, panels);
-  const int64_t most = work * panels / (kLeastWork * speed(call.product));
+  const int64_t most = work * panels / (kMinWork * speed(call.type));
   const int64_t tiles = block / (2 * int64_t{kernel.row_tile});
-  return {block, panels, std::clamp<int64_t>(std::min(most, tiles), 1, kMostParts)};
+  return {block, panels, std::clamp<int64_t>(std::min(most, tiles), 1, kMaxParts)};
 }
 
 // AMX tiles read A and B from L2: blocks of rows by as many panels as fit there, so that C is
@@ -89,14 +86,14 @@ Cut cut_square(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threa
 // panel at a time over all rows.
 Cut cut_tiles(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threads) {
   constexpr int64_t kShareBytes = 512 << 10;  // L2 share of A and of B
-  constexpr int64_t kLowest = 64, kLeastPanels = 4;
-  const int64_t row_bytes = std::max<int64_t>(1, call.k * a_size(call.product));
+  constexpr int64_t kMinRows = 64, kMinPanels = 4;
+  const int64_t row_bytes = std::max<int64_t>(1, call.k * a_size(call.type));
   const int64_t panel_bytes = std::max<int64_t>(1, packed_panel_bytes(kernel, call.k));
   const int64_t panels = panel_count(kernel, call.n);
   const int64_t chunks = divide_up(4 * threads, call.batch);
-  int64_t across = divide_up(panels, std::max(kLeastPanels, kShareBytes / panel_bytes));
-  const int64_t down = std::max(divide_up(call.m, std::max(kLowest, kShareBytes / row_bytes)),
-                                std::min(divide_up(chunks, across), divide_up(call.m, kLowest)));
+  int64_t across = divide_up(panels, std::max(kMinPanels, kShareBytes / panel_bytes));
+  const int64_t down = std::max(divide_up(call.m, std::max(kMinRows, kShareBytes / row_bytes)),
+                                std::min(divide_up(chunks, across), divide_up(call.m, kMinRows)));
   across = std::max(across, std::min(divide_up(chunks, down), panels));
   const int64_t rows = divide_up(divide_up(call.m, down), kernel.row_tile) * kernel.row_tile;
   return {rows, divide_up(panels, across)};
@@ -107,38 +104,37 @@ class Run {
  public:
   Run(const MatmulCall& call, ThreadPool* pool)
       : call_(call),
-        kernel_(brgemm_kernel(call.isa, kernel_product(call))),
-        layout_(packed_layout(kernel_, call.product, call.k, call.n)),
+        kernel_(brgemm_kernel(call.isa, kernel_type(call))),
+        layout_(packed_layout(kernel_, call.type, call.k, call.n)),
         rows_(call, kernel_, pool),
-        shift_(brgemm_kernel(call.isa, call.product).a_zero_shift),
+        shift_(brgemm_kernel(call.isa, call.type).a_zero_shift),
         pool_(pool),
         split_(split_of_k(call.n, call.k)) {
-    if (has_integer_sums(call.product)) correct_zero_points();
+    if (has_integer_sums(call.type)) correct_zero_points();
   }
 
   void run(Cut cut) {
     const int64_t row_blocks = divide_up(call_.m, cut.row_block);
     const int64_t panel_blocks = divide_up(layout_.panels, cut.panel_block);
-    const int64_t per_product = row_blocks * panel_blocks;
+    const int64_t per_gemm = row_blocks * panel_blocks;
     if (split_ > 1) {
       partial_ = reinterpret_cast<float*>(
           thread_scratch(ScratchUse::split_k_parts, split_ * call_.m * call_.n * call_.batch * 4));
     }
-    const ChunkParts chunks(call_.batch * per_product * split_,
+    const ChunkParts chunks(call_.batch * per_gemm * split_,
                             pool_ == nullptr ? 1 : pool_->threads(), cut.last_parts);
     parallel_for(pool_, chunks.count(), 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const ChunkParts::Part part = chunks[i];
         const int64_t block = part.chunk / split_;
-        const int64_t row = block % per_product / panel_blocks * cut.row_block;
+        const int64_t row = block % per_gemm / panel_blocks * cut.row_block;
         const int64_t panel = block % panel_blocks * cut.panel_block;
         const int64_t rows = std::min(cut.row_block, call_.m - row);
         const int64_t panels = std::min(cut.panel_block, layout_.panels - panel);
         const int64_t from = part.begin(rows, kernel_.row_tile);
         const int64_t to = part.end(rows, kernel_.row_tile);
         if (from == to) continue;
-        multiply(block / per_product, row + from, to - from, panel, panels, part.chunk % split_,
-                 part);
+        multiply(block / per_gemm, row + from, to - from, panel, panels, part.chunk % split_, part);
       }
     });
     if (split_ > 1) merge();
@@ -218,11 +214,11 @@ class Run {
     call.b_panel_stride = layout_.panel_bytes;
     call.rows = rows;
     call.columns = std::min(panels * kernel_.panel_columns, call_.n - column);
-    call.b_is_cold = layout_.bytes > kNearBytes;
+    call.b_is_cold = layout_.bytes > kPanelsInL2;
     call.a_is_cold = true;
-    call.b_goes_on = column + call.columns < call_.n;
-    call.fetch_part = rows_of.part;
-    call.fetch_parts = rows_of.parts;
+    call.b_continues = column + call.columns < call_.n;
+    call.prefetch_part = rows_of.part;
+    call.prefetch_parts = rows_of.parts;
     call.row = call_.first_row + batch * call_.m + row;
     call.column = column;
     if (split_ > 1) {
@@ -235,7 +231,7 @@ class Run {
     const bool as_is =
         epilogue.keeps_sums() && epilogue.out_zero.data == nullptr &&
         epilogue.out_zero.scale == 0 &&
-        epilogue.out == (has_integer_sums(call_.product) ? ElementType::i32 : ElementType::f32);
+        epilogue.out == (has_integer_sums(call_.type) ? ElementType::i32 : ElementType::f32);
     call.out = out_of(batch, row, column);
     call.out_stride = call_.out_row_stride * out_size(epilogue.out);
     // Register tiles overlap an f32 epilogue, even an empty one, with their last FMAs.
@@ -246,7 +242,7 @@ class Run {
 
   // Adds the split-K parts in order, then applies the epilogue.
   void merge() {
-    const bool integers = has_integer_sums(call_.product);
+    const bool integers = has_integer_sums(call_.type);
     const FinishTile finish = finish_tile(call_.isa);
     parallel_for(pool_, call_.batch * call_.m, 16, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
@@ -285,26 +281,26 @@ class Run {
 
 bool is_empty(const MatmulCall& call) { return call.m <= 0 || call.n <= 0 || call.batch <= 0; }
 
-void run_few_rows(const MatmulCall& call, ThreadPool* pool) {
+void run_decode(const MatmulCall& call, ThreadPool* pool) {
   if (is_empty(call)) return;
-  Run(call, pool).run(cut_few_rows(call, brgemm_kernel(call.isa, call.product)));
+  Run(call, pool).run(cut_decode(call, brgemm_kernel(call.isa, call.type)));
 }
 void run_skinny(const MatmulCall& call, ThreadPool* pool) {
   if (is_empty(call)) return;
-  Run(call, pool).run(cut_skinny(call, brgemm_kernel(call.isa, call.product)));
+  Run(call, pool).run(cut_skinny(call, brgemm_kernel(call.isa, call.type)));
 }
 void run_square(const MatmulCall& call, ThreadPool* pool) {
   if (is_empty(call)) return;
   const int64_t threads = pool == nullptr ? 1 : pool->threads();
-  const BrgemmKernel& kernel = brgemm_kernel(call.isa, call.product);
-  const bool in_tiles = call.isa == Isa::amx && call.product != GemmType::f32;
+  const BrgemmKernel& kernel = brgemm_kernel(call.isa, call.type);
+  const bool in_tiles = call.isa == Isa::amx && call.type != GemmType::f32;
   const bool by_tiles = in_tiles && threads > 1 && call.m >= call.n;
   Run(call, pool)
       .run(by_tiles ? cut_tiles(call, kernel, threads) : cut_square(call, kernel, threads));
 }
 
 constexpr std::array<MatmulVariant, 3> kVariants{{
-    {"matrix-vector", kMaxDecodeRows, run_few_rows},
+    {"matrix-vector", kMaxDecodeRows, run_decode},
     {"skinny", kSkinnyRows, run_skinny},
     {"square", std::numeric_limits<int64_t>::max(), run_square},
 }};
@@ -314,7 +310,7 @@ constexpr std::array<MatmulVariant, 3> kVariants{{
 std::span<const MatmulVariant> matmul_variants() { return kVariants; }
 
 void matmul(const MatmulCall& call, ThreadPool* pool) {
-  const Isa isa = fastest_isa(call.isa, call.product, call.m, call.n, call.k);
+  const Isa isa = fastest_isa(call.isa, call.type, call.m, call.n, call.k);
   if (isa != call.isa) {
     MatmulCall other = call;  // shares the packing of B
     other.isa = isa;
@@ -328,7 +324,7 @@ void matmul(const MatmulCall& call, ThreadPool* pool) {
 namespace {
 
 // GEMM j of a batch of f32 or bf16 GEMMs.
-MatmulCall gemm_type_of(const MatmulCall& call, int64_t j, const void* b) {
+MatmulCall gemm_of_batch(const MatmulCall& call, int64_t j, const void* b) {
   MatmulCall one = call;
   one.batch = 1;
   one.first_row += j * call.m;
@@ -343,19 +339,19 @@ MatmulCall gemm_type_of(const MatmulCall& call, int64_t j, const void* b) {
 void matmul_dynamic(const MatmulCall& call, const PackSource& b, int64_t b_batch_stride,
                     ThreadPool* pool) {
   if (is_empty(call)) return;
-  const BrgemmKernel& kernel = brgemm_kernel(call.isa, call.product);
-  const PackedLayout layout = packed_layout(kernel, call.product, call.k, call.n);
+  const BrgemmKernel& kernel = brgemm_kernel(call.isa, call.type);
+  const PackedLayout layout = packed_layout(kernel, call.type, call.k, call.n);
   const int64_t count = b_batch_stride == 0 ? 1 : call.batch;
   const int64_t threads = pool == nullptr ? 1 : pool->threads();
-  if (count >= 2 * threads && !has_integer_sums(call.product)) {
+  if (count >= 2 * threads && !has_integer_sums(call.type)) {
     // One task per GEMM: its packed B is still cached.
     parallel_for(pool, count, 1, [&](int64_t begin, int64_t end) {
       std::byte* packed = thread_scratch(ScratchUse::gemm_panels, layout.bytes);
       for (int64_t j = begin; j < end; ++j) {
         PackSource source = b;
         source.data = static_cast<const char*>(b.data) + j * b_batch_stride * info(b.type).bits / 8;
-        pack_b(kernel, call.product, source, packed, nullptr);
-        matmul(gemm_type_of(call, j, packed), nullptr);
+        pack_b(kernel, call.type, source, packed, nullptr);
+        matmul(gemm_of_batch(call, j, packed), nullptr);
       }
     });
     return;
@@ -365,7 +361,7 @@ void matmul_dynamic(const MatmulCall& call, const PackSource& b, int64_t b_batch
   for (int64_t i = 0; i < count; ++i) {
     PackSource source = b;
     source.data = static_cast<const char*>(b.data) + i * b_batch_stride * info(b.type).bits / 8;
-    pack_b(kernel, call.product, source, out + i * layout.bytes, pool);
+    pack_b(kernel, call.type, source, out + i * layout.bytes, pool);
   }
   MatmulCall inner = call;
   inner.b = out;
@@ -374,8 +370,8 @@ void matmul_dynamic(const MatmulCall& call, const PackSource& b, int64_t b_batch
 }
 
 int64_t split_of_k(int64_t n, int64_t k) {
-  constexpr int64_t kNarrow = 512, kDeep = 4096, kPart = 2048, kMost = 8;
-  return n <= kNarrow && k >= kDeep ? std::min(kMost, k / kPart) : 1;
+  constexpr int64_t kNarrow = 512, kDeep = 4096, kPart = 2048, kMaxSplits = 8;
+  return n <= kNarrow && k >= kDeep ? std::min(kMaxSplits, k / kPart) : 1;
 }
 
 }  // namespace lathe::cpu

@@ -16,7 +16,7 @@ namespace lathe::cpu {
 
 struct MatmulCall {
   Isa isa = Isa::avx2;
-  GemmType product = GemmType::f32;
+  GemmType type = GemmType::f32;
   int64_t m = 0;
   int64_t n = 0;
   int64_t k = 0;

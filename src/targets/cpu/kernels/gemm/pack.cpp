@@ -16,8 +16,8 @@ namespace {
 constexpr int kMaxColumns = 32;  // of a panel
 constexpr int kTileRows = 64;    // rows of B transposed into groups together; they fit L1
 
-bool takes(GemmType product, ElementType type) {
-  switch (product) {
+bool takes(GemmType gemm, ElementType type) {
+  switch (gemm) {
     case GemmType::f32:
     case GemmType::bf16:
       return type == ElementType::f32 || type == ElementType::bf16 || type == ElementType::f16;
@@ -94,7 +94,7 @@ const From* rows_in_place(const PackSource& source, int64_t first, int64_t colum
 
 // True if columns are contiguous, so that packing transposes whole groups of k.
 template <class To, class From>
-bool turns_groups(const PackSource& source) {
+bool transposes_groups(const PackSource& source) {
   constexpr auto kSize = static_cast<int64_t>(sizeof(To));
   constexpr bool same = sizeof(To) == sizeof(From) && kSize > 1;
   const bool converts = std::is_same_v<From, uint16_t> && source.type != ElementType::bf16;
@@ -108,12 +108,12 @@ void pack_panel(const BrgemmKernel& kernel, const PackSource& source, int64_t pa
   constexpr int kGroup = static_cast<int>(4 / sizeof(To));
   const int64_t width = kernel.panel_columns, column = panel * width;
   const int64_t columns = std::min<int64_t>(width, source.n - column);
-  const bool turns = turns_groups<To, From>(source);
+  const bool transposes = transposes_groups<To, From>(source);
   PackTile<To> tile;
   int32_t totals[kMaxColumns] = {};
   for (int64_t first = 0; first < source.k; first += kTileRows) {
     const int64_t rows = std::min<int64_t>(kTileRows, source.k - first);
-    if (turns && rows % kGroup == 0) {
+    if (transposes && rows % kGroup == 0) {
       const int64_t bytes = rows / kGroup * width * 4;
       if (columns < width) std::memset(out, 0, static_cast<size_t>(bytes));
       const From* from = static_cast<const From*>(source.data) + column * source.n_stride + first;
@@ -121,16 +121,16 @@ void pack_panel(const BrgemmKernel& kernel, const PackSource& source, int64_t pa
       out += bytes;
       continue;
     }
-    const From* given = rows_in_place<To, From>(source, first, column, columns == width);
-    if (given == nullptr) load_tile<To, From>(source, first, rows, column, columns, tile);
-    const auto* from = given == nullptr ? tile.data() : reinterpret_cast<const To*>(given);
-    const int64_t stride = given == nullptr ? kMaxColumns : source.k_stride;
+    const From* in_place = rows_in_place<To, From>(source, first, column, columns == width);
+    if (in_place == nullptr) load_tile<To, From>(source, first, rows, column, columns, tile);
+    const auto* from = in_place == nullptr ? tile.data() : reinterpret_cast<const To*>(in_place);
+    const int64_t stride = in_place == nullptr ? kMaxColumns : source.k_stride;
     auto* to = reinterpret_cast<uint32_t*>(out);
     out += (rows + kGroup - 1) / kGroup * width * 4;
     if constexpr (kGroup == 2) {
       kPackAvx2.pairs(from, stride, rows, width, to);
     } else if constexpr (kGroup == 4) {
-      const int flip = given != nullptr && source.type == ElementType::u8 ? 0x80 : 0;
+      const int flip = in_place != nullptr && source.type == ElementType::u8 ? 0x80 : 0;
       kPackAvx2.quads(reinterpret_cast<const uint8_t*>(from), stride, rows, width, flip, to,
                       totals);
     } else {
@@ -142,9 +142,9 @@ void pack_panel(const BrgemmKernel& kernel, const PackSource& source, int64_t pa
 }
 
 using PackPanel = void (*)(const BrgemmKernel&, const PackSource&, int64_t, char*, int32_t*);
-PackPanel pack_function(GemmType product, ElementType type) {
-  if (has_integer_sums(product)) return pack_panel<int8_t, uint8_t>;
-  if (product == GemmType::f32) {
+PackPanel pack_function(GemmType gemm, ElementType type) {
+  if (has_integer_sums(gemm)) return pack_panel<int8_t, uint8_t>;
+  if (gemm == GemmType::f32) {
     return type == ElementType::f32 ? pack_panel<float, float> : pack_panel<float, uint16_t>;
   }
   return type == ElementType::f32 ? pack_panel<uint16_t, float> : pack_panel<uint16_t, uint16_t>;
@@ -152,31 +152,31 @@ PackPanel pack_function(GemmType product, ElementType type) {
 
 }  // namespace
 
-PackedLayout packed_layout(const BrgemmKernel& kernel, GemmType product, int64_t k, int64_t n) {
+PackedLayout packed_layout(const BrgemmKernel& kernel, GemmType gemm, int64_t k, int64_t n) {
   PackedLayout out{k, n};
   out.panel_bytes = packed_panel_bytes(kernel, k);
   out.panels = panel_count(kernel, n);
   out.sums_offset = (out.panels * out.panel_bytes + 63) / 64 * 64;
-  const int64_t sums = has_integer_sums(product) ? out.panels * kernel.panel_columns * 4 : 0;
+  const int64_t sums = has_integer_sums(gemm) ? out.panels * kernel.panel_columns * 4 : 0;
   out.bytes = out.sums_offset + (sums + 63) / 64 * 64;
   return out;
 }
 
-std::string packing_id(const BrgemmKernel& kernel, GemmType product) {
-  const char* type = product == GemmType::f32 ? "f32" : product == GemmType::bf16 ? "bf16" : "i8";
+std::string packing_id(const BrgemmKernel& kernel, GemmType gemm) {
+  const char* type = gemm == GemmType::f32 ? "f32" : gemm == GemmType::bf16 ? "bf16" : "i8";
   return fmt::format("panels{}x{}-{}", kernel.panel_columns, kernel.k_group, type);
 }
 
-void pack_b(const BrgemmKernel& kernel, GemmType product, const PackSource& source, void* out,
+void pack_b(const BrgemmKernel& kernel, GemmType gemm, const PackSource& source, void* out,
             ThreadPool* pool) {
-  check(takes(product, source.type), ErrorKind::invalid_argument,
-        "packing as {}: type {} is not supported", packing_id(kernel, product),
+  check(takes(gemm, source.type), ErrorKind::invalid_argument,
+        "packing as {}: type {} is not supported", packing_id(kernel, gemm),
         to_string(source.type));
-  const PackedLayout layout = packed_layout(kernel, product, source.k, source.n);
+  const PackedLayout layout = packed_layout(kernel, gemm, source.k, source.n);
   char* panels = static_cast<char*>(out);
   int32_t* sums =
-      has_integer_sums(product) ? reinterpret_cast<int32_t*>(panels + layout.sums_offset) : nullptr;
-  const PackPanel pack = pack_function(product, source.type);
+      has_integer_sums(gemm) ? reinterpret_cast<int32_t*>(panels + layout.sums_offset) : nullptr;
+  const PackPanel pack = pack_function(gemm, source.type);
   // Chunks of about 64 KiB take a few microseconds.
   const int64_t grain = std::max<int64_t>(1, (1 << 16) / std::max<int64_t>(1, layout.panel_bytes));
   parallel_for(pool, layout.panels, grain, [&](int64_t begin, int64_t end) {
@@ -186,10 +186,10 @@ void pack_b(const BrgemmKernel& kernel, GemmType product, const PackSource& sour
   });
 }
 
-void unpack_b(const BrgemmKernel& kernel, GemmType product, int64_t k, int64_t n,
-              const void* packed, void* rows) {
+void unpack_b(const BrgemmKernel& kernel, GemmType gemm, int64_t k, int64_t n, const void* packed,
+              void* rows) {
   const int64_t size = 4 / kernel.k_group;
-  const PackedLayout layout = packed_layout(kernel, product, k, n);
+  const PackedLayout layout = packed_layout(kernel, gemm, k, n);
   const char* from = static_cast<const char*>(packed);
   char* to = static_cast<char*>(rows);
   for (int64_t i = 0; i < k; ++i) {

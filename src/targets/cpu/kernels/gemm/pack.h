@@ -31,19 +31,19 @@ struct PackedLayout {
   int64_t sums_offset = 0;  // bytes; a multiple of 64
   int64_t bytes = 0;        // total
 };
-PackedLayout packed_layout(const BrgemmKernel& kernel, GemmType product, int64_t k, int64_t n);
+PackedLayout packed_layout(const BrgemmKernel& kernel, GemmType gemm, int64_t k, int64_t n);
 
 // Identifies the layout: packings with the same id, k and n are byte-identical for all instruction
 // sets that use it.
-std::string packing_id(const BrgemmKernel& kernel, GemmType product);
+std::string packing_id(const BrgemmKernel& kernel, GemmType gemm);
 
 // Reads B once and writes `out` once; `out` is aligned to 64 bytes. InvalidArgument for an
 // unsupported element type.
-void pack_b(const BrgemmKernel& kernel, GemmType product, const PackSource& source, void* out,
+void pack_b(const BrgemmKernel& kernel, GemmType gemm, const PackSource& source, void* out,
             ThreadPool* pool);
 // Inverse of pack_b, up to its rounding: f32, bf16 or i8 elements, [k, n].
-void unpack_b(const BrgemmKernel& kernel, GemmType product, int64_t k, int64_t n,
-              const void* packed, void* rows);
+void unpack_b(const BrgemmKernel& kernel, GemmType gemm, int64_t k, int64_t n, const void* packed,
+              void* rows);
 
 // Column sums of an int8 packing.
 inline const int32_t* packed_sums(const PackedLayout& layout, const void* packed) {

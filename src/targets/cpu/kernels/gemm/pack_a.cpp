@@ -16,8 +16,8 @@ namespace {
 
 constexpr int kSign = 0x80;
 
-ElementType number_type(GemmType product) {
-  switch (product) {
+ElementType element_type(GemmType type) {
+  switch (type) {
     case GemmType::f32:
       return ElementType::f32;
     case GemmType::bf16:
@@ -32,19 +32,19 @@ ElementType number_type(GemmType product) {
 
 }  // namespace
 
-GemmType kernel_product(const MatmulCall& call) {
-  constexpr int64_t kMaxDecodeRows = 4, kFewPanels = 4;
-  const BrgemmKernel& kernel = brgemm_kernel(call.isa, call.product);
+GemmType kernel_type(const MatmulCall& call) {
+  constexpr int64_t kMaxDecodeRows = 4, kMinPanels = 4;
+  const BrgemmKernel& kernel = brgemm_kernel(call.isa, call.type);
   const bool flips = kernel.a_zero_shift != 0 && call.a_column_stride == 1 &&
-                     call.m > kMaxDecodeRows && call.n >= kFewPanels * kernel.panel_columns;
-  return flips ? GemmType::u8s8 : call.product;
+                     call.m > kMaxDecodeRows && call.n >= kMinPanels * kernel.panel_columns;
+  return flips ? GemmType::u8s8 : call.type;
 }
 
 PackedRowsOfA::PackedRowsOfA(const MatmulCall& call, const BrgemmKernel& kernel, ThreadPool* pool)
-    : call_(call), element_(a_size(call.product)) {
-  const ElementType type = number_type(call.product);
+    : call_(call), element_(a_size(call.type)) {
+  const ElementType type = element_type(call.type);
   const bool right_type = call.a_type == type;
-  const bool floats = !has_integer_sums(call.product);
+  const bool floats = !has_integer_sums(call.type);
   check(right_type ||
             (floats && (call.a_type == ElementType::f32 || call.a_type == ElementType::f16 ||
                         call.a_type == ElementType::bf16)),
@@ -56,7 +56,7 @@ PackedRowsOfA::PackedRowsOfA(const MatmulCall& call, const BrgemmKernel& kernel,
   // A copy pays if many panels read each cache line again for the next k.
   const bool with_set_conflicts = call.m >= kernel.row_tile && call.n >= 2 * kernel.panel_columns &&
                                   has_set_conflicts(kernel, row_bytes_);
-  flips_ = kernel_product(call) != call.product;
+  flips_ = kernel_type(call) != call.type;
   if (!right_type || flips_ || (call.a_column_stride != 1 && call.k > 1) || with_set_conflicts)
     copy(pool);
 }
@@ -64,7 +64,7 @@ PackedRowsOfA::PackedRowsOfA(const MatmulCall& call, const BrgemmKernel& kernel,
 void PackedRowsOfA::copy(ThreadPool* pool) {
   const int64_t pitch = conflict_free_row_bytes(call_.k * element_);
   const int64_t rows = call_.batch * call_.m;
-  const ElementType type = number_type(call_.product);
+  const ElementType type = element_type(call_.type);
   const int64_t from_element = info(call_.a_type).bits / 8;
   const VectorOps& ops = vector_ops(call_.isa);
   const auto copy_row = [&](const char* from, char* to) {
@@ -99,7 +99,7 @@ void PackedRowsOfA::copy(ThreadPool* pool) {
 
 std::vector<int32_t> PackedRowsOfA::sums() const {
   std::vector<int32_t> out(static_cast<size_t>(call_.batch * call_.m));
-  const bool is_signed = call_.product == GemmType::s8s8;
+  const bool is_signed = call_.type == GemmType::s8s8;
   const int flip = flips_ ? kSign : 0;
   for (int64_t r = 0; r < call_.batch * call_.m; ++r) {
     const char* row = address(r / call_.m, r % call_.m, 0);

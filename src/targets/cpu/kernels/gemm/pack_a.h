@@ -18,7 +18,7 @@ struct MatmulCall;
 
 // GEMM type that the kernel runs: s8s8 becomes u8s8 in a copy of A where the kernel would flip the
 // signs again for each of many panels.
-GemmType kernel_product(const MatmulCall& call);
+GemmType kernel_type(const MatmulCall& call);
 
 class PackedRowsOfA {
  public:

@@ -64,11 +64,11 @@ class Run {
 
   void channels_last(int64_t images, ThreadPool* pool) const {
     const auto& [d, h, w] = p_.axes;
-    const int64_t lines = d.output * h.output;
+    const int64_t output_rows = d.output * h.output;
     const int64_t work = std::max<int64_t>(1, w.output * p_.channels * h.kernel * d.kernel);
     const int64_t grain = std::max<int64_t>(1, kChunkElements / work);
-    parallel_for(pool, images * lines, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t at = begin; at < end; ++at) line_of_points(at / lines, at % lines);
+    parallel_for(pool, images * output_rows, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t at = begin; at < end; ++at) row_of_points(at / output_rows, at % output_rows);
     });
   }
 
@@ -80,23 +80,23 @@ class Run {
   // Computes one plane row by row.
   void plane(const std::byte* x, std::byte* y) const {
     const auto& [d, h, w] = p_.axes;
-    PoolingLine line;
-    line.input = w.input;
-    line.outputs = w.output;
-    line.kernel = w.kernel;
-    line.stride = w.stride;
-    line.dilation = w.dilation;
-    line.pad_begin = w.pad_begin;
-    line.strides[0] = h.input * w.input * d.dilation;
-    line.strides[1] = w.input * h.dilation;
-    line.finish = finish_;
+    PoolingRow row;
+    row.input = w.input;
+    row.outputs = w.output;
+    row.kernel = w.kernel;
+    row.stride = w.stride;
+    row.dilation = w.dilation;
+    row.pad_begin = w.pad_begin;
+    row.strides[0] = h.input * w.input * d.dilation;
+    row.strides[1] = w.input * h.dilation;
+    row.finish = finish_;
     // Kernels read whole vectors of outputs.
     const int64_t outputs = (w.output + kLongestVector - 1) / kLongestVector * kLongestVector;
-    line.buffer_size = std::max(w.pad_begin + w.input, outputs * w.stride + w.kernel * w.dilation);
+    row.buffer_size = std::max(w.pad_begin + w.input, outputs * w.stride + w.kernel * w.dilation);
     float* valid = nullptr;
     float* counted = nullptr;
     const auto place = [&](ScratchLayout memory) {
-      line.buffer = memory.take<float>(line.buffer_size + kLongestVector);
+      row.buffer = memory.take<float>(row.buffer_size + kLongestVector);
       valid = memory.take<float>(w.output);
       counted = memory.take<float>(w.output);
       return memory.bytes();
@@ -107,22 +107,22 @@ class Run {
       valid[i] = static_cast<float>(taps.valid);
       counted[i] = static_cast<float>(taps.counted);
     }
-    line.valid = valid;
-    line.counted = counted;
+    row.valid = valid;
+    row.counted = counted;
     for (int64_t i = 0; i < d.output * h.output; ++i) {
       const Taps outer = taps_of(d, i / h.output, p_.count_include_pad);
       const Taps inner = taps_of(h, i % h.output, p_.count_include_pad);
-      line.taps[0] = outer.valid;
-      line.taps[1] = inner.valid;
-      line.outer_valid = static_cast<float>(outer.valid * inner.valid);
-      line.outer_counted = static_cast<float>(outer.counted * inner.counted);
-      line.x = x + (outer.first * h.input + inner.first) * w.input * bytes_;
-      line.y = y + i * w.output * bytes_;
-      kernels_.line(p_.element, line);
+      row.taps[0] = outer.valid;
+      row.taps[1] = inner.valid;
+      row.outer_valid = static_cast<float>(outer.valid * inner.valid);
+      row.outer_counted = static_cast<float>(outer.counted * inner.counted);
+      row.x = x + (outer.first * h.input + inner.first) * w.input * bytes_;
+      row.y = y + i * w.output * bytes_;
+      kernels_.row(p_.element, row);
     }
   }
 
-  void line_of_points(int64_t image, int64_t at) const {
+  void row_of_points(int64_t image, int64_t at) const {
     const auto& [d, h, w] = p_.axes;
     const Taps outer = taps_of(d, at / h.output, p_.count_include_pad);
     const Taps inner = taps_of(h, at % h.output, p_.count_include_pad);
@@ -134,13 +134,13 @@ class Run {
     point.strides[0] = d.dilation * h.input * w.input * x_.channel;
     point.strides[1] = h.dilation * w.input * x_.channel;
     point.strides[2] = w.dilation * x_.channel;
-    const int64_t line = (outer.first * h.input + inner.first) * w.input;
+    const int64_t first_row = (outer.first * h.input + inner.first) * w.input;
     for (int64_t i = 0; i < w.output; ++i) {
       const Taps taps = taps_of(w, i, p_.count_include_pad);
       point.taps[2] = taps.valid;
       point.valid = static_cast<float>(outer.valid * inner.valid * taps.valid);
       point.counted = static_cast<float>(outer.counted * inner.counted * taps.counted);
-      point.x = element(x_.data, image * x_.image + (line + taps.first) * x_.channel);
+      point.x = element(x_.data, image * x_.image + (first_row + taps.first) * x_.channel);
       point.y = element(y_.data, image * y_.image + (at * w.output + i) * y_.channel);
       kernels_.point(p_.element, point);
     }
@@ -159,7 +159,7 @@ class Run {
 }  // namespace
 
 std::string Pooling::refuse(const PoolingProblem& p) {
-  if (p.wants_indices) return "indices of the maxima are not supported";
+  if (p.needs_indices) return "indices of the maxima are not supported";
   switch (p.element) {
     case ElementType::f32:
     case ElementType::bf16:

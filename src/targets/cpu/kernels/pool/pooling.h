@@ -33,7 +33,7 @@ struct PoolingProblem {
   bool average = false;
   bool channels_last = false;
   bool count_include_pad = false;
-  bool wants_indices = false;
+  bool needs_indices = false;
   ElementType element = ElementType::f32;  // f32, bf16, f16, i8, u8
   int64_t channels = 1;
   std::array<PoolingAxis, 3> axes;  // innermost last; unused axes stay 1

@@ -23,7 +23,7 @@ inline F32 join(F32 acc, F32 x) {
 }
 
 // p[0], p[stride], …
-inline F32 load_apart(const float* p, int64_t stride) {
+inline F32 load_strided(const float* p, int64_t stride) {
   if (stride == 1) return load(p);
 #if defined(__AVX512F__)
   const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -37,7 +37,7 @@ inline F32 load_apart(const float* p, int64_t stride) {
 }
 
 // `valid` taps are inside the input; a mean divides by `counted`.
-inline F32 finished(const PoolingFinish& f, F32 x, F32 valid, F32 counted) {
+inline F32 final_value(const PoolingFinish& f, F32 x, F32 valid, F32 counted) {
   if (!f.average) return x;
   if (f.integer) x = (x - valid * set1(f.x_zero)) * set1(f.ratio);
   x = x / counted;
@@ -45,22 +45,22 @@ inline F32 finished(const PoolingFinish& f, F32 x, F32 valid, F32 counted) {
 }
 
 template <class T>
-inline void put(T* p, F32 x, Mask mask) {
+inline void store_result(T* p, F32 x, Mask mask) {
   store_f32(p, x, mask);
 }
 template <>
-inline void put<int8_t>(int8_t* p, F32 x, Mask mask) {
+inline void store_result<int8_t>(int8_t* p, F32 x, Mask mask) {
   store_i32(p, saturate(x, -128, 127), mask);
 }
 template <>
-inline void put<uint8_t>(uint8_t* p, F32 x, Mask mask) {
+inline void store_result<uint8_t>(uint8_t* p, F32 x, Mask mask) {
   store_i32(p, saturate(x, 0, 255), mask);
 }
 
 inline Mask part(int64_t left) { return mask_first(left < kLanes ? left : kLanes); }
 
 template <bool kAverage, class T>
-void pool_line(const PoolingLine& s) {
+void pool_row(const PoolingRow& s) {
   const auto* x = static_cast<const T*>(s.x);
   for (int64_t i = 0; i < s.pad_begin; i += kLanes) {
     store(s.buffer + i, start<kAverage>());
@@ -84,11 +84,11 @@ void pool_line(const PoolingLine& s) {
     const Mask mask = part(s.outputs - i);
     F32 acc = start<kAverage>();
     for (int64_t k = 0; k < s.kernel; ++k) {
-      acc = join<kAverage>(acc, load_apart(s.buffer + i * s.stride + k * s.dilation, s.stride));
+      acc = join<kAverage>(acc, load_strided(s.buffer + i * s.stride + k * s.dilation, s.stride));
     }
-    acc = finished(s.finish, acc, load(s.valid + i, mask) * outer_valid,
-                   load(s.counted + i, mask) * outer_counted);
-    put(static_cast<T*>(s.y) + i, acc, mask);
+    acc = final_value(s.finish, acc, load(s.valid + i, mask) * outer_valid,
+                      load(s.counted + i, mask) * outer_counted);
+    store_result(static_cast<T*>(s.y) + i, acc, mask);
   }
 }
 
@@ -112,8 +112,9 @@ inline void pool_channels(const PoolingPoint& s, int64_t channel, Mask last) {
     }
   }
   for (int v = 0; v < kV; ++v) {
-    put(static_cast<T*>(s.y) + channel + v * kLanes,
-        finished(s.finish, acc[v], set1(s.valid), set1(s.counted)), kV > 1 ? all : last);
+    store_result(static_cast<T*>(s.y) + channel + v * kLanes,
+                 final_value(s.finish, acc[v], set1(s.valid), set1(s.counted)),
+                 kV > 1 ? all : last);
   }
 }
 
@@ -146,8 +147,8 @@ void pool_whole(const T* x, int64_t count, const PoolingFinish& finish, T* y) {
   store(lanes, all);
   all = set1(lanes[0]);
   for (int lane = 1; lane < kLanes; ++lane) all = join<kAverage>(all, set1(lanes[lane]));
-  const F32 number = set1(static_cast<float>(count));
-  put(y, finished(finish, all, number, number), mask_first(1));
+  const F32 divisor = set1(static_cast<float>(count));
+  store_result(y, final_value(finish, all, divisor, divisor), mask_first(1));
 }
 
 // Calls f with a pointer of the element's memory type.
@@ -167,10 +168,9 @@ inline void with_type(ElementType type, F&& f) {
   }
 }
 
-void line(ElementType type, const PoolingLine& s) {
-  with_type(type, [&]<class T>(T*) {
-    s.finish.average ? pool_line<true, T>(s) : pool_line<false, T>(s);
-  });
+void row(ElementType type, const PoolingRow& s) {
+  with_type(type,
+            [&]<class T>(T*) { s.finish.average ? pool_row<true, T>(s) : pool_row<false, T>(s); });
 }
 
 void point(ElementType type, const PoolingPoint& s) {
@@ -188,7 +188,7 @@ void whole(ElementType type, const void* x, int64_t count, const PoolingFinish& 
   });
 }
 
-constexpr PoolingKernels kPoolingKernels{line, point, whole};
+constexpr PoolingKernels kPoolingKernels{row, point, whole};
 
 }  // namespace
 }  // namespace lathe::cpu

@@ -18,7 +18,7 @@ struct PoolingFinish {
 };
 
 // One row of outputs along the last axis; `taps` rows along the outer axes.
-struct PoolingLine {
+struct PoolingRow {
   const void* x = nullptr;      // first tap row, first element
   int64_t taps[2] = {1, 1};     // along the outer axes
   int64_t strides[2] = {0, 0};  // elements
@@ -51,7 +51,7 @@ struct PoolingPoint {
 };
 
 struct PoolingKernels {
-  void (*line)(ElementType type, const PoolingLine& line);
+  void (*row)(ElementType type, const PoolingRow& row);
   void (*point)(ElementType type, const PoolingPoint& point);
   // One output of `count` contiguous elements.
   void (*whole)(ElementType type, const void* x, int64_t count, const PoolingFinish& finish,
