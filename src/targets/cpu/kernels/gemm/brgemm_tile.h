@@ -332,7 +332,7 @@ inline __attribute__((noinline)) void prefetch_rows(const char* out, int64_t str
 }
 
 // Prefetches the tile of C by rows during its last FMAs, because store misses stall later stores.
-// All at once would fill the miss buffers that loads need; earlier, it is evicted again.
+// All at once would fill the miss buffers that loads need; an earlier prefetch would be evicted.
 template <int kRows, int kVectors>
 struct StorePrefetch {
   const char* out;
