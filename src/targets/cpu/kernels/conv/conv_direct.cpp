@@ -267,8 +267,8 @@ bool DirectConvolution::reads_in_place() const {
   return true;
 }
 
-// True if most outputs of a row read the same taps and fill a tile, and the taps that remain at
-// edges start at a whole group.
+// True if most outputs of a row read the same taps and fill a tile. The taps that remain at edges
+// must start at a whole group.
 bool DirectConvolution::gains_by_skipping() const {
   if (has_tiles() || shift_ != 0 || p_.x_layout == ActivationLayout::channels_first) return false;
   const int64_t channels = p_.group_channels();

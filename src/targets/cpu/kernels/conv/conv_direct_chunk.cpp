@@ -170,8 +170,8 @@ struct DirectConvolution::Run::Work {
     return call;
   }
 
-  // Calls f for runs of outputs, along the width or the height, whose windows have the same taps
-  // inside the image.
+  // Calls f for runs of outputs whose windows have the same taps inside the image. A run is along
+  // the width or the height.
   template <class F>
   void each_rows(F&& f) const {
     const int64_t h_end = chunk.begin[1] + chunk.extent[1];
@@ -220,7 +220,7 @@ struct DirectConvolution::Run::Work {
       call.output_row_width = width;
       call.output_row_pitch = flat_row_pitch();
     }
-    prefetch_weights(call, chunk.panel + chunk.panels);
+    set_weight_prefetch(call, chunk.panel + chunk.panels);
     call.columns = columns_of(chunk.panels, chunk.panel);
     call.epilogue = &epilogue.get();
     call.column = column;
@@ -229,9 +229,8 @@ struct DirectConvolution::Run::Work {
     c.kernel_->run(call);
   }
 
-  // The first rows of an image read the weights from memory; `next` is the first panel not yet in
-  // use.
-  void prefetch_weights(BrgemmCall& call, int64_t next) const {
+  // The first rows of an image read the weights from memory; `next` is the panel after the call's.
+  void set_weight_prefetch(BrgemmCall& call, int64_t next) const {
     call.b_is_cold = (n == 0 && chunk.begin == std::array<int64_t, kConvAxes>{});
     call.b_continues = next < c.group_panels();
   }
@@ -313,8 +312,8 @@ struct DirectConvolution::Run::Work {
     return std::min(panels * width, p.group_outputs() - panel * width);
   }
 
-  // Calls f for runs of the chunk's rows whose windows have the same kernel rows inside the image,
-  // with the range of k that is not zero padding in the im2col rows.
+  // Calls f for runs of im2col rows whose windows have the same kernel rows inside the image. The
+  // range of k that f gets excludes zero padding.
   template <class F>
   void each_padded_run(F&& f) {
     const int64_t end = chunk.begin[2] + chunk.extent[2];
@@ -338,8 +337,8 @@ struct DirectConvolution::Run::Work {
     }
   }
 
-  // Computes all output rows of a padded chunk in one GEMM, if they are contiguous in y and the
-  // kernel supports the padding between them. Returns false otherwise.
+  // Computes all output rows of a padded chunk in one GEMM. Returns false unless they are
+  // contiguous in y and the kernel supports the padding between them.
   bool joined_output_rows(ConvEpilogue& epilogue, int64_t group) {
     const auto& axes = part.geometry.axes;
     const int64_t step = axes[2].step * source.pitch[2], row_step = axes[1].step * source.pitch[1];
@@ -383,7 +382,7 @@ struct DirectConvolution::Run::Work {
         epilogue.window_sums(window_sums(rows, group, windows));
         BrgemmCall call = gemm_call(rows, group, c.panels(r.weights(), part, group, panel));
         const int64_t panels = std::min(step, chunk.panels - done);
-        prefetch_weights(call, panel + panels);
+        set_weight_prefetch(call, panel + panels);
         // With one tile of columns, the prefetch of the next panel is spread over all output rows.
         if (panels <= together && !rows.is_column) {
           call.prefetch_part = rows.h - chunk.begin[1];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Packed weights: the panels of each part. Integer types append, per part, a panel of ones (whose
-// GEMM adds up x under the window) and the column sums, then the zero points of the weights.
+// Packed weights: the panels of each part. Integer types append a panel of ones and the column sums
+// per part, then the weights' zero points. A GEMM with the ones adds up x under the window.
 #include <algorithm>
 #include <cstring>
 

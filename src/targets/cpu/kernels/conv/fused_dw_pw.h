@@ -46,8 +46,8 @@ class FusedDwPw {
     std::deque<ConvEpilogue> first, second;
     const EpilogueStep* activation =
         nullptr;  // split from the first epilogue and applied afterwards
-    // Depthwise first, per chunk: the thread, identified by its scratch, that prefetched the part
-    // of the chunk's input that the previous chunk does not read.
+    // Depthwise first, per chunk: the thread that prefetched its input beyond that of the previous
+    // chunk. A thread is identified by its scratch.
     std::vector<std::atomic<const void*>> prefetched_by;
   };
   void depthwise_first(const FusedDwPwCall& call, Shared& shared, int64_t n, size_t index) const;

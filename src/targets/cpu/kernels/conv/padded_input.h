@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Copies a box of input positions to dense channels-last memory, with explicit padding and each
-// group's channels padded to the GEMM kernel's k. A tap is then a constant offset.
+// Copies a box of input positions to dense channels-last memory with explicit padding. Each group's
+// channels are padded to the GEMM kernel's k. A tap is then a constant offset.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Winograd F(m, 3) in both axes, m = 2 or 4: a 3x3 convolution of stride 1 in f32 as (m + 2)² GEMMs
-// over tiles, with 2.25 or 4 times fewer multiplications and (m + 2)² / 9 times the weights.
+// over tiles. It takes 2.25 or 4 times fewer multiplications and (m + 2)² / 9 times the weights.
 //
-// Error: at most kappa · 2^-24 · max|x| · (sum of |w| of the output), kappa = 16 for m = 2 and 256
+// Error: at most kappa · 2^-24 · max|x| · (sum of |w| of the output). kappa = 16 for m = 2 and 256
 // for m = 4. Measured kappa on random inputs: 5 and 70; direct sum over 64 channels: 2.
 #pragma once
 

@@ -30,7 +30,7 @@ class DepthwiseConvolution final : public Convolution {
   // `channel`. sum_rows calls `finish` for each, with accumulators [columns][kChannels].
   struct OutputRows {
     int64_t d = 0, h = 0, count = 0, begin = 0, end = 0, channel = 0, channels = 0;
-    bool prefetch = true;          // C is not cached: prefetch one row further
+    bool prefetch = true;          // y is not cached: prefetch one row further
     bool continues = false;        // more rows follow these
     DepthwisePrefetch to_write{};  // written after these rows; prefetched
     DepthwisePrefetch to_read{};   // read after these rows; prefetched in place of x

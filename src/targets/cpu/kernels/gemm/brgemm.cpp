@@ -21,9 +21,9 @@ const BrgemmKernel& brgemm_kernel(Isa isa, GemmType type) {
   return *kKernels[static_cast<size_t>(isa)][static_cast<size_t>(type)];
 }
 
-// An AMX tile takes the same time however much of it is used. Below 1.5 tiles of K with at most 3/4
-// of the tile area used, AVX-512 takes 0.25 to 1.0 of AMX's time (up to 1.4 with many columns).
-// With at most 4 rows it takes 0.6 to 0.95.
+// An AMX tile takes the same time however much of it is used. Below 1.5 tiles of K, with at most
+// 3/4 of the area used, AVX-512 takes 0.25 to 1.0 of AMX's time. Many columns raise this to 1.4; at
+// most 4 rows take 0.6 to 0.95.
 Isa fastest_isa(Isa isa, GemmType type, int64_t m, int64_t n, int64_t k) {
   constexpr int64_t kMaxDecodeRows = 4, kTileElements = 64, kTileColumns = 32, kMinTileK = 96;
   if (isa != Isa::amx || !has_integer_sums(type)) return isa;

@@ -58,9 +58,9 @@ struct PipelinedGemm {
   int64_t prefetch_rate = 0;
   Mask last{};  // used lanes of the last vector
   bool small = false;
-  // A per-result check before rounding is expensive beside the FMAs, so one check of the sum of all
-  // results finds any NaN. Accumulators are never denormal; neither is their sum with a bias that
-  // is 0 or large.
+  // Checking each result before rounding costs too much beside the FMAs. One check of the sum of
+  // all results finds any NaN. Accumulators are never denormal; neither is their sum with a bias
+  // that is 0 or large.
   static constexpr bool kMayTrust =
       kBf16 && !kBlocks &&
       kActivation == (kVectors == 1 ? FusedActivation::none : FusedActivation::relu) &&

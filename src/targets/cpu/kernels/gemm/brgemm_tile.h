@@ -22,8 +22,8 @@ constexpr int kPanelVectors = 2;
 constexpr int kPanelColumns = kPanelVectors * kLanes;
 constexpr int64_t kGroupBytes = kPanelColumns * 4;  // one group of k in a panel
 
-// One struct per GEMM type: accumulator and vector types, and the dot product of 4 bytes of A,
-// broadcast to every lane, with a vector of B.
+// One struct per GEMM type: accumulators, vectors, and the dot product. It multiplies 4 bytes of A,
+// broadcast to every lane, by a vector of B.
 struct GemmF32 {
   using Sum = F32;
   using Element = float;
@@ -280,9 +280,9 @@ inline __attribute__((always_inline)) void apply_in_registers(
   finished.finish();
 }
 
-// Prefetch per block. Each group of k prefetches `pace` bytes of each following panel from `begin`,
-// so that the tiles of a panel share the work. Every four groups prefetch `rows` bytes of each row
-// below. 0: the data is cached.
+// Prefetch per block. Each group of k prefetches `pace` bytes of each following panel from `begin`.
+// The tiles of a panel share the work. Every four groups prefetch `rows` bytes of each row below.
+// 0: the data is cached.
 struct TilePrefetch {
   int64_t begin = 0;
   int64_t pace = 0;

@@ -53,8 +53,8 @@ Cut cut_skinny(const MatmulCall& call, const BrgemmKernel& kernel) {
 }
 
 // An M block fits L2 with a B panel, or is large enough to reload B rarely; smaller if threads
-// would get too few chunks. If m >= n, each thread gets whole row blocks: threads without a shared
-// cache are slow to read the same cache lines of A and to write adjacent ones of C.
+// would get too few chunks. If m >= n, each thread gets whole row blocks. Threads without a shared
+// cache are slow to read the same A and to write adjacent parts of C.
 Cut cut_square(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threads) {
   const int64_t row_bytes = std::max<int64_t>(1, call.k * a_size(call.type));
   const int64_t rows = std::max(kRowsInL2 / row_bytes, kPassRows);
@@ -82,8 +82,8 @@ Cut cut_square(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threa
 }
 
 // AMX tiles read A and B from L2: blocks of rows by as many panels as fit there, so that C is
-// written in long runs. On two threads 1.2 to 1.5 times as fast, for squares of 512 to 2048, as one
-// panel at a time over all rows.
+// written in long runs. Two threads run squares of 512 to 2048 1.2 to 1.5 times as fast as one
+// panel at a time.
 Cut cut_tiles(const MatmulCall& call, const BrgemmKernel& kernel, int64_t threads) {
   constexpr int64_t kShareBytes = 512 << 10;  // L2 share of A and of B
   constexpr int64_t kMinRows = 64, kMinPanels = 4;

@@ -16,8 +16,8 @@ namespace lathe::cpu {
 
 struct MatmulCall;
 
-// GEMM type that the kernel runs: s8s8 becomes u8s8 in a copy of A where the kernel would flip the
-// signs again for each of many panels.
+// GEMM type that the kernel runs. s8s8 becomes u8s8, with a copy of A, where the kernel would flip
+// signs for each of many panels.
 GemmType kernel_type(const MatmulCall& call);
 
 class PackedRowsOfA {

@@ -6,8 +6,8 @@
 
 namespace lathe::cpu {
 
-// Packs `count` rows of a panel of 16 or 32 columns, `row_stride` elements apart, into groups of 2
-// or 4 contiguous elements; missing rows are zero.
+// Packs `count` rows of a panel of 16 or 32 columns into groups of 2 or 4 contiguous elements.
+// `row_stride` is in elements; missing rows are zero.
 struct PackTable {
   void (*pairs)(const uint16_t* rows, int64_t row_stride, int64_t count, int64_t columns,
                 uint32_t* out);
