@@ -11,9 +11,8 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kMaxIm2col = 16 << 20;  // bytes, limit of an image's im2col matrix
-constexpr int64_t kMaxPaddedImage =
-    8 << 20;  // bytes, limit of an image that is padded before its chunks
+constexpr int64_t kMaxIm2col = 16 << 20;      // bytes of an image's im2col matrix
+constexpr int64_t kMaxPaddedImage = 8 << 20;  // bytes of an image padded before its chunks
 
 constexpr int64_t kPanelsOfCopy = 4;          // least panels per chunk for im2col by chunks
 constexpr double kSharedWeights = 384 << 10;  // bytes of weights that every thread may read
@@ -246,8 +245,8 @@ const std::byte* DirectConvolution::panels(const std::byte* packed, const Part& 
   return packed + part.packed + (group * group_panels() + panel) * panel_stride(part);
 }
 
-// Elements of a row of A read per block. Copied int8 input is read in whole groups: faster, and
-// weights beyond the block are zero.
+// Elements of a row of A read per block. Copied int8 input is read in whole groups, which is
+// faster; weights beyond the block are zero.
 int64_t DirectConvolution::elements_read(const Part& part) const {
   const bool whole = has_integer_sums(type_) && !in_place_ && !im2col_;
   const int64_t group = whole ? kernel_->k_group : 1;

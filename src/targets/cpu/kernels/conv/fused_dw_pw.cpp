@@ -16,14 +16,12 @@ constexpr int64_t kIntermediateBytes = 64 << 10;  // of the intermediate, depthw
 constexpr int64_t kRingBytes = 20 << 10;   // of the intermediate in L1 beside both convolutions
 constexpr int64_t kWideBytes = 100 << 10;  // of the input rows of one output row, in L2
 constexpr int64_t kRecomputeLimit = 16;    // at most one row in kRecomputeLimit is computed twice
-constexpr int64_t kRecomputeLimitIfShared =
-    7;  // likewise if threads would write to the same cache lines
-constexpr int64_t kWeightBytes = 20 << 10;  // of a chunk's panels, which each row reads from L1
-constexpr int64_t kMaxWide = 4;             // limit, in multiples of the least channels per chunk
-constexpr int64_t kMinChunks = 4;           // per thread, before chunks of panels get wider
-constexpr int64_t kMinRows = 6;  // of outputs per chunk; chunks recompute shared input rows
-constexpr int64_t kSums =
-    112 * DepthwiseConvolution::kChannels * 4;  // bytes of accumulators of one output row
+constexpr int64_t kRecomputeLimitIfShared = 7;  // if threads share cache lines of y
+constexpr int64_t kWeightBytes = 20 << 10;      // of a chunk's panels, which each row reads from L1
+constexpr int64_t kMaxWide = 4;    // limit, in multiples of the least channels per chunk
+constexpr int64_t kMinChunks = 4;  // per thread, before chunks of panels get wider
+constexpr int64_t kMinRows = 6;    // of outputs per chunk; chunks recompute shared input rows
+constexpr int64_t kSums = 112 * DepthwiseConvolution::kChannels * 4;  // bytes, one output row
 
 bool is_image(const ConvProblem& p) {
   return p.axes[0].input == 1 && p.axes[0].kernel == 1 && p.axes[0].output == 1;
@@ -331,7 +329,7 @@ void FusedDwPw::pointwise_first(const FusedDwPwCall& call, const Shared& shared,
   }
 }
 
-// Computes all channels of `rows` by blocks into `out`; positions are out_stride bytes apart.
+// Computes all channels of `out_rows` by blocks into `out`; positions are out_stride bytes apart.
 void FusedDwPw::depthwise_rows(const DepthwiseConvolution::OutputRows& out_rows,
                                const DepthwiseConvolution::Source& source, const ConvCall& call,
                                const Epilogue& epilogue, void* sums, std::byte* out,

@@ -44,8 +44,7 @@ class FusedDwPw {
   // State shared by the chunks of a call: the epilogues of each image.
   struct Shared {
     std::deque<ConvEpilogue> first, second;
-    const EpilogueStep* activation =
-        nullptr;  // split from the first epilogue and applied afterwards
+    const EpilogueStep* activation = nullptr;  // applied after the GEMM
     // Depthwise first, per chunk: the thread that prefetched its input beyond that of the previous
     // chunk. A thread is identified by its scratch.
     std::vector<std::atomic<const void*>> prefetched_by;

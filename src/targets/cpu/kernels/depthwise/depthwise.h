@@ -26,7 +26,7 @@ class DepthwiseConvolution final : public Convolution {
   void run(const ConvCall& call) const override;
   IntegerTerms terms(const ConvCall& call) const;  // empty for f32 accumulators
 
-  // Output rows d, h to h + rows of one image, with columns begin to end and channels from
+  // Output rows d, h to h + count of one image, with columns begin to end and channels from
   // `channel`. sum_rows calls `finish` for each, with accumulators [columns][kChannels].
   struct OutputRows {
     int64_t d = 0, h = 0, count = 0, begin = 0, end = 0, channel = 0, channels = 0;

@@ -37,8 +37,8 @@ template <int kVectors>
 using FloatSums = F32[kDepthwiseOutputs][kVectors];
 
 // Accumulates one kernel row for a block whose first output reads column `first` of x, at `x`;
-// columns from `behind` on are outside. Calls `end` with each complete output while the FMAs of
-// others continue.
+// columns from `first_outside` on are outside. Calls `end` with each complete output while the FMAs
+// of others continue.
 template <int kKernel, int kStride, int kVectors, class End>
 inline __attribute__((always_inline)) void add_floats(int64_t first, int64_t first_outside,
                                                       const float* x, int64_t x_pitch,

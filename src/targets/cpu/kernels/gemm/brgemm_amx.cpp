@@ -344,8 +344,7 @@ class Tiles {
   void begin_prefetch(Span two) {
     prefetch_row_ = two.begin + two.rows;
     last_prefetch_row_ = 0;
-    constexpr int64_t kMaxPrefetchColumns =
-        4 * kPanelColumns;  // more columns leave enough time for demand misses
+    constexpr int64_t kMaxPrefetchColumns = 4 * kPanelColumns;  // more need no prefetch
     const bool helps = rows_first_ && call_.a_is_cold && call_.columns <= kMaxPrefetchColumns;
     if (!helps || call_.block_count != 1 || two.rows == 0) return;
     last_prefetch_row_ =
@@ -460,7 +459,7 @@ class Tiles {
   bool rows_first_ = false;
   int64_t prefetch_row_ = 0, last_prefetch_row_ = 0;  // rows prefetched: the next and the end
   int64_t prefetch_at_ = 0,
-          cache_lines_per_step_ = 0;  // byte of the next row; cache lines per step
+          cache_lines_per_step_ = 0;  // next byte; cache lines per step
   int64_t height_[2] = {};            // of the configured tiles
   Sums sums_;                         // of pending tiles; the current ones are in tile registers
   Tail b_tail_;                       // shared by all rows of a column

@@ -245,8 +245,7 @@ constexpr bool kAppliesInRegisters = P::kNative && P::kShift == 0 && kVectors <=
                                      (kRows > kMaxDecodeRows || kVectors == kTileVectors<P>);
 template <class P>
 constexpr bool kHasIntegers = P::kGroup == 4;
-constexpr int kLastLanes =
-    kCutsVectors ? 1 : kLanes;  // least number of used lanes in a tile's last vector
+constexpr int kLastLanes = kCutsVectors ? 1 : kLanes;  // least lanes used in a tile's last vector
 
 // True if the tile applies its epilogue in registers: every vector has a column in C, all lanes
 // where vectors are not masked.

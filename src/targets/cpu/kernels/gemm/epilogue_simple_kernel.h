@@ -68,7 +68,7 @@ inline void store_simple(const SimpleEpilogue& e, const F32 (&x)[kRows], int row
   }
 }
 
-// Four at a time: enough to hide the latencies, and few enough for registers beside the constants.
+// Four vectors at a time hide the latencies and leave registers for the constants.
 template <int kFirst, int kCount>
 inline __attribute__((always_inline)) void silu_groups(float a, F32 (&x)[kCount]) {
   constexpr int kSome = kCount - kFirst < 4 ? kCount - kFirst : 4;
