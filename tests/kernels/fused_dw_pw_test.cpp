@@ -146,7 +146,7 @@ TEST(FusedDwPw, RefusalsNameTheReason) {
   FusedDwPwProblem p;
   p.first.outputs = 8;
   p.second.channels = 4;
-  EXPECT_NE(why_not_fused(p, Isa::avx2).find("gives 8 of f32"), std::string::npos);
+  EXPECT_NE(why_not_fused(p, Isa::avx2).find("has 8 outputs of f32"), std::string::npos);
 }
 
 }  // namespace
