@@ -57,7 +57,7 @@ EXPECTED = {
     "weight_only_avx512_vnni": [r"^vpdpbusd .*%zmm"],
     "weight_only_amx": [r"tdpbssd"],
     "attention_avx512_vnni": [r"vdpbf16ps .*%zmm"],
-    "attention_words_avx512_vnni": [r"^vpdpbusd .*%zmm"],
+    "attention_int16_avx512_vnni": [r"^vpdpbusd .*%zmm"],
     "attention_amx": [r"tdpbf16ps"],
 }
 
