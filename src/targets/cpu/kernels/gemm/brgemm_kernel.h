@@ -63,7 +63,7 @@ class CallPrefetch {
   explicit CallPrefetch(const BrgemmCall& call)
       : at_(static_cast<const char*>(call.prefetch_data)),
         end_(at_ + call.prefetch_bytes),
-        steps_(call.k < 8 * P::kGroup ? 0 : call.k / P::kGroup / 4 - 1) {}  // as in tiles by rows
+        steps_(call.k < 8 * P::kGroup ? 0 : call.k / P::kGroup / 4 - 1) {}  // see multiply
   const char* take(int vectors) {
     if (at_ >= end_) return nullptr;
     const char* from = at_;
@@ -95,7 +95,7 @@ struct Heights {
 };
 
 // Rows first: panels stay in L1, and C is written sequentially.
-constexpr int64_t kPanelsInCache = 24 << 10;  // bytes, half of L1 or less
+constexpr int64_t kPanelsInCache = 24 << 10;  // bytes, half of a 48 KiB L1
 template <class P>
 void run_rows_first(const BrgemmCall& call) {
   const Heights heights(call.rows, max_rows<P>(tile_vectors<P>(call, 0)));
