@@ -14,7 +14,7 @@ std::string number_text(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
   std::string text = fmt::format("{}", value);
-  // A number keeps a mark that tells it from an integer.
+  // A decimal point distinguishes a number from an integer.
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
   return text;
 }
@@ -54,9 +54,9 @@ Attribute::~Attribute() = default;
 std::string_view to_string(AttributeKind kind) {
   static constexpr std::array<std::string_view, 10> kNames{
       "an integer",        "a number",
-      "true or false",     "a text",
+      "true or false",     "a string",
       "an element type",   "a list of integers",
-      "a list of numbers", "a list of texts",
+      "a list of numbers", "a list of strings",
       "a list of dims",    "a type"};
   return kNames[static_cast<size_t>(kind)];
 }

@@ -17,7 +17,7 @@ Attributes complete_attributes(const Op& op, Attributes given) {
       fail(ErrorKind::invalid_argument, "{}: unknown attribute '{}'{}", op.name, escape(name),
            did_you_mean(name, names));
     }
-    // An integer where a number is asked for is that number.
+    // An integer converts to a number.
     if (spec->kind == AttributeKind::number && kind_of(value) == AttributeKind::integer) {
       value = static_cast<double>(std::get<int64_t>(value));
     }
@@ -43,10 +43,10 @@ Instruction* Builder::add(std::string_view op_name, std::vector<Value*> operands
                           Attributes attributes, std::vector<Module*> bodies, int results,
                           std::string_view name) {
   const Op& op = get_op(op_name);
-  // Trailing absent operands carry nothing.
+  // Trailing absent operands are dropped.
   while (!operands.empty() && operands.back() == nullptr) operands.pop_back();
   check(bodies.size() == op.bodies.size(), ErrorKind::invalid_argument,
-        "{}: {} bodies given, {} taken", op.name, bodies.size(), op.bodies.size());
+        "{}: got {} bodies, expected {}", op.name, bodies.size(), op.bodies.size());
   const int count = op.results >= 0 ? op.results : results;
   Instruction* instruction =
       module_->insert(op, std::move(operands), complete_attributes(op, std::move(attributes)),
@@ -129,7 +129,7 @@ template <class T>
 const T& get(const Instruction& instruction, std::string_view name) {
   const Attribute* value = find_attribute(instruction.attributes(), name);
   check(value != nullptr && std::holds_alternative<T>(*value), ErrorKind::internal,
-        "{} has no attribute '{}' of the kind asked for", instruction.op().name, name);
+        "{} has no attribute '{}' of the requested kind", instruction.op().name, name);
   return std::get<T>(*value);
 }
 
@@ -158,17 +158,18 @@ int Expansion::axis(std::string_view attribute, int rank) const {
 
 namespace {
 
-// The expansion may know an extent under another name; the instruction's own name stays.
-Value* refine(Builder& builder, const Instruction& instruction, Value* value, const Type& wanted) {
+// An expansion may name a dim differently; the result keeps the instruction's own dims.
+Value* refine(Builder& builder, const Instruction& instruction, Value* value,
+              const Type& expected) {
   const Type& have = value->type();
-  check(have.is_ranked() && wanted.is_ranked() && have.element == wanted.element &&
-            have.rank() == wanted.rank(),
-        ErrorKind::internal, "the expansion of {} gives {}, expected {}", instruction.op().name,
-        have.to_string(), wanted.to_string());
-  Instruction* refined = builder.module().insert(get_op("refine"), {value},
-                                                 {{"dims", *wanted.dims}}, {}, 1, builder.before());
+  check(have.is_ranked() && expected.is_ranked() && have.element == expected.element &&
+            have.rank() == expected.rank(),
+        ErrorKind::internal, "the expansion of {} has type {}, expected {}", instruction.op().name,
+        have.to_string(), expected.to_string());
+  Instruction* refined = builder.module().insert(
+      get_op("refine"), {value}, {{"dims", *expected.dims}}, {}, 1, builder.before());
   refined->set_origins(instruction.origins());
-  for (const Dim& dim : *wanted.dims) {
+  for (const Dim& dim : *expected.dims) {
     const SymbolRef symbol = dim.as_symbol();
     for (const SymbolRef& own : instruction.found()) {
       if (symbol != nullptr && own->name == symbol->name) refined->add_found(own);
@@ -187,14 +188,14 @@ void expand_instruction(Instruction* instruction) {
   Expansion expansion(*instruction, builder);
   instruction->op().expand(expansion);
   check(expansion.results().size() == instruction->results().size(), ErrorKind::internal,
-        "the expansion of {} gives {} results, expected {}", instruction->op().name,
+        "the expansion of {} has {} results, expected {}", instruction->op().name,
         expansion.results().size(), instruction->results().size());
   for (size_t i = 0; i < expansion.results().size(); ++i) {
     Value* old = instruction->result(static_cast<int>(i));
     Value* fresh = expansion.results()[i];
-    if (fresh == nullptr) {  // not made, because nobody uses it
+    if (fresh == nullptr) {  // absent: allowed for an unused result
       check(old->uses().empty(), ErrorKind::internal,
-            "the expansion of {} leaves out result {}, which is used", instruction->op().name, i);
+            "the expansion of {} lacks result {}, which is used", instruction->op().name, i);
       continue;
     }
     if (!(fresh->type() == old->type())) fresh = refine(builder, *instruction, fresh, old->type());

@@ -17,7 +17,7 @@ struct ExprNode {
       : op(op_), type(type_), inputs(std::move(inputs_)), bits(bits_) {}
   ExprNode(const ExprNode&) = delete;
   ExprNode& operator=(const ExprNode&) = delete;
-  // Takes the expression apart without recursion: a sum of many operands is a deep chain.
+  // Destroys inputs iteratively: a sum of many operands is a deep chain.
   ~ExprNode() {
     std::vector<Expr> pending = std::move(inputs);
     while (!pending.empty()) {
@@ -34,7 +34,7 @@ struct ExprNode {
   ExprOp op;
   ExprType type;
   std::vector<Expr> inputs;
-  uint64_t bits;  // a constant's value, an argument's index
+  uint64_t bits;  // constant: its value; argument: its index
 };
 
 namespace {
@@ -68,7 +68,7 @@ uint64_t fold_convert(const Expr& a, ExprType to) {
   });
 }
 
-// The bits of `op` applied to constants; `known` says whether the op exists for their type.
+// Bits of `op` applied to constants; `known` is false if the op is undefined for their type.
 uint64_t fold_function(ExprOp op, std::span<const Expr> inputs, bool& known) {
   return semantics::visit_type(inputs[0].type(), [&]<class T>() {
     const auto value = [&](size_t i) { return value_from_bits<T>(inputs[i].constant_bits()); };
@@ -128,7 +128,7 @@ ExprType compute_type(ElementType storage) {
     default:
       break;
   }
-  fail(ErrorKind::unsupported, "elementwise formulas do not compute on {}", to_string(storage));
+  fail(ErrorKind::unsupported, "elementwise formulas do not support {}", to_string(storage));
 }
 
 Expr Expr::argument(int index, ExprType type) {
@@ -144,7 +144,7 @@ Expr Expr::constant(ExprType type, const ExprArg& value) {
 }
 
 Expr ExprArg::as(ExprType type) const {
-  check(expr_ == nullptr, ErrorKind::internal, "an expression of type {} is no number",
+  check(expr_ == nullptr, ErrorKind::internal, "an expression of type {} is not a number",
         expr_ == nullptr ? "" : to_string(expr_->type()));
   return semantics::visit_type(type, [&]<class T>() {
     T value{};

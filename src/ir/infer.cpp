@@ -22,12 +22,12 @@ template <class T>
 const T& attribute_of(const Instruction& instruction, std::string_view name) {
   const Attribute* value = find_attribute(instruction.attributes(), name);
   check(value != nullptr && std::holds_alternative<T>(*value), ErrorKind::internal,
-        "{} has no attribute '{}' of the kind asked for", instruction.op().name, name);
+        "{} has no attribute '{}' of the requested kind", instruction.op().name, name);
   return std::get<T>(*value);
 }
 
-// Whether arithmetic on such integers gives this value: it wraps around, dims do not. Models that
-// compute shapes in i32 are trusted to have room.
+// True if integer arithmetic in `type` cannot wrap around at this value: dims do not wrap. Shapes
+// computed in i32 are assumed not to overflow.
 bool stays_in(ElementType type, const Dim& value) {
   const ElementTypeInfo& about = info(type);
   const Range range = value.range();
@@ -47,7 +47,7 @@ bool Infer::has(int i) const {
 }
 
 const Type& Infer::type(int i) const {
-  check(has(i), "operand {} is missing, {} are given", i, count());
+  check(has(i), "operand {} is missing, got {} operands", i, count());
   if (!probes_.empty()) return probes_[static_cast<size_t>(i)];
   return instruction_.operands()[static_cast<size_t>(i)]->type();
 }
@@ -61,8 +61,8 @@ const std::vector<Dim>& Infer::dims(int i) const {
 
 const Dim& Infer::dim(int i, int axis) const {
   const std::vector<Dim>& all = dims(i);
-  check(axis >= 0 && axis < static_cast<int>(all.size()), "operand {} has rank {} and no axis {}",
-        i, all.size(), axis);
+  check(axis >= 0 && axis < static_cast<int>(all.size()),
+        "operand {} has rank {}, axis {} is out of range", i, all.size(), axis);
   return all[static_cast<size_t>(axis)];
 }
 
@@ -124,7 +124,7 @@ std::vector<int> Infer::axes(std::string_view attribute, int rank) const {
   if (has_attribute(attribute)) {
     for (const int64_t value : integers(attribute)) {
       const int at = axis(value, rank);
-      check(std::find(out.begin(), out.end(), at) == out.end(), "axis {} is named twice", value);
+      check(std::find(out.begin(), out.end(), at) == out.end(), "axis {} is a duplicate", value);
       out.push_back(at);
     }
   }
@@ -140,7 +140,8 @@ void Infer::result(ElementType element, std::vector<Dim> dims) {
 
 void Infer::result(Type type) {
   if (type.is_ranked()) {
-    check(type.rank() <= kMaxRank, "the result has rank {}, the most is {}", type.rank(), kMaxRank);
+    check(type.rank() <= kMaxRank, "the result has rank {}, at most {} is supported", type.rank(),
+          kMaxRank);
   }
   types_.push_back(std::move(type));
   elements_.emplace_back();
@@ -178,7 +179,7 @@ void Infer::require_equal(const Dim& a, const Dim& b, std::string_view what) {
 
 void Infer::require_less_equal(const Dim& a, const Dim& b, std::string_view what) {
   const Ternary known = less_equal(a, b);
-  check(known != Ternary::no, "{}: {} is more than {}", what, a.to_string(), b.to_string());
+  check(known != Ternary::no, "{}: {} exceeds {}", what, a.to_string(), b.to_string());
   if (known == Ternary::unknown) {
     guards_.push_back({Guard::Kind::requirement, Guard::Relation::less_equal, a, b,
                        fmt::format("{}: {}", instruction_.op().name, what)});
@@ -191,12 +192,12 @@ Dim Infer::broadcast(const Dim& a, const Dim& b, std::string_view what) {
   const bool b_constant = b.is_constant();
   if (a_constant && *a.constant() == 1) return b;
   if (b_constant && *b.constant() == 1) return a;
-  check(!(a_constant && b_constant), "{}: extents {} and {} do not broadcast", what, a.to_string(),
+  check(!(a_constant && b_constant), "{}: sizes {} and {} do not broadcast", what, a.to_string(),
         b.to_string());
   const Dim one = 1;
   const bool impossible =
       equal(a, b) == Ternary::no && equal(a, one) == Ternary::no && equal(b, one) == Ternary::no;
-  check(!impossible, "{}: extents {} and {} do not broadcast", what, a.to_string(), b.to_string());
+  check(!impossible, "{}: sizes {} and {} do not broadcast", what, a.to_string(), b.to_string());
   guards_.push_back({Guard::Kind::requirement, Guard::Relation::broadcast, a, b,
                      fmt::format("{}: {}", instruction_.op().name, what)});
   return Dim::bcast(a, b);
@@ -235,11 +236,11 @@ void Infer::check_operand(const OperandSpec& spec, int i) const {
   }
   if (spec.any_kind) return;
   const Type& operand = type(i);
-  check(operand.kind == spec.kind, "operand '{}' is a {}, which does not fit", spec.name,
+  check(operand.kind == spec.kind, "operand '{}' is a {}, which is not supported", spec.name,
         operand.to_string());
   if (operand.is_tensor()) {
     check((spec.types & type_bit(operand.element)) != 0,
-          "operand '{}' has element type {}, which this op does not take", spec.name,
+          "operand '{}' has element type {}, which is not supported", spec.name,
           to_string(operand.element));
   }
 }
@@ -248,12 +249,12 @@ void Infer::check_operands() const {
   const Op& op = instruction_.op();
   const bool variadic = !op.operands.empty() && op.operands.back().arity == Arity::variadic;
   const int most = static_cast<int>(op.operands.size());
-  check(variadic || count() <= most, "{} operands given, at most {} taken", count(), most);
+  check(variadic || count() <= most, "got {} operands, expected at most {}", count(), most);
   std::array<int, 128> first_of_group;
   first_of_group.fill(-1);
   for (int i = 0; i < std::max(count(), most); ++i) {
     const OperandSpec& spec = op.operands[static_cast<size_t>(std::min(i, most - 1))];
-    // A variadic operand may be given no time at all where its op says so by being optional.
+    // A variadic operand may be empty if the op declares it optional.
     if (i >= count() && spec.arity == Arity::variadic) continue;
     check_operand(spec, i);
     if (spec.group == 0 || !has(i) || !type(i).is_tensor()) continue;
@@ -264,7 +265,7 @@ void Infer::check_operands() const {
   }
 }
 
-// Elementwise: operands broadcast, small integer values follow the dim formula.
+// Elementwise ops broadcast their operands; small integer values follow the dim formula.
 void Infer::infer_elementwise() {
   const Op& op = instruction_.op();
   const std::vector<Dim> dims = broadcast_operands();
@@ -283,7 +284,7 @@ void Infer::infer_elementwise() {
     for (int i = 0; i < count(); ++i) {
       const std::vector<Dim>* known = elements(i);
       if (known == nullptr) return;
-      // Row-major position in the operand of the element that `flat` broadcasts to.
+      // Flat index of the operand's element that is broadcast to `flat`.
       size_t rest = flat;
       size_t at = 0;
       size_t stride = 1;
@@ -309,8 +310,8 @@ void Infer::infer_elementwise() {
   result_elements(std::move(values));
 }
 
-// An operand of unknown rank: the ranks are tried in turn, and what the op says of the element
-// types under the first that fits holds for all.
+// An operand has unknown rank: tries each rank. The element types of the first rank that infers are
+// valid for all.
 void Infer::infer_unranked() {
   const auto& operands = instruction_.operands();
   for (int rank = 0; rank <= 6; ++rank) {
@@ -359,7 +360,7 @@ void Infer::run() {
     infer_elementwise();
   }
   check(types_.size() == instruction_.results().size(),
-        "{} results are typed, the instruction has {}", types_.size(),
+        "inferred {} results, the instruction has {}", types_.size(),
         instruction_.results().size());
 }
 

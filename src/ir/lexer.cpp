@@ -9,14 +9,14 @@ namespace lathe {
 namespace {
 
 constexpr size_t kMaxExpressionBytes = 4096;
-constexpr size_t kShownBefore = 70;  // bytes of a long line shown before and after its error
+constexpr size_t kShownBefore = 70;  // bytes of a long line shown before and after an error
 constexpr size_t kShownAfter = 30;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_word_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_name_char(char c) { return is_word_start(c) || is_digit(c) || c == '.'; }
 
-// Columns that a text takes on a terminal, one per code point.
+// Width on a terminal in columns: one per code point.
 size_t columns(std::string_view text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
@@ -56,7 +56,7 @@ Token Lexer::expect(TokenKind kind, std::string_view what) {
   if (token_.kind != kind) {
     fail_at(token_.offset, fmt::format("expected {}, found {}", what,
                                        token_.kind == TokenKind::end
-                                           ? "the end of the text"
+                                           ? "the end of the file"
                                            : fmt::format("'{}'", escape(token_.text, 60))));
   }
   return take();
@@ -66,7 +66,7 @@ void Lexer::expect(std::string_view written, std::string_view where) {
   if (!token_.is(written)) {
     fail_at(token_.offset, fmt::format("expected '{}' {}, found {}", written, where,
                                        token_.kind == TokenKind::end
-                                           ? "the end of the text"
+                                           ? "the end of the file"
                                            : fmt::format("'{}'", escape(token_.text, 60))));
   }
   advance();
@@ -107,7 +107,7 @@ std::string Lexer::name_of(const Token& token) const {
   std::optional<std::string> text = unquote(name.substr(1, name.size() - 2));
   if (!text) {
     fail_at(token.offset,
-            fmt::format("malformed escape in {}; known are \\\" \\\\ \\n \\t \\r \\xNN",
+            fmt::format("malformed escape in {}; valid are \\\" \\\\ \\n \\t \\r \\xNN",
                         escape(name, 60)));
   }
   return std::move(*text);
@@ -126,7 +126,7 @@ void Lexer::skip_space() {
   }
 }
 
-// One past the closing quote of the string that begins at `begin`.
+// Offset behind the closing quote of the string that begins at `begin`.
 size_t Lexer::string_end(size_t begin) const {
   for (size_t at = begin + 1; at < text_.size() && text_[at] != '\n'; ++at) {
     if (text_[at] == '"') return at + 1;
@@ -169,7 +169,7 @@ void Lexer::advance() {
   } else if (is_digit(c) ||
              ((c == '-' || c == '.') && (is_digit(following) || is_word_start(following)))) {
     kind = TokenKind::number;
-    // "1..8" is a range, "1e-5" one number.
+    // "1..8" is a range, "1e-5" is one number.
     while (end < text_.size() && text_.substr(end, 2) != ".." &&
            (is_name_char(text_[end]) || ((text_[end] == '-' || text_[end] == '+') &&
                                          (text_[end - 1] == 'e' || text_[end - 1] == 'E')))) {

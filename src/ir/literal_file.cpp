@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Layout, integers little-endian: "lathe literals 1\n", padding to kAlign, then per literal a
-// header {hash, element type, rank, dims…, bytes} of 64-bit words and its bytes, both padded to
-// kAlign. A string tensor's bytes are a length and the characters of each string.
+// The file starts with "lathe literals 1\n", padded to kAlign. Each literal has a header {hash,
+// element type, rank, dims…, bytes} of little-endian 64-bit words, and its bytes. Both are padded
+// to kAlign. A string tensor stores a length and the characters of each string.
 #include "ir/literal_file.h"
 
 #include <bit>
@@ -19,8 +19,7 @@ constexpr std::string_view kMagic = "lathe literals 1\n";
 constexpr size_t kAlign = 64;
 constexpr size_t kWord = 8;
 
-static_assert(std::endian::native == std::endian::little,
-              "words are written as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "words are written in memory order");
 
 size_t aligned(size_t offset) { return (offset + kAlign - 1) / kAlign * kAlign; }
 
@@ -37,7 +36,7 @@ std::string string_bytes(const Tensor& dense) {
   return out;
 }
 
-// Words and bytes in order, none beyond the end.
+// Reads words and bytes in order, with bounds checks.
 class Reader {
  public:
   Reader(std::string_view name, std::string_view bytes, size_t at)
@@ -112,7 +111,7 @@ LiteralFile::LiteralFile(std::string name, std::string_view bytes,
                          std::shared_ptr<const void> owner)
     : name_(std::move(name)), bytes_(bytes), owner_(std::move(owner)) {
   check(bytes.starts_with(kMagic), ErrorKind::invalid_model,
-        "{} is no side file of literals: it does not begin with '{}'", escape(name_),
+        "{} is not a side file of literals: it does not begin with '{}'", escape(name_),
         escape(kMagic));
   for (Reader reader(name_, bytes, aligned(kMagic.size())); !reader.at_end(); reader.align()) {
     const uint64_t hash = reader.word("a literal's hash");
@@ -153,7 +152,7 @@ Tensor LiteralFile::strings_of(const Entry& entry) const {
 
 Tensor LiteralFile::tensor_of(const Entry& entry) const {
   if (entry.type == ElementType::string) return strings_of(entry);
-  // Literals are never written to, so that the map's constness is kept.
+  // Literals are never written to: the mapping stays read-only.
   void* data = const_cast<char*>(bytes_.data()) + entry.offset;
   return {entry.type, entry.dims, Tensor::dense_strides(entry.dims), data,
           std::const_pointer_cast<void>(owner_)};

@@ -20,10 +20,10 @@ uint64_t bits_at(const void* data, int64_t index, int bits) {
   return out;
 }
 
-// Infinity stays infinity where the type has one.
+// Infinity stays infinity in types that have one.
 constexpr ConvertOptions kExact{.saturate = false};
 
-// The bits that storing `value` in this type gives.
+// Bits of `value` stored in this type.
 uint64_t stored_bits(ElementType type, double value) {
   uint64_t out = 0;
   convert(type, &out, ElementType::f64, &value, 1, kExact);
@@ -82,7 +82,7 @@ void print_complex(const Tensor& dense, std::string& out) {
   }
 }
 
-// One element's text as a number of type T, or an error at the token.
+// Parses one element as a number of type T; error at the token.
 template <class T>
 T parse_number(const Lexer& lexer, const Token& token, ElementType type) {
   T value{};
@@ -90,7 +90,7 @@ T parse_number(const Lexer& lexer, const Token& token, ElementType type) {
   const auto [rest, status] = std::from_chars(token.text.data(), end, value);
   if (status != std::errc() || rest != end) {
     lexer.fail_at(token.offset,
-                  fmt::format("'{}' is no {}", escape(token.text, 60), to_string(type)));
+                  fmt::format("'{}' is not a valid {}", escape(token.text, 60), to_string(type)));
   }
   return value;
 }
@@ -99,7 +99,7 @@ void* element_at(const Tensor& tensor, int64_t index) {
   return tensor.as<char>() + index * (info(tensor.type()).bits / 8);
 }
 
-// A NaN given by its bits, of which this element type has to have room for all.
+// Parses a NaN by its bits; error if the element type is too narrow for them.
 void parse_nan_bits(Lexer& lexer, ElementType type, void* out) {
   const Token token = lexer.expect(TokenKind::number, "the bits of a NaN");
   uint64_t bits = 0;
@@ -119,7 +119,7 @@ void parse_nan_bits(Lexer& lexer, ElementType type, void* out) {
   lexer.expect(")", "after the bits of a NaN");
 }
 
-// Into the whole-byte float at `out`.
+// Parses into the float of 8 or more bits at `out`.
 void parse_float(Lexer& lexer, ElementType type, void* out) {
   if (lexer.peek().is("nan") || lexer.peek().is("inf")) {
     const bool is_nan = lexer.take().text == "nan";
@@ -131,7 +131,7 @@ void parse_float(Lexer& lexer, ElementType type, void* out) {
   const Token token =
       lexer.expect(TokenKind::number, fmt::format("an element of {}", to_string(type)));
   if (type == ElementType::f32) {
-    // Not by way of double: two roundings could miss the nearest float.
+    // Parsed as float: rounding twice through double could miss the nearest value.
     const auto value = parse_number<float>(lexer, token, type);
     std::memcpy(out, &value, sizeof(value));
   } else {
@@ -154,7 +154,7 @@ void parse_packed_floats(Lexer& lexer, Tensor& tensor) {
   convert(tensor.type(), tensor.data(), ElementType::f64, values.data(), tensor.count());
 }
 
-// T is int64_t or uint64_t, wide enough for the type.
+// T is int64_t or uint64_t: wide enough for every integer type.
 template <class T>
 void parse_integers(Lexer& lexer, Tensor& tensor) {
   const int bits = info(tensor.type()).bits;
@@ -237,7 +237,7 @@ std::string elements_text(const Tensor& tensor) {
 
 Tensor parse_elements(Lexer& lexer, ElementType type, const Dims& dims) {
   const int64_t count = element_count(dims);
-  // Every element takes a character and a separator, so the text bounds the memory.
+  // Each element takes at least one character and a separator: the text's size bounds the memory.
   if (count > 0 && static_cast<uint64_t>(count - 1) > lexer.remaining() / 2) {
     lexer.fail_at(lexer.position(),
                   fmt::format("{} elements are expected, but only {} bytes of text "

@@ -32,8 +32,8 @@ void Instruction::set_attribute(std::string_view name, Attribute value) {
   }
 }
 
-std::string Module::unique_name(std::string_view wanted) {
-  if (wanted.empty()) {
+std::string Module::unique_name(std::string_view hint) {
+  if (hint.empty()) {
     std::string name;
     do {
       name = std::to_string(next_number_++);
@@ -41,14 +41,14 @@ std::string Module::unique_name(std::string_view wanted) {
     names_.emplace(name, 1);
     return name;
   }
-  const auto at = names_.find(wanted);
+  const auto at = names_.find(hint);
   if (at == names_.end()) {
-    names_.emplace(wanted, 1);
-    return std::string(wanted);
+    names_.emplace(hint, 1);
+    return std::string(hint);
   }
   std::string name;
   do {
-    name = fmt::format("{}_{}", wanted, at->second++);
+    name = fmt::format("{}_{}", hint, at->second++);
   } while (names_.contains(name));
   names_.emplace(name, 1);
   return name;

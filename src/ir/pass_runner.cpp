@@ -15,7 +15,7 @@
 namespace lathe {
 namespace {
 
-// The first line that differs, of both texts.
+// The first line that differs, in both versions.
 std::string first_difference(std::string_view a, std::string_view b) {
   for (size_t begin = 0;;) {
     const size_t end_a = a.find('\n', begin);
@@ -23,7 +23,7 @@ std::string first_difference(std::string_view a, std::string_view b) {
     const std::string_view line_a = a.substr(begin, end_a - begin);
     const std::string_view line_b = b.substr(begin, end_b - begin);
     if (line_a != line_b || end_a == std::string_view::npos) {
-      return fmt::format("'{}', read again '{}'", escape(line_a, 400), escape(line_b, 400));
+      return fmt::format("'{}', parsed again '{}'", escape(line_a, 400), escape(line_b, 400));
     }
     begin = end_a + 1;
   }
@@ -32,9 +32,9 @@ std::string first_difference(std::string_view a, std::string_view b) {
 void check_round_trip(const Program& program) {
   const std::string text = print(program);
   ParseOptions options = with_literals_of(program);
-  options.verify = false;  // verify_each_pass says what is, between passes
+  options.verify = false;  // set by verify_each_pass, not by each round trip
   const std::string again = print(*parse_program(text, options));
-  check(text == again, ErrorKind::internal, "the text of '{}' changes when it is read: {}",
+  check(text == again, ErrorKind::internal, "the text of '{}' changes when parsed: {}",
         escape(program.name), first_difference(text, again));
 }
 

@@ -61,10 +61,10 @@ SymbolRef Program::find_symbol(std::string_view symbol_name) const {
   return at == symbols_.end() ? nullptr : at->second;
 }
 
-SymbolRef Program::add_symbol(std::string_view wanted, SymbolKind kind, Range range,
+SymbolRef Program::add_symbol(std::string_view hint, SymbolKind kind, Range range,
                               std::vector<int64_t> preferred) {
-  std::string unique(wanted);
-  for (int n = 1; symbols_.contains(unique); ++n) unique = fmt::format("{}_{}", wanted, n);
+  std::string unique(hint);
+  for (int n = 1; symbols_.contains(unique); ++n) unique = fmt::format("{}_{}", hint, n);
   auto symbol = std::make_shared<const Symbol>(Symbol{unique, kind, range, std::move(preferred)});
   symbols_.emplace(unique, symbol);
   return symbol;

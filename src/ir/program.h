@@ -21,7 +21,7 @@ class Instruction;
 class Module;
 class Program;
 
-// Where an instruction came from; kept through passes for messages and profiles.
+// Source of an instruction, kept through passes for messages and profiles.
 struct Origin {
   std::string file;
   std::string node;     // name of the node in the file, may be empty
@@ -29,7 +29,7 @@ struct Origin {
   int64_t index = -1;   // position of the node in its graph
 };
 
-// One use of a value: operand `index` of `user`, or result `index` of its module (user null).
+// One use of a value: operand `index` of `user`, or result `index` of its module (null user).
 struct Use {
   Instruction* user = nullptr;
   int index = 0;
@@ -43,9 +43,9 @@ class Value {
   const std::string& name() const { return name_; }        // unique in its module, without '%'
   Instruction* definition() const { return definition_; }  // null for a parameter
   Module* module() const { return module_; }
-  int index() const { return index_; }  // among the results or parameters
+  int index() const { return index_; }  // index among the results or parameters
   const std::vector<Use>& uses() const { return uses_; }
-  // One dim per element, row-major, for small integer tensors whose values inference knows.
+  // One dim per element, row-major, for small integer tensors with statically known values.
   const std::optional<std::vector<Dim>>& elements() const { return elements_; }
 
   void set_type(Type type) { type_ = std::move(type); }
@@ -75,11 +75,11 @@ class Instruction {
   const Value* result(int index = 0) const { return &results_[static_cast<size_t>(index)]; }
   const Attributes& attributes() const { return attributes_; }
   const std::vector<Module*>& bodies() const { return bodies_; }  // in the op's order
-  const LiteralRef& literal() const { return literal_; }          // of the op `literal` only
+  const LiteralRef& literal() const { return literal_; }          // op `literal` only
   const std::vector<Origin>& origins() const { return origins_; }
-  // Symbols that running this instruction defines, in the order inference asks for them.
+  // Data-dependent symbols that running this instruction defines, in the order of inference.
   const std::vector<SymbolRef>& found() const { return found_; }
-  // Once lowered: the module this instruction implements.
+  // After lowering: the module that this instruction implements.
   Module* implements() const { return implements_; }
   // Evaluated when the plan is made, never at run time: every operand is a literal or deferred.
   bool deferred() const { return deferred_; }
@@ -100,7 +100,7 @@ class Instruction {
   const Op* op_ = nullptr;
   Module* module_ = nullptr;
   std::vector<Value*> operands_;
-  std::deque<Value> results_;  // addresses stay
+  std::deque<Value> results_;  // a deque keeps addresses stable
   Attributes attributes_;
   std::vector<Module*> bodies_;
   LiteralRef literal_;
@@ -111,8 +111,8 @@ class Instruction {
   std::list<std::unique_ptr<Instruction>>::iterator position_;
 };
 
-// A condition on symbols, checked as soon as they are known. A requirement that fails is an error;
-// an assumption that fails makes another variant run.
+// A condition on symbols, checked once they are bound. A failed requirement is an error; a failed
+// assumption selects another variant.
 struct Guard {
   enum class Kind : uint8_t { requirement, assumption };
   enum class Relation : uint8_t { equal, less_equal, broadcast };  // broadcast: a = b, or one is 1
@@ -121,12 +121,12 @@ struct Guard {
   Dim a;
   Dim b;
   std::string reason;  // "matmul 'x': columns of a and rows of b"
-  // Same condition; the reason is not compared.
+  // Ignores the reason.
   friend bool operator==(const Guard& x, const Guard& y);
 };
 
-// An ordered list of instructions with parameters and results. Bodies are closed: what they
-// capture are operands of their instruction.
+// An ordered list of instructions with parameters and results. Bodies are closed: captured values
+// are operands of their instruction.
 class Module {
  public:
   using Instructions = std::list<std::unique_ptr<Instruction>>;
@@ -140,10 +140,10 @@ class Module {
   std::vector<Guard>& guards() { return guards_; }
   const std::vector<Guard>& guards() const { return guards_; }
 
-  // Names that are taken get a number appended; an empty name becomes a number.
+  // A name in use gets a number appended; an empty name becomes a number.
   Value* add_parameter(Type type, std::string_view name);
   void remove_parameter(int index);  // Internal error if it is used
-  // Appends, or inserts before `before`. Results are created untyped: see infer().
+  // Appends, or inserts before `before`. Results have no types until infer().
   Instruction* insert(const Op& op, std::vector<Value*> operands, Attributes attributes,
                       std::vector<Module*> bodies, int result_count, Instruction* before = nullptr,
                       std::string_view name = "");
@@ -151,15 +151,15 @@ class Module {
   void set_result(int index, Value* value);
   void remove_result(int index);
   void rename(Value* value, std::string_view name);
-  // Moves `instruction` directly before `before` (end of module if null).
+  // Moves `instruction` directly before `before` (null: to the end).
   void move(Instruction* instruction, Instruction* before);
   void replace_uses(Value* from, Value* to);
   void erase(Instruction* instruction);  // Internal error if a result is still used
-  void add_guard(Guard guard);           // once
+  void add_guard(Guard guard);           // ignores duplicates
 
  private:
   friend class Program;
-  std::string unique_name(std::string_view wanted);
+  std::string unique_name(std::string_view hint);
   Program* program_ = nullptr;
   std::string name_;
   std::vector<std::unique_ptr<Value>> parameters_;
@@ -167,7 +167,7 @@ class Module {
   std::vector<Value*> results_;
   std::vector<std::string> result_names_;
   std::vector<Guard> guards_;
-  std::map<std::string, int64_t, std::less<>> names_;  // taken → next number to try
+  std::map<std::string, int64_t, std::less<>> names_;  // name in use → next number to try
   int64_t next_number_ = 0;
 };
 
@@ -175,14 +175,14 @@ enum class StateKind : uint8_t { append, window, scatter, carry, cross };
 std::string_view to_string(StateKind kind);
 std::string_view to_string(SymbolKind kind);
 
-// A tensor that lives across runs and is updated in place.
+// A tensor that persists across runs and is updated in place.
 struct State {
   std::string name;  // without '@'
   StateKind kind = StateKind::append;
   Type type;           // append, window: dims[axis] is the length symbol
   int axis = -1;       // append, window: the axis that grows
-  int64_t window = 0;  // window: rows kept
-  std::string input;   // names of the past and present in the file, for export in its layout
+  int64_t window = 0;  // window: tokens kept
+  std::string input;   // names of past and present in the file
   std::string output;
 };
 
@@ -190,7 +190,7 @@ enum class Stage : uint8_t { imported, canonical, optimised, fused, lowered, pla
 std::string_view to_string(Stage stage);
 std::optional<Stage> stage_from_name(std::string_view name);
 
-// What is compiled: named modules (one of them `main`), symbols, states.
+// The unit of compilation: named modules (one of them `main`), symbols, states.
 class Program {
  public:
   Program();
@@ -198,22 +198,22 @@ class Program {
   Program& operator=(const Program&) = delete;
   ~Program();
 
-  std::string name;  // for messages: the model's file name
+  std::string name;  // the model's file name, for messages
   Stage stage = Stage::imported;
   std::map<std::string, std::string> metadata;
 
   Module& main() const { return *modules_.front(); }
   const std::vector<std::unique_ptr<Module>>& modules() const { return modules_; }
   Module* find_module(std::string_view module_name) const;
-  Module& add_module(std::string_view wanted_name);  // made unique
+  Module& add_module(std::string_view hint);  // made unique
   void remove_module(Module* module);
 
-  // The symbol of that name, or null.
+  // The symbol of this name, or null.
   SymbolRef find_symbol(std::string_view symbol_name) const;
-  // A symbol under a name not taken yet: `wanted`, or `wanted` with a number.
-  SymbolRef add_symbol(std::string_view wanted, SymbolKind kind, Range range,
+  // A new symbol named `hint`, or `hint` with a number if that is in use.
+  SymbolRef add_symbol(std::string_view hint, SymbolKind kind, Range range,
                        std::vector<int64_t> preferred = {});
-  // Replaces what is known of the symbol; dims that hold the old object keep comparing equal.
+  // Replaces the symbol's properties; dims with the old object still compare equal.
   SymbolRef redefine_symbol(const Symbol& symbol);
   const std::map<std::string, SymbolRef, std::less<>>& symbols() const { return symbols_; }
   void remove_symbol(std::string_view symbol_name) { symbols_.erase(std::string(symbol_name)); }

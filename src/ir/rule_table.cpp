@@ -10,7 +10,7 @@ namespace {
 
 thread_local RuleWatch* current_watch = nullptr;
 
-// Erases what a replacement built between `before` and the root, and what that added.
+// Erases instructions inserted between `before` and the root, and their guards and symbols.
 class Undo {
  public:
   explicit Undo(Instruction& root) : module_(*root.module()), root_(root) {
@@ -89,8 +89,8 @@ bool RuleTable::apply(Module& module, int64_t& budget) const {
     Value* replacement = rewrite(root, rule);
     if (replacement == nullptr) continue;
     check(--budget >= 0, ErrorKind::internal,
-          "rule '{}' ({}:{}) is applied again and again: the rules of its table have no end",
-          rule->name, rule->place.file_name(), rule->place.line());
+          "rule '{}' ({}:{}) applies without end: the rules of its table form a cycle", rule->name,
+          rule->place.file_name(), rule->place.line());
     const bool same_elements = replacement->elements() == root.result()->elements();
     module.replace_uses(root.result(), replacement);
     if (root.found().empty()) module.erase(&root);

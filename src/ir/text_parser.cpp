@@ -33,8 +33,8 @@ std::unique_ptr<Program> TextParser::run() {
   program_ = std::make_unique<Program>();
   parse_header();
   parse_declarations();
-  lexer_.expect(TokenKind::end, "the end of the text after the program's '}'");
-  // Bodies first meet the instruction that takes them; what is left afterwards is taken by none.
+  lexer_.expect(TokenKind::end, "the end of the file after the program's '}'");
+  // Bodies are built when an instruction refers to them; the remaining modules have no owner.
   for (const auto& module : program_->modules()) {
     ModuleEntry& entry = modules_.find(module->name())->second;
     if (entry.progress == Progress::declared) build(entry, entry.offset, nullptr, 0);
@@ -66,7 +66,7 @@ void TextParser::parse_declarations() {
     if (word.is("meta")) {
       const std::string key = parse_string("a key in quotes");
       lexer_.expect("=", "after the key");
-      program_->metadata[key] = parse_string("a text in quotes");
+      program_->metadata[key] = parse_string("a string in quotes");
     } else if (word.is("symbol")) {
       parse_symbol();
     } else if (word.is("state")) {
@@ -172,7 +172,7 @@ void TextParser::parse_state() {
     lexer_.fail_at(kind.offset,
                    fmt::format("state '{}' grows, so it needs an axis", escape(state.name)));
   }
-  if (lexer_.accept("window")) state.window = parse_integer("the rows that a window keeps");
+  if (lexer_.accept("window")) state.window = parse_integer("the tokens that a window keeps");
   if (lexer_.accept("input")) state.input = parse_string("the input's name in quotes");
   if (lexer_.accept("output")) state.output = parse_string("the output's name in quotes");
   program_->states().push_back(std::move(state));
@@ -182,7 +182,7 @@ void TextParser::declare_module() {
   const Token token = lexer_.expect(TokenKind::module, "the module's @name");
   const std::string name = lexer_.name_of(token);
   if (modules_.empty() != (name == "main")) {
-    lexer_.fail_at(token.offset, fmt::format("'{}' stands here, but @main is the first module",
+    lexer_.fail_at(token.offset, fmt::format("found '{}', but @main must be the first module",
                                              escape(token.text)));
   }
   if (modules_.contains(name)) {
@@ -194,7 +194,7 @@ void TextParser::declare_module() {
   skip_module();
 }
 
-// To behind the '}' that closes the module.
+// Skips to the '}' that closes the module.
 void TextParser::skip_module() {
   const size_t begin = lexer_.position();
   for (int64_t depth = 0;;) {
@@ -213,7 +213,7 @@ TextParser::ModuleEntry& TextParser::find_module(const Token& token) {
   const std::string name = lexer_.name_of(token);
   const auto at = modules_.find(name);
   if (at == modules_.end()) {
-    lexer_.fail_at(token.offset, fmt::format("no module is named '{}'{}", escape(name),
+    lexer_.fail_at(token.offset, fmt::format("unknown module '{}'{}", escape(name),
                                              did_you_mean(name, names_of(modules_))));
   }
   return at->second;
@@ -251,7 +251,7 @@ std::unique_ptr<Program> parse_program(std::string_view text, const ParseOptions
 
 ParseOptions with_literals_of(const Program& program) {
   std::map<uint64_t, LiteralRef> by_hash;
-  // Two literals may share a place under different types.
+  // Two literals may share a location with different types.
   std::map<std::tuple<std::string, int64_t, std::string>, LiteralRef> by_place;
   for (const auto& module : program.modules()) {
     for (const auto& instruction : module->instructions()) {

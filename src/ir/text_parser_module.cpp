@@ -13,7 +13,7 @@ std::vector<std::string_view> op_names() {
   return names;
 }
 
-// The operand that a parameter of a body, or of the implemented module (body -1), stands for.
+// The operand that equals a parameter of a body, or of the implemented module (body -1).
 const Value* captured(const Instruction& owner, int body, int parameter) {
   int operand = parameter;
   if (body >= 0) {
@@ -25,7 +25,7 @@ const Value* captured(const Instruction& owner, int body, int parameter) {
 
 }  // namespace
 
-// The symbolic values of operands reach the parameters before the body is inferred.
+// Captured operands set the symbolic values of parameters before the body is inferred.
 void TextParser::build(ModuleEntry& entry, size_t named_at, const Instruction* owner, int body) {
   if (entry.progress == Progress::built) return;
   if (entry.progress == Progress::building || depth_ == kMaxBodyDepth) {
@@ -71,7 +71,7 @@ void TextParser::parse_parameters(Scope& scope, const Instruction* owner, int bo
     lexer_.expect(":", "after a parameter's name");
     Value* parameter = scope.module.add_parameter(parse_type(), name);
     if (parameter->name() != name) {
-      lexer_.fail_at(token.offset, fmt::format("'{}' cannot be a name", escape(token.text, 60)));
+      lexer_.fail_at(token.offset, fmt::format("'{}' is not a valid name", escape(token.text, 60)));
     }
     if (owner != nullptr) {
       const Value* operand = captured(*owner, body, parameter->index());
@@ -118,7 +118,7 @@ std::vector<TextParser::WrittenResult> TextParser::parse_results(Scope& scope) {
     for (const WrittenResult& other : results) is_taken |= other.name == name;
     if (is_taken) {
       lexer_.fail_at(token.offset, name.empty()
-                                       ? fmt::format("{} is no name", token.text)
+                                       ? fmt::format("{} is not a valid name", token.text)
                                        : fmt::format("'%{}' is defined twice", escape(name)));
     }
     results.push_back({token.offset, std::move(name)});
@@ -138,8 +138,8 @@ void TextParser::parse_instruction(Scope& scope) {
                                             did_you_mean(name.text, op_names())));
   }
   if (op->results >= 0 && static_cast<int>(results.size()) != op->results) {
-    lexer_.fail_at(begin, fmt::format("{} has {} results, {} are written", op->name, op->results,
-                                      results.size()));
+    lexer_.fail_at(begin,
+                   fmt::format("{} has {} results, got {}", op->name, op->results, results.size()));
   }
   Instruction* instruction = nullptr;
   if (op->structural == Structural::literal) {
@@ -173,10 +173,10 @@ void TextParser::parse_instruction(Scope& scope) {
   if (lexer_.accept("from")) parse_origins(*instruction);
 }
 
-// Gives the results their written names, whatever insert() called them.
+// Renames the results, which insert() named, to their names in the text.
 void TextParser::name_results(Scope& scope, Instruction& instruction,
                               const std::vector<WrittenResult>& results) {
-  // A name longer than all written ones, so that no two meet while names change places.
+  // A prefix longer than all new names: temporary names cannot collide with them.
   size_t longest = 0;
   for (const WrittenResult& result : results) longest = std::max(longest, result.name.size());
   for (size_t i = 0; i < results.size(); ++i) {
@@ -195,8 +195,8 @@ Value* TextParser::find_value(const Scope& scope, const Token& token) const {
   if (at == scope.values.end()) {
     std::vector<std::string_view> names;
     for (const auto& [known, value] : scope.values) names.push_back(known);
-    lexer_.fail_at(token.offset, fmt::format("no value before this line is named '%{}'{}",
-                                             escape(name), did_you_mean(name, names)));
+    lexer_.fail_at(token.offset, fmt::format("unknown value '%{}' before this line{}", escape(name),
+                                             did_you_mean(name, names)));
   }
   return at->second;
 }
@@ -249,15 +249,15 @@ void TextParser::parse_argument(const Op& op, WrittenArguments& written) {
     place = find_module(lexer_.expect(TokenKind::module, "a module's @name")).module;
   }
   if (!is_first) {
-    lexer_.fail_at(name.offset, fmt::format("'{}' is given twice", name.text));
+    lexer_.fail_at(name.offset, fmt::format("'{}' is set twice", name.text));
   }
 }
 
-// Fills in the defaults; every attribute and body that the op demands must be there.
+// Fills in defaults; required attributes and bodies must be present.
 void TextParser::complete(const Op& op, WrittenArguments& written, size_t offset) {
   for (size_t i = 0; i < op.bodies.size(); ++i) {
     if (written.bodies[i] == nullptr) {
-      lexer_.fail_at(offset, fmt::format("{} needs the body '{}'", op.name, op.bodies[i]));
+      lexer_.fail_at(offset, fmt::format("{} requires the body '{}'", op.name, op.bodies[i]));
     }
   }
   for (const AttributeSpec& spec : op.attributes) {
@@ -265,7 +265,7 @@ void TextParser::complete(const Op& op, WrittenArguments& written, size_t offset
     for (const auto& [name, value] : written.attributes) is_given |= name == spec.name;
     if (is_given) continue;
     if (spec.required) {
-      lexer_.fail_at(offset, fmt::format("{} needs the attribute '{}'", op.name, spec.name));
+      lexer_.fail_at(offset, fmt::format("{} requires the attribute '{}'", op.name, spec.name));
     }
     if (spec.has_fallback) written.attributes.emplace_back(std::string(spec.name), spec.fallback);
   }
@@ -278,7 +278,7 @@ void TextParser::parse_found(Instruction& instruction) {
     const std::string name = parse_symbol_name();
     SymbolRef symbol = program_->find_symbol(name);
     if (symbol == nullptr) {
-      lexer_.fail_at(offset, fmt::format("no symbol is named '{}'", escape(name)));
+      lexer_.fail_at(offset, fmt::format("unknown symbol '{}'", escape(name)));
     }
     instruction.add_found(std::move(symbol));
   } while (lexer_.accept(","));
@@ -303,9 +303,8 @@ void TextParser::compare_types(const Instruction& instruction) {
     const size_t offset = lexer_.position();
     const Type written = parse_type();
     if (!(written == result.type())) {
-      lexer_.fail_at(offset,
-                     fmt::format("%{} is {} by inference, written {}", escape(result.name()),
-                                 result.type().to_string(), written.to_string()));
+      lexer_.fail_at(offset, fmt::format("%{} has inferred type {}, got {}", escape(result.name()),
+                                         result.type().to_string(), written.to_string()));
     }
   }
 }

@@ -50,8 +50,8 @@ Type TextParser::parse_type(int depth) {
   }
   std::vector<Dim> dims = parse_dims("]");
   if (dims.size() > static_cast<size_t>(kMaxRank)) {
-    lexer_.fail_at(first.offset,
-                   fmt::format("a type of rank {}, the most is {}", dims.size(), kMaxRank));
+    lexer_.fail_at(first.offset, fmt::format("a type of rank {}, at most {} is supported",
+                                             dims.size(), kMaxRank));
   }
   return Type::tensor(element, std::move(dims));
 }
@@ -62,7 +62,7 @@ Dim TextParser::parse_dim() {
   try {
     return Dim::parse(text, [&](std::string_view name) { return program_->find_symbol(name); });
   } catch (const Error& error) {
-    // The message ends with the place inside the expression.
+    // The message ends with the offset inside the expression.
     constexpr std::string_view kAt = " at offset ";
     const std::string_view message = error.message();
     size_t inside = 0;
@@ -109,7 +109,7 @@ std::vector<T> TextParser::parse_list(F&& item) {
 
 Attribute TextParser::parse_attribute(AttributeKind kind) {
   const auto integer = [&] { return parse_integer("an integer"); };
-  const auto text = [&] { return parse_string("a text in quotes"); };
+  const auto text = [&] { return parse_string("a string in quotes"); };
   switch (kind) {
     case AttributeKind::integer:
       return integer();
@@ -166,8 +166,9 @@ LiteralRef TextParser::parse_literal() {
     const LiteralRef found = find_literal(type, offset);
     const Tensor& tensor = found->tensor;
     if (tensor.type() != type.element || tensor.dims() != dims) {
-      lexer_.fail_at(type_at, fmt::format("written {}, but the literal is {}", type.to_string(),
-                                          to_string(tensor.type(), tensor.dims())));
+      lexer_.fail_at(type_at,
+                     fmt::format("expected type {} of the literal, got {}", type.to_string(),
+                                 to_string(tensor.type(), tensor.dims())));
     }
     if (found->bindable == bindable) return found;
     auto copy = std::make_shared<Literal>(*found);
@@ -186,7 +187,7 @@ LiteralRef TextParser::parse_literal() {
   return literal;
 }
 
-// A literal whose bytes lie elsewhere: #hash, or file "…" offset N.
+// A literal outside the text: #hash, or file "…" offset N.
 LiteralRef TextParser::find_literal(const Type& type, size_t offset) {
   LiteralRef found;
   std::string what;
@@ -210,7 +211,7 @@ LiteralRef TextParser::find_literal(const Type& type, size_t offset) {
     if (place < 0) lexer_.fail_at(offset, fmt::format("offset {} is negative", place));
     if (options_.literal_in_file) found = options_.literal_in_file(file, place, type);
   }
-  if (found == nullptr) lexer_.fail_at(offset, fmt::format("{} cannot be found", what));
+  if (found == nullptr) lexer_.fail_at(offset, fmt::format("{} is not found", what));
   return found;
 }
 

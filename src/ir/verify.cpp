@@ -10,7 +10,7 @@
 namespace lathe {
 namespace {
 
-// What must not appear from one stage to another.
+// A construct that is invalid between two stages.
 struct StageSpec {
   Stage first;
   Stage last;
@@ -64,7 +64,7 @@ void Verifier::check_module(const Module& module) {
       problem("two values of @{} are named '%{}'", module.name(), escape(value.name()));
     }
     if (value.module() != &module) {
-      problem("'%{}' stands in @{}, but belongs to another module", escape(value.name()),
+      problem("'%{}' is in @{}, but belongs to another module", escape(value.name()),
               module.name());
     }
     seen.insert(&value);
@@ -72,8 +72,8 @@ void Verifier::check_module(const Module& module) {
   for (const auto& parameter : module.parameters()) define(*parameter);
   for (const auto& instruction : module.instructions()) {
     if (instruction->module() != &module) {
-      problem("an instruction {} stands in @{}, but belongs to another module",
-              instruction->op().name, module.name());
+      problem("an instruction {} is in @{}, but belongs to another module", instruction->op().name,
+              module.name());
       continue;
     }
     check_operands(*instruction, seen);
@@ -81,7 +81,7 @@ void Verifier::check_module(const Module& module) {
   }
   for (size_t i = 0; i < module.results().size(); ++i) {
     if (!seen.contains(module.results()[i])) {
-      problem("result {} of @{} is no value of that module", i, module.name());
+      problem("result {} of @{} is not a value of that module", i, module.name());
     }
   }
   if (!module.result_names().empty() && module.result_names().size() != module.results().size()) {
@@ -97,10 +97,10 @@ void Verifier::check_operands(const Instruction& instruction,
     const Value* operand = instruction.operands()[i];
     if (operand == nullptr || seen.contains(operand)) continue;
     const auto home = values_.find(operand);
-    // The operand is followed only where it still exists.
+    // The operand is dereferenced only if the program still has it.
     const std::string_view what = instruction.op().name;
     if (home == values_.end()) {
-      problem("operand {} of a {} in @{} is no value of the program", i, what, module);
+      problem("operand {} of a {} in @{} is not a value of the program", i, what, module);
     } else if (home->second == instruction.module()) {
       problem("operand '%{}' of a {} in @{} is defined after it", escape(operand->name()), what,
               module);
@@ -111,7 +111,7 @@ void Verifier::check_operands(const Instruction& instruction,
   }
 }
 
-// Use lists against operands and module results, both ways.
+// Compares use lists with operands and module results, in both directions.
 void Verifier::check_uses(const Module& module) {
   std::unordered_map<const Value*, std::vector<Use>> actual;
   for (const auto& instruction : module.instructions()) {
@@ -139,7 +139,7 @@ void Verifier::check_uses_of(const Value& value, const std::vector<Use>& actual)
   std::sort(listed.begin(), listed.end(), before);
   std::sort(expected.begin(), expected.end(), before);
   if (listed != expected) {
-    problem("'%{}' lists {} uses, {} operands and results use it, or others than those",
+    problem("'%{}' lists {} uses, but {} operands and results use it, or different ones",
             escape(value.name()), listed.size(), expected.size());
   }
 }
@@ -150,8 +150,8 @@ void Verifier::check_bodies() {
       const auto own = [&](const Module* body) {
         const auto at = owners_.find(body);
         if (at == owners_.end()) {
-          problem("a {} in @{} has a body that is no module of the program", instruction->op().name,
-                  module->name());
+          problem("a {} in @{} has a body that is not a module of the program",
+                  instruction->op().name, module->name());
         } else if (++at->second > 1) {
           problem("@{} is the body of {} instructions", body->name(), at->second);
         } else if (body == &program_.main()) {
@@ -189,7 +189,7 @@ void Verifier::check_stage(bool under_way) {
     if (program_.stage < spec.first || program_.stage > spec.last) continue;
     if (under_way && program_.stage == spec.last) continue;
     for (const auto& module : program_.modules()) {
-      // The modules that instructions implement keep their meaning in its first form.
+      // Implemented modules keep the form of their original stage.
       if (implementations_.contains(module.get())) continue;
       for (const auto& instruction : module->instructions()) {
         if (!spec.appears(*instruction)) continue;
@@ -216,7 +216,7 @@ void verify(const Program& program, const VerifyOptions& options) {
   const std::vector<std::string> problems = find_problems(program, options);
   if (problems.empty()) return;
   Error error(ErrorKind::internal,
-              fmt::format("program '{}' at stage {} is not whole: {}", escape(program.name),
+              fmt::format("program '{}' is invalid at stage {}: {}", escape(program.name),
                           to_string(program.stage), problems.front()));
   for (size_t i = 1; i < problems.size(); ++i) error.note(problems[i]);
   throw error;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The versions of a state form one chain: read once, then updated one after the other, every other
-// use of a version standing before the update to the next.
+// Versions of a state form one chain: one read, then consecutive updates. Every other use of a
+// version comes before the update to the next.
 #include "ir/verifier.h"
 
 namespace lathe {
@@ -15,7 +15,7 @@ bool is_version(const Instruction& instruction) {
   return is_update(instruction) || instruction.op().structural == Structural::state_read;
 }
 
-// Empty if the attribute is broken, which check_record() reports.
+// Empty if the attribute is invalid, which check_record() reports.
 std::string state_name(const Instruction& instruction) {
   const Attribute* state = find_attribute(instruction.attributes(), "state");
   const auto* name = state == nullptr ? nullptr : std::get_if<std::string>(state);
@@ -27,19 +27,19 @@ std::string state_name(const Instruction& instruction) {
 void Verifier::check_states() {
   std::map<std::string, int> reads;
   for (const auto& module : program_.modules()) {
-    // An implemented module states a meaning; the versions it speaks of are its parameters.
+    // An implemented module is a specification: state versions are its parameters.
     if (implementations_.contains(module.get())) continue;
     for (const auto& instruction : module->instructions()) {
       if (!is_version(*instruction)) continue;
       const std::string state = state_name(*instruction);
       if (module.get() != &program_.main()) {
-        problem("a state is used in a body, where its order is not known: {}", place(*instruction));
+        problem("a state is used in a body, where its order is undefined: {}", place(*instruction));
       } else if (is_update(*instruction)) {
         if (instruction->operands().empty() || instruction->operands()[0] == nullptr) continue;
         const Value* version = instruction->operands()[0];
         const Instruction* before = version->definition();
         if (before == nullptr || !is_version(*before) || state_name(*before) != state) {
-          problem("'%{}' is no version of the state '{}': {}", escape(version->name()),
+          problem("'%{}' is not a version of the state '{}': {}", escape(version->name()),
                   escape(state), place(*instruction));
         }
       } else if (++reads[state] == 2) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Symbols are declared; found ones are defined once, before the types that hold them.
+// Checks that symbols are declared, and that data-dependent ones are defined once, before their
+// uses.
 #include "ir/verifier.h"
 
 namespace lathe {
@@ -10,7 +11,7 @@ void Verifier::check_symbols() {
     for (const auto& instruction : module->instructions()) {
       for (const SymbolRef& symbol : instruction->found()) {
         if (++found_[symbol->name] == 2) {
-          problem("symbol '{}' is found a second time by {}", escape(symbol->name),
+          problem("symbol '{}' is defined a second time by {}", escape(symbol->name),
                   place(*instruction));
         }
       }
@@ -35,7 +36,7 @@ void Verifier::check_scope(const Module& module, Names defined, bool implements)
     if (meaning != nullptr) check_scope(*meaning, defined, true);
     for (const SymbolRef& symbol : instruction->found()) {
       if (symbol->kind != SymbolKind::found) {
-        problem("symbol '{}' is no found symbol, but defined by {}", escape(symbol->name),
+        problem("symbol '{}' is not data-dependent, but defined by {}", escape(symbol->name),
                 place(*instruction));
       }
       defined.insert(symbol->name);
@@ -68,7 +69,7 @@ void Verifier::check_dim(const Dim& dim, const Names& defined, const std::string
     if (declared == nullptr) {
       problem("symbol '{}' is not declared: {}", escape(symbol->name), where);
     } else if (declared->kind == SymbolKind::found && !defined.contains(symbol->name)) {
-      problem("symbol '{}' is used before an instruction finds it: {}", escape(symbol->name),
+      problem("symbol '{}' is used before an instruction defines it: {}", escape(symbol->name),
               where);
     }
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Types, elements and guards as inference finds them now, against those stored.
+// Compares stored types, elements and guards with inferred ones.
 #include <algorithm>
 
 #include "ir/infer.h"
@@ -30,11 +30,11 @@ void Verifier::check_types() {
   }
 }
 
-// Attributes and bodies against the op's record.
+// Checks attributes and bodies against the op's record.
 void Verifier::check_record(const Instruction& instruction) {
   const Op& op = instruction.op();
   if (instruction.bodies().size() != op.bodies.size()) {
-    problem("{} bodies, the op takes {}: {}", instruction.bodies().size(), op.bodies.size(),
+    problem("got {} bodies, expected {}: {}", instruction.bodies().size(), op.bodies.size(),
             place(instruction));
   }
   for (const auto& [name, value] : instruction.attributes()) {
@@ -54,7 +54,7 @@ void Verifier::check_record(const Instruction& instruction) {
   }
 }
 
-// What bodies capture has the type and the symbolic values of the operand it stands for.
+// Captured parameters have the type and symbolic values of their operands.
 void Verifier::check_captures(const Instruction& instruction) {
   if (instruction.op().capture == nullptr) return;
   for (size_t b = 0; b < instruction.bodies().size(); ++b) {
@@ -67,14 +67,14 @@ void Verifier::check_captures(const Instruction& instruction) {
                                ? instruction.operands()[static_cast<size_t>(operand)]
                                : nullptr;
       if (value == nullptr) {
-        problem("parameter '%{}' of @{} stands for operand {}, which is missing: {}",
+        problem("parameter '%{}' of @{} captures operand {}, which is missing: {}",
                 escape(parameter->name()), body.name(), operand, place(instruction));
       } else if (!(parameter->type() == value->type())) {
-        problem("parameter '%{}' of @{} is {}, the operand it stands for {}: {}",
+        problem("parameter '%{}' of @{} is {}, the captured operand {}: {}",
                 escape(parameter->name()), body.name(), parameter->type().to_string(),
                 value->type().to_string(), place(instruction));
       } else if (parameter->elements() != value->elements()) {
-        problem("parameter '%{}' of @{} has elements {}, the operand it stands for {}: {}",
+        problem("parameter '%{}' of @{} has elements {}, the captured operand {}: {}",
                 escape(parameter->name()), body.name(), elements_text(parameter->elements()),
                 elements_text(value->elements()), place(instruction));
       }
@@ -90,9 +90,9 @@ void Verifier::check_inference(Instruction& instruction) {
     problem("inference fails: {}: {}", error.message(), place(instruction));
   }
   if (instruction.found().size() == found.size()) return;
-  problem("inference finds {} symbols, the instruction defines {}: {}", instruction.found().size(),
+  problem("inference defines {} symbols, the instruction {}: {}", instruction.found().size(),
           found.size(), place(instruction));
-  // Inference made up the missing ones: take them back.
+  // Removes the missing symbols that inference created.
   for (size_t i = found.size(); i < instruction.found().size(); ++i) {
     instruction.module()->program().remove_symbol(instruction.found()[i]->name);
   }
@@ -105,10 +105,10 @@ void Verifier::compare_inference(const Instruction& instruction) {
   for (const Value& result : instruction.results()) {
     const auto at = static_cast<size_t>(result.index());
     if (!(run.types[at] == result.type())) {
-      problem("'%{}' is {}, inference says {}: {}", escape(result.name()),
-              result.type().to_string(), run.types[at].to_string(), place(instruction));
+      problem("'%{}' is {}, inferred {}: {}", escape(result.name()), result.type().to_string(),
+              run.types[at].to_string(), place(instruction));
     } else if (run.elements[at] != result.elements()) {
-      problem("the elements of '%{}' are {}, inference says {}: {}", escape(result.name()),
+      problem("the elements of '%{}' are {}, inferred {}: {}", escape(result.name()),
               elements_text(result.elements()), elements_text(run.elements[at]),
               place(instruction));
     }
@@ -122,7 +122,7 @@ void Verifier::compare_inference(const Instruction& instruction) {
   }
 }
 
-// A deferred instruction is pure and rests on literals and other deferred instructions alone.
+// A deferred instruction is pure; its operands are literals or deferred.
 void Verifier::check_deferred(const Instruction& instruction) {
   if (!instruction.deferred()) return;
   const Op& op = instruction.op();

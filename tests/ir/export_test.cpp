@@ -61,7 +61,7 @@ TEST(Dot, has_a_node_per_instruction_and_quotes_names) {
   EXPECT_TRUE(contains(dot, "[label=\"test_split\\naxis = 1\\nw f32[2]\"]"));
   EXPECT_TRUE(contains(dot, "[label=\"if\\n@then\\n@else\"]"));
   EXPECT_TRUE(contains(dot, "[label=\"f32[2]\"];"));
-  // Every node that an edge names is declared.
+  // Every node of an edge is declared.
   for (size_t at = dot.find(" -> "); at != std::string::npos; at = dot.find(" -> ", at + 1)) {
     const size_t begin = dot.rfind(' ', at - 1) + 1;
     const std::string from = dot.substr(begin, at - begin);

@@ -47,7 +47,7 @@ TEST(Expr, PrintsNestedAndSharedExpressions) {
   EXPECT_EQ(to_string(x() == x()), "eq(x0, x0)");
 }
 
-TEST(Expr, GivesNumbersTheTypeOfTheirNeighbour) {
+TEST(Expr, ConvertsNumbersToTheOtherOperandsType) {
   const Expr product = x() * 0.1;
   EXPECT_EQ(product.type(), ExprType::f32);
   EXPECT_EQ(product.inputs()[1].type(), ExprType::f32);
@@ -124,7 +124,7 @@ TEST(Expr, CombinesBooleansLogically) {
   EXPECT_EQ(value(~i64(0)), -1);
 }
 
-TEST(Expr, RefusesTypesThatDoNotFit) {
+TEST(Expr, RejectsIncompatibleTypes) {
   EXPECT_EQ(message_of([] { x() + y(ExprType::f64); }), "add of f32 and f64: the types must agree");
   EXPECT_EQ(message_of([] { floor(x(ExprType::i64)); }),
             "expression op floor is not defined for i64");
@@ -140,7 +140,7 @@ TEST(Expr, RefusesTypesThatDoNotFit) {
             "expression op bitcast is not defined for f32");
 }
 
-TEST(Expr, TakesDeepChainsApartWithoutRecursion) {
+TEST(Expr, DestroysDeepChainsWithoutRecursion) {
   Expr sum = x();
   for (int i = 0; i < 1'000'000; ++i) sum = sum + 1;
   EXPECT_EQ(sum.type(), ExprType::f32);
@@ -152,7 +152,7 @@ struct Alpha final : FormulaAttributes {
   std::string_view text(std::string_view name) const override { return name; }
 };
 
-TEST(Formula, SeesOperandsInTheirComputeTypesAndAttributes) {
+TEST(Formula, ReadsAttributesAndOperandsInTheirComputeTypes) {
   const std::vector<ElementType> operands{ElementType::f16, ElementType::i8};
   const Alpha attributes;
   const Formula f(operands, ElementType::f16, attributes);

@@ -37,7 +37,7 @@ std::string bytes_of(const Program& program) {
   return bytes;
 }
 
-TEST(LiteralFile, holds_each_large_literal_once) {
+TEST(LiteralFile, contains_each_large_literal_once) {
   const auto program = program_with_literals();
   const std::string bytes = bytes_of(*program);
   const LiteralFile file("side", bytes, nullptr);
@@ -55,7 +55,7 @@ TEST(LiteralFile, holds_each_large_literal_once) {
   EXPECT_EQ(file.find(1), nullptr);
 }
 
-TEST(LiteralFile, notices_changed_bytes) {
+TEST(LiteralFile, rejects_changed_bytes) {
   const auto program = program_with_literals();
   const LiteralRef numbers = program->main().instructions().front()->literal();
   std::string bytes = bytes_of(*program);
@@ -70,7 +70,7 @@ TEST(LiteralFile, notices_changed_bytes) {
   }
 }
 
-TEST(LiteralFile, refuses_every_cut_and_every_flipped_byte_of_its_index) {
+TEST(LiteralFile, rejects_truncation_and_flipped_bytes_of_its_index) {
   const auto program = program_with_literals();
   const std::string bytes = bytes_of(*program);
   size_t refused = 0;

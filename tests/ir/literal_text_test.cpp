@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Literals in the text form: every bit pattern, shortest decimals, places and hashes.
+// Literals in the text form: every bit pattern, shortest decimals, locations and hashes.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -15,7 +15,7 @@ namespace {
 
 using test::contains;
 
-// A literal of this element type with these bytes, as the text form has it.
+// The text form of a literal.
 std::string literal_line(const Tensor& tensor) {
   Program program;
   Builder builder(program.main());
@@ -82,7 +82,7 @@ TEST(LiteralText, quotes_strings_of_any_bytes) {
             "{\"a\\x00b\\\"\\\\\", \"gr\xc3\xbc\xc3\x9f \\xe2\\x80\\xae\", \"\\xc3\", \"\"}");
 }
 
-TEST(LiteralText, prints_large_literals_as_hash_or_place_in_a_file) {
+TEST(LiteralText, prints_large_literals_as_hash_or_location_in_a_file) {
   Program program;
   Builder builder(program.main());
   auto mapped = std::make_shared<Literal>();
@@ -107,7 +107,7 @@ TEST(LiteralText, prints_large_literals_as_hash_or_place_in_a_file) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::invalid_model);
-    EXPECT_TRUE(contains(error.message(), "cannot be found"));
+    EXPECT_TRUE(contains(error.message(), "is not found"));
   }
 }
 

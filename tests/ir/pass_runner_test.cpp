@@ -77,7 +77,7 @@ TEST(PassRunner, runs_stages_in_order_and_cleans_up_after_changes) {
   EXPECT_FALSE(contains(trace[0], "(unchanged)"));
   run_passes(*subject, pipeline);
   EXPECT_EQ(ran.back(), "d");
-  EXPECT_EQ(ran.size(), 5u) << "stages that were reached ran again";
+  EXPECT_EQ(ran.size(), 5u) << "completed stages ran again";
 }
 
 TEST(PassRunner, names_the_pass_that_fails_and_saves_the_program_before_it) {
@@ -121,7 +121,7 @@ TEST(PassRunner, keeps_the_kind_of_an_error_and_adds_the_pass) {
   EXPECT_EQ(error.notes(), Strings{"while running pass 'refuse'"});
 }
 
-// A fault of every kind that no pass may have, and what the runner says of it.
+// A fault in a pass, and the message of the runner.
 struct Fault {
   std::string_view name;
   bool (*plant)(Program& program);
@@ -130,7 +130,7 @@ struct Fault {
 
 class PlantedFault : public testing::TestWithParam<Fault> {};
 
-TEST_P(PlantedFault, is_found_and_the_pass_named) {
+TEST_P(PlantedFault, is_reported_with_the_pass) {
   const auto subject = parse_program(R"(program "m" stage imported {
     symbol j bound 0..* symbol k bound 0..* symbol past length 0..*
     state @s : f32[past] append axis 0
@@ -185,7 +185,7 @@ INSTANTIATE_TEST_SUITE_P(Passes, PlantedFault,
                                                      ElementType::f32, {p.find_symbol("k")}));
                                                  return true;
                                                },
-                                               "'%y' is f32[k], inference says f32[j]"},
+                                               "'%y' is f32[k], inferred f32[j]"},
                                          Fault{"a result lost",
                                                [](Program& p) {
                                                  p.main().remove_result(1);
@@ -198,7 +198,7 @@ INSTANTIATE_TEST_SUITE_P(Passes, PlantedFault,
                            return name;
                          });
 
-TEST(PassRunner, verifies_stage_boundaries_in_any_case) {
+TEST(PassRunner, always_verifies_stage_boundaries) {
   const Pipeline pipeline{
       .stages = {{Stage::canonical,
                   {pass("skew",
@@ -209,11 +209,11 @@ TEST(PassRunner, verifies_stage_boundaries_in_any_case) {
       .cleanup = pass("clean", kNothing)};
   const auto subject = program();
   const Error error = error_of(*subject, pipeline, {.verify_each_pass = false});
-  EXPECT_TRUE(contains(error.message(), "program 'm' at stage canonical is not whole"));
+  EXPECT_TRUE(contains(error.message(), "program 'm' is invalid at stage canonical"));
 }
 
 TEST(PassRunner, prints_and_parses_after_each_pass_on_request) {
-  // Between passes there may be what only the stage they lead to admits.
+  // Between passes, constructs of the next stage are valid.
   const auto defer = [](Program& p) {
     Builder b(p.main());
     Value* one = b.scalar(ElementType::f32, 1);
@@ -232,7 +232,7 @@ TEST(PassRunner, prints_and_parses_after_each_pass_on_request) {
   ASSERT_EQ(texts.size(), 2u);
   EXPECT_TRUE(contains(texts[0], "stage imported"));
   EXPECT_TRUE(contains(texts[0], "deferred test_add"));
-  EXPECT_EQ(print(*parse_program(texts[0])), texts[0]) << "a saved program is no model";
+  EXPECT_EQ(print(*parse_program(texts[0])), texts[0]) << "a saved program must parse";
 }
 
 TEST(PassRunner, stops_between_passes_when_interrupted) {

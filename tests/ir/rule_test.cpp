@@ -25,7 +25,7 @@ std::unique_ptr<Program> program_of(std::string_view body,
                                    parameters, body));
 }
 
-// Applies the rules once and returns the lines of main; the program must stay whole.
+// Applies the rules once and returns the lines of main; the program must stay valid.
 std::string apply(const RuleTable& rules, Program& program) {
   rules.apply(program);
   EXPECT_EQ(fmt::format("{}", fmt::join(find_problems(program), "\n")), "");
@@ -46,14 +46,14 @@ TEST(Rules, bind_one_name_to_one_value_only) {
   EXPECT_TRUE(contains(apply(rules, *program), "return %s, %s\n"));
 }
 
-TEST(Rules, take_back_bindings_of_an_attempt_that_failed) {
-  // In the first order x would be %b; only the other one fits both operands.
+TEST(Rules, undo_bindings_of_a_failed_attempt) {
+  // With operands in order, x would be %b; only the swapped order matches.
   const RuleTable rules({{"inner", sum(x, sum(x, y)), y}});
   const auto program = program_of("%s = test_add(%b, %a) %t = test_add(%s, %b) return %t");
   EXPECT_TRUE(contains(apply(rules, *program), "return %a\n"));
 }
 
-TEST(Rules, tell_zero_from_minus_zero_and_look_at_every_element) {
+TEST(Rules, distinguish_zero_from_minus_zero_in_every_element) {
   const RuleTable rules({{"add_zero", sum(x, constant(0)), x}});
   for (const std::string_view elements : {"0, -0", "-0, -0", "0, 1", "nan, nan"}) {
     const auto program = program_of(
@@ -64,7 +64,7 @@ TEST(Rules, tell_zero_from_minus_zero_and_look_at_every_element) {
   EXPECT_TRUE(contains(apply(rules, *program), "return %a\n"));
 }
 
-TEST(Rules, do_not_match_bindable_literals_or_numbers_that_the_type_cannot_hold) {
+TEST(Rules, do_not_match_bindable_literals_or_unrepresentable_numbers) {
   const RuleTable rules({{"add_half", sum(x, constant(0.5)), x}});
   const auto bindable =
       program_of("%c = literal bindable f32[2] {0.5, 0.5} %s = test_add(%a, %c) return %s");
@@ -74,7 +74,7 @@ TEST(Rules, do_not_match_bindable_literals_or_numbers_that_the_type_cannot_hold)
   EXPECT_TRUE(contains(apply(rules, *integer), "return %s\n"));
 }
 
-TEST(Rules, replace_only_where_the_type_stays) {
+TEST(Rules, keep_the_type_of_the_root) {
   const RuleTable rules({{"add_zero", sum(x, constant(0)), x}});
   const auto program = program_of(
       "%c = literal f32[3, 2] {0, 0, 0, 0, 0, 0} "
@@ -84,7 +84,7 @@ TEST(Rules, replace_only_where_the_type_stays) {
   EXPECT_EQ(print(*program), before);
 }
 
-TEST(Rules, leave_nothing_behind_of_a_replacement_that_is_refused) {
+TEST(Rules, undo_a_rejected_replacement) {
   const RuleTable rules({{"grow", op("test_composite", {x}), [](Match& match) {
                             Value* found = match.b("test_nonzero", {match["x"]});
                             return match.b("test_composite", {found});
@@ -104,14 +104,14 @@ TEST(Rules, build_replacements_from_patterns_with_the_origins_of_the_root) {
   EXPECT_FALSE(contains(text, "test_composite"));
 }
 
-TEST(Rules, match_attributes_that_are_given) {
+TEST(Rules, match_listed_attributes) {
   const RuleTable rules({{"split", op("test_split", {x}, {{"axis", int64_t{1}}}), x}});
   const auto program =
       program_of("%s = test_split(%a) {axis = 1} %t = test_split(%a) return %s, %t");
   EXPECT_TRUE(contains(apply(rules, *program), "return %a, %t\n"));
 }
 
-TEST(Rules, refresh_the_types_of_what_uses_the_new_value) {
+TEST(Rules, infer_users_of_the_new_value) {
   const RuleTable rules({{"drop", op("test_composite", {x}), x}});
   const auto program = program_of(
       "%c = literal i64[2] {1, 2} %d = test_composite(%c) %e = test_add(%d, %d) "
@@ -121,7 +121,7 @@ TEST(Rules, refresh_the_types_of_what_uses_the_new_value) {
   EXPECT_TRUE(contains(apply(rules, *program), "%e = test_add(%c, %c) : i64[2]"));
 }
 
-TEST(Rules, that_have_no_end_are_an_internal_error_with_their_place) {
+TEST(Rules, that_apply_without_end_are_an_internal_error_with_their_location) {
   const RuleTable rules({{"swap", sum(x, y), sum(y, x)}});
   const auto program = program_of("%s = test_add(%a, %b) return %s");
   try {
@@ -134,7 +134,7 @@ TEST(Rules, that_have_no_end_are_an_internal_error_with_their_place) {
   }
 }
 
-TEST(Rules, are_watched_one_by_one) {
+TEST(RuleWatch, is_called_after_every_rule) {
   const RuleTable rules({{"double", sum(x, x), x}});
   const auto program = program_of("%s = test_add(%a, %a) %t = test_add(%s, %s) return %t");
   std::vector<std::string> names;

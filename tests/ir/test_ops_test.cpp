@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Ops for the tests of this folder, one of every shape of record.
+// Ops for the tests of this folder, one per kind of record.
 #include <gtest/gtest.h>
 
 #include "ir/infer.h"
@@ -9,7 +9,7 @@ namespace {
 
 const Register test_add{{
     .name = "test_add",
-    .doc = "Broadcasts like a sum.",
+    .doc = "Broadcasts its operands.",
     .operands = {{.name = "a", .types = kNumeric, .group = 'T'},
                  {.name = "b", .types = kNumeric, .group = 'T'}},
     .traits = kCommutative,
@@ -17,7 +17,7 @@ const Register test_add{{
 
 const Register test_split{{
     .name = "test_split",
-    .doc = "As many copies of x as there are results.",
+    .doc = "One copy of x per result.",
     .operands = {{"x"}, {"sizes", kIndices, Arity::optional}, {"y", kAnyType, Arity::optional}},
     .attributes = {{"axis", 0}},
     .results = -1,
@@ -29,7 +29,7 @@ const Register test_split{{
 
 const Register test_nonzero{{
     .name = "test_nonzero",
-    .doc = "Finds a symbol.",
+    .doc = "Defines a data-dependent symbol.",
     .operands = {{"x"}},
     .infer =
         [](Infer& c) {
@@ -40,22 +40,22 @@ const Register test_nonzero{{
 
 const Register test_same{{
     .name = "test_same",
-    .doc = "Requires two dims to agree.",
+    .doc = "Requires two dims to be equal.",
     .operands = {{"a"}, {"b"}},
     .infer =
         [](Infer& c) {
-          c.require_equal(c.dim(0, 0), c.dim(1, 0), "rows of a and of b");
+          c.require_equal(c.dim(0, 0), c.dim(1, 0), "rows of a and b");
           c.result(c.type(0));
         },
 }};
 
 const Register test_reshape{{
     .name = "test_reshape",
-    .doc = "x as its second operand's elements say.",
+    .doc = "x with the shape of its second operand.",
     .operands = {{"x"}, {"shape", kIndices}},
     .infer =
         [](Infer& c) {
-          c.check(c.elements(1) != nullptr, "the shape is not known, its type is {}",
+          c.check(c.elements(1) != nullptr, "the shape is unknown, its type is {}",
                   c.type(1).to_string());
           c.result(c.element(0), *c.elements(1));
         },
@@ -63,7 +63,7 @@ const Register test_reshape{{
 
 const Register test_sequence{{
     .name = "test_sequence",
-    .doc = "A value of the type asked for.",
+    .doc = "A value of the requested type.",
     .attributes = {{"type", AttributeKind::type}},
     .infer =
         [](Infer& c) {
@@ -73,7 +73,7 @@ const Register test_sequence{{
 
 const Register test_everything{{
     .name = "test_everything",
-    .doc = "An attribute of every kind, with and without default.",
+    .doc = "Attributes of every kind, with and without default.",
     .attributes = {{"integer", 3},
                    {"number", Attribute(0.5)},
                    {"flag", Attribute(true)},
@@ -98,12 +98,12 @@ const Register test_composite{{
 
 const Register test_random{{
     .name = "test_random",
-    .doc = "Differs from call to call.",
+    .doc = "Returns another value in each call.",
     .traits = kImpure,
     .infer = [](Infer& c) { c.result(ElementType::f32, {}); },
 }};
 
-TEST(TestOps, are_registered_beside_the_real_ones) {
+TEST(TestOps, are_registered_with_all_other_ops) {
   EXPECT_NE(find_op("test_everything"), nullptr);
   EXPECT_NE(find_op("literal"), nullptr);
 }

@@ -17,7 +17,7 @@ using Strings = std::vector<std::string>;
 
 using test::contains;
 
-// Parses, prints, parses and prints again; both texts must agree.
+// Parses, prints, parses and prints again; both texts must be equal.
 std::string round_trip(std::string_view text, bool verify = true) {
   ParseOptions options;
   options.verify = verify;
@@ -54,7 +54,7 @@ constexpr std::string_view kEverything = R"(program "model \"a\".onnx" stage imp
 
   module @main(%x: f32[batch, 3], %"odd/name \"q\"": f32["2 rows", 3], %s: seq<opt<f32[*]>>, %m: map<string, i64[2*batch + 1]>) {
     require broadcast(batch, "2 rows"): "test_add: axis 0"
-    require batch == "2 rows": "test_same: rows of a and of b"
+    require batch == "2 rows": "test_same: rows of a and b"
     require batch <= past: "by hand"
     assume floor_div(batch, 2) == past: "a \"shared\" name"
     %w = literal f32[3] {1.5, -0, inf}
@@ -78,7 +78,7 @@ TEST(Text, prints_what_it_parsed_for_every_kind_of_line) {
   EXPECT_EQ(print(*parse_program(kEverything)), kEverything);
 }
 
-TEST(Text, says_what_the_symbols_and_modules_hold) {
+TEST(Text, parses_symbols_and_modules) {
   const auto program = parse_program(kEverything);
   EXPECT_EQ(program->name, "model \"a\".onnx");
   EXPECT_EQ(program->metadata.at("producer"), "pytorch");
@@ -113,28 +113,28 @@ TEST(Text, round_trips_every_kind_of_attribute) {
   EXPECT_TRUE(contains(text, line));
 }
 
-TEST(Text, takes_types_and_attributes_in_any_order_and_without_types) {
+TEST(Text, parses_attributes_in_any_order_and_optional_types) {
   const std::string text = round_trip(
       in_main("// a comment\n%a, %b = test_split(%x) %c = test_add(%a,%b) return %c as \"c\""));
   EXPECT_TRUE(contains(text, "%a, %b = test_split(%x) : f32[2, 3], f32[2, 3]\n"));
   EXPECT_TRUE(contains(text, "%c = test_add(%a, %b) : f32[2, 3]\n"));
 }
 
-TEST(Text, keeps_names_that_exchange_numbers) {
+TEST(Text, keeps_names_with_exchanged_numbers) {
   const std::string body =
       "    %b_1, %b, %b_2 = test_split(%x) : f32[2, 3], f32[2, 3], f32[2, 3]\n"
       "    %1, %0 = test_split(%b) : f32[2, 3], f32[2, 3]\n    return";
   EXPECT_TRUE(contains(round_trip(in_main(body)), body));
 }
 
-TEST(Text, adds_the_conditions_that_inference_finds) {
+TEST(Text, adds_guards_of_inference) {
   const std::string text =
       round_trip(in_main("%y = test_same(%x, %z) return %y", "%x: f32[j], %z: f32[k]",
                          "symbol j bound 0..* symbol k bound 0..*"));
-  EXPECT_TRUE(contains(text, "require j == k: \"test_same: rows of a and of b\"\n"));
+  EXPECT_TRUE(contains(text, "require j == k: \"test_same: rows of a and b\"\n"));
 }
 
-TEST(Text, types_bodies_with_the_values_of_what_they_capture) {
+TEST(Text, infers_bodies_with_captured_values) {
   const std::string body =
       "    %d = literal i64[2] {3, 2}\n"
       "    %r = if(%c, %x, %d) {then = @then, else = @else} : f32[3, 2]\n"
@@ -215,12 +215,12 @@ TEST(TextErrors, show_a_window_of_a_long_line) {
 
 struct BadText {
   std::string text;
-  std::string_view message;  // a part of it
+  std::string_view message;  // substring
 };
 
 class TextErrorOf : public testing::TestWithParam<BadText> {};
 
-TEST_P(TextErrorOf, is_an_invalid_model_with_a_place) {
+TEST_P(TextErrorOf, is_an_invalid_model_with_a_location) {
   const Error error = error_of(GetParam().text);
   EXPECT_EQ(error.kind(), ErrorKind::invalid_model);
   EXPECT_TRUE(contains(error.what(), GetParam().message));
@@ -235,12 +235,13 @@ std::string with_main(std::string_view parameters, std::string_view body) {
 INSTANTIATE_TEST_SUITE_P(
     Program, TextErrorOf,
     testing::Values(
-        BadText{"", "expected 'program' at the beginning of a program, found the end of the text"},
+        BadText{"", "expected 'program' at the beginning of a program, found the end of the file"},
         BadText{"program x", "expected the program's name in quotes, found 'x'"},
         BadText{"program \"t\" stage canonicl {", "unknown stage 'canonicl' (did you mean"},
-        BadText{"program \"t\" stage imported {", "found the end of the text"},
+        BadText{"program \"t\" stage imported {", "found the end of the file"},
         BadText{"program \"t\" stage imported { }", "has no module @main"},
-        BadText{"program \"t\" stage imported { module @a() {} }", "@main is the first module"},
+        BadText{"program \"t\" stage imported { module @a() {} }",
+                "@main must be the first module"},
         BadText{"program \"t\" stage imported { module @main() {", "is not closed"},
         BadText{"program \"t\" stage imported { modul @main() {} }", "did you mean 'module'?"},
         BadText{"program \"t\" stage imported { symbol a bound 3..1 ", "the range 3..1 is empty"},
@@ -262,22 +263,22 @@ INSTANTIATE_TEST_SUITE_P(
     Instruction, TextErrorOf,
     testing::Values(
         BadText{with_main("%input: f32[2]", "%y = test_add(%inptu, %input)"),
-                "no value before this line is named '%inptu' (did you mean 'input'?)"},
+                "unknown value '%inptu' before this line (did you mean 'input'?)"},
         BadText{with_main("%x: f32[2]", "%y = test_split(%x) {axes = 1}"),
                 "test_split has no attribute 'axes' (did you mean 'axis'?)"},
         BadText{with_main("%x: f32[2]", "%y = test_split(%x) {axis = 1.5}"), "expected an integer"},
-        BadText{with_main("%x: f32[2]", "%y = test_split(%x) {axis = 1, axis = 2}"), "given twice"},
-        BadText{with_main("%x: f32[2]", "%y = test_everything()"), "needs the attribute 'must'"},
-        BadText{with_main("%x: f32[2]", "%y, %z = test_add(%x, %x)"), "1 results, 2 are written"},
+        BadText{with_main("%x: f32[2]", "%y = test_split(%x) {axis = 1, axis = 2}"), "set twice"},
+        BadText{with_main("%x: f32[2]", "%y = test_everything()"), "requires the attribute 'must'"},
+        BadText{with_main("%x: f32[2]", "%y, %z = test_add(%x, %x)"), "1 results, got 2"},
         BadText{with_main("%x: f32[2]", "%y = test_add(%x, %x) : f32[3]"),
-                "%y is f32[2] by inference, written f32[3]"},
+                "%y has inferred type f32[2], got f32[3]"},
         BadText{with_main("%x: f32[2], %w: f32[3]", "%y = test_add(%x, %w)"), "do not broadcast"},
         BadText{with_main("%x: f32[2]", "%y = if(%x) {then = @main, els = @b}"), "did you mean"},
         BadText{with_main("%c: bool[]", "%y = if(%c) {then = @mian, else = @mian}"),
-                "no module is named 'mian' (did you mean 'main'?)"},
+                "unknown module 'mian' (did you mean 'main'?)"},
         BadText{with_main("%c: bool[]", "%y = if(%c) {then = @main, else = @main}"),
                 "contains itself"},
-        BadText{with_main("%c: bool[]", "%y = if(%c)"), "needs the body 'then'"},
+        BadText{with_main("%c: bool[]", "%y = if(%c)"), "requires the body 'then'"},
         BadText{with_main("%x: f32[2]", "return %x as y"), "expected the result's name in quotes"},
         BadText{with_main("%x: f32[2]", "return %x %x = test_add(%x, %x)"), "expected '}' after"},
         BadText{with_main("", "%w = literal f32[999999999999] {1}"), "only"},
@@ -285,7 +286,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "4611686018427387904"},
         BadText{with_main("", "%w = literal i8[2] {1, 128}"),
                 "128 is out of range for i8 (-128 to 127)"},
-        BadText{with_main("", "%w = literal u4[1] {-1}"), "'-1' is no u4"},
+        BadText{with_main("", "%w = literal u4[1] {-1}"), "'-1' is not a valid u4"},
         BadText{with_main("", "%w = literal f32[1] {nan(0x7f800000)}"), "not the bits of a NaN"},
         BadText{with_main("", "%w = literal f16[1] {nan(0x17e00)}"), "not the bits of a NaN"},
         BadText{with_main("", "%w = literal f16[1] {1e9}"), "1e9 is out of range for f16"},
@@ -295,7 +296,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadText{with_main("", "require 1 > 2: \"\""), "follows a complete expression"},
         BadText{with_main("", "require 1 == 2 \"\""), "dim"}));
 
-TEST(Text, nested_types_and_bodies_have_a_limit) {
+TEST(Text, limits_nested_types_and_bodies) {
   std::string type = "f32[]";
   for (int i = 0; i < 1000; ++i) type = "seq<" + type + ">";
   EXPECT_TRUE(contains(error_of(in_main("return", "%x: " + type)).message(), "nested types"));
@@ -318,7 +319,7 @@ TEST(Text, is_recognised_by_its_first_word) {
   EXPECT_FALSE(looks_like_program(std::string_view("\x08\x07\x12\x07pytorch", 11)));
 }
 
-TEST(Text, of_every_fuzz_seed_is_a_program) {
+TEST(Text, parses_every_fuzz_seed) {
   int count = 0;
   for (const auto& seed : std::filesystem::directory_iterator("tests/fuzz/seeds/ir_text")) {
     if (seed.path().extension() == ".md") continue;
@@ -331,7 +332,7 @@ TEST(Text, of_every_fuzz_seed_is_a_program) {
   EXPECT_GE(count, 2);
 }
 
-TEST(Quote, gives_every_byte_back) {
+TEST(Quote, round_trips_every_byte) {
   for (int a = 0; a < 256; ++a) {
     for (int b = 0; b < 256; ++b) {
       const std::string text{static_cast<char>(a), static_cast<char>(b)};

@@ -22,7 +22,7 @@ constexpr std::string_view kSound = R"(program "m" stage canonical {
   state @s : f32[past] append axis 0
 
   module @main(%c: bool[], %x: f32[j], %z: f32[k], %i: i64[2]) {
-    require j == k: "test_same: rows of a and of b"
+    require j == k: "test_same: rows of a and b"
     %w = literal f32[1] {1}
     %y = test_same(%x, %z) : f32[j]
     %sum = test_add(%y, %w) : f32[j]
@@ -69,7 +69,7 @@ class Verify : public testing::Test {
   Instruction* instruction(std::string_view name, std::string_view module = "main") {
     return value(name, module)->definition();
   }
-  // All problems in one text.
+  // All problems, one per line.
   std::string problems() { return fmt::format("{}", fmt::join(find_problems(*program_), "\n")); }
 
   std::unique_ptr<Program> program_;
@@ -78,7 +78,7 @@ class Verify : public testing::Test {
 TEST_F(Verify, names_instruction_and_both_types) {
   value("sum")->set_type(Type::tensor(ElementType::f32, {4}));
   EXPECT_TRUE(contains(problems(),
-                       "'%sum' is f32[4], inference says f32[j]: %sum = test_add(%y, %w) : f32[4] "
+                       "'%sum' is f32[4], inferred f32[j]: %sum = test_add(%y, %w) : f32[4] "
                        "in @main"));
 }
 
@@ -89,59 +89,60 @@ TEST_F(Verify, throws_an_internal_error) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::internal);
-    EXPECT_TRUE(contains(error.message(), "program 'm' at stage canonical is not whole: '%sum'"));
+    EXPECT_TRUE(contains(error.message(), "program 'm' is invalid at stage canonical: '%sum'"));
   }
 }
 
-TEST_F(Verify, misses_a_dropped_requirement) {
+TEST_F(Verify, reports_a_dropped_requirement) {
   main().guards().clear();
   EXPECT_TRUE(contains(problems(),
                        "@main lacks the condition \"require j == k: \"test_same: rows "
-                       "of a and of b\"\" of %y = test_same(%x, %z)"));
+                       "of a and b\"\" of %y = test_same(%x, %z)"));
 }
 
 TEST_F(Verify, compares_symbolic_values) {
   value("i")->set_elements(std::vector<Dim>{1, 2});
   EXPECT_TRUE(contains(problems(),
-                       "parameter '%a' of @then has elements unknown, the operand it stands for "
+                       "parameter '%a' of @then has elements unknown, the captured operand "
                        "[1, 2]"));
 }
 
 TEST_F(Verify, compares_captures_with_their_parameters) {
   value("a", "then")->set_type(Type::tensor(ElementType::i64, {3}));
   EXPECT_TRUE(contains(problems(),
-                       "parameter '%a' of @then is i64[3], the operand it stands for "
+                       "parameter '%a' of @then is i64[3], the captured operand "
                        "i64[2]"));
 }
 
-TEST_F(Verify, wants_definitions_before_uses) {
+TEST_F(Verify, requires_definitions_before_uses) {
   main().move(instruction("y"), nullptr);
   EXPECT_TRUE(contains(problems(), "operand '%y' of a test_add in @main is defined after it"));
 }
 
-TEST_F(Verify, wants_operands_of_the_same_module) {
+TEST_F(Verify, requires_operands_of_the_same_module) {
   instruction("b", "else")->set_operand(0, value("i"));
   EXPECT_TRUE(contains(problems(), "operand '%i' of a test_add in @else belongs to @main"));
 }
 
-TEST_F(Verify, notices_operands_that_are_gone) {
+TEST_F(Verify, reports_erased_operands) {
   Program other;
   Value* stranger = other.main().add_parameter(value("i")->type(), "gone");
   instruction("b", "else")->set_operand(0, stranger);
-  EXPECT_TRUE(contains(problems(), "operand 0 of a test_add in @else is no value of the program"));
+  EXPECT_TRUE(
+      contains(problems(), "operand 0 of a test_add in @else is not a value of the program"));
 }
 
 TEST_F(Verify, compares_use_lists_with_operands) {
   const_cast<std::vector<Use>&>(value("y")->uses()).clear();
-  EXPECT_TRUE(contains(problems(), "'%y' lists 0 uses, 1 operands and results use it"));
+  EXPECT_TRUE(contains(problems(), "'%y' lists 0 uses, but 1 operands and results use it"));
 }
 
-TEST_F(Verify, wants_one_owner_for_each_body) {
+TEST_F(Verify, requires_one_owner_for_each_body) {
   instruction("r")->set_body(1, program_->find_module("then"));
   EXPECT_TRUE(contains(problems(), "@then is the body of 2 instructions"));
 }
 
-TEST_F(Verify, wants_bodies_that_do_not_contain_themselves) {
+TEST_F(Verify, rejects_recursive_bodies) {
   Module& then = *program_->find_module("then");
   Instruction* owner = instruction("r");
   const Op& op = owner->op();
@@ -151,64 +152,64 @@ TEST_F(Verify, wants_bodies_that_do_not_contain_themselves) {
   EXPECT_TRUE(contains(problems(), "@then contains itself"));
 }
 
-TEST_F(Verify, wants_bodies_of_this_program) {
+TEST_F(Verify, requires_bodies_of_this_program) {
   Program other;
   instruction("r")->set_body(0, &other.main());
-  EXPECT_TRUE(contains(problems(), "has a body that is no module of the program"));
+  EXPECT_TRUE(contains(problems(), "has a body that is not a module of the program"));
 }
 
-TEST_F(Verify, wants_declared_symbols) {
+TEST_F(Verify, requires_declared_symbols) {
   program_->remove_symbol("k");
   EXPECT_TRUE(contains(problems(), "symbol 'k' is not declared: parameter '%z' of @main"));
 }
 
-TEST_F(Verify, wants_found_symbols_before_their_use) {
+TEST_F(Verify, requires_data_dependent_symbols_before_their_use) {
   instruction("n")->clear_found();
   const std::string text = problems();
-  EXPECT_TRUE(contains(text, "inference finds 1 symbols, the instruction defines 0"));
-  EXPECT_TRUE(contains(text, "symbol 'count' is used before an instruction finds it"));
-  EXPECT_EQ(program_->find_symbol("count_1"), nullptr) << "verification left a symbol behind";
+  EXPECT_TRUE(contains(text, "inference defines 1 symbols, the instruction 0"));
+  EXPECT_TRUE(contains(text, "symbol 'count' is used before an instruction defines it"));
+  EXPECT_EQ(program_->find_symbol("count_1"), nullptr) << "verification must not add a symbol";
 }
 
-TEST_F(Verify, wants_found_symbols_to_be_found_once) {
+TEST_F(Verify, requires_one_definition_of_data_dependent_symbols) {
   Builder builder(main());
   Instruction* again = main().insert(instruction("n")->op(), {value("x")}, {}, {}, 1);
   again->add_found(program_->find_symbol("count"));
   infer(*again);
-  EXPECT_TRUE(contains(problems(), "symbol 'count' is found a second time by"));
+  EXPECT_TRUE(contains(problems(), "symbol 'count' is defined a second time by"));
 }
 
-TEST_F(Verify, sees_swapped_symbols) {
+TEST_F(Verify, reports_swapped_symbols) {
   value("m")->set_type(Type::tensor(ElementType::i64, {1, program_->find_symbol("j")}));
-  EXPECT_TRUE(contains(problems(), "'%m' is i64[1, j], inference says i64[1, count]"));
+  EXPECT_TRUE(contains(problems(), "'%m' is i64[1, j], inferred i64[1, count]"));
 }
 
-TEST_F(Verify, wants_one_chain_of_versions_for_each_state) {
+TEST_F(Verify, requires_one_chain_of_versions_for_each_state) {
   instruction("v2")->set_operand(0, value("v0"));
   infer(*instruction("v2"));
   EXPECT_TRUE(contains(problems(), "two instructions update '%v0'"));
 }
 
-TEST_F(Verify, wants_uses_of_a_version_before_its_update) {
+TEST_F(Verify, requires_uses_of_a_version_before_its_update) {
   main().move(instruction("use"), nullptr);
   EXPECT_TRUE(contains(problems(),
                        "'%v0' is used by %use = test_add(%v0, %w) : f32[past] in @main "
                        "after the update %v1 ="));
 }
 
-TEST_F(Verify, wants_results_to_be_the_last_version) {
+TEST_F(Verify, requires_results_to_be_the_last_version) {
   main().set_result(3, value("v1"));
   EXPECT_TRUE(contains(problems(), "'%v1' is used as a result after the update %v2 ="));
 }
 
-TEST_F(Verify, wants_updates_of_versions_of_that_state) {
+TEST_F(Verify, requires_updates_of_versions_of_that_state) {
   Instruction* update = instruction("v1");
   update->set_operand(0, value("x"));
   infer(*update);
-  EXPECT_TRUE(contains(problems(), "'%x' is no version of the state 's'"));
+  EXPECT_TRUE(contains(problems(), "'%x' is not a version of the state 's'"));
 }
 
-TEST_F(Verify, wants_each_state_to_be_read_once) {
+TEST_F(Verify, requires_each_state_to_be_read_once) {
   Builder builder(main());
   builder("state_read", {}, {{"state", std::string("s")}});
   EXPECT_TRUE(contains(problems(), "state 's' is read a second time by"));
@@ -228,7 +229,7 @@ TEST_F(Verify, checks_attributes_against_the_record) {
   instruction("v0")->set_attribute("state", int64_t{1});
   const std::string text = problems();
   EXPECT_TRUE(contains(text, "the op has no attribute 'axis'"));
-  EXPECT_TRUE(contains(text, "attribute 'state' is an integer, expected a text"));
+  EXPECT_TRUE(contains(text, "attribute 'state' is an integer, expected a string"));
 }
 
 TEST_F(Verify, enforces_the_specification_of_the_stage) {
@@ -244,7 +245,7 @@ TEST_F(Verify, enforces_the_specification_of_the_stage) {
   EXPECT_EQ(problems(), "") << "a target may have a kernel for a composite";
 }
 
-TEST(VerifyText, makes_a_text_that_is_not_whole_an_invalid_model) {
+TEST(VerifyText, makes_an_invalid_program_text_an_invalid_model) {
   std::string text(kSound);
   text.replace(text.find("then = @then, else = @else"), 26, "then = @then, else = @then");
   try {
