@@ -43,7 +43,7 @@ int64_t result_bytes(const Instruction& instruction) {
   return bytes;
 }
 
-// What fold_elements() makes: dims, perhaps reshaped, perhaps cast.
+// True for the output of fold_elements(): dims, then an optional reshape and an optional cast.
 bool is_folded(const Instruction& instruction) {
   const Instruction* at = &instruction;
   for (const std::string_view step : {"cast", "reshape"}) {
@@ -52,7 +52,7 @@ bool is_folded(const Instruction& instruction) {
   return at != nullptr && at->op().structural == Structural::dims;
 }
 
-// A small integer tensor whose every element is a dim becomes `dims`, or a literal.
+// Replaces a small integer tensor whose elements are dims by `dims` or a literal.
 bool fold_elements(Instruction& instruction) {
   if (instruction.results().size() != 1) return false;
   Value& result = *instruction.result();
@@ -135,7 +135,7 @@ bool run(Program& program) {
 
 const Pass fold_constants{
     .name = "fold_constants",
-    .doc = "Computes what depends on literals alone, and integers that are dims.",
+    .doc = "Evaluates instructions whose operands are literals, and integers that are dims.",
     .run = run,
 };
 

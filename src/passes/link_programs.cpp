@@ -10,9 +10,9 @@
 namespace lathe {
 namespace {
 
-class Joining {
+class Linker {
  public:
-  Joining() : program_(std::make_unique<Program>()), main_(program_->main()) {}
+  Linker() : program_(std::make_unique<Program>()), main_(program_->main()) {}
 
   void add(const ProgramPart& part) {
     const Program& from = *part.program;
@@ -33,11 +33,11 @@ class Joining {
     const auto& names = from.main().result_names();
     for (size_t i = 0; i < names.size(); ++i) {
       Value* value = values_.at(from.main().results()[i]);
-      give(names[i], value);
+      add_result(names[i], value);
       results_.emplace_back(names[i], value);
       const auto other = part.forwarded.find(names[i]);
       if (other == part.forwarded.end()) continue;
-      give(other->second, value);
+      add_result(other->second, value);
       aliases_[other->second] = names[i];
     }
   }
@@ -46,7 +46,7 @@ class Joining {
     std::vector<Value*> values;
     std::vector<std::string> names;
     for (const auto& [name, value] : results_) {
-      if (taken_.contains(name)) continue;
+      if (consumed_.contains(name)) continue;
       names.push_back(name);
       values.push_back(value);
     }
@@ -56,28 +56,29 @@ class Joining {
   }
 
  private:
-  void give(const std::string& name, Value* value) {
-    const bool fresh = given_.emplace(name, value).second;
-    check(fresh, ErrorKind::invalid_model, "two parts of '{}' give '{}'", escape(program_->name),
-          escape(name));
+  void add_result(const std::string& name, Value* value) {
+    const bool fresh = produced_.emplace(name, value).second;
+    check(fresh, ErrorKind::invalid_model, "two parts of '{}' produce a result '{}'",
+          escape(program_->name), escape(name));
   }
 
-  Value* known(const std::string& name) const {
-    const auto given = given_.find(name);
-    if (given != given_.end()) return given->second;
+  Value* find_value(const std::string& name) const {
+    const auto produced = produced_.find(name);
+    if (produced != produced_.end()) return produced->second;
     for (const auto& parameter : main_.parameters()) {
       if (parameter->name() == name) return parameter.get();
     }
     return nullptr;
   }
 
-  // What an input calls 'batch' an earlier part may call otherwise.
+  // Dimension symbols may have other names in an earlier part: 'batch' here, 'N' there.
   void match_dims(const Value& parameter) {
-    const Value* value = known(parameter.name());
+    const Value* value = find_value(parameter.name());
     if (value == nullptr || !parameter.type().is_ranked() || !value->type().is_ranked()) return;
     check(parameter.type().rank() == value->type().rank() &&
               parameter.type().element == value->type().element,
-          ErrorKind::invalid_model, "'{}' is {} where it is made and {} where it is taken",
+          ErrorKind::invalid_model,
+          "'{}' is {} in the part that produces it, {} in the part that reads it",
           escape(parameter.name()), value->type().to_string(), parameter.type().to_string());
     for (size_t axis = 0; axis < parameter.type().dims->size(); ++axis) {
       const SymbolRef symbol = (*parameter.type().dims)[axis].as_symbol();
@@ -85,7 +86,7 @@ class Joining {
     }
   }
 
-  // Inputs' symbols keep their names; those that instructions define may meet others.
+  // Symbols of inputs keep their names; data-dependent symbols are renamed on a clash.
   void name_symbols(const Program& from) {
     for (const auto& [name, symbol] : from.symbols()) {
       if (dims_.contains(name)) continue;
@@ -107,9 +108,9 @@ class Joining {
   void copy(const Module& module, bool is_main) {
     Module& target = *modules_.at(&module);
     for (const auto& parameter : module.parameters()) {
-      Value* value = is_main ? known(parameter->name()) : nullptr;
+      Value* value = is_main ? find_value(parameter->name()) : nullptr;
       if (value != nullptr) {
-        take(parameter->name());
+        mark_consumed(parameter->name());
       } else {
         value = target.add_parameter(renamed(parameter->type()), parameter->name());
       }
@@ -136,7 +137,7 @@ class Joining {
     twin->set_deferred(instruction.deferred());
     for (const SymbolRef& symbol : instruction.found()) {
       const SymbolRef own = dims_.at(symbol->name).as_symbol();
-      check(own != nullptr, ErrorKind::internal, "symbol '{}' has become another",
+      check(own != nullptr, ErrorKind::internal, "symbol '{}' was substituted by an expression",
             escape(symbol->name));
       twin->add_found(own);
     }
@@ -148,25 +149,25 @@ class Joining {
     }
   }
 
-  // A result that a later part takes, under its own name.
-  void take(const std::string& name) {
+  // Marks the result that a later part reads, under its own name.
+  void mark_consumed(const std::string& name) {
     const auto alias = aliases_.find(name);
-    if (given_.contains(name)) taken_.insert(alias == aliases_.end() ? name : alias->second);
+    if (produced_.contains(name)) consumed_.insert(alias == aliases_.end() ? name : alias->second);
   }
 
   std::unique_ptr<Program> program_;
   Module& main_;
-  std::map<std::string, Dim, std::less<>> dims_;  // of this part's symbols
+  std::map<std::string, Dim, std::less<>> dims_;  // symbols of the current part
   std::map<const Module*, Module*> modules_;
   std::map<const Value*, Value*> values_;
-  std::map<std::string, Value*> given_;
-  std::map<std::string, std::string> aliases_;  // forwarded name → the result's
+  std::map<std::string, Value*> produced_;
+  std::map<std::string, std::string> aliases_;  // forwarded name → name of the result
   std::vector<std::pair<std::string, Value*>> results_;
-  std::set<std::string> taken_;
+  std::set<std::string> consumed_;
 };
 
-// Whether a part takes what another gives.
-bool waits(const ProgramPart& part, const ProgramPart& other) {
+// True if `part` has an input that `other` produces.
+bool depends_on(const ProgramPart& part, const ProgramPart& other) {
   std::set<std::string> given(other.program->main().result_names().begin(),
                               other.program->main().result_names().end());
   for (const auto& [name, input] : other.forwarded) given.insert(input);
@@ -180,19 +181,20 @@ bool waits(const ProgramPart& part, const ProgramPart& other) {
 std::unique_ptr<Program> link_programs(std::span<const ProgramPart> parts) {
   std::vector<const ProgramPart*> rest;
   for (const ProgramPart& part : parts) rest.push_back(&part);
-  Joining joining;
+  Linker linker;
   while (!rest.empty()) {
     const auto next = std::ranges::find_if(rest, [&](const ProgramPart* part) {
-      return std::ranges::none_of(
-          rest, [&](const ProgramPart* other) { return other != part && waits(*part, *other); });
+      return std::ranges::none_of(rest, [&](const ProgramPart* other) {
+        return other != part && depends_on(*part, *other);
+      });
     });
     check(next != rest.end(), ErrorKind::invalid_model,
-          "{} parts take results of one another in a circle, '{}' among them", rest.size(),
+          "{} parts depend on one another in a cycle, including '{}'", rest.size(),
           escape(rest.front()->program->name));
-    joining.add(**next);
+    linker.add(**next);
     rest.erase(next);
   }
-  return joining.finish();
+  return linker.finish();
 }
 
 }  // namespace lathe

@@ -13,14 +13,14 @@ namespace lathe {
 namespace {
 
 template <class Names>
-int find_name(const Names& names, std::string_view wanted, std::string_view what) {
+int find_name(const Names& names, std::string_view name, std::string_view what) {
   std::vector<std::string_view> known;
   for (size_t i = 0; i < names.size(); ++i) {
-    if (names[i] == wanted) return static_cast<int>(i);
+    if (names[i] == name) return static_cast<int>(i);
     known.emplace_back(names[i]);
   }
-  fail(ErrorKind::invalid_argument, "the program has no {} '{}'{}", what, escape(wanted),
-       did_you_mean(wanted, known));
+  fail(ErrorKind::invalid_argument, "the program has no {} '{}'{}", what, escape(name),
+       did_you_mean(name, known));
 }
 
 Value* parameter_of(Module& main, const std::string& name) {
@@ -29,7 +29,7 @@ Value* parameter_of(Module& main, const std::string& name) {
   return main.parameters()[static_cast<size_t>(find_name(names, name, "input"))].get();
 }
 
-// concat(past, x) along an axis of the past that is one symbol.
+// concat(past, x) along an axis of the past whose size is one symbol.
 struct Growth {
   Instruction* concat = nullptr;
   int axis = 0;
@@ -58,10 +58,10 @@ std::optional<int64_t> constant_of(const Instruction& instruction, size_t operan
   return elements->front().constant();
 }
 
-// The last `window` rows of concat(past, x): slice with one negative start and no end.
+// slice of concat(past, x) that keeps the last `window` elements: negative start, no end.
 struct Window {
   Growth growth;
-  int64_t rows = 0;
+  int64_t length = 0;
 };
 
 std::optional<Window> match_window(Instruction* instruction, const Value* past) {
@@ -74,8 +74,8 @@ std::optional<Window> match_window(Instruction* instruction, const Value* past) 
       instruction->operands().size() > 4 ? constant_of(*instruction, 4) : 1;
   if (!growth || !start || !end || !axis || !step) return std::nullopt;
   const int rank = past->type().rank();
-  const bool whole = *end >= std::numeric_limits<int32_t>::max();
-  if (*start >= 0 || !whole || *step != 1 || (*axis < 0 ? *axis + rank : *axis) != growth->axis) {
+  const bool to_end = *end >= std::numeric_limits<int32_t>::max();
+  if (*start >= 0 || !to_end || *step != 1 || (*axis < 0 ? *axis + rank : *axis) != growth->axis) {
     return std::nullopt;
   }
   return Window{std::move(*growth), -*start};
@@ -91,9 +91,9 @@ class Promotion {
     check(past_->type().is_ranked() && present_->type().is_ranked() &&
               past_->type().element == present_->type().element &&
               past_->type().rank() == present_->type().rank(),
-          ErrorKind::invalid_argument, "'{}' is {}, '{}' is {}: they cannot be one state",
-          escape(pair.past), past_->type().to_string(), escape(pair.present),
-          present_->type().to_string());
+          ErrorKind::invalid_argument,
+          "'{}' is {}, '{}' is {}: a state requires one element type and rank", escape(pair.past),
+          past_->type().to_string(), escape(pair.present), present_->type().to_string());
   }
 
   void run() {
@@ -105,7 +105,7 @@ class Promotion {
     state.input = pair_.past;
     state.output = pair_.present;
     state.kind = growth ? StateKind::append : window ? StateKind::window : StateKind::carry;
-    if (window) state.window = window->rows;
+    if (window) state.window = window->length;
     const Growth* grown = growth ? &*growth : window ? &window->growth : nullptr;
     if (grown != nullptr) {
       state.axis = grown->axis;

@@ -22,13 +22,13 @@ bool is_constant(const Value& value) {
                                           : definition->deferred();
 }
 
-bool is_float_product(const Instruction& instruction) {
+bool is_float_matmul(const Instruction& instruction) {
   const std::string_view op = instruction.op().name;
   return (op == "matmul" || op == "gemm") && is_floating(instruction.result()->type().element) &&
          is_constant(*instruction.operands()[1]);
 }
 
-bool is_bits_product(const Instruction& instruction) {
+bool is_n_bits_matmul(const Instruction& instruction) {
   return instruction.op().name == "matmul_n_bits";
 }
 
@@ -41,16 +41,16 @@ const Value* operand(const Instruction& instruction, size_t i) {
   return i < instruction.operands().size() ? instruction.operands()[i] : nullptr;
 }
 
-// Float weights and activations as matmul_n_bits takes them.
-Value* multiply_codes(Builder& b, const Instruction& product) {
-  const bool is_gemm = product.op().name == "gemm";
-  const bool transposed = is_gemm && attribute<bool>(product, "trans_b");
-  Value* weights = product.operands()[1];
+// Rewrites a matmul or gemm with float weights as quantize_blocks and matmul_n_bits.
+Value* quantized_matmul(Builder& b, const Instruction& matmul) {
+  const bool is_gemm = matmul.op().name == "gemm";
+  const bool transposed = is_gemm && attribute<bool>(matmul, "trans_b");
+  Value* weights = matmul.operands()[1];
   const std::vector<Dim>& dims = *weights->type().dims;
   Instruction* quantized =
       b.add("quantize_blocks", {weights}, {{"block_size", kBlock}, {"transposed", transposed}});
   quantized->set_deferred(true);
-  Value* y = b("matmul_n_bits", {product.operands()[0], quantized->result(0), quantized->result(1)},
+  Value* y = b("matmul_n_bits", {matmul.operands()[0], quantized->result(0), quantized->result(1)},
                {{"k", *dims[transposed ? 1 : 0].constant()},
                 {"n", *dims[transposed ? 0 : 1].constant()},
                 {"bits", int64_t{8}},
@@ -60,10 +60,10 @@ Value* multiply_codes(Builder& b, const Instruction& product) {
   const auto scaled = [&](Value* x, double factor) {
     return factor == 1 ? x : b("mul", {x, b.scalar(x->type().element, factor)});
   };
-  y = scaled(y, attribute<double>(product, "alpha"));
-  const Value* added = operand(product, 2);
+  y = scaled(y, attribute<double>(matmul, "alpha"));
+  const Value* added = operand(matmul, 2);
   if (added == nullptr) return y;
-  return b("add", {y, scaled(product.operands()[2], attribute<double>(product, "beta"))});
+  return b("add", {y, scaled(matmul.operands()[2], attribute<double>(matmul, "beta"))});
 }
 
 bool set_one(Instruction& instruction, Compute compute) {
@@ -71,7 +71,7 @@ bool set_one(Instruction& instruction, Compute compute) {
   if (now.empty() || now == to_string(compute) || !compute_refusal(instruction, compute).empty()) {
     return false;
   }
-  if (is_bits_product(instruction)) {
+  if (is_n_bits_matmul(instruction)) {
     instruction.set_attribute("compute_type", std::string(to_string(compute)));
     return true;
   }
@@ -82,7 +82,7 @@ bool set_one(Instruction& instruction, Compute compute) {
   Module& module = *instruction.module();
   Builder builder(module, &instruction);
   builder.set_origins(instruction.origins());
-  module.replace_uses(instruction.result(), multiply_codes(builder, instruction));
+  module.replace_uses(instruction.result(), quantized_matmul(builder, instruction));
   module.erase(&instruction);
   return true;
 }
@@ -100,12 +100,12 @@ Compute parse_compute(std::string_view text, std::string_view origin) {
 
 std::string_view compute_of(const Instruction& instruction) {
   const std::string_view op = instruction.op().name;
-  if (is_bits_product(instruction)) return attribute<std::string>(instruction, "compute_type");
+  if (is_n_bits_matmul(instruction)) return attribute<std::string>(instruction, "compute_type");
   if (op == "moe" || op == "qmoe") return "f32";
   if ((op == "matmul_integer" || op == "qlinear_matmul") && instruction.operands().size() > 1) {
     return "int8";
   }
-  if (!is_float_product(instruction)) return "";
+  if (!is_float_matmul(instruction)) return "";
   const std::string& own = attribute<std::string>(instruction, "compute_type");
   if (!own.empty()) return own;
   return instruction.result()->type().element == ElementType::f64 ? "f64" : "f32";
@@ -113,21 +113,21 @@ std::string_view compute_of(const Instruction& instruction) {
 
 std::string compute_refusal(const Instruction& instruction, Compute compute) {
   if (compute == Compute::as_model || compute_of(instruction) == to_string(compute)) return "";
-  if (is_bits_product(instruction)) {
+  if (is_n_bits_matmul(instruction)) {
     if (compute != Compute::int8) return "";
-    if (operand(instruction, kGroups) != nullptr) return "its weights are grouped by g_idx";
+    if (operand(instruction, kGroups) != nullptr) return "its weights are permuted by g_idx";
     const Value* zeros = operand(instruction, kZeroPoints);
     return zeros == nullptr || zeros->type().element == ElementType::u8
                ? ""
                : fmt::format("its zero points are {}", to_string(zeros->type().element));
   }
-  if (!is_float_product(instruction)) {
-    return fmt::format("{} computes in its own way", instruction.op().name);
+  if (!is_float_matmul(instruction)) {
+    return fmt::format("{} has no compute type", instruction.op().name);
   }
   if (instruction.result()->type().element == ElementType::f64) return "its operands are f64";
   if (compute != Compute::int8) return "";
   const Type& weights = instruction.operands()[1]->type();
-  if (!weights.is_ranked() || weights.rank() != 2) return "its weights are no matrix";
+  if (!weights.is_ranked() || weights.rank() != 2) return "its weights are not a matrix";
   if (instruction.op().name == "gemm" && attribute<bool>(instruction, "trans_a")) {
     return "its activations are transposed";
   }
@@ -136,7 +136,7 @@ std::string compute_refusal(const Instruction& instruction, Compute compute) {
 
 Pass set_compute_type(Compute compute) {
   return {.name = "set_compute_type",
-          .doc = "Sets the type in which the activations of weight products compute.",
+          .doc = "Sets the compute type of matrix multiplications with constant weights.",
           .run = [compute](Program& program) {
             bool changed = false;
             for (size_t i = 0; i < program.modules().size(); ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Rules that keep every bit, -0 and NaN included. A rule whose replacement would have another type
-// (x was broadcast, say) does not apply: the table sees to that.
+// Bit-exact rules, -0 and NaN included. The rule table skips a rule whose replacement has another
+// type, for example where x was broadcast.
 #include "passes/simplify_algebra.h"
 
 #include "ir/op.h"
@@ -8,7 +8,7 @@
 namespace lathe {
 namespace {
 
-// Whether every number of `narrow` is one of `wide`, and NaN and infinities stay what they are.
+// True if `wide` represents every value of `narrow` exactly, NaN and infinities included.
 bool holds_all_of(ElementType wide, ElementType narrow) {
   using enum ElementType;
   const ElementTypeInfo& w = info(wide);
@@ -38,7 +38,7 @@ ElementType element_of(const Match& match, std::string_view name) {
 bool is_integer_x(const Match& match) { return is_integer(element_of(match, "x")); }
 bool is_floating_x(const Match& match) { return is_floating(element_of(match, "x")); }
 
-// A gate of its own type and with the factor 1 that the replacement has.
+// True if the gate has alpha 1 and no other user: swiglu computes no other gate.
 bool has_plain_gate(const Match& match) {
   const Attribute* alpha = find_attribute(match.instruction("gate").attributes(), "alpha");
   return alpha != nullptr && std::get<double>(*alpha) == 1.0 && match["gate"]->uses().size() == 1;
@@ -55,7 +55,7 @@ const Integers& permutation_of(const Instruction& instruction) {
   return std::get<Integers>(*find_attribute(instruction.attributes(), "permutation"));
 }
 
-// transpose(transpose(x, p), q) = transpose(x, p ∘ q), or x where that moves nothing.
+// transpose(transpose(x, p), q) = transpose(x, p ∘ q), or x if p ∘ q is the identity.
 Value* join_transposes(Match& match) {
   const Integers& inner = permutation_of(match.instruction("inner"));
   const Integers& outer = permutation_of(match.root());
@@ -69,7 +69,7 @@ Value* join_transposes(Match& match) {
   return moves ? match.b.transpose(match["x"], joined) : match["x"];
 }
 
-Value* drop_still_transpose(Match& match) {
+Value* drop_identity_transpose(Match& match) {
   const Integers& permutation = permutation_of(match.root());
   for (size_t axis = 0; axis < permutation.size(); ++axis) {
     if (permutation[axis] != static_cast<int64_t>(axis)) return nullptr;
@@ -85,7 +85,7 @@ const RuleTable& simplify_algebra_rules() {
       {"identity", op("identity", {x}), x},
       {"multiply_by_one", x * constant(1), x},
       {"divide_by_one", x / constant(1), x},
-      // -0 + 0 is 0, so that adding nothing is for floats to add -0.
+      // For floats -0 is the neutral element of addition: -0 + 0 is 0.
       {"add_zero", x + constant(0), x, is_integer_x},
       {"add_minus_zero", x + constant(-0.0), x, is_floating_x},
       {"subtract_zero", x - constant(0), x},
@@ -93,11 +93,11 @@ const RuleTable& simplify_algebra_rules() {
       {"not_twice", op("not", {op("not", {x})}), x},
       {"cast_to_own_type", op("cast", {x}), x},
       {"widen_and_narrow", op("cast", {op("cast", {x}).named("wide")}), narrow_again},
-      // Exporters write gates out: one pass over memory instead of three.
+      // Exporters write gates as several ops: one op reads memory once instead of three times.
       {"raise_swish", x * op("sigmoid", {x}), op("swish", {x}), is_floating_x},
       {"raise_swiglu", op("swish", {x}).named("gate") * value("y"), op("swiglu", {x, value("y")}),
        has_plain_gate},
-      {"transpose_nothing", op("transpose", {x}), drop_still_transpose},
+      {"identity_transpose", op("transpose", {x}), drop_identity_transpose},
       {"transpose_twice", op("transpose", {op("transpose", {x}).named("inner")}), join_transposes},
   });
   return rules;
@@ -105,7 +105,7 @@ const RuleTable& simplify_algebra_rules() {
 
 const Pass simplify_algebra{
     .name = "simplify_algebra",
-    .doc = "Applies identities of arithmetic, casts and transposes that keep every bit.",
+    .doc = "Applies bit-exact identities of arithmetic, casts and transposes.",
     .run = [](Program& program) { return simplify_algebra_rules().apply(program); },
 };
 

@@ -284,7 +284,7 @@ TEST_F(PositionRowsTest, positions_that_cannot_be_are_refused) {
   ASSERT_TRUE(counted->packed()) << counted->notes().not_packed_reason;
   Sequence masked = counted->new_sequence();
   EXPECT_NE(error_of(*counted, {.sequence = &masked, .tokens = rows(0, 3), .positions = three})
-                .find("it takes them for a count of its rows"),
+                .find("positions must count the tokens"),
             std::string::npos);
 }
 

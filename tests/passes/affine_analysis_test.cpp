@@ -8,7 +8,7 @@
 namespace lathe {
 namespace {
 
-TEST(AffineAnalysis, a_single_position_that_is_repeated_does_not_count) {
+TEST(AffineAnalysis, has_no_step_along_a_broadcast_axis) {
   const auto program = parse_program(R"(program "test" stage imported {
 module @main(%p: i64[1, 8]) {
   %first = literal i64[1] {0}

@@ -11,7 +11,8 @@
 namespace lathe {
 namespace {
 
-// Slopes of the result of a program whose parameter %p, i64[…, n], counts along its last axis.
+// Slopes of the result of a program whose parameter %p, i64[…, n], has positions along its last
+// axis.
 std::optional<std::vector<double>> slopes(const std::string& text) {
   const auto program = parse_program("program \"test\" stage imported {\n" + text + "\n}\n");
   const Module& main = program->main();
@@ -22,7 +23,7 @@ std::optional<std::vector<double>> slopes(const std::string& text) {
   return alibi_slopes_of_scores(main.results().front(), flow);
 }
 
-TEST(AlibiSlopes, grow_by_head_and_key) {
+TEST(AlibiSlopes, are_per_head_along_keys) {
   const auto found = slopes(R"(module @main(%p: i64[1, 1, 8]) {
   %x = cast(%p) {to = f32}
   %heads = literal f32[2, 1, 1] {-0.5, -0.25}
@@ -33,7 +34,7 @@ TEST(AlibiSlopes, grow_by_head_and_key) {
   EXPECT_EQ(*found, (std::vector<double>{-0.5, -0.25}));
 }
 
-TEST(AlibiSlopes, are_none_where_one_position_stands_for_all_keys) {
+TEST(AlibiSlopes, are_absent_if_one_position_is_broadcast_to_all_keys) {
   for (const char* op : {"add", "mul"}) {
     EXPECT_FALSE(slopes(fmt::format(R"(module @main(%p: i64[1, 1, 1]) {{
   %x = cast(%p) {{to = f32}}
@@ -51,7 +52,7 @@ TEST(AlibiSlopes, are_none_where_one_position_stands_for_all_keys) {
   }
 }
 
-TEST(AlibiSlopes, look_at_each_value_once) {
+TEST(AlibiSlopes, trace_each_value_once) {
   std::string text = R"(module @main(%p: f32[1, 1, 8]) {
   %c0 = literal f32[1, 1, 8] {1, 1, 1, 1, 1, 1, 1, 2}
 )";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// One test per case of tests/passes/*.test; the file bears the name of its pass.
+// One test per case of tests/passes/*.test; the file has the name of its pass.
 // `passes_tests --file tests/passes/simplify_algebra.test:1` runs one case, without ":1" one file;
-// `passes_tests --update` writes what the passes do now into the files.
+// `passes_tests --update` writes the current output of the passes to the files.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ class CaseTest : public testing::Test {
   PassCase row_;
 };
 
-// The sentence with '_' for what no filter could match.
+// Converts the sentence to a test name: other characters become '_'.
 std::string name_of(std::string name) {
   for (char& c : name) {
     if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';

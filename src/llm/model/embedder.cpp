@@ -19,10 +19,10 @@ namespace {
 std::string not_packed_reason_of(const Module& main, const Value& ids,
                                  std::span<const size_t> results) {
   const TokenAxes flow = trace_tokens(main, {{&ids, 1}});
-  if (flow.not_packed_reason != nullptr) return describe(*flow.not_packed_reason, flow.reason);
+  if (flow.blocking != nullptr) return describe(*flow.blocking, flow.reason);
   for (const size_t result : results) {
-    const auto rows = flow.rows.find(main.results()[result]);
-    if (rows == flow.rows.end() || rows->second != 1) {
+    const auto rows = flow.axes.find(main.results()[result]);
+    if (rows == flow.axes.end() || rows->second != 1) {
       return fmt::format("'{}' has no rows", escape(main.result_names()[result]));
     }
   }

@@ -50,7 +50,7 @@ StepRunner::StepRunner(const StepRunner& prompt, const StepRunner& token)
         "the program for prompts gives {} logits, that for single tokens {}", prompt.vocabulary_,
         vocabulary_);
   const auto limit = [](const StepRunner& runner) {
-    return runner.switch_ ? runner.switch_->most_short : 0;
+    return runner.switch_ ? runner.switch_->max_short : 0;
   };
   check(limit(prompt) == limit(token), ErrorKind::unsupported,
         "the program for prompts changes its tables past {} rows, that for single tokens past {}",
@@ -75,7 +75,7 @@ bool StepRunner::must_begin_anew(const StepRequest& request) const {
   if (!switch_ || past == 0 || is_long(end) == is_long(sequence.reach())) return false;
   check(std::ssize(sequence.tokens()) == past, ErrorKind::invalid_argument,
         "a sequence of {} rows came with {} tokens: all are needed to run them again past {}", past,
-        sequence.tokens().size(), switch_->most_short);
+        sequence.tokens().size(), switch_->max_short);
   return true;
 }
 

@@ -85,7 +85,7 @@ class StepRunner {
   // if they differ in what they promise.
   StepRunner(const StepRunner& prompt, const StepRunner& token);
 
-  bool is_long(int64_t length) const { return switch_ && length > switch_->most_short; }
+  bool is_long(int64_t length) const { return switch_ && length > switch_->max_short; }
   // A request for all rows of a sequence, earlier ones included, that wants what another one wants.
   struct Rerun {
     Sequence sequence;

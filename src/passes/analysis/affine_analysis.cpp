@@ -13,10 +13,10 @@ namespace {
 
 using Found = std::optional<AffineValue>;
 
-// Known of one instruction's result, from what is known of its operands.
-class PositionRule {
+// Derives the affine value of one instruction's result from those of its operands.
+class AffineRule {
  public:
-  PositionRule(const Instruction& instruction, const std::map<const Value*, AffineValue>& known)
+  AffineRule(const Instruction& instruction, const std::map<const Value*, AffineValue>& known)
       : instruction_(instruction), known_(known) {
     const Type& type = instruction.result()->type();
     rank_ = type.is_ranked() ? type.rank() : -1;
@@ -39,12 +39,12 @@ class PositionRule {
     if (op == "expand" || op == "identity")
       return moved(0, [&](const Linear& l) { return aligned(l, rank_); });
     if (op == "slice") return sliced();
-    if (op == "cumsum") return counted();
+    if (op == "cumsum") return cumulative_sum();
     if (op == "trilu") return triangle();
     if (op == "concat") return joined();
     if (op == "scatter_nd") return rewritten();
     if (op.starts_with("gather") && known(0) != nullptr && known(0)->is_constant()) {
-      return *known(0);  // all elements are alike
+      return *known(0);  // all elements are equal
     }
     return elementwise();
   }
@@ -58,7 +58,7 @@ class PositionRule {
     const auto at = known_.find(operand(i));
     return operand(i) == nullptr || at == known_.end() ? nullptr : &at->second;
   }
-  // The one element of an operand, or its elements.
+  // Elements of operand i, if all are dims.
   std::optional<std::vector<Dim>> elements(size_t i) const {
     return operand(i) == nullptr ? std::nullopt : operand(i)->elements();
   }
@@ -69,14 +69,14 @@ class PositionRule {
   }
   const std::vector<Dim>& dims(size_t i) const { return *operand(i)->type().dims; }
 
-  // Something constant before a choice that goes on as that constant.
+  // concat of a constant and a choice whose first branch is that constant: the choice, extended.
   Found joined() const {
     if (instruction_.operands().size() != 2 || known(0) == nullptr || known(1) == nullptr ||
         !known(0)->is_constant() || known(1)->linear || known(1)->yes != known(0)->yes) {
       return std::nullopt;
     }
-    const auto given = std::get<int64_t>(*find_attribute(instruction_.attributes(), "axis"));
-    const auto axis = static_cast<size_t>(given < 0 ? given + rank_ : given);
+    const auto axis_value = std::get<int64_t>(*find_attribute(instruction_.attributes(), "axis"));
+    const auto axis = static_cast<size_t>(axis_value < 0 ? axis_value + rank_ : axis_value);
     const Dim extent = dims(0)[axis];
     return moved(1, [&](const Linear& linear) -> std::optional<Linear> {
       Linear result = linear;
@@ -91,7 +91,7 @@ class PositionRule {
     });
   }
 
-  // All elements written anew, each to its own place: what is written.
+  // scatter_nd that writes every element to its own index: the updates.
   Found rewritten() const {
     if (known(2) == nullptr || !operand(1)->type().is_ranked() || operand(1)->type().rank() < 2 ||
         std::get<std::string>(*find_attribute(instruction_.attributes(), "reduction")) != "none") {
@@ -118,7 +118,7 @@ class PositionRule {
     return *known(2);
   }
 
-  // Whether each element is its own index along an axis.
+  // True if every element is its own index along `axis`.
   bool is_index(const Value* value, size_t axis, const Dim& extent) const {
     const auto at = known_.find(value);
     if (at == known_.end()) return false;
@@ -137,8 +137,8 @@ class PositionRule {
     if (const auto start = elements(0); start && start->size() == 1) {
       return AffineValue::index({{1}, start->front()});
     }
-    const bool counted = known(0) != nullptr && known(0)->linear;
-    return counted ? Found(AffineValue::index({{1}, known(0)->linear->offset})) : std::nullopt;
+    const bool is_linear = known(0) != nullptr && known(0)->linear;
+    return is_linear ? Found(AffineValue::index({{1}, known(0)->linear->offset})) : std::nullopt;
   }
 
   Found filled() const {
@@ -146,7 +146,7 @@ class PositionRule {
     return known(1) == nullptr ? std::nullopt : Found(*known(1));
   }
 
-  // Every formula of operand i changed alike.
+  // Applies `move` to every linear form of operand i.
   Found moved(size_t i, const std::function<std::optional<Linear>(const Linear&)>& move) const {
     if (known(i) == nullptr) return std::nullopt;
     AffineValue result = *known(i);
@@ -176,7 +176,7 @@ class PositionRule {
     });
   }
 
-  // Axes of extent 1 come and go; others keep their order.
+  // Adds and removes axes of size 1; the other axes keep their order.
   Found reshaped() const {
     if (known(0) != nullptr && known(0)->is_constant()) return *known(0);
     if (operand(0) == nullptr || !operand(0)->type().is_ranked()) return std::nullopt;
@@ -199,7 +199,7 @@ class PositionRule {
     });
   }
 
-  // Indices of the result begin at `starts`.
+  // Index 0 of the result is `starts` of the operand.
   Found sliced() const {
     const auto starts = elements(1);
     const auto steps = elements(4);
@@ -228,8 +228,8 @@ class PositionRule {
     });
   }
 
-  // Ones, counted.
-  Found counted() const {
+  // The cumulative sum of ones is an index.
+  Found cumulative_sum() const {
     const std::optional<int64_t> axis = integer(1);
     const auto flag = [&](std::string_view which) {
       return std::get<bool>(*find_attribute(instruction_.attributes(), which));
@@ -245,12 +245,12 @@ class PositionRule {
     return AffineValue::index(std::move(linear));
   }
 
-  // Keeps what lies on one side of a diagonal.
+  // trilu of a constant: a choice on one side of the diagonal.
   Found triangle() const {
     const std::optional<int64_t> k = operand(1) == nullptr ? 0 : integer(1);
     if (!k || known(0) == nullptr || !known(0)->is_constant() || rank_ < 2) return std::nullopt;
     const bool upper = std::get<bool>(*find_attribute(instruction_.attributes(), "upper"));
-    // Above: column - row - k; below: row - column + k.
+    // Index (i, j), upper: j - i - k >= 0; lower: i - j + k >= 0.
     Linear linear{std::vector<int64_t>(static_cast<size_t>(rank_), 0), upper ? -*k : *k};
     linear.steps[static_cast<size_t>(rank_) - 1] = upper ? 1 : -1;
     linear.steps[static_cast<size_t>(rank_) - 2] = upper ? -1 : 1;
@@ -306,7 +306,7 @@ class PositionRule {
     return join_choices(choices, rank_, function);
   }
 
-  // Operands as formulas of the result's indices, of steps that can be added without care.
+  // Operand i as a linear form in the result's indices; nullopt if a step could overflow.
   std::optional<Linear> linear_of(size_t i) const {
     constexpr int64_t kMostStep = int64_t{1} << 52;
     const AffineValue& k = *known(i);
@@ -321,8 +321,8 @@ class PositionRule {
     return Linear{std::vector<int64_t>(static_cast<size_t>(rank_), 0), static_cast<int64_t>(k.yes)};
   }
 
-  // The one number of all indices.
-  static std::optional<int64_t> whole(const Linear& linear) {
+  // The value of a form that is constant in all indices.
+  static std::optional<int64_t> constant_of_form(const Linear& linear) {
     const bool same = std::ranges::all_of(linear.steps, [](int64_t step) { return step == 0; });
     return same ? linear.offset.constant() : std::nullopt;
   }
@@ -343,8 +343,8 @@ class PositionRule {
     if (op == "add") return AffineValue::index(sum(*a, *b, 1));
     if (op == "sub") return AffineValue::index(sum(*a, *b, -1));
     if (op == "mul") {
-      if (const auto by = whole(*b)) return times(*a, *by);
-      if (const auto by = whole(*a)) return times(*b, *by);
+      if (const auto by = constant_of_form(*b)) return times(*a, *by);
+      if (const auto by = constant_of_form(*a)) return times(*b, *by);
       return std::nullopt;
     }
     const auto test = [](std::vector<Linear> conditions) {
@@ -368,8 +368,8 @@ class PositionRule {
   int rank_;
 };
 
-// Nothing grows along an axis of one element, however often that is repeated later.
-void stand_still(const Type& type, AffineValue& known) {
+// Clears steps along axes of size 1: a later broadcast repeats their one element.
+void clear_unit_axes(const Type& type, AffineValue& known) {
   if (!type.is_ranked()) return;
   const auto clear = [&](Linear& linear) {
     const size_t count = std::min(linear.steps.size(), type.dims->size());
@@ -388,9 +388,9 @@ AffineAnalysis::AffineAnalysis(const Module& main, std::map<const Value*, Affine
     : known_(std::move(given)) {
   for (const auto& instruction : main.instructions()) {
     if (instruction->results().size() != 1) continue;
-    if (Found found = PositionRule(*instruction, known_).run()) {
+    if (Found found = AffineRule(*instruction, known_).run()) {
       prefer_yes(*found);
-      stand_still(instruction->result()->type(), *found);
+      clear_unit_axes(instruction->result()->type(), *found);
       known_[instruction->result()] = std::move(*found);
     }
   }

@@ -17,7 +17,7 @@ Linear opposite(Linear linear) {
 
 bool same(double a, double b) { return a == b || (a <= kMasked && b <= kMasked); }
 
-// Two opposite bounds cannot both hold where their sum is below zero.
+// Two single bounds contradict if their sum is a negative constant.
 bool possible(const std::vector<std::vector<Linear>>& tests, size_t met) {
   for (size_t a = 0; a < tests.size(); ++a) {
     for (size_t b = 0; b < a; ++b) {
@@ -33,7 +33,7 @@ bool possible(const std::vector<std::vector<Linear>>& tests, size_t met) {
   return true;
 }
 
-// Where one of the tests settles the value, because what else the others say cannot be.
+// One test decides the value if the other tests cannot contradict it.
 Found decided_by_one(const std::vector<std::vector<Linear>>& tests,
                      const std::function<double(size_t met)>& value_at) {
   for (size_t t = 0; t < tests.size(); ++t) {
@@ -79,8 +79,8 @@ void prefer_yes(AffineValue& known) {
 std::optional<AffineValue> join_choices(std::span<const AffineValue* const> choices, int rank,
                                         double (*function)(double a, double b, double c)) {
   const size_t count = choices.size();
-  std::vector<std::vector<Linear>> tests;  // different ones
-  std::vector<size_t> test_of(count, 0);   // of each operand, from 1
+  std::vector<std::vector<Linear>> tests;  // without duplicates
+  std::vector<size_t> test_of(count, 0);   // index in `tests` plus 1; 0: no test
   for (size_t i = 0; i < count; ++i) {
     std::vector<Linear> own = choices[i]->conditions;
     if (own.empty()) continue;
@@ -126,18 +126,18 @@ std::optional<KeyMask> key_mask(const AffineValue& mask, bool boolean, double sc
     for (size_t axis = 0; axis + 2 < rank; ++axis) {
       if (condition.steps[axis] != 0) return std::nullopt;
     }
-    const int64_t row = condition.steps[rank - 2];
+    const int64_t query = condition.steps[rank - 2];
     const int64_t key = condition.steps[rank - 1];
-    if (row == 1 && key == -1 && condition.offset == past) {
+    if (query == 1 && key == -1 && condition.offset == past) {
       causal = true;
-    } else if (row == -1 && key == 1) {
-      // key > past + row - window
+    } else if (query == -1 && key == 1) {
+      // key > past + query - window
       const std::optional<int64_t> reach = (condition.offset + past).constant();
       if (!reach || *reach < 0) return std::nullopt;
       result.window = result.window == 0 ? *reach + 1 : std::min(result.window, *reach + 1);
-    } else if (row == 0 && key == -1) {
+    } else if (query == 0 && key == -1) {
       if (less_equal(keys - Dim(1), condition.offset) != Ternary::yes) return std::nullopt;
-    } else if (row != 0 || key < 0 || less_equal(0, condition.offset) != Ternary::yes) {
+    } else if (query != 0 || key < 0 || less_equal(0, condition.offset) != Ternary::yes) {
       return std::nullopt;
     }
   }

@@ -17,20 +17,20 @@ namespace {
 
 using Found = std::optional<AlibiSlopes>;
 
-constexpr int kMostSteps = 24;               // back to where positions and slopes meet
-constexpr int64_t kMostConstants = 1 << 16;  // elements that are computed to be looked at
+constexpr int kMostSteps = 24;               // def-use distance to positions and slopes
+constexpr int64_t kMostConstants = 1 << 16;  // elements that are evaluated at most
 
 template <class T>
 T attribute(const Instruction& instruction, std::string_view name) {
   return std::get<T>(*find_attribute(instruction.attributes(), name));
 }
 
-// What values are that depend on literals alone; such slopes are few. Each is computed once.
+// Evaluates values that depend on literals alone, each once.
 class Constants {
  public:
   std::optional<Tensor> find(const Value* value, int steps) {
-    if (const auto met = met_.find(value); met != met_.end()) return met->second;
-    return met_[value] = compute(value, steps);
+    if (const auto at = memo_.find(value); at != memo_.end()) return at->second;
+    return memo_[value] = compute(value, steps);
   }
 
  private:
@@ -59,7 +59,7 @@ class Constants {
     return evaluate_instruction(*definition, operands).front().tensor();
   }
 
-  std::map<const Value*, std::optional<Tensor>> met_;
+  std::map<const Value*, std::optional<Tensor>> memo_;
 };
 
 std::vector<double> doubles_of(const Tensor& tensor) {
@@ -69,7 +69,7 @@ std::vector<double> doubles_of(const Tensor& tensor) {
   return values;
 }
 
-// One element per index of at most one axis: factors and that axis.
+// A tensor that varies along at most one axis: one factor per head.
 Found factors_in(const Tensor& tensor) {
   const Dims& dims = tensor.dims();
   if (tensor.count() < 1 || !is_floating(tensor.type())) return std::nullopt;
@@ -81,7 +81,7 @@ Found factors_in(const Tensor& tensor) {
   return slopes;
 }
 
-// Half a unit in the last place of the larger numbers that a table of equal steps was rounded to.
+// Rounding error of table entries up to `largest`: half a unit in the last place.
 double rounding(ElementType type, double largest) {
   const int digits = type == ElementType::f16    ? 11
                      : type == ElementType::bf16 ? 8
@@ -89,23 +89,23 @@ double rounding(ElementType type, double largest) {
   return std::ldexp(largest, -digits);
 }
 
-// The step between elements that were rounded; nullopt where they do not lie on a line.
+// Step of an arithmetic progression after rounding; nullopt for other sequences.
 std::optional<double> step_of(std::span<const double> line, ElementType type) {
   const auto last = line.size() - 1;
   const double largest = std::max(std::abs(line[0]), std::abs(line[last]));
   double step = (line[last] - line[0]) / static_cast<double>(last);
-  // Next to a zero the step stands by itself.
+  // Next to a zero, the first step is exact.
   if (line[0] == 0) step = line[1];
   if (line[last] == 0) step = -line[last - 1];
   for (size_t i = 0; i < line.size(); ++i) {
-    const double wanted = line[last] == 0 ? -step * static_cast<double>(last - i)
-                                          : line[0] + step * static_cast<double>(i);
-    if (!(std::abs(line[i] - wanted) <= 2 * rounding(type, largest))) return std::nullopt;
+    const double expected = line[last] == 0 ? -step * static_cast<double>(last - i)
+                                            : line[0] + step * static_cast<double>(i);
+    if (!(std::abs(line[i] - expected) <= 2 * rounding(type, largest))) return std::nullopt;
   }
   return step;
 }
 
-// A table of biases, as long as the context: lines along the last axis, one for each head.
+// A bias table as long as the context: an arithmetic progression along the last axis per head.
 Found table_in(const Tensor& tensor) {
   const Dims& dims = tensor.dims();
   if (dims.empty() || dims.back() < 3 || !is_floating(tensor.type()) || !tensor.is_dense()) {
@@ -136,8 +136,8 @@ class Trace {
   explicit Trace(const AffineAnalysis& flow) : flow_(flow) {}
 
   Found run(const Value* value, int steps) {
-    if (const auto met = met_.find(value); met != met_.end()) return met->second;
-    return met_[value] = trace(value, steps);
+    if (const auto at = memo_.find(value); at != memo_.end()) return at->second;
+    return memo_[value] = trace(value, steps);
   }
 
  private:
@@ -152,7 +152,7 @@ class Trace {
     const int rank = value->type().rank();
     if (op == "mul") {
       for (const size_t i : {0, 1}) {
-        if (Found met = product(*definition, i, steps)) return met;
+        if (Found found = scaled_position(*definition, i, steps)) return found;
       }
     }
     if (op == "add" || op == "sub") return shifted(*definition, steps);
@@ -162,18 +162,18 @@ class Trace {
     }
     if (op == "neg") return scaled(run(first, steps - 1), -1, *first, rank);
     if (first == nullptr || !first->type().is_ranked()) return std::nullopt;
-    const bool numbers = op == "cast" && is_floating(value->type().element);
-    if (numbers || passes_on(op)) return run(first, steps - 1);
+    const bool to_float = op == "cast" && is_floating(value->type().element);
+    if (to_float || passes_on(op)) return run(first, steps - 1);
     if (op == "expand") return repeated(run(first, steps - 1), *first, rank);
     if (op == "slice") return sliced(*definition, run(first, steps - 1));
-    if (op == "transpose") return turned(*definition, run(first, steps - 1));
+    if (op == "transpose") return transposed(*definition, run(first, steps - 1));
     if (op == "reshape" || op == "squeeze" || op == "unsqueeze") {
       return reshaped(*first, *value, run(first, steps - 1));
     }
     return std::nullopt;
   }
 
-  // Seen with more axes before its own.
+  // Adds leading axes up to `rank`.
   static Found widened(Found slopes, int rank) {
     if (!slopes) return slopes;
     const auto more = rank - std::ssize(slopes->steps);
@@ -183,7 +183,7 @@ class Trace {
     return slopes;
   }
 
-  // An axis of one element has nothing to grow along, however often it is repeated.
+  // Clears steps along axes of size 1: their one element is broadcast.
   static Found repeated(Found slopes, const Value& before, int rank) {
     const std::vector<Dim>& dims = *before.type().dims;
     for (size_t axis = 0; slopes && axis < dims.size(); ++axis) {
@@ -198,8 +198,8 @@ class Trace {
     return repeated(std::move(slopes), before, rank);
   }
 
-  // What grows alike for all heads, operand i, times factors.
-  Found product(const Instruction& mul, size_t i, int steps) {
+  // A position (operand i, equal for all heads) times constant slopes.
+  Found scaled_position(const Instruction& mul, size_t i, int steps) {
     const std::optional<Tensor> tensor = constants_.find(operand(mul, 1 - i), kMostSteps);
     const int rank = mul.result()->type().rank();
     Found slopes = widened(tensor ? factors_in(*tensor) : std::nullopt, rank);
@@ -209,12 +209,13 @@ class Trace {
     grows = repeated(std::move(grows), *operand(mul, i), rank);
     slopes->steps = grows->steps;
     for (double& head : slopes->heads) head *= grows->heads.front();
-    // Where positions differ along the heads' axis, it is none of heads.
-    const bool apart = slopes->axis < 0 || slopes->steps[static_cast<size_t>(slopes->axis)] == 0;
-    return apart ? slopes : std::nullopt;
+    // Positions must not vary along the axis of heads.
+    const bool head_axis_is_constant =
+        slopes->axis < 0 || slopes->steps[static_cast<size_t>(slopes->axis)] == 0;
+    return head_axis_is_constant ? slopes : std::nullopt;
   }
 
-  // A constant more or less; of two, what grows.
+  // Adds or subtracts a constant: the slopes stay, up to the sign.
   Found shifted(const Instruction& sum, int steps) {
     for (const size_t i : {0, 1}) {
       if (!constant_of(operand(sum, 1 - i), flow_)) continue;
@@ -225,7 +226,7 @@ class Trace {
     return std::nullopt;
   }
 
-  // Where a cut begins only moves positions, but heads must all stay.
+  // A slice shifts positions, but must keep all heads.
   Found sliced(const Instruction& slice, Found slopes) const {
     const auto elements = [&](size_t i) {
       const Value* value = operand(slice, i);
@@ -245,7 +246,7 @@ class Trace {
     return slopes;
   }
 
-  static Found turned(const Instruction& transpose, Found slopes) {
+  static Found transposed(const Instruction& transpose, Found slopes) {
     if (!slopes) return slopes;
     const auto& order = std::get<Integers>(*find_attribute(transpose.attributes(), "permutation"));
     const size_t rank = slopes->steps.size();
@@ -258,7 +259,7 @@ class Trace {
     return result;
   }
 
-  // Axes of extent 1 come and go; others keep their order.
+  // Adds and removes axes of size 1; the other axes keep their order.
   static Found reshaped(const Value& before, const Value& after, Found slopes) {
     if (!slopes) return slopes;
     const std::vector<Dim>& from = *before.type().dims;
@@ -278,7 +279,7 @@ class Trace {
 
   const AffineAnalysis& flow_;
   Constants constants_;
-  std::map<const Value*, Found> met_;  // each is looked at once, however many ways lead to it
+  std::map<const Value*, Found> memo_;  // each value is traced once
 };
 
 }  // namespace

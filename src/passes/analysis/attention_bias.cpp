@@ -9,9 +9,9 @@
 namespace lathe {
 namespace {
 
-constexpr int kMostSteps = 16;  // from a sum to what it is of
+constexpr int kMostSteps = 16;  // def-use distance from a bias to its terms
 
-// Slopes of one bias more.
+// Adds the slopes of one more bias.
 void join_slopes(const std::vector<double>& more, double scale, std::vector<double>& slopes) {
   const std::vector<double> before = std::move(slopes);
   const auto at = [](const std::vector<double>& list, size_t i) {
@@ -23,8 +23,8 @@ void join_slopes(const std::vector<double>& more, double scale, std::vector<doub
 
 }  // namespace
 
-void AttentionBias::narrow(int64_t rows) {
-  if (rows > 0) window = window == 0 ? rows : std::min(window, rows);
+void AttentionBias::narrow_window(int64_t tokens) {
+  if (tokens > 0) window = window == 0 ? tokens : std::min(window, tokens);
 }
 
 bool AttentionBiases::join(const Value* value, double scale, AttentionBias& bias) const {
@@ -35,10 +35,10 @@ bool AttentionBiases::join_mask(const AffineValue& known, bool boolean, double s
                                 AttentionBias& bias) const {
   if (known.is_constant()) return boolean ? known.yes != 0 : known.yes == 0;
   const std::optional<KeyMask> keys =
-      key_mask(known, boolean, scale, extents_.past, extents_.past + extents_.rows);
+      key_mask(known, boolean, scale, extents_.past, extents_.past + extents_.tokens);
   if (!keys) return false;
   bias.causal = true;
-  bias.narrow(keys->window);
+  bias.narrow_window(keys->window);
   return true;
 }
 
@@ -90,10 +90,10 @@ Value* AttentionBiases::unmasked(const Instruction& where, double scale,
       one.offset = Dim(-1) - one.offset;
     }
     const std::optional<KeyMask> keys =
-        key_mask(allowed, true, 1, extents_.past, extents_.past + extents_.rows);
+        key_mask(allowed, true, 1, extents_.past, extents_.past + extents_.tokens);
     if (!keys) return nullptr;
     bias.causal = true;
-    bias.narrow(keys->window);
+    bias.narrow_window(keys->window);
     return operand(where, 3 - low);
   }
   return nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What decides beside the scores, as exporters write it: masks by position and biases that grow
-// with it, added one behind the other, chosen by conditions, seen with more axes.
+// Additive biases and masks of attention as exporters write them: causal masks, windows and ALiBi,
+// added up, selected by conditions, broadcast.
 #pragma once
 
 #include <vector>
@@ -11,10 +11,10 @@ namespace lathe {
 
 struct AttentionBias {
   bool causal = false;
-  int64_t window = 0;            // of the last rows alone; 0: all
-  std::vector<double> slopes{};  // per head (one: the same for all); empty: none
+  int64_t window = 0;            // sliding window in tokens; 0: unlimited
+  std::vector<double> slopes{};  // per head (one element: equal for all); empty: none
 
-  void narrow(int64_t rows);  // 0: by nothing
+  void narrow_window(int64_t tokens);  // 0: unchanged
 };
 
 class AttentionBiases {
@@ -22,11 +22,11 @@ class AttentionBiases {
   AttentionBiases(const AffineAnalysis& flow, const TokenExtents& extents)
       : flow_(flow), extents_(extents) {}
 
-  // Joins what is added to scores and then multiplied by `scale`, or booleans that allow. False
-  // where it is no mask by position and does not grow with it.
+  // Adds a bias that is multiplied by `scale`, or a boolean mask that is true where attention is
+  // allowed. False if it is neither a causal mask nor ALiBi.
   bool join(const Value* value, double scale, AttentionBias& bias) const;
-  // The scores in where(allowed, scores, low) or where(masked, low, scores), its mask joined; null
-  // where it does not mask by position.
+  // The scores in where(allowed, scores, low) or where(masked, low, scores); adds the mask to
+  // `bias`. Null if the condition is not a causal mask.
   Value* unmasked(const Instruction& where, double scale, AttentionBias& bias) const;
 
  private:

@@ -9,7 +9,7 @@
 namespace lathe {
 namespace {
 
-// From a cache to its softmax: turned, repeated, scaled, multiplied, capped, masked.
+// Def-use distance from a cache to its softmax: transpose, expand, scale, matmul, cap, mask.
 constexpr int kMostSteps = 24;
 
 template <class T>
@@ -17,8 +17,8 @@ T attribute(const Instruction& instruction, std::string_view name) {
   return std::get<T>(*find_attribute(instruction.attributes(), name));
 }
 
-// Back from [b, heads, groups, keys, size] to [b, heads, keys, size].
-Value* repeated(Value* value, int64_t& groups) {
+// Undoes the GQA repeat: [b, heads, groups, keys, size] back to [b, heads, keys, size].
+Value* undo_repeat(Value* value, int64_t& groups) {
   const std::vector<Dim> wide = *value->type().dims;
   const std::optional<int64_t> count = wide[2].constant();
   while (value->type().rank() == 5) {
@@ -35,8 +35,8 @@ Value* repeated(Value* value, int64_t& groups) {
   return value;
 }
 
-// Back from [b, keys, heads, size] to [b, keys, heads · size].
-Value* flat_behind(Value* heads) {
+// Undoes the split into heads: [b, keys, heads, size] back to [b, keys, heads · size].
+Value* flat_operand(Value* heads) {
   if (op_of(heads) != "reshape") return nullptr;
   Value* flat = heads->definition()->operands()[0];
   if (flat->type().rank() != 3 || heads->type().rank() != 4) return nullptr;
@@ -48,28 +48,28 @@ Value* flat_behind(Value* heads) {
 
 class Trace {
  public:
-  Trace(const AffineAnalysis& flow, const TokenExtents& extents) : flow_(flow), extents_(extents) {}
+  Trace(const AffineAnalysis& flow, const TokenExtents& extents) : flow_(flow), sizes_(extents) {}
 
-  std::optional<KvCacheUse> run(Value* value, bool turned) {
+  std::optional<KvCacheUse> run(Value* value, bool transposed) {
     while (Instruction* definition = value->definition()) {
       const std::string_view op = definition->op().name;
       if (op == "concat" || op == "tensor_scatter" || op.ends_with("attention")) {
-        return !turned && ends_at(*definition, value) ? std::optional(use_) : std::nullopt;
+        return !transposed && match_end(*definition, value) ? std::optional(use_) : std::nullopt;
       }
-      value = before(*definition, value, turned);
+      value = step_back(*definition, value, transposed);
       if (value == nullptr) return std::nullopt;
     }
     use_.past = use_.present = value;
-    return !turned ? std::optional(use_) : std::nullopt;
+    return !transposed ? std::optional(use_) : std::nullopt;
   }
 
  private:
-  // One step back; null where the cache is changed.
-  Value* before(const Instruction& definition, Value* value, bool& turned) {
+  // Steps to the operand; null if the instruction changes the cache's values.
+  Value* step_back(const Instruction& definition, Value* value, bool& transposed) {
     const std::string_view op = definition.op().name;
     Value* first = operand(definition, 0);
-    if (op == "transpose") return before_transpose(definition, first, turned);
-    if (op == "reshape" && first->type().rank() == 5) return repeated(first, use_.groups);
+    if (op == "transpose") return step_over_transpose(definition, first, transposed);
+    if (op == "reshape" && first->type().rank() == 5) return undo_repeat(first, use_.groups);
     if (const auto by = factor_of(definition, flow_)) {
       use_.scale *= by->second;
       return by->first;
@@ -78,28 +78,28 @@ class Trace {
     return same ? first : nullptr;
   }
 
-  Value* before_transpose(const Instruction& definition, Value* first, bool& turned) {
+  Value* step_over_transpose(const Instruction& definition, Value* first, bool& transposed) {
     const auto order = attribute<Integers>(definition, "permutation");
     if (order == Integers{0, 1, 3, 2} || order == Integers{0, 2, 1}) {
-      turned = !turned;
+      transposed = !transposed;
       return first;
     }
-    if (order != (turned ? Integers{0, 2, 3, 1} : Integers{0, 2, 1, 3})) return nullptr;
-    turned = false;
+    if (order != (transposed ? Integers{0, 2, 3, 1} : Integers{0, 2, 1, 3})) return nullptr;
+    transposed = false;
     use_.heads = (*first->type().dims)[2].constant().value_or(0);
-    return flat_behind(first);
+    return flat_operand(first);
   }
 
-  bool ends_at(const Instruction& definition, Value* value) {
+  bool match_end(const Instruction& definition, Value* value) {
     use_.present = value;
     const std::string_view op = definition.op().name;
     if (op == "concat") {
-      if (definition.operands().size() != 2 || !along_rows(definition, value)) return false;
+      if (definition.operands().size() != 2 || !along_tokens(definition, value)) return false;
       use_.past = operand(definition, 0);
       use_.fresh = operand(definition, 1);
       return value->type().rank() == 4;
     }
-    if (op == "tensor_scatter") return scattered(definition, value);
+    if (op == "tensor_scatter") return match_scatter(definition, value);
     const size_t past = op == "attention"               ? 4
                         : op == "multi_head_attention"  ? 6
                         : op == "group_query_attention" ? 3
@@ -111,14 +111,14 @@ class Trace {
     return use_.past != nullptr && use_.fresh != nullptr;
   }
 
-  // New rows behind those before them: the cache is as good as one that grows.
-  bool scattered(const Instruction& scatter, const Value* value) {
+  // tensor_scatter behind the past equals concat.
+  bool match_scatter(const Instruction& scatter, const Value* value) {
     const Value* at = operand(scatter, 2);
     const AffineValue* known = at == nullptr ? nullptr : flow_.find(at);
     const bool behind =
-        known != nullptr && known->linear && known->linear->offset == extents_.past &&
+        known != nullptr && known->linear && known->linear->offset == sizes_.past &&
         std::ranges::count(known->linear->steps, 0) == std::ssize(known->linear->steps);
-    if (!behind || extents_.past == Dim(0) || !along_rows(scatter, value)) return false;
+    if (!behind || sizes_.past == Dim(0) || !along_tokens(scatter, value)) return false;
     use_.past = operand(scatter, 0);
     use_.fresh = operand(scatter, 1);
     if (attribute<std::string>(scatter, "mode") != "circular") return true;
@@ -127,26 +127,26 @@ class Trace {
     return use_.window > 0;
   }
 
-  // In heads [b, heads, rows, size] or flat [b, rows, heads · size].
-  static bool along_rows(const Instruction& instruction, const Value* value) {
+  // Heads [b, heads, tokens, size] or flat [b, tokens, heads · size].
+  static bool along_tokens(const Instruction& instruction, const Value* value) {
     const int rank = value->type().rank();
     const auto axis = attribute<int64_t>(instruction, "axis");
     return (rank == 3 || rank == 4) && (axis < 0 ? axis + rank : axis) == rank - 2;
   }
 
   const AffineAnalysis& flow_;
-  const TokenExtents& extents_;
+  const TokenExtents& sizes_;
   KvCacheUse use_;
 };
 
-// The softmax whose weights a product multiplies with values.
+// The softmax whose weights `product` multiplies with values.
 Instruction* softmax_of(const Instruction& product) {
   Value* weights = operand(product, 0);
   for (;;) {
     const Instruction* definition = weights->definition();
     const std::string_view op = op_of(weights);
-    const bool joint = op == "reshape" && alike(weights, operand(*definition, 0));
-    if (!joint && !keeps_weights(op)) break;
+    const bool unsqueezed = op == "reshape" && alike(weights, operand(*definition, 0));
+    if (!unsqueezed && !keeps_weights(op)) break;
     weights = definition->operands()[definition->operands().size() == 3 ? 2 : 0];
   }
   return op_of(weights) == "softmax" ? weights->definition() : nullptr;
@@ -190,9 +190,9 @@ std::optional<std::pair<Value*, double>> factor_of(const Instruction& instructio
   return std::nullopt;
 }
 
-std::optional<KvCacheUse> trace_kv_cache(Value* value, bool turned, const AffineAnalysis& flow,
+std::optional<KvCacheUse> trace_kv_cache(Value* value, bool transposed, const AffineAnalysis& flow,
                                          const TokenExtents& extents) {
-  return Trace(flow, extents).run(value, turned);
+  return Trace(flow, extents).run(value, transposed);
 }
 
 std::vector<Instruction*> cache_readers(Value* cache) {

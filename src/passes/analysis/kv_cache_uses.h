@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The ways between a cache and what attends to it, as exporters write them: turned, repeated for
-// groups of heads, scaled, in heads or flat.
+// Traces a KV cache to the attention that reads it, through transposes, GQA repeats, scales and
+// reshapes.
 #pragma once
 
 #include <optional>
@@ -12,43 +12,43 @@
 namespace lathe {
 
 struct TokenExtents {
-  Dim past;  // rows before the new ones
-  Dim rows;
+  Dim past;    // cached tokens
+  Dim tokens;  // new tokens
 };
 
-// A cache on its way into a product or an attention.
+// A KV cache as one operand of a matmul or attention reads it.
 struct KvCacheUse {
   Value* past = nullptr;
-  Value* fresh = nullptr;  // new rows; null: a parameter as it is
+  Value* fresh = nullptr;  // new tokens' keys or values; null: the cache is a parameter
   Value* present = nullptr;
-  int64_t heads = 0;   // as what reads it has them; 0: as the new rows do
-  int64_t groups = 1;  // how often each head is repeated
-  int64_t window = 0;  // rows that a ring holds; 0: all are kept
+  int64_t heads = 0;   // heads of the operand; 0: as in `fresh`
+  int64_t groups = 1;  // repeats of each head (GQA)
+  int64_t window = 0;  // capacity of a ring buffer, in tokens; 0: unlimited
   double scale = 1;
 };
 
 Value* operand(const Instruction& instruction, size_t i);
-std::string_view op_of(const Value* value);  // empty: a parameter
+std::string_view op_of(const Value* value);  // empty for a parameter
 bool passes_on(std::string_view op);
-// Also what masks or guards weights on their way from softmax to values.
+// passes_on() and the ops that mask or guard attention weights between softmax and values.
 bool keeps_weights(std::string_view op);
 
-// The one value of all elements.
+// The value of a tensor whose elements are all equal.
 std::optional<double> constant_of(const Value* value, const AffineAnalysis& flow);
-// x · c, c · x or x / c: the other operand and the factor.
+// Matches x · c, c · x and x / c: returns x and the factor.
 std::optional<std::pair<Value*, double>> factor_of(const Instruction& instruction,
                                                    const AffineAnalysis& flow);
 
-// Back to concat(past, new) along the rows, to the rows written behind those before in a cache of
-// fixed extents, to an attention that gives its cache, or to a parameter. `turned`: the last axes
-// are swapped.
-std::optional<KvCacheUse> trace_kv_cache(Value* value, bool turned, const AffineAnalysis& flow,
+// Traces `value` back to the source of a KV cache: concat(past, new) along the tokens,
+// tensor_scatter behind the past, an attention that returns its cache, or a parameter.
+// `transposed`: the last two axes are swapped.
+std::optional<KvCacheUse> trace_kv_cache(Value* value, bool transposed, const AffineAnalysis& flow,
                                          const TokenExtents& extents);
 
-// Of equal extents but for a batch of one.
+// True for equal shapes, apart from a leading batch of one.
 bool alike(const Value* a, const Value* b);
 
-// What attends to a cache: attentions, or the softmaxes between two products; in no order.
+// Readers of a cache, unordered: attention ops, or softmaxes between two matmuls.
 std::vector<Instruction*> cache_readers(Value* cache);
 
 }  // namespace lathe

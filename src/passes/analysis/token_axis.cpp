@@ -9,7 +9,7 @@
 namespace lathe {
 namespace {
 
-// Where the rows of an instruction's results lie, or why they lie nowhere.
+// The token axis of an instruction's results, or why there is none.
 struct Verdict {
   std::optional<int> axis;
   std::string reason;
@@ -19,8 +19,8 @@ Verdict refuse(std::string reason) { return {std::nullopt, std::move(reason)}; }
 
 class Step {
  public:
-  Step(const Instruction& instruction, const std::map<const Value*, int>& rows, const Dim& extent)
-      : instruction_(instruction), rows_(rows), extent_(extent) {}
+  Step(const Instruction& instruction, const std::map<const Value*, int>& axes, const Dim& tokens)
+      : instruction_(instruction), axes_(axes), tokens_(tokens) {}
 
   const Instruction& instruction() const { return instruction_; }
   size_t count() const { return instruction_.operands().size(); }
@@ -28,8 +28,8 @@ class Step {
     return i < count() ? instruction_.operands()[i] : nullptr;
   }
   std::optional<int> axis(size_t i) const {
-    const auto at = rows_.find(operand(i));
-    return operand(i) == nullptr || at == rows_.end() ? std::nullopt : std::optional(at->second);
+    const auto at = axes_.find(operand(i));
+    return operand(i) == nullptr || at == axes_.end() ? std::nullopt : std::optional(at->second);
   }
   int rank(size_t i) const { return operand(i)->type().rank(); }
   const std::vector<Dim>& dims(size_t i) const { return *operand(i)->type().dims; }
@@ -40,15 +40,15 @@ class Step {
     const int64_t axis = integer(name);
     return static_cast<int>(axis < 0 ? axis + rank : axis);
   }
-  // How many consecutive elements of an axis belong to one row; 0: rows do not lie there.
-  Dim per_row(const Dim& extent) const {
-    if (extent == extent_) return 1;
-    const Dim count = Dim::floor_div(extent, extent_);
-    return count * extent_ == extent ? count : Dim(0);
+  // Consecutive elements per token along an axis of this size; 0 if tokens do not lie along it.
+  Dim per_token(const Dim& extent) const {
+    if (extent == tokens_) return 1;
+    const Dim count = Dim::floor_div(extent, tokens_);
+    return count * tokens_ == extent ? count : Dim(0);
   }
-  // Whether each row of the operand is one element of its axis.
-  bool single(size_t i) const { return dims(i)[static_cast<size_t>(*axis(i))] == extent_; }
-  // Operands from `first` on have no rows.
+  // True if each token of the operand is one element of its axis.
+  bool single(size_t i) const { return dims(i)[static_cast<size_t>(*axis(i))] == tokens_; }
+  // True if operands from `first` on have no token axis.
   bool fixed_from(size_t first) const {
     for (size_t i = first; i < count(); ++i) {
       if (axis(i)) return false;
@@ -58,44 +58,45 @@ class Step {
 
  private:
   const Instruction& instruction_;
-  const std::map<const Value*, int>& rows_;
-  const Dim& extent_;
+  const std::map<const Value*, int>& axes_;
+  const Dim& tokens_;
 };
 
-// Operands broadcast: their rows must meet at one axis of the result.
+// Broadcast operands must have their token axes at one axis of the result.
 Verdict elementwise(const Step& s) {
   const int rank = s.instruction().result()->type().rank();
   std::optional<int> found;
   for (size_t i = 0; i < s.count(); ++i) {
     if (!s.axis(i)) continue;
     const int axis = *s.axis(i) + rank - s.rank(i);
-    if (found && *found != axis) return refuse("rows of two operands meet across axes");
+    if (found && *found != axis) return refuse("token axes of two operands do not align");
     found = axis;
   }
-  // A value without rows that is as long as the rows would be rows by position.
+  // An operand without tokens must not vary along the token axis: it would depend on positions.
   for (size_t i = 0; i < s.count(); ++i) {
     const int own = found.value_or(0) - (rank - (s.operand(i) == nullptr ? rank : s.rank(i)));
     if (s.operand(i) == nullptr || s.axis(i) || own < 0) continue;
     if (s.dims(i)[static_cast<size_t>(own)].constant() != 1) {
-      return refuse("a value without rows extends along them");
+      return refuse("an operand without tokens spans the token axis");
     }
   }
   return {found, ""};
 }
 
-// The rows' axis must come before `first`, from which on elements are mixed.
+// The op mixes elements from axis `first` on: the token axis must be before it.
 Verdict before_axis(const Step& s, int first) {
   if (!s.fixed_from(1)) {
     const Verdict all = elementwise(s);
     if (!all.axis) return all;
   }
-  if (*s.axis(0) >= first) return refuse("rows are mixed along their axis");
+  if (*s.axis(0) >= first) return refuse("it mixes elements along the token axis");
   return {s.axis(0), ""};
 }
 
 Verdict not_along(const Step& s, int axis) {
-  if (!s.axis(0) || !s.fixed_from(1)) return refuse("an operand other than the first has rows");
-  if (*s.axis(0) == axis) return refuse("rows are mixed along their axis");
+  if (!s.axis(0) || !s.fixed_from(1))
+    return refuse("an operand other than the first has a token axis");
+  if (*s.axis(0) == axis) return refuse("it mixes elements along the token axis");
   return {s.axis(0), ""};
 }
 
@@ -107,27 +108,28 @@ Verdict normalise_from_axis(const Step& s) {
 
 Verdict along_axis(const Step& s) { return not_along(s, s.axis_attribute("axis", s.rank(0))); }
 
-// Rows lie along a batch of matrices, of one factor or of both, or along the first's own lines.
-Verdict product(const Step& s) {
+// The token axis is a batch axis of one or both matrices, or axis M of the first.
+Verdict matmul(const Step& s) {
   const int result = s.instruction().result()->type().rank();
-  if (s.count() > 2 && !s.fixed_from(2)) return refuse("what is added has rows");
+  if (s.count() > 2 && !s.fixed_from(2)) return refuse("operand C has a token axis");
   std::optional<int> found;
   for (size_t i = 0; i < 2; ++i) {
     if (!s.axis(i)) continue;
     const int rank = s.rank(i);
     if (rank < 2 || *s.axis(i) == (i == 0 ? rank - 1 : rank - 2))
-      return refuse("rows are summed over");
-    if (i == 1 && *s.axis(i) == rank - 1) return refuse("the second factor's columns are rows");
+      return refuse("it sums over the token axis");
+    if (i == 1 && *s.axis(i) == rank - 1)
+      return refuse("the columns of the second matrix are tokens");
     const int axis = *s.axis(i) + result - rank;
-    if (found && *found != axis) return refuse("both factors have rows");
+    if (found && *found != axis) return refuse("token axes of both matrices do not align");
     found = axis;
   }
-  // A factor without rows is the same for all.
+  // A matrix without tokens must not vary along the token axis.
   for (size_t i = 0; i < 2 && *found < result - 2; ++i) {
     const int own = *found - (result - s.rank(i));
     if (s.axis(i) || own < 0) continue;
     if (!(s.dims(i)[static_cast<size_t>(own)] == Dim(1))) {
-      return refuse("rows lie along a batch of the product");
+      return refuse("a matrix without tokens spans the token axis");
     }
   }
   return {found, ""};
@@ -135,48 +137,52 @@ Verdict product(const Step& s) {
 
 Verdict gemm(const Step& s) {
   if (std::get<bool>(*find_attribute(s.instruction().attributes(), "trans_a")))
-    return refuse("rows are summed over");
-  return product(s);
+    return refuse("it sums over the token axis");
+  return matmul(s);
 }
 
 Verdict gather(const Step& s) {
   const auto* attribute = find_attribute(s.instruction().attributes(), "axis");
   const int gathered = s.axis_attribute(attribute != nullptr ? "axis" : "gather_axis", s.rank(0));
-  if (s.axis(0) && s.axis(1)) return refuse("rows are looked up by rows");
+  if (s.axis(0) && s.axis(1)) return refuse("both data and indices have token axes");
   if (s.axis(1)) return {gathered + *s.axis(1), ""};
-  if (*s.axis(0) == gathered) return refuse("rows are looked up by position");
+  if (*s.axis(0) == gathered) return refuse("it gathers along the token axis");
   return {*s.axis(0) < gathered ? *s.axis(0) : *s.axis(0) + s.rank(1) - 1, ""};
 }
 
-// Each element from where its own index along one axis says.
+// The token axis of data and indices must agree; along the gathered axis only indices may have it.
 Verdict gather_elements(const Step& s) {
-  if (!s.axis(1)) return refuse("rows are looked up by position");
+  if (!s.axis(1)) return refuse("it gathers along the token axis");
   const bool along = *s.axis(1) == s.axis_attribute("axis", s.rank(0));
   if (along ? s.axis(0).has_value() : s.axis(0) != s.axis(1)) {
-    return refuse("rows are looked up by rows");
+    return refuse("both data and indices have token axes");
   }
   return {s.axis(1), ""};
 }
 
-// Indices choose among the first axes: rows lie behind those, or each has its own.
+// Tokens are a leading axis of the indices, or an axis of the data that indices do not address.
 Verdict gather_nd(const Step& s) {
   const auto depth = s.dims(1).back().constant();
-  if (s.integer("batch_dims") != 0 || !depth) return refuse("rows are looked up by batch");
-  if (s.axis(0) && s.axis(1)) return refuse("rows are looked up by rows");
+  if (s.integer("batch_dims") != 0 || !depth)
+    return refuse("batch_dims or the index depth is not supported");
+  if (s.axis(0) && s.axis(1)) return refuse("both data and indices have token axes");
   const int places = s.rank(1) - 1;
   if (s.axis(1)) {
-    return *s.axis(1) < places ? Verdict{s.axis(1), ""} : refuse("rows are coordinates");
+    return *s.axis(1) < places ? Verdict{s.axis(1), ""}
+                               : refuse("coordinates lie along the token axis");
   }
-  if (*s.axis(0) < *depth) return refuse("rows are looked up by position");
+  if (*s.axis(0) < *depth) return refuse("it gathers along the token axis");
   return {places + *s.axis(0) - static_cast<int>(*depth), ""};
 }
 
-// Indices choose among the first axes, rows lie behind those.
+// The token axis of data and updates lies behind the axes that indices address.
 Verdict scatter_nd(const Step& s) {
   const auto depth = s.dims(1).back().constant();
-  if (s.axis(1) || !s.axis(0) || !s.axis(2) || !depth) return refuse("rows decide what is written");
+  if (s.axis(1) || !s.axis(0) || !s.axis(2) || !depth)
+    return refuse("indices have a token axis, or data or updates have none");
   const int64_t rest = *s.axis(0) - *depth;
-  if (rest < 0 || *s.axis(2) != s.rank(1) - 1 + rest) return refuse("rows are written by position");
+  if (rest < 0 || *s.axis(2) != s.rank(1) - 1 + rest)
+    return refuse("it writes along the token axis");
   return {s.axis(0), ""};
 }
 
@@ -187,10 +193,10 @@ Verdict transpose(const Step& s) {
   return {static_cast<int>(std::ranges::find(order, int64_t{*s.axis(0)}) - order.begin()), ""};
 }
 
-// The same elements in the same order: rows stay rows where as many elements lie before their axis;
-// an axis behind may join it, or part from it.
+// The token axis stays where the product of the sizes before it is unchanged. Axes behind it may be
+// merged into it or split from it.
 Verdict reshape(const Step& s) {
-  if (!s.axis(0)) return refuse("the new shape has rows");
+  if (!s.axis(0)) return refuse("the new shape has a token axis");
   const auto& from = s.dims(0);
   const auto& to = *s.instruction().result()->type().dims;
   const auto product_before = [](const std::vector<Dim>& dims, int axis) {
@@ -200,18 +206,18 @@ Verdict reshape(const Step& s) {
   };
   const Dim before = product_before(from, *s.axis(0));
   for (int axis = 0; axis < static_cast<int>(to.size()); ++axis) {
-    const bool there = !(s.per_row(to[static_cast<size_t>(axis)]) == Dim(0));
+    const bool there = !(s.per_token(to[static_cast<size_t>(axis)]) == Dim(0));
     if (there && product_before(to, axis) == before) return {axis, ""};
   }
-  return refuse("rows are joined with other axes");
+  return refuse("it merges the token axis with axes before it");
 }
 
 Verdict expand(const Step& s) {
-  if (!s.axis(0)) return refuse("rows decide an extent");
+  if (!s.axis(0)) return refuse("the shape operand has a token axis");
   const auto& to = *s.instruction().result()->type().dims;
   const int axis = *s.axis(0) + static_cast<int>(to.size()) - s.rank(0);
   if (!(to[static_cast<size_t>(axis)] == s.dims(0)[static_cast<size_t>(*s.axis(0))])) {
-    return refuse("rows are repeated");
+    return refuse("it repeats tokens");
   }
   return {axis, ""};
 }
@@ -219,73 +225,75 @@ Verdict expand(const Step& s) {
 Verdict concat(const Step& s) {
   const int joined = s.axis_attribute("axis", s.rank(0));
   for (size_t i = 0; i < s.count(); ++i) {
-    if (!s.axis(i) || *s.axis(i) != *s.axis(0)) return refuse("rows are joined with what has none");
+    if (!s.axis(i) || *s.axis(i) != *s.axis(0))
+      return refuse("token axes of the operands do not align");
   }
-  if (joined == *s.axis(0)) return refuse("rows are joined end to end");
+  if (joined == *s.axis(0)) return refuse("it concatenates along the token axis");
   return {s.axis(0), ""};
 }
 
 Verdict slice(const Step& s) {
-  if (!s.axis(0) || !s.fixed_from(1)) return refuse("rows decide what is cut");
+  if (!s.axis(0) || !s.fixed_from(1)) return refuse("its bounds have a token axis");
   const auto& elements =
       s.operand(3) == nullptr ? std::optional<std::vector<Dim>>() : s.operand(3)->elements();
-  if (s.operand(3) != nullptr && !elements) return refuse("the axes that are cut are not known");
+  if (s.operand(3) != nullptr && !elements) return refuse("its axes are not constant");
   const size_t cut = elements ? elements->size() : static_cast<size_t>(s.rank(0));
   for (size_t i = 0; i < cut; ++i) {
     int64_t axis = static_cast<int64_t>(i);
     if (elements) axis = (*elements)[i].constant().value_or(*s.axis(0));
     if ((axis < 0 ? axis + s.rank(0) : axis) == *s.axis(0))
-      return refuse("rows are cut by position");
+      return refuse("it slices the token axis");
   }
   return {s.axis(0), ""};
 }
 
 Verdict reduce(const Step& s) {
-  if (!s.axis(0) || !s.fixed_from(1)) return refuse("rows decide the axes");
-  if (s.operand(1) == nullptr || !s.operand(1)->elements()) return refuse("the axes are not known");
+  if (!s.axis(0) || !s.fixed_from(1)) return refuse("its axes have a token axis");
+  if (s.operand(1) == nullptr || !s.operand(1)->elements())
+    return refuse("its axes are not constant");
   int removed = 0;
   for (const Dim& element : *s.operand(1)->elements()) {
     const int64_t given = element.constant().value_or(*s.axis(0));
     const int64_t axis = given < 0 ? given + s.rank(0) : given;
-    if (axis == *s.axis(0)) return refuse("rows are reduced");
+    if (axis == *s.axis(0)) return refuse("it reduces the token axis");
     removed += axis < *s.axis(0) ? 1 : 0;
   }
   const bool kept = std::get<bool>(*find_attribute(s.instruction().attributes(), "keep_dims"));
   return {*s.axis(0) - (kept ? 0 : removed), ""};
 }
 
-// x [b, heads, rows, size] or [b, rows, columns], positions with their rows last, or tables that
-// hold a row for each [b, rows, size].
+// x [b, heads, tokens, size] or [b, tokens, columns]; positions with tokens last, or cos/sin caches
+// per token [b, tokens, size].
 Verdict rotary(const Step& s) {
   const int axis = s.rank(0) == 4 ? 2 : 1;
-  if (s.axis(0) != axis || !s.single(0)) return refuse("rows do not lie along the sequence");
+  if (s.axis(0) != axis || !s.single(0)) return refuse("the token axis is not the sequence axis");
   for (size_t i = 1; i < s.count(); ++i) {
     const bool table =
         i <= 2 && s.operand(i) != nullptr && s.rank(i) == 3 && s.operand(3) == nullptr;
     if (s.axis(i) && *s.axis(i) != (table ? 1 : s.rank(i) - 1))
-      return refuse("positions do not lie along the sequence");
+      return refuse("the token axis of positions is not their sequence axis");
   }
   return {axis, ""};
 }
 
 Verdict experts(const Step& s) {
   if (!s.axis(0) || *s.axis(0) != s.rank(0) - 2 || s.axis(1) != 0) {
-    return refuse("rows do not lie along the tokens");
+    return refuse("the token axis is not the axis of tokens");
   }
   return {s.axis(0), ""};
 }
 
-// Sequence operators: rows along the sequence in and out.
+// Sequence operators: the token axis is the sequence axis of operands and results.
 Verdict sequence(const Step& s, int axis) {
   for (size_t i = 0; i < s.count(); ++i) {
     const bool positions = s.operand(i) != nullptr && s.axis(i) && s.rank(i) == 2;
     if (s.axis(i) && (*s.axis(i) != (positions ? 1 : axis) || !s.single(i))) {
-      return refuse("rows do not lie along the sequence");
+      return refuse("the token axis is not the sequence axis");
     }
   }
   return {axis, ""};
 }
-Verdict sequence_rows(const Step& s) { return sequence(s, 1); }
+Verdict sequence_tokens(const Step& s) { return sequence(s, 1); }
 Verdict sequence_conv(const Step& s) {
   const auto is = [&](std::string_view flag) {
     return std::get<bool>(*find_attribute(s.instruction().attributes(), flag));
@@ -315,8 +323,8 @@ constexpr Rule kRules[] = {
     {"linear_attention_gate", last_axis},
     {"log_softmax", along_axis},
     {"lp_normalization", along_axis},
-    {"matmul", product},
-    {"matmul_n_bits", product},
+    {"matmul", matmul},
+    {"matmul_n_bits", matmul},
     {"moe", experts},
     {"mrotary_embedding", rotary},
     {"qmoe", experts},
@@ -328,9 +336,9 @@ constexpr Rule kRules[] = {
     {"rms_normalization", normalise_from_axis},
     {"rotary_embedding", rotary},
     {"scatter_nd", scatter_nd},
-    {"sequence_attention", sequence_rows},
+    {"sequence_attention", sequence_tokens},
     {"sequence_conv", sequence_conv},
-    {"sequence_linear_attention", sequence_rows},
+    {"sequence_linear_attention", sequence_tokens},
     {"simplified_layer_normalization", normalise_from_axis},
     {"skip_layer_normalization", last_axis},
     {"skip_simplified_layer_normalization", last_axis},
@@ -353,11 +361,11 @@ Verdict judge(const Step& s) {
   }
   if (s.instruction().op().formula != nullptr) return elementwise(s);
   const auto* rule = std::ranges::find(kRules, s.instruction().op().name, &Rule::op);
-  if (rule == std::end(kRules)) return refuse("nothing is known of this op's rows");
+  if (rule == std::end(kRules)) return refuse("the op has no token-axis rule");
   return rule->apply(s);
 }
 
-// What was computed from extents alone, such as a range, tells rows apart by their position.
+// Values computed from sizes alone, such as a range, distinguish tokens by position.
 bool depends_on(const Dim& dim, const std::string& symbol) {
   std::vector<SymbolRef> symbols;
   dim.collect_symbols(symbols);
@@ -384,12 +392,12 @@ bool depends_on(const Instruction& instruction, const std::string& symbol) {
 
 TokenAxes trace_tokens(const Module& main, const std::map<const Value*, int>& inputs) {
   TokenAxes flow;
-  flow.rows = inputs;
+  flow.axes = inputs;
   const auto& [first, axis] = *inputs.begin();
   const Dim extent = (*first->type().dims)[static_cast<size_t>(axis)];
   const SymbolRef symbol = extent.as_symbol();
   for (const auto& instruction : main.instructions()) {
-    const Step step(*instruction, flow.rows, extent);
+    const Step step(*instruction, flow.axes, extent);
     bool any = false;
     for (size_t i = 0; i < step.count(); ++i) any = any || step.axis(i).has_value();
     if (!any) {
@@ -397,22 +405,22 @@ TokenAxes trace_tokens(const Module& main, const std::map<const Value*, int>& in
         return result.elements().has_value();
       });
       if (!known && symbol != nullptr && depends_on(*instruction, symbol->name)) {
-        flow.not_packed_reason = instruction.get();
-        flow.reason = "it depends on the number of rows";
+        flow.blocking = instruction.get();
+        flow.reason = "it depends on the number of tokens";
         return flow;
       }
       continue;
     }
-    // Extents of rows are numbers that inference knows.
+    // Sizes of the token axis are symbolic: inference evaluates these ops.
     const std::string_view name = instruction->op().name;
     if (name == "shape" || name == "size") continue;
     const Verdict verdict = judge(step);
     if (!verdict.axis) {
-      flow.not_packed_reason = instruction.get();
+      flow.blocking = instruction.get();
       flow.reason = verdict.reason;
       return flow;
     }
-    for (const Value& result : instruction->results()) flow.rows[&result] = *verdict.axis;
+    for (const Value& result : instruction->results()) flow.axes[&result] = *verdict.axis;
   }
   return flow;
 }

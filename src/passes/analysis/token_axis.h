@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Proves that a program is token-wise between its sequence operators: that a row of every value
-// depends on the same row of the inputs alone, so that rows of different sequences can be packed on
-// one axis, in any order and number, without changing each other.
+// Proves that a program is token-wise between its sequence operators: token i of every value
+// depends only on token i of the inputs. Tokens of different sequences can then be packed along one
+// axis, in any order.
 #pragma once
 
 #include <map>
@@ -12,16 +12,16 @@
 namespace lathe {
 
 struct TokenAxes {
-  // Values that have rows, and the axis along which they lie: one element for each row, or as many
-  // for each as the axis is longer than there are rows.
-  std::map<const Value*, int> rows;
-  // The first instruction that is not token-wise, and why; null if there is none.
-  const Instruction* not_packed_reason = nullptr;
+  // The token axis of each value that has one. Its size is the number of tokens, or a multiple of
+  // it.
+  std::map<const Value*, int> axes;
+  // The first instruction that is not token-wise; null if there is none.
+  const Instruction* blocking = nullptr;
   std::string reason;
 };
 
-// `inputs`: parameters of main that have rows, and along which axis; other parameters are taken for
-// constants. The rows' extent is a symbol.
+// `inputs`: parameters of main that have a token axis, and that axis; other parameters count as
+// constants. The size of the token axis must be a symbol.
 TokenAxes trace_tokens(const Module& main, const std::map<const Value*, int>& inputs);
 
 }  // namespace lathe

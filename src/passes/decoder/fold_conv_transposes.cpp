@@ -9,8 +9,8 @@
 namespace lathe {
 namespace {
 
-// Rows and channels change places.
-bool turns(const Instruction* instruction) {
+// True for a transpose that swaps tokens and channels.
+bool swaps_channels(const Instruction* instruction) {
   return instruction != nullptr && instruction->op().name == "transpose" &&
          std::get<Integers>(*find_attribute(instruction->attributes(), "permutation")) ==
              Integers{0, 2, 1};
@@ -20,8 +20,10 @@ bool lies_between_turns(const Instruction& conv) {
   const Attributes& attributes = conv.attributes();
   const bool plain = !std::get<bool>(*find_attribute(attributes, "channels_last")) &&
                      !std::get<bool>(*find_attribute(attributes, "rows_first"));
-  return plain && turns(operand(conv, 0)->definition()) && !conv.result()->uses().empty() &&
-         std::ranges::all_of(conv.result()->uses(), [](const Use& u) { return turns(u.user); });
+  return plain && swaps_channels(operand(conv, 0)->definition()) &&
+         !conv.result()->uses().empty() &&
+         std::ranges::all_of(conv.result()->uses(),
+                             [](const Use& u) { return swaps_channels(u.user); });
 }
 
 }  // namespace

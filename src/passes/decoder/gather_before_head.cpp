@@ -20,26 +20,27 @@ std::string gather_before_head(Program& program, Value* logits, const TokenAxes&
   Module& main = program.main();
   Value* cut = logits;
   Value* at = logits;
-  const Instruction* reader = nullptr;  // of `at`; null: the results
+  const Instruction* reader = nullptr;  // reader of `at`; null: results of main
   while (Instruction* definition = at->definition()) {
     if (definition->op().name.starts_with("sequence_")) break;
-    // What others read, or the caller as another result, keeps all its rows.
+    // A value with another reader, or that is another result, keeps all tokens.
     if (!std::ranges::all_of(at->uses(), [&](const auto& use) { return use.user == reader; }))
       break;
     reader = definition;
     Value* only = nullptr;
     int count = 0;
     for (Value* operand : definition->operands()) {
-      if (operand == nullptr || !flow.rows.contains(operand)) continue;
+      if (operand == nullptr || !flow.axes.contains(operand)) continue;
       count += operand == only ? 0 : 1;
       only = operand;
     }
     if (count != 1 || definition->results().size() != 1) break;
     at = only;
-    if ((*at->type().dims)[static_cast<size_t>(flow.rows.at(at))] == extent) cut = at;
+    if ((*at->type().dims)[static_cast<size_t>(flow.axes.at(at))] == extent) cut = at;
   }
-  const SymbolRef wanted = program.add_symbol("wanted", SymbolKind::bound, {});
-  Value* rows = main.add_parameter(Type::tensor(ElementType::i64, {wanted}), "wanted_rows");
+  const SymbolRef requested = program.add_symbol("requested", SymbolKind::bound, {});
+  Value* positions =
+      main.add_parameter(Type::tensor(ElementType::i64, {requested}), "logit_positions");
   Instruction* after = cut->definition();
   Instruction* next = main.instructions().empty() ? nullptr : main.instructions().front().get();
   if (after != nullptr) {
@@ -48,23 +49,23 @@ std::string gather_before_head(Program& program, Value* logits, const TokenAxes&
     next = ++place == main.instructions().end() ? nullptr : place->get();
   }
   Builder builder(main, next);
-  Value* selected = builder("gather", {cut, rows}, {{"axis", int64_t{flow.rows.at(cut)}}});
+  Value* selected = builder("gather", {cut, positions}, {{"axis", int64_t{flow.axes.at(cut)}}});
   if (cut == logits) {
     main.set_result(index_of(main, logits), selected);
-    return rows->name();
+    return positions->name();
   }
-  // Only the tail reads the selection; other readers keep all rows.
+  // Only the head reads the gathered tokens; other readers keep all tokens.
   for (at = logits; at != cut;) {
     Instruction* definition = at->definition();
     for (int i = 0; i < static_cast<int>(definition->operands().size()); ++i) {
       Value* operand = definition->operands()[static_cast<size_t>(i)];
-      if (operand == nullptr || !flow.rows.contains(operand)) continue;
+      if (operand == nullptr || !flow.axes.contains(operand)) continue;
       at = operand;
       if (operand == cut) definition->set_operand(i, selected);
     }
   }
   infer(main);
-  return rows->name();
+  return positions->name();
 }
 
 }  // namespace lathe

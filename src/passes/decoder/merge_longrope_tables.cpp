@@ -8,7 +8,7 @@
 namespace lathe {
 namespace {
 
-// Scalars change their form on the way to a condition.
+// Looks through casts and reshapes of scalars.
 const Value* origin_of(const Value* value) {
   while (const Instruction* definition = value->definition()) {
     const std::string_view op = definition->op().name;
@@ -19,22 +19,23 @@ const Value* origin_of(const Value* value) {
   return value;
 }
 
-// How a choice goes: its first side for long sequences, or its second.
+// Which branch of a length test is for long sequences.
 struct Condition {
-  int64_t most_short = 0;
+  int64_t max_short = 0;
   bool first_is_long = true;
 };
 
-// A choice between tables, for one result of its instruction.
+// A choice between two tables; one entry per result.
 struct Choice {
   Value* result = nullptr;
   Instruction* short_table = nullptr;  // literals
   Instruction* long_table = nullptr;
 };
 
-class Joining {
+class TableMerger {
  public:
-  Joining(Program& program, const LongRopeNames& names) : main_(program.main()), names_(names) {}
+  TableMerger(Program& program, const LongRopeNames& names)
+      : main_(program.main()), names_(names) {}
 
   std::optional<LongRopeSwitch> run() {
     for (const auto& instruction : main_.instructions()) {
@@ -44,14 +45,14 @@ class Joining {
     if (choices_.empty()) return std::nullopt;
     for (const Choice& choice : choices_) {
       for (const Use& use : choice.result->uses()) {
-        if (!understood(use)) return std::nullopt;
+        if (!reads_by_position(use)) return std::nullopt;
       }
     }
-    const std::vector<Dim>& tokens = *names_.tokens->type().dims;  // or embeddings
-    Value* rows =
-        main_.add_parameter(Type::tensor(ElementType::i64, {tokens[0], tokens[1]}), names_.rows);
-    for (const Choice& choice : choices_) join(choice, rows);
-    return LongRopeSwitch{*most_short_, *first_long_};
+    const std::vector<Dim>& tokens = *names_.tokens->type().dims;  // tokens or embeddings
+    Value* table_rows = main_.add_parameter(Type::tensor(ElementType::i64, {tokens[0], tokens[1]}),
+                                            names_.table_rows);
+    for (const Choice& choice : choices_) join(choice, table_rows);
+    return LongRopeSwitch{*max_short_, *first_long_};
   }
 
  private:
@@ -61,7 +62,7 @@ class Joining {
            std::ranges::find(names_.totals, elements->front()) != names_.totals.end();
   }
 
-  // total > n and its like; nullopt where the length decides nothing.
+  // Matches total > n and similar tests; nullopt for conditions that do not test the length.
   std::optional<Condition> condition_of(const Value* value) const {
     const Instruction* test = origin_of(value)->definition();
     if (test == nullptr || test->operands().size() != 2) return std::nullopt;
@@ -75,13 +76,13 @@ class Joining {
     const int64_t bound = *elements->front().constant();
     Condition condition;
     condition.first_is_long = greater == total_first;
-    // Long from n + 1 on for "total > n" and "total <= n", from n on for the others.
+    // "total > n" and "total <= n" are long from n + 1 on, the others from n on.
     const bool with_equal = op.ends_with("_or_equal");
-    condition.most_short = condition.first_is_long == with_equal ? bound - 1 : bound;
+    condition.max_short = condition.first_is_long == with_equal ? bound - 1 : bound;
     return condition;
   }
 
-  // A literal, in a body or outside.
+  // The literal in a branch body or outside.
   static Instruction* literal_of(const Instruction& choice, const Module* body, Value* value) {
     if (value->definition() == nullptr && body != nullptr) {
       value = choice.operands()[static_cast<size_t>(value->index()) + 1];
@@ -90,12 +91,12 @@ class Joining {
     return definition != nullptr && definition->literal() ? definition : nullptr;
   }
 
-  // False if a choice by length is not one between tables.
+  // False if a choice by length does not select between two tables.
   bool collect(Instruction& instruction) {
     const std::optional<Condition> condition = condition_of(instruction.operands()[0]);
     if (!condition) return true;
-    if (most_short_ && *most_short_ != condition->most_short) return false;
-    most_short_ = condition->most_short;
+    if (max_short_ && *max_short_ != condition->max_short) return false;
+    max_short_ = condition->max_short;
     const bool bodies = !instruction.bodies().empty();
     const Module* then = bodies ? instruction.bodies()[0] : nullptr;
     const Module* other = bodies ? instruction.bodies()[1] : nullptr;
@@ -118,14 +119,14 @@ class Joining {
     const std::vector<Dim>& b = *long_table.result()->type().dims;
     if (a.size() != 2 || b.size() != 2 || !(a[1] == b[1])) return false;
     if (short_table.result()->type().element != long_table.result()->type().element) return false;
-    const int64_t rows = *a[0].constant();
-    if (rows < *most_short_ || (first_long_ && *first_long_ != rows)) return false;
-    first_long_ = rows;
+    const int64_t length = *a[0].constant();
+    if (length < *max_short_ || (first_long_ && *first_long_ != length)) return false;
+    first_long_ = length;
     return true;
   }
 
-  // Whether the table is read by the position of a row.
-  bool understood(const Use& use) const {
+  // True if the reader indexes the table by token positions.
+  bool reads_by_position(const Use& use) const {
     if (use.user == nullptr) return false;
     const std::string_view op = use.user->op().name;
     const auto& operands = use.user->operands();
@@ -142,7 +143,7 @@ class Joining {
            std::get<int64_t>(*find_attribute(use.user->attributes(), "axis")) == 0;
   }
 
-  void join(const Choice& choice, Value* rows) {
+  void join(const Choice& choice, Value* table_rows) {
     Builder builder(main_, choice.result->definition());
     Value* parts[] = {builder.literal(choice.short_table->literal()),
                       builder.literal(choice.long_table->literal())};
@@ -150,23 +151,23 @@ class Joining {
     while (!choice.result->uses().empty()) {
       const Use use = choice.result->uses().front();
       use.user->set_operand(use.index, joined);
-      read_by_rows(use.user, rows);
+      read_by_table_rows(use.user, table_rows);
     }
   }
 
-  void read_by_rows(Instruction* user, Value* rows) {
+  void read_by_table_rows(Instruction* user, Value* table_rows) {
     const size_t at = user->op().name == "gather"             ? 1
                       : user->op().name == "rotary_embedding" ? 3
                                                               : 9;
     Builder builder(main_, user);
     builder.set_origins(user->origins());
     if (at < user->operands().size()) {
-      user->set_operand(static_cast<int>(at), rows);
+      user->set_operand(static_cast<int>(at), table_rows);
       return;
     }
     std::vector<Value*> operands = user->operands();
     operands.resize(at, nullptr);
-    operands.push_back(rows);
+    operands.push_back(table_rows);
     Instruction* anew = builder.add(user->op().name, std::move(operands), user->attributes());
     for (int i = 0; i < static_cast<int>(user->results().size()); ++i) {
       main_.replace_uses(user->result(i), anew->result(i));
@@ -177,14 +178,14 @@ class Joining {
   Module& main_;
   const LongRopeNames& names_;
   std::vector<Choice> choices_;
-  std::optional<int64_t> most_short_;
+  std::optional<int64_t> max_short_;
   std::optional<int64_t> first_long_;
 };
 
 }  // namespace
 
 std::optional<LongRopeSwitch> merge_longrope_tables(Program& program, const LongRopeNames& names) {
-  return Joining(program, names).run();
+  return TableMerger(program, names).run();
 }
 
 }  // namespace lathe

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Long-context decoders choose their rotary tables by how long the sequence is. Both tables become
-// one, so that each row reads the part its own sequence wants.
+// LongRoPE decoders select short or long cos/sin caches by the sequence's length. Both become one
+// table, so that each token of a packed run reads the part of its own sequence.
 #pragma once
 
 #include <optional>
@@ -11,21 +11,21 @@
 namespace lathe {
 
 struct LongRopeSwitch {
-  int64_t most_short = 0;  // sequences up to this length read the tables' first part
-  int64_t first_long = 0;  // where the other part begins: position p reads row first_long + p
+  int64_t max_short = 0;   // sequences up to this length read the first part, in tokens
+  int64_t first_long = 0;  // offset of the second part: position p is at first_long + p
 };
 
-// The names and extents by which a program knows the length.
+// Inputs and dims by which a program selects its cos/sin caches.
 struct LongRopeNames {
-  const Value* tokens = nullptr;     // [batch, rows]
+  const Value* tokens = nullptr;     // [batch, tokens]
   const Value* positions = nullptr;  // may be null
-  std::string rows;                  // of the parameter to add: i64 [batch, rows], rows of tables
-  std::vector<Dim> totals;           // extents that are past and new rows together
+  std::string table_rows;   // parameter to add: i64 [batch, tokens], indices into the table
+  std::vector<Dim> totals;  // dims that equal past and new tokens together
 };
 
-// Replaces each `if` and `where` on the total length that chooses between literals, and the
-// positions by which its results are read. Nothing is changed, and nothing returned, where there is
-// none, or one is not understood.
+// Merges the tables of each `if` and `where` that selects literals by the total length. Their
+// readers then use the new parameter. Returns nullopt and changes nothing if there is none or one
+// does not match.
 std::optional<LongRopeSwitch> merge_longrope_tables(Program& program, const LongRopeNames& names);
 
 }  // namespace lathe

@@ -16,7 +16,7 @@ const StatePair* find_pair(const std::vector<StatePair>& pairs, const Value* pas
   return at == pairs.end() ? nullptr : &*at;
 }
 
-// Without any, one for all, or one for each.
+// True for no slopes, one for all heads, or one per head.
 bool has_slopes_for(const AttentionBias& bias, int64_t heads) {
   return bias.slopes.size() <= 1 || std::ssize(bias.slopes) == heads;
 }
@@ -45,7 +45,7 @@ std::string AttentionPacking::recognise(const StatePair& pair, Instruction& owne
   for (size_t i = 0; i < all.size() && good; ++i) {
     if (i > 0) all[i].role = CacheRole::shared;
     good = (grows_itself || i > 0 || add_states(all[i])) && of_one_cache(all[i], all[0]);
-    if (!good) not_it = {&owner, "its past and present are not a pair of states of known extents"};
+    if (!good) not_it = {&owner, "its past and present are not a pair of states of static shape"};
   }
   if (!good) return describe(*not_it.instruction, not_it.why);
   for (const CachedAttention& found : all) {
@@ -63,13 +63,14 @@ std::string AttentionPacking::recognise_across() {
   for (const StatePair& pair : names_.cross) {
     Value* keys = find_parameter(main_, pair.past);
     if (!keys->type().is_ranked() || keys->type().rank() == 0) {
-      return fmt::format("the input '{}' is {}, expected a batch first", escape(pair.past),
+      return fmt::format("the input '{}' is {}, expected a leading batch axis", escape(pair.past),
                          keys->type().to_string());
     }
     NotAttention not_it;
     for (const CachedAttention& found : recognise_cross_attention(keys, flow_, extents_, not_it)) {
       if (!fits_across(found)) {
-        not_it = {found.result->definition(), "its keys and values are not states of known heads"};
+        not_it = {found.result->definition(),
+                  "its keys and values are not states with a static number of heads"};
       } else if (attended.insert(found.result).second) {
         attentions_.push_back(found);
       }
@@ -79,7 +80,7 @@ std::string AttentionPacking::recognise_across() {
   return "";
 }
 
-bool AttentionPacking::join_bias(const Value* added, int64_t heads, AttentionBias& bias) const {
+bool AttentionPacking::add_bias(const Value* added, int64_t heads, AttentionBias& bias) const {
   return AttentionBiases(flow_, extents_).join(added, 1, bias) && has_slopes_for(bias, heads);
 }
 
@@ -87,7 +88,7 @@ void AttentionPacking::convert() {
   for (const CachedAttention& found : attentions_) convert(found);
 }
 
-// Known extents are kept, others open, the batch is one.
+// Static dims are kept, others are open (0); the batch is one.
 std::vector<SequenceState> AttentionPacking::cross_states() const {
   std::vector<SequenceState> states;
   for (const StatePair& pair : names_.cross) {
@@ -121,7 +122,7 @@ int AttentionPacking::result_of(const std::string& present) const {
   return static_cast<int>(std::ranges::find(names, present) - names.begin());
 }
 
-// In the order of the program.
+// Sorts by program order.
 void AttentionPacking::sort(std::vector<CachedAttention>& all) const {
   std::map<const Instruction*, size_t> places;
   for (const auto& instruction : main_.instructions()) {
@@ -156,7 +157,7 @@ bool AttentionPacking::fits_across(const CachedAttention& found) const {
 
 namespace {
 
-// Rows go round in a cache of fixed extents.
+// True for a cache of fixed capacity that is written as a ring buffer.
 bool is_ring(const Value& past) {
   return std::ranges::any_of(past.uses(), [](const Use& use) {
     if (use.user == nullptr || use.index != 0 || use.user->op().name != "tensor_scatter") {
@@ -168,7 +169,7 @@ bool is_ring(const Value& past) {
 
 }  // namespace
 
-// Keys' and values'.
+// Adds the states of keys and values.
 bool AttentionPacking::add_states(const CachedAttention& found) {
   const std::vector<Dim>& key = *found.key->type().dims;
   const std::vector<Dim>& value = *found.value->type().dims;
@@ -207,7 +208,7 @@ void AttentionPacking::convert(const CachedAttention& found) {
     if (value->type().rank() == 3) return value;
     const Dim size = value->type().dims->back();
     return builder.reshape(builder.transpose(value, {0, 2, 1, 3}),
-                           {1, extents_.rows, size * Dim(heads)});
+                           {1, extents_.tokens, size * Dim(heads)});
   };
   const double scale = found.scale;
   std::vector<Value*> operands = {flat(found.query, found.heads)};
@@ -228,8 +229,9 @@ void AttentionPacking::convert(const CachedAttention& found) {
   const std::vector<Dim>& dims = *found.result->type().dims;
   if (dims.size() == 4 || !(dims.front() == Dim(1))) {
     const Dim size = found.query->type().dims->back();
-    y = builder.transpose(builder.reshape(y, {1, extents_.rows, found.heads, size}), {0, 2, 1, 3});
-    if (dims.size() == 3) y = builder.reshape(y, {found.heads, extents_.rows, size});
+    y = builder.transpose(builder.reshape(y, {1, extents_.tokens, found.heads, size}),
+                          {0, 2, 1, 3});
+    if (dims.size() == 3) y = builder.reshape(y, {found.heads, extents_.tokens, size});
   }
   main_.replace_uses(found.result, y);
   if (found.role != CacheRole::appended) return;

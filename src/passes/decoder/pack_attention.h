@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Attention that exporters wrote in standard operators becomes sequence attention: over caches that
-// it appends to, over those that other attention has appended to, and over what an encoder gave.
+// Converts attention written in standard operators to sequence attention: over KV caches that it
+// appends to, over caches that other attention appends to, and over an encoder's output.
 #pragma once
 
 #include <set>
@@ -17,20 +17,20 @@ class AttentionPacking {
  public:
   AttentionPacking(Program& program, const DecoderInterface& names, const TokenExtents& extents);
 
-  // All attention over the cache of a pair, whose present `owner` makes; nothing is changed yet. Of
-  // several the first appends, unless the owner does so itself. Gives what is in the way.
+  // Records all attention over the cache of a pair, whose present `owner` produces; changes
+  // nothing. The first one appends, unless the owner does. Returns the blocking reason, or "".
   std::string recognise(const StatePair& pair, Instruction& owner, bool grows_itself);
-  // The same of states that are written once, which nothing else may read.
+  // recognise() for encoder outputs, which are written once; they may have no other reader.
   std::string recognise_across();
-  // Joins what is added to scores of so many heads; false where it is no bias by position.
-  bool join_bias(const Value* added, int64_t heads, AttentionBias& bias) const;
-  // Presents that are appended to are results no more.
+  // Adds a bias of the scores of `heads` heads; false if it is neither a causal mask nor ALiBi.
+  bool add_bias(const Value* added, int64_t heads, AttentionBias& bias) const;
+  // Rewrites what was recognised; presents that are appended to are removed from the results.
   void convert();
 
-  // Of the caches that are appended to, and of all that an encoder gives.
+  // States of the KV caches that are appended to, and of all encoder outputs.
   const std::vector<SequenceState>& states() const { return states_; }
   std::vector<SequenceState> cross_states() const;
-  // A cache keeps what all that read it need, `others` among them.
+  // Widens the window of each cache to that of its largest reader, `others` included.
   void widen_windows(std::vector<SequenceState>& states,
                      const std::vector<SharedKvCache>& others) const;
 
@@ -48,11 +48,11 @@ class AttentionPacking {
   AffineAnalysis flow_;
   std::vector<CachedAttention> attentions_;
   std::vector<SequenceState> states_;
-  std::set<const Value*> made_;  // pasts
+  std::set<const Value*> made_;  // pasts of recognised attention
   std::vector<SharedKvCache> shared_;
 };
 
-// A bias' slopes as the attribute of sequence attention has them: one for each head, or none.
+// Slopes in the form of sequence_attention's attribute: one per head, or empty.
 Numbers slopes_of(const AttentionBias& bias, int64_t heads);
 
 }  // namespace lathe

@@ -19,19 +19,19 @@
 namespace lathe {
 namespace {
 
-// How an op with a past becomes a sequence operator.
+// How an op with a past converts to a sequence operator.
 struct Conversion {
   std::string_view op;
   std::string_view sequence_op;
-  // Operand of each past and result of its present.
+  // Operand index of a past and result index of its present.
   struct Place {
     size_t past;
     size_t present;
     std::string_view attribute;  // names the state
   };
   std::vector<Place> places;
-  std::vector<size_t> operands;              // which ones stay, in order
-  std::vector<std::string_view> attributes;  // which ones stay
+  std::vector<size_t> operands;              // operands to keep, in order
+  std::vector<std::string_view> attributes;  // attributes to keep
   bool grows;
 };
 
@@ -62,10 +62,10 @@ const std::vector<Conversion>& conversions() {
 
 class Packing {
  public:
-  // With `free` positions nothing is known of them: they are rows like tokens.
+  // With `free` positions the program must be correct for arbitrary ones: they are a token input.
   Packing(const Program& program, const DecoderInterface& names, bool free)
       : names_(names), program_(program.clone()), main_(program_->main()) {
-    given_positions_ = names_.positions;
+    input_positions_ = names_.positions;
     if (!free || names_.positions.empty()) return;
     names_.token_inputs.push_back(names_.positions);
     names_.positions.clear();
@@ -74,7 +74,7 @@ class Packing {
   PackedProgram run() {
     Value* tokens = parameter(names_.tokens);
     check(tokens->type().is_ranked() && tokens->type().rank() >= 2, ErrorKind::invalid_argument,
-          "input '{}' is {}, expected [batch, rows]", escape(names_.tokens),
+          "input '{}' is {}, expected [batch, tokens]", escape(names_.tokens),
           tokens->type().to_string());
     result_index(names_.logits);
     for (const StatePair& pair : names_.states) {
@@ -84,27 +84,28 @@ class Packing {
     for (const StatePair& pair : names_.cross) parameter(pair.past);
     for (const auto& input : main_.parameters()) {
       if (input->type().is_ranked()) continue;
-      return offend(fmt::format("the input '{}' is {}, of unknown rank", escape(input->name()),
-                                input->type().to_string()));
+      return not_packed(fmt::format("the input '{}' is {}, of unknown rank", escape(input->name()),
+                                    input->type().to_string()));
     }
-    if (const Instruction* unranked = without_rank()) {
-      return offend(describe(*unranked, "the rank of its result is not known"));
+    if (const Instruction* unranked = find_unranked()) {
+      return not_packed(describe(*unranked, "its result has no static rank"));
     }
     eliminate_copies(*program_);
     combined_ = split_combined_states(*program_, names_);
     extents_ = set_token_extents(*program_, names_);
     if (!extents_) {
-      return offend(fmt::format("the input '{}' is {}, expected unknown batch and rows",
-                                escape(names_.tokens), tokens->type().to_string()));
+      return not_packed(
+          fmt::format("the input '{}' is {}, expected dynamic batch and sequence axes",
+                      escape(names_.tokens), tokens->type().to_string()));
     }
-    join_tables(tokens);
+    merge_tables(tokens);
     const std::vector<SharedKvCache> shared = share_kv_caches(*program_, names_);
     AttentionPacking attention(*program_, names_, *extents_);
-    if (std::string why = recognise(attention); !why.empty()) return offend(std::move(why));
+    if (std::string why = recognise(attention); !why.empty()) return not_packed(std::move(why));
     attention.convert();
     take_states(attention);
-    fold_constants.run(*program_);       // what reads extents of states alone
-    eliminate_dead_code.run(*program_);  // what reads caches that operators give
+    fold_constants.run(*program_);       // folds readers of state shapes
+    eliminate_dead_code.run(*program_);  // removes readers of returned caches
     for (const StatePair& pair : names_.states) {
       if (!convert(pair)) return std::move(packed_);
     }
@@ -116,43 +117,42 @@ class Packing {
     fold_constants.run(*program_);
     eliminate_dead_code.run(*program_);
     if (!drop_parameters()) return std::move(packed_);
-    if (given_positions_.empty() || given_positions_ == names_.positions) {
+    if (input_positions_.empty() || input_positions_ == names_.positions) {
       packed_.positions = names_.positions;
     } else {
-      packed_.positions = given_positions_;
+      packed_.positions = input_positions_;
       packed_.token_numbers = names_.positions;
     }
     main_.guards().clear();
     infer(main_);
-    if (const Instruction* reader = reader_of_past()) {
-      return offend(describe(*reader, "it depends on how many rows came before"));
+    if (const Instruction* reader = find_reader_of_past()) {
+      return not_packed(describe(*reader, "it depends on the number of cached tokens"));
     }
     std::map<const Value*, int> inputs = {{tokens, 1}};
     std::vector<std::string> others = names_.token_inputs;
     others.insert(others.end(), {names_.positions, packed_.table_rows});
     for (const std::string& name : others) {
-      if (Value* rows = find_parameter(main_, name)) inputs[rows] = token_axis(rows->type());
+      if (Value* input = find_parameter(main_, name)) inputs[input] = token_axis(input->type());
     }
     const TokenAxes flow = trace_tokens(main_, inputs);
-    if (flow.not_packed_reason != nullptr)
-      return offend(describe(*flow.not_packed_reason, flow.reason));
+    if (flow.blocking != nullptr) return not_packed(describe(*flow.blocking, flow.reason));
     Value* logits = main_.results()[static_cast<size_t>(result_index(names_.logits))];
-    if (!flow.rows.contains(logits)) return offend("the logits have no rows");
+    if (!flow.axes.contains(logits)) return not_packed("the logits have no token axis");
     for (size_t i = 0; i < main_.results().size(); ++i) {
       const Value* result = main_.results()[i];
       if (main_.result_names()[i] == names_.logits) continue;
-      const auto rows = flow.rows.find(result);
+      const auto axis = flow.axes.find(result);
       packed_.outputs.push_back(
-          {main_.result_names()[i], rows == flow.rows.end() ? -1 : rows->second});
+          {main_.result_names()[i], axis == flow.axes.end() ? -1 : axis->second});
     }
-    packed_.wanted_rows = gather_before_head(*program_, logits, flow, extents_->rows);
+    packed_.logit_positions = gather_before_head(*program_, logits, flow, extents_->tokens);
     eliminate_dead_code.run(*program_);
     packed_.program = std::move(program_);
     return std::move(packed_);
   }
 
  private:
-  PackedProgram offend(std::string why) {
+  PackedProgram not_packed(std::string why) {
     packed_.not_packed_reason = std::move(why);
     return std::move(packed_);
   }
@@ -171,12 +171,12 @@ class Packing {
     return static_cast<int>(at - names.begin());
   }
 
-  // Lengths are extents of the mask, or those of a past and the new rows together.
-  void join_tables(const Value* tokens) {
+  // The length is the size of the mask, or past plus new tokens.
+  void merge_tables(const Value* tokens) {
     LongRopeNames names;
     names.tokens = tokens;
-    names.positions = find_parameter(main_, given_positions_);
-    names.rows = "table_rows";
+    names.positions = find_parameter(main_, input_positions_);
+    names.table_rows = "table_rows";
     const auto extent = [](const Value* value, size_t axis) {
       const auto& dims = value->type().dims;
       return dims && dims->size() > axis ? std::optional((*dims)[axis]) : std::nullopt;
@@ -192,7 +192,7 @@ class Packing {
     if (packed_.length_switch) packed_.table_rows = main_.parameters().back()->name();
   }
 
-  // Attention that no single operator is, before anything is changed; gives what is in the way.
+  // Records attention that is not a single operator; changes nothing. Returns the blocking reason.
   std::string recognise(AttentionPacking& attention) {
     for (const StatePair& pair : names_.states) {
       Instruction* owner = owner_of(pair);
@@ -200,20 +200,21 @@ class Packing {
       if (owner == nullptr || (conversion != nullptr && !conversion->grows)) continue;
       std::string why = attention.recognise(pair, *owner, conversion != nullptr);
       if (!why.empty()) return why;
-      if (conversion != nullptr) join_bias(attention, *owner);
+      if (conversion != nullptr) add_bias(attention, *owner);
     }
     return attention.recognise_across();
   }
 
-  // What grouped attention adds to its scores.
-  void join_bias(const AttentionPacking& attention, const Instruction& owner) {
+  // Records the mask and bias of group_query_attention.
+  void add_bias(const AttentionPacking& attention, const Instruction& owner) {
     constexpr size_t kBias = 10;
     AttentionBias bias;
-    bias.narrow(std::get<int64_t>(*find_attribute(owner.attributes(), "local_window_size")));
+    bias.narrow_window(std::get<int64_t>(*find_attribute(owner.attributes(), "local_window_size")));
     const auto heads = std::get<int64_t>(*find_attribute(owner.attributes(), "num_heads"));
     const Value* added = operand(owner, kBias);
-    if (added != nullptr && !attention.join_bias(added, heads, bias)) return;
-    // A sink is weighed against the scores themselves: what is added to all of a row counts then.
+    if (added != nullptr && !attention.add_bias(added, heads, bias)) return;
+    // A sink is compared with absolute scores: a constant added to all scores of a query changes
+    // the weights. ALiBi slopes alone are not enough.
     const bool sinks = operand(owner, kBias + 1) != nullptr ||
                        std::get<bool>(*find_attribute(owner.attributes(), "smooth_softmax"));
     if (bias.slopes.empty() || !sinks) biases_[&owner] = bias;
@@ -231,7 +232,7 @@ class Packing {
     }
   }
 
-  const Instruction* without_rank() const {
+  const Instruction* find_unranked() const {
     for (const auto& instruction : main_.instructions()) {
       for (const Value& result : instruction->results()) {
         if (!result.type().is_ranked()) return instruction.get();
@@ -240,8 +241,8 @@ class Packing {
     return nullptr;
   }
 
-  // The past's extent means nothing any more.
-  const Instruction* reader_of_past() const {
+  // The past's size has no meaning in a packed program.
+  const Instruction* find_reader_of_past() const {
     const SymbolRef past = extents_->past.as_symbol();
     const auto mentions = [&](const std::vector<Dim>& dims) {
       std::vector<SymbolRef> symbols;
@@ -271,15 +272,15 @@ class Packing {
     return at == list.end() ? nullptr : &*at;
   }
 
-  // Replaces the operator of this pair, unless its other state has done so already.
+  // Replaces the operator of this pair, unless the operator's other state already did.
   bool convert(const StatePair& pair) {
     if (done_.contains(pair.past)) return true;
     const Value* past = parameter(pair.past);
     Instruction* owner = owner_of(pair);
     const Conversion* conversion = owner == nullptr ? nullptr : find_conversion(*owner);
     if (conversion == nullptr || past->uses().size() != 1) {
-      packed_.not_packed_reason =
-          fmt::format("the state '{}' is not that of one sequence operator", escape(pair.past));
+      packed_.not_packed_reason = fmt::format(
+          "the state '{}' is not read and written by one sequence operator", escape(pair.past));
       return false;
     }
     return convert(*owner, *conversion);
@@ -292,12 +293,12 @@ class Packing {
     };
     const auto bias = biases_.find(&owner);
     if (conversion.grows && bias == biases_.end()) {
-      return refuse("it has a bias that is not one by position");
+      return refuse("its bias is neither a causal mask nor ALiBi");
     }
     if (owner.op().name == "group_query_attention" &&
         (!std::get<bool>(*find_attribute(owner.attributes(), "causal")) ||
          std::get<int64_t>(*find_attribute(owner.attributes(), "qk_output")) != 0)) {
-      return refuse("it is not causal, or gives its scores");
+      return refuse("it is not causal, or returns its scores");
     }
     Attributes attributes;
     for (const std::string_view name : conversion.attributes) {
@@ -311,7 +312,7 @@ class Packing {
     }
     for (const Conversion::Place& place : conversion.places) {
       std::optional<SequenceState> state = take_state(owner, conversion, place);
-      if (!state) return refuse("its past and present are not a pair of states of known extents");
+      if (!state) return refuse("its past and present are not a pair of states of static shape");
       if (conversion.grows) state->window = bias->second.window;
       attributes.emplace_back(place.attribute, state->name);
       packed_.states.push_back(*state);
@@ -358,10 +359,10 @@ class Packing {
     state.grows = conversion.grows;
     state.past = pair->past;
     state.present = pair->present;
-    // What the operator makes is known better than what the caller gives.
+    // The operator's result has a more precise type than the caller's input.
     const std::vector<Dim>& dims = *present->type().dims;
     if (state.grows && dims.size() != 4) return {};
-    // States after several tokens come before the batch.
+    // With state_window, states after several tokens are an axis before the batch.
     const Attribute* slots = find_attribute(owner.attributes(), "state_window");
     size_t axis = 1;
     if (slots != nullptr && std::get<int64_t>(*slots) > 0) {
@@ -377,7 +378,7 @@ class Packing {
     if (state.grows) {
       const Attribute* sliding = find_attribute(owner.attributes(), "sliding_window_cache");
       state.sliding = sliding != nullptr && std::get<bool>(*sliding);
-      // What other operators are given has as many rows as there are.
+      // Only group_query_attention reads a cache of fixed capacity; others grow theirs.
       if (owner.op().name == "group_query_attention" && past->type().is_ranked()) {
         state.capacity = (*past->type().dims)[2].constant().value_or(0);
       }
@@ -385,14 +386,14 @@ class Packing {
     return state;
   }
 
-  // Masks and lengths that nothing reads any more.
+  // Removes masks and lengths without readers.
   bool drop_parameters() {
     std::vector<std::string> names;
     for (const auto& parameter : main_.parameters()) names.push_back(parameter->name());
     for (const std::string& name : names) {
-      const auto& rows = names_.token_inputs;
+      const auto& inputs = names_.token_inputs;
       if (name == names_.tokens || name == names_.positions || name == packed_.table_rows ||
-          std::ranges::find(rows, name) != rows.end()) {
+          std::ranges::find(inputs, name) != inputs.end()) {
         continue;
       }
       Value* value = parameter(name);
@@ -400,12 +401,12 @@ class Packing {
         const Instruction* reader = value->uses().front().user;
         packed_.not_packed_reason = fmt::format(
             "the input '{}' is read by {}", escape(name),
-            reader == nullptr ? "the results" : describe(*reader, "it is not absorbed"));
+            reader == nullptr ? "the results" : describe(*reader, "it was not converted"));
         return false;
       }
       main_.remove_parameter(value->index());
     }
-    for (const std::string& name : {names_.positions, given_positions_}) {
+    for (const std::string& name : {names_.positions, input_positions_}) {
       Value* positions = find_parameter(main_, name);
       if (positions != nullptr && positions->uses().empty()) {
         main_.remove_parameter(positions->index());
@@ -415,14 +416,14 @@ class Packing {
   }
 
   DecoderInterface names_;
-  std::string given_positions_;  // the program's own input
+  std::string input_positions_;  // the program's own input
   std::unique_ptr<Program> program_;
   Module& main_;
   PackedProgram packed_;
   std::optional<TokenExtents> extents_;
   std::map<std::string, StatePair> combined_;           // by the names of their halves
-  std::map<const Instruction*, AttentionBias> biases_;  // of grouped attention
-  std::set<std::string> done_;                          // pasts
+  std::map<const Instruction*, AttentionBias> biases_;  // of group_query_attention
+  std::set<std::string> done_;                          // names of pasts
   std::vector<std::string> removed_;
 };
 
@@ -432,10 +433,10 @@ PackedProgram pack_sequences(const Program& program, const DecoderInterface& int
   if (interface.positions.empty()) return Packing(program, interface, false).run();
   PackedProgram free = Packing(program, interface, true).run();
   if (free.program != nullptr) return free;
-  // Masks may be made of positions: then they must be those of the rows.
+  // Masks may be computed from positions: then positions must count the tokens.
   PackedProgram counted = Packing(program, interface, false).run();
   counted.fixed_positions =
-      fmt::format("it takes them for a count of its rows ({})", free.not_packed_reason);
+      fmt::format("positions must count the tokens ({})", free.not_packed_reason);
   return counted;
 }
 

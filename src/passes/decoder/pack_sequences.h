@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Makes a program whose token axis holds rows of many sequences out of an exported decoder.
+// Packs an exported decoder: its token axis holds tokens of many sequences.
 #pragma once
 
 #include <memory>
@@ -13,28 +13,28 @@
 
 namespace lathe {
 
-// The names of a decoder's inputs and results.
+// Names of a decoder's inputs and results.
 struct DecoderInterface {
-  std::string tokens;     // ids [batch, rows], or embeddings [batch, rows, hidden]
-  std::string positions;  // [batch, rows] or [3, batch, rows]; empty: none
-  std::string logits;     // [batch, rows, vocabulary]
+  std::string tokens;     // ids [batch, tokens], or embeddings [batch, tokens, hidden]
+  std::string positions;  // [batch, tokens] or [3, batch, tokens]; empty: none
+  std::string logits;     // [batch, tokens, vocabulary]
   std::vector<StatePair> states;
-  // Empty where the program takes none: ones [batch, past and new rows], and counts of rows.
+  // Empty if the program has none. mask: ones [batch, past and new tokens]; lengths: token counts.
   std::string mask{};
   std::string past_length{};
   std::string new_length{};
   std::string total_length{};
-  // Of programs with caches in blocks: which blocks [sequences, blocks], where each sequence's rows
-  // begin and the last ends, how many came before, and bounds. Empty: no such program.
+  // Inputs of programs with paged KV caches, empty for others: block table [sequences, blocks],
+  // bounds of each sequence's tokens, past lengths, and maxima.
   std::string block_table{};
   std::string token_bounds{};
   std::string past_lengths{};
   std::string block_metadata{};
-  // Inputs that stay the same for all of a sequence's steps, and what an encoder calls them.
+  // Inputs that are constant over a sequence's steps, and the encoder's names of them.
   std::vector<StatePair> cross{};
-  // Of rows that may come as embeddings: [batch, rows, hidden]; it may be `tokens`.
+  // Input of tokens given as embeddings, [batch, tokens, hidden]; may equal `tokens`.
   std::string embeddings{};
-  // Inputs with a row for each token beside `tokens` and `positions`: [batch, rows, …].
+  // Further inputs with a token axis: [batch, tokens, …].
   std::vector<std::string> token_inputs{};
 };
 
@@ -42,19 +42,19 @@ struct DecoderInterface {
 struct SequenceState {
   std::string name;
   ElementType element = ElementType::f32;
-  bool grows = false;    // a cache: a row per token; otherwise of fixed extents
-  Dims extents;          // of a cache's row: heads, size; otherwise of the state, batch 1
-  int64_t window = 0;    // caches: rows that are needed; 0: all
-  bool sliding = false;  // the file keeps a window's last rows at the front of a fixed capacity
-  // Of caches, as the file has them: rows of a cache of fixed extents (0: it grows), whether row p
-  // lies at p mod capacity, and whether rows are flat, [1, rows, heads · size].
+  bool grows = false;  // true: a KV cache, one entry per token; false: fixed size
+  Dims extents;  // KV cache: [heads, size] per token; otherwise the state's shape with batch 1
+  int64_t window = 0;    // KV cache: sliding window in tokens; 0: unlimited
+  bool sliding = false;  // the file keeps the last tokens at the front of a fixed capacity
+  // Layout of the file's KV cache: capacity in tokens (0: it grows), ring buffer (token p in slot p
+  // mod capacity), and flat, [1, tokens, heads · size].
   int64_t capacity = 0;
   bool ring = false;
   bool flat = false;
-  int axis = -1;       // of a state that is one tensor: along which rows are added; -1: replaced
-  int part = -1;       // which half of the file's tensor, keys or values; -1: all of it
-  bool cross = false;  // written once, before the first row; extents of 0 are open
-  std::string past;    // the file's names
+  int axis = -1;       // token axis of a state that is one tensor; -1: replaced as a whole
+  int part = -1;       // half of the file's combined tensor, keys 0 or values 1; -1: all of it
+  bool cross = false;  // written once, before the first token; dims of 0 are open
+  std::string past;    // names in the file
   std::string present;
 
   StateKind kind() const {
@@ -64,35 +64,32 @@ struct SequenceState {
   }
 };
 
-// A result that a caller may ask for by name.
+// A result that a caller may request by name.
 struct ProgramOutput {
   std::string name;
-  int axis = -1;  // along which the step's rows lie; -1: along none that is known
+  int axis = -1;  // token axis; -1: none
 };
 
 struct PackedProgram {
-  // main's parameters, by name: tokens [1, rows …] and other inputs of rows, positions [1, rows] or
-  // [3, 1, rows] if it reads them, `token_numbers` [1, rows] if it counts each sequence's rows
-  // beside, `table_rows` [1, rows] if tables switch, and `wanted_rows`, i64 [n]: those whose logits
-  // are wanted. Logits are [1, n, vocabulary]. Null if there is an offender.
+  // Token inputs are [1, tokens, …], logits [1, n, vocabulary]. Null if not packed.
   std::unique_ptr<Program> program;
-  std::string positions{};
-  std::string token_numbers{};
-  std::string table_rows{};
-  std::string wanted_rows{};
+  // Names of further parameters; empty: the program has none.
+  std::string positions{};        // [1, tokens] or [3, 1, tokens]
+  std::string token_numbers{};    // [1, tokens], each token's number in its sequence
+  std::string table_rows{};       // [1, tokens], indices into merged LongRoPE tables
+  std::string logit_positions{};  // i64 [n], packed indices of the tokens that need logits
   std::optional<LongRopeSwitch> length_switch{};
   std::vector<SequenceState> states;
-  std::vector<ProgramOutput> outputs{};  // results beside the logits, all rows of the step
-  // What keeps rows from being packed: an instruction and why.
+  std::vector<ProgramOutput> outputs{};  // results other than logits, all tokens of the step
+  // Why tokens cannot be packed: the blocking instruction and its reason.
   std::string not_packed_reason;
-  // Why positions must be a count of each sequence's rows; empty: they may be anything.
+  // Why positions must count each sequence's tokens; empty: positions are arbitrary.
   std::string fixed_positions{};
 };
 
-// Attention, convolution and linear attention with a past become sequence operators
-// (ops/sequence_step.h); masks that only they read go; the rest must be token-wise. The rows'
-// selection is put as far before the logits as only one value has rows. InvalidArgument if a name
-// is unknown.
+// Converts attention, convolution and linear attention with a past to sequence operators
+// (ops/sequence_step.h) and removes masks that only they read; all other instructions must be
+// token-wise. Gathers requested tokens before the head. InvalidArgument if a name is unknown.
 PackedProgram pack_sequences(const Program& program, const DecoderInterface& interface);
 
 }  // namespace lathe

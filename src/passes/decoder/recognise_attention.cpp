@@ -12,7 +12,7 @@ namespace {
 
 using Found = std::optional<CachedAttention>;
 
-constexpr int kMostSteps = 24;  // from a sum to the product that makes scores
+constexpr int kMostSteps = 24;  // def-use distance from a sum to the matmul of the scores
 
 template <class T>
 T attribute(const Instruction& instruction, std::string_view name) {
@@ -34,7 +34,7 @@ class Recognition {
     const bool grows = op == "concat" || op == "tensor_scatter";
     const bool attends = op == "attention" || op == "multi_head_attention";
     if (!grows && !attends && op != "group_query_attention") {
-      refuse(owner, "it makes a state, and is no attention that is known");
+      refuse(owner, "it produces a state and is not a known attention");
       return {};
     }
     if (attends) {
@@ -44,9 +44,9 @@ class Recognition {
     }
     Value* cache = owner.result(grows ? 0 : 1);
     for (Instruction* reader : cache_readers(cache)) {
-      Found found = over_caches(*reader);
+      Found found = over_cache(*reader);
       const bool same = found && (found->present_key == cache || found->present_value == cache);
-      if (found && !same) found = refuse(*reader, "it does not attend to the state it reads");
+      if (found && !same) found = refuse(*reader, "it reads a state but is not attention over it");
       if (!found) return {};
       if (!grows) found->role = CacheRole::shared;
       all.push_back(*found);
@@ -76,8 +76,10 @@ class Recognition {
     return known != nullptr && known->linear && known->linear->offset == count &&
            std::ranges::count(known->linear->steps, 0) == std::ssize(known->linear->steps);
   }
-  // As many keys as there are rows before and new.
-  bool is_total(const Value* value) const { return is_count(value, extents_.past + extents_.rows); }
+  // True if every element is the number of past and new tokens.
+  bool is_total(const Value* value) const {
+    return is_count(value, extents_.past + extents_.tokens);
+  }
 
   Found standard(Instruction& owner, CacheRole role = CacheRole::appended) {
     CachedAttention found;
@@ -97,25 +99,25 @@ class Recognition {
     const Value* length = operand(owner, 6);
     if ((length != nullptr && (found.past_key != nullptr || !is_total(length))) ||
         !owner.result(3)->uses().empty()) {
-      return refuse(owner, "it takes lengths of its own, or gives its scores");
+      return refuse(owner, "it has explicit key lengths, or returns its scores");
     }
     found.causal = attribute<bool>(owner, "is_causal");
     const int64_t left = attribute<int64_t>(owner, "left_window_size");
     const int64_t right = attribute<int64_t>(owner, "right_window_size");
-    if (left >= 0) found.narrow(left + 1);
+    if (left >= 0) found.narrow_window(left + 1);
     found.causal = found.causal || right == 0;
     if (const Value* mask = operand(owner, 3); mask && !biases_.join(mask, 1, found)) {
-      return refuse(owner, "its mask is not one of position");
+      return refuse(owner, "its mask is neither causal nor ALiBi");
     }
     return checked(owner, found);
   }
 
-  // Self attention is causal, what was encoded has no order.
+  // Self-attention must be causal; cross-attention has no token order.
   Found checked(const Instruction& owner, const CachedAttention& found) {
     const bool across = found.role == CacheRole::cross;
     if (!across && !found.causal) return refuse(owner, "it is not causal");
     if (across && (found.causal || found.window > 0 || !found.slopes.empty())) {
-      return refuse(owner, "it masks by position what is no sequence of rows");
+      return refuse(owner, "cross-attention has a causal mask, window or slopes");
     }
     return found;
   }
@@ -137,76 +139,77 @@ class Recognition {
     if (found.key == nullptr || found.value == nullptr || found.query->type().rank() != 3 ||
         found.key->type().rank() != rank || found.value->type().rank() != rank ||
         operand(owner, 3)) {
-      return refuse(owner, "its operands are packed, projected already, or have a bias");
+      return refuse(owner, "its operands are packed or projected, or have a bias");
     }
-    if (!owner.result(3)->uses().empty()) return refuse(owner, "it gives its scores");
+    if (!owner.result(3)->uses().empty()) return refuse(owner, "it returns its scores");
     const Value* past = operand(owner, 8);
     if (operand(owner, 9) != nullptr || (past != nullptr && !is_count(past, extents_.past))) {
-      return refuse(owner, "its past's rows are not those before the new ones");
+      return refuse(owner, "its past length is not the number of cached tokens");
     }
     found.causal = attribute<bool>(owner, "unidirectional");
     if (const Value* mask = operand(owner, 4)) {
       const AffineValue* known = flow_.find(mask);
       if (known == nullptr || !known->is_constant() || known->yes == 0 ||
           mask->type().rank() == 1) {
-        return refuse(owner, "its padding is not known");
+        return refuse(owner, "its padding mask is not all ones");
       }
     }
     if (const Value* addend = operand(owner, 5); addend && !biases_.join(addend, 1, found)) {
-      return refuse(owner, "its bias is not a mask of position");
+      return refuse(owner, "its bias is neither a causal mask nor ALiBi");
     }
     return checked(owner, found);
   }
 
-  Found over_caches(Instruction& reader) {
-    if (reader.op().name == "softmax") return products(reader);
-    if (reader.op().name == "attention") return joined(reader);
-    return refuse(reader, "it reads a cache that others read, or has rows written into");
+  Found over_cache(Instruction& reader) {
+    if (reader.op().name == "softmax") return unfused(reader);
+    if (reader.op().name == "attention") return fused_over_concat(reader);
+    return refuse(reader, "it shares its cache, or writes to a cache of fixed capacity");
   }
 
   Found across(Instruction& reader) {
     const std::string_view op = reader.op().name;
-    if (op == "softmax") return products(reader, CacheRole::cross);
+    if (op == "softmax") return unfused(reader, CacheRole::cross);
     const bool standard_op = op == "attention";
     if (!standard_op && op != "multi_head_attention") {
-      return refuse(reader, "it is no attention that is known");
+      return refuse(reader, "it is not a known attention");
     }
     const auto keys = trace_kv_cache(operand(reader, 1), false, flow_, extents_);
     const auto values = trace_kv_cache(operand(reader, 2), false, flow_, extents_);
     const bool own = operand(reader, standard_op ? 4 : 6) == nullptr;
     const bool plain = keys && values && keys->scale == 1 && values->scale == 1;
     if (!own || !plain || keys->fresh != nullptr || values->fresh != nullptr) {
-      return refuse(reader, "what it attends to is not as it was given");
+      return refuse(reader, "its keys or values are not unmodified inputs");
     }
     Found found =
         standard_op ? standard(reader, CacheRole::cross) : multi_head(reader, CacheRole::cross);
     if (found) set_caches(*keys, *values, *found);
     if (found && !divides(*keys, *values, *found)) {
-      return refuse(reader, "its heads are not a multiple of the cache's");
+      return refuse(reader, "its heads are not a multiple of the KV cache's");
     }
     return found;
   }
 
-  // The operator of its own, given what pasts and new rows make together.
-  Found joined(Instruction& owner) {
-    const bool by_place = attribute<bool>(owner, "is_causal") ||
-                          attribute<int64_t>(owner, "left_window_size") >= 0 ||
-                          attribute<int64_t>(owner, "right_window_size") >= 0;
-    if (operand(owner, 4) != nullptr || (by_place && operand(owner, 6) == nullptr)) {
-      return refuse(owner, "it takes the first row of every run for that of the sequence");
+  // An attention op whose keys and values are concat(past, new).
+  Found fused_over_concat(Instruction& owner) {
+    const bool has_order = attribute<bool>(owner, "is_causal") ||
+                           attribute<int64_t>(owner, "left_window_size") >= 0 ||
+                           attribute<int64_t>(owner, "right_window_size") >= 0;
+    if (operand(owner, 4) != nullptr || (has_order && operand(owner, 6) == nullptr)) {
+      return refuse(owner,
+                    "its causal mask or window starts at the first new token, not at the past");
     }
     const auto keys = trace_kv_cache(operand(owner, 1), false, flow_, extents_);
     const auto values = trace_kv_cache(operand(owner, 2), false, flow_, extents_);
     const bool caches = keys && values && keys->fresh != nullptr && values->fresh != nullptr;
     if (!caches || keys->scale != 1 || values->scale != 1) {
-      return refuse(owner, "what it attends to is no cache with new rows");
+      return refuse(owner, "its keys or values are not a KV cache with new tokens");
     }
     Found found = standard(owner);
     if (!found) return std::nullopt;
     if (!fits_ring(owner, *keys, *values, *found)) return std::nullopt;
     set_caches(*keys, *values, *found);
     if (!divides(*keys, *values, *found)) {
-      return refuse(owner, "its heads are not a multiple of the cache's");
+      return refuse(owner, "its heads are not a multiple of the KV cache's");
     }
     return found;
   }
@@ -219,7 +222,7 @@ class Recognition {
     found.value = values.fresh;
     found.present_value = values.present;
     found.kv_heads = keys.heads > 0 ? keys.heads : heads_of(keys.present, found.kv_heads);
-    found.narrow(keys.window);
+    found.narrow_window(keys.window);
   }
   static bool divides(const KvCacheUse& keys, const KvCacheUse& values,
                       const CachedAttention& found) {
@@ -227,52 +230,53 @@ class Recognition {
     return keys.groups == values.groups && keys.heads == values.heads && repeated > 0 &&
            found.heads == found.kv_heads * keys.groups * repeated;
   }
-  // In a ring a row's place is not its position. Up to the row's own place is all that was written
-  // until the ring is full, and all of it from then on: its window. Other masks mean something
-  // else.
+  // In a ring buffer, slot ≠ position. A causal mask by slot covers all written slots until the
+  // ring is full, and the whole ring after that: its window. Other masks do not convert.
   bool fits_ring(const Instruction& owner, const KvCacheUse& keys, const KvCacheUse& values,
                  const AttentionBias& bias) {
     const bool all = bias.window == 0 && bias.slopes.empty();
     const bool fits = keys.window == values.window && (keys.window == 0 || all);
-    if (!fits) refuse(owner, "it masks a cache that is written in a circle");
+    if (!fits) refuse(owner, "it masks a ring-buffer KV cache by slot");
     return fits;
   }
 
-  Found products(Instruction& softmax, CacheRole role = CacheRole::appended) {
+  Found unfused(Instruction& softmax, CacheRole role = CacheRole::appended) {
     const int64_t axis = attribute<int64_t>(softmax, "axis");
     if (axis != -1 && axis != softmax.result()->type().rank() - 1) {
-      return refuse(softmax, "it is not over keys");
+      return refuse(softmax, "its axis is not the axis of keys");
     }
     CachedAttention found;
     found.role = role;
     Instruction* scores = scores_before(softmax, found);
     if (scores == nullptr) return std::nullopt;
-    Instruction* product = product_after(softmax);
-    if (product == nullptr) return refuse(softmax, "no product with values follows");
+    Instruction* weighted = matmul_after(softmax);
+    if (weighted == nullptr) return refuse(softmax, "no matmul with values reads its result");
     const auto keys = trace_kv_cache(operand(*scores, 1), true, flow_, extents_);
-    const auto values = trace_kv_cache(operand(*product, 1), false, flow_, extents_);
+    const auto values = trace_kv_cache(operand(*weighted, 1), false, flow_, extents_);
     const bool grown = role != CacheRole::cross;
     if (!keys || !values || values->scale != 1 || (keys->fresh != nullptr) != grown ||
         (values->fresh != nullptr) != grown) {
-      return refuse(keys ? *product : *scores, "what it multiplies is no cache with new rows");
+      return refuse(keys ? *weighted : *scores,
+                    "its second operand is not a KV cache with new tokens");
     }
     if (!checked(softmax, found)) return std::nullopt;
     found.query = in_heads(operand(*scores, 0));
-    found.result = product->result();
+    found.result = weighted->result();
     found.scale *= keys->scale;
-    if (found.query->type().rank() != 4) return refuse(*scores, "its rows do not lie in heads");
+    if (found.query->type().rank() != 4)
+      return refuse(*scores, "its queries are not split into heads");
     found.heads = heads_of(found.query, 0);
     if (!fits_ring(softmax, *keys, *values, found)) return std::nullopt;
     set_caches(*keys, *values, found);
-    // A single head of keys may serve all without being repeated.
+    // A single key head may serve all query heads without a repeat.
     const int64_t repeated = found.kv_heads * keys->groups;
     if (!divides(*keys, *values, found) || (found.heads != repeated && repeated != 1)) {
-      return refuse(*scores, "its heads are not a multiple of the cache's");
+      return refuse(*scores, "its heads are not a multiple of the KV cache's");
     }
     return found;
   }
 
-  // Back from the softmax over masks, scale and cap to the product of queries and keys.
+  // Traces the softmax back over masks, scale and softcap to the matmul of queries and keys.
   Instruction* scores_before(const Instruction& softmax, CachedAttention& found) {
     Value* value = operand(softmax, 0);
     double scale = 1;
@@ -295,50 +299,50 @@ class Recognition {
       } else if (op == "add" && found.softcap == 0) {
         const size_t scores = scores_of(*definition);
         if (!biases_.join(operand(*definition, 1 - scores), scale, found)) {
-          refuse(*definition, "what it adds to scores is not a mask of position");
+          refuse(*definition, "it adds neither a causal mask nor ALiBi to the scores");
           return nullptr;
         }
         value = operand(*definition, scores);
       } else if (op == "where" && found.softcap == 0) {
         value = biases_.unmasked(*definition, scale, found);
         if (value == nullptr) {
-          refuse(*definition, "it does not mask by position");
+          refuse(*definition, "its condition is not a causal mask");
           return nullptr;
         }
       } else {
-        refuse(*definition, "it stands between scores and softmax");
+        refuse(*definition, "it is an unknown op between scores and softmax");
         return nullptr;
       }
     }
-    refuse(softmax, "no product makes its scores");
+    refuse(softmax, "no matmul computes its scores");
     return nullptr;
   }
 
-  // Which operand of a sum are the scores: what a product makes, and not positions.
+  // Index of the scores in a sum: the operand that a matmul produces, not positions.
   size_t scores_of(const Instruction& sum) const {
     for (const size_t i : {0, 1}) {
       std::set<const Value*> seen = {nullptr};
-      if (from_product(operand(sum, i), seen, kMostSteps)) return i;
+      if (from_matmul(operand(sum, i), seen, kMostSteps)) return i;
     }
     return 0;
   }
-  bool from_product(const Value* value, std::set<const Value*>& seen, int steps) const {
+  bool from_matmul(const Value* value, std::set<const Value*>& seen, int steps) const {
     if (steps == 0 || !seen.insert(value).second || flow_.find(value) != nullptr) return false;
     const std::string_view op = op_of(value);
     if (op.empty() || op == "shape" || op == "size") return false;
     return op == "matmul" || std::ranges::any_of(value->definition()->operands(), [&](auto* from) {
-             return from_product(from, seen, steps - 1);
+             return from_matmul(from, seen, steps - 1);
            });
   }
 
-  // Heads that were joined with a batch of one, as they were before.
+  // Undoes the reshape that removed a batch of one from heads.
   static Value* in_heads(Value* query) {
     Value* before = op_of(query) == "reshape" ? query->definition()->operands()[0] : query;
     return query->type().rank() == 3 && before->type().rank() == 4 && alike(query, before) ? before
                                                                                            : query;
   }
 
-  static Instruction* product_after(const Instruction& softmax) {
+  static Instruction* matmul_after(const Instruction& softmax) {
     const Value* value = softmax.result();
     for (;;) {
       const Use* next = nullptr;
@@ -360,7 +364,7 @@ class Recognition {
     }
   }
 
-  // where(is_nan(w), c, w): rows without a key; here each has its own.
+  // where(is_nan(w), c, w) guards queries without keys; here every query has its own key.
   static bool is_guard(const Instruction& where, const Value* weights) {
     const Instruction* test = where.operands()[0]->definition();
     return where.operands()[2] == weights && test != nullptr && test->op().name == "is_nan" &&

@@ -11,7 +11,7 @@
 namespace lathe {
 namespace {
 
-// Operands of group_query_attention.
+// Operand indices of group_query_attention.
 enum Operand : size_t {
   kQuery,
   kKey,
@@ -39,16 +39,16 @@ bool can_share(const Instruction& attention) {
          attribute<int64_t>(attention, "qk_output") == 0;
 }
 
-// Both append the same rows.
+// True if both append the same keys and values.
 bool append_alike(const Instruction& a, const Instruction& b) {
-  constexpr std::array kRows = {kKey, kValue, kPastKey, kPastValue, kKeyScale, kValueScale};
-  constexpr std::array kTurns = {kCos, kSin, kPositions};
+  constexpr std::array kAppended = {kKey, kValue, kPastKey, kPastValue, kKeyScale, kValueScale};
+  constexpr std::array kRope = {kCos, kSin, kPositions};
   const auto equal = [&](size_t i) { return operand(a, i) == operand(b, i); };
-  const bool turns = attribute<bool>(a, "do_rotary");
-  return std::ranges::all_of(kRows, equal) && turns == attribute<bool>(b, "do_rotary") &&
+  const bool rotates = attribute<bool>(a, "do_rotary");
+  return std::ranges::all_of(kAppended, equal) && rotates == attribute<bool>(b, "do_rotary") &&
          attribute<int64_t>(a, "kv_num_heads") == attribute<int64_t>(b, "kv_num_heads") &&
-         (!turns ||
-          (std::ranges::all_of(kTurns, equal) &&
+         (!rotates ||
+          (std::ranges::all_of(kRope, equal) &&
            attribute<bool>(a, "rotary_interleaved") == attribute<bool>(b, "rotary_interleaved")));
 }
 
@@ -80,7 +80,7 @@ class Sharing {
               operand(*reader, kPastValue) == first.result(2) && appends_nothing(*reader);
           if (more || !alike || !can_share(*reader)) continue;
           share(first, *reader);
-          more = true;  // what read its present reads the first's now
+          more = true;  // readers of its present now read the first one's
         }
       }
     }
@@ -93,7 +93,7 @@ class Sharing {
            std::ranges::find(names_.states, value->name(), &StatePair::past) != names_.states.end();
   }
 
-  // Grouped attention that takes these keys for its past, in the program's order.
+  // group_query_attention with these keys as its past, in program order.
   std::vector<Instruction*> readers(const Value* keys) const {
     std::vector<Instruction*> found;
     for (const Use& use : keys->uses()) {
@@ -101,7 +101,7 @@ class Sharing {
                          use.user->op().name == "group_query_attention";
       if (reads) found.push_back(use.user);
     }
-    std::vector<Instruction*> sorted;  // without those in bodies of branches and loops
+    std::vector<Instruction*> sorted;  // main's, without bodies of branches and loops
     for (const auto& instruction : main_.instructions()) {
       if (std::ranges::find(found, instruction.get()) != found.end()) {
         sorted.push_back(instruction.get());

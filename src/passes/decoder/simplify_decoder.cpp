@@ -23,7 +23,7 @@ std::optional<int64_t> constant_index(const Instruction& gather) {
   return elements->front().constant();
 }
 
-// The halves [b, heads, rows, size] that a combined present is made of.
+// The halves [b, heads, tokens, size] that a combined present is concatenated from.
 std::optional<std::array<Value*, 2>> halves_of(const Value* present) {
   const Instruction* concat = present->definition();
   if (concat == nullptr || concat->op().name != "concat" || concat->operands().size() != 2 ||
@@ -79,7 +79,7 @@ bool split(Program& program, DecoderInterface& names, const StatePair& pair) {
   return true;
 }
 
-// A cache of fixed extents.
+// True for a cache of fixed capacity.
 bool is_written_into(const Value* past) {
   return std::ranges::any_of(past->uses(), [](const Use& use) {
     return use.user != nullptr && use.index == 0 && use.user->op().name == "tensor_scatter";
@@ -134,14 +134,14 @@ std::optional<TokenExtents> set_token_extents(Program& program, const DecoderInt
   Module& main = program.main();
   const Value* tokens = find_parameter(main, names.tokens);
   const Dim batch = tokens->type().dims->front();
-  Dim rows = (*tokens->type().dims)[1];
-  const bool single = rows == Dim(1);
-  if ((!single && (batch == rows || rows.as_symbol() == nullptr)) ||
+  Dim count = (*tokens->type().dims)[1];
+  const bool single = count == Dim(1);
+  if ((!single && (batch == count || count.as_symbol() == nullptr)) ||
       (batch.as_symbol() == nullptr && !(batch == Dim(1)))) {
     return std::nullopt;
   }
-  if (single) rows = program.add_symbol("rows", SymbolKind::bound, {});
-  TokenExtents extents{0, rows};
+  if (single) count = program.add_symbol("tokens", SymbolKind::bound, {});
+  TokenExtents extents{0, count};
   bool written = false;
   for (const StatePair& pair : names.states) {
     const Value* past = find_parameter(main, pair.past);
@@ -153,9 +153,9 @@ std::optional<TokenExtents> set_token_extents(Program& program, const DecoderInt
       extents.past = length;
     }
   }
-  // Where rows are written into caches of fixed extents, no extent says how many came before.
+  // A cache of fixed capacity has no dimension for the number of cached tokens.
   if (written && extents.past == Dim(0)) {
-    extents.past = program.add_symbol("past_rows", SymbolKind::bound, {});
+    extents.past = program.add_symbol("past_tokens", SymbolKind::bound, {});
   }
   for (const auto& parameter : main.parameters()) {
     Type type = parameter->type();
@@ -169,16 +169,16 @@ std::optional<TokenExtents> set_token_extents(Program& program, const DecoderInt
     const bool length = parameter->name() == names.past_length ||
                         parameter->name() == names.new_length ||
                         parameter->name() == names.total_length;
-    const bool by_rows =
+    const bool by_tokens =
         parameter->name() == names.tokens || parameter->name() == names.positions ||
         std::ranges::find(names.token_inputs, parameter->name()) != names.token_inputs.end();
-    if (by_rows && dims.size() >= 2) {
+    if (by_tokens && dims.size() >= 2) {
       const auto axis = static_cast<size_t>(token_axis(type));
       dims[axis - 1] = 1;
-      dims[axis] = rows;
+      dims[axis] = count;
     } else if (parameter->name() == names.mask && dims.size() == 2) {
       dims[0] = 1;
-      if (!(extents.past == Dim(0)) && !dims[1].is_constant()) dims[1] = extents.past + rows;
+      if (!(extents.past == Dim(0)) && !dims[1].is_constant()) dims[1] = extents.past + count;
     } else if (length && dims.size() == 1 && dims[0].as_symbol() != nullptr) {
       dims[0] = 1;
     } else if (state && dims.size() == 4 && dims[2].as_symbol() != nullptr &&
@@ -214,13 +214,13 @@ AffineAnalysis decoder_positions(const Program& program, const DecoderInterface&
     };
   };
   const Value* mask = names.mask.empty() ? nullptr : find_parameter(program.main(), names.mask);
-  const bool whole = mask != nullptr && mask->type().is_ranked() && mask->type().rank() > 0 &&
-                     mask->type().dims->back().is_constant();
+  const bool fixed_length = mask != nullptr && mask->type().is_ranked() &&
+                            mask->type().rank() > 0 && mask->type().dims->back().is_constant();
   give(names.mask, [&](int rank) {
-    if (!whole) return AffineValue::constant(1);
-    // As long as the caches are: ones for rows that there are.
+    if (!fixed_length) return AffineValue::constant(1);
+    // A mask as long as the caches' capacity: ones for the tokens so far.
     Linear held{std::vector<int64_t>(static_cast<size_t>(rank), 0),
-                extents.past + extents.rows - Dim(1)};
+                extents.past + extents.tokens - Dim(1)};
     held.steps.back() = -1;
     return AffineValue{std::nullopt, {std::move(held)}, 1, 0};
   });
@@ -230,40 +230,39 @@ AffineAnalysis decoder_positions(const Program& program, const DecoderInterface&
     return AffineValue::index(std::move(linear));
   });
   give(names.past_length, count(extents.past));
-  give(names.new_length, count(extents.rows));
-  give(names.total_length, count(extents.past + extents.rows));
+  give(names.new_length, count(extents.tokens));
+  give(names.total_length, count(extents.past + extents.tokens));
   return AffineAnalysis(program.main(), std::move(given));
 }
 
 namespace {
 
-// The input of positions, or the one that is added.
+// The input of positions; adds one if there is none.
 Value* positions_of(Module& main, DecoderInterface& names, const TokenExtents& extents) {
   Value* positions = find_parameter(main, names.positions);
   if (positions == nullptr) {
-    // The caller's own positions are another input then.
+    // If the program has unrelated position_ids, the new input gets another name.
     const std::string name =
-        find_parameter(main, "position_ids") == nullptr ? "position_ids" : "row_numbers";
-    positions = main.add_parameter(Type::tensor(ElementType::i64, {1, extents.rows}), name);
+        find_parameter(main, "position_ids") == nullptr ? "position_ids" : "token_numbers";
+    positions = main.add_parameter(Type::tensor(ElementType::i64, {1, extents.tokens}), name);
     names.positions = positions->name();
   }
   return positions;
 }
 
-// Whether each of the new rows' positions stands once in these values, in order.
-bool counts_rows(const Value* value, const AffineAnalysis& flow, const TokenExtents& extents) {
+// True if the elements are the new tokens' positions, in order.
+bool counts_tokens(const Value* value, const AffineAnalysis& flow, const TokenExtents& extents) {
   const AffineValue* known = flow.find(value);
   if (known == nullptr || !known->linear || !(known->linear->offset == extents.past)) return false;
   const std::vector<int64_t>& steps = known->linear->steps;
   const auto along = std::ranges::find(steps, 1);
   if (along == steps.end() || std::ranges::count(steps, 0) + 1 != std::ssize(steps)) return false;
   const std::vector<Dim>& dims = *value->type().dims;
-  return element_count(dims) == extents.rows &&
-         dims[static_cast<size_t>(along - steps.begin())] == extents.rows;
+  return element_count(dims) == extents.tokens &&
+         dims[static_cast<size_t>(along - steps.begin())] == extents.tokens;
 }
 
-// The axis along which a table's rows at the new rows' positions are cut out; -1: this is no such
-// cut.
+// The axis along which a slice of a table selects the new tokens' positions; -1: none.
 int cut_axis(const Instruction& slice, const TokenExtents& extents) {
   const auto single = [&](size_t i) -> std::optional<Dim> {
     const Value* value = i < slice.operands().size() ? slice.operands()[i] : nullptr;
@@ -277,7 +276,7 @@ int cut_axis(const Instruction& slice, const TokenExtents& extents) {
   const bool fixed = table.is_ranked() && std::ranges::all_of(*table.dims, [](const Dim& dim) {
                        return dim.is_constant();
                      });
-  if (!fixed || single(1) != extents.past || single(2) != extents.past + extents.rows ||
+  if (!fixed || single(1) != extents.past || single(2) != extents.past + extents.tokens ||
       (given(4) && single(4) != Dim(1))) {
     return -1;
   }
@@ -297,7 +296,7 @@ void absorb_positions(Program& program, DecoderInterface& names, const TokenExte
   std::vector<std::pair<Instruction*, int>> cuts;
   for (const auto& instruction : main.instructions()) {
     if (instruction->results().size() != 1 || instruction->result()->uses().empty()) continue;
-    if (counts_rows(instruction->result(), flow, extents)) counting.push_back(instruction.get());
+    if (counts_tokens(instruction->result(), flow, extents)) counting.push_back(instruction.get());
     if (instruction->op().name != "slice") continue;
     const int axis = cut_axis(*instruction, extents);
     if (axis >= 0) cuts.emplace_back(instruction.get(), axis);
@@ -315,9 +314,9 @@ void absorb_positions(Program& program, DecoderInterface& names, const TokenExte
   for (const auto& [cut, axis] : cuts) {
     Builder builder(main, cut);
     builder.set_origins(cut->origins());
-    Value* rows = builder.reshape(builder.cast(positions, ElementType::i64), {extents.rows});
+    Value* indices = builder.reshape(builder.cast(positions, ElementType::i64), {extents.tokens});
     main.replace_uses(cut->result(),
-                      builder("gather", {cut->operands()[0], rows}, {{"axis", int64_t{axis}}}));
+                      builder("gather", {cut->operands()[0], indices}, {{"axis", int64_t{axis}}}));
   }
 }
 

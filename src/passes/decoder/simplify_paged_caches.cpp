@@ -10,24 +10,24 @@
 namespace lathe {
 namespace {
 
-class Unblocking {
+class PagedCacheRemoval {
  public:
-  Unblocking(const Program& program, const DecoderInterface& names)
+  PagedCacheRemoval(const Program& program, const DecoderInterface& names)
       : names_(names), program_(program.clone()), main_(program_->main()) {}
 
   std::unique_ptr<Program> run() {
     Value* tokens = parameter(names_.tokens);
     if (tokens == nullptr || !tokens->type().is_ranked() || tokens->type().rank() != 1) return {};
     const Dim batch = add_symbol("batch");
-    const Dim rows = add_symbol("rows");
+    const Dim count = add_symbol("tokens");
     const Dim past = add_symbol("past");
     for (const std::string& name : {names_.tokens, names_.positions}) {
       if (Value* value = parameter(name)) {
-        value->set_type(Type::tensor(value->type().element, {batch, rows}));
+        value->set_type(Type::tensor(value->type().element, {batch, count}));
       }
     }
-    last_ = main_.add_parameter(Type::tensor(ElementType::i32, {batch}), "last_rows");
-    total_ = main_.add_parameter(Type::tensor(ElementType::i32, {1}), "total_rows");
+    last_ = main_.add_parameter(Type::tensor(ElementType::i32, {batch}), "last_positions");
+    total_ = main_.add_parameter(Type::tensor(ElementType::i32, {1}), "total_tokens");
     for (const StatePair& pair : names_.states) {
       Value* cache = parameter(pair.past);
       const bool single = cache != nullptr && cache->uses().size() == 1 &&
@@ -37,7 +37,7 @@ class Unblocking {
       const std::vector<Dim>& dims = *cache->type().dims;
       cache->set_type(Type::tensor(cache->type().element, {batch, dims[2], past, dims[3]}));
     }
-    // Types follow from the first instruction on, so that each operator is made from new ones.
+    // Infers types in program order: each operator is rebuilt from operands with new types.
     main_.guards().clear();
     std::vector<std::pair<Instruction*, int>> all;  // with the rank of the first operand
     for (const auto& instruction : main_.instructions()) {
@@ -68,7 +68,7 @@ class Unblocking {
     return program_->add_symbol(name, SymbolKind::bound, {});
   }
 
-  // A shape that keeps the tokens' axis keeps the batch before it, too.
+  // A leading 0 copies the token axis; the shape gets one more for the new batch axis.
   void keep_axis(Instruction& reshape, int rank_before) {
     const auto& shape = reshape.operands()[1]->elements();
     const bool grown = reshape.operands()[0]->type().rank() == rank_before + 1;
@@ -85,7 +85,7 @@ class Unblocking {
     reshape.set_operand(1, builder.integers(values));
   }
 
-  // Slots say where rows go in blocks; without blocks rows go behind the others.
+  // Drops slots and block table: group_query_attention appends to a contiguous cache.
   void replace(Instruction& paged) {
     const auto operand = [&](size_t i) {
       return i < paged.operands().size() ? paged.operands()[i] : nullptr;
@@ -113,9 +113,9 @@ class Unblocking {
 std::unique_ptr<Program> simplify_paged_caches(const Program& program,
                                                const DecoderInterface& interface) {
   try {
-    return Unblocking(program, interface).run();
+    return PagedCacheRemoval(program, interface).run();
   } catch (const Error&) {
-    return nullptr;  // some instruction cannot take another axis
+    return nullptr;  // some instruction does not support the new batch axis
   }
 }
 
