@@ -114,7 +114,7 @@ FITS = [
      lambda z: z / (1 + z * atan_tail(z)), (0, 1), 8, 20),
     ("Erf", "erf(x) = x (1 + P(z)), z = x^2, for |x| <= 1", erf_tail,
      lambda z: 1 / (1 + erf_tail(z)), (0, 1), 6, 12),
-    ("LogErfc", "log(erfc(a)) = P(a) where 1 - erfc(a) is wanted, for a from 1 to 4 or 6",
+    ("LogErfc", "log(erfc(a)) = P(a) for the result 1 - erfc(a), a from 1 to 4 or 6",
      log_erfc, m.erfc, (1, None), 7, 18),
 ]
 

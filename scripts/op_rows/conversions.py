@@ -20,7 +20,7 @@ def cast(x, to, saturate=1, round_mode="up"):
 
 
 OPS["bit_cast"] = Op("BitCast", lambda x, to: x.view(TYPES[to][0]), """
-    # Numbers of the same width, signs and NaN as bits.
+    # Types of equal width: signs and NaN as bits.
     bit_cast(f32[4] {1, -0, inf, nan}) {to=u32}
     bit_cast(i32[2, 2] {1065353216, -1, 0, 1}) {to=f32}
     bit_cast(f64[1] {-2}) {to=i64}
@@ -34,7 +34,7 @@ OPS["bit_cast"] = Op("BitCast", lambda x, to: x.view(TYPES[to][0]), """
     # No element.
     bit_cast(i64[0, 2] {}) {to=f64}
     # Sizes must agree.
-    bit_cast(f32[1] {1}) {to=i64} = error "the bits of f32 (32 each) are not those of i64 (64)"
+    bit_cast(f32[1] {1}) {to=i64} = error "f32 has 32 bits, i64 has 64: expected equal sizes"
     """, "to", widens=False)
 OPS["cast"] = Op("Cast", cast, """
     # Floats to integers truncate.
@@ -42,7 +42,7 @@ OPS["cast"] = Op("Cast", cast, """
     cast(f64[3] {0.9, 2.7, 255.9}) {to=u8}
     cast(f16[3] {-2.7, 0.5, 2048}) {to=i64}
     cast(bf16[2] {-2.7, 100}) {to=i8}
-    # Floats out of an integer's range, as x86 has it.
+    # Floats out of an integer's range, as on x86.
     cast(f32[4] {3e9, -3e9, nan, inf}) {to=i32}
     cast(f64[3] {1e30, -inf, nan}) {to=i64}
     # Integers keep their low bits.
@@ -55,7 +55,7 @@ OPS["cast"] = Op("Cast", cast, """
     cast(u64[2] {18446744073709551615, 9007199254740993}) {to=f64}
     cast(i32[3] {2049, 70000, -5}) {to=f16}
     cast(i16[2] {257, -5}) {to=bf16}
-    # To bool: what is not zero.
+    # To bool: true if not zero.
     cast(f32[5] {0, -0, 0.1, nan, -3}) {to=bool}
     cast(i64[3] {0, 256, -1}) {to=bool}
     # From bool.
@@ -74,7 +74,7 @@ OPS["cast"] = Op("Cast", cast, """
     cast(f32[8] {0, -0, 0.3, 1e6, -1e6, inf, -inf, nan}) {to=f8e5m2}
     cast(f32[8] {0, -0, 0.3, 1e6, -1e6, inf, -inf, nan}) {to=f8e5m2fnuz}
     cast(f16[3] {0.3, 60000, -inf}) {to=f8e4m3fn}
-    # Without saturation they become NaN, or infinite where the type can.
+    # Without saturation they become NaN, or infinite if the type has infinity.
     cast(f32[8] {0, -0, 0.3, 1000, -1000, inf, -inf, nan}) {saturate=false, to=f8e4m3fn}
     cast(f32[8] {0, -0, 0.3, 1000, -1000, inf, -inf, nan}) {saturate=false, to=f8e4m3fnuz}
     cast(f32[8] {0, -0, 0.3, 1e6, -1e6, inf, -inf, nan}) {saturate=false, to=f8e5m2}
@@ -100,12 +100,12 @@ OPS["cast"] = Op("Cast", cast, """
     cast(u4[3] {0, 15, 8}) {to=i64}
     cast(i32[5] {0, 1, 2, 3, -3}) {to=i2}
     cast(u2[5] {0, 1, 2, 3, 3}) {to=f32}
-    # Texts of numbers.
+    # Strings to numbers.
     cast(string[6] {"3.25", "-1e5", "INF", "-inf", "NaN", "0.1"}) {to=f32}
     cast(string[2] {"1e-3", "100"}) {to=f64}
     cast(string[3] {"100", "-7", "9007199254740993"}) {to=i64}
     cast(string[1] {"1.5"}) {to=f16}
-    # Numbers as texts.
+    # Numbers to strings.
     cast(f32[6] {3.25, -0.1, 1e20, 1e-7, 123456.78, 5}) {to=string}
     cast(f32[3] {nan, inf, -inf}) {to=string}
     cast(f64[2] {0.1, 1e100}) {to=string}
@@ -116,6 +116,6 @@ OPS["cast"] = Op("Cast", cast, """
     cast(c64[2] {1.5+2i, -3}) {to=f32}
     # No element.
     cast(f32[2, 0] {}) {to=i64}
-    # A text that is no number.
+    # A string that is not a number.
     cast(string[1] {"Hello"}) {to=f32} = error "Hello"
     """, "to", widens=False)

@@ -194,7 +194,7 @@ OPS["gelu"] = Op("Gelu", gelu, """
     gelu(f32[3] {-3, -1, 0.5}) {approximate="tanh"}
     """)
 OPS["shrink"] = Op("Shrink", shrink, """
-    # Plain, and with a bias.
+    # Without and with a bias.
     shrink(f32[7] {-2, -0.5, 0.25, 0.5, 0.75, inf, nan})
     shrink(f64[4] {-2, -1, 0.5, 3}) {bias=0.5, lambd=1.0}
     # Integers.
@@ -202,7 +202,7 @@ OPS["shrink"] = Op("Shrink", shrink, """
     """)
 
 unary("abs", "Abs", np.abs, more="""\
-# Integers: the smallest has no counterpart.
+# Integers: the smallest value wraps.
 abs(i8[4] {-128, -127, 0, 5})
 abs(i64[2] {-9223372036854775807, 3})
 abs(u64[2] {18446744073709551615, 3})
@@ -210,7 +210,7 @@ abs(u64[2] {18446744073709551615, 3})
 abs(bf16[2] {-1.5, 2})
 """)
 unary("neg", "Neg", np.negative, more="""\
-# Integers: the smallest has no counterpart.
+# Integers: the smallest value wraps.
 neg(i8[4] {-128, -127, 0, 5})
 neg(i64[2] {-9223372036854775808, 3})
 # Other widths.
@@ -258,7 +258,7 @@ OPS["bitwise_not"] = Op("BitwiseNot", np.invert, """
     """)
 
 ARITHMETIC = """
-    # A column meets a row.
+    # A column and a row broadcast.
     {op}(f32[2, 1] {{1.5, -2}}, f32[3] {{0.5, 4, -3}})
     # Infinities, NaN and overflow.
     {op}(f32[4] {{inf, nan, 3e38, -0}}, f32[4] {{{odd}}})
@@ -275,7 +275,7 @@ binary("mul", "Mul", np.multiply,
        ARITHMETIC.format(op="mul", odd="0, 1, 10, 3", small="100, -1, 5")
        + "mul(i64[2] {3037000500, -1}, i64[1] {3037000500})")
 binary("div", "Div", divide, """
-    # A column meets a row.
+    # A column and a row broadcast.
     div(f32[2, 1] {1.5, -2}, f32[3] {0.5, 4, -3})
     # By zero and infinity.
     div(f32[4] {1, -1, 0, 5}, f32[4] {0, 0, 0, inf})
@@ -283,7 +283,7 @@ binary("div", "Div", divide, """
     div(i32[4] {7, -7, 7, -7}, i32[4] {2, 2, -2, -2})
     """)
 binary("mod", "Mod", modulo, """
-    # Floored by default, truncated on demand: all combinations of signs.
+    # Floored by default, truncated with fmod: all combinations of signs.
     mod(i32[4] {7, -7, 7, -7}, i32[4] {3, 3, -3, -3})
     mod(f32[4] {5.5, -5.5, 5, -5}, f32[4] {2, 2, -2, -2}) {fmod=true}
     """)
@@ -295,9 +295,9 @@ binary("pow", "Pow", power, """
     pow(i32[4] {2, -3, 10, 7}, i64[4] {10, 3, 10, 0})
     """)
 binary("bit_shift", "BitShift", shift, """
-    # To the left, with a row of amounts.
+    # Left shifts by a row of amounts.
     bit_shift(u8[2, 1] {1, 255}, u8[4] {0, 1, 7, 8}) {direction="LEFT"}
-    # To the right; signs fill.
+    # Right shifts fill with the sign.
     bit_shift(u64[2] {18446744073709551615, 16}, u64[2] {63, 64}) {direction="RIGHT"}
     bit_shift(i8[4] {-128, -128, 64, -1}, i8[4] {3, 100, 2, -1}) {direction="RIGHT"}
     bit_shift(i32[2] {3, 1}, i32[2] {30, 31}) {direction="LEFT"}
@@ -306,9 +306,9 @@ for op, operator, function in (("bitwise_and", "BitwiseAnd", np.bitwise_and),
                                ("bitwise_or", "BitwiseOr", np.bitwise_or),
                                ("bitwise_xor", "BitwiseXor", np.bitwise_xor)):
     binary(op, operator, function, f"""
-    # A column meets a row.
+    # A column and a row broadcast.
     {op}(u8[2, 1] {{12, 255}}, u8[2] {{10, 1}})
-    # Signs are bits.
+    # Sign bits are bits.
     {op}(i64[3] {{-1, -9223372036854775808, 12}}, i64[3] {{5, -1, 10}})
     # No element.
     {op}(i16[0, 1] {{}}, i16[3] {{1, 2, 3}})
@@ -325,25 +325,25 @@ for op, operator, function in (
         ("less", "Less", np.less), ("less_or_equal", "LessOrEqual", np.less_equal),
         ("greater", "Greater", np.greater), ("greater_or_equal", "GreaterOrEqual", np.greater_equal)):
     binary(op, operator, function, f"""
-    # A column meets a row.
+    # A column and a row broadcast.
     {op}(f32[2, 1] {{1, 2}}, f32[3] {{1, 2, 3}})
     # NaN, infinities and zeros of both signs.
     {op}(f32[4] {{nan, inf, -inf, -0}}, f32[4] {{nan, 1, inf, 0}})
-    # Integers beyond what floats hold.
+    # Integers beyond the range of floats.
     {op}(i64[2] {{9007199254740993, -1}}, i64[2] {{9007199254740992, 1}})
     {op}(u64[2] {{18446744073709551615, 0}}, u64[2] {{1, 0}})
     """, "bool")
 binary("equal", "Equal", np.equal, """
-    # Floats, integers beyond what f32 holds, and bools.
+    # Floats, integers beyond the range of f32, and bools.
     equal(f32[4] {nan, inf, -0, 2}, f32[4] {nan, 1, 0, 2})
     equal(i64[1] {16777217}, i64[2] {16777216, 16777217})
     equal(bool[2] {true, false}, bool[1] {true})
     """, "bool")
 for op, operator, function in (("max", "Max", np.maximum), ("min", "Min", np.minimum)):
     binary(op, operator, fold(function), f"""
-    # Three operands that broadcast, NaN stays.
+    # Three operands that broadcast, with NaN.
     {op}(f32[2, 1] {{1.5, -2}}, f32[3] {{0.5, 4, nan}}, f32[1] {{1}})
-    # Integers, and one operand alone.
+    # Integers, and a single operand.
     {op}(i64[2] {{9007199254740993, -1}}, i64[2] {{9007199254740992, 1}})
     {op}(bf16[2] {{1, -2}})
     """)
@@ -352,12 +352,12 @@ for op, operator, function in (
     binary(op, operator, function, f"""
     # Three operands that broadcast.
     {op}(f32[2, 1] {{1.5, -2}}, f32[3] {{0.5, 4, nan}}, f32[1] {{1}})
-    # One alone, and half precision.
+    # A single operand, and half precision.
     {op}(f64[2] {{1, inf}})
     {op}(f16[2] {{60000, 1}}, f16[2] {{-60000, 2}})
     """)
 binary("prelu", "PRelu", lambda x, slope: np.where(x < 0, x * slope, x), """
-    # A slope for every column.
+    # A slope per column.
     prelu(f32[2, 3] {-1, -2, -3, 4, -0, nan}, f32[3] {0.5, -2, 0})
     # Integers.
     prelu(i32[3] {-2, 0, 3}, i32[1] {5})
@@ -385,9 +385,9 @@ binary("choose", "Where", np.where, """
     choose(bool[0, 1] {}, string[3] {"a", "b", "c"}, string[1] {"d"})
     """, 1)
 binary("string_equal", "Equal", np.equal, """
-    # A column meets a row.
+    # A column and a row broadcast.
     string_equal(string[2, 1] {"a", "bc"}, string[3] {"a", "b", "bc"})
-    # Case counts, and empty texts are texts.
+    # Case matters; empty strings are equal.
     string_equal(string[3] {"A", "", "ab"}, string[3] {"a", "", "ab "})
     # No element.
     string_equal(string[0] {}, string[1] {"a"})

@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register arg_max{{
     .name = "arg_max",
-    .doc = "The place of the greatest element along an axis; of equal ones the first, or the last.",
+    .doc = "The index of the greatest element along an axis; ties take the first, or the last.",
     .operands = {{"x", kNumeric}},
     .attributes = arg_attributes(),
     .infer = infer_arg,

@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register arg_min{{
     .name = "arg_min",
-    .doc = "The place of the smallest element along an axis; of equal ones the first, or the last.",
+    .doc = "The index of the smallest element along an axis; ties take the first, or the last.",
     .operands = {{"x", kNumeric}},
     .attributes = arg_attributes(),
     .infer = infer_arg,

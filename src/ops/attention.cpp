@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// q [b, heads, s, h] or [b, s, heads·h], and so for k, v and y; past and present are 4-D.
+// q is [b, heads, s, h] or [b, s, heads·h], as are k, v and y; past and present are 4-D.
 #include "ir/infer.h"
 #include "ops/evaluation.h"
 #include "ops/support/sdpa.h"
@@ -18,9 +18,9 @@ Heads heads_of(Infer& c, int operand, std::string_view attribute) {
   if (dims.size() == 4) return {dims[1], dims[2], dims[3]};
   c.check(dims.size() == 3, "operand {} has rank {}, expected 3 or 4", operand, dims.size());
   const int64_t heads = c.integer(attribute);
-  c.check(heads > 0, "{} is {}: 3-D operands need it", attribute, heads);
+  c.check(heads > 0, "{} is {}, expected at least 1 for 3-D operands", attribute, heads);
   if (dims[2].is_constant()) {
-    c.check(*dims[2].constant() % heads == 0, "{} columns do not make {} heads",
+    c.check(*dims[2].constant() % heads == 0, "{} columns are not a multiple of {} heads",
             dims[2].to_string(), heads);
   }
   return {heads, dims[1], Dim::floor_div(dims[2], heads)};
@@ -104,7 +104,7 @@ constexpr TypeSet kMask = kFloats | kBoolean;
 
 static const Register attention{{
     .name = "attention",
-    .doc = "Scaled dot-product attention with grouped heads, masks, windows and a key-value cache.",
+    .doc = "Scaled dot-product attention with GQA, masks, windows and a KV cache.",
     .operands = {{.name = "q", .types = kFloats, .group = 1},
                  {.name = "k", .types = kFloats, .group = 1},
                  {.name = "v", .types = kFloats},

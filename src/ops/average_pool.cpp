@@ -18,7 +18,7 @@ void evaluate(Evaluation& c) {
 
 static const Register average_pool{{
     .name = "average_pool",
-    .doc = "The mean of each window, with the padding's zeros counted or not.",
+    .doc = "The mean of each window, including or excluding the zeros of the padding.",
     .operands = {{.name = "x", .types = kPoolTypes}},
     .attributes = pool_attributes({{"count_include_pad", Attribute(false)}}),
     .infer = [](Infer& c) { c.result(c.element(0), pool_dims(c)); },

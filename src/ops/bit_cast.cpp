@@ -8,7 +8,7 @@ namespace {
 void infer_bit_cast(Infer& c) {
   const ElementType to = c.element_type("to");
   c.check(info(to).bits == info(c.element(0)).bits && to != ElementType::string,
-          "the bits of {} ({} each) are not those of {} ({})", to_string(c.element(0)),
+          "{} has {} bits, {} has {}: expected equal sizes", to_string(c.element(0)),
           info(c.element(0)).bits, to_string(to), info(to).bits);
   c.result(to, c.dims(0));
 }

@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register bit_shift_op{{
     .name = "bit_shift",
-    .doc = "x shifted by y bits; what leaves the type is lost, signs fill from the left.",
+    .doc = "x shifted by y bits; right shifts of signed integers fill with the sign.",
     .operands = {{"x", kIntegers, Arity::one, 'T'}, {"y", kIntegers, Arity::one, 'T'}},
     .attributes = {{"direction", AttributeKind::text}},
     .formula = [](const Formula& f) -> Expr {

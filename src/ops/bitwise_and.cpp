@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register bitwise_and_op{{
     .name = "bitwise_and",
-    .doc = "Bits set in both.",
+    .doc = "Bitwise and.",
     .operands = {{"a", kIntegers, Arity::one, 'T'}, {"b", kIntegers, Arity::one, 'T'}},
     .traits = kCommutative,
     .formula = [](const Formula& f) { return f.x(0) & f.x(1); },

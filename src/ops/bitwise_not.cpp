@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register bitwise_not_op{{
     .name = "bitwise_not",
-    .doc = "Every bit inverted.",
+    .doc = "Bitwise negation.",
     .operands = {{"x", kIntegers}},
     .formula = [](const Formula& f) { return ~f.x(0); },
 }};

@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register bitwise_or_op{{
     .name = "bitwise_or",
-    .doc = "Bits set in either.",
+    .doc = "Bitwise or.",
     .operands = {{"a", kIntegers, Arity::one, 'T'}, {"b", kIntegers, Arity::one, 'T'}},
     .traits = kCommutative,
     .formula = [](const Formula& f) { return f.x(0) | f.x(1); },

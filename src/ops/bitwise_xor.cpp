@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register bitwise_xor_op{{
     .name = "bitwise_xor",
-    .doc = "Bits set in one of both.",
+    .doc = "Bitwise exclusive or.",
     .operands = {{"a", kIntegers, Arity::one, 'T'}, {"b", kIntegers, Arity::one, 'T'}},
     .traits = kCommutative,
     .formula = [](const Formula& f) { return f.x(0) ^ f.x(1); },

@@ -18,8 +18,8 @@ void infer_cast(Infer& c) {
   }
 }
 
-// Strings are objects, which only a tensor makes and ends.
-void cast_texts(const TensorView& x, const TensorView& out) {
+// Strings are objects: only a Tensor constructs and destroys them.
+void cast_strings(const TensorView& x, const TensorView& out) {
   const Tensor from = dense_tensor(x);
   const Tensor to(out.type, Dims(out.extents().begin(), out.extents().end()));
   convert(out.type, to.data(), from.type(), from.data(), from.count());
@@ -29,7 +29,7 @@ void cast_texts(const TensorView& x, const TensorView& out) {
 void eval_cast(Evaluation& c) {
   const TensorView& out = c.out(0);
   if (out.type == ElementType::string || c.in(0).type == ElementType::string) {
-    return cast_texts(c.in(0), out);
+    return cast_strings(c.in(0), out);
   }
   const DenseOperand from(c.in(0));
   const std::string& mode = c.text("round_mode");
@@ -50,7 +50,7 @@ void eval_cast(Evaluation& c) {
 
 static const Register cast_op{{
     .name = "cast",
-    .doc = "x in another element type, by the rules of ONNX Cast.",
+    .doc = "Converts the element type, by the rules of ONNX Cast.",
     .operands = {{"x"}},
     .attributes = {{"round_mode", "up"}, {"saturate", true}, {"to", AttributeKind::element_type}},
     .infer = infer_cast,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// x [b, channels, length], w [channels, 1, k], the state [b, channels, (k - 1) · dilation]: what
-// lies before x, zeros without. With channels_last, x is [b, length, d…] and the state likewise,
-// channels = d · …. With a state_window the states are several (causal_conv.h).
+// x is [b, channels, length], w [channels, 1, k], the state [b, channels, (k - 1) · dilation]: the
+// inputs before x, zeros if absent. With channels_last, x is [b, length, d…], channels = d · …, and
+// the state likewise. With state_window there are several states (causal_conv.h).
 #include "ops/support/causal_conv.h"
 
 #include "ir/infer.h"
@@ -34,7 +34,7 @@ void infer_causal_conv(Infer& c) {
     const int rank = static_cast<int>(state.size());
     c.check(c.rank(3) == rank, "the state has rank {}, expected {}", c.rank(3), rank);
     for (int axis = 0; axis < rank; ++axis) {
-      c.require_equal(c.dim(3, axis), state[static_cast<size_t>(axis)], "extents of the state");
+      c.require_equal(c.dim(3, axis), state[static_cast<size_t>(axis)], "shape of the state");
     }
   }
   c.result(c.element(0), c.dims(0));
@@ -60,7 +60,7 @@ CausalConv prepare_causal_conv(Evaluation& c) {
 
 static const Register causal_conv_with_state{{
     .name = "causal_conv_with_state",
-    .doc = "A depthwise convolution over what came before, with the last inputs as state.",
+    .doc = "Causal depthwise convolution with the last inputs as state.",
     .operands = {{"x", kFloats, Arity::one, 'T'},
                  {"w", kFloats, Arity::one, 'T'},
                  {"bias", kFloats, Arity::optional, 'T'},

@@ -10,13 +10,13 @@ namespace {
 constexpr TypeSet kMovable = kAnyType & ~(kNumeric | kBoolean);
 
 void eval_choose(Evaluation& c) {
-  const WholeOperand whole_a(c.in(1));
-  const WholeOperand whole_b(c.in(2));
-  const WholeResult result(c.out(0, broadcast_extents(c)));
+  const UnpackedOperand unpacked_a(c.in(1));
+  const UnpackedOperand unpacked_b(c.in(2));
+  const UnpackedResult result(c.out(0, broadcast_extents(c)));
   const TensorView& out = result.view();
   const TensorView condition = broadcast_to(c.in(0), out.extents());
-  const TensorView a = broadcast_to(whole_a.view(), out.extents());
-  const TensorView b = broadcast_to(whole_b.view(), out.extents());
+  const TensorView a = broadcast_to(unpacked_a.view(), out.extents());
+  const TensorView b = broadcast_to(unpacked_b.view(), out.extents());
   with_raw_type(out.type, [&](auto* tag) {
     using T = std::remove_pointer_t<decltype(tag)>;
     for_each_index(out.extents(), [&](std::span<const int64_t> at) {
@@ -32,7 +32,7 @@ void eval_choose(Evaluation& c) {
 
 static const Register choose{{
     .name = "choose",
-    .doc = "a where the condition holds, else b: `where` for elements that formulas do not know.",
+    .doc = "a where the condition is true, else b: `where` for element types without formulas.",
     .operands = {{"condition", kBoolean},
                  {"a", kMovable, Arity::one, 'T'},
                  {"b", kMovable, Arity::one, 'T'}},

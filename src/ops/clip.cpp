@@ -13,8 +13,9 @@ static const Register clip_op{{
         [](Infer& c) {
           for (int i = 1; i < c.count(); ++i) {
             if (!c.has(i)) continue;
-            c.check(c.rank(i) <= c.rank(0), "x has rank {}, its limit {}", c.rank(0), c.rank(i));
-            for (const Dim& dim : c.dims(i)) c.require_equal(dim, 1, "a limit's extent");
+            c.check(c.rank(i) <= c.rank(0), "x has rank {}, its limit has rank {}", c.rank(0),
+                    c.rank(i));
+            for (const Dim& dim : c.dims(i)) c.require_equal(dim, 1, "size of a limit");
           }
           c.result(c.element(0), c.dims(0));
         },

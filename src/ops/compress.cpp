@@ -12,13 +12,13 @@ void infer_compress(Infer& c) {
   const bool flat = !c.has_attribute("axis");
   std::vector<Dim> dims = flat ? std::vector<Dim>{element_count(c.dims(0))} : c.dims(0);
   Dim& extent = dims[static_cast<size_t>(flat ? 0 : c.axis("axis", c.rank(0)))];
-  c.require_less_equal(c.dim(1, 0), extent, "conditions and elements");
+  c.require_less_equal(c.dim(1, 0), extent, "number of conditions and elements");
   extent = c.found("compress", {0, extent.range().max});
   c.result(c.element(0), std::move(dims));
 }
 
 void eval_compress(Evaluation& c) {
-  const WholeOperand given(c.in(0));
+  const UnpackedOperand given(c.in(0));
   TensorView x = given.view();
   Tensor flat;
   int axis = 0;
@@ -31,11 +31,11 @@ void eval_compress(Evaluation& c) {
   }
   const std::vector<int64_t> condition = c.values(1);
   c.check(static_cast<int64_t>(condition.size()) <= x.dims[axis],
-          "{} conditions for an extent of {}", condition.size(), x.dims[axis]);
+          "{} conditions for an axis of size {}", condition.size(), x.dims[axis]);
   Dims dims(x.extents().begin(), x.extents().end());
   dims[static_cast<size_t>(axis)] =
       std::count_if(condition.begin(), condition.end(), [](int64_t v) { return v != 0; });
-  const WholeResult out(c.out(0, dims));
+  const UnpackedResult out(c.out(0, dims));
   int64_t to = 0;
   for (size_t i = 0; i < condition.size(); ++i) {
     if (condition[i] == 0) continue;
@@ -49,7 +49,8 @@ void eval_compress(Evaluation& c) {
 
 static const Register compress{{
     .name = "compress",
-    .doc = "The slices along an axis (without one: the elements) where the condition is true.",
+    .doc =
+        "The slices along an axis (or the elements, without an axis) where the condition is true.",
     .operands = {{"x"}, {"condition", kBoolean}},
     .attributes = {{"axis", AttributeKind::integer, false}},
     .infer = infer_compress,

@@ -10,7 +10,7 @@ namespace lathe {
 namespace {
 
 void infer_concat(Infer& c) {
-  c.check(c.count() > 0, "{} operands given, expected at least one", c.count());
+  c.check(c.count() > 0, "got {} operands, expected at least one", c.count());
   const int axis = c.axis("axis", c.rank(0));
   std::vector<Dim> dims = c.dims(0);
   for (int i = 1; i < c.count(); ++i) {
@@ -29,26 +29,26 @@ void infer_concat(Infer& c) {
   c.result(c.element(0), std::move(dims));
   std::vector<int> all(static_cast<size_t>(c.count()));
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
-  flow_elements(c, all);
+  propagate_elements(c, all);
 }
 
 void eval_concat(Evaluation& c) {
   const int axis = c.axis("axis", c.in(0).rank);
   TensorView all = c.in(0);
   for (int i = 1; i < c.count(); ++i) all.dims[axis] += c.in(i).dims[axis];
-  const WholeResult out(c.out(0, all.extents()));
+  const UnpackedResult out(c.out(0, all.extents()));
   int64_t begin = 0;
   for (int i = 0; i < c.count(); ++i) {
-    const WholeOperand part(c.in(i));
+    const UnpackedOperand part(c.in(i));
     const int64_t extent = part.view().dims[axis];
     const TensorView place = narrow(out.view(), axis, begin, extent);
     begin += extent;
     if (!std::ranges::equal(place.extents(), part.view().extents())) {
-      c.fail("operand {} is {}, which does not fit beside {}", i,
+      c.fail("operand {} is {}, which cannot be concatenated with {}", i,
              to_string(c.in(i).type, c.in(i).extents()),
              to_string(c.in(0).type, c.in(0).extents()));
     }
-    // A caller may pass one buffer as past and present: then the past is there already.
+    // The caller may pass one buffer as past and present: the past is then already in place.
     if (!same_memory(part.view(), place)) copy_elements(part.view(), place);
   }
   out.store();
@@ -58,7 +58,7 @@ void eval_concat(Evaluation& c) {
 
 static const Register concat{{
     .name = "concat",
-    .doc = "The operands one behind the other along an axis.",
+    .doc = "Concatenates the operands along an axis.",
     .operands = {{.name = "parts", .arity = Arity::variadic, .group = 'T'}},
     .attributes = {{"axis", AttributeKind::integer}},
     .infer = infer_concat,

@@ -28,7 +28,7 @@ void eval_concat_from_sequence(Evaluation& c) {
   int64_t total = 0;
   for (const Box& item : items) {
     TensorView part = item.tensor().view();
-    c.check(part.rank == first.rank(), "an item has rank {}, the first {}", part.rank,
+    c.check(part.rank == first.rank(), "an item has rank {}, the first has rank {}", part.rank,
             first.rank());
     if (fresh) part = insert_axis(part, axis);
     total += part.dims[axis];
@@ -36,14 +36,14 @@ void eval_concat_from_sequence(Evaluation& c) {
   }
   Dims dims(parts.front().extents().begin(), parts.front().extents().end());
   dims[static_cast<size_t>(axis)] = total;
-  const WholeResult out(c.out(0, dims));
+  const UnpackedResult out(c.out(0, dims));
   int64_t begin = 0;
   for (const TensorView& view : parts) {
-    const WholeOperand part(view);
+    const UnpackedOperand part(view);
     const TensorView place = narrow(out.view(), axis, begin, view.dims[axis]);
     begin += view.dims[axis];
     c.check(std::ranges::equal(place.extents(), view.extents()),
-            "an item has extents [{}], the first [{}]", fmt::join(view.extents(), ", "),
+            "an item has shape [{}], the first has [{}]", fmt::join(view.extents(), ", "),
             fmt::join(first.dims(), ", "));
     copy_elements(part.view(), place);
   }
@@ -54,7 +54,7 @@ void eval_concat_from_sequence(Evaluation& c) {
 
 static const Register concat_from_sequence{{
     .name = "concat_from_sequence",
-    .doc = "The items of a sequence one behind the other along an axis, or along a new one.",
+    .doc = "Concatenates the items of a sequence along an axis, or stacks them along a new one.",
     .operands = {{.name = "sequence", .kind = Type::Kind::sequence}},
     .attributes = {{"axis", AttributeKind::integer}, {"new_axis", Attribute(false)}},
     .traits = kTakesUnranked,

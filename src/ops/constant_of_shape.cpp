@@ -30,17 +30,17 @@ void infer_constant_of_shape(Infer& c) {
 
 static const Register constant_of_shape{{
     .name = "constant_of_shape",
-    .doc = "A tensor of the extents `shape` that holds one value everywhere (0 of f32 without it).",
+    .doc = "A tensor of shape `shape` filled with one value (f32 0 if absent).",
     .operands = {{"shape", kIndices}, {"value", kAnyType, Arity::optional}},
     .infer = infer_constant_of_shape,
     .eval =
         [](Evaluation& c) {
           const Dims dims = c.values(0);
-          for (const int64_t extent : dims) c.check(extent >= 0, "extent {} is negative", extent);
+          for (const int64_t extent : dims) c.check(extent >= 0, "size {} is negative", extent);
           const Tensor zero(ElementType::f32, {});
-          const WholeOperand value(c.has(1) ? c.in(1) : zero.view());
+          const UnpackedOperand value(c.has(1) ? c.in(1) : zero.view());
           c.check(value.view().count() == 1, "{} values, expected one", value.view().count());
-          const WholeResult out(c.out(0, dims));
+          const UnpackedResult out(c.out(0, dims));
           fill_elements(value.view(), out.view());
           out.store();
         },

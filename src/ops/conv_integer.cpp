@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register conv_integer{{
     .name = "conv_integer",
-    .doc = "Convolution of 8-bit integers less their zero points, summed in i32.",
+    .doc = "Convolution of 8-bit integers minus their zero points, accumulated in i32.",
     .operands = {{"x", types(ElementType::i8, ElementType::u8)},
                  {"w", types(ElementType::i8, ElementType::u8)},
                  {"x_zero_point", types(ElementType::i8, ElementType::u8), Arity::optional},

@@ -24,8 +24,8 @@ void infer_conv_transpose(Infer& c) {
   for (size_t i = 0; i < rank; ++i) {
     const Dim& in = c.dims(0)[i + 2];
     c.check(strides[i] > 0 && dilations[i] > 0 && extra[i] >= 0,
-            "spatial axis {}: stride {}, dilation {}, output_padding {} do not fit", i, strides[i],
-            dilations[i], extra[i]);
+            "spatial axis {}: stride {}, dilation {} and output_padding {} are not compatible", i,
+            strides[i], dilations[i], extra[i]);
     if (fixed[i] >= 0) {
       dims.push_back(fixed[i]);
     } else if (c.text("auto_pad").starts_with("SAME")) {
@@ -66,20 +66,21 @@ void evaluate_transposed(Evaluation& c) {
   const TensorView& x = c.in(0);
   const TensorView w = c.in(1);
   const int64_t groups = c.integer("group");
-  c.check(x.dims[1] % groups == 0, "{} channels do not make {} groups", x.dims[1], groups);
+  c.check(x.dims[1] % groups == 0, "{} channels are not a multiple of {} groups", x.dims[1],
+          groups);
   const int64_t inputs = x.dims[1] / groups;
   const int64_t outputs = w.dims[1];
-  // Weights [channel, out channel, kernel…] as [group, out channel, channel, kernel…].
+  // Transposes weights [channel, out channel, kernel…] to [group, out channel, channel, kernel…].
   const Tensor given = dense_tensor(w);
   int64_t taps = 1;
   for (int axis = 2; axis < w.rank; ++axis) taps *= w.dims[static_cast<size_t>(axis)];
-  const Tensor turned =
+  const Tensor transposed =
       Tensor(w.type, {groups, outputs, inputs, taps},
              {inputs * outputs * taps, taps, outputs * taps, 1}, given.data(), given.owner())
           .clone();
   with_dense_result(c, [&](const TensorView& y) {
     Convolution<T> product(x, y, transposed_axes(c), groups);
-    product.weights = {w.type, turned.data(), 0, inputs * taps, 1};
+    product.weights = {w.type, transposed.data(), 0, inputs * taps, 1};
     product.weights_group = outputs * inputs * taps;
     product.transposed = true;
     product.bias = c.has(2) ? &c.in(2) : nullptr;
@@ -91,8 +92,7 @@ void evaluate_transposed(Evaluation& c) {
 
 static const Register conv_transpose{{
     .name = "conv_transpose",
-    .doc =
-        "The transpose of a convolution: x [n, channels, …], w [channels, out channels/group, …].",
+    .doc = "Transposed convolution of x [n, channels, …] with w [channels, out channels/group, …].",
     .operands = {{.name = "x", .types = kFloats, .group = 1},
                  {.name = "w", .types = kFloats, .group = 1},
                  {.name = "bias", .types = kFloats, .arity = Arity::optional, .group = 1}},

@@ -8,12 +8,12 @@ namespace {
 
 void eval_cumsum(Evaluation& c) {
   const ElementType type = arithmetic_type(c.in(0).type);
-  const StagedOperand x(c.in(0), type);
+  const ConvertedOperand x(c.in(0), type);
   const int rank = x.view().rank;
   const int64_t named = single_value(c, 1);
   c.check(named >= -rank && named < rank, "axis {} is out of range for rank {}", named, rank);
   const int axis = static_cast<int>(named < 0 ? named + rank : named);
-  const StagedResult out(c.out(0, x.view().extents()), type);
+  const ConvertedResult out(c.out(0, x.view().extents()), type);
   const int64_t extent = x.view().dims[axis];
   if (out.view().count() == 0) return;
   const bool reverse = c.boolean("reverse");
@@ -41,7 +41,7 @@ void eval_cumsum(Evaluation& c) {
 
 static const Register cumsum{{
     .name = "cumsum",
-    .doc = "Sums of all elements up to each one along an axis, without itself if exclusive, from "
+    .doc = "Cumulative sum along an axis; without the element itself if exclusive, from "
            "the end if reverse.",
     .operands = {{"x", kNumeric}, {"axis", kIndices}},
     .attributes = {{"exclusive", Attribute(false)}, {"reverse", Attribute(false)}},

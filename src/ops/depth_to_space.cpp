@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A channel index is (row, column, channel) in mode DCR, (channel, row, column) in mode CRD.
+// A channel index is (row, column, channel) in mode DCR, and (channel, row, column) in mode CRD.
 #include "ir/builder.h"
 #include "ops/support/depth_space.h"
 
@@ -9,7 +9,7 @@ namespace {
 void infer_depth_to_space(Infer& c) {
   const int64_t block = infer_blocks(c);
   const Dim channels = Dim::floor_div(c.dim(0, 1), block * block);
-  c.require_equal(channels * (block * block), c.dim(0, 1), "channels in whole blocks");
+  c.require_equal(channels * (block * block), c.dim(0, 1), "channels as a multiple of the block");
   c.result(c.element(0), {c.dim(0, 0), channels, c.dim(0, 2) * block, c.dim(0, 3) * block});
 }
 
@@ -29,7 +29,8 @@ void expand_depth_to_space(Expansion& e) {
 
 static const Register depth_to_space{{
     .name = "depth_to_space",
-    .doc = "Moves channels into squares of space: [n, c * b * b, h, w] to [n, c, h * b, w * b].",
+    .doc =
+        "Rearranges channels into blocks of space: [n, c * b * b, h, w] to [n, c, h * b, w * b].",
     .operands = {{"x"}},
     .attributes = {{"block_size", AttributeKind::integer}, {"mode", "DCR"}},
     .infer = infer_depth_to_space,

@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register dims{{
     .name = "dims",
-    .doc = "An i64[n] tensor of dims, known once their symbols are.",
+    .doc = "An i64[n] tensor of dims, evaluated once their symbols are bound.",
     .attributes = {{"values", AttributeKind::dims}},
     .structural = Structural::dims,
     .infer =

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Elements are drawn row-major, each by a number in [0, 1) of 53 bits from two of the generator's.
+// Elements are sampled in row-major order. Each sample in [0, 1) has 53 bits, from two numbers of
+// the generator.
 #include <random>
 
 #include "ir/infer.h"
@@ -15,8 +16,8 @@ void eval_dropout(Evaluation& c) {
   const double ratio = c.has(1) ? load_double(c.in(1).type, c.in(1).data, 0) : 0.5;
   c.check(!training || (ratio >= 0 && ratio < 1), "ratio is {}, expected 0 up to 1", ratio);
   const ElementType type = arithmetic_type(c.in(0).type);
-  const StagedOperand x(c.in(0), type);
-  const StagedResult y(c.out(0), type);
+  const ConvertedOperand x(c.in(0), type);
+  const ConvertedResult y(c.out(0), type);
   const TensorView& mask = c.out(1);
   std::mt19937 generator(static_cast<uint32_t>(c.integer("seed")));
   const auto draw = [&] {
@@ -42,9 +43,9 @@ void eval_dropout(Evaluation& c) {
 
 static const Register dropout{{
     .name = "dropout",
-    .doc =
-        "In training, each element is 0 with probability `ratio` and else scaled by 1/(1 - ratio), "
-        "drawn by the Mersenne Twister from `seed`; and which are kept.",
+    .doc = "In training, zeroes each element with probability `ratio`, scales others by "
+           "1/(1 - ratio), sampled by the Mersenne Twister from `seed`; also returns the mask of "
+           "kept elements.",
     .operands = {{"x", kFloats | kFloat8},
                  {"ratio", kFloats | kFloat8, Arity::optional},
                  {"training_mode", kBoolean, Arity::optional}},

@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register dynamic_quantize_linear{{
     .name = "dynamic_quantize_linear",
-    .doc = "x in u8, with the scale and zero point that its range, widened to hold 0, asks for.",
+    .doc = "Quantises x to u8, with scale and zero point from its range, widened to include 0.",
     .operands = {{"x", types(ElementType::f32)}},
     .results = 3,
     .infer =
@@ -26,7 +26,7 @@ static const Register dynamic_quantize_linear{{
           Value* least = extreme("reduce_min", "min");
           Value* scale =
               b("div", {b("sub", {extreme("reduce_max", "max"), least}), b.scalar(type, 255)});
-          // Nothing but zeros: any scale will do.
+          // If all elements are zero, any scale is valid.
           scale = b("where", {b("equal", {scale, zero}), b.scalar(type, 1), scale});
           Value* offset = b("round", {b("sub", {zero, b("div", {least, scale})})});
           offset = b("max", {b("min", {offset, b.scalar(type, 255)}), zero});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Operands are contracted from left to right, each step as one batched matrix product.
+// Contracts operands from left to right, each step as one batched GEMM.
 #include <map>
 
 #include "ir/infer.h"
@@ -9,7 +9,7 @@
 namespace lathe {
 namespace {
 
-// Letters are labels; the axes of an ellipsis are numbered from the right so that they align.
+// Letters are labels; axes of an ellipsis are numbered from the right, for broadcasting.
 using Labels = std::vector<int>;
 constexpr int kEllipsis = 1000;
 
@@ -29,14 +29,14 @@ Labels read_term(const Context& c, std::string_view text, int rank) {
       i += 2;
     } else if (text[i] != ' ') {
       c.check(std::isalpha(static_cast<unsigned char>(text[i])) != 0,
-              "'{}' in the equation is no letter", escape(text.substr(i, 1)));
+              "'{}' in the equation is not a letter", escape(text.substr(i, 1)));
       labels.push_back(text[i]);
     }
   }
   return labels;
 }
 
-// The result of an equation without "->": the ellipsis, then letters that occur once, in order.
+// Result of an equation without "->": the ellipsis, then letters that occur once, in order.
 Labels implicit_result(const std::vector<Labels>& terms) {
   std::map<int, int> counts;
   for (const Labels& term : terms) {
@@ -59,18 +59,18 @@ Equation read_equation(const Context& c, const std::vector<int>& ranks) {
   const std::string& text = c.text("equation");
   const size_t arrow = text.find("->");
   Equation equation;
-  int ellipsis = 0;  // axes of the longest
+  int ellipsis = 0;  // axes of the longest ellipsis
   std::string_view rest = std::string_view(text).substr(0, arrow);
   for (const int rank : ranks) {
     const size_t comma = rest.find(',');
     const std::string_view term = rest.substr(0, comma);
     equation.terms.push_back(read_term(c, term, rank));
     c.check(static_cast<int>(equation.terms.back().size()) == rank,
-            "term '{}' of equation '{}' does not fit rank {}", escape(term), escape(text), rank);
+            "term '{}' of equation '{}' does not match rank {}", escape(term), escape(text), rank);
     for (const int label : equation.terms.back()) ellipsis = std::max(ellipsis, label - kEllipsis);
     rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
     c.check((comma == std::string_view::npos) == (equation.terms.size() == ranks.size()),
-            "equation '{}' has not {} terms", escape(text), ranks.size());
+            "equation '{}' must have {} terms", escape(text), ranks.size());
   }
   if (arrow == std::string::npos) {
     equation.result = implicit_result(equation.terms);
@@ -94,7 +94,7 @@ struct Labelled {
   Tensor owner;
 };
 
-// A view in which equal labels are one axis: its diagonal.
+// A view in which each repeated label is one axis: its diagonal.
 Labelled diagonal(const TensorView& view, const Labels& labels) {
   Labelled out;
   out.view = view;
@@ -119,7 +119,7 @@ class Contraction {
   Contraction(const Evaluation& c, const std::map<int, int64_t>& extents)
       : c_(c), extents_(extents) {}
 
-  // a times b, summed over the labels that `keep` lacks; dense, in this element type.
+  // a times b, summed over the labels not in `keep`; dense, of element type `type`.
   Labelled run(const Labelled& a, const Labelled& b, const Labels& keep, ElementType type) const {
     Labels batch;
     Labels left;
@@ -162,7 +162,7 @@ class Contraction {
     return dims;
   }
 
-  // The axes in this order, dense; those that the operand lacks, or has once, are repeated.
+  // A dense copy with the axes in this order; missing axes and axes of size 1 are repeated.
   Tensor gather(const Labelled& from, std::initializer_list<Labels> groups) const {
     TensorView view = from.view;
     view.rank = 0;
@@ -207,7 +207,7 @@ void evaluate_einsum(Evaluation& c) {
   store_block<float>({type, one.data(), 0, 0, 1}, {0, 1, 0, 1}, std::array{1.0F}.data(), 0);
   for (size_t i = 1; i <= equation.terms.size(); ++i) {
     const bool last = i == equation.terms.size();
-    if (last && i > 1) break;  // one operand: its sums are a product with one
+    if (last && i > 1) break;  // a single operand is reduced by a GEMM with one
     Labels keep = equation.result;
     for (size_t later = i + 1; later < equation.terms.size(); ++later) {
       keep.insert(keep.end(), equation.terms[later].begin(), equation.terms[later].end());
@@ -236,7 +236,7 @@ void infer_einsum(Infer& c) {
     for (size_t axis = 0; axis < equation.terms[i].size(); ++axis) {
       const Dim& dim = c.dims(static_cast<int>(i))[axis];
       Dim& known = dims.try_emplace(equation.terms[i][axis], dim).first->second;
-      known = c.broadcast(known, dim, "extents of one label");
+      known = c.broadcast(known, dim, "sizes of one label");
     }
   }
   std::vector<Dim> result;
@@ -255,7 +255,7 @@ void infer_einsum(Infer& c) {
 
 static const Register einsum{{
     .name = "einsum",
-    .doc = "The sum of products that an equation over axis labels states.",
+    .doc = "Einstein summation: sum of products by an equation over axis labels.",
     .operands = {{.name = "operands", .types = kNumeric, .arity = Arity::variadic, .group = 'T'}},
     .attributes = {{"equation", AttributeKind::text}},
     .infer = infer_einsum,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Evaluates one instruction on the host, apart from any plan: for constant folding and tests.
+// Evaluates one instruction on the host without a plan, for constant folding and tests.
 #include <map>
 
 #include "ir/builder.h"
@@ -8,7 +8,7 @@
 namespace lathe {
 namespace {
 
-// Symbols defined so far in this evaluation, by name.
+// Symbols bound in this evaluation, by name.
 using Bindings = std::map<std::string, int64_t, std::less<>>;
 
 class HostEvaluation final : public Evaluation {
@@ -37,15 +37,14 @@ class HostEvaluation final : public Evaluation {
     } else {
       const Dims& known = results_[at].tensor().dims();
       check(std::equal(known.begin(), known.end(), dims.begin(), dims.end()),
-            "result {} has extents {}, inference promised {}", i, fmt::join(dims, "x"),
-            fmt::join(known, "x"));
+            "result {} has shape {}, inferred {}", i, fmt::join(dims, "x"), fmt::join(known, "x"));
     }
     return outputs_[at];
   }
   const Box& box(int i) const override { return *boxes_[static_cast<size_t>(i)]; }
   void set_box(int i, Box box) override { results_[static_cast<size_t>(i)] = std::move(box); }
 
-  // The results, with the symbols that they define bound.
+  // Returns the results and binds the symbols that they define.
   std::vector<Box> finish() {
     for (size_t i = 0; i < results_.size(); ++i) {
       const Type& type = instruction_->result(static_cast<int>(i))->type();
@@ -68,7 +67,7 @@ class HostEvaluation final : public Evaluation {
         const auto at = bindings_.find(symbol.name);
         return at == bindings_.end() ? std::nullopt : std::optional<int64_t>(at->second);
       });
-      if (!value) return;  // found: the evaluation says
+      if (!value) return;  // data-dependent: the evaluation sets it
       dims.push_back(*value);
     }
     allocate(i, std::move(dims));
@@ -111,7 +110,7 @@ void expand_composites(Module& module) {
 
 using Values = std::map<const Value*, Box>;
 
-// Runs a module whose extents are all known, scans included.
+// Runs a module of static shapes, scans included.
 class Interpreter {
  public:
   Interpreter(const Instruction& root, ThreadPool* pool) : root_(root), pool_(pool) {}
@@ -144,7 +143,7 @@ class Interpreter {
         return evaluation.finish();
       }
       default:
-        fail(ErrorKind::unsupported, "{} cannot be evaluated apart from a plan: it expands into {}",
+        fail(ErrorKind::unsupported, "{} cannot be evaluated without a plan: it expands into {}",
              root_.op().name, step.op().name);
     }
   }
@@ -154,7 +153,7 @@ class Interpreter {
       const auto at = bindings.find(symbol.name);
       return at == bindings.end() ? std::nullopt : std::optional<int64_t>(at->second);
     });
-    check(value.has_value(), ErrorKind::internal, "dim {} is not known here", dim.to_string());
+    check(value.has_value(), ErrorKind::internal, "dim {} is unbound", dim.to_string());
     return *value;
   }
 
@@ -167,16 +166,16 @@ class Interpreter {
     return tensor;
   }
 
-  // Entry `position` of an axis, as a view that shares memory.
-  static Tensor entry(const Tensor& whole, int64_t axis, int64_t position) {
-    if (axis < 0) axis += whole.rank();
-    Dims dims = whole.dims();
-    Dims strides = whole.strides();
-    auto* data = static_cast<std::byte*>(whole.data()) +
-                 position * strides[static_cast<size_t>(axis)] * info(whole.type()).bits / 8;
+  // Slice `position` of an axis, as a view.
+  static Tensor entry(const Tensor& tensor, int64_t axis, int64_t position) {
+    if (axis < 0) axis += tensor.rank();
+    Dims dims = tensor.dims();
+    Dims strides = tensor.strides();
+    auto* data = static_cast<std::byte*>(tensor.data()) +
+                 position * strides[static_cast<size_t>(axis)] * info(tensor.type()).bits / 8;
     dims.erase(dims.begin() + axis);
     strides.erase(strides.begin() + axis);
-    return Tensor(whole.type(), dims, strides, data, whole.owner());
+    return Tensor(tensor.type(), dims, strides, data, tensor.owner());
   }
 
   std::vector<Box> scan(const Instruction& step, const Values& values,
@@ -242,8 +241,8 @@ class Interpreter {
 std::vector<Box> evaluate_instruction(const Instruction& instruction,
                                       const std::vector<Box>& operands, ThreadPool* pool) {
   check(instruction.bodies().empty(), ErrorKind::unsupported,
-        "{} has bodies and cannot be evaluated apart from a plan", instruction.op().name);
-  // A program of its own, in which every extent and small value is known.
+        "{} has bodies and cannot be evaluated without a plan", instruction.op().name);
+  // Builds a program of one instruction with constant shapes and small values.
   Program program;
   Module& module = program.main();
   Builder builder(module);
@@ -269,7 +268,7 @@ std::vector<Box> evaluate_instruction(const Instruction& instruction,
     results.push_back(root->result(static_cast<int>(i)));
   }
   module.set_results(results, std::vector<std::string>(results.size()));
-  // Expanding may add modules: bodies.
+  // By index: an expansion may add bodies to the list.
   for (size_t i = 0; i < program.modules().size(); ++i) expand_composites(*program.modules()[i]);
   return Interpreter(instruction, pool).run(module, std::move(values), {});
 }

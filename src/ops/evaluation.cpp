@@ -11,11 +11,11 @@ template <class T>
 const T& get(const Instruction& instruction, std::string_view name) {
   const Attribute* value = find_attribute(instruction.attributes(), name);
   check(value != nullptr && std::holds_alternative<T>(*value), ErrorKind::internal,
-        "{} has no attribute '{}' of the kind asked for", instruction.op().name, name);
+        "{} has no attribute '{}' of the requested kind", instruction.op().name, name);
   return std::get<T>(*value);
 }
 
-// The attributes of an instruction as its formula reads them.
+// Attributes of an instruction for its formula.
 struct InstructionAttributes final : FormulaAttributes {
   explicit InstructionAttributes(const Instruction& i) : instruction(i) {}
   double number(std::string_view name) const override { return get<double>(instruction, name); }
@@ -79,8 +79,8 @@ Dims broadcast_extents(const Evaluation& c) {
     for (size_t axis = 0; axis < rank; ++axis) {
       int64_t& extent = dims[dims.size() - rank + axis];
       const int64_t own = x.dims[axis];
-      c.check(extent == 1 || own == 1 || extent == own, "extents {} and {} do not broadcast",
-              extent, own);
+      c.check(extent == 1 || own == 1 || extent == own, "sizes {} and {} do not broadcast", extent,
+              own);
       if (extent == 1) extent = own;
     }
   }

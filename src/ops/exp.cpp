@@ -6,7 +6,7 @@ namespace lathe {
 
 static const Register exp_op{{
     .name = "exp",
-    .doc = "e to the x.",
+    .doc = "e^x.",
     .operands = {{"x", kFloats}},
     .formula = [](const Formula& f) { return exp(f.x(0)); },
 }};

@@ -10,26 +10,26 @@ namespace lathe {
 namespace {
 
 void infer_expand(Infer& c) {
-  if (const std::vector<Dim>* wanted = c.elements(1)) {
-    for (const Dim& value : *wanted) {
+  if (const std::vector<Dim>* shape = c.elements(1)) {
+    for (const Dim& value : *shape) {
       c.check(!value.is_constant() || *value.constant() >= 0, "shape value {} is negative",
               value.to_string());
     }
-    c.result(c.element(0), c.broadcast(c.dims(0), *wanted));
-    return flow_elements(c, {0});
+    c.result(c.element(0), c.broadcast(c.dims(0), *shape));
+    return propagate_elements(c, {0});
   }
   const std::optional<int64_t> length = known_length(c, 1);
   if (!length) return c.result(Type::unranked(c.element(0)));
   const int64_t rank = std::max<int64_t>(*length, c.rank(0));
-  c.check(rank <= kMaxRank, "the result has rank {}, the most is {}", rank, kMaxRank);
+  c.check(rank <= kMaxRank, "the result has rank {}, at most {} is supported", rank, kMaxRank);
   std::vector<Dim> dims;
   for (int64_t axis = 0; axis < rank; ++axis) {
     const int64_t own = axis - (rank - c.rank(0));
-    const bool asked = axis >= rank - *length;
-    // An extent that cannot be 1 stays, as does one that the shape does not reach.
-    const bool stays =
-        own >= 0 && (!asked || equal(c.dim(0, static_cast<int>(own)), 1) == Ternary::no);
-    dims.push_back(stays ? c.dim(0, static_cast<int>(own)) : c.found("expand"));
+    const bool requested = axis >= rank - *length;
+    // Axes that cannot be 1 keep their size, as do axes beyond the requested rank.
+    const bool keeps_size =
+        own >= 0 && (!requested || equal(c.dim(0, static_cast<int>(own)), 1) == Ternary::no);
+    dims.push_back(keeps_size ? c.dim(0, static_cast<int>(own)) : c.found("expand"));
   }
   c.result(c.element(0), std::move(dims));
 }
@@ -54,13 +54,13 @@ Dims target_dims(const Evaluation& c) {
 
 static const Register expand{{
     .name = "expand",
-    .doc = "x broadcast together with a tensor of the extents `shape`.",
+    .doc = "x broadcast with a tensor of shape `shape`.",
     .operands = {{"x"}, {"shape", kIndices}},
     .infer = infer_expand,
     .eval =
         [](Evaluation& c) {
-          const WholeOperand x(c.in(0));
-          const WholeResult out(c.out(0, target_dims(c)));
+          const UnpackedOperand x(c.in(0));
+          const UnpackedResult out(c.out(0, target_dims(c)));
           copy_elements(broadcast_to(x.view(), out.view().extents()), out.view());
           out.store();
         },

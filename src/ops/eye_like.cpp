@@ -8,7 +8,7 @@ namespace lathe {
 
 static const Register eye_like{{
     .name = "eye_like",
-    .doc = "A matrix of x's extents, 1 on diagonal k and 0 elsewhere.",
+    .doc = "A matrix of x's shape, 1 on diagonal k and 0 elsewhere.",
     .operands = {{"x"}},
     .attributes = {{"dtype", AttributeKind::element_type, false}, {"k", 0}},
     .infer =
@@ -20,7 +20,7 @@ static const Register eye_like{{
         [](Evaluation& c) {
           const TensorView& x = c.in(0);
           const TensorView& target = c.out(0, x.extents());
-          const StagedResult out(target, arithmetic_type(target.type));
+          const ConvertedResult out(target, arithmetic_type(target.type));
           const int64_t k = std::clamp(c.integer("k"), -x.dims[0], x.dims[1]);
           with_number_type(out.view().type, [&](auto* tag) {
             using T = std::remove_pointer_t<decltype(tag)>;

@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register gated_rms_norm{{
     .name = "gated_rms_norm",
-    .doc = "RMS normalisation of groups as long as the scale, times scale and activation(gate).",
+    .doc = "RMS normalisation of groups of the scale's size, times scale and activation(gate).",
     .operands = {{"x", kFloats}, {"scale", kFloats}, {"gate", kFloats}},
     .attributes = {{"activation", "silu"}, {"epsilon", 1e-5}},
     .infer =
@@ -14,9 +14,10 @@ static const Register gated_rms_norm{{
           c.check(f == "silu" || f == "swish" || f == "sigmoid",
                   "activation is '{}', expected silu, swish or sigmoid", escape(f));
           c.check(c.rank(0) > 0 && c.rank(1) == 1,
-                  "x has rank {} and scale {}, expected 1 for scale", c.rank(0), c.rank(1));
+                  "x has rank {} and scale has rank {}, expected 1 for scale", c.rank(0),
+                  c.rank(1));
           c.require_equal(Dim::mod(c.dim(0, c.rank(0) - 1), c.dim(1, 0)), 0,
-                          "columns of x by elements of scale");
+                          "columns of x as a multiple of the elements of scale");
           c.broadcast(c.dims(0), c.dims(2));
           c.result(c.element(0), c.dims(0));
         },

@@ -19,7 +19,7 @@ std::vector<Dim> gathered(std::span<const Dim> x, std::span<const Dim> indices, 
   return dims;
 }
 
-// The extents without memory of their own: few, and wanted at every evaluation.
+// A fixed array, without heap allocation: it is built at every evaluation.
 struct Extents {
   std::array<int64_t, kMaxRank> dims{};
   size_t rank = 0;
@@ -42,7 +42,7 @@ Extents gathered_extents(std::span<const int64_t> x, std::span<const int64_t> in
   return all;
 }
 
-// Indices in parts, so that they need no memory of their own either.
+// Reads indices in chunks, without heap allocation.
 class IndexParts {
  public:
   IndexParts(const Evaluation& c, int64_t extent)
@@ -68,10 +68,10 @@ class IndexParts {
 void infer_gather(Infer& c) {
   const int axis = c.axis("axis", c.rank(0));
   c.result(c.element(0), gathered(c.dims(0), c.dims(1), axis));
-  flow_elements(c, {0});
+  propagate_elements(c, {0});
 }
 
-// Rows of dense tensors: what embeddings are.
+// Copies rows of dense tensors: the case of embeddings.
 void gather_rows(const TensorView& x, int axis, const IndexParts& indices, const TensorView& out) {
   const int64_t outer = count_between(x.extents(), 0, axis);
   const auto row =
@@ -88,18 +88,18 @@ void gather_rows(const TensorView& x, int axis, const IndexParts& indices, const
 }
 
 void eval_gather(Evaluation& c) {
-  const WholeOperand x(c.in(0));
+  const UnpackedOperand x(c.in(0));
   const int axis = c.axis("axis", x.view().rank);
   const TensorView& places = c.in(1);
   const IndexParts indices(c, x.view().dims[axis]);
-  const WholeResult out(
+  const UnpackedResult out(
       c.out(0, gathered_extents(x.view().extents(), places.extents(), axis).span()));
-  if (out.view().count() == 0) return indices.each([](int64_t) {});  // they must be right anyway
+  if (out.view().count() == 0) return indices.each([](int64_t) {});  // still checks the indices
   if (x.view().type != ElementType::string && x.view().is_dense() && out.view().is_dense()) {
     gather_rows(x.view(), axis, indices, out.view());
     return out.store();
   }
-  std::array<int64_t, kMaxRank> place{};  // of the next index among all
+  std::array<int64_t, kMaxRank> place{};  // position of the next index among all
   const auto rank = static_cast<size_t>(places.rank);
   indices.each([&](int64_t index) {
     TensorView to = out.view();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Data of i4 or u4 is logical; u8 data holds 8 / bits elements per byte along the last axis, low
-// bits first, and so do its zero points.
+// i4 and u4 data has logical elements. u8 data and its zero points are packed: 8 / bits elements
+// per byte along the last axis, low bits first.
 #include "base/thread_pool.h"
 #include "base/thread_scratch.h"
 #include "ops/support/convolution.h"
@@ -14,7 +14,7 @@ namespace {
 
 constexpr TypeSet kCodes = types(ElementType::i4, ElementType::u4, ElementType::u8);
 
-// Elements per stored one along the last axis.
+// Logical elements per stored one along the last axis.
 int64_t packing(ElementType type, int64_t bits) { return type == ElementType::u8 ? 8 / bits : 1; }
 
 void infer_gather(Infer& c) {
@@ -23,8 +23,8 @@ void infer_gather(Infer& c) {
   c.check((bits == 2 || bits == 4 || bits == 8) && block > 0,
           "bits {} and block_size {}: expected 2, 4 or 8, and at least 1", bits, block);
   std::vector<Dim> data = c.dims(0);
-  c.check(!data.empty() && c.rank(2) == c.rank(0), "data has rank {}, scales {}", c.rank(0),
-          c.rank(2));
+  c.check(!data.empty() && c.rank(2) == c.rank(0), "data has rank {}, scales have rank {}",
+          c.rank(0), c.rank(2));
   data.back() = data.back() * packing(c.element(0), bits);
   const auto gathered = static_cast<size_t>(c.axis("gather_axis", c.rank(0)));
   const auto blocked = static_cast<size_t>(c.axis("quantize_axis", c.rank(0)));
@@ -32,7 +32,7 @@ void infer_gather(Infer& c) {
           "gather_axis {} is the packed axis", gathered);
   for (size_t i = 0; i < data.size(); ++i) {
     const Dim expected = i == blocked ? Dim::ceil_div(data[i], block) : data[i];
-    c.require_equal(c.dims(2)[i], expected, fmt::format("scales' extent on axis {}", i));
+    c.require_equal(c.dims(2)[i], expected, fmt::format("size of scales' axis {}", i));
   }
   std::vector<Dim> dims(data.begin(), data.begin() + static_cast<std::ptrdiff_t>(gathered));
   dims.insert(dims.end(), c.dims(1).begin(), c.dims(1).end());
@@ -40,7 +40,7 @@ void infer_gather(Infer& c) {
   c.result(c.element(2), std::move(dims));
 }
 
-// Code `at` of a dense row-major tensor whose rows of `width` codes begin at a byte.
+// Code `at` of a dense row-major tensor; rows of `width` codes start at a byte boundary.
 int64_t code(const DenseOperand& tensor, int64_t bits, int64_t width, int64_t at) {
   if (tensor.type() != ElementType::u8) return load_int(tensor.type(), tensor.data(), at);
   const int64_t pitch = (width * bits + 7) / 8;
@@ -53,7 +53,7 @@ void evaluate_gather(Evaluation& c) {
   const int64_t bits = c.in(0).type == ElementType::u8 ? c.integer("bits") : 4;
   const DenseOperand data(c.in(0));
   const DenseOperand zeros = c.has(3) ? DenseOperand(c.in(3)) : DenseOperand();
-  // Of the scales, which may be many, only those in use become f32.
+  // Scales may be many: only those in use are converted to f32.
   const DenseOperand scales(c.in(2));
   const ScratchArray<int64_t> indices(c.in(1).count());
   load_values(c, 1, 0, indices);
@@ -71,7 +71,7 @@ void evaluate_gather(Evaluation& c) {
   const int64_t plain = c.in(0).type == ElementType::u8 ? int64_t{1} << (bits - 1) : 0;
   for (const int64_t index : indices) {
     c.check(index >= -dims[gathered] && index < dims[gathered],
-            "index {} is out of range for an extent of {}", index, dims[gathered]);
+            "index {} is out of range for an axis of size {}", index, dims[gathered]);
   }
   const int64_t inner = strides[gathered];
   const auto count = static_cast<int64_t>(indices.size());
@@ -105,7 +105,7 @@ void evaluate_gather(Evaluation& c) {
 
 static const Register gather_block_quantized{{
     .name = "gather_block_quantized",
-    .doc = "Slices of quantised data at the indices, dequantised by the scales of their blocks.",
+    .doc = "Slices of block-quantised data at the indices, dequantised.",
     .operands = {{"data", kCodes, Arity::one, 'T'},
                  {"indices", kIndices},
                  {"scales", kFloats},

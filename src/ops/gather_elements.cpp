@@ -8,22 +8,22 @@ namespace lathe {
 namespace {
 
 void infer_gather_elements(Infer& c) {
-  c.check(c.rank(0) == c.rank(1), "x has rank {}, indices have {}", c.rank(0), c.rank(1));
+  c.check(c.rank(0) == c.rank(1), "x has rank {}, indices have rank {}", c.rank(0), c.rank(1));
   const int axis = c.axis("axis", c.rank(0));
   for (int other = 0; other < c.rank(0); ++other) {
     if (other == axis) continue;
     c.require_less_equal(c.dim(1, other), c.dim(0, other), fmt::format("indices' axis {}", other));
   }
   c.result(c.element(0), c.dims(1));
-  flow_elements(c, {0});
+  propagate_elements(c, {0});
 }
 
 void eval_gather_elements(Evaluation& c) {
-  const WholeOperand x(c.in(0));
+  const UnpackedOperand x(c.in(0));
   const int axis = c.axis("axis", x.view().rank);
   check_reach(c, x.view(), c.in(1), axis);
   const std::vector<int64_t> indices = indices_of(c, 1, x.view().dims[axis]);
-  const WholeResult out(c.out(0, c.in(1).extents()));
+  const UnpackedResult out(c.out(0, c.in(1).extents()));
   with_raw_type(x.view().type, [&](auto* tag) {
     using T = std::remove_pointer_t<decltype(tag)>;
     size_t next = 0;
@@ -42,7 +42,7 @@ void eval_gather_elements(Evaluation& c) {
 
 static const Register gather_elements{{
     .name = "gather_elements",
-    .doc = "Element [i, j, …] is x[i, j, …] with the coordinate of `axis` taken from `indices`.",
+    .doc = "x[i, j, …] with the coordinate of `axis` replaced by indices[i, j, …].",
     .operands = {{"x"}, {"indices", kIndices}},
     .attributes = {{"axis", 0}},
     .infer = infer_gather_elements,

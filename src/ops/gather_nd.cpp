@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// x[batch…, data…], indices[batch…, places…, k]: the last axis of `indices` holds coordinates of
-// x's first k axes behind the batch axes.
+// x is [batch…, data…], indices [batch…, places…, k]: the last axis of `indices` holds coordinates
+// of the first k data axes of x.
 #include "ops/support/convert_operands.h"
 #include "ops/support/indices.h"
 #include "ops/support/symbolic_movement.h"
@@ -19,29 +19,29 @@ std::vector<D> gathered(std::span<const D> x, std::span<const D> indices, int64_
 void infer_gather_nd(Infer& c) {
   const int64_t batch = c.integer("batch_dims");
   c.check(c.rank(1) >= 1 && batch >= 0 && batch < c.rank(1) && batch < std::max(c.rank(0), 1),
-          "batch_dims is {} for ranks {} and {}", batch, c.rank(0), c.rank(1));
+          "batch_dims is {}, out of range for ranks {} and {}", batch, c.rank(0), c.rank(1));
   for (int axis = 0; axis < batch; ++axis) {
     c.require_equal(c.dim(0, axis), c.dim(1, axis), fmt::format("batch axis {}", axis));
   }
   const std::optional<int64_t> depth = c.dims(1).back().constant();
   if (!depth) return c.result(Type::unranked(c.element(0)));
-  c.check(batch + *depth <= c.rank(0), "indices have {} coordinates behind {} batch axes, x has {}",
-          *depth, batch, c.rank(0));
+  c.check(batch + *depth <= c.rank(0),
+          "indices have {} coordinates and {} batch axes, x has rank {}", *depth, batch, c.rank(0));
   c.result(c.element(0), gathered<Dim>(c.dims(0), c.dims(1), batch + *depth));
-  flow_elements(c, {0});
+  propagate_elements(c, {0});
 }
 
 void eval_gather_nd(Evaluation& c) {
-  const WholeOperand x(c.in(0));
+  const UnpackedOperand x(c.in(0));
   const TensorView& places = c.in(1);
   const int64_t batch = c.integer("batch_dims");
   const int64_t depth = places.dims[places.rank - 1];
   c.check(batch + depth <= x.view().rank,
-          "indices have {} coordinates behind {} batch axes, x has "
+          "indices have {} coordinates and {} batch axes, x has "
           "rank {}",
           depth, batch, x.view().rank);
   const std::vector<int64_t> indices = c.values(1);
-  const WholeResult out(
+  const UnpackedResult out(
       c.out(0, gathered<int64_t>(x.view().extents(), places.extents(), batch + depth)));
   if (out.view().count() == 0) return;
   size_t next = 0;

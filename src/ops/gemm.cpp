@@ -6,7 +6,8 @@ namespace lathe {
 
 static const Register gemm{{
     .name = "gemm",
-    .doc = "alpha · op(a) · op(b) + beta · c on matrices, transposed or not; else as matmul.",
+    .doc =
+        "alpha · op(a) · op(b) + beta · c, where op transposes or not; compute_type as in matmul.",
     .operands = {{"a", kMatmulTypes, Arity::one, 'T'},
                  {"b", kMatmulTypes, Arity::one, 'T'},
                  {"c", kMatmulTypes, Arity::optional, 'T'}},
@@ -18,7 +19,8 @@ static const Register gemm{{
     .infer =
         [](Infer& c) {
           check_compute_type(c);
-          c.check(c.rank(0) == 2 && c.rank(1) == 2, "ranks {} and {}", c.rank(0), c.rank(1));
+          c.check(c.rank(0) == 2 && c.rank(1) == 2, "a and b have ranks {} and {}, expected 2",
+                  c.rank(0), c.rank(1));
           const int ta = c.boolean("trans_a") ? 1 : 0, tb = c.boolean("trans_b") ? 1 : 0;
           c.require_equal(c.dim(0, 1 - ta), c.dim(1, tb), "columns of a and rows of b");
           c.result(c.element(0), {c.dim(0, ta), c.dim(1, 1 - tb)});
@@ -30,10 +32,10 @@ static const Register gemm{{
           const auto scaled = [&](Value* x, double factor) {
             return factor == 1 ? x : b("mul", {x, b.scalar(e.element(0), factor)});
           };
-          const auto turned = [&](int i, std::string_view trans) {
+          const auto transposed = [&](int i, std::string_view trans) {
             return e.boolean(trans) ? b.transpose(e.operand(i), {1, 0}) : e.operand(i);
           };
-          Value* y = b("matmul", {turned(0, "trans_a"), turned(1, "trans_b")},
+          Value* y = b("matmul", {transposed(0, "trans_a"), transposed(1, "trans_b")},
                        {{"compute_type", e.text("compute_type")}});
           y = scaled(y, e.number("alpha"));
           conclude(e, e.has(2) ? b("add", {y, scaled(e.operand(2), e.number("beta"))}) : y);

@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register group_normalization{{
     .name = "group_normalization",
-    .doc = "Normalises groups of channels together; scale and bias are per channel.",
+    .doc = "Normalisation over groups of channels; scale and bias are per channel.",
     .operands = {{"x", kFloats}, {"scale", kFloats}, {"bias", kFloats}},
     .attributes = {{"num_groups", AttributeKind::integer},
                    {"epsilon", Attribute(1e-5)},
@@ -15,7 +15,7 @@ static const Register group_normalization{{
           require_channels(c, {1, 2});
           const int64_t groups = c.integer("num_groups");
           c.check(groups > 0, "num_groups is {}, expected at least 1", groups);
-          c.require_equal(Dim::mod(c.dim(0, 1), groups), 0, "channels in equal groups");
+          c.require_equal(Dim::mod(c.dim(0, 1), groups), 0, "channels as a multiple of num_groups");
           c.result(c.element(0), c.dims(0));
         },
     .expand =

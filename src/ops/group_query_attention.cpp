@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Attention over a cache [b, key heads, keys, size] whose rows have their own lengths. Query rows
-// of batch row b sit at positions past[b] + i, where past[b] = seqlens_k[b] + 1 - s, or 0 in a
-// first prompt (s equals total_sequence_length), which may be padded on the right. With
-// sliding_window_cache the cache holds the last positions only (cache_rows.h). Keys of no rows
-// attend to a past that holds the new rows' already: that of another layer, or what it has made.
-// With scales it holds codes (cache_scale.h), and what is attended to is what they stand for, new
-// rows included.
+// Attention over a KV cache [b, key heads, keys, size] with a length per sequence. Query token i of
+// sequence b is at position past[b] + i, where past[b] = seqlens_k[b] + 1 - s. In a first prompt (s
+// equals total_sequence_length) past[b] is 0; it may be padded on the right. With
+// sliding_window_cache the cache holds the last positions only (kv_cache.h). Without new keys,
+// queries attend to a past that already holds the new tokens, such as another layer's. With scales
+// the cache is quantised (kv_cache_scale.h): all keys and values are read back from it, new ones
+// included.
 #include <algorithm>
 
 #include "ir/infer.h"
@@ -51,7 +51,7 @@ void infer_gqa(Infer& c) {
   const Dim& batch = c.dim(kQuery, 0);
   const Dim& length = c.dim(kQuery, 1);
   if (!packed) {
-    // With a past there may be none.
+    // With a past, the number of new keys may be zero.
     const bool known = c.dim(kKey, 1).is_constant() && !(c.dim(kKey, 1) == Dim(0));
     if (!c.has(kPastKey) || known) {
       c.require_equal(c.dim(kKey, 1), length, "lengths of query and key");
@@ -64,9 +64,9 @@ void infer_gqa(Infer& c) {
   const bool sliding = c.boolean("sliding_window_cache");
   const int64_t window = c.integer("local_window_size");
   c.check(!sliding || (c.has(kPastKey) && window > 0),
-          "sliding_window_cache needs a past and a window; local_window_size is {}", window);
+          "sliding_window_cache requires a past and a window; local_window_size is {}", window);
   const ElementType cache = c.element(c.has(kPastKey) ? kPastKey : kQuery);
-  check_cache_scales(c, kKeyScale, cache, kv_heads, size);
+  check_kv_cache_scales(c, kKeyScale, cache, kv_heads, size);
   const bool codes = c.has(kKeyScale);
   c.check(codes || cache == c.element(kQuery), "past_key is {}, expected the query's type, {}",
           to_string(cache), to_string(c.element(kQuery)));
@@ -75,7 +75,7 @@ void infer_gqa(Infer& c) {
     c.require_equal(c.dim(kPastKey, 1), kv_heads, "heads of past_key");
     c.require_equal(c.dim(kPastKey, 3), stored_size(cache, size),
                     "head sizes of query and past_key");
-    // A past of the whole capacity is also the present's buffer.
+    // A past of full capacity is also the buffer of the present.
     keys = sliding ? c.dim(kPastKey, 2) : Dim::max(keys, c.dim(kPastKey, 2));
     if (sliding) c.require_less_equal(window, keys, "the window and the capacity of past_key");
   }
@@ -86,12 +86,12 @@ void infer_gqa(Infer& c) {
   c.result(c.element(kQuery), {batch, heads, length, scores ? keys : Dim(0)});
 }
 
-// What each batch row's cache holds before this run.
+// Cached tokens of each sequence before this run.
 std::vector<int64_t> past_lengths(const Evaluation& c, int64_t batch, int64_t rows) {
   const std::vector<int64_t> seqlens = c.values(kSeqlens);
   const std::vector<int64_t> total = c.values(kTotal);
   c.check(static_cast<int64_t>(seqlens.size()) == batch && total.size() == 1,
-          "{} lengths and {} totals for a batch of {}", seqlens.size(), total.size(), batch);
+          "got {} lengths and {} totals for a batch of {}", seqlens.size(), total.size(), batch);
   std::vector<int64_t> past(seqlens.size(), 0);
   for (size_t b = 0; b < past.size() && total[0] != rows; ++b) past[b] = seqlens[b] + 1 - rows;
   const int64_t most = c.has(kPastKey) ? c.in(kPastKey).dims[2] : 0;
@@ -99,32 +99,33 @@ std::vector<int64_t> past_lengths(const Evaluation& c, int64_t batch, int64_t ro
   for (const int64_t length : past) {
     c.check(
         length >= 0 && (sliding || (length <= most && length + rows <= std::max(total[0], most))),
-        "seqlens_k says {} past keys; the past holds {} and the total is {}", length, most,
+        "seqlens_k implies {} past keys; the past has {} and the total is {}", length, most,
         total[0]);
   }
   return past;
 }
 
-// Extents by which memory is read and written, which inference may not know.
-void check_extents(const Evaluation& c, const GroupedHeads& parts) {
+// Checks the dims that bound memory accesses: inference may not have them.
+void check_extents(const Evaluation& c, const GqaHeads& parts) {
   const auto &query = parts.query.dims, &key = parts.key.dims, &value = parts.value.dims;
-  c.check(key[2] == query[2] || (key[2] == 0 && c.has(kPastKey)), "{} rows of query, {} of key",
+  c.check(key[2] == query[2] || (key[2] == 0 && c.has(kPastKey)), "query has {} tokens, key has {}",
           query[2], key[2]);
-  c.check(value[2] == key[2], "{} rows of key, {} of value", key[2], value[2]);
+  c.check(value[2] == key[2], "key has {} tokens, value has {}", key[2], value[2]);
   c.check(key[0] == query[0] && value[0] == query[0],
           "query, key and value have batches of {}, {} and {}", query[0], key[0], value[0]);
   for (const int i : {kPastKey, kPastValue}) {
     if (!c.has(kPastKey)) break;
     const TensorView& past = c.in(i);
-    const Dims wanted = {query[0], key[1], c.in(kPastKey).dims[2], stored_size(past.type, key[3])};
-    c.check(std::ranges::equal(past.extents(), wanted), "{} has extents [{}], expected [{}]",
+    const Dims expected = {query[0], key[1], c.in(kPastKey).dims[2],
+                           stored_size(past.type, key[3])};
+    c.check(std::ranges::equal(past.extents(), expected), "{} has shape [{}], expected [{}]",
             i == kPastKey ? "past_key" : "past_value", fmt::join(past.extents(), ", "),
-            fmt::join(wanted, ", "));
+            fmt::join(expected, ", "));
   }
 }
 
-// Puts the new rows, as the cache stores them, into it and says what to attend to; gives the
-// position of row 0 of each batch row.
+// Appends the new tokens to the cache and sets the attention's keys and values. Returns the
+// position of each sequence's first query.
 std::vector<int64_t> attend_to_cache(Evaluation& c, Attend& attend, const TensorView& key,
                                      const TensorView& value) {
   const int64_t total = c.values(kTotal)[0];
@@ -137,11 +138,10 @@ std::vector<int64_t> attend_to_cache(Evaluation& c, Attend& attend, const Tensor
   const std::vector<int64_t> last = c.values(kSeqlens);
   if (!sliding) {
     for (const int64_t at : last) attend.length.push_back(std::clamp<int64_t>(at + 1, 0, keys));
-    // Without keys of its own the past is all there is.
+    // Without new keys, all keys are in the past.
     for (const int64_t length : attend.length) {
       c.check(key.dims[2] > 0 || length <= capacity,
-              "seqlens_k says {} keys; without new ones there are the {} of the past", length,
-              capacity);
+              "seqlens_k implies {} keys; the past has {} and no new ones", length, capacity);
     }
     const std::vector<int64_t>& held = key.dims[2] == 0 ? attend.length : attend.first;
     update_cache(c.has(kPastKey) ? &c.in(kPastKey) : nullptr, key, attend.k, held);
@@ -149,12 +149,12 @@ std::vector<int64_t> attend_to_cache(Evaluation& c, Attend& attend, const Tensor
     return std::vector<int64_t>(last.size(), 0);
   }
   const SlidingCache cache{capacity, c.integer("local_window_size")};
-  c.check(cache.window <= capacity, "a window of {} does not fit the past's capacity of {}",
+  c.check(cache.window <= capacity, "a window of {} exceeds the past's capacity of {}",
           cache.window, capacity);
-  attend.staged_k = cache.slide(c.in(kPastKey), key, attend.k, attend.first, last);
-  attend.staged_v = cache.slide(c.in(kPastValue), value, attend.v, attend.first, last);
-  attend.k = attend.staged_k.view();
-  attend.v = attend.staged_v.view();
+  attend.k_memory = cache.slide(c.in(kPastKey), key, attend.k, attend.first, last);
+  attend.v_memory = cache.slide(c.in(kPastValue), value, attend.v, attend.first, last);
+  attend.k = attend.k_memory.view();
+  attend.v = attend.v_memory.view();
   std::vector<int64_t> origins;
   for (size_t b = 0; b < last.size(); ++b) {
     const int64_t kept = cache.kept(attend.first[b]);
@@ -165,31 +165,31 @@ std::vector<int64_t> attend_to_cache(Evaluation& c, Attend& attend, const Tensor
   return origins;
 }
 
-// The same through codes.
-std::vector<int64_t> attend_to_codes(Evaluation& c, Attend& attend, const GroupedHeads& parts) {
+// attend_to_cache() for a quantised cache.
+std::vector<int64_t> attend_to_quantised(Evaluation& c, Attend& attend, const GqaHeads& parts) {
   const ElementType cache = c.in(kPastKey).type;
   const int64_t kv_heads = parts.key.dims[1];
   const int64_t size = parts.key.dims[3];
-  const CacheScale key_scale(c, kKeyScale, kv_heads, size);
-  const CacheScale value_scale(c, kValueScale, kv_heads, size);
+  const KvCacheScale key_scale(c, kKeyScale, kv_heads, size);
+  const KvCacheScale value_scale(c, kValueScale, kv_heads, size);
   std::vector<std::byte> keys, values;
   std::vector<int64_t> origins =
       attend_to_cache(c, attend, key_scale.quantize(cache, parts.key, keys),
                       value_scale.quantize(cache, parts.value, values));
-  const auto numbers = [](const CacheScale& scale, const TensorView& codes) {
+  const auto dequantised = [](const KvCacheScale& scale, const TensorView& codes) {
     Tensor rows(ElementType::f32, {codes.dims[0], codes.dims[1], codes.dims[2], scale.size()});
     scale.dequantize(codes, rows.view());
     return rows;
   };
-  attend.staged_k = numbers(key_scale, attend.k);
-  attend.staged_v = numbers(value_scale, attend.v);
-  attend.k = attend.staged_k.view();
-  attend.v = attend.staged_v.view();
+  attend.k_memory = dequantised(key_scale, attend.k);
+  attend.v_memory = dequantised(value_scale, attend.v);
+  attend.k = attend.k_memory.view();
+  attend.v = attend.v_memory.view();
   return origins;
 }
 
-// A bias by position, as one by row of what is attended to.
-Tensor bias_by_row(const TensorView& bias, std::span<const int64_t> origins, int64_t rows) {
+// Shifts a bias by position to one by key index of the attention.
+Tensor bias_by_key(const TensorView& bias, std::span<const int64_t> origins, int64_t rows) {
   const auto batch = std::ssize(origins);
   Tensor moved(bias.type, {batch, bias.dims[1], bias.dims[2], rows});
   for (int64_t b = 0; b < batch; ++b) {
@@ -205,7 +205,7 @@ Tensor bias_by_row(const TensorView& bias, std::span<const int64_t> origins, int
 
 Attend prepare_group_query_attention(Evaluation& c, std::vector<Tensor>& keep) {
   const int64_t heads = c.integer("num_heads");
-  GroupedHeads parts(c, kQuery, kKey, kValue);
+  GqaHeads parts(c, kQuery, kKey, kValue);
   const int64_t batch = parts.query.dims[0];
   const int64_t rows = parts.query.dims[2];
   check_extents(c, parts);
@@ -221,15 +221,15 @@ Attend prepare_group_query_attention(Evaluation& c, std::vector<Tensor>& keep) {
     keep = parts.tensors();
   }
   const std::vector<int64_t> origins = c.has(kKeyScale)
-                                           ? attend_to_codes(c, attend, parts)
+                                           ? attend_to_quantised(c, attend, parts)
                                            : attend_to_cache(c, attend, parts.key, parts.value);
   attend.q = parts.query;
   attend.y = split_heads(c.out(0), heads);
-  set_grouped_options(c, kSink, attend);
+  set_gqa_options(c, kSink, attend);
   attend.causal = c.boolean("causal");
   if (c.has(kBias)) attend.bias = broadcast_to_rank4(c.in(kBias));
   if (c.has(kBias) && c.boolean("sliding_window_cache")) {
-    keep.push_back(bias_by_row(*attend.bias, origins, attend.k.dims[2]));
+    keep.push_back(bias_by_key(*attend.bias, origins, attend.k.dims[2]));
     attend.bias = keep.back().view();
   }
   const int64_t mode = c.integer("qk_output");
@@ -250,7 +250,7 @@ constexpr OperandSpec optional(std::string_view name, TypeSet types, char group 
 
 static const Register group_query_attention{{
     .name = "group_query_attention",
-    .doc = "Causal attention with grouped heads, rotary positions and a cache with row lengths.",
+    .doc = "Causal GQA with RoPE and a KV cache of one length per sequence.",
     .operands = {{"query", kFloats, Arity::one, 'T'},
                  optional("key", kFloats, 'T'),
                  optional("value", kFloats, 'T'),
@@ -265,9 +265,9 @@ static const Register group_query_attention{{
                  optional("head_sink", kFloats),
                  optional("k_scale", kFloats),
                  optional("v_scale", kFloats)},
-    .attributes = grouped_attributes({{"sliding_window_cache", Attribute(false)},
-                                      {"causal", Attribute(true)},
-                                      {"qk_output", 0}}),
+    .attributes = gqa_attributes({{"sliding_window_cache", Attribute(false)},
+                                  {"causal", Attribute(true)},
+                                  {"qk_output", 0}}),
     .results = 4,
     .infer = infer_gqa,
     .eval =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Gates in the order z (update), r (reset), h (hidden).
+// Gate order: z (update), r (reset), h (hidden).
 #include "ops/support/recurrent.h"
 
 namespace lathe {
@@ -20,7 +20,7 @@ std::vector<Value*> step(RecurrentStep& s) {
 
 static const Register gru{{
     .name = "gru",
-    .doc = "A gated recurrent unit over time: outputs and the last output.",
+    .doc = "Gated recurrent unit: outputs of all steps and the last one.",
     .operands = recurrent_operands(1),
     .attributes = recurrent_attributes({{"linear_before_reset", Attribute(false)}}),
     .results = 2,

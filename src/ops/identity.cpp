@@ -6,7 +6,7 @@ namespace lathe {
 
 static const Register identity{{
     .name = "identity",
-    .doc = "The operand itself, of any kind.",
+    .doc = "The operand, unchanged.",
     .operands = {{.name = "x", .any_kind = true}},
     .traits = kTakesUnranked,
     .infer =

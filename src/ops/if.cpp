@@ -4,13 +4,13 @@
 namespace lathe {
 namespace {
 
-// Results that both branches give the same type have it; others are joined.
+// Results of equal types in both branches keep that type; others get the join of the two.
 void infer_if(Infer& c) {
   c.check(c.type(0).is_ranked() && element_count(c.dims(0)) == Dim(1),
           "the condition is {}, expected one bool", c.type(0).to_string());
   const Module& yes = c.body(0);
   const Module& no = c.body(1);
-  c.check(yes.results().size() == no.results().size(), "'then' gives {} results, 'else' {}",
+  c.check(yes.results().size() == no.results().size(), "'then' has {} results, 'else' has {}",
           yes.results().size(), no.results().size());
   const std::set<std::string> inner_yes = inner_symbols(c.instruction(), yes);
   const std::set<std::string> inner_no = inner_symbols(c.instruction(), no);
@@ -30,7 +30,7 @@ void infer_if(Infer& c) {
 
 static const Register if_op{{
     .name = "if",
-    .doc = "Runs one of two bodies; both get all captured values.",
+    .doc = "Runs one of two bodies; both have all captured values.",
     .operands = {{"condition", kBoolean},
                  {.name = "captured", .arity = Arity::variadic, .any_kind = true}},
     .traits = kTakesUnranked,

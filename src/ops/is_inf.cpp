@@ -6,7 +6,7 @@ namespace lathe {
 
 static const Register is_inf_op{{
     .name = "is_inf",
-    .doc = "Whether x is infinite, of the signs asked for.",
+    .doc = "True where x is infinite, with one of the requested signs.",
     .operands = {{"x", kFloats | kFloat8}},
     .attributes = {{"detect_negative", true}, {"detect_positive", true}},
     .result_element = ElementType::boolean,

@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register is_nan_op{{
     .name = "is_nan",
-    .doc = "Whether x is not a number.",
+    .doc = "True where x is NaN.",
     .operands = {{"x", kFloats | kFloat8}},
     .result_element = ElementType::boolean,
     .formula = [](const Formula& f) { return is_nan(f.x(0)); },

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// A state S [key size, value size] per batch row and key head, updated token by token:
+// A state S [key size, value size] per sequence and key head, updated token by token:
+//
 //   S ← exp(g) · S;  S ← S + k ⊗ (v, or β · (v - Sᵀk));  o = scale · Sᵀq
-// g and β are 0 and 1 where the rule has none. With more key heads than query heads a query head
-// serves several; otherwise several query heads read one state. With a state_window the states are
-// several (linear_recurrence.h).
+//
+// Rules without g or β use g = 0, β = 1. If there are more key heads than query heads, a query head
+// reads several states; otherwise several query heads read one state. With state_window there are
+// several states (linear_attention.h).
 #include "ops/support/linear_attention.h"
 #include "ir/infer.h"
 #include "ops/evaluation.h"
@@ -20,8 +22,8 @@ LinearRule rule_of(const C& c) {
           "update_rule is '{}', expected linear, gated, delta or gated_delta", escape(name));
   const LinearRule rule{name.starts_with("gated"), name.ends_with("delta")};
   c.check((!rule.gated || c.has(kDecay)) && (!rule.delta || c.has(kBeta)),
-          "update_rule {} needs decay (given: {}) or beta (given: {})", escape(name), c.has(kDecay),
-          c.has(kBeta));
+          "update_rule {} requires decay (present: {}) or beta (present: {})", escape(name),
+          c.has(kDecay), c.has(kBeta));
   return rule;
 }
 
@@ -40,11 +42,12 @@ void infer_linear_attention(Infer& c) {
                       "batch and length of the operands");
     }
   }
-  c.require_equal(Dim::mod(c.dim(kQuery, 2), heads), 0, "columns of query by heads");
-  c.require_equal(Dim::mod(c.dim(kValue, 2), kv_heads), 0, "columns of value by heads");
+  c.require_equal(Dim::mod(c.dim(kQuery, 2), heads), 0, "columns of query as a multiple of heads");
+  c.require_equal(Dim::mod(c.dim(kValue, 2), kv_heads), 0,
+                  "columns of value as a multiple of heads");
   const Dim keys = Dim::floor_div(c.dim(kQuery, 2), heads);
   const Dim values = Dim::floor_div(c.dim(kValue, 2), kv_heads);
-  c.require_equal(Dim::mod(c.dim(kKey, 2), keys), 0, "columns of key by their size");
+  c.require_equal(Dim::mod(c.dim(kKey, 2), keys), 0, "columns of key as a multiple of their size");
   std::vector<Dim> state = {c.dim(kQuery, 0), kv_heads, keys, values};
   const int64_t window = c.integer("state_window");
   c.check(window >= 0 && window <= 8, "state_window is {}, expected 0 to 8", window);
@@ -53,8 +56,7 @@ void infer_linear_attention(Infer& c) {
     const int rank = static_cast<int>(state.size());
     c.check(c.rank(kPast) == rank, "past_state has rank {}, expected {}", c.rank(kPast), rank);
     for (int axis = 0; axis < rank; ++axis) {
-      c.require_equal(c.dim(kPast, axis), state[static_cast<size_t>(axis)],
-                      "extents of past_state");
+      c.require_equal(c.dim(kPast, axis), state[static_cast<size_t>(axis)], "shape of past_state");
     }
   }
   c.result(c.element(kQuery),
@@ -84,7 +86,7 @@ LinearRecurrence prepare_linear_attention(Evaluation& c) {
 
 static const Register linear_attention{{
     .name = "linear_attention",
-    .doc = "Attention whose past is one matrix per head, updated by each token in turn.",
+    .doc = "Linear attention: a state matrix per head, updated by each token in order.",
     .operands = {{"query", kFloats, Arity::one, 'T'},
                  {"key", kFloats, Arity::one, 'T'},
                  {"value", kFloats, Arity::one, 'T'},

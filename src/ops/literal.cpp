@@ -11,12 +11,13 @@ static const Register literal{{
     .infer =
         [](Infer& c) {
           const LiteralRef& value = c.instruction().literal();
-          c.check(value != nullptr, "instruction '%{}' holds no tensor",
+          c.check(value != nullptr, "instruction '%{}' has no tensor",
                   c.instruction().result()->name());
           const Tensor& tensor = value->tensor;
           c.result(tensor.type(), constant_dims(tensor.dims()));
-          const bool whole = is_integer(tensor.type()) || tensor.type() == ElementType::boolean;
-          if (whole && tensor.count() <= kMaxSymbolicElements && !value->bindable) {
+          const bool is_integral =
+              is_integer(tensor.type()) || tensor.type() == ElementType::boolean;
+          if (is_integral && tensor.count() <= kMaxSymbolicElements && !value->bindable) {
             c.result_elements(constant_dims(integer_values(tensor)));
           }
         },

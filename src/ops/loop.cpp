@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Operands: trip count (i64, optional), condition (bool, optional), `carried` values, captured
-// values. Body: (iteration i64[], condition bool[], carried…, captured…) gives
-// (condition, carried…, one slice of each scan output).
+// values. Body: (iteration i64[], condition bool[], carried…, captured…) → (condition, carried…,
+// one slice of each scan output).
 #include "ops/support/control_flow.h"
 
 namespace lathe {
@@ -14,12 +14,13 @@ int carried_count(const Instruction& instruction) {
 void check_counts(const Instruction& instruction) {
   const Module& body = *instruction.bodies()[0];
   const int carried = carried_count(instruction);
-  check(carried >= 0 && static_cast<int>(instruction.operands().size()) >= 2 + carried &&
-            body.parameters().size() == instruction.operands().size() &&
-            static_cast<int>(body.results().size()) >= 1 + carried,
-        ErrorKind::invalid_model,
-        "loop: {} carried values, {} operands, {} parameters and {} results of the body do not fit",
-        carried, instruction.operands().size(), body.parameters().size(), body.results().size());
+  check(
+      carried >= 0 && static_cast<int>(instruction.operands().size()) >= 2 + carried &&
+          body.parameters().size() == instruction.operands().size() &&
+          static_cast<int>(body.results().size()) >= 1 + carried,
+      ErrorKind::invalid_model,
+      "loop: {} carried values do not match {} operands, {} parameters and {} results of the body",
+      carried, instruction.operands().size(), body.parameters().size(), body.results().size());
 }
 
 void bind_loop(Instruction& instruction) {
@@ -40,12 +41,12 @@ void infer_loop(Infer& c) {
   c.check(body.results()[0]->type().element == ElementType::boolean,
           "the body's condition is {}, expected one bool", body.results()[0]->type().to_string());
   for (int i = 0; i < carried; ++i) {
-    // Zero iterations give the operand itself, so both types must fit.
+    // Zero iterations return the operand itself: both types must join.
     const Type& start = c.type(2 + i);
     const Type& next = body.parameters()[static_cast<size_t>(2 + i)]->type();
     std::optional<Type> joined = join_types(start, next, [&](int) { return c.found("carried"); });
-    c.check(joined.has_value(), "carried value {} is {} first and {} later", i, start.to_string(),
-            next.to_string());
+    c.check(joined.has_value(), "carried value {} is {} at first and {} later", i,
+            start.to_string(), next.to_string());
     c.result(outer_type(c, *joined, inner, "carried"));
   }
   std::optional<Dim> trips;

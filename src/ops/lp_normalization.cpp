@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register lp_normalization{{
     .name = "lp_normalization",
-    .doc = "x / its norm of order p over an axis; zeros where the norm is zero.",
+    .doc = "x divided by its p-norm along an axis; 0 where the norm is 0.",
     .operands = {{"x", kFloats}},
     .attributes = {{"axis", -1}, {"p", 2}},
     .infer =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Gates in the order i, o, f, c; peepholes i, o, f.
+// Gate order: i, o, f, c; peepholes: i, o, f.
 #include "ops/support/recurrent.h"
 
 namespace lathe {
@@ -23,7 +23,7 @@ std::vector<Value*> step(RecurrentStep& s) {
 
 static const Register lstm{{
     .name = "lstm",
-    .doc = "A long short-term memory over time: outputs, last output, last cell state.",
+    .doc = "Long short-term memory: outputs of all steps, the last one, and the last cell state.",
     .operands = recurrent_operands(2),
     .attributes = recurrent_attributes({{"input_forget", Attribute(false)}}),
     .results = 3,

@@ -5,7 +5,7 @@
 
 namespace lathe {
 
-// The numpy rule: a vector is a row on the left, a column on the right, and its axis is dropped.
+// numpy's rule: a vector is a row on the left and a column on the right, and its axis is dropped.
 std::vector<Dim> matmul_dims(Infer& c, int a, int b) {
   c.check(c.rank(a) > 0 && c.rank(b) > 0, "operands have ranks {} and {}, expected at least 1",
           c.rank(a), c.rank(b));
@@ -34,7 +34,7 @@ MatmulShape::MatmulShape(const TensorView& a, const TensorView& b, const TensorV
   for (int axis = 0; axis < batch_rank_; ++axis) batch *= y.dims[static_cast<size_t>(axis)];
 }
 
-// Offset of batch `index`; missing and broadcast axes do not move it.
+// Offset of batch `index`; missing and broadcast axes have stride 0.
 int64_t MatmulShape::offset(const TensorView& view, int matrix_axes, int64_t index) const {
   int64_t at = 0;
   for (int axis = batch_rank_ - 1; axis >= 0; --axis) {
@@ -108,14 +108,14 @@ void check_compute_type(Infer& c) {
   const std::string& compute = c.text("compute_type");
   c.check(compute.empty() ||
               (compute == "bf16" && is_floating(c.element(0)) && c.element(0) != ElementType::f64),
-          "compute_type is '{}' for operands of {}, expected nothing, or bf16 for floats below f64",
+          "compute_type is '{}' for operands of {}, expected '', or bf16 for floats below f64",
           escape(compute), to_string(c.element(0)));
 }
 
 static const Register matmul{{
     .name = "matmul",
-    .doc = "The matrix product of the last two axes, batches broadcast, as numpy.matmul; operands "
-           "rounded to bf16 first if compute_type says so.",
+    .doc = "Matrix multiplication of the last two axes with broadcast batches, as numpy.matmul; "
+           "operands are rounded to bf16 first if compute_type is bf16.",
     .operands = {{.name = "a", .types = kMatmulTypes, .group = 1},
                  {.name = "b", .types = kMatmulTypes, .group = 1}},
     .attributes = {{"compute_type", ""}},

@@ -7,8 +7,7 @@ namespace {
 
 constexpr TypeSet kBytes = types(ElementType::i8, ElementType::u8);
 
-// A zero point is one for all, or one per row of a (column of b), of which a batch may have its
-// own.
+// Zero points: one for all, or one per row of a (column of b), optionally per batch.
 class ZeroPoints {
  public:
   ZeroPoints(const Evaluation& c, int operand, int64_t extent, int64_t batch, std::string_view of)
@@ -65,7 +64,7 @@ class IntegerGemm final : public BlockedGemm<uint32_t> {
 
 static const Register matmul_integer{{
     .name = "matmul_integer",
-    .doc = "The matrix product of 8-bit integers less their zero points, summed in i32.",
+    .doc = "Matrix multiplication of 8-bit integers minus their zero points, accumulated in i32.",
     .operands = {{"a", kBytes},
                  {"b", kBytes},
                  {"a_zero_point", kBytes, Arity::optional},

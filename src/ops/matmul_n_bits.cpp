@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// b is u8 [n, blocks, block_size · bits / 8]: per column, blocks along k, low bits first. Scales
-// are one per block; zero points are packed per column, each column beginning at a byte, or floats.
+// b is u8 [n, blocks, block_size · bits / 8]: per column, blocks along k, low bits first. There is
+// one scale per block. Zero points are floats, or packed per column, each column from a byte
+// boundary.
 #include <algorithm>
 
 #include "base/thread_pool.h"
@@ -22,11 +23,12 @@ class Weights {
         blocks((k + block - 1) / block),
         codes_(c.in(1)),
         scales_(c.in(2), ElementType::f32) {
-    c.check(scales_.count() == n * blocks, "{} scales for {} blocks", scales_.count(), n * blocks);
+    c.check(scales_.count() == n * blocks, "got {} scales for {} blocks", scales_.count(),
+            n * blocks);
     if (c.has(3)) {
       const int64_t bytes = (blocks * bits + 7) / 8;
       const bool packed = c.in(3).type == ElementType::u8;
-      c.check(c.in(3).count() == n * (packed ? bytes : blocks), "{} zero points for {} blocks",
+      c.check(c.in(3).count() == n * (packed ? bytes : blocks), "got {} zero points for {} blocks",
               c.in(3).count(), n * blocks);
       if (packed) {
         zero_codes_ = DenseOperand(c.in(3));
@@ -38,10 +40,11 @@ class Weights {
     if (c.has(4)) {
       groups_ = ScratchArray<int64_t>(c.in(4).count());
       load_values(c, 4, 0, groups_);
-      c.check(static_cast<int64_t>(groups_.size()) == k, "{} group indices for k {}",
+      c.check(static_cast<int64_t>(groups_.size()) == k, "got {} group indices for k = {}",
               groups_.size(), k);
       for (const int64_t group : groups_) {
-        c.check(group >= 0 && group < blocks, "group index {} of {} blocks", group, blocks);
+        c.check(group >= 0 && group < blocks, "group index {} is out of range for {} blocks", group,
+                blocks);
       }
     }
   }
@@ -107,8 +110,7 @@ class Weights {
   ScratchArray<int64_t> groups_;
 };
 
-// compute_type f32: the weights are dequantised, the sum is that of a matrix product. bf16: a is
-// rounded to that first.
+// compute_type f32: dequantises the weights for a float GEMM. bf16: also rounds a to bf16.
 class DequantisedGemm final : public BlockedGemm<float> {
  public:
   DequantisedGemm(const Weights& weights, const MatrixView& a, const MatrixView& y,
@@ -119,7 +121,7 @@ class DequantisedGemm final : public BlockedGemm<float> {
     if (rounds_) round_to_bf16(block, to, pitch);
   }
   void load_b(int64_t, const Block& block, float* to, int64_t pitch) const override {
-    // Columns are stored, rows wanted: strips of 16 columns, so that both sides stay in cache.
+    // Columns are stored, rows are needed: strips of 16 columns, so that both sides stay in cache.
     constexpr int64_t kStrip = 16;
     const ScratchArray<float> values(kStrip * block.rows);
     for (int64_t strip = 0; strip < block.columns; strip += kStrip) {
@@ -154,9 +156,9 @@ class DequantisedGemm final : public BlockedGemm<float> {
   bool rounds_;
 };
 
-// Rows of a in 8 bits: per block s = max|a| / 127 and q = round(a · (127 / max|a|)).
+// Quantises rows of a to 8 bits: per block s = max|a| / 127 and q = round(a · (127 / max|a|)).
 struct QuantisedRows {
-  ScratchArray<int16_t> codes;  // [m, blocks · block], zero behind k
+  ScratchArray<int16_t> codes;  // [m, blocks · block], zero beyond k
   ScratchArray<float> scales;   // [m, blocks]
 };
 
@@ -186,8 +188,8 @@ QuantisedRows quantise_rows(const MatrixView& a, int64_t m, int64_t k, const Wei
   return rows;
 }
 
-// compute_type int8: per block an exact integer sum times both scales, rounded once as it is added;
-// blocks in order of k.
+// compute_type int8: per block an exact integer dot product times both scales, rounded once when
+// added; blocks in order of k.
 void multiply_integers(Evaluation& c, const Weights& weights, const MatrixView& a,
                        const MatrixView& y, int64_t m, int64_t n, int64_t k,
                        const DenseOperand& bias) {
@@ -234,12 +236,12 @@ void infer_matmul_n_bits(Infer& c) {
   c.require_equal(element_count(c.dims(1)), bytes, "bytes of b");
   c.check(c.rank(0) >= 1, "a has rank {}, expected at least 1", c.rank(0));
   std::vector<Dim> dims = c.dims(0);
-  c.require_equal(dims.back(), k, "columns of a and k");
+  c.require_equal(dims.back(), k, "columns of a and attribute k");
   const std::string& compute = c.text("compute_type");
   c.check(compute == "f32" || compute == "bf16" || compute == "int8",
           "compute_type is '{}', expected f32, bf16 or int8", escape(compute));
   c.check(compute != "int8" || (!c.has(4) && !(c.has(3) && c.element(3) != ElementType::u8)),
-          "compute_type {} needs packed zero points and no g_idx", compute);
+          "compute_type {} requires packed zero points and no g_idx", compute);
   if (c.has(5)) c.require_equal(element_count(c.dims(5)), n, "bias and n");
   dims.back() = n;
   c.result(c.element(0), std::move(dims));
@@ -271,8 +273,9 @@ void evaluate_matmul_n_bits(Evaluation& c) {
 
 static const Register matmul_n_bits{{
     .name = "matmul_n_bits",
-    .doc = "a times weights of 2, 4 or 8 bits with scales per block, in f32 or with a in bf16 or 8 "
-           "bits.",
+    .doc =
+        "a times weights of 2, 4 or 8 bits with scales per block; a is f32, bf16 or quantised to 8 "
+        "bits.",
     .operands = {{"a", kFloats},
                  {"b", types(ElementType::u8)},
                  {"scales", kFloats},

@@ -7,7 +7,7 @@ namespace lathe {
 
 static const Register max_op{{
     .name = "max",
-    .doc = "The largest of the operands; NaN if one is.",
+    .doc = "The largest of the operands; NaN if any is NaN.",
     .operands = {{"x", kNumeric, Arity::variadic, 'T'}},
     .dim_formula = [](std::span<const Dim> x) -> std::optional<Dim> {
       return std::accumulate(x.begin() + 1, x.end(), x[0], Dim::max);

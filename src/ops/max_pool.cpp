@@ -4,7 +4,7 @@
 namespace lathe {
 namespace {
 
-// Where element `tap` of a row-major plane lies in a column-major one.
+// Converts the index of an element in a plane from row-major to column-major.
 int64_t column_major(int64_t tap, std::span<const int64_t> extents) {
   int64_t at = 0;
   int64_t stride = 1;
@@ -30,7 +30,7 @@ void evaluate(Evaluation& c) {
     int64_t where = -1;
     for (const int64_t tap : window.taps) {
       const T value = plane[tap];
-      // The first of equals; a NaN wins and stays.
+      // The first of equal elements; a NaN replaces numbers and is kept.
       if (where < 0 || value > best || (value != value && best == best)) {
         best = value;
         where = tap;
@@ -47,7 +47,7 @@ void evaluate(Evaluation& c) {
 
 static const Register max_pool{{
     .name = "max_pool",
-    .doc = "The maximum of each window, and where in x it lies.",
+    .doc = "The maximum of each window, and its index in x.",
     .operands = {{.name = "x", .types = kPoolTypes | types(ElementType::i8, ElementType::u8)}},
     .attributes = pool_attributes({{"storage_order", 0}}),
     .results = 2,
@@ -59,7 +59,7 @@ static const Register max_pool{{
         },
     .eval =
         [](Evaluation& c) {
-          // f32 holds every 8-bit integer.
+          // f32 represents every 8-bit integer.
           c.in(0).type == ElementType::f64 ? evaluate<double>(c) : evaluate<float>(c);
         },
 }};

@@ -6,7 +6,7 @@ namespace lathe {
 
 static const Register mod_op{{
     .name = "mod",
-    .doc = "Remainder: of floored division, or of truncated division with fmod.",
+    .doc = "Remainder of floored division, or of truncated division with fmod.",
     .operands = {{"a", kNumeric, Arity::one, 'T'}, {"b", kNumeric, Arity::one, 'T'}},
     .attributes = {{"fmod", false}},
     .dim_formula = [](std::span<const Dim> x) -> std::optional<Dim> {

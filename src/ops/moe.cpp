@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// x [rows, hidden] or [b, s, hidden], router [rows, experts] (logits), fc1 [experts, factor ·
-// inner, hidden], fc2 [experts, hidden, inner], fc3 as fc1 without the factor; biases [experts,
+// x is [tokens, hidden] or [b, s, hidden], router [tokens, experts] (logits), fc1 [experts, factor
+// · inner, hidden], fc2 [experts, hidden, inner], fc3 as fc1 without the factor; biases [experts,
 // outputs].
 #include "ops/support/dense_operand.h"
 #include "ops/support/f32_result.h"
@@ -41,7 +41,7 @@ void evaluate_moe(Evaluation& c) {
                      .sparse = c.boolean("use_sparse_mixer")};
   experts.experts = c.in(kRouter).dims[1];
   c.check(!experts.activation.gated() || experts.activation.fusion != 0 || c.has(kFc3),
-          "{} with swiglu_fusion 0 needs fc3", escape(c.text("activation_type")));
+          "{} with swiglu_fusion 0 requires fc3", escape(c.text("activation_type")));
   std::array<DenseOperand, 8> given;
   for (int i = 0; i < 8; ++i) {
     if (c.has(i)) given[static_cast<size_t>(i)] = DenseOperand(c.in(i), ElementType::f32);
@@ -57,7 +57,7 @@ void evaluate_moe(Evaluation& c) {
     if (bias.data() != nullptr) matrix.bias = bias.as<float>() + expert * matrix.outputs;
     return matrix;
   };
-  const FloatResult y(c.out());
+  const F32Result y(c.out());
   const int64_t hidden = given[kX].extent(static_cast<size_t>(given[kX].rank() - 1));
   const int64_t rows = c.in(kRouter).dims[0];
   experts.run(given[kX].as<float>(), given[kRouter].as<float>(), y.data(), rows, hidden, c.pool);
@@ -68,7 +68,7 @@ void evaluate_moe(Evaluation& c) {
 
 static const Register moe{{
     .name = "moe",
-    .doc = "A mixture of experts: each row is the weighted sum of what its k experts make of it.",
+    .doc = "Mixture of experts: the weighted sum of each token's k selected experts.",
     .operands = {{"x", kFloats, Arity::one, 'T'},
                  {"router_probs", kFloats},
                  {"fc1_weights", kFloats, Arity::one, 'T'},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Three positions per token, [3, b, s]: which of them turns a pair of elements follows from
-// mrope_section, the pairs of each, either one behind the other or interleaved (T H W T H W …).
+// M-RoPE: three positions per token, [3, b, s]. mrope_section has the number of pairs that each
+// position rotates, in contiguous or interleaved (T H W T H W …) order.
 #include <algorithm>
 
 #include "base/thread_scratch.h"
@@ -19,7 +19,8 @@ void infer_mrotary(Infer& c) {
   const int rank = c.rank(0);
   const int64_t heads = c.integer("num_heads");
   c.check(rank == 4 || (rank == 3 && heads > 0),
-          "x has rank {} and num_heads is {}: expected rank 4, or 3 and the number", rank, heads);
+          "x has rank {} and num_heads is {}: expected rank 4, or rank 3 and num_heads", rank,
+          heads);
   c.check(c.rank(1) == 3 && c.rank(2) == 2 && c.rank(3) == 2,
           "positions, cos and sin have ranks {}, {} and {}, expected 3, 2 and 2", c.rank(1),
           c.rank(2), c.rank(3));
@@ -30,11 +31,12 @@ void infer_mrotary(Infer& c) {
   c.check(section.size() == 3 && std::ranges::all_of(section, [](int64_t n) { return n >= 0; }),
           "mrope_section has {} elements, expected 3 that are not negative", section.size());
   c.require_equal(c.dim(2, 1), section[0] + section[1] + section[2], "columns of the tables");
-  if (rank == 3) c.require_equal(Dim::mod(c.dim(0, 2), heads), 0, "columns of x by heads");
+  if (rank == 3)
+    c.require_equal(Dim::mod(c.dim(0, 2), heads), 0, "columns of x as a multiple of heads");
   c.result(c.element(0), c.dims(0));
 }
 
-// Which position turns pair i.
+// Index of the position that rotates pair i.
 int64_t stream(const Integers& section, bool interleaved, int64_t i) {
   if (!interleaved) return i < section[0] ? 0 : i < section[0] + section[1] ? 1 : 2;
   const auto at = i % 3;
@@ -53,13 +55,13 @@ void evaluate_mrotary(Evaluation& c) {
   const int64_t table = cos.extent(0);
   const int64_t half = cos.extent(1);
   c.check(static_cast<int64_t>(given.size()) == 3 * rows && sin.count() == cos.count(),
-          "{} positions for {} rows; tables of {} and {} elements", given.size(), rows, cos.count(),
-          sin.count());
+          "{} positions for {} tokens; cos and sin have {} and {} elements", given.size(), rows,
+          cos.count(), sin.count());
   for (const int64_t position : given) {
     c.check(position >= 0 && position < table,
-            "position {} lies outside the rotary tables of {} rows", position, table);
+            "position {} is out of range for cos and sin of {} positions", position, table);
   }
-  // Tables with a row of their own for each token.
+  // One table row per token.
   const ScratchArray<float> cosines(rows * half);
   const ScratchArray<float> sines(rows * half);
   const ScratchArray<int64_t> positions(rows);
@@ -75,14 +77,14 @@ void evaluate_mrotary(Evaluation& c) {
   const std::array<int64_t, 2> dims = {rows, half};
   const TensorView angles[] = {dense_view(ElementType::f32, dims, cosines.data()),
                                dense_view(ElementType::f32, dims, sines.data())};
-  Rotation(angles[0], angles[1], c.boolean("interleaved")).run(x, y, positions, c.pool);
+  RotaryEmbedding(angles[0], angles[1], c.boolean("interleaved")).run(x, y, positions, c.pool);
 }
 
 }  // namespace
 
 static const Register mrotary_embedding{{
     .name = "mrotary_embedding",
-    .doc = "Rotates pairs of a head's elements by angles of one of three positions.",
+    .doc = "M-RoPE: rotates pairs of a head's elements by angles of one of three positions.",
     .operands = {{"x", kFloats}, {"positions", kIndices}, {"cos", kFloats}, {"sin", kFloats}},
     .attributes = {{"interleaved", Attribute(false)},
                    {"mrope_layout", 0},

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// query [b, s, heads·size], key and value [b, l, heads·size]; or key [b, l, heads, 2, size] with
-// the values in it; or query [b, s, heads, 3, size] with both; or key and value [b, heads, l,
-// size]. With a past_sequence_length the pasts have room behind so many rows, where new ones go.
-// With a cache_indirection [batches, beams, n] row k of a beam's past is that of the beam it names
-// there.
+// query is [b, s, heads·size] with key and value [b, l, heads·size] or [b, heads, l, size]; or key
+// is [b, l, heads, 2, size] with the values in it; or query is [b, s, heads, 3, size] with both.
+// With past_sequence_length the pasts have spare capacity, and new tokens are written there. With
+// cache_indirection [batches, beams, n], entry k of a beam's past is read from the beam that it
+// names.
 #include "ir/infer.h"
 #include "ops/evaluation.h"
 #include "ops/support/blocked_gemm.h"
@@ -28,7 +28,7 @@ enum Operand {
   kIndirection
 };
 
-// One of the packed parts of [b, s, heads, parts, size], as [b, heads, s, size].
+// One packed part of [b, s, heads, parts, size], as [b, heads, s, size].
 TensorView packed_part(const TensorView& view, int64_t part) {
   TensorView out = view;
   out.rank = 4;
@@ -63,7 +63,7 @@ void infer_mha(Infer& c) {
   const int64_t heads = c.integer("num_heads");
   c.check(heads > 0, "num_heads is {}, expected at least 1", heads);
   c.check(c.has(kPastKey) == c.has(kPastValue) && (c.has(kKey) || c.rank(kQuery) == 5),
-          "query has rank {}; expected a key, or both in it, and both pasts or neither",
+          "query has rank {}; expected a key, or packed keys and values, and both pasts or none",
           c.rank(kQuery));
   const Part q = part_of(c, kQuery);
   const Part k = c.has(kKey) ? part_of(c, kKey) : q;
@@ -74,14 +74,14 @@ void infer_mha(Infer& c) {
   Dim keys = k.length + (c.has(kPastKey) ? c.dim(kPastKey, 2) : Dim(0));
   Dim room = keys;
   if (c.has(kPastLength)) {
-    c.check(c.has(kPastKey), "past_sequence_length and no past: {} operands", c.count());
+    c.check(c.has(kPastKey), "past_sequence_length requires a past, got {} operands", c.count());
     const std::vector<Dim>* past = c.elements(kPastLength);
     keys = past != nullptr && past->size() == 1 ? k.length + past->front() : c.found("total", {0});
     room = Dim::max(keys, c.dim(kPastKey, 2));
   }
   if (c.has(kIndirection)) {
     c.check(c.has(kPastLength) && c.rank(kIndirection) == 3,
-            "cache_indirection has rank {}, expected 3, with a past_sequence_length",
+            "cache_indirection has rank {}, expected 3 and a past_sequence_length",
             c.rank(kIndirection));
     c.require_equal(c.dim(kIndirection, 0) * c.dim(kIndirection, 1), batch,
                     "beams of cache_indirection and rows of query");
@@ -92,14 +92,14 @@ void infer_mha(Infer& c) {
   c.result(c.element(kQuery), {batch, heads, q.length, keys});
 }
 
-// The operand's heads plus their share of the bias (from element `first` on), in f32.
+// The operand's heads plus their part of the bias (from element `first` on), in f32.
 Tensor with_bias(const Evaluation& c, const TensorView& heads, int64_t first) {
   Tensor out(ElementType::f32, {heads.dims[0], heads.dims[1], heads.dims[2], heads.dims[3]});
   const std::vector<float> bias =
       c.has(kBias) && first >= 0 ? float_values(c.in(kBias)) : std::vector<float>{};
   const int64_t size = heads.dims[3];
   c.check(bias.empty() || static_cast<int64_t>(bias.size()) >= first + heads.dims[1] * size,
-          "bias has {} elements, too few", bias.size());
+          "bias has {} elements, expected one per column", bias.size());
   float* to = out.as<float>();
   for_each_index(heads.extents().first(3), [&](std::span<const int64_t> index) {
     const std::array<int64_t, 4> at = {index[0], index[1], index[2], 0};
@@ -112,8 +112,8 @@ Tensor with_bias(const Evaluation& c, const TensorView& heads, int64_t first) {
   return out;
 }
 
-// What is added to the scores for the mask: [b, 1, 1|s, keys]. A mask holds lengths [b], or zeros
-// at masked keys: [b, keys] or [b, s, keys].
+// The mask as an additive bias [b, 1, 1|s, keys]. It holds lengths [b], or zeros at masked keys:
+// [b, keys] or [b, s, keys].
 Tensor mask_addend(const Evaluation& c, int64_t batch, int64_t rows, int64_t keys) {
   const TensorView& mask = c.in(kMask);
   const std::vector<int64_t> values = c.values(kMask);
@@ -133,7 +133,7 @@ Tensor mask_addend(const Evaluation& c, int64_t batch, int64_t rows, int64_t key
   return out;
 }
 
-// Both addends broadcast together.
+// Sum of both biases, broadcast.
 Tensor sum(const TensorView& a, const TensorView& b) {
   Dims dims;
   for (size_t axis = 0; axis < 4; ++axis) dims.push_back(std::max(a.dims[axis], b.dims[axis]));
@@ -155,13 +155,13 @@ TensorView heads_of(const Evaluation& c, int operand, int64_t part) {
   return view.rank == 4 ? view : split_heads(view, c.integer("num_heads"));
 }
 
-// The new rows behind `past` rows of the cache; gives what is attended to.
-TensorView fill_room(Evaluation& c, int past_operand, int result, const TensorView& added,
-                     int64_t past) {
+// Writes the new tokens behind `past` tokens of the cache; returns the valid part.
+TensorView append_in_place(Evaluation& c, int past_operand, int result, const TensorView& added,
+                           int64_t past) {
   const TensorView& before = c.in(past_operand);
   const int64_t keys = past + added.dims[2];
-  c.check(past >= 0 && past <= before.dims[2], "past_sequence_length is {}, the past has {} rows",
-          past, before.dims[2]);
+  c.check(past >= 0 && past <= before.dims[2],
+          "past_sequence_length is {}, the past has a capacity of {}", past, before.dims[2]);
   const std::array<int64_t, 4> extents = {added.dims[0], added.dims[1],
                                           std::max(before.dims[2], keys), added.dims[3]};
   const TensorView present = c.out(result, extents);
@@ -172,19 +172,19 @@ TensorView fill_room(Evaluation& c, int past_operand, int result, const TensorVi
   return narrow(present, 2, 0, keys);
 }
 
-// Rows of the past from where the beams left them.
-Tensor follow_beams(const Evaluation& c, const TensorView& cache, int64_t past) {
+// Gathers the past of each beam along its cache_indirection.
+Tensor gather_beams(const Evaluation& c, const TensorView& cache, int64_t past) {
   const TensorView& map = c.in(kIndirection);
   const std::vector<int64_t> beam_of = c.values(kIndirection);
   const int64_t beams = map.dims[1];
-  c.check(map.dims[2] >= past, "cache_indirection has {} positions, the past {} rows", map.dims[2],
+  c.check(map.dims[2] >= past, "cache_indirection has {} positions, the past has {}", map.dims[2],
           past);
   Tensor all(cache.type, Dims(cache.extents().begin(), cache.extents().end()));
   copy_elements(cache, all.view());
   for (int64_t b = 0; b < cache.dims[0]; ++b) {
     for (int64_t at = 0; at < past; ++at) {
       const int64_t beam = beam_of[static_cast<size_t>(b * map.dims[2] + at)];
-      c.check(beam >= 0 && beam < beams, "row {} of beam {} comes from beam {} of {}", at,
+      c.check(beam >= 0 && beam < beams, "position {} of beam {} refers to beam {} of {}", at,
               b % beams, beam, beams);
       copy_elements(narrow(narrow(cache, 0, b / beams * beams + beam, 1), 2, at, 1),
                     narrow(narrow(all.view(), 0, b, 1), 2, at, 1));
@@ -202,7 +202,7 @@ Attend prepare_multi_head_attention(Evaluation& c, std::vector<Tensor>& keep) {
   const TensorView v = packed           ? heads_of(c, kQuery, 2)
                        : !c.has(kValue) ? heads_of(c, kKey, 1)
                                         : heads_of(c, kValue, 0);
-  // Keys that come as heads are projected already: they get no bias.
+  // Keys in heads are already projected: they have no bias.
   const bool projected = c.has(kKey) && c.in(kKey).rank == 4;
   const int64_t width = q.dims[1] * q.dims[3];
   const Tensor query = with_bias(c, q, 0);
@@ -213,7 +213,7 @@ Attend prepare_multi_head_attention(Evaluation& c, std::vector<Tensor>& keep) {
     Tensor rounded(c.in(kQuery).type, added.dims());
     store_block<float>({rounded.type(), rounded.data(), 0, 0, 1}, {0, 1, 0, added.count()},
                        added.as<float>(), 0);
-    if (c.has(kPastLength)) return fill_room(c, operand, result, rounded.view(), past);
+    if (c.has(kPastLength)) return append_in_place(c, operand, result, rounded.view(), past);
     append_to_cache(c.has(operand) ? &c.in(operand) : nullptr, rounded.view(), c.out(result));
     return c.out(result);
   };
@@ -222,10 +222,10 @@ Attend prepare_multi_head_attention(Evaluation& c, std::vector<Tensor>& keep) {
   attend.k = cache(kPastKey, 1, key);
   attend.v = cache(kPastValue, 2, value);
   if (c.has(kIndirection)) {
-    attend.staged_k = follow_beams(c, attend.k, past);
-    attend.staged_v = follow_beams(c, attend.v, past);
-    attend.k = attend.staged_k.view();
-    attend.v = attend.staged_v.view();
+    attend.k_memory = gather_beams(c, attend.k, past);
+    attend.v_memory = gather_beams(c, attend.v, past);
+    attend.k = attend.k_memory.view();
+    attend.v = attend.v_memory.view();
   }
   attend.y = split_heads(c.out(0), c.integer("num_heads"));
   const int64_t keys = attend.k.dims[2];
@@ -253,7 +253,7 @@ Attend prepare_multi_head_attention(Evaluation& c, std::vector<Tensor>& keep) {
 
 static const Register multi_head_attention{{
     .name = "multi_head_attention",
-    .doc = "Attention over projected queries, keys and values, with biases, masks and a cache.",
+    .doc = "Attention over projected queries, keys and values, with biases, masks and a KV cache.",
     .operands = {{"query", kFloats, Arity::one, 'T'},
                  {"key", kFloats, Arity::optional, 'T'},
                  {"value", kFloats, Arity::optional, 'T'},

@@ -12,8 +12,8 @@ void infer_nonzero(Infer& c) {
 }
 
 void eval_nonzero(Evaluation& c) {
-  const StagedOperand x(c.in(0), arithmetic_type(c.in(0).type));
-  std::vector<int64_t> places;  // the index tuples, one behind the other
+  const ConvertedOperand x(c.in(0), arithmetic_type(c.in(0).type));
+  std::vector<int64_t> places;  // index tuples, contiguous
   int64_t count = 0;
   with_number_type(x.view().type, [&](auto* tag) {
     using T = std::remove_pointer_t<decltype(tag)>;
@@ -37,7 +37,7 @@ void eval_nonzero(Evaluation& c) {
 
 static const Register nonzero{{
     .name = "nonzero",
-    .doc = "The indices of the elements that are not zero: i64[rank, found], in row-major order.",
+    .doc = "The indices of non-zero elements, i64[rank, count], in row-major order.",
     .operands = {{"x", kNumeric | kBoolean | kFloat8 | kSmallInts}},
     .infer = infer_nonzero,
     .eval = eval_nonzero,

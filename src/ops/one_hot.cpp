@@ -8,7 +8,7 @@
 namespace lathe {
 namespace {
 
-// The axis of the result that is added.
+// The new axis of the result.
 template <class Context>
 int added_axis(const Context& c, int64_t axis, int rank) {
   c.check(axis >= -rank - 1 && axis <= rank, "axis {} is out of range for rank {}", axis, rank + 1);
@@ -16,7 +16,7 @@ int added_axis(const Context& c, int64_t axis, int rank) {
 }
 
 void infer_one_hot(Infer& c) {
-  c.require_equal(element_count(c.dims(1)), 1, "number of values of depth");
+  c.require_equal(element_count(c.dims(1)), 1, "number of elements of depth");
   c.check(c.rank(2) == 1, "values have rank {}, expected 1", c.rank(2));
   c.require_equal(c.dim(2, 0), 2, "number of values (off and on)");
   std::vector<Dim> dims = c.dims(0);
@@ -37,21 +37,22 @@ int64_t number_at(const TensorView& x, int64_t offset) {
 void eval_one_hot(Evaluation& c) {
   const TensorView& indices = c.in(0);
   c.check(c.in(1).count() == 1 && c.in(2).rank == 1 && c.in(2).dims[0] == 2,
-          "{} values of depth and {} values, expected 1 and 2", c.in(1).count(), c.in(2).count());
+          "depth has {} elements and values has {}, expected 1 and 2", c.in(1).count(),
+          c.in(2).count());
   const int64_t depth = number_at(c.in(1), 0);
-  c.check(depth >= 0, "depth is {}", depth);
-  const WholeOperand values(c.in(2));
+  c.check(depth >= 0, "depth is {}, expected at least 0", depth);
+  const UnpackedOperand values(c.in(2));
   const TensorView off = narrow(values.view(), 0, 0, 1);
   const TensorView on = narrow(values.view(), 0, 1, 1);
   const int axis = added_axis(c, c.integer("axis"), indices.rank);
   Dims dims(indices.extents().begin(), indices.extents().end());
   dims.insert(dims.begin() + axis, depth);
-  const WholeResult out(c.out(0, dims));
+  const UnpackedResult out(c.out(0, dims));
   fill_elements(off, out.view());
   for_each_index(indices.extents(), [&](std::span<const int64_t> index) {
     int64_t place = number_at(indices, offset_of(indices, index));
     if (place < 0) place += depth;
-    if (place < 0 || place >= depth) return;  // nothing is on
+    if (place < 0 || place >= depth) return;  // all elements are off
     TensorView target = select_axis(out.view(), axis, place);
     for (const int64_t at : index) target = select_axis(target, 0, at);
     fill_elements(on, target);
@@ -63,7 +64,7 @@ void eval_one_hot(Evaluation& c) {
 
 static const Register one_hot{{
     .name = "one_hot",
-    .doc = "An axis of extent `depth` more, along which the element at the index is values[1] and "
+    .doc = "Adds an axis of size `depth`, along which the element at the index is values[1] and "
            "others are values[0].",
     .operands = {{"indices", kNumeric}, {"depth", kNumeric}, {"values"}},
     .attributes = {{"axis", -1}},

@@ -5,13 +5,13 @@ namespace lathe {
 
 static const Register optional{{
     .name = "optional",
-    .doc = "An optional that holds the operand, or an empty one for values of a type.",
+    .doc = "An optional that holds the operand, or an empty optional of a type.",
     .operands = {{.name = "x", .arity = Arity::optional, .any_kind = true}},
     .attributes = {{"type", AttributeKind::type, false}},
     .traits = kTakesUnranked,
     .infer =
         [](Infer& c) {
-          c.check(c.has(0) || c.has_attribute("type"), "{} operands given and no type", c.count());
+          c.check(c.has(0) || c.has_attribute("type"), "got {} operands and no type", c.count());
           c.result(Type::optional(
               c.has(0) ? c.type(0)
                        : std::get<Type>(*find_attribute(c.instruction().attributes(), "type"))));

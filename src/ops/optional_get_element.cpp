@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register optional_get_element{{
     .name = "optional_get_element",
-    .doc = "The value of an optional; an operand that is not an optional is its own value.",
+    .doc = "The value of an optional; returns any other operand unchanged.",
     .operands = {{.name = "x", .any_kind = true}},
     .traits = kTakesUnranked,
     .infer =

@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register optional_has_element{{
     .name = "optional_has_element",
-    .doc = "Whether there is a value: an operand that is not an optional is one.",
+    .doc = "True if an optional has a value, and for any other operand.",
     .operands = {{.name = "x", .arity = Arity::optional, .any_kind = true}},
     .traits = kTakesUnranked,
     .infer = [](Infer& c) { c.result(ElementType::boolean, {}); },

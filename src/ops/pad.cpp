@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// pads: how many elements before each axis, then behind each; negative ones cut.
+// pads: number of elements before each axis, then after each; negative pads crop.
 #include <algorithm>
 #include <array>
 
@@ -11,7 +11,7 @@
 namespace lathe {
 namespace {
 
-constexpr int64_t kLargestPad = int64_t{1} << 56;  // sums of extents and pads do not overflow
+constexpr int64_t kLargestPad = int64_t{1} << 56;  // sums of sizes and pads do not overflow
 constexpr std::array<std::string_view, 4> kModes{"constant", "reflect", "edge", "wrap"};
 
 void infer_pad(Infer& c) {
@@ -33,16 +33,16 @@ void infer_pad(Infer& c) {
     for (Dim& dim : dims) dim = c.found("pad");
     return c.result(c.element(0), std::move(dims));
   }
-  c.check(pads->size() == 2 * axes->size(), "{} pads for {} axes", pads->size(), axes->size());
+  c.check(pads->size() == 2 * axes->size(), "got {} pads for {} axes", pads->size(), axes->size());
   for (size_t i = 0; i < axes->size(); ++i) {
     Dim& dim = dims[static_cast<size_t>((*axes)[i])];
     dim = dim + (*pads)[i] + (*pads)[i + axes->size()];
-    c.require_less_equal(0, dim, fmt::format("extent of axis {}", (*axes)[i]));
+    c.require_less_equal(0, dim, fmt::format("size of axis {}", (*axes)[i]));
   }
   c.result(c.element(0), std::move(dims));
 }
 
-// Where the element at `place` (before 0 and behind the extent included) comes from; -1: nowhere.
+// Source of the element at `place`, which may be below 0 or beyond the axis; -1: none.
 int64_t source_of(const std::string& mode, int64_t place, int64_t extent) {
   if (place >= 0 && place < extent) return place;
   if (mode == "constant" || extent == 0) return -1;
@@ -53,7 +53,7 @@ int64_t source_of(const std::string& mode, int64_t place, int64_t extent) {
 }
 
 void eval_pad(Evaluation& c) {
-  const WholeOperand x(c.in(0));
+  const UnpackedOperand x(c.in(0));
   const auto rank = static_cast<size_t>(x.view().rank);
   const std::string& mode = c.text("mode");
   const std::vector<int64_t> pads = c.values(1);
@@ -63,7 +63,7 @@ void eval_pad(Evaluation& c) {
   } else {
     for (size_t axis = 0; axis < rank; ++axis) axes.push_back(static_cast<int>(axis));
   }
-  c.check(pads.size() == 2 * axes.size(), "{} pads for {} axes", pads.size(), axes.size());
+  c.check(pads.size() == 2 * axes.size(), "got {} pads for {} axes", pads.size(), axes.size());
   Dims before(rank, 0);
   Dims dims(x.view().extents().begin(), x.view().extents().end());
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -74,15 +74,15 @@ void eval_pad(Evaluation& c) {
               axis, count);
       dims[axis] += count;
     }
-    c.check(dims[axis] >= 0, "axis {} would have extent {}", axis, dims[axis]);
+    c.check(dims[axis] >= 0, "axis {} would have size {}", axis, dims[axis]);
     c.check(dims[axis] == 0 || x.view().dims[axis] > 0 || mode == "constant",
-            "axis {} has nothing to pad with in mode {}", axis, mode);
+            "axis {} is empty and cannot be padded in mode {}", axis, mode);
   }
   const Tensor zero(x.view().type, {});
   const bool given = c.has(2);
-  const WholeOperand value(given ? c.in(2) : zero.view());
+  const UnpackedOperand value(given ? c.in(2) : zero.view());
   c.check(value.view().count() == 1, "{} values, expected one", value.view().count());
-  const WholeResult out(c.out(0, dims));
+  const UnpackedResult out(c.out(0, dims));
   with_raw_type(x.view().type, [&](auto* tag) {
     using T = std::remove_pointer_t<decltype(tag)>;
     for_each_index(dims, [&](std::span<const int64_t> index) {
@@ -104,8 +104,8 @@ void eval_pad(Evaluation& c) {
 
 static const Register pad{{
     .name = "pad",
-    .doc = "x with elements added before and behind its axes: a constant, its reflection, its edge "
-           "or x again.",
+    .doc = "x with elements added before and after its axes: a constant, a reflection, the edge "
+           "or x repeated.",
     .operands = {{"x", kAnyType, Arity::one, 'T'},
                  {"pads", types(ElementType::i64)},
                  {"value", kAnyType, Arity::optional, 'T'},

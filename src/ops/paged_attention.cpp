@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Attention of packed rows [rows, heads·size] to caches cut into blocks [blocks, block rows,
-// key heads, size]. Rows [c[b], c[b+1]) are those of sequence b, behind past[b] rows of it; its
-// position p lies in block table[b, p / block rows]. Slots say where new rows go instead; -1:
-// nowhere. With scales the blocks hold codes (cache_scale.h).
+// Attention of packed tokens [tokens, heads·size] to paged KV caches [blocks, block size, key
+// heads, size]. Sequence b has tokens [c[b], c[b+1]) and past[b] cached ones; its position p is in
+// block table[b, p / block size]. Slots override where new tokens are written; -1 writes none. With
+// scales the caches are quantised (kv_cache_scale.h).
 #include <algorithm>
 #include <cstring>
 
@@ -44,12 +44,12 @@ void infer_paged_attention(Infer& c) {
           c.rank(kQuery), c.rank(kKeyCache));
   const Dim size = Dim::floor_div(c.dim(kQuery, 1), c.has(kKey) ? heads : heads + 2 * kv_heads);
   if (c.has(kKey)) {
-    c.require_equal(c.dim(kKey, 0), c.dim(kQuery, 0), "rows of query and key");
+    c.require_equal(c.dim(kKey, 0), c.dim(kQuery, 0), "tokens of query and key");
     c.require_equal(c.dim(kKey, 1), size * kv_heads, "columns of key");
     c.require_equal(c.dim(kValue, 1), size * kv_heads, "columns of value");
   }
   const ElementType type = c.element(kKeyCache);
-  check_cache_scales(c, kKeyScale, type, kv_heads, size);
+  check_kv_cache_scales(c, kKeyScale, type, kv_heads, size);
   c.check(c.has(kKeyScale) || type == c.element(kQuery),
           "key_cache is {}, expected the query's type, {}", to_string(type),
           to_string(c.element(kQuery)));
@@ -62,7 +62,7 @@ void infer_paged_attention(Infer& c) {
   c.result(c.element(kValueCache), c.dims(kValueCache));
 }
 
-// Rows of a sequence, and where its positions lie.
+// Tokens of a sequence, and the blocks of its positions.
 struct PagedItem {
   int64_t begin = 0;
   int64_t count = 0;
@@ -77,20 +77,20 @@ std::vector<PagedItem> paged_items(const Evaluation& c, int64_t rows,
   const auto width = static_cast<size_t>(c.in(kTable).dims[1]);
   c.check(cumulative.size() == past.size() + 1 && table.size() == past.size() * width &&
               cumulative.front() == 0 && cumulative.back() == rows,
-          "{} bounds of rows, {} pasts and {} rows of blocks for {} rows", cumulative.size(),
-          past.size(), c.in(kTable).dims[0], rows);
-  const int64_t block_rows = c.in(kKeyCache).dims[1];
+          "{} token bounds, {} past lengths and {} block table rows for {} tokens",
+          cumulative.size(), past.size(), c.in(kTable).dims[0], rows);
+  const int64_t block_slots = c.in(kKeyCache).dims[1];
   std::vector<PagedItem> items;
   for (size_t b = 0; b < past.size(); ++b) {
     PagedItem item{cumulative[b], cumulative[b + 1] - cumulative[b], past[b],
                    std::span(table).subspan(b * width, width)};
     c.check(item.count >= 0 && item.past >= 0 &&
-                item.past + item.count <= static_cast<int64_t>(width) * block_rows,
-            "sequence {} has {} rows behind {}, its {} blocks hold {}", b, item.count, item.past,
-            width, static_cast<int64_t>(width) * block_rows);
-    const int64_t used = (item.past + item.count + block_rows - 1) / block_rows;
+                item.past + item.count <= static_cast<int64_t>(width) * block_slots,
+            "sequence {} has {} new and {} cached tokens, its {} blocks hold {}", b, item.count,
+            item.past, width, static_cast<int64_t>(width) * block_slots);
+    const int64_t used = (item.past + item.count + block_slots - 1) / block_slots;
     for (const int64_t block : item.blocks.first(static_cast<size_t>(used))) {
-      c.check(block >= 0 && block < c.in(kKeyCache).dims[0], "sequence {} lies in block {} of {}",
+      c.check(block >= 0 && block < c.in(kKeyCache).dims[0], "sequence {} refers to block {} of {}",
               b, block, c.in(kKeyCache).dims[0]);
     }
     items.push_back(item);
@@ -98,8 +98,8 @@ std::vector<PagedItem> paged_items(const Evaluation& c, int64_t rows,
   return items;
 }
 
-// Rows [first, first + count) of a block, as [1, heads, count, size].
-TensorView block_rows(const TensorView& cache, int64_t block, int64_t first, int64_t count) {
+// Slots [first, first + count) of a block, as [1, heads, count, size].
+TensorView block_slots(const TensorView& cache, int64_t block, int64_t first, int64_t count) {
   TensorView out = cache;
   out.dims = {1, cache.dims[2], count, cache.dims[3]};
   out.strides = {0, cache.strides[2], cache.strides[1], cache.strides[3]};
@@ -116,30 +116,30 @@ void write_rows(const Evaluation& c, const PagedItem& item, const TensorView& ro
     int64_t slot = item.blocks[static_cast<size_t>(position / size)] * size + position % size;
     if (!slots.empty()) slot = slots[static_cast<size_t>(item.begin + i)];
     if (slot == -1) continue;
-    c.check(slot >= 0 && slot < cache.dims[0] * size, "row {} goes to slot {} of {}",
+    c.check(slot >= 0 && slot < cache.dims[0] * size, "token {} is written to slot {} of {}",
             item.begin + i, slot, cache.dims[0] * size);
     copy_elements(narrow(rows, 2, item.begin + i, 1),
-                  block_rows(cache, slot / size, slot % size, 1));
+                  block_slots(cache, slot / size, slot % size, 1));
   }
 }
 
-// All rows of a sequence, as numbers.
-Tensor gather_rows(const PagedItem& item, const TensorView& cache, const CacheScale& scale) {
+// All tokens of a sequence, dequantised.
+Tensor gather_tokens(const PagedItem& item, const TensorView& cache, const KvCacheScale& scale) {
   const int64_t length = item.past + item.count;
   Tensor rows(cache.type, {1, cache.dims[2], length, cache.dims[3]});
   for (int64_t at = 0; at < length; at += cache.dims[1]) {
     const int64_t count = std::min(cache.dims[1], length - at);
     const int64_t block = item.blocks[static_cast<size_t>(at / cache.dims[1])];
-    copy_elements(block_rows(cache, block, 0, count), narrow(rows.view(), 2, at, count));
+    copy_elements(block_slots(cache, block, 0, count), narrow(rows.view(), 2, at, count));
   }
   if (!scale) return rows;
-  Tensor numbers(ElementType::f32, {1, cache.dims[2], length, scale.size()});
-  scale.dequantize(rows.view(), numbers.view());
-  return numbers;
+  Tensor values(ElementType::f32, {1, cache.dims[2], length, scale.size()});
+  scale.dequantize(rows.view(), values.view());
+  return values;
 }
 
 void evaluate_paged_attention(Evaluation& c) {
-  GroupedHeads parts(c, kQuery, kKey, kValue);
+  GqaHeads parts(c, kQuery, kKey, kValue);
   const int64_t rows = parts.query.dims[2];
   const std::vector<int64_t> table = c.values(kTable);
   const std::vector<PagedItem> items = paged_items(c, rows, table);
@@ -152,14 +152,14 @@ void evaluate_paged_attention(Evaluation& c) {
   }
   std::vector<int64_t> slots;
   if (c.has(kSlots)) slots = c.values(kSlots);
-  c.check(slots.empty() || static_cast<int64_t>(slots.size()) == rows, "{} slots for {} rows",
+  c.check(slots.empty() || static_cast<int64_t>(slots.size()) == rows, "got {} slots for {} tokens",
           slots.size(), rows);
   const TensorView keys = c.out(1);
   const TensorView values = c.out(2);
   if (keys.data != c.in(kKeyCache).data) copy_elements(c.in(kKeyCache), keys);
   if (values.data != c.in(kValueCache).data) copy_elements(c.in(kValueCache), values);
-  const CacheScale key_scale(c, kKeyScale, parts.key.dims[1], parts.key.dims[3]);
-  const CacheScale value_scale(c, kValueScale, parts.key.dims[1], parts.key.dims[3]);
+  const KvCacheScale key_scale(c, kKeyScale, parts.key.dims[1], parts.key.dims[3]);
+  const KvCacheScale value_scale(c, kValueScale, parts.key.dims[1], parts.key.dims[3]);
   std::vector<std::byte> key_codes, value_codes;
   if (key_scale) {
     parts.key = key_scale.quantize(keys.type, parts.key, key_codes);
@@ -172,8 +172,8 @@ void evaluate_paged_attention(Evaluation& c) {
   const TensorView y = split_heads(with_batch(c.out(0)), c.integer("num_heads"));
   for (const PagedItem& item : items) {
     if (item.count == 0) continue;
-    const Tensor k = gather_rows(item, keys, key_scale);
-    const Tensor v = gather_rows(item, values, value_scale);
+    const Tensor k = gather_tokens(item, keys, key_scale);
+    const Tensor v = gather_tokens(item, values, value_scale);
     Attend attend;
     attend.q = narrow(parts.query, 2, item.begin, item.count);
     attend.k = k.view();
@@ -182,7 +182,7 @@ void evaluate_paged_attention(Evaluation& c) {
     attend.causal = c.boolean("causal");
     attend.first = {item.past};
     attend.length = {item.past + item.count};
-    set_grouped_options(c, kSink, attend);
+    set_gqa_options(c, kSink, attend);
     attend.run(c.pool);
   }
 }
@@ -195,7 +195,7 @@ constexpr OperandSpec optional(std::string_view name, TypeSet types, char group 
 
 static const Register paged_attention{{
     .name = "paged_attention",
-    .doc = "Attention of packed rows, causal or not, to caches that lie in blocks.",
+    .doc = "Attention of packed tokens to paged KV caches, causal or not.",
     .operands = {{"query", kFloats, Arity::one, 'T'},
                  optional("key", kFloats, 'T'),
                  optional("value", kFloats, 'T'),
@@ -210,7 +210,7 @@ static const Register paged_attention{{
                  optional("head_sink", kFloats),
                  optional("k_scale", kFloats),
                  optional("v_scale", kFloats)},
-    .attributes = grouped_attributes({{"causal", Attribute(true)}}),
+    .attributes = gqa_attributes({{"causal", Attribute(true)}}),
     .results = 3,
     .infer = infer_paged_attention,
     .eval = evaluate_paged_attention,

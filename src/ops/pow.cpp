@@ -6,7 +6,7 @@ namespace lathe {
 
 static const Register pow_op{{
     .name = "pow",
-    .doc = "a to the power b, in the type of a; of integers and floats mixed, in f64 before that.",
+    .doc = "a^b in the type of a; integers and floats mixed compute in f64.",
     .operands = {{"a", kFloats | kSigned}, {"b", kNumeric}},
     .formula = [](const Formula& f) -> Expr {
       const Expr a = f.x(0), b = f.x(1);

@@ -17,7 +17,7 @@ std::vector<OperandSpec> operands() {
 
 static const Register qlinear_conv{{
     .name = "qlinear_conv",
-    .doc = "Convolution of quantised operands, quantised: an exact sum, one product in f32.",
+    .doc = "Convolution of quantised operands with an exact accumulator, requantised in f32.",
     .operands = operands(),
     .attributes = window_attributes({{"group", 1}}),
     .infer = [](Infer& c) { c.result(c.element(7), convolution_dims(c, 0, 3)); },

@@ -7,7 +7,8 @@ namespace lathe {
 
 static const Register qlinear_matmul{{
     .name = "qlinear_matmul",
-    .doc = "The matrix product of quantised operands, quantised: an exact sum, one product in f32.",
+    .doc = "Matrix multiplication of quantised operands with an exact accumulator, requantised in "
+           "f32.",
     .operands = qlinear_operands({"a", "a_scale", "a_zero_point", "b", "b_scale", "b_zero_point",
                                   "y_scale", "y_zero_point"}),
     .infer = [](Infer& c) { c.result(c.element(7), matmul_dims(c, 0, 3)); },
@@ -17,7 +18,7 @@ static const Register qlinear_matmul{{
           const auto scale = [&](int i) { return b.cast(e.operand(i), ElementType::f32); };
           Value* sum =
               b("matmul_integer", {e.operand(0), e.operand(3), e.operand(2), e.operand(5)});
-          Value* rows = scale(1);  // one for all, or one per row of a
+          Value* rows = scale(1);  // one, or one per row of a
           if (e.rank(1) == 1 && e.rank(0) > 1 && e.rank(3) > 1) rows = as_column(b, rows, 1);
           Value* factor = b("div", {b("mul", {rows, scale(4)}), scale(6)});
           conclude(e, quantise(b, b("mul", {b.cast(sum, ElementType::f32), factor}), e.operand(7)));

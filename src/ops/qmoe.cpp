@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// As moe, with weights u8 [experts, outputs, inputs · bits / 8], low bits first, scales [experts,
-// outputs] or [experts, outputs, inputs / block_size], and packed zero points (2^(bits - 1)
-// without): one run of codes for all outputs, or one per output, each beginning at a byte.
+// moe with weights u8 [experts, outputs, inputs · bits / 8], low bits first, scales [experts,
+// outputs] or [experts, outputs, inputs / block_size], and packed zero points (2^(bits - 1) if
+// absent). Codes are contiguous over all outputs, or each output starts at a byte boundary.
 #include "ops/support/dense_operand.h"
 #include "ops/support/f32_result.h"
 #include "ops/support/mixture_of_experts.h"
@@ -9,18 +9,18 @@
 namespace lathe {
 namespace {
 
-// Operands in groups of weights, scales and bias; zero points behind all.
+// Operands come in groups of weights, scales and bias; zero points follow all groups.
 enum Operand { kX, kRouter, kFc1, kFc2 = 5, kFc3 = 8, kZeros = 11, kMixing = 14 };
 
 void infer_qmoe(Infer& c) {
   check_experts(c);
   c.check(!c.boolean("use_sparse_mixer") || !c.has(kMixing),
-          "use_sparse_mixer with router_weights: {} operands", c.count());
+          "use_sparse_mixer does not support router_weights, got {} operands", c.count());
   const int64_t bits = c.integer("expert_weight_bits");
   const int64_t block = c.integer("block_size");
   c.check(bits == 2 || bits == 4 || bits == 8, "expert_weight_bits is {}, expected 2, 4 or 8",
           bits);
-  c.check(block >= 0, "block_size is {}", block);
+  c.check(block >= 0, "block_size is {}, expected at least 0", block);
   const Dim& hidden = c.dim(kX, c.rank(kX) - 1);
   c.check(c.rank(kFc2) == 3, "fc2 has rank {}, expected 3", c.rank(kFc2));
   const Dim inner = Dim::floor_div(c.dim(kFc2, 2) * Dim(8), bits);
@@ -30,13 +30,13 @@ void infer_qmoe(Infer& c) {
             c.rank(at));
     c.require_equal(c.dim(at, 0), c.dim(kRouter, 1), "experts of weights and router");
     c.require_equal(c.dim(at, 1), outputs, "rows of an expert's weights");
-    c.require_equal(c.dim(at, 2) * Dim(8), inputs * Dim(bits), "bits of an expert's row");
+    c.require_equal(c.dim(at, 2) * Dim(8), inputs * Dim(bits), "bits of an expert's weight row");
     const int rank = block > 0 ? 3 : 2;
     c.check(c.rank(at + 1) == rank, "scales have rank {}, expected {} for block_size {}",
             c.rank(at + 1), rank, block);
     c.require_equal(c.dim(at + 1, 0), c.dim(kRouter, 1), "experts of scales and router");
     c.require_equal(c.dim(at + 1, 1), outputs, "rows of an expert's scales");
-    if (block > 0) c.require_equal(c.dim(at + 1, 2) * Dim(block), inputs, "blocks of a row");
+    if (block > 0) c.require_equal(c.dim(at + 1, 2) * Dim(block), inputs, "blocks of a weight row");
     if (!c.has(at + 2)) return;
     c.check(c.rank(at + 2) == 2, "a bias has rank {}, expected 2", c.rank(at + 2));
     c.require_equal(c.dim(at + 2, 0), c.dim(kRouter, 1), "experts of bias and router");
@@ -47,7 +47,7 @@ void infer_qmoe(Infer& c) {
   matrix(kFc3, inner, hidden);
 }
 
-// The codes, scales and zero points of all experts' matrices of one kind.
+// Codes, scales and zero points of one matrix of all experts.
 class Codes {
  public:
   Codes() = default;
@@ -62,7 +62,7 @@ class Codes {
     zeros_ = DenseOperand(c.in(zeros));
     pitch_ = block > 0 ? (blocks_ * bits + 7) / 8 : 0;
     const int64_t bytes = block > 0 ? outputs_ * pitch_ : (outputs_ * bits + 7) / 8;
-    c.check(zeros_.count() == codes_.extent(0) * bytes, "{} bytes of zero points, expected {}",
+    c.check(zeros_.count() == codes_.extent(0) * bytes, "got {} bytes of zero points, expected {}",
             zeros_.count(), codes_.extent(0) * bytes);
     zeros_of_expert_ = bytes;
   }
@@ -115,7 +115,7 @@ void evaluate_qmoe(Evaluation& c) {
   experts.routing = {.k = c.integer("k"), .all = false, .sparse = c.boolean("use_sparse_mixer")};
   experts.experts = c.in(kRouter).dims[1];
   c.check(!experts.activation.gated() || experts.activation.fusion != 0 || c.has(kFc3),
-          "{} with swiglu_fusion 0 needs fc3", escape(c.text("activation_type")));
+          "{} with swiglu_fusion 0 requires fc3", escape(c.text("activation_type")));
   const int64_t bits = c.integer("expert_weight_bits");
   const int64_t block = c.integer("block_size");
   std::array<Codes, 3> codes;
@@ -131,10 +131,10 @@ void evaluate_qmoe(Evaluation& c) {
   const DenseOperand router(c.in(kRouter), ElementType::f32);
   const DenseOperand mixing =
       c.has(kMixing) ? DenseOperand(c.in(kMixing), ElementType::f32) : DenseOperand();
-  c.check(!c.has(kMixing) || mixing.count() == router.count(), "{} router weights, expected {}",
+  c.check(!c.has(kMixing) || mixing.count() == router.count(), "got {} router weights, expected {}",
           mixing.count(), router.count());
   if (c.has(kMixing)) experts.routing.mix = mixing.as<float>();
-  const FloatResult y(c.out());
+  const F32Result y(c.out());
   experts.run(x.as<float>(), router.as<float>(), y.data(), router.extent(0),
               x.extent(static_cast<size_t>(x.rank() - 1)), c.pool);
   y.store();
@@ -149,7 +149,7 @@ constexpr TypeSet kBytes = types(ElementType::u8);
 
 static const Register qmoe{{
     .name = "qmoe",
-    .doc = "A mixture of experts with weights of 2, 4 or 8 bits and scales per row or block.",
+    .doc = "Mixture of experts with weights of 2, 4 or 8 bits and scales per row or block.",
     .operands = {{"x", kFloats},
                  {"router_probs", kFloats},
                  {"fc1_weights", kBytes},

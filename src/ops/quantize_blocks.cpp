@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Weights of floats in the form that matmul_n_bits reads: 8 bits about 128, one scale per column
-// and block along k; what is behind k is zero.
+// Quantises float weights to the format of matmul_n_bits: 8 bits with zero point 128, one scale per
+// column and block along k; codes beyond k are zero.
 #include <cmath>
 
 #include "base/thread_pool.h"
@@ -45,7 +45,7 @@ void evaluate_quantize_blocks(Evaluation& c) {
   const int64_t blocks = (k + block - 1) / block;
   const Tensor codes(ElementType::u8, {n, blocks, block});
   const Tensor scales(ElementType::f32, {n, blocks});
-  constexpr int64_t kStrip = 16;  // columns read together, so that rows come in whole lines
+  constexpr int64_t kStrip = 16;  // columns read together, to use whole cache lines
   parallel_for(c.pool, n, kStrip, [&](int64_t begin, int64_t end) {
     std::vector<float> strip(static_cast<size_t>(kStrip * blocks * block));
     for (int64_t first = begin; first < end; first += kStrip) {
@@ -71,8 +71,8 @@ void evaluate_quantize_blocks(Evaluation& c) {
 
 static const Register quantize_blocks{{
     .name = "quantize_blocks",
-    .doc = "Weights [k, n] as 8-bit codes about 128 and a scale per block, as matmul_n_bits reads "
-           "them.",
+    .doc = "Quantises weights [k, n] to 8 bits with zero point 128 and a scale per block, as "
+           "matmul_n_bits reads them.",
     .operands = {{"weights", kFloats}},
     .attributes = {{"block_size", 32}, {"transposed", Attribute(false)}},
     .results = 2,

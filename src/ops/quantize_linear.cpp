@@ -7,14 +7,14 @@
 namespace lathe {
 namespace {
 
-constexpr int64_t kChunk = 4096;  // elements; begins at a byte for every type
+constexpr int64_t kChunk = 4096;  // elements; starts at a byte boundary for every type
 
 ElementType quantized_type(Infer& c) {
   if (c.has(2)) return c.element(2);
   return c.has_attribute("output_dtype") ? c.element_type("output_dtype") : ElementType::u8;
 }
 
-// Nearest integers, half to even, within the type's range.
+// Rounds half to even and saturates to the type's range.
 void round_to_integers(ElementType type, const float* from, const int64_t* zero, int64_t count,
                        int64_t* to) {
   const bool is_signed = info(type).cls == ElementClass::signed_int;
@@ -78,7 +78,7 @@ static const Register quantize_linear{{
         [](Infer& c) {
           check_quantization(c);
           const ElementType type = quantized_type(c);
-          c.check((kQuantized & type_bit(type)) != 0, "output_dtype {} is no quantised type",
+          c.check((kQuantized & type_bit(type)) != 0, "output_dtype {} is not a quantised type",
                   to_string(type));
           c.result(type, c.dims(0));
         },

@@ -8,10 +8,10 @@
 namespace lathe {
 namespace {
 
-// How many values lie from start, by delta, before limit. Integers differ by less than 2^64.
+// Number of values from start by delta before limit. Integers differ by less than 2^64.
 template <class T>
 int64_t value_count(const Evaluation& c, T start, T limit, T delta) {
-  c.check(delta != 0, "delta is {}", delta);
+  c.check(delta != 0, "delta is {}, expected a non-zero value", delta);
   if constexpr (std::is_integral_v<T>) {
     if (delta > 0 ? start >= limit : start <= limit) return 0;
     const auto low = static_cast<uint64_t>(delta > 0 ? start : limit);
@@ -19,11 +19,11 @@ int64_t value_count(const Evaluation& c, T start, T limit, T delta) {
     const auto size = static_cast<uint64_t>(delta);
     const uint64_t step = delta > 0 ? size : 0 - size;
     const uint64_t count = (high - low - 1) / step + 1;
-    c.check(count <= static_cast<uint64_t>(kUnbounded), "{} values", count);
+    c.check(count <= static_cast<uint64_t>(kUnbounded), "got {} values, which is too many", count);
     return static_cast<int64_t>(count);
   } else {
     const double count = std::ceil(static_cast<double>(limit - start) / static_cast<double>(delta));
-    c.check(count < 0x1p62 && !std::isnan(count), "range of {} values", count);
+    c.check(count < 0x1p62 && !std::isnan(count), "range has {} values, which is too many", count);
     return count > 0 ? static_cast<int64_t>(count) : 0;
   }
 }
@@ -40,7 +40,7 @@ void infer_range(Infer& c) {
     return c.result(element, {c.found("range")});
   }
   const int64_t step = delta->front();
-  c.check(step != 0, "delta is {}", step);
+  c.check(step != 0, "delta is {}, expected a non-zero value", step);
   const Dim span = step > 0 ? limit->front() - start->front() : start->front() - limit->front();
   const Dim count = Dim::max(Dim::ceil_div(span, step > 0 ? step : -step), 0);
   c.result(element, {count});
@@ -55,15 +55,15 @@ void eval_range(Evaluation& c) {
     c.check(c.in(i).count() == 1, "operand {} has {} values, expected one", i, c.in(i).count());
   }
   const ElementType type = arithmetic_type(c.in(0).type);
-  const StagedOperand start(c.in(0), type);
-  const StagedOperand limit(c.in(1), type);
-  const StagedOperand delta(c.in(2), type);
+  const ConvertedOperand start(c.in(0), type);
+  const ConvertedOperand limit(c.in(1), type);
+  const ConvertedOperand delta(c.in(2), type);
   with_number_type(type, [&](auto* tag) {
     using T = std::remove_pointer_t<decltype(tag)>;
     const T first = *start.view().as<T>();
     const T step = *delta.view().as<T>();
     const int64_t count = value_count(c, first, *limit.view().as<T>(), step);
-    const StagedResult out(c.out(0, std::array{count}), type);
+    const ConvertedResult out(c.out(0, std::array{count}), type);
     const int64_t stride = out.view().strides[0];
     for (int64_t i = 0; i < count; ++i) {
       T& value = out.view().as<T>()[i * stride];

@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register reduce_l1{{
     .name = "reduce_l1",
-    .doc = "The sum of magnitudes over the named axes.",
+    .doc = "The sum of magnitudes over the given axes.",
     .operands = reduce_operands(kNumeric),
     .attributes = reduce_attributes(),
     .infer = [](Infer& c) { infer_reduce(c); },

@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register reduce_l2{{
     .name = "reduce_l2",
-    .doc = "The root of the sum of squares over the named axes.",
+    .doc = "The square root of the sum of squares over the given axes.",
     .operands = reduce_operands(kNumeric),
     .attributes = reduce_attributes(),
     .infer = [](Infer& c) { infer_reduce(c); },

@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register reduce_log_sum{{
     .name = "reduce_log_sum",
-    .doc = "The logarithm of the sum over the named axes.",
+    .doc = "The logarithm of the sum over the given axes.",
     .operands = reduce_operands(kNumeric),
     .attributes = reduce_attributes(),
     .infer = [](Infer& c) { infer_reduce(c); },

@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register reduce_log_sum_exp{{
     .name = "reduce_log_sum_exp",
-    .doc = "The logarithm of the sum of exponentials over the named axes.",
+    .doc = "The logarithm of the sum of exponentials over the given axes.",
     .operands = reduce_operands(kNumeric),
     .attributes = reduce_attributes(),
     .infer = [](Infer& c) { infer_reduce(c); },
@@ -13,8 +13,7 @@ static const Register reduce_log_sum_exp{{
         [](Evaluation& c) {
           eval_reduce(c, [](const auto& group) {
             using T = typename std::remove_cvref_t<decltype(group)>::Element;
-            // exp(x - m) cannot overflow; where m is infinite, so is the sum, unless there is a
-            // NaN.
+            // exp(x - m) cannot overflow. An infinite m would make it NaN and is replaced by 0.
             double m = -std::numeric_limits<double>::infinity();
             group.each([&](T x) { m = std::max(m, static_cast<double>(x)); });
             if (std::isinf(m)) m = 0;

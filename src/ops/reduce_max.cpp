@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register reduce_max{{
     .name = "reduce_max",
-    .doc = "The greatest element over the named axes; a NaN wins.",
+    .doc = "The greatest element over the given axes; NaN if any is NaN.",
     .operands = reduce_operands(kNumeric | kBoolean),
     .attributes = reduce_attributes(),
     .infer =

@@ -5,7 +5,8 @@ namespace lathe {
 
 static const Register reduce_mean{{
     .name = "reduce_mean",
-    .doc = "The mean over the named axes; integers are truncated, nothing gives NaN or 0.",
+    .doc =
+        "The mean over the given axes; integers truncate. An empty mean is NaN, or 0 for integers.",
     .operands = reduce_operands(kNumeric),
     .attributes = reduce_attributes(),
     .infer = [](Infer& c) { infer_reduce(c); },

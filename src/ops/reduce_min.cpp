@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register reduce_min{{
     .name = "reduce_min",
-    .doc = "The smallest element over the named axes; a NaN wins.",
+    .doc = "The smallest element over the given axes; NaN if any is NaN.",
     .operands = reduce_operands(kNumeric | kBoolean),
     .attributes = reduce_attributes(),
     .infer =

@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register reduce_prod{{
     .name = "reduce_prod",
-    .doc = "The product over the named axes; 1 of nothing.",
+    .doc = "The product over the given axes; 1 if empty.",
     .operands = reduce_operands(kNumeric),
     .attributes = reduce_attributes(),
     .infer = [](Infer& c) { infer_reduce(c, [](const Dim& a, const Dim& b) { return a * b; }); },

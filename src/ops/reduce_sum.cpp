@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register reduce_sum{{
     .name = "reduce_sum",
-    .doc = "The sum over the named axes; 0 of nothing.",
+    .doc = "The sum over the given axes; 0 if empty.",
     .operands = reduce_operands(kNumeric),
     .attributes = reduce_attributes(),
     .infer = [](Infer& c) { infer_reduce(c, [](const Dim& a, const Dim& b) { return a + b; }); },

@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register reduce_sum_square{{
     .name = "reduce_sum_square",
-    .doc = "The sum of squares over the named axes.",
+    .doc = "The sum of squares over the given axes.",
     .operands = reduce_operands(kNumeric),
     .attributes = reduce_attributes(),
     .infer = [](Infer& c) { infer_reduce(c); },

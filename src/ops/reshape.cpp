@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
-// A shape value of -1 stands for what is left; 0 for the operand's own extent, or with allow_zero
-// for itself. A symbolic value is taken as itself.
+// A shape value of -1 is the remaining size; 0 is the operand's own size, or 0 with allow_zero. A
+// symbolic value is a size.
 #include "ops/support/axes.h"
 #include "ops/support/views.h"
 
 namespace lathe {
 namespace {
 
-void infer_known(Infer& c, const std::vector<Dim>& wanted) {
+void infer_known(Infer& c, const std::vector<Dim>& requested) {
   const bool ranked = c.type(0).is_ranked();
   std::vector<Dim> dims;
-  int open = -1;  // the axis of -1
+  int open = -1;  // axis of -1
   Dim known = 1;
-  for (size_t axis = 0; axis < wanted.size(); ++axis) {
-    const Dim& value = wanted[axis];
+  for (size_t axis = 0; axis < requested.size(); ++axis) {
+    const Dim& value = requested[axis];
     c.check(!value.is_constant() || *value.constant() >= -1, "shape value {} is negative",
             value.to_string());
     dims.push_back(value);
@@ -24,7 +24,7 @@ void infer_known(Infer& c, const std::vector<Dim>& wanted) {
     }
     if (value == Dim(0) && !c.boolean("allow_zero")) {
       c.check(!ranked || static_cast<int>(axis) < c.rank(0),
-              "shape value 0 at axis {} keeps an extent that the operand does not have", axis);
+              "shape value 0 at axis {} refers to an axis that the operand does not have", axis);
       dims.back() = ranked ? c.dim(0, static_cast<int>(axis)) : c.found("reshape");
     }
     known = known * dims.back();
@@ -32,7 +32,7 @@ void infer_known(Infer& c, const std::vector<Dim>& wanted) {
   if (ranked) {
     const Dim total = element_count(c.dims(0));
     if (open >= 0) {
-      c.check(!(known == Dim(0)), "axis {} is -1 beside an extent of 0 in [{}]", open,
+      c.check(!(known == Dim(0)), "axis {} is -1 with a size of 0 in [{}]", open,
               fmt::join(*c.constants(1), ", "));
       Dim& rest = dims[static_cast<size_t>(open)];
       rest = Dim::floor_div(total, known);
@@ -46,12 +46,12 @@ void infer_known(Infer& c, const std::vector<Dim>& wanted) {
 }
 
 void infer_reshape(Infer& c) {
-  const std::vector<Dim>* wanted = c.elements(1);
+  const std::vector<Dim>* requested = c.elements(1);
   const std::optional<int64_t> rank = known_length(c, 1);
-  if (wanted != nullptr) {
-    infer_known(c, *wanted);
+  if (requested != nullptr) {
+    infer_known(c, *requested);
   } else if (rank == 1 && c.type(0).is_ranked()) {
-    c.result(c.element(0), {element_count(c.dims(0))});  // nothing else fits
+    c.result(c.element(0), {element_count(c.dims(0))});  // the only possible shape
   } else if (auto dims = found_dims(c, rank, "reshape")) {
     c.result(c.element(0), std::move(*dims));
   } else {
@@ -74,29 +74,29 @@ Dims target_dims(const Evaluation& c) {
     }
     if (dims[axis] == 0 && !allow_zero) {
       c.check(static_cast<int>(axis) < x.rank,
-              "shape value 0 at axis {} keeps an extent that the operand does not have", axis);
+              "shape value 0 at axis {} refers to an axis that the operand does not have", axis);
       dims[axis] = x.dims[axis];
     }
     c.check(dims[axis] >= 0, "shape value {} is negative", dims[axis]);
-    c.check(!__builtin_mul_overflow(known, dims[axis], &known), "the extents [{}] are too large",
+    c.check(!__builtin_mul_overflow(known, dims[axis], &known), "the shape [{}] is too large",
             fmt::join(dims, ", "));
   }
   if (open != nullptr) {
-    c.check(known != 0, "a shape value is -1 beside an extent of 0 in [{}]", fmt::join(dims, ", "));
+    c.check(known != 0, "a shape value is -1 with a size of 0 in [{}]", fmt::join(dims, ", "));
     *open = x.count() / known;
   }
   return dims;
 }
 
 void eval_reshape(Evaluation& c) {
-  // Extents that inference knows are right even where the values leave -1 beside 0.
+  // Inferred dims are correct even if the values have -1 next to 0.
   const TensorView& promised = c.out(0);
   const bool known = c.instruction().found().empty() && c.instruction().result()->type().dims;
   const bool is_known = known && promised.data != nullptr;
   const Dims given = is_known ? Dims() : target_dims(c);
   const std::span<const int64_t> dims = is_known ? promised.extents() : std::span(given);
   if (element_count(dims) != c.in(0).count()) {
-    c.fail("{} does not fit into [{}]", to_string(c.in(0).type, c.in(0).extents()),
+    c.fail("{} cannot be reshaped to [{}]", to_string(c.in(0).type, c.in(0).extents()),
            fmt::join(dims, ", "));
   }
   copy_flat(c.in(0), c.out(0, dims));
@@ -106,7 +106,7 @@ void eval_reshape(Evaluation& c) {
 
 static const Register reshape{{
     .name = "reshape",
-    .doc = "The same elements in row-major order under the extents `shape`.",
+    .doc = "The elements of x in row-major order with shape `shape`.",
     .operands = {{"x"}, {"shape", kIndices}},
     .attributes = {{"allow_zero", Attribute(false)}},
     .traits = kTakesUnranked,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Interpolation is separable: axes are resized one after the other.
+// Interpolation is separable: axes are resized one by one.
 #include <algorithm>
 #include <cmath>
 
@@ -20,7 +20,7 @@ void check_choice(const Infer& c, std::string_view attribute,
           did_you_mean(value, choices));
 }
 
-// ONNX allows an empty tensor for an operand that is not given.
+// ONNX allows an empty tensor for an absent operand.
 bool given(const Infer& c, int i) {
   return c.has(i) && !(c.type(i).is_ranked() && element_count(c.dims(i)) == Dim(0));
 }
@@ -52,11 +52,11 @@ void check_attributes(const Infer& c) {
                {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
                 "asymmetric", "tf_crop_and_resize", "tf_half_pixel_for_nn"});
   check_choice(c, "keep_aspect_ratio_policy", {"stretch", "not_larger", "not_smaller"});
-  c.check(!c.boolean("antialias") || c.text("mode") != "nearest", "antialias in mode '{}'",
-          c.text("mode"));
-  const TypeSet numbers = kNumeric | kBoolean;
-  c.check(c.text("mode") == "nearest" || (type_bit(c.element(0)) & numbers) != 0, "mode '{}' of {}",
-          c.text("mode"), to_string(c.element(0)));
+  c.check(!c.boolean("antialias") || c.text("mode") != "nearest",
+          "antialias is not supported in mode '{}'", c.text("mode"));
+  const TypeSet interpolated = kNumeric | kBoolean;
+  c.check(c.text("mode") == "nearest" || (type_bit(c.element(0)) & interpolated) != 0,
+          "mode '{}' does not support {}", c.text("mode"), to_string(c.element(0)));
 }
 
 void infer_resize(Infer& c) {
@@ -64,7 +64,7 @@ void infer_resize(Infer& c) {
   const std::vector<int> axes = c.axes("axes", c.rank(0));
   const auto count = static_cast<int64_t>(axes.size());
   const bool by_scales = given(c, 2);
-  c.check(by_scales != given(c, 3), "{} of scales and sizes are given, expected one of them",
+  c.check(by_scales != given(c, 3), "got {} of scales and sizes, expected one of them",
           by_scales ? "both" : "none");
   const int ratios = by_scales ? 2 : 3;
   c.require_equal(element_count(c.dims(ratios)), count, "number of scales or sizes");
@@ -82,7 +82,7 @@ void infer_resize(Infer& c) {
     if (scales != nullptr) {
       const float scale = static_cast<float>(
           load_double(scales->type(), scales->dense().data(), static_cast<int64_t>(i)));
-      c.check(scale > 0, "scale {} is {}", i, scale);
+      c.check(scale > 0, "scale {} is {}, expected a positive number", i, scale);
       extent = scaled_dim(dim, scale);
     } else if (sizes != nullptr && stretch) {
       extent = (*sizes)[i];
@@ -104,31 +104,31 @@ std::vector<int> axes_of_resize(const Evaluation& c) {
   return axes;
 }
 
-// Extents, scales and regions of all axes.
+// Sizes, scales and regions of all axes.
 std::vector<ResizeAxis> resize_axes(const Evaluation& c) {
   const TensorView& x = c.in(0);
   const std::vector<int> axes = axes_of_resize(c);
   std::vector<ResizeAxis> out;
   for (const int64_t extent : x.extents()) out.push_back({extent, extent, 1, 0, 1});
   const auto number = [&](int operand, size_t i) {
-    const StagedOperand values(c.in(operand), ElementType::f64);
+    const ConvertedOperand values(c.in(operand), ElementType::f64);
     return values.view().as<double>()[static_cast<int64_t>(i) * values.view().strides[0]];
   };
   const bool by_scales = given(c, 2);
   const std::vector<int64_t> sizes = by_scales ? std::vector<int64_t>{} : c.values(3);
-  c.check(by_scales || sizes.size() == axes.size(), "{} sizes for {} axes", sizes.size(),
+  c.check(by_scales || sizes.size() == axes.size(), "got {} sizes for {} axes", sizes.size(),
           axes.size());
   c.check(!by_scales || c.in(2).count() == static_cast<int64_t>(axes.size()),
-          "{} scales for {} axes", by_scales ? c.in(2).count() : 0, axes.size());
+          "got {} scales for {} axes", by_scales ? c.in(2).count() : 0, axes.size());
   for (size_t i = 0; i < axes.size(); ++i) {
     ResizeAxis& axis = out[static_cast<size_t>(axes[i])];
     if (by_scales) {
       axis.scale = static_cast<float>(number(2, i));
-      c.check(axis.scale > 0, "scale {} is {}", i, axis.scale);
+      c.check(axis.scale > 0, "scale {} is {}, expected a positive number", i, axis.scale);
       axis.output =
           static_cast<int64_t>(std::min(static_cast<float>(axis.input) * axis.scale, 1e18F));
     } else {
-      c.check(sizes[i] >= 0, "size {} is {}", i, sizes[i]);
+      c.check(sizes[i] >= 0, "size {} is {}, expected at least 0", i, sizes[i]);
       axis.output = sizes[i];
       axis.scale =
           axis.input == 0 ? 1 : static_cast<float>(axis.output) / static_cast<float>(axis.input);
@@ -160,7 +160,7 @@ bool changes(const ResizeOptions& options, const ResizeAxis& axis) {
   return axis.input != axis.output || axis.scale != 1 || cropped;
 }
 
-// Moves single elements.
+// Copies single elements.
 void resize_nearest(const TensorView& x, const std::vector<ResizeTaps>& taps,
                     const TensorView& out) {
   with_raw_type(x.type, [&](auto* tag) {
@@ -202,7 +202,7 @@ Tensor interpolate_axis(const Tensor& x, int axis, const ResizeTaps& taps) {
 void resize_interpolated(const Evaluation& c, const ResizeOptions& options,
                          const std::vector<ResizeAxis>& axes, const std::vector<ResizeTaps>& taps,
                          const TensorView& out) {
-  const StagedOperand x(c.in(0), ElementType::f64);
+  const ConvertedOperand x(c.in(0), ElementType::f64);
   Tensor values(ElementType::f64, Dims(x.view().extents().begin(), x.view().extents().end()));
   copy_elements(x.view(), values.view());
   for (size_t axis = 0; axis < axes.size(); ++axis) {
@@ -245,18 +245,17 @@ void eval_resize(Evaluation& c) {
   const std::vector<ResizeAxis> axes = resize_axes(c);
   Dims dims;
   for (const ResizeAxis& axis : axes) dims.push_back(axis.output);
-  const WholeResult out(c.out(0, dims));
+  const UnpackedResult out(c.out(0, dims));
   if (out.view().count() == 0) return;
   std::vector<ResizeTaps> taps;
   for (const ResizeAxis& axis : axes) {
-    c.check(axis.input > 0, "an axis of extent {} cannot be resized to {}", axis.input,
-            axis.output);
+    c.check(axis.input > 0, "an axis of size {} cannot be resized to {}", axis.input, axis.output);
     ResizeOptions own = options;
     if (!changes(options, axis)) own = {"nearest", "asymmetric", "floor", false, false, 0};
     taps.push_back(resize_taps(own, axis));
   }
   if (options.mode == "nearest") {
-    const WholeOperand x(c.in(0));
+    const UnpackedOperand x(c.in(0));
     resize_nearest(x.view(), taps, out.view());
   } else {
     resize_interpolated(c, options, axes, taps, out.view());
@@ -269,7 +268,7 @@ void eval_resize(Evaluation& c) {
 
 static const Register resize{{
     .name = "resize",
-    .doc = "x at other extents, its elements the nearest or interpolated ones.",
+    .doc = "Resizes x, by nearest or interpolated elements.",
     .operands = {{"x"},
                  {"roi", kFloats, Arity::optional},
                  {"scales", types(ElementType::f32), Arity::optional},

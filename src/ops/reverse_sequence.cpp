@@ -8,18 +8,18 @@ namespace lathe {
 namespace {
 
 void eval_reverse_sequence(Evaluation& c) {
-  const WholeOperand x(c.in(0));
+  const UnpackedOperand x(c.in(0));
   const int batch = c.axis("batch_axis", x.view().rank);
   const int time = c.axis("time_axis", x.view().rank);
   const std::vector<int64_t> lengths = c.values(1);
   const int64_t extent = x.view().dims[time];
-  c.check(static_cast<int64_t>(lengths.size()) == x.view().dims[batch], "{} lengths for {} rows",
-          lengths.size(), x.view().dims[batch]);
-  const WholeResult out(c.out(0, x.view().extents()));
+  c.check(static_cast<int64_t>(lengths.size()) == x.view().dims[batch],
+          "got {} lengths for {} rows", lengths.size(), x.view().dims[batch]);
+  const UnpackedResult out(c.out(0, x.view().extents()));
   copy_elements(x.view(), out.view());
   for (size_t row = 0; row < lengths.size(); ++row) {
     const int64_t length = lengths[row];
-    c.check(length >= 0 && length <= extent, "length {} is out of range for an extent of {}",
+    c.check(length >= 0 && length <= extent, "length {} is out of range for an axis of size {}",
             length, extent);
     const auto at = static_cast<int64_t>(row);
     const TensorView from = narrow(narrow(x.view(), batch, at, 1), time, length - 1, length, -1);
@@ -32,7 +32,7 @@ void eval_reverse_sequence(Evaluation& c) {
 
 static const Register reverse_sequence{{
     .name = "reverse_sequence",
-    .doc = "In each row of the batch axis, the first lengths[row] elements of the time axis are "
+    .doc = "In row i of the batch axis, the first lengths[i] elements of the time axis are "
            "reversed.",
     .operands = {{"x"}, {"lengths", types(ElementType::i64)}},
     .attributes = {{"batch_axis", 1}, {"time_axis", 0}},

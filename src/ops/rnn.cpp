@@ -12,7 +12,7 @@ std::vector<Value*> step(RecurrentStep& s) {
 
 static const Register rnn{{
     .name = "rnn",
-    .doc = "A simple recurrent layer over time: outputs and the last output.",
+    .doc = "Simple recurrent layer: outputs of all steps and the last one.",
     .operands = recurrent_operands(1),
     .attributes = recurrent_attributes(),
     .results = 2,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// x [b, heads, s, size] or [b, s, heads · size]. With positions, cos and sin are tables [n, half];
-// without, [b, s, half]. Positions are [b, s], or [1]: the position of the first of each row.
+// x is [b, heads, s, size] or [b, s, heads · size]. With positions, cos and sin are tables [n,
+// half]; without, [b, s, half]. Positions are [b, s], or [1]: the position of each sequence's first
+// token.
 #include "base/thread_scratch.h"
 #include "ir/infer.h"
 #include "ops/evaluation.h"
@@ -15,13 +16,15 @@ void infer_rotary(Infer& c) {
   const int rank = c.rank(0);
   const int64_t heads = c.integer("num_heads");
   c.check(rank == 4 || (rank == 3 && heads > 0),
-          "x has rank {} and num_heads is {}: expected rank 4, or 3 and the number", rank, heads);
+          "x has rank {} and num_heads is {}: expected rank 4, or rank 3 and num_heads", rank,
+          heads);
   const int tables = c.has(3) ? 2 : 3;
   c.check(c.rank(1) == tables && c.rank(2) == tables,
           "cos and sin have ranks {} and {}, expected {}", c.rank(1), c.rank(2), tables);
   const int64_t rotated = c.integer("rotary_embedding_dim");
   if (rotated > 0) c.require_equal(c.dim(1, tables - 1), rotated / 2, "columns of the tables");
-  if (rank == 3) c.require_equal(Dim::mod(c.dim(0, 2), heads), 0, "columns of x by heads");
+  if (rank == 3)
+    c.require_equal(Dim::mod(c.dim(0, 2), heads), 0, "columns of x as a multiple of heads");
   c.result(c.element(0), c.dims(0));
 }
 
@@ -33,21 +36,22 @@ void evaluate_rotary(Evaluation& c) {
   const ScratchArray<int64_t> positions(count);
   const int64_t given = c.has(3) ? c.in(3).count() : 0;
   const bool offset = c.has(3) && c.in(3).rank == 1;
-  c.check(!c.has(3) || given == (offset ? 1 : count), "{} positions for {} rows", given, count);
+  c.check(!c.has(3) || given == (offset ? 1 : count), "got {} positions for {} tokens", given,
+          count);
   int64_t first = 0;
   if (offset) load_values(c, 3, 0, {&first, 1});
   for (int64_t row = 0; row < count; ++row) {
     positions[static_cast<size_t>(row)] = offset ? first + row % x.dims[2] : row;
   }
   if (c.has(3) && !offset) load_values(c, 3, 0, positions);
-  Rotation(c.in(1), c.in(2), c.boolean("interleaved")).run(x, y, positions, c.pool);
+  RotaryEmbedding(c.in(1), c.in(2), c.boolean("interleaved")).run(x, y, positions, c.pool);
 }
 
 }  // namespace
 
 static const Register rotary_embedding{{
     .name = "rotary_embedding",
-    .doc = "Rotates pairs of a head's elements by angles that depend on the position.",
+    .doc = "RoPE: rotates pairs of a head's elements by angles that depend on the position.",
     .operands = {{"x", kFloats},
                  {"cos", kFloats},
                  {"sin", kFloats},

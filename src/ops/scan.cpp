@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Operands: `carried` values, `scanned` inputs, captured values. Body: (carried…, one slice of each
-// input, captured…) gives (carried…, one slice of each scan output). Per input and per output an
-// axis and a direction (0 forward, 1 backward).
+// input, captured…) → (carried…, one slice of each scan output). Each input and output has an axis
+// and a direction (0 forward, 1 backward).
 #include "ops/support/control_flow.h"
 
 namespace lathe {
@@ -11,7 +11,7 @@ int64_t entry(const Instruction& instruction, std::string_view attribute, int i)
   const auto& list = std::get<Integers>(*find_attribute(instruction.attributes(), attribute));
   if (list.empty()) return 0;
   check(static_cast<size_t>(i) < list.size(), ErrorKind::invalid_model,
-        "scan: '{}' has {} entries, none for number {}", attribute, list.size(), i);
+        "scan: '{}' has {} entries, expected one for index {}", attribute, list.size(), i);
   return list[static_cast<size_t>(i)];
 }
 
@@ -31,8 +31,8 @@ void check_counts(const Instruction& instruction) {
             body.parameters().size() == instruction.operands().size() &&
             static_cast<int>(body.results().size()) >= carried,
         ErrorKind::invalid_model,
-        "scan: {} carried and {} scanned values, {} operands, {} parameters and {} results of the "
-        "body do not fit",
+        "scan: {} carried and {} scanned values do not match {} operands, {} parameters and {} "
+        "results of the body",
         carried, scanned, instruction.operands().size(), body.parameters().size(),
         body.results().size());
 }
@@ -60,7 +60,7 @@ void infer_scan(Infer& c) {
   const int carried = count_attribute(instruction, "carried");
   const int scanned = count_attribute(instruction, "scanned");
   const std::set<std::string> inner = inner_symbols(instruction, body);
-  c.check(scanned > 0, "{} scanned inputs, expected at least 1", scanned);
+  c.check(scanned > 0, "got {} scanned inputs, expected at least 1", scanned);
   std::optional<Dim> trips;
   for (int i = 0; i < scanned; ++i) {
     if (!c.type(carried + i).dims) continue;
@@ -75,8 +75,8 @@ void infer_scan(Infer& c) {
     const Type& start = c.type(i);
     const Type& next = body.parameters()[static_cast<size_t>(i)]->type();
     std::optional<Type> joined = join_types(start, next, [&](int) { return c.found("carried"); });
-    c.check(joined.has_value(), "carried value {} is {} first and {} later", i, start.to_string(),
-            next.to_string());
+    c.check(joined.has_value(), "carried value {} is {} at first and {} later", i,
+            start.to_string(), next.to_string());
     c.result(outer_type(c, *joined, inner, "carried"));
   }
   for (size_t i = static_cast<size_t>(carried); i < body.results().size(); ++i) {
@@ -98,7 +98,7 @@ void infer_scan(Infer& c) {
 
 static const Register scan{{
     .name = "scan",
-    .doc = "Runs a body once per slice of its inputs, carrying values and stacking outputs.",
+    .doc = "Runs a body once per slice of its inputs; carries values and stacks outputs.",
     .operands = {{.name = "values", .arity = Arity::variadic, .any_kind = true}},
     .attributes = {{"carried", AttributeKind::integer},
                    {"scanned", AttributeKind::integer},

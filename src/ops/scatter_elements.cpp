@@ -8,7 +8,7 @@ namespace {
 
 void infer_scatter_elements(Infer& c) {
   c.check(c.rank(0) == c.rank(1) && c.rank(1) == c.rank(2),
-          "x has rank {}, indices {}, updates {}; expected the same", c.rank(0), c.rank(1),
+          "x has rank {}, indices {}, updates {}: expected equal ranks", c.rank(0), c.rank(1),
           c.rank(2));
   const int axis = c.axis("axis", c.rank(0));
   for (int other = 0; other < c.rank(0); ++other) {
@@ -36,14 +36,14 @@ void move_updates(const TensorView& updates, const std::vector<int64_t>& indices
 void eval_scatter_elements(Evaluation& c) {
   const ScatterReduction reduction = scatter_reduction(c.text("reduction"));
   const ElementType type = scatter_type(c.in(0).type, reduction);
-  const StagedOperand x(c.in(0), type);
-  const StagedOperand updates(c.in(2), type);
+  const ConvertedOperand x(c.in(0), type);
+  const ConvertedOperand updates(c.in(2), type);
   const int axis = c.axis("axis", x.view().rank);
   check_reach(c, x.view(), c.in(1), axis);
-  c.check(std::ranges::equal(c.in(1).extents(), c.in(2).extents()), "{} indices for {} updates",
+  c.check(std::ranges::equal(c.in(1).extents(), c.in(2).extents()), "got {} indices for {} updates",
           c.in(1).count(), c.in(2).count());
   const std::vector<int64_t> indices = indices_of(c, 1, x.view().dims[axis]);
-  const StagedResult out(c.out(0, x.view().extents()), type);
+  const ConvertedResult out(c.out(0, x.view().extents()), type);
   copy_elements(x.view(), out.view());
   if (reduction == ScatterReduction::none) {
     move_updates(updates.view(), indices, axis, out.view());

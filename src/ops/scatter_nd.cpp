@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// indices[places…, k] holds coordinates of x's first k axes; updates[places…, rest of x].
+// indices [places…, k] hold coordinates of the first k axes of x; updates are [places…, rest of x].
 #include "ops/support/indices.h"
 #include "ops/support/scatter.h"
 #include "ops/support/views.h"
@@ -30,15 +30,15 @@ void infer_scatter_nd(Infer& c) {
 void eval_scatter_nd(Evaluation& c) {
   const ScatterReduction reduction = scatter_reduction(c.text("reduction"));
   const ElementType type = scatter_type(c.in(0).type, reduction);
-  const StagedOperand x(c.in(0), type);
-  const StagedOperand updates(c.in(2), type);
+  const ConvertedOperand x(c.in(0), type);
+  const ConvertedOperand updates(c.in(2), type);
   const TensorView& places = c.in(1);
   const int64_t depth = places.dims[places.rank - 1];
   c.check(depth <= x.view().rank && updates.view().rank == places.rank - 1 + x.view().rank - depth,
-          "{} coordinates and updates of rank {} do not fit x of rank {}", depth,
+          "{} coordinates and updates of rank {} do not match x of rank {}", depth,
           updates.view().rank, x.view().rank);
   const std::vector<int64_t> indices = c.values(1);
-  const StagedResult out(c.out(0, x.view().extents()), type);
+  const ConvertedResult out(c.out(0, x.view().extents()), type);
   copy_elements(x.view(), out.view());
   size_t next = 0;
   for_each_index(places.extents().first(static_cast<size_t>(places.rank - 1)),
@@ -50,7 +50,7 @@ void eval_scatter_nd(Evaluation& c) {
                      to = select_axis(to, 0, checked_index(c, indices[next++], to.dims[0]));
                    }
                    c.check(std::ranges::equal(from.extents(), to.extents()),
-                           "an update has extents [{}], expected [{}]",
+                           "an update has shape [{}], expected [{}]",
                            fmt::join(from.extents(), ", "), fmt::join(to.extents(), ", "));
                    scatter_into(reduction, from, to);
                  });

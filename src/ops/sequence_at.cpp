@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register sequence_at{{
     .name = "sequence_at",
-    .doc = "The item at a position, which counts from the end where it is negative.",
+    .doc = "The item at a position; negative positions count from the end.",
     .operands = {{.name = "sequence", .kind = Type::Kind::sequence}, {"position", kIndices}},
     .traits = kTakesUnranked,
     .infer = [](Infer& c) { c.result(*c.type(0).item); },

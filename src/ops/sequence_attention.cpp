@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Rows of several sequences, [1, rows, …]: each appends its keys and values to its sequence's
-// caches and attends to what they hold up to itself. Without keys of its own it reads caches that
-// another instruction of the step has appended to ("shared"), or all of a state that was written
-// before the first row ("cross"). With slopes, one for each head, a score loses slope times the
-// distance from the key to the row (ALiBi, arXiv:2108.12409). Caches of codes (cache_scale.h) have
-// scales and a type of their own.
+// Attention of packed tokens of several sequences, [1, tokens, …]. Each token's keys and values are
+// appended to its sequence's KV caches. The token attends to the entries up to itself. Without keys
+// the op reads caches that another instruction appends to ("shared"), or a state that was written
+// once ("cross"). `slopes`, one per head, subtract slope times the distance of key and query from a
+// score (ALiBi, arXiv:2108.12409). Quantised caches (kv_cache_scale.h) have scales and a type.
 #include "ir/infer.h"
 #include "ops/evaluation.h"
 #include "ops/sequence_step.h"
@@ -27,21 +26,21 @@ void infer_sequence_attention(Infer& c) {
           "query has rank {}, expected 3, with key and value or neither", c.rank(kQuery));
   const CacheRole role = cache_role(c.text("cache"));
   const bool appends = role == CacheRole::appended;
-  c.check(appends || !c.has(kKey), "a {} cache takes no keys", c.text("cache"));
+  c.check(appends || !c.has(kKey), "keys are not supported for a {} cache", c.text("cache"));
   c.check(role != CacheRole::cross || !c.boolean("do_rotary"),
-          "attention to a {} cache turns nothing", c.text("cache"));
+          "do_rotary is not supported for a {} cache", c.text("cache"));
   const bool packed = appends && !c.has(kKey);
   const Dim size = Dim::floor_div(c.dim(kQuery, 2), packed ? heads + 2 * kv_heads : heads);
   if (c.has(kKey)) {
-    c.require_equal(c.dim(kKey, 1), c.dim(kQuery, 1), "rows of query and key");
+    c.require_equal(c.dim(kKey, 1), c.dim(kQuery, 1), "tokens of query and key");
     c.require_equal(c.dim(kKey, 2), size * kv_heads, "columns of key");
     c.require_equal(c.dim(kValue, 2), size * kv_heads, "columns of value");
   }
   const ElementType cache =
       c.has_attribute("cache_type") ? c.element_type("cache_type") : c.element(kQuery);
-  check_cache_scales(c, kKeyScale, cache, kv_heads, size);
+  check_kv_cache_scales(c, kKeyScale, cache, kv_heads, size);
   c.check(cache == c.element(kQuery) || (role != CacheRole::cross && c.has(kKeyScale)),
-          "a {} cache of {} for queries of {}", c.text("cache"), to_string(cache),
+          "a {} cache of {} does not support queries of {}", c.text("cache"), to_string(cache),
           to_string(c.element(kQuery)));
   c.result(c.element(kQuery), {c.dim(kQuery, 0), c.dim(kQuery, 1), size * heads});
 }
@@ -49,15 +48,15 @@ void infer_sequence_attention(Infer& c) {
 void evaluate_sequence_attention(Evaluation& c) {
   const CacheRole role = cache_role(c.text("cache"));
   const bool appends = role == CacheRole::appended;
-  GroupedHeads parts = appends ? GroupedHeads(c, kQuery, kKey, kValue) : GroupedHeads(c, kQuery);
+  GqaHeads parts = appends ? GqaHeads(c, kQuery, kKey, kValue) : GqaHeads(c, kQuery);
   const int64_t rows = parts.query.dims[2];
-  c.check(parts.query.dims[0] == 1, "rows of sequences lie in {} batches, expected 1",
+  c.check(parts.query.dims[0] == 1, "packed tokens have a batch of {}, expected 1",
           parts.query.dims[0]);
   SequenceStep& step = step_of(c, rows);
-  // Kept from launch to launch, as are the lists of `attend`.
+  // Reused by later launches, as are the lists of `attend`.
   thread_local std::vector<int64_t> positions;
-  thread_local std::vector<std::byte> turned, code_memory;
-  thread_local std::vector<std::byte> key_memory, value_memory, key_numbers, value_numbers;
+  thread_local std::vector<std::byte> rotated, code_memory;
+  thread_local std::vector<std::byte> key_memory, value_memory, key_f32, value_f32;
   thread_local Attend attend;
   if (c.boolean("do_rotary")) {
     positions.clear();
@@ -70,25 +69,25 @@ void evaluate_sequence_attention(Evaluation& c) {
         positions.push_back(item.past + i);
       }
     }
-    parts.rotate(c, kCos, kSin, positions, turned);
+    parts.rotate(c, kCos, kSin, positions, rotated);
   }
   const int64_t heads = c.integer("num_heads");
   const int64_t kv_heads = c.integer("kv_num_heads");
-  const CacheScale key_scale(c, kKeyScale, kv_heads, parts.query.dims[3]);
-  const CacheScale value_scale(c, kValueScale, kv_heads, parts.query.dims[3]);
+  const KvCacheScale key_scale(c, kKeyScale, kv_heads, parts.query.dims[3]);
+  const KvCacheScale value_scale(c, kValueScale, kv_heads, parts.query.dims[3]);
   const auto append = [&](std::string_view state, size_t i, const TensorView& rows,
-                          const CacheScale& scale) {
+                          const KvCacheScale& scale) {
     if (!scale) return step.append(state, i, rows);
     step.append(state, i, scale.quantize(c.element_type("cache_type"), rows, code_memory));
   };
-  const auto numbers = [](const TensorView& rows, const CacheScale& scale,
-                          std::vector<std::byte>& memory) {
+  const auto dequantised = [](const TensorView& rows, const KvCacheScale& scale,
+                              std::vector<std::byte>& memory) {
     return scale ? scale.dequantize(rows, memory) : rows;
   };
   const TensorView y = split_heads(c.out(), heads);
   const Numbers& slopes = c.numbers("slopes");
-  c.check(slopes.empty() || std::ssize(slopes) == heads, "{} slopes for {} heads", slopes.size(),
-          heads);
+  c.check(slopes.empty() || std::ssize(slopes) == heads, "got {} slopes for {} heads",
+          slopes.size(), heads);
   for (size_t i = 0; i < step.items().size(); ++i) {
     const StepItem& item = step.items()[i];
     if (item.count == 0) continue;
@@ -100,15 +99,15 @@ void evaluate_sequence_attention(Evaluation& c) {
     const CacheRows keys = step.rows(c.text("key_state"), i, key_memory);
     const CacheRows values = step.rows(c.text("value_state"), i, value_memory);
     attend.q = own(parts.query);
-    attend.k = numbers(keys.rows, key_scale, key_numbers);
-    attend.v = numbers(values.rows, value_scale, value_numbers);
+    attend.k = dequantised(keys.rows, key_scale, key_f32);
+    attend.v = dequantised(values.rows, value_scale, value_f32);
     attend.y = own(y);
     attend.causal = role != CacheRole::cross;
     attend.first.assign(1, item.past - keys.first);
     attend.length.assign(1, attend.k.dims[2]);
     attend.sinks.clear();
     attend.slopes = slopes;
-    set_grouped_options(c, kSink, attend);
+    set_gqa_options(c, kSink, attend);
     attend.run(c.pool);
   }
 }
@@ -121,7 +120,7 @@ constexpr OperandSpec optional(std::string_view name, TypeSet types, char group 
 
 static const Register sequence_attention{{
     .name = "sequence_attention",
-    .doc = "Attention of packed rows to their sequences' caches: causal, where those grow.",
+    .doc = "Attention of packed tokens to the KV caches of their sequences; causal if those grow.",
     .operands = {{"query", kFloats, Arity::one, 'T'},
                  optional("key", kFloats, 'T'),
                  optional("value", kFloats, 'T'),
@@ -131,11 +130,11 @@ static const Register sequence_attention{{
                  optional("head_sink", kFloats),
                  optional("k_scale", kFloats),
                  optional("v_scale", kFloats)},
-    .attributes = grouped_attributes({{"key_state", AttributeKind::text},
-                                      {"value_state", AttributeKind::text},
-                                      {"slopes", Numbers{}},
-                                      {"cache", "appended"},
-                                      {"cache_type", AttributeKind::element_type, false}}),
+    .attributes = gqa_attributes({{"key_state", AttributeKind::text},
+                                  {"value_state", AttributeKind::text},
+                                  {"slopes", Numbers{}},
+                                  {"cache", "appended"},
+                                  {"cache_type", AttributeKind::element_type, false}}),
     .traits = kImpure,
     .infer = infer_sequence_attention,
     .eval = evaluate_sequence_attention,

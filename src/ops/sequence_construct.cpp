@@ -5,12 +5,12 @@ namespace lathe {
 
 static const Register sequence_construct{{
     .name = "sequence_construct",
-    .doc = "The sequence of the operands.",
+    .doc = "A sequence of the operands.",
     .operands = {{.name = "items", .arity = Arity::variadic, .group = 'T'}},
     .traits = kTakesUnranked,
     .infer =
         [](Infer& c) {
-          c.check(c.count() > 0, "{} operands given, expected at least one", c.count());
+          c.check(c.count() > 0, "got {} operands, expected at least one", c.count());
           Type type = Type::sequence(c.type(0));
           for (int i = 1; i < c.count(); ++i) type = joined_sequence(c, type, c.type(i));
           c.result(std::move(type));

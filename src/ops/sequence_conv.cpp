@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// causal_conv_with_state over packed rows: x [1, channels, rows], or [1, rows, d…] with
-// channels_last. With rows_first x is [1, rows, channels], while the state stays [1, channels, …].
+// causal_conv_with_state over packed tokens: x [1, channels, tokens], or [1, tokens, d…] with
+// channels_last. With rows_first x is [1, tokens, channels], while the state stays [1, channels,
+// …].
 #include <utility>
 
 #include "ir/infer.h"
@@ -15,7 +16,7 @@ void prepare_sequence_conv(Evaluation& c, std::vector<CausalConv>& items) {
   items.clear();
   const bool rows_first = c.boolean("rows_first");
   const int axis = rows_first || c.boolean("channels_last") ? 1 : 2;
-  const auto turned = [&](TensorView view) {
+  const auto transposed = [&](TensorView view) {
     if (rows_first) {
       std::swap(view.dims[1], view.dims[2]);
       std::swap(view.strides[1], view.strides[2]);
@@ -27,12 +28,12 @@ void prepare_sequence_conv(Evaluation& c, std::vector<CausalConv>& items) {
     const StepItem& item = step.items()[i];
     if (item.count == 0) continue;
     CausalConv& conv = items.emplace_back();
-    conv.x = turned(narrow(c.in(0), axis, item.begin, item.count));
+    conv.x = transposed(narrow(c.in(0), axis, item.begin, item.count));
     conv.w = c.in(1);
     if (c.has(2)) conv.bias = c.in(2);
     const TensorView past = step.current(c.text("state"), i);
     if (past.data != nullptr) conv.past = past;
-    conv.y = turned(narrow(c.out(), axis, item.begin, item.count));
+    conv.y = transposed(narrow(c.out(), axis, item.begin, item.count));
     conv.present = step.next(c.text("state"), i);
     conv.dilation = c.integer("dilation");
     conv.channels_last = c.boolean("channels_last");
@@ -43,7 +44,7 @@ void prepare_sequence_conv(Evaluation& c, std::vector<CausalConv>& items) {
 
 static const Register sequence_conv{{
     .name = "sequence_conv",
-    .doc = "A depthwise convolution of packed rows over what came before in their sequences.",
+    .doc = "Causal depthwise convolution of packed tokens with a state per sequence.",
     .operands = {{"x", kFloats, Arity::one, 'T'},
                  {"w", kFloats, Arity::one, 'T'},
                  {"bias", kFloats, Arity::optional, 'T'}},
@@ -57,7 +58,7 @@ static const Register sequence_conv{{
     .infer =
         [](Infer& c) {
           c.check(!c.boolean("rows_first") || (!c.boolean("channels_last") && c.rank(0) == 3),
-                  "rows_first with channels_last, or x of rank {}, expected 3", c.rank(0));
+                  "rows_first requires rank 3 and no channels_last, got rank {}", c.rank(0));
           c.result(c.element(0), c.dims(0));
         },
     .eval =

@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register sequence_insert{{
     .name = "sequence_insert",
-    .doc = "The sequence with an item inserted before a position; at the end without one.",
+    .doc = "The sequence with an item inserted before a position; default: at the end.",
     .operands = {{.name = "sequence", .kind = Type::Kind::sequence},
                  {"item"},
                  {"position", kIndices, Arity::optional}},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// linear_attention over packed rows [1, rows, …].
+// linear_attention over packed tokens [1, tokens, …].
 #include "ir/infer.h"
 #include "ops/evaluation.h"
 #include "ops/sequence_step.h"
@@ -14,7 +14,8 @@ enum Operand { kQuery, kKey, kValue, kDecay, kBeta };
 void infer_sequence_linear_attention(Infer& c) {
   const int64_t heads = c.integer("q_num_heads");
   const int64_t kv_heads = c.integer("kv_num_heads");
-  c.check(heads > 0 && kv_heads > 0, "q_num_heads is {} and kv_num_heads {}", heads, kv_heads);
+  c.check(heads > 0 && kv_heads > 0,
+          "q_num_heads is {} and kv_num_heads is {}, expected at least 1", heads, kv_heads);
   c.check(c.rank(kQuery) == 3 && c.rank(kKey) == 3 && c.rank(kValue) == 3,
           "query, key and value have ranks {}, {} and {}, expected 3", c.rank(kQuery), c.rank(kKey),
           c.rank(kValue));
@@ -63,7 +64,7 @@ void evaluate_sequence_linear_attention(Evaluation& c) {
 
 static const Register sequence_linear_attention{{
     .name = "sequence_linear_attention",
-    .doc = "Linear attention of packed rows, each updating its sequence's state in turn.",
+    .doc = "Linear attention of packed tokens with a state per sequence.",
     .operands = {{"query", kFloats, Arity::one, 'T'},
                  {"key", kFloats, Arity::one, 'T'},
                  {"value", kFloats, Arity::one, 'T'},

@@ -7,7 +7,7 @@
 namespace lathe {
 namespace {
 
-// Attributes count from the back where they are negative, and are cut to the rank.
+// Negative attributes count from the end; values are clamped to the rank.
 int clamped(int64_t value, int rank) {
   return static_cast<int>(std::clamp<int64_t>(value < 0 ? value + rank : value, 0, rank));
 }
@@ -33,7 +33,7 @@ void infer_shape(Infer& c) {
 
 static const Register shape{{
     .name = "shape",
-    .doc = "The extents of axes start to end (all without `end`) as an i64 vector.",
+    .doc = "The sizes of axes start to end (default: all) as an i64 vector.",
     .operands = {{"x"}},
     .attributes = {{"start", 0}, {"end", AttributeKind::integer, false}},
     .traits = kTakesUnranked,

@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register sign_op{{
     .name = "sign",
-    .doc = "-1, 0 or 1 by the sign of x; NaN stays.",
+    .doc = "-1, 0 or 1 by the sign of x; NaN for NaN.",
     .operands = {{"x", kNumeric}},
     .formula = [](const Formula& f) -> Expr {
       const Expr one = Expr::constant(f.type(), 1);

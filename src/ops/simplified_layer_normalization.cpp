@@ -5,8 +5,8 @@ namespace lathe {
 
 static const Register simplified_layer_normalization{{
     .name = "simplified_layer_normalization",
-    .doc =
-        "x / sqrt(mean of squares + epsilon) · scale over the axes from `axis` on, and the factor.",
+    .doc = "x / sqrt(mean of squares + epsilon) · scale over the axes from `axis` on; also the "
+           "factor.",
     .operands = {{"x", kFloats}, {"scale", kFloats}},
     .attributes = {{"axis", -1},
                    {"epsilon", Attribute(1e-5)},

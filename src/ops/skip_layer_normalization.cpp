@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register skip_layer_normalization{{
     .name = "skip_layer_normalization",
-    .doc = "Layer normalisation of s = x + skip (+ bias), times gamma, plus beta; with its mean, "
+    .doc = "Layer normalisation of s = x + skip (+ bias), times gamma, plus beta; also its mean, "
            "factor, and s.",
     .operands = {{"x", kFloats},
                  {"skip", kFloats},

@@ -5,8 +5,7 @@ namespace lathe {
 
 static const Register skip_simplified_layer_normalization{{
     .name = "skip_simplified_layer_normalization",
-    .doc =
-        "RMS normalisation of s = x + skip (+ bias), times gamma; with the mean and factor, and s.",
+    .doc = "RMS normalisation of s = x + skip (+ bias), times gamma; also the mean, factor, and s.",
     .operands =
         {{"x", kFloats}, {"skip", kFloats}, {"gamma", kFloats}, {"bias", kFloats, Arity::optional}},
     .attributes = {{"epsilon", Attribute(1e-12)}},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Starts and ends count from the back where they are negative, and are cut to the axis: to [0, d],
-// going backwards to [0, d - 1] and [-1, d - 1]. From 2^31 - 1 on they mean "to the end" (exporters
-// write INT_MAX as well as INT64_MAX).
+// Negative starts and ends count from the end. They are clamped to [0, d] going forward, and to [0,
+// d - 1] and [-1, d - 1] going backward. Values from 2^31 - 1 on mean "to the end": exporters write
+// INT_MAX as well as INT64_MAX.
 #include <algorithm>
 #include <limits>
 
@@ -15,13 +15,13 @@ namespace {
 
 constexpr int64_t kEnd = std::numeric_limits<int32_t>::max();
 
-// Longer steps leave one element, too, and would overflow.
+// Longer steps also leave one element, and would overflow.
 constexpr int64_t kLongestStep = int64_t{1} << 62;
 
 bool is_far(const Dim& value) { return value.is_constant() && *value.constant() >= kEnd; }
 bool is_far_back(const Dim& value) { return value.is_constant() && *value.constant() <= -kEnd; }
 
-// A start or end counted from the front, not yet cut; nullopt where its sign is not known.
+// A normalised start or end, not clamped; nullopt if its sign is unknown.
 std::optional<Dim> from_front(const Dim& value, const Dim& extent) {
   const Range range = value.range();
   if (range.min >= 0) return value;
@@ -29,7 +29,7 @@ std::optional<Dim> from_front(const Dim& value, const Dim& extent) {
   return std::nullopt;
 }
 
-// The extent of a sliced axis; nullopt where it depends on what inference does not know.
+// Size of a sliced axis; nullopt if it is unknown at inference.
 std::optional<Dim> sliced_extent(const Dim& extent, const Dim& start, const Dim& end,
                                  int64_t step) {
   step = std::clamp(step, -kLongestStep, kLongestStep);
@@ -50,12 +50,12 @@ std::optional<Dim> sliced_extent(const Dim& extent, const Dim& start, const Dim&
   return Dim::max(Dim::ceil_div(begin - limit, -step), 0);
 }
 
-// The axes that starts and ends speak of, or nullopt.
+// The axes of starts and ends, or nullopt.
 std::optional<std::vector<int>> sliced_axes(const Infer& c) {
   if (c.has(3)) return known_axes(c, 3, c.rank(0));
   const std::optional<int64_t> count = known_length(c, 1);
   if (!count) return std::nullopt;
-  c.check(*count <= c.rank(0), "{} starts given, the rank is {}", *count, c.rank(0));
+  c.check(*count <= c.rank(0), "got {} starts, the rank is {}", *count, c.rank(0));
   std::vector<int> axes;
   for (int axis = 0; axis < *count; ++axis) axes.push_back(axis);
   return axes;
@@ -72,14 +72,14 @@ void infer_slice(Infer& c) {
   const std::vector<Dim>* ends = c.elements(2);
   const auto steps = c.has(4) ? c.constants(4) : std::vector<int64_t>(axes->size(), 1);
   for (const auto& [name, list] : {std::pair{"starts", starts}, std::pair{"ends", ends}}) {
-    c.check(list == nullptr || list->size() == axes->size(), "{} {} for {} axes",
+    c.check(list == nullptr || list->size() == axes->size(), "got {} {} for {} axes",
             list == nullptr ? 0 : list->size(), name, axes->size());
   }
   const size_t step_count = steps ? steps->size() : axes->size();
-  c.check(step_count == axes->size(), "{} steps for {} axes", step_count, axes->size());
+  c.check(step_count == axes->size(), "got {} steps for {} axes", step_count, axes->size());
   for (size_t i = 0; i < axes->size(); ++i) {
     Dim& dim = dims[static_cast<size_t>((*axes)[i])];
-    c.check(!steps || (*steps)[i] != 0, "step {} is 0", i);
+    c.check(!steps || (*steps)[i] != 0, "step {} is 0, expected a non-zero value", i);
     std::optional<Dim> extent;
     if (starts != nullptr && ends != nullptr && steps) {
       extent = sliced_extent(dim, (*starts)[i], (*ends)[i], (*steps)[i]);
@@ -87,7 +87,7 @@ void infer_slice(Infer& c) {
     dim = extent ? *extent : c.found("slice", {0, dim.range().max});
   }
   c.result(c.element(0), std::move(dims));
-  flow_elements(c, {0});
+  propagate_elements(c, {0});
 }
 
 struct SliceValues {
@@ -122,7 +122,7 @@ TensorView sliced(TensorView view, std::span<const int> axes, const SliceValues&
 }
 
 void eval_slice(Evaluation& c) {
-  const WholeOperand x(c.in(0));
+  const UnpackedOperand x(c.in(0));
   const auto given = [&](int i) { return c.has(i); };
   const std::vector<int64_t> starts = c.values(1);
   const std::vector<int64_t> ends = c.values(2);
@@ -130,18 +130,19 @@ void eval_slice(Evaluation& c) {
   if (given(3)) {
     axes = axes_of(c, 3, x.view().rank);
   } else {
-    c.check(static_cast<int64_t>(starts.size()) <= x.view().rank, "{} starts for rank {}",
+    c.check(static_cast<int64_t>(starts.size()) <= x.view().rank, "got {} starts for rank {}",
             starts.size(), x.view().rank);
     for (size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<int>(i));
   }
   const std::vector<int64_t> steps = given(4) ? c.values(4) : std::vector<int64_t>(axes.size(), 1);
   c.check(starts.size() == axes.size() && ends.size() == axes.size() &&
               steps.size() == axes.size() && static_cast<int>(axes.size()) <= x.view().rank,
-          "{} starts, {} ends and {} steps for {} axes of rank {}", starts.size(), ends.size(),
+          "got {} starts, {} ends and {} steps for {} axes of rank {}", starts.size(), ends.size(),
           steps.size(), axes.size(), x.view().rank);
-  for (const int64_t step : steps) c.check(step != 0, "a step is {}", step);
+  for (const int64_t step : steps)
+    c.check(step != 0, "a step is {}, expected a non-zero value", step);
   const TensorView part = sliced(x.view(), axes, {starts, ends, steps});
-  const WholeResult out(c.out(0, part.extents()));
+  const UnpackedResult out(c.out(0, part.extents()));
   copy_elements(part, out.view());
   out.store();
 }
@@ -167,7 +168,8 @@ bool view_slice(ViewRequest& v) {
 
 static const Register slice{{
     .name = "slice",
-    .doc = "Elements start, start + step, … before end along the named axes (the first ones).",
+    .doc = "Elements start, start + step, … before end along the given axes (default: the first "
+           "ones).",
     .operands = {{"x"},
                  {"starts", kIndices},
                  {"ends", kIndices},

@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register softmax{{
     .name = "softmax",
-    .doc = "exp(x) over its sum along an axis.",
+    .doc = "exp(x) divided by its sum along an axis.",
     .operands = {{"x", kFloats}},
     .attributes = {{"axis", -1}},
     .infer =

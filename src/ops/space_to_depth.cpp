@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The inverse of depth_to_space, with the same order of channels in each mode.
+// Inverse of depth_to_space, with equal channel orders.
 #include "ir/builder.h"
 #include "ops/support/depth_space.h"
 
@@ -11,7 +11,8 @@ void infer_space_to_depth(Infer& c) {
   std::vector<Dim> dims{c.dim(0, 0), c.dim(0, 1) * (block * block)};
   for (const int axis : {2, 3}) {
     dims.push_back(Dim::floor_div(c.dim(0, axis), block));
-    c.require_equal(dims.back() * block, c.dim(0, axis), fmt::format("axis {} in blocks", axis));
+    c.require_equal(dims.back() * block, c.dim(0, axis),
+                    fmt::format("axis {} as a multiple of the block", axis));
   }
   c.result(c.element(0), std::move(dims));
 }
@@ -30,7 +31,8 @@ void expand_space_to_depth(Expansion& e) {
 
 static const Register space_to_depth{{
     .name = "space_to_depth",
-    .doc = "Moves squares of space into channels: [n, c, h * b, w * b] to [n, b * b * c, h, w].",
+    .doc =
+        "Rearranges blocks of space into channels: [n, c, h * b, w * b] to [n, b * b * c, h, w].",
     .operands = {{"x"}},
     .attributes = {{"block_size", AttributeKind::integer}, {"mode", "DCR"}},
     .infer = infer_space_to_depth,

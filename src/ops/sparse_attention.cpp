@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Causal attention to a cache of fixed capacity in which a query sees only some blocks of keys: for
-// head h, those of row (position / block size) of layout h mod layouts, in compressed rows. Batch
-// row b has lengths[b] keys, its new rows included.
+// Causal attention to a KV cache of fixed capacity that is block-sparse. Head h uses layout h mod
+// layouts; its row (position / block size) lists the blocks of keys, in compressed sparse rows.
+// Sequence b has lengths[b] keys, new tokens included.
 #include <algorithm>
 
 #include "ir/infer.h"
@@ -31,9 +31,10 @@ void infer_sparse_attention(Infer& c) {
   const int64_t heads = c.integer("num_heads");
   const int64_t kv_heads = c.integer("kv_num_heads");
   const int64_t block = c.integer("sparse_block_size");
-  c.check(heads > 0 && kv_heads > 0 && heads % kv_heads == 0 && block > 0,
-          "num_heads {} is not a multiple of kv_num_heads {}, or sparse_block_size {} not positive",
-          heads, kv_heads, block);
+  c.check(
+      heads > 0 && kv_heads > 0 && heads % kv_heads == 0 && block > 0,
+      "num_heads {} is not a multiple of kv_num_heads {}, or sparse_block_size {} is not positive",
+      heads, kv_heads, block);
   c.check(c.rank(kQuery) == 3 && c.has(kKey) == c.has(kValue) && c.rank(kPastKey) == 4 &&
               c.rank(kPastValue) == 4 && c.rank(kRowStarts) == 2 && c.rank(kColumns) == 2,
           "query has rank {} and past_key {}, expected 3 and 4, with key and value or neither",
@@ -53,7 +54,7 @@ void infer_sparse_attention(Infer& c) {
   c.result(c.element(kPastValue), c.dims(kPastValue));
 }
 
-// Which keys [batch, layouts, rows, keys] a query may see, by blocks alone.
+// Keys [batch, layouts, queries, keys] that the block layout allows.
 class Layouts {
  public:
   explicit Layouts(const Evaluation& c)
@@ -65,7 +66,7 @@ class Layouts {
         block_(c.integer("sparse_block_size")) {
     c.check(count_ > 0 && rows_ > 0 && c.in(kColumns).dims[0] == count_ &&
                 c.integer("num_heads") % count_ == 0,
-            "{} layouts of {} rows with columns for {}, heads: {}", count_, rows_,
+            "got {} layouts of {} rows with columns for {}, for {} heads", count_, rows_,
             c.in(kColumns).dims[0], c.integer("num_heads"));
     for (int64_t layout = 0; layout < count_; ++layout) {
       for (int64_t row = 0; row < rows_; ++row) {
@@ -79,7 +80,7 @@ class Layouts {
 
   int64_t count() const { return count_; }
   int64_t positions() const { return rows_ * block_; }
-  // Marks the keys below `length` that a query at `position` sees.
+  // Marks the keys below `length` that a query at `position` attends to.
   void mark(int64_t layout, int64_t position, int64_t length, bool* keys) const {
     const int64_t row = position / block_;
     for (int64_t i = start(layout, row); i < start(layout, row + 1); ++i) {
@@ -103,7 +104,7 @@ class Layouts {
 
 void evaluate_sparse_attention(Evaluation& c) {
   const int64_t heads = c.integer("num_heads");
-  GroupedHeads parts(c, kQuery, kKey, kValue);
+  GqaHeads parts(c, kQuery, kKey, kValue);
   const int64_t batch = parts.query.dims[0];
   const int64_t rows = parts.query.dims[2];
   const int64_t capacity = c.in(kPastKey).dims[2];
@@ -112,14 +113,14 @@ void evaluate_sparse_attention(Evaluation& c) {
   const Layouts layouts(c);
   c.check(static_cast<int64_t>(lengths.size()) == batch && total.size() == 1 &&
               total[0] <= std::min(capacity, layouts.positions()),
-          "{} lengths and a total of {} for a batch of {}, caches hold {} and layouts {}",
+          "got {} lengths and a total of {} for a batch of {}, capacity {} and layouts of {}",
           lengths.size(), total.empty() ? 0 : total[0], batch, capacity, layouts.positions());
   Attend attend;
-  // A first prompt may be padded on the right: its rows begin at 0 whatever its length.
+  // A first prompt may be padded on the right: its tokens start at position 0.
   for (const int64_t length : lengths) {
     const int64_t first = total[0] == rows ? 0 : length - rows;
-    c.check(first >= 0 && length >= 0 && length <= total[0], "{} keys with {} new ones of {}",
-            length, rows, total[0]);
+    c.check(first >= 0 && length >= 0 && length <= total[0],
+            "got {} keys with {} new ones, total {}", length, rows, total[0]);
     attend.first.push_back(first);
     attend.length.push_back(length);
   }
@@ -145,7 +146,7 @@ void evaluate_sparse_attention(Evaluation& c) {
   attend.bias = seen.view();
   attend.y = split_heads(c.out(0), heads);
   attend.causal = true;
-  set_grouped_options(c, -1, attend);
+  set_gqa_options(c, -1, attend);
   attend.run(c.pool);
 }
 
@@ -157,7 +158,7 @@ constexpr OperandSpec optional(std::string_view name, TypeSet types, char group 
 
 static const Register sparse_attention{{
     .name = "sparse_attention",
-    .doc = "Causal attention to a cache, of which a query sees the blocks that a layout names.",
+    .doc = "Causal block-sparse attention to a KV cache.",
     .operands = {{"query", kFloats, Arity::one, 'T'},
                  optional("key", kFloats, 'T'),
                  optional("value", kFloats, 'T'),
@@ -169,7 +170,7 @@ static const Register sparse_attention{{
                  {"key_total_sequence_lengths", kIndices},
                  optional("cos_cache", kFloats),
                  optional("sin_cache", kFloats)},
-    .attributes = grouped_attributes({{"sparse_block_size", AttributeKind::integer}}),
+    .attributes = gqa_attributes({{"sparse_block_size", AttributeKind::integer}}),
     .results = 3,
     .infer = infer_sparse_attention,
     .eval = evaluate_sparse_attention,

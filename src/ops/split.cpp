@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Without `split`, parts are of equal extent, but for the last, which may be smaller.
+// Without `split` all parts have equal size, except that the last may be smaller.
 #include <numeric>
 
 #include "ops/support/axes.h"
@@ -15,14 +15,14 @@ std::vector<Dim> part_dims(Infer& c, const Dim& extent) {
   if (c.has(1)) {
     const std::vector<Dim>* parts = c.elements(1);
     const std::optional<int64_t> length = known_length(c, 1);
-    c.check(!length || *length == count, "{} parts named, the instruction has {} results",
+    c.check(!length || *length == count, "got {} parts, the instruction has {} results",
             length.value_or(0), count);
     std::vector<Dim> dims;
     Dim sum = 0;
     for (int i = 0; i < count; ++i) {
       dims.push_back(parts != nullptr ? (*parts)[static_cast<size_t>(i)] : c.found("split"));
-      c.check(!dims.back().is_constant() || *dims.back().constant() >= 0, "part {} has extent {}",
-              i, dims.back().to_string());
+      c.check(!dims.back().is_constant() || *dims.back().constant() >= 0,
+              "part {} has size {}, expected at least 0", i, dims.back().to_string());
       sum = sum + dims.back();
     }
     if (parts != nullptr) c.require_equal(sum, extent, "sum of the parts");
@@ -34,9 +34,9 @@ std::vector<Dim> part_dims(Infer& c, const Dim& extent) {
   if (c.has_attribute("num_outputs")) {
     c.check(c.integer("num_outputs") == count, "num_outputs is {}, the instruction has {} results",
             c.integer("num_outputs"), count);
-    c.require_less_equal(0, dims.back(), "extent of the last part");
+    c.require_less_equal(0, dims.back(), "size of the last part");
   } else {
-    c.require_equal(dims.back(), part, "parts of equal extent");
+    c.require_equal(dims.back(), part, "parts of equal size");
   }
   return dims;
 }
@@ -58,8 +58,8 @@ std::vector<int64_t> part_extents(const Evaluation& c, int64_t extent) {
   std::vector<int64_t> parts;
   if (c.has(1)) {
     parts = c.values(1);
-    c.check(static_cast<int64_t>(parts.size()) == count, "{} parts named, {} results", parts.size(),
-            count);
+    c.check(static_cast<int64_t>(parts.size()) == count, "got {} parts for {} results",
+            parts.size(), count);
   } else {
     const int64_t part = (extent + count - 1) / count;
     parts.assign(static_cast<size_t>(count), part);
@@ -67,23 +67,23 @@ std::vector<int64_t> part_extents(const Evaluation& c, int64_t extent) {
   }
   int64_t sum = 0;
   for (const int64_t part : parts) {
-    c.check(part >= 0 && part <= extent, "a part has extent {}, the axis {}", part, extent);
+    c.check(part >= 0 && part <= extent, "a part has size {}, the axis has size {}", part, extent);
     sum += part;
   }
-  c.check(sum == extent, "the parts [{}] sum to {}, the axis has extent {}", fmt::join(parts, ", "),
+  c.check(sum == extent, "the parts [{}] sum to {}, the axis has size {}", fmt::join(parts, ", "),
           sum, extent);
   return parts;
 }
 
 void eval_split(Evaluation& c) {
-  const WholeOperand x(c.in(0));
+  const UnpackedOperand x(c.in(0));
   const int axis = c.axis("axis", x.view().rank);
   int64_t begin = 0;
   const std::vector<int64_t> parts = part_extents(c, x.view().dims[axis]);
   for (size_t i = 0; i < parts.size(); ++i) {
     const TensorView part = narrow(x.view(), axis, begin, parts[i]);
     begin += parts[i];
-    const WholeResult out(c.out(static_cast<int>(i), part.extents()));
+    const UnpackedResult out(c.out(static_cast<int>(i), part.extents()));
     copy_elements(part, out.view());
     out.store();
   }
@@ -110,7 +110,7 @@ bool view_split(ViewRequest& v) {
 
 static const Register split{{
     .name = "split",
-    .doc = "Cuts x along an axis into parts of the extents `split`, or into equal parts.",
+    .doc = "Splits x along an axis into parts of the sizes `split`, or into equal parts.",
     .operands = {{"x"}, {"split", types(ElementType::i64), Arity::optional}},
     .attributes = {{"axis", 0}, {"num_outputs", AttributeKind::integer, false}},
     .results = -1,

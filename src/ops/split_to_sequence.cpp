@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// `split`: absent, each slice alone; a scalar, parts of that extent (the last may be smaller); a
-// vector, the extents of the parts.
+// `split` absent: one slice per part. A scalar: the size of all parts (the last may be smaller). A
+// vector: the sizes of the parts.
 #include "ops/support/convert_operands.h"
 #include "ops/support/sequence.h"
 #include "ops/support/views.h"
@@ -12,7 +12,7 @@ void infer_split_to_sequence(Infer& c) {
   const int axis = c.axis("axis", c.rank(0));
   if (c.has(1)) {
     c.check(c.rank(1) <= 1, "split has rank {}, expected 0 or 1", c.rank(1));
-    // Parts may differ in extent.
+    // Parts may differ in size.
     c.result(Type::sequence(Type::unranked(c.element(0))));
     return;
   }
@@ -31,15 +31,16 @@ std::vector<int64_t> part_extents(const Evaluation& c, int64_t extent) {
   if (c.in(1).rank == 1) {
     int64_t sum = 0;
     for (const int64_t part : parts) {
-      c.check(part >= 0 && part <= extent, "a part has extent {}, the axis {}", part, extent);
+      c.check(part >= 0 && part <= extent, "a part has size {}, the axis has size {}", part,
+              extent);
       sum += part;
     }
-    c.check(sum == extent, "the parts [{}] sum to {}, the axis has extent {}",
-            fmt::join(parts, ", "), sum, extent);
+    c.check(sum == extent, "the parts [{}] sum to {}, the axis has size {}", fmt::join(parts, ", "),
+            sum, extent);
     return parts;
   }
   const int64_t part = parts.front();
-  c.check(part > 0, "parts have extent {}", part);
+  c.check(part > 0, "parts have size {}, expected at least 1", part);
   parts.clear();
   for (int64_t begin = 0; begin < extent; begin += part) {
     parts.push_back(std::min(part, extent - begin));
@@ -48,7 +49,7 @@ std::vector<int64_t> part_extents(const Evaluation& c, int64_t extent) {
 }
 
 void eval_split_to_sequence(Evaluation& c) {
-  const WholeOperand x(c.in(0));
+  const UnpackedOperand x(c.in(0));
   const int axis = c.axis("axis", x.view().rank);
   const bool drop = !c.has(1) && !c.boolean("keep_dims");
   std::vector<Box> items;
@@ -58,7 +59,7 @@ void eval_split_to_sequence(Evaluation& c) {
     begin += extent;
     if (drop) part = select_axis(part, axis, 0);
     const Tensor item(c.in(0).type, Dims(part.extents().begin(), part.extents().end()));
-    const WholeResult out(item.view());
+    const UnpackedResult out(item.view());
     copy_elements(part, out.view());
     out.store();
     items.push_back(Box{item});

@@ -7,7 +7,7 @@
 namespace lathe {
 namespace {
 
-// The axes that go, where inference can tell.
+// The axes to drop, if inference has them.
 std::optional<std::vector<int>> dropped_axes(Infer& c) {
   if (c.has(1)) return known_axes(c, 1, c.rank(0));
   std::vector<int> axes;
@@ -27,13 +27,13 @@ void infer_squeeze(Infer& c) {
       if (std::find(axes->begin(), axes->end(), axis) == axes->end()) {
         dims.push_back(c.dim(0, axis));
       } else {
-        c.require_equal(c.dim(0, axis), 1, fmt::format("extent of squeezed axis {}", axis));
+        c.require_equal(c.dim(0, axis), 1, fmt::format("size of squeezed axis {}", axis));
       }
     }
     c.result(c.element(0), std::move(dims));
   } else {
     const std::optional<int64_t> count = c.has(1) ? known_length(c, 1) : std::nullopt;
-    if (count) c.check(*count <= c.rank(0), "{} axes named, the rank is {}", *count, c.rank(0));
+    if (count) c.check(*count <= c.rank(0), "got {} axes, the rank is {}", *count, c.rank(0));
     auto dims = found_dims(c, count ? std::optional(c.rank(0) - *count) : std::nullopt, "squeeze");
     c.result(dims ? Type::tensor(c.element(0), std::move(*dims)) : Type::unranked(c.element(0)));
   }
@@ -46,7 +46,7 @@ void eval_squeeze(Evaluation& c) {
   const SmallVector<int> axes = c.has(1) ? axes_of(c, 1, x.rank) : SmallVector<int>{};
   for (int axis = 0; axis < x.rank; ++axis) {
     const bool named = std::find(axes.begin(), axes.end(), axis) != axes.end();
-    c.check(!named || x.dims[axis] == 1, "axis {} has extent {}, expected 1", axis, x.dims[axis]);
+    c.check(!named || x.dims[axis] == 1, "axis {} has size {}, expected 1", axis, x.dims[axis]);
     const bool drop = c.has(1) ? named : x.dims[axis] == 1;
     if (!drop) dims.push_back(x.dims[axis]);
   }
@@ -57,7 +57,7 @@ void eval_squeeze(Evaluation& c) {
 
 static const Register squeeze{{
     .name = "squeeze",
-    .doc = "Without the named axes of extent 1; without `axes`, without all such axes.",
+    .doc = "Removes the given axes of size 1; default: all axes of size 1.",
     .operands = {{"x"}, {"axes", types(ElementType::i64), Arity::optional}},
     .infer = infer_squeeze,
     .eval = eval_squeeze,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// With a length per row of axis 0, row b's new elements lie at [length[b], length[b] + n) of the
-// growing axis; elements between a row's own end and the longest row's are zero.
+// With a length per sequence (axis 0), new elements of sequence b are at [length[b], length[b] + n)
+// of the growing axis. Elements between the end of a sequence and that of the longest are zero.
 #include "ir/infer.h"
 #include "ops/support/state.h"
 
@@ -17,7 +17,7 @@ void infer_append(Infer& c) {
   std::vector<Dim> dims = c.dims(0);
   for (int axis = 0; axis < c.rank(0); ++axis) {
     if (axis == state.axis) continue;
-    c.require_equal(c.dim(0, axis), c.dim(1, axis), "an axis that does not grow");
+    c.require_equal(c.dim(0, axis), c.dim(1, axis), "size of an axis that does not grow");
   }
   Dim& length = dims[static_cast<size_t>(state.axis)];
   length = length + c.dim(1, state.axis);
@@ -28,7 +28,7 @@ void infer_append(Infer& c) {
 
 static const Register state_append{{
     .name = "state_append",
-    .doc = "The state's next version: x behind what it holds, along the axis that grows.",
+    .doc = "The state's next version: x appended along the growing axis.",
     .operands = {{"version"}, {"x"}},
     .attributes = {{"state", AttributeKind::text}},
     .structural = Structural::state_append,

@@ -19,7 +19,7 @@ void infer_replace(Infer& c) {
 
 static const Register state_replace{{
     .name = "state_replace",
-    .doc = "The state's next version: x, in the other of its two buffers.",
+    .doc = "The state's next version: x, in the second of its two buffers.",
     .operands = {{"version"}, {"x"}},
     .attributes = {{"state", AttributeKind::text}},
     .structural = Structural::state_replace,

@@ -7,7 +7,7 @@ namespace lathe {
 
 static const Register string_concat{{
     .name = "string_concat",
-    .doc = "Each text of x followed by that of y.",
+    .doc = "Concatenates each string of x with that of y.",
     .operands = {{"x", kString}, {"y", kString}},
     .infer = [](Infer& c) { c.result(ElementType::string, c.broadcast_operands()); },
     .eval =

@@ -7,7 +7,7 @@ namespace lathe {
 
 static const Register string_equal{{
     .name = "string_equal",
-    .doc = "Whether two texts have the same bytes.",
+    .doc = "True where two strings have equal bytes.",
     .operands = {{"a", kString}, {"b", kString}},
     .traits = kCommutative,
     .infer = [](Infer& c) { c.result(ElementType::boolean, c.broadcast_operands()); },

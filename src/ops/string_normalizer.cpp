@@ -14,7 +14,7 @@ void infer_string_normalizer(Infer& c) {
           "case_change_action is '{}', expected NONE, LOWER or UPPER", escape(action));
   c.check(c.rank(0) == 1 || c.rank(0) == 2, "x has rank {}, expected 1 or 2", c.rank(0));
   std::vector<Dim> dims = c.dims(0);
-  if (dims.size() == 2) c.require_equal(dims[0], 1, "extent of axis 0");
+  if (dims.size() == 2) c.require_equal(dims[0], 1, "size of axis 0");
   const auto& words = std::get<Texts>(*find_attribute(c.instruction().attributes(), "stopwords"));
   if (!words.empty()) {
     dims.back() = c.found("words", {1, std::max<int64_t>(1, dims.back().range().max)});
@@ -52,7 +52,7 @@ void eval_string_normalizer(Evaluation& c) {
 
 static const Register string_normalizer{{
     .name = "string_normalizer",
-    .doc = "Texts without the stop words, their case changed; one empty text if none is left.",
+    .doc = "Strings without stop words, their case changed; one empty string if none is left.",
     .operands = {{"x", kString}},
     .attributes = {{"case_change_action", "NONE"},
                    {"is_case_sensitive", Attribute(false)},

@@ -18,24 +18,25 @@ void infer_tile(Infer& c) {
     dims.push_back(repeats != nullptr ? c.dim(0, axis) * times : c.found("tile"));
   }
   c.result(c.element(0), std::move(dims));
-  flow_elements(c, {0});
+  propagate_elements(c, {0});
 }
 
 void eval_tile(Evaluation& c) {
-  const WholeOperand x(c.in(0));
+  const UnpackedOperand x(c.in(0));
   const std::vector<int64_t> repeats = c.values(1);
   const int rank = x.view().rank;
-  c.check(static_cast<int>(repeats.size()) == rank, "{} repeats for rank {}", repeats.size(), rank);
+  c.check(static_cast<int>(repeats.size()) == rank, "got {} repeats for rank {}", repeats.size(),
+          rank);
   Dims dims;
   for (int axis = 0; axis < rank; ++axis) {
     const int64_t times = repeats[static_cast<size_t>(axis)];
     int64_t extent = 0;
     const bool fits = !__builtin_mul_overflow(x.view().dims[axis], times, &extent);
-    c.check(fits && times >= 0, "axis {} of extent {} is repeated {} times", axis,
+    c.check(fits && times >= 0, "axis {} of size {} is repeated {} times", axis,
             x.view().dims[axis], times);
     dims.push_back(extent);
   }
-  const WholeResult out(c.out(0, dims));
+  const UnpackedResult out(c.out(0, dims));
   for_each_index(repeats, [&](std::span<const int64_t> copy) {
     TensorView place = out.view();
     for (int axis = 0; axis < rank; ++axis) {
@@ -51,7 +52,7 @@ void eval_tile(Evaluation& c) {
 
 static const Register tile{{
     .name = "tile",
-    .doc = "x repeated so many times along each axis.",
+    .doc = "x repeated along each axis by the number in `repeats`.",
     .operands = {{"x"}, {"repeats", types(ElementType::i64)}},
     .infer = infer_tile,
     .eval = eval_tile,

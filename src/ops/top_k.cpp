@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Of equal elements the one with the lower index comes first; a NaN counts as greater than any
-// number. Results are sorted whether asked for or not.
+// Ties take the lower index first; NaN is greater than any number. Results are always sorted.
 #include <algorithm>
 #include <numeric>
 
@@ -20,7 +19,7 @@ void infer_top_k(Infer& c) {
   Dim& extent = dims[static_cast<size_t>(axis)];
   if (const std::vector<Dim>* k = c.elements(1)) {
     c.require_less_equal(0, k->front(), "k");
-    c.require_less_equal(k->front(), extent, "k and the extent of the axis");
+    c.require_less_equal(k->front(), extent, "k and the size of the axis");
     extent = k->front();
   } else {
     extent = c.found("top_k", {0, extent.range().max});
@@ -50,15 +49,15 @@ void top_row(const T* row, int64_t stride, int64_t k, bool largest, std::vector<
 
 void eval_top_k(Evaluation& c) {
   const ElementType type = arithmetic_type(c.in(0).type);
-  const StagedOperand x(c.in(0), type);
+  const ConvertedOperand x(c.in(0), type);
   const int axis = c.axis("axis", x.view().rank);
   const int64_t extent = x.view().dims[axis];
   const int64_t k = single_value(c, 1);
-  c.check(k >= 0 && k <= extent, "k is {}, the axis has extent {}", k, extent);
+  c.check(k >= 0 && k <= extent, "k is {}, the axis has size {}", k, extent);
   const TensorView groups = narrow(x.view(), axis, 0, std::min<int64_t>(extent, 1));
   Dims dims(x.view().extents().begin(), x.view().extents().end());
   dims[static_cast<size_t>(axis)] = k;
-  const StagedResult values(c.out(0, dims), type);
+  const ConvertedResult values(c.out(0, dims), type);
   const TensorView& places = c.out(1, dims);
   if (values.view().count() == 0) return;
   const bool largest = c.boolean("largest");
@@ -85,7 +84,7 @@ void eval_top_k(Evaluation& c) {
 
 static const Register top_k{{
     .name = "top_k",
-    .doc = "The k largest or smallest elements along an axis, in order, and their places.",
+    .doc = "The k largest or smallest elements along an axis, in order, and their indices.",
     .operands = {{"x", kNumeric}, {"k", types(ElementType::i64)}},
     .attributes = {{"axis", -1}, {"largest", Attribute(true)}, {"sorted", Attribute(true)}},
     .results = 2,

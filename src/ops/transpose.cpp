@@ -10,7 +10,7 @@
 namespace lathe {
 namespace {
 
-// The permutation; without one, the axes in reversed order.
+// The permutation; default: reversed axes.
 template <class Axes>
 Axes permutation_of(const Integers& given, int rank) {
   Axes axes;
@@ -31,24 +31,24 @@ void infer_transpose(Infer& c) {
   std::vector<Dim> dims;
   for (const int64_t axis : permutation) dims.push_back(c.dim(0, static_cast<int>(axis)));
   c.result(c.element(0), std::move(dims));
-  flow_elements(c, {0});
+  propagate_elements(c, {0});
 }
 
 }  // namespace
 
 static const Register transpose{{
     .name = "transpose",
-    .doc = "Axis i of the result is axis permutation[i] of x; reversed axes without a permutation.",
+    .doc = "Axis i of the result is axis permutation[i] of x; default: reversed axes.",
     .operands = {{"x"}},
     .attributes = {{"permutation", Integers{}}},
     .infer = infer_transpose,
     .eval =
         [](Evaluation& c) {
-          const WholeOperand x(c.in(0));
+          const UnpackedOperand x(c.in(0));
           const auto permutation =
               permutation_of<SmallVector<int64_t>>(c.integers("permutation"), x.view().rank);
           const TensorView moved = permuted(x.view(), permutation);
-          const WholeResult out(c.out(0, moved.extents()));
+          const UnpackedResult out(c.out(0, moved.extents()));
           copy_elements(moved, out.view());
           out.store();
         },

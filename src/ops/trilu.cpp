@@ -7,10 +7,10 @@
 namespace lathe {
 namespace {
 
-// Row i keeps columns from i + k on (upper) or up to i + k (lower); the rest is zero.
+// Row i keeps columns from i + k on (upper) or up to i + k (lower); others are zero.
 void eval_trilu(Evaluation& c) {
-  const WholeOperand x(c.in(0));
-  const WholeResult out(c.out(0, x.view().extents()));
+  const UnpackedOperand x(c.in(0));
+  const UnpackedResult out(c.out(0, x.view().extents()));
   const TensorView& view = out.view();
   copy_elements(x.view(), view);
   const int rows = view.rank - 2;

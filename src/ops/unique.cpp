@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Slices along an axis, or elements without one, are compared as rows of a matrix. NaNs equal each
-// other and come last.
+// Compares slices along an axis (default: elements) as rows of a matrix. NaNs are equal and come
+// last.
 #include <algorithm>
 #include <numeric>
 
@@ -35,17 +35,17 @@ int compare(const T& a, const T& b) {
 }
 
 struct Groups {
-  std::vector<int64_t> first;    // per unique row: where it occurs first
+  std::vector<int64_t> first;    // per unique row: its first occurrence
   std::vector<int64_t> inverse;  // per row: its unique row
   std::vector<int64_t> count;
 };
 
-// Rows of a dense matrix, of any element type.
+// Rows of a dense matrix of any element type.
 struct Matrix {
   const void* data;
   int64_t rows;
   int64_t width;
-  int (*order)(const Matrix&, int64_t, int64_t);  // of two rows
+  int (*order)(const Matrix&, int64_t, int64_t);  // compares two rows
 };
 
 template <class T>
@@ -57,7 +57,7 @@ int order_rows(const Matrix& m, int64_t i, int64_t j) {
   return 0;
 }
 
-// Unique rows, in ascending order or in that of first occurrence.
+// Unique rows, in ascending order or in order of first occurrence.
 Groups group_rows(const Matrix& matrix, bool sorted) {
   const auto order = [&](int64_t i, int64_t j) { return matrix.order(matrix, i, j); };
   std::vector<int64_t> places(static_cast<size_t>(matrix.rows));
@@ -102,11 +102,11 @@ void store_integers(Evaluation& c, int i, const std::vector<int64_t>& values) {
 }
 
 void eval_unique(Evaluation& c) {
-  const StagedOperand given(c.in(0), arithmetic_type(c.in(0).type));
+  const ConvertedOperand given(c.in(0), arithmetic_type(c.in(0).type));
   TensorView x = given.view();
   const bool flat = !c.has_attribute("axis");
   const int axis = flat ? 0 : c.axis("axis", x.rank);
-  // Rows: the axis in front, everything else behind it.
+  // Moves the axis to the front: its slices are the rows.
   std::vector<int64_t> order;
   if (!flat) order.push_back(axis);
   for (int i = 0; i < x.rank; ++i) {
@@ -126,7 +126,7 @@ void eval_unique(Evaluation& c) {
   const Groups groups = group_rows(compared, c.boolean("sorted"));
   Dims dims = flat ? Dims{rows} : Dims(x.extents().begin(), x.extents().end());
   dims[static_cast<size_t>(axis)] = static_cast<int64_t>(groups.first.size());
-  const StagedResult out(c.out(0, dims), x.type);
+  const ConvertedResult out(c.out(0, dims), x.type);
   for (size_t i = 0; i < groups.first.size(); ++i) {
     const TensorView to = narrow(out.view(), axis, static_cast<int64_t>(i), 1);
     const TensorView row = narrow(matrix.view(), 0, groups.first[i], 1);
@@ -142,8 +142,8 @@ void eval_unique(Evaluation& c) {
 
 static const Register unique{{
     .name = "unique",
-    .doc = "The different slices along an axis (without one: elements), where each occurs first, "
-           "which one each slice is, and how often.",
+    .doc = "The unique slices along an axis (default: elements), the first index of each, "
+           "the inverse indices, and the counts.",
     .operands = {{"x", kNumeric | kBoolean | kString}},
     .attributes = {{"axis", AttributeKind::integer, false}, {"sorted", Attribute(true)}},
     .results = 4,

@@ -7,7 +7,7 @@
 namespace lathe {
 namespace {
 
-// `dims` with extents of 1 at `axes`, which count axes of the result.
+// `dims` with size 1 inserted at `axes`, which are axes of the result.
 template <class D>
 std::vector<D> inserted(std::span<const D> dims, std::span<const int> axes) {
   std::vector<D> out;
@@ -22,8 +22,8 @@ std::vector<D> inserted(std::span<const D> dims, std::span<const int> axes) {
 void infer_unsqueeze(Infer& c) {
   const std::optional<int64_t> count = known_length(c, 1);
   const auto rank = count ? std::optional(c.rank(0) + *count) : std::nullopt;
-  c.check(rank.value_or(0) <= kMaxRank, "the result has rank {}, the most is {}", rank.value_or(0),
-          kMaxRank);
+  c.check(rank.value_or(0) <= kMaxRank, "the result has rank {}, at most {} is supported",
+          rank.value_or(0), kMaxRank);
   const auto axes = rank ? known_axes(c, 1, static_cast<int>(*rank)) : std::nullopt;
   if (axes) {
     c.result(c.element(0), inserted<Dim>(c.dims(0), *axes));
@@ -38,14 +38,15 @@ void infer_unsqueeze(Infer& c) {
 
 static const Register unsqueeze{{
     .name = "unsqueeze",
-    .doc = "With axes of extent 1 inserted; `axes` counts axes of the result.",
+    .doc = "Inserts axes of size 1 at `axes` of the result.",
     .operands = {{"x"}, {"axes", types(ElementType::i64)}},
     .infer = infer_unsqueeze,
     .eval =
         [](Evaluation& c) {
           const TensorView& x = c.in(0);
           const int rank = x.rank + static_cast<int>(c.in(1).count());
-          c.check(rank <= kMaxRank, "the result has rank {}, the most is {}", rank, kMaxRank);
+          c.check(rank <= kMaxRank, "the result has rank {}, at most {} is supported", rank,
+                  kMaxRank);
           copy_flat(x, c.out(0, inserted<int64_t>(x.extents(), axes_of(c, 1, rank))));
         },
     .view = view_reshaped,

@@ -5,7 +5,7 @@ namespace lathe {
 
 static const Register where_op{{
     .name = "where",
-    .doc = "a where the condition holds, else b.",
+    .doc = "a where the condition is true, else b.",
     .operands = {{"condition", kBoolean},
                  {"a", kNumeric | kBoolean, Arity::one, 'T'},
                  {"b", kNumeric | kBoolean, Arity::one, 'T'}},

@@ -305,7 +305,7 @@ class VerifyFolder(program.ProgramTest):
 
 class Lists(program.ProgramTest):
     def test_ops_are_listed_and_described(self):
-        self.assertRegex(self.run_program("ops"), r"\nmatmul +The matrix product")
+        self.assertRegex(self.run_program("ops"), r"\nmatmul +Matrix multiplication")
         self.assertIn("attributes:\n  axis: ", self.run_program("ops", "softmax"))
 
     def test_generated_pages_are_up_to_date(self):

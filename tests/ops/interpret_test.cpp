@@ -49,7 +49,7 @@ TEST(Interpret, AddsVectorsOfEveryLength) {
   }
 }
 
-TEST(Interpret, StridesAndRepeatsOperands) {
+TEST(Interpret, ReadsStridedAndRepeatedOperands) {
   const std::vector<float> a{1, 2, 3, 4, 5, 6};
   const float b = 10;
   std::vector<float> out(3);
@@ -112,7 +112,7 @@ TEST(Interpret, WritesOverItsOwnInput) {
   }
 }
 
-TEST(Interpret, LeavesEmptyTensorsAlone) {
+TEST(Interpret, SkipsEmptyTensors) {
   const Tensor out =
       apply(x(0) + x(1), {iota(ElementType::f32, {0, 3}), iota(ElementType::f32, {3})},
             ElementType::f32, {0, 3});
@@ -168,7 +168,7 @@ TEST(Interpret, ComparesToBooleansAndNormalisesThem) {
   }
 }
 
-TEST(Interpret, StoresConstantsAndOperandsThemselves) {
+TEST(Interpret, StoresConstantsAndOperands) {
   const Tensor constant = apply(Expr::constant(ExprType::f32, 2.5), {}, ElementType::f32, {33});
   EXPECT_EQ(constant.as<float>()[32], 2.5f);
   const Tensor copy = apply(x(0), {iota(ElementType::f16, {33})}, ElementType::f32, {33});
@@ -178,7 +178,7 @@ TEST(Interpret, StoresConstantsAndOperandsThemselves) {
   EXPECT_EQ(same.as<float>()[32], 4.0f);
 }
 
-TEST(Interpret, GivesTheSameBitsWithAnyNumberOfThreads) {
+TEST(Interpret, IsBitIdenticalForAnyNumberOfThreads) {
   ThreadPool pool(4);
   const Tensor a = iota(ElementType::f32, {100, 1001}), b = iota(ElementType::f32, {1001});
   const Expr expr = exp(x(0)) * sin(x(1));
@@ -205,7 +205,7 @@ TEST(Interpret, RunsLongChainsAndManyOperands) {
   EXPECT_EQ(out.as<float>()[3], 3.0f * kCount);
 }
 
-TEST(Interpret, RefusesWhatDoesNotFit) {
+TEST(Interpret, RejectsIncompatibleOperands) {
   const Tensor a = iota(ElementType::f32, {2}), wide = iota(ElementType::f64, {2});
   const auto message = [](auto&& f) -> std::string {
     try {
@@ -216,16 +216,16 @@ TEST(Interpret, RefusesWhatDoesNotFit) {
     return "";
   };
   EXPECT_EQ(message([&] { apply(x(0) + 1, {a}, ElementType::f32, {3}); }),
-            "extent 2 of axis 0 of operand 0 does not broadcast to 3");
+            "size 2 of axis 0 of operand 0 does not broadcast to 3");
   EXPECT_EQ(message([&] { apply(x(0) + 1, {wide}, ElementType::f32, {2}); }),
             "operand 0 is f64, but the expression computes in f32");
   EXPECT_EQ(message([&] { apply(x(0) < 1, {a}, ElementType::f32, {2}); }),
             "the result is f32, but the expression computes in bool");
   EXPECT_EQ(message([&] { apply(x(1) + 1, {a}, ElementType::f32, {2}); }),
-            "the expression has 2 operands, 1 were given");
+            "the expression has 2 operands, got 1");
 }
 
-// Every op on awkward values, through both sets of kernels and through constant folding.
+// Every op on special values, by both sets of kernels and by constant folding.
 TEST(Interpret, AgreesWithFoldingOnBothInstructionSets) {
   const double inf = std::numeric_limits<double>::infinity();
   const std::vector<double> values{0.0,    -0.0,    0.5,    -1.5, 2.5,         3,

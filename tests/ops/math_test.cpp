@@ -21,7 +21,7 @@ template <class T>
 constexpr ExprType kType = sizeof(T) == 4 ? ExprType::f32 : ExprType::f64;
 template <class T>
 constexpr ElementType kElement = sizeof(T) == 4 ? ElementType::f32 : ElementType::f64;
-// What the reference computes in.
+// Type of the reference.
 template <class T>
 using Wide = std::conditional_t<sizeof(T) == 4, double, long double>;
 
@@ -71,7 +71,7 @@ std::vector<T> special_values() {
   return values;
 }
 
-// Specials, bit patterns all over the type, and a dense sweep of [low, high].
+// Special values, bit patterns of the whole range, and a dense sweep of [low, high].
 template <class T>
 std::vector<T> samples(double low, double high, size_t count) {
   using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
@@ -98,7 +98,7 @@ struct Function {
   double (*f32)(double);
   long double (*f64)(long double);
   double bound_f32, bound_f64;
-  double low, high;  // where to look closely
+  double low, high;  // dense sweep
 };
 
 void PrintTo(const Function& function, std::ostream* out) { *out << function.name; }
@@ -176,7 +176,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Function{"rsqrt", rsqrt, exact_rsqrt, exact_rsqrt, 1.5, 1.5, 0, 8}),
     to_name);
 
-// Every pair of `values`, and random pairs whose power is an ordinary number.
+// Every pair of `values`, and random pairs with a finite power.
 template <class T>
 std::vector<std::vector<T>> pairs(const std::vector<T>& values, size_t count) {
   std::vector<std::vector<T>> out(2);
@@ -209,7 +209,7 @@ void measure_pow(double bound, size_t count) {
   Worst worst;
   for (size_t i = 0; i < got.size(); ++i) {
     const Wide<T> exact = std::pow(Wide<T>{in[0][i]}, Wide<T>{in[1][i]});
-    // A result beyond the wider type's own range has the wrong magnitude there, not the wrong kind.
+    // Beyond the wider type's range, the reference has the wrong magnitude, not the wrong kind.
     const double error = ulp_error<T>(got[i], exact);
     worst.take(error, in[0][i], in[1][i]);
     ASSERT_LE(error, bound) << std::hexfloat << in[0][i] << " ^ " << in[1][i] << " = " << got[i]
@@ -292,7 +292,7 @@ void compare_remainders(size_t count) {
 TEST(Remainder, IsExactInF32) { compare_remainders<float>(1 << 16); }
 TEST(Remainder, IsExactInF64) { compare_remainders<double>(1 << 12); }
 
-TEST(Remainder, TakesTheSignOfEitherOperandForIntegers) {
+TEST(Remainder, HasTheSignOfEitherOperandForIntegers) {
   const auto c = [](int64_t v) { return Expr::constant(ExprType::i64, v); };
   EXPECT_EQ(integer_result(fmod(c(-7), c(3))), -1);
   EXPECT_EQ(integer_result(fmod(c(7), c(-3))), 1);
@@ -303,7 +303,7 @@ TEST(Remainder, TakesTheSignOfEitherOperandForIntegers) {
   EXPECT_EQ(integer_result(mod(c(std::numeric_limits<int64_t>::min()), c(-1))), 0);
 }
 
-TEST(Sin, IsRightNextToMultiplesOfHalfPi) {
+TEST(Sin, IsAccurateNextToMultiplesOfHalfPi) {
   // The floats nearest to a multiple of pi/2, of all f32 and of all f64.
   const float single = 16367173 * 0x1p72f;
   const double large = 6381956970095103 * 0x1p797;

@@ -29,7 +29,7 @@ class RowTest : public testing::Test {
   OpRow row_;
 };
 
-// The sentence as a name that filters can match: other characters become one '_'.
+// Converts the sentence to a test name: other characters become one '_'.
 std::string name_of(const std::string& sentence) {
   std::string name;
   for (const char c : sentence) {

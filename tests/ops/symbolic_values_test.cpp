@@ -15,7 +15,7 @@ class SymbolicValues : public testing::Test {
   Value* input(std::vector<Dim> dims, ElementType type = ElementType::f32) {
     return program_.main().add_parameter(Type::tensor(type, std::move(dims)), "x");
   }
-  Value* extent(Value* x, int64_t axis) {  // as exporters write it
+  Value* extent(Value* x, int64_t axis) {  // as in exported models
     return b_("gather", {b_("shape", {x}), b_.literal(scalar(axis))}, {{"axis", int64_t{0}}});
   }
   Value* vector(Value* scalar) { return b_("unsqueeze", {scalar, b_.integers({0})}); }
@@ -63,7 +63,7 @@ TEST_F(SymbolicValues, PositionsRunFromThePastToTheTotal) {
   EXPECT_FALSE(has_found_symbols());
 }
 
-TEST_F(SymbolicValues, MasksAreCutAtComputedPlaces) {
+TEST_F(SymbolicValues, MasksAreSlicedAtComputedPositions) {
   const Dim past = symbol("past", {0, 1024});
   const Dim seq = symbol("seq", {1, 1024});
   Value* mask = input({1, 1, 2048, 2048});
@@ -95,7 +95,7 @@ TEST_F(SymbolicValues, ShapesAreSlicedTiledAndMultiplied) {
   EXPECT_FALSE(has_found_symbols());
 }
 
-TEST_F(SymbolicValues, UnknownValuesAreFoundAndTotalsStayKnown) {
+TEST_F(SymbolicValues, UnknownValuesBecomeSymbolsAndTotalsStayExact) {
   Value* x = input({symbol("n"), 4});
   Value* shape = input({1}, ElementType::i64);
   EXPECT_EQ(type_of(b_("reshape", {x, shape})), "f32[4*n]");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Expressions to register programs: value numbering, then registers by last use.
+// Compiles expressions to register programs: value numbering, then registers by last use.
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -34,7 +34,7 @@ bool has_avx2() {
 #endif
 }
 
-// One distinct value of the expression.
+// A distinct value of the expression.
 struct Value {
   ExprOp op;
   ExprType type;
@@ -63,7 +63,7 @@ class Compiler {
  private:
   Value& at(int value) { return values_[static_cast<size_t>(value)]; }
 
-  // Numbers all nodes, inputs first, equal ones alike. Without recursion: chains may be long.
+  // Numbers all nodes, inputs first; equal nodes share a number. Iterative: chains may be long.
   int number(const Expr& root) {
     std::unordered_map<const void*, int> numbers;
     std::vector<std::pair<const Expr*, size_t>> stack{{&root, 0}};
@@ -83,7 +83,7 @@ class Compiler {
   int number_node(const Expr& expr, const std::unordered_map<const void*, int>& numbers) {
     std::vector<int> inputs;
     for (const Expr& input : expr.inputs()) inputs.push_back(numbers.at(input.id()));
-    if (expr.op() == ExprOp::bitcast) return inputs[0];  // the same bytes
+    if (expr.op() == ExprOp::bitcast) return inputs[0];  // same bytes
     uint64_t bits = 0;
     if (expr.op() == ExprOp::constant) bits = expr.constant_bits();
     if (expr.op() == ExprOp::argument) bits = static_cast<uint64_t>(expr.argument_index());
@@ -110,7 +110,7 @@ class Compiler {
       }
       step.kernel = find({value.op, value.input_type, value.type, constants});
     }
-    // The output's register is taken before those of the inputs are free, so no loop works in
+    // Takes the output's register before it releases those of the inputs: loops never work in
     // place.
     step.out = take_register(bytes_of(value.type), program);
     location_[index] = step.out;
@@ -141,7 +141,7 @@ class Compiler {
   static int32_t declare_argument(const Value& value, Program& program) {
     const auto index = static_cast<size_t>(value.bits);
     check(value.type != ExprType::i32, ErrorKind::internal,
-          "argument {} is i32, which no element type computes in", index);
+          "argument {} is i32, which is not a compute type of any element type", index);
     if (program.argument_types.size() <= index) {
       program.argument_types.resize(index + 1, ExprType::f32);
       program.argument_used.resize(index + 1, false);
@@ -173,7 +173,7 @@ class Compiler {
     return static_cast<int32_t>(program.registers.size()) - 1;
   }
 
-  // A value that appears twice among the inputs is released once.
+  // An input that occurs twice is released once.
   void release_register(int32_t released, Program& program) {
     auto& pool = free_[program.registers[static_cast<size_t>(released)].bytes];
     if (std::find(pool.begin(), pool.end(), released) == pool.end()) pool.push_back(released);

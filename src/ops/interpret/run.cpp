@@ -15,12 +15,12 @@ using interpret::Access;
 using interpret::Layout;
 using Program = CompiledExpr::Program;
 
-// Registers of a chunk stay within the innermost cache.
+// Registers of a chunk must fit L1.
 constexpr int64_t kScratchBytes = 48 * 1024;
-constexpr size_t kFewRegisters = 64;
+constexpr size_t kStackRegisters = 64;
 constexpr size_t kFewOperands = 16;
 
-// Memory of a fixed size on the stack, or from the heap for what does not fit.
+// Scratch memory of fixed size on the stack; larger sizes use the heap.
 template <class T, size_t kCount>
 class Scratch {
  public:
@@ -34,7 +34,7 @@ class Scratch {
   std::vector<T> heap_;
 };
 
-// Elements per chunk: a multiple of kLanes, of which packed types too start at whole bytes.
+// Elements per chunk: a multiple of kLanes, so that packed types start at a byte boundary.
 int64_t chunk_size(const Program& program) {
   const int64_t fitting = kScratchBytes / std::max(program.bytes_per_element, 1);
   return std::max(std::min(fitting, interpret::kMaxChunk) & -interpret::kLanes, interpret::kLanes);
@@ -45,12 +45,12 @@ class Runner {
   Runner(const Program& program, const Layout& layout, const Access* operands, const Access& out)
       : program_(program), layout_(layout), operands_(operands), out_(out) {}
 
-  // Elements begin … end - 1 of the layout.
+  // Computes elements begin … end - 1 of the layout.
   void run(int64_t begin, int64_t end) const {
     const int64_t chunk = chunk_size(program_);
     Scratch<std::byte, kScratchBytes> memory(
         static_cast<size_t>(chunk * program_.bytes_per_element));
-    Scratch<const std::byte*, kFewRegisters> registers(program_.registers.size());
+    Scratch<const std::byte*, kStackRegisters> registers(program_.registers.size());
     for (int64_t first = begin; first < end; first += chunk) {
       run_chunk(first, std::min(chunk, end - first), chunk, memory.data(), registers.data());
     }
@@ -94,7 +94,7 @@ class Runner {
   const Access& out_;
 };
 
-// The strides of `view` over the last axes of `out`, 0 where it broadcasts.
+// Strides of `view` over the last axes of `out`; 0 where broadcast.
 Access access_to(const TensorView& view, const TensorView& out, int operand) {
   Access access{.data = static_cast<std::byte*>(view.data), .type = view.type};
   check(view.rank <= out.rank, ErrorKind::invalid_argument,
@@ -103,14 +103,14 @@ Access access_to(const TensorView& view, const TensorView& out, int operand) {
     const auto from = static_cast<size_t>(axis);
     const auto to = static_cast<size_t>(axis + out.rank - view.rank);
     check(view.dims[from] == out.dims[to] || view.dims[from] == 1, ErrorKind::invalid_argument,
-          "extent {} of axis {} of operand {} does not broadcast to {}", view.dims[from], axis,
+          "size {} of axis {} of operand {} does not broadcast to {}", view.dims[from], axis,
           operand, out.dims[to]);
     access.strides[to] = view.dims[from] == 1 ? 0 : view.strides[from];
   }
   return access;
 }
 
-// Drops axes of extent 1 and joins neighbours through which every tensor runs on.
+// Drops axes of size 1 and merges adjacent axes that are contiguous in every tensor.
 void collapse(Layout& layout, std::span<Access> all) {
   int kept = 0;
   for (int axis = 0; axis < layout.rank; ++axis) {
@@ -138,7 +138,7 @@ void check_operand(const Program& program, size_t index, ElementType type) {
 
 void check_result(const Program& program, size_t operands, ElementType type) {
   check(operands >= program.argument_types.size(), ErrorKind::internal,
-        "the expression has {} operands, {} were given", program.argument_types.size(), operands);
+        "the expression has {} operands, got {}", program.argument_types.size(), operands);
   check(compute_type(type) == program.type, ErrorKind::internal,
         "the result is {}, but the expression computes in {}", to_string(type),
         to_string(program.type));
@@ -154,7 +154,7 @@ void CompiledExpr::run(std::span<const ElementOperand> operands, void* out, Elem
   Layout layout{.rank = 1, .dims = {count}};
   for (size_t i = 0; i < used; ++i) {
     check_operand(*program_, i, operands[i].type);
-    // An operand is only read.
+    // Access has non-const data; operands are only read.
     auto* data = static_cast<std::byte*>(const_cast<void*>(operands[i].data));
     all.data()[i] = {.data = data, .type = operands[i].type, .strides = {operands[i].stride}};
   }
@@ -180,7 +180,8 @@ void evaluate_elementwise(const CompiledExpr& expr, std::span<const TensorView> 
   if (count == 0) return;
   collapse(layout, {all.data(), used + 1});
   const Runner runner(program, layout, all.data(), result);
-  // Some tens of microseconds of work; whole chunks, so that packed types split at whole bytes.
+  // Tens of microseconds of work per task; whole chunks, so that packed types split at byte
+  // boundaries.
   const int64_t work = (int64_t{1} << 18) / (expr.steps() + 8);
   const int64_t grain = std::clamp<int64_t>(work, 1024, 32768) & -interpret::kMaxChunk;
   parallel_for(pool, count, grain, [&](int64_t begin, int64_t end) { runner.run(begin, end); });

@@ -26,8 +26,8 @@ Pair product(const Pair& a, const Pair& b) {
   return {high, fma(a.high, b.low, fma(a.low, b.high, low))};
 }
 
-// log(x) for finite x > 0 to about 10 bits more than the type holds:
-// k ln 2 + 2s (1 + z (1/3 + z P(z))), in pairs as far as their low parts matter.
+// log(x) for finite x > 0, with about 10 bits more than the type: k ln 2 + 2s (1 + z (1/3 + z
+// P(z))). Pairs are used as far as their low parts matter.
 Pair log_pair(const Expr& x) {
   const Real real(x);
   const auto ln2 = real.choose(coefficients::kLn2F32, coefficients::kLn2F64);
@@ -45,14 +45,14 @@ Pair log_pair(const Expr& x) {
   const Pair tail = product(s, product(z, bracket));
   const Pair atanh = sum_ordered(s.high, tail.high);
   const Pair log_m{atanh.high * 2, (atanh.low + (s.low + tail.low)) * 2};
-  // For k = 0 the larger term is log_m, for all others k ln 2: either order is exact.
+  // For k = 0 the larger term is log_m, else k ln 2: either order is exact.
   const Expr scaled = split.k * ln2[0];
   const Expr high = scaled + log_m.high;
   const Expr lost = select(split.k == 0, 0, log_m.high - (high - scaled));
   return {high, lost + fma(split.k, ln2[1], log_m.low)};
 }
 
-// e^(high + low), 0 or infinity where out of range.
+// e^(high + low); 0 or infinity if out of range.
 Expr exp_pair(const Pair& x) {
   const Expr clamped = clamp_exp(x.high);
   const ExpArgument split = reduce_exp(clamped);
@@ -67,16 +67,16 @@ Expr real_pow(const Expr& x, const Expr& y) {
   const Expr high = y * limit;
   const Expr low = fma(y, log_a.high, -high) + y * log_a.low;
   const Expr size = exp_pair({high, low});
-  const Expr whole = floor(y) == y;
-  const Expr odd = whole && floor(y * 0.5) != y * 0.5;
+  const Expr is_integral = floor(y) == y;
+  const Expr odd = is_integral && floor(y * 0.5) != y * 0.5;
   const Expr negative = (bitcast(x, Real(x).bits) < 0);
-  const Expr defined = !(x < 0) || whole || a == kInfinity;
+  const Expr defined = !(x < 0) || is_integral || a == kInfinity;
   const Expr y_signed = select(negative && odd, -size, size);
   const Expr one = x == 1 || y == 0 || (x == -1 && abs(y) == kInfinity);
   return select(one, 1, select(is_nan(x) || is_nan(y), x + y, select(defined, y_signed, kNaN)));
 }
 
-// x^(bits of n) by squaring, for the six low bits of n.
+// x^n by squaring, for the six low bits of n.
 Expr integer_pow(const Expr& x, const Expr& n) {
   Expr result = Expr::constant(x.type(), 1);
   Expr square = x;
@@ -85,7 +85,7 @@ Expr integer_pow(const Expr& x, const Expr& n) {
     square = square * square;
   }
   const Expr zero = Expr::constant(x.type(), 0);
-  Expr unit = select(x == 1, 1, zero);  // the powers of 1 and -1, else 0
+  Expr unit = select(x == 1, 1, zero);  // powers of 1 and -1, else 0
   if (x.type() != ExprType::u64) unit = select(x == -1, select((n & 1) != 0, x, 1), unit);
   return select(n >= 0 && n < 64, result, unit);
 }

@@ -7,7 +7,7 @@
 namespace lathe {
 namespace {
 
-// A NaN counts as what is looked for.
+// NaN counts as the extreme value.
 template <class T>
 bool beats(T x, T best, bool greatest) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -26,7 +26,7 @@ std::vector<AttributeSpec> arg_attributes() {
 void infer_arg(Infer& c) {
   std::vector<Dim> dims = c.dims(0);
   const int axis = c.axis("axis", c.rank(0));
-  c.require_less_equal(1, c.dim(0, axis), "extent of the axis");
+  c.require_less_equal(1, c.dim(0, axis), "size of the axis");
   if (c.boolean("keep_dims")) {
     dims[static_cast<size_t>(axis)] = 1;
   } else {
@@ -36,7 +36,7 @@ void infer_arg(Infer& c) {
 }
 
 void eval_arg(Evaluation& c, bool greatest) {
-  const StagedOperand x(c.in(0), arithmetic_type(c.in(0).type));
+  const ConvertedOperand x(c.in(0), arithmetic_type(c.in(0).type));
   const int axis = c.axis("axis", x.view().rank);
   const int64_t extent = x.view().dims[axis];
   const int64_t stride = x.view().strides[axis];
@@ -45,7 +45,7 @@ void eval_arg(Evaluation& c, bool greatest) {
   if (!c.boolean("keep_dims")) dims.erase(dims.begin() + axis);
   TensorView out = c.out(0, dims);
   if (!c.boolean("keep_dims")) out = insert_axis(out, axis);
-  c.check(extent > 0 || out.count() == 0, "axis {} has extent {}", axis, extent);
+  c.check(extent > 0 || out.count() == 0, "axis {} has size {}, expected at least 1", axis, extent);
   const bool last = c.boolean("select_last");
   with_number_type(x.view().type, [&](auto* tag) {
     using T = std::remove_pointer_t<decltype(tag)>;

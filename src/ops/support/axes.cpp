@@ -10,14 +10,14 @@
 namespace lathe {
 namespace {
 
-// Both contexts offer check().
+// Context is Infer or Evaluation: both have check().
 template <class Axes, class Context>
 Axes normalised(const Context& c, std::span<const int64_t> values, int rank) {
   Axes axes;
   for (const int64_t value : values) {
     c.check(value >= -rank && value < rank, "axis {} is out of range for rank {}", value, rank);
     const int axis = static_cast<int>(value < 0 ? value + rank : value);
-    c.check(std::find(axes.begin(), axes.end(), axis) == axes.end(), "axis {} is named twice",
+    c.check(std::find(axes.begin(), axes.end(), axis) == axes.end(), "axis {} is a duplicate",
             value);
     axes.push_back(axis);
   }
@@ -34,13 +34,13 @@ std::optional<std::vector<int>> known_axes(const Infer& c, int i, int rank) {
 
 std::optional<int64_t> known_length(const Infer& c, int i) {
   if (!c.type(i).is_ranked()) return std::nullopt;
-  if (c.rank(i) == 0) return 1;  // exporters write one number as a scalar, too
+  if (c.rank(i) == 0) return 1;  // exporters also write a single axis as a scalar
   c.check(c.rank(i) == 1, "operand {} has rank {}, expected 1", i, c.rank(i));
   return c.dim(i, 0).constant();
 }
 
 SmallVector<int> axes_of(const Evaluation& c, int i, int rank) {
-  // Of more axes than a tensor can have, one is wrong or named twice.
+  // More axes than kMaxRank cannot be distinct.
   std::array<int64_t, kMaxRank + 1> values;
   const auto count = std::min(static_cast<size_t>(c.in(i).count()), values.size());
   const std::span<int64_t> some = std::span(values).first(count);
@@ -51,7 +51,7 @@ SmallVector<int> axes_of(const Evaluation& c, int i, int rank) {
 std::optional<std::vector<Dim>> found_dims(Infer& c, std::optional<int64_t> rank,
                                            std::string_view hint) {
   if (!rank) return std::nullopt;
-  c.check(*rank >= 0 && *rank <= kMaxRank, "the result has rank {}, the most is {}", *rank,
+  c.check(*rank >= 0 && *rank <= kMaxRank, "the result has rank {}, at most {} is supported", *rank,
           kMaxRank);
   std::vector<Dim> dims;
   for (int64_t axis = 0; axis < *rank; ++axis) dims.push_back(c.found(hint));

@@ -22,10 +22,10 @@ void CausalConv::run(ThreadPool* pool) const {
   const int64_t channels = weights.extent(0);
   const int64_t length = input.extent(channels_last ? 1 : 2);
   const int64_t state = (taps - 1) * dilation;
-  const FloatResult result(y);
-  const FloatResult next(present);
+  const F32Result result(y);
+  const F32Result next(present);
   const int64_t slots = std::max<int64_t>(window, 1);
-  // Where position t of a channel lies, of `extent` positions.
+  // Offset of position t of a channel with `extent` positions.
   const auto at = [&](int64_t row, int64_t t, int64_t extent) {
     const int64_t b = row / channels;
     return channels_last ? (b * extent + t) * channels + row % channels : row * extent + t;
@@ -47,7 +47,8 @@ void CausalConv::run(ThreadPool* pool) const {
         }
         result.data()[at(row, t, length)] = silu ? sum / (1 + std::exp(-sum)) : sum;
       }
-      // Without any position the last slot is what was before.
+      // With fewer positions than slots, the leading slots stay as they are; with none, the last
+      // slot holds the past.
       for (int64_t slot = std::clamp<int64_t>(slots - length, 0, slots - 1); slot < slots; ++slot) {
         float* to = next.data() + slot * (next.count() / slots);
         const int64_t seen = length - (slots - 1 - slot);

@@ -41,7 +41,7 @@ void bind_captures(Instruction& instruction, int body_index) {
     const bool exists = static_cast<size_t>(operand) < operands.size();
     const Value* value = exists ? operands[static_cast<size_t>(operand)] : nullptr;
     check(value != nullptr, ErrorKind::invalid_model,
-          "{}: parameter '{}' of a body stands for operand {}, which is missing",
+          "{}: parameter '{}' of a body captures operand {}, which is missing",
           instruction.op().name, escape(body.parameters()[p]->name()), operand);
     body.parameters()[p]->set_type(value->type());
     body.parameters()[p]->set_elements(value->elements());
@@ -72,7 +72,7 @@ Dim outer_dim(Infer& c, const Dim& dim, const std::set<std::string>& inner, std:
 Type outer_type(Infer& c, const Type& type, const std::set<std::string>& inner,
                 std::string_view hint) {
   if (!type.is_tensor()) {
-    // Items of a sequence have dims of their own; what is inner to the body is unknown outside.
+    // Items of a sequence have their own dims; symbols inner to the body become unknown outside.
     std::set<std::string> used;
     collect_symbols(type, used);
     for (const std::string& name : used) {
@@ -100,8 +100,8 @@ void bind_carried(Instruction& instruction, Module& body, int first_parameter, i
     body.parameters()[parameter]->set_type(operand->type());
     body.parameters()[parameter]->set_elements(std::nullopt);
   }
-  // Every round turns at least one dim into a symbol or one type into an unranked one, so the
-  // number of rounds is bounded by the number of dims.
+  // Each round replaces at least one dim by a symbol or makes one type unranked: the number of dims
+  // bounds the rounds.
   for (bool stable = false; !stable;) {
     infer(body);
     stable = true;

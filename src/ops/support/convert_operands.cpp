@@ -11,7 +11,7 @@ Dims dims_of(const TensorView& view) { return {view.extents().begin(), view.exte
 
 }  // namespace
 
-ElementType whole_type(ElementType type) {
+ElementType unpacked_type(ElementType type) {
   switch (type) {
     case ElementType::i2:
     case ElementType::i4:
@@ -28,10 +28,10 @@ ElementType whole_type(ElementType type) {
 
 ElementType arithmetic_type(ElementType type) {
   if (is_floating(type) && type != ElementType::f64) return ElementType::f32;
-  return whole_type(type);
+  return unpacked_type(type);
 }
 
-StagedOperand::StagedOperand(const TensorView& operand, ElementType as) : view_(operand) {
+ConvertedOperand::ConvertedOperand(const TensorView& operand, ElementType as) : view_(operand) {
   if (operand.type == as) return;
   Tensor dense(operand.type, dims_of(operand));
   copy_elements(operand, dense.view());
@@ -40,14 +40,14 @@ StagedOperand::StagedOperand(const TensorView& operand, ElementType as) : view_(
   view_ = copy_->view();
 }
 
-StagedResult::StagedResult(const TensorView& result, ElementType as)
+ConvertedResult::ConvertedResult(const TensorView& result, ElementType as)
     : result_(result), view_(result) {
   if (result.type == as) return;
   copy_.emplace(as, dims_of(result));
   view_ = copy_->view();
 }
 
-void StagedResult::store() const {
+void ConvertedResult::store() const {
   if (!copy_) return;
   Tensor dense(result_.type, dims_of(result_));
   convert(result_.type, dense.data(), copy_->type(), copy_->data(), copy_->count());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Operands and results under another element type: packed types get elements with addresses, small
-// floats become f32. Where the type stays, it is the operand's or result's own memory.
+// Operands and results converted to another element type: packed types to addressable elements,
+// small floats to f32. Without a conversion the view is the operand's or result's own memory.
 #pragma once
 
 #include <optional>
@@ -9,14 +9,14 @@
 
 namespace lathe {
 
-// i8 for i2 and i4, u8 for u2 and u4, f32 for f4e2m1, else the type itself.
-ElementType whole_type(ElementType type);
-// What C++ computes with: also f32 for floats of 16 and 8 bits.
+// The addressable type: i8 for i2 and i4, u8 for u2 and u4, f32 for f4e2m1, else the type itself.
+ElementType unpacked_type(ElementType type);
+// A C++ arithmetic type: unpacked_type(), and f32 for floats of 16 and 8 bits.
 ElementType arithmetic_type(ElementType type);
 
-class StagedOperand {
+class ConvertedOperand {
  public:
-  StagedOperand(const TensorView& operand, ElementType as);
+  ConvertedOperand(const TensorView& operand, ElementType as);
   const TensorView& view() const { return view_; }
 
  private:
@@ -24,11 +24,11 @@ class StagedOperand {
   TensorView view_;
 };
 
-class StagedResult {
+class ConvertedResult {
  public:
-  StagedResult(const TensorView& result, ElementType as);
+  ConvertedResult(const TensorView& result, ElementType as);
   const TensorView& view() const { return view_; }
-  // The values become the result's: to be called last.
+  // Converts the values into the result; must be called last.
   void store() const;
 
  private:
@@ -37,15 +37,16 @@ class StagedResult {
   TensorView view_;
 };
 
-// Operands and results of movement ops.
-class WholeOperand : public StagedOperand {
+// Addressable operands and results of movement ops.
+class UnpackedOperand : public ConvertedOperand {
  public:
-  explicit WholeOperand(const TensorView& operand)
-      : StagedOperand(operand, whole_type(operand.type)) {}
+  explicit UnpackedOperand(const TensorView& operand)
+      : ConvertedOperand(operand, unpacked_type(operand.type)) {}
 };
-class WholeResult : public StagedResult {
+class UnpackedResult : public ConvertedResult {
  public:
-  explicit WholeResult(const TensorView& result) : StagedResult(result, whole_type(result.type)) {}
+  explicit UnpackedResult(const TensorView& result)
+      : ConvertedResult(result, unpacked_type(result.type)) {}
 };
 
 // Calls f with a null pointer of the C++ type of an arithmetic type (bool: uint8_t).

@@ -17,7 +17,7 @@ std::vector<Dim> convolution_dims(Infer& c, int x, int w) {
   const int64_t group = c.integer("group");
   c.check(group > 0, "group is {}, expected at least 1", group);
   c.require_equal(c.dim(x, 1), c.dim(w, 1) * group, "channels of x and w");
-  c.require_equal(Dim::mod(c.dim(w, 0), group), 0, "output channels in equal groups");
+  c.require_equal(Dim::mod(c.dim(w, 0), group), 0, "output channels as a multiple of group");
   std::vector<Dim> dims = {c.dim(x, 0), c.dim(w, 0)};
   const auto spatial =
       window_dims(c, std::span(c.dims(x)).subspan(2), std::span(c.dims(w)).subspan(2));
@@ -39,7 +39,7 @@ Convolution<T>::Convolution(const TensorView& x, const TensorView& y, std::vecto
   }
 }
 
-// Position in x that output and kernel positions meet, or -1 outside.
+// Position in x for an output and a kernel position, or -1 outside.
 template <class T>
 int64_t Convolution<T>::source(const WindowAxis& axis, int64_t output, int64_t kernel) const {
   int64_t at = 0;
@@ -53,7 +53,7 @@ int64_t Convolution<T>::source(const WindowAxis& axis, int64_t output, int64_t k
   return at >= 0 && at < axis.input ? at : -1;
 }
 
-// `count` outputs in a row along the last axis.
+// im2col of `count` consecutive outputs along the last axis.
 template <class T>
 void Convolution<T>::gather_run(const WindowAxis& axis, int64_t kernel, int64_t output,
                                 int64_t count, int64_t base, T* to) const {
@@ -67,7 +67,7 @@ void Convolution<T>::gather_run(const WindowAxis& axis, int64_t kernel, int64_t 
     }
     return;
   }
-  // The outputs whose input lies inside: first <= i < last.
+  // Outputs whose input is inside x: first <= i < last.
   const int64_t start = output * axis.stride + kernel * axis.dilation - axis.pad_begin;
   const int64_t first = start >= 0 ? 0 : std::min(count, (-start - 1) / axis.stride + 1);
   const int64_t last =

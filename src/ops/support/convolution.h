@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Convolutions as products: per image and group, weights [channels, k] times a matrix whose rows
-// are (input channel, kernel position) and whose columns are output positions, gathered block by
-// block.
+// Convolution as im2col and GEMM: per image and group, weights [channels, k] times a matrix of rows
+// (input channel, kernel position) and columns (output position), gathered block by block.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +17,8 @@ class Convolution final : public BlockedGemm<T> {
   Convolution(const TensorView& x, const TensorView& y, std::vector<WindowAxis> axes,
               int64_t groups);
 
-  // Element (output channel, input channel, kernel position…) of group g starts at
-  // g * weights_group + output channel * weights.row_stride + column * weights.column_stride.
+  // Element (output channel, input channel, kernel position…) of group g is at g * weights_group +
+  // output channel * weights.row_stride + column * weights.column_stride.
   MatrixView weights;
   int64_t weights_group = 0;
   bool transposed = false;           // y = i * stride + k * dilation - pad, not x
@@ -45,16 +44,16 @@ extern template class Convolution<float>;
 extern template class Convolution<double>;
 extern template class Convolution<uint32_t>;
 
-// The axes of conv_transpose; where the result's extent is given, what is left over is padding.
+// The axes of conv_transpose; if the result's shape is an operand, the excess is padding.
 std::vector<WindowAxis> transposed_axes(const Evaluation& c);
 
-// A dense copy of the view, or a tensor that shares its memory where it is dense already.
+// A dense copy of the view, or a tensor on its memory if it is already dense.
 Tensor dense_tensor(const TensorView& view);
 
-// Result extents of a convolution of operands `x` and `w`.
+// Result shape of a convolution of operands `x` and `w`.
 std::vector<Dim> convolution_dims(Infer& c, int x, int w);
 
-// Calls `run` with the result's memory, or with a dense stand-in that is copied there.
+// Calls `run` with the result's memory, or with a dense buffer that is copied there.
 template <class F>
 void with_dense_result(Evaluation& c, F&& run) {
   if (c.out().is_dense()) return run(c.out());
@@ -63,14 +62,14 @@ void with_dense_result(Evaluation& c, F&& run) {
   copy_elements(dense.view(), c.out());
 }
 
-// Evaluates conv and conv_integer; `adjust` sets what only one of them has.
+// Evaluates conv and conv_integer; `adjust` sets what differs.
 template <class T, class F>
 void run_convolution(Evaluation& c, F&& adjust) {
   const Tensor w = dense_tensor(c.in(1));
   const int64_t groups = c.integer("group");
   const int64_t depth = w.count() / std::max<int64_t>(1, w.dims()[0]);
-  c.check(w.dims()[0] % groups == 0, "{} output channels do not make {} groups", w.dims()[0],
-          groups);
+  c.check(w.dims()[0] % groups == 0, "{} output channels are not a multiple of {} groups",
+          w.dims()[0], groups);
   with_dense_result(c, [&](const TensorView& y) {
     const auto kernel = c.in(1).extents().subspan(2);
     Convolution<T> product(c.in(0), y, window_axes(c, c.in(0), y, kernel), groups);

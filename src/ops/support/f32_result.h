@@ -11,10 +11,10 @@
 
 namespace lathe {
 
-// A dense f32 stand-in for a result of any float type and strides; `store` rounds it once.
-class FloatResult {
+// A dense f32 buffer for a result of any float type and strides; `store` rounds it once.
+class F32Result {
  public:
-  explicit FloatResult(const TensorView& out) : out_(out), values_(out.count()) {
+  explicit F32Result(const TensorView& out) : out_(out), values_(out.count()) {
     std::ranges::fill(values_, 0.0F);
   }
   float* data() const { return values_.data(); }

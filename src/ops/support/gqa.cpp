@@ -11,7 +11,7 @@
 
 namespace lathe {
 
-std::vector<AttributeSpec> grouped_attributes(std::vector<AttributeSpec> extra) {
+std::vector<AttributeSpec> gqa_attributes(std::vector<AttributeSpec> extra) {
   std::vector<AttributeSpec> all = {{"num_heads", AttributeKind::integer},
                                     {"kv_num_heads", AttributeKind::integer},
                                     {"scale", Attribute(0.0)},
@@ -24,8 +24,7 @@ std::vector<AttributeSpec> grouped_attributes(std::vector<AttributeSpec> extra) 
   return all;
 }
 
-GroupedHeads::GroupedHeads(const Evaluation& c, int query_operand, int key_operand,
-                           int value_operand) {
+GqaHeads::GqaHeads(const Evaluation& c, int query_operand, int key_operand, int value_operand) {
   const int64_t heads = c.integer("num_heads");
   const int64_t kv_heads = c.integer("kv_num_heads");
   const bool packed = !c.has(key_operand);
@@ -38,7 +37,7 @@ GroupedHeads::GroupedHeads(const Evaluation& c, int query_operand, int key_opera
                  : split_heads(with_batch(c.in(value_operand)), kv_heads);
 }
 
-GroupedHeads::GroupedHeads(const Evaluation& c, int query_operand)
+GqaHeads::GqaHeads(const Evaluation& c, int query_operand)
     : query(split_heads(with_batch(c.in(query_operand)), c.integer("num_heads"))) {}
 
 TensorView with_batch(TensorView view) {
@@ -49,8 +48,7 @@ TensorView with_batch(TensorView view) {
   return view;
 }
 
-void GroupedHeads::rotate(const Evaluation& c, int cos, int sin,
-                          std::span<const int64_t> positions) {
+void GqaHeads::rotate(const Evaluation& c, int cos, int sin, std::span<const int64_t> positions) {
   const auto extents = [](const TensorView& view) {
     return Dims(view.extents().begin(), view.extents().end());
   };
@@ -59,22 +57,22 @@ void GroupedHeads::rotate(const Evaluation& c, int cos, int sin,
   rotate_into(c, cos, sin, positions, rotated_query_.view(), rotated_key_.view());
 }
 
-void GroupedHeads::rotate(const Evaluation& c, int cos, int sin, std::span<const int64_t> positions,
-                          std::vector<std::byte>& memory) {
+void GqaHeads::rotate(const Evaluation& c, int cos, int sin, std::span<const int64_t> positions,
+                      std::vector<std::byte>& memory) {
   const auto size = static_cast<size_t>(bytes_for(query.type, query.count()));
   memory.resize(size + static_cast<size_t>(bytes_for(query.type, key_count())));
   rotate_into(c, cos, sin, positions, dense_view(query.type, query.extents(), memory.data()),
               key_count() == 0 ? key : dense_view(key.type, key.extents(), memory.data() + size));
 }
 
-void GroupedHeads::rotate_into(const Evaluation& c, int cos, int sin,
-                               std::span<const int64_t> positions, const TensorView& to_query,
-                               const TensorView& to_key) {
-  c.check(c.has(cos) && c.has(sin), "do_rotary needs cos_cache and sin_cache, {} operands given",
+void GqaHeads::rotate_into(const Evaluation& c, int cos, int sin,
+                           std::span<const int64_t> positions, const TensorView& to_query,
+                           const TensorView& to_key) {
+  c.check(c.has(cos) && c.has(sin), "do_rotary requires cos_cache and sin_cache, got {} operands",
           c.count());
   c.check(static_cast<int64_t>(positions.size()) == query.dims[0] * query.dims[2],
-          "{} positions, expected {}", positions.size(), query.dims[0] * query.dims[2]);
-  const Rotation rotation(c.in(cos), c.in(sin), c.boolean("rotary_interleaved"));
+          "got {} positions, expected {}", positions.size(), query.dims[0] * query.dims[2]);
+  const RotaryEmbedding rotation(c.in(cos), c.in(sin), c.boolean("rotary_interleaved"));
   rotation.run(query, to_query, positions, c.pool);
   query = to_query;
   if (key_count() == 0) return;
@@ -82,7 +80,7 @@ void GroupedHeads::rotate_into(const Evaluation& c, int cos, int sin,
   key = to_key;
 }
 
-void set_grouped_options(const Evaluation& c, int sink_operand, Attend& attend) {
+void set_gqa_options(const Evaluation& c, int sink_operand, Attend& attend) {
   const double scale = c.number("scale");
   attend.scale = scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(attend.q.dims[3]));
   attend.softcap = c.number("softcap");
@@ -91,7 +89,7 @@ void set_grouped_options(const Evaluation& c, int sink_operand, Attend& attend) 
   const int64_t heads = c.integer("num_heads");
   if (sink_operand >= 0 && c.has(sink_operand)) {
     const DenseOperand sinks(c.in(sink_operand), ElementType::f32);
-    c.check(sinks.count() == heads, "{} head sinks for {} heads", sinks.count(), heads);
+    c.check(sinks.count() == heads, "got {} head sinks for {} heads", sinks.count(), heads);
     attend.sinks.assign(sinks.as<float>(), sinks.as<float>() + heads);
   } else if (c.boolean("smooth_softmax")) {
     attend.sinks.assign(static_cast<size_t>(heads), 0.0);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Query, key and value heads as exported decoders have them: what group_query_attention and
-// sequence_attention share.
+// GQA operands of decoders: shared by group_query_attention and sequence_attention.
 #pragma once
 
 #include <span>
@@ -11,25 +10,25 @@
 
 namespace lathe {
 
-// num_heads, kv_num_heads, scale, softcap, rotary and window attributes, and `extra`.
-std::vector<AttributeSpec> grouped_attributes(std::vector<AttributeSpec> extra);
+// num_heads, kv_num_heads, scale, softcap, RoPE and window attributes, and `extra`.
+std::vector<AttributeSpec> gqa_attributes(std::vector<AttributeSpec> extra);
 
-// [batch, heads, rows, size] of each. Without a key operand all lie in the query's columns.
-struct GroupedHeads {
-  GroupedHeads(const Evaluation& c, int query_operand, int key_operand, int value_operand);
-  // Queries alone.
-  GroupedHeads(const Evaluation& c, int query_operand);
-  // Turns query and key (if there are any) by the tables' rows at `positions`, one per batch row
-  // and row.
+// Query, key and value as [batch, heads, tokens, size]. Without a key operand, all are in the
+// query's columns.
+struct GqaHeads {
+  GqaHeads(const Evaluation& c, int query_operand, int key_operand, int value_operand);
+  // Queries only.
+  GqaHeads(const Evaluation& c, int query_operand);
+  // Applies RoPE to query and key (if present); `positions` has one entry per batch and token.
   void rotate(const Evaluation& c, int cos, int sin, std::span<const int64_t> positions);
-  // The same into memory of the caller's, which is made large enough.
+  // rotate() into the caller's memory, which is resized.
   void rotate(const Evaluation& c, int cos, int sin, std::span<const int64_t> positions,
               std::vector<std::byte>& memory);
 
   TensorView query;
-  TensorView key;  // no data: queries alone
+  TensorView key;  // no data: queries only
   TensorView value;
-  // The memory of turned heads.
+  // Memory of rotated heads.
   std::vector<Tensor> tensors() const { return {rotated_query_, rotated_key_}; }
 
  private:
@@ -41,10 +40,10 @@ struct GroupedHeads {
   Tensor rotated_key_;
 };
 
-// [rows, columns] seen as [1, rows, columns]; other views as they are.
+// Views [tokens, columns] as [1, tokens, columns]; other views stay.
 TensorView with_batch(TensorView view);
 
-// Scale, soft cap, window and sinks (none for an operand below 0).
-void set_grouped_options(const Evaluation& c, int sink_operand, Attend& attend);
+// Sets scale, softcap, window and sinks (none for an operand below 0).
+void set_gqa_options(const Evaluation& c, int sink_operand, Attend& attend);
 
 }  // namespace lathe

@@ -6,15 +6,15 @@
 namespace lathe {
 
 int64_t checked_index(const Evaluation& c, int64_t index, int64_t extent) {
-  c.check(index >= -extent && index < extent, "index {} is out of range for an extent of {}", index,
-          extent);
+  c.check(index >= -extent && index < extent, "index {} is out of range for an axis of size {}",
+          index, extent);
   return index < 0 ? index + extent : index;
 }
 
 void check_reach(const Evaluation& c, const TensorView& x, const TensorView& indices, int axis) {
   for (int other = 0; other < x.rank; ++other) {
     c.check(other == axis || indices.dims[other] <= x.dims[other],
-            "indices have extent {} along axis {}, x has {}", indices.dims[other], other,
+            "indices have size {} along axis {}, x has {}", indices.dims[other], other,
             x.dims[other]);
   }
 }

@@ -12,11 +12,11 @@
 namespace lathe {
 namespace {
 
-constexpr int kNibble = 8;  // what is added to codes of 4 bits
+constexpr int kNibble = 8;  // offset of 4-bit codes
 
-// To an integer, half to even, within bounds that are integers; NaN gives the upper one.
+// Rounds half to even and clamps to integer bounds; NaN becomes the upper bound.
 float rounded(float x, float low, float high) {
-  constexpr float kShift = 12582912;  // 1.5 · 2^23: behind it only integers are floats
+  constexpr float kShift = 12582912;  // 1.5 · 2^23: floats from here on are integers
   const float bounded = x < high ? (x > low ? x : low) : high;
   return bounded + kShift - kShift;
 }
@@ -39,19 +39,19 @@ Dim stored_size(ElementType cache, const Dim& size) {
   return cache == ElementType::u8 ? Dim::floor_div(size + Dim(1), 2) : size;
 }
 
-void check_cache_scales(Infer& c, int first_scale, ElementType cache, int64_t heads,
-                        const Dim& size) {
+void check_kv_cache_scales(Infer& c, int first_scale, ElementType cache, int64_t heads,
+                           const Dim& size) {
   const bool codes = (kCacheCodes & type_bit(cache)) != 0;
   for (const int operand : {first_scale, first_scale + 1}) {
     c.check(c.has(operand) == codes, "operand {}, a scale, {} for a cache of {}", operand,
-            c.has(operand) ? "is given" : "is missing", to_string(cache));
+            c.has(operand) ? "is present" : "is missing", to_string(cache));
     if (!codes) continue;
     const std::optional<int64_t> count = element_count(c.dims(operand)).constant();
     if (count && count != 1) c.require_equal(*count, size * Dim(heads), "scales of a cache");
   }
 }
 
-CacheScale::CacheScale(const Evaluation& c, int operand, int64_t heads, int64_t size)
+KvCacheScale::KvCacheScale(const Evaluation& c, int operand, int64_t heads, int64_t size)
     : size_(size) {
   if (!c.has(operand)) return;
   const DenseOperand given(c.in(operand), ElementType::f32);
@@ -67,7 +67,7 @@ CacheScale::CacheScale(const Evaluation& c, int operand, int64_t heads, int64_t 
   }
 }
 
-void CacheScale::quantize(ElementType cache, int64_t head, const float* row, void* to) const {
+void KvCacheScale::quantize(ElementType cache, int64_t head, const float* row, void* to) const {
   const float* inverse = inverses_.data() + head * size_;
   if (cache == ElementType::i8) {
     auto* codes = static_cast<int8_t*>(to);
@@ -89,7 +89,7 @@ void CacheScale::quantize(ElementType cache, int64_t head, const float* row, voi
   }
 }
 
-void CacheScale::dequantize(ElementType cache, int64_t head, const void* codes, float* to) const {
+void KvCacheScale::dequantize(ElementType cache, int64_t head, const void* codes, float* to) const {
   const float* scale = of(head);
   if (cache == ElementType::u8) {
     const auto* from = static_cast<const uint8_t*>(codes);
@@ -102,8 +102,8 @@ void CacheScale::dequantize(ElementType cache, int64_t head, const void* codes, 
   for (int64_t i = 0; i < size_; ++i) to[i] *= scale[i];
 }
 
-TensorView CacheScale::quantize(ElementType cache, const TensorView& rows,
-                                std::vector<std::byte>& memory) const {
+TensorView KvCacheScale::quantize(ElementType cache, const TensorView& rows,
+                                  std::vector<std::byte>& memory) const {
   const std::array<int64_t, 4> dims = {rows.dims[0], rows.dims[1], rows.dims[2],
                                        stored_size(cache, size_)};
   const TensorView codes = view_in(memory, cache, dims);
@@ -119,14 +119,14 @@ TensorView CacheScale::quantize(ElementType cache, const TensorView& rows,
   return codes;
 }
 
-TensorView CacheScale::dequantize(const TensorView& codes, std::vector<std::byte>& memory) const {
+TensorView KvCacheScale::dequantize(const TensorView& codes, std::vector<std::byte>& memory) const {
   const std::array<int64_t, 4> dims = {codes.dims[0], codes.dims[1], codes.dims[2], size_};
   const TensorView rows = view_in(memory, ElementType::f32, dims);
   dequantize(codes, rows);
   return rows;
 }
 
-void CacheScale::dequantize(const TensorView& codes, const TensorView& rows) const {
+void KvCacheScale::dequantize(const TensorView& codes, const TensorView& rows) const {
   const ScratchArray<std::byte> dense(codes.dims[3]);
   const TensorView one =
       dense_view(codes.type, std::array<int64_t, 1>{codes.dims[3]}, dense.data());

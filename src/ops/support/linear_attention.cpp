@@ -36,7 +36,7 @@ class Recurrence {
     if (rule_.gated) decay_width_ = decay_.extent(2);
     if (rule_.delta) beta_width_ = beta_.extent(2);
     check(key_heads_ > 0 && kv_heads_ % key_heads_ == 0, ErrorKind::invalid_argument,
-          "{} key heads for {} states", key_heads_, kv_heads_);
+          "got {} key heads for {} states", key_heads_, kv_heads_);
     check(!rule_.gated || decay_width_ == kv_heads_ || decay_width_ == kv_heads_ * keys_,
           ErrorKind::invalid_argument, "decay has {} columns for {} heads of {}", decay_width_,
           kv_heads_, keys_);
@@ -74,7 +74,7 @@ class Recurrence {
       const float* v = value_.as<float>() + row * value_.extent(2) + head * values_;
       if (rule_.gated) fade(s, row, head);
       std::copy_n(v, values_, update.data());
-      if (rule_.delta) learn_difference(s, k, row, head, update);
+      if (rule_.delta) apply_delta_rule(s, k, row, head, update);
       for (int64_t i = 0; i < keys_; ++i) {
         for (int64_t j = 0; j < values_; ++j) {
           s[i * values_ + j] += k[i] * update[static_cast<size_t>(j)];
@@ -97,8 +97,8 @@ class Recurrence {
     }
   }
 
-  // update ← β · (update - Sᵀk)
-  void learn_difference(const float* s, const float* k, int64_t row, int64_t head,
+  // Delta rule: update ← β · (update - Sᵀk)
+  void apply_delta_rule(const float* s, const float* k, int64_t row, int64_t head,
                         const ScratchArray<float>& update) const {
     for (int64_t i = 0; i < keys_; ++i) {
       for (int64_t j = 0; j < values_; ++j) {
@@ -109,7 +109,7 @@ class Recurrence {
     for (float& x : update) x *= beta;
   }
 
-  // The outputs that read this state.
+  // Computes the outputs that read this state.
   void read(const float* s, int64_t row, int64_t head) const {
     const int64_t outputs = std::max(heads_, kv_heads_);
     const int64_t group = outputs / kv_heads_;
@@ -132,8 +132,8 @@ class Recurrence {
   DenseOperand value_;
   DenseOperand decay_;
   DenseOperand beta_;
-  FloatResult y_;
-  FloatResult state_;
+  F32Result y_;
+  F32Result state_;
   int64_t slots_;
   int64_t length_ = 0;
   int64_t keys_ = 0;

@@ -57,7 +57,7 @@ float activate(Kind kind, float x) {
   }
 }
 
-// x [rows, inputs] times the matrix's transpose, plus its bias.
+// x [tokens, inputs] times the transposed matrix, plus its bias.
 ScratchArray<float> multiply(const float* x, int64_t rows, const ExpertMatrix& matrix,
                              ThreadPool* pool) {
   const int64_t inputs = matrix.inputs;
@@ -111,15 +111,15 @@ void check_experts(Infer& c) {
   c.check(!c.boolean("use_sparse_mixer") || c.integer("k") == 2,
           "k is {}, use_sparse_mixer expects 2", c.integer("k"));
   c.check((c.rank(0) == 2 || c.rank(0) == 3) && c.rank(1) == 2,
-          "x has rank {} and the router {}, expected 2 or 3, and 2", c.rank(0), c.rank(1));
+          "x has rank {} and the router has rank {}, expected 2 or 3, and 2", c.rank(0), c.rank(1));
   const Dim rows = c.rank(0) == 3 ? c.dim(0, 0) * c.dim(0, 1) : c.dim(0, 0);
-  c.require_equal(c.dim(1, 0), rows, "rows of the router and of x");
+  c.require_equal(c.dim(1, 0), rows, "tokens of the router and of x");
   c.require_less_equal(c.integer("k"), c.dim(1, 1), "k and the number of experts");
   c.result(c.element(0), c.dims(0));
 }
 
 void Routing::choose_sparse(const float* logits, std::span<Route> routes) {
-  constexpr float kNear = 2 * 0.01F;  // of the larger magnitude
+  constexpr float kNear = 2 * 0.01F;  // relative to the larger magnitude
   const auto experts = std::ssize(routes);
   int64_t first = -1;
   for (size_t i = 0; i < 2; ++i) {
@@ -194,16 +194,16 @@ ScratchArray<float> Experts::apply(const float* x, int64_t rows, int64_t expert,
 
 void Experts::run(const float* x, const float* logits, float* y, int64_t rows, int64_t hidden,
                   ThreadPool* pool) const {
-  // k routes of each row; behind them the room that choosing needs.
+  // k routes per token, followed by scratch for the selection.
   const ScratchArray<Route> routes(rows * routing.k + experts);
   for (int64_t row = 0; row < rows; ++row) {
     const float* mixing = routing.mix == nullptr ? nullptr : routing.mix + row * experts;
     routing.choose(logits + row * experts, mixing,
                    {routes.data() + row * routing.k, static_cast<size_t>(experts)});
   }
-  const ScratchArray<int64_t> served(rows * routing.k);  // the routes of one expert
+  const ScratchArray<int64_t> served(rows * routing.k);  // routes of one expert
   std::fill_n(y, rows * hidden, 0.0F);
-  // Experts in ascending order: a row's sum does not depend on the other rows.
+  // Experts in ascending order: a token's sum is independent of other tokens.
   for (int64_t expert = 0; expert < experts; ++expert) {
     int64_t count = 0;
     for (int64_t i = 0; i < rows * routing.k; ++i) {

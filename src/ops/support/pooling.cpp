@@ -12,8 +12,7 @@ std::vector<AttributeSpec> pool_attributes(std::vector<AttributeSpec> extra) {
 std::vector<Dim> pool_dims(Infer& c) {
   c.check(c.rank(0) >= 3, "x has rank {}, expected at least 3", c.rank(0));
   const Integers& kernel = c.integers("kernel_shape");
-  for (const int64_t extent : kernel)
-    c.check(extent > 0, "kernel extent {} is not positive", extent);
+  for (const int64_t extent : kernel) c.check(extent > 0, "kernel size {} is not positive", extent);
   std::vector<Dim> dims = {c.dim(0, 0), c.dim(0, 1)};
   const std::vector<Dim> spatial =
       window_dims(c, std::span(c.dims(0)).subspan(2),

@@ -18,29 +18,30 @@ std::vector<OperandSpec> qlinear_operands(std::array<std::string_view, 8> names)
 void check_quantization(Infer& c) {
   const int64_t block = c.integer("block_size");
   c.check(block >= 0, "block_size is {}, expected at least 0", block);
-  // One scale and one zero point may be a scalar and a vector.
+  // A single scale and a single zero point may differ in rank: scalar or vector.
   const auto is_one = [&](int i) { return element_count(c.dims(i)) == Dim(1); };
   if (c.has(2) && !(is_one(1) && is_one(2))) {
-    c.check(c.rank(2) == c.rank(1), "scale has rank {}, zero point {}", c.rank(1), c.rank(2));
+    c.check(c.rank(2) == c.rank(1), "scale has rank {}, zero point has rank {}", c.rank(1),
+            c.rank(2));
     for (int axis = 0; axis < c.rank(1); ++axis) {
-      c.require_equal(c.dim(1, axis), c.dim(2, axis), "extents of scale and zero point");
+      c.require_equal(c.dim(1, axis), c.dim(2, axis), "sizes of scale and zero point");
     }
   }
   if (block > 0) {
     const int axis = c.axis("axis", c.rank(0));
-    c.check(c.rank(1) == c.rank(0), "scale of blocks has rank {}, x has {}", c.rank(1), c.rank(0));
+    c.check(c.rank(1) == c.rank(0), "block scale has rank {}, x has rank {}", c.rank(1), c.rank(0));
     for (int i = 0; i < c.rank(0); ++i) {
       const Dim expected = i == axis ? Dim::ceil_div(c.dim(0, i), block) : c.dim(0, i);
-      c.require_equal(c.dim(1, i), expected, fmt::format("scale's extent on axis {}", i));
+      c.require_equal(c.dim(1, i), expected, fmt::format("size of scale's axis {}", i));
     }
   } else if (c.rank(1) == 1 && !(c.dim(1, 0) == Dim(1)) && c.rank(0) > 0) {
     const int axis = c.axis("axis", c.rank(0));
     if (c.dim(1, 0).is_constant()) {
-      c.require_equal(c.dim(1, 0), c.dim(0, axis), "scales and the axis");
+      c.require_equal(c.dim(1, 0), c.dim(0, axis), "number of scales and size of the axis");
     }
   } else {
     c.check(element_count(c.dims(1)) == Dim(1) || c.rank(0) == 0,
-            "scale has extents of rank {}, expected one, or a vector", c.rank(1));
+            "scale has rank {}, expected one element or a vector", c.rank(1));
   }
 }
 
@@ -54,10 +55,11 @@ ScaleLayout::ScaleLayout(const Evaluation& c, const TensorView& x, const TensorV
   if (blocked_) {
     block_ = size;
     blocks_ = scale.dims[axis];
-    c.check(blocks_ == (extent_ + size - 1) / size, "{} blocks of {} for an extent of {}", blocks_,
-            size, extent_);
+    c.check(blocks_ == (extent_ + size - 1) / size, "got {} blocks of {} for an axis of size {}",
+            blocks_, size, extent_);
   } else {
-    c.check(scale.count() == extent_, "{} scales for an extent of {}", scale.count(), extent_);
+    c.check(scale.count() == extent_, "got {} scales for an axis of size {}", scale.count(),
+            extent_);
   }
 }
 

@@ -9,7 +9,7 @@ namespace {
 enum Operand { kX, kW, kR, kB, kLengths, kInitialH, kInitialC, kPeepholes };
 
 struct Activation {
-  std::string_view name;  // as ONNX spells it, in lower case
+  std::string_view name;  // ONNX spelling in lower case
   std::string_view op;
   int parameters;  // alpha, beta
   double alpha;
@@ -36,7 +36,7 @@ const Activation& find_activation(std::string name) {
   for (const Activation& activation : kActivations) {
     if (activation.name == name) return activation;
   }
-  fail(ErrorKind::unsupported, "the activation '{}' is not known", escape(name));
+  fail(ErrorKind::unsupported, "unknown activation '{}'", escape(name));
 }
 
 template <class T>
@@ -45,8 +45,8 @@ const T* attribute(const Expansion& e, std::string_view name) {
   return value == nullptr ? nullptr : std::get_if<T>(value);
 }
 
-// The i-th activation of a direction, with its own alpha and beta: the lists hold those of the
-// activations that take them, in order over all directions.
+// The i-th activation of a direction. Lists of alpha and beta have entries only for activations
+// that use them, in order over all directions.
 Activation activation_at(const Expansion& e, const Recurrent& op, size_t direction, size_t i) {
   Texts names = *attribute<Texts>(e, "activations");
   const size_t count = op.activations.size();
@@ -70,7 +70,7 @@ Activation activation_at(const Expansion& e, const Recurrent& op, size_t directi
   return found;
 }
 
-// Entry d of axis 0, without that axis.
+// Slice d of axis 0, without that axis.
 Value* entry(Builder& b, Value* x, int64_t d) {
   std::vector<Dim> dims(x->type().dims->begin() + 1, x->type().dims->end());
   return b.reshape(slice_along(b, x, 0, d, d + 1), dims);
@@ -78,7 +78,7 @@ Value* entry(Builder& b, Value* x, int64_t d) {
 
 bool bidirectional(std::string_view direction) { return direction == "bidirectional"; }
 
-// One direction's scan: final states, then h at every step [time, batch, hidden].
+// Scan of one direction: final states, then h of every step [time, batch, hidden].
 std::vector<Value*> scan_direction(Expansion& e, const Recurrent& op, Value* x, int64_t d,
                                    bool backward) {
   Builder& b = e.b;
@@ -131,7 +131,7 @@ std::vector<Value*> scan_direction(Expansion& e, const Recurrent& op, Value* x, 
   std::vector<Value*> results = op.step(s);
   Value* y = results[0];
   if (lengths != nullptr) {
-    // Beyond its length a row keeps its state and gives zeros.
+    // Beyond its length a sequence keeps its state and outputs zeros.
     Value* valid = inner.reshape(inner("less", {time, lengths}), {batch, 1});
     for (size_t i = 0; i < results.size(); ++i) {
       results[i] = inner("where", {valid, results[i], s.state[i]});
@@ -213,7 +213,8 @@ std::vector<AttributeSpec> recurrent_attributes(std::vector<AttributeSpec> extra
 }
 
 void infer_recurrent(Infer& c, int64_t gates, int64_t states) {
-  for (int i = 0; i < 3; ++i) c.check(c.rank(i) == 3, "operand {} has rank {}", i, c.rank(i));
+  for (int i = 0; i < 3; ++i)
+    c.check(c.rank(i) == 3, "operand {} has rank {}, expected 3", i, c.rank(i));
   const std::string& direction = c.text("direction");
   c.check(direction == "forward" || direction == "reverse" || bidirectional(direction),
           "direction is '{}', expected forward, reverse or bidirectional", escape(direction));

@@ -9,7 +9,7 @@
 namespace lathe {
 namespace {
 
-// Known axes, or nullopt: those named, or by default all, or none.
+// Normalised axes: those of the operand, or by default all or none; nullopt if unknown.
 std::optional<std::vector<int>> reduced_axes(Infer& c) {
   std::optional<std::vector<int>> axes;
   if (c.has(1)) {
@@ -36,7 +36,7 @@ void infer_unknown_axes(Infer& c) {
   }
   const std::optional<int64_t> count = known_length(c, 1);
   if (!count) return c.result(Type::unranked(element));
-  c.check(*count <= c.rank(0), "{} axes named, the rank is {}", *count, c.rank(0));
+  c.check(*count <= c.rank(0), "got {} axes, the rank is {}", *count, c.rank(0));
   c.result(element, *found_dims(c, c.rank(0) - *count, "reduce"));
 }
 
@@ -82,7 +82,7 @@ ReduceLoops reduce_loops(const Evaluation& c, const TensorView& x) {
     loops.kept.dims[axis] = 1;
     loops.count *= extent;
     if (extent == 1) continue;
-    // Neighbours that continue each other are one loop.
+    // Merges adjacent axes that are contiguous.
     if (!loops.reduced.empty() && loops.reduced.back().stride == x.strides[axis] * extent) {
       loops.reduced.back() = {loops.reduced.back().extent * extent, x.strides[axis]};
     } else {

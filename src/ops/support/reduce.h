@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the reduce ops share. An op is the list below plus its fold of one group of elements:
+// Shared by the reduce ops. An op is the list below plus its fold of one group of elements:
 //
 //   [](const auto& group) { a loop over group.each(…); returns the element }
 #pragma once
@@ -16,31 +16,31 @@
 
 namespace lathe {
 
-// Operands x and axes (all axes without; with noop_with_empty_axes, none), keep_dims.
+// Operands x and axes (absent: all axes, or none with noop_with_empty_axes), keep_dims.
 std::vector<OperandSpec> reduce_operands(TypeSet element_types);
 std::vector<AttributeSpec> reduce_attributes();
-// `fold` combines symbolic values of vectors; null where there is no such rule.
+// `fold` combines symbolic values of vectors; null if there is no such rule.
 void infer_reduce(Infer& c, Dim (*fold)(const Dim& a, const Dim& b) = nullptr);
 
-// Floats of up to 32 bits accumulate in f64: a sum is exact but for its last rounding, whatever the
+// Floats of up to 32 bits accumulate in f64: a sum is exact except for its last rounding, in any
 // order. Integers wrap around in 64 bits.
 template <class T>
 using Accumulator = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
 
-// The loops over the axes of the operand that are reduced, and the operand without them.
+// Loops over the reduced axes of the operand, and the operand without them.
 struct ReduceLoops {
   struct Loop {
     int64_t extent;
     int64_t stride;
   };
-  SmallVector<int> axes;  // that are reduced, ascending
+  SmallVector<int> axes;  // reduced axes, ascending
   SmallVector<Loop> reduced;
   int64_t count = 1;  // elements per group
-  TensorView kept;    // with extents of 1 at the reduced axes
+  TensorView kept;    // with size 1 at the reduced axes
 };
 ReduceLoops reduce_loops(const Evaluation& c, const TensorView& x);
 SmallVector<int64_t> reduced_dims(const Evaluation& c, const ReduceLoops& loops);
-// The result's view with extents of 1 where keep_dims is off.
+// The result's view with size 1 at reduced axes if keep_dims is off.
 TensorView with_reduced_axes(TensorView result, const ReduceLoops& loops);
 
 // The elements that are folded into one.
@@ -73,7 +73,7 @@ class ReduceGroup {
   const ReduceLoops& loops_;
 };
 
-// The folded value as an element; integers keep the nearest one.
+// The folded value as an element; integers round to nearest.
 template <class T, class R>
 T folded_element(R value) {
   if constexpr (std::is_floating_point_v<R> && std::is_integral_v<T>) {
@@ -90,9 +90,9 @@ T folded_element(R value) {
 template <class Fold>
 void eval_reduce(Evaluation& c, Fold&& fold) {
   const ElementType type = arithmetic_type(c.in(0).type);
-  const StagedOperand x(c.in(0), type);
+  const ConvertedOperand x(c.in(0), type);
   const ReduceLoops loops = reduce_loops(c, x.view());
-  const StagedResult out(c.out(0, reduced_dims(c, loops)), type);
+  const ConvertedResult out(c.out(0, reduced_dims(c, loops)), type);
   const TensorView place = with_reduced_axes(out.view(), loops);
   const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, loops.count));
   with_number_type(type, [&](auto* tag) {

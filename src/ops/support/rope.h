@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Rotary position embedding: what rotary_embedding and group_query_attention share.
+// RoPE (rotary position embedding): shared by rotary_embedding and group_query_attention.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,22 @@ namespace lathe {
 
 class ThreadPool;
 
-class Rotation {
+class RotaryEmbedding {
  public:
-  // Tables whose last axis holds one angle per pair of elements; rows as in row-major order. A pair
-  // is (2i, 2i + 1) if interleaved, else (i, half + i).
-  Rotation(const TensorView& cos, const TensorView& sin, bool interleaved);
+  // cos and sin are row-major with one angle per pair of elements along the last axis. A pair is
+  // (2i, 2i + 1) if interleaved, else (i, half + i).
+  RotaryEmbedding(const TensorView& cos, const TensorView& sin, bool interleaved);
 
-  // Heads [batch, heads, rows, size] of any strides; row s of batch row b turns by table row
-  // positions[b · rows + s]. Elements behind the pairs stay. `from` and `to` may not overlap.
+  // Rotates heads [batch, heads, tokens, size] of any strides; token s of sequence b uses row
+  // positions[b · tokens + s] of cos and sin. Elements beyond the pairs stay unchanged. `from` and
+  // `to` may not overlap.
   void run(const TensorView& from, const TensorView& to, std::span<const int64_t> positions,
            ThreadPool* pool) const;
 
  private:
-  class Turn;
+  class HeadRotation;
   int64_t half_;
-  Tensor dense_cos_;  // where the operand is not
+  Tensor dense_cos_;  // set if the operand is not dense
   Tensor dense_sin_;
   TensorView cos_;
   TensorView sin_;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array<std::string_view, 5> kNames{"none", "add", "mul", "max", "min"};
 
-// Integers wrap around; a NaN wins over any number.
+// Integers wrap around; NaN replaces any number in min and max.
 template <class T>
 T combined(ScatterReduction reduction, T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -45,13 +45,13 @@ void infer_scatter(Infer& c) {
           escape(name), did_you_mean(name, kNames));
   c.check(name == "none" ||
               (type_bit(c.element(0)) & (kNumeric | kBoolean | kFloat8 | kSmallInts)) != 0,
-          "reduction '{}' of {}", name, to_string(c.element(0)));
+          "reduction '{}' does not support {}", name, to_string(c.element(0)));
   c.result(c.element(0), c.dims(0));
-  if (name == "none") flow_elements(c, {0, 2});
+  if (name == "none") propagate_elements(c, {0, 2});
 }
 
 ElementType scatter_type(ElementType type, ScatterReduction reduction) {
-  return reduction == ScatterReduction::none ? whole_type(type) : arithmetic_type(type);
+  return reduction == ScatterReduction::none ? unpacked_type(type) : arithmetic_type(type);
 }
 
 void scatter_into(ScatterReduction reduction, const TensorView& from, const TensorView& to) {
@@ -61,7 +61,7 @@ void scatter_into(ScatterReduction reduction, const TensorView& from, const Tens
     for_each_index(from.extents(), [&](std::span<const int64_t> index) {
       T& target = to.as<T>()[offset_of(to, index)];
       target = combined(reduction, target, from.as<T>()[offset_of(from, index)]);
-      // The sum and product of bools are 'or' and 'and'.
+      // Sum and product of booleans are 'or' and 'and'.
       if (from.type == ElementType::boolean) target = target != 0 ? T{1} : T{0};
     });
   });

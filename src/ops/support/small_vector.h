@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A list of at most kMaxRank entries that takes no memory: axes, extents, loops over them.
+// A vector of at most kMaxRank entries without heap allocation: axes, sizes, loops over them.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ class SmallVector {
  public:
   void push_back(const T& entry) {
     check(size_ < entries_.size(), ErrorKind::unsupported,
-          "a list for the axes of a tensor has more than {} entries", size_);
+          "a list of a tensor's axes has more than {} entries", size_);
     entries_[size_++] = entry;
   }
   size_t size() const { return size_; }

@@ -10,12 +10,12 @@
 namespace lathe {
 namespace {
 
-struct TooLarge {};  // a result with more elements than are followed
+struct TooLarge {};  // a result exceeds kMaxSymbolicElements
 
-// Evaluates an op on tensors whose elements are numbers of elements.
-class NumberEvaluation final : public Evaluation {
+// Evaluates an op on tensors that hold element indices instead of values.
+class IndexEvaluation final : public Evaluation {
  public:
-  NumberEvaluation(const Instruction& instruction, std::vector<Tensor> operands)
+  IndexEvaluation(const Instruction& instruction, std::vector<Tensor> operands)
       : operands_(std::move(operands)) {
     instruction_ = &instruction;
     for (const Tensor& operand : operands_) inputs_.push_back(operand.view());
@@ -39,7 +39,7 @@ class NumberEvaluation final : public Evaluation {
   std::vector<Tensor> results_;
 };
 
-// The extents; nullopt if one is not constant.
+// The constant shape; nullopt if a dim is symbolic.
 std::optional<Dims> constant_extents(const Type& type) {
   return type.is_ranked() ? constant_values(*type.dims) : std::nullopt;
 }
@@ -69,7 +69,7 @@ std::vector<std::optional<std::vector<Dim>>> moved_elements(const Infer& c,
     }
     operands.back() = std::move(tensor);
   }
-  NumberEvaluation evaluation(c.instruction(), std::move(operands));
+  IndexEvaluation evaluation(c.instruction(), std::move(operands));
   try {
     c.instruction().op().eval(evaluation);
   } catch (const TooLarge&) {
@@ -85,7 +85,7 @@ std::vector<std::optional<std::vector<Dim>>> moved_elements(const Infer& c,
   return out;
 }
 
-void flow_elements(Infer& c, const std::vector<int>& data) {
+void propagate_elements(Infer& c, const std::vector<int>& data) {
   auto elements = moved_elements(c, data);
   if (elements.front()) c.result_elements(std::move(*elements.front()));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Symbolic values through ops that only move elements.
+// Propagates symbolic values through ops that only move elements.
 #pragma once
 
 #include <initializer_list>
@@ -10,12 +10,12 @@
 
 namespace lathe {
 
-// The symbolic values of each result of an op whose results hold elements of the operands `data`
-// and nothing else. The op's own evaluation is run on the elements' numbers, so the values of
-// every other operand must be constants. Empty optionals where they cannot be said.
+// Symbolic values of each result of an op whose results are elements of the operands `data`.
+// Evaluates the op on element indices, so all other operands must be constants. nullopt where
+// unknown.
 std::vector<std::optional<std::vector<Dim>>> moved_elements(const Infer& c,
                                                             const std::vector<int>& data);
-// For ops with one result, after it is stated.
-void flow_elements(Infer& c, const std::vector<int>& data);
+// Sets the elements of an op's only result; call after result().
+void propagate_elements(Infer& c, const std::vector<int>& data);
 
 }  // namespace lathe

@@ -15,7 +15,8 @@ std::vector<AttributeSpec> window_attributes(std::vector<AttributeSpec> extra) {
 std::vector<Dim> window_dims(Infer& c, std::span<const Dim> input, std::span<const Dim> kernel,
                              bool ceil_mode) {
   const size_t rank = input.size();
-  c.check(rank > 0 && kernel.size() == rank, "{} spatial axes, kernel of {}", rank, kernel.size());
+  c.check(rank > 0 && kernel.size() == rank, "got {} spatial axes and a kernel of rank {}", rank,
+          kernel.size());
   const Integers strides = window_list(c, "strides", rank, 1);
   const Integers dilations = window_list(c, "dilations", rank, 1);
   const Integers pads = window_list(c, "pads", 2 * rank, 0);
@@ -28,7 +29,7 @@ std::vector<Dim> window_dims(Infer& c, std::span<const Dim> input, std::span<con
     const int64_t begin = automatic == "VALID" ? 0 : pads[i];
     const int64_t end = automatic == "VALID" ? 0 : pads[rank + i];
     c.check(strides[i] > 0 && dilations[i] > 0 && begin >= 0 && end >= 0,
-            "spatial axis {}: stride {}, dilation {} and pads {}, {}: expected positive ones, and "
+            "spatial axis {}: stride {}, dilation {} and pads {}, {}: expected at least 1, and "
             "pads of at least 0",
             i, strides[i], dilations[i], begin, end);
     if (same) {
@@ -38,12 +39,12 @@ std::vector<Dim> window_dims(Infer& c, std::span<const Dim> input, std::span<con
     const Dim span = (kernel[i] - 1) * dilations[i] + 1;
     const Dim padded = input[i] + begin + end;
     if (input[i] == Dim(0) && less_equal(padded + 1, span) == Ternary::yes) {
-      dims.push_back(0);  // nothing slides over nothing
+      dims.push_back(0);  // an empty input has no windows
       continue;
     }
     c.require_less_equal(span, padded, fmt::format("kernel on spatial axis {}", i));
     if (ceil_mode) {
-      // A last, cut window counts if it begins inside the input or the padding before it.
+      // A partial last window counts if it starts inside the input or the padding before it.
       dims.push_back(Dim::min(Dim::ceil_div(padded - span, strides[i]) + 1,
                               Dim::ceil_div(input[i] + begin, strides[i])));
     } else {

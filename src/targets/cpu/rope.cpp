@@ -8,7 +8,7 @@
 
 namespace lathe::cpu {
 
-Rope::Rope(const Evaluation& c, const Operands& operands, const GroupedHeads& heads,
+Rope::Rope(const Evaluation& c, const Operands& operands, const GqaHeads& heads,
            const SequenceStep& step, Isa isa)
     : rotate_(row_ops(isa).rotate), size_(heads.query.dims[3]) {
   if (!c.boolean("do_rotary")) return;

@@ -25,7 +25,7 @@ class Rope {
     int positions;
   };
   // Tables of f32 are read in place; others, and pairs side by side, turn as the reference does.
-  Rope(const Evaluation& c, const Operands& operands, const GroupedHeads& heads,
+  Rope(const Evaluation& c, const Operands& operands, const GqaHeads& heads,
        const SequenceStep& step, Isa isa);
 
   bool in_place() const { return in_place_; }

@@ -65,7 +65,7 @@ class Rows {
 
   // What the kernels take: numbers side by side, and pages that a shift finds.
   static bool fit(const Evaluation& c, CacheRole role, const CachePages& pages) {
-    const GroupedHeads heads = heads_of(c, role);
+    const GqaHeads heads = heads_of(c, role);
     const bool own =
         role != CacheRole::appended || (has_dense_rows(heads.key) && has_dense_rows(heads.value));
     return own && has_dense_rows(heads.query) &&
@@ -73,7 +73,7 @@ class Rows {
            std::has_single_bit(static_cast<uint64_t>(pages.rows));
   }
 
-  const GroupedHeads& heads() const { return heads_; }
+  const GqaHeads& heads() const { return heads_; }
   const TensorView& y() const { return y_; }
 
   // Turns queries and keys, and writes keys and values, if there are any, to their pages.
@@ -179,9 +179,8 @@ class Rows {
   }
 
  private:
-  static GroupedHeads heads_of(const Evaluation& c, CacheRole role) {
-    return role == CacheRole::appended ? GroupedHeads(c, kQuery, kKey, kValue)
-                                       : GroupedHeads(c, kQuery);
+  static GqaHeads heads_of(const Evaluation& c, CacheRole role) {
+    return role == CacheRole::appended ? GqaHeads(c, kQuery, kKey, kValue) : GqaHeads(c, kQuery);
   }
   static AttentionCache cache_of(const TensorView& rows) {
     AttentionCache cache;
@@ -218,7 +217,7 @@ class Rows {
     }
   }
 
-  void put_codes(const TensorView& heads, const CachePages& cache, const CacheScale& scale,
+  void put_codes(const TensorView& heads, const CachePages& cache, const KvCacheScale& scale,
                  size_t i, int64_t row, bool turned) const {
     const ScratchArray<float> numbers(heads.dims[3]);
     std::byte* to = place_of(cache, i, row, heads.dims[3]);
@@ -250,12 +249,12 @@ class Rows {
 
   const SequenceStep& step_;
   ThreadPool* pool_;
-  GroupedHeads heads_;
+  GqaHeads heads_;
   Rope turns_;
   TensorView y_;
   int64_t group_;  // query heads of a key head
-  CacheScale key_scale_;
-  CacheScale value_scale_;
+  KvCacheScale key_scale_;
+  KvCacheScale value_scale_;
 };
 
 // Elements of a head; none where only a run knows.
