@@ -15,7 +15,7 @@ class Obligations {
   explicit Obligations(const Program& program);
 
   // What the program lost, one line each. A requirement is preserved if main has it or if it holds
-  // for every binding. It is dropped if one of its symbols was removed.
+  // for every binding. It may be absent once one of its symbols is removed.
   std::vector<std::string> broken_by(const Program& program, bool may_change_interface) const;
 
  private:

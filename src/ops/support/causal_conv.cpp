@@ -47,8 +47,7 @@ void CausalConv::run(ThreadPool* pool) const {
         }
         result.data()[at(row, t, length)] = silu ? sum / (1 + std::exp(-sum)) : sum;
       }
-      // With fewer positions than slots, the leading slots stay as they are; with none, the last
-      // slot holds the past.
+      // Slots without a position stay zero. Without any position, the last slot holds the past.
       for (int64_t slot = std::clamp<int64_t>(slots - length, 0, slots - 1); slot < slots; ++slot) {
         float* to = next.data() + slot * (next.count() / slots);
         const int64_t seen = length - (slots - 1 - slot);
