@@ -21,10 +21,10 @@ void check_choice(const Infer& c, std::string_view attribute,
 }
 
 // ONNX allows an empty tensor for an absent operand.
-bool given(const Infer& c, int i) {
+bool is_present(const Infer& c, int i) {
   return c.has(i) && !(c.type(i).is_ranked() && element_count(c.dims(i)) == Dim(0));
 }
-bool given(const Evaluation& c, int i) { return c.has(i) && c.in(i).count() > 0; }
+bool is_present(const Evaluation& c, int i) { return c.has(i) && c.in(i).count() > 0; }
 
 int64_t rounded_half_up(double x) {
   return static_cast<int64_t>(std::min(std::floor(x + 0.5), 1e18));
@@ -63,12 +63,12 @@ void infer_resize(Infer& c) {
   check_attributes(c);
   const std::vector<int> axes = c.axes("axes", c.rank(0));
   const auto count = static_cast<int64_t>(axes.size());
-  const bool by_scales = given(c, 2);
-  c.check(by_scales != given(c, 3), "got {} of scales and sizes, expected one of them",
+  const bool by_scales = is_present(c, 2);
+  c.check(by_scales != is_present(c, 3), "got {} of scales and sizes, expected one of them",
           by_scales ? "both" : "none");
   const int ratios = by_scales ? 2 : 3;
   c.require_equal(element_count(c.dims(ratios)), count, "number of scales or sizes");
-  if (given(c, 1)) {
+  if (is_present(c, 1)) {
     const bool used = c.text("coordinate_transformation_mode") == "tf_crop_and_resize";
     if (used) c.require_equal(element_count(c.dims(1)), 2 * count, "number of values of roi");
   }
@@ -114,7 +114,7 @@ std::vector<ResizeAxis> resize_axes(const Evaluation& c) {
     const ConvertedOperand values(c.in(operand), ElementType::f64);
     return values.view().as<double>()[static_cast<int64_t>(i) * values.view().strides[0]];
   };
-  const bool by_scales = given(c, 2);
+  const bool by_scales = is_present(c, 2);
   const std::vector<int64_t> sizes = by_scales ? std::vector<int64_t>{} : c.values(3);
   c.check(by_scales || sizes.size() == axes.size(), "got {} sizes for {} axes", sizes.size(),
           axes.size());
@@ -133,7 +133,7 @@ std::vector<ResizeAxis> resize_axes(const Evaluation& c) {
       axis.scale =
           axis.input == 0 ? 1 : static_cast<float>(axis.output) / static_cast<float>(axis.input);
     }
-    if (given(c, 1) && c.text("coordinate_transformation_mode") == "tf_crop_and_resize") {
+    if (is_present(c, 1) && c.text("coordinate_transformation_mode") == "tf_crop_and_resize") {
       axis.roi_start = static_cast<float>(number(1, i));
       axis.roi_end = static_cast<float>(number(1, axes.size() + i));
     }

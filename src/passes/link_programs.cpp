@@ -168,11 +168,11 @@ class Linker {
 
 // True if `part` has an input that `other` produces.
 bool depends_on(const ProgramPart& part, const ProgramPart& other) {
-  std::set<std::string> given(other.program->main().result_names().begin(),
-                              other.program->main().result_names().end());
-  for (const auto& [name, input] : other.forwarded) given.insert(input);
+  std::set<std::string> produced(other.program->main().result_names().begin(),
+                                 other.program->main().result_names().end());
+  for (const auto& [name, input] : other.forwarded) produced.insert(input);
   return std::ranges::any_of(part.program->main().parameters(), [&](const auto& parameter) {
-    return given.contains(parameter->name());
+    return produced.contains(parameter->name());
   });
 }
 

@@ -203,7 +203,8 @@ std::optional<TokenExtents> set_token_extents(Program& program, const DecoderInt
 AffineAnalysis decoder_positions(const Program& program, const DecoderInterface& names,
                                  const TokenExtents& extents) {
   std::map<const Value*, AffineValue> given;
-  const auto give = [&](const std::string& name, const std::function<AffineValue(int rank)>& what) {
+  const auto set_value = [&](const std::string& name,
+                             const std::function<AffineValue(int rank)>& what) {
     const Value* value = name.empty() ? nullptr : find_parameter(program.main(), name);
     if (value == nullptr || !value->type().is_ranked()) return;
     given[value] = what(value->type().rank());
@@ -216,7 +217,7 @@ AffineAnalysis decoder_positions(const Program& program, const DecoderInterface&
   const Value* mask = names.mask.empty() ? nullptr : find_parameter(program.main(), names.mask);
   const bool fixed_length = mask != nullptr && mask->type().is_ranked() &&
                             mask->type().rank() > 0 && mask->type().dims->back().is_constant();
-  give(names.mask, [&](int rank) {
+  set_value(names.mask, [&](int rank) {
     if (!fixed_length) return AffineValue::constant(1);
     // A mask as long as the caches' capacity: ones for the tokens so far.
     Linear held{std::vector<int64_t>(static_cast<size_t>(rank), 0),
@@ -224,14 +225,14 @@ AffineAnalysis decoder_positions(const Program& program, const DecoderInterface&
     held.steps.back() = -1;
     return AffineValue{std::nullopt, {std::move(held)}, 1, 0};
   });
-  give(names.positions, [&](int rank) {
+  set_value(names.positions, [&](int rank) {
     Linear linear{std::vector<int64_t>(static_cast<size_t>(rank), 0), extents.past};
     linear.steps.back() = 1;
     return AffineValue::index(std::move(linear));
   });
-  give(names.past_length, count(extents.past));
-  give(names.new_length, count(extents.tokens));
-  give(names.total_length, count(extents.past + extents.tokens));
+  set_value(names.past_length, count(extents.past));
+  set_value(names.new_length, count(extents.tokens));
+  set_value(names.total_length, count(extents.past + extents.tokens));
   return AffineAnalysis(program.main(), std::move(given));
 }
 
@@ -269,7 +270,7 @@ int cut_axis(const Instruction& slice, const TokenExtents& extents) {
     if (value == nullptr || !value->elements() || value->elements()->size() != 1) return {};
     return value->elements()->front();
   };
-  const auto given = [&](size_t i) {
+  const auto has = [&](size_t i) {
     return i < slice.operands().size() && slice.operands()[i] != nullptr;
   };
   const Type& table = slice.operands()[0]->type();
@@ -277,10 +278,10 @@ int cut_axis(const Instruction& slice, const TokenExtents& extents) {
                        return dim.is_constant();
                      });
   if (!fixed || single(1) != extents.past || single(2) != extents.past + extents.tokens ||
-      (given(4) && single(4) != Dim(1))) {
+      (has(4) && single(4) != Dim(1))) {
     return -1;
   }
-  if (!given(3)) return table.rank() == 1 ? 0 : -1;
+  if (!has(3)) return table.rank() == 1 ? 0 : -1;
   const std::optional<int64_t> axis = single(3) ? single(3)->constant() : std::nullopt;
   if (!axis) return -1;
   return static_cast<int>(*axis < 0 ? *axis + table.rank() : *axis);
