@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Times decoders beside ONNX Runtime GenAI (and llama.cpp), in turns, on one prompt; compares what they say first.
+"""Times decoders against ONNX Runtime GenAI (and llama.cpp), interleaved, on one prompt; compares their tokens first.
 
-usage: compare.py WORKER MODELS [--rows=512] [--tokens=32] [--turns=7] [--threads=2] [--compute=as_model] [--json]
+usage: compare.py WORKER MODELS [--prompt=512] [--tokens=32] [--rounds=7] [--threads=2] [--compute=as_model] [--json]
 
-WORKER is bench_decoder. MODELS holds the folders to run, those of FOLDERS that are there, and perhaps gguf/model.gguf.
-Numbers are medians over the turns; a ratio is ours over theirs, of times on the wall and of processor seconds, which
-other programs on the machine disturb less. Shares are of the products' peak and of a plain read of the packed weights,
-measured in the same run. Exits with 1 if answers differ: all tokens of float models, the first of others.
+WORKER is bench_decoder. MODELS contains some of FOLDERS, and optionally gguf/model.gguf. Rates are medians over the
+rounds. Ratios are ours over theirs, by wall time and by CPU seconds, which other programs disturb less. Shares are of
+the peak of matrix multiplications and of a plain read of the packed weights, measured in the same run. Exits with 1 if
+answers differ: any token of float models, the first token of others.
 """
 
 import json
@@ -32,7 +32,7 @@ class Process:
             raise OSError(f"{command[0]} did not start")
         self.opened = json.loads(line)
 
-    def ask(self, line):
+    def request(self, line):
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline()
@@ -46,7 +46,7 @@ class Process:
 
 
 def options_of(arguments):
-    options = {"rows": 512, "tokens": 32, "turns": 7, "threads": 2, "compute": "as_model", "json": False}
+    options = {"prompt": 512, "tokens": 32, "rounds": 7, "threads": 2, "compute": "as_model", "json": False}
     for argument in arguments:
         name, _, value = argument.removeprefix("--").partition("=")
         if name not in options:
@@ -55,31 +55,31 @@ def options_of(arguments):
     return options
 
 
-def prompt_of(folder, rows):
+def prompt_of(folder, count):
     import onnxruntime_genai as genai
-    ids = [int(token) for token in genai.Tokenizer(genai.Model(str(folder))).encode(TEXT * (rows // 40 + 1))]
-    return ids[:rows]
+    ids = [int(token) for token in genai.Tokenizer(genai.Model(str(folder))).encode(TEXT * (count // 40 + 1))]
+    return ids[:count]
 
 
 def measure(engines, prompt, options):
-    """Seconds per engine of prompts and of single tokens."""
+    """Median seconds of prefill and decode for each engine."""
     times = {name: {"prompt": [], "next": []} for name in engines}
     line = "prompt " + " ".join(str(token) for token in prompt)
-    for turn in range(options["turns"] + 1):
+    for number in range(options["rounds"] + 1):
         for name, engine in engines.items():
-            answers = {"prompt": engine.ask(line), "next": engine.ask(f"next {options['tokens']}")}
-            for kind, answer in answers.items() if turn > 0 else ():
+            answers = {"prompt": engine.request(line), "next": engine.request(f"next {options['tokens']}")}
+            for kind, answer in answers.items() if number > 0 else ():
                 times[name][kind].append((answer["wall"], answer["cpu"]))
-    return {name: {kind: [statistics.median(column) for column in zip(*rows)] for kind, rows in kinds.items()}
+    return {name: {kind: [statistics.median(column) for column in zip(*pairs)] for kind, pairs in kinds.items()}
             for name, kinds in times.items()}
 
 
 def first_answers(engines, prompt, count):
-    said = {}
+    answers = {}
     for name, engine in engines.items():
-        tokens = engine.ask("prompt " + " ".join(str(token) for token in prompt[:97]))["tokens"]
-        said[name] = tokens + engine.ask(f"next {count}")["tokens"]
-    return said
+        tokens = engine.request("prompt " + " ".join(str(token) for token in prompt[:97]))["tokens"]
+        answers[name] = tokens + engine.request(f"next {count}")["tokens"]
+    return answers
 
 
 def same(ours, theirs):
@@ -93,20 +93,20 @@ def open_engines(worker, folder, models, options):
     if gguf.exists() and folder.name == "genai-fp32":
         try:
             peer = Process(sys.executable, HERE / "llama_peer.py", gguf, options["threads"])
-            peer.ask("prompt 1 2 3")
+            peer.request("prompt 1 2 3")
             engines["llama.cpp"] = peer
         except OSError as error:
-            print(f"llama-cpp-python is not there, or does not run: {error}: llama.cpp is left out", file=sys.stderr)
+            print(f"llama-cpp-python is missing or does not run ({error}): skipping llama.cpp", file=sys.stderr)
     return engines
 
 
 def compare(worker, folder, models, options):
     engines = open_engines(worker, folder, models, options)
-    prompt = prompt_of(folder, options["rows"])
-    said = first_answers(engines, prompt, options["tokens"])
-    equal = same(said["lathe"], said["genai"])
+    prompt = prompt_of(folder, options["prompt"])
+    answers = first_answers(engines, prompt, options["tokens"])
+    equal = same(answers["lathe"], answers["genai"])
     is_float = FOLDERS[folder.name] == "f32" and options["compute"] in ("as_model", "f32")
-    limits = engines["lathe"].ask("limits")
+    limits = engines["lathe"].request("limits")
     times = measure(engines, prompt, options)
     opened = engines["lathe"].opened
     ours, theirs = times["lathe"], times["genai"]
@@ -114,14 +114,14 @@ def compare(worker, folder, models, options):
             for name, t in times.items()}
     peak = limits["int8" if options["compute"] == "int8" else FOLDERS[folder.name]]
     result = {
-        "model": folder.name, "equal_tokens": equal, "asked_tokens": len(said["lathe"]), "rates": rate,
+        "model": folder.name, "equal_tokens": equal, "compared_tokens": len(answers["lathe"]), "rates": rate,
         "load_seconds": {name: engine.opened["wall"] for name, engine in engines.items()},
         "ratio": {kind: rate["lathe"][kind] / rate["genai"][kind] for kind in ("prompt", "decode")},
         "cpu_ratio": {"prompt": theirs["prompt"][1] / ours["prompt"][1], "decode": theirs["next"][1] / ours["next"][1]},
         "share": {"prompt": 2 * opened["products"] * rate["lathe"]["prompt"] / peak,
                   "decode": opened["weight_bytes"] * rate["lathe"]["decode"] / limits["read"]},
         "limits": limits,
-        "ok": equal == len(said["lathe"]) if is_float else equal > 0,
+        "ok": equal == len(answers["lathe"]) if is_float else equal > 0,
     }
     for engine in engines.values():
         engine.close()
@@ -130,10 +130,10 @@ def compare(worker, folder, models, options):
 
 def show(result):
     limits = result["limits"]
-    print(f"\n{result['model']}: {result['equal_tokens']} of {result['asked_tokens']} tokens equal"
+    print(f"\n{result['model']}: {result['equal_tokens']} of {result['compared_tokens']} tokens equal"
           f"{'' if result['ok'] else ', WRONG'}; peaks {limits['f32'] / 1e9:.0f} GFLOP/s f32, "
           f"{limits['int8'] / 1e9:.0f} GOP/s int8, read {limits['read'] / 1e9:.1f} GB/s")
-    print(f"  {'':10} {'prompt tok/s':>13} {'decode tok/s':>13} {'load s':>8}")
+    print(f"  {'':10} {'prefill tok/s':>13} {'decode tok/s':>13} {'load s':>8}")
     for name, rates in result["rates"].items():
         print(f"  {name:10} {rates['prompt']:13.1f} {rates['decode']:13.1f} {result['load_seconds'][name]:8.2f}")
     for title, key in (("ratio", "ratio"), ("by cpu s", "cpu_ratio"), ("of limit", "share")):

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A process of its own for ONNX Runtime GenAI: usage: genai_peer.py FOLDER THREADS; the protocol is that of
-worker.cpp."""
+"""Worker process of ONNX Runtime GenAI. Usage: genai_peer.py FOLDER THREADS; protocol as in worker.cpp."""
 
 import json
 import sys

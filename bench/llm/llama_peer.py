@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A process of its own for llama.cpp: usage: llama_peer.py FILE.gguf THREADS; the protocol is that of worker.cpp.
-Needs the package llama-cpp-python, which has to be compiled; the comparison goes on without it."""
+"""Worker process of llama.cpp. Usage: llama_peer.py FILE.gguf THREADS; protocol as in worker.cpp.
+Requires the package llama-cpp-python; without it compare.py skips llama.cpp."""
 
 import sys
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The protocol of worker.cpp for a peer in Python: questions as lines on standard input, answers as lines of JSON."""
+"""The protocol of worker.cpp for Python peers: one request per line on standard input, one JSON answer per line."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ def timed(run):
 
 
 def serve(make, version):
-    """make() loads the model and gives an object with answer(line)."""
+    """make() loads the model and returns an object with answer(line)."""
     made = []
 
     def load():

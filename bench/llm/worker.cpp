@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A process of its own for a decoder: usage: bench_decoder FOLDER TARGET THREADS COMPUTE. Answers a
-// line with a JSON object: `prompt 1 2 3` begins anew with these tokens, `next 16` chooses so many
-// more; `limits` measures the machine.
+// Worker process of a decoder. Usage: bench_decoder FOLDER TARGET THREADS COMPUTE. Answers each
+// line with a JSON object: `prompt 1 2 3` runs a new prompt, `next 16` generates 16 tokens,
+// `limits` measures the machine.
 #include <chrono>
 #include <ctime>
 #include <iostream>
@@ -28,7 +28,7 @@ double now(clockid_t clock) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// Seconds on the wall, and of all cores, that f takes.
+// Wall seconds, and CPU seconds of all cores.
 template <class F>
 Json timed(F&& f) {
   const double wall = now(CLOCK_MONOTONIC), work = now(CLOCK_PROCESS_CPUTIME_ID);
@@ -36,8 +36,8 @@ Json timed(F&& f) {
   return {{"wall", now(CLOCK_MONOTONIC) - wall}, {"cpu", now(CLOCK_PROCESS_CPUTIME_ID) - work}};
 }
 
-// Products of weights that a row of a prompt costs, without the last one, the head.
-int64_t products_per_row(const lathe::Plan& plan) {
+// Multiplications by weights per prompt token, without the head.
+int64_t products_per_token(const lathe::Plan& plan) {
   int64_t all = 0, last = 0;
   for (const lathe::Launch& launch : plan.modules.front().launches) {
     if (launch.instruction == nullptr || compute_of(*launch.instruction).empty()) continue;
@@ -67,7 +67,7 @@ class Worker {
     options.pool = &pool_;
     opened_ = timed([&] { decoder_ = std::make_unique<Decoder>(folder, options); });
     opened_["weight_bytes"] = lathe::cpu::weight_store_size().bytes;
-    opened_["products"] = products_per_row(decoder_->plan());
+    opened_["products"] = products_per_token(decoder_->plan());
   }
   const Json& opened() const { return opened_; }
 
@@ -80,7 +80,7 @@ class Worker {
       for (Token token; words >> token;) tokens.push_back(token);
       sequence_.emplace(decoder_->new_sequence());
       Json json = timed([&] { run(tokens); });
-      json["tokens"] = {chosen_};
+      json["tokens"] = {sampled_};
       return json;
     }
     if (command == "next") {
@@ -89,8 +89,8 @@ class Worker {
       std::vector<Token> tokens;
       Json json = timed([&] {
         for (int64_t i = 0; i < count; ++i) {
-          run(std::vector{chosen_});
-          tokens.push_back(chosen_);
+          run(std::vector{sampled_});
+          tokens.push_back(sampled_);
         }
       });
       json["tokens"] = tokens;
@@ -108,14 +108,14 @@ class Worker {
   void run(std::span<const Token> tokens) {
     const lathe::llm::StepRequest request{&*sequence_, tokens};
     const lathe::Tensor logits = decoder_->step({&request, 1});
-    const auto row = logits.elements<float>();
-    chosen_ = static_cast<Token>(std::ranges::max_element(row) - row.begin());
+    const auto values = logits.elements<float>();
+    sampled_ = static_cast<Token>(std::ranges::max_element(values) - values.begin());
   }
 
   lathe::ThreadPool pool_;
   std::unique_ptr<Decoder> decoder_;
   std::optional<Sequence> sequence_;
-  Token chosen_ = 0;
+  Token sampled_ = 0;
   Json opened_;
 };
 

@@ -96,12 +96,12 @@ std::string describe_context(const llm::ModelSize& size, int64_t context, int64_
   const std::string text =
       fmt::format("{} in all for a sequence of {} tokens", llm::bytes_text(all), context);
   const bool fits = limit > 0 ? size.state_bytes(context) <= limit : all <= available;
-  if (fits || (limit == 0 && available == 0) || size.row_bytes == 0) return text;
+  if (fits || (limit == 0 && available == 0) || size.token_bytes == 0) return text;
   const int64_t room = limit > 0 ? limit : available - size.all_weight_bytes();
   return fmt::format("warning: {}, and {}: there is room for {} tokens", text,
                      limit > 0 ? fmt::format("the limit for caches is {}", llm::bytes_text(limit))
                                : fmt::format("{} are available", llm::bytes_text(available)),
-                     std::max<int64_t>(room - size.sequence_bytes, 0) / size.row_bytes);
+                     std::max<int64_t>(room - size.sequence_bytes, 0) / size.token_bytes);
 }
 
 void check_decoder(Report& report, const std::string& folder, const std::string& overlay,
@@ -119,7 +119,7 @@ void check_decoder(Report& report, const std::string& folder, const std::string&
     decoder_options.measured = [&](const llm::ModelSize& size) {
       report.row("memory", fmt::format("weights {}, cache {} a token",
                                        llm::bytes_text(size.all_weight_bytes()),
-                                       llm::bytes_text(size.row_bytes)));
+                                       llm::bytes_text(size.token_bytes)));
     };
     const llm::Decoder decoder(folder, decoder_options);
     const int64_t context = decoder.config().context_length;

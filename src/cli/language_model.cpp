@@ -117,7 +117,7 @@ LanguageModel::LanguageModel(const LanguageModelArguments& arguments, const Opti
   decoder.measured = [&](const llm::ModelSize& size) {
     progress.say(fmt::format("memory: weights {}, cache {} a token; {} available",
                              llm::bytes_text(size.all_weight_bytes()),
-                             llm::bytes_text(size.row_bytes),
+                             llm::bytes_text(size.token_bytes),
                              llm::bytes_text(system_memory().available_bytes)));
   };
   decoder_ = std::make_shared<const llm::Decoder>(arguments.folder, decoder);

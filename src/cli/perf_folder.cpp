@@ -217,7 +217,7 @@ int perf_folder(const FolderMeasure& what, const Options& options, Output& out) 
   // A token reads every weight once, and on average half of what the sequence's caches come to.
   const double token_bytes =
       static_cast<double>(size.weight_bytes) +
-      static_cast<double>(size.row_bytes * (fitted.prompt_tokens + fitted.new_tokens / 2));
+      static_cast<double>(size.token_bytes * (fitted.prompt_tokens + fitted.new_tokens / 2));
   const double bandwidth = rates.tokens_per_second * token_bytes / bytes_per_second;
   // Each type of products against what the machine shows of it.
   double seconds = 0;
@@ -237,7 +237,7 @@ int perf_folder(const FolderMeasure& what, const Options& options, Output& out) 
     json["prompt_tokens_per_second"] = rates.prompt_tokens_per_second;
     json["tokens_per_second"] = rates.tokens_per_second;
     json["weight_bytes"] = size.weight_bytes;
-    json["cache_bytes_per_token"] = size.row_bytes;
+    json["cache_bytes_per_token"] = size.token_bytes;
     json["products_per_token"] = size.products;
     json["bytes_per_second"] = bytes_per_second;
     for (const Products& p : products) {
@@ -272,7 +272,7 @@ int perf_folder(const FolderMeasure& what, const Options& options, Output& out) 
   out.write(fmt::format("time of the prompt: {}\n", to_text(profiles.prompt)));
   out.write(fmt::format("time of the rest: {}\n", to_text(profiles.decode)));
   out.write(fmt::format("weights {}, cache {} a token, peak memory {}\n",
-                        llm::bytes_text(size.weight_bytes), llm::bytes_text(size.row_bytes),
+                        llm::bytes_text(size.weight_bytes), llm::bytes_text(size.token_bytes),
                         llm::bytes_text(peak_resident_bytes())));
   return 0;
 }

@@ -159,9 +159,9 @@ void test_other_numbers(const lathe::Model& model) {
   lathe::Generator tokens_first(model, params);
   tokens_first.set_model_input("input_ids", ids({2, 2}, {1, 2, 3, 4}));
   expect_error(LATHE_INVALID_ARGUMENT,
-               "input 'mel' is f32[3, 2, 3], of 3 prompts along the first axis, and there are 2",
+               "input 'mel' is f32[3, 2, 3], with 3 prompts along the first axis, but there are 2",
                [&] { tokens_first.set_model_input("mel", features({1, 2, 3})); });
-  expect_error(LATHE_INVALID_ARGUMENT, "a sequence of 0 rows has no 'steps'",
+  expect_error(LATHE_INVALID_ARGUMENT, "a sequence of 0 tokens has no 'steps'",
                [&] { tokens_first.generate_next_token(); });
   tokens_first.set_model_input("mel", features({1, 2}));
   tokens_first.generate_next_token();
@@ -220,7 +220,7 @@ void test_outputs(const lathe::Model& model) {
   expect_error(LATHE_INVALID_ARGUMENT, "prompt 2 is out of range for 2 prompts",
                [&] { generator.get_output("goal", 2); });
   expect_error(LATHE_INVALID_ARGUMENT,
-               "the model has no output 'goals' that can be asked for (did you mean 'goal'?)",
+               "the model has no output 'goals' to return (did you mean 'goal'?)",
                [&] { generator.get_output("goals", 1); });
   generator.generate_next_token();
   const lathe::Tensor both = generator.get_output("goal");  // one token each in the last step

@@ -145,13 +145,13 @@ void test_items(const lathe::Model& model) {
   generator.generate_next_token();
   expect(generator.next_tokens()[0] == chosen + 1, "and one without a mask");
   const uint32_t none = 0;
-  expect_error(LATHE_INVALID_ARGUMENT, "a token mask allows none of 16 tokens",
+  expect_error(LATHE_INVALID_ARGUMENT, "a token mask has none of 16 tokens",
                [&] { generator.set_token_mask({&none, 1}); });
   expect_error(LATHE_INVALID_ARGUMENT,
                "a token mask has 2 words, expected 1 for a vocabulary of 16",
                [&] { generator.set_token_mask(std::vector<uint32_t>(2, 1)); });
   std::vector<float> rows(8);
-  expect_error(LATHE_INVALID_ARGUMENT, "embeddings are f32[1, 8], and the model takes tokens only",
+  expect_error(LATHE_INVALID_ARGUMENT, "embeddings are f32[1, 8], but the model accepts token ids only",
                [&] { generator.append_embeddings(lathe::Tensor::wrap({1, 8}, rows.data())); });
   std::vector<int64_t> numbers = {0, 1, 2};
   const lathe::Tensor transposed = lathe::Tensor::wrap({1, 3}, numbers.data());
@@ -199,12 +199,12 @@ void test_forks(const lathe::Model& model) {
                [&] { other.restore("12345678"); });
   lathe::GeneratorParams beams(model);
   beams.set("num_beams", 2);
-  expect_error(LATHE_INVALID_ARGUMENT, "2 beams cannot go on from 4 generated tokens",
+  expect_error(LATHE_INVALID_ARGUMENT, "2 beams cannot continue 4 generated tokens",
                [&] { generator.fork(0, &beams); });
   lathe::GeneratorParams likely(model);
   likely.set("log_probabilities", 1);
   expect_error(LATHE_INVALID_ARGUMENT,
-               "log-probabilities of 4 generated tokens are asked for, and 0 are known",
+               "log-probabilities of 4 generated tokens are requested, but the state has 0",
                [&] { generator.fork(0, &likely); });
   lathe::Generator searched(model, beams);
   searched.append_tokens(std::vector<int32_t>{3});
@@ -213,7 +213,7 @@ void test_forks(const lathe::Model& model) {
   const lathe::Tensor logits = searched.get_logits();
   expect(logits.dims()[0] == 2, "a row for each beam");
   searched.set_logits(logits);
-  expect_error(LATHE_INVALID_ARGUMENT, "prompt 0 has 2 branches: they cannot be taken apart",
+  expect_error(LATHE_INVALID_ARGUMENT, "prompt 0 has 2 branches: returning a state requires one",
                [&] { searched.fork(); });
 }
 
@@ -242,7 +242,7 @@ void test_memory_limit() {
   config.set_memory_limit(300);
   const lathe::Model model(config);
   lathe::Generator generator(model, lathe::GeneratorParams(model));
-  expect_error(LATHE_OUT_OF_MEMORY, "3 tokens take 384 bytes of caches",
+  expect_error(LATHE_OUT_OF_MEMORY, "3 tokens require 384 bytes of KV caches",
                [&] { generator.append_tokens(std::vector<int32_t>{1, 2, 3}); });
 }
 
@@ -370,7 +370,7 @@ void test_providers() {
   expect(model.device_type() == "cpu" || model.device_type() == "ref", "the provider's target");
   config.append_provider("warp");
   expect_error(LATHE_INVALID_MODEL,
-               "'model.decoder.session_options.provider_options[1]' names the provider 'warp'",
+               "'model.decoder.session_options.provider_options[1]' has the unknown provider 'warp'",
                [&] { lathe::Model wrong(config); });
 }
 
@@ -389,7 +389,7 @@ void test_own_providers() {
   expect(model.device_type() == "cpu" || model.device_type() == "ref", "its target");
   config.append_provider("warp");
   expect_error(LATHE_INVALID_MODEL,
-               "'model.decoder.session_options.provider_options[2]' names the provider 'warp'",
+               "'model.decoder.session_options.provider_options[2]' has the unknown provider 'warp'",
                [&] { lathe::Model wrong(config); });
   config.overlay(R"({"model": {"decoder": {"session_options": {"provider_options": []}}}})");
   const lathe::Model changed(config);
@@ -400,7 +400,7 @@ void test_refusals(const lathe::Model& model) {
   lathe::GeneratorParams params(model);
   expect_error(LATHE_UNSUPPORTED, "guidance by a 'json_schema' is not supported",
                [&] { params.set_guidance("json_schema", "{}"); });
-  expect_error(LATHE_INVALID_ARGUMENT, "there is no search option 'top_q' (did you mean 'top_k'?)",
+  expect_error(LATHE_INVALID_ARGUMENT, "unknown search option 'top_q' (did you mean 'top_k'?)",
                [&] { params.set("top_q", 1); });
   lathe::Generator generator(model, params);
   expect_error(LATHE_UNSUPPORTED, "adapters are not supported: 'red' cannot be made active",

@@ -41,7 +41,7 @@ class Chat(program.ProgramTest):
 
     def test_a_script_is_told_what_is_wrong(self):
         self.talk(["one " * 300], code=2)
-        self.assertIn("the talk has 300 tokens with this message", self.stderr)
+        self.assertIn("the conversation has 300 tokens with this message", self.stderr)
 
     def test_an_interrupt_stops_the_answer_and_keeps_the_talk(self):
         talk = subprocess.Popen([program.PROGRAM, "chat", COUNTING, *ENDLESS], stdin=subprocess.PIPE,

@@ -104,7 +104,7 @@ class Folder(program.ProgramTest):
 
     def test_a_request_that_cannot_fit_fails_before_it_runs(self):
         self.run_program("generate", COUNTING, "--ids", "1,2,3", "--memory-limit", "300", code=5)
-        self.assertIn("3 tokens take 384 bytes of caches (128 bytes a token)", self.stderr)
+        self.assertIn("3 tokens require 384 bytes of KV caches (128 bytes per token)", self.stderr)
 
 
 if __name__ == "__main__":

@@ -68,13 +68,13 @@ class Generate(program.ProgramTest):
         self.assertEqual(generate("--random-seed", 1, do_sample=True, temperature=1e6, top_k=1), generate())
         self.assertEqual(generate(penalty_alpha=0.6), generate())
         generate(penalty_alpha=0.6)
-        self.assertRegex(self.stderr, r"generation_config.json of '.*' asks for penalty_alpha, which is not done")
+        self.assertRegex(self.stderr, r"generation_config.json of '.*' requests penalty_alpha, which is not supported")
 
     def test_options_without_effect_are_taken(self):
         self.assertEqual(self.generate("-p", "one", "--batch_size", 4, "--past_present_share_buffer=true",
                                        "--diversity_penalty=0", "--blank-penalty=0", "--max-new-tokens", 2), "two three\n")
         self.generate("-p", "one", "--diversity_penalty", 0.5, code=4)
-        self.assertIn("search option 'diversity_penalty' is 0.5: beams in groups are not supported", self.stderr)
+        self.assertIn("search option 'diversity_penalty' is 0.5: grouped beams are not supported", self.stderr)
 
     def test_a_chat_goes_through_the_template(self):
         out = json.loads(self.generate("--chat", "-p", "eleven", "--system", "one two", "--json"))

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Decoding takes no memory from the host but for pages of caches: every malloc of this program is
-// counted while a step runs.
+// Decode steps allocate nothing but KV cache pages: this program counts every malloc during a step.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -12,7 +11,7 @@
 #include "llm/tokenizer/load.h"
 #include "tests/decoders/made_decoder.h"
 
-// Sanitizers bring an allocator of their own.
+// Sanitizers replace the allocator.
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
     __has_feature(memory_sanitizer)
@@ -35,7 +34,7 @@ std::atomic<int64_t> allocations{0};
 
 #ifdef LATHE_COUNTS_ALLOCATIONS
 constexpr bool kCounts = true;
-// Seen by the libraries, so that operator new, too, comes here.
+// Exported, so that operator new of the libraries calls it, too.
 #define LATHE_SEEN __attribute__((visibility("default")))
 extern "C" {
 void* __libc_malloc(size_t);
@@ -67,7 +66,7 @@ constexpr bool kCounts = false;
 namespace lathe::llm {
 namespace {
 
-constexpr int64_t kPageRows = 16;  // what is lent for fewer rows doubles as they come
+constexpr int64_t kPageSlots = 16;  // thread-local scratch doubles below this size
 constexpr int64_t kSteps = 200;
 
 template <class F>
@@ -89,22 +88,22 @@ class AllocationTest : public testing::TestWithParam<Case> {
   void SetUp() override {
     if (!kCounts) GTEST_SKIP() << "the sanitizers' allocator is not counted";
     if (find_target(GetParam().target) == nullptr) {
-      GTEST_SKIP() << "there is no target '" << GetParam().target << "' here";
+      GTEST_SKIP() << "target '" << GetParam().target << "' is unavailable";
     }
     if (GetParam().window < 0) {
       DecoderOptions options;
       options.target = find_target(GetParam().target);
-      options.memory_limit = 1 << 30;  // looked at where memory is taken
+      options.memory_limit = 1 << 30;  // checked where pages are allocated
       decoder_ = std::make_shared<const Decoder>("examples/counting", options);
     } else {
       decoder_ = make_decoder(GetParam().window, GetParam().target);
     }
     if (decoder_ == nullptr) GTEST_SKIP() << "make_decoder.py needs build/venv";
     ASSERT_TRUE(decoder_->packed());
-    ASSERT_EQ(decoder_->layout().page_rows(), kPageRows);
+    ASSERT_EQ(decoder_->layout().page_slots(), kPageSlots);
   }
 
-  // Sequences of 3, 4, … rows, which take their pages at different times.
+  // Sequences of 3, 4, … tokens, which allocate pages at different steps.
   void decode(size_t count) {
     std::vector<Sequence> sequences(count, decoder_->new_sequence());
     std::vector<Token> tokens(count);
@@ -120,24 +119,24 @@ class AllocationTest : public testing::TestWithParam<Case> {
     for (int64_t step = 0; step < kSteps; ++step) {
       bool adds_page = false;
       for (size_t i = 0; i < count; ++i) {
-        adds_page = adds_page || sequences[i].length() % kPageRows == 0;
+        adds_page = adds_page || sequences[i].length() % kPageSlots == 0;
         tokens[i] = static_cast<Token>((step * 7 + static_cast<int64_t>(i)) % 14);
       }
       const void* before = logits.data();
       const int64_t made = allocations_of([&] { decoder_->step(requests, logits); });
-      if (step == 0) {  // nothing is kept yet for steps of so many rows
+      if (step == 0) {  // first step of this size
         EXPECT_GT(made, 0);
         continue;
       }
       EXPECT_EQ(logits.data(), before);
-      if (adds_page || sequences[0].length() < kPageRows) continue;
+      if (adds_page || sequences[0].length() < kPageSlots) continue;
       EXPECT_EQ(made, 0) << "step " << step << " of " << count << " sequences";
       ++quiet;
     }
     EXPECT_GE(quiet, kSteps / 2);
   }
 
-  // Three prompts of equal lengths, token by token, to no end token.
+  // Three prompts of equal lengths, token by token, without end token.
   void generate(search::SearchOptions options,
                 std::shared_ptr<const tokenizer::Tokenizer> tokenizer = nullptr) {
     constexpr size_t kPrompts = 3;
@@ -159,11 +158,11 @@ class AllocationTest : public testing::TestWithParam<Case> {
       const size_t length = generator.tokens(0).size();
       const Places before = places();
       const int64_t made = allocations_of([&] { generator.generate_next_token(); });
-      // Lists of what was generated double now and then.
+      // Lists of generated tokens double at times.
       const bool grows = before != places() || (options.log_probabilities > 0 &&
                                                 std::has_single_bit(static_cast<uint64_t>(step)));
-      const bool adds_page = (length - 1) % kPageRows == 0;
-      if (length < kPageRows || grows || adds_page) continue;
+      const bool adds_page = (length - 1) % kPageSlots == 0;
+      if (length < kPageSlots || grows || adds_page) continue;
       EXPECT_EQ(made, 0) << "token " << length;
       ++quiet;
     }
@@ -173,13 +172,13 @@ class AllocationTest : public testing::TestWithParam<Case> {
   std::shared_ptr<const Decoder> decoder_;
 };
 
-TEST_P(AllocationTest, a_step_of_one_sequence_makes_none) { decode(1); }
+TEST_P(AllocationTest, a_step_of_one_sequence_allocates_nothing) { decode(1); }
 
-TEST_P(AllocationTest, a_step_of_several_sequences_makes_none) { decode(5); }
+TEST_P(AllocationTest, a_step_of_several_sequences_allocates_nothing) { decode(5); }
 
-TEST_P(AllocationTest, a_greedy_generator_makes_none) { generate({}); }
+TEST_P(AllocationTest, a_greedy_generator_allocates_nothing) { generate({}); }
 
-TEST_P(AllocationTest, draws_and_penalties_make_none) {
+TEST_P(AllocationTest, sampling_and_penalties_allocate_nothing) {
   search::SearchOptions options;
   options.do_sample = true;
   options.random_seed = 3;
@@ -196,7 +195,7 @@ TEST_P(AllocationTest, draws_and_penalties_make_none) {
   generate(options);
 }
 
-TEST_P(AllocationTest, other_cutoffs_make_none) {
+TEST_P(AllocationTest, other_cutoffs_allocate_nothing) {
   search::SearchOptions options;
   options.do_sample = true;
   options.random_seed = 4;
@@ -208,14 +207,14 @@ TEST_P(AllocationTest, other_cutoffs_make_none) {
   generate(options);
 }
 
-TEST_P(AllocationTest, log_probabilities_make_none) {
+TEST_P(AllocationTest, log_probabilities_allocate_nothing) {
   search::SearchOptions options;
   options.do_sample = true;
   options.log_probabilities = 4;
   generate(options);
 }
 
-TEST_P(AllocationTest, texts_make_none) {
+TEST_P(AllocationTest, text_allocates_nothing) {
   search::SearchOptions options;
   options.do_sample = true;
   options.random_seed = 5;
@@ -224,8 +223,8 @@ TEST_P(AllocationTest, texts_make_none) {
   if (GetParam().window < 0) generate(options, tokenizer::load_tokenizer("examples/counting"));
 }
 
-// Beams that part write to pages of their own; their lists are copied into those of earlier steps.
-TEST_P(AllocationTest, beams_make_none_but_where_lists_grow) {
+// Diverged beams write to their own pages and reuse the lists of earlier steps.
+TEST_P(AllocationTest, beams_allocate_only_where_lists_grow) {
   search::SearchOptions options;
   options.num_beams = 3;
   options.early_stopping = search::EarlyStopping::never;
@@ -238,15 +237,15 @@ TEST_P(AllocationTest, beams_make_none_but_where_lists_grow) {
     const int64_t reserved = decoder_->layout().reserved_bytes();
     const int64_t made = allocations_of([&] { generator.generate_next_token(); });
     ASSERT_EQ(std::ssize(generator.tokens(0)), length + 1);
-    // Lists of tokens double, in one half of the beams' memory and in the other; so does that of
-    // the nodes of the search, which has those of all beams so far.
+    // Token lists double in both halves of the beams' memory, and so does the list of all search
+    // nodes.
     const auto doubles = [](int64_t count) { return std::has_single_bit(uint64_t(count)); };
     const int64_t nodes = options.num_beams * step;
     const bool grows = doubles(length) || doubles(length + 1) ||
                        std::bit_ceil(uint64_t(nodes)) < uint64_t(nodes + options.num_beams);
     const bool adds_page =
-        (length - 1) % kPageRows == 0 || decoder_->layout().reserved_bytes() != reserved;
-    if (length < kPageRows || grows || adds_page) continue;
+        (length - 1) % kPageSlots == 0 || decoder_->layout().reserved_bytes() != reserved;
+    if (length < kPageSlots || grows || adds_page) continue;
     EXPECT_EQ(made, 0) << "token " << length;
     ++quiet;
   }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""SmolLM2-135M-Instruct on four chats, where LATHE_REAL_MODELS names the folder that holds it: logits beside
-ONNX Runtime's, tokens as ONNX Runtime GenAI recorded them, and what 8-bit activations cost."""
+"""SmolLM2-135M-Instruct on four chats, in the folder of LATHE_REAL_MODELS: logits against ONNX
+Runtime, tokens recorded by ONNX Runtime GenAI, and the error of 8-bit activations."""
 
 import itertools
 import json
@@ -22,7 +22,7 @@ TARGETS = ("cpu", "ref") if FULL else ("cpu",)
 
 
 def fed_back(chat, folder):
-    """The prompt's tokens, then those that were recorded, the last of which nothing follows."""
+    """The prompt's tokens, then the recorded ones except the last."""
     return chat["prompt_ids"] + chat[folder.replace("-", "_")]["ids"][:-1]
 
 
@@ -31,7 +31,7 @@ def check_float(probe, model, chats, folder, session):
         tokens, prompt = fed_back(chat, folder), len(chat["prompt_ids"])
         got = probe.logits(model, [tokens], [prompt, 1])
         distance = np.abs(got - onnxruntime_logits(session, tokens)).max()
-        print(f"{folder} on {model['target']}: '{chat['user']}': {distance:.1e} from ONNX Runtime over {len(got)} rows")
+        print(f"{folder} on {model['target']}: '{chat['user']}': {distance:.1e} from ONNX Runtime over {len(got)} tokens")
         if not distance <= 2e-3:
             yield f"'{chat['user']}': logits are {distance} away from ONNX Runtime's"
     recorded = [chat[folder.replace("-", "_")] for chat in chats]
@@ -46,7 +46,7 @@ def check_float(probe, model, chats, folder, session):
 
 
 def check_int8(probe, target, chats, sessions):
-    """The weights of both folders are the same."""
+    """Both folders have the same weights."""
     ours, theirs = [], []
     for chat in chats:
         tokens, prompt = fed_back(chat, "genai-int4"), len(chat["prompt_ids"])
@@ -64,7 +64,7 @@ def check_int8(probe, target, chats, sessions):
 
 
 def check_compute(probe, folder, target, chats):
-    """What activations of 8 bits and of bf16 cost, on the tokens that were recorded."""
+    """The error of 8-bit and bf16 activations, on the recorded tokens."""
     for compute, most in (("bf16", 0.0005), ("int8", 0.006)):
         distances = []
         for chat in chats:
@@ -83,7 +83,7 @@ def check_compute(probe, folder, target, chats):
 
 
 def check_bits(probe, folder, target, compute):
-    """Matrices large enough to be shared among threads, and cut in blocks."""
+    """Matrices large enough for several threads and cache blocks."""
     prompts = [[(37 * i + 11 * n) % 49000 + 5 for i in range(length)] for n, length in enumerate((1, 21, 7, 16, 3, 2, 5, 9))]
     model = {"folder": str(folder), "target": target, "compute": compute}
     alone = probe.logits({**model, "threads": 1}, prompts, together=False)
@@ -97,7 +97,7 @@ def check_bits(probe, folder, target, compute):
 def main():
     tests = len(FLOAT) * len(TARGETS) + 2 * len(TARGETS) + FULL + len(BITS)
     if not (FOLDER / "expected.json").exists():
-        print(f"skipped {tests}: LATHE_REAL_MODELS names no folder with smollm2\n0 passed, 0 failed, {tests} skipped")
+        print(f"skipped {tests}: LATHE_REAL_MODELS has no smollm2 folder\n0 passed, 0 failed, {tests} skipped")
         return 0
     chats = json.loads((FOLDER / "expected.json").read_text())
     open_session = lambda name: onnxruntime.InferenceSession(FOLDER / name / "model.onnx", providers=["CPUExecutionProvider"])

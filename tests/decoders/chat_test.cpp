@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Talks with the folder examples/counting: the token after n is n + 1, and 15 ends.
+// Chats with the folder examples/counting: the token after n is n + 1, and 15 ends.
 #include "llm/model/chat.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class ChatTest : public testing::Test {
     }
     return std::string(chat.answer());
   }
-  // What the model says behind these tokens, all at once.
+  // The answer after these tokens, at once.
   std::vector<Token> at_once(std::vector<Token> tokens) const {
     Generator generator(decoder_);
     generator.add(tokens, {});
@@ -55,7 +55,7 @@ TEST_F(ChatTest, a_second_turn_runs_only_new_tokens) {
   EXPECT_EQ(list(chat.tokens()), at_once({10, 11, 12, 13, 14, 15, 1, 12}));
 }
 
-TEST_F(ChatTest, a_template_that_drops_answers_keeps_the_common_beginning) {
+TEST_F(ChatTest, a_template_that_drops_answers_keeps_the_common_prefix) {
   Chat chat = make("{% for m in messages if m.role != 'assistant' %}{{ m.content }} {% endfor %}");
   ask(chat, "three ten");
   EXPECT_EQ(ask(chat, "twelve"), "thirteen fourteen");
@@ -64,7 +64,7 @@ TEST_F(ChatTest, a_template_that_drops_answers_keeps_the_common_beginning) {
   EXPECT_EQ(list(chat.tokens()), at_once({3, 10, 12}));
 }
 
-TEST_F(ChatTest, another_system_text_begins_anew) {
+TEST_F(ChatTest, another_system_prompt_restarts) {
   Chat chat = make("", {.system = "one"});
   ask(chat, "ten");
   chat.set_system("two");
@@ -74,7 +74,7 @@ TEST_F(ChatTest, another_system_text_begins_anew) {
   EXPECT_EQ(chat.messages().size(), 5U);
 }
 
-TEST_F(ChatTest, an_answer_cut_short_stays_in_the_talk) {
+TEST_F(ChatTest, a_truncated_answer_stays_in_the_conversation) {
   Chat chat = make();
   chat.say("one");
   chat.next();
@@ -88,7 +88,7 @@ TEST_F(ChatTest, an_answer_cut_short_stays_in_the_talk) {
   EXPECT_EQ(chat.turn().kept, 3U);
 }
 
-TEST_F(ChatTest, answers_cut_at_stop_strings_are_said_again_as_they_were_read) {
+TEST_F(ChatTest, answers_cut_at_stop_strings_keep_their_tokens) {
   ChatOptions options;
   options.search.stop_strings = {"three four"};
   Chat chat = make("", options);
@@ -111,7 +111,8 @@ TEST_F(ChatTest, a_refused_message_changes_nothing) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.message(),
-              "the talk has 303 tokens with this message, which leaves no room for an answer below "
+              "the conversation has 303 tokens with this message, which leaves no room for an "
+              "answer below "
               "256");
   }
   EXPECT_EQ(list(chat.tokens()), before);
@@ -119,7 +120,7 @@ TEST_F(ChatTest, a_refused_message_changes_nothing) {
   EXPECT_EQ(ask(chat, "thirteen"), "fourteen");
 }
 
-TEST_F(ChatTest, a_message_that_memory_has_no_room_for_changes_nothing) {
+TEST_F(ChatTest, a_message_beyond_the_memory_limit_changes_nothing) {
   DecoderOptions options;
   options.memory_limit = 4096;  // 32 tokens
   const auto decoder = std::make_shared<const Decoder>(kFolder, options);
@@ -138,7 +139,7 @@ TEST_F(ChatTest, a_message_that_memory_has_no_room_for_changes_nothing) {
   EXPECT_EQ(list(chat.tokens()), (std::vector<Token>{3, 10, 12, 13, 14, 15}));
 }
 
-TEST_F(ChatTest, clearing_forgets_all) {
+TEST_F(ChatTest, clearing_drops_all) {
   Chat chat = make();
   ask(chat, "ten");
   chat.clear();
@@ -147,12 +148,12 @@ TEST_F(ChatTest, clearing_forgets_all) {
   EXPECT_EQ(ask(chat, "twelve"), "thirteen fourteen");
 }
 
-// States that cannot go back begin again from an earlier turn; the tokens are those of one run.
+// States that cannot rewind restart at an earlier checkpoint and generate the tokens of one run.
 class RecurrentTest : public testing::TestWithParam<const char*> {};
 
-TEST_P(RecurrentTest, rewinding_gives_what_one_run_gives) {
+TEST_P(RecurrentTest, rewinding_equals_one_run) {
   const std::string folder = zoo_folder(GetParam());
-  if (folder.empty()) GTEST_SKIP() << "there is no ../shared/models/zoo/" << GetParam();
+  if (folder.empty()) GTEST_SKIP() << "missing ../shared/models/zoo/" << GetParam();
   const auto decoder = std::make_shared<const Decoder>(folder + "/fp32");
   search::SearchOptions options;
   options.max_new_tokens = 6;

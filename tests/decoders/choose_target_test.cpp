@@ -33,20 +33,20 @@ bool has_gpu() {
   return std::ranges::find(names, "gpu") != names.end();
 }
 
-TEST(ChooseTarget, goes_by_the_first_provider_that_is_here) {
-  if (has_gpu()) GTEST_SKIP() << "providers of other devices are here";
+TEST(ChooseTarget, uses_the_first_present_provider) {
+  if (has_gpu()) GTEST_SKIP() << "a GPU target is present";
   const TargetChoice choice = choose_target(read(R"("filename": "m", )" + session("cuda")), "f");
   EXPECT_EQ(choice.target->name(), best());
   EXPECT_EQ(choice.encoder, choice.target);
-  EXPECT_EQ(choice.warning, "'f' wants cuda, which is not here: it runs on " + best());
+  EXPECT_EQ(choice.warning, "'f' requests cuda, unavailable here; using " + best());
   const std::string both = R"("filename": "m", "session_options":
     {"provider_options": [{"cuda": {}}, {"CPUExecutionProvider": {}}]})";
   EXPECT_EQ(choose_target(read(both), "f").warning, "");
   EXPECT_EQ(choose_target(read(R"("filename": "m")"), "f").warning, "");
 }
 
-TEST(ChooseTarget, hears_stages_and_encoders_too) {
-  if (has_gpu()) GTEST_SKIP() << "providers of other devices are here";
+TEST(ChooseTarget, uses_stages_and_encoders_too) {
+  if (has_gpu()) GTEST_SKIP() << "a GPU target is present";
   const std::string stages = fmt::format(
       R"("pipeline": [{{"a": {{"filename": "a", {}}}, "b": {{"filename": "b", {}}},
           "c": {{"filename": "c"}}}}])",
@@ -56,7 +56,7 @@ TEST(ChooseTarget, hears_stages_and_encoders_too) {
   const TargetChoice choice = choose_target(staged, "f");
   EXPECT_EQ(choice.target->name(), best());
   EXPECT_EQ(choice.warning,
-            "'f' wants dml for its stage 'a', which is not here: it runs on " + best());
+            "'f' requests dml for its stage 'a', unavailable here; using " + best());
   const GenaiConfig encoded = read(R"("filename": "m", )" + session("cuda"),
                                    R"(, "encoder": {"filename": "e", )" + session("QNN", 2) + "}");
   EXPECT_EQ(encoded.threads(), 2);
@@ -65,7 +65,7 @@ TEST(ChooseTarget, hears_stages_and_encoders_too) {
                                   R"(, "encoder": {"filename": "e", )" + session("rocm", 2) + "}");
   EXPECT_EQ(absent.threads(), 1024);
   EXPECT_EQ(choose_target(absent, "f").warning,
-            "'f' wants cuda, rocm for its encoder, which are not here: it runs on " + best());
+            "'f' requests cuda, rocm for its encoder, unavailable here; using " + best());
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""ONNX Runtime's logits, and how far distributions are apart."""
+"""ONNX Runtime's logits, and distances of distributions."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(int
 
 
 def onnxruntime_logits(session, tokens, head_size=64):
-    """All rows of one prompt, from nothing before it; `head_size` where the graph leaves it open."""
+    """Logits of all tokens of a prompt without past; `head_size` for graphs that leave it unknown."""
     count = len(tokens)
     feeds = {}
     for given in session.get_inputs():
@@ -18,8 +18,8 @@ def onnxruntime_logits(session, tokens, head_size=64):
     if "attention_mask" in feeds:
         feeds["attention_mask"] = np.ones((1, count), feeds["attention_mask"].dtype)
     if "position_ids" in feeds:
-        rows = np.arange(count, dtype=feeds["position_ids"].dtype)
-        feeds["position_ids"] = np.broadcast_to(rows, (3, 1, count) if feeds["position_ids"].ndim == 3 else (1, count))
+        positions = np.arange(count, dtype=feeds["position_ids"].dtype)
+        feeds["position_ids"] = np.broadcast_to(positions, (3, 1, count) if feeds["position_ids"].ndim == 3 else (1, count))
     return session.run(["logits"], feeds)[0][0].astype(np.float32)
 
 
@@ -29,6 +29,6 @@ def log_softmax(logits):
 
 
 def mean_kl(exact, other):
-    """The mean over rows of KL(exact || other)."""
+    """Mean of KL(exact || other) over tokens."""
     a, b = log_softmax(exact), log_softmax(other)
     return float((np.exp(a) * (a - b)).sum(axis=-1).mean())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Decoders on the CPU's kernels, which read the pages of caches in place.
+// Decoders on the CPU's kernels, which read paged KV caches in place.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -20,24 +20,24 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
 class CpuDecoderTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    if (find_target("cpu") == nullptr) GTEST_SKIP() << "there is no target 'cpu' here";
+    if (find_target("cpu") == nullptr) GTEST_SKIP() << "target 'cpu' is unavailable";
     folder_ = std::string("../shared/models/zoo/") + GetParam() + "/fp32";
-    if (!std::filesystem::exists(folder_)) GTEST_SKIP() << "there is no " << folder_;
+    if (!std::filesystem::exists(folder_)) GTEST_SKIP() << "missing " << folder_;
     const Decoder probe(folder_);
     for (int64_t i = 0; i < kRows; ++i)
       prompt_.push_back(static_cast<Token>((i * 37 + 11) % 500 + 5));
   }
 
-  std::shared_ptr<const Decoder> open(ThreadPool* pool = nullptr, int64_t page_rows = 16,
+  std::shared_ptr<const Decoder> open(ThreadPool* pool = nullptr, int64_t page_slots = 16,
                                       const char* target = "cpu") const {
     DecoderOptions options;
     options.target = find_target(target);
     options.pool = pool;
-    options.page_rows = page_rows;
+    options.page_slots = page_slots;
     return std::make_shared<const Decoder>(folder_, options);
   }
 
-  // Logits of all rows, run in parts of this size.
+  // Logits of all tokens, run in parts of this size.
   std::vector<float> run(const Decoder& decoder, std::span<const Token> tokens,
                          size_t part = kRows) const {
     Sequence sequence = decoder.new_sequence();
@@ -80,20 +80,20 @@ TEST_P(CpuDecoderTest, agrees_with_the_reference) {
   EXPECT_LE(difference, 1e-4F * largest);
 }
 
-TEST_P(CpuDecoderTest, gives_the_same_bits_however_a_prompt_is_cut_and_whatever_the_pages) {
+TEST_P(CpuDecoderTest, computes_the_same_bits_for_any_chunks_and_page_sizes) {
   const auto decoder = open();
   const std::vector<float> expected = run(*decoder, prompt_);
   for (const size_t part : {1, 16, 50}) {
     EXPECT_TRUE(same_bits(run(*decoder, prompt_, part), expected)) << "parts of " << part;
   }
-  for (const int64_t rows : {4, 64, 128}) {
-    const auto other = open(nullptr, rows);
-    EXPECT_TRUE(same_bits(run(*other, prompt_), expected)) << "pages of " << rows;
-    EXPECT_TRUE(same_bits(run(*other, prompt_, 7), expected)) << "pages of " << rows << ", cut";
+  for (const int64_t slots : {4, 64, 128}) {
+    const auto other = open(nullptr, slots);
+    EXPECT_TRUE(same_bits(run(*other, prompt_), expected)) << "pages of " << slots;
+    EXPECT_TRUE(same_bits(run(*other, prompt_, 7), expected)) << "pages of " << slots << ", cut";
   }
 }
 
-TEST_P(CpuDecoderTest, gives_the_same_bits_on_any_number_of_threads) {
+TEST_P(CpuDecoderTest, computes_the_same_bits_on_any_number_of_threads) {
   const std::vector<float> expected = run(*open(), prompt_);
   for (const int threads : {1, 2, 3}) {
     ThreadPool pool(threads);
@@ -103,18 +103,18 @@ TEST_P(CpuDecoderTest, gives_the_same_bits_on_any_number_of_threads) {
   }
 }
 
-TEST_P(CpuDecoderTest, gives_the_same_bits_alone_and_beside_others) {
+TEST_P(CpuDecoderTest, computes_the_same_bits_alone_and_in_a_batch) {
   ThreadPool pool(2);
   const auto decoder = open(&pool);
   const auto width = static_cast<size_t>(decoder->vocabulary());
   std::vector<std::vector<float>> expected;
   std::vector<std::span<const Token>> own;
   for (size_t i = 0; i < 8; ++i) {
-    const size_t rows = std::min(prompt_.size() - i, i * i * 4 + 3);
-    own.push_back(std::span(prompt_).subspan(i, rows));
+    const size_t count = std::min(prompt_.size() - i, i * i * 4 + 3);
+    own.push_back(std::span(prompt_).subspan(i, count));
     expected.push_back(run(*decoder, own.back()));
   }
-  // All but the last two rows together, then those one by one.
+  // All but the last two tokens together, then those one by one.
   std::vector<Sequence> sequences(8, decoder->new_sequence());
   std::vector<std::vector<float>> found(8);
   for (size_t turn = 0; turn < 3; ++turn) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Runs decoders on request: a JSON object a line in, a JSON object a line out; logits go to files.
+// Runs decoders on request: one JSON object per line in, one out; logits go to files.
 #include <algorithm>
 #include <cstring>
 #include <iostream>
@@ -18,7 +18,7 @@ using Json = nlohmann::json;
 
 namespace {
 
-// The model that the last question was about stays open.
+// Keeps the last model open.
 struct Opened {
   std::string key;
   std::unique_ptr<lathe::ThreadPool> pool;
@@ -45,7 +45,7 @@ std::shared_ptr<const Decoder> open(Opened& opened, const Json& q) {
   return opened.decoder;
 }
 
-// Inputs beside tokens: f32 or of another type, each in a file of its own.
+// Inputs beside tokens: f32 or another type, each in its own file.
 lathe::llm::NamedTensors inputs_of(const Json& q) {
   lathe::llm::NamedTensors inputs;
   const Json all = q.value("inputs", Json::object());
@@ -63,27 +63,28 @@ lathe::llm::NamedTensors inputs_of(const Json& q) {
   return inputs;
 }
 
-// Logits of every row of every prompt. Prompts run in parts of the sizes given, the last of which
-// repeats (without sizes: whole); a part of each in the same step, or each prompt alone. `back`:
-// prompts are run once, then cut to so many rows; what is given begins there. `states`: where the
-// first prompt's go as the file has them, each by the name of its present.
+// Logits of every token of every prompt. Prompts run in parts of the given sizes, the last of which
+// repeats (without sizes: unsplit); either a part of each in one step, or each prompt alone.
+// `back`: runs the prompts, rewinds to this many tokens, and returns the rest. `states`: path of
+// the first prompt's states in the file's layout, each by its present name.
 Json logits(const Decoder& decoder, const Json& q) {
   const auto prompts = q.at("tokens").get<std::vector<std::vector<Token>>>();
   const auto parts = q.value("parts", std::vector<size_t>{});
   const bool together = q.value("together", true);
   std::vector<lathe::llm::Sequence> sequences(prompts.size(), decoder.new_sequence());
-  const Json each = q.value("each", Json::array());  // inputs of each prompt; otherwise all alike
+  const Json each =
+      q.value("each", Json::array());  // inputs of each prompt; otherwise the same for all
   for (size_t i = 0; i < sequences.size(); ++i) {
     const auto inputs = inputs_of(i < each.size() ? Json{{"inputs", each[i]}} : q);
     if (!inputs.empty()) decoder.encode(sequences[i], inputs);
   }
-  std::vector<std::vector<float>> rows(prompts.size());
+  std::vector<std::vector<float>> found(prompts.size());
   const auto step = [&](std::span<const lathe::llm::StepRequest> requests) {
     const lathe::Tensor values = decoder.step(requests);
     const auto* at = values.as<float>();
     for (const lathe::llm::StepRequest& request : requests) {
       const auto count = request.tokens.size() * static_cast<size_t>(decoder.vocabulary());
-      auto& own = rows[static_cast<size_t>(request.sequence - sequences.data())];
+      auto& own = found[static_cast<size_t>(request.sequence - sequences.data())];
       own.insert(own.end(), at, at + count);
       at += count;
     }
@@ -117,7 +118,7 @@ Json logits(const Decoder& decoder, const Json& q) {
       break;
   }
   lathe::FileWriter file(q.at("logits").get<std::string>());
-  for (const std::vector<float>& own : rows) file.write(std::as_bytes(std::span(own)));
+  for (const std::vector<float>& own : found) file.write(std::as_bytes(std::span(own)));
   file.commit();
   Json states = Json::object();
   if (q.contains("states")) {
@@ -131,16 +132,16 @@ Json logits(const Decoder& decoder, const Json& q) {
   return {{"vocabulary", decoder.vocabulary()}, {"states", states}};
 }
 
-// Logits of every row of one item: `positions` [rows] or [3, rows], one row behind the other, and
-// `embedded`: where rows begin that come as embeddings, each with its `dims` and `file`.
+// Logits of every token of one request: `positions` [tokens] or [3, tokens], and `embedded`: begin,
+// `dims` and `file` of each embedding tensor.
 Json item(const Decoder& decoder, const Json& q) {
   const auto tokens = q.at("tokens").get<std::vector<Token>>();
   const auto positions = q.value("positions", std::vector<int64_t>{});
   std::vector<lathe::llm::EmbeddedTokens> embedded;
-  for (const Json& rows : q.value("embedded", Json::array())) {
-    auto given = inputs_of({{"inputs", {{"rows", rows}}}});
-    embedded.push_back({rows.at("begin").get<int64_t>(),
-                        lathe::llm::make_embeddings(std::move(given.at("rows")))});
+  for (const Json& entry : q.value("embedded", Json::array())) {
+    auto given = inputs_of({{"inputs", {{"values", entry}}}});
+    embedded.push_back({entry.at("begin").get<int64_t>(),
+                        lathe::llm::make_embeddings(std::move(given.at("values")))});
   }
   lathe::llm::Sequence sequence = decoder.new_sequence();
   const lathe::llm::StepRequest request{.sequence = &sequence,
@@ -164,22 +165,23 @@ Json notes(const Decoder& decoder) {
                       {"window", state.window},
                       {"paged", state.paged}});
   }
-  return {{"packed", notes.packed}, {"offender", notes.not_packed_reason}, {"states", states}};
+  return {
+      {"packed", notes.packed}, {"not_packed_reason", notes.not_packed_reason}, {"states", states}};
 }
 
 Json generate(const std::shared_ptr<const Decoder>& decoder, const Json& q) {
   lathe::llm::Generator generator(decoder);
-  for (const Json& row : q.at("generate")) {
+  for (const Json& entry : q.at("generate")) {
     lathe::search::SearchOptions options = decoder->config().search;
-    set_search_options(options, row.value("options", Json::object()));
+    set_search_options(options, entry.value("options", Json::object()));
     const size_t prompt = generator.add({}, options);
     const lathe::llm::NamedTensors inputs = inputs_of(q);
     for (const auto& [name, tensor] : inputs) generator.set_model_input(prompt, name, tensor);
-    generator.append_tokens(prompt, row.at("tokens").get<std::vector<Token>>());
+    generator.append_tokens(prompt, entry.at("tokens").get<std::vector<Token>>());
   }
   while (generator.generate_next_token()) {
   }
-  Json rows = Json::array();
+  Json results = Json::array();
   for (size_t i = 0; i < generator.prompts(); ++i) {
     Json outputs = Json::array();
     for (const lathe::llm::Output& output : generator.outputs(i)) {
@@ -187,9 +189,9 @@ Json generate(const std::shared_ptr<const Decoder>& decoder, const Json& q) {
       outputs.push_back(
           {{"ids", std::vector<Token>(ids.begin(), ids.end())}, {"score", output.score}});
     }
-    rows.push_back(std::move(outputs));
+    results.push_back(std::move(outputs));
   }
-  return rows;
+  return results;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "llm/model/generator.h"
 #include "tests/decoders/zoo_folder.h"
 
@@ -16,12 +17,12 @@ class DecoderTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     const std::string folder = zoo_folder(GetParam());
-    if (folder.empty()) GTEST_SKIP() << "there is no ../shared/models/zoo/" << GetParam();
+    if (folder.empty()) GTEST_SKIP() << "missing ../shared/models/zoo/" << GetParam();
     decoder_ = std::make_shared<const Decoder>(folder + "/fp32");
     for (int i = 0; i < 50; ++i) prompt_.push_back((i * 37 + 11) % 500 + 5);
   }
 
-  // Logits of all rows, run in parts of these sizes (the last one repeats).
+  // Logits of all tokens, run in parts of these sizes (the last one repeats).
   std::vector<float> run(Sequence& sequence, std::span<const Token> tokens, size_t part) const {
     std::vector<float> all;
     for (size_t at = 0; at < tokens.size(); at += part) {
@@ -40,7 +41,7 @@ class DecoderTest : public testing::TestWithParam<const char*> {
   std::vector<Token> prompt_;
 };
 
-TEST_P(DecoderTest, gives_the_same_bits_however_a_prompt_is_cut) {
+TEST_P(DecoderTest, computes_the_same_bits_for_any_chunks) {
   Sequence whole = decoder_->new_sequence();
   const std::vector<float> expected = run(whole, prompt_, prompt_.size());
   for (const size_t part : {1, 7, 16}) {
@@ -50,7 +51,7 @@ TEST_P(DecoderTest, gives_the_same_bits_however_a_prompt_is_cut) {
   }
 }
 
-TEST_P(DecoderTest, gives_the_same_bits_alone_and_beside_others) {
+TEST_P(DecoderTest, computes_the_same_bits_alone_and_in_a_batch) {
   Sequence alone = decoder_->new_sequence();
   const std::vector<float> expected = run(alone, prompt_, prompt_.size());
   std::vector<Sequence> sequences(8, decoder_->new_sequence());
@@ -61,13 +62,13 @@ TEST_P(DecoderTest, gives_the_same_bits_alone_and_beside_others) {
         {&sequences[i], i == 3 ? all : all.subspan(i, 5 * i + 1), LogitPositions::all()});
   }
   const Tensor logits = decoder_->step(requests);
-  size_t row = 0;
-  for (size_t i = 0; i < 3; ++i) row += requests[i].tokens.size();
+  size_t index = 0;
+  for (size_t i = 0; i < 3; ++i) index += requests[i].tokens.size();
   const auto width = static_cast<size_t>(decoder_->vocabulary());
-  EXPECT_TRUE(same_bits({logits.as<float>() + row * width, prompt_.size() * width}, expected));
+  EXPECT_TRUE(same_bits({logits.as<float>() + index * width, prompt_.size() * width}, expected));
 }
 
-TEST_P(DecoderTest, forks_part_without_disturbing_each_other) {
+TEST_P(DecoderTest, forks_diverge_independently) {
   Sequence first = decoder_->new_sequence();
   run(first, std::span(prompt_).first(20), 20);
   Sequence second = first;
@@ -101,9 +102,9 @@ INSTANTIATE_TEST_SUITE_P(types, DecoderTest,
                          testing::Values("llama", "lfm2", "gemma2", "gpt_oss", "qwen3_5"),
                          [](const auto& type) { return std::string(type.param); });
 
-TEST(Generator, rewinds_and_chooses_anew) {
+TEST(Generator, rewinds_and_samples_again) {
   const std::string folder = zoo_folder("llama");
-  if (folder.empty()) GTEST_SKIP() << "there is no ../shared/models/zoo/llama";
+  if (folder.empty()) GTEST_SKIP() << "missing ../shared/models/zoo/llama";
   const auto decoder = std::make_shared<const Decoder>(folder + "/fp32");
   const std::vector<Token> prompt = {189, 327, 416, 494, 504};
   search::SearchOptions options;
@@ -119,6 +120,33 @@ TEST(Generator, rewinds_and_chooses_anew) {
     }
     EXPECT_EQ(generator.outputs(0)[0].tokens, tokens) << "rewound to " << length;
   }
+}
+
+TEST(Decoder, an_unknown_type_generates_the_tokens_of_the_known_type) {
+  std::vector<std::string> warnings;
+  set_log_sink([&](int, std::string_view text) { warnings.emplace_back(text); });
+  const auto generate = [](const std::string& overlay) {
+    DecoderOptions options;
+    options.overlay = overlay;
+    Generator generator(std::make_shared<const Decoder>("examples/counting", options));
+    const std::vector<Token> prompt = {1, 2, 3};
+    search::SearchOptions search;
+    search.max_new_tokens = 8;
+    generator.add(prompt, search);
+    while (generator.generate_next_token()) {
+    }
+    return generator.outputs(0).front().tokens;
+  };
+  const std::vector<Token> expected = generate("");
+  EXPECT_EQ(warnings, std::vector<std::string>{});
+  EXPECT_GT(expected.size(), 3U);
+  EXPECT_EQ(generate(R"({"model": {"type": "lama"}})"), expected);
+  set_log_sink(nullptr);
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_EQ(
+      warnings.front(),
+      "'examples/counting' has the unknown model type 'lama' (did you mean 'llama'?): running "
+      "it as a decoder");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A batch of features through the C interface, one tensor for all prompts, on the zoo's whisper:
-// every prompt sees its own, as it does alone.
+// A batch of features through the C API, one tensor for all prompts, on the zoo's whisper: each
+// prompt uses its own, as it does alone.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -45,7 +45,7 @@ class EncoderInputsTest : public testing::TestWithParam<const char*> {
 
   void SetUp() override {
     const std::string folder = llm::zoo_folder("whisper");
-    if (folder.empty()) GTEST_SKIP() << "there is no ../shared/models/zoo/whisper";
+    if (folder.empty()) GTEST_SKIP() << "missing ../shared/models/zoo/whisper";
     lathe_model_config* config = nullptr;
     check_done(api().model_config_create((folder + "/fp32").c_str(), &config));
     lathe_error* known = api().model_config_set_target(config, GetParam());
@@ -61,7 +61,7 @@ class EncoderInputsTest : public testing::TestWithParam<const char*> {
     ASSERT_NE(model_, nullptr);
   }
 
-  // Of the prompts [first, first + count).
+  // Features of the prompts [first, first + count).
   static Tensor features(int64_t first, int64_t count) {
     const int64_t dims[] = {count, kBands, kFrames};
     lathe_tensor* made = nullptr;
@@ -91,7 +91,7 @@ class EncoderInputsTest : public testing::TestWithParam<const char*> {
         api().generator_append_tokens(generator.get(), prompt, tokens.data(), tokens.size()));
   }
 
-  // The prompts' logits before each of some tokens, one behind the other.
+  // The prompts' logits before each of some tokens, consecutive.
   std::vector<std::vector<float>> logits(const Generator& generator) const {
     const auto width = static_cast<size_t>(api().model_vocabulary(model_.get()));
     std::vector<std::vector<float>> all(api().generator_prompt_count(generator.get()));
@@ -133,7 +133,7 @@ TEST_P(EncoderInputsTest, each_prompt_of_a_batch_has_its_own) {
   EXPECT_EQ(logits(tokens_first), alone);
 }
 
-TEST_P(EncoderInputsTest, are_of_as_many_prompts_as_there_are) {
+TEST_P(EncoderInputsTest, require_one_part_per_prompt) {
   const Generator tokens_first = generator();
   append(tokens_first, 0, {3});
   append(tokens_first, 1, {3});

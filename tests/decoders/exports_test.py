@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Small decoders whose attention is written in many ways, against ONNX Runtime: whole prompts, and steps with
-pasts. What masks by position must be packed, and then give the same bits however a prompt is cut; what does not
-must run item by item, and say which instruction is in the way."""
+"""Small decoders with attention in many forms, against ONNX Runtime: prompts, and steps with pasts. Forms that
+mask by position must be packed, with the same bits for any chunks of a prompt. Others must run one sequence per
+run and report the blocking instruction."""
 
 import json
 import pathlib
@@ -28,7 +28,7 @@ def from_heads(g, x):
 
 
 def products(mask, where=False, cap=0.0, early=False, guard=False):
-    """Product, softmax, product over concatenated caches."""
+    """Matrix multiplication, softmax, matrix multiplication over concatenated KV caches."""
     def build(g, q, k, v):
         q, k, v = by_heads(g, q, HEADS), by_heads(g, k, KV_HEADS), by_heads(g, v, KV_HEADS)
         repeated = []
@@ -37,7 +37,7 @@ def products(mask, where=False, cap=0.0, early=False, guard=False):
             wide = g("Expand", g("Unsqueeze", cache, [2]), [1, 1, HEADS // KV_HEADS, 1, 1])
             repeated.append(g("Reshape", wide, [0, HEADS, -1, SIZE]))
         scale = SIZE ** -0.5
-        if early:  # half of the scale on each side
+        if early:  # half of the scale on each operand
             q, repeated[0] = g("Mul", q, scale ** 0.5), g("Mul", repeated[0], scale ** 0.5)
             turned = g("Transpose", g("Reshape", repeated[0], [HEADS, -1, SIZE]), perm=[0, 2, 1])
             scores = g("MatMul", q, g("Reshape", turned, [1, HEADS, SIZE, -1]))
@@ -51,19 +51,19 @@ def products(mask, where=False, cap=0.0, early=False, guard=False):
         else:
             scores = g("Add", scores, mask(g))
         weights = g("Softmax", scores, axis=-1)
-        if guard:  # rows without a key
+        if guard:  # queries without a key
             weights = g("Where", g("IsNaN", weights), 0.0, weights)
         return from_heads(g, g("MatMul", weights, repeated[1]))
     return build
 
 
 def wide(g, x):
-    """As many heads of keys as of queries."""
+    """Multi-head attention: as many key heads as query heads."""
     return g("Reshape", g("Tile", g("Reshape", x, [0, 0, KV_HEADS, 1, SIZE]), [1, 1, 1, 2, 1]), [0, 0, -1])
 
 
 def bloom(g, q, k, v):
-    """Slopes times counted positions, added by a product over batch and heads together."""
+    """ALiBi slopes times counted positions, added by a batched matrix multiplication."""
     counts = g("Mul", g("Sub", g("CumSum", "attention_mask", 1), 1), "attention_mask")
     alibi = g("Mul", SLOPES.reshape(HEADS, 1), g("Cast", g("Unsqueeze", counts, [1]), to=F32))
     all_heads = g("Reshape", g("Mul", g.extent("input_ids", 0), HEADS), [1])
@@ -74,14 +74,14 @@ def bloom(g, q, k, v):
     scores = g("Mul", g("MatMul", q, g("Transpose", k, perm=[0, 2, 1])), SIZE ** -0.5)
     scores = g("Add", g("Mul", joint(alibi, 1, -1), 1.0), scores)
     form = g("Concat", g("Reshape", g.extent("input_ids", 0), [1]), g.constant([HEADS]),
-             g("Reshape", g.rows(), [1]), g.constant([-1]), axis=0)
+             g("Reshape", g.tokens(), [1]), g.constant([-1]), axis=0)
     weights = g("Softmax", g("Add", g("Reshape", scores, form), ranges(g)), axis=-1)
-    y = g("MatMul", g("Reshape", weights, g("Concat", all_heads, g("Reshape", g.rows(), [1]), g.constant([-1]), axis=0)), v)
+    y = g("MatMul", g("Reshape", weights, g("Concat", all_heads, g("Reshape", g.tokens(), [1]), g.constant([-1]), axis=0)), v)
     return from_heads(g, g("Reshape", y, form))
 
 
 def mpt(g, q, k, v):
-    """A table of biases for the whole context, whose last columns are cut out."""
+    """The last columns of a bias table for the whole context."""
     table = (SLOPES[:, None] * np.arange(1 - CONTEXT, 1)).reshape(HEADS, 1, CONTEXT)
     begin = g("Max", g("Sub", CONTEXT, g.total()), 0)
     bias = g("Slice", table, g("Reshape", begin, [1]), [2 ** 62], [2])
@@ -94,7 +94,7 @@ def mpt(g, q, k, v):
 
 
 def grouped(*others, window=-1, bias=None, late=False):
-    """The contrib operator, turning by positions; others of it over the same past, or (`borrowed`) over the present."""
+    """The contrib operator with RoPE; more of them over the same past, or (`borrowed`) over the present."""
     def build(g, q, k, v):
         lengths = g("Cast", g("Sub", g("ReduceSum", "attention_mask", [1], keepdims=0), 1), to=I32)
         total = g("Cast", g.total(), to=I32)
@@ -124,14 +124,14 @@ def grouped(*others, window=-1, bias=None, late=False):
 
 
 def gemm(g, q, k, v):
-    """Rows on one axis with the batch, and a product with a sum."""
+    """Batch and tokens on one axis, and a GEMM with bias."""
     y = g("Reshape", products(ranges)(g, q, k, v), [-1, HEADS * SIZE])
     y = g("Gemm", y, g.weight(HEADS * SIZE, HEADS * SIZE), g.weight(HEADS * SIZE), transB=1)
     return g("Reshape", y, g("Concat", g("Shape", "input_ids"), g.constant([HEADS * SIZE]), axis=0))
 
 
 def one_head(g, q, k, v):
-    """A head of keys that all of queries' share without repeating it; the present is the same in another type."""
+    """One key head for all query heads without repetition; the present has another type."""
     caches = []
     for past, new in (("key", k), ("value", v)):
         new = g("Unsqueeze", g("Slice", new, [0], [SIZE], [2]), [1])
@@ -145,7 +145,7 @@ def one_head(g, q, k, v):
 
 
 def streams(g, q, k, v):
-    """Rows with matrices of their own, tables looked up element by element, streams written one by one."""
+    """Matrices per token, element-wise table lookups, streams written one by one."""
     y = products(ranges)(g, q, k, v)
     turned = g("GatherND", g("Transpose", y, perm=[2, 0, 1]), np.arange(HEADS * SIZE)[::-1, None])
     y = g("Add", y, g("Transpose", turned, perm=[1, 2, 0]))
@@ -160,7 +160,7 @@ def streams(g, q, k, v):
 
 
 def standard(mask=None, flat=False, **attributes):
-    """The operator Attention of opset 23 on."""
+    """The operator Attention of opset 23."""
     def build(g, q, k, v):
         if flat:
             attributes.update(q_num_heads=HEADS, kv_num_heads=KV_HEADS)
@@ -174,7 +174,7 @@ def standard(mask=None, flat=False, **attributes):
 
 
 def joined(g, q, k, v):
-    """The operator over caches that Concat has made."""
+    """The operator over KV caches of Concat."""
     caches = []
     for past, new, present in (("key", k, "present.0.key"), ("value", v, "present.0.value")):
         caches.append(g("Concat", f"past_key_values.0.{past}", by_heads(g, new, KV_HEADS), axis=-2, outputs=[present]))
@@ -182,14 +182,14 @@ def joined(g, q, k, v):
 
 
 def multi_head(g, q, k, v, bias=ranges):
-    """The contrib operator, which has as many heads of keys as of queries."""
+    """The contrib operator MultiHeadAttention."""
     outputs = [f"attended_{g.count}", "present.0.key", "present.0.value"]
     return g("MultiHeadAttention", q, wide(g, k), wide(g, v), "", "", bias(g), "past_key_values.0.key",
              "past_key_values.0.value", outputs=outputs, domain="com.microsoft", num_heads=HEADS)[0]
 
 
 def multi_head_room(g, q, k, v):
-    """The same with a past that says how many rows it holds."""
+    """MultiHeadAttention with an explicit past length."""
     length = g("Cast", g("Reshape", g.past(), [1]), to=I32)
     y = multi_head(g, q, k, v)
     g.nodes[-1].input.append(length)
@@ -197,7 +197,7 @@ def multi_head_room(g, q, k, v):
 
 
 def written(mask=None, flat=False, turned=False, mode="linear", product=False, **attributes):
-    """Rows written into caches of fixed extents, behind those before."""
+    """Tokens written into KV caches of fixed shape."""
     def build(g, q, k, v):
         caches = []
         for past, new, present in (("key", k, "present.0.key"), ("value", v, "present.0.value")):
@@ -220,7 +220,7 @@ def written(mask=None, flat=False, turned=False, mode="linear", product=False, *
 
 
 def shared(*masks, standard=False):
-    """Attention once more over the cache that another has grown."""
+    """A second attention over the KV cache of the first."""
     def build(g, q, k, v):
         q = by_heads(g, q, HEADS)
         if standard:
@@ -237,40 +237,40 @@ def shared(*masks, standard=False):
     return build
 
 
-# How rows know their positions.
+# Sources of position ids.
 def given(g):
     return "position_ids"
 
 
 def counted(g):
-    return g("Unsqueeze", g("Range", g.past(), g("Add", g.past(), g.rows()), 1), [0])
+    return g("Unsqueeze", g("Range", g.past(), g("Add", g.past(), g.tokens()), 1), [0])
 
 
 def by_writing(g):
-    return g("Add", g("Unsqueeze", "write_indices", [1]), g("Unsqueeze", g("Range", 0, g.rows(), 1), [0]))
+    return g("Add", g("Unsqueeze", "write_indices", [1]), g("Unsqueeze", g("Range", 0, g.tokens(), 1), [0]))
 
 
 def summed(g):
-    """Of the mask, its last columns."""
+    """The last columns of the mask's cumulative sum."""
     positions = g("Sub", g("CumSum", "attention_mask", 1), 1)
-    return g("Slice", positions, g("Reshape", g("Sub", g.total(), g.rows()), [1]), g("Reshape", g.total(), [1]), [1])
+    return g("Slice", positions, g("Reshape", g("Sub", g.total(), g.tokens()), [1]), g("Reshape", g.total(), [1]), [1])
 
 
 def switched(g):
-    """The same, in tables of which long sequences read the other."""
+    """Those positions, in cos/sin caches of which long sequences read the second."""
     return "position_ids"
 
 
 SWITCH = 9
-# Forms that no run but of single rows has as they are, and what they mean.
+# Forms that match the reference only in runs of single tokens, and the form they are equal to.
 MEANT = {name: (17, products(mask), given, KV_HEADS, None) for name, mask in (
     ("written_ring", windows), ("written_ring_slots", windows), ("written_ring_products", windows),
     ("written_ring_remainders", windows), ("written_ring_narrow", lambda g: windows(g, 3)))}
 MEANT["multi_head_room"] = (17, multi_head, given, HEADS, None)
-# Forms whose runs of several rows mean something else: each row by itself.
+# Forms whose runs of several tokens differ: the reference runs each token alone.
 
 
-# Name: opset, attention, positions, heads of the cache, and what is in the way of packing.
+# Name: opset, attention, positions, KV cache heads, and the instruction that blocks packing.
 FORMS = {
     "ranges": (17, products(ranges), given, KV_HEADS, None),
     "window": (17, products(windows), given, KV_HEADS, None),
@@ -347,10 +347,10 @@ def make(folder, opset, attention, positions, heads, _):
     x = g("Add", x, g("MatMul", attention(g, q, k, v), g.weight(HEADS * SIZE, HIDDEN)))
     g("MatMul", g("Tanh", x), g.weight(HIDDEN, TOKENS), outputs=["logits"])
     value = helper.make_tensor_value_info
-    inputs = [value("input_ids", I64, ["batch", "rows"]), value("attention_mask", I64, ["batch", "total"])]
+    inputs = [value("input_ids", I64, ["batch", "tokens"]), value("attention_mask", I64, ["batch", "total"])]
     if positions in (given, switched):
-        inputs.append(value("position_ids", I64, ["batch", "rows"]))
-    outputs = [value("logits", F32, ["batch", "rows", TOKENS])]
+        inputs.append(value("position_ids", I64, ["batch", "tokens"]))
+    outputs = [value("logits", F32, ["batch", "tokens", TOKENS])]
     scattered = [n for n in g.nodes if n.op_type == "TensorScatter"]
     for what in ("key", "value"):
         past, total = ["batch", heads, "past", SIZE], ["batch", heads, "total", SIZE]
@@ -374,8 +374,8 @@ def make(folder, opset, attention, positions, heads, _):
 
 
 def reference(folder, heads, tokens, parts, anew=False):
-    """Logits [rows, TOKENS] of ONNX Runtime, the prompt cut into parts, and the presents that are left; or logits
-    of each computed with all before it."""
+    """Logits [tokens, TOKENS] of ONNX Runtime in parts of the prompt, and the last presents; or logits of each token
+    computed with all before it."""
     if anew:
         ends = np.cumsum(parts)
         each = [reference(folder, heads, tokens, (end,))[0][end - part:] for end, part in zip(ends, parts)]
@@ -386,8 +386,8 @@ def reference(folder, heads, tokens, parts, anew=False):
     names = {i.name for i in session.get_inputs()}
     past = next(i for i in session.get_inputs() if i.name == "past_key_values.0.key").shape
     state = [np.zeros([1 if d == "batch" else 0 if isinstance(d, str) else d for d in past], np.float32)] * 2
-    begin, rows = 0, []
-    most = past[2] if len(past) == 4 and isinstance(past[2], int) else CONTEXT  # that a ring holds
+    begin, found = 0, []
+    most = past[2] if len(past) == 4 and isinstance(past[2], int) else CONTEXT  # slots of a ring buffer
     for part in parts:
         end = begin + part
         feeds = {"input_ids": np.array([tokens[begin:end]]), "attention_mask": np.ones((1, end), np.int64),
@@ -395,14 +395,14 @@ def reference(folder, heads, tokens, parts, anew=False):
                  "position_ids": np.arange(begin, end)[None], "write_indices": np.array([begin]),
                  "nonpad_kv_seqlen": np.array([min(end, most)])}
         logits, *state = session.run(None, {name: feed for name, feed in feeds.items() if name in names})
-        rows.append(logits[0])
+        found.append(logits[0])
         begin = end
-    return np.concatenate(rows), state
+    return np.concatenate(found), state
 
 
 def check(probe, folder, name):
-    """Yields what is wrong."""
-    _, _, positions, heads, offender = FORMS[name]
+    """Yields problems."""
+    _, _, positions, heads, reason = FORMS[name]
     long = positions is switched
     tokens = [(7 * i * i + 3 * i) % TOKENS for i in range(17)]
     meant = folder.with_name(f"{name}_meant")
@@ -411,18 +411,18 @@ def check(probe, folder, name):
     for target in ("ref", "cpu"):
         model = {"folder": str(folder), "target": target}
         notes = probe.ask({**model, "notes": True})
-        if notes["packed"] != (offender is None) or (offender and not notes["offender"].startswith(offender + " ")):
-            yield f"{'packed' if notes['packed'] else notes['offender']}, expected {offender or 'packed'}"
+        if notes["packed"] != (reason is None) or (reason and not notes["not_packed_reason"].startswith(reason + " ")):
+            yield f"{'packed' if notes['packed'] else notes['not_packed_reason']}, expected {reason or 'packed'}"
         whole = probe.logits(model, [tokens])
         for parts in ((17,), (5, 7, 1, 1, 3)):
             wanted, _ = reference(meant if name in MEANT else folder, heads, tokens, parts, long)
             got = probe.logits(model, [tokens], parts)
             if not np.abs(got - wanted).max() <= 2e-5:
                 yield f"logits in parts of {parts} on {target} are {np.abs(got - wanted).max()} away"
-            if offender is None and not long and got.tobytes() != whole.tobytes():
+            if reason is None and not long and got.tobytes() != whole.tobytes():
                 yield f"parts of {parts} on {target} change bits"
-        if offender is None and not long:
-            # A ring takes no more rows at once than it has.
+        if reason is None and not long:
+            # A ring buffer accepts at most as many tokens as slots.
             _, presents = reference(meant if name == "multi_head_room" else folder, heads, tokens, (RING, RING, RING, 2))
             states = probe.states(model, tokens)
             for what, present in zip(("key", "value"), presents):
@@ -433,7 +433,7 @@ def check(probe, folder, name):
         beside = probe.logits(model, unequal)
         alone = np.concatenate([probe.logits(model, [own]) for own in unequal])
         if beside.tobytes() != alone.tobytes():
-            yield f"company on {target} changes bits"
+            yield f"other sequences on {target} change bits"
 
 
 def main():

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One model exported in five forms: in standard operators (whole, in 16 bits, quantised as it runs)
-// and in contrib operators (whole, in 4 bits). Expected tokens come from ONNX Runtime.
+// One model exported in five forms: in standard operators (f32, 16 bits, dynamically quantised) and
+// in contrib operators (f32, 4 bits). Expected tokens come from ONNX Runtime.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -26,7 +26,7 @@ std::vector<Token> finish(Generator& generator) {
 class FormsTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(kFolder)) GTEST_SKIP() << "there is no " << kFolder;
+    if (!std::filesystem::exists(kFolder)) GTEST_SKIP() << "missing " << kFolder;
     std::ifstream(kFolder + "/expected_greedy.json") >> expected_;
   }
   static std::shared_ptr<const Decoder> open(const std::string& file) {
@@ -41,7 +41,7 @@ class FormsTest : public testing::Test {
   nlohmann::json expected_;
 };
 
-TEST_F(FormsTest, every_form_gives_its_recorded_tokens) {
+TEST_F(FormsTest, every_form_generates_its_recorded_tokens) {
   ASSERT_EQ(expected_.size(), 5U);
   for (const auto& [file, form] : expected_.items()) {
     const std::vector<Token> tokens = tokens_of(file);
@@ -53,7 +53,7 @@ TEST_F(FormsTest, every_form_gives_its_recorded_tokens) {
   }
 }
 
-TEST_F(FormsTest, forms_that_are_token_wise_are_packed_whatever_operators_they_use) {
+TEST_F(FormsTest, token_wise_forms_are_packed_for_all_operators) {
   const std::vector<Token> prompt = tokens_of("model.onnx");
   for (const auto& [file, form] : expected_.items()) {
     if (file == "model_int8_dynamic.onnx") continue;
@@ -81,7 +81,7 @@ TEST_F(FormsTest, forms_that_are_token_wise_are_packed_whatever_operators_they_u
   }
 }
 
-TEST_F(FormsTest, a_form_quantised_as_it_runs_takes_its_prompt_whole) {
+TEST_F(FormsTest, a_dynamically_quantised_form_runs_its_prompt_unsplit) {
   const auto decoder = open("model_int8_dynamic.onnx");
   EXPECT_FALSE(decoder->packed());
   EXPECT_TRUE(decoder->notes().not_packed_reason.starts_with("dynamic_quantize_linear "))
@@ -104,7 +104,7 @@ TEST_F(FormsTest, a_form_quantised_as_it_runs_takes_its_prompt_whole) {
   EXPECT_TRUE(std::ranges::equal(cut.logits(0), logits.elements<float>()));
 }
 
-TEST_F(FormsTest, items_rewind_to_where_a_run_began) {
+TEST_F(FormsTest, unpacked_sequences_rewind_to_where_a_run_began) {
   const auto decoder = open("model_int8_dynamic.onnx");
   const std::vector<Token> prompt = {1, 403, 407, 261, 378, 432};
   search::SearchOptions options;
@@ -122,7 +122,7 @@ TEST_F(FormsTest, items_rewind_to_where_a_run_began) {
   EXPECT_EQ(finish(generator), finish(anew));
 }
 
-TEST_F(FormsTest, items_fork_for_beams_and_samples_and_take_a_second_turn) {
+TEST_F(FormsTest, unpacked_sequences_fork_and_take_a_second_turn) {
   const auto decoder = open("model_int8_dynamic.onnx");
   const std::vector<Token> prompt = {1, 403, 407, 261};
   search::SearchOptions options;
@@ -135,7 +135,7 @@ TEST_F(FormsTest, items_fork_for_beams_and_samples_and_take_a_second_turn) {
   const std::vector<Output> outputs = beams.outputs(0);
   ASSERT_EQ(outputs.size(), 3U);
   EXPECT_NE(outputs[0].tokens, outputs[1].tokens);
-  // Scores are the sums of what a run of its own gives for each beam.
+  // A score is the sum of log-probabilities from a separate run of the beam.
   for (const Output& output : outputs) {
     Sequence sequence = decoder->new_sequence();
     std::span<const Token> rest = output.tokens;
@@ -158,14 +158,14 @@ TEST_F(FormsTest, items_fork_for_beams_and_samples_and_take_a_second_turn) {
   finish(turns);
   turns.append_tokens(0, std::vector<Token>{378, 432});
   turns.generate_next_token();
-  // The token that was chosen comes with the next turn.
+  // The sampled token runs in the next chat turn.
   EXPECT_EQ(turns.tokens_run(), 4 + 3);
 }
 
 // Keys and values in one tensor, a packed projection, masks by attribute.
-TEST(CombinedCaches, a_tiny_gpt2_gives_its_recorded_sequences) {
+TEST(CombinedCaches, a_tiny_gpt2_generates_its_recorded_sequences) {
   const std::string folder = "../shared/models/genai/hf-internal-testing/tiny-random-gpt2-fp32";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there is no " << folder;
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "missing " << folder;
   const auto decoder = std::make_shared<const Decoder>(folder);
   EXPECT_TRUE(decoder->packed()) << decoder->notes().not_packed_reason;
   EXPECT_EQ(decoder->notes().states.size(), 10U);
@@ -207,7 +207,7 @@ TEST(CombinedCaches, a_tiny_gpt2_gives_its_recorded_sequences) {
 
 TEST(CombinedCaches, export_and_import_keep_the_files_layout) {
   const std::string folder = "../shared/models/genai/hf-internal-testing/tiny-random-gpt2-fp32";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there is no " << folder;
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "missing " << folder;
   const Decoder decoder(folder);
   const std::vector<Token> prompt = {0, 0, 195, 731, 731};
   Sequence sequence = decoder.new_sequence();
@@ -226,10 +226,10 @@ TEST(CombinedCaches, export_and_import_keep_the_files_layout) {
   EXPECT_EQ(std::memcmp(logits.as<float>(), logits.as<float>() + width, width * sizeof(float)), 0);
 }
 
-// Ids of 32 bits, a mask of 64, caches and logits of 16.
-TEST(SmallIds, a_half_precision_decoder_gives_the_same_bits_in_parts) {
+// Ids of 32 bits, a mask of 64, KV caches and logits of 16.
+TEST(SmallIds, a_half_precision_decoder_computes_the_same_bits_in_parts) {
   const std::string folder = "../shared/models/genai/hf-internal-testing/tiny-qwen35-cuda";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there is no " << folder;
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "missing " << folder;
   const Decoder decoder(folder);
   EXPECT_TRUE(decoder.packed()) << decoder.notes().not_packed_reason;
   EXPECT_EQ(decoder.layout().states().front().element, ElementType::f16);
@@ -250,10 +250,10 @@ TEST(SmallIds, a_half_precision_decoder_gives_the_same_bits_in_parts) {
   }
 }
 
-// Outputs that no node makes.
+// Outputs without nodes.
 TEST(SignatureOnly, a_model_without_nodes_opens_and_steps) {
   const std::string folder = "../shared/models/genai/engine/dummy-decoder";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there is no " << folder;
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "missing " << folder;
   const Decoder decoder(folder);
   EXPECT_FALSE(decoder.packed());
   Sequence sequence = decoder.new_sequence();
@@ -264,13 +264,14 @@ TEST(SignatureOnly, a_model_without_nodes_opens_and_steps) {
   const StepRequest requests[] = {{&sequence, std::span(prompt).first(1)}, {&fork, prompt}};
   EXPECT_EQ(decoder.step(requests).dims(), (Dims{2, 32}));
   EXPECT_EQ(sequence.length(), 4);
-  EXPECT_EQ(fork.whole(0).dims(), (Dims{1, 2, 6, 4}));
+  EXPECT_EQ(fork.tensor(0).dims(), (Dims{1, 2, 6, 4}));
 }
 
-// Keys are made of embeddings alone, and convolution states pass through: no row sees another.
-TEST(SignatureOnly, states_that_nothing_attends_to_are_kept) {
+// Keys depend on embeddings alone, and convolution states pass through: no token depends on
+// another.
+TEST(SignatureOnly, states_without_attention_are_kept) {
   const std::string folder = "../shared/models/genai/hf-internal-testing/tiny-random-lfm2-fp32";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there is no " << folder;
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "missing " << folder;
   const Decoder decoder(folder);
   EXPECT_FALSE(decoder.packed());
   const DecoderNotes notes = decoder.notes();
@@ -282,8 +283,8 @@ TEST(SignatureOnly, states_that_nothing_attends_to_are_kept) {
   decoder.step({&request, 1});
   decoder.step({&request, 1});
   for (const StateTensor& state : export_states(sequence)) {
-    const Dims wanted = state.past.starts_with("past_conv") ? Dims{1, 32, 4} : Dims{1, 4, 6, 8};
-    EXPECT_EQ(state.tensor.dims(), wanted) << state.past;
+    const Dims expected = state.past.starts_with("past_conv") ? Dims{1, 32, 4} : Dims{1, 4, 6, 8};
+    EXPECT_EQ(state.tensor.dims(), expected) << state.past;
   }
 }
 

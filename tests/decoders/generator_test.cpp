@@ -35,7 +35,7 @@ class CountingTest : public testing::Test {
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer_ = tokenizer::load_tokenizer(kFolder);
 };
 
-TEST_F(CountingTest, outputs_have_texts_without_end_tokens) {
+TEST_F(CountingTest, outputs_have_text_without_end_tokens) {
   Generator generator(decoder_, tokenizer_);
   generator.add(std::vector<Token>{11}, {});
   run(generator);
@@ -59,10 +59,10 @@ TEST_F(CountingTest, a_stop_string_across_tokens_ends_its_sequence_alone) {
   EXPECT_EQ(tokens_of(second), (std::vector<Token>{8, 9}));
   EXPECT_EQ(second.text, "eight ");
   EXPECT_EQ(tokens_of(generator.outputs(2).front()), (std::vector<Token>{10, 11, 12, 13, 14, 15}));
-  EXPECT_EQ(generator.tokens_run(), 4 + 2 + 6) << "an ended sequence runs no rows";
+  EXPECT_EQ(generator.tokens_run(), 4 + 2 + 6) << "a finished sequence runs no tokens";
 }
 
-TEST_F(CountingTest, what_may_begin_a_stop_string_is_held_back) {
+TEST_F(CountingTest, prefixes_of_stop_strings_are_held_back) {
   Generator generator(decoder_, tokenizer_);
   generator.add(std::vector<Token>{1}, stopping_at({"three five"}));
   generator.generate_next_token();
@@ -85,7 +85,7 @@ TEST_F(CountingTest, stop_strings_end_beams) {
   EXPECT_EQ(best.text, "four five ");
 }
 
-TEST_F(CountingTest, a_second_turn_begins_its_text_anew) {
+TEST_F(CountingTest, a_second_turn_restarts_its_text) {
   Generator generator(decoder_, tokenizer_);
   generator.add(std::vector<Token>{1}, stopping_at({"three"}));
   run(generator);
@@ -99,14 +99,14 @@ TEST_F(CountingTest, a_second_turn_begins_its_text_anew) {
   EXPECT_EQ(tokens_of(generator.outputs(0).front()), std::vector<Token>{3}) << "the stop string";
 }
 
-TEST_F(CountingTest, stop_strings_want_a_tokenizer) {
+TEST_F(CountingTest, stop_strings_require_a_tokenizer) {
   Generator generator(decoder_);
   try {
     generator.add(std::vector<Token>{1}, stopping_at({"three"}));
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.message(),
-              "stop string 'three' wants a tokenizer, and this generator has none");
+              "stop string 'three' requires a tokenizer, but this generator has none");
   }
 }
 
@@ -119,7 +119,7 @@ TEST_F(CountingTest, a_deadline_leaves_everything_as_it_was) {
   EXPECT_EQ(generator.text(0), "two");
 }
 
-TEST_F(CountingTest, a_hook_that_throws_is_as_if_it_had_not_been_called) {
+TEST_F(CountingTest, a_hook_that_throws_changes_nothing) {
   Generator generator(decoder_, tokenizer_);
   generator.add(std::vector<Token>{3}, {});
   generator.add(std::vector<Token>{8}, {});
@@ -138,7 +138,7 @@ TEST_F(CountingTest, a_hook_that_throws_is_as_if_it_had_not_been_called) {
   EXPECT_EQ(generator.text(1), "nine ten eleven twelve thirteen fourteen");
 }
 
-TEST_F(CountingTest, logits_come_before_the_choice_and_can_be_replaced) {
+TEST_F(CountingTest, logits_precede_sampling_and_can_be_replaced) {
   Generator generator(decoder_, tokenizer_);
   generator.add(std::vector<Token>{3}, {});
   generator.compute_logits();
@@ -156,8 +156,8 @@ TEST_F(CountingTest, logits_come_before_the_choice_and_can_be_replaced) {
   EXPECT_THROW(generator.set_logits(0, std::vector<float>(3)), Error);
 }
 
-// Logits that wait for a choice hold nobody up, and nobody is given those of other tokens.
-TEST_F(CountingTest, prompts_that_come_or_go_back_between_logits_and_choice_run) {
+// Prompts with pending logits block no others, and each samples from its own logits.
+TEST_F(CountingTest, prompts_added_or_rewound_before_sampling_run) {
   Generator generator(decoder_);
   generator.add(std::vector<Token>{1, 2}, {});
   generator.add(std::vector<Token>{7}, {});
@@ -171,7 +171,7 @@ TEST_F(CountingTest, prompts_that_come_or_go_back_between_logits_and_choice_run)
   EXPECT_EQ(most_likely(0), 3);
   EXPECT_EQ(most_likely(1), 10);
   EXPECT_EQ(most_likely(2), 3);
-  EXPECT_EQ(generator.tokens_run(), 3 + 2) << "what was run is not run again";
+  EXPECT_EQ(generator.tokens_run(), 3 + 2) << "no token runs twice";
   generator.rewind_to(0, 1);
   generator.generate_next_token();
   EXPECT_EQ(generator.tokens(0).back(), 2);
@@ -179,7 +179,7 @@ TEST_F(CountingTest, prompts_that_come_or_go_back_between_logits_and_choice_run)
   EXPECT_EQ(generator.tokens(2).back(), 3);
 }
 
-TEST_F(CountingTest, a_fork_has_all_of_the_text_and_the_room_of_its_own_options) {
+TEST_F(CountingTest, a_fork_has_all_text_and_the_limits_of_its_own_options) {
   search::SearchOptions options = stopping_at({"four nine"});
   options.max_new_tokens = 3;
   Generator generator(decoder_, tokenizer_);
@@ -197,7 +197,7 @@ TEST_F(CountingTest, a_fork_has_all_of_the_text_and_the_room_of_its_own_options)
   EXPECT_EQ(generator.outputs(2).front().text, "two three four five six");
 }
 
-TEST_F(CountingTest, files_may_lie_in_memory) {
+TEST_F(CountingTest, files_may_be_in_memory) {
   MemoryFiles files;
   for (const std::string name : {"genai_config.json", "model.onnx"}) {
     const auto file = FileMap::open(kFolder + "/" + name);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Weights of 4 bits with activations of 8: row by row beside ONNX Runtime, and how far both are from float
-activations. Recorded tokens are fed back, so that one jump of a rounding does not change what follows."""
+"""4-bit weights with 8-bit activations: each token's logits against ONNX Runtime, and the distance of both to float
+activations. Feeds recorded tokens, so that a rounding difference does not change later inputs."""
 
 import json
 import pathlib
@@ -15,12 +15,12 @@ import zoo
 from compare import mean_kl, onnxruntime_logits
 from probe import Probe, Refused
 
-# Where roundings switch experts, and then everything.
+# Models in which rounding switches experts.
 PRINTED = ("qwen3_5_moe",)
 
 
 def session(path, work, level):
-    """Of a graph with this accuracy_level in every product, and caches of a window that hold all."""
+    """Logits of a graph with this accuracy_level in every matrix multiplication, and windows that hold all positions."""
     model = onnx.load(path)
     for node in model.graph.node:
         for attribute in list(node.attribute):
@@ -42,7 +42,7 @@ def fed_back(t, form):
 
 
 def check_recorded(probe, t, target, work):
-    """int4_acc4: weights and arithmetic are ONNX Runtime's, but for ties."""
+    """int4_acc4: weights and arithmetic equal ONNX Runtime's except for ties."""
     config = json.loads((t.folder / "int4" / "genai_config.json").read_text())
     head = config["model"]["decoder"]["head_size"]
     path = t.folder / "int4_acc4" / "model.onnx"
@@ -53,7 +53,7 @@ def check_recorded(probe, t, target, work):
         floats = probe.logits({"folder": str(t.folder / "int4"), "target": target}, [tokens])
         peer = onnxruntime_logits(rounded, tokens, head)
         distance = np.abs(got - peer).max()
-        print(f"int4_acc4 on {target}: {name}: {distance:.1e} from ONNX Runtime over {len(tokens)} rows")
+        print(f"int4_acc4 on {target}: {name}: {distance:.1e} from ONNX Runtime over {len(tokens)} tokens")
         close += distance <= 1e-3
         if not distance <= 1:
             yield f"{name}: logits are {distance} away from ONNX Runtime's"
@@ -61,13 +61,13 @@ def check_recorded(probe, t, target, work):
         theirs.append(mean_kl(onnxruntime_logits(exact, tokens, head), peer))
     print(f"int4_acc4 on {target}: mean KL {np.mean(ours):.5f}, of ONNX Runtime {np.mean(theirs):.5f}")
     if close < 2 or len(ours) != 4:
-        yield f"{close} of {len(ours)} prompts are within 1e-3 of ONNX Runtime on every row"
+        yield f"{close} of {len(ours)} prompts are within 1e-3 of ONNX Runtime on every token"
     if not np.mean(ours) <= 1.5 * np.mean(theirs):
         yield f"mean KL to f32 is {np.mean(ours)}, of ONNX Runtime {np.mean(theirs)}"
 
 
 def check_compute(probe, t, target, work):
-    """Products computed in int8 though the file asks for floats, in both engines."""
+    """Matrix multiplications in int8 although the file requires floats, in both engines."""
     config = json.loads((t.folder / "int4" / "genai_config.json").read_text())
     head = config["model"]["decoder"]["head_size"]
     exact, rounded = (session(t.folder / "int4" / "model.onnx", work, level) for level in (1, 4))
@@ -87,7 +87,7 @@ def check_compute(probe, t, target, work):
 def main():
     passed, failed = 0, 0
     if not zoo.ZOO.exists():
-        print(f"skipped 1: there is no {zoo.ZOO}\n0 passed, 0 failed, 1 skipped")
+        print(f"skipped 1: missing {zoo.ZOO}\n0 passed, 0 failed, 1 skipped")
         return 0
 
     def count(what, problems):

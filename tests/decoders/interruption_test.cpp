@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Generation that is cancelled, whose hooks throw, that shares its model with other threads, or
-// goes on in a second turn, comes to the same tokens.
+// Generation with cancellation, throwing hooks, several threads or a second chat turn produces the
+// same tokens.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,8 @@ namespace {
 
 using Tokens = std::vector<Token>;
 
-// Folders whose states grow, have a window, have both, or are convolutions; one is always there.
+// Folders whose states grow, have a window, have both, or are convolutions; the first is always
+// present.
 class InterruptionTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -26,7 +27,7 @@ class InterruptionTest : public testing::TestWithParam<const char*> {
     if (!folder.starts_with("examples")) {
       const size_t slash = folder.find('/');
       const std::string zoo = zoo_folder(folder.substr(0, slash));
-      if (zoo.empty()) GTEST_SKIP() << "there is no ../shared/models/zoo for " << folder;
+      if (zoo.empty()) GTEST_SKIP() << "missing ../shared/models/zoo/" << folder;
       folder = zoo + folder.substr(slash);
     }
     DecoderOptions options;
@@ -34,7 +35,7 @@ class InterruptionTest : public testing::TestWithParam<const char*> {
     decoder_ = std::make_shared<const Decoder>(folder, options);
   }
 
-  // Prompts that greedy search, samples and beams go on from.
+  // Prompts for greedy search, samples and beams.
   void add_prompts(Generator& generator) const {
     search::SearchOptions options;
     options.max_new_tokens = 8;
@@ -64,15 +65,15 @@ class InterruptionTest : public testing::TestWithParam<const char*> {
     }
     return all;
   }
-  std::vector<Tokens> undisturbed(int64_t* rows = nullptr) const {
+  std::vector<Tokens> undisturbed(int64_t* tokens_run = nullptr) const {
     Generator generator(decoder_);
     add_prompts(generator);
     while (generator.generate_next_token()) {
     }
-    if (rows != nullptr) *rows = generator.tokens_run();
+    if (tokens_run != nullptr) *tokens_run = generator.tokens_run();
     return results(generator);
   }
-  // Tokens, and how often a step was cancelled.
+  // Tokens, and the number of cancelled steps.
   static int finish(Generator& generator, CancelToken& cancel) {
     int interrupted = 0;
     for (bool more = true; more;) {
@@ -98,7 +99,7 @@ TEST_P(InterruptionTest, cancelled_steps_change_no_token) {
     Generator generator(decoder_);
     add_prompts(generator);
     CancelToken cancel;
-    if (delay == 0) cancel.cancel();  // the others come when they come
+    if (delay == 0) cancel.cancel();  // the others arrive at any time
     std::atomic<bool> over = false;
     std::thread canceller([&] {
       for (int i = 0; i < 4 && !over; ++i) {
@@ -115,13 +116,13 @@ TEST_P(InterruptionTest, cancelled_steps_change_no_token) {
 }
 
 TEST_P(InterruptionTest, hooks_that_throw_change_no_token) {
-  int64_t rows = 0;
-  const std::vector<Tokens> expected = undisturbed(&rows);
+  int64_t tokens_run = 0;
+  const std::vector<Tokens> expected = undisturbed(&tokens_run);
   for (const int first : {1, 2, 3, 4}) {
     Generator generator(decoder_);
     add_prompts(generator);
     int call = 0;
-    int fails = first;  // at this call, and then at ever larger distances
+    int fails = first;  // at this call, then at growing distances
     int thrown = 0;
     generator.set_hook([&](size_t, std::span<const Token>, std::span<float> logits) {
       if (++call != fails) return;
@@ -138,7 +139,7 @@ TEST_P(InterruptionTest, hooks_that_throw_change_no_token) {
     }
     EXPECT_GT(thrown, 3);
     EXPECT_EQ(results(generator), expected) << "thrown first by call " << first;
-    EXPECT_EQ(generator.tokens_run(), rows);
+    EXPECT_EQ(generator.tokens_run(), tokens_run);
   }
 }
 
@@ -165,7 +166,7 @@ TEST_P(InterruptionTest, generators_on_threads_share_a_model) {
   for (const auto& own : results_of) EXPECT_EQ(own, expected);
 }
 
-TEST_P(InterruptionTest, a_sample_does_not_depend_on_its_company_or_on_parts) {
+TEST_P(InterruptionTest, a_sample_is_independent_of_its_batch_and_of_chunks) {
   search::SearchOptions options;
   options.max_new_tokens = 10;
   options.do_sample = true;
@@ -200,7 +201,7 @@ TEST_P(InterruptionTest, a_sample_does_not_depend_on_its_company_or_on_parts) {
   EXPECT_NE(several.outputs(0)[1].tokens, expected);
 }
 
-TEST_P(InterruptionTest, tokens_come_with_their_log_probabilities) {
+TEST_P(InterruptionTest, tokens_have_their_log_probabilities) {
   search::SearchOptions options;
   options.max_new_tokens = 5;
   options.min_new_tokens = 5;
@@ -237,7 +238,7 @@ TEST_P(InterruptionTest, tokens_come_with_their_log_probabilities) {
   EXPECT_TRUE(generator.outputs(0)[0].choices.empty());
 }
 
-TEST_P(InterruptionTest, a_second_turn_is_as_if_all_were_one_prompt) {
+TEST_P(InterruptionTest, a_second_turn_equals_one_prompt) {
   search::SearchOptions options;
   options.max_new_tokens = 7;
   Generator turns(decoder_);
@@ -258,7 +259,7 @@ TEST_P(InterruptionTest, a_second_turn_is_as_if_all_were_one_prompt) {
   }
   const Output output = once.outputs(0)[0];
   EXPECT_EQ(turns.outputs(0)[0].tokens, output.tokens);
-  // The last token of the first turn, the four new ones, and each of this turn's but the last.
+  // The first answer's last token, four new ones, and all but the last of the second answer.
   EXPECT_EQ(turns.tokens_run() - before, 5 + static_cast<int64_t>(output.generated().size()) - 1);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Steps with decoders that make_decoder.py writes, by the names of its flags.
+// Steps with decoders of make_decoder.py, by its flags.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,16 +31,16 @@ class ItemsTest : public testing::Test {
     const Tensor logits = decoder.step({&request, 1});
     return {logits.as<float>(), logits.as<float>() + logits.count()};
   }
-  // Rows of `embedding.f32` for these tokens.
+  // Embeddings of these tokens from `embedding.f32`.
   static Embeddings embed(const Decoder& decoder, std::span<const Token> tokens) {
     std::ifstream file(decoder.folder() + "/embedding.f32", std::ios::binary);
-    Tensor rows(ElementType::f32, {std::ssize(tokens), 64});
+    Tensor values(ElementType::f32, {std::ssize(tokens), 64});
     for (size_t i = 0; i < tokens.size(); ++i) {
       file.seekg(tokens[i] * 256);
-      file.read(rows.as<char>() + i * 256, 256);
+      file.read(values.as<char>() + i * 256, 256);
     }
     EXPECT_TRUE(file.good());
-    return make_embeddings(rows);
+    return make_embeddings(values);
   }
   static std::string error_of(const Decoder& decoder, const StepRequest& request) {
     const int64_t before = request.sequence->length();
@@ -52,7 +52,7 @@ class ItemsTest : public testing::Test {
     }
     return "";
   }
-  std::span<const Token> rows(size_t begin, size_t count) const {
+  std::span<const Token> prompt_tokens(size_t begin, size_t count) const {
     return std::span(prompt_).subspan(begin, count);
   }
 
@@ -62,8 +62,8 @@ class ItemsTest : public testing::Test {
 #define SKIP_WITHOUT(decoder) \
   if ((decoder) == nullptr) GTEST_SKIP() << "make_decoder.py needs build/venv"
 
-inline Values last(const Values& values, size_t rows) {
-  return {values.end() - static_cast<int64_t>(rows) * 32, values.end()};
+inline Values last(const Values& values, size_t tokens) {
+  return {values.end() - static_cast<int64_t>(tokens) * 32, values.end()};
 }
 
 inline Numbers count_from(int64_t first, size_t count) {

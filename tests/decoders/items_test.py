@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Items with positions and embeddings beside ONNX Runtime, on the decoders that make_decoder.py writes: text around an
-image, whose rows come from outside and stand in a grid.
+"""Requests with position ids and embeddings against ONNX Runtime, on the decoders of make_decoder.py: text around an
+image, whose embeddings are inputs with grid positions.
 
 usage: items_test.py        needs the Python packages numpy, onnx and onnxruntime
 """
@@ -17,12 +17,12 @@ from probe import Probe
 IMAGE = 30
 TEXT = [3, 7, 21, 4, 11]
 TOKENS = TEXT + [IMAGE] * 6 + [9, 2, 28]
-# Time, height and width; text goes on behind the largest.
+# Time, height and width; text continues after the largest.
 GRID = np.array([[0, 1, 2, 3, 4] + [5] * 6 + [8, 9, 10],
                  [0, 1, 2, 3, 4] + [5, 5, 5, 6, 6, 6] + [8, 9, 10],
                  [0, 1, 2, 3, 4] + [5, 6, 7, 5, 6, 7] + [8, 9, 10]])
 GAPS = np.array([0, 1, 2, 3, 4, 5, 5, 5, 9, 9, 9, 10, 12, 40])
-# Flags of make_decoder.py, positions, and whether rows of an image are there.
+# Flags of make_decoder.py, positions, and whether the prompt has an image.
 CASES = {
     "positions": (["positions"], GAPS, False),
     "positions_alone": (["positions", "items"], GAPS, False),
@@ -53,7 +53,7 @@ def run(folder, name, feeds):
 
 
 def reference(folder, tokens, positions, image):
-    """Logits [rows, vocabulary] of ONNX Runtime."""
+    """Logits [tokens, vocabulary] of ONNX Runtime."""
     ids = np.array([tokens])
     feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids),
              "image_features": np.zeros((0, 64), np.float32) if image is None else image}
@@ -65,7 +65,7 @@ def reference(folder, tokens, positions, image):
 
 
 def check(probe, folder, flags, positions, with_image):
-    """Yields what is wrong."""
+    """Yields problems."""
     image = np.random.default_rng(3).standard_normal((6, 64)).astype(np.float32) if with_image else None
     tokens = TOKENS if with_image else [token % IMAGE for token in TOKENS]
     meant = positions

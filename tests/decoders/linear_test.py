@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A decoder of states instead of caches, short convolutions and linear attention: the logits of ONNX Runtime, and the
-same bits however prompts are cut and whoever runs beside them, on each target."""
+"""A decoder with short convolutions and linear attention instead of KV caches: logits against ONNX Runtime, and equal
+bits for any chunks and batches, on each target."""
 
 import pathlib
 import subprocess
@@ -18,16 +18,16 @@ KERNELS = {"ref": ("ref.sequence_conv", "ref.sequence_linear_attention"),
 
 
 def reference(folder, tokens, part):
-    """Logits [rows, tokens] of ONNX Runtime in parts of so many tokens."""
+    """Logits [tokens, vocabulary] of ONNX Runtime in parts of this many tokens."""
     session = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
     states = {i.name: np.zeros([1, *i.shape[1:]], np.float32) for i in session.get_inputs() if i.name != "input_ids"}
     presents = [o.name for o in session.get_outputs()][1:]
-    rows = []
+    found = []
     for begin in range(0, len(tokens), part):
         logits, *given = session.run(["logits", *presents], {"input_ids": [tokens[begin:begin + part]], **states})
         states = {name.replace("present", "past"): state for name, state in zip(presents, given)}
-        rows.append(logits[0])
-    return np.concatenate(rows)
+        found.append(logits[0])
+    return np.concatenate(found)
 
 
 def check(probe, folder, target):

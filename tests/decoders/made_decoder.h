@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The decoder that make_decoder.py writes, with a context of 16,384.
+// The decoder of make_decoder.py, with a context of 16,384.
 #pragma once
 
 #include <string>
@@ -11,8 +11,7 @@
 
 namespace lathe::llm {
 
-// The folder of one with a window of so many rows (0: none) and flags; empty if Python is not
-// there.
+// Its folder, with a window of this many positions (0: none) and flags; empty without Python.
 inline std::string make_decoder_folder(int64_t window, const std::vector<std::string>& flags) {
   std::string name = "made" + std::to_string(window);
   for (const std::string& flag : flags) name += "-" + flag;
@@ -24,7 +23,7 @@ inline std::string make_decoder_folder(int64_t window, const std::vector<std::st
   return run_script("make_decoder.py", arguments) ? folder.string() : "";
 }
 
-// Null if Python is not there.
+// Null without Python.
 inline std::shared_ptr<const Decoder> make_decoder(int64_t window, const char* target = "cpu",
                                                    const std::vector<std::string>& flags = {}) {
   const std::string folder = make_decoder_folder(window, flags);

@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Writes a model folder whose decoder is small but has room for many tokens: two layers of grouped attention with
-rotary positions and random weights.
+"""Writes the folder of a small decoder with a long context: two layers of GQA with RoPE and random weights.
 
 usage: make_decoder.py FOLDER [WINDOW [FLAG...]]        needs the Python packages onnx and numpy
 
-Flags, in any number:
-  outputs     the model also gives `hidden_states`, which the head reads, and `doubled`, twice the logits
-  positions   it takes position_ids [batch, rows]
-  mrope       it takes position_ids [3, batch, rows], of which each turns some pairs of elements
-  counted     its attention's mask is made of position_ids: those must be a count of the rows
-  switch      it takes other rotary tables for sequences of more than 24 rows
-  items       it looks at all of a run's rows at once: they cannot be packed
-  embeddings  it takes embeddings, which embedding.onnx makes of tokens; embedding.f32 has them all
-  features    the same, and embedding.onnx puts the rows of image_features where token 30 stands
-  layers      embedding.onnx also makes per_layer_inputs [batch, rows, layers, 8], which the decoder adds
-  both        a decoder of embeddings that takes tokens, too
+Flags:
+  outputs     the model also has the outputs `hidden_states`, the head's input, and `doubled`, twice the logits
+  positions   it has the input position_ids [batch, tokens]
+  mrope       it has the input position_ids [3, batch, tokens], each of which rotates some pairs of elements
+  counted     its attention mask is computed from position_ids, which must count the tokens
+  switch      it selects other cos/sin caches for sequences of more than 24 tokens
+  items       it combines all tokens of a run, so that they cannot be packed
+  embeddings  its input is embeddings, which embedding.onnx computes from tokens; embedding.f32 has them all
+  features    as embeddings, and embedding.onnx replaces tokens 30 by image_features
+  layers      embedding.onnx also computes per_layer_inputs [batch, tokens, layers, 8], which the decoder adds
+  both        it has both inputs, embeddings and tokens
 """
 
 import json
@@ -42,7 +41,7 @@ def write(path, nodes, inputs, outputs, weights):
 
 
 def tables(angles, flags, weights):
-    """The nodes that give `cos` and `sin`."""
+    """The nodes that compute `cos` and `sin`."""
     if "switch" not in flags:
         weights.update(cos=np.cos(angles), sin=np.sin(angles))
         return []
@@ -60,7 +59,7 @@ def tables(angles, flags, weights):
 
 
 def attention(i, pasts, presents, window, flags, random, weights):
-    """Of the rows `norm{i}`: `attended{i}`."""
+    """Computes `attended{i}` from `norm{i}`."""
     q, kv = HEADS * SIZE, KV_HEADS * SIZE
     weights[f"qkv{i}"] = random.standard_normal((HIDDEN, q + 2 * kv)) / HIDDEN ** 0.5
     nodes = [node("MatMul", [f"norm{i}", f"qkv{i}"], [f"heads{i}"])]
@@ -87,7 +86,7 @@ def attention(i, pasts, presents, window, flags, random, weights):
 
 
 def bias_of_positions(weights):
-    """[1, 1, rows, all rows]: what stands behind a row is hidden from it."""
+    """A causal mask [1, 1, tokens, total]."""
     weights.update(zero=np.array(0), step=np.array(1), to_columns=np.array([1, 3]), far=np.array(-1e9, np.float32),
                    near=np.array(0, np.float32))
     return [node("Range", ["zero", "columns", "step"], ["all"]),
@@ -103,12 +102,12 @@ def write_decoder(folder, window, flags, random, weights):
     inputs = [value("input_ids", I64, ["batch", "sequence"])]
     if "embeddings" in flags:
         nodes = [node("Identity", ["inputs_embeds"], ["x0"])]
-        rows = value("inputs_embeds", F32, ["batch", "sequence", HIDDEN])
-        inputs = [rows]
+        embeddings = value("inputs_embeds", F32, ["batch", "sequence", HIDDEN])
+        inputs = [embeddings]
         if "both" in flags:
             weights["more"] = random.standard_normal((TOKENS, HIDDEN))
             nodes = [node("Gather", ["more", "input_ids"], ["more0"]), node("Add", ["inputs_embeds", "more0"], ["x0"])]
-            inputs = [value("input_ids", I64, ["batch", "sequence"]), rows]
+            inputs = [value("input_ids", I64, ["batch", "sequence"]), embeddings]
         else:
             del weights["embedding"]
     if "layers" in flags:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Writes a model folder whose decoder keeps states instead of caches: layers of gated linear attention behind a short
-convolution, as Qwen3.5 has them, and one of a gated convolution, as LFM2's are; random weights.
+"""Writes the folder of a decoder without KV caches: layers of gated linear attention after a short convolution, as in
+Qwen3.5, and one of a gated convolution, as in LFM2; random weights.
 
 usage: make_linear_decoder.py FOLDER [large]        needs the Python packages onnx and numpy
 
-`large` has the extents of a layer of Qwen3.5-0.8B, to be measured.
+`large` has the shapes of a layer of Qwen3.5-0.8B, for measurements.
 """
 
 import json
@@ -21,7 +21,7 @@ F32, I64 = TensorProto.FLOAT, TensorProto.INT64
 
 
 class Decoder:
-    """Nodes, constants and states; a node gives the name of its first output."""
+    """Nodes, constants and states; adding a node returns the name of its first output."""
 
     def __init__(self, hidden, heads, value_heads, size, value_size, inner):
         self.hidden, self.heads, self.value_heads, self.inner = hidden, heads, value_heads, inner

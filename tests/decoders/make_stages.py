@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Cuts the decoder of make_decoder.py into files for a pipeline whose stages run on prompts alone or on single tokens
-alone: embeddings for both, layers and a head for each.
+"""Splits the decoder of make_decoder.py into files of a pipeline with separate prefill and decode stages: one embedding
+for both, layers and a head for each.
 
 usage: make_stages.py FOLDER [CHANGE …]        needs the Python packages onnx and numpy
 
-Changes of what runs on prompts: `negated`, its logits have the other sign, which tells what ran; `mixed`, a largest
-element of all rows is added with factor 0, so that rows cannot be packed; `short=ROWS`, its rotary tables end there;
-`wide`, its caches have more heads. Of what runs on single tokens: `single`, it has extents for no more; `fixed`, its
-layers end in a form that holds one row alone.
+Changes of prefill: `negated` negates its logits, which shows what ran; `mixed` adds 0 times the largest element of all
+tokens, so that tokens cannot be packed; `short=N` limits its cos/sin caches to N positions; `wide` has more KV heads.
+Changes of decode: `single` fixes the token axis to 1; `fixed` ends the layers in a reshape to one token.
 """
 
 import json
@@ -23,7 +22,7 @@ HIDDEN = 64
 
 
 def extract(model, inputs, outputs):
-    """The nodes from these inputs to these outputs, with the constants they read."""
+    """The nodes from these inputs to these outputs, with their constants."""
     wanted, nodes = set(outputs), []
     for node in reversed(model.graph.node):
         if wanted & set(node.output) and not set(inputs) & set(node.output):
@@ -38,13 +37,13 @@ def extract(model, inputs, outputs):
 
 
 def replace(model, name, change):
-    """A constant by what `change` makes of it."""
+    """Replaces a constant by `change` of it."""
     tensor = next(t for t in model.graph.initializer if t.name == name)
     tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(change(numpy_helper.to_array(tensor))), name))
 
 
 def add_mixture(model, output):
-    """output + 0 · the largest element of all rows."""
+    """output + 0 · the largest element of all tokens."""
     for node in model.graph.node:
         node.output[:] = [f"{name}_own" if name == output else name for name in node.output]
     model.graph.initializer.append(numpy_helper.from_array(np.zeros(1, np.float32), "nothing"))
@@ -67,7 +66,7 @@ def widen_caches(model):
 
 
 def add_reshape(model, output):
-    """The same numbers by a form of one row."""
+    """Reshapes to one token."""
     for node in model.graph.node:
         node.output[:] = [f"{name}_own" if name == output else name for name in node.output]
     form = np.array([1, 1, HIDDEN], np.int64)
@@ -75,7 +74,7 @@ def add_reshape(model, output):
     model.graph.node.append(helper.make_node("Reshape", [f"{output}_own", "form"], [output]))
 
 
-def fix_rows(model):
+def fix_tokens(model):
     for value in (*model.graph.input, *model.graph.output):
         for dim in value.type.tensor_type.shape.dim:
             if dim.dim_param == "sequence":
@@ -83,7 +82,7 @@ def fix_rows(model):
 
 
 def make(folder, changes=()):
-    """Writes whole/, the decoder in one file, and the pipeline; gives the pipeline's configuration."""
+    """Writes whole/, the decoder in one file, and the pipeline; returns the pipeline's configuration."""
     whole = folder / "whole"
     whole.mkdir(parents=True, exist_ok=True)
     subprocess.run([sys.executable, pathlib.Path(__file__).with_name("make_decoder.py"), whole], check=True)
@@ -104,7 +103,7 @@ def make(folder, changes=()):
             elif name == "prompt_layers" and change == "mixed":
                 add_mixture(part, "x2")
             elif name.startswith("token") and change == "single":
-                fix_rows(part)
+                fix_tokens(part)
             elif name == "token_layers" and change == "fixed":
                 add_reshape(part, "x2")
             elif name == "prompt_layers" and change == "wide":

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What sequences keep in memory: pages that beams share, windows that let go, and memory that comes
-// back.
+// Memory of sequences: pages that beams share, windows that evict, and memory that is released.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -19,7 +18,7 @@ namespace {
 
 const std::string kStories = "../shared/models/llm/stories260k-onnx";
 
-// Sanitizers keep freed memory for a while, and take their time.
+// Sanitizers delay the release of memory and are slow.
 bool instrumented() {
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
@@ -35,7 +34,7 @@ int64_t live_pages(const CacheLayout& layout) {
   return pages;
 }
 
-// Pages of 16 rows that the sequences need if equal beginnings share theirs.
+// Pages of 16 slots that the sequences need if equal prefixes share theirs.
 size_t trie_pages(const std::vector<std::vector<Token>>& sequences) {
   std::set<std::vector<Token>> pages;
   for (const std::vector<Token>& tokens : sequences) {
@@ -50,12 +49,12 @@ size_t trie_pages(const std::vector<std::vector<Token>>& sequences) {
 class BeamMemory : public testing::Test {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(kStories)) GTEST_SKIP() << "there is no " << kStories;
+    if (!std::filesystem::exists(kStories)) GTEST_SKIP() << "missing " << kStories;
     DecoderOptions options;
     options.overlay = R"({"model": {"decoder": {"filename": "model_genai.onnx"}}})";
     decoder_ = std::make_shared<const Decoder>(kStories, options);
-    // A story of 448 tokens (fewer under sanitizers), chosen now and then against its likeliest
-    // way.
+    // A story of 448 tokens (fewer under sanitizers), sometimes sampled against the most likely
+    // token.
     search::SearchOptions sampled;
     sampled.do_sample = true;
     sampled.random_seed = 3;
@@ -76,7 +75,7 @@ class BeamMemory : public testing::Test {
     }
   }
 
-  // The same search over sequences that share nothing.
+  // Repeats the search over sequences that share nothing.
   std::vector<search::Hypothesis> search_with_copies() const {
     struct Beam {
       Sequence sequence;
@@ -93,15 +92,15 @@ class BeamMemory : public testing::Test {
         requests.push_back({&beam.sequence, std::span<const Token>(beam.tokens).subspan(length)});
       }
       const Tensor logits = decoder_->step(requests);
-      std::vector<std::span<const float>> rows;
+      std::vector<std::span<const float>> views;
       for (size_t i = 0; i < live.size(); ++i) {
-        const std::span<float> row(logits.as<float>() + i * width, width);
-        search::to_log_probabilities(row);
-        apply_rules(row, {live[i].tokens, prompt_.size()}, options_, ends_, options_.max_length);
-        rows.emplace_back(row);
+        const std::span<float> own(logits.as<float>() + i * width, width);
+        search::to_log_probabilities(own);
+        apply_rules(own, {live[i].tokens, prompt_.size()}, options_, ends_, options_.max_length);
+        views.emplace_back(own);
       }
       std::vector<Beam> next;
-      for (const auto& [parent, token] : beams.step(rows)) {
+      for (const auto& [parent, token] : beams.step(views)) {
         const Sequence& from = live[parent].sequence;
         next.push_back({restore_sequence(from.shared_layout(), save_sequence(from), 512),
                         live[parent].tokens});
@@ -128,7 +127,7 @@ TEST_F(BeamMemory, live_pages_are_those_of_the_trie_of_tokens) {
     generator.add(prompt_, options_);
     std::vector<std::vector<Token>> beams;
     std::vector<int64_t> pages;
-    int64_t parted = 0;
+    int64_t diverged = 0;
     generator.set_hook([&](size_t, std::span<const Token> tokens, std::span<float>) {
       beams.emplace_back(tokens.begin(), tokens.end());
       pages.push_back(live_pages(decoder_->layout()));
@@ -140,9 +139,10 @@ TEST_F(BeamMemory, live_pages_are_those_of_the_trie_of_tokens) {
       EXPECT_EQ(more, step + 1 < new_tokens_) << step;
       ASSERT_EQ(beams.size(), step == 0 ? 1U : 4U);
       EXPECT_EQ(pages.front(), static_cast<int64_t>(trie_pages(beams))) << "step " << step;
-      parted += trie_pages(beams) > (prompt_.size() + static_cast<size_t>(step) + 15) / 16 ? 1 : 0;
+      diverged +=
+          trie_pages(beams) > (prompt_.size() + static_cast<size_t>(step) + 15) / 16 ? 1 : 0;
     }
-    EXPECT_GT(parted, new_tokens_ / 3);  // beams had pages of their own
+    EXPECT_GT(diverged, new_tokens_ / 3);  // beams had their own pages
     outputs = generator.outputs(0);
   }
   EXPECT_EQ(live_pages(decoder_->layout()), 0);
@@ -154,7 +154,7 @@ TEST_F(BeamMemory, live_pages_are_those_of_the_trie_of_tokens) {
   }
 }
 
-// Resident memory, in bytes.
+// Resident memory in bytes.
 int64_t resident() {
   std::ifstream file("/proc/self/statm");
   int64_t total = 0;
@@ -172,7 +172,7 @@ void run(const Decoder& decoder, Sequence& sequence, int64_t count) {
   decoder.step({&request, 1});
 }
 
-TEST(Memory, a_window_holds_its_rows_and_a_page_however_long_the_text) {
+TEST(Memory, a_window_holds_its_positions_and_a_page_at_any_length) {
   const auto decoder = make_decoder(64);
   if (decoder == nullptr) GTEST_SKIP() << "make_decoder.py needs build/venv";
   const CacheLayout& layout = decoder->layout();
@@ -181,14 +181,14 @@ TEST(Memory, a_window_holds_its_rows_and_a_page_however_long_the_text) {
   const int64_t before = layout.live_bytes();
   Sequence sequence = decoder->new_sequence();
   const int64_t page = layout.groups()[0].page_bytes;
-  EXPECT_EQ(page, 16 * layout.bytes_per_row());
+  EXPECT_EQ(page, 16 * layout.bytes_per_token());
   int64_t reserved = 0;
   int64_t memory = 0;
   const int64_t count = instrumented() ? 1000 : 10000;
   for (int64_t i = 0; i < count; ++i) {
     run(*decoder, sequence, 1);
-    const int64_t rows = std::min<int64_t>(sequence.length(), 64);
-    ASSERT_LE(sequence.committed_bytes(), rows * layout.bytes_per_row() + page) << i;
+    const int64_t positions = std::min<int64_t>(sequence.length(), 64);
+    ASSERT_LE(sequence.committed_bytes(), positions * layout.bytes_per_token() + page) << i;
     ASSERT_EQ(sequence.committed_bytes(), layout.live_bytes() - before);
     if (i == count / 5) reserved = layout.reserved_bytes();
     if (i == count / 5) memory = resident();
@@ -199,7 +199,7 @@ TEST(Memory, a_window_holds_its_rows_and_a_page_however_long_the_text) {
   }
 }
 
-TEST(Memory, caches_grow_by_pages_and_come_back) {
+TEST(Memory, caches_grow_by_pages_and_are_released) {
   const auto decoder = make_decoder(0);
   if (decoder == nullptr) GTEST_SKIP() << "make_decoder.py needs build/venv";
   const CacheLayout& layout = decoder->layout();
@@ -213,7 +213,7 @@ TEST(Memory, caches_grow_by_pages_and_come_back) {
   {
     Sequence sequence = decoder->new_sequence();
     const int64_t page = layout.groups()[0].page_bytes;
-    // Token by token for a while: a page is taken when the last is full, and nothing else.
+    // Token by token: a step allocates one page when the last one is full, and nothing else.
     int64_t live = 0;
     for (int64_t i = 0; i < 200; ++i) {
       run(*decoder, sequence, 1);
@@ -223,10 +223,10 @@ TEST(Memory, caches_grow_by_pages_and_come_back) {
     const int64_t count = instrumented() ? 1600 : 10000;
     while (sequence.length() < count) {
       run(*decoder, sequence, std::min<int64_t>(100, count - sequence.length()));
-      ASSERT_LE(sequence.committed_bytes(), sequence.length() * layout.bytes_per_row() + page);
+      ASSERT_LE(sequence.committed_bytes(), sequence.length() * layout.bytes_per_token() + page);
     }
     EXPECT_EQ(sequence.committed_bytes(), count / 16 * page);
-    least = count * layout.bytes_per_row() * 9 / 10;
+    least = count * layout.bytes_per_token() * 9 / 10;
     grown = resident() - memory;
   }
   EXPECT_EQ(layout.live_bytes(), 0);
@@ -237,7 +237,7 @@ TEST(Memory, caches_grow_by_pages_and_come_back) {
   }
 }
 
-TEST(Memory, a_thousand_generators_leave_it_flat) {
+TEST(Memory, a_thousand_generators_leave_no_growth) {
   const auto decoder = make_decoder(64);
   if (decoder == nullptr) GTEST_SKIP() << "make_decoder.py needs build/venv";
   search::SearchOptions options;
@@ -263,7 +263,7 @@ TEST(Memory, a_thousand_generators_leave_it_flat) {
   }
 }
 
-TEST(Memory, many_generators_at_once_give_theirs_back) {
+TEST(Memory, many_generators_at_once_release_their_memory) {
   const auto decoder = make_decoder(64);
   if (decoder == nullptr) GTEST_SKIP() << "make_decoder.py needs build/venv";
   const CacheLayout& layout = decoder->layout();
@@ -271,8 +271,8 @@ TEST(Memory, many_generators_at_once_give_theirs_back) {
   run(*decoder, sequences[0], 70);
   const int64_t memory = resident();
   for (Sequence& sequence : sequences) run(*decoder, sequence, 70);
-  EXPECT_GE(layout.live_bytes(), 300 * 64 * layout.bytes_per_row());
-  // Out of order: slabs empty in the middle.
+  EXPECT_GE(layout.live_bytes(), 300 * 64 * layout.bytes_per_token());
+  // Releases out of order, so that slabs empty in the middle.
   for (size_t i = 0; i < sequences.size(); i += 2) sequences[i] = decoder->new_sequence();
   for (Sequence& sequence : sequences) sequence = decoder->new_sequence();
   EXPECT_EQ(layout.live_bytes(), 0);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Outputs of a model beside its logits: rows of their own sequence, however a prompt is cut and
-// whoever runs beside it.
+// Outputs of a model beside its logits: independent of chunks and of other sequences in the step.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -22,7 +21,7 @@ bool same(const Tensor& a, const Tensor& b) {
 class OutputsTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    if (find_target(GetParam()) == nullptr) GTEST_SKIP() << "there is no target here";
+    if (find_target(GetParam()) == nullptr) GTEST_SKIP() << "target is unavailable";
     const std::filesystem::path folder = unpacked_zoo() / "outputs";
     std::filesystem::create_directories(folder);
     if (!run_script("make_decoder.py", {folder.string(), "-1", "outputs"})) {
@@ -44,7 +43,7 @@ class OutputsTest : public testing::TestWithParam<const char*> {
   std::vector<Token> prompt_;
 };
 
-TEST_P(OutputsTest, have_all_rows_where_logits_have_one) {
+TEST_P(OutputsTest, have_all_tokens_where_logits_have_one) {
   ASSERT_TRUE(decoder_->packed());
   ASSERT_EQ(decoder_->outputs().size(), 2U);
   Sequence sequence = decoder_->new_sequence();
@@ -66,7 +65,7 @@ TEST_P(OutputsTest, have_all_rows_where_logits_have_one) {
   EXPECT_EQ(one.as<float>()[5] * 2, doubled.as<float>()[22 * 32 + 5]);
 }
 
-TEST_P(OutputsTest, are_the_same_in_parts_and_beside_others) {
+TEST_P(OutputsTest, are_the_same_in_parts_and_in_a_batch) {
   Generator alone(decoder_);
   alone.add(prompt_, options(0));
   const Tensor whole = alone.output(0, "hidden_states");
@@ -84,7 +83,7 @@ TEST_P(OutputsTest, are_the_same_in_parts_and_beside_others) {
   EXPECT_TRUE(same(next, alone.output(0, "hidden_states")));
 }
 
-TEST_P(OutputsTest, name_states_too) {
+TEST_P(OutputsTest, include_states) {
   Generator generator(decoder_);
   generator.add(prompt_, options(0));
   const Tensor keys = generator.output(0, "present.1.key");

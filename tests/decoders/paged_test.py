@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Decoders whose file has caches in blocks: a real model rewritten from grouped attention, which must give the
-same tokens and logits, and a synthetic one that answers by where its rows lie."""
+"""Decoders with paged KV caches in their file: a real model rewritten from GQA, with the same tokens and logits, and a
+synthetic one whose tokens depend on its block table."""
 
 import json
 import pathlib
@@ -18,8 +18,8 @@ STORIES = pathlib.Path("../shared/models/llm/stories260k-onnx")
 SYNTHETIC = pathlib.Path("../shared/models/genai/engine/synthetic-paged")
 
 
-def rewrite(source, target, block_rows, blocks, last_only):
-    """Grouped attention becomes attention over blocks; the rest takes rows of any number of axes as it is."""
+def rewrite(source, target, block_length, blocks, last_only):
+    """Replaces GQA by paged attention; the other nodes accept any rank."""
     model = onnx.load(source)
     graph = model.graph
     value = helper.make_tensor_value_info
@@ -39,13 +39,13 @@ def rewrite(source, target, block_rows, blocks, last_only):
                                      **attributes))
     shapes = {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim] for v in graph.input}
     size = next(shape[3] for name, shape in shapes.items() if name in caches)
-    inputs = [value("input_ids", TensorProto.INT64, ["rows"])]
+    inputs = [value("input_ids", TensorProto.INT64, ["tokens"])]
     inputs += [value(name, TensorProto.INT32, shape) for name, shape in
                (("cumulative_sequence_lengths", ["bounds"]), ("past_sequence_lengths", ["sequences"]),
                 ("block_table", ["sequences", "widest"]))]
-    cache = [blocks, block_rows]
+    cache = [blocks, block_length]
     inputs += [value(v.name, TensorProto.FLOAT, [*cache, caches[v.name], size]) for v in graph.input if v.name in caches]
-    outputs = [value("logits", TensorProto.FLOAT, ["rows", "vocabulary"])]
+    outputs = [value("logits", TensorProto.FLOAT, ["tokens", "vocabulary"])]
     outputs += [value(v.name, TensorProto.FLOAT, [*cache, caches[v.name], size]) for v in graph.output
                 if v.name in caches]
     constants = []
@@ -55,9 +55,9 @@ def rewrite(source, target, block_rows, blocks, last_only):
         constants = [numpy_helper.from_array(np.array(v, np.int32), n) for n, v in (("one", 1), ("first", [1]),
                                                                                     ("end", [1 << 30]))]
         kept.append(helper.make_node("Slice", ["cumulative_sequence_lengths", "first", "end"], ["ends"]))
-        kept.append(helper.make_node("Sub", ["ends", "one"], ["last_rows"]))
-        kept.append(helper.make_node("Gather", ["all_logits", "last_rows"], ["logits"], axis=0))
-    # What only the mask needed goes.
+        kept.append(helper.make_node("Sub", ["ends", "one"], ["last_tokens"]))
+        kept.append(helper.make_node("Gather", ["all_logits", "last_tokens"], ["logits"], axis=0))
+    # Removes nodes that only the mask needs.
     used = {name for node in kept for name in node.input} | {v.name for v in outputs}
     changed = True
     while changed:
@@ -83,14 +83,14 @@ def check_stories(probe, folder):
     rewrite(STORIES / "model_genai.onnx", folder / "last.onnx", 16, 40, last_only=True)
     overlay = json.dumps({"model": {"decoder": {"filename": "model_genai.onnx"}}})
     plain = {"folder": str(STORIES), "overlay": overlay}
-    # Pages that sequences share take the place of the file's blocks.
+    # Shared pages replace the file's blocks.
     notes = probe.ask({"folder": str(folder), "notes": True})
     if not notes["packed"] or len(notes["states"]) != 10 or not all(state["paged"] for state in notes["states"]):
         yield f"notes: {notes}"
     expected = json.loads((STORIES / "expected_greedy.json").read_text())["model_genai.onnx"]
     prompt, ids = expected["prompt_ids"], expected["greedy_ids"]
     prompts = [prompt, ids[:50], ids[:7], ids[3:30]]
-    # Where something else reads the blocks' bounds, the file's own blocks are used.
+    # Other readers of the block bounds require the file's own blocks.
     last = {"folder": str(folder), "overlay": json.dumps({"model": {"decoder": {"filename": "last.onnx"}}})}
     notes = probe.ask({**last, "notes": True})
     if not notes["packed"] or any(state["paged"] for state in notes["states"]):
@@ -116,7 +116,7 @@ def check_stories(probe, folder):
 
 
 def check_synthetic(probe):
-    """Its next token is the first one plus the last one plus how many there are, modulo 64."""
+    """Its next token is the first plus the last plus the token count, modulo 64."""
     model = {"folder": str(SYNTHETIC)}
     notes = probe.ask({**model, "notes": True})
     if not notes["packed"] or len(notes["states"]) != 2 or any(state["paged"] for state in notes["states"]):
@@ -127,7 +127,7 @@ def check_synthetic(probe):
         tokens = list(prompt)
         while len(tokens) < len(prompt) + 30:
             tokens.append((tokens[0] + tokens[-1] + len(tokens)) % 64)
-            if tokens[-1] == 1:  # ends
+            if tokens[-1] == 1:  # end token
                 break
         if prompt + sequence[0]["ids"] != tokens:
             yield f"synthetic: {sequence[0]['ids']}, expected {tokens}"
@@ -144,7 +144,7 @@ def main():
         for path, check in ((STORIES, lambda: check_stories(probe, pathlib.Path(work))),
                             (SYNTHETIC, lambda: check_synthetic(probe))):
             if not path.exists():
-                print(f"skipped: there is no {path}")
+                print(f"skipped: missing {path}")
                 skipped += 1
                 continue
             problems = list(check())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A decoder cut into several files by genai_config.json's pipeline: the same tokens and logits as the whole."""
+"""A decoder split into files by genai_config.json's pipeline: same tokens and logits as in one file."""
 
 import copy
 import json
@@ -17,7 +17,7 @@ WHOLE = {"folder": str(STORIES), "overlay": json.dumps({"model": {"decoder": {"f
 
 
 def cut(folder):
-    """Embedding, layers and head, each in a file; the head knows its input by another name."""
+    """Embedding, layers and head, each in a file; the head's input has another name."""
     model = onnx.load(STORIES / "model_genai.onnx")
     graph = model.graph
     first = next(n for n in graph.node if n.op_type == "Gather" and "input_ids" in n.input)
@@ -38,7 +38,7 @@ def cut(folder):
             return known.get(value) or helper.make_tensor_value_info(value, TensorProto.FLOAT, shape)
         part = helper.make_graph(nodes, name, [info(v) for v in inputs], [info(v) for v in outputs],
                                  [t for t in graph.initializer if t.name in wanted])
-        for node in part.node:  # the name that the stage before forwards
+        for node in part.node:  # the name that the previous stage forwards
             if name == "head":
                 node.input[:] = ["last_hidden" if value == hidden else value for value in node.input]
         if name == "head":
@@ -74,10 +74,10 @@ def check(probe, folder):
     if prompt + got[0][0]["ids"] != ids:
         yield f"greedy: {got[0][0]['ids']}, expected {ids}"
     if got != probe.generate(WHOLE, prompts, max_length=len(ids)):
-        yield f"other tokens than from the whole: {got}"
+        yield f"tokens differ from those of one file: {got}"
     for parts in ((), (7,)):
         if probe.logits(model, prompts, parts).tobytes() != probe.logits(WHOLE, prompts, parts).tobytes():
-            yield f"other logits than from the whole, in parts of {parts}"
+            yield f"logits differ from those of one file, in parts of {parts}"
     def stage(changed, name):
         return changed["model"]["decoder"]["pipeline"][0][name]
 
@@ -95,12 +95,12 @@ def check(probe, folder):
         except Refused as refused:
             if message not in str(refused):
                 yield f"expected '{message}': {refused}"
-        probe.generate(WHOLE, [prompt], max_new_tokens=1)  # the folder is opened anew
+        probe.generate(WHOLE, [prompt], max_new_tokens=1)  # reopens the folder
 
 
 def main():
     if not STORIES.exists():
-        print(f"skipped 1: there is no {STORIES}\n0 passed, 0 failed, 1 skipped")
+        print(f"skipped 1: missing {STORIES}\n0 passed, 0 failed, 1 skipped")
         return 0
     with Probe() as probe, tempfile.TemporaryDirectory() as work:
         problems = list(check(probe, pathlib.Path(work)))

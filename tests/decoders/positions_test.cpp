@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Rows that are told where they stand, and those that follow.
+// Explicit position ids, and implicit ones after them.
 #include <cmath>
 
 #include "llm/model/checksum.h"
@@ -9,12 +9,12 @@
 namespace lathe::llm {
 namespace {
 
-class PositionRowsTest : public ItemsTest {};
+class PositionIdsTest : public ItemsTest {};
 
 class PositionsTest : public ItemsTest,
                       public testing::WithParamInterface<std::vector<std::string>> {};
 
-TEST_P(PositionsTest, that_are_given_are_those_by_default) {
+TEST_P(PositionsTest, explicit_ids_equal_the_default) {
   const auto decoder = open(GetParam());
   SKIP_WITHOUT(decoder);
   EXPECT_EQ(decoder->packed(), GetParam().size() == 1) << decoder->notes().not_packed_reason;
@@ -26,8 +26,8 @@ TEST_P(PositionsTest, that_are_given_are_those_by_default) {
   EXPECT_EQ(told.next_position(), 30);
 }
 
-// Rotary positions are relative: all of them elsewhere change roundings only. Gaps change more.
-TEST_P(PositionsTest, count_by_their_distance) {
+// RoPE is relative: a common offset changes only rounding, gaps change more.
+TEST_P(PositionsTest, matter_by_their_distance) {
   const auto decoder = open(GetParam(), "ref");
   SKIP_WITHOUT(decoder);
   Sequence near = decoder->new_sequence();
@@ -50,35 +50,35 @@ TEST_P(PositionsTest, count_by_their_distance) {
   EXPECT_EQ(apart.next_position(), 137);
 }
 
-TEST_P(PositionsTest, give_the_same_bits_alone_in_a_batch_and_in_parts) {
+TEST_P(PositionsTest, keep_the_same_bits_alone_in_a_batch_and_in_parts) {
   const auto decoder = open(GetParam());
   SKIP_WITHOUT(decoder);
   Numbers positions = {0, 1, 2, 3, 3, 3, 4, 4, 4, 5, 6, 7, 20, 21, 22, 23, 24, 25, 26, 27};
   Sequence alone = decoder->new_sequence();
   const Values expected =
-      run(*decoder, {.sequence = &alone, .tokens = rows(0, 20), .positions = positions});
+      run(*decoder, {.sequence = &alone, .tokens = prompt_tokens(0, 20), .positions = positions});
   Sequence one = decoder->new_sequence();
   Sequence two = decoder->new_sequence();
   const StepRequest both[] = {
-      {.sequence = &two, .tokens = rows(3, 9), .logits = LogitPositions::all()},
+      {.sequence = &two, .tokens = prompt_tokens(3, 9), .logits = LogitPositions::all()},
       {.sequence = &one,
-       .tokens = rows(0, 20),
+       .tokens = prompt_tokens(0, 20),
        .logits = LogitPositions::all(),
        .positions = positions}};
   const Tensor batch = decoder->step(both);
   EXPECT_TRUE(std::equal(expected.begin(), expected.end(), batch.as<float>() + 9 * 32));
-  // What follows goes on behind the largest position.
+  // Implicit ids continue after the largest one.
   EXPECT_EQ(one.next_position(), 28);
   const Numbers next = {28, 29};
-  EXPECT_EQ(run(*decoder, {.sequence = &alone, .tokens = rows(20, 2)}),
-            run(*decoder, {.sequence = &one, .tokens = rows(20, 2), .positions = next}));
+  EXPECT_EQ(run(*decoder, {.sequence = &alone, .tokens = prompt_tokens(20, 2)}),
+            run(*decoder, {.sequence = &one, .tokens = prompt_tokens(20, 2), .positions = next}));
   if (!decoder->packed()) return;
   Sequence parts = decoder->new_sequence();
   Values all;
   for (size_t at = 0; at < 20; at += 6) {
     const size_t count = std::min<size_t>(6, 20 - at);
     const Values own = run(*decoder, {.sequence = &parts,
-                                      .tokens = rows(at, count),
+                                      .tokens = prompt_tokens(at, count),
                                       .positions = std::span(positions).subspan(at, count)});
     all.insert(all.end(), own.begin(), own.end());
   }
@@ -91,13 +91,13 @@ TEST_P(PositionsTest, are_forked_rewound_saved_and_restored) {
   const Numbers first = count_from(0, 6);
   const Numbers image = {6, 6, 6, 7, 7, 7};
   Sequence sequence = decoder->new_sequence();
-  run(*decoder, {.sequence = &sequence, .tokens = rows(0, 6), .positions = first});
-  run(*decoder, {.sequence = &sequence, .tokens = rows(6, 6), .positions = image});
+  run(*decoder, {.sequence = &sequence, .tokens = prompt_tokens(0, 6), .positions = first});
+  run(*decoder, {.sequence = &sequence, .tokens = prompt_tokens(6, 6), .positions = image});
   EXPECT_EQ(sequence.next_position(), 8);
   Sequence fork = sequence;
-  const Values expected = run(*decoder, {.sequence = &sequence, .tokens = rows(12, 8)});
+  const Values expected = run(*decoder, {.sequence = &sequence, .tokens = prompt_tokens(12, 8)});
   EXPECT_EQ(sequence.next_position(), 16);
-  EXPECT_EQ(run(*decoder, {.sequence = &fork, .tokens = rows(12, 8)}), expected);
+  EXPECT_EQ(run(*decoder, {.sequence = &fork, .tokens = prompt_tokens(12, 8)}), expected);
 
   const std::vector<std::byte> saved = save_sequence(sequence);
   Sequence restored = restore_sequence(sequence.shared_layout(), saved, 16384);
@@ -105,15 +105,15 @@ TEST_P(PositionsTest, are_forked_rewound_saved_and_restored) {
   for (Sequence* each : {&sequence, &restored}) {
     each->rewind(12);
     EXPECT_EQ(each->next_position(), 8);
-    EXPECT_EQ(run(*decoder, {.sequence = each, .tokens = rows(12, 8)}), expected);
+    EXPECT_EQ(run(*decoder, {.sequence = each, .tokens = prompt_tokens(12, 8)}), expected);
   }
-  // Into the rows that were told theirs: the largest of those that stay counts.
+  // Rewinds into explicit ids: the largest of those that stay counts.
   if (decoder->packed()) {
     sequence.rewind(8);
     EXPECT_EQ(sequence.next_position(), 7);
     const Numbers rest = {6, 7, 7, 7};
-    run(*decoder, {.sequence = &sequence, .tokens = rows(8, 4), .positions = rest});
-    EXPECT_EQ(run(*decoder, {.sequence = &sequence, .tokens = rows(12, 8)}), expected);
+    run(*decoder, {.sequence = &sequence, .tokens = prompt_tokens(8, 4), .positions = rest});
+    EXPECT_EQ(run(*decoder, {.sequence = &sequence, .tokens = prompt_tokens(12, 8)}), expected);
   }
   sequence.rewind(0);
   EXPECT_EQ(sequence.next_position(), 0);
@@ -130,8 +130,9 @@ INSTANTIATE_TEST_SUITE_P(programs, PositionsTest,
                            return name;
                          });
 
-// Past 24 rows all are run again with other tables, where they stood and with what they came.
-TEST_F(PositionRowsTest, positions_are_kept_for_rows_that_are_run_again) {
+// Past 24 tokens all run again with other LongRoPE cos/sin caches, at the same positions and with
+// the same embeddings.
+TEST_F(PositionIdsTest, positions_are_kept_for_tokens_that_run_again) {
   for (const std::vector<std::string>& more :
        {std::vector<std::string>{}, std::vector<std::string>{"items"}}) {
     std::vector<std::string> flags = {"positions", "switch", "embeddings"};
@@ -146,10 +147,10 @@ TEST_F(PositionRowsTest, positions_are_kept_for_rows_that_are_run_again) {
         run(*decoder, {.sequence = &whole, .tokens = prompt_, .positions = positions});
     Sequence parts = decoder->new_sequence();
     const std::span<const int64_t> told = positions;
-    const EmbeddedTokens image{1, embed(*decoder, rows(9, 4))};
-    run(*decoder, {.sequence = &parts, .tokens = rows(0, 8), .positions = told.first(8)});
+    const EmbeddedTokens image{1, embed(*decoder, prompt_tokens(9, 4))};
+    run(*decoder, {.sequence = &parts, .tokens = prompt_tokens(0, 8), .positions = told.first(8)});
     run(*decoder, {.sequence = &parts,
-                   .tokens = rows(8, 12),
+                   .tokens = prompt_tokens(8, 12),
                    .embedded = {&image, 1},
                    .positions = told.subspan(8, 12)});
     const std::vector<std::byte> saved = save_sequence(parts);
@@ -158,11 +159,12 @@ TEST_F(PositionRowsTest, positions_are_kept_for_rows_that_are_run_again) {
     for (Sequence* each : {&parts, &restored}) {
       EXPECT_EQ(each->next_position(), 23);
       EXPECT_EQ(
-          run(*decoder, {.sequence = each, .tokens = rows(20, 10), .positions = told.subspan(20)}),
+          run(*decoder,
+              {.sequence = each, .tokens = prompt_tokens(20, 10), .positions = told.subspan(20)}),
           last(expected, 10));
       EXPECT_EQ(each->next_position(), 70);
     }
-    // Bytes that are damaged are refused, or make some sequence.
+    // Damaged bytes are refused, or restore some sequence.
     for (size_t at = 0; at < saved.size(); at += at < 2000 ? 1 : 97) {
       std::vector<std::byte> bytes = saved;
       bytes[at] ^= std::byte{0x41};
@@ -177,10 +179,10 @@ TEST_F(PositionRowsTest, positions_are_kept_for_rows_that_are_run_again) {
   }
 }
 
-// States that cannot forget rows go back to a checkpoint, and so do positions.
-TEST_F(PositionRowsTest, positions_go_back_to_checkpoints) {
+// States that cannot truncate rewind to a checkpoint, and so do positions.
+TEST_F(PositionIdsTest, positions_rewind_to_checkpoints) {
   const std::string folder = zoo_folder("qwen3_5");
-  if (folder.empty()) GTEST_SKIP() << "there is no qwen3_5 in ../shared/models/zoo";
+  if (folder.empty()) GTEST_SKIP() << "missing ../shared/models/zoo/qwen3_5";
   const Decoder decoder(folder + "/fp32");
   ASSERT_TRUE(decoder.packed());
   ASSERT_EQ(decoder.limits().position_axes, 3);
@@ -192,11 +194,11 @@ TEST_F(PositionRowsTest, positions_go_back_to_checkpoints) {
     return Values(logits.as<float>(), logits.as<float>() + logits.count());
   };
   Sequence sequence = decoder.new_sequence();
-  values({.sequence = &sequence, .tokens = rows(0, 5)});
-  values({.sequence = &sequence, .tokens = rows(5, 6), .positions = image});
+  values({.sequence = &sequence, .tokens = prompt_tokens(0, 5)});
+  values({.sequence = &sequence, .tokens = prompt_tokens(5, 6), .positions = image});
   EXPECT_EQ(sequence.next_position(), 8);
   sequence.checkpoint();
-  const Values expected = values({.sequence = &sequence, .tokens = rows(11, 7)});
+  const Values expected = values({.sequence = &sequence, .tokens = prompt_tokens(11, 7)});
   EXPECT_EQ(sequence.next_position(), 15);
   const std::vector<std::byte> saved = save_sequence(sequence);
   Sequence restored = restore_sequence(sequence.shared_layout(), saved, 128);
@@ -204,9 +206,9 @@ TEST_F(PositionRowsTest, positions_go_back_to_checkpoints) {
   for (Sequence* each : {&sequence, &restored}) {
     EXPECT_EQ(each->rewind(14), 11);
     EXPECT_EQ(each->next_position(), 8);
-    EXPECT_EQ(values({.sequence = each, .tokens = rows(11, 7)}), expected);
+    EXPECT_EQ(values({.sequence = each, .tokens = prompt_tokens(11, 7)}), expected);
   }
-  // In one go, beside another.
+  // In one step, in a batch.
   Numbers told;
   for (size_t axis = 0; axis < 3; ++axis) {
     for (int64_t i = 0; i < 5; ++i) told.push_back(i);
@@ -216,17 +218,18 @@ TEST_F(PositionRowsTest, positions_go_back_to_checkpoints) {
   }
   Sequence whole = decoder.new_sequence();
   Sequence other = decoder.new_sequence();
-  const StepRequest both[] = {{.sequence = &other, .tokens = rows(2, 4)},
-                              {.sequence = &whole, .tokens = rows(0, 18), .positions = told}};
+  const StepRequest both[] = {
+      {.sequence = &other, .tokens = prompt_tokens(2, 4)},
+      {.sequence = &whole, .tokens = prompt_tokens(0, 18), .positions = told}};
   const Tensor batch = decoder.step(both);
   EXPECT_TRUE(std::equal(expected.begin(), expected.end(), batch.as<float>() + expected.size()));
 }
 
-TEST_F(PositionRowsTest, positions_of_three_axes_turn_what_their_sections_say) {
+TEST_F(PositionIdsTest, positions_of_three_axes_rotate_their_sections) {
   const auto decoder = open({"mrope"});
   const auto single = open({"mrope", "items"});
   SKIP_WITHOUT(decoder);
-  // Time, height and width of 3 text rows, 4 of an image, and 3 of text.
+  // Time, height and width of 3 text tokens, 4 of an image, and 3 of text.
   const Numbers positions = {0, 1, 2, 3, 3, 3, 3, 5, 6, 7,  //
                              0, 1, 2, 3, 3, 4, 4, 5, 6, 7,  //
                              0, 1, 2, 3, 4, 3, 4, 5, 6, 7};
@@ -234,15 +237,15 @@ TEST_F(PositionRowsTest, positions_of_three_axes_turn_what_their_sections_say) {
   Sequence alone = single->new_sequence();
   Sequence flat = decoder->new_sequence();
   const Values logits =
-      run(*decoder, {.sequence = &packed, .tokens = rows(0, 10), .positions = positions});
+      run(*decoder, {.sequence = &packed, .tokens = prompt_tokens(0, 10), .positions = positions});
   EXPECT_EQ(packed.next_position(), 8);
   EXPECT_NE(logits, run(*decoder, {.sequence = &flat,
-                                   .tokens = rows(0, 10),
+                                   .tokens = prompt_tokens(0, 10),
                                    .positions = std::span(positions).first(10)}));
   const Values other =
-      run(*single, {.sequence = &alone, .tokens = rows(0, 10), .positions = positions});
+      run(*single, {.sequence = &alone, .tokens = prompt_tokens(0, 10), .positions = positions});
   for (size_t i = 0; i < logits.size(); ++i) ASSERT_NEAR(logits[i], other[i], 1e-3) << i;
-  // In parts, the second one beginning inside the image.
+  // In parts, the second one starting inside the image.
   Sequence parts = decoder->new_sequence();
   Numbers head, tail;
   for (size_t axis = 0; axis < 3; ++axis) {
@@ -251,45 +254,48 @@ TEST_F(PositionRowsTest, positions_of_three_axes_turn_what_their_sections_say) {
     tail.insert(tail.end(), positions.begin() + static_cast<int64_t>(axis) * 10 + 5,
                 positions.begin() + static_cast<int64_t>(axis) * 10 + 10);
   }
-  run(*decoder, {.sequence = &parts, .tokens = rows(0, 5), .positions = head});
-  EXPECT_EQ(run(*decoder, {.sequence = &parts, .tokens = rows(5, 5), .positions = tail}),
+  run(*decoder, {.sequence = &parts, .tokens = prompt_tokens(0, 5), .positions = head});
+  EXPECT_EQ(run(*decoder, {.sequence = &parts, .tokens = prompt_tokens(5, 5), .positions = tail}),
             last(logits, 5));
   parts.rewind(6);
   EXPECT_EQ(parts.next_position(), 5);
 }
 
-TEST_F(PositionRowsTest, positions_that_cannot_be_are_refused) {
+TEST_F(PositionIdsTest, invalid_positions_are_refused) {
   const auto plain = open({});
   const auto told = open({"positions"});
   const auto counted = open({"counted"});
   SKIP_WITHOUT(plain);
   Sequence sequence = plain->new_sequence();
   const Numbers three = {0, 1, 2};
-  EXPECT_NE(error_of(*plain, {.sequence = &sequence, .tokens = rows(0, 3), .positions = three})
-                .find("the model takes none: its rows stand one behind the other"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of(*plain, {.sequence = &sequence, .tokens = prompt_tokens(0, 3), .positions = three})
+          .find("the model accepts none: its tokens are consecutive"),
+      std::string::npos);
   Sequence other = told->new_sequence();
-  EXPECT_EQ(error_of(*told, {.sequence = &other, .tokens = rows(0, 4), .positions = three}),
-            "4 rows come with 3 positions, expected one each");
+  EXPECT_EQ(
+      error_of(*told, {.sequence = &other, .tokens = prompt_tokens(0, 4), .positions = three}),
+      "4 tokens have 3 position ids, expected one each");
   const Numbers nine(9, 1);
-  EXPECT_EQ(error_of(*told, {.sequence = &other, .tokens = rows(0, 3), .positions = nine}),
-            "3 rows come with 9 positions, expected one each");
+  EXPECT_EQ(error_of(*told, {.sequence = &other, .tokens = prompt_tokens(0, 3), .positions = nine}),
+            "3 tokens have 9 position ids, expected one each");
   const Numbers far = {0, 1, 16384};
-  EXPECT_EQ(error_of(*told, {.sequence = &other, .tokens = rows(0, 3), .positions = far}),
-            "position 16384 lies outside the context of 16384");
+  EXPECT_EQ(error_of(*told, {.sequence = &other, .tokens = prompt_tokens(0, 3), .positions = far}),
+            "position id 16384 lies outside the context of 16384");
   const Numbers end = {0, 1, 16383};
-  run(*told, {.sequence = &other, .tokens = rows(0, 3), .positions = end});
-  EXPECT_EQ(error_of(*told, {.sequence = &other, .tokens = rows(0, 1)}),
-            "1 rows from position 16384 on are more than the context of 16384 holds");
+  run(*told, {.sequence = &other, .tokens = prompt_tokens(0, 3), .positions = end});
+  EXPECT_EQ(error_of(*told, {.sequence = &other, .tokens = prompt_tokens(0, 1)}),
+            "1 tokens from position 16384 on exceed the context of 16384");
   ASSERT_TRUE(counted->packed()) << counted->notes().not_packed_reason;
   Sequence masked = counted->new_sequence();
-  EXPECT_NE(error_of(*counted, {.sequence = &masked, .tokens = rows(0, 3), .positions = three})
-                .find("positions must count the tokens"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of(*counted, {.sequence = &masked, .tokens = prompt_tokens(0, 3), .positions = three})
+          .find("positions must count the tokens"),
+      std::string::npos);
 }
 
-// Those of long sequences lie behind them in memory, and are not theirs.
-TEST_F(PositionRowsTest, positions_behind_the_tables_of_short_sequences_are_refused) {
+// The caches of long sequences follow in memory, but short ones must not read them.
+TEST_F(PositionIdsTest, positions_beyond_the_caches_of_short_sequences_are_refused) {
   const auto decoder = open({"positions", "switch"});
   const auto single = open({"positions", "switch", "items"});
   SKIP_WITHOUT(decoder);
@@ -297,13 +303,17 @@ TEST_F(PositionRowsTest, positions_behind_the_tables_of_short_sequences_are_refu
   Sequence packed = decoder->new_sequence();
   Sequence alone = single->new_sequence();
   EXPECT_EQ(
-      error_of(*decoder, {.sequence = &packed, .tokens = rows(0, 3), .positions = behind}),
-      "position 24 of a sequence of 3 rows lies behind the tables of short ones, which have 24");
-  EXPECT_NE(error_of(*single, {.sequence = &alone, .tokens = rows(0, 3), .positions = behind}), "");
+      error_of(*decoder, {.sequence = &packed, .tokens = prompt_tokens(0, 3), .positions = behind}),
+      "position id 24 of a sequence of 3 tokens exceeds the LongRoPE caches of short "
+      "sequences, which "
+      "have 24 positions");
+  EXPECT_NE(
+      error_of(*single, {.sequence = &alone, .tokens = prompt_tokens(0, 3), .positions = behind}),
+      "");
 }
 
-// A prompt ends where its positions do, and keeps nobody from going on.
-TEST_F(PositionRowsTest, sequences_end_where_positions_reach_the_context) {
+// A prompt ends where its positions do, and does not block others.
+TEST_F(PositionIdsTest, sequences_end_where_positions_reach_the_context) {
   const auto decoder = open({"positions"});
   SKIP_WITHOUT(decoder);
   const auto message = [](const auto& call) {
@@ -317,22 +327,22 @@ TEST_F(PositionRowsTest, sequences_end_where_positions_reach_the_context) {
   search::SearchOptions options;
   options.max_new_tokens = 8;
   Generator generator(decoder);
-  generator.add(rows(0, 3), options);
+  generator.add(prompt_tokens(0, 3), options);
   const Numbers far = {0, 1, 16380};
-  const PromptPart part{.tokens = rows(0, 3), .positions = far};
+  const PromptPart part{.tokens = prompt_tokens(0, 3), .positions = far};
   EXPECT_EQ(generator.add_parts({&part, 1}, options), 1U);
   while (generator.generate_next_token()) {
   }
   EXPECT_EQ(generator.outputs(0).front().generated().size(), 8U);
   EXPECT_EQ(generator.outputs(1).front().generated().size(), 3U) << "at 16381 to 16383";
   EXPECT_EQ(generator.outputs(1).front().reason, FinishReason::length);
-  EXPECT_EQ(message([&] { generator.append_tokens(1, rows(0, 1)); }),
-            "7 tokens, the last at position 16384, leave no room in a context of 16384");
+  EXPECT_EQ(message([&] { generator.append_tokens(1, prompt_tokens(0, 1)); }),
+            "7 tokens, the last with position id 16384, leave no room in a context of 16384");
   const Numbers outside = {0, 1, INT64_MAX};
-  const PromptPart lost{.tokens = rows(0, 3), .positions = outside};
+  const PromptPart lost{.tokens = prompt_tokens(0, 3), .positions = outside};
   EXPECT_EQ(message([&] { generator.add_parts({&lost, 1}, options); }),
-            "position 9223372036854775807 lies outside the context of 16384");
-  EXPECT_EQ(generator.prompts(), 2U) << "what is refused leaves no prompt";
+            "position id 9223372036854775807 lies outside the context of 16384");
+  EXPECT_EQ(generator.prompts(), 2U) << "a refused prompt is not added";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Decoders on request: what the tests here ask tests/decoders/decoder_probe.cpp."""
+"""Requests to tests/decoders/decoder_probe.cpp."""
 
 import json
 import os
@@ -13,7 +13,7 @@ PROGRAM = pathlib.Path(os.environ["TEST_PROGRAM"]).parent.parent / "tests" / "de
 
 
 class Refused(Exception):
-    """The decoder's own message."""
+    """The decoder's error message."""
 
 
 class Probe:
@@ -43,33 +43,33 @@ class Probe:
         return answer
 
     def logits(self, model, prompts, parts=(), together=True, back=0):
-        """[rows, vocabulary] of all prompts, one behind the other; run in parts of these sizes, or whole. With
-        `back`, prompts are run, cut to so many rows and run again from there: the rows from there on."""
+        """Logits [tokens, vocabulary] of all prompts, concatenated; run in parts of these sizes, or unsplit. With
+        `back`, prompts run, rewind to this many tokens and run again: the logits of the second run."""
         path = pathlib.Path(self.folder.name) / "logits"
         answer = self.ask({**model, "tokens": prompts, "parts": list(parts), "together": together, "back": back,
                            "logits": str(path)})
         return np.fromfile(path, np.float32).reshape(-1, answer["vocabulary"])
 
     def item(self, model, tokens, positions=None, embedded=()):
-        """[rows, vocabulary] of one item; positions [rows] or [3, rows], embeddings as pairs of where they begin and
-        rows [rows, hidden]."""
+        """Logits [tokens, vocabulary] of one request; positions [tokens] or [3, tokens], embeddings as pairs of begin
+        and [tokens, hidden]."""
         folder = pathlib.Path(self.folder.name)
         parts = []
-        for i, (begin, rows) in enumerate(embedded):
-            (folder / f"rows{i}").write_bytes(rows.astype("<f4").tobytes())
-            parts.append({"begin": begin, "dims": rows.shape, "file": str(folder / f"rows{i}")})
-        told = [] if positions is None else np.asarray(positions).ravel().tolist()
-        answer = self.ask({**model, "tokens": tokens, "positions": told, "embedded": parts,
+        for i, (begin, values) in enumerate(embedded):
+            (folder / f"embeddings{i}").write_bytes(values.astype("<f4").tobytes())
+            parts.append({"begin": begin, "dims": values.shape, "file": str(folder / f"embeddings{i}")})
+        explicit = [] if positions is None else np.asarray(positions).ravel().tolist()
+        answer = self.ask({**model, "tokens": tokens, "positions": explicit, "embedded": parts,
                            "item": str(folder / "logits")})
         return np.fromfile(folder / "logits", np.float32).reshape(-1, answer["vocabulary"])
 
     def states(self, model, prompt, parts=()):
-        """Of one prompt, f32 by the names of their presents, as the file has them."""
+        """States of one prompt, f32 by present name, in the file's layout."""
         folder = pathlib.Path(self.folder.name)
         answer = self.ask({**model, "tokens": [prompt], "parts": list(parts), "logits": str(folder / "logits"),
                            "states": str(folder)})
         return {name: np.fromfile(folder / name, np.float32).reshape(dims) for name, dims in answer["states"].items()}
 
     def generate(self, model, prompts, **options):
-        """Of each prompt a list of {"ids", "score"}."""
+        """A list of {"ids", "score"} for each prompt."""
         return self.ask({**model, "generate": [{"tokens": tokens, "options": options} for tokens in prompts]})

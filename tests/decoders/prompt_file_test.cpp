@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A prompt with its answer so far goes on from a fork and from bytes as if nothing had been.
+// A prompt with its answer so far continues from a fork and from bytes without a difference.
 #include "llm/model/prompt_file.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ class PromptFileTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     const std::string folder = zoo_folder(GetParam());
-    if (folder.empty()) GTEST_SKIP() << "there is no " << GetParam() << " in ../shared/models/zoo";
+    if (folder.empty()) GTEST_SKIP() << "missing ../shared/models/zoo/" << GetParam();
     decoder_ = std::make_shared<const Decoder>(folder + "/fp32");
     for (int i = 0; i < 40; ++i) tokens_.push_back((i * 37 + 11) % 500 + 5);
     options_.do_sample = true;
@@ -37,7 +37,7 @@ class PromptFileTest : public testing::TestWithParam<const char*> {
   search::SearchOptions options_;
 };
 
-TEST_P(PromptFileTest, goes_on_as_if_nothing_had_been) {
+TEST_P(PromptFileTest, continues_without_a_difference) {
   Generator whole(decoder_);
   whole.add(tokens_, options_);
   const std::vector<Token> expected = finish(whole, 0);
@@ -60,7 +60,7 @@ TEST_P(PromptFileTest, goes_on_as_if_nothing_had_been) {
   }
 }
 
-TEST_P(PromptFileTest, refuses_bytes_that_are_cut_or_changed) {
+TEST_P(PromptFileTest, refuses_truncated_or_changed_bytes) {
   Generator generator(decoder_);
   generator.add(tokens_, options_);
   for (int i = 0; i < 3; ++i) generator.generate_next_token();

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Small decoders whose caches hold codes of 8 or 4 bits, against ONNX Runtime; the same in blocks; and queries and
-keys that the operator normalises itself, against those that are normalised before it."""
+"""Small decoders with KV caches quantised to 8 or 4 bits, also paged, against ONNX Runtime; and queries and keys
+normalised inside the operator, against those normalised before it."""
 
 import json
 import pathlib
@@ -16,13 +16,13 @@ from probe import Probe, Refused
 LAYERS, HIDDEN, HEADS, KV_HEADS, SIZE, TOKENS, CONTEXT = 2, 48, 4, 2, 16, 40, 128
 F32, I64, I32 = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32
 PROMPTS = [[(7 * i + 3) % TOKENS for i in range(70)], [5, 9, 2], [31, 30, 29, 3, 1, 17, 4, 8, 8, 8, 11, 6]]
-# A number between two codes may be rounded either way: one code of one element.
+# A value between two codes may round either way: one code of one element.
 WITHIN = {None: 2e-5, 8: 5e-3, 4: 5e-2}
 
 
 def write(path, bits=None, per_channel=False, norms=None, blocks=0, kind=None, twice=False):
-    """`bits`: of the cache's codes. `norms`: "inside" the operator, or "before" it. `blocks`: caches of so many.
-    `twice`: the first cache is read once more, by rows without keys of their own."""
+    """`bits` of the cached codes. `norms`: "inside" the operator, or "before" it. `blocks`: blocks of paged KV caches.
+    `twice`: another attention without new keys reads layer 0's KV cache."""
     random, scales_of = np.random.default_rng(7), np.random.default_rng(8)
     node, value = helper.make_node, helper.make_tensor_value_info
     angles = np.arange(CONTEXT)[:, None] / 10000 ** (np.arange(SIZE // 2) / (SIZE // 2))
@@ -49,8 +49,8 @@ def write(path, bits=None, per_channel=False, norms=None, blocks=0, kind=None, t
         nodes.append(node("SimplifiedLayerNormalization", [f"x{i}", "gain"], [f"norm{i}"], epsilon=1e-5))
         parts = []
         for name, heads in widths.items():
-            nodes.append(node("MatMul", [f"norm{i}", f"{name}{i}"], [f"{name}_rows{i}"]))
-            parts.append(f"{name}_rows{i}")
+            nodes.append(node("MatMul", [f"norm{i}", f"{name}{i}"], [f"{name}_tokens{i}"]))
+            parts.append(f"{name}_tokens{i}")
             if norms == "before" and name in "qk":
                 lead = [0] * (1 + len(ids))
                 constants |= {f"apart{heads}": np.array([*lead, heads, SIZE]), f"flat{heads}": np.array([*lead, heads * SIZE])}
@@ -59,7 +59,7 @@ def write(path, bits=None, per_channel=False, norms=None, blocks=0, kind=None, t
                                epsilon=1e-6),
                           node("Reshape", [f"{name}_even{i}", f"flat{heads}"], [f"{name}_normed{i}"])]
                 parts[-1] = f"{name}_normed{i}"
-        if i == 1:  # all in one operand
+        if i == 1:  # queries, keys and values in one operand
             nodes.append(node("Concat", parts, [f"heads{i}"], axis=-1))
             parts = [f"heads{i}", "", ""]
         attributes = dict(num_heads=HEADS, kv_num_heads=KV_HEADS, do_rotary=1)
@@ -87,16 +87,16 @@ def write(path, bits=None, per_channel=False, norms=None, blocks=0, kind=None, t
                           domain="com.microsoft", **attributes))
         if twice and i == 0:
             constants |= {"nothing": np.array([0])}
-            nodes += [node("Slice", [parts[1], "nothing", "nothing", "axis"], ["no_rows"]),
+            nodes += [node("Slice", [parts[1], "nothing", "nothing", "axis"], ["no_tokens"]),
                       node("Neg", [parts[0]], ["other_queries"]),
-                      node("GroupQueryAttention", ["other_queries", "no_rows", "no_rows", *presents, *inputs[5:]],
+                      node("GroupQueryAttention", ["other_queries", "no_tokens", "no_tokens", *presents, *inputs[5:]],
                            ["attended_again", "unused_keys", "unused_values"], domain="com.microsoft", **attributes),
                       node("Add", ["attended0", "attended_again"], ["attended_twice"])]
         attended = "attended_twice" if twice and i == 0 else f"attended{i}"
         nodes += [node("MatMul", [attended, f"out{i}"], [f"y{i}"]), node("Add", [f"x{i}", f"y{i}"], [f"x{i + 1}"])]
     nodes.append(node("MatMul", [f"x{LAYERS}", "head"], ["logits"]))
-    rows = ["rows"] if blocks else ["batch", "sequence"]
-    inputs = [value("input_ids", I64, rows)]
+    axes = ["tokens"] if blocks else ["batch", "sequence"]
+    inputs = [value("input_ids", I64, axes)]
     if blocks:
         cache = lambda length: [blocks, 16, KV_HEADS, stored]
         inputs += [value("cumulative_sequence_lengths", I32, ["bounds"]), value("past_sequence_lengths", I32, ["sequences"]),
@@ -105,7 +105,7 @@ def write(path, bits=None, per_channel=False, norms=None, blocks=0, kind=None, t
         cache = lambda length: ["batch", KV_HEADS, length, stored]
         inputs.append(value("attention_mask", I64, ["batch", "total"]))
     inputs += [value(past, element, cache("past")) for past, _ in states]
-    outputs = [value("logits", F32, [*rows, TOKENS])] + [value(present, element, cache("total")) for _, present in states]
+    outputs = [value("logits", F32, [*axes, TOKENS])] + [value(present, element, cache("total")) for _, present in states]
     tensors = [numpy_helper.from_array(w.astype(np.float32), name) for name, w in weights.items()
                if any(name in n.input for n in nodes)]
     tensors += [numpy_helper.from_array(w.astype(np.int64), name) for name, w in constants.items()]
@@ -148,7 +148,7 @@ def reference(folder, parts):
 
 
 def check_packed(probe, model, spellings):
-    """However rows are cut and whoever else runs, the same bits; gives them."""
+    """Checks that chunks and batches change no bits; returns the logits."""
     notes = probe.ask({**model, "notes": True})
     if not notes["packed"] or not all(state["paged"] for state in notes["states"]):
         raise AssertionError(f"{notes}")
@@ -175,15 +175,15 @@ def check_codes(probe, work, bits, per_channel):
     steps = np.abs(logits["cpu"] - reference(folder, (3, 1))).max()
     if not steps <= WITHIN[bits]:
         yield f"ONNX Runtime's steps are {steps} away"
-    # Codes are not numbers: the difference must be seen.
+    # Quantisation must change the logits.
     plain = probe.logits({"folder": str(write(work / f"plain{bits}{per_channel}"))}, PROMPTS)
     if not WITHIN[bits] < np.abs(plain - wanted).max():
-        yield f"a cache of numbers is only {np.abs(plain - wanted).max()} away"
+        yield f"an unquantised cache is only {np.abs(plain - wanted).max()} away"
     blocks = write(work / f"blocks{bits}{per_channel}", bits, per_channel, blocks=16)
     for target in ("ref", "cpu"):
         model = {"folder": str(blocks), "target": target}
         if check_packed(probe, model, SPELLINGS[:2]).tobytes() != logits[target].tobytes():
-            yield f"the same in blocks has other bits on {target}"
+            yield f"paged KV caches change bits on {target}"
     got = probe.generate({"folder": str(folder), "target": "cpu"}, PROMPTS, max_new_tokens=12, num_beams=3)
     alone = [probe.generate({"folder": str(folder), "target": "cpu"}, [p], max_new_tokens=12, num_beams=3)[0] for p in PROMPTS]
     if got != alone:
@@ -200,14 +200,14 @@ def check_shared(probe, work, bits):
 
 
 def check_floats(probe, work):
-    """Codes that are floats of 8 bits, which ONNX Runtime's processors do not take."""
+    """8-bit float codes, which ONNX Runtime's CPU kernels do not support."""
     kind = TensorProto.FLOAT8E4M3FN
     folder = write(work / "floats", 8, True, kind=kind)
     logits = {t: check_packed(probe, {"folder": str(folder), "target": t}, SPELLINGS[:2]) for t in ("ref", "cpu")}
     distance = np.abs(logits["ref"] - logits["cpu"]).max()
     plain = probe.logits({"folder": str(write(work / "numbers"))}, PROMPTS)
     if not distance <= 5e-2 or not 1e-3 < np.abs(logits["ref"] - plain).max() < 3:
-        yield f"targets are {distance} apart, a cache of numbers {np.abs(logits['ref'] - plain).max()} away"
+        yield f"targets are {distance} apart, an unquantised cache {np.abs(logits['ref'] - plain).max()} away"
 
 
 def check_norms(probe, work):
@@ -222,7 +222,7 @@ def check_norms(probe, work):
             if not inside.exists():
                 write(inside, norms="inside", blocks=blocks)
             if check_packed(probe, {"folder": str(inside), "target": target}, SPELLINGS[:1]).tobytes() != logits.tobytes():
-                yield f"norms inside the operator give other bits on {target}, blocks: {blocks}"
+                yield f"norms inside the operator change bits on {target}, blocks: {blocks}"
 
 
 def main():

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The model folders of ONNX Runtime GenAI's own tests: each is named here with what becomes of it.
+// The model folders of ONNX Runtime GenAI's tests: each is listed here with its result.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -47,7 +47,7 @@ Tensor integers(ElementType type, const std::vector<int64_t>& values) {
   return integer_tensor(type, {1, std::ssize(values)}, values);
 }
 
-// What translation models look back at: ids and which of them count.
+// Encoder inputs of translation models: ids and mask.
 NamedTensors source(const std::vector<int64_t>& ids, const std::vector<int64_t>& mask) {
   return {{"input_ids", integers(ElementType::i64, ids)},
           {"attention_mask", integers(ElementType::i32, mask)}};
@@ -55,9 +55,9 @@ NamedTensors source(const std::vector<int64_t>& ids, const std::vector<int64_t>&
 
 class RealGraphs : public testing::TestWithParam<Folder> {};
 
-TEST_P(RealGraphs, opens_and_steps_or_says_why_not) {
+TEST_P(RealGraphs, opens_and_steps_or_has_a_reason) {
   const std::string folder = kRoot + std::string(GetParam().path);
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there is no " << folder;
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "missing " << folder;
   if (!GetParam().refusal.empty()) {
     try {
       const Decoder decoder(folder);
@@ -88,8 +88,8 @@ INSTANTIATE_TEST_SUITE_P(folders, RealGraphs, testing::ValuesIn(kFolders),
                            return name;
                          });
 
-TEST(RealGraphFiles, every_folder_is_named_here) {
-  if (!std::filesystem::exists(kRoot)) GTEST_SKIP() << "there is no " << kRoot;
+TEST(RealGraphFiles, every_folder_is_listed_here) {
+  if (!std::filesystem::exists(kRoot)) GTEST_SKIP() << "missing " << kRoot;
   std::set<std::string> found, named;
   for (const Folder& folder : kFolders) named.emplace(folder.path);
   for (const auto& entry : std::filesystem::recursive_directory_iterator(kRoot)) {
@@ -100,7 +100,7 @@ TEST(RealGraphFiles, every_folder_is_named_here) {
 }
 
 TEST(RealGraphFiles, every_graph_is_read_and_compiled) {
-  if (!std::filesystem::exists(kRoot)) GTEST_SKIP() << "there is no " << kRoot;
+  if (!std::filesystem::exists(kRoot)) GTEST_SKIP() << "missing " << kRoot;
   int graphs = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(kRoot)) {
     if (entry.path().extension() != ".onnx") continue;
@@ -114,7 +114,7 @@ TEST(RealGraphFiles, every_graph_is_read_and_compiled) {
   EXPECT_EQ(graphs, 30);
 }
 
-// One token of each sequence, [2] or [4] of them in every run, with states that are replaced.
+// One token of each sequence, [2] or [4] per run, with states that are replaced.
 class Marian : public testing::Test {
  protected:
   static std::shared_ptr<const Decoder> open(const std::string& name) {
@@ -130,13 +130,13 @@ class Marian : public testing::Test {
   }
 };
 
-// Its next token is the number of tokens that count in the source.
-TEST_F(Marian, each_sequence_sees_its_own_mask) {
+// The next token is the number of unmasked source tokens.
+TEST_F(Marian, each_sequence_uses_its_own_mask) {
   const auto decoder = open("marian-batch-values");
-  if (decoder == nullptr) GTEST_SKIP() << "there is no " << kRoot;
+  if (decoder == nullptr) GTEST_SKIP() << "missing " << kRoot;
   EXPECT_FALSE(decoder->packed());
   EXPECT_EQ(decoder->notes().not_packed_reason,
-            "the input 'input_ids' is i64[2]: one token of each sequence");
+            "the input 'input_ids' is i64[2]: one token per sequence");
   const DecoderNotes notes = decoder->notes();
   EXPECT_EQ(std::ranges::count(notes.states, StateKind::carry, &StateNote::kind), 1);
   EXPECT_EQ(std::ranges::count(notes.states, StateKind::cross, &StateNote::kind), 2);
@@ -155,11 +155,11 @@ TEST_F(Marian, each_sequence_sees_its_own_mask) {
   }
 }
 
-// A state says in which of the run's places its sequence was; the next token is that plus one. The
-// first run has one sequence, in place 1: both of its beams go on from there.
+// A state holds its sequence's index in the run; the next token is that plus one. The first run has
+// one sequence, at index 1: both of its beams continue from there.
 TEST_F(Marian, states_follow_their_beams) {
   const auto decoder = open("marian-batch-beams");
-  if (decoder == nullptr) GTEST_SKIP() << "there is no " << kRoot;
+  if (decoder == nullptr) GTEST_SKIP() << "missing " << kRoot;
   search::SearchOptions options;
   options.max_new_tokens = 2;
   options.num_beams = options.num_return_sequences = 2;
@@ -173,9 +173,9 @@ TEST_F(Marian, states_follow_their_beams) {
   EXPECT_NE(beams[0].tokens, beams[1].tokens);
 }
 
-TEST_F(Marian, a_sequence_takes_what_its_encoder_was_given_before_its_tokens) {
+TEST_F(Marian, a_sequence_accepts_encoder_inputs_before_its_tokens) {
   const auto decoder = open("marian-batch");
-  if (decoder == nullptr) GTEST_SKIP() << "there is no " << kRoot;
+  if (decoder == nullptr) GTEST_SKIP() << "missing " << kRoot;
   EXPECT_EQ(decoder->model_inputs(), (std::vector<std::string>{"input_ids", "attention_mask"}));
   Sequence sequence = decoder->new_sequence();
   const Token token = 32000;
@@ -183,7 +183,7 @@ TEST_F(Marian, a_sequence_takes_what_its_encoder_was_given_before_its_tokens) {
   EXPECT_THROW(decoder->step({&request, 1}), Error);
   decoder->encode(sequence, source({5, 0}, {1, 1}));
   decoder->step({&request, 1});
-  EXPECT_EQ(sequence.whole(0).dims(), (Dims{3, 1, 512}));
+  EXPECT_EQ(sequence.tensor(0).dims(), (Dims{3, 1, 512}));
   EXPECT_THROW(decoder->encode(sequence, source({5, 0}, {1, 1})), Error);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Scripts that write the models of tests.
+// Runs scripts that write test models.
 #pragma once
 
 #include <filesystem>
@@ -11,8 +11,8 @@
 
 namespace lathe::llm {
 
-// Runs a script of this folder. False if Python is not there; Internal if the script fails: for
-// that no test may be skipped.
+// Runs a script of this folder. False without Python; Internal if the script fails, since that must
+// not skip a test.
 inline bool run_script(const std::string& script, const std::vector<std::string>& arguments) {
   const std::string python = "build/venv/bin/python";
   if (!std::filesystem::exists(python)) return false;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Logits do not depend on how rows come to be run: cut into parts, alone or beside others, on one thread or
-several, every row has the same bits. For states of every kind, in every form, on each target."""
+"""Every token's logits have the same bits in any chunks, alone or in a batch, on one thread or several. For states of
+every kind, in every form, on each target."""
 
 import itertools
 import pathlib
@@ -12,7 +12,7 @@ import numpy as np
 import zoo
 from probe import Probe, Refused
 
-# Caches that grow, of a window, of both; convolutions; linear attention.
+# KV caches that grow, with a window, with both; convolutions; linear attention.
 QUICK = ("llama", "gemma2", "gpt_oss", "lfm2", "qwen3_5")
 LENGTHS = (1, 50, 7, 33, 16, 40, 5, 19)
 
@@ -26,14 +26,14 @@ def check(probe, model):
                 got = probe.logits({**model, "threads": threads}, prompts, parts, together)
                 if got.tobytes() != alone.tobytes():
                     wrong = np.flatnonzero((got != alone).any(axis=1))
-                    yield (f"{threads} threads, parts of {parts}, {'together' if together else 'alone'}: {len(wrong)} rows "
+                    yield (f"{threads} threads, parts of {parts}, {'together' if together else 'alone'}: {len(wrong)} tokens "
                            f"differ, the first is {wrong[0]}, by {np.abs(got - alone).max()}")
 
 
 def main():
     passed, failed = 0, 0
     if not zoo.ZOO.exists():
-        print(f"skipped 1: there is no {zoo.ZOO}\n0 passed, 0 failed, 1 skipped")
+        print(f"skipped 1: missing {zoo.ZOO}\n0 passed, 0 failed, 1 skipped")
         return 0
     with Probe() as probe, tempfile.TemporaryDirectory() as work:
         for t in zoo.types(pathlib.Path(work)):

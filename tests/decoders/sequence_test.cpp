@@ -26,7 +26,7 @@ class SequenceTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     folder_ = zoo_folder(GetParam());
-    if (folder_.empty()) GTEST_SKIP() << "there is no " << GetParam() << " in ../shared/models/zoo";
+    if (folder_.empty()) GTEST_SKIP() << "missing ../shared/models/zoo/" << GetParam();
     folder_ += "/fp32";
     decoder_ = std::make_shared<const Decoder>(folder_);
     for (int i = 0; i < 70; ++i) tokens_.push_back((i * 37 + 11) % 500 + 5);
@@ -67,9 +67,9 @@ TEST_P(SequenceTest, is_restored_as_it_was_saved) {
   EXPECT_EQ(restored.length(), 50);
   EXPECT_EQ(save_sequence(restored), saved);
   EXPECT_TRUE(same_bits(run(*decoder_, restored, tokens(50, 70)), expected));
-  // Another process may cut its pages otherwise.
+  // Another process may use another page size.
   DecoderOptions options;
-  options.page_rows = 7;
+  options.page_slots = 7;
   const Decoder other(folder_, options);
   Sequence elsewhere = restore_sequence(other.new_sequence().shared_layout(), saved, 128);
   EXPECT_TRUE(same_bits(run(other, elsewhere, tokens(50, 70)), expected));
@@ -106,7 +106,7 @@ TEST_P(SequenceTest, refuses_bytes_that_are_damaged_or_foreign) {
     Bytes bytes = saved;
     bytes[at] ^= std::byte{0x10};
     EXPECT_TRUE(refused(bytes)) << "byte " << at;
-    // Past the checksum: whatever is read is checked, or a value of a state.
+    // With a valid checksum: every field is checked, or is a value of a state.
     const uint64_t sum = checksum(std::span(bytes).first(bytes.size() - 8));
     for (size_t i = 0; i < 8; ++i) bytes[bytes.size() - 8 + i] = std::byte(sum >> (8 * i));
     if (at < 32) {
@@ -125,7 +125,7 @@ TEST_P(SequenceTest, refuses_bytes_that_are_damaged_or_foreign) {
   EXPECT_THROW(restore_sequence(std::make_shared<CacheLayout>(states, 16), saved, 128), Error);
 }
 
-TEST_P(SequenceTest, is_taken_up_again_from_the_files_tensors) {
+TEST_P(SequenceTest, continues_from_the_files_tensors) {
   Sequence sequence = after(50);
   std::vector<StateTensor> tensors = export_states(sequence);
   const std::vector<float> expected = run(*decoder_, sequence, tokens(50, 60));
@@ -145,8 +145,8 @@ TEST_P(SequenceTest, is_taken_up_again_from_the_files_tensors) {
   EXPECT_THROW(import_states(layout, 50, tensors), Error);
 }
 
-// The file as it is, past and present its inputs and outputs.
-TEST_P(SequenceTest, exports_what_the_file_itself_goes_on_from) {
+// Runs the file's program directly, with past inputs and present outputs.
+TEST_P(SequenceTest, exports_what_the_file_continues_from) {
   Sequence sequence = after(25);
   const std::vector<StateTensor> tensors = export_states(sequence);
   const std::vector<float> expected = run(*decoder_, sequence, tokens(25, 29));
@@ -185,14 +185,14 @@ TEST_P(SequenceTest, exports_what_the_file_itself_goes_on_from) {
       ASSERT_NEAR(logits.as<float>()[at], expected[at], 1e-4) << at;
     }
   }
-  // And back: what the file leaves is what the sequence goes on from.
+  // In reverse: the sequence continues from the file's results.
   Sequence back = import_states(sequence.shared_layout(), 29, presents);
   const std::vector<float> a = run(*decoder_, back, tokens(29, 35));
   const std::vector<float> b = run(*decoder_, sequence, tokens(29, 35));
   for (size_t at = 0; at < a.size(); ++at) ASSERT_NEAR(a[at], b[at], 1e-4) << at;
 }
 
-TEST_P(SequenceTest, goes_back_to_where_its_states_reach) {
+TEST_P(SequenceTest, rewinds_as_far_as_its_states_allow) {
   Sequence sequence = after(40);
   sequence.checkpoint();
   run(*decoder_, sequence, tokens(40, 60));
@@ -203,7 +203,7 @@ TEST_P(SequenceTest, goes_back_to_where_its_states_reach) {
   EXPECT_EQ(sequence.checkpoints().size(), anywhere ? 0U : 2U);
   EXPECT_EQ(sequence.reachable(65), recurrent ? 60 : 65);
   EXPECT_EQ(sequence.reachable(60), 60);
-  // gemma2's window of 32 has let go of the first page by then, not at 40.
+  // gemma2's window of 32 has evicted the first page by then, but not at 40.
   EXPECT_EQ(sequence.reachable(41), anywhere ? 41 : 40);
   EXPECT_EQ(sequence.reachable(39), recurrent ? 0 : 39);
   EXPECT_EQ(sequence.reachable(3), recurrent ? 0 : 3);
@@ -218,11 +218,11 @@ TEST_P(SequenceTest, goes_back_to_where_its_states_reach) {
     Sequence plain = after(reached);
     EXPECT_TRUE(same_bits(run(*decoder_, fork, tokens(reached, 70)),
                           run(*decoder_, plain, tokens(reached, 70))))
-        << "back to " << to;
+        << "rewound to " << to;
   }
 }
 
-TEST_P(SequenceTest, holds_no_more_than_its_rows_and_a_page) {
+TEST_P(SequenceTest, holds_no_more_than_its_tokens_and_a_page) {
   const CacheLayout& layout = decoder_->layout();
   const int64_t before = layout.live_bytes();
   {
@@ -234,7 +234,7 @@ TEST_P(SequenceTest, holds_no_more_than_its_rows_and_a_page) {
     for (size_t i = 0; i < 70; ++i) {
       run(*decoder_, sequence, tokens(i, i + 1));
       EXPECT_LE(sequence.committed_bytes(),
-                sequence.length() * layout.bytes_per_row() + page_bytes + 2 * fixed);
+                sequence.length() * layout.bytes_per_token() + page_bytes + 2 * fixed);
       EXPECT_EQ(sequence.committed_bytes(), layout.live_bytes() - before);
     }
     const Sequence fork = sequence;
@@ -243,7 +243,7 @@ TEST_P(SequenceTest, holds_no_more_than_its_rows_and_a_page) {
   EXPECT_EQ(layout.live_bytes(), before);
 }
 
-// Turns as a chat has them: greedy, the second turn's tokens given.
+// Two chat turns: greedy, with given tokens for the second.
 std::vector<Token> play(Generator& generator) {
   while (generator.generate_next_token()) {
   }
@@ -253,11 +253,11 @@ std::vector<Token> play(Generator& generator) {
 search::SearchOptions greedy(int64_t new_tokens) {
   search::SearchOptions options;
   options.max_new_tokens = new_tokens;
-  options.min_length = 1000;  // never ends by itself
+  options.min_length = 1000;  // suppresses end tokens
   return options;
 }
 
-TEST_P(SequenceTest, a_second_turn_runs_its_own_tokens_alone) {
+TEST_P(SequenceTest, a_second_turn_runs_only_new_tokens) {
   Generator twice(decoder_);
   twice.add(tokens(0, 12), greedy(6));
   std::vector<Token> all = play(twice);
@@ -266,14 +266,14 @@ TEST_P(SequenceTest, a_second_turn_runs_its_own_tokens_alone) {
   twice.append_tokens(0, tokens(12, 20));
   all.insert(all.end(), tokens_.begin() + 12, tokens_.begin() + 20);
   const std::vector<Token> result = play(twice);
-  // The first turn's last token was chosen but not run.
+  // The first chat turn's last token was sampled, but has not run.
   EXPECT_EQ(twice.tokens_run(), 17 + 9 + 5);
   Generator once(decoder_);
   once.add(all, greedy(6));
   EXPECT_EQ(play(once), result);
 }
 
-// The second rendering leaves out what the first turn reasoned.
+// The second rendering drops the reasoning of the first answer.
 TEST_P(SequenceTest, a_rendering_without_the_reasoning_keeps_the_prompt_before_it) {
   Generator twice(decoder_);
   twice.add(tokens(0, 40), greedy(12));
@@ -290,7 +290,7 @@ TEST_P(SequenceTest, a_rendering_without_the_reasoning_keeps_the_prompt_before_i
   EXPECT_EQ(play(once), result);
 }
 
-TEST_P(SequenceTest, a_rewound_prompt_goes_on_as_if_nothing_had_been) {
+TEST_P(SequenceTest, a_rewound_prompt_continues_without_a_difference) {
   Generator generator(decoder_);
   generator.add(tokens(0, 40), greedy(12));
   const std::vector<Token> all = play(generator);
@@ -304,14 +304,14 @@ TEST_P(SequenceTest, a_rewound_prompt_goes_on_as_if_nothing_had_been) {
   EXPECT_EQ(play(generator), play(other));
 }
 
-// Item by item: every state is one tensor, the rows of a run stay together.
-TEST(WholeSequence, is_saved_exported_and_cut_where_a_run_began) {
+// One sequence per run: every state is one tensor, and a rewind never splits a run.
+TEST(UnpagedSequence, is_saved_exported_and_cut_where_a_run_began) {
   const std::string folder = "../shared/models/llm/stories260k-onnx";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there is no " << folder;
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "missing " << folder;
   DecoderOptions options;
   options.overlay = R"({"model": {"decoder": {"filename": "model_int8_dynamic.onnx"}}})";
   const Decoder decoder(folder, options);
-  ASSERT_TRUE(decoder.layout().whole());
+  ASSERT_TRUE(decoder.layout().unpaged());
   const std::vector<Token> tokens = {1, 403, 407, 261, 378, 432, 400, 401};
   const auto run = [&](Sequence& sequence, size_t begin, size_t end) {
     const StepRequest request{&sequence, std::span(tokens).subspan(begin, end - begin),
@@ -343,17 +343,17 @@ TEST(WholeSequence, is_saved_exported_and_cut_where_a_run_began) {
     const uint64_t sum = checksum(std::span(bytes).first(bytes.size() - 8));
     for (size_t i = 0; i < 8; ++i) bytes[bytes.size() - 8 + i] = std::byte(sum >> (8 * i));
     try {
-      restore_sequence(sequence.shared_layout(), bytes, 512);  // values may be any
+      restore_sequence(sequence.shared_layout(), bytes, 512);  // bytes of values are not checked
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::invalid_argument) << at;
     }
   }
 }
 
-// Rows lie in pages, what the encoder gave beside them.
-TEST(CrossSequence, is_saved_exported_and_cut_with_what_was_encoded) {
+// KV caches are paged, encoder results are tensors.
+TEST(CrossSequence, is_saved_exported_and_cut_with_encoder_results) {
   const std::string folder = zoo_folder("whisper");
-  if (folder.empty()) GTEST_SKIP() << "there is no whisper in ../shared/models/zoo";
+  if (folder.empty()) GTEST_SKIP() << "missing ../shared/models/zoo/whisper";
   const Decoder decoder(folder + "/fp32");
   ASSERT_TRUE(decoder.packed());
   Tensor features(ElementType::f32, {1, 80, 3000});

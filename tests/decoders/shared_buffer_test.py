@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A tiny GPT-2 whose pasts have room for more rows, and one that turns its heads: packed, the same however its
-prompts are cut, and with room the same as without."""
+"""A tiny GPT-2 whose pasts have unused slots, with and without RoPE: packed, with equal logits for any chunks and for
+pasts with and without unused slots."""
 
 import json
 import pathlib
@@ -50,21 +50,21 @@ def check(probe, work):
                 own = {**model, "target": target}
                 notes = probe.ask({**own, "notes": True})
                 if not notes["packed"]:
-                    yield f"room: {room}, rotary: {rotary}: {notes['offender']}"
+                    yield f"room: {room}, rotary: {rotary}: {notes['not_packed_reason']}"
                 got = logits[room, rotary, target] = probe.logits(own, PROMPTS).tobytes()
                 for parts in ((1,), (4, 1, 16)):
                     if probe.logits(own, PROMPTS, parts).tobytes() != got:
                         yield f"room: {room}, rotary: {rotary} on {target}: parts of {parts} change bits"
     for (room, rotary, target), got in logits.items():
         if got != logits[False, rotary, target]:
-            yield f"room for more changes bits, rotary: {rotary} on {target}"
+            yield f"unused slots change bits, rotary: {rotary} on {target}"
         if got == logits[room, not rotary, target]:
-            yield "heads that turn change nothing"
+            yield "RoPE changes nothing"
 
 
 def main():
     if not GPT2.exists():
-        print(f"skipped 1: there is no {GPT2}\n0 passed, 0 failed, 1 skipped")
+        print(f"skipped 1: missing {GPT2}\n0 passed, 0 failed, 1 skipped")
         return 0
     with Probe() as probe, tempfile.TemporaryDirectory() as work:
         problems = list(check(probe, pathlib.Path(work)))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A step of prompts and single tokens, which different programs run, counts whole or not at all.
+// A step with prefill and decode requests, which different programs run, commits all or nothing.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -11,7 +11,7 @@
 namespace lathe::llm {
 namespace {
 
-constexpr int64_t kShort = 20;  // rows of the rotary tables that prompts have
+constexpr int64_t kShort = 20;  // positions of the prefill program's cos/sin caches
 
 std::shared_ptr<const Decoder> make_stages(const char* target) {
   const std::filesystem::path folder = unpacked_zoo() / "stages";
@@ -26,7 +26,7 @@ std::shared_ptr<const Decoder> make_stages(const char* target) {
 class StagesTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    if (find_target(GetParam()) == nullptr) GTEST_SKIP() << "there is no target here";
+    if (find_target(GetParam()) == nullptr) GTEST_SKIP() << "target is unavailable";
     decoder_ = make_stages(GetParam());
     if (decoder_ == nullptr) GTEST_SKIP() << "make_stages.py needs build/venv";
     for (int i = 0; i < kShort; ++i) tokens_.push_back((i * 7 + i / 3) % 30);
@@ -61,7 +61,7 @@ TEST_P(StagesTest, both_kinds_advance_together) {
   EXPECT_EQ(fresh.length(), kShort);
 }
 
-TEST_P(StagesTest, neither_kind_advances_where_one_fails) {
+TEST_P(StagesTest, neither_kind_advances_if_one_fails) {
   const std::span<const Token> all = tokens_;
   Sequence token = decoder_->new_sequence(), prompt = decoder_->new_sequence();
   step(token, all.first(9));
@@ -69,12 +69,12 @@ TEST_P(StagesTest, neither_kind_advances_where_one_fails) {
   Sequence fork = token;
   const int64_t pages = static_cast<int64_t>(prompt.pages());
   const StepRequest both[] = {{&token, all.subspan(9, 1)}, {&prompt, all.first(2)}};
-  EXPECT_THROW(decoder_->step(both), Error);  // positions behind the tables
+  EXPECT_THROW(decoder_->step(both), Error);  // position beyond the cos/sin caches
   EXPECT_EQ(token.length(), 9);
   EXPECT_EQ(prompt.length(), kShort);
   EXPECT_EQ(static_cast<int64_t>(prompt.pages()), pages);
   EXPECT_EQ(step(token, all.subspan(9, 1)), step(fork, all.subspan(9, 1)));
-  EXPECT_EQ(step(prompt, all.first(1)).size(), 32U);  // the tables of single tokens are longer
+  EXPECT_EQ(step(prompt, all.first(1)).size(), 32U);  // the decode program's caches are longer
 }
 
 INSTANTIATE_TEST_SUITE_P(targets, StagesTest, testing::Values("ref", "cpu"),

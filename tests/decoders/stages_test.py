@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Pipelines with stages for prompts alone and for single tokens alone: the tokens and bits of the whole where both
-kinds compute the same, and each kind for its own rows where they do not, in steps of both kinds too."""
+"""Pipelines with separate prefill and decode stages: the tokens and bits of the decoder in one file if both kinds compute
+the same, else each kind for its own tokens, in mixed steps, too."""
 
 import copy
 import json
@@ -19,7 +19,7 @@ PARTS = ((), (1,), (16,), (7,), (7, 1, 1, 3))
 
 
 def several(length, parts):
-    """Of each row, whether it ran with others of its prompt."""
+    """For each token, whether it ran as prefill."""
     sizes, left = [], length
     while left:
         size = min(parts[min(len(sizes), len(parts) - 1)], left) if parts else left
@@ -32,16 +32,16 @@ def same(probe, folder, target):
     whole, model = ({"folder": str(f), "target": target} for f in (folder / "whole", folder))
     notes = probe.ask({**model, "notes": True})
     if not notes["packed"] or not all(state["paged"] for state in notes["states"]):
-        yield f"rows are not packed: {notes['offender']}"
+        yield f"tokens are not packed: {notes['not_packed_reason']}"
     expected = probe.logits(whole, PROMPTS).tobytes()
     for parts in PARTS:
         for together in (True, False):
             if probe.logits(model, PROMPTS, parts, together).tobytes() != expected:
-                yield f"other logits than from the whole, in parts of {parts}, {'together' if together else 'alone'}"
+                yield f"logits differ from those of one file, in parts of {parts}, {'together' if together else 'alone'}"
     for options in ({}, {"chunk_size": 4}, {"num_beams": 3, "chunk_size": 1}):
         options = {"max_new_tokens": 12, **options}
         if probe.generate(model, PROMPTS, **options) != probe.generate(whole, PROMPTS, **options):
-            yield f"other tokens than from the whole with {options}"
+            yield f"tokens differ from those of one file with {options}"
 
 
 def told_apart(probe, folder, target):
@@ -53,21 +53,20 @@ def told_apart(probe, folder, target):
         for together in (True, False):
             got = probe.logits(model, PROMPTS, parts, together)
             if got.tobytes() != wanted.tobytes():
-                yield f"rows of another kind, in parts of {parts}: {np.flatnonzero((got != wanted).any(axis=1))[:8]}"
+                yield f"tokens of the wrong kind, in parts of {parts}: {np.flatnonzero((got != wanted).any(axis=1))[:8]}"
 
 
 def item_by_item(probe, folder, target):
-    """Neither is packed where one cannot be: the prompt's largest element of all rows, or a form for one, is in the
-    way."""
+    """Neither is packed if one cannot be: the maximum over all prefill tokens, or a reshape to one token, blocks packing."""
     whole, model = ({"folder": str(f), "target": target} for f in (folder / "whole", folder))
     notes = probe.ask({**model, "notes": True})
-    if notes["packed"] or not notes["offender"].startswith(("reduce_max ", "reshape ")):
-        yield f"packed: {notes['packed']}, {notes['offender']}"
+    if notes["packed"] or not notes["not_packed_reason"].startswith(("reduce_max ", "reshape ")):
+        yield f"packed: {notes['packed']}, {notes['not_packed_reason']}"
     expected = probe.logits(whole, PROMPTS)
     for parts in PARTS:
         got = probe.logits(model, PROMPTS, parts)
         if not np.abs(got - expected).max() <= 2e-5:
-            yield f"logits in parts of {parts} are {np.abs(got - expected).max()} away from the whole's"
+            yield f"logits in parts of {parts} are {np.abs(got - expected).max()} away from those of one file"
 
 
 def refused(probe, folder, config):
@@ -81,7 +80,7 @@ def refused(probe, folder, config):
             (lambda c: [stage(c, s).update(run_on_token_gen=False) for s in ("embeds", "token_layers", "token_head")],
              "3 stages that run on prompts and 0 that run on single tokens"),
             (drop("prompt_head"), "the program has no output 'logits'"),
-            (drop("token_layers"), "says 'past_key_values.0.key', and the model has no such input"),
+            (drop("token_layers"), "is 'past_key_values.0.key', but the model has no such input"),
             (lambda c: stage(c, "prompt_layers").update(run_on_token_gen=True), "two parts"),
             (lambda c: stage(c, "token_layers").update(filename="token_head.onnx"), "stage 'token_layers' has no input")):
         changed = copy.deepcopy(config)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Caches of fixed extents that a file writes its rows into: kept as the rows that there are, given
-// and taken in the file's own form. The model's keys are rows of a table, its values their
-// negatives.
+// KV caches of fixed shape with scattered writes: kept as the tokens present, exported and imported
+// in the file's layout. The model's keys are entries of a table, its values their negatives.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -57,7 +56,7 @@ std::string model_of(const Form& form) {
   const std::string_view turn =
       form.flat ? "" : "turned = Transpose <perm = [0, 2, 1, 3]> (attended)";
   return fmt::format(R"(<ir_version: 10, opset_import: ["" : 24]>
-decoder (int64[batch, rows] input_ids, int64[batch] write_indices, int64[batch] nonpad_kv_seqlen,
+decoder (int64[batch, tokens] input_ids, int64[batch] write_indices, int64[batch] nonpad_kv_seqlen,
          {0} past_key_0, {0} past_value_0)
     => (float[batch, rows, 8] logits, {0} key_0, {0} value_0) <
   float[8, 8] table = {{{1}}},
@@ -90,7 +89,7 @@ class StaticCacheTest : public testing::TestWithParam<Form> {
 
   static Token token(int64_t position) { return static_cast<Token>(position * position % 7); }
 
-  // Rows up to `end`; the logits of the last.
+  // Runs tokens up to `end`; returns the logits of the last.
   std::vector<float> run(Sequence& sequence, int64_t end) const {
     std::vector<Token> tokens;
     for (int64_t i = sequence.length(); i < end; ++i) tokens.push_back(token(i));
@@ -99,11 +98,11 @@ class StaticCacheTest : public testing::TestWithParam<Form> {
     return {logits.as<float>(), logits.as<float>() + logits.count()};
   }
 
-  // The element of a cache in a slot of the file's.
+  // The element of a cache at a slot of the file.
   static float element(const Tensor& cache, int64_t slot, int64_t i) {
-    const int64_t rows = GetParam().capacity;
+    const int64_t slots = GetParam().capacity;
     return cache.as<float>()[GetParam().flat ? slot * kHeads * kSize + i
-                                             : (i / kSize * rows + slot) * kSize + i % kSize];
+                                             : (i / kSize * slots + slot) * kSize + i % kSize];
   }
 
   static Dims file_dims() {
@@ -114,7 +113,7 @@ class StaticCacheTest : public testing::TestWithParam<Form> {
   std::unique_ptr<Decoder> decoder_;
 };
 
-TEST_P(StaticCacheTest, is_given_as_the_file_has_it) {
+TEST_P(StaticCacheTest, is_exported_in_the_files_layout) {
   const int64_t capacity = GetParam().capacity;
   Sequence sequence = decoder_->new_sequence();
   for (const int64_t length : {3, 11}) {
@@ -125,19 +124,20 @@ TEST_P(StaticCacheTest, is_given_as_the_file_has_it) {
       const Tensor& cache = states[which].tensor;
       ASSERT_EQ(cache.dims(), file_dims());
       for (int64_t slot = 0; slot < capacity; ++slot) {
-        // The last position that was written there.
+        // The last position written there.
         const int64_t turns = GetParam().ring ? (length - 1 - slot) / capacity : 0;
         const int64_t position = slot + (slot < length ? turns * capacity : 0);
         for (int64_t i = 0; i < kHeads * kSize; ++i) {
-          const float row = position < length ? table_value(token(position), i) : 0;
-          ASSERT_EQ(element(cache, slot, i), which == 0 ? row : -row) << slot << " of " << length;
+          const float value = position < length ? table_value(token(position), i) : 0;
+          ASSERT_EQ(element(cache, slot, i), which == 0 ? value : -value)
+              << slot << " of " << length;
         }
       }
     }
   }
 }
 
-TEST_P(StaticCacheTest, is_taken_up_again) {
+TEST_P(StaticCacheTest, continues_after_import) {
   for (const int64_t length : {2, 5, GetParam().ring ? 11 : 4}) {
     Sequence sequence = decoder_->new_sequence();
     run(sequence, length);
@@ -149,17 +149,17 @@ TEST_P(StaticCacheTest, is_taken_up_again) {
   }
 }
 
-TEST_P(StaticCacheTest, may_come_as_its_rows_alone) {
+TEST_P(StaticCacheTest, may_be_imported_without_unused_slots) {
   Sequence sequence = decoder_->new_sequence();
   run(sequence, 4);
   std::vector<StateTensor> states = export_states(sequence);
   for (StateTensor& state : states) {
     const int axis = GetParam().flat ? 1 : 2;
-    state.tensor = cut_rows(state.tensor, axis, 0, 4);
+    state.tensor = slice_along(state.tensor, axis, 0, 4);
   }
   Sequence again = import_states(sequence.shared_layout(), 4, states);
   EXPECT_EQ(run(again, 6), run(sequence, 6));
-  if (GetParam().ring) return;  // a ring's last rows are enough
+  if (GetParam().ring) return;  // the last slots of a ring buffer suffice
   EXPECT_THROW(import_states(sequence.shared_layout(), 6, states), Error);
 }
 
@@ -174,7 +174,7 @@ TEST_P(StaticCacheTest, holds_what_fits) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::invalid_argument);
     EXPECT_EQ(error.message(),
-              "a sequence of 13 rows is longer than the file's cache 'past_key_0' of 12");
+              "a sequence of 13 tokens exceeds the file's KV cache 'past_key_0' of 12");
   }
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""An encoder and its decoder (the zoo's whisper) from given features, against Transformers and ONNX Runtime."""
+"""An encoder-decoder (the zoo's whisper) on features, against Transformers and ONNX Runtime."""
 
 import json
 import pathlib
@@ -22,7 +22,7 @@ def features(seed=0):
 
 
 def bits(probe, model, prompts, work):
-    """Sequences over different features give the same bits however they come to be run."""
+    """Sequences over different features have the same bits in any chunks and batches."""
     each = []
     for seed in range(len(prompts)):
         mel = features(seed)
@@ -38,7 +38,7 @@ def bits(probe, model, prompts, work):
                     yield f"{threads} threads, parts of {parts}: bits differ, by {np.abs(got - alone).max()}"
     back = probe.logits({**model, "each": each}, prompts[:1], back=3)
     if back.tobytes() != alone[3:len(prompts[0])].tobytes():
-        yield "rows that were run again differ"
+        yield "tokens that ran again differ"
 
 
 def check(probe, folder, form, target, work):
@@ -54,7 +54,7 @@ def check(probe, folder, form, target, work):
     notes = probe.ask({**model, "notes": True})
     kinds = sorted({(state["kind"], state["paged"]) for state in notes["states"]})
     if not notes["packed"] or kinds != [("append", True), ("cross", False)]:
-        yield f"{notes['offender'] or 'packed'}, with states {kinds}"
+        yield f"{notes['not_packed_reason'] or 'packed'}, with states {kinds}"
     yield from bits(probe, model, [prompt + tokens, prompt[:1], prompt + tokens[2:9]], work)
     wanted = np.concatenate([recorded["prompt_logits"], recorded["step_logits"][1:]])
     for parts in ((len(prompt), 1), ()):
@@ -66,7 +66,7 @@ def check(probe, folder, form, target, work):
     for sequence in got:
         if zoo.first_difference(sequence[0]["ids"], tokens, margins, len(tokens), 2e-4) is not None:
             yield f"greedy: {sequence[0]['ids']}, {reference} has {tokens}"
-    # One beam of several is the likeliest; all of them read the same features.
+    # The first of several beams is the most likely; all read the same features.
     beams = probe.generate(model, [prompt], max_new_tokens=6, num_beams=3, num_return_sequences=3)[0]
     if len(beams) != 3 or beams[0]["score"] < beams[1]["score"]:
         yield f"beams: {beams}"
@@ -81,7 +81,7 @@ def check(probe, folder, form, target, work):
 
 
 def rewrite(folder, to, spelling):
-    """The same decoder with its cross attention in standard operators."""
+    """The decoder with cross-attention in standard operators."""
     shutil.copytree(folder, to)
     model = onnx.load(to / "decoder.onnx", load_external_data=False)
     nodes, count = [], 0
@@ -103,7 +103,7 @@ def rewrite(folder, to, spelling):
             make("Transpose", [node.input[1]], name("turned"), perm=[0, 1, 3, 2])
             make("MatMul", [name("query"), name("turned")], name("product"))
             make("Mul", [name("product"), "cross_scale"], name("scores"))
-            if spelling == "masked":  # by place, which a sequence of rows does not tell
+            if spelling == "masked":  # masks by index, which packed sequences do not have
                 make("Trilu", [name("scores")], name("triangle"), upper=0)
             make("Softmax", [name("triangle" if spelling == "masked" else "scores")], name("weights"), axis=-1)
             make("MatMul", [name("weights"), node.input[2]], name("heads"))
@@ -119,7 +119,7 @@ def rewrite(folder, to, spelling):
 
 
 def spellings(probe, folder, target, work):
-    """However cross attention is written, it is packed; where it is none, each sequence runs by itself."""
+    """Every form of cross-attention is packed; other forms run one sequence per run."""
     mel = features()
     mel.tofile(work / "mel")
     model = {"target": target, "inputs": {"audio_features": {"dims": list(mel.shape), "file": str(work / "mel")}}}
@@ -128,19 +128,19 @@ def spellings(probe, folder, target, work):
     for spelling in ("attention", "products", "masked"):
         own = {**model, "folder": str(rewrite(folder, work / f"{spelling}_{target}", spelling))}
         notes = probe.ask({**own, "notes": True})
-        if notes["packed"] == (spelling == "masked") or (spelling == "masked" and "trilu" not in notes["offender"]):
-            yield f"{spelling}: {notes['offender'] or 'packed'}"
+        if notes["packed"] == (spelling == "masked") or (spelling == "masked" and "trilu" not in notes["not_packed_reason"]):
+            yield f"{spelling}: {notes['not_packed_reason'] or 'packed'}"
         got = probe.logits(own, tokens)
         if spelling != "masked" and not np.abs(got - wanted).max() <= 1e-5:
             yield f"{spelling}: logits are {np.abs(got - wanted).max()} away"
         if got.tobytes() != probe.logits(own, tokens, together=False).tobytes():
-            yield f"{spelling}: company changes bits"
+            yield f"{spelling}: other sequences change bits"
 
 
 def main():
     archive = zoo.ZOO / "whisper.tar.zst"
     if not archive.exists():
-        print(f"skipped 1: there is no {archive}\n0 passed, 0 failed, 1 skipped")
+        print(f"skipped 1: missing {archive}\n0 passed, 0 failed, 1 skipped")
         return 0
     passed, failed = 0, 0
     with Probe() as probe, tempfile.TemporaryDirectory() as work:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tiny decoders of every type with recorded answers (../shared/models/zoo), and how answers are compared."""
+"""Tiny decoders of every type with recorded answers (../shared/models/zoo), and their comparison."""
 
 import json
 import os
@@ -10,10 +10,10 @@ import numpy as np
 
 ZOO = pathlib.Path("../shared/models/zoo")
 END = 2
-# Absolute, on logits of spread 3; where the graph differs from the model or magnifies rounding, more.
+# Absolute, on logits of spread 3; larger for graphs that differ from the model or magnify rounding.
 LOOSE = {"qwen3_5": 1e-3, "qwen3_5_moe": 1e-3, "phi": 1e-3}
 LONGROPE = ("phi3_longrope", "phi4_mini")
-SWITCH = 64  # rows, beyond which longrope rotates by its long factors
+SWITCH = 64  # tokens, beyond which LongRoPE uses its long factors
 FULL = bool(os.environ.get("LATHE_FULL_DECODERS"))
 FEW = ("llama", "lfm2", "gemma2")  # under sanitizers
 
@@ -23,7 +23,7 @@ def few():
 
 
 class Type:
-    """A decoder's folder and what was recorded about it."""
+    """A decoder's folder and its recorded answers."""
 
     def __init__(self, folder):
         self.name = folder.name
@@ -36,7 +36,7 @@ class Type:
         return sorted(path.name for path in self.folder.iterdir() if (path / "genai_config.json").exists())
 
     def reference(self, form):
-        """Who is right about this form; the name of the runs and of the logits."""
+        """The reference of this form: name of the runs and of the logits."""
         if form.startswith(("fp", "bf")) and self.name != "olmo":
             return "transformers", "hf"
         return f"genai_{form}", f"genai_{form}"
@@ -49,7 +49,7 @@ class Type:
         return dict(np.load(path)) if path.exists() else {}
 
     def greedy(self, reference):
-        """Of each prompt and row of the batch: name, prompt, tokens, margins, and how many tokens count."""
+        """For each prompt and batch entry: name, prompt, tokens, margins, and how many tokens to compare."""
         recorded = self.expected.get(reference, {})
         for name, run in recorded.get("greedy", {}).items():
             prompt = self.prompts[name]
@@ -57,22 +57,22 @@ class Type:
             if self.name in LONGROPE and reference != "transformers" and len(prompt) <= SWITCH:
                 count = SWITCH + 1 - len(prompt)  # GenAI keeps the keys of the short factors
             yield name, prompt, *run_of(run, 0), count
-        rows = recorded.get("batch_greedy", {})
-        if "tokens" not in rows:  # GenAI's windowed caches and three rows of positions know no batches
+        batch_runs = recorded.get("batch_greedy", {})
+        if "tokens" not in batch_runs:  # GenAI's sliding-window caches and M-RoPE do not support batches
             return
         longest = max(map(len, self.batch))
         for i, prompt in enumerate(self.batch):
             count = 32
             if self.name in LONGROPE and (len(prompt) < longest or reference != "transformers"):
-                count = SWITCH + 1 - longest  # references switch all rows with the longest
+                count = SWITCH + 1 - longest  # references switch the whole batch with its longest prompt
             if self.name == "lfm2" and reference != "transformers" and len(prompt) < longest:
                 count = 1  # GenAI's padding enters the convolution's state
-            yield f"batch {i}", prompt, *run_of(rows, i), count
+            yield f"batch {i}", prompt, *run_of(batch_runs, i), count
 
 
-def run_of(runs, row):
-    """Tokens and margins of a row; GenAI leaves the end token out that stopped it."""
-    tokens, margins = runs["tokens"][row], runs["margins"][row]
+def run_of(runs, index):
+    """Tokens and margins of a batch entry; GenAI omits its end token."""
+    tokens, margins = runs["tokens"][index], runs["margins"][index]
     return tokens + [END] * (len(tokens) < len(margins)), margins
 
 
@@ -85,7 +85,7 @@ def before_end(tokens):
 
 
 def first_difference(got, tokens, margins, count, least):
-    """Where `got` parts from recorded tokens, if that comes before a margin below `least`."""
+    """Index at which `got` differs from recorded tokens, if before a margin below `least`."""
     wanted = until_end(tokens[:count])
     for i, token in enumerate(wanted):
         if margins[i] < least:
@@ -96,12 +96,12 @@ def first_difference(got, tokens, margins, count, least):
 
 
 def types(work):
-    """All types with graphs of one decoder; archives are unpacked into `work`."""
+    """All types with graphs of one decoder; unpacks archives into `work`."""
     for path in ZOO.glob("*.tar.zst"):
         subprocess.run(["tar", "--zstd", "-xf", path, "-C", work], check=True)
     for path in ZOO.iterdir():
         if path.is_dir():
-            (work / path.name).mkdir(exist_ok=True)  # variants come in an archive of their own
+            (work / path.name).mkdir(exist_ok=True)  # variants have their own archive
             for part in path.iterdir():
                 if not (work / path.name / part.name).exists():
                     (work / path.name / part.name).symlink_to(part.resolve())
@@ -111,7 +111,7 @@ def types(work):
 
 
 def disagreements(t, form):
-    """Where Transformers and ONNX Runtime GenAI part about a float32 form: 'p60 from 5, beams p7 fails'."""
+    """Differences between Transformers and ONNX Runtime GenAI on an f32 form: 'p60 from 5, beams p7 fails'."""
     ours, theirs = t.expected["transformers"], t.expected.get(f"genai_{form}", {})
     found = []
 
@@ -123,7 +123,7 @@ def disagreements(t, form):
             left, right = before_end(left) + [END], before_end(right) + [END]
             if left != right:
                 index = next(i for i, (x, y) in enumerate(zip(left, right)) if x != y)
-                found.append(f"{what}{f' row {i}' if len(a['tokens']) > 1 else ''} from {index}")
+                found.append(f"{what}{f'[{i}]' if len(a['tokens']) > 1 else ''} from {index}")
 
     if "error" in theirs:
         return "all fails"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where a model of the zoo lies: as it is, or unpacked for the run of a test program.
+// Folder of a zoo model, unpacked for the run of a test program if needed.
 #pragma once
 
 #include <unistd.h>
@@ -11,7 +11,7 @@
 
 namespace lathe::llm {
 
-// Removed when the program ends.
+// Removed at exit.
 inline const std::filesystem::path& unpacked_zoo() {
   struct Folder {
     Folder()
@@ -28,7 +28,7 @@ inline const std::filesystem::path& unpacked_zoo() {
   return folder.path;
 }
 
-// The folder of a type, which holds fp32 and others; empty if there is none.
+// The folder of a type, with fp32 and other forms; empty if missing.
 inline std::string zoo_folder(const std::string& type) {
   const std::string zoo = "../shared/models/zoo/";
   if (std::filesystem::is_directory(zoo + type)) return zoo + type;

@@ -13,10 +13,10 @@ from probe import Probe, Refused
 
 COUNTING = {"folder": "examples/counting"}
 PAGE = pathlib.Path(__file__).parent / "disagreements.md"
-# Half precision: the distance that rounding explains, and below which margin tokens may part.
+# Half precision: allowed distance of logits, and the margin below which tokens may differ.
 HALF = {"fp16_cuda": (0.03, 0.06), "bf16_cuda": (0.3, 0.6)}
 def check_counting(probe):
-    """The example counts to 15, several prompts at once and by beams."""
+    """The example counts to 15, for several prompts at once and by beams."""
     got = probe.generate(COUNTING, [[3, 4], [13], [1, 1, 1, 9]], max_new_tokens=5)
     if [s[0]["ids"] for s in got] != [[5, 6, 7, 8, 9], [14, 15], [10, 11, 12, 13, 14]]:
         yield f"counting: {got}"
@@ -44,12 +44,12 @@ def check_logits(probe, model, t, form):
     for name in sorted(set(recorded) & {"p1", "p7", "p33", "p80", "p60", "batch_last"}):
         wanted = recorded[name]
         if name == "batch_last":
-            rows = np.cumsum([len(prompt) for prompt in t.batch]) - 1
-            got = probe.logits(model, t.batch)[rows]
+            ends = np.cumsum([len(prompt) for prompt in t.batch]) - 1
+            got = probe.logits(model, t.batch)[ends]
         else:
             got = probe.logits(model, [t.prompts[name]])
             if len(got) != len(t.prompts[name]):
-                yield f"{len(got)} rows of logits for {name}"
+                yield f"logits of {len(got)} tokens for {name}"
             got = got[-len(wanted):]
         distance = np.abs(got - wanted).max()
         if not distance <= allowed:
@@ -59,7 +59,7 @@ def check_logits(probe, model, t, form):
         if got != zoo.until_end(recorded["greedy_p33"].tolist()):
             yield f"greedy p33: {got}, ONNX Runtime has {recorded['greedy_p33']}"
     if not recorded:
-        yield f"no logits were recorded as {arrays}"
+        yield f"missing recorded logits {arrays}"
 
 
 def check_tokens(probe, model, t, form):
@@ -67,8 +67,8 @@ def check_tokens(probe, model, t, form):
     least = 1e-3 if form.startswith("fp32") else HALF[form][1] if form in HALF else 2 * t.tolerance(form)
     runs = list(t.greedy(reference))
     if len(runs) < 4:
-        yield f"only {len(runs)} runs were recorded as {reference}"
-    # All of them in one batch: prompts of 1, 7, 33, 80, 5, 19 and 40 tokens.
+        yield f"only {len(runs)} recorded runs of {reference}"
+    # One batch of all prompts: 1, 7, 33, 80, 5, 19 and 40 tokens.
     got = probe.generate(model, [prompt for _, prompt, *_ in runs], max_new_tokens=32)
     for (name, _, tokens, margins, count), sequence in zip(runs, got, strict=True):
         at = zoo.first_difference(sequence[0]["ids"], tokens, margins, count, least)
@@ -96,7 +96,7 @@ def check_beams(probe, model, t, form):
 
 
 def check_switch(probe, model, prompt):
-    """Across the switch to the long factors and back, every row has the bits of a run as long as its own."""
+    """Across the LongRoPE switch and back, every token has the bits of a run of its own length."""
     before = probe.logits(model, [prompt[:zoo.SWITCH]])
     after = probe.logits(model, [prompt])
     for parts, back in (((40, 10, 30), 0), ((10, 30), 40), ((16, 1), 34)):
@@ -104,14 +104,14 @@ def check_switch(probe, model, prompt):
         got = probe.logits(model, [prompt], parts, back=back)
         begin = back
         for part, right in zip(parts, wanted):
-            rows = slice(begin - back, begin + part - back)
-            if got[rows].tobytes() != right[begin:begin + part].tobytes():
-                yield f"rows from {begin} on differ, cut into {parts} and taken up again at {back}"
+            part_tokens = slice(begin - back, begin + part - back)
+            if got[part_tokens].tobytes() != right[begin:begin + part].tobytes():
+                yield f"tokens from {begin} on differ in parts of {parts}, rewound to {back}"
             begin += part
 
 
 def check_disagreements(all_types):
-    """The page lists what is recorded, no more and no less."""
+    """The page lists exactly the recorded differences."""
     listed = {tuple(cell.strip() for cell in line.split("|")[1:4])
               for line in PAGE.read_text().splitlines() if line.startswith("| `")}
     found = set()
@@ -129,7 +129,7 @@ def check_form(probe, t, form, target):
         yield from check_logits(probe, model, t, form)
         if form == "bf16_cuda":
             return
-        # GenAI ran it with activations of 8 bits.
+        # GenAI ran it with 8-bit activations.
         if form != "int4_qdq":
             yield from check_tokens(probe, model, t, form)
             yield from check_beams(probe, model, t, form)
@@ -151,7 +151,7 @@ def main():
     with Probe() as probe, tempfile.TemporaryDirectory() as work:
         count("counting", list(check_counting(probe)))
         if not zoo.ZOO.exists():
-            print(f"skipped 1: there is no {zoo.ZOO}\n{passed} passed, {failed} failed, 1 skipped")
+            print(f"skipped 1: missing {zoo.ZOO}\n{passed} passed, {failed} failed, 1 skipped")
             return 1 if failed else 0
         all_types = list(zoo.types(pathlib.Path(work)))
         if len(all_types) < 24:

@@ -34,6 +34,7 @@ def configurations():
     providers = decoder + "session_options.provider_options"
     return {
         "unknown_type": ("model.type", "lama"),
+        "no_type": ("model.type", None),
         "speech": ("model.type", "parakeet_tdt"),
         "unknown_key": (decoder + "head_sise", 16),
         "unknown_root_key": ("serch", {}),
@@ -98,6 +99,8 @@ def make(root):
         (copy_of(name) / file).unlink()
     external(copy_of("pointer_weights")).write_bytes(POINTER)
     external(copy_of("no_weights")).unlink()
+    vision = changed(changed(config, "model.type", "lama"), "model.vision", {"filename": "vision.onnx"})
+    (copy_of("unknown_type_vision") / "genai_config.json").write_text(json.dumps(vision))
     strange = copy_of("unknown_operator")
     model = onnx.load(strange / "model.onnx")
     model.graph.node[0].op_type = "GatherFast"

@@ -55,21 +55,20 @@ TEST(GenaiConfig, names_files_tokens_and_search) {
 
 TEST(GenaiConfig, says_what_is_wrong_and_where) {
   EXPECT_EQ(message(document(R"(, "head_sise": 16)")),
-            "InvalidModel: there is no key 'model.decoder.head_sise' (did you mean 'head_size'?)");
+            "InvalidModel: unknown key 'model.decoder.head_sise' (did you mean 'head_size'?)");
   EXPECT_EQ(message(document(R"(, "head_size": "16")")),
             "InvalidModel: 'model.decoder.head_size' is \"16\", expected an integer from 0 on");
   EXPECT_EQ(
       message(document(R"(, "inputs": {"input_idz": "x"})")),
-      "InvalidModel: there is no key 'model.decoder.inputs.input_idz' (did you mean 'input_ids'?)");
+      "InvalidModel: unknown key 'model.decoder.inputs.input_idz' (did you mean 'input_ids'?)");
   EXPECT_EQ(message(document("", R"(, "draft": {})")),
             "Unsupported: 'model.draft' is not supported");
   EXPECT_EQ(message(document("", "", R"(, "search": {"topk": 5})")),
-            "InvalidArgument: there is no search option 'topk' (did you mean 'top_k'?)");
+            "InvalidArgument: unknown search option 'topk' (did you mean 'top_k'?)");
   EXPECT_EQ(message(document("", "", R"(, "speculative": {"ngram_size": 3})")),
             "Unsupported: 'speculative' is not supported");
-  EXPECT_EQ(
-      message(R"({"model": {"type": "lama", "context_length": 8, "decoder": {}}})"),
-      "Unsupported: 'model.type' is 'lama', which is not a known type (did you mean 'llama'?)");
+  EXPECT_EQ(message(R"({"model": {"context_length": 8, "decoder": {}}})"),
+            "InvalidModel: 'model.type' is missing");
   EXPECT_EQ(message(R"({"model": {"type": "llama", "decoder": {}}})"),
             "InvalidModel: 'model.context_length' is 0, expected a positive integer");
   EXPECT_EQ(message(R"({"model": {"type": "llama", "context_length": 8, "decoder": {}}})"),
@@ -80,10 +79,31 @@ TEST(GenaiConfig, says_what_is_wrong_and_where) {
       message(
           R"({"model": {"type": "llama", "context_length": 8, "vocab_size": 4, "eos_token_id": 9,
     "decoder": {"filename": "m"}}})"),
-      "InvalidModel: 'model.eos_token_id' is 9, the vocabulary has 4 tokens");
+      "InvalidModel: 'model.eos_token_id' is 9, but the vocabulary has 4 tokens");
   EXPECT_TRUE(
       message(R"({"model": )").starts_with("InvalidModel: genai_config.json is not JSON: "));
   EXPECT_EQ(message(std::string(100000, '[')).substr(0, 26), "InvalidModel: genai_config");
+}
+
+TEST(GenaiConfig, an_unknown_type_follows_the_structure) {
+  const auto read = [](std::string_view more) {
+    return read_genai_config(fmt::format(R"({{"model": {{"type": "lama", "context_length": 8,
+        "decoder": {{"filename": "m"}}{}}}}})",
+                                         more),
+                             "genai_config.json");
+  };
+  EXPECT_FALSE(read("").type_is_known);
+  EXPECT_EQ(read("").kind, ModelKind::decoder);
+  EXPECT_EQ(read(R"(, "encoder": {"filename": "e"})").kind, ModelKind::encoder_decoder);
+  for (const std::string_view part : {"vision", "speech", "embedding"}) {
+    EXPECT_EQ(
+        message(fmt::format(R"({{"model": {{"type": "lama", "context_length": 8,
+        "{}": {{"filename": "v"}}, "decoder": {{"filename": "m"}}}}}})",
+                            part)),
+        fmt::format("Unsupported: 'model.{}' requires a known model type, but 'model.type' is "
+                    "'lama' (did you mean 'llama'?)",
+                    part));
+  }
 }
 
 TEST(GenaiConfig, takes_an_overlay) {
@@ -169,7 +189,7 @@ TEST(GenaiConfig, lists_what_a_generation_config_wants_that_is_not_done) {
       R"({"guidance_scale": 1, "num_beam_groups": 1, "force_words_ids": [], "penalty_alpha": 0.6,
           "watermarking_config": null, "forced_decoder_ids": [[1, 5]], "cache_implementation": "static"})",
       "generation_config.json", config);
-  EXPECT_EQ(config.unheeded, (std::vector<std::string>{"forced_decoder_ids", "penalty_alpha"}));
+  EXPECT_EQ(config.unsupported, (std::vector<std::string>{"forced_decoder_ids", "penalty_alpha"}));
 }
 
 TEST(GenaiConfig, refuses_what_is_for_speech_by_its_name) {

@@ -61,10 +61,10 @@ TEST(SearchOptions, that_say_nothing_here_are_taken_or_refused_with_a_reason) {
   };
   EXPECT_EQ(
       message("diversity_penalty", 0.5),
-      "Unsupported: search option 'diversity_penalty' is 0.5: beams in groups are not supported");
+      "Unsupported: search option 'diversity_penalty' is 0.5: grouped beams are not supported");
   EXPECT_EQ(
       message("blank_penalty", 2),
-      "Unsupported: search option 'blank_penalty' is 2: transducers of speech are not supported");
+      "Unsupported: search option 'blank_penalty' is 2: speech transducers are not supported");
   EXPECT_EQ(message("batch_size", 0),
             "InvalidArgument: search option 'batch_size' is 0, expected an integer from 1 on");
   EXPECT_EQ(

@@ -243,15 +243,15 @@ def test_draws():
 
 
 def test_errors():
-    cases = [({"top_q": 1}, "there is no search option 'top_q' (did you mean 'top_k'?)"),
+    cases = [({"top_q": 1}, "unknown search option 'top_q' (did you mean 'top_k'?)"),
              ({"top_p": 2}, "search option 'top_p' is 2, expected a number from 0 to 1"),
              ({"num_beams": 0}, "search option 'num_beams' is 0, expected an integer in [1, 1024]"),
              ({"temperature": "hot"}, 'search option \'temperature\' is "hot", expected a number from 0 to 1000000'),
              ({"num_beams": 2, "num_return_sequences": 3}, "num_return_sequences is 3, with num_beams 2"),
-             ({"num_beams": 2, "log_probabilities": 1}, "log_probabilities with num_beams 2: beams have scores"),
+             ({"num_beams": 2, "log_probabilities": 1}, "log_probabilities with num_beams 2: beams report scores instead"),
              ({"bad_words_ids": [[]]}, "search option 'bad_words_ids' is [[]], expected lists of at least one token"),
-             ({"stop_strings": [""]}, "search option 'stop_strings' is [\"\"], expected texts that are not empty"),
-             ({"suppress_tokens": [1 << 21]}, "search option 'suppress_tokens' names token 2097152, the vocabulary has 1048576"),
+             ({"stop_strings": [""]}, "search option 'stop_strings' is [\"\"], expected strings that are not empty"),
+             ({"suppress_tokens": [1 << 21]}, "search option 'suppress_tokens' has token 2097152, but the vocabulary has 1048576"),
              ({"early_stopping": "often"}, "search option 'early_stopping' is \"often\", expected true, false or \"never\"")]
     for (options, message), got in zip(cases, ask([{"do": "draw", "options": options} for options, _ in cases]), strict=True):
         expect(got == {"error": message}, f"{options}: {got}")

@@ -40,7 +40,7 @@ std::unique_ptr<Program> program_of(const Case& p) {
 
 class Model {
  public:
-  Model(const Case& p, std::string_view target, ThreadPool* pool = nullptr, int64_t page_rows = 16)
+  Model(const Case& p, std::string_view target, ThreadPool* pool = nullptr, int64_t page_slots = 16)
       : plan_(compile(program_of(p), {.target = find_target(target)})),
         session_(plan_, {.pool = pool, .warn = {}}) {
     SequenceState state;
@@ -51,7 +51,7 @@ class Model {
     state.name = "keys";
     SequenceState values = state;
     values.name = "values";
-    layout_ = std::make_shared<const llm::CacheLayout>(std::vector{state, values}, page_rows);
+    layout_ = std::make_shared<const llm::CacheLayout>(std::vector{state, values}, page_slots);
     const auto angles = [](float factor) {
       Tensor table(ElementType::f32, {kRows, 8});
       for (int64_t i = 0; i < table.count(); ++i) {

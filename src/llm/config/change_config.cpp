@@ -12,7 +12,7 @@ bool is_same_provider(std::string_view a, std::string_view b) {
   return a == b || (provider != nullptr && provider == find_provider(b));
 }
 
-// The list of the decoder's providers, made if it is not there.
+// The decoder's provider list, created if missing.
 Json& provider_list(Json& document) {
   Json* at = &document;
   std::string place;
@@ -28,7 +28,7 @@ Json& provider_list(Json& document) {
   return *at;
 }
 
-// The options of a provider, which is appended if it is not there.
+// The options of a provider, which is appended if missing.
 Json& provider_options(Json& document, std::string_view provider) {
   Json& list = provider_list(document);
   for (Json& entry : list) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Changes to a genai_config.json before it is read: an overlay, other providers.
+// Changes a genai_config.json before it is read: overlays and providers.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,17 +8,18 @@
 
 namespace lathe::llm {
 
-// Merges `overlay`, an object of the same form: objects join, null removes, the rest is replaced.
+// Merges `overlay` as a JSON merge patch (RFC 7386): objects merge, null removes, other values
+// replace.
 void overlay_config(nlohmann::json& document, std::string_view overlay);
-// The same with texts.
+// As above, from and to JSON text.
 std::string overlay_config(std::string_view json, std::string_view overlay);
 
-// The decoder's providers, in any spelling that find_provider() knows. InvalidModel if something
-// else lies where their list belongs.
+// Change the decoder's providers, in any spelling of find_provider(). InvalidModel if the list has
+// another type.
 void clear_providers(nlohmann::json& document);
-// Behind those that are there; nothing if it is one of them.
+// Appends the provider unless present.
 void append_provider(nlohmann::json& document, std::string_view provider);
-// Appends the provider if it is not there.
+// Sets an option; appends the provider if missing.
 void set_provider_option(nlohmann::json& document, std::string_view provider, std::string_view key,
                          std::string_view value);
 

@@ -10,8 +10,8 @@
 namespace lathe::llm {
 namespace {
 
-constexpr int64_t kMostLayers = 100'000;  // names are made for each
-constexpr int64_t kMostThreads = 1024;    // as --threads
+constexpr int64_t kMostLayers = 100'000;  // bounds the names created per layer
+constexpr int64_t kMostThreads = 1024;    // limit of --threads
 
 void read_providers(JsonObject& o, std::vector<ProviderChoice>& providers) {
   const Json* list = o.member("provider_options");
@@ -25,8 +25,8 @@ void read_providers(JsonObject& o, std::vector<ProviderChoice>& providers) {
       if (find_provider(name) == nullptr) {
         std::vector<std::string_view> known;
         for (const Provider& provider : llm::providers()) known.push_back(provider.name);
-        fail(ErrorKind::invalid_model, "'{}' names the provider '{}', which is not known{}", place,
-             escape(name), did_you_mean(name, known));
+        fail(ErrorKind::invalid_model, "'{}' has the unknown provider '{}'{}", place, escape(name),
+             did_you_mean(name, known));
       }
       ProviderChoice choice{.name = name};
       entry.read(name, choice.options);
@@ -52,7 +52,7 @@ void read_window(JsonObject& o, DecoderConfig& decoder) {
   SlidingWindow window;
   w->read("window_size", window.window_size, 1);
   w->read("layers", window.layers);
-  // How GenAI arranges its buffers; ours follow from the program.
+  // Buffer layout of GenAI, without effect here.
   std::string alignment;
   bool slide = true;
   int64_t value = 0;
@@ -177,7 +177,7 @@ void read_encoder(JsonObject o, DecoderConfig& e) {
   o.finish();
 }
 
-// vision, speech and embedding: programs around the decoder.
+// Reads vision, speech and embedding: programs around the decoder.
 void read_part(JsonObject& model, std::string_view key, GenaiConfig& config) {
   std::optional<JsonObject> o = model.object(key);
   if (!o) return;
@@ -187,7 +187,7 @@ void read_part(JsonObject& model, std::string_view key, GenaiConfig& config) {
   if (key == "embedding") {
     o->refuse({"pipeline", "adapter_filename"});
   } else {
-    // Such programs do not run yet; text needs neither their stages nor their adapters.
+    // Vision and audio programs do not run; text requires neither their stages nor their adapters.
     o->read("adapter_filename", text);
     const Json* stages = o->member("pipeline");
     check(stages == nullptr || stages->is_array() || stages->is_object(), ErrorKind::invalid_model,
@@ -210,13 +210,13 @@ void read_part(JsonObject& model, std::string_view key, GenaiConfig& config) {
   config.parts[std::string(key)] = std::move(part);
 }
 
-// Added to those that are there.
+// Appends to the known end tokens.
 void read_end_tokens(JsonObject& o, GenaiConfig& config) {
   std::vector<int64_t> ends;
   o.read("eos_token_id", ends);
   for (const int64_t token : ends) {
     check(token >= 0 && (config.vocab_size == 0 || token < config.vocab_size),
-          ErrorKind::invalid_model, "'{}' is {}, the vocabulary has {} tokens",
+          ErrorKind::invalid_model, "'{}' is {}, but the vocabulary has {} tokens",
           o.place("eos_token_id"), token, config.vocab_size);
     if (std::ranges::find(config.end_tokens, token) == config.end_tokens.end()) {
       config.end_tokens.push_back(token);
@@ -237,8 +237,7 @@ void read_tokens(JsonObject& o, GenaiConfig& config) {
   read_end_tokens(o, config);
 }
 
-// What a speech model makes of sound: GenAI reads these keys for any type and uses them for none
-// but those.
+// Audio options: GenAI reads these keys for any type, but uses them only for speech models.
 void refuse_speech(JsonObject& o, std::string_view type) {
   constexpr auto kKeys = std::to_array<std::string_view>(
       {"num_mels", "fft_size", "hop_length", "win_length", "preemph", "log_eps", "norm_eps",
@@ -252,16 +251,26 @@ void refuse_speech(JsonObject& o, std::string_view type) {
   }
 }
 
+// The structure decides how an unknown type runs. Only the type defines how images and audio become
+// inputs.
+void read_unknown_type(JsonObject& o, GenaiConfig& config) {
+  for (const std::string_view part : {"vision", "speech", "embedding"}) {
+    check(!o.has(part), ErrorKind::unsupported,
+          "'{}' requires a known model type, but '{}' is '{}'{}", o.place(part), o.place("type"),
+          escape(config.type), did_you_mean_type(config.type));
+  }
+  config.type_is_known = false;
+  config.kind = o.has("encoder") ? ModelKind::encoder_decoder : ModelKind::decoder;
+}
+
 void read_model(JsonObject o, GenaiConfig& config) {
   o.read("type", config.type);
-  const ModelType* type = find_model_type(config.type);
-  if (type == nullptr) {
-    std::vector<std::string_view> names;
-    for (const ModelType& known : model_types()) names.push_back(known.name);
-    fail(ErrorKind::unsupported, "'{}' is '{}', which is not a known type{}", o.place("type"),
-         escape(config.type), did_you_mean(config.type, names));
+  check(!config.type.empty(), ErrorKind::invalid_model, "'{}' is missing", o.place("type"));
+  if (const ModelType* type = find_model_type(config.type)) {
+    config.kind = type->kind;
+  } else {
+    read_unknown_type(o, config);
   }
-  config.kind = type->kind;
   check(config.kind != ModelKind::speech, ErrorKind::unsupported,
         "'{}' is '{}': speech models are not supported", o.place("type"), config.type);
   refuse_speech(o, config.type);
@@ -289,7 +298,7 @@ void read_engine(JsonObject& root) {
   for (const std::string_view kind : {"dynamic_batching", "static_batching"}) {
     std::optional<JsonObject> batching = engine->object(kind);
     if (!batching) continue;
-    // Pages and batches are sized by the runtime.
+    // Without effect: the runtime sizes pages and batches.
     double number = 0;
     for (const std::string_view key : {"block_size", "num_blocks", "gpu_utilization_factor",
                                        "max_batch_size", "max_scheduled_tokens", "chunk_size"}) {
@@ -309,9 +318,9 @@ void read_search(const Json& options, GenaiConfig& config) {
   }
 }
 
-// Ways of choosing tokens that Transformers has and Lathe has not, with the value that asks for
-// nothing; an empty list or object asks for nothing, either.
-constexpr auto kUnheeded =
+// Sampling methods of Transformers that Lathe lacks, with the value that disables them; an empty
+// list or object disables them, too.
+constexpr auto kUnsupported =
     std::to_array<std::pair<std::string_view, double>>({{"constraints", 0},
                                                         {"encoder_no_repeat_ngram_size", 0},
                                                         {"encoder_repetition_penalty", 1},
@@ -374,9 +383,9 @@ void read_generation_config(std::string_view json, std::string_view name, GenaiC
       const bool counts = value != nullptr && !config.given_search.contains(option.name);
       if (counts) set_search_option(config.search, option.name, *value);
     }
-    for (const auto& [key, neutral] : kUnheeded) {
+    for (const auto& [key, neutral] : kUnsupported) {
       const Json* value = root.member(key);
-      if (value != nullptr && !is_neutral(*value, neutral)) config.unheeded.emplace_back(key);
+      if (value != nullptr && !is_neutral(*value, neutral)) config.unsupported.emplace_back(key);
     }
   } catch (Error& error) {
     error.note(fmt::format("in {}", escape(name)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// genai_config.json, the description of a model folder by ONNX Runtime GenAI.
+// Reads genai_config.json, ONNX Runtime GenAI's description of a model folder.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,19 @@
 namespace lathe::llm {
 
 struct ProviderChoice {
-  std::string name;  // as the file spells it
+  std::string name;  // as in the file
   std::map<std::string, std::string> options{};
 };
 
-// What ONNX Runtime is told; we heed threads and providers, and take the rest without effect.
+// Session options of ONNX Runtime. Threads and providers are used, other entries ignored.
 struct SessionSettings {
   std::optional<int64_t> threads{};
   std::vector<ProviderChoice> providers{};
   std::map<std::string, std::string> entries{};
 };
 
-using Names =
-    std::map<std::string, std::string>;  // GenAI's noun → the graph's name, "%d": the layer
+// GenAI's name → the graph's name; "%d" is the layer.
+using Names = std::map<std::string, std::string>;
 
 // One ONNX file of the folder.
 struct ProgramConfig {
@@ -44,7 +44,7 @@ struct SlidingWindow {
   std::vector<int64_t> layers{};  // empty: all
 };
 
-// A stage of a decoder cut into several files.
+// A stage of a decoder split into several files.
 struct StageConfig {
   std::string name{};
   ProgramConfig program{};
@@ -70,32 +70,32 @@ struct DecoderConfig : ProgramConfig {
 
 struct GenaiConfig {
   std::string type{};
+  bool type_is_known = true;  // false: `kind` follows from the structure
   ModelKind kind = ModelKind::decoder;
   std::string tokenizer_folder{};
   int64_t vocab_size = 0;
   int64_t context_length = 0;
   std::vector<int64_t> end_tokens{};
-  std::map<std::string, int64_t> tokens{};  // "pad_token_id" and the other single ones
+  std::map<std::string, int64_t> tokens{};  // "pad_token_id" and other single tokens
   DecoderConfig decoder{};
   std::optional<DecoderConfig> encoder{};
   std::map<std::string, ProgramConfig> parts{};  // "vision", "speech", "embedding"
   search::SearchOptions search{};
-  std::set<std::string, std::less<>> given_search{};  // options that genai_config.json gives
-  // What generation_config.json asks for and is not done.
-  std::vector<std::string> unheeded{};
+  std::set<std::string, std::less<>> given_search{};  // options set by genai_config.json
+  // Unsupported options that generation_config.json sets.
+  std::vector<std::string> unsupported{};
 
   std::optional<int64_t> token(std::string_view name) const;
-  // intra_op_num_threads of the first program that sets it; 0: none does.
+  // intra_op_num_threads of the first program that sets it; 0: unset.
   int threads() const;
 };
 
-// InvalidModel for a key that is not known (with the nearest one), a wrong type or a missing value;
-// Unsupported for a key that asks for what Lathe does not do. `name` is for messages.
+// InvalidModel for an unknown key (with the nearest one), a wrong type or a missing value;
+// Unsupported for a feature that Lathe lacks. `name` is for messages.
 GenaiConfig read_genai_config(std::string_view json, std::string_view name);
 
-// The end tokens of a generation_config.json, added to those that are there, and its search
-// options, where genai_config.json gives none. Its other keys say nothing about search and are
-// passed over, but for ways of choosing tokens that we do not have: these are listed in `unheeded`.
+// Adds the end tokens of a generation_config.json, and its search options where genai_config.json
+// sets none. Lists unsupported sampling methods in `unsupported`; ignores other keys.
 void read_generation_config(std::string_view json, std::string_view name, GenaiConfig& config);
 
 }  // namespace lathe::llm

@@ -30,7 +30,7 @@ std::string JsonObject::place(std::string_view key) const {
 }
 
 const Json* JsonObject::member(std::string_view key) {
-  asked_.push_back(key);
+  read_keys_.push_back(key);
   const auto at = value_->find(key);
   return at == value_->end() || at->is_null() ? nullptr : &*at;
 }
@@ -43,7 +43,7 @@ void JsonObject::wrong(std::string_view key, const Json& value, std::string_view
 
 void JsonObject::read(std::string_view key, std::string& to) {
   if (const Json* value = member(key)) {
-    if (!value->is_string()) wrong(key, *value, "a text");
+    if (!value->is_string()) wrong(key, *value, "a string");
     to = value->get<std::string>();
   }
 }
@@ -94,9 +94,9 @@ void JsonObject::read(std::string_view key, std::vector<std::string>& to) {
   const Json* value = member(key);
   if (value == nullptr) return;
   to.clear();
-  if (!value->is_array()) wrong(key, *value, "a list of texts");
+  if (!value->is_array()) wrong(key, *value, "a list of strings");
   for (const Json& element : *value) {
-    if (!element.is_string()) wrong(key, *value, "a list of texts");
+    if (!element.is_string()) wrong(key, *value, "a list of strings");
     to.push_back(element.get<std::string>());
   }
 }
@@ -136,24 +136,24 @@ void JsonObject::refuse(std::initializer_list<std::string_view> keys) {
 std::map<std::string, std::string> JsonObject::rest() {
   std::map<std::string, std::string> texts;
   for (const auto& [key, value] : value_->items()) {
-    if (std::ranges::find(asked_, key) != asked_.end()) continue;
+    if (std::ranges::find(read_keys_, key) != read_keys_.end()) continue;
     texts[key] = text_of(value);
   }
-  // The keys live as long as the document.
-  for (auto at = value_->begin(); at != value_->end(); ++at) asked_.emplace_back(at.key());
+  // The document owns the keys.
+  for (auto at = value_->begin(); at != value_->end(); ++at) read_keys_.emplace_back(at.key());
   return texts;
 }
 
 void JsonObject::finish() const {
   for (const auto& [key, value] : value_->items()) {
-    if (std::ranges::find(asked_, key) != asked_.end()) continue;
-    fail(ErrorKind::invalid_model, "there is no key '{}'{}", escape(place(key)),
-         did_you_mean(key, asked_));
+    if (std::ranges::find(read_keys_, key) != read_keys_.end()) continue;
+    fail(ErrorKind::invalid_model, "unknown key '{}'{}", escape(place(key)),
+         did_you_mean(key, read_keys_));
   }
 }
 
 Json parse_json(std::string_view text, std::string_view name) {
-  // Depth is bounded while parsing: a document of brackets alone must not exhaust the stack.
+  // Limits the depth: nested brackets must not exhaust the stack.
   bool deep = false;
   const auto shallow = [&](int depth, Json::parse_event_t, Json&) {
     deep = deep || depth > kDeepest;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// JSON objects whose every key must be known.
+// JSON objects whose keys must all be known.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace lathe::llm {
 
 using Json = nlohmann::json;
 
-// Reads members by name; `finish` complains of those that nobody asked for, with the nearest known
-// one. Null counts as absent. Messages name the place: "model.decoder.head_size".
+// Reads members by name; `finish` refuses those never read, with the nearest known name. Null
+// counts as absent. Messages contain the path: "model.decoder.head_size".
 class JsonObject {
  public:
   // InvalidModel unless `value` is an object.
@@ -27,7 +27,7 @@ class JsonObject {
   std::string place(std::string_view key) const;
   bool has(std::string_view key);
 
-  // Absent members leave `to` as it is; members of another type or range are InvalidModel.
+  // Absent members leave `to` unchanged; another type or range is InvalidModel.
   void read(std::string_view key, std::string& to);
   void read(std::string_view key, bool& to);
   void read(std::string_view key, double& to);
@@ -35,17 +35,17 @@ class JsonObject {
   void read(std::string_view key, std::optional<int64_t>& to, int64_t least = 0);
   void read(std::string_view key, std::vector<int64_t>& to);  // an integer or a list
   void read(std::string_view key, std::vector<std::string>& to);
-  // All members of an object of texts, numbers and booleans, as texts.
+  // All members of an object of strings, numbers and booleans, as strings.
   void read(std::string_view key, std::map<std::string, std::string>& to);
-  // The object's texts by key, each of which must be one of `known`.
+  // The object's strings by key; every key must be in `known`.
   void read_names(std::string_view key, std::map<std::string, std::string>& to,
                   std::initializer_list<std::string_view> known);
   std::optional<JsonObject> object(std::string_view key);
   const Json* member(std::string_view key);
 
-  // Unsupported if the key is there.
+  // Unsupported if one of the keys is present.
   void refuse(std::initializer_list<std::string_view> keys);
-  // Members that nobody asked for, as texts; afterwards they count as asked for.
+  // Members not read so far, as strings; marks them as read.
   std::map<std::string, std::string> rest();
   void finish() const;
 
@@ -53,10 +53,10 @@ class JsonObject {
   [[noreturn]] void wrong(std::string_view key, const Json& value, std::string_view expected) const;
   const Json* value_;
   std::string place_;
-  std::vector<std::string_view> asked_;
+  std::vector<std::string_view> read_keys_;
 };
 
-// A JSON document. InvalidModel says where it breaks off; `name` is for messages.
+// Parses a JSON document. InvalidModel with the position of the error; `name` is for messages.
 Json parse_json(std::string_view text, std::string_view name);
 
 }  // namespace lathe::llm

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
+
+#include "base/error.h"
 
 namespace lathe::llm {
 namespace {
@@ -26,11 +29,15 @@ constexpr auto kTypes = std::to_array<ModelType>({
 
 }  // namespace
 
-std::span<const ModelType> model_types() { return kTypes; }
-
 const ModelType* find_model_type(std::string_view name) {
   const auto* at = std::ranges::find(kTypes, name, &ModelType::name);
   return at == kTypes.end() ? nullptr : at;
+}
+
+std::string did_you_mean_type(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const ModelType& known : kTypes) names.push_back(known.name);
+  return did_you_mean(name, names);
 }
 
 }  // namespace lathe::llm

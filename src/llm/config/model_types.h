@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The model types that a genai_config.json may name.
+// The model types of a genai_config.json that Lathe knows.
 #pragma once
 
-#include <span>
+#include <string>
 #include <string_view>
 
 namespace lathe::llm {
@@ -19,8 +19,9 @@ struct ModelType {
   ModelKind kind;
 };
 
-std::span<const ModelType> model_types();
-// Null if there is none of that name.
+// Null for unknown names.
 const ModelType* find_model_type(std::string_view name);
+// " (did you mean 'llama'?)", or "" if no known type is close.
+std::string did_you_mean_type(std::string_view name);
 
 }  // namespace lathe::llm

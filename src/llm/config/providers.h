@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which target serves what an ONNX Runtime provider was asked for: the one table of provider names.
+// The target of each ONNX Runtime provider: the only table of provider names.
 #pragma once
 
 #include <span>
@@ -8,12 +8,12 @@
 namespace lathe::llm {
 
 struct Provider {
-  std::string_view name;    // as configurations spell it, without "ExecutionProvider"
+  std::string_view name;    // as in configurations, without "ExecutionProvider"
   std::string_view target;  // "cpu" or "gpu"
 };
 
 std::span<const Provider> providers();
-// Any case, with or without "ExecutionProvider"; null if there is none of that name.
+// Ignores case and the suffix "ExecutionProvider"; null for unknown names.
 const Provider* find_provider(std::string_view name);
 
 }  // namespace lathe::llm

@@ -21,8 +21,9 @@ const std::vector<Dim>& cache_dims(const Program& program, const StatePair& pair
   const Value* past = find_parameter(program, pair.past);
   check(past != nullptr && past->type().is_ranked() && past->type().rank() == 4 &&
             (*past->type().dims)[2].is_constant() && (*past->type().dims)[3].is_constant(),
-        ErrorKind::unsupported, "the cache '{}' is {}, expected [blocks, rows, heads, size]",
-        escape(pair.past), past == nullptr ? "missing" : past->type().to_string());
+        ErrorKind::unsupported,
+        "the KV cache '{}' is {}, expected [blocks, block length, heads, size]", escape(pair.past),
+        past == nullptr ? "missing" : past->type().to_string());
   return *past->type().dims;
 }
 
@@ -43,7 +44,7 @@ std::shared_ptr<const CacheLayout> rows_layout(const Program& program,
   return std::make_shared<const CacheLayout>(std::move(states), 1, true);
 }
 
-int64_t row_bytes(const SequenceState& state) {
+int64_t token_bytes(const SequenceState& state) {
   return state.extents[1] * state.extents[2] * info(state.element).bits / 8;
 }
 
@@ -52,7 +53,7 @@ int64_t row_bytes(const SequenceState& state) {
 BlockTableRunner::BlockTableRunner(const Program& program, const DecoderInterface& names,
                                    const RunnerOptions& options)
     : StepRunner(program.clone(), names, rows_layout(program, names), options),
-      block_length_(options.page_rows) {
+      block_length_(options.page_slots) {
   const auto& results = program.main().result_names();
   for (const StatePair& pair : names_.states) {
     const std::vector<Dim>& dims = cache_dims(program, pair);
@@ -64,18 +65,19 @@ BlockTableRunner::BlockTableRunner(const Program& program, const DecoderInterfac
     presents_.push_back(static_cast<size_t>(present - results.begin()));
   }
   check(!names_.states.empty() && block_length_ > 0, ErrorKind::unsupported,
-        "a program with the input '{}' has {} caches of {} rows a block",
+        "a program with the input '{}' has {} KV caches with blocks of {} positions",
         escape(names_.block_table), names_.states.size(), block_length_);
 }
 
-// As many sequences as the file's blocks hold at once.
+// As many sequences as the file's blocks hold.
 BlockTableRunner::Batch BlockTableRunner::next_batch(std::span<const StepRequest> requests) const {
   Batch batch;
   for (const StepRequest& request : requests) {
     const int64_t end = request.sequence->length() + std::ssize(request.tokens);
     const int64_t blocks = (end + block_length_ - 1) / block_length_;
     check(most_blocks_ == 0 || blocks <= most_blocks_, ErrorKind::invalid_argument,
-          "{} rows take {} blocks, the model's caches have {}", end, blocks, most_blocks_);
+          "{} tokens require {} blocks, but the model's KV caches have {}", end, blocks,
+          most_blocks_);
     if (most_blocks_ > 0 && batch.blocks + blocks > most_blocks_) break;
     batch.first_block.push_back(batch.blocks);
     batch.blocks += blocks;
@@ -91,9 +93,9 @@ Tensor BlockTableRunner::make_cache(size_t index, const Batch& batch) const {
   const int64_t blocks = most_blocks_ > 0 ? most_blocks_ : batch.blocks;
   Tensor cache(state.element, {blocks, block_length_, state.extents[1], state.extents[2]});
   for (size_t i = 0; i < batch.requests.size(); ++i) {
-    const Tensor held = batch.requests[i].sequence->whole(index).dense();
+    const Tensor held = batch.requests[i].sequence->tensor(index).dense();
     if (held.data() == nullptr || held.count() == 0) continue;
-    auto* to = cache.as<std::byte>() + batch.first_block[i] * block_length_ * row_bytes(state);
+    auto* to = cache.as<std::byte>() + batch.first_block[i] * block_length_ * token_bytes(state);
     std::memcpy(to, held.data(), static_cast<size_t>(held.byte_size()));
   }
   return cache;
@@ -123,7 +125,7 @@ Box BlockTableRunner::make_input(const Value& parameter, const Batch& batch) con
   } else if (name == names_.past_lengths) {
     for (const StepRequest& request : batch.requests) values.push_back(request.sequence->length());
   } else if (name == names_.block_metadata) {
-    // Bounds for devices: rows and length of the longest sequence, and how many there are.
+    // Bounds for devices: most new tokens, longest sequence, and number of sequences.
     values = {0, 0, sequences};
     for (const StepRequest& request : batch.requests) {
       const auto rows = std::ssize(request.tokens);
@@ -141,23 +143,23 @@ Box BlockTableRunner::make_input(const Value& parameter, const Batch& batch) con
       }
     }
   } else {
-    fail(ErrorKind::unsupported, "the input '{}' is {}: nothing is known of what it wants",
-         escape(name), parameter.type().to_string());
+    fail(ErrorKind::unsupported, "the input '{}' is {}: its purpose is unknown", escape(name),
+         parameter.type().to_string());
   }
   if (dims.empty()) dims = {std::ssize(values)};
   return Box(integer_tensor(parameter.type().element, std::move(dims), values));
 }
 
-// Logits are those of all rows or of each sequence's last.
+// The program returns logits of all tokens, or of each sequence's last.
 void BlockTableRunner::take_logits(const Batch& batch, const Tensor& given,
                                    std::vector<Tensor>& logits) const {
   check(given.rank() > 0 && given.dims().back() > 0, ErrorKind::invalid_model,
-        "the logits are {}, expected [rows, vocabulary]", to_string(given.type(), given.dims()));
+        "the logits are {}, expected [tokens, vocabulary]", to_string(given.type(), given.dims()));
   const int64_t width = given.dims().back();
   const int64_t held = given.count() / width;
   const bool all = held == batch.rows;
   check(all || held == std::ssize(batch.requests), ErrorKind::invalid_model,
-        "a run of {} rows of {} sequences gave {} rows of logits", batch.rows,
+        "a run of {} tokens of {} sequences returned logits of {}", batch.rows,
         batch.requests.size(), held);
   int64_t begin = 0;
   for (size_t i = 0; i < batch.requests.size(); ++i) {
@@ -168,7 +170,7 @@ void BlockTableRunner::take_logits(const Batch& batch, const Tensor& given,
     for (int64_t j = 0; j < wanted; ++j) {
       const int64_t row = request.logits.at(j, rows);
       check(all || row == rows - 1, ErrorKind::unsupported,
-            "the logits of row {} of {} are wanted, and the program gives only those of the last",
+            "the logits of token {} of {} are requested, but the program returns only the last",
             row, rows);
       const int64_t at = all ? begin + row : static_cast<int64_t>(i);
       const auto* from =
@@ -200,11 +202,12 @@ void BlockTableRunner::run_batch(const Batch& batch, const CancelToken* cancel,
       const Tensor cache = results[presents_[index]].tensor().dense();
       const int64_t end = request.sequence->length() + std::ssize(request.tokens);
       const int64_t first = batch.first_block[i] * block_length_;
-      check(cache.type() == state.element && cache.byte_size() >= (first + end) * row_bytes(state),
-            ErrorKind::invalid_model, "the cache '{}' came back as {}", escape(state.present),
-            to_string(cache.type(), cache.dims()));
+      check(
+          cache.type() == state.element && cache.byte_size() >= (first + end) * token_bytes(state),
+          ErrorKind::invalid_model, "the KV cache '{}' is {} after the run", escape(state.present),
+          to_string(cache.type(), cache.dims()));
       Tensor rows(state.element, {end, state.extents[1], state.extents[2]});
-      std::memcpy(rows.data(), cache.as<std::byte>() + first * row_bytes(state),
+      std::memcpy(rows.data(), cache.as<std::byte>() + first * token_bytes(state),
                   static_cast<size_t>(rows.byte_size()));
       own.push_back(std::move(rows));
     }
@@ -219,8 +222,8 @@ Tensor BlockTableRunner::run(std::span<const StepRequest> requests,
   while (presents.size() < requests.size()) {
     run_batch(next_batch(requests.subspan(presents.size())), cancel, logits, presents);
   }
-  Tensor all = join_rows(logits);
-  choose(requests, all);
+  Tensor all = join_logits(logits);
+  sample(requests, all);
   for (size_t i = 0; i < requests.size(); ++i) {
     requests[i].sequence->commit(std::ssize(requests[i].tokens), std::move(presents[i]), false);
     remember(requests[i], nullptr);

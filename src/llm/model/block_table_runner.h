@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Runs programs whose file has caches in blocks [blocks, block rows, heads, size] and a table that
-// says in which blocks each sequence lies: rows of all sequences in one run. A sequence holds its
-// rows one behind the other; each step brings them into blocks and the new ones back.
+// Runs programs with paged KV caches [blocks, block length, heads, size] and a block table: tokens
+// of all sequences in one run. Sequences keep contiguous caches; each step copies them into blocks
+// and back.
 #pragma once
 
 #include "llm/model/step_runner.h"
@@ -18,7 +18,7 @@ class BlockTableRunner final : public StepRunner {
   Tensor run(std::span<const StepRequest> requests, const CancelToken* cancel) const override;
 
  private:
-  // Sequences of one run, each in blocks of its own.
+  // Sequences of one run, each in its own blocks.
   struct Batch {
     std::span<const StepRequest> requests;
     std::vector<int64_t> first_block{};  // of each request

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How saved sequences are written: numbers of 64 bits, low bytes first.
+// Byte format of saved sequences: numbers of 64 bits, little-endian.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ class ByteWriter {
   std::vector<std::byte> bytes;
 };
 
-// Every read checks that so much is there: InvalidArgument.
+// InvalidArgument for reads past the end.
 class ByteReader {
  public:
   explicit ByteReader(std::span<const std::byte> bytes) : rest_(bytes), size_(bytes.size()) {}
@@ -39,12 +39,12 @@ class ByteReader {
   int64_t count(std::string_view what, int64_t most) {
     const uint64_t value = number(what);
     check(value <= static_cast<uint64_t>(most), ErrorKind::invalid_argument,
-          "a saved sequence has {} of {}, at most {} can be", what, value, most);
+          "field '{}' of a saved sequence is {}, expected at most {}", value, what, most);
     return static_cast<int64_t>(value);
   }
   std::span<const std::byte> take(uint64_t size, std::string_view what) {
     check(size <= rest_.size(), ErrorKind::invalid_argument,
-          "a saved sequence ends in its {}: {} of its {} bytes are left, {} are needed", what,
+          "a saved sequence ends in its {}: {} of {} bytes are left, expected {}", what,
           rest_.size(), size_, size);
     const std::span<const std::byte> own = rest_.first(static_cast<size_t>(size));
     rest_ = rest_.subspan(static_cast<size_t>(size));

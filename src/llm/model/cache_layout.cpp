@@ -13,11 +13,11 @@ int64_t state_bytes(const SequenceState& state) {
   return element_count(state.extents) * info(state.element).bits / 8;
 }
 
-CacheLayout::CacheLayout(std::vector<SequenceState> states, int64_t page_rows, bool whole)
-    : states_(std::move(states)), page_rows_(page_rows), whole_(whole) {
-  check(page_rows > 0, ErrorKind::invalid_argument, "pages of {} rows, expected at least 1",
-        page_rows);
-  if (whole_) return;
+CacheLayout::CacheLayout(std::vector<SequenceState> states, int64_t page_slots, bool unpaged)
+    : states_(std::move(states)), page_slots_(page_slots), unpaged_(unpaged) {
+  check(page_slots > 0, ErrorKind::invalid_argument, "pages have {} slots, expected at least 1",
+        page_slots);
+  if (unpaged_) return;
   for (const SequenceState& state : states_) {
     Place place;
     place.state = &state;
@@ -35,7 +35,7 @@ CacheLayout::CacheLayout(std::vector<SequenceState> states, int64_t page_rows, b
       if (group == groups_.end()) groups_.push_back({state.window});
       Group& own = groups_[place.group];
       place.offset = own.page_bytes;
-      own.page_bytes += (state_bytes(state) * page_rows_ + 63) / 64 * 64;
+      own.page_bytes += (state_bytes(state) * page_slots_ + 63) / 64 * 64;
     }
     places_[state.name] = place;
   }
@@ -43,7 +43,7 @@ CacheLayout::CacheLayout(std::vector<SequenceState> states, int64_t page_rows, b
 }
 
 bool CacheLayout::holds_tensors() const {
-  return whole_ || std::ranges::any_of(states_, &SequenceState::cross);
+  return unpaged_ || std::ranges::any_of(states_, &SequenceState::cross);
 }
 
 PagePool& CacheLayout::pool_of(int64_t page_bytes) {
@@ -56,28 +56,27 @@ PagePool& CacheLayout::pool_of(int64_t page_bytes) {
 const CacheLayout::Place& CacheLayout::place(std::string_view state) const {
   const auto at = places_.find(state);
   if (at == places_.end()) {
-    fail(ErrorKind::internal, "no sequence keeps a state '{}'", escape(state));
+    fail(ErrorKind::internal, "sequences have no state '{}'", escape(state));
   }
   return at->second;
 }
 
-TensorView CacheLayout::rows_in_page(const Place& place, const std::byte* page, int64_t begin,
-                                     int64_t count) const {
+TensorView CacheLayout::slots_in_page(const Place& place, const std::byte* page, int64_t begin,
+                                      int64_t count) const {
   const Dims& extents = place.state->extents;
-  const std::array<int64_t, 4> dims = {1, extents[0], page_rows_, extents[1]};
-  auto* data =
-      const_cast<std::byte*>(page + place.offset);  // views do not tell reading from writing
+  const std::array<int64_t, 4> dims = {1, extents[0], page_slots_, extents[1]};
+  auto* data = const_cast<std::byte*>(page + place.offset);  // views are never const
   return narrow(dense_view(place.state->element, dims, data), 2, begin, count);
 }
 
-int64_t CacheLayout::bytes_per_row() const {
+int64_t CacheLayout::bytes_per_token() const {
   int64_t bytes = 0;
   for (const SequenceState& state : states_) bytes += state.grows ? state_bytes(state) : 0;
   return bytes;
 }
 
 bool CacheLayout::can_truncate() const {
-  if (whole_) {
+  if (unpaged_) {
     return std::ranges::all_of(
         states_, [](const SequenceState& state) { return state.axis >= 0 || state.cross; });
   }

@@ -10,38 +10,39 @@
 namespace lathe::llm {
 namespace {
 
-// Calls back with a page's rows and the matching ones of `rows`, which begin at position `begin`.
+// Calls `use` with each page's slots and the matching part of `slots`, which begin at position
+// `begin`.
 template <class Use>
 void for_each_part(const CacheLayout& layout, const CacheLayout::Place& place,
-                   const HeldPages& cache, int64_t begin, const TensorView& rows, Use use) {
-  const int64_t page_rows = layout.page_rows();
-  for (int64_t done = 0; done < rows.dims[2];) {
+                   const HeldPages& cache, int64_t begin, const TensorView& slots, Use use) {
+  const int64_t page_slots = layout.page_slots();
+  for (int64_t done = 0; done < slots.dims[2];) {
     const int64_t at = begin + done;
-    const int64_t count = std::min(page_rows - at % page_rows, rows.dims[2] - done);
-    const int64_t index = at / page_rows - cache.base;
+    const int64_t count = std::min(page_slots - at % page_slots, slots.dims[2] - done);
+    const int64_t index = at / page_slots - cache.base;
     check(index >= 0 && index < std::ssize(cache.pages) &&
               bool(cache.pages[static_cast<size_t>(index)]),
-          ErrorKind::internal, "rows from {} on are gone, {} are held from {} on", at,
+          ErrorKind::internal, "position {} is evicted: {} pages are held from position {} on", at,
           std::ssize(cache.pages), cache.first);
     const std::byte* page = cache.pages[static_cast<size_t>(index)].data();
-    use(layout.rows_in_page(place, page, at % page_rows, count), narrow(rows, 2, done, count));
+    use(layout.slots_in_page(place, page, at % page_slots, count), narrow(slots, 2, done, count));
     done += count;
   }
 }
 
 }  // namespace
 
-void read_rows(const CacheLayout& layout, const CacheLayout::Place& place, const HeldPages& cache,
-               int64_t begin, const TensorView& rows) {
-  for_each_part(layout, place, cache, begin, rows,
+void read_slots(const CacheLayout& layout, const CacheLayout::Place& place, const HeldPages& cache,
+                int64_t begin, const TensorView& slots) {
+  for_each_part(layout, place, cache, begin, slots,
                 [](const TensorView& page, const TensorView& own) { copy_elements(page, own); });
 }
 
 CacheWriter::CacheWriter(const CacheLayout& layout, size_t group, int64_t first, int64_t end)
     : layout_(layout) {
   cache_.first = first;
-  cache_.base = first / layout.page_rows();
-  const int64_t last = (end + layout.page_rows() - 1) / layout.page_rows();
+  cache_.base = first / layout.page_slots();
+  const int64_t last = (end + layout.page_slots() - 1) / layout.page_slots();
   for (int64_t i = cache_.base; i < last; ++i) {
     cache_.pages.push_back(layout.groups()[group].pool->take());
     const auto bytes = static_cast<size_t>(layout.groups()[group].page_bytes);
@@ -49,12 +50,12 @@ CacheWriter::CacheWriter(const CacheLayout& layout, size_t group, int64_t first,
   }
 }
 
-void CacheWriter::write(const CacheLayout::Place& place, const TensorView& rows) {
-  write(place, cache_.first, rows);
+void CacheWriter::write(const CacheLayout::Place& place, const TensorView& slots) {
+  write(place, cache_.first, slots);
 }
 
-void CacheWriter::write(const CacheLayout::Place& place, int64_t begin, const TensorView& rows) {
-  for_each_part(layout_, place, cache_, begin, rows,
+void CacheWriter::write(const CacheLayout::Place& place, int64_t begin, const TensorView& slots) {
+  for_each_part(layout_, place, cache_, begin, slots,
                 [](const TensorView& page, const TensorView& own) { copy_elements(own, page); });
 }
 

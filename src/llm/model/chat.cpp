@@ -53,28 +53,29 @@ void Chat::check_room(size_t length) const {
   int64_t most = decoder_->config().context_length;
   if (options_.search.max_length > 0) most = std::min(most, options_.search.max_length);
   check(static_cast<int64_t>(length) < most, ErrorKind::invalid_argument,
-        "the talk has {} tokens with this message, which leaves no room for an answer below {}",
+        "the conversation has {} tokens with this message, which leaves no room for an answer "
+        "below {}",
         length, most);
 }
 
-// The tokens that follow the first `kept` ones of the talk so that all say `rendered`.
+// Tokens that extend the first `kept` ones of the conversation to `rendered`.
 std::vector<Token> Chat::plan_turn(const std::string& rendered, size_t& kept) const {
   const std::span<const Token> held = generator_->tokens(0);
   const Output output = generator_->outputs(0).front();
-  std::vector<uint32_t> said(output.generated().begin(), output.generated().end());
-  // The end token is the template's to write.
+  std::vector<uint32_t> answer(output.generated().begin(), output.generated().end());
+  // The template writes the end token.
   std::string end;
   const auto& ends = decoder_->config().end_tokens;
-  if (!said.empty() && std::ranges::find(ends, int64_t{said.back()}) != ends.end()) {
-    end = tokenizer_->decode({&said.back(), 1}, false);
-    said.pop_back();
+  if (!answer.empty() && std::ranges::find(ends, int64_t{answer.back()}) != ends.end()) {
+    end = tokenizer_->decode({&answer.back(), 1}, false);
+    answer.pop_back();
   }
-  const std::string text = tokenizer_->decode(said);
+  const std::string text = tokenizer_->decode(answer);
   std::string_view rest = rendered;
   if (!rendered_.empty() && text == output.text && rest.starts_with(rendered_) &&
       rest.substr(rendered_.size()).starts_with(text)) {
     rest.remove_prefix(rendered_.size() + text.size());
-    kept = output.prompt + said.size();
+    kept = output.prompt + answer.size();
     if (!end.empty() && rest.starts_with(end)) {
       rest.remove_prefix(end.size());
       ++kept;
@@ -95,15 +96,16 @@ void Chat::say(const std::string& text) {
   const std::vector<Token> added = plan_turn(rendered, kept);
   check_room(kept + added.size());
   check(kept + added.size() > 0, ErrorKind::invalid_argument,
-        "the template makes no text of {} messages", all.size());
+        "the template renders {} messages to an empty string", all.size());
   for (const Token token : added) {
     check(token < decoder_->vocabulary(), ErrorKind::invalid_model,
-          "the tokenizer gives token {}, the model has {}", token, decoder_->vocabulary());
+          "the tokenizer has token {}, but the model's vocabulary has {}", token,
+          decoder_->vocabulary());
   }
-  std::vector<Token> whole(generator_->tokens(0).begin(),
-                           generator_->tokens(0).begin() + static_cast<int64_t>(kept));
-  whole.insert(whole.end(), added.begin(), added.end());
-  generator_->replace_tokens(0, whole);
+  std::vector<Token> tokens(generator_->tokens(0).begin(),
+                            generator_->tokens(0).begin() + static_cast<int64_t>(kept));
+  tokens.insert(tokens.end(), added.begin(), added.end());
+  generator_->replace_tokens(0, tokens);
   kept_ = kept;
   rendered_ = std::move(rendered);
   if (!options_.system.empty()) all.erase(all.begin());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A talk with a model. The template turns all messages into text for every turn, but tokens stay as
-// they are: what the model said is never encoded again, and a turn runs new tokens only.
+// A conversation with a model. Each turn renders all messages, but keeps the tokens of earlier
+// answers and runs only new tokens.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ struct ChatOptions {
   std::string variables{};  // of the template, a JSON object
 };
 
-// What the model is to read for these messages: all of them, and the beginning of its turn.
+// Renders all messages and the generation prompt.
 std::string render_messages(const templates::ChatTemplates& templates,
                             const std::vector<ChatMessage>& messages, const std::string& variables);
 
@@ -34,29 +34,30 @@ class Chat {
        std::shared_ptr<const tokenizer::Tokenizer> tokenizer, templates::ChatTemplates templates,
        ChatOptions options);
 
-  // What the user says. If the new text does not go on from the old, the longest common beginning
-  // of its tokens stays. InvalidArgument, and nothing is changed, if there is no room or the
-  // template refuses.
+  // Starts a turn with the user's message. If the new rendering does not extend the old one, keeps
+  // the longest common prefix of tokens. InvalidArgument, without changes, if the conversation is
+  // too long or the template fails.
   void say(const std::string& text);
-  // One more token of the answer. False once it is whole; cancelled or late, it stays as it is.
+  // Generates one token of the answer; returns false once it is complete. Cancellation and
+  // deadlines leave it unchanged.
   bool next(const CancelToken* cancel = nullptr,
             std::optional<Clock::time_point> deadline = std::nullopt);
-  std::string_view answer() const;  // as far as it is certain
+  std::string_view answer() const;  // text that no later token changes
 
-  void clear();                               // forgets all that was said
-  void set_system(std::string text);          // from the next turn on
-  std::vector<ChatMessage> messages() const;  // the answer under way included
+  void clear();                               // drops the conversation
+  void set_system(std::string text);          // effective from the next turn
+  std::vector<ChatMessage> messages() const;  // with the unfinished answer
 
-  // Of this turn.
+  // Token counts of this turn.
   struct Turn {
-    size_t kept = 0;    // tokens that were there before
-    size_t prompt = 0;  // all tokens before the answer
-    size_t answer = 0;  // tokens, the end token included
+    size_t kept = 0;    // tokens kept from before
+    size_t prompt = 0;  // tokens before the answer
+    size_t answer = 0;  // tokens of the answer, with the end token
     FinishReason reason = FinishReason::none;
   };
   Turn turn() const;
-  std::span<const Token> tokens() const;  // of the whole talk
-  int64_t tokens_run() const;             // since the talk began
+  std::span<const Token> tokens() const;  // of the conversation
+  int64_t tokens_run() const;             // since construction or clear()
 
  private:
   std::vector<Token> encode(std::string_view text) const;
@@ -69,8 +70,8 @@ class Chat {
   templates::ChatTemplates templates_;
   ChatOptions options_;
   std::unique_ptr<Generator> generator_;
-  std::vector<ChatMessage> messages_;  // without the system's and the answer under way
-  std::string rendered_;               // what the tokens before the answer say
+  std::vector<ChatMessage> messages_;  // without the system message and the unfinished answer
+  std::string rendered_;               // text of the tokens before the answer
   bool answering_ = false;
   size_t kept_ = 0;
 };

@@ -7,7 +7,7 @@
 
 namespace lathe::llm {
 
-// Against accidents, not against intent. The same on every machine.
+// Detects accidental damage only. Equal on every machine.
 inline uint64_t checksum(std::span<const std::byte> bytes) {
   uint64_t sum = 0x9e3779b97f4a7c15u ^ bytes.size();
   const auto mix = [&](uint64_t word) {

@@ -15,8 +15,8 @@ bool is_present(std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-// The first target of a program's providers that is here. Empty if none is; then `absent` gets what
-// was wanted.
+// First present target of a program's providers. If none is present, returns "" and adds the first
+// provider to `absent`.
 std::string_view target_of(const SessionSettings& session, const std::string& part,
                            std::vector<std::string>& absent) {
   for (const ProviderChoice& choice : session.providers) {
@@ -33,14 +33,14 @@ std::string_view target_of(const SessionSettings& session, const std::string& pa
 
 TargetChoice choose_target(const GenaiConfig& config, const std::string& folder) {
   std::vector<std::string> absent;
-  std::vector<std::string_view> wanted = {target_of(config.decoder.session, "", absent)};
+  std::vector<std::string_view> requested = {target_of(config.decoder.session, "", absent)};
   for (const StageConfig& stage : config.decoder.pipeline) {
     const std::string part = fmt::format(" for its stage '{}'", escape(stage.name));
-    wanted.push_back(target_of(stage.program.session, part, absent));
+    requested.push_back(target_of(stage.program.session, part, absent));
   }
   const std::vector<std::string_view> best_first = targets_best_first();
   auto best = std::ranges::find_if(best_first, [&](std::string_view name) {
-    return std::ranges::find(wanted, name) != wanted.end();
+    return std::ranges::find(requested, name) != requested.end();
   });
   if (best == best_first.end()) best = best_first.begin();
   TargetChoice choice{find_target(*best), find_target(*best)};
@@ -49,8 +49,8 @@ TargetChoice choose_target(const GenaiConfig& config, const std::string& folder)
     if (!own.empty()) choice.encoder = find_target(own);
   }
   if (!absent.empty()) {
-    choice.warning = fmt::format("'{}' wants {}, which {} not here: it runs on {}", escape(folder),
-                                 fmt::join(absent, ", "), absent.size() == 1 ? "is" : "are", *best);
+    choice.warning = fmt::format("'{}' requests {}, unavailable here; using {}", escape(folder),
+                                 fmt::join(absent, ", "), *best);
   }
   return choice;
 }

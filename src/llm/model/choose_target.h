@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which target a model folder runs on when nobody says.
+// Default target of a model folder.
 #pragma once
 
 #include <memory>
@@ -12,13 +12,13 @@ namespace lathe::llm {
 
 struct TargetChoice {
   std::shared_ptr<const Target> target;
-  std::shared_ptr<const Target> encoder;  // where the encoder runs
-  std::string warning{};                  // the folder wants a device that is not here; else empty
+  std::shared_ptr<const Target> encoder;  // the encoder's target
+  std::string warning{};  // names a requested device that is unavailable; else empty
 };
 
-// Each program's first provider whose target is present; the best of the decoder's and its stages',
-// which are one program here; the best present where none is named or none is here. An encoder that
-// names none runs where the decoder does. `folder` is for the warning.
+// Uses each program's first provider whose target is present, then the best of the decoder's and
+// its stages', which are linked into one program; else the best present target. An encoder without
+// providers uses the decoder's target. `folder` is for the warning.
 TargetChoice choose_target(const GenaiConfig& config, const std::string& folder);
 
 }  // namespace lathe::llm

@@ -11,15 +11,21 @@ namespace lathe::llm {
 
 Decoder::Decoder(const std::string& folder, const DecoderOptions& options)
     : folder_(folder, options.overlay, options.files) {
-  if (!config().unheeded.empty()) {
-    log_warning(fmt::format("generation_config.json of '{}' asks for {}, which is not done",
-                            escape(folder), fmt::join(config().unheeded, ", ")));
+  if (!config().unsupported.empty()) {
+    log_warning(fmt::format("generation_config.json of '{}' requests {}, which is not supported",
+                            escape(folder), fmt::join(config().unsupported, ", ")));
+  }
+  if (!config().type_is_known) {
+    log_warning(fmt::format("'{}' has the unknown model type '{}'{}: running it as {}",
+                            escape(folder), escape(config().type), did_you_mean_type(config().type),
+                            config().encoder ? "an encoder and a decoder" : "a decoder"));
   }
   const DecoderConfig& decoder = config().decoder;
   const DecoderConfig* encoder = config().encoder ? &*config().encoder : nullptr;
   const bool runs = config().kind == ModelKind::decoder || config().kind == ModelKind::multimodal ||
                     (config().kind == ModelKind::encoder_decoder && encoder != nullptr);
-  check(runs, ErrorKind::unsupported, "'{}' is a model of type '{}', and has no encoder",
+  check(runs, ErrorKind::unsupported,
+        "'{}' has type '{}', which requires an encoder, but 'model.encoder' is missing",
         escape(folder), config().type);
   const DecoderPrograms programs = folder_.load_decoder();
   const std::string file =
@@ -50,13 +56,13 @@ Decoder::Decoder(const std::string& folder, const DecoderOptions& options)
       runner_->set_embedder(embedder_);
     }
     if (encoder != nullptr) {
-      std::vector<std::string> wanted;
-      for (const StatePair& pair : names.cross) wanted.push_back(pair.present);
+      std::vector<std::string> results;
+      for (const StatePair& pair : names.cross) results.push_back(pair.present);
       RunnerOptions encoder_options = options;
       if (options.encoder_target != nullptr) encoder_options.target = options.encoder_target;
       encoder_ =
           std::make_unique<Encoder>(std::move(encoder_program), folder_.file(encoder->filename),
-                                    std::move(wanted), encoder_options);
+                                    std::move(results), encoder_options);
     }
   } catch (Error& error) {
     error.note(fmt::format("in {}", escape(file)));
@@ -64,21 +70,21 @@ Decoder::Decoder(const std::string& folder, const DecoderOptions& options)
   }
   vocabulary_ = runner_->vocabulary() > 0 ? runner_->vocabulary() : config().vocab_size;
   check(vocabulary_ >= config().vocab_size || config().vocab_size == 0, ErrorKind::invalid_model,
-        "'{}' gives {} logits, the configuration's vocab_size is {}", escape(file), vocabulary_,
+        "'{}' has {} logits, but the configuration's vocab_size is {}", escape(file), vocabulary_,
         config().vocab_size);
   set_limits();
 }
 
-// Null where the decoder's program takes nothing but tokens.
+// Null if the decoder's program accepts only token ids.
 std::unique_ptr<Program> Decoder::load_embedding(const DecoderInterface& names) const {
   if (names.embeddings.empty() && names.token_inputs.empty()) return nullptr;
   const auto part = config().parts.find("embedding");
   if (part != config().parts.end()) return folder_.load(part->second.filename);
-  // Such a program runs with embeddings that are given, unless it wants more than those.
+  // Embeddings alone may come from the caller; other inputs require the program.
   for (const std::string& input : names.token_inputs) {
     check(input == names.embeddings, ErrorKind::unsupported,
-          "the input '{}' is made by the program of an 'embedding', and '{}' has none",
-          escape(input), escape(folder()));
+          "the input '{}' requires an 'embedding' program, but '{}' has none", escape(input),
+          escape(folder()));
   }
   return nullptr;
 }
@@ -87,7 +93,7 @@ void Decoder::set_limits() {
   limits_ = runner_->limits();
   limits_.vocabulary = vocabulary_;
   limits_.context = config().context_length;
-  if (config().kind != ModelKind::multimodal) return;
+  if (config().kind != ModelKind::multimodal && config().type_is_known) return;
   for (const std::string_view name : {"image_token_id", "video_token_id", "audio_token_id"}) {
     if (const std::optional<int64_t> token = config().token(name)) {
       limits_.media.emplace_back(name, static_cast<Token>(*token));
@@ -101,21 +107,23 @@ void Decoder::check_room(int64_t tokens, int64_t own, int64_t others) const {
   const int64_t caches = size_.state_bytes(tokens);
   if (memory_limit_ > 0) {
     check(caches <= memory_limit_ - std::min(others, memory_limit_), ErrorKind::out_of_memory,
-          "{} tokens take {} of caches ({} a token), {} are taken, and the memory limit is {}",
-          tokens, bytes_text(caches), bytes_text(size_.row_bytes), bytes_text(others),
+          "{} tokens require {} of KV caches ({} per token), but {} of the memory limit of {} are "
+          "in use",
+          tokens, bytes_text(caches), bytes_text(size_.token_bytes), bytes_text(others),
           bytes_text(memory_limit_));
     return;
   }
   const SystemMemory memory = system_memory();
   if (memory.total_bytes == 0) return;
-  // Weights that lie in a mapped file count as available, and are needed all the same.
+  // Mapped weights count as available memory, but steps need them: subtract them.
   const int64_t beside = memory.total_bytes - size_.all_weight_bytes() - others;
   const int64_t room = std::max<int64_t>(std::min(memory.available_bytes + own, beside), 0);
-  check(caches <= room, ErrorKind::out_of_memory,
-        "{} tokens take {} of caches ({} a token); beside weights of {} and {} of other sequences "
-        "there is room for {}",
-        tokens, bytes_text(caches), bytes_text(size_.row_bytes),
-        bytes_text(size_.all_weight_bytes()), bytes_text(others), bytes_text(room));
+  check(
+      caches <= room, ErrorKind::out_of_memory,
+      "{} tokens require {} of KV caches ({} per token), but beside weights of {} and {} of other "
+      "sequences {} are available",
+      tokens, bytes_text(caches), bytes_text(size_.token_bytes),
+      bytes_text(size_.all_weight_bytes()), bytes_text(others), bytes_text(room));
 }
 
 std::vector<std::string> Decoder::model_inputs() const {
@@ -129,19 +137,20 @@ void Decoder::refuse_media(std::string_view input) const {
     for (const Names* names : {&program->second.inputs, &program->second.outputs}) {
       const bool own = std::ranges::any_of(
           *names, [&](const auto& name) { return name.first == input || name.second == input; });
-      check(!own, ErrorKind::unsupported,
-            "input '{}' is that of the model's '{}' program: images, videos and sounds are not "
-            "supported yet, but for embeddings given in their place",
-            escape(input), part);
+      check(
+          !own, ErrorKind::unsupported,
+          "input '{}' belongs to the model's '{}' program: images, videos and audio are supported "
+          "only as embeddings",
+          escape(input), part);
     }
   }
 }
 
 const Type& Decoder::model_input_type(const std::string& name) const {
-  const std::vector<std::string> wanted = model_inputs();
-  check(std::ranges::find(wanted, name) != wanted.end(), ErrorKind::invalid_argument,
-        "the model takes no input '{}' beside tokens{}{}", escape(name),
-        wanted.empty() ? "" : ", only: ", escape(fmt::format("{}", fmt::join(wanted, ", "))));
+  const std::vector<std::string> known = model_inputs();
+  check(std::ranges::find(known, name) != known.end(), ErrorKind::invalid_argument,
+        "the model has no input '{}' beside tokens{}{}", escape(name),
+        known.empty() ? "" : ", only: ", escape(fmt::format("{}", fmt::join(known, ", "))));
   return encoder_->input_type(name);
 }
 
@@ -150,7 +159,8 @@ void Decoder::encode(Sequence& sequence, const NamedTensors& inputs,
   check(encoder_ != nullptr, ErrorKind::invalid_argument, "'{}' has no encoder for {} inputs",
         escape(folder()), inputs.size());
   check(sequence.length() == 0, ErrorKind::invalid_argument,
-        "a sequence of {} rows takes no more of the encoder's inputs", sequence.length());
+        "a sequence of {} tokens accepts no encoder inputs, expected an empty one",
+        sequence.length());
   std::vector<Tensor> encoded = encoder_->run(inputs, cancel);
   const std::vector<SequenceState>& states = layout().states();
   size_t at = 0;
@@ -174,32 +184,32 @@ DecoderNotes Decoder::notes() const {
 
 namespace {
 
-// What kind of state it is and where it lies.
+// Kind and storage of a state.
 std::string how_kept(const StateNote& state, bool packed) {
   std::string text(to_string(state.kind));
-  if (state.window > 0) text += fmt::format(" of {} rows", state.window);
-  if (state.paged) return text + ", paged: attention reads it by pages";
-  if (!packed) return text + ", contiguous: the program takes it whole";
+  if (state.window > 0) text += fmt::format(" of {} positions", state.window);
+  if (state.paged) return text + ", paged";
+  if (!packed) return text + ", contiguous: the program reads one tensor";
   return text + (state.kind == StateKind::append
-                     ? ", contiguous: brought into the program's blocks for each step"
-                     : ", contiguous: of fixed extents");
+                     ? ", contiguous: copied into the program's blocks at each step"
+                     : ", contiguous: of fixed shape");
 }
 
 }  // namespace
 
 std::string to_string(const DecoderNotes& notes) {
-  std::string text = "rows of all sequences are packed\n";
+  std::string text = "tokens of all sequences are packed\n";
   if (!notes.packed) {
-    text = fmt::format("sequences run one by one, prompts whole: {}\n", notes.not_packed_reason);
+    text = fmt::format("one sequence per run: {}\n", notes.not_packed_reason);
   }
-  if (notes.phased) text += "prompts and single tokens run in programs of their own\n";
+  if (notes.phased) text += "prefill and decode run separate programs\n";
   if (notes.embeds) {
-    text += "tokens are embedded by a program of their own, ";
+    text += "an embedding program runs ";
     text += notes.embedding_not_packed_reason.empty()
-                ? "all of a step together\n"
-                : fmt::format("sequence by sequence: {}\n", notes.embedding_not_packed_reason);
+                ? "once per step\n"
+                : fmt::format("once per sequence: {}\n", notes.embedding_not_packed_reason);
   }
-  // States of which the same is said share a line.
+  // States with equal text share a line.
   std::vector<std::pair<std::string, std::vector<std::string>>> lines;
   for (const StateNote& state : notes.states) {
     const std::string how = how_kept(state, notes.packed);
@@ -220,11 +230,12 @@ std::string to_string(const DecoderNotes& notes) {
 }
 
 void Decoder::check_requests(std::span<const StepRequest> requests) const {
-  check(!requests.empty(), ErrorKind::invalid_argument, "a step of {} sequences", requests.size());
+  check(!requests.empty(), ErrorKind::invalid_argument,
+        "a step has {} sequences, expected at least 1", requests.size());
   for (size_t i = 0; i < requests.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
       check(requests[i].sequence != requests[j].sequence, ErrorKind::invalid_argument,
-            "requests {} and {} of a step are of one sequence", j, i);
+            "requests {} and {} of a step have the same sequence", j, i);
     }
     check_request(requests[i], limits_);
   }

@@ -14,32 +14,32 @@
 namespace lathe::llm {
 namespace {
 
-// What keeps the rows of several sequences from one run. Where it is not proven that a row depends
-// on its own token alone, as in programs that put features between rows, sequences run one by one.
+// Why tokens of several sequences cannot share a run. Packing requires proof that each output token
+// depends on its own input alone; programs that insert features do not pass.
 std::string not_packed_reason_of(const Module& main, const Value& ids,
                                  std::span<const size_t> results) {
   const TokenAxes flow = trace_tokens(main, {{&ids, 1}});
   if (flow.blocking != nullptr) return describe(*flow.blocking, flow.reason);
   for (const size_t result : results) {
-    const auto rows = flow.axes.find(main.results()[result]);
-    if (rows == flow.axes.end() || rows->second != 1) {
-      return fmt::format("'{}' has no rows", escape(main.result_names()[result]));
+    const auto axis = flow.axes.find(main.results()[result]);
+    if (axis == flow.axes.end() || axis->second != 1) {
+      return fmt::format("'{}' has no token axis", escape(main.result_names()[result]));
     }
   }
   return {};
 }
 
-// `count` rows, each the first of [1, rows, …].
-Tensor repeat_row(const Tensor& all, int64_t count) {
+// Repeats the first token of [1, tokens, …] `count` times.
+Tensor repeat_token(const Tensor& all, int64_t count) {
   Dims dims = all.dims();
   dims[0] = 1;
   dims[1] = count;
-  Tensor rows(all.type(), dims);
-  const int64_t bytes = count == 0 ? 0 : rows.byte_size() / count;
-  for (int64_t row = 0; row < count; ++row) {
-    std::memcpy(rows.as<std::byte>() + row * bytes, all.data(), static_cast<size_t>(bytes));
+  Tensor repeated(all.type(), dims);
+  const int64_t bytes = count == 0 ? 0 : repeated.byte_size() / count;
+  for (int64_t i = 0; i < count; ++i) {
+    std::memcpy(repeated.as<std::byte>() + i * bytes, all.data(), static_cast<size_t>(bytes));
   }
-  return rows;
+  return repeated;
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ Embedder::Embedder(std::unique_ptr<Program> program, const ProgramConfig& config
     const bool known = type.is_ranked() && type.rank() > 0;
     if (parameter->name() == ids_) {
       check(known && type.rank() == 2, ErrorKind::unsupported,
-            "input '{}' is {}, expected [batch, rows]", escape(ids_), type.to_string());
+            "input '{}' is {}, expected [batch, tokens]", escape(ids_), type.to_string());
       ids = parameter.get();
       continue;
     }
@@ -64,9 +64,8 @@ Embedder::Embedder(std::unique_ptr<Program> program, const ProgramConfig& config
                             [&](std::string_view noun) {
                               return name_of(config.inputs, noun, noun) == parameter->name();
                             });
-    check(feature && known, ErrorKind::unsupported,
-          "the input '{}' is {}: nothing is known of what it wants", escape(parameter->name()),
-          type.to_string());
+    check(feature && known, ErrorKind::unsupported, "the input '{}' is {}: its purpose is unknown",
+          escape(parameter->name()), type.to_string());
   }
   check(ids != nullptr, ErrorKind::invalid_model, "the program has no input '{}'", escape(ids_));
   std::vector<size_t> results;
@@ -76,7 +75,7 @@ Embedder::Embedder(std::unique_ptr<Program> program, const ProgramConfig& config
     const std::string name = name_of(config.outputs, noun, noun);
     const auto at = std::ranges::find(main.result_names(), name);
     check(at != main.result_names().end(), ErrorKind::invalid_model,
-          "the program gives no '{}', which the decoder takes", escape(name));
+          "the program has no output '{}', which the decoder requires", escape(name));
     const auto result = static_cast<size_t>(at - main.result_names().begin());
     const Instruction* definition = main.results()[result]->definition();
     results.push_back(result);
@@ -95,8 +94,8 @@ Embedder::Embedder(std::unique_ptr<Program> program, const ProgramConfig& config
   session_ = std::make_unique<SharedSession>(plan_, session_options);
 }
 
-std::vector<Tensor> Embedder::run_rows(std::span<const int64_t> tokens,
-                                       const RunOptions& options) const {
+std::vector<Tensor> Embedder::run_tokens(std::span<const int64_t> tokens,
+                                         const RunOptions& options) const {
   const auto count = std::ssize(tokens);
   std::vector<Box> inputs;
   for (const auto& parameter : plan_->program->main().parameters()) {
@@ -105,23 +104,23 @@ std::vector<Tensor> Embedder::run_rows(std::span<const int64_t> tokens,
       inputs.emplace_back(integer_tensor(type.element, {1, count}, tokens));
       continue;
     }
-    // No features: whatever extent is open is that of how many there are.
+    // No features: unknown dimensions are their count, 0.
     Dims dims;
     for (const Dim& dim : *type.dims) dims.push_back(dim.constant().value_or(0));
     inputs.emplace_back(Tensor(type.element, std::move(dims)));
   }
   const std::vector<Box> given = session_->run(inputs, options);
-  std::vector<Tensor> rows;
+  std::vector<Tensor> embeddings;
   for (const Output& output : outputs_) {
     Tensor own = given[output.result].tensor().dense();
     const bool fits = own.rank() > 1 && own.dims()[0] > 0 && own.dims()[1] > 0;
-    if (output.constant && fits) own = repeat_row(own, count);
+    if (output.constant && fits) own = repeat_token(own, count);
     check(fits && own.dims()[0] == 1 && own.dims()[1] == count, ErrorKind::invalid_model,
           "'{}' of {} tokens is {}", escape(output.input), count,
           to_string(own.type(), own.dims()));
-    rows.push_back(std::move(own));
+    embeddings.push_back(std::move(own));
   }
-  return rows;
+  return embeddings;
 }
 
 NamedTensors Embedder::run(std::span<const int64_t> tokens, std::span<const int64_t> ends,
@@ -130,9 +129,9 @@ NamedTensors Embedder::run(std::span<const int64_t> tokens, std::span<const int6
   int64_t begin = 0;
   for (const int64_t end : ends) {
     if (not_packed_reason_.empty() && end != ends.back()) continue;
-    const std::vector<Tensor> rows = run_rows(
+    const std::vector<Tensor> embeddings = run_tokens(
         tokens.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)), options);
-    for (size_t i = 0; i < rows.size(); ++i) parts[i].push_back(rows[i]);
+    for (size_t i = 0; i < embeddings.size(); ++i) parts[i].push_back(embeddings[i]);
     begin = end;
   }
   NamedTensors inputs;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The program that makes embeddings of tokens, for decoders that take those: of models that see or
-// hear, whose folder has an "embedding".
+// Runs the "embedding" program of a multimodal folder: token ids in, embeddings out.
 #pragma once
 
 #include <memory>
@@ -19,25 +18,25 @@ struct RunnerOptions;
 
 class Embedder {
  public:
-  // For the inputs of `decoder` that it makes, in the folder's words. InvalidModel if its program
-  // does not give them, Unsupported if it wants more than tokens and features.
+  // `names` and `decoder`: the decoder's inputs to compute. InvalidModel if the program has no such
+  // output, Unsupported if it requires more than tokens and features.
   Embedder(std::unique_ptr<Program> program, const ProgramConfig& config,
            const DecoderConfig& decoder, const DecoderInterface& names,
            const RunnerOptions& options);
 
-  // [1, rows, …] by the names of the decoder's inputs. `ends`: behind the rows of each sequence.
+  // Returns [1, tokens, …] by the decoder's input names. `ends`: end of each sequence's tokens.
   NamedTensors run(std::span<const int64_t> tokens, std::span<const int64_t> ends,
                    const RunOptions& options) const;
-  // What keeps rows of several sequences from one run. Empty: nothing.
+  // Why tokens of several sequences cannot share a run; empty: they can.
   const std::string& not_packed_reason() const { return not_packed_reason_; }
 
  private:
   struct Output {
-    std::string input;  // of the decoder
+    std::string input;  // decoder input
     size_t result = 0;
-    bool constant = false;  // as models that are nothing but a signature have: for every row
+    bool constant = false;  // as in test models without computation: repeated for every token
   };
-  std::vector<Tensor> run_rows(std::span<const int64_t> tokens, const RunOptions& options) const;
+  std::vector<Tensor> run_tokens(std::span<const int64_t> tokens, const RunOptions& options) const;
 
   std::string ids_;
   std::vector<Output> outputs_;

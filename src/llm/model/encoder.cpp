@@ -10,8 +10,8 @@
 namespace lathe::llm {
 
 Encoder::Encoder(std::unique_ptr<Program> program, const std::string& file,
-                 std::vector<std::string> wanted, const RunnerOptions& options)
-    : wanted_(std::move(wanted)) {
+                 std::vector<std::string> requested, const RunnerOptions& options)
+    : requested_(std::move(requested)) {
   for (const auto& parameter : program->main().parameters()) {
     const Type& type = parameter->type();
     const bool ranked = type.is_ranked() && type.rank() > 0;
@@ -19,11 +19,11 @@ Encoder::Encoder(std::unique_ptr<Program> program, const std::string& file,
     batch_ = inputs_.empty() || own == batch_ ? own : 1;
     inputs_.push_back(parameter->name());
   }
-  for (const std::string& name : wanted_) {
+  for (const std::string& name : requested_) {
     const auto& results = program->main().result_names();
     const bool known = std::ranges::find(results, name) != results.end() ||
                        std::ranges::find(inputs_, name) != inputs_.end();
-    check(known, ErrorKind::invalid_model, "'{}' gives no '{}', which the decoder takes",
+    check(known, ErrorKind::invalid_model, "'{}' has no output '{}', which the decoder requires",
           escape(file), escape(name));
   }
   CompileOptions compile_options;
@@ -53,15 +53,15 @@ std::vector<Tensor> Encoder::run(const NamedTensors& given, const CancelToken* c
           "the encoder's input '{}', {}, is missing", escape(parameter->name()),
           parameter->type().to_string());
     const bool repeated = batch_ > 1 && at->second.rank() > 0 && at->second.dims()[0] == 1;
-    const std::vector<Tensor> rows(static_cast<size_t>(batch_), at->second);
-    inputs.emplace_back(repeated ? join_along(rows, 0) : at->second);
+    const std::vector<Tensor> copies(static_cast<size_t>(batch_), at->second);
+    inputs.emplace_back(repeated ? join_along(copies, 0) : at->second);
   }
   RunOptions options;
   options.cancel = cancel;
   const std::vector<Box> results = session_->run(inputs, options);
   const auto& names = plan_->program->main().result_names();
   std::vector<Tensor> tensors;
-  for (const std::string& name : wanted_) {
+  for (const std::string& name : requested_) {
     const auto at = std::ranges::find(names, name);
     if (at == names.end()) {
       tensors.push_back(given.at(name));
@@ -69,7 +69,7 @@ std::vector<Tensor> Encoder::run(const NamedTensors& given, const CancelToken* c
     }
     const Tensor& result = results[static_cast<size_t>(at - names.begin())].tensor();
     const bool repeated = batch_ > 1 && result.rank() > 0 && result.dims()[0] == batch_;
-    tensors.push_back(repeated ? cut_rows(result, 0, 0, 1) : result);
+    tensors.push_back(repeated ? slice_along(result, 0, 0, 1) : result);
   }
   return tensors;
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The program that runs once before a decoder: features or text in, what the decoder looks back at
-// out.
+// Runs the encoder program once before a decoder: features or text in, cross-attention inputs out.
 #pragma once
 
 #include <span>
@@ -18,22 +17,21 @@ struct RunnerOptions;
 
 class Encoder {
  public:
-  // `wanted`: names of its results, or of inputs that are handed on as they are. `file` is for
-  // messages.
+  // `requested`: names of results, or of inputs to pass through. `file` is for messages.
   Encoder(std::unique_ptr<Program> program, const std::string& file,
-          std::vector<std::string> wanted, const RunnerOptions& options);
+          std::vector<std::string> requested, const RunnerOptions& options);
 
   const std::vector<std::string>& inputs() const { return inputs_; }
-  // Of one of these.
+  // Type of one of inputs().
   const Type& input_type(std::string_view name) const;
-  // The wanted tensors, in order. InvalidArgument for an input that is missing, unknown, or of
-  // another type. A program that was made for a batch of several runs the one given in each place.
+  // The requested tensors, in order. InvalidArgument for an input that is missing, unknown or of
+  // another type. A fixed batch above 1 repeats the one item.
   std::vector<Tensor> run(const NamedTensors& given, const CancelToken* cancel) const;
 
  private:
   std::vector<std::string> inputs_;
-  std::vector<std::string> wanted_;
-  int64_t batch_ = 1;  // that all inputs are made for, if it is known
+  std::vector<std::string> requested_;
+  int64_t batch_ = 1;  // of all inputs, if fixed and equal
   std::shared_ptr<const Plan> plan_;
   std::unique_ptr<SharedSession> session_;
 };

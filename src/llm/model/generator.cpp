@@ -23,43 +23,51 @@ Generator::Generator(std::shared_ptr<const Decoder> decoder,
 
 Generator::~Generator() = default;
 
-const Generator::Row& Generator::row(size_t prompt) const {
-  check(prompt < rows_.size(), ErrorKind::invalid_argument, "prompt {} of {}", prompt,
-        rows_.size());
-  return *rows_[prompt];
+const Generator::Prompt& Generator::prompt_at(size_t prompt) const {
+  check(prompt < prompts_.size(), ErrorKind::invalid_argument,
+        "prompt {} is out of range: there are {}", prompt, prompts_.size());
+  return *prompts_[prompt];
 }
 
-Generator::Row& Generator::row(size_t prompt) {
-  return const_cast<Row&>(std::as_const(*this).row(prompt));
+Generator::Prompt& Generator::prompt_at(size_t prompt) {
+  return const_cast<Prompt&>(std::as_const(*this).prompt_at(prompt));
 }
 
-const search::SearchOptions& Generator::options(size_t prompt) const { return row(prompt).options; }
+const search::SearchOptions& Generator::options(size_t prompt) const {
+  return prompt_at(prompt).options;
+}
 
 bool Generator::done() const {
-  return std::ranges::all_of(
-      rows_, [](const auto& row) { return row->done() || row->branches.front().tokens.empty(); });
+  return std::ranges::all_of(prompts_, [](const auto& prompt) {
+    return prompt->done() || prompt->branches.front().tokens.empty();
+  });
 }
 
-bool Generator::waiting(size_t prompt) const { return row(prompt).waiting; }
+bool Generator::waiting(size_t prompt) const { return prompt_at(prompt).waiting; }
 
 std::vector<Output> Generator::outputs(size_t prompt) const {
-  const Row& row = this->row(prompt);
+  const Prompt& own = prompt_at(prompt);
   std::vector<Output> all;
-  if (row.beams == nullptr) {
-    for (const Branch& branch : row.branches) {
-      all.push_back({branch.tokens, row.prompt, branch.reason, 0,
+  if (own.beams == nullptr) {
+    for (const Branch& branch : own.branches) {
+      all.push_back({branch.tokens, own.prompt_tokens, branch.reason, 0,
                      branch.text ? branch.text->text() : std::string(), branch.choices.list()});
     }
     return all;
   }
-  const std::span<const Token> start = std::span(row.branches.front().tokens).first(row.prompt);
-  for (const search::Hypothesis& hypothesis : row.beams->finish()) {
-    Output output{
-        {start.begin(), start.end()}, row.prompt, FinishReason::length, hypothesis.score, {}, {}};
+  const std::span<const Token> start =
+      std::span(own.branches.front().tokens).first(own.prompt_tokens);
+  for (const search::Hypothesis& hypothesis : own.beams->finish()) {
+    Output output{{start.begin(), start.end()},
+                  own.prompt_tokens,
+                  FinishReason::length,
+                  hypothesis.score,
+                  {},
+                  {}};
     output.tokens.insert(output.tokens.end(), hypothesis.tokens.begin(), hypothesis.tokens.end());
     bool stopped = std::ranges::find(ends_, output.tokens.back()) != ends_.end();
     if (tokenizer_ != nullptr) {
-      TextStream text(tokenizer_, row.options.stop_strings, ends_);
+      TextStream text(tokenizer_, own.options.stop_strings, ends_);
       text.push(hypothesis.tokens);
       stopped = stopped || text.stop().has_value();
       text.finish();
@@ -72,28 +80,30 @@ std::vector<Output> Generator::outputs(size_t prompt) const {
 }
 
 std::span<const Token> Generator::tokens(size_t prompt) const {
-  return row(prompt).branches.front().tokens;
+  return prompt_at(prompt).branches.front().tokens;
 }
 
 std::string_view Generator::text(size_t prompt) const {
-  const Branch& branch = row(prompt).branches.front();
+  const Branch& branch = prompt_at(prompt).branches.front();
   return branch.text ? std::string_view(branch.text->text()) : std::string_view();
 }
 
 std::span<const float> Generator::logits(size_t prompt) const {
-  const std::span<const float> all = row(prompt).logits;
+  const std::span<const float> all = prompt_at(prompt).logits;
   return all.first(std::min(all.size(), static_cast<size_t>(decoder_->vocabulary())));
 }
 
-std::span<const float> Generator::all_logits(size_t prompt) const { return row(prompt).logits; }
+std::span<const float> Generator::all_logits(size_t prompt) const {
+  return prompt_at(prompt).logits;
+}
 
 Tensor Generator::output(size_t prompt, const std::string& name) {
-  if (!row(prompt).done()) compute_logits();
-  const Row& row = this->row(prompt);
+  if (!prompt_at(prompt).done()) compute_logits();
+  const Prompt& own = prompt_at(prompt);
   const std::vector<SequenceState>& states = decoder_->layout().states();
   const auto names_state = [&](const auto& s) { return s.present == name || s.past == name; };
   if (std::ranges::any_of(states, names_state)) {
-    for (StateTensor& state : export_states(row.branches.front().sequence)) {
+    for (StateTensor& state : export_states(own.branches.front().sequence)) {
       if (names_state(state)) return std::move(state.tensor);
     }
   }
@@ -103,18 +113,17 @@ Tensor Generator::output(size_t prompt, const std::string& name) {
   for (const ProgramOutput& output : others) known.push_back(output.name);
   for (const SequenceState& state : states) known.push_back(state.present);
   check(other != others.end(), ErrorKind::invalid_argument,
-        "the model has no output '{}' that can be asked for{}", escape(name),
-        did_you_mean(name, known));
-  const auto parts = row.outputs.find(name);
-  check(parts != row.outputs.end(), ErrorKind::invalid_argument,
-        "prompt {} has run no rows, so output '{}' is not there", prompt, escape(name));
+        "the model has no output '{}' to return{}", escape(name), did_you_mean(name, known));
+  const auto parts = own.outputs.find(name);
+  check(parts != own.outputs.end(), ErrorKind::invalid_argument,
+        "prompt {} has run no tokens: output '{}' has no value", prompt, escape(name));
   return other->axis < 0 ? parts->second.back() : join_along(parts->second, other->axis);
 }
 
 size_t Generator::pages() const {
   size_t count = 0;
-  for (const auto& row : rows_) {
-    for (const Branch& branch : row->branches) count += branch.sequence.pages();
+  for (const auto& prompt : prompts_) {
+    for (const Branch& branch : prompt->branches) count += branch.sequence.pages();
   }
   return count;
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Prompts in, tokens out. Every prompt keeps its own options, history and end; one step serves them
-// all.
+// Generates tokens for several prompts. Each has its own options and history; one step serves all.
 #pragma once
 
 #include <functional>
@@ -16,36 +15,36 @@
 namespace lathe::llm {
 
 enum class FinishReason : uint8_t { none, stop, length };
-// "stop": an end token or a stop string; "length": no room
+// "stop": an end token or a stop string; "length": the length limit.
 std::string_view to_string(FinishReason reason);
 
-// What one sequence has come to.
+// Result of one sequence.
 struct Output {
-  std::vector<Token> tokens;  // prompt and generated, the end token included
+  std::vector<Token> tokens;  // prompt and generated tokens, with the end token
   size_t prompt = 0;
   FinishReason reason = FinishReason::none;
   float score = 0;   // of beams
-  std::string text;  // of the generated tokens, without a stop string; for generators of text
-  // Of each generated token, by the logits as the model gave them, where the option asks for it.
+  std::string text;  // generated text without the stop string; empty without a tokenizer
+  // One for each generated token, from unprocessed logits; filled if options.log_probabilities > 0.
   std::vector<search::Choice> choices;
 
   std::span<const Token> generated() const { return std::span(tokens).subspan(prompt); }
 };
 
-// A part of a prompt: tokens, or rows of embeddings instead.
+// Part of a prompt: tokens, or embeddings in their place.
 struct PromptPart {
   std::span<const Token> tokens{};
   Embeddings embeddings{};
-  // Where the rows stand, [rows] or [3, rows]; empty: one behind the other, on from those before.
+  // Explicit position ids, [tokens] or [3, tokens]; empty: consecutive.
   std::span<const int64_t> positions{};
 };
 
-// What a prompt's only sequence has come to, to go on from as another prompt.
+// State of a prompt with one sequence, to continue it as another prompt.
 struct PromptState {
-  Sequence sequence;  // a fork: memory is shared until one writes. At least one token is to be run
+  Sequence sequence;  // a fork (shares pages until written); at least one token has not run
   std::vector<Token> tokens{};
-  std::vector<EmbeddedTokens> embedded{};  // rows that have no tokens
-  Positions positions{};                   // that were told
+  std::vector<EmbeddedTokens> embedded{};  // embeddings in place of tokens
+  Positions positions{};                   // explicit ones
   size_t prompt = 0;
   FinishReason reason = FinishReason::none;
   std::vector<search::Choice> choices{};
@@ -53,149 +52,147 @@ struct PromptState {
 
 class Generator {
  public:
-  // With a tokenizer, outputs have texts and stop strings end sequences.
+  // With a tokenizer, outputs have text and stop strings end sequences.
   explicit Generator(std::shared_ptr<const Decoder> decoder,
                      std::shared_ptr<const tokenizer::Tokenizer> tokenizer = nullptr);
   ~Generator();
   Generator(const Generator&) = delete;
   Generator& operator=(const Generator&) = delete;
 
-  // A prompt with its options; gives its number. Tokens may be empty: they come with append_tokens.
-  // InvalidArgument if options contradict each other or the prompt leaves no room for a token.
+  // Adds a prompt and returns its index. Tokens may be empty and follow by append_tokens().
+  // InvalidArgument for contradicting options or a prompt as long as the limit.
   size_t add(std::span<const Token> prompt, const search::SearchOptions& options);
-  // The same of parts, rows of embeddings among them.
+  // As above, from tokens and embeddings.
   size_t add_parts(std::span<const PromptPart> parts, const search::SearchOptions& options);
-  // A prompt that goes on as another one stands, in this generator or another of the same decoder;
-  // gives its number. Options of its own; with equal ones and seeds it comes to the same tokens.
-  // One that ended for want of room goes on where they give it more. InvalidArgument if beams
-  // should go on from tokens that were generated, and if log-probabilities of these are wanted and
-  // not known.
+  // Continues the state of a prompt of any generator of this decoder; returns its index. The
+  // options are its own: equal options and seeds produce equal tokens. A larger length limit
+  // resumes a prompt that reached its limit. InvalidArgument for beams after generated tokens, and
+  // for log-probabilities if those of the generated tokens are missing.
   size_t add(PromptState state, const search::SearchOptions& options);
   // InvalidArgument with beams or several samples.
   PromptState state(size_t prompt) const;
   const search::SearchOptions& options(size_t prompt) const;
-  // One of the decoder's model_inputs(), before the prompt's first token is generated; once all are
-  // there, the encoder runs.
+  // Sets one of the decoder's model_inputs(), before the prompt's first generated token. The last
+  // one set runs the encoder.
   void set_model_input(size_t prompt, const std::string& name, Tensor tensor);
-  // The same for all prompts, whose parts lie one behind the other along the first axis. Makes the
-  // prompts, with these options, if there are none. InvalidArgument for another number of parts.
+  // Sets the input of all prompts, concatenated along axis 0. Adds the prompts with these options
+  // if there are none. InvalidArgument if the number of parts differs from prompts().
   void set_model_input(const std::string& name, const Tensor& batch,
                        const search::SearchOptions& options);
-  // More tokens of a prompt whose turn is over or that has not begun: a second turn. Not with
-  // beams.
+  // Appends tokens to a prompt that is done or has not begun, such as a second chat turn.
+  // InvalidArgument with beams.
   void append_tokens(size_t prompt, std::span<const Token> tokens);
-  // The same with rows of embeddings, which tokens() then lists as numbers below 0, made of their
-  // content's hash. InvalidArgument where the decoder takes none.
+  // As above with embeddings, which tokens() lists as negative numbers from the hash of their
+  // content. InvalidArgument if the decoder accepts none.
   void append_parts(size_t prompt, std::span<const PromptPart> parts);
-  // The tokens of a new rendering of the whole chat, prompt of the next turn included: the longest
-  // prefix that is common with what was run is kept, as far back as the states reach. Embeddings in
-  // that prefix stay, listed as tokens() does.
+  // Replaces a prompt by a new rendering of the conversation. Keeps the longest prefix in common
+  // with the tokens that have run, as far back as the states can rewind. Embeddings in that prefix
+  // stay; `tokens` lists them as tokens() does.
   void replace_tokens(size_t prompt, std::span<const Token> tokens);
-  // The same of all parts: rows of embeddings are common where their hashes are, and where they
-  // stand alike.
+  // As above, for tokens and embeddings. Embeddings are equal if their hashes and position ids are.
   void replace_parts(size_t prompt, std::span<const PromptPart> parts);
-  // Forgets tokens from `length` on; the next token is chosen anew. States that cannot go back
-  // begin again from their last checkpoint before `length`: where a turn or an answer began.
+  // Drops tokens from `length` on; the next token is sampled again. States that cannot rewind
+  // restart at their last checkpoint before `length`: the start of a prompt or an answer.
   void rewind_to(size_t prompt, size_t length);
 
-  // One token for every prompt that is not done. False once all are. Cancellation and errors leave
-  // everything as before the call; if a hook throws, prompts before that one have their token, and
-  // the next call gives the others theirs.
+  // Generates one token for each prompt that is not done. Returns false once all are. Cancellation
+  // and errors change nothing. If a hook throws, earlier prompts keep their token and the next call
+  // samples the others.
   bool generate_next_token(const CancelToken* cancel = nullptr,
                            std::optional<Clock::time_point> deadline = std::nullopt);
   bool done() const;
-  // Runs what has not been run: logits() are then those that the next token is chosen from.
+  // Runs pending tokens; logits() then hold the distribution of the next token.
   void compute_logits(const CancelToken* cancel = nullptr,
                       std::optional<Clock::time_point> deadline = std::nullopt);
-  // Whether the next call chooses a token of the prompt by logits that are there.
+  // Whether the prompt's logits are ready and no token has been sampled from them.
   bool waiting(size_t prompt) const;
-  // Chooses the next token of a prompt's first sequence from these instead, f32 [vocabulary], or
-  // those of all its sequences that go on, as all_logits() has them.
+  // Replaces the logits of the next token: f32 [vocabulary] for the first sequence, or those of all
+  // live sequences in the layout of all_logits().
   void set_logits(size_t prompt, std::span<const float> logits);
 
-  // Only these tokens may be the prompt's next one, bit t % 32 of word t / 32 for token t; it is
-  // forgotten once that is chosen, or the prompt goes back. Empty: all. InvalidArgument for a mask
-  // that allows none or is not as long as the vocabulary, and with beams or several samples.
+  // Restricts the prompt's next token to the set bits, bit t % 32 of word t / 32 for token t. Valid
+  // for one token; a rewind drops it. Empty: all tokens. InvalidArgument for a mask without tokens
+  // or of another length than the vocabulary, and with beams or several samples.
   void set_token_mask(size_t prompt, std::span<const uint32_t> mask);
 
-  size_t prompts() const { return rows_.size(); }
-  // Sequences of a prompt, best first: one, num_return_sequences samples, or as many beams.
+  size_t prompts() const { return prompts_.size(); }
+  // Sequences of a prompt, best first: one, or num_return_sequences samples or beams.
   std::vector<Output> outputs(size_t prompt) const;
-  // Tokens of a prompt's first sequence, prompt included, and the text of those generated as far as
-  // it is certain. Valid until the next call.
+  // Tokens of a prompt's first sequence with the prompt, and the generated text that no later token
+  // changes. Valid until the next call.
   std::span<const Token> tokens(size_t prompt) const;
   std::string_view text(size_t prompt) const;
-  // f32 [vocabulary] of the last step that served this prompt, as the model gave them: of the
-  // prompt's first sequence that went on.
+  // f32 [vocabulary], unprocessed, from the last step of the prompt's first live sequence.
   std::span<const float> logits(size_t prompt) const;
-  // f32 [rows, vocabulary] of the same step: a row for each sequence that went on. There is one
-  // until samples or beams have parted.
+  // f32 [sequences, vocabulary] of that step, for each live sequence. One until samples or beams
+  // have diverged.
   std::span<const float> all_logits(size_t prompt) const;
-  // An output of the model by its file's name. States, by the names of their presents or pasts: all
-  // rows of the prompt's first sequence as the file keeps them, batch 1. Others: the rows that the
-  // last call ran for it; where the program is not packed, whatever its last run gave. Runs what
-  // has not been run. InvalidArgument for other names, and before a prompt's first token.
+  // An output of the model by its name in the file; runs pending tokens. States, by past or present
+  // name: all tokens of the prompt's first sequence in the file's layout, batch 1. Others: the
+  // tokens of the prompt's last step; if the program is not packed, the output of its last run.
+  // InvalidArgument for unknown names, and before a prompt's first token.
   Tensor output(size_t prompt, const std::string& name);
-  // Asked for before a token is chosen; may change the logits [vocabulary].
+  // Runs before a token is sampled; may change the logits [vocabulary].
   using Hook =
       std::function<void(size_t prompt, std::span<const Token> tokens, std::span<float> logits)>;
   void set_hook(Hook hook) { hook_ = std::move(hook); }
 
-  // Rows that were run so far, prompts included.
-  int64_t tokens_run() const { return rows_run_; }
-  size_t pages() const;  // that live sequences hold, each shared page counted for each
+  // Tokens run so far, prompts included.
+  int64_t tokens_run() const { return tokens_run_; }
+  size_t pages() const;  // held by live sequences; a shared page counts for each
 
  private:
   struct Branch;
   struct Extras;
-  struct Row;
-  // What a request points to.
-  struct Given {
+  struct Prompt;
+  // Memory that a StepRequest points to.
+  struct Inputs {
     std::vector<EmbeddedTokens> embedded{};
     std::vector<int64_t> positions{};
-    void give(StepRequest& request) const {
+    void attach_to(StepRequest& request) const {
       request.embedded = embedded;
       request.positions = positions;
     }
   };
-  const Row& row(size_t prompt) const;
-  Row& row(size_t prompt);
-  std::unique_ptr<Row> new_prompt(const search::SearchOptions& options) const;
-  void begin_text(const Row& row, Branch& branch) const;
-  void keep_outputs(Row& row, NamedTensors& given) const;
+  const Prompt& prompt_at(size_t prompt) const;
+  Prompt& prompt_at(size_t prompt);
+  std::unique_ptr<Prompt> new_prompt(const search::SearchOptions& options) const;
+  void begin_text(const Prompt& prompt, Branch& branch) const;
+  void keep_outputs(Prompt& prompt, NamedTensors& results) const;
   void check_extras(const Extras& extras) const;
   void replace(size_t prompt, std::vector<Token> tokens, Extras extras);
-  void ask_for(Branch& branch, size_t rows, StepRequest& request, Given& given) const;
-  void prefill(Row& row, const CancelToken* cancel, std::optional<Clock::time_point> deadline);
+  void make_request(Branch& branch, size_t tokens, StepRequest& request, Inputs& inputs) const;
+  void prefill(Prompt& prompt, const CancelToken* cancel,
+               std::optional<Clock::time_point> deadline);
   void check_step(std::span<const StepRequest> requests);
   bool run_step(const CancelToken* cancel, std::optional<Clock::time_point> deadline);
-  void choose(Row& row);
-  void choose_beams(Row& row);
-  void take(Row& row, Branch& branch, Token token);
+  void sample(Prompt& prompt);
+  void sample_beams(Prompt& prompt);
+  void add_token(Prompt& prompt, Branch& branch, Token token);
   const Branch& only_branch(size_t prompt, std::string_view what) const;
   Branch& only_branch(size_t prompt, std::string_view what);
-  int64_t held_bytes(const Row* except) const;
-  void begin_turn(Row& row, size_t length, const Extras& extras) const;
-  int64_t longest(const Row& row, const Extras& extras) const;
+  int64_t held_bytes(const Prompt* except) const;
+  void begin_turn(Prompt& prompt, size_t length, const Extras& extras) const;
+  int64_t longest(const Prompt& prompt, const Extras& extras) const;
 
   std::shared_ptr<const Decoder> decoder_;
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
-  std::vector<std::unique_ptr<Row>> rows_;
+  std::vector<std::unique_ptr<Prompt>> prompts_;
   std::vector<Token> ends_;
-  // Of one step after another: the rows that requests serve, what was chosen.
+  // Reused by consecutive steps.
   struct Scratch {
-    std::vector<Row*> served;
+    std::vector<Prompt*> served;
     std::vector<StepRequest> requests;
-    std::vector<Given> given;  // of each request
+    std::vector<Inputs> inputs;  // one for each request
     std::vector<NamedTensors> outputs;
     Tensor logits;
     std::vector<float> values;
-    std::vector<Token> chosen;
+    std::vector<Token> sampled;
     std::vector<std::span<const float>> views;
   } scratch_;
   Hook hook_;
-  int64_t rows_run_ = 0;
-  int64_t unchecked_bytes_ = 0;  // taken since memory was last asked for
+  int64_t tokens_run_ = 0;
+  int64_t unchecked_bytes_ = 0;  // allocated since the last memory check
 };
 
 }  // namespace lathe::llm

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a generator holds of each prompt.
+// State of a generator's prompts.
 #pragma once
 
 #include <algorithm>
@@ -9,32 +9,32 @@
 
 namespace lathe::llm {
 
-// What a sequence's tokens come with.
+// Embeddings and explicit position ids of a sequence's tokens.
 struct Generator::Extras {
   std::vector<EmbeddedTokens> embedded{};
-  Positions positions{};  // that were told
+  Positions positions{};  // explicit ones
 
-  // Lists the part's rows behind the tokens, too.
+  // Appends the part to the inputs and to `tokens`.
   void add(const PromptPart& part, std::vector<Token>& tokens, const TokenLimits& limits) {
     const auto begin = std::ssize(tokens);
     const int64_t embeddings = part.embeddings.count();
     check(embeddings == 0 || part.tokens.empty(), ErrorKind::invalid_argument,
-          "a part of a prompt has {} tokens and {} rows of embeddings", part.tokens.size(),
-          embeddings);
+          "a part of a prompt has {} tokens and {} embeddings, expected one kind",
+          part.tokens.size(), embeddings);
     tokens.insert(tokens.end(), part.tokens.begin(), part.tokens.end());
-    for (int64_t row = 0; row < embeddings; ++row) tokens.push_back(part.embeddings.token(row));
+    for (int64_t i = 0; i < embeddings; ++i) tokens.push_back(part.embeddings.token(i));
     if (embeddings > 0) embedded.push_back({begin, part.embeddings});
-    const int64_t rows = std::ssize(tokens) - begin;
+    const int64_t count = std::ssize(tokens) - begin;
     if (part.positions.empty()) return;
-    check(std::ssize(part.positions) == rows || std::ssize(part.positions) == 3 * rows,
+    check(std::ssize(part.positions) == count || std::ssize(part.positions) == 3 * count,
           ErrorKind::invalid_argument,
-          "{} rows come with {} positions, expected one each or [3, {}]", rows,
-          part.positions.size(), rows);
-    check_positions(part.positions, rows, limits);
-    positions.add(begin, rows, part.positions);
+          "{} tokens have {} position ids, expected one each or [3, {}]", count,
+          part.positions.size(), count);
+    check_positions(part.positions, count, limits);
+    positions.add(begin, count, part.positions);
   }
-  // How far behind their number rows stand that follow.
-  int64_t ahead() const {
+  // Next position minus token count (M-RoPE delta).
+  int64_t position_delta() const {
     return positions.runs().empty() ? 0 : std::max<int64_t>(positions.next(0), 0);
   }
   void keep(size_t length) {
@@ -46,17 +46,17 @@ struct Generator::Extras {
 // One continuation of a prompt: a sample, or a live beam.
 struct Generator::Branch {
   Sequence sequence;
-  std::vector<Token> tokens{};  // those the sequence does not hold yet come last
-  Extras extras{};              // of these
+  std::vector<Token> tokens{};  // tokens that have not run are last
+  Extras extras{};              // of `tokens`
   FinishReason reason = FinishReason::none;
-  std::optional<TextStream> text{};  // of this turn's tokens
-  search::Choices choices{};         // of this turn's tokens, if they are wanted
+  std::optional<TextStream> text{};  // of this chat turn's tokens
+  search::Choices choices{};         // of the same tokens; empty without log_probabilities
 
-  // Tokens that have not been run.
+  // Tokens that have not run.
   std::span<const Token> pending() const {
     return std::span(tokens).subspan(static_cast<size_t>(sequence.length()));
   }
-  // Another's continuation, in the memory at hand.
+  // Copies another branch, reusing this one's memory.
   void become(const Branch& other) {
     sequence.become(other.sequence);
     tokens = other.tokens;
@@ -67,21 +67,21 @@ struct Generator::Branch {
   }
 };
 
-struct Generator::Row {
+struct Generator::Prompt {
   search::SearchOptions options;
   uint64_t seed = 0;
-  uint64_t number = 0;
-  size_t prompt = 0;  // tokens before the first generated one of this turn
+  uint64_t index = 0;
+  size_t prompt_tokens = 0;  // tokens before this chat turn's first generated one
   std::vector<Branch> branches;
   std::unique_ptr<search::BeamSearch> beams;
-  std::vector<Branch> spare;   // beams that hold nothing: the memory of the next ones
-  NamedTensors inputs;         // until all are there
+  std::vector<Branch> spare;   // released branches whose memory the next beams reuse
+  NamedTensors inputs;         // encoder inputs, until all are set
   std::vector<uint32_t> mask;  // of the next token; empty: all
-  std::vector<float> logits;   // of the last step, for each branch that goes on
-  // Of the first branch that goes on, in the parts that were run.
+  std::vector<float> logits;   // of the last step, for each live branch
+  // Outputs of the first live branch, one tensor for each chunk.
   std::map<std::string, std::vector<Tensor>> outputs;
-  bool waiting = false;  // no token was chosen by them yet
-  bool fresh = true;     // no step has served it since it was made or given other tokens
+  bool waiting = false;  // no token has been sampled from `logits`
+  bool fresh = true;     // has not run since it was added or changed
   bool begun = false;
 
   bool done() const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Prompts are added, given their inputs and more tokens, cut and replaced.
+// Adds prompts, sets their inputs, appends, rewinds and replaces tokens.
 #include <algorithm>
 #include <random>
 
@@ -17,34 +17,36 @@ uint64_t seed_of(const search::SearchOptions& options) {
 
 }  // namespace
 
-// What is told of the tokens generated in this turn.
-void Generator::begin_text(const Row& row, Branch& branch) const {
-  branch.choices.keep(branch.tokens.size() - row.prompt);
+// Resets the text and choices to the generated tokens of this chat turn.
+void Generator::begin_text(const Prompt& prompt, Branch& branch) const {
+  branch.choices.keep(branch.tokens.size() - prompt.prompt_tokens);
   if (tokenizer_ == nullptr) return;
-  branch.text.emplace(tokenizer_, row.options.stop_strings, ends_);
-  branch.text->push(std::span(branch.tokens).subspan(row.prompt));
+  branch.text.emplace(tokenizer_, prompt.options.stop_strings, ends_);
+  branch.text->push(std::span(branch.tokens).subspan(prompt.prompt_tokens));
 }
 
-// Rows that were told to stand far ahead leave fewer positions to those that follow.
-int64_t Generator::longest(const Row& row, const Extras& extras) const {
-  int64_t most = decoder_->config().context_length - extras.ahead();
-  if (row.options.max_length > 0) most = std::min(most, row.options.max_length);
-  if (row.options.max_new_tokens > 0) {
-    most = std::min(most, static_cast<int64_t>(row.prompt) + row.options.max_new_tokens);
+// Explicit position ids ahead of the token count leave less of the context.
+int64_t Generator::longest(const Prompt& prompt, const Extras& extras) const {
+  int64_t most = decoder_->config().context_length - extras.position_delta();
+  if (prompt.options.max_length > 0) most = std::min(most, prompt.options.max_length);
+  if (prompt.options.max_new_tokens > 0) {
+    most =
+        std::min(most, static_cast<int64_t>(prompt.prompt_tokens) + prompt.options.max_new_tokens);
   }
   return most;
 }
 
-std::unique_ptr<Generator::Row> Generator::new_prompt(const search::SearchOptions& options) const {
+std::unique_ptr<Generator::Prompt> Generator::new_prompt(
+    const search::SearchOptions& options) const {
   check_search_options(options, decoder_->vocabulary());
   check(options.stop_strings.empty() || tokenizer_ != nullptr, ErrorKind::invalid_argument,
-        "stop string '{}' wants a tokenizer, and this generator has none",
+        "stop string '{}' requires a tokenizer, but this generator has none",
         escape(options.stop_strings.empty() ? "" : options.stop_strings.front()));
-  auto row = std::make_unique<Row>();
-  row->options = options;
-  row->seed = seed_of(options);
-  row->number = rows_.size();
-  return row;
+  auto prompt = std::make_unique<Prompt>();
+  prompt->options = options;
+  prompt->seed = seed_of(options);
+  prompt->index = prompts_.size();
+  return prompt;
 }
 
 size_t Generator::add(std::span<const Token> prompt, const search::SearchOptions& options) {
@@ -54,58 +56,62 @@ size_t Generator::add(std::span<const Token> prompt, const search::SearchOptions
 
 size_t Generator::add_parts(std::span<const PromptPart> parts,
                             const search::SearchOptions& options) {
-  std::unique_ptr<Row> row = new_prompt(options);
-  row->branches.push_back({.sequence = decoder_->new_sequence()});
-  begin_text(*row, row->branches.front());
-  rows_.push_back(std::move(row));
+  std::unique_ptr<Prompt> prompt = new_prompt(options);
+  prompt->branches.push_back({.sequence = decoder_->new_sequence()});
+  begin_text(*prompt, prompt->branches.front());
+  prompts_.push_back(std::move(prompt));
   if (!parts.empty()) {
     try {
-      append_parts(rows_.size() - 1, parts);
+      append_parts(prompts_.size() - 1, parts);
     } catch (...) {
-      rows_.pop_back();
+      prompts_.pop_back();
       throw;
     }
   }
-  return rows_.size() - 1;
+  return prompts_.size() - 1;
 }
 
 size_t Generator::add(PromptState state, const search::SearchOptions& options) {
   check(state.sequence.shared_layout() == decoder_->new_sequence().shared_layout(),
-        ErrorKind::invalid_argument, "a state of {} tokens is another model's",
+        ErrorKind::invalid_argument, "a state of {} tokens belongs to another model",
         state.tokens.size());
   const size_t generated = state.tokens.size() - state.prompt;
   check(options.num_beams == 1 || generated == 0, ErrorKind::invalid_argument,
-        "{} beams cannot go on from {} generated tokens", options.num_beams, generated);
+        "{} beams cannot continue {} generated tokens", options.num_beams, generated);
   check(options.log_probabilities == 0 || state.choices.size() == generated,
         ErrorKind::invalid_argument,
-        "log-probabilities of {} generated tokens are asked for, and {} are known", generated,
+        "log-probabilities of {} generated tokens are requested, but the state has {}", generated,
         state.choices.size());
-  std::unique_ptr<Row> row = new_prompt(options);
-  row->prompt = state.prompt;
+  std::unique_ptr<Prompt> prompt = new_prompt(options);
+  prompt->prompt_tokens = state.prompt;
   Branch branch{.sequence = std::move(state.sequence),
                 .tokens = std::move(state.tokens),
                 .extras = {std::move(state.embedded), std::move(state.positions)},
                 .reason = state.reason,
                 .choices = search::Choices(state.choices)};
   check_extras(branch.extras);
-  begin_text(*row, branch);
-  // How long it may be follows from its own options.
+  begin_text(*prompt, branch);
+  // The new options decide whether the prompt is full.
   if (branch.reason != FinishReason::stop) {
-    const bool full = std::ssize(branch.tokens) >= longest(*row, branch.extras);
+    const bool full = std::ssize(branch.tokens) >= longest(*prompt, branch.extras);
     branch.reason = full ? FinishReason::length : FinishReason::none;
   }
   if (branch.reason != FinishReason::none && branch.text) branch.text->finish();
-  row->branches.push_back(std::move(branch));
-  rows_.push_back(std::move(row));
-  return rows_.size() - 1;
+  prompt->branches.push_back(std::move(branch));
+  prompts_.push_back(std::move(prompt));
+  return prompts_.size() - 1;
 }
 
 PromptState Generator::state(size_t prompt) const {
-  const Branch& branch = only_branch(prompt, "be taken apart");
-  PromptState state{branch.sequence,         branch.tokens,      branch.extras.embedded,
-                    branch.extras.positions, row(prompt).prompt, branch.reason,
+  const Branch& branch = only_branch(prompt, "returning a state");
+  PromptState state{branch.sequence,
+                    branch.tokens,
+                    branch.extras.embedded,
+                    branch.extras.positions,
+                    prompt_at(prompt).prompt_tokens,
+                    branch.reason,
                     branch.choices.list()};
-  // The last token is run again: its logits choose the next one.
+  // The last token runs again: the next one is sampled from its logits.
   const int64_t most = std::max<int64_t>(std::ssize(state.tokens) - 1, 0);
   if (state.sequence.length() > most) state.sequence.rewind(most);
   return state;
@@ -116,49 +122,49 @@ Generator::Branch& Generator::only_branch(size_t prompt, std::string_view what) 
 }
 
 const Generator::Branch& Generator::only_branch(size_t prompt, std::string_view what) const {
-  const Row& row = this->row(prompt);
-  check(row.beams == nullptr && row.branches.size() == 1, ErrorKind::invalid_argument,
-        "prompt {} has {} branches: they cannot {}", prompt, row.branches.size(), what);
-  return row.branches.front();
+  const Prompt& own = prompt_at(prompt);
+  check(own.beams == nullptr && own.branches.size() == 1, ErrorKind::invalid_argument,
+        "prompt {} has {} branches: {} requires one", prompt, own.branches.size(), what);
+  return own.branches.front();
 }
 
-// Memory of all sequences but one row's.
-int64_t Generator::held_bytes(const Row* except) const {
+// Memory of all sequences except those of one prompt.
+int64_t Generator::held_bytes(const Prompt* except) const {
   int64_t bytes = 0;
-  for (const auto& row : rows_) {
-    if (row.get() == except) continue;
-    for (const Branch& branch : row->branches) bytes += branch.sequence.committed_bytes();
+  for (const auto& own : prompts_) {
+    if (own.get() == except) continue;
+    for (const Branch& branch : own->branches) bytes += branch.sequence.committed_bytes();
   }
   return bytes;
 }
 
-// A turn whose prompt, with all before it, has `length` tokens.
-void Generator::begin_turn(Row& row, size_t length, const Extras& extras) const {
+// Starts a chat turn with `length` tokens before the first generated one.
+void Generator::begin_turn(Prompt& prompt, size_t length, const Extras& extras) const {
   const int64_t context = decoder_->config().context_length;
-  const int64_t ahead = extras.ahead();
-  check(static_cast<int64_t>(length) < context - ahead, ErrorKind::invalid_argument,
+  const int64_t delta = extras.position_delta();
+  check(static_cast<int64_t>(length) < context - delta, ErrorKind::invalid_argument,
         "{} tokens{} leave no room in a context of {}", length,
-        ahead > 0
-            ? fmt::format(", the last at position {},", static_cast<int64_t>(length) + ahead - 1)
-            : "",
+        delta > 0 ? fmt::format(", the last with position id {},",
+                                static_cast<int64_t>(length) + delta - 1)
+                  : "",
         context);
-  const int64_t others = held_bytes(&row);
+  const int64_t others = held_bytes(&prompt);
   decoder_->check_room(static_cast<int64_t>(length), held_bytes(nullptr) - others, others);
-  const size_t before = row.prompt;
-  row.prompt = length;
-  const int64_t most = longest(row, extras);
+  const size_t before = prompt.prompt_tokens;
+  prompt.prompt_tokens = length;
+  const int64_t most = longest(prompt, extras);
   if (static_cast<int64_t>(length) >= most) {
-    row.prompt = before;
+    prompt.prompt_tokens = before;
     fail(ErrorKind::invalid_argument, "{} tokens leave no room below a maximum length of {}",
          length, most);
   }
 }
 
 void Generator::set_model_input(size_t prompt, const std::string& name, Tensor tensor) {
-  Branch& branch = only_branch(prompt, "take inputs");
+  Branch& branch = only_branch(prompt, "setting inputs");
   decoder_->refuse_media(name);
   static_cast<void>(decoder_->model_input_type(name));
-  NamedTensors& inputs = row(prompt).inputs;
+  NamedTensors& inputs = prompt_at(prompt).inputs;
   inputs[name] = std::move(tensor);
   if (inputs.size() < decoder_->model_inputs().size()) return;
   decoder_->encode(branch.sequence, inputs);
@@ -169,7 +175,7 @@ void Generator::set_model_input(const std::string& name, const Tensor& batch,
                                 const search::SearchOptions& options) {
   const Type& type = decoder_->model_input_type(name);
   const bool ranked = type.is_ranked() && type.rank() > 0;
-  // A prompt's part is one element long unless the file fixes another extent.
+  // A prompt's part has size 1 on axis 0 unless the file fixes another.
   const int64_t each = ranked ? type.dims->front().constant().value_or(1) : 1;
   const int64_t extent = batch.rank() > 0 ? batch.dims()[0] : 0;
   const bool fits =
@@ -180,16 +186,16 @@ void Generator::set_model_input(const std::string& name, const Tensor& batch,
   const auto count = static_cast<size_t>(extent / each);
   const size_t before = prompts();
   check(before == 0 || before == count, ErrorKind::invalid_argument,
-        "input '{}' is {}, of {} prompts along the first axis, and there {} {}", escape(name),
+        "input '{}' is {}, with {} prompts along the first axis, but there {} {}", escape(name),
         to_string(batch.type(), batch.dims()), count, before == 1 ? "is" : "are", before);
   const Tensor dense = batch.dense();
   try {
     while (prompts() < count) add({}, options);
     for (size_t i = 0; i < count; ++i) {
-      set_model_input(i, name, cut_rows(dense, 0, static_cast<int64_t>(i) * each, each));
+      set_model_input(i, name, slice_along(dense, 0, static_cast<int64_t>(i) * each, each));
     }
   } catch (...) {
-    rows_.resize(before);
+    prompts_.resize(before);
     throw;
   }
 }
@@ -200,19 +206,19 @@ void Generator::append_tokens(size_t prompt, std::span<const Token> tokens) {
 }
 
 void Generator::append_parts(size_t prompt, std::span<const PromptPart> parts) {
-  Branch& branch = only_branch(prompt, "take more tokens");
+  Branch& branch = only_branch(prompt, "appending tokens");
   std::vector<Token> tokens = branch.tokens;
   Extras extras = branch.extras;
   for (const PromptPart& part : parts) extras.add(part, tokens, decoder_->limits());
   check_extras(extras);
-  begin_turn(row(prompt), tokens.size(), extras);
+  begin_turn(prompt_at(prompt), tokens.size(), extras);
   branch.sequence.checkpoint();
   branch.tokens = std::move(tokens);
   branch.extras = std::move(extras);
   branch.reason = FinishReason::none;
-  row(prompt).waiting = false;
-  row(prompt).fresh = true;
-  begin_text(row(prompt), branch);
+  prompt_at(prompt).waiting = false;
+  prompt_at(prompt).fresh = true;
+  begin_text(prompt_at(prompt), branch);
 }
 
 void Generator::check_extras(const Extras& extras) const {
@@ -224,15 +230,15 @@ void Generator::check_extras(const Extras& extras) const {
   }
 }
 
-// The rows that tokens() lists so far stay what they are.
+// Embeddings in the common prefix stay.
 void Generator::replace_tokens(size_t prompt, std::span<const Token> tokens) {
-  const Branch& branch = only_branch(prompt, "take other tokens");
+  const Branch& branch = only_branch(prompt, "replacing tokens");
   Extras extras = branch.extras;
   const auto same = std::ranges::mismatch(branch.tokens, tokens).in2 - tokens.begin();
   extras.keep(static_cast<size_t>(same));
   for (const Token token : tokens.subspan(static_cast<size_t>(same))) {
     check(token >= 0, ErrorKind::invalid_argument,
-          "token {} stands for a row of embeddings that are not there", token);
+          "token {} is a placeholder of embeddings outside the common prefix", token);
   }
   replace(prompt, {tokens.begin(), tokens.end()}, std::move(extras));
 }
@@ -246,42 +252,42 @@ void Generator::replace_parts(size_t prompt, std::span<const PromptPart> parts) 
 }
 
 void Generator::replace(size_t prompt, std::vector<Token> tokens, Extras extras) {
-  Branch& branch = only_branch(prompt, "take other tokens");
-  check(!tokens.empty(), ErrorKind::invalid_argument, "prompt {} is replaced by {} tokens", prompt,
-        tokens.size());
-  begin_turn(row(prompt), tokens.size(), extras);
+  Branch& branch = only_branch(prompt, "replacing tokens");
+  check(!tokens.empty(), ErrorKind::invalid_argument,
+        "prompt {} is replaced by {} tokens, expected at least 1", prompt, tokens.size());
+  begin_turn(prompt_at(prompt), tokens.size(), extras);
   int64_t same = std::ranges::mismatch(branch.tokens, tokens).in2 - tokens.begin();
   same = same_embedded(branch.extras.embedded, extras.embedded, same);
   same = branch.extras.positions.same(extras.positions, same);
-  // The last token is run again: its logits choose the next one.
+  // The last token runs again: the next one is sampled from its logits.
   same = std::min(same, std::ssize(tokens) - 1);
   branch.sequence.checkpoint();
   branch.sequence.rewind(std::min(branch.sequence.length(), same));
   branch.tokens = std::move(tokens);
   branch.extras = std::move(extras);
   branch.reason = FinishReason::none;
-  row(prompt).waiting = false;
-  row(prompt).fresh = true;
-  row(prompt).mask.clear();
-  begin_text(row(prompt), branch);
+  prompt_at(prompt).waiting = false;
+  prompt_at(prompt).fresh = true;
+  prompt_at(prompt).mask.clear();
+  begin_text(prompt_at(prompt), branch);
 }
 
 void Generator::rewind_to(size_t prompt, size_t length) {
-  Branch& branch = only_branch(prompt, "be rewound");
+  Branch& branch = only_branch(prompt, "rewinding");
   check(length <= branch.tokens.size(), ErrorKind::invalid_argument,
         "{} tokens cannot be rewound to {}", branch.tokens.size(), length);
-  // The last token that stays is run again: its logits choose the next one. So are those before it
-  // that no state goes back to.
-  const int64_t rows = std::max<int64_t>(static_cast<int64_t>(length) - 1, 0);
-  branch.sequence.rewind(std::min(branch.sequence.length(), rows));
+  // The last token that stays runs again: the next one is sampled from its logits. So do tokens
+  // that no state can rewind to.
+  const int64_t most = std::max<int64_t>(static_cast<int64_t>(length) - 1, 0);
+  branch.sequence.rewind(std::min(branch.sequence.length(), most));
   branch.tokens.resize(length);
   branch.extras.keep(length);
   branch.reason = FinishReason::none;
-  row(prompt).prompt = std::min(row(prompt).prompt, length);
-  row(prompt).waiting = false;
-  row(prompt).fresh = true;
-  row(prompt).mask.clear();
-  begin_text(row(prompt), branch);
+  prompt_at(prompt).prompt_tokens = std::min(prompt_at(prompt).prompt_tokens, length);
+  prompt_at(prompt).waiting = false;
+  prompt_at(prompt).fresh = true;
+  prompt_at(prompt).mask.clear();
+  begin_text(prompt_at(prompt), branch);
 }
 
 }  // namespace lathe::llm

@@ -59,7 +59,7 @@ std::string ModelFolder::file(const std::string& name) const {
 }
 
 std::unique_ptr<Program> ModelFolder::load(const std::string& name) const {
-  // A model names its external data as seen from where it lies itself.
+  // External data is relative to the model file.
   const Folder own = folder_.below(parent_folder(name));
   if (!folder_.files().contains(plain_name(name))) return load_model(file(name), {}, own.files());
   const auto& [bytes, owner] = folder_.open(name);
@@ -73,13 +73,13 @@ namespace {
 void check_stage(const StageConfig& stage, const Program& program) {
   for (const std::string& name : stage.inputs) {
     check(has_parameter(program, name), ErrorKind::invalid_model,
-          "stage '{}' has no input '{}': its file '{}' knows none of that name", escape(stage.name),
+          "stage '{}' has no input '{}': its file '{}' has none of that name", escape(stage.name),
           escape(name), escape(stage.program.filename));
   }
   for (const std::string& name : stage.outputs) {
     check(std::ranges::count(program.main().result_names(), name) > 0, ErrorKind::invalid_model,
-          "stage '{}' has no output '{}': its file '{}' knows none of that name",
-          escape(stage.name), escape(name), escape(stage.program.filename));
+          "stage '{}' has no output '{}': its file '{}' has none of that name", escape(stage.name),
+          escape(name), escape(stage.program.filename));
   }
 }
 
@@ -88,7 +88,7 @@ void check_stage(const StageConfig& stage, const Program& program) {
 DecoderPrograms ModelFolder::load_decoder() const {
   const DecoderConfig& decoder = config_.decoder;
   if (decoder.pipeline.empty()) return {load(decoder.filename), nullptr};
-  // A file that several stages name is read once.
+  // Reads a file once even if several stages name it.
   std::map<std::string, std::unique_ptr<Program>> programs;
   std::vector<ProgramPart> prompt, token;
   bool alike = true;
@@ -150,22 +150,22 @@ void add_cross(const DecoderConfig& config, const DecoderConfig& encoder, const 
   }
 }
 
-// The layers that have an input of this name, ascending. The program tells them, since the
-// configuration counts layers of all kinds as one.
+// Layers with an input of this name, ascending. The program decides: the configuration counts
+// layers of all kinds as one.
 std::vector<int64_t> layers_of(const Program& program, std::string_view pattern) {
   constexpr size_t kMostDigits = 6;
   std::vector<int64_t> layers;
   const size_t at = pattern.find("%d");
   if (at == std::string_view::npos) return layers;
   const std::string_view before = pattern.substr(0, at);
-  const std::string_view behind = pattern.substr(at + 2);
+  const std::string_view after = pattern.substr(at + 2);
   for (const auto& parameter : program.main().parameters()) {
     std::string_view name = parameter->name();
-    if (name.size() <= before.size() + behind.size() || !name.starts_with(before) ||
-        !name.ends_with(behind)) {
+    if (name.size() <= before.size() + after.size() || !name.starts_with(before) ||
+        !name.ends_with(after)) {
       continue;
     }
-    name = name.substr(before.size(), name.size() - before.size() - behind.size());
+    name = name.substr(before.size(), name.size() - before.size() - after.size());
     int64_t layer = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), layer);
     if (error == std::errc() && end == name.data() + name.size() && name.size() <= kMostDigits &&
@@ -177,7 +177,7 @@ std::vector<int64_t> layers_of(const Program& program, std::string_view pattern)
   return layers;
 }
 
-// Keys and values come together: names of one of them that match nothing are mistaken.
+// Key and value names must both match inputs: if only one does, the other is wrong.
 void check_cache_names(const DecoderConfig& config, const Program& program,
                        const DecoderInterface& names) {
   const auto matches = [&](std::string_view noun) {
@@ -193,7 +193,7 @@ void check_cache_names(const DecoderConfig& config, const Program& program,
   std::vector<std::string_view> known;
   for (const auto& parameter : program.main().parameters()) known.push_back(parameter->name());
   fail(ErrorKind::invalid_model,
-       "'model.decoder.inputs.{}' says '{}', and the model has no such input{}; it has: {}", noun,
+       "'model.decoder.inputs.{}' is '{}', but the model has no such input{}; it has: {}", noun,
        escape(first), did_you_mean(first, known),
        escape(fmt::format("{}", fmt::join(known, ", ")), 400));
 }
@@ -211,8 +211,8 @@ DecoderInterface decoder_interface(const DecoderConfig& config, const Program& p
   names.tokens = name_of(config.inputs, "input_ids", "input_ids");
   names.embeddings = input("inputs_embeds", "inputs_embeds");
   const std::string more = input("per_layer_inputs", "per_layer_inputs");
-  for (const std::string& rows : {names.embeddings, more}) {
-    if (!rows.empty()) names.token_inputs.push_back(rows);
+  for (const std::string& name : {names.embeddings, more}) {
+    if (!name.empty()) names.token_inputs.push_back(name);
   }
   if (!names.embeddings.empty() && !has_parameter(program, names.tokens)) {
     names.tokens = names.embeddings;
@@ -226,8 +226,8 @@ DecoderInterface decoder_interface(const DecoderConfig& config, const Program& p
   }
   names.new_length = input("current_sequence_length", "current_sequence_length");
   names.total_length = input("total_sequence_length", "total_sequence_length");
-  // What graphs with caches of fixed extents call them: where new rows go, and how many there are
-  // then.
+  // Names in graphs with KV caches of fixed shape: the slot of the first new token, and the length
+  // after it.
   if (names.past_length.empty() && has_parameter(program, "write_indices")) {
     names.past_length = "write_indices";
   }
@@ -259,7 +259,7 @@ DecoderInterface decoder_interface(const DecoderConfig& config, const Program& p
       {"past_key_values.%d.recurrent_state", "present.%d.recurrent_state"},
       pattern("rnn_states_prev", "rnn_states_prev", "rnn_states", "rnn_states"),
   };
-  std::set<int64_t> layers = {0};  // a name without a layer is that of the first
+  std::set<int64_t> layers = {0};  // a name without a layer belongs to the first
   for (const Pattern& p : patterns) {
     for (const int64_t layer : layers_of(program, p.past)) layers.insert(layer);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A model folder opened: its configuration, its files and the names of their inputs and results.
+// A model folder: its configuration, its files and the names of their inputs and results.
 #pragma once
 
 #include <memory>
@@ -13,30 +13,30 @@
 
 namespace lathe::llm {
 
-// What a decoder's stages make: one program, or one for each kind of step.
+// A decoder's linked stages: one program, or one for prefill and one for decode.
 struct DecoderPrograms {
   std::unique_ptr<Program> program;
-  // Of folders with stages for one kind of step alone: steps of several rows run this one, the
-  // other takes single rows. Null: one serves both.
+  // Prefill program of folders with separate stages: runs steps of several tokens. Null: `program`
+  // runs all steps.
   std::unique_ptr<Program> prompt;
 };
 
 class ModelFolder {
  public:
-  // Reads genai_config.json, joined with `overlay` (JSON), and generation_config.json. Io if there
-  // is none. Files in memory stand before those on disk; `path` may be empty if all are there.
+  // Reads genai_config.json, merged with `overlay` (JSON), and generation_config.json. Io if the
+  // first is missing. Files in memory take precedence over those on disk; with all in memory,
+  // `path` may be empty.
   explicit ModelFolder(const std::string& path, const std::string& overlay = {},
                        const MemoryFiles& files = {});
 
   const std::string& path() const { return folder_.path(); }
   const GenaiConfig& config() const { return config_; }
-  // The path of a file of the folder; Io if it is not there, InvalidModel if it stands for one that
-  // was not fetched.
+  // Path of a file of the folder; Io if missing, InvalidModel for a Git LFS pointer.
   std::string file(const std::string& name) const;
   std::unique_ptr<Program> load(const std::string& name) const;
-  // The decoder's file, or its stages joined.
+  // The decoder's file, or its stages linked.
   DecoderPrograms load_decoder() const;
-  // Where the tokenizer and the chat template lie.
+  // Folder of the tokenizer and the chat template.
   Folder beside() const;
 
  private:
@@ -46,13 +46,13 @@ class ModelFolder {
   GenaiConfig config_;
 };
 
-// The graph's name for a noun of GenAI's; `fallback` where the configuration has none.
+// The graph's name of a GenAI input or output; `fallback` if the configuration has none.
 std::string name_of(const Names& names, std::string_view noun, std::string_view fallback);
-// GenAI's "%d" is the layer.
+// Replaces GenAI's "%d" by the layer.
 std::string layer_name(std::string_view pattern, int64_t layer);
 bool has_parameter(const Program& program, std::string_view name);
 
-// Names that the configuration gives, else GenAI's own, where the program has them.
+// Names from the configuration, else GenAI's defaults, if the program has them.
 DecoderInterface decoder_interface(const DecoderConfig& config, const Program& program,
                                    const DecoderConfig* encoder = nullptr);
 

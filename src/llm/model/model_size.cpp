@@ -13,7 +13,7 @@
 namespace lathe::llm {
 namespace {
 
-// Saturating: sizes from files may be anything.
+// Saturates: sizes from files are untrusted.
 int64_t times(int64_t a, int64_t b) {
   int64_t product = 0;
   return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<int64_t>::max() : product;
@@ -40,7 +40,7 @@ const Value* operand(const Instruction& instruction, size_t index) {
   return index < instruction.operands().size() ? instruction.operands()[index] : nullptr;
 }
 
-// Elements of a constant that is multiplied with.
+// Elements of a constant operand; 0 for other values.
 int64_t weight_of(const Value* value) {
   const Instruction* made = value == nullptr ? nullptr : value->definition();
   if (made == nullptr || (made->literal() == nullptr && !made->deferred())) return 0;
@@ -63,8 +63,8 @@ int64_t products_of(const Instruction& instruction) {
   return times(size("k"), size("n"));
 }
 
-// How many rows a cache of fixed extents has; 0: it is none.
-int64_t rows_written_into(const Value& past) {
+// Slots of a KV cache of fixed shape; 0 for other states.
+int64_t cache_slots(const Value& past) {
   for (const Use& use : past.uses()) {
     if (use.user == nullptr || use.index != 0 || use.user->op().name != "tensor_scatter") continue;
     const auto axis = std::get<int64_t>(*find_attribute(use.user->attributes(), "axis"));
@@ -76,8 +76,8 @@ int64_t rows_written_into(const Value& past) {
   return 0;
 }
 
-// The product from which a result comes by operations that take it first: casts, scales, reshapes.
-const Instruction* product_of_result(const Program& program, std::string_view result) {
+// The GEMM that computes a result, through operand 0 of casts, scales and reshapes.
+const Instruction* gemm_of_result(const Program& program, std::string_view result) {
   constexpr int kFarthest = 16;
   const auto& names = program.main().result_names();
   const auto at = std::ranges::find(names, result);
@@ -96,7 +96,7 @@ const Instruction* product_of_result(const Program& program, std::string_view re
 int64_t ModelSize::all_weight_bytes() const { return plus(weight_bytes, encoder_bytes); }
 
 int64_t ModelSize::state_bytes(int64_t tokens) const {
-  return plus(sequence_bytes, times(row_bytes, tokens));
+  return plus(sequence_bytes, times(token_bytes, tokens));
 }
 
 int64_t ModelSize::bytes_at(int64_t tokens) const {
@@ -121,7 +121,7 @@ int64_t weight_bytes(std::initializer_list<const Program*> programs) {
 
 std::map<std::string, int64_t, std::less<>> products_by_compute(const Program& program,
                                                                 std::string_view head) {
-  const Instruction* last = head.empty() ? nullptr : product_of_result(program, head);
+  const Instruction* last = head.empty() ? nullptr : gemm_of_result(program, head);
   std::map<std::string, int64_t, std::less<>> all;
   for (const auto& module : program.modules()) {
     for (const auto& instruction : module->instructions()) {
@@ -153,13 +153,13 @@ ModelSize measure_model(const Program& program, const DecoderInterface& names, i
     int64_t count = product_of_constants((*at)->type(), unknown);
     if (unknown > 2) count = times(count, std::max<int64_t>(head_size, 1));
     int64_t bytes = times(count, info((*at)->type().element).bits) / 8;
-    // Into caches of fixed extents rows are written: they are kept as they come.
-    if (const int64_t rows = rows_written_into(**at); rows > 0) {
-      bytes /= rows;
+    // A KV cache of fixed shape is stored by token.
+    if (const int64_t slots = cache_slots(**at); slots > 0) {
+      bytes /= slots;
       ++unknown;
     }
-    // The batch is unknown as a rule; a second such extent is that of the rows.
-    int64_t& to = unknown >= 2 ? size.row_bytes : size.sequence_bytes;
+    // One unknown dimension is the batch; a second one is the token axis.
+    int64_t& to = unknown >= 2 ? size.token_bytes : size.sequence_bytes;
     to = plus(to, bytes);
   }
   return size;
@@ -177,8 +177,9 @@ std::string bytes_text(int64_t bytes) {
 std::string to_string(const ModelSize& size, int64_t context_length) {
   const SystemMemory memory = system_memory();
   return fmt::format(
-      "weights {}, cache {} a token, {} in all for a sequence of {} tokens; {} of {} available",
-      bytes_text(size.all_weight_bytes()), bytes_text(size.row_bytes),
+      "weights {}, KV cache {} per token, {} in total for a sequence of {} tokens; {} of {} "
+      "available",
+      bytes_text(size.all_weight_bytes()), bytes_text(size.token_bytes),
       bytes_text(size.bytes_at(context_length)), context_length, bytes_text(memory.available_bytes),
       bytes_text(memory.total_bytes));
 }
@@ -187,15 +188,16 @@ void check_memory(const ModelSize& size, int64_t limit, int64_t available,
                   const std::string& name) {
   const int64_t least = size.state_bytes(1);
   check(limit == 0 || least <= limit, ErrorKind::out_of_memory,
-        "one token's caches of '{}' take {}, the memory limit is {}", escape(name),
+        "one token's KV caches of '{}' require {}, but the memory limit is {}", escape(name),
         bytes_text(least), bytes_text(limit));
   check(available == 0 || size.all_weight_bytes() <= available, ErrorKind::out_of_memory,
-        "the weights of '{}' take {}, {} are available: take a smaller or more coarsely quantised "
-        "model",
+        "the weights of '{}' require {}, but {} are available: use a smaller model or one of fewer "
+        "bits",
         escape(name), bytes_text(size.all_weight_bytes()), bytes_text(available));
   check(available == 0 || size.bytes_at(1) <= available, ErrorKind::out_of_memory,
-        "one token's caches of '{}' take {} beside weights of {}, {} are available", escape(name),
-        bytes_text(least), bytes_text(size.all_weight_bytes()), bytes_text(available));
+        "one token's KV caches of '{}' require {} beside weights of {}, but {} are available",
+        escape(name), bytes_text(least), bytes_text(size.all_weight_bytes()),
+        bytes_text(available));
 }
 
 }  // namespace lathe::llm

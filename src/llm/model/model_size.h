@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a decoder will take, told by its program before anything is allocated.
+// Memory and arithmetic of a decoder, computed from its program before any allocation.
 #pragma once
 
 #include <cstdint>
@@ -13,39 +13,39 @@
 namespace lathe::llm {
 
 struct ModelSize {
-  int64_t weight_bytes = 0;    // of all literals, as the files hold them
-  int64_t encoder_bytes = 0;   // the same of programs that run before it
-  int64_t row_bytes = 0;       // of caches, for a token
-  int64_t sequence_bytes = 0;  // of states of fixed extents, for a sequence
-  int64_t products = 0;        // multiplications by weights, for a token
+  int64_t weight_bytes = 0;    // bytes of all literals, as stored in the files
+  int64_t encoder_bytes = 0;   // weight bytes of the encoder and embedding programs
+  int64_t token_bytes = 0;     // bytes of KV caches per token
+  int64_t sequence_bytes = 0;  // bytes of states of fixed shape per sequence
+  int64_t products = 0;        // multiplications by weights per token
 
   int64_t all_weight_bytes() const;
-  // Caches and other states of one sequence of so many tokens.
+  // Bytes of KV caches and other states of a sequence of `tokens` tokens.
   int64_t state_bytes(int64_t tokens) const;
-  // Both together.
+  // Bytes of weights and states together.
   int64_t bytes_at(int64_t tokens) const;
 };
 
-// `head_size`: of caches whose program leaves it open. `beside`: another program over the same
-// states, which takes memory for weights that are not the first one's, too.
+// `head_size`: for KV caches whose program leaves it unknown. `beside`: another program over the
+// same states; its additional weights count.
 ModelSize measure_model(const Program& program, const DecoderInterface& names, int64_t head_size,
                         const Program* beside = nullptr);
 
 // "512.3 MiB"
 std::string bytes_text(int64_t bytes);
-// One line for people: "weights 540.2 MiB, cache 45.0 KiB a token, …".
+// One line for display: "weights 540.2 MiB, KV cache 45.0 KiB per token, …".
 std::string to_string(const ModelSize& size, int64_t context_length);
 
-// Multiplications by weights, for a row, by what they compute in: "int8", "bf16", "f32", "f64";
-// without the product that gives the result `head`, which may have fewer rows.
+// Multiplications by weights per token and compute type: "int8", "bf16", "f32", "f64". Without the
+// GEMM that computes the result `head`, which may run for fewer tokens.
 std::map<std::string, int64_t, std::less<>> products_by_compute(const Program& program,
                                                                 std::string_view head = {});
 
-// Bytes of all literals, each that programs share once; null: no program.
+// Bytes of all literals; a shared one counts once. Null: no program.
 int64_t weight_bytes(std::initializer_list<const Program*> programs);
 
-// OutOfMemory if the weights and one token's caches are more than `available` bytes, or, with a
-// limit above 0, if not even one token's caches can lie within it.
+// OutOfMemory if the weights and one token's KV caches exceed `available` bytes, or if a limit
+// above 0 is below one token's KV caches.
 void check_memory(const ModelSize& size, int64_t limit, int64_t available, const std::string& name);
 
 }  // namespace lathe::llm

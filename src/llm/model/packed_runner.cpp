@@ -10,17 +10,17 @@
 namespace lathe::llm {
 namespace {
 
-// The numbers, as often as the extents say, in the box's own tensor if that fits.
+// Fills the box with repetitions of `values`, reusing its tensor if it fits.
 void fill_integers(Box& box, ElementType type, std::span<const int64_t> dims,
-                   std::span<const int64_t> numbers) {
+                   std::span<const int64_t> values) {
   const bool fits = box.is_tensor() && box.tensor().type() == type &&
                     std::ranges::equal(box.tensor().dims(), dims) && held_alone(box.tensor());
   if (!fits) box = Box{Tensor(type, Dims(dims.begin(), dims.end()))};
   const Tensor& tensor = box.tensor();
-  const int64_t bytes = bytes_for(type, std::ssize(numbers));
-  for (int64_t at = 0; at < tensor.count(); at += std::ssize(numbers)) {
-    std::byte* to = tensor.as<std::byte>() + at / std::ssize(numbers) * bytes;
-    convert(type, to, ElementType::i64, numbers.data(), std::ssize(numbers));
+  const int64_t bytes = bytes_for(type, std::ssize(values));
+  for (int64_t at = 0; at < tensor.count(); at += std::ssize(values)) {
+    std::byte* to = tensor.as<std::byte>() + at / std::ssize(values) * bytes;
+    convert(type, to, ElementType::i64, values.data(), std::ssize(values));
   }
 }
 
@@ -37,34 +37,35 @@ PackedRunner::PackedRunner(PackedProgram packed, const DecoderInterface& names,
   if (no_positions_.empty()) no_positions_ = std::move(packed.fixed_positions);
 }
 
-void PackedRunner::Rows::clear() {
+void PackedRunner::StepTokens::clear() {
   TokenList::clear();
   for (std::vector<int64_t>& axis : positions) axis.clear();
-  for (std::vector<int64_t>* list : {&numbers, &table_rows, &wanted}) list->clear();
+  for (std::vector<int64_t>* list : {&indices, &table_rows, &requested}) list->clear();
 }
 
-void PackedRunner::fill_positions(const Value& parameter, const Rows& rows, Box& input) const {
+void PackedRunner::fill_positions(const Value& parameter, const StepTokens& tokens,
+                                  Box& input) const {
   const ElementType element = parameter.type().element;
-  const auto count = std::ssize(rows.tokens);
+  const auto count = std::ssize(tokens.tokens);
   if (parameter.type().rank() != 3) {
     const std::array<int64_t, 2> dims = {1, count};
-    fill_integers(input, element, dims, rows.positions[0]);
+    fill_integers(input, element, dims, tokens.positions[0]);
     return;
   }
   const std::array<int64_t, 3> dims = {3, 1, count};
-  fill_integers(input, element, dims, rows.positions[0]);
+  fill_integers(input, element, dims, tokens.positions[0]);
   const int64_t bytes = bytes_for(element, count);
   for (int64_t axis = 1; axis < 3; ++axis) {
     convert(element, input.tensor().as<std::byte>() + axis * bytes, ElementType::i64,
-            rows.positions[static_cast<size_t>(axis)].data(), count);
+            tokens.positions[static_cast<size_t>(axis)].data(), count);
   }
 }
 
 void PackedRunner::fill_inputs(Scratch& scratch, const CancelToken* cancel) const {
   const auto& parameters = plan_->program->main().parameters();
-  const Rows& rows = scratch.rows;
-  const auto count = std::ssize(rows.tokens);
-  const NamedTensors embedded = embed(rows, cancel);
+  const StepTokens& tokens = scratch.tokens;
+  const auto count = std::ssize(tokens.tokens);
+  const NamedTensors embedded = embed(tokens, cancel);
   scratch.inputs.resize(parameters.size());
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Value& parameter = *parameters[i];
@@ -74,70 +75,71 @@ void PackedRunner::fill_inputs(Scratch& scratch, const CancelToken* cancel) cons
     if (const auto made = embedded.find(parameter.name()); made != embedded.end()) {
       input = Box(made->second);
     } else if (parameter.name() == positions_) {
-      fill_positions(parameter, rows, input);
+      fill_positions(parameter, tokens, input);
     } else if (parameter.name() == names_.tokens) {
-      fill_integers(input, element, dims, rows.tokens);
+      fill_integers(input, element, dims, tokens.tokens);
     } else if (parameter.name() == table_rows_) {
-      fill_integers(input, element, dims, rows.table_rows);
+      fill_integers(input, element, dims, tokens.table_rows);
     } else if (parameter.name() == token_numbers_) {
-      fill_integers(input, element, dims, rows.numbers);
+      fill_integers(input, element, dims, tokens.indices);
     } else {
-      const std::array<int64_t, 1> wanted = {std::ssize(rows.wanted)};
-      fill_integers(input, element, wanted, rows.wanted);
+      const std::array<int64_t, 1> requested = {std::ssize(tokens.requested)};
+      fill_integers(input, element, requested, tokens.requested);
     }
   }
 }
 
-void PackedRunner::give_outputs(std::span<const Box> results, int64_t begin, int64_t count,
-                                int64_t all, NamedTensors& given) const {
+void PackedRunner::slice_outputs(std::span<const Box> results, int64_t begin, int64_t count,
+                                 int64_t all, NamedTensors& outputs) const {
   const auto& names = plan_->program->main().result_names();
   for (const ProgramOutput& output : outputs_) {
     const auto at = std::ranges::find(names, output.name) - names.begin();
     const Tensor& result = results[static_cast<size_t>(at)].tensor();
     if (output.axis < 0) {
-      given[output.name] = result.dense();
+      outputs[output.name] = result.dense();
       continue;
     }
-    // An axis may have several elements for each row.
+    // An axis may have several elements for each token.
     const int64_t each = result.dims()[static_cast<size_t>(output.axis)] / all;
-    given[output.name] = cut_rows(result, output.axis, begin * each, count * each);
+    outputs[output.name] = slice_along(result, output.axis, begin * each, count * each);
   }
 }
 
-void PackedRunner::add_rows(const StepRequest& request, Rows& rows) const {
-  const auto begin = std::ssize(rows.tokens);
+void PackedRunner::add_tokens(const StepRequest& request, StepTokens& tokens) const {
+  const auto begin = std::ssize(tokens.tokens);
   const auto count = std::ssize(request.tokens);
   const int64_t past = request.sequence->length();
   const int64_t table = is_long(past + count) ? switch_->first_long : 0;
-  rows.add(request);
-  for (int64_t row = 0; row < count; ++row) {
+  tokens.add(request);
+  for (int64_t i = 0; i < count; ++i) {
     for (int64_t axis = 0; axis < 3; ++axis) {
-      rows.positions[static_cast<size_t>(axis)].push_back(position_of(request, axis, row));
+      tokens.positions[static_cast<size_t>(axis)].push_back(position_of(request, axis, i));
     }
-    rows.numbers.push_back(past + row);
-    const int64_t position = rows.positions[0].back();
-    // Behind the tables of short sequences those of long ones begin.
-    check(
-        !switch_ || table > 0 || position < switch_->first_long, ErrorKind::invalid_argument,
-        "position {} of a sequence of {} rows lies behind the tables of short ones, which have {}",
-        position, past + count, switch_ ? switch_->first_long : 0);
-    rows.table_rows.push_back(table + position);
+    tokens.indices.push_back(past + i);
+    const int64_t position = tokens.positions[0].back();
+    // The LongRoPE caches of long sequences follow those of short ones.
+    check(!switch_ || table > 0 || position < switch_->first_long, ErrorKind::invalid_argument,
+          "position id {} of a sequence of {} tokens exceeds the LongRoPE caches of short "
+          "sequences, which "
+          "have {} positions",
+          position, past + count, switch_ ? switch_->first_long : 0);
+    tokens.table_rows.push_back(table + position);
   }
   for (int64_t i = 0; i < request.logits.count(count); ++i) {
-    rows.wanted.push_back(begin + request.logits.at(i, count));
+    tokens.requested.push_back(begin + request.logits.at(i, count));
   }
 }
 
-void PackedRunner::gather_rows(std::span<const StepRequest> requests, Scratch& scratch,
-                               PackedStep& step) const {
-  scratch.rows.clear();
-  scratch.anew.clear();
-  scratch.anew.resize(requests.size());
+void PackedRunner::gather_tokens(std::span<const StepRequest> requests, Scratch& scratch,
+                                 PackedStep& step) const {
+  scratch.tokens.clear();
+  scratch.reruns.clear();
+  scratch.reruns.resize(requests.size());
   for (size_t i = 0; i < requests.size(); ++i) {
-    std::unique_ptr<Rerun>& anew = scratch.anew[i];
-    if (must_begin_anew(requests[i])) anew = make_rerun(requests[i]);
-    const StepRequest& request = anew != nullptr ? anew->request : requests[i];
-    add_rows(request, scratch.rows);
+    std::unique_ptr<Rerun>& rerun = scratch.reruns[i];
+    if (must_rerun(requests[i])) rerun = make_rerun(requests[i]);
+    const StepRequest& request = rerun != nullptr ? rerun->request : requests[i];
+    add_tokens(request, scratch.tokens);
     step.add(*request.sequence, std::ssize(request.tokens));
   }
 }
@@ -148,7 +150,7 @@ Tensor PackedRunner::run(std::span<const StepRequest> requests, const CancelToke
   return logits;
 }
 
-// A step that fails takes its scratch with it.
+// A failed step discards its scratch.
 class PackedRunner::Pending final : public PendingStep {
  public:
   Pending(const PackedRunner& runner, std::span<const StepRequest> requests)
@@ -158,7 +160,7 @@ class PackedRunner::Pending final : public PendingStep {
         step_(*runner.layout_, scratch_->tables) {}
 
   void run(const CancelToken* cancel, Tensor& logits) {
-    runner_.gather_rows(requests_, *scratch_, step_);
+    runner_.gather_tokens(requests_, *scratch_, step_);
     runner_.fill_inputs(*scratch_, cancel);
     scratch_->results.resize(runner_.plan().program->main().results().size());
     RunOptions run;
@@ -166,30 +168,30 @@ class PackedRunner::Pending final : public PendingStep {
     run.profiler = runner_.profiler_;
     run.step = &step_;
     runner_.session_->run(scratch_->inputs, scratch_->results, run);
-    const Rows& rows = scratch_->rows;
+    const StepTokens& tokens = scratch_->tokens;
     const Tensor& given = scratch_->results[runner_.logits_].tensor();
-    const auto wanted = std::ssize(rows.wanted);
-    make_matrix(logits, wanted, given.dims().back());
+    const auto requested = std::ssize(tokens.requested);
+    make_matrix(logits, requested, given.dims().back());
     convert(ElementType::f32, logits.data(), given.type(), given.data(), logits.count());
-    choose(requests_, logits);
+    sample(requests_, logits);
     bool shared = false;
     for (size_t i = 0; i < requests_.size(); ++i) {
       if (requests_[i].outputs == nullptr) continue;
       const int64_t count = std::ssize(requests_[i].tokens);
-      runner_.give_outputs(scratch_->results, rows.ends[i] - count, count, std::ssize(rows.tokens),
-                           *requests_[i].outputs);
+      runner_.slice_outputs(scratch_->results, tokens.ends[i] - count, count,
+                            std::ssize(tokens.tokens), *requests_[i].outputs);
       shared = true;
     }
-    // Logits of a few rows are kept for the next step; those of many rows may be large.
-    if (shared || wanted > std::ssize(requests_)) scratch_->results.clear();
+    // Keep logits of few tokens for the next step; those of many may be large.
+    if (shared || requested > std::ssize(requests_)) scratch_->results.clear();
   }
 
   void commit() override {
     step_.commit();
     for (size_t i = 0; i < requests_.size(); ++i) {
-      runner_.remember(requests_[i], scratch_->anew[i].get());
+      runner_.remember(requests_[i], scratch_->reruns[i].get());
     }
-    scratch_->anew.clear();
+    scratch_->reruns.clear();
     runner_.idle_.give(std::move(scratch_));
   }
 

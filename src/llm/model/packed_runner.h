@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Runs the rows of all sequences of a step as one, without rectangle or padding.
+// Runs the tokens of all sequences of a step as one list, without padding.
 #pragma once
 
 #include <array>
@@ -26,30 +26,30 @@ class PackedRunner final : public StepRunner {
 
  private:
   class Pending;
-  // What a step's sequences give, row by row.
-  struct Rows : TokenList {
-    std::array<std::vector<int64_t>, 3> positions;  // along each axis
-    std::vector<int64_t> numbers;                   // of the rows in their sequences
+  // Inputs of a step's tokens.
+  struct StepTokens : TokenList {
+    std::array<std::vector<int64_t>, 3> positions;  // position ids along each axis
+    std::vector<int64_t> indices;                   // index of each token in its sequence
     std::vector<int64_t> table_rows;
-    std::vector<int64_t> wanted;
+    std::vector<int64_t> requested;
     void clear();
   };
-  // What a step needs beside the session, kept for the next one: a step of as many rows as the last
-  // allocates nothing.
+  // Memory of a step, kept for the next: a step of as many tokens as the last allocates nothing.
   struct Scratch {
-    Rows rows;
-    std::vector<std::unique_ptr<Rerun>> anew;  // of each request, where it must begin anew
+    StepTokens tokens;
+    std::vector<std::unique_ptr<Rerun>> reruns;  // of each request; null unless it must run again
     PackedStep::Tables tables;
     std::vector<Box> inputs;
     std::vector<Box> results;
   };
-  void gather_rows(std::span<const StepRequest> requests, Scratch& scratch, PackedStep& step) const;
-  void add_rows(const StepRequest& request, Rows& rows) const;
+  void gather_tokens(std::span<const StepRequest> requests, Scratch& scratch,
+                     PackedStep& step) const;
+  void add_tokens(const StepRequest& request, StepTokens& tokens) const;
   void fill_inputs(Scratch& scratch, const CancelToken* cancel) const;
-  void fill_positions(const Value& parameter, const Rows& rows, Box& input) const;
-  // Rows [begin, begin + count) of `all` of what may be asked for.
-  void give_outputs(std::span<const Box> results, int64_t begin, int64_t count, int64_t all,
-                    NamedTensors& given) const;
+  void fill_positions(const Value& parameter, const StepTokens& tokens, Box& input) const;
+  // Outputs of tokens [begin, begin + count) of `all`.
+  void slice_outputs(std::span<const Box> results, int64_t begin, int64_t count, int64_t all,
+                     NamedTensors& outputs) const;
 
   std::string not_packed_reason_;
   std::string positions_;

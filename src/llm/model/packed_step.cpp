@@ -27,12 +27,12 @@ PackedStep::~PackedStep() {
 
 void PackedStep::add(Sequence& sequence, int64_t count) {
   check(std::ranges::find(sequences_, &sequence) == sequences_.end(), ErrorKind::invalid_argument,
-        "item {} of a step is a sequence that takes part already", items_.size());
+        "item {} of a step repeats a sequence", items_.size());
   for (size_t i = 0; i < layout_.states().size(); ++i) {
     const SequenceState& state = layout_.states()[i];
-    if (!state.cross || sequence.whole(i).data() != nullptr) continue;
+    if (!state.cross || sequence.tensor(i).data() != nullptr) continue;
     fail(ErrorKind::invalid_argument,
-         "a sequence of {} rows has no '{}': give the encoder's inputs before its tokens",
+         "a sequence of {} tokens has no '{}': set the encoder's inputs before its tokens",
          sequence.length(), escape(state.name));
   }
   const int64_t begin = items_.empty() ? 0 : items_.back().begin + items_.back().count;
@@ -47,13 +47,13 @@ void PackedStep::commit() {
 
 void PackedStep::append(std::string_view state, size_t item, const TensorView& rows) {
   const CacheLayout::Place& place = layout_.place(state);
-  const int64_t page_rows = layout_.page_rows();
+  const int64_t page_slots = layout_.page_slots();
   const int64_t past = items_[item].past;
   for (int64_t done = 0; done < items_[item].count;) {
-    const int64_t begin = (past + done) % page_rows;
-    const int64_t count = std::min(page_rows - begin, items_[item].count - done);
+    const int64_t begin = (past + done) % page_slots;
+    const int64_t count = std::min(page_slots - begin, items_[item].count - done);
     const std::byte* page = sequences_[item]->writable_page(place.group, past + done);
-    copy_elements(narrow(rows, 2, done, count), layout_.rows_in_page(place, page, begin, count));
+    copy_elements(narrow(rows, 2, done, count), layout_.slots_in_page(place, page, begin, count));
     done += count;
   }
 }
@@ -61,26 +61,26 @@ void PackedStep::append(std::string_view state, size_t item, const TensorView& r
 CacheRows PackedStep::rows(std::string_view state, size_t item, std::vector<std::byte>& memory) {
   const CacheLayout::Place& place = layout_.place(state);
   const Sequence& sequence = *sequences_[item];
-  if (place.state->cross) return {sequence.whole(place.index).view(), 0};
+  if (place.state->cross) return {sequence.tensor(place.index).view(), 0};
   const int64_t end = items_[item].past + items_[item].count;
   CacheRows held;
   held.first = sequence.first_held(place.group);
   const Dims& extents = place.state->extents;
   const std::array<int64_t, 4> dims = {1, extents[0], end - held.first, extents[1]};
-  // Whole pages of memory: it grows as seldom as the cache does.
-  const int64_t page_rows = layout_.page_rows();
-  const int64_t room = (dims[2] + page_rows - 1) / page_rows * page_rows;
+  // Rounds up to pages, so that the buffer grows as seldom as the cache.
+  const int64_t page_slots = layout_.page_slots();
+  const int64_t room = (dims[2] + page_slots - 1) / page_slots * page_slots;
   const int64_t bytes = bytes_for(place.state->element, dims[1] * room * dims[3]);
   if (std::ssize(memory) < bytes) memory.resize(static_cast<size_t>(bytes));
   held.rows = dense_view(place.state->element, dims, memory.data());
-  read_rows(layout_, place, sequence.states().caches[place.group], held.first, held.rows);
+  read_slots(layout_, place, sequence.states().caches[place.group], held.first, held.rows);
   return held;
 }
 
 CachePages PackedStep::pages(std::string_view state) {
   const CacheLayout::Place& place = layout_.place(state);
   Tables::Pages& table = tables_.groups_[place.group];
-  const int64_t rows = layout_.page_rows();
+  const int64_t rows = layout_.page_slots();
   if (table.pages.empty()) {
     for (const StepItem& item : items_) {
       table.stride = std::max(table.stride, (item.past + item.count + rows - 1) / rows);

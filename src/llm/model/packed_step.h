@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One step over packed sequences: what sequence operators see, and its commit.
+// One step over packed sequences, as sequence operators read it, and its commit.
 #pragma once
 
 #include <vector>
@@ -11,10 +11,10 @@ namespace lathe::llm {
 
 class PackedStep final : public SequenceStep {
  public:
-  // Lists that one step after another uses, so that they are made once.
+  // Lists reused by consecutive steps.
   class Tables {
     friend class PackedStep;
-    // Per group of caches: the pages of each item, once they have room for the new rows.
+    // Per group of KV caches: the pages of each item, allocated for its new tokens.
     struct Pages {
       std::vector<const std::byte*> pages{};
       int64_t stride = 0;
@@ -23,14 +23,14 @@ class PackedStep final : public SequenceStep {
     std::vector<Sequence*> sequences_;
     std::vector<Pages> groups_;
   };
-  // The tables serve one step at a time and outlive it.
+  // The tables serve one step at a time and must outlive it.
   PackedStep(const CacheLayout& layout, Tables& tables);
-  // Unless committed, the sequences are left as they were.
+  // Without a commit, the sequences stay unchanged.
   ~PackedStep() override;
   PackedStep(const PackedStep&) = delete;
   PackedStep& operator=(const PackedStep&) = delete;
 
-  // A sequence's next rows; each sequence once.
+  // Adds a sequence's next tokens; each sequence once.
   void add(Sequence& sequence, int64_t count);
   void commit();
 

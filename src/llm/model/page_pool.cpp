@@ -9,7 +9,7 @@
 namespace lathe::llm {
 namespace {
 
-// Small enough that one idle slab for every size of page is no loss.
+// An idle slab of each page size costs little memory.
 constexpr int64_t kSlabBytes = int64_t{256} << 10;
 constexpr int64_t kSystemPage = 4096;
 
@@ -23,8 +23,8 @@ PagePool::Slab::Slab(PagePool* owner, int64_t count, size_t size)
       memory(static_cast<std::byte*>(reserve_pages(size))),
       pages(static_cast<size_t>(count)) {
   check(memory != nullptr, ErrorKind::out_of_memory,
-        "no memory for {} bytes of state beside the {} that {} pages use: close sequences or "
-        "shorten them",
+        "cannot allocate {} bytes of state beside the {} bytes of {} pages: close or shorten "
+        "sequences",
         size, owner->live_pages() * owner->page_bytes(), owner->live_pages());
   idle.reserve(pages.size());
   for (size_t i = pages.size(); i-- > 0;) {
@@ -48,7 +48,7 @@ PagePool::Ref PagePool::take() {
   const std::lock_guard lock(mutex_);
   if (open_.empty()) {
     const int64_t bytes = round_up(page_bytes_ * pages_per_slab_, kSystemPage);
-    // So that giving a page back never allocates.
+    // Reserve now: the release of a page must not allocate.
     if (open_.capacity() < slabs_.size() + 1) open_.reserve(2 * slabs_.size() + 1);
     slabs_.push_back(std::make_unique<Slab>(this, pages_per_slab_, static_cast<size_t>(bytes)));
     open_.push_back(slabs_.back().get());
@@ -69,7 +69,7 @@ void PagePool::give(Page* page) noexcept {
   if (slab.idle.empty()) open_.push_back(&slab);
   slab.idle.push_back(page);
   if (slab.idle.size() < slab.pages.size()) return;
-  // One empty slab is kept for whoever comes next, and used last.
+  // Keeps one empty slab, used last.
   const auto own = std::ranges::find(open_, &slab);
   if (Slab& first = *open_.front(); &first != &slab && first.idle.size() == first.pages.size()) {
     open_.erase(own);

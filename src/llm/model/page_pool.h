@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Pages of one size for caches and states. Freed pages are used again before memory is asked for,
-// and memory that no page needs goes back to the system.
+// Pages of one size for KV caches and states. Reuses freed pages before it allocates, and returns
+// unused memory to the system.
 #pragma once
 
 #include <atomic>
@@ -53,12 +53,12 @@ class PagePool {
     Page* page_ = nullptr;
   };
 
-  // A page of our own; what it holds is not defined. Thread-safe. OutOfMemory.
+  // An unshared page with undefined content. Thread-safe. OutOfMemory.
   Ref take();
 
   int64_t page_bytes() const { return page_bytes_; }
   int64_t live_pages() const { return live_.load(std::memory_order_relaxed); }
-  // Address space held, for pages in use and for some to come.
+  // Reserved address space, pages not in use included.
   int64_t reserved_bytes() const;
 
  private:
@@ -78,7 +78,7 @@ class PagePool {
   std::atomic<int64_t> live_{0};
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Slab>> slabs_;
-  std::vector<Slab*> open_;  // slabs with idle pages; an empty one, if any, comes first
+  std::vector<Slab*> open_;  // slabs with idle pages; an empty slab is first
 };
 
 }  // namespace lathe::llm

@@ -19,7 +19,7 @@ void check_same(const SequenceState& prompt, const SequenceState& token) {
                      prompt.grows == token.grows && prompt.axis == token.axis &&
                      prompt.cross == token.cross;
   check(alike, ErrorKind::unsupported,
-        "the state '{}' is {} in the program for prompts, and {} in that for single tokens",
+        "the state '{}' is {} in the prefill program, but {} in the decode program",
         escape(token.name), describe(prompt), describe(token));
 }
 
@@ -34,14 +34,14 @@ std::vector<SequenceState> join_states(const std::vector<SequenceState>& prompt,
                                        const std::vector<SequenceState>& token) {
   for (const SequenceState& state : prompt) {
     check(find(token, state.name) != nullptr, ErrorKind::unsupported,
-          "the program for prompts keeps the state '{}', that for single tokens has {} others",
+          "the prefill program has the state '{}', which is not among the decode program's {}",
           escape(state.name), token.size());
   }
   std::vector<SequenceState> states = token;
   for (SequenceState& state : states) {
     const SequenceState* other = find(prompt, state.name);
     check(other != nullptr, ErrorKind::unsupported,
-          "the program for single tokens keeps the state '{}', that for prompts has {} others",
+          "the decode program has the state '{}', which is not among the prefill program's {}",
           escape(state.name), prompt.size());
     check_same(*other, state);
     const bool all = state.window == 0 || other->window == 0;
@@ -54,7 +54,7 @@ void check_alike(const CacheLayout& prompt, const CacheLayout& token) {
   join_states(prompt.states(), token.states());
   for (size_t i = 0; i < token.states().size(); ++i) {
     check(prompt.states()[i].name == token.states()[i].name, ErrorKind::unsupported,
-          "state {} is '{}' in the program for prompts, and '{}' in that for single tokens", i,
+          "state {} is '{}' in the prefill program, but '{}' in the decode program", i,
           escape(prompt.states()[i].name), escape(token.states()[i].name));
   }
 }
@@ -69,9 +69,9 @@ void PrefillDecodeRunner::set_embedder(std::shared_ptr<const Embedder> embedder)
   StepRunner::set_embedder(std::move(embedder));
 }
 
-// Rows that a longer sequence makes anew come all at once.
+// A rerun has several tokens.
 bool PrefillDecodeRunner::is_prompt(const StepRequest& request) const {
-  return request.tokens.size() > 1 || token_->must_begin_anew(request);
+  return request.tokens.size() > 1 || token_->must_rerun(request);
 }
 
 Tensor PrefillDecodeRunner::run(std::span<const StepRequest> requests,
@@ -95,14 +95,14 @@ void PrefillDecodeRunner::run_both(std::span<const StepRequest> requests, const 
   std::array<std::vector<StepRequest>, 2> parts;
   const auto kind = [&](const StepRequest& request) { return is_prompt(request) ? 1U : 0U; };
   for (const StepRequest& request : requests) parts[kind(request)].push_back(request);
-  std::array<Tensor, 2> rows;
-  const auto token = token_->begin(parts[0], cancel, rows[0]);
-  const auto prompt = prompt_->begin(parts[1], cancel, rows[1]);
-  const int64_t width = rows[0].dims()[1];
-  check(rows[1].dims()[1] == width, ErrorKind::invalid_model,
-        "sequences of one step have {} and {} logits", width, rows[1].dims()[1]);
-  make_matrix(logits, rows[0].dims()[0] + rows[1].dims()[0], width);
-  std::array<const float*, 2> from = {rows[0].as<float>(), rows[1].as<float>()};
+  std::array<Tensor, 2> part_logits;
+  const auto token = token_->begin(parts[0], cancel, part_logits[0]);
+  const auto prompt = prompt_->begin(parts[1], cancel, part_logits[1]);
+  const int64_t width = part_logits[0].dims()[1];
+  check(part_logits[1].dims()[1] == width, ErrorKind::invalid_model,
+        "sequences of one step have {} and {} logits", width, part_logits[1].dims()[1]);
+  make_matrix(logits, part_logits[0].dims()[0] + part_logits[1].dims()[0], width);
+  std::array<const float*, 2> from = {part_logits[0].as<float>(), part_logits[1].as<float>()};
   auto* to = logits.as<float>();
   for (const StepRequest& request : requests) {
     const float*& own = from[kind(request)];

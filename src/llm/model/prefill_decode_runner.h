@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Two programs over the caches of the same sequences, as pipelines with stages for prompts alone
-// and for single tokens alone have them. Which one runs a request follows from its rows as in ONNX
-// Runtime GenAI: several at once are a prompt's, also behind others; one is a single token, also if
-// it is all of the prompt. Requests of both kinds in a step make two runs, which count together.
+// A prefill and a decode program over the same KV caches, as in pipelines with separate stages for
+// prompts and single tokens. As in ONNX Runtime GenAI, a request of several tokens is a prefill and
+// one of a single token a decode. A step with both kinds makes two runs and one commit.
 #pragma once
 
 #include <vector>
@@ -11,16 +10,16 @@
 
 namespace lathe::llm {
 
-// States that both programs keep, under the same names; each as wide a window as either needs.
-// Unsupported, with the first that differs, if they do not keep the same.
+// States of both programs, matched by name, with the larger window of each. Unsupported, naming the
+// first that differs.
 std::vector<SequenceState> join_states(const std::vector<SequenceState>& prompt,
                                        const std::vector<SequenceState>& token);
-// The same of layouts in which each state is a tensor, in the same order.
+// Checks layouts of tensors, whose order must match, too.
 void check_alike(const CacheLayout& prompt, const CacheLayout& token);
 
 class PrefillDecodeRunner final : public StepRunner {
  public:
-  // Both packed, or both item by item, over one layout.
+  // Both packed, or both with one sequence per run; over one layout.
   PrefillDecodeRunner(std::unique_ptr<StepRunner> prompt, std::unique_ptr<StepRunner> token);
 
   bool packed() const override { return token_->packed(); }

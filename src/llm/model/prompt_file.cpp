@@ -10,10 +10,9 @@
 #include "llm/model/sequence_file.h"
 #include "llm/model/token_inputs_file.h"
 
-// magic, version, tokens (count, then as many), what their rows come with (row_inputs_file.h), how
-// many of them are the prompt, reason,
-// choices (count, then of each its log-probability and its likeliest:
-// count, then token and log-probability of each), checksum of all before it, the sequence.
+// Format: magic, version, tokens (count, ids), embeddings and position ids (token_inputs_file.h),
+// prompt tokens, reason, choices (count; of each: log-probability, count and (token,
+// log-probability) of the most likely), checksum of all before it, the sequence.
 namespace lathe::llm {
 namespace {
 
@@ -39,16 +38,16 @@ search::Choice read_choice(ByteReader& reader, int64_t vocabulary) {
   return choice;
 }
 
-// Rows of embeddings are listed below 0.
+// Embeddings have ids below 0.
 void check_tokens(const PromptState& state, int64_t vocabulary) {
   std::vector<bool> embedded(state.tokens.size());
   for (const EmbeddedTokens& own : state.embedded) {
-    for (int64_t row = own.begin; row < own.end(); ++row) embedded[static_cast<size_t>(row)] = true;
+    for (int64_t i = own.begin; i < own.end(); ++i) embedded[static_cast<size_t>(i)] = true;
   }
   for (size_t i = 0; i < state.tokens.size(); ++i) {
     const Token token = state.tokens[i];
     check(embedded[i] ? token < 0 : token >= 0 && token < vocabulary, ErrorKind::invalid_argument,
-          "a saved prompt has token {} in row {}, the vocabulary has {}", token, i, vocabulary);
+          "a saved prompt has token {} at {}, but the vocabulary has {}", token, i, vocabulary);
   }
 }
 
@@ -83,10 +82,10 @@ PromptState restore_prompt(const Decoder& decoder, std::span<const std::byte> by
   ByteReader reader(bytes);
   const auto magic = reader.take(kMagic.size(), "head");
   check(std::memcmp(magic.data(), kMagic.data(), kMagic.size()) == 0, ErrorKind::invalid_argument,
-        "{} bytes are no saved prompt: they do not begin with '{}'", bytes.size(), kMagic);
+        "{} bytes are not a saved prompt: they do not begin with '{}'", bytes.size(), kMagic);
   const uint64_t version = reader.number("version");
   check(version == kVersion, ErrorKind::invalid_argument,
-        "a prompt was saved in version {}, this is version {}", version, kVersion);
+        "a saved prompt has version {}, this Lathe reads version {}", version, kVersion);
   const int64_t context = decoder.config().context_length;
   const int64_t vocabulary = decoder.vocabulary();
   PromptState state{decoder.new_sequence()};
@@ -108,7 +107,7 @@ PromptState restore_prompt(const Decoder& decoder, std::span<const std::byte> by
   state.sequence =
       restore_sequence(decoder.new_sequence().shared_layout(), bytes.last(reader.left()), context);
   check(state.sequence.length() < std::max<int64_t>(tokens, 1), ErrorKind::invalid_argument,
-        "a saved prompt has {} tokens and {} rows", tokens, state.sequence.length());
+        "a saved prompt has {} tokens, but its sequence has {}", tokens, state.sequence.length());
   return state;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A prompt with its answer so far as bytes, to go on later, elsewhere, or in another process.
+// Saves and restores a prompt with its answer so far as bytes, for later use or another process.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@
 namespace lathe::llm {
 
 std::vector<std::byte> save_prompt(const PromptState& state);
-// InvalidArgument for bytes that are no saved prompt, are damaged, or come from another model.
+// InvalidArgument for bytes that are not a saved prompt, are damaged, or belong to another model.
 PromptState restore_prompt(const Decoder& decoder, std::span<const std::byte> bytes);
 
 }  // namespace lathe::llm

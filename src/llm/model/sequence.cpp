@@ -16,7 +16,7 @@ Sequence::Sequence(std::shared_ptr<const CacheLayout> layout)
     : layout_(std::move(layout)), next_(layout_->fixed_states()) {
   states_.caches.resize(layout_->groups().size());
   states_.fixed.resize(layout_->fixed_states());
-  if (layout_->holds_tensors()) states_.whole.resize(layout_->states().size());
+  if (layout_->holds_tensors()) states_.tensors.resize(layout_->states().size());
 }
 
 Sequence::Sequence(std::shared_ptr<const CacheLayout> layout, SequenceStates states,
@@ -52,7 +52,7 @@ void Sequence::release() {
     cache.first = cache.base = 0;
   }
   std::ranges::fill(states_.fixed, PagePool::Ref());
-  std::ranges::fill(states_.whole, Tensor());
+  std::ranges::fill(states_.tensors, Tensor());
   states_.positions = {};
   states_.tokens.clear();
   states_.embedded.clear();
@@ -69,26 +69,27 @@ void Sequence::checkpoint() {
   checkpoints_.push_back(states_);
 }
 
-// Where the run began that row `length` lies in; `length` itself where rows may be parted.
+// Start of the run that contains `length`; `length` itself where tokens may be split.
 int64_t Sequence::run_begin(const SequenceStates& states, int64_t length) const {
   const auto run = std::ranges::upper_bound(states.runs, length);
   return run == states.runs.begin() ? length : *std::prev(run);
 }
 
-// The largest length up to `length` that these states can be cut to; -1: none.
+// The largest length up to `length` to which these states can be cut; -1: none.
 int64_t Sequence::cut_point(const SequenceStates& states, int64_t length) const {
   if (length >= states.length) return states.length;
-  if (layout_->whole()) {
-    for (size_t i = 0; i < states.whole.size(); ++i) {
+  if (layout_->unpaged()) {
+    for (size_t i = 0; i < states.tensors.size(); ++i) {
       const int axis = layout_->states()[i].axis;
       if (layout_->states()[i].cross) continue;
-      if (axis < 0 || states.whole[i].dims()[static_cast<size_t>(axis)] != states.length) return -1;
+      if (axis < 0 || states.tensors[i].dims()[static_cast<size_t>(axis)] != states.length)
+        return -1;
     }
     return run_begin(states, length);
   }
   if (!states.fixed.empty()) return -1;
   for (size_t group = 0; group < states.caches.size(); ++group) {
-    // The next row sees itself and window - 1 rows before it.
+    // The next token attends to itself and the window - 1 tokens before it.
     const int64_t window = layout_->groups()[group].window;
     const int64_t first = states.caches[group].first;
     if (first > 0 && first > length - (window - 1)) return -1;
@@ -98,7 +99,7 @@ int64_t Sequence::cut_point(const SequenceStates& states, int64_t length) const 
 
 int64_t Sequence::reachable(int64_t length) const {
   check(length >= 0 && length <= this->length(), ErrorKind::invalid_argument,
-        "a sequence of {} rows cannot be cut to {}", this->length(), length);
+        "a sequence of {} tokens cannot be cut to {}", this->length(), length);
   int64_t best = std::max<int64_t>(cut_point(states_, length), 0);
   for (const SequenceStates& states : checkpoints_) {
     best = std::max(best, cut_point(states, length));
@@ -111,8 +112,8 @@ int64_t Sequence::rewind(int64_t length) {
   if (length == this->length()) return length;
   if (length == 0) {
     Sequence empty(layout_);
-    for (size_t i = 0; i < states_.whole.size(); ++i) {
-      if (layout_->states()[i].cross) empty.states_.whole[i] = std::move(states_.whole[i]);
+    for (size_t i = 0; i < states_.tensors.size(); ++i) {
+      if (layout_->states()[i].cross) empty.states_.tensors[i] = std::move(states_.tensors[i]);
     }
     *this = std::move(empty);
     return 0;
@@ -128,15 +129,15 @@ int64_t Sequence::rewind(int64_t length) {
 }
 
 void Sequence::cut(int64_t length) {
-  for (size_t i = 0; layout_->whole() && i < states_.whole.size(); ++i) {
+  for (size_t i = 0; layout_->unpaged() && i < states_.tensors.size(); ++i) {
     if (layout_->states()[i].cross) continue;
-    const Tensor& all = states_.whole[i];
+    const Tensor& all = states_.tensors[i];
     Dims dims = all.dims();
     dims[static_cast<size_t>(layout_->states()[i].axis)] = length;
-    states_.whole[i] = Tensor(all.type(), dims, all.strides(), all.data(), all.owner());
+    states_.tensors[i] = Tensor(all.type(), dims, all.strides(), all.data(), all.owner());
   }
   std::erase_if(states_.runs, [&](int64_t run) { return run >= length; });
-  // A sequence that was imported may not know the first ones: then the others say nothing.
+  // An imported sequence may lack the first tokens; then drop the others.
   const bool known = std::ssize(states_.tokens) == states_.length;
   states_.tokens.resize(known ? static_cast<size_t>(length) : 0);
   states_.embedded = cut_embedded(states_.embedded, 0, known ? length : 0);
@@ -147,10 +148,10 @@ void Sequence::cut(int64_t length) {
 
 void Sequence::truncate(int64_t length) {
   const int64_t reached = reachable(length);
-  const int64_t wanted = length == this->length() ? length : run_begin(states_, length);
-  check(reached == wanted, ErrorKind::invalid_argument,
-        "a sequence of {} rows cannot go back to {}, only to {}: a state or a window has forgotten "
-        "what came before; keep a copy or a checkpoint",
+  const int64_t expected = length == this->length() ? length : run_begin(states_, length);
+  check(reached == expected, ErrorKind::invalid_argument,
+        "a sequence of {} tokens cannot rewind to {}, only to {}: a state or a window has dropped "
+        "earlier tokens; keep a copy or a checkpoint",
         this->length(), length, reached);
   rewind(length);
 }
@@ -162,11 +163,12 @@ void Sequence::set_cross(size_t state, Tensor tensor) {
   for (size_t axis = 0; fits && axis < known.extents.size(); ++axis) {
     fits = known.extents[axis] == 0 || known.extents[axis] == tensor.dims()[axis];
   }
-  check(fits, ErrorKind::invalid_argument,
-        "state '{}' of a sequence of {} rows cannot become {}, expected {} before the first row",
-        escape(known.name), length(), to_string(tensor.type(), tensor.dims()),
-        to_string(known.element, known.extents));
-  states_.whole[state] = std::move(tensor);
+  check(
+      fits, ErrorKind::invalid_argument,
+      "state '{}' of a sequence of {} tokens cannot become {}, expected {} before the first token",
+      escape(known.name), length(), to_string(tensor.type(), tensor.dims()),
+      to_string(known.element, known.extents));
+  states_.tensors[state] = std::move(tensor);
 }
 
 void Sequence::remember(std::span<const Token> tokens, std::span<const EmbeddedTokens> embedded) {
@@ -177,13 +179,13 @@ void Sequence::remember(std::span<const Token> tokens, std::span<const EmbeddedT
   }
 }
 
-void Sequence::place(int64_t rows, std::span<const int64_t> positions) {
-  if (!positions.empty()) states_.positions.add(length() - rows, rows, positions);
+void Sequence::place(int64_t tokens, std::span<const int64_t> positions) {
+  if (!positions.empty()) states_.positions.add(length() - tokens, tokens, positions);
 }
 
 std::byte* Sequence::writable_page(size_t group, int64_t position) {
   HeldPages& cache = states_.caches[group];
-  const int64_t number = position / layout_->page_rows();
+  const int64_t number = position / layout_->page_slots();
   if (cache.pages.empty()) cache.base = number;
   const auto index = static_cast<size_t>(number - cache.base);
   if (cache.pages.size() <= index) cache.pages.resize(index + 1);
@@ -201,28 +203,28 @@ std::byte* Sequence::writable_page(size_t group, int64_t position) {
 
 const std::byte* Sequence::page(size_t group, int64_t position) const {
   const HeldPages& cache = states_.caches[group];
-  const int64_t index = position / layout_->page_rows() - cache.base;
+  const int64_t index = position / layout_->page_slots() - cache.base;
   if (index < 0 || index >= static_cast<int64_t>(cache.pages.size())) return nullptr;
   return cache.pages[static_cast<size_t>(index)].data();
 }
 
-int64_t Sequence::rows_taken(int64_t rows) const {
-  if (layout_->whole()) return rows;
+int64_t Sequence::positions_to_allocate(int64_t tokens) const {
+  if (layout_->unpaged()) return tokens;
   const auto fresh = [](const PagePool::Ref& page) { return !page || page.shared(); };
-  const int64_t page_rows = layout_->page_rows();
+  const int64_t page_slots = layout_->page_slots();
   int64_t most = 0;
   for (const HeldPages& cache : states_.caches) {
     int64_t taken = 0;
-    for (int64_t at = length(); at < length() + rows; at += page_rows - at % page_rows) {
-      const int64_t index = at / page_rows - cache.base;
+    for (int64_t at = length(); at < length() + tokens; at += page_slots - at % page_slots) {
+      const int64_t index = at / page_slots - cache.base;
       const bool held = index >= 0 && index < std::ssize(cache.pages) &&
                         !fresh(cache.pages[static_cast<size_t>(index)]);
-      taken += held ? 0 : page_rows;
+      taken += held ? 0 : page_slots;
     }
     most = std::max(most, taken);
   }
   const bool fixed = std::ranges::any_of(next_, [&](const Next& next) { return fresh(next.page); });
-  return most == 0 && fixed ? rows : most;
+  return most == 0 && fixed ? tokens : most;
 }
 
 TensorView Sequence::fixed_view(size_t index, std::byte* data) const {
@@ -235,7 +237,7 @@ TensorView Sequence::fixed(size_t index) const {
   return page ? fixed_view(index, page.data()) : TensorView{};
 }
 
-// What the last step replaced is written to again, unless a fork or a checkpoint holds it.
+// Reuses the buffer that the last step replaced, unless a fork or a checkpoint holds it.
 TensorView Sequence::next_fixed(size_t index) {
   Next& next = next_[index];
   if (!next.page || next.page.shared()) next.page = layout_->fixed_pool(index).take();
@@ -253,17 +255,17 @@ void Sequence::commit(int64_t count) {
   drop_outside_windows();
 }
 
-void Sequence::commit(int64_t count, std::vector<Tensor> whole, bool together) {
+void Sequence::commit(int64_t count, std::vector<Tensor> tensors, bool together) {
   if (together) states_.runs.push_back(length());
   states_.length += count;
   states_.reach = length();
-  states_.whole = std::move(whole);
+  states_.tensors = std::move(tensors);
 }
 
 void Sequence::rollback() {
-  const int64_t rows = layout_->page_rows();
+  const int64_t slots = layout_->page_slots();
   for (HeldPages& cache : states_.caches) {
-    const int64_t needed = std::max<int64_t>((length() + rows - 1) / rows - cache.base, 0);
+    const int64_t needed = std::max<int64_t>((length() + slots - 1) / slots - cache.base, 0);
     if (static_cast<int64_t>(cache.pages.size()) > needed) {
       cache.pages.resize(static_cast<size_t>(needed));
     }
@@ -275,12 +277,12 @@ void Sequence::drop_outside_windows() {
   for (size_t group = 0; group < states_.caches.size(); ++group) {
     const int64_t window = layout_->groups()[group].window;
     HeldPages& cache = states_.caches[group];
-    const int64_t first = (length() - (window - 1)) / layout_->page_rows();
+    const int64_t first = (length() - (window - 1)) / layout_->page_slots();
     if (window == 0 || first <= cache.base) continue;
     const auto gone = std::min<int64_t>(first - cache.base, std::ssize(cache.pages));
     cache.pages.erase(cache.pages.begin(), cache.pages.begin() + gone);
     cache.base += gone;
-    cache.first = std::max(cache.first, cache.base * layout_->page_rows());
+    cache.first = std::max(cache.first, cache.base * layout_->page_slots());
   }
 }
 
@@ -296,7 +298,7 @@ size_t Sequence::pages() const {
 int64_t Sequence::committed_bytes() const {
   using Block = std::pair<const void*, int64_t>;
   const auto blocks_of = [](const SequenceStates& states) {
-    size_t count = states.fixed.size() + states.whole.size();
+    size_t count = states.fixed.size() + states.tensors.size();
     for (const HeldPages& cache : states.caches) count += cache.pages.size();
     return count;
   };
@@ -314,14 +316,14 @@ int64_t Sequence::committed_bytes() const {
     for (size_t i = 0; i < states.fixed.size(); ++i) {
       add(states.fixed[i].data(), layout_->fixed_pool(i).page_bytes());
     }
-    for (const Tensor& tensor : states.whole) add(tensor.data(), tensor.byte_size());
+    for (const Tensor& tensor : states.tensors) add(tensor.data(), tensor.byte_size());
   };
   add_all(states_);
   for (const SequenceStates& states : checkpoints_) add_all(states);
   for (size_t i = 0; i < next_.size(); ++i) {
     add(next_[i].page.data(), layout_->fixed_pool(i).page_bytes());
   }
-  // Each once.
+  // Counts each block once.
   std::sort(blocks.begin(), end);
   int64_t bytes = 0;
   const void* last = nullptr;

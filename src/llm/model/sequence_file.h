@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A sequence as bytes, to be taken up again later, elsewhere, or by another process.
+// Saves and restores a sequence as bytes, for later use or another process.
 #pragma once
 
 #include <span>
@@ -9,12 +9,12 @@
 
 namespace lathe::llm {
 
-// Everything the sequence keeps, its checkpoints included.
+// Saves all states with checkpoints.
 std::vector<std::byte> save_sequence(const Sequence& sequence);
 
-// InvalidArgument for bytes that are no saved sequence, are damaged, come from a model with other
-// states, or hold more than `most_rows` rows. Pages may be cut differently than they were.
+// InvalidArgument for bytes that are not a saved sequence, are damaged, belong to a model with
+// other states, or hold more than `max_tokens` tokens. The page size may differ.
 Sequence restore_sequence(std::shared_ptr<const CacheLayout> layout,
-                          std::span<const std::byte> bytes, int64_t most_rows);
+                          std::span<const std::byte> bytes, int64_t max_tokens);
 
 }  // namespace lathe::llm

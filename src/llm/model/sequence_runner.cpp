@@ -31,8 +31,8 @@ std::optional<int64_t> required_extent(const Module& main, const Dim& dim) {
   return std::nullopt;
 }
 
-// The past's extents before any row: one batch, and nothing along the axis that grows.
-SequenceState whole_state(const Program& program, const StatePair& pair, const Dim& batch) {
+// Shape of an empty past: batch 1, and 0 along the axis that grows.
+SequenceState empty_state(const Program& program, const StatePair& pair, const Dim& batch) {
   const Value& past = parameter_of(program, pair.past);
   SequenceState state;
   state.name = pair.past;
@@ -50,7 +50,7 @@ SequenceState whole_state(const Program& program, const StatePair& pair, const D
       state.extents.push_back(1);
     } else {
       check(state.axis < 0, ErrorKind::unsupported,
-            "the state '{}' is {}: more than one axis may grow", escape(pair.past),
+            "the state '{}' is {}: more than one dimension is unknown", escape(pair.past),
             past.type().to_string());
       state.axis = static_cast<int>(axis);
       state.extents.push_back(0);
@@ -59,7 +59,7 @@ SequenceState whole_state(const Program& program, const StatePair& pair, const D
   return state;
 }
 
-// Known extents are kept, others open, the batch is one.
+// Batch 1, other unknown dimensions 0.
 SequenceState cross_state(const Program& program, const StatePair& pair) {
   const Value& input = parameter_of(program, pair.past);
   check(input.type().is_ranked() && input.type().rank() > 0, ErrorKind::unsupported,
@@ -76,11 +76,11 @@ SequenceState cross_state(const Program& program, const StatePair& pair) {
   return state;
 }
 
-// Along which a result has an element for each new row; -1: along none.
+// Axis of a result with one element per new token; -1: none.
 int token_axis(const Program& program, const DecoderInterface& names, const Value& result) {
-  const Dim rows = (*parameter_of(program, names.tokens).type().dims)[1];
-  if (rows.is_constant() || !result.type().is_ranked()) return -1;
-  const auto at = std::ranges::find(*result.type().dims, rows);
+  const Dim tokens = (*parameter_of(program, names.tokens).type().dims)[1];
+  if (tokens.is_constant() || !result.type().is_ranked()) return -1;
+  const auto at = std::ranges::find(*result.type().dims, tokens);
   return at == result.type().dims->end() ? -1 : static_cast<int>(at - result.type().dims->begin());
 }
 
@@ -92,16 +92,16 @@ bool is_circular(const std::unique_ptr<Instruction>& instruction) {
 
 }  // namespace
 
-std::shared_ptr<const CacheLayout> whole_layout(const Program& program,
-                                                const DecoderInterface& names) {
+std::shared_ptr<const CacheLayout> unpaged_layout(const Program& program,
+                                                  const DecoderInterface& names) {
   const Type& tokens = parameter_of(program, names.tokens).type();
   const int rank = names.tokens == names.embeddings ? 3 : 2;
   check(tokens.is_ranked() && tokens.rank() == rank, ErrorKind::unsupported,
-        "input '{}' is {}, expected [batch, rows{}]", escape(names.tokens), tokens.to_string(),
+        "input '{}' is {}, expected [batch, tokens{}]", escape(names.tokens), tokens.to_string(),
         rank == 3 ? ", hidden" : "");
   std::vector<SequenceState> states;
   for (const StatePair& pair : names.states) {
-    states.push_back(whole_state(program, pair, tokens.dims->front()));
+    states.push_back(empty_state(program, pair, tokens.dims->front()));
   }
   for (const StatePair& pair : names.cross) states.push_back(cross_state(program, pair));
   return std::make_shared<const CacheLayout>(std::move(states), 1, true);
@@ -128,9 +128,9 @@ SequenceRunner::SequenceRunner(const Program& program, const DecoderInterface& n
     const bool present = std::ranges::find(presents_, i) != presents_.end();
     if (i == logits_ || present) continue;
     outputs_.push_back({main.result_names()[i]});
-    row_axes_[main.result_names()[i]] = token_axis(program, names, *main.results()[i]);
+    token_axes_[main.result_names()[i]] = token_axis(program, names, *main.results()[i]);
   }
-  single_rows_ = std::ranges::any_of(main.instructions(), is_circular);
+  token_by_token_ = std::ranges::any_of(main.instructions(), is_circular);
 }
 
 SequenceRunner::Input SequenceRunner::input_of(const Value& parameter) const {
@@ -152,7 +152,7 @@ SequenceRunner::Input SequenceRunner::input_of(const Value& parameter) const {
   const auto cross = std::ranges::find(names_.cross, parameter.name(), &StatePair::past);
   const bool is_state = state != states.end() || cross != names_.cross.end();
   check(is_state || embedded || role != std::end(roles), ErrorKind::unsupported,
-        "the input '{}' is {}: nothing is known of what it wants", escape(parameter.name()),
+        "the input '{}' is {}: its purpose is unknown", escape(parameter.name()),
         parameter.type().to_string());
   Input input;
   input.name = parameter.name();
@@ -163,10 +163,10 @@ SequenceRunner::Input SequenceRunner::input_of(const Value& parameter) const {
   if (state == states.end()) {
     input.state = states.size() + static_cast<size_t>(cross - names_.cross.begin());
   }
-  const bool lies = input.role == Role::tokens || input.role == Role::mask;
+  const bool has_rank_2 = input.role == Role::tokens || input.role == Role::mask;
   const bool positions = input.role == Role::positions;
-  check((!lies || input.rank == 2) && (!positions || input.rank == 2 || input.rank == 3),
-        ErrorKind::unsupported, "the input '{}' is {}, expected two axes", escape(parameter.name()),
+  check((!has_rank_2 || input.rank == 2) && (!positions || input.rank == 2 || input.rank == 3),
+        ErrorKind::unsupported, "the input '{}' is {}, expected rank 2", escape(parameter.name()),
         parameter.type().to_string());
   return input;
 }
@@ -174,9 +174,9 @@ SequenceRunner::Input SequenceRunner::input_of(const Value& parameter) const {
 Tensor SequenceRunner::make(const Input& input, const StepRequest& request,
                             const NamedTensors& embedded) const {
   const int64_t past = request.sequence->length();
-  const auto rows = static_cast<int64_t>(request.tokens.size());
+  const auto count = static_cast<int64_t>(request.tokens.size());
   std::vector<int64_t> values;
-  Dims dims = {1, rows};
+  Dims dims = {1, count};
   switch (input.role) {
     case Role::tokens:
       for (const Token token : request.tokens) values.push_back(std::max<Token>(token, 0));
@@ -185,15 +185,15 @@ Tensor SequenceRunner::make(const Input& input, const StepRequest& request,
       return embedded.at(input.name);
     case Role::positions: {
       const int64_t axes = input.rank == 3 ? 3 : 1;
-      for (int64_t i = 0; i < axes * rows; ++i) {
-        values.push_back(position_of(request, i / rows, i % rows));
+      for (int64_t i = 0; i < axes * count; ++i) {
+        values.push_back(position_of(request, i / count, i % count));
       }
-      if (axes == 3) dims = {3, 1, rows};
+      if (axes == 3) dims = {3, 1, count};
       break;
     }
     case Role::mask:
-      dims = {1, past + rows};
-      values.assign(static_cast<size_t>(past + rows), 1);
+      dims = {1, past + count};
+      values.assign(static_cast<size_t>(past + count), 1);
       break;
     case Role::past_length:
     case Role::new_length:
@@ -201,14 +201,14 @@ Tensor SequenceRunner::make(const Input& input, const StepRequest& request,
       const bool with_past = input.role != Role::new_length;
       const bool with_new = input.role != Role::past_length;
       dims.assign(static_cast<size_t>(input.rank), 1);
-      values = {(with_past ? past : 0) + (with_new ? rows : 0)};
+      values = {(with_past ? past : 0) + (with_new ? count : 0)};
       break;
     }
     case Role::past: {
-      const Tensor& held = request.sequence->whole(input.state);
+      const Tensor& held = request.sequence->tensor(input.state);
       if (held.data() != nullptr) return held;
       check(!layout_->states()[input.state].cross, ErrorKind::invalid_argument,
-            "a sequence of {} rows has no '{}': give the encoder's inputs before its tokens", past,
+            "a sequence of {} tokens has no '{}': set the encoder's inputs before its tokens", past,
             escape(layout_->states()[input.state].name));
       return Tensor(input.element, layout_->states()[input.state].extents);
     }
@@ -216,23 +216,24 @@ Tensor SequenceRunner::make(const Input& input, const StepRequest& request,
   return integer_tensor(input.element, std::move(dims), values);
 }
 
-// f32 [wanted, vocabulary].
-Tensor SequenceRunner::wanted_rows(const StepRequest& request, const Tensor& given) const {
-  const auto rows = std::ssize(request.tokens);
+// Requested logits, f32 [requested, vocabulary].
+Tensor SequenceRunner::requested_logits(const StepRequest& request, const Tensor& given) const {
+  const auto count = std::ssize(request.tokens);
   check(given.rank() > 0 && given.dims().back() > 0, ErrorKind::invalid_model,
-        "the logits are {}, expected [1, rows, vocabulary]", to_string(given.type(), given.dims()));
+        "the logits are {}, expected [1, tokens, vocabulary]",
+        to_string(given.type(), given.dims()));
   const int64_t width = given.dims().back();
   const int64_t held = given.count() / width;
-  check(held == rows || held == 1 || (held > 0 && constant_[logits_]), ErrorKind::invalid_model,
-        "a run of {} rows gave logits of {}", rows, held);
-  const int64_t wanted = request.logits.count(rows);
-  Tensor own(ElementType::f32, {wanted, width});
-  for (int64_t i = 0; i < wanted; ++i) {
-    const int64_t row = request.logits.at(i, rows);
-    const int64_t at = std::max<int64_t>(held - rows + row, 0);
-    check(held == rows || row == rows - 1 || constant_[logits_], ErrorKind::unsupported,
-          "the logits of row {} of {} are wanted, and the program gives only those of the last",
-          row, rows);
+  check(held == count || held == 1 || (held > 0 && constant_[logits_]), ErrorKind::invalid_model,
+        "a run of {} tokens returned logits of {}", count, held);
+  const int64_t requested = request.logits.count(count);
+  Tensor own(ElementType::f32, {requested, width});
+  for (int64_t i = 0; i < requested; ++i) {
+    const int64_t index = request.logits.at(i, count);
+    const int64_t at = std::max<int64_t>(held - count + index, 0);
+    check(held == count || index == count - 1 || constant_[logits_], ErrorKind::unsupported,
+          "the logits of token {} of {} are requested, but the program returns only the last",
+          index, count);
     const auto* from =
         static_cast<const std::byte*>(given.data()) + at * width * info(given.type()).bits / 8;
     convert(ElementType::f32, own.as<float>() + i * width, given.type(), from, width);
@@ -240,7 +241,7 @@ Tensor SequenceRunner::wanted_rows(const StepRequest& request, const Tensor& giv
   return own;
 }
 
-// Gives the presents; the logits of the wanted rows go to the end of `logits`.
+// Returns the presents; appends the requested logits to `logits`.
 std::vector<Tensor> SequenceRunner::run_one(const StepRequest& request, const CancelToken* cancel,
                                             std::vector<Tensor>& logits) const {
   TokenList list;
@@ -252,8 +253,8 @@ std::vector<Tensor> SequenceRunner::run_one(const StepRequest& request, const Ca
   run.cancel = cancel;
   run.profiler = profiler_;
   const std::vector<Box> results = session_->run(inputs, run);
-  const auto rows = std::ssize(request.tokens);
-  logits.push_back(wanted_rows(request, results[logits_].tensor().dense()));
+  const auto count = std::ssize(request.tokens);
+  logits.push_back(requested_logits(request, results[logits_].tensor().dense()));
   if (request.outputs != nullptr) {
     const auto& names = plan_->program->main().result_names();
     for (const ProgramOutput& output : outputs_) {
@@ -268,23 +269,24 @@ std::vector<Tensor> SequenceRunner::run_one(const StepRequest& request, const Ca
     if (!constant_[presents_[i]]) continue;
     Dims extents = state.extents;
     if (state.axis >= 0) {
-      extents[static_cast<size_t>(state.axis)] = request.sequence->length() + rows;
+      extents[static_cast<size_t>(state.axis)] = request.sequence->length() + count;
     }
     presents.back() = Tensor(state.element, extents);
   }
   for (size_t i = presents.size(); i < layout_->states().size(); ++i) {
-    presents.push_back(request.sequence->whole(i));
+    presents.push_back(request.sequence->tensor(i));
   }
   return presents;
 }
 
-// Rows as requests of their own, where they cannot share a run.
-std::vector<Tensor> SequenceRunner::run_rows(const StepRequest& request, const CancelToken* cancel,
-                                             std::vector<Tensor>& logits) const {
-  if (!single_rows_ || request.tokens.size() == 1) return run_one(request, cancel, logits);
+// Splits a request into single tokens where they cannot share a run.
+std::vector<Tensor> SequenceRunner::run_request(const StepRequest& request,
+                                                const CancelToken* cancel,
+                                                std::vector<Tensor>& logits) const {
+  if (!token_by_token_ || request.tokens.size() == 1) return run_one(request, cancel, logits);
   Sequence own = *request.sequence;
   const auto count = std::ssize(request.tokens);
-  std::vector<Tensor> presents, rows;
+  std::vector<Tensor> presents, token_logits;
   std::map<std::string, std::vector<Tensor>> outputs;
   for (int64_t i = 0; i < count; ++i) {
     if (i > 0) own.commit(1, std::move(presents));
@@ -299,18 +301,18 @@ std::vector<Tensor> SequenceRunner::run_rows(const StepRequest& request, const C
                         .outputs = request.outputs != nullptr ? &given : nullptr,
                         .embedded = embedded,
                         .positions = positions},
-                       cancel, rows);
+                       cancel, token_logits);
     for (auto& [name, tensor] : given) outputs[name].push_back(std::move(tensor));
   }
-  std::vector<Tensor> wanted = {Tensor(ElementType::f32, {0, rows.front().dims()[1]})};
+  std::vector<Tensor> requested = {Tensor(ElementType::f32, {0, token_logits.front().dims()[1]})};
   for (int64_t i = 0; i < request.logits.count(count); ++i) {
-    wanted.push_back(rows[static_cast<size_t>(request.logits.at(i, count))]);
+    requested.push_back(token_logits[static_cast<size_t>(request.logits.at(i, count))]);
   }
-  logits.push_back(join_rows(wanted));
+  logits.push_back(join_logits(requested));
   for (const ProgramOutput& output : outputs_) {
     if (request.outputs == nullptr) break;
     const std::vector<Tensor>& parts = outputs[output.name];
-    const int axis = row_axes_.at(output.name);
+    const int axis = token_axes_.at(output.name);
     const bool alike = std::ranges::all_of(
         parts, [&](const Tensor& part) { return part.dims() == parts.front().dims(); });
     (*request.outputs)[output.name] = axis < 0 || !alike ? parts.back() : join_along(parts, axis);
@@ -321,35 +323,35 @@ std::vector<Tensor> SequenceRunner::run_rows(const StepRequest& request, const C
 class SequenceRunner::Pending final : public PendingStep {
  public:
   Pending(const SequenceRunner& runner, std::span<const StepRequest> requests)
-      : runner_(runner), requests_(requests), anew_(requests.size()) {}
+      : runner_(runner), requests_(requests), reruns_(requests.size()) {}
 
   Tensor run(const CancelToken* cancel) {
     std::vector<Tensor> logits;
     for (size_t i = 0; i < requests_.size(); ++i) {
-      if (runner_.must_begin_anew(requests_[i])) anew_[i] = runner_.make_rerun(requests_[i]);
-      presents_.push_back(runner_.run_rows(request(i), cancel, logits));
+      if (runner_.must_rerun(requests_[i])) reruns_[i] = runner_.make_rerun(requests_[i]);
+      presents_.push_back(runner_.run_request(request(i), cancel, logits));
     }
-    Tensor all = join_rows(logits);
-    choose(requests_, all);
+    Tensor all = join_logits(logits);
+    sample(requests_, all);
     return all;
   }
 
   void commit() override {
     for (size_t i = 0; i < requests_.size(); ++i) {
       request(i).sequence->commit(std::ssize(request(i).tokens), std::move(presents_[i]));
-      runner_.remember(requests_[i], anew_[i].get());
+      runner_.remember(requests_[i], reruns_[i].get());
     }
   }
 
  private:
   const StepRequest& request(size_t i) const {
-    return anew_[i] != nullptr ? anew_[i]->request : requests_[i];
+    return reruns_[i] != nullptr ? reruns_[i]->request : requests_[i];
   }
 
   const SequenceRunner& runner_;
   std::span<const StepRequest> requests_;
   std::vector<std::vector<Tensor>> presents_;
-  std::vector<std::unique_ptr<Rerun>> anew_;
+  std::vector<std::unique_ptr<Rerun>> reruns_;
 };
 
 std::unique_ptr<PendingStep> SequenceRunner::begin(std::span<const StepRequest> requests,

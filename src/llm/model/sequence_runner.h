@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Runs each sequence of a step by itself, through the program as its file has it: past tensors in,
-// present tensors out. A sequence holds its presents whole; forks share them, for nothing writes to
-// them again. A cache that is written in a circle loses rows that others of the same run should
-// see: such programs run row by row.
+// Runs each sequence of a step alone, through the program of its file: past tensors in, present
+// tensors out. Forks share present tensors, which nothing writes again. A ring-buffer KV cache
+// overwrites slots that earlier tokens of the same run still read, so such programs run token by
+// token.
 #pragma once
 
 #include <map>
@@ -13,8 +13,8 @@ namespace lathe::llm {
 
 class SequenceRunner final : public StepRunner {
  public:
-  // `packed` is empty: it says why, and at what length the program switches tables. `layout`: that
-  // of whole_layout(), or of another program alike.
+  // `packed` has no program: it holds the reason and the LongRoPE switch. `layout`: from
+  // unpaged_layout(), of this program or of one with the same states.
   SequenceRunner(const Program& program, const DecoderInterface& names,
                  std::shared_ptr<const CacheLayout> layout, const PackedProgram& packed,
                  const RunnerOptions& options);
@@ -27,7 +27,7 @@ class SequenceRunner final : public StepRunner {
 
  private:
   class Pending;
-  // What a parameter of the program is given.
+  // Purpose of a program input.
   enum class Role : uint8_t {
     tokens,
     embeddings,
@@ -43,29 +43,28 @@ class SequenceRunner final : public StepRunner {
     Role role = Role::tokens;
     ElementType element = ElementType::i64;
     int rank = 0;
-    size_t state = 0;  // of a past
+    size_t state = 0;  // index of a past's state
   };
   Input input_of(const Value& parameter) const;
   Tensor make(const Input& input, const StepRequest& request, const NamedTensors& embedded) const;
-  Tensor wanted_rows(const StepRequest& request, const Tensor& given) const;
+  Tensor requested_logits(const StepRequest& request, const Tensor& given) const;
   std::vector<Tensor> run_one(const StepRequest& request, const CancelToken* cancel,
                               std::vector<Tensor>& logits) const;
-  std::vector<Tensor> run_rows(const StepRequest& request, const CancelToken* cancel,
-                               std::vector<Tensor>& logits) const;
+  std::vector<Tensor> run_request(const StepRequest& request, const CancelToken* cancel,
+                                  std::vector<Tensor>& logits) const;
 
   std::string not_packed_reason_;
-  bool single_rows_ = false;
-  std::map<std::string, int> row_axes_;  // of outputs, where rows run one by one; -1: none
+  bool token_by_token_ = false;
+  std::map<std::string, int> token_axes_;  // of outputs, to join token-by-token runs; -1: none
   std::vector<Input> inputs_;
   std::vector<size_t> presents_;  // of each state, among the results
-  // Results that are constants, as models that are nothing but a signature have: such logits answer
-  // for every row, and such a present stands for as many rows of zeros as there are.
+  // Results that are constants, as in test models without computation: such logits serve every
+  // token, and such a present becomes zeros of the current length.
   std::vector<bool> constant_;
 };
 
-// How sequences keep a program's states where each is one tensor. Unsupported if it cannot be told
-// along which axis a state grows.
-std::shared_ptr<const CacheLayout> whole_layout(const Program& program,
-                                                const DecoderInterface& names);
+// Layout with one tensor per state. Unsupported if the axis along which a state grows is ambiguous.
+std::shared_ptr<const CacheLayout> unpaged_layout(const Program& program,
+                                                  const DecoderInterface& names);
 
 }  // namespace lathe::llm

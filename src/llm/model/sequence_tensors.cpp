@@ -12,7 +12,7 @@
 namespace lathe::llm {
 namespace {
 
-// A half of a tensor of keys and values.
+// Keys or values of a tensor that holds both.
 Tensor half_of(const Tensor& both, const SequenceState& state) {
   check(both.rank() == 5 && both.dims()[0] == 2, ErrorKind::invalid_argument,
         "state '{}' is {}, expected keys and values", escape(state.past),
@@ -38,7 +38,7 @@ Tensor find_tensor(const SequenceState& state, std::span<const StateTensor> tens
   const Tensor* found = nullptr;
   for (const StateTensor& given : tensors) {
     if (given.past != state.past && given.present != state.present) continue;
-    check(found == nullptr, ErrorKind::invalid_argument, "state '{}' is given twice",
+    check(found == nullptr, ErrorKind::invalid_argument, "state '{}' occurs twice",
           escape(state.name));
     found = &given.tensor;
   }
@@ -47,24 +47,24 @@ Tensor find_tensor(const SequenceState& state, std::span<const StateTensor> tens
   return state.part < 0 ? *found : half_of(*found, state);
 }
 
-// Rows that a sequence of `length` must come with.
-int64_t needed_rows(const SequenceState& state, int64_t length) {
+// Positions that a sequence of `length` tokens requires.
+int64_t needed_slots(const SequenceState& state, int64_t length) {
   return state.window == 0 ? length : std::min(length, state.window - 1);
 }
 
-// Which axis of the file's tensor has a row for each position.
+// Axis of positions in the file's tensor.
 size_t token_axis(const SequenceState& state) { return state.flat ? 1 : 2; }
 
-Dims cache_dims(const SequenceState& state, int64_t rows) {
-  if (state.flat) return {1, rows, state.extents[0] * state.extents[1]};
-  return {1, state.extents[0], rows, state.extents[1]};
+Dims cache_dims(const SequenceState& state, int64_t slots) {
+  if (state.flat) return {1, slots, state.extents[0] * state.extents[1]};
+  return {1, state.extents[0], slots, state.extents[1]};
 }
 
-// A cache's tensor after `length` rows: the last of them, where the file keeps them.
+// A KV cache tensor of the file after `length` tokens, viewed as its last positions.
 class FileCache {
  public:
   FileCache(const SequenceState& state, const Tensor& tensor, int64_t length)
-      : rows_(tensor.view()), length_(length) {
+      : slots_(tensor.view()), length_(length) {
     const int64_t there = tensor.dims()[token_axis(state)];
     const bool fixed = state.capacity > 0 && there == state.capacity;
     if (state.sliding) {
@@ -72,35 +72,37 @@ class FileCache {
     } else {
       kept_ = fixed ? std::min(length, there) : there;
     }
-    if (fixed && state.ring) turn_ = there;
+    if (fixed && state.ring) ring_slots_ = there;
     if (!state.flat) return;
-    rows_.rank = 4;
-    const auto [outer, row, element] =
-        std::array{rows_.strides[0], rows_.strides[1], rows_.strides[2]};
+    slots_.rank = 4;
+    const auto [outer, slot, element] =
+        std::array{slots_.strides[0], slots_.strides[1], slots_.strides[2]};
     const int64_t size = state.extents[1];
     const std::array<int64_t, 4> dims = {1, state.extents[0], there, size};
-    const std::array<int64_t, 4> strides = {outer, size * element, row, element};
-    std::ranges::copy(dims, rows_.dims.begin());
-    std::ranges::copy(strides, rows_.strides.begin());
+    const std::array<int64_t, 4> strides = {outer, size * element, slot, element};
+    std::ranges::copy(dims, slots_.dims.begin());
+    std::ranges::copy(strides, slots_.strides.begin());
   }
 
   int64_t kept() const { return kept_; }
-  // Calls back with positions and their rows [1, heads, count, size], from `begin` to the last.
+  // Calls `use` with each contiguous range from `begin` on: first position, slots [1, heads, count,
+  // size].
   template <class Use>
-  void for_each_stretch(int64_t begin, const Use& use) const {
+  void for_each_range(int64_t begin, const Use& use) const {
     while (begin < length_) {
-      const int64_t slot = turn_ > 0 ? begin % turn_ : begin - (length_ - kept_);
-      const int64_t count = std::min(length_ - begin, turn_ > 0 ? turn_ - slot : length_);
-      use(begin, narrow(rows_, 2, slot, count));
+      const int64_t slot = ring_slots_ > 0 ? begin % ring_slots_ : begin - (length_ - kept_);
+      const int64_t count =
+          std::min(length_ - begin, ring_slots_ > 0 ? ring_slots_ - slot : length_);
+      use(begin, narrow(slots_, 2, slot, count));
       begin += count;
     }
   }
 
  private:
-  TensorView rows_;
+  TensorView slots_;
   int64_t length_;
   int64_t kept_ = 0;
-  int64_t turn_ = 0;  // rows of a ring
+  int64_t ring_slots_ = 0;  // of a ring buffer; 0: none
 };
 
 void check_tensor(const SequenceState& state, const Tensor& tensor, int64_t length) {
@@ -112,22 +114,21 @@ void check_tensor(const SequenceState& state, const Tensor& tensor, int64_t leng
   }
   if (fits && state.grows) {
     fits = !state.sliding || tensor.dims()[2] >= state.window;
-    const int64_t rows = fits ? FileCache(state, tensor, length).kept() : 0;
-    fits = fits && rows >= needed_rows(state, length) && rows <= length;
+    const int64_t kept = fits ? FileCache(state, tensor, length).kept() : 0;
+    fits = fits && kept >= needed_slots(state, length) && kept <= length;
   }
   std::string other;
-  if (state.sliding) other = fmt::format(" or at least {} rows", state.window);
+  if (state.sliding) other = fmt::format(" or at least {} positions", state.window);
   if (!state.sliding && state.window > 0) {
-    other = fmt::format(" or its last {} rows", needed_rows(state, length));
+    other = fmt::format(" or its last {} positions", needed_slots(state, length));
   }
-  check(fits, ErrorKind::invalid_argument, "state '{}' after {} rows is {}, expected {}{}",
+  check(fits, ErrorKind::invalid_argument, "state '{}' after {} tokens is {}, expected {}{}",
         escape(state.name), length, to_string(tensor.type(), tensor.dims()),
         to_string(state.element, expected), other);
 }
 
-// A state that is one tensor.
-Tensor whole_tensor(const SequenceState& state, int64_t length,
-                    std::span<const StateTensor> tensors) {
+// Tensor of a state in an unpaged layout.
+Tensor tensor_of(const SequenceState& state, int64_t length, std::span<const StateTensor> tensors) {
   const Tensor given = find_tensor(state, tensors);
   Dims expected = state.extents;
   if (state.axis >= 0) expected[static_cast<size_t>(state.axis)] = length;
@@ -141,13 +142,13 @@ Tensor whole_tensor(const SequenceState& state, int64_t length,
   return given.clone();
 }
 
-Sequence import_whole(std::shared_ptr<const CacheLayout> layout, int64_t length,
-                      std::span<const StateTensor> tensors) {
+Sequence import_tensors(std::shared_ptr<const CacheLayout> layout, int64_t length,
+                        std::span<const StateTensor> tensors) {
   SequenceStates states;
   states.length = length;
   if (length > 0) states.runs.push_back(0);
   for (const SequenceState& state : layout->states()) {
-    states.whole.push_back(whole_tensor(state, length, tensors));
+    states.tensors.push_back(tensor_of(state, length, tensors));
   }
   return Sequence(std::move(layout), std::move(states), {});
 }
@@ -155,13 +156,14 @@ Sequence import_whole(std::shared_ptr<const CacheLayout> layout, int64_t length,
 }  // namespace
 
 std::vector<StateTensor> export_states(const Sequence& sequence, int64_t slack) {
-  check(slack >= 0, ErrorKind::invalid_argument, "windows with a slack of {} rows", slack);
+  check(slack >= 0, ErrorKind::invalid_argument, "the slack of windows is {}, expected at least 0",
+        slack);
   const CacheLayout& layout = sequence.layout();
   std::vector<StateTensor> all;
   for (size_t i = 0; i < layout.states().size(); ++i) {
     const SequenceState& state = layout.states()[i];
-    if (layout.whole() || state.cross) {
-      const Tensor& held = sequence.whole(i);
+    if (layout.unpaged() || state.cross) {
+      const Tensor& held = sequence.tensor(i);
       all.push_back({state.past, state.present,
                      held.data() == nullptr ? Tensor(state.element, state.extents) : held.clone()});
       continue;
@@ -171,17 +173,17 @@ std::vector<StateTensor> export_states(const Sequence& sequence, int64_t slack) 
     if (state.grows) {
       const HeldPages& cache = sequence.states().caches[place.group];
       const int64_t length = sequence.length();
-      int64_t all_rows = state.sliding ? state.window + slack : length;
-      if (state.capacity > 0) all_rows = state.capacity;
-      check(all_rows >= length || state.sliding || state.ring, ErrorKind::invalid_argument,
-            "a sequence of {} rows is longer than the file's cache '{}' of {}", length,
-            escape(state.past), all_rows);
-      out.tensor = Tensor(state.element, cache_dims(state, all_rows));
+      int64_t slots = state.sliding ? state.window + slack : length;
+      if (state.capacity > 0) slots = state.capacity;
+      check(slots >= length || state.sliding || state.ring, ErrorKind::invalid_argument,
+            "a sequence of {} tokens exceeds the file's KV cache '{}' of {}", length,
+            escape(state.past), slots);
+      out.tensor = Tensor(state.element, cache_dims(state, slots));
       const FileCache file(state, out.tensor, length);
-      file.for_each_stretch(std::max(cache.first, length - file.kept()),
-                            [&](int64_t begin, const TensorView& rows) {
-                              read_rows(layout, place, cache, begin, rows);
-                            });
+      file.for_each_range(std::max(cache.first, length - file.kept()),
+                          [&](int64_t begin, const TensorView& part) {
+                            read_slots(layout, place, cache, begin, part);
+                          });
     } else {
       out.tensor = Tensor(state.element, state.extents);
       const TensorView current = sequence.fixed(place.fixed);
@@ -199,14 +201,15 @@ std::vector<StateTensor> export_states(const Sequence& sequence, int64_t slack) 
 Sequence import_states(std::shared_ptr<const CacheLayout> layout, int64_t length,
                        std::span<const StateTensor> tensors, std::span<const int64_t> tokens) {
   check(length >= 0 && (tokens.empty() || std::ssize(tokens) == length),
-        ErrorKind::invalid_argument, "a sequence of {} rows and {} tokens", length, tokens.size());
-  if (layout->whole()) return import_whole(std::move(layout), length, tensors);
+        ErrorKind::invalid_argument, "got {} token ids for a sequence of {} tokens", tokens.size(),
+        length);
+  if (layout->unpaged()) return import_tensors(std::move(layout), length, tensors);
   SequenceStates states;
-  if (layout->holds_tensors()) states.whole.resize(layout->states().size());
+  if (layout->holds_tensors()) states.tensors.resize(layout->states().size());
   for (size_t i = 0; i < layout->states().size(); ++i) {
     const SequenceState& state = layout->states()[i];
     if (state.cross) {
-      states.whole[i] = whole_tensor(state, length, tensors);
+      states.tensors[i] = tensor_of(state, length, tensors);
     } else {
       check_tensor(state, find_tensor(state, tensors), length);
     }
@@ -215,22 +218,22 @@ Sequence import_states(std::shared_ptr<const CacheLayout> layout, int64_t length
   states.reach = length;
   states.tokens.assign(tokens.begin(), tokens.end());
   for (size_t group = 0; group < layout->groups().size(); ++group) {
-    // Caches of a group hold the same rows: the fewest that are given.
-    int64_t rows = length;
+    // Caches of a group hold the same positions: the fewest of the inputs.
+    int64_t slots = length;
     const auto own = [&](const SequenceState& state) {
       return state.grows && layout->place(state.name).group == group;
     };
     for (const SequenceState& state : layout->states()) {
       if (!own(state)) continue;
-      rows = std::min(rows, FileCache(state, find_tensor(state, tensors), length).kept());
+      slots = std::min(slots, FileCache(state, find_tensor(state, tensors), length).kept());
     }
-    CacheWriter writer(*layout, group, length - rows, length);
+    CacheWriter writer(*layout, group, length - slots, length);
     for (const SequenceState& state : layout->states()) {
-      if (!own(state) || rows == 0) continue;
+      if (!own(state) || slots == 0) continue;
       const Tensor given = find_tensor(state, tensors);
       const CacheLayout::Place& place = layout->place(state.name);
       FileCache(state, given, length)
-          .for_each_stretch(length - rows, [&](int64_t begin, const TensorView& part) {
+          .for_each_range(length - slots, [&](int64_t begin, const TensorView& part) {
             writer.write(place, begin, part);
           });
     }

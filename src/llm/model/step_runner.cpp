@@ -20,7 +20,7 @@ StepRunner::StepRunner(std::unique_ptr<Program> program, const DecoderInterface&
                        std::shared_ptr<const CacheLayout> layout, const RunnerOptions& options,
                        std::optional<LongRopeSwitch> length_switch)
     : names_(names), layout_(std::move(layout)), switch_(length_switch) {
-  if (names_.positions.empty()) no_positions_ = "its rows stand one behind the other";
+  if (names_.positions.empty()) no_positions_ = "its tokens are consecutive";
   const Module& main = program->main();
   const auto& results = main.result_names();
   const auto logits = std::ranges::find(results, names_.logits);
@@ -47,13 +47,14 @@ StepRunner::StepRunner(const StepRunner& prompt, const StepRunner& token)
       switch_(token.switch_),
       vocabulary_(token.vocabulary_) {
   check(prompt.vocabulary_ == vocabulary_, ErrorKind::invalid_model,
-        "the program for prompts gives {} logits, that for single tokens {}", prompt.vocabulary_,
+        "the prefill program has {} logits, the decode program {}", prompt.vocabulary_,
         vocabulary_);
   const auto limit = [](const StepRunner& runner) {
     return runner.switch_ ? runner.switch_->max_short : 0;
   };
   check(limit(prompt) == limit(token), ErrorKind::unsupported,
-        "the program for prompts changes its tables past {} rows, that for single tokens past {}",
+        "the prefill program switches its LongRoPE cos/sin caches past {} tokens, the decode "
+        "program past {}",
         limit(prompt), limit(token));
   for (const ProgramOutput& output : token.outputs_) {
     const bool both = std::ranges::find(prompt.outputs_, output.name, &ProgramOutput::name) !=
@@ -65,16 +66,17 @@ StepRunner::StepRunner(const StepRunner& prompt, const StepRunner& token)
 std::unique_ptr<PendingStep> StepRunner::begin(std::span<const StepRequest> requests,
                                                const CancelToken* /*cancel*/,
                                                Tensor& /*logits*/) const {
-  fail(ErrorKind::unsupported, "a step of {} sequences cannot be parted", requests.size());
+  fail(ErrorKind::unsupported, "a step of {} sequences cannot be split into run and commit",
+       requests.size());
 }
 
-bool StepRunner::must_begin_anew(const StepRequest& request) const {
+bool StepRunner::must_rerun(const StepRequest& request) const {
   const Sequence& sequence = *request.sequence;
   const int64_t past = sequence.length();
   const int64_t end = past + static_cast<int64_t>(request.tokens.size());
   if (!switch_ || past == 0 || is_long(end) == is_long(sequence.reach())) return false;
   check(std::ssize(sequence.tokens()) == past, ErrorKind::invalid_argument,
-        "a sequence of {} rows came with {} tokens: all are needed to run them again past {}", past,
+        "a sequence of {} tokens has the ids of {}: all must run again past {}", past,
         sequence.tokens().size(), switch_->max_short);
   return true;
 }
@@ -82,7 +84,7 @@ bool StepRunner::must_begin_anew(const StepRequest& request) const {
 std::unique_ptr<StepRunner::Rerun> StepRunner::make_rerun(const StepRequest& request) const {
   const Sequence& old = *request.sequence;
   const int64_t past = old.length();
-  const auto rows = std::ssize(request.tokens);
+  const auto count = std::ssize(request.tokens);
   auto rerun = std::make_unique<Rerun>(Rerun{Sequence(layout_)});
   rerun->tokens.assign(old.tokens().begin(), old.tokens().end());
   rerun->tokens.insert(rerun->tokens.end(), request.tokens.begin(), request.tokens.end());
@@ -90,20 +92,20 @@ std::unique_ptr<StepRunner::Rerun> StepRunner::make_rerun(const StepRequest& req
   for (const EmbeddedTokens& own : request.embedded) {
     rerun->embedded.push_back({past + own.begin, own.embeddings});
   }
-  // What was restored may tell of embeddings that are not there.
+  // A restored sequence may lack the embeddings of its placeholders.
   int64_t unknown = std::ranges::count_if(rerun->tokens, [](Token token) { return token < 0; });
   for (const EmbeddedTokens& own : rerun->embedded) {
     const auto begin = rerun->tokens.begin() + own.begin;
     unknown -= std::count_if(begin, begin + own.embeddings.count(), [](Token t) { return t < 0; });
   }
   check(unknown == 0, ErrorKind::invalid_argument,
-        "{} of {} rows are to be run again, and their embeddings are not known", unknown,
+        "{} of {} tokens must run again, but their embeddings are unknown", unknown,
         rerun->tokens.size());
   Positions positions = old.states().positions;
-  if (!request.positions.empty()) positions.add(past, rows, request.positions);
-  rerun->positions = positions.read(0, past + rows);
-  for (int64_t i = 0; i < request.logits.count(rows); ++i) {
-    rerun->logits.push_back(past + request.logits.at(i, rows));
+  if (!request.positions.empty()) positions.add(past, count, request.positions);
+  rerun->positions = positions.read(0, past + count);
+  for (int64_t i = 0; i < request.logits.count(count); ++i) {
+    rerun->logits.push_back(past + request.logits.at(i, count));
   }
   rerun->request = request;
   rerun->request.sequence = &rerun->sequence;
@@ -135,7 +137,7 @@ TokenLimits StepRunner::limits() const {
     return at == parameters.end() ? nullptr : at->get();
   };
   if (no_positions_.empty()) {
-    // What the program does not look at may be anything.
+    // A program that ignores its position ids accepts any.
     const Value* positions = find(names_.positions);
     limits.position_axes = positions == nullptr || positions->type().rank() == 3 ? 3 : 1;
   }
@@ -150,7 +152,7 @@ TokenLimits StepRunner::limits() const {
 
 void StepRunner::TokenList::add(const StepRequest& request) {
   const auto begin = std::ssize(tokens);
-  // Numbers below 0 stand for embeddings: the program gets what it can look up.
+  // Placeholders of embeddings become a valid id.
   for (const Token token : request.tokens) tokens.push_back(std::max<Token>(token, 0));
   for (const EmbeddedTokens& own : request.embedded) {
     embedded.push_back({begin + own.begin, own.embeddings});
@@ -164,24 +166,24 @@ void StepRunner::TokenList::clear() {
   ends.clear();
 }
 
-NamedTensors StepRunner::embed(const TokenList& rows, const CancelToken* cancel) const {
+NamedTensors StepRunner::embed(const TokenList& list, const CancelToken* cancel) const {
   NamedTensors inputs;
   if (names_.embeddings.empty()) return inputs;
-  const auto count = std::ssize(rows.tokens);
+  const auto count = std::ssize(list.tokens);
   int64_t covered = 0;
-  for (const EmbeddedTokens& own : rows.embedded) covered += own.embeddings.count();
+  for (const EmbeddedTokens& own : list.embedded) covered += own.embeddings.count();
   const bool others = std::ranges::any_of(
       names_.token_inputs, [&](const std::string& name) { return name != names_.embeddings; });
   if (embedder_ != nullptr && (others || covered < count)) {
-    // What tokens stand where embeddings are given plays no part.
-    std::vector<int64_t> tokens = rows.tokens;
-    for (const EmbeddedTokens& own : rows.embedded) {
+    // Ids under embeddings do not matter: use 0.
+    std::vector<int64_t> tokens = list.tokens;
+    for (const EmbeddedTokens& own : list.embedded) {
       std::fill_n(tokens.begin() + own.begin, own.embeddings.count(), 0);
     }
     RunOptions run;
     run.cancel = cancel;
     run.profiler = profiler_;
-    inputs = embedder_->run(tokens, rows.ends, run);
+    inputs = embedder_->run(tokens, list.ends, run);
   }
   for (const auto& parameter : plan_->program->main().parameters()) {
     const Type& type = parameter->type();
@@ -191,20 +193,20 @@ NamedTensors StepRunner::embed(const TokenList& rows, const CancelToken* cancel)
       made->second = Tensor(type.element, from.dims());
       convert(type.element, made->second.data(), from.type(), from.data(), from.count());
     }
-    if (parameter->name() != names_.embeddings || rows.embedded.empty()) continue;
-    const int64_t hidden = rows.embedded.front().embeddings.rows.dims()[1];
+    if (parameter->name() != names_.embeddings || list.embedded.empty()) continue;
+    const int64_t hidden = list.embedded.front().embeddings.values.dims()[1];
     const Tensor all(type.element, {1, count, hidden});
     const int64_t bytes = bytes_for(type.element, hidden);
     if (made != inputs.end()) {
       check(made->second.dims() == all.dims(), ErrorKind::invalid_argument,
-            "embeddings are [{}, {}], those of tokens are {}", count, hidden,
+            "embeddings are [{}, {}], but the embedding program returns {}", count, hidden,
             to_string(made->second.type(), made->second.dims()));
       std::memcpy(all.data(), made->second.dense().data(), static_cast<size_t>(all.byte_size()));
     }
-    for (const EmbeddedTokens& own : rows.embedded) {
-      const Tensor given = own.embeddings.rows.dense();
+    for (const EmbeddedTokens& own : list.embedded) {
+      const Tensor given = own.embeddings.values.dense();
       check(given.dims()[1] == hidden, ErrorKind::invalid_argument,
-            "embeddings of {} and of {} are in one step", hidden, given.dims()[1]);
+            "embeddings of size {} and {} are in one step", hidden, given.dims()[1]);
       convert(type.element, all.as<std::byte>() + own.begin * bytes, given.type(), given.data(),
               given.count());
     }
@@ -213,42 +215,42 @@ NamedTensors StepRunner::embed(const TokenList& rows, const CancelToken* cancel)
   return inputs;
 }
 
-void StepRunner::choose(std::span<const StepRequest> requests, const Tensor& logits) {
+void StepRunner::sample(std::span<const StepRequest> requests, const Tensor& logits) {
   const int64_t width = logits.dims().back();
   int64_t end = 0;
   std::vector<float> values;
   for (const StepRequest& request : requests) {
     end += request.logits.count(std::ssize(request.tokens));
     if (request.sampling == nullptr) continue;
-    const auto* row = logits.as<float>() + (end - 1) * width;
-    values.assign(row, row + width);
+    const auto* last = logits.as<float>() + (end - 1) * width;
+    values.assign(last, last + width);
     *request.chosen = search::choose_next(values, *request.sampling);
   }
 }
 
 namespace {
 
-// Without its blocks a program may run over pages that sequences share.
+// A program without block tables may run over shared pages.
 PackedProgram pack(const NamedProgram& from) {
   if (from.names.block_table.empty()) return pack_sequences(*from.program, from.names);
   const std::unique_ptr<Program> plain = simplify_paged_caches(*from.program, from.names);
   if (plain != nullptr) return pack_sequences(*plain, from.names);
   PackedProgram none;
-  none.not_packed_reason = "its caches lie in blocks that other operators read";
+  none.not_packed_reason = "operators beside attention read its paged KV caches";
   return none;
 }
 
 // `layout`: of another program over the same states; null: its own.
-std::unique_ptr<StepRunner> run_items(const NamedProgram& from, const PackedProgram& packed,
-                                      std::shared_ptr<const CacheLayout> layout,
-                                      const RunnerOptions& options) {
+std::unique_ptr<StepRunner> run_sequences(const NamedProgram& from, const PackedProgram& packed,
+                                          std::shared_ptr<const CacheLayout> layout,
+                                          const RunnerOptions& options) {
   try {
-    const auto own = whole_layout(*from.program, from.names);
+    const auto own = unpaged_layout(*from.program, from.names);
     if (layout != nullptr) check_alike(*own, *layout);
     return std::make_unique<SequenceRunner>(*from.program, from.names,
                                             layout != nullptr ? layout : own, packed, options);
   } catch (Error& error) {
-    error.note(fmt::format("and rows cannot be packed: {}", packed.not_packed_reason));
+    error.note(fmt::format("and tokens cannot be packed: {}", packed.not_packed_reason));
     throw;
   }
 }
@@ -263,14 +265,14 @@ std::unique_ptr<StepRunner> make_step_runner(const NamedProgram& program,
   }
   PackedProgram packed = pack(program);
   if (packed.program != nullptr) {
-    auto layout = std::make_shared<const CacheLayout>(std::move(packed.states), options.page_rows);
+    auto layout = std::make_shared<const CacheLayout>(std::move(packed.states), options.page_slots);
     return std::make_unique<PackedRunner>(std::move(packed), program.names, std::move(layout),
                                           options);
   }
   if (blocks) {
     return std::make_unique<BlockTableRunner>(*program.program, program.names, options);
   }
-  return run_items(program, packed, nullptr, options);
+  return run_sequences(program, packed, nullptr, options);
 }
 
 std::unique_ptr<StepRunner> make_step_runner(const NamedProgram& prompt, const NamedProgram& token,
@@ -279,38 +281,37 @@ std::unique_ptr<StepRunner> make_step_runner(const NamedProgram& prompt, const N
   PackedProgram packed_token = pack(token);
   if (packed_prompt.program != nullptr && packed_token.program != nullptr) {
     auto layout = std::make_shared<const CacheLayout>(
-        join_states(packed_prompt.states, packed_token.states), options.page_rows);
+        join_states(packed_prompt.states, packed_token.states), options.page_slots);
     return std::make_unique<PrefillDecodeRunner>(
         std::make_unique<PackedRunner>(std::move(packed_prompt), prompt.names, layout, options),
         std::make_unique<PackedRunner>(std::move(packed_token), token.names, layout, options));
   }
-  // What sequences keep is either in pages or in tensors, for both programs alike.
+  // Both programs must keep states in pages, or both in tensors.
   const std::string not_packed_reason = packed_prompt.program == nullptr
                                             ? packed_prompt.not_packed_reason
                                             : packed_token.not_packed_reason;
   check(token.names.block_table.empty(), ErrorKind::unsupported,
-        "a program for prompts and one for single tokens share caches in blocks, and rows cannot "
-        "be packed: {}",
+        "a prefill and a decode program share paged KV caches, but tokens cannot be packed: {}",
         not_packed_reason);
   packed_prompt.not_packed_reason = packed_token.not_packed_reason = not_packed_reason;
-  auto run_token = run_items(token, packed_token, nullptr, options);
+  auto run_token = run_sequences(token, packed_token, nullptr, options);
   return std::make_unique<PrefillDecodeRunner>(
-      run_items(prompt, packed_prompt, run_token->layout(), options), std::move(run_token));
+      run_sequences(prompt, packed_prompt, run_token->layout(), options), std::move(run_token));
 }
 
-void make_matrix(Tensor& tensor, int64_t rows, int64_t columns) {
-  const std::array<int64_t, 2> dims = {rows, columns};
+void make_matrix(Tensor& tensor, int64_t m, int64_t n) {
+  const std::array<int64_t, 2> dims = {m, n};
   if (tensor.type() == ElementType::f32 && std::ranges::equal(tensor.dims(), dims) &&
       tensor.is_dense() && held_alone(tensor)) {
     return;
   }
-  tensor = Tensor(ElementType::f32, {rows, columns});
+  tensor = Tensor(ElementType::f32, {m, n});
 }
 
-Tensor join_rows(std::span<const Tensor> parts) {
-  int64_t rows = 0;
-  for (const Tensor& part : parts) rows += part.dims()[0];
-  Tensor all(ElementType::f32, {rows, parts.front().dims()[1]});
+Tensor join_logits(std::span<const Tensor> parts) {
+  int64_t count = 0;
+  for (const Tensor& part : parts) count += part.dims()[0];
+  Tensor all(ElementType::f32, {count, parts.front().dims()[1]});
   auto* to = all.as<float>();
   for (const Tensor& part : parts) {
     check(part.dims()[1] == all.dims()[1], ErrorKind::invalid_model,
@@ -323,7 +324,7 @@ Tensor join_rows(std::span<const Tensor> parts) {
 
 namespace {
 
-// Bytes of what lies behind one element of an axis, and how many such axes there are.
+// Bytes of one element of an axis, and the product of the dimensions before it.
 struct AxisBytes {
   AxisBytes(const Tensor& tensor, int axis) {
     const auto at = tensor.dims().begin() + axis;
@@ -331,7 +332,7 @@ struct AxisBytes {
     inner = info(tensor.type()).bits;
     for (auto d = at + 1; d != tensor.dims().end(); ++d) inner *= *d;
     check(inner % 8 == 0 && tensor.type() != ElementType::string, ErrorKind::unsupported,
-          "{} cannot be parted along axis {}", to_string(tensor.type(), tensor.dims()), axis);
+          "{} cannot be split along axis {}", to_string(tensor.type(), tensor.dims()), axis);
     inner /= 8;
   }
   int64_t outer = 1;
@@ -340,11 +341,11 @@ struct AxisBytes {
 
 }  // namespace
 
-Tensor cut_rows(const Tensor& tensor, int axis, int64_t begin, int64_t count) {
+Tensor slice_along(const Tensor& tensor, int axis, int64_t begin, int64_t count) {
   const Tensor dense = tensor.dense();
   const int64_t all = dense.dims()[static_cast<size_t>(axis)];
   check(begin >= 0 && count >= 0 && begin + count <= all, ErrorKind::invalid_model,
-        "rows {} to {} of {}", begin, begin + count, to_string(dense.type(), dense.dims()));
+        "elements {} to {} of {}", begin, begin + count, to_string(dense.type(), dense.dims()));
   const AxisBytes bytes(dense, axis);
   Dims dims(dense.dims().begin(), dense.dims().end());
   dims[static_cast<size_t>(axis)] = count;

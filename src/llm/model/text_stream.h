@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The text of generated tokens, as they come and up to the first stop string. A copy goes on by
-// itself.
+// Text of generated tokens as they arrive, up to the first stop string. Copies are independent.
 #pragma once
 
 #include <memory>
@@ -20,22 +19,22 @@ class TextStream {
   TextStream(std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
              const std::vector<std::string>& stops, std::vector<search::Token> ends);
 
-  // Takes one more token. Nothing changes once a stop string was found.
+  // Appends a token; ignored after a stop string.
   void push(search::Token token);
   void push(std::span<const search::Token> tokens);
-  // No more tokens come: what was held back is text.
+  // Appends the text held back for stop strings and incomplete characters.
   void finish();
 
-  // What is certainly before any stop string.
+  // Text that no later token changes.
   const std::string& text() const { return text_; }
-  std::optional<size_t> stop() const { return stops_.found(); }  // which stop string was found
+  std::optional<size_t> stop() const { return stops_.found(); }  // index of the stop string found
 
  private:
   tokenizer::DecodeStream decode_;
   tokenizer::StopStrings stops_;
   std::vector<search::Token> ends_;
   std::string text_;
-  std::string piece_;  // of one token after another
+  std::string piece_;  // text of one token, reused
 };
 
 }  // namespace lathe::llm

@@ -7,21 +7,21 @@
 
 namespace lathe::llm {
 
-Token Embeddings::token(int64_t row) const {
-  // The finaliser of SplitMix64 (Steele et al. 2014): neighbouring rows differ in all bits.
-  uint64_t mixed = hash + 0x9e3779b97f4a7c15u * static_cast<uint64_t>(row + 1);
+Token Embeddings::token(int64_t index) const {
+  // SplitMix64 finaliser (Steele et al. 2014): neighbouring indices differ in all bits.
+  uint64_t mixed = hash + 0x9e3779b97f4a7c15u * static_cast<uint64_t>(index + 1);
   mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9u;
   mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebu;
   mixed ^= mixed >> 31;
   return -1 - static_cast<Token>(mixed >> 33);
 }
 
-Embeddings make_embeddings(Tensor rows) {
-  const Tensor dense = rows.dense();
+Embeddings make_embeddings(Tensor values) {
+  const Tensor dense = values.dense();
   std::vector<uint64_t> parts = {static_cast<uint64_t>(dense.type())};
   for (const int64_t extent : dense.dims()) parts.push_back(static_cast<uint64_t>(extent));
   parts.push_back(checksum({dense.as<const std::byte>(), static_cast<size_t>(dense.byte_size())}));
-  return {std::move(rows), checksum(std::as_bytes(std::span(parts)))};
+  return {std::move(values), checksum(std::as_bytes(std::span(parts)))};
 }
 
 std::vector<EmbeddedTokens> cut_embedded(std::span<const EmbeddedTokens> all, int64_t from,
@@ -31,13 +31,13 @@ std::vector<EmbeddedTokens> cut_embedded(std::span<const EmbeddedTokens> all, in
     const int64_t begin = std::max(own.begin, from);
     const int64_t end = std::min(own.end(), to);
     if (begin >= end) continue;
-    const Tensor& rows = own.embeddings.rows;
-    const int64_t skipped = (begin - own.begin) * rows.strides()[0];
-    auto* data = rows.as<std::byte>() + skipped * info(rows.type()).bits / 8;
-    part.push_back(
-        {begin - from,
-         {Tensor(rows.type(), {end - begin, rows.dims()[1]}, rows.strides(), data, rows.owner()),
-          own.embeddings.hash}});
+    const Tensor& values = own.embeddings.values;
+    const int64_t skipped = (begin - own.begin) * values.strides()[0];
+    auto* data = values.as<std::byte>() + skipped * info(values.type()).bits / 8;
+    part.push_back({begin - from,
+                    {Tensor(values.type(), {end - begin, values.dims()[1]}, values.strides(), data,
+                            values.owner()),
+                     own.embeddings.hash}});
   }
   return part;
 }
@@ -47,7 +47,7 @@ int64_t same_embedded(std::span<const EmbeddedTokens> a, std::span<const Embedde
   size_t i = 0;
   for (; i < std::min(a.size(), b.size()); ++i) {
     if (a[i].begin != b[i].begin || a[i].embeddings.hash != b[i].embeddings.hash) break;
-    // One of them may have lost its last rows.
+    // A rewind may have cut one of them.
     if (a[i].end() != b[i].end()) return std::min({length, a[i].end(), b[i].end()});
   }
   if (i < a.size()) length = std::min(length, a[i].begin);
@@ -55,19 +55,19 @@ int64_t same_embedded(std::span<const EmbeddedTokens> a, std::span<const Embedde
   return length;
 }
 
-int64_t Positions::Run::at(int64_t axis, int64_t row) const {
-  return values[static_cast<size_t>((axes() == 1 ? 0 : axis * count) + row - begin)];
+int64_t Positions::Run::at(int64_t axis, int64_t token) const {
+  return values[static_cast<size_t>((axes() == 1 ? 0 : axis * count) + token - begin)];
 }
 
 int64_t Positions::next(int64_t length) const {
   return runs_.empty() ? length : runs_.back().next + length - runs_.back().end();
 }
 
-void Positions::add(int64_t begin, int64_t rows, std::span<const int64_t> values) {
-  if (rows == 0) return;
+void Positions::add(int64_t begin, int64_t tokens, std::span<const int64_t> values) {
+  if (tokens == 0) return;
   const int64_t largest = *std::ranges::max_element(values);
   runs_.push_back(
-      {begin, rows, {values.begin(), values.end()}, std::max(next(begin), largest + 1)});
+      {begin, tokens, {values.begin(), values.end()}, std::max(next(begin), largest + 1)});
 }
 
 void Positions::truncate(int64_t length) {
@@ -77,29 +77,29 @@ void Positions::truncate(int64_t length) {
   runs_.pop_back();
   std::vector<int64_t> values;
   for (int64_t axis = 0; axis < cut.axes(); ++axis) {
-    for (int64_t row = cut.begin; row < length; ++row) values.push_back(cut.at(axis, row));
+    for (int64_t token = cut.begin; token < length; ++token) values.push_back(cut.at(axis, token));
   }
   add(cut.begin, length - cut.begin, values);
 }
 
-std::vector<int64_t> Positions::read(int64_t begin, int64_t rows) const {
-  const int64_t end = begin + rows;
+std::vector<int64_t> Positions::read(int64_t begin, int64_t tokens) const {
+  const int64_t end = begin + tokens;
   int64_t axes = 0;
   for (const Run& run : runs_) {
     if (run.begin < end && run.end() > begin) axes = std::max(axes, run.axes());
   }
-  std::vector<int64_t> values(static_cast<size_t>(axes * rows));
+  std::vector<int64_t> values(static_cast<size_t>(axes * tokens));
   for (int64_t axis = 0; axis < axes; ++axis) {
     auto run = runs_.begin();
-    for (int64_t row = begin; row < end; ++row) {
-      while (run != runs_.end() && run->end() <= row) ++run;
-      int64_t& value = values[static_cast<size_t>(axis * rows + row - begin)];
-      if (run != runs_.end() && run->begin <= row) {
-        value = run->at(axis, row);
+    for (int64_t token = begin; token < end; ++token) {
+      while (run != runs_.end() && run->end() <= token) ++run;
+      int64_t& value = values[static_cast<size_t>(axis * tokens + token - begin)];
+      if (run != runs_.end() && run->begin <= token) {
+        value = run->at(axis, token);
       } else if (run == runs_.begin()) {
-        value = row;
+        value = token;
       } else {
-        value = std::prev(run)->next + row - std::prev(run)->end();
+        value = std::prev(run)->next + token - std::prev(run)->end();
       }
     }
   }
@@ -109,13 +109,13 @@ std::vector<int64_t> Positions::read(int64_t begin, int64_t rows) const {
 int64_t Positions::same(const Positions& other, int64_t length) const {
   const std::vector<int64_t> mine = read(0, length);
   const std::vector<int64_t> theirs = other.read(0, length);
-  const auto at = [&](const std::vector<int64_t>& values, int64_t axis, int64_t row) {
-    if (values.empty()) return row;
-    return values[static_cast<size_t>((std::ssize(values) > length ? axis * length : 0) + row)];
+  const auto at = [&](const std::vector<int64_t>& values, int64_t axis, int64_t token) {
+    if (values.empty()) return token;
+    return values[static_cast<size_t>((std::ssize(values) > length ? axis * length : 0) + token)];
   };
-  for (int64_t row = 0; row < length && !(mine.empty() && theirs.empty()); ++row) {
+  for (int64_t token = 0; token < length && !(mine.empty() && theirs.empty()); ++token) {
     for (int64_t axis = 0; axis < 3; ++axis) {
-      if (at(mine, axis, row) != at(theirs, axis, row)) return row;
+      if (at(mine, axis, token) != at(theirs, axis, token)) return token;
     }
   }
   return length;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What rows of a sequence come with beside token ids: embeddings in their place, and positions.
+// Inputs of a sequence's tokens beside their ids: embeddings in place of tokens, and position ids.
 #pragma once
 
 #include <cstdint>
@@ -13,61 +13,61 @@ namespace lathe::llm {
 
 using search::Token;
 
-// Rows that take the place of tokens' embeddings, such as those of an image.
+// Embeddings in place of tokens, such as those of an image.
 struct Embeddings {
-  Tensor rows;        // [rows, hidden]: f32, f16, bf16 or f64
-  uint64_t hash = 0;  // of what they show: rows of equal hashes are taken for the same
+  Tensor values;      // [tokens, hidden]: f32, f16, bf16 or f64
+  uint64_t hash = 0;  // of their content; equal hashes count as equal embeddings
 
-  int64_t count() const { return rows.rank() == 2 ? rows.dims()[0] : 0; }
-  // Stands for a row where a sequence's tokens are listed; below 0.
-  Token token(int64_t row) const;
+  int64_t count() const { return values.rank() == 2 ? values.dims()[0] : 0; }
+  // Placeholder of embedding `index` in a sequence's list of tokens; below 0.
+  Token token(int64_t index) const;
 };
-// With the hash of their type, extents and bytes.
-Embeddings make_embeddings(Tensor rows);
+// Hashes element type, shape and bytes.
+Embeddings make_embeddings(Tensor values);
 
-// Embeddings of rows [begin, end()).
+// Embeddings of tokens [begin, end()).
 struct EmbeddedTokens {
   int64_t begin = 0;
   Embeddings embeddings{};
 
   int64_t end() const { return begin + embeddings.count(); }
 };
-// Of rows [from, to), counted from `from`. Rows are shared, not copied.
+// Embeddings of tokens [from, to), with positions relative to `from`. Shares the memory.
 std::vector<EmbeddedTokens> cut_embedded(std::span<const EmbeddedTokens> all, int64_t from,
                                          int64_t to);
-// How many of the first `length` rows come with the same in both lists, which ascend.
+// Length of the common prefix, at most `length`. Both lists ascend.
 int64_t same_embedded(std::span<const EmbeddedTokens> a, std::span<const EmbeddedTokens> b,
                       int64_t length);
 
-// Where a sequence's rows stand. Those that nothing was told of stand one behind the other, the
-// first of them behind the largest position before it: what Transformers calls a rope delta.
+// Position ids of a sequence. Tokens without explicit ids continue at the largest id before them
+// plus one (the rope delta of Transformers).
 class Positions {
  public:
-  // Rows that were told theirs.
+  // Tokens with explicit position ids.
   struct Run {
     int64_t begin = 0;
     int64_t count = 0;
-    std::vector<int64_t> values{};  // [count], or [3, count]: of time, height and width
-    int64_t next = 0;               // behind the largest of the rows up to the last
+    std::vector<int64_t> values{};  // [count], or [3, count] for time, height and width
+    int64_t next = 0;               // largest id so far + 1
 
     int64_t end() const { return begin + count; }
     int64_t axes() const { return count > 0 ? std::ssize(values) / count : 1; }
-    int64_t at(int64_t axis, int64_t row) const;  // of the sequence's row
+    int64_t at(int64_t axis, int64_t token) const;  // `token`: index in the sequence
   };
 
   const std::vector<Run>& runs() const { return runs_; }
-  // Of row `length`, if it is not told; all rows told so far are before it.
+  // Implicit id of token `length`; all explicit ones are before it.
   int64_t next(int64_t length) const;
-  // The next rows', which begin at `begin`: [rows] or [3, rows].
-  void add(int64_t begin, int64_t rows, std::span<const int64_t> values);
+  // Explicit ids of the next tokens, from `begin` on: [tokens] or [3, tokens].
+  void add(int64_t begin, int64_t tokens, std::span<const int64_t> values);
   void truncate(int64_t length);
-  // Those of rows [begin, begin + rows), [rows] or [3, rows]; empty if nothing was told of them.
-  std::vector<int64_t> read(int64_t begin, int64_t rows) const;
-  // How many of the first `length` rows stand where they do in the other.
+  // Ids of tokens [begin, begin + tokens): [tokens] or [3, tokens]; empty if all are implicit.
+  std::vector<int64_t> read(int64_t begin, int64_t tokens) const;
+  // Length of the common prefix of ids, at most `length`.
   int64_t same(const Positions& other, int64_t length) const;
 
  private:
-  std::vector<Run> runs_;  // ascending, apart
+  std::vector<Run> runs_;  // ascending, disjoint
 };
 
 }  // namespace lathe::llm

@@ -10,13 +10,13 @@ namespace lathe::llm {
 void write_embedded(std::span<const EmbeddedTokens> embedded, ByteWriter& writer) {
   writer.number(embedded.size());
   for (const EmbeddedTokens& own : embedded) {
-    const Tensor rows = own.embeddings.rows.dense();
+    const Tensor values = own.embeddings.values.dense();
     writer.number(static_cast<uint64_t>(own.begin));
     writer.number(own.embeddings.hash);
-    writer.number(static_cast<uint64_t>(rows.type()));
-    for (const int64_t extent : rows.dims()) writer.number(static_cast<uint64_t>(extent));
-    const std::span<std::byte> room = writer.room(rows.byte_size());
-    std::memcpy(room.data(), rows.data(), room.size());
+    writer.number(static_cast<uint64_t>(values.type()));
+    for (const int64_t extent : values.dims()) writer.number(static_cast<uint64_t>(extent));
+    const std::span<std::byte> room = writer.room(values.byte_size());
+    std::memcpy(room.data(), values.data(), room.size());
   }
 }
 
@@ -32,30 +32,30 @@ void write_positions(const Positions& positions, ByteWriter& writer) {
 
 std::vector<EmbeddedTokens> read_embedded(ByteReader& reader, int64_t length) {
   std::vector<EmbeddedTokens> embedded;
-  const int64_t count = reader.count("rows of embeddings", length);
+  const int64_t count = reader.count("embeddings", length);
   int64_t end = 0;
   for (int64_t i = 0; i < count; ++i) {
     EmbeddedTokens own;
-    own.begin = reader.count("rows before embeddings", length);
+    own.begin = reader.count("tokens before embeddings", length);
     own.embeddings.hash = reader.number("embeddings");
     const auto type = static_cast<ElementType>(reader.number("embeddings"));
     const bool floats = type == ElementType::f32 || type == ElementType::f16 ||
                         type == ElementType::bf16 || type == ElementType::f64;
     check(floats && own.begin >= end, ErrorKind::invalid_argument,
-          "a saved sequence has embeddings of element type {} for rows {} on, those before end "
-          "at {}",
+          "a saved sequence has embeddings of element type {} from token {} on, the previous ones "
+          "end at {}",
           static_cast<int>(type), own.begin, end);
-    const int64_t rows = reader.count("rows of embeddings", length - own.begin);
+    const int64_t tokens = reader.count("embeddings", length - own.begin);
     const auto most = static_cast<int64_t>(reader.left());
-    const int64_t hidden = reader.count("an embedding's numbers", most);
+    const int64_t hidden = reader.count("embedding size", most);
     const uint64_t size = reader.number("an embedding's size");
-    const bool some = rows > 0 && hidden > 0 && hidden <= most / rows;
-    check(some && size == static_cast<uint64_t>(bytes_for(type, rows * hidden)),
+    const bool some = tokens > 0 && hidden > 0 && hidden <= most / tokens;
+    check(some && size == static_cast<uint64_t>(bytes_for(type, tokens * hidden)),
           ErrorKind::invalid_argument, "embeddings [{}, {}] of a saved sequence have {} bytes",
-          rows, hidden, size);
+          tokens, hidden, size);
     const auto data = reader.take(size, "embeddings");
-    own.embeddings.rows = Tensor(type, {rows, hidden});
-    std::memcpy(own.embeddings.rows.data(), data.data(), data.size());
+    own.embeddings.values = Tensor(type, {tokens, hidden});
+    std::memcpy(own.embeddings.values.data(), data.data(), data.size());
     end = own.end();
     embedded.push_back(std::move(own));
   }
@@ -67,18 +67,19 @@ Positions read_positions(ByteReader& reader, int64_t length, int64_t most) {
   const int64_t count = reader.count("runs of positions", length);
   int64_t end = 0;
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t begin = reader.count("rows before positions", length);
-    const int64_t rows = reader.count("rows with positions", length - begin);
+    const int64_t begin = reader.count("tokens before position ids", length);
+    const int64_t tokens = reader.count("tokens with position ids", length - begin);
     const int64_t axes = reader.count("axes of positions", 3);
-    check(begin >= end && rows > 0 && (axes == 1 || axes == 3), ErrorKind::invalid_argument,
-          "a saved sequence has positions [{}, {}] for rows {} on, those before end at {}", axes,
-          rows, begin, end);
+    check(
+        begin >= end && tokens > 0 && (axes == 1 || axes == 3), ErrorKind::invalid_argument,
+        "a saved sequence has position ids [{}, {}] from token {} on, the previous ones end at {}",
+        axes, tokens, begin, end);
     std::vector<int64_t> values;
-    for (int64_t j = 0; j < axes * rows; ++j) {
-      values.push_back(reader.count("a row's position", most));
+    for (int64_t j = 0; j < axes * tokens; ++j) {
+      values.push_back(reader.count("position id", most));
     }
-    positions.add(begin, rows, values);
-    end = begin + rows;
+    positions.add(begin, tokens, values);
+    end = begin + tokens;
   }
   return positions;
 }

@@ -18,9 +18,9 @@ const Value& parameter_of(const Program& program, const std::string& name) {
   return **at;
 }
 
-constexpr size_t kStateBatch = 1;  // the axis of sequences
+constexpr size_t kStateBatch = 1;  // axis of sequences in states
 
-// Of one sequence: the batch is one, other unknown extents are open.
+// State of one sequence: batch 1, other unknown dimensions 0.
 SequenceState state_of(const Program& program, const StatePair& pair, bool cross) {
   const Type& type = parameter_of(program, pair.past).type();
   const size_t batch = cross ? 0 : kStateBatch;
@@ -75,11 +75,11 @@ TokenRunner::TokenRunner(const Program& program, const DecoderInterface& names,
     };
     check(name == names_.tokens || name == names_.past_length || is_state(names_.states) ||
               is_state(names_.cross),
-          ErrorKind::unsupported, "the input '{}' is {}: nothing is known of what it wants",
-          escape(name), parameter->type().to_string());
+          ErrorKind::unsupported, "the input '{}' is {}: its purpose is unknown", escape(name),
+          parameter->type().to_string());
   }
   not_packed_reason_ =
-      fmt::format("the input '{}' is {}: one token of each sequence", escape(names_.tokens),
+      fmt::format("the input '{}' is {}: one token per sequence", escape(names_.tokens),
                   parameter_of(program, names.tokens).type().to_string());
 }
 
@@ -101,35 +101,35 @@ Tensor TokenRunner::make(const Value& parameter, std::span<Progress* const> grou
                           Dims(static_cast<size_t>(parameter.type().rank()), 1), values);
   }
   if (name == names_.tokens) {
-    for (const Progress* row : group) values.push_back(row->request->tokens[row->done]);
+    for (const Progress* own : group) values.push_back(own->request->tokens[own->done]);
     return integer_tensor(parameter.type().element, {std::ssize(values)}, values);
   }
   const auto& states = layout_->states();
   const auto state = std::ranges::find(states, name, &SequenceState::past);
-  std::vector<Tensor> rows;
-  for (const Progress* row : group) {
-    rows.push_back(row->states[static_cast<size_t>(state - states.begin())]);
+  std::vector<Tensor> parts;
+  for (const Progress* own : group) {
+    parts.push_back(own->states[static_cast<size_t>(state - states.begin())]);
   }
-  return join_along(rows, state->cross ? 0 : static_cast<int>(kStateBatch));
+  return join_along(parts, state->cross ? 0 : static_cast<int>(kStateBatch));
 }
 
-// One token of each.
+// Runs the next token of each.
 void TokenRunner::advance(std::span<Progress* const> group, const CancelToken* cancel) const {
-  // A program of a fixed batch runs the last sequence more than once.
-  std::vector<Progress*> rows(group.begin(), group.end());
-  while (std::ssize(rows) < batch_) rows.push_back(rows.back());
+  // A fixed batch repeats the last sequence.
+  std::vector<Progress*> batch(group.begin(), group.end());
+  while (std::ssize(batch) < batch_) batch.push_back(batch.back());
   std::vector<Box> inputs;
   for (const auto& parameter : plan_->program->main().parameters()) {
-    inputs.emplace_back(make(*parameter, rows));
+    inputs.emplace_back(make(*parameter, batch));
   }
   RunOptions run;
   run.cancel = cancel;
   run.profiler = profiler_;
   const std::vector<Box> results = session_->run(inputs, run);
   const Tensor given = results[logits_].tensor().dense();
-  check(given.rank() > 0 && given.dims()[0] == std::ssize(rows), ErrorKind::invalid_model,
-        "the logits of {} sequences are {}", rows.size(), to_string(given.type(), given.dims()));
-  const int64_t width = given.count() / std::ssize(rows);
+  check(given.rank() > 0 && given.dims()[0] == std::ssize(batch), ErrorKind::invalid_model,
+        "the logits of {} sequences are {}", batch.size(), to_string(given.type(), given.dims()));
+  const int64_t width = given.count() / std::ssize(batch);
   for (size_t i = 0; i < group.size(); ++i) {
     Progress& own = *group[i];
     Tensor logits(ElementType::f32, {1, width});
@@ -139,8 +139,8 @@ void TokenRunner::advance(std::span<Progress* const> group, const CancelToken* c
             width);
     own.logits.push_back(std::move(logits));
     for (size_t state = 0; state < presents_.size(); ++state) {
-      own.states[state] = cut_rows(results[presents_[state]].tensor(),
-                                   static_cast<int>(kStateBatch), static_cast<int64_t>(i), 1);
+      own.states[state] = slice_along(results[presents_[state]].tensor(),
+                                      static_cast<int>(kStateBatch), static_cast<int64_t>(i), 1);
     }
     ++own.done;
   }
@@ -152,9 +152,9 @@ Tensor TokenRunner::run(std::span<const StepRequest> requests, const CancelToken
   for (const StepRequest& request : requests) {
     Progress& own = all.emplace_back(&request);
     for (size_t i = 0; i < states.size(); ++i) {
-      Tensor held = request.sequence->whole(i);
+      Tensor held = request.sequence->tensor(i);
       check(held.data() != nullptr || !states[i].cross, ErrorKind::invalid_argument,
-            "a sequence of {} rows has no '{}': give the encoder's inputs before its tokens",
+            "a sequence of {} tokens has no '{}': set the encoder's inputs before its tokens",
             request.sequence->length(), escape(states[i].name));
       if (held.data() == nullptr) held = Tensor(states[i].element, states[i].extents);
       own.states.push_back(std::move(held));
@@ -172,14 +172,14 @@ Tensor TokenRunner::run(std::span<const StepRequest> requests, const CancelToken
   }
   std::vector<Tensor> logits;
   for (const Progress& own : all) {
-    const auto rows = std::ssize(own.logits);
-    const LogitPositions& wanted = own.request->logits;
-    for (int64_t i = 0; i < wanted.count(rows); ++i) {
-      logits.push_back(own.logits[static_cast<size_t>(wanted.at(i, rows))]);
+    const auto count = std::ssize(own.logits);
+    const LogitPositions& requested = own.request->logits;
+    for (int64_t i = 0; i < requested.count(count); ++i) {
+      logits.push_back(own.logits[static_cast<size_t>(requested.at(i, count))]);
     }
   }
-  Tensor joined = join_rows(logits);
-  choose(requests, joined);
+  Tensor joined = join_logits(logits);
+  sample(requests, joined);
   for (Progress& own : all) {
     own.request->sequence->commit(std::ssize(own.request->tokens), std::move(own.states), false);
     remember(*own.request, nullptr);

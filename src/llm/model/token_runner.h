@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Decoders that take one token of each sequence, [batch], and give logits [batch, vocabulary], as
-// translation models with recurrent states do. States are [layers, batch, …], what an encoder gave
-// is [batch, …], and all sequences of a run are equally far.
+// Runs decoders that take one token of each sequence, [batch], and return logits [batch,
+// vocabulary], such as translation models with recurrent states. States are [layers, batch, …],
+// encoder results [batch, …]. All sequences of a run have equal lengths.
 #pragma once
 
 #include "llm/model/step_runner.h"
 
 namespace lathe::llm {
 
-// Whether the tokens have no axis of rows.
+// Whether the token input has no sequence axis.
 bool takes_single_tokens(const Program& program, const DecoderInterface& names);
 
 class TokenRunner final : public StepRunner {
@@ -21,10 +21,10 @@ class TokenRunner final : public StepRunner {
   Tensor run(std::span<const StepRequest> requests, const CancelToken* cancel) const override;
 
  private:
-  // What a request has come to within a step.
+  // Progress of a request within a step.
   struct Progress {
     const StepRequest* request;
-    std::vector<Tensor> states;  // of batch 1: those that change, then what an encoder gave
+    std::vector<Tensor> states;  // batch 1; recurrent states, then encoder results
     std::vector<Tensor> logits;
     size_t done = 0;
     int64_t position() const { return request->sequence->length() + static_cast<int64_t>(done); }
@@ -33,7 +33,7 @@ class TokenRunner final : public StepRunner {
   Tensor make(const Value& parameter, std::span<Progress* const> group) const;
   void advance(std::span<Progress* const> group, const CancelToken* cancel) const;
 
-  int64_t batch_;  // that the program is made for; 0: any
+  int64_t batch_;  // fixed by the program; 0: any
   std::vector<size_t> presents_;
   std::string not_packed_reason_;
 };

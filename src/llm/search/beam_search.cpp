@@ -25,16 +25,16 @@ std::vector<Token> BeamSearch::path(int64_t node) const {
   return tokens;
 }
 
-// ONNX Runtime GenAI counts the whole sequence without its end token, Transformers the new tokens
-// with it.
+// ONNX Runtime GenAI counts prompt and new tokens without the end token; Transformers counts new
+// tokens with it.
 double BeamSearch::length(int64_t added, bool ended) const {
   const int64_t count =
       options_.length_penalty_counts_prompt ? prompt_ + added - (ended ? 1 : 0) : added;
   return std::pow(static_cast<double>(std::max<int64_t>(count, 1)), options_.length_penalty);
 }
 
-// Enough that num_beams of them go on, whatever ends; best first, first beam and token among
-// equals.
+// Finds enough candidates that num_beams remain if all others end. Best first; ties by beam, then
+// token.
 void BeamSearch::find_candidates(std::span<const std::span<const float>> log_probabilities) {
   const size_t count =
       std::max<size_t>(2, 1 + ends_.size()) * static_cast<size_t>(options_.num_beams);
@@ -46,9 +46,9 @@ void BeamSearch::find_candidates(std::span<const std::span<const float>> log_pro
   };
   // A heap whose front is the worst candidate kept.
   for (size_t beam = 0; beam < live_.size(); ++beam) {
-    const std::span<const float> row = log_probabilities[beam];
-    for (size_t token = 0; token < row.size(); ++token) {
-      const Candidate candidate{beam, static_cast<Token>(token), live_[beam].score + row[token]};
+    const std::span<const float> own = log_probabilities[beam];
+    for (size_t token = 0; token < own.size(); ++token) {
+      const Candidate candidate{beam, static_cast<Token>(token), live_[beam].score + own[token]};
       if (best.size() == count && !better(candidate, best.front())) continue;
       if (best.size() == count) {
         std::ranges::pop_heap(best, better);
@@ -75,7 +75,7 @@ void BeamSearch::finish_beam(const Candidate& candidate, bool ended) {
 std::span<const BeamSearch::Next> BeamSearch::step(
     std::span<const std::span<const float>> log_probabilities, const EndTest& ends) {
   check(log_probabilities.size() == live_.size(), ErrorKind::internal,
-        "{} rows of log-probabilities for {} beams", log_probabilities.size(), live_.size());
+        "got log-probabilities of {} beams, expected {}", log_probabilities.size(), live_.size());
   const auto beams = static_cast<size_t>(options_.num_beams);
   find_candidates(log_probabilities);
   const bool last = prompt_ + added_ + 1 >= longest_;
@@ -92,7 +92,8 @@ std::span<const BeamSearch::Next> BeamSearch::step(
     next_.push_back({candidate.parent, candidate.token});
   }
   check(grown_.size() == beams || ends, ErrorKind::invalid_argument,
-        "{} of {} beams can go on: the vocabulary is too small or too much of it is ruled out",
+        "{} of {} beams have a continuation: the vocabulary is too small or too many tokens are "
+        "excluded",
         grown_.size(), beams);
   std::swap(live_, grown_);
   ++added_;
@@ -107,7 +108,7 @@ void BeamSearch::update_done() {
     done_ = true;
     return;
   }
-  // The best score that a live beam may still reach: at once, or, if longer is better, at the end.
+  // Best score that a live beam can still reach: now, or at the maximum length if longer is better.
   const bool never = options_.early_stopping == EarlyStopping::never && options_.length_penalty > 0;
   const int64_t added = never ? longest_ - prompt_ : added_;
   const double best = live_.front().score / length(added, false);

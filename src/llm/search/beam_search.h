@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Beam search over one prompt. Each step takes the log-probabilities of the live beams and says
-// which beams go on from which; the caller forks and drops caches accordingly. A hypothesis counts
-// as its sum of log-probabilities divided by its length to the power of the length penalty; ends
-// among the num_beams best continuations finish, ends behind them are dropped.
+// Beam search over one prompt. A step takes log-probabilities of the live beams and returns which
+// beams continue; the caller forks and drops KV caches accordingly. A hypothesis scores its sum of
+// log-probabilities / length^length_penalty. An end token among the num_beams best candidates
+// finishes a hypothesis; others are dropped.
 #pragma once
 
 #include <functional>
@@ -14,35 +14,35 @@
 namespace lathe::search {
 
 struct Hypothesis {
-  std::vector<Token> tokens;  // generated, the end token included
+  std::vector<Token> tokens;  // generated, with the end token
   float score;
 };
 
 class BeamSearch {
  public:
-  // `longest`: most tokens of a sequence, prompt included; more than `prompt`.
+  // `longest`: maximum length of a sequence with the prompt; greater than `prompt`.
   BeamSearch(const SearchOptions& options, std::vector<Token> ends, int64_t prompt,
              int64_t longest);
 
-  // Live beams: one before the first step, then num_beams.
+  // Live beams: 1 before the first step, then num_beams.
   size_t beams() const { return live_.size(); }
   std::vector<Token> tokens(size_t beam) const { return path(live_[beam].node); }
   bool done() const { return done_; }
 
-  // The beam that continues, and by which token.
+  // The beam that continues, and its next token.
   struct Next {
     size_t parent;
     Token token;
   };
-  // Whether a beam ends by this token although it is no end token: its text has a stop string.
+  // Whether a token other than an end token ends a beam, as by a stop string.
   using EndTest = std::function<bool(size_t parent, Token token)>;
-  // Log-probabilities of each live beam [vocabulary], rules applied; all of one length. Returns
-  // num_beams continuations, fewer where the test ended others; meaningless once done. Valid until
-  // the next step.
+  // Takes log-probabilities of each live beam [vocabulary], with rules applied. Returns num_beams
+  // continuations, or fewer if EndTest ended some; unspecified once done. Valid until the next
+  // step.
   std::span<const Next> step(std::span<const std::span<const float>> log_probabilities,
                              const EndTest& ends = nullptr);
 
-  // The best `num_return_sequences` hypotheses, best first. Once done.
+  // The best num_return_sequences hypotheses, best first. Requires done().
   std::vector<Hypothesis> finish() const;
 
  private:
@@ -72,9 +72,9 @@ class BeamSearch {
   int64_t added_ = 0;  // tokens generated in every live beam
   std::vector<Node> nodes_;
   std::vector<Beam> live_;
-  std::vector<Beam> finished_;  // best first, at most num_beams; score with length penalty
+  std::vector<Beam> finished_;  // best first, at most num_beams; scores include the length penalty
   bool done_ = false;
-  // Of one step after another, so that they are made once.
+  // Reused by consecutive steps.
   std::vector<Candidate> candidates_;
   std::vector<Beam> grown_;
   std::vector<Next> next_;

@@ -38,7 +38,7 @@ double entropy(Logits logits, double total) {
   return sum;
 }
 
-// Tokens less probable than `least` go, but for the likeliest.
+// Drops tokens less probable than `least`, but keeps the most likely.
 void cut_below(Logits logits, double total, double least) {
   const float largest = *std::ranges::max_element(logits);
   for (float& x : logits) {
@@ -46,8 +46,8 @@ void cut_below(Logits logits, double total, double least) {
   }
 }
 
-// Visits tokens by falling `key` (first token first among equals) until `keep` says stop; the rest
-// becomes impossible. `keep(token)` is asked before each token but the first.
+// Visits tokens by falling `key`, the lower id first among equals, until `keep` returns false.
+// Drops the rest. The first token always stays.
 template <class Key, class Keep>
 void keep_sorted(Logits logits, const Key& key, const Keep& keep) {
   const ScratchArray<uint32_t> order(std::ssize(logits));
@@ -55,7 +55,7 @@ void keep_sorted(Logits logits, const Key& key, const Keep& keep) {
   const auto before = [&](uint32_t a, uint32_t b) {
     return key(a) > key(b) || (key(a) == key(b) && a < b);
   };
-  // Sorted in growing parts: few tokens are kept as a rule.
+  // Sorts in growing parts: usually few tokens stay.
   size_t sorted = 0;
   for (size_t i = 0; i < order.size(); ++i) {
     if (i == sorted) {
@@ -74,10 +74,10 @@ void keep_sorted(Logits logits, const Key& key, const Keep& keep) {
 
 namespace {
 
-// Visits each of the tokens once, with how often it is there.
+// Visits each distinct token once, with its count.
 template <class Visit>
 void for_each_count(Logits logits, Tokens tokens, const Visit& visit) {
-  // Of the vocabulary; of those that are not there nothing is read or written.
+  // Uninitialised: only entries of `tokens` are read or written.
   const ScratchArray<uint32_t> counts(std::ssize(logits));
   const auto count = [&](Token token) -> uint32_t& { return counts[static_cast<size_t>(token)]; };
   for (const Token token : tokens) {
@@ -154,7 +154,7 @@ void check_mask(TokenMask mask, int64_t vocabulary) {
   const uint32_t last = rest == 0 ? mask.back() : mask.back() & ((uint32_t{1} << rest) - 1);
   const bool any = last != 0 || std::ranges::any_of(mask.first(mask.size() - 1),
                                                     [](uint32_t word) { return word != 0; });
-  check(any, ErrorKind::invalid_argument, "a token mask allows none of {} tokens", vocabulary);
+  check(any, ErrorKind::invalid_argument, "a token mask has none of {} tokens", vocabulary);
 }
 
 void encourage(Logits logits, Tokens tokens, double factor, int64_t steps) {
@@ -246,7 +246,7 @@ void apply_rules(Logits logits, const History& history, const SearchOptions& o, 
   }
   ban_repeated_ngrams(logits, history.tokens, o.no_repeat_ngram_size);
   for (const auto& word : o.bad_words_ids) {
-    // An end token alone is not a word.
+    // Skips single end tokens, which are not bad words.
     if (word.size() == 1 && std::ranges::find(ends, word[0]) != ends.end()) continue;
     add_sequence_bias(logits, history.tokens, word, kNever);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Philox4x32-10, a counter-based generator (Salmon, Moraes, Dror, Shaw: "Parallel random numbers:
-// as easy as 1, 2, 3", SC 2011): the same key and counter give the same numbers, in any order.
+// as easy as 1, 2, 3", SC 2011): equal keys and counters produce equal numbers.
 #pragma once
 
 #include <array>

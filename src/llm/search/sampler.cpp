@@ -19,7 +19,7 @@ double log_sum(std::span<const float> logits) {
   return largest + std::log(sum);
 }
 
-// The likeliest tokens, best first.
+// The most likely tokens, best first.
 void add_most_likely(std::span<const float> logits, size_t count,
                      std::vector<TokenLogProbability>& top) {
   const ScratchArray<Token> order(std::ssize(logits));
@@ -44,7 +44,7 @@ Token choose_largest(std::span<const float> logits) {
 Token choose_by(std::span<const float> logits, double uniform) {
   const double largest = *std::ranges::max_element(logits);
   check(std::isfinite(largest), ErrorKind::invalid_argument,
-        "no token can be chosen: the largest of {} logits is {}", logits.size(), largest);
+        "cannot sample a token: the largest of {} logits is {}", logits.size(), largest);
   double total = 0;
   for (const float x : logits) total += std::exp(static_cast<double>(x) - largest);
   const double goal = uniform * total;
@@ -57,7 +57,7 @@ Token choose_by(std::span<const float> logits, double uniform) {
     last = static_cast<Token>(i);
     if (sum > goal) return last;
   }
-  return last;  // the sum fell short of `goal` by a rounding
+  return last;  // rounding left the sum below `goal`
 }
 
 Token choose_token(std::span<const float> logits, const SearchOptions& options, uint64_t seed,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The choice of a token from processed logits [vocabulary].
+// Samples a token from processed logits [vocabulary].
 #pragma once
 
 #include <span>
@@ -12,11 +12,10 @@ namespace lathe::search {
 // The first of the largest logits.
 Token choose_largest(std::span<const float> logits);
 
-// A token with the probability that the softmax gives it; `uniform` in [0, 1) decides, along the
-// tokens in ascending order.
+// Inverse-CDF sample of the softmax: `uniform` in [0, 1) selects along ascending ids.
 Token choose_by(std::span<const float> logits, double uniform);
 
-// The token at `position` of `sequence`: the same alone and in any batch, whatever came before.
+// The token at `position` of `sequence`; independent of batch and earlier calls.
 Token choose_token(std::span<const float> logits, const SearchOptions& options, uint64_t seed,
                    uint64_t sequence, uint64_t position);
 
@@ -27,27 +26,27 @@ struct TokenLogProbability {
   Token token;
   float log_probability;
 };
-// What a token was chosen from.
+// Log-probabilities of a sampled token and of the most likely ones.
 struct Choice {
-  float log_probability = 0;                     // of the token
+  float log_probability = 0;                     // of the sampled token
   std::vector<TokenLogProbability> most_likely;  // best first
 };
 
-// Those of one token after another, in few lists.
+// Choices of consecutive tokens, in few allocations.
 class Choices {
  public:
   Choices() = default;
   explicit Choices(std::span<const Choice> list);
   std::vector<Choice> list() const;
-  // A token chosen from logits as the model gave them; so many of the likeliest are kept.
+  // Adds a token sampled from unprocessed logits, with the `count` most likely.
   void add(std::span<const float> logits, Token token, size_t count);
-  void keep(size_t count);  // forgets all but the first
+  void keep(size_t count);  // drops all but the first `count`
   size_t size() const { return log_probabilities_.size(); }
 
  private:
   std::vector<float> log_probabilities_;
   std::vector<TokenLogProbability> most_likely_;
-  std::vector<size_t> ends_;  // behind each token's in `most_likely_`
+  std::vector<size_t> ends_;  // end of each token's part of `most_likely_`
 };
 
 }  // namespace lathe::search

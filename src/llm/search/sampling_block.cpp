@@ -11,7 +11,7 @@ namespace lathe::search {
 
 void check_block(const SamplingBlock& block, int64_t vocabulary) {
   check(block.options != nullptr, ErrorKind::invalid_argument,
-        "a token of {} is to be chosen without options", vocabulary);
+        "sampling one of {} tokens requires options", vocabulary);
   check_mask(block.mask, vocabulary);
 }
 
@@ -20,10 +20,10 @@ Token choose_next(Logits logits, const SamplingBlock& block) {
   apply_rules(logits, block.history, options, block.ends, block.longest);
   if (!block.mask.empty()) {
     allow_only(logits, block.mask);
-    // Otherwise the first of equal logits would be taken, which is not allowed.
+    // Otherwise the first of equal logits would win although excluded.
     check(*std::ranges::max_element(logits) > -std::numeric_limits<float>::infinity(),
           ErrorKind::invalid_argument,
-          "no token is left after {} of them: all that the mask allows are ruled out",
+          "no token is left after {} tokens: rules exclude all tokens of the mask",
           block.history.tokens.size());
   }
   if (!options.greedy()) apply_cutoffs(logits, options);

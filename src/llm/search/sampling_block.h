@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// All that the choice of one sequence's next token depends on, beside its logits.
+// Inputs of one sequence's sampling step beside its logits.
 #pragma once
 
 #include "llm/search/logits_processors.h"
@@ -9,20 +9,19 @@ namespace lathe::search {
 struct SamplingBlock {
   const SearchOptions* options = nullptr;
   History history{};
-  Tokens ends{};          // tokens that end a sequence
-  int64_t longest = 0;    // most tokens it may have; 0: no limit
-  uint64_t seed = 0;      // draws depend on it,
-  uint64_t sequence = 0;  // on this number, and on how many tokens there are
+  Tokens ends{};          // end tokens
+  int64_t longest = 0;    // maximum length; 0: no limit
+  uint64_t seed = 0;      // seed of the random stream
+  uint64_t sequence = 0;  // number of the sequence; the position is the token count
   TokenMask mask{};
 };
 
-// InvalidArgument for a block without options, and for a mask of another length or that allows no
-// token.
+// InvalidArgument without options, and for a mask of another length or without tokens.
 void check_block(const SamplingBlock& block, int64_t vocabulary);
 
-// The next token. Leaves in `logits` [vocabulary], as the model gave them, what it was chosen from:
-// rules, mask and, for draws, cut-offs applied, in this order. InvalidArgument if they leave no
-// token.
+// Samples the next token from unprocessed logits [vocabulary]. Leaves in `logits` what it was
+// sampled from: rules, mask and, unless greedy, cut-offs applied, in this order. InvalidArgument if
+// no token is left.
 Token choose_next(Logits logits, const SamplingBlock& block);
 
 }  // namespace lathe::search

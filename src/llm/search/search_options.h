@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The options of a search for the next token, by the names that ONNX Runtime GenAI and Transformers
-// give them.
+// Search options, with the names of ONNX Runtime GenAI and Transformers.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +15,7 @@ namespace lathe::search {
 
 using Token = int32_t;
 
-// Tokens that end a sequence's text get a bias, e.g. {{7, 9}, -3}: 9 behind a 7 becomes less
-// likely.
+// A bias on a token after others, e.g. {{7, 9}, -3}: 9 after a 7 becomes less likely.
 struct SequenceBias {
   std::vector<Token> tokens;
   float bias = 0;
@@ -25,16 +23,16 @@ struct SequenceBias {
 
 enum class EarlyStopping : uint8_t { no, yes, never };
 
-// Defaults leave the logits as they are; 0 switches a limit off.
+// Defaults change no logits; 0 disables a limit.
 struct SearchOptions {
   bool do_sample = false;
-  int64_t min_length = 0;  // tokens, the prompt included
+  int64_t min_length = 0;  // tokens with the prompt
   int64_t max_length = 0;  // 0: the model's context length
   int64_t min_new_tokens = 0;
   int64_t max_new_tokens = 0;
   int64_t num_beams = 1;
   int64_t num_return_sequences = 1;
-  int64_t log_probabilities = 0;  // so many of the likeliest are told of each token; 0: none
+  int64_t log_probabilities = 0;  // number of most likely tokens reported with each token; 0: none
   EarlyStopping early_stopping = EarlyStopping::yes;
   double length_penalty = 1;
   bool length_penalty_counts_prompt = true;  // as ONNX Runtime GenAI; Transformers: new tokens only
@@ -47,44 +45,44 @@ struct SearchOptions {
   double eta_cutoff = 0;
   double repetition_penalty = 1;
   double presence_penalty = 0;   // of tokens generated so far
-  double frequency_penalty = 0;  // times how often
+  double frequency_penalty = 0;  // times the count
   int64_t no_repeat_ngram_size = 0;
   std::vector<std::vector<Token>> bad_words_ids{};
   std::vector<Token> suppress_tokens{};
   std::vector<Token> begin_suppress_tokens{};  // as the first new token
   std::optional<Token> forced_bos_token_id{};  // as the second token of a sequence
-  std::vector<Token> forced_eos_token_id{};    // as the last token that max_length allows
-  // From `first` new tokens on, end tokens gain |logit| · (second^n - 1), n tokens later.
+  std::vector<Token> forced_eos_token_id{};    // as the last token within max_length
+  // From `first` new tokens on, end tokens gain |logit| · (second^n - 1) after n more tokens.
   std::optional<std::pair<int64_t, double>> exponential_decay_length_penalty{};
   std::vector<SequenceBias> sequence_bias{};
   std::vector<std::pair<Token, float>> logit_bias{};
-  int64_t random_seed = -1;  // -1: another one each time
+  int64_t random_seed = -1;  // -1: random
   std::vector<std::string> stop_strings{};
-  int64_t chunk_size = 0;  // rows of a prompt that run at once; 0: decided by the runtime
+  int64_t chunk_size = 0;  // prompt tokens per prefill run; 0: automatic
 
-  // Whether the token with the largest logit is taken.
+  // Whether the largest logit decides.
   bool greedy() const { return !do_sample || temperature == 0 || top_k == 1; }
 };
 
 struct SearchOptionInfo {
   std::string_view name;
   std::string_view doc;
-  bool has_value = true;  // false: one of GenAI's that says nothing here
+  bool has_value = true;  // false: accepted for GenAI without effect
 };
 
 // All options, sorted by name.
 std::span<const SearchOptionInfo> search_options();
 
-// Sets an option from JSON. '-' and '_' are alike. InvalidArgument names an unknown option with the
-// nearest one, a wrong type, or a value out of range.
+// Sets an option from JSON; '-' and '_' are equal. InvalidArgument for an unknown name (with the
+// nearest one), a wrong type, or a value out of range.
 void set_search_option(SearchOptions& options, std::string_view name, const nlohmann::json& value);
-// The same from the text of a command line: JSON where it reads as such, else a string.
+// As above from a command-line string: JSON if it parses, else a string.
 void set_search_option(SearchOptions& options, std::string_view name, std::string_view text);
-// An object of options, e.g. the "search" of a genai_config.json.
+// Sets an object of options, e.g. the "search" of a genai_config.json.
 void set_search_options(SearchOptions& options, const nlohmann::json& object);
-// Every option by its name, as set_search_options() reads it.
+// All options by name, as set_search_options() reads them.
 nlohmann::json search_options_json(const SearchOptions& options);
-// What only all options together show: more sequences returned than beams, and the like.
+// Checks combinations of options, such as more sequences returned than beams.
 void check_search_options(const SearchOptions& options, int64_t vocabulary);
 
 }  // namespace lathe::search

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Search options written as they are read.
+// Search options in the format in which they are read.
 #include <nlohmann/json.hpp>
 
 #include "llm/search/search_options.h"
