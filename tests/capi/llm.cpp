@@ -195,7 +195,7 @@ void test_forks(const lathe::Model& model) {
   std::string damaged = bytes;
   damaged[30] = 'x';
   expect_error(LATHE_INVALID_ARGUMENT, "a saved ", [&] { other.restore(damaged); });
-  expect_error(LATHE_INVALID_ARGUMENT, "8 bytes are no saved prompt: they do not begin with",
+  expect_error(LATHE_INVALID_ARGUMENT, "8 bytes are not a saved prompt: they do not begin with",
                [&] { other.restore("12345678"); });
   lathe::GeneratorParams beams(model);
   beams.set("num_beams", 2);
@@ -413,7 +413,7 @@ void test_refusals(const lathe::Model& model) {
                [&] { generator.set_model_input("pixel_values", tensor); });
   expect_error(LATHE_INVALID_ARGUMENT, "input 'input_ids' is f32[1, 1], expected i32 or i64",
                [&] { generator.set_model_input("input_ids", tensor); });
-  expect_error(LATHE_INVALID_ARGUMENT, "the model has no output 'hidden_states' that can be asked",
+  expect_error(LATHE_INVALID_ARGUMENT, "the model has no output 'hidden_states' to return",
                [&] {
                  lathe::Generator begun(model, lathe::GeneratorParams(model));
                  begun.append_tokens(std::vector<int32_t>{2, 3});

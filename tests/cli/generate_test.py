@@ -92,14 +92,14 @@ class Generate(program.ProgramTest):
         self.generate("-p", "one", "--top-k", 7, "-v", "--config", '{"search": {"min_p": 0.25}}')
         self.assertRegex(self.stderr, r"(?m)^target \w+, threads \d+, loaded in ")
         self.assertRegex(self.stderr, r"(?m)^memory: weights 5.0 KiB, cache 128 bytes a token; ")
-        self.assertRegex(self.stderr, r"(?m)^memory: weights .*, 37.0 KiB in all for a sequence of 256 tokens; ")
+        self.assertRegex(self.stderr, r"(?m)^memory: weights .*, 37.0 KiB in total for a sequence of 256 tokens; ")
         self.assertRegex(self.stderr, r"(?m)^top_k = 7  \(not the default\)$")
         self.assertRegex(self.stderr, r"(?m)^min_p = 0.25  \(not the default\)$")
         self.assertRegex(self.stderr, r"(?m)^temperature = 1.0$")
 
     def test_time_runs_out(self):
         self.generate("-p", "one", "--timeout", "0.000001", code=130)
-        self.assertRegex(self.stderr, r"^error: the time is over ")
+        self.assertRegex(self.stderr, r"^error: timed out after ")
 
 
 if __name__ == "__main__":

@@ -141,7 +141,7 @@ TEST_P(EncoderInputsTest, require_one_part_per_prompt) {
   const std::string message = message_of(
       api().generator_set_model_input(tokens_first.get(), "audio_features", three.get()));
   EXPECT_EQ(message,
-            "input 'audio_features' is f32[3, 80, 3000], of 3 prompts along the first axis, and "
+            "input 'audio_features' is f32[3, 80, 3000], with 3 prompts along the first axis, but "
             "there are 2");
   const Generator inputs_first = generator();
   give(inputs_first, three);

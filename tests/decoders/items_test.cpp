@@ -185,7 +185,7 @@ TEST_F(ItemsTest, a_token_mask_restricts_the_choice) {
   Token chosen = -1;
   const StepRequest request{
       .sequence = &sequence, .tokens = history, .sampling = &block, .chosen = &chosen};
-  EXPECT_NE(error_of(*decoder, request).find("ruled out"), std::string::npos);
+  EXPECT_NE(error_of(*decoder, request).find("rules exclude"), std::string::npos);
   EXPECT_EQ(sequence.length(), 0);
 }
 

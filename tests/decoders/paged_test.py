@@ -134,7 +134,7 @@ def check_synthetic(probe):
     try:
         yield f"expected a refusal: {probe.logits(model, [[5, 6]])}"
     except Refused as refused:
-        if "gives only those of the last" not in str(refused):
+        if "the program returns only the last" not in str(refused):
             yield f"expected a refusal: {refused}"
 
 

@@ -84,7 +84,7 @@ def check(probe, folder):
     for change, message in (
             (lambda c: stage(c, "head").update(filename="none.onnx"), "none.onnx"),
             (lambda c: stage(c, "head").update(inputs=["hidden"]), "stage 'head' has no input 'hidden'"),
-            (lambda c: stage(c, "layers").update(run_on_token_gen=False), "and the model has no such input"),
+            (lambda c: stage(c, "layers").update(run_on_token_gen=False), "but the model has no such input"),
             (lambda c: stage(c, "layers").pop("output_names_forwarder"), "last_hidden"),
             (lambda c: stage(c, "layers").update(filename="embeds.onnx", inputs=[], outputs=[]), "two parts")):
         changed = copy.deepcopy(config)

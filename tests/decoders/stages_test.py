@@ -44,7 +44,7 @@ def same(probe, folder, target):
             yield f"tokens differ from those of one file with {options}"
 
 
-def told_apart(probe, folder, target):
+def distinct(probe, folder, target):
     whole, model = ({"folder": str(f), "target": target} for f in (folder / "whole", folder))
     expected = probe.logits(whole, PROMPTS)
     for parts in PARTS:
@@ -56,7 +56,7 @@ def told_apart(probe, folder, target):
                 yield f"tokens of the wrong kind, in parts of {parts}: {np.flatnonzero((got != wanted).any(axis=1))[:8]}"
 
 
-def item_by_item(probe, folder, target):
+def one_sequence_per_run(probe, folder, target):
     """Neither is packed if one cannot be: the maximum over all prefill tokens, or a reshape to one token, blocks packing."""
     whole, model = ({"folder": str(f), "target": target} for f in (folder / "whole", folder))
     notes = probe.ask({**model, "notes": True})
@@ -105,8 +105,8 @@ def main():
 
     with Probe() as probe, tempfile.TemporaryDirectory() as work:
         for name, changes, check in (("same", [], same), ("single", ["single"], same),
-                                     ("told apart", ["negated"], told_apart), ("fixed", ["single", "fixed"], item_by_item),
-                                     ("item by item", ["mixed"], item_by_item)):
+                                     ("distinct", ["negated"], distinct), ("fixed", ["single", "fixed"], one_sequence_per_run),
+                                     ("not packed", ["mixed"], one_sequence_per_run)):
             folder = pathlib.Path(work) / name.replace(" ", "_")
             config = make_stages.make(folder, changes)
             for target in ("ref", "cpu"):
@@ -117,7 +117,7 @@ def main():
         try:
             count("wide", [f"runs: {probe.generate({'folder': str(folder)}, PROMPTS[:1], max_new_tokens=1)}"])
         except Refused as refusal:
-            wanted = "the state 'past_key_values.0.key' is append of f32[4, 16] in the program for prompts"
+            wanted = "the state 'past_key_values.0.key' is append of f32[4, 16] in the prefill program"
             count("wide", [] if wanted in str(refusal) else [str(refusal)])
     print(f"{passed} passed, {failed} failed, 0 skipped")
     return 1 if failed else 0

@@ -70,7 +70,7 @@ def check(probe, folder, form, target, work):
     beams = probe.generate(model, [prompt], max_new_tokens=6, num_beams=3, num_return_sequences=3)[0]
     if len(beams) != 3 or beams[0]["score"] < beams[1]["score"]:
         yield f"beams: {beams}"
-    for change, message in (({"inputs": {}}, "give the encoder's inputs before its tokens"),
+    for change, message in (({"inputs": {}}, "set the encoder's inputs before its tokens"),
                             ({"inputs": {"mel": model["inputs"]["audio_features"]}}, "audio_features"),
                             ({"inputs": {"audio_features": {"dims": [1, 40, 6000], "file": str(work / "mel")}}}, "80")):
         try:

@@ -27,7 +27,7 @@ def check_counting(probe):
             ([99], {}, {}, "token 99 lies outside the vocabulary of 16"),
             ([1] * 256, {}, {}, "256 tokens leave no room in a context of 256"),
             ([1], {}, {"top_p": 7}, "search option 'top_p' is 7"),
-            ([1], {"overlay": '{"model": {"type": "lama"}}'}, {}, "did you mean 'llama'?")):
+            ([1], {"overlay": '{"model": {"type": "lama", "vision": {}}}'}, {}, "did you mean 'llama'?")):
         try:
             yield f"expected '{message}': {probe.generate({**COUNTING, **model}, [prompt], **options)}"
         except Refused as refused:
