@@ -16,9 +16,9 @@ struct TargetChoice {
   std::string warning{};  // names a requested device that is unavailable; else empty
 };
 
-// Uses each program's first provider whose target is present, then the best of the decoder's and
-// its stages', which are linked into one program; else the best present target. An encoder without
-// providers uses the decoder's target. `folder` is for the warning.
+// Each program uses its first provider whose target is present. The decoder and its stages are
+// linked into one program and use the best of theirs. Without providers, the best present target.
+// An encoder without providers uses the decoder's target. `folder` is for the warning.
 TargetChoice choose_target(const GenaiConfig& config, const std::string& folder);
 
 }  // namespace lathe::llm

@@ -44,7 +44,7 @@ std::map<std::string, int64_t, std::less<>> products_by_compute(const Program& p
 // Bytes of all literals; a shared one counts once. Null: no program.
 int64_t weight_bytes(std::initializer_list<const Program*> programs);
 
-// OutOfMemory if the weights and one token's KV caches exceed `available` bytes, or if a limit
+// OutOfMemory if the weights and one token's KV caches exceed `available` bytes. Also if a limit
 // above 0 is below one token's KV caches.
 void check_memory(const ModelSize& size, int64_t limit, int64_t available, const std::string& name);
 

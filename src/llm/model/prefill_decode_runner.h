@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A prefill and a decode program over the same KV caches, as in pipelines with separate stages for
-// prompts and single tokens. As in ONNX Runtime GenAI, a request of several tokens is a prefill and
-// one of a single token a decode. A step with both kinds makes two runs and one commit.
+// A prefill and a decode program over the same KV caches, as in pipelines with separate stages. As
+// in ONNX Runtime GenAI, a request of several tokens is a prefill and one of a single token a
+// decode. A step with both kinds makes two runs and one commit.
 #pragma once
 
 #include <vector>

@@ -63,8 +63,9 @@ class Sequence {
   // first and the latest.
   static constexpr size_t kCheckpoints = 16;
   void checkpoint();
-  // The largest length up to `length` that rewind() can restore. It is less than `length` inside a
-  // run of an unpaged layout, and where a state of fixed shape or a window requires a checkpoint.
+  // The largest length up to `length` that rewind() can restore. It is less inside a run of an
+  // unpaged layout. It is a checkpoint's where a state of fixed shape or a window would have to
+  // rewind.
   int64_t reachable(int64_t length) const;
   // Drops tokens from reachable(length) on and returns that length.
   int64_t rewind(int64_t length);

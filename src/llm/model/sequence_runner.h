@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Runs each sequence of a step alone, through the program of its file: past tensors in, present
-// tensors out. Forks share present tensors, which nothing writes again. A ring-buffer KV cache
-// overwrites slots that earlier tokens of the same run still read, so such programs run token by
-// token.
+// tensors out. Forks share present tensors, which nothing writes again. Programs with ring-buffer
+// KV caches run token by token: a longer run overwrites slots that its earlier tokens read.
 #pragma once
 
 #include <map>

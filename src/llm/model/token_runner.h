@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Runs decoders that take one token of each sequence, [batch], and return logits [batch,
-// vocabulary], such as translation models with recurrent states. States are [layers, batch, …],
+// vocabulary]. Such are translation models with recurrent states. States are [layers, batch, …],
 // encoder results [batch, …]. All sequences of a run have equal lengths.
 #pragma once
 
