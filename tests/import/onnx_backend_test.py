@@ -28,9 +28,11 @@ Concat Split Slice Reshape Flatten Squeeze Unsqueeze Transpose Expand Pad Tile R
 TopK Range Shape Size CumSum Identity Constant ConstantOfShape QuantizeLinear DequantizeLinear
 DynamicQuantizeLinear MatMulInteger LSTM If Loop Scan SequenceConstruct SequenceEmpty SequenceInsert
 SequenceErase SequenceAt SequenceLength SequenceMap SplitToSequence ConcatFromSequence StringConcat
-StringNormalizer Attention RotaryEmbedding TensorScatter
+StringNormalizer Attention RotaryEmbedding TensorScatter AffineGrid BlackmanWindow HammingWindow
+HannWindow CenterCropPad Col2Im CumProd DFT DeformConv Det GridSample MaxRoiPool MaxUnpool
+MelWeightMatrix NonMaxSuppression RegexFullMatch RoiAlign STFT StringSplit TfIdfVectorizer
 """.split())
-GENERATED_AT_LEAST = 1600
+GENERATED_AT_LEAST = 1840
 RECORDED_AT_LEAST = 1350
 
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "llm/tokenizer/regex.h"
 
-#define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
 #include <chrono>

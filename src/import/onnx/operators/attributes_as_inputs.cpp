@@ -11,6 +11,18 @@ void import_axes_attribute(NodeImport& c) {
   c.plain({c.in(0), axes});
 }
 
+// Before opset 20 the axis is an attribute, 1 by default.
+void import_dft_17(NodeImport& c) {
+  Value* axis = c.b.scalar(ElementType::i64, static_cast<double>(c.integer("axis", 1)));
+  c.plain({c.in(0), c.in_or_null(1), axis});
+}
+
+// Before opset 16 pixels have integer coordinates.
+void import_roi_align_10(NodeImport& c) {
+  c.plain({c.in(0), c.in(1), c.in(2)},
+          {{"coordinate_transformation_mode", std::string("output_half_pixel")}});
+}
+
 // No axes at all, or an empty list: every axis of extent 1.
 void import_squeeze(NodeImport& c) {
   const bool is_empty =

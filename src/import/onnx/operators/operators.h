@@ -9,6 +9,8 @@ namespace lathe::onnx {
 
 // attributes_as_inputs.cpp: what are attributes in old opsets and operands of the op.
 void import_axes_attribute(NodeImport& c);
+void import_dft_17(NodeImport& c);
+void import_roi_align_10(NodeImport& c);
 void import_squeeze(NodeImport& c);
 void import_clip_1(NodeImport& c);
 void import_pad_1(NodeImport& c);

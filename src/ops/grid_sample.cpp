@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cmath>
+
+#include "base/thread_pool.h"
+#include "ir/infer.h"
+#include "ops/support/dense_tensor.h"
+
+namespace lathe {
+namespace {
+
+constexpr double kCubic = -0.75;  // a of the cubic convolution kernel
+
+enum class Padding : uint8_t { zeros, border, reflection };
+
+void infer_grid_sample(Infer& c) {
+  const int rank = c.rank(0);
+  c.check(rank >= 3, "x has rank {}, expected at least 3", rank);
+  c.check(c.rank(1) == rank, "grid has rank {}, expected {}", c.rank(1), rank);
+  const std::string& mode = c.text("mode");
+  c.check(mode == "linear" || mode == "bilinear" || mode == "nearest" || mode == "cubic" ||
+              mode == "bicubic",
+          "mode is '{}', expected linear, nearest or cubic", escape(mode));
+  const std::string& padding = c.text("padding_mode");
+  c.check(padding == "zeros" || padding == "border" || padding == "reflection",
+          "padding_mode is '{}', expected zeros, border or reflection", escape(padding));
+  c.require_equal(c.dim(0, 0), c.dim(1, 0), "batch of x and grid");
+  c.require_equal(c.dims(1).back(), rank - 2, "grid's last axis");
+  std::vector<Dim> dims = {c.dim(0, 0), c.dim(0, 1)};
+  dims.insert(dims.end(), c.dims(1).begin() + 1, c.dims(1).end() - 1);
+  c.result(c.element(0), std::move(dims));
+}
+
+struct Sampler {
+  Dims spatial;  // sizes of the image's axes
+  Dims strides;
+  Padding padding = Padding::zeros;
+  bool align = false;
+  int taps = 2;  // per axis: 1 nearest, 2 linear, 4 cubic
+
+  // Pixel coordinate of a grid value in [-1, 1].
+  template <class T>
+  T pixel(T value, size_t axis) const {
+    const auto n = static_cast<T>(spatial[axis]);
+    return align ? (value + 1) / 2 * (n - 1) : ((value + 1) * n - 1) / 2;
+  }
+
+  // A coordinate mirrored at the edges of the image until it is inside.
+  template <class T>
+  T reflected(T x, size_t axis) const {
+    const T low = align ? T(0) : T(-0.5);
+    const T high = static_cast<T>(spatial[axis]) - (align ? T(1) : T(0.5));
+    const T range = high - low;
+    if (!(range > 0)) return 0;
+    T offset = std::fmod(std::abs(x - low), 2 * range);
+    if (offset > range) offset = 2 * range - offset;
+    return low + offset;
+  }
+
+  // A coordinate after padding; zeros leaves it outside.
+  template <class T>
+  T padded(T x, size_t axis) const {
+    const T last = static_cast<T>(spatial[axis] - 1);
+    if (padding == Padding::border) return std::clamp(x, T(0), last);
+    if (padding == Padding::reflection) return std::clamp(reflected(x, axis), T(0), last);
+    return x;
+  }
+
+  // Offset along the axis of an integer position, or -1 where padding is zero.
+  template <class T>
+  int64_t offset(T position, size_t axis) const {
+    const T at = padded(position, axis);
+    if (!(at >= 0 && at <= static_cast<T>(spatial[axis] - 1))) return -1;
+    return static_cast<int64_t>(at) * strides[axis];
+  }
+};
+
+// Weights of the taps of one axis and the position of the first one.
+template <class T>
+T tap_weights(const Sampler& s, T x, T (&weights)[4]) {
+  if (s.taps == 1) {
+    weights[0] = 1;
+    return std::nearbyint(x);
+  }
+  const T floor = std::floor(x);
+  const T t = x - floor;
+  if (s.taps == 2) {
+    weights[0] = 1 - t;
+    weights[1] = t;
+    return floor;
+  }
+  const auto a = static_cast<T>(kCubic);
+  const auto outer = [&](T d) { return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a; };  // 1 < d < 2
+  const auto inner = [&](T d) { return ((a + 2) * d - (a + 3)) * d * d + 1; };        // d < 1
+  weights[0] = outer(t + 1);
+  weights[1] = inner(t);
+  weights[2] = inner(1 - t);
+  weights[3] = outer(2 - t);
+  return floor - 1;
+}
+
+struct Tap {
+  int64_t offset;
+  double weight;
+};
+
+// All taps of one output position: products of the axes' weights.
+template <class T>
+void find_taps(const Sampler& s, const T* grid, std::vector<Tap>& taps) {
+  taps.assign(1, {0, 1});
+  std::vector<Tap> wider;
+  const size_t n = s.spatial.size();
+  for (size_t axis = 0; axis < n; ++axis) {
+    T x = s.pixel(grid[n - 1 - axis], axis);  // the grid's x is the last axis
+    if (s.taps < 4) x = s.padded(x, axis);
+    T weights[4];
+    const T first = tap_weights(s, x, weights);
+    wider.clear();
+    for (const Tap& tap : taps) {
+      for (int i = 0; i < s.taps; ++i) {
+        const int64_t offset = s.offset(first + static_cast<T>(i), axis);
+        if (offset >= 0) {
+          wider.push_back({tap.offset + offset, tap.weight * static_cast<double>(weights[i])});
+        }
+      }
+    }
+    std::swap(taps, wider);
+  }
+}
+
+template <class T>
+void sample(Evaluation& c, const Sampler& s, const Tensor& x, const Tensor& grid, const Tensor& y) {
+  const int64_t channels = x.dims()[1];
+  const int64_t plane = s.spatial[0] * s.strides[0];
+  const auto axes = static_cast<int64_t>(s.spatial.size());
+  const int64_t outputs = grid.dims()[0] == 0 ? 0 : grid.count() / axes / grid.dims()[0];
+  parallel_for(c.pool, grid.dims()[0] * outputs, 256, [&](int64_t begin, int64_t end) {
+    std::vector<Tap> taps;
+    for (int64_t i = begin; i < end; ++i) {
+      find_taps(s, grid.as<T>() + i * axes, taps);
+      const T* from = x.as<T>() + i / outputs * channels * plane;
+      T* to = y.as<T>() + i / outputs * channels * outputs + i % outputs;
+      for (int64_t channel = 0; channel < channels; ++channel, from += plane, to += outputs) {
+        double sum = 0;
+        for (const Tap& tap : taps) sum += tap.weight * static_cast<double>(from[tap.offset]);
+        *to = static_cast<T>(sum);
+      }
+    }
+  });
+}
+
+void eval_grid_sample(Evaluation& c) {
+  const ElementType type = c.in(0).type == ElementType::f64 || c.in(1).type == ElementType::f64
+                               ? ElementType::f64
+                               : ElementType::f32;
+  const Tensor x = dense_tensor(c.in(0), type);
+  const Tensor grid = dense_tensor(c.in(1), type);
+  const TensorView& out = c.out(0);
+  const Tensor y(type, Dims(out.extents().begin(), out.extents().end()));
+  const std::string& mode = c.text("mode");
+  const std::string& padding = c.text("padding_mode");
+  Sampler s;
+  s.spatial.assign(x.dims().begin() + 2, x.dims().end());
+  s.strides = Tensor::dense_strides(s.spatial);
+  s.align = c.boolean("align_corners");
+  s.taps = mode == "nearest" ? 1 : mode.ends_with("cubic") ? 4 : 2;
+  s.padding = padding == "zeros"    ? Padding::zeros
+              : padding == "border" ? Padding::border
+                                    : Padding::reflection;
+  with_float_type(
+      type, [&](auto* tag) { sample<std::remove_pointer_t<decltype(tag)>>(c, s, x, grid, y); });
+  store_tensor(y, out);
+}
+
+}  // namespace
+
+static const Register grid_sample{{
+    .name = "grid_sample",
+    .doc = "x[n, c, spatial…] interpolated at the normalised coordinates of `grid`.",
+    .operands = {{"x", kNumeric}, {"grid", kFloats}},
+    .attributes = {{"align_corners", Attribute(false)},
+                   {"mode", "linear"},
+                   {"padding_mode", "zeros"}},
+    .infer = infer_grid_sample,
+    .eval = eval_grid_sample,
+}};
+
+}  // namespace lathe

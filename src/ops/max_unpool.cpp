@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+#include "ops/support/convert_operands.h"
+#include "ops/support/views.h"
+#include "ops/support/window.h"
+
+namespace lathe {
+namespace {
+
+// Spatial size of the input of a pooling whose output has size `output`.
+template <class T>
+T unpooled(const T& output, int64_t kernel, int64_t stride, int64_t pads) {
+  return (output - 1) * stride + (kernel - pads);
+}
+
+void infer_max_unpool(Infer& c) {
+  c.check(c.rank(0) >= 3, "x has rank {}, expected at least 3", c.rank(0));
+  const auto spatial = static_cast<size_t>(c.rank(0) - 2);
+  const Integers& kernel = c.integers("kernel_shape");
+  c.check(kernel.size() == spatial, "kernel_shape has {} entries, expected {}", kernel.size(),
+          spatial);
+  c.check(c.rank(1) == c.rank(0), "indices have rank {}, expected {}", c.rank(1), c.rank(0));
+  for (int axis = 0; axis < c.rank(0); ++axis) {
+    c.require_equal(c.dim(0, axis), c.dim(1, axis), "dims of x and indices");
+  }
+  std::vector<Dim> dims = c.dims(0);
+  if (c.has(2)) {
+    c.require_equal(element_count(c.dims(2)), c.rank(0), "entries of output_shape");
+    const std::vector<Dim>* shape = c.elements(2);
+    for (size_t i = 0; i < dims.size(); ++i) {
+      dims[i] = shape != nullptr ? (*shape)[i] : c.found("unpooled");
+    }
+  } else {
+    const Integers strides = window_list(c, "strides", spatial, 1);
+    const Integers pads = window_list(c, "pads", 2 * spatial, 0);
+    for (size_t i = 0; i < spatial; ++i) {
+      dims[i + 2] = unpooled(dims[i + 2], kernel[i], strides[i], pads[i] + pads[i + spatial]);
+    }
+  }
+  c.result(c.element(0), std::move(dims));
+}
+
+// Indices count elements of the pooling's own input, of which output_shape may be an enlargement.
+void eval_max_unpool(Evaluation& c) {
+  const UnpackedOperand x(c.in(0));
+  const auto spatial = static_cast<size_t>(x.view().rank - 2);
+  const Integers& kernel = c.integers("kernel_shape");
+  const Integers strides = window_list(c, "strides", spatial, 1);
+  const Integers pads = window_list(c, "pads", 2 * spatial, 0);
+  Dims natural(x.view().extents().begin(), x.view().extents().end());
+  for (size_t i = 0; i < spatial; ++i) {
+    natural[i + 2] = unpooled(natural[i + 2], kernel[i], strides[i], pads[i] + pads[i + spatial]);
+  }
+  const Dims dims = c.has(2) ? c.values(2) : natural;
+  c.check(dims.size() == natural.size(), "output_shape has {} entries, expected {}", dims.size(),
+          natural.size());
+  for (size_t i = 0; i < dims.size(); ++i) {
+    c.check(dims[i] >= natural[i], "output_shape has {} for axis {}, expected at least {}", dims[i],
+            i, natural[i]);
+  }
+  const std::vector<int64_t> indices = c.values(1);
+  const Dims natural_strides = Tensor::dense_strides(natural);
+  int64_t count = 1;
+  for (const int64_t dim : natural) count *= dim;
+  const UnpackedResult out(c.out(0, dims));
+  with_raw_type(x.view().type, [&](auto* tag) {
+    using T = std::remove_pointer_t<decltype(tag)>;
+    for_each_index(out.view().extents(), [&](std::span<const int64_t> at) {
+      out.view().as<T>()[offset_of(out.view(), at)] = T{};
+    });
+    size_t next = 0;
+    for_each_index(x.view().extents(), [&](std::span<const int64_t> at) {
+      int64_t index = indices[next++];
+      c.check(index >= 0 && index < count, "index {} is outside [0, {})", index, count);
+      int64_t offset = 0;
+      for (size_t i = 0; i < natural.size(); ++i) {
+        offset += index / natural_strides[i] * out.view().strides[i];
+        index %= natural_strides[i];
+      }
+      out.view().as<T>()[offset] = x.view().as<T>()[offset_of(x.view(), at)];
+    });
+  });
+  out.store();
+}
+
+}  // namespace
+
+static const Register max_unpool{{
+    .name = "max_unpool",
+    .doc = "Puts each element of x where `indices` (the second result of max_pool) state; zeros "
+           "elsewhere.",
+    .operands = {{"x", kFloats},
+                 {"indices", types(ElementType::i64)},
+                 {"output_shape", types(ElementType::i64), Arity::optional}},
+    .attributes = {{"kernel_shape", AttributeKind::integers},
+                   {"pads", AttributeKind::integers, false},
+                   {"strides", AttributeKind::integers, false}},
+    .infer = infer_max_unpool,
+    .eval = eval_max_unpool,
+}};
+
+}  // namespace lathe

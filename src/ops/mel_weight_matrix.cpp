@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+#include <cmath>
+
+#include "ir/infer.h"
+#include "ops/support/dense_tensor.h"
+#include "ops/support/indices.h"
+
+namespace lathe {
+namespace {
+
+void infer_mel_weight_matrix(Infer& c) {
+  const std::vector<Dim>* bands = c.elements(0);
+  const std::vector<Dim>* length = c.elements(1);
+  c.result(c.element_type("output_datatype"),
+           {length != nullptr ? Dim::floor_div(length->front(), 2) + 1 : c.found("bins"),
+            bands != nullptr ? bands->front() : c.found("bands")});
+}
+
+double mel_of(double hertz) { return 2595 * std::log10(1 + hertz / 700); }
+double hertz_of(double mel) { return 700 * (std::pow(10, mel / 2595) - 1); }
+
+void eval_mel_weight_matrix(Evaluation& c) {
+  const int64_t bands = single_value(c, 0);
+  const int64_t length = single_value(c, 1);
+  const int64_t rate = single_value(c, 2);
+  c.check(bands >= 1, "num_mel_bins is {}, expected at least 1", bands);
+  c.check(length >= 0, "dft_length is {}, expected at least 0", length);
+  c.check(rate >= 1, "sample_rate is {}, expected at least 1", rate);
+  const double low = mel_of(single_number(c, 3, 0));
+  const double step = (mel_of(single_number(c, 4, 0)) - low) / static_cast<double>(bands + 2);
+  const int64_t bins = length / 2 + 1;
+  // The first bin of each band, of its peak and behind its end.
+  std::vector<int64_t> edges;
+  for (int64_t i = 0; i < bands + 2; ++i) {
+    const double hertz = hertz_of(low + step * static_cast<double>(i));
+    edges.push_back(static_cast<int64_t>(
+        std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(rate))));
+  }
+  const Dims dims = {bins, bands};
+  const TensorView& out = c.out(0, dims);
+  const Tensor matrix(ElementType::f64, dims);
+  for (int64_t band = 0; band < bands; ++band) {
+    const int64_t begin = edges[static_cast<size_t>(band)];
+    const int64_t peak = edges[static_cast<size_t>(band) + 1];
+    const int64_t end = edges[static_cast<size_t>(band) + 2];
+    const auto set = [&](int64_t bin, double value) {
+      if (bin >= 0 && bin < bins) matrix.as<double>()[bin * bands + band] = value;
+    };
+    if (peak == begin) set(peak, 1);
+    for (int64_t bin = begin; bin < std::min(peak + 1, bins) && peak > begin; ++bin) {
+      set(bin, static_cast<double>(bin - begin) / static_cast<double>(peak - begin));
+    }
+    for (int64_t bin = peak; bin < std::min(end, bins); ++bin) {
+      set(bin, static_cast<double>(end - bin) / static_cast<double>(end - peak));
+    }
+  }
+  store_tensor(matrix, out);
+}
+
+}  // namespace
+
+static const Register mel_weight_matrix{{
+    .name = "mel_weight_matrix",
+    .doc = "Triangular filters on the mel scale: [dft_length / 2 + 1, num_mel_bins].",
+    .operands = {{"num_mel_bins", kIndices},
+                 {"dft_length", kIndices},
+                 {"sample_rate", kIndices},
+                 {"lower_edge_hertz", kFloats},
+                 {"upper_edge_hertz", kFloats}},
+    .attributes = {{"output_datatype", Attribute(ElementType::f32)}},
+    .infer = infer_mel_weight_matrix,
+    .eval = eval_mel_weight_matrix,
+}};
+
+}  // namespace lathe
