@@ -5,8 +5,7 @@ namespace lathe {
 
 static const Register batch_normalization{{
     .name = "batch_normalization",
-    .doc =
-        "(x - mean) / sqrt(var + epsilon) · scale + bias per channel; updates running statistics.",
+    .doc = "(x - mean) / sqrt(var + epsilon) · scale + bias per channel; running statistics.",
     .operands = float_operands({"x", "scale", "bias", "mean", "var"}),
     .attributes = {{"epsilon", Attribute(1e-5)},
                    {"momentum", Attribute(0.9)},

@@ -29,8 +29,7 @@ void expand_depth_to_space(Expansion& e) {
 
 static const Register depth_to_space{{
     .name = "depth_to_space",
-    .doc =
-        "Rearranges channels into blocks of space: [n, c * b * b, h, w] to [n, c, h * b, w * b].",
+    .doc = "Moves channels into blocks of space: [n, c * b * b, h, w] to [n, c, h * b, w * b].",
     .operands = {{"x"}},
     .attributes = {{"block_size", AttributeKind::integer}, {"mode", "DCR"}},
     .infer = infer_depth_to_space,

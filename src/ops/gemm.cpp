@@ -6,8 +6,7 @@ namespace lathe {
 
 static const Register gemm{{
     .name = "gemm",
-    .doc =
-        "alpha · op(a) · op(b) + beta · c, where op transposes or not; compute_type as in matmul.",
+    .doc = "alpha · op(a) · op(b) + beta · c; op may transpose; compute_type as in matmul.",
     .operands = {{"a", kMatmulTypes, Arity::one, 'T'},
                  {"b", kMatmulTypes, Arity::one, 'T'},
                  {"c", kMatmulTypes, Arity::optional, 'T'}},
@@ -19,8 +18,7 @@ static const Register gemm{{
     .infer =
         [](Infer& c) {
           check_compute_type(c);
-          c.check(c.rank(0) == 2 && c.rank(1) == 2, "a and b have ranks {} and {}, expected 2",
-                  c.rank(0), c.rank(1));
+          c.check(c.rank(0) == 2 && c.rank(1) == 2, "ranks {}, {}, not 2", c.rank(0), c.rank(1));
           const int ta = c.boolean("trans_a") ? 1 : 0, tb = c.boolean("trans_b") ? 1 : 0;
           c.require_equal(c.dim(0, 1 - ta), c.dim(1, tb), "columns of a and rows of b");
           c.result(c.element(0), {c.dim(0, ta), c.dim(1, 1 - tb)});

@@ -11,8 +11,7 @@ void infer_space_to_depth(Infer& c) {
   std::vector<Dim> dims{c.dim(0, 0), c.dim(0, 1) * (block * block)};
   for (const int axis : {2, 3}) {
     dims.push_back(Dim::floor_div(c.dim(0, axis), block));
-    c.require_equal(dims.back() * block, c.dim(0, axis),
-                    fmt::format("axis {} as a multiple of the block", axis));
+    c.require_equal(dims.back() * block, c.dim(0, axis), fmt::format("blocks of axis {}", axis));
   }
   c.result(c.element(0), std::move(dims));
 }
@@ -31,8 +30,7 @@ void expand_space_to_depth(Expansion& e) {
 
 static const Register space_to_depth{{
     .name = "space_to_depth",
-    .doc =
-        "Rearranges blocks of space into channels: [n, c, h * b, w * b] to [n, b * b * c, h, w].",
+    .doc = "Moves blocks of space into channels: [n, c, h * b, w * b] to [n, b * b * c, h, w].",
     .operands = {{"x"}},
     .attributes = {{"block_size", AttributeKind::integer}, {"mode", "DCR"}},
     .infer = infer_space_to_depth,
