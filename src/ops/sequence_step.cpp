@@ -20,7 +20,7 @@ CacheRole cache_role(std::string_view name) {
 }
 
 SequenceStep& step_of(const Evaluation& c, int64_t rows) {
-  c.check(c.step != nullptr, "{} rows need a step that says to which sequences they belong", rows);
+  c.check(c.step != nullptr, "{} tokens require a step that assigns them to sequences", rows);
   int64_t covered = 0;
   for (const StepItem& item : c.step->items()) {
     c.check(item.begin == covered && item.count >= 0, "an item begins at row {}, expected {}",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A step packs new rows of several sequences one behind the other on one token axis, without
-// padding. Sequence operators are those that look beyond a row: they see, through this interface,
-// which rows belong together and what came before them.
+// A step packs the new tokens of several sequences on one token axis, without padding. Sequence
+// operators combine tokens of one sequence; this interface maps tokens to sequences and to their
+// KV caches and states.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,22 @@
 
 namespace lathe {
 
-// Rows [begin, begin + count) of the token axis; `past` rows of the sequence came before.
+// Tokens [begin, begin + count) of the token axis; the sequence has `past` earlier tokens.
 struct StepItem {
   int64_t begin = 0;
   int64_t count = 0;
   int64_t past = 0;
 };
 
-// Rows of a cache, dense [1, heads, rows, size]; row 0 is position `first` of the sequence.
+// Contents of a KV cache, dense [1, heads, positions, size], from position `first` on.
 struct CacheRows {
   TensorView rows;
   int64_t first = 0;
 };
 
-// A cache in pages of `rows` positions each: position p of item i is row p mod rows of page
-// pages[i · stride + p / rows], where the cache [heads, rows, size] begins `offset` bytes in. Null:
-// a window has let go of it.
+// A paged KV cache with `rows` positions per page: position p of item i is entry p mod rows of page
+// pages[i · stride + p / rows]. The cache [heads, rows, size] starts at byte `offset` of the page.
+// Null: evicted by the window.
 struct CachePages {
   const std::byte* const* pages = nullptr;
   int64_t stride = 0;
@@ -35,10 +35,10 @@ struct CachePages {
   int64_t offset = 0;
 };
 
-// What a sequence operator does with the caches it names: it appends its rows, or reads those that
-// another instruction of the step has appended, or all of a state that was written once.
+// How a sequence operator uses its KV caches: it appends its tokens, reads a cache that another
+// instruction of the step appends to, or reads a cross-attention cache that is written once.
 enum class CacheRole : uint8_t { appended, shared, cross };
-// By its name; InvalidArgument for another.
+// InvalidArgument for an unknown name.
 CacheRole cache_role(std::string_view name);
 std::string_view to_string(CacheRole role);
 
@@ -47,22 +47,21 @@ class SequenceStep {
   virtual ~SequenceStep() = default;
   virtual std::span<const StepItem> items() const = 0;
 
-  // Caches: the item's new rows [1, heads, count, size] go behind its past.
+  // Appends the item's new keys or values [1, heads, count, size] to its KV cache.
   virtual void append(std::string_view state, size_t item, const TensorView& rows) = 0;
-  // Past and new rows, as many as are held, in `memory`, which grows as seldom as the cache does;
-  // all of a state that was written once.
+  // All held positions, past and new, copied to `memory`; a cross cache entirely.
   virtual CacheRows rows(std::string_view state, size_t item, std::vector<std::byte>& memory) = 0;
 
-  // Instead of both: the items' pages, with room for their new rows, which the caller writes.
+  // Alternative to both: the items' pages with room for the new positions, which the caller writes.
   virtual CachePages pages(std::string_view state) = 0;
 
-  // States of fixed extents [1, …]: what the item's last step left (no data: zeros), and memory for
-  // what this one leaves.
+  // States of fixed shape [1, …]: the value after the item's last step (no data: zeros), and memory
+  // for the next value.
   virtual TensorView current(std::string_view state, size_t item) = 0;
   virtual TensorView next(std::string_view state, size_t item) = 0;
 };
 
-// The step under way, whose items cover `rows` rows; InvalidArgument if there is none.
+// The current step; InvalidArgument unless its items cover exactly `rows` tokens.
 SequenceStep& step_of(const Evaluation& c, int64_t rows);
 
 }  // namespace lathe

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where launches go. A queue runs them in order; the host learns that they ended by waiting.
+// A queue runs launches in order; wait() returns when all have ended.
 #pragma once
 
 #include <exception>
@@ -7,7 +7,7 @@
 
 namespace lathe {
 
-// A piece of work whose memory the executor keeps until the queue has run it.
+// Work whose operands stay allocated until the queue has run it.
 class Work {
  public:
   virtual ~Work() = default;
@@ -20,9 +20,9 @@ class Queue {
   // Runs `work` now or later, after everything enqueued before. After a failure, later work of the
   // same run is skipped. Allocates nothing once the queue has reached its working size.
   virtual void enqueue(Work& work) = 0;
-  // Returns when all work has ended; rethrows the first failure and forgets it.
+  // Returns when all work has ended; rethrows the first failure and clears it.
   virtual void wait() = 0;
-  // Makes the next wait throw this.
+  // The next wait throws this.
   virtual void fail(std::exception_ptr failure) = 0;
 };
 
