@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file_map.h"
+#include "base/lfs_pointer.h"
 
 namespace lathe {
 
@@ -40,7 +41,10 @@ bool Folder::has(std::string_view name) const {
 }
 
 MemoryFile Folder::open(std::string_view name) const {
-  if (const auto at = files_.find(plain_name(name)); at != files_.end()) return at->second;
+  if (const auto at = files_.find(plain_name(name)); at != files_.end()) {
+    check_fetched(at->second.text, name);
+    return at->second;
+  }
   check(!path_.empty(), ErrorKind::io, "no file '{}' was given from memory", escape(name));
   const auto map = FileMap::open(join_path(path_, name));
   return {map->text(), map};

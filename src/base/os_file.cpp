@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/file_map.h"
+#include "base/lfs_pointer.h"
 
 namespace lathe {
 namespace {
@@ -82,7 +83,9 @@ std::shared_ptr<const FileMap> FileMap::open(const std::string& path) {
           errno_text());
     bytes = {static_cast<const std::byte*>(memory), size};
   }
-  return std::shared_ptr<const FileMap>(new FileMap(path, bytes));
+  std::shared_ptr<const FileMap> map(new FileMap(path, bytes));
+  check_fetched(map->text(), path);
+  return map;
 }
 
 FileMap::~FileMap() {
