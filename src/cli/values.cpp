@@ -44,6 +44,7 @@ class ValuesText {
       : tensor_(dense), indent_(indent), cut_(dense.count() > kWhole) {}
 
   std::string make() {
+    if (tensor_.count() == 0) return fmt::format("{}[]\n", indent_);
     add_axis(0, 0, tensor_.count());
     return std::move(out_) + "\n";
   }

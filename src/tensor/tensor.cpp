@@ -19,6 +19,8 @@ constexpr size_t kAlignment = 64;                 // a cache line, and the wides
 constexpr size_t kOwnMapping = size_t{32} << 20;  // from here on malloc maps memory for each call
 // No machine has this much memory: asking for it is an error in the caller's numbers.
 constexpr size_t kLargestAllocation = (size_t{1} << 40) - 4096;
+// Kernels still walk the other axes of a tensor without elements.
+constexpr int64_t kMaxEmptyProduct = int64_t{1} << 32;
 
 class HostAllocator final : public Allocator {
  public:
@@ -91,6 +93,7 @@ Allocator& host_allocator() {
 
 int64_t element_count(std::span<const int64_t> dims) {
   int64_t count = 1;
+  int64_t product = 1;  // without axes of size 0
   bool is_empty = false;
   bool overflows = false;
   for (const int64_t extent : dims) {
@@ -98,8 +101,14 @@ int64_t element_count(std::span<const int64_t> dims) {
           fmt::join(dims, ", "), extent);
     is_empty |= extent == 0;
     overflows |= __builtin_mul_overflow(count, extent, &count);
+    overflows |= __builtin_mul_overflow(product, std::max<int64_t>(extent, 1), &product);
   }
-  if (is_empty) return 0;
+  if (is_empty) {
+    check(!overflows && product <= kMaxEmptyProduct, ErrorKind::out_of_memory,
+          "shape [{}] has no elements, but its other sizes multiply to more than {}",
+          fmt::join(dims, ", "), kMaxEmptyProduct);
+    return 0;
+  }
   check(!overflows, ErrorKind::out_of_memory, "shape [{}] has more than {} elements",
         fmt::join(dims, ", "), std::numeric_limits<int64_t>::max());
   return count;
