@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Chat templates over generated conversations, against transformers: those of tests/llm/templates and,
-where it is there, of ../shared/models. Also what is done around the template: fields, names, what goes on.
+"""Compares chat templates over generated conversations with transformers: the templates of tests/llm/templates
+and, if it exists, of ../shared/models. Covers fields, names and continued messages of requests, too.
 """
 
 import json
@@ -125,7 +125,7 @@ def compare_conversations(failures):
 
 
 def theirs_around(folder, request):
-    """What apply_chat_template does with a folder and a request, without a tokenizer."""
+    """The result of apply_chat_template for a folder and a request, without a tokenizer."""
     config = json.loads((folder / "tokenizer_config.json").read_text("utf-8"))
     template = config.get("chat_template")
     if (folder / "chat_template.jinja").exists():
@@ -147,7 +147,7 @@ def theirs_around(folder, request):
         return {"text": texts[0], "generations": [list(span) for span in spans[0]] if spans else []}
     except ValueError:
         return {"error": "InvalidArgument"}
-    except Exception as error:  # whatever the template raises is the answer
+    except Exception as error:  # the answer is the template's exception
         return {"error": oracle.name_of(error)}
 
 
@@ -175,11 +175,11 @@ def compare_requests(failures):
     for (folder, request), mine in zip(cases, answers):
         theirs = theirs_around(folder, request)
         if "text" in mine and "text" in theirs:
-            # transformers marks no ranges where a message goes on.
+            # transformers marks no ranges in a continued message.
             agree = mine["text"] == theirs["text"] and (
                 "continue" in request or mine["generations"] == theirs["generations"])
         else:
-            # Where transformers appends its tag to what is no text, we refuse it by name.
+            # transformers appends its tag to content that is not a string; Lathe refuses it by name.
             agree = mine.get("error") == theirs.get("error") or (
                 mine.get("error") == "InvalidArgument" and theirs.get("error") == "TypeError")
         if not agree:

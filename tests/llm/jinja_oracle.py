@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What tests of templates compare with: transformers' own environment, and our renderer's answers."""
+"""Renders templates with transformers' environment and with Lathe's renderer, for comparison."""
 
 import datetime
 import json
@@ -10,7 +10,7 @@ import subprocess
 import jinja2
 import transformers.utils.chat_template_utils as chat
 
-SECONDS, MICROSECONDS = 1700000000, 123456  # as tests/llm/template_probe.cpp has them
+SECONDS, MICROSECONDS = 1700000000, 123456  # as in tests/llm/template_probe.cpp
 PROBE = pathlib.Path(os.environ["TEST_PROGRAM"]).parent.parent / "tests" / "template_probe"
 
 
@@ -24,7 +24,7 @@ chat.datetime = FixedDatetime
 
 
 def name_of(error):
-    """Our name of an exception: its class, or that of the nearest one that we have."""
+    """Lathe's name of an exception: its class, or the nearest base class that Lathe has."""
     for cls in type(error).__mro__:
         if cls is jinja2.exceptions.TemplateNotFound:
             return "TemplateNotFound"
@@ -42,14 +42,14 @@ def expected(template, variables):
             **{k: v for k, v in variables.items()
                if k not in ("messages", "tools", "documents", "add_generation_prompt")})
         return {"text": text, "generations": [list(span) for span in spans]}
-    except Exception as error:  # whatever the template raises is the answer
+    except Exception as error:  # the answer is the template's exception
         message = error.message if isinstance(error, jinja2.TemplateError) else str(error)
         return {"error": name_of(error), "message": "" if message is None else str(message),
                 "line": getattr(error, "lineno", None)}
 
 
 def answers(requests):
-    """Our renderer's answers, in order."""
+    """The answers of Lathe's renderer, in order."""
     lines = "".join(json.dumps(request) + "\n" for request in requests)
     done = subprocess.run([str(PROBE)], input=lines, capture_output=True,
                           text=True, encoding="utf-8", check=False)
@@ -61,13 +61,13 @@ def answers(requests):
 
 
 def variables_of(template, variables):
-    """All of the four variables that transformers always gives."""
+    """Adds the four variables that transformers always sets."""
     full = {"messages": None, "tools": None, "documents": None, "add_generation_prompt": False}
     return {**full, **variables}
 
 
 def difference(mine, theirs):
-    """None where the answers agree: the text, or the kind of error."""
+    """None if text or kind of error agree, else the difference."""
     if "error" in theirs:
         if mine.get("error") == theirs["error"]:
             if mine["error"] in ("TemplateError", "TemplateSyntaxError", "UndefinedError",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Every statement, filter, test, method and error of Jinja, against the environment of transformers:
-each line of snippets/*.txt is a template (with ⏎ for a line end, ¦ for two slashes), rendered with VARIABLES."""
+"""Compares every statement, filter, test, method and error of Jinja with transformers' environment. Each line of
+snippets/*.txt is a template (with ⏎ for a line end, ¦ for two slashes), rendered with VARIABLES."""
 
 import pathlib
 import sys
@@ -22,7 +22,7 @@ VARIABLES = {
              "required": [], "extra": {}, "long": "x" * 90},
     "messages_list": MESSAGES,
 }
-# What JSON cannot say is set by the template.
+# The template sets the values that JSON does not have.
 PREFIX = "{% set inf = missing|default('inf')|float %}{% set nan = inf - inf %}{% set ns = namespace(a=1) %}"
 
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Renders templates for the tests in Python: an object a line on standard input, an answer a line.
+// Renders templates for tests in Python: reads an object per line and answers with one per line.
 //
 //   {"template": TEXT, "variables": {…}}
 //   {"path": FOLDER, "messages": JSON TEXT, …: the members of ChatRequest}

@@ -16,7 +16,7 @@ struct Outcome {
   std::string error;  // empty for none
   std::string message;
   std::string text;
-  double seconds = 0;  // of this thread's work, whatever else the machine does
+  double seconds = 0;  // CPU time of this thread
 };
 
 double thread_seconds() {
@@ -46,7 +46,7 @@ std::string repeated(std::string_view text, size_t count) {
   return out;
 }
 
-TEST(Template, hostile_ones_end_in_a_clear_error_within_a_second) {
+TEST(Template, hostile_templates_end_with_an_error_within_a_second) {
   const std::pair<std::string, std::string> cases[] = {
       {"{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
        "LimitError"},
@@ -122,13 +122,13 @@ TEST(Template, deep_and_large_data_is_bounded) {
 TEST(Template, errors_name_the_line_and_pass_messages_on) {
   const Outcome raised = render("\n\n{{ raise_exception('Roles must alternate\x1b[31m') }}");
   EXPECT_EQ(raised.message,
-            "the chat template says: Roles must alternate\\x1b[31m\n  in line 3 of the template");
+            "the chat template raised: Roles must alternate\\x1b[31m\n  in the template, line 3");
   EXPECT_EQ(render("a\n{{ x.y }}").message,
-            "chat template: UndefinedError: 'x' is undefined\n  in line 2 of the template");
+            "chat template: UndefinedError: 'x' is undefined\n  in the template, line 2");
   EXPECT_EQ(render("{% if %}").error, "TemplateSyntaxError");
 }
 
-TEST(Template, one_is_rendered_by_many_threads) {
+TEST(Template, many_threads_render_one_template) {
   const ChatTemplate chat(
       "{% macro m(x) %}<{{ x }}>{% endmacro %}{% for i in range(n) %}"
       "{{ m('é' ~ i) }}{% endfor %}");
@@ -149,7 +149,7 @@ TEST(Template, one_is_rendered_by_many_threads) {
   EXPECT_EQ(texts[0], "<é0>");
 }
 
-TEST(Template, requests_carry_variables_and_what_goes_on) {
+TEST(Template, requests_have_variables_and_continuations) {
   const auto chat = ChatTemplates::of(
       "{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}{{ extra }}"
       "{% if add_generation_prompt %}go{% endif %}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Arguments bound to parameters as Python does it.
+// Binds arguments to parameters by Python's rules.
 #pragma once
 
 #include <initializer_list>
@@ -10,14 +10,14 @@
 
 namespace lathe::templates {
 
-// The value of each parameter, missing for those not given; the first `required` must be.
+// Returns each parameter's value, or missing. The first `required` parameters must be present.
 std::vector<Value> bind(const Arguments& arguments, std::string_view function,
                         std::initializer_list<std::string_view> parameters, size_t required);
-// The same without names: for Python's own functions that take none.
+// Binds positional arguments only, for builtin functions without keyword arguments.
 std::vector<Value> bind_positional(const Arguments& arguments, std::string_view function,
                                    size_t required, size_t most);
 
-// One argument as a type, with TypeError for others; the default where it is missing.
+// Converts one argument; TypeError for other types; the default if it is missing.
 int64_t integer_argument(const Value& value, int64_t otherwise);
 int64_t index_argument(const Value& value);  // operator.index()
 // None counts as missing.

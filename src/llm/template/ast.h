@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A parsed template. Nodes live as long as it does; resolve.h finds which variable a name means.
+// A parsed template. It owns its nodes; resolve.h binds names to variables.
 #pragma once
 
 #include <memory>
@@ -61,13 +61,13 @@ enum class Kind : uint8_t {
 
 enum class Comparison : uint8_t { eq, ne, gt, gteq, lt, lteq, in, not_in };
 
-// A slot of a function's activation, so many functions further out.
+// A slot in the activation of the function `depth` levels further out.
 struct Variable {
   uint32_t hops = 0;
   uint32_t slot = 0;
 };
 
-// What happens to the variables of a scope when it is entered; all are forgotten when it is left.
+// Initialises the variables of a scope on entry; leaving the scope drops them.
 struct Scope {
   struct Load {
     enum class Kind : uint8_t { resolve, alias, clear };
@@ -92,7 +92,7 @@ struct CallArguments {
 
 inline constexpr uint32_t kNoSlot = 0xffffffff;
 
-// What only statements with bodies have.
+// The parts of statements with bodies.
 struct Body {
   Nodes statements;
   Nodes otherwise;              // of for_loop and if_statement
@@ -101,8 +101,8 @@ struct Body {
   Scope scope;                  // of the statements
   Scope otherwise_scope;        // of the else branch of a loop
   Scope test_scope;             // of the condition of a loop
-  Node* test_target = nullptr;  // a copy of the target: the condition is a function of its own
-  uint32_t slot_count = 0;      // of the function that the statements are
+  Node* test_target = nullptr;  // a copy of the target for the condition's function
+  uint32_t slot_count = 0;      // of the statements' function
   uint32_t test_slot_count = 0;
   uint32_t loop_slot = kNoSlot;
   uint32_t caller_slot = kNoSlot;
@@ -117,13 +117,13 @@ struct Body {
   bool is_required = false;
 };
 
-// One type for all kinds; what a, b and c are stands with the parser's functions.
+// One type for all kinds. The parser's functions document a, b and c.
 struct Node {
   Kind kind = Kind::constant;
   bool is_stored = false;     // name as a target
-  bool is_parameter = false;  // name that a signature or `with` declares
-  bool is_exported = false;   // set at top level, so that blocks see it
-  bool is_soft = false;       // an unknown filter or test fails only when it is met
+  bool is_parameter = false;  // name declared by a signature or `with`
+  bool is_exported = false;   // set at top level and visible in blocks
+  bool is_soft = false;       // an unknown filter or test fails at run time
   uint32_t line = 0;
   uint32_t height = 1;
   Variable variable;  // name, namespace_ref, macro
@@ -153,10 +153,10 @@ struct Template {
   std::vector<std::unique_ptr<Node>> nodes;
 };
 
-// Bytes that a template may have; larger ones are refused.
+// The maximum size of a template in bytes.
 inline constexpr size_t kMaxTemplateBytes = size_t{1} << 19;
 
-// TemplateError with the line for what is no template.
+// TemplateError, with the line, for an invalid template.
 std::unique_ptr<Template> parse_template(std::string_view source);
 
 }  // namespace lathe::templates

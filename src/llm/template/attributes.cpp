@@ -13,8 +13,8 @@
 namespace lathe::templates {
 namespace {
 
-// Attributes that every Python object, container or function has: the sandbox hides all names with
-// an underscore in front.
+// Attributes of every Python object, container or function. The sandbox hides names with a leading
+// underscore.
 constexpr std::array<std::string_view, 25> kObjectNames{
     "__class__",  "__delattr__",   "__dir__",          "__doc__",
     "__eq__",     "__format__",    "__ge__",           "__getattribute__",

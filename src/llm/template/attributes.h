@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// object.name and object[key] as Jinja's immutable sandbox answers them.
+// object.name and object[key] by the rules of Jinja's immutable sandbox.
 #pragma once
 
 #include <span>
@@ -11,19 +11,19 @@ namespace lathe::templates {
 
 Value get_attribute(const Value& object, std::string_view name);  // the attribute comes first
 Value get_item(const Value& object, const Value& key);            // the item comes first
-// What Python's getattr() finds, and missing for nothing; what the sandbox hides is undefined.
+// Python's getattr(): missing for an unknown name, undefined for names hidden by the sandbox.
 Value python_attribute(const Value& object, std::string_view name);
-// object[key] where it exists, else missing.
+// object[key], or missing.
 Value python_item(const Value& object, const Value& key);
 Value call(const Value& callable, Arguments& arguments);
 bool is_callable(const Value& value);
 
-// "a.0.b" as the `attribute` argument of filters: names and indices in turn.
+// The `attribute` argument of filters, "a.0.b": names and indices.
 std::vector<Value> attribute_path(const Value& attribute);
 Value follow(const Value& object, const std::vector<Value>& path);
 
-// Methods of Python's types. A row without a function is one that the sandbox hides, since it
-// would change the object.
+// Methods of Python's types. A null function: the sandbox hides the method because it changes the
+// object.
 struct Method {
   std::string_view name;
   Value (*function)(const Value& self, Arguments& arguments);

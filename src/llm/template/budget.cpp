@@ -13,7 +13,7 @@ namespace {
 thread_local Budget* current_budget = nullptr;
 constexpr uint64_t kStepsBetweenLooks = 2048;
 
-// What this thread has computed so far.
+// CPU time of this thread.
 std::chrono::nanoseconds thread_time() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -36,17 +36,17 @@ Budget* Budget::current() { return current_budget; }
 
 void Budget::look() {
   if (steps_ >= limits_.steps) {
-    raise(Exception::limit, "it takes more than {} steps", limits_.steps);
+    raise(Exception::limit, "the limit of {} steps is exceeded", limits_.steps);
   }
   if (thread_time() > deadline_) {
-    raise(Exception::limit, "it takes longer than {} ms", limits_.time.count());
+    raise(Exception::limit, "the time limit of {} ms is exceeded", limits_.time.count());
   }
   next_look_ = std::min(steps_ + kStepsBetweenLooks, limits_.steps);
 }
 
 void Budget::foresee(uint64_t bytes) const {
   if (bytes > limits_.memory || memory_ + bytes > limits_.memory) {
-    raise(Exception::limit, "it holds values of more than {} bytes", limits_.memory);
+    raise(Exception::limit, "the limit of {} bytes for values is exceeded", limits_.memory);
   }
 }
 
@@ -57,7 +57,7 @@ void Budget::take(size_t bytes) {
 
 void Budget::enter() {
   if (depth_ >= limits_.depth) {
-    raise(Exception::recursion, "maximum recursion depth exceeded ({})", limits_.depth);
+    raise(Exception::recursion, "the limit of {} nested levels is exceeded", limits_.depth);
   }
   ++depth_;
 }

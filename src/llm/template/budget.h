@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Bounds on what a template may use. One Budget is current in a thread while it parses or renders.
+// Resource limits of a template. One Budget is current per thread while it parses or renders.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@ struct Limits {
   size_t memory = size_t{96} << 20;     // bytes of values alive at once
   size_t output = size_t{32} << 20;     // bytes of text rendered
   int depth = 1000;                     // of nested expressions, statements and calls
-  std::chrono::milliseconds time{900};  // of this thread, so that a busy machine changes nothing
+  std::chrono::milliseconds time{900};  // CPU time of this thread, independent of the load
 };
 
 class Budget {
@@ -32,7 +32,7 @@ class Budget {
   }
   void take(size_t bytes);
   void give(size_t bytes) { memory_ -= bytes < memory_ ? bytes : memory_; }
-  // Raises unless so much could be taken.
+  // Raises if `bytes` more would exceed the limit.
   void foresee(uint64_t bytes) const;
   void enter();
   void leave() { --depth_; }
@@ -50,7 +50,7 @@ class Budget {
   std::chrono::nanoseconds deadline_;
 };
 
-// The current budget's, or nothing where there is none.
+// Apply to the current budget, if any.
 void step(uint64_t count = 1);
 void foresee(uint64_t bytes);
 inline void step_text(size_t bytes) { step(1 + bytes / 64); }

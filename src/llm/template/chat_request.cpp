@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Requests as one JSON text: what `lathe render-chat` reads.
+// Reads a request from one JSON text, the input of `lathe render-chat`.
 #include "llm/template/chat_template.h"
 #include "llm/template/json.h"
 
@@ -8,13 +8,13 @@ namespace {
 
 bool truth_of(std::string_view name, const Value& value) {
   if (value.is_none()) return false;
-  check(value.is(Type::boolean), ErrorKind::invalid_argument, "'{}' must be true or false, not {}",
+  check(value.is(Type::boolean), ErrorKind::invalid_argument, "'{}' is {}, expected true or false",
         name, escape(to_json(value, {}), 60));
   return value.truth();
 }
 
 std::string text_of(std::string_view name, const Value& value) {
-  check(value.is_string(), ErrorKind::invalid_argument, "'{}' must be a text, not {}", name,
+  check(value.is_string(), ErrorKind::invalid_argument, "'{}' is {}, expected a string", name,
         escape(to_json(value, {}), 60));
   return std::string(value.text());
 }
@@ -31,7 +31,7 @@ ChatRequest read_chat_request(std::string_view json, const Limits& limits) {
     return request;
   }
   check(value.is(Type::dict), ErrorKind::invalid_argument,
-        "the request must be an array of messages or an object, not {}",
+        "the request is {}, expected an array of messages or an object",
         escape(to_json(value, {}), 60));
   const Ref<Dict> variables = make<Dict>();
   for (const auto& [key, item] : value.dict().entries) {
@@ -47,7 +47,7 @@ ChatRequest read_chat_request(std::string_view json, const Limits& limits) {
     } else if (name == "template_name") {
       request.template_name = text_of(name, item);
     } else if (name == "continue_final_message") {
-      // true, or the name of the field that goes on
+      // true, or the name of the continued field
       if (item.is_string()) {
         request.continue_field = item.text();
       } else if (truth_of(name, item)) {

@@ -12,16 +12,17 @@
 namespace lathe::templates {
 namespace {
 
-// What transformers puts behind the text that goes on, to find it again.
+// transformers' mark behind the continued text.
 constexpr std::string_view kContinueTag = "CONTINUE_FINAL_MESSAGE_TAG ";
-// Names under which reasoning is passed; templates read the first, some the second.
+// Field names of reasoning; templates read the first or the second.
 constexpr std::string_view kReasoningFields[] = {"reasoning_content", "thinking", "reasoning"};
 
-void note_line(TemplateError& error) {
-  if (error.line() > 0) error.note(fmt::format("in line {} of the template", error.line()));
+void note_place(TemplateError& error, const std::string& origin) {
+  error.note(error.line() > 0 ? fmt::format("in {}, line {}", origin, error.line())
+                              : fmt::format("in {}", origin));
 }
 
-// Lone surrogates can be made by escapes, but no text can hold them.
+// Escapes can produce lone surrogates, which UTF-8 cannot encode.
 void check_text(std::string_view text) {
   const size_t bad = find_invalid_utf8(text);
   if (bad == std::string_view::npos) return;
@@ -34,11 +35,11 @@ Value parse_list(const std::string& text, std::string_view what) {
   if (text.empty()) return {};
   Value value = parse_json(text, what);
   if (value.is_none()) return value;
-  check(value.is(Type::list), ErrorKind::invalid_argument, "{} must be a JSON array, not {}", what,
+  check(value.is(Type::list), ErrorKind::invalid_argument, "{} is {}, expected a JSON array", what,
         escape(text, 60));
   for (const Value& item : value.items()) {
     check(item.is(Type::dict), ErrorKind::invalid_argument,
-          "each of {} must be a JSON object, not {}", what, escape(to_json(item, {}), 60));
+          "{} has the entry {}, expected JSON objects", what, escape(to_json(item, {}), 60));
   }
   return value;
 }
@@ -48,7 +49,7 @@ Value field(const Value& message, std::string_view name) {
   return value == nullptr ? Value() : *value;
 }
 
-// Fields without a value are left out; reasoning is given under the names that templates read.
+// Drops fields without a value and passes reasoning under the names that templates read.
 Value normal_message(const Value& message) {
   Value reasoning;
   for (const std::string_view name : kReasoningFields) {
@@ -69,18 +70,18 @@ class Continuation {
   Continuation(std::string continue_field, std::vector<Value>& messages, const std::string& source)
       : field_(std::move(continue_field)) {
     check(!messages.empty(), ErrorKind::invalid_argument,
-          "there is no message whose '{}' could go on", escape(field_));
+          "a message whose '{}' is continued is required, got no messages", escape(field_));
     const Ref<Dict> last = make<Dict>();
     for (const auto& [key, value] : messages.back().dict().entries) last->set(key, value);
     const Value* content = last->find(field_);
     check(content != nullptr, ErrorKind::invalid_argument,
-          "the last message has no '{}' that could go on", escape(field_));
+          "the last message has no '{}' to continue", escape(field_));
     const std::vector<std::string> fields = fields_of(*last, *content);
     const bool is_read = std::any_of(fields.begin(), fields.end(), [&](const std::string& name) {
       return source.find(name) != std::string::npos;
     });
     check(is_read, ErrorKind::invalid_argument,
-          "the chat template does not read '{}', so that it cannot go on", escape(field_));
+          "the chat template does not read '{}', so it cannot be continued", escape(field_));
     if (content->is_sequence()) {
       last->set(field_, tagged_parts(content->items()));
     } else {
@@ -90,15 +91,16 @@ class Continuation {
     messages.back() = last;
   }
 
-  // Cuts the text behind what goes on.
+  // Truncates the text after the continued field.
   void finish(std::string& text) const {
     const std::string_view tag = kContinueTag.substr(0, kContinueTag.size() - 1);
     const std::string_view wanted = strip_left(strip_right(text_));
     const size_t at = text.rfind(tag);
-    check(at != std::string::npos && text.find(wanted) != std::string::npos,
-          ErrorKind::invalid_argument,
-          "the chat template does not show the '{}' of the last message, so that it cannot go on",
-          escape(field_));
+    check(
+        at != std::string::npos && text.find(wanted) != std::string::npos,
+        ErrorKind::invalid_argument,
+        "the chat template does not render the '{}' of the last message, so it cannot be continued",
+        escape(field_));
     const bool keeps_space = std::string_view(text).substr(at).starts_with(kContinueTag);
     text.resize(at);
     if (!keeps_space) text.resize(strip_right(text).size());
@@ -106,15 +108,15 @@ class Continuation {
 
  private:
   static std::string text_of(const Value& value) {
-    check(value.is_string(), ErrorKind::invalid_argument, "what goes on must be a text, not {}",
-          escape(to_json(value, {}), 60));
+    check(value.is_string(), ErrorKind::invalid_argument,
+          "the continued field is {}, expected a string", escape(to_json(value, {}), 60));
     return std::string(value.text());
   }
   static Value tagged(const std::string& text) {
     return Value::string(text + std::string(kContinueTag));
   }
 
-  // Reasoning stands under several names: all that hold it.
+  // Reasoning has several names: returns all that are set.
   std::vector<std::string> fields_of(const Dict& message, const Value& content) const {
     const bool is_reasoning = std::find(std::begin(kReasoningFields), std::end(kReasoningFields),
                                         field_) != std::end(kReasoningFields);
@@ -127,7 +129,7 @@ class Continuation {
     return fields;
   }
 
-  // The last part with a text goes on.
+  // Continues the last part with a text.
   Value tagged_parts(const std::vector<Value>& parts) {
     std::vector<Value> out = parts;
     for (size_t i = out.size(); i-- > 0;) {
@@ -139,7 +141,7 @@ class Continuation {
       out[i] = part;
       return Value::list(std::move(out));
     }
-    fail(ErrorKind::invalid_argument, "no part of the last message's '{}' has a text to go on",
+    fail(ErrorKind::invalid_argument, "no part of the last message's '{}' has a text to continue",
          escape(field_));
   }
 
@@ -149,11 +151,12 @@ class Continuation {
 
 }  // namespace
 
-ChatTemplate::ChatTemplate(std::string source) : source_(std::move(source)) {
+ChatTemplate::ChatTemplate(std::string source, std::string origin)
+    : source_(std::move(source)), origin_(std::move(origin)) {
   try {
     parsed_ = parse_template(source_);
   } catch (TemplateError& error) {
-    note_line(error);
+    note_place(error, origin_);
     throw;
   }
 }
@@ -167,7 +170,7 @@ ChatTemplate::Rendered ChatTemplate::render(const Ref<Dict>& variables) const {
     check_text(rendered.text);
     return rendered;
   } catch (TemplateError& error) {
-    note_line(error);
+    note_place(error, origin_);
     throw;
   }
 }
@@ -189,8 +192,8 @@ const ChatTemplate& ChatTemplates::choose(const std::string& name, bool has_tool
   if (chosen != nullptr) return *chosen;
   std::string all;
   for (const std::string& known : names()) all += (all.empty() ? "" : ", ") + escape(known);
-  fail(ErrorKind::invalid_argument, "'{}' has no chat template '{}'; there are: {}", escape(path_),
-       escape(name.empty() ? "default" : name), all.empty() ? "none" : all);
+  fail(ErrorKind::invalid_argument, "'{}' has no chat template '{}', expected one of: {}",
+       escape(path_), escape(name.empty() ? "default" : name), all.empty() ? "none" : all);
 }
 
 std::vector<std::string> ChatTemplates::names() const {
@@ -205,13 +208,13 @@ ChatTemplate::Rendered ChatTemplates::render(const ChatRequest& request) const {
   const Value tools = parse_list(request.tools, "tools");
   const ChatTemplate& chosen = choose(request.template_name, !tools.is_none());
   check(!messages.is_none() && !messages.items().empty(), ErrorKind::invalid_argument,
-        "there are {} messages: at least one is needed", 0);
+        "the request has {} messages, expected at least one", 0);
   std::vector<Value> normal;
   for (const Value& message : messages.items()) normal.push_back(normal_message(message));
   std::optional<Continuation> continuation;
   if (!request.continue_field.empty()) {
     check(!request.add_generation_prompt, ErrorKind::invalid_argument,
-          "a message whose '{}' goes on has no generation prompt behind it",
+          "add_generation_prompt is true, but the '{}' of the last message is continued",
           escape(request.continue_field));
     continuation.emplace(request.continue_field, normal, chosen.source());
   }
@@ -220,7 +223,7 @@ ChatTemplate::Rendered ChatTemplates::render(const ChatRequest& request) const {
   if (!request.variables.empty()) {
     const Value more = parse_json(request.variables, "template variables");
     check(more.is(Type::dict), ErrorKind::invalid_argument,
-          "template variables must be a JSON object, not {}", escape(request.variables, 60));
+          "the template variables are {}, expected a JSON object", escape(request.variables, 60));
     for (const auto& [name, value] : more.dict().entries) variables->set(name, value);
   }
   variables->set("messages", Value::list(std::move(normal)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The chat templates of a model, rendered over messages as transformers does it.
+// Renders a model's chat templates over messages, with the results of transformers.
 #pragma once
 
 #include <map>
@@ -17,10 +17,11 @@
 
 namespace lathe::templates {
 
-// One template. Thread-safe once made.
+// One template. Immutable and thread-safe.
 class ChatTemplate {
  public:
-  explicit ChatTemplate(std::string source);  // TemplateError for what is no template
+  // TemplateError for an invalid template. `origin` names its file in errors, already escaped.
+  explicit ChatTemplate(std::string source, std::string origin = "the template");
 
   struct Rendered {
     std::string text;
@@ -31,32 +32,33 @@ class ChatTemplate {
 
  private:
   std::string source_;
+  std::string origin_;
   std::unique_ptr<const Template> parsed_;
 };
 
-// All JSON texts; empty ones stand for what is not given.
+// All fields are JSON texts; an empty one is absent.
 struct ChatRequest {
   std::string messages;   // an array of objects
   std::string tools;      // an array of JSON schemas
   std::string documents;  // an array of objects
-  std::string variables;  // an object: further variables, which win over special tokens
+  std::string variables;  // an object: further variables; they override special tokens
   std::string template_name;
   bool add_generation_prompt = false;
-  // The field of the last message that goes on: "content" as a rule. Empty: a new turn begins.
+  // The field of the last message to continue, usually "content". Empty: a new message begins.
   std::string continue_field;
   Limits limits;
 };
 
-// An array of messages, or an object with them and tools, documents, add_generation_prompt,
-// continue_final_message and template_name; its other members are variables of the template.
+// Reads an array of messages, or an object with messages, tools, documents, add_generation_prompt,
+// continue_final_message and template_name; other members are variables of the template.
 ChatRequest read_chat_request(std::string_view json, const Limits& limits = {});
 
-// The templates of a model folder and the special tokens that they see.
+// The templates of a model folder and its special tokens.
 class ChatTemplates {
  public:
-  // chat_template.jinja, additional_chat_templates/*.jinja, chat_template.json and
-  // tokenizer_config.json, the first of them first; a file of its own is a template. Io or
-  // InvalidModel, and InvalidArgument where there is none.
+  // Loads a template file, or a folder's chat_template.jinja, additional_chat_templates/*.jinja,
+  // chat_template.json and tokenizer_config.json, in order of precedence. Io, InvalidModel, or
+  // InvalidArgument for a folder without a template.
   static ChatTemplates load(const std::string& path);
   static ChatTemplates load(const Folder& folder);
   // One template without special tokens.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Methods of list, tuple, dict, its views and range. Those that would change one have no function.
+// Methods of list, tuple, dict, its views and range. Mutating methods have a null function.
 #include <algorithm>
 
 #include "llm/template/arguments.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Equality, hashes and the dict that stands on them.
+// Equality, hashes and dict.
 #include <cmath>
 #include <functional>
 
@@ -9,7 +9,7 @@
 namespace lathe::templates {
 namespace {
 
-// Below this many entries a walk over the hashes is quicker than an index.
+// Below this size a linear search over the hashes is faster than an index.
 constexpr size_t kIndexFrom = 16;
 
 bool equal_items(const std::vector<Value>& a, const std::vector<Value>& b) {
@@ -51,7 +51,7 @@ bool equal_views(const Value& a, const Value& b) {
 bool equal_numbers(const Value& a, const Value& b) {
   if (a.is_integral() && b.is_integral()) return a.whole() == b.whole();
   if (a.is(Type::real) && b.is(Type::real)) return a.number() == b.number();
-  // An integer equals a float only where nothing is lost.
+  // An integer equals a float only if the conversion is exact.
   const double real = a.is(Type::real) ? a.number() : b.number();
   const int64_t whole = a.is(Type::real) ? b.whole() : a.whole();
   if (!(real >= -0x1p63 && real < 0x1p63)) return false;

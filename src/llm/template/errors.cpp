@@ -12,8 +12,8 @@ struct Row {
   ErrorKind kind;
 };
 
-// A template that cannot be parsed is a bad model; one that fails while running was given
-// something it does not take.
+// A template that cannot be parsed is an invalid model. One that fails at run time has an invalid
+// argument.
 constexpr std::array<Row, 21> kRows{{
     {Exception::template_error, "TemplateError", ErrorKind::invalid_argument},
     {Exception::template_syntax, "TemplateSyntaxError", ErrorKind::invalid_model},
@@ -47,7 +47,7 @@ const Row& row(Exception exception) {
 
 std::string message_of(Exception exception, std::string_view text) {
   const std::string safe = escape(text, 2000);
-  if (exception == Exception::template_error) return "the chat template says: " + safe;
+  if (exception == Exception::template_error) return "the chat template raised: " + safe;
   return fmt::format("chat template: {}: {}", row(exception).name, safe);
 }
 

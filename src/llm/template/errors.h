@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a template may raise, named as Python and Jinja name it.
+// Exceptions of templates, with the names of Python and Jinja.
 #pragma once
 
 #include <fmt/format.h>
@@ -29,22 +29,22 @@ enum class Exception {
   overflow,
   assertion,
   recursion,
-  python_syntax,  // what Jinja leaves for Python's compiler to find
+  python_syntax,  // errors that Python's compiler finds
   runtime,
   unicode_encode,
-  limit,        // ours: a bound of Limits
-  unsupported,  // ours: Python has it, this engine has not
+  limit,        // not in Python: a limit of Limits
+  unsupported,  // not in Python: a feature that this engine omits
 };
 std::string_view exception_name(Exception exception);  // e.g. "TypeError"
 
-// `text` is what Python's exception says; the message of the Error is made safe to print.
+// `text` is the message of Python's exception; the Error's message has it escaped.
 class TemplateError : public Error {
  public:
   TemplateError(Exception exception, std::string text, int line = 0);
 
   Exception exception() const { return exception_; }
   const std::string& text() const { return text_; }
-  int line() const { return line_; }  // 0 where none is known
+  int line() const { return line_; }  // 0 if unknown
   void set_line(int line) { line_ = line; }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whether `{% autoescape %}` is on: it is off unless a template asks for it.
+// The state of `{% autoescape %}`, off by default.
 #pragma once
 
 #include <utility>

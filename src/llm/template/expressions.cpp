@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How expressions are evaluated.
+// Evaluates expressions.
 #include "llm/template/attributes.h"
 #include "llm/template/budget.h"
 #include "llm/template/escaping.h"
@@ -92,7 +92,7 @@ Value Interpreter::evaluate_dict(const Node& node) {
   return dict;
 }
 
-// a < b < c holds where both do; each operand is looked at once.
+// a < b < c is true if both comparisons are; each operand is evaluated once.
 Value Interpreter::evaluate_compare(const Node& node) {
   Value left = evaluate(*node.nodes[0]);
   for (size_t i = 0; i < node.comparisons.size(); ++i) {
@@ -175,6 +175,7 @@ Value Interpreter::evaluate_function(const Node& node, const Value* input) {
   const bool is_filter = node.kind == Kind::filter;
   const Function function = is_filter ? find_filter(node.text) : find_test(node.text);
   if (function == nullptr) {
+    if (is_filter) check_implemented(node.text);
     raise(Exception::template_runtime, "No {} named '{}' found.", is_filter ? "filter" : "test",
           node.text);
   }

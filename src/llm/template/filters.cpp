@@ -18,7 +18,15 @@ std::map<std::string_view, Function> all_filters() {
   return all;
 }
 
+constexpr std::string_view kLeftOut[] = {"pprint", "striptags", "urlize", "wordwrap", "xmlattr"};
+
 }  // namespace
+
+void check_implemented(std::string_view name) {
+  for (const std::string_view filter : kLeftOut) {
+    if (filter == name) raise(Exception::unsupported, "the filter '{}' is not supported", name);
+  }
+}
 
 Function find_filter(std::string_view name) {
   static const std::map<std::string_view, Function> filters = all_filters();
@@ -30,6 +38,7 @@ Value call_filter(const Value& name, Arguments& arguments) {
   const Level level;
   const Function function = name.is_string() ? find_filter(name.text()) : nullptr;
   if (function == nullptr) {
+    if (name.is_string()) check_implemented(name.text());
     std::string text = fmt::format("No filter named {}.", repr(name));
     if (name.is_undefined()) {
       text += fmt::format(" ({}; did you forget to quote the callable name?)",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The filters of templates by name. The value is the first positional argument.
+// The filters of templates by name. The first positional argument is the value.
 #pragma once
 
 #include <span>
@@ -16,11 +16,13 @@ struct FunctionRow {
   Function function;
 };
 
-Function find_filter(std::string_view name);  // null if there is none
-// As `map` calls one: TemplateRuntimeError where there is none.
+Function find_filter(std::string_view name);  // null for an unknown one
+// NotImplementedError for a filter of Jinja that this engine omits.
+void check_implemented(std::string_view name);
+// The call of `map`: TemplateRuntimeError for an unknown filter.
 Value call_filter(const Value& name, Arguments& arguments);
 
-// The families, one file each.
+// One table per file.
 std::span<const FunctionRow> text_filters();
 std::span<const FunctionRow> html_filters();
 std::span<const FunctionRow> number_filters();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The format specification: [[fill]align][sign][z][#][0][width][grouping][.precision][type]
+// Formats a value: [[fill]align][sign][z][#][0][width][grouping][.precision][type]
 #include <cmath>
 
 #include "llm/template/budget.h"
@@ -137,7 +137,7 @@ std::string format_string(const Value& value, std::string_view specification) {
   return padded(plain, std::move(text), '<');
 }
 
-// Digits in groups, at least `width` wide with zeros in front if they are to fill.
+// Groups the digits; pads them with zeros to `width` if they fill the field.
 std::string grouped(std::string digits, char grouping, size_t size, int64_t width) {
   const auto with_groups = [&](const std::string& plain) {
     std::string out;
@@ -159,7 +159,7 @@ std::string grouped(std::string digits, char grouping, size_t size, int64_t widt
   return with_groups(digits);
 }
 
-// Sign, prefix, digits and what follows the point, put together and padded.
+// Joins and pads sign, prefix, digits and fraction.
 std::string assembled(const Specification& how, bool is_negative, std::string_view prefix,
                       std::string digits, std::string_view rest, size_t group_size) {
   std::string head = is_negative ? "-" : how.sign == '-' ? "" : std::string(1, how.sign);
@@ -196,7 +196,7 @@ std::string format_real(const Specification& given, double number, bool is_real)
     const bool is_general = kind == '\0';
     text = format_float(std::fabs(number), is_general ? 'g' : kind, static_cast<int>(precision),
                         how.is_alternate);
-    // Without a type a float shows that it is one.
+    // Without a type a float has a point or an exponent.
     const bool is_plain = text.find_first_not_of("0123456789") == std::string::npos;
     if (is_general && is_plain) {
       if (static_cast<int64_t>(text.size()) >= precision && precision > 0 && is_real) {

@@ -192,7 +192,7 @@ Value strftime_now_function(Arguments& arguments) {
 }
 
 Value lipsum(Arguments&) {
-  raise(Exception::unsupported, "{}", "lipsum() makes random text, which is not supported");
+  raise(Exception::unsupported, "{}", "lipsum() is not supported: its text is random");
 }
 
 }  // namespace

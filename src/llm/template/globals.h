@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The names that every chat template has.
+// The global names of chat templates.
 #pragma once
 
 #include "llm/template/value.h"
@@ -11,7 +11,7 @@ class Interpreter;
 // range, dict, namespace, cycler, joiner, lipsum, raise_exception and strftime_now.
 Ref<Dict> make_globals(Interpreter& interpreter);
 
-// datetime.now() in this thread while it lives: tests do not wait for a date.
+// Fixes datetime.now() in this thread during its lifetime, for tests.
 class FixedTime {
  public:
   explicit FixedTime(int64_t seconds, int64_t microseconds = 0);

@@ -18,7 +18,7 @@ Value Context::find(const std::string& name) const {
   return Value::missing();
 }
 
-// Another function's variables and sink, until the end of a block.
+// Replaces the current variables and sink during its lifetime.
 class Frame {
  public:
   Frame(Interpreter& interpreter, Ref<Activation> activation, std::string* sink)
@@ -117,7 +117,7 @@ void Interpreter::print(std::string_view text) {
   step_text(text.size());
   const Budget* budget = Budget::current();
   if (budget != nullptr && sink_->size() + text.size() > budget->limits().output) {
-    raise(Exception::limit, "it renders more than {} bytes", budget->limits().output);
+    raise(Exception::limit, "the limit of {} bytes of output is exceeded", budget->limits().output);
   }
   sink_->append(text);
 }
@@ -174,7 +174,7 @@ Value Interpreter::run_block(const Node& block, const Context& context) {
   return captured_text(std::move(text));
 }
 
-// `outer` is a copy: the frame below changes what may have been given, the current activation.
+// `outer` is a copy because the frame below changes the current activation.
 Value Interpreter::run_loop(const Node& node, Ref<Activation> outer, const Value& items,
                             int64_t depth, const Value&) {
   const Level level;
@@ -199,7 +199,7 @@ std::string Interpreter::capture(const Nodes& body, Flow& flow) {
   return text;
 }
 
-// A macro, or the caller of a call block: the variables around it stay alive with it.
+// A macro, or the caller of a call block. It keeps the enclosing variables alive.
 Value Interpreter::make_macro(const Node& node) {
   keep(activation_);
   return make_callable<Macro>(*this, node, activation_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Runs a parsed template over variables.
+// Renders a parsed template with variables.
 #pragma once
 
 #include <string>
@@ -11,18 +11,18 @@
 
 namespace lathe::templates {
 
-// What `{% generation %}` marked: characters of the rendered text.
+// A range marked by `{% generation %}`, in characters of the rendered text.
 struct CharacterRange {
   size_t begin = 0;
   size_t end = 0;
 };
 
-// Names that blocks and the template's own scope find: what the template set at its top level
-// before what it was given.
+// The names visible in blocks and at top level. Variables set by the template at top level
+// override the given ones.
 struct Context {
   Ref<Dict> set;
   Ref<Dict> given;
-  Value find(const std::string& name) const;  // missing if there is none
+  Value find(const std::string& name) const;  // missing for an unknown name
 };
 
 // The variables of a running function.
@@ -39,7 +39,7 @@ struct Loop;
 
 class Interpreter {
  public:
-  // `given` are the variables; those that every template has are added.
+  // `given` are the variables; the global names are added.
   Interpreter(const Template& parsed, const Ref<Dict>& given);
   ~Interpreter();
   Interpreter(const Interpreter&) = delete;
@@ -48,7 +48,7 @@ class Interpreter {
   std::string render();
   const std::vector<CharacterRange>& generations() const { return generations_; }
 
-  // For the objects that templates call.
+  // Used by callable objects.
   Value run_macro(const Node& node, const Ref<Activation>& outer, std::vector<Value> parameters,
                   const Value& caller, const Value& named, const Value& more);
   Value run_block(const Node& block, const Context& context);
@@ -56,7 +56,7 @@ class Interpreter {
                  const Value& recurse);
   const Node* find_block(std::string_view name) const;
   const Context& context() const { return context_; }
-  // Namespaces, activations and loops may come to hold themselves: they are emptied at the end.
+  // Namespaces, activations and loops may form reference cycles: they are cleared at the end.
   void keep(const Ref<Namespace>& space) { kept_spaces_.push_back(space); }
   void keep(const Ref<Activation>& activation);
   void keep(const Ref<Loop>& loop);

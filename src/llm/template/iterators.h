@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Iterators over values that Python has functions for.
+// Python's iterator functions.
 #pragma once
 
 #include "llm/template/value.h"
@@ -7,6 +7,6 @@
 namespace lathe::templates {
 
 bool is_reversible(const Value& value);
-Ref<Iterator> reversed(const Value& value);  // TypeError for what cannot be walked backwards
+Ref<Iterator> reversed(const Value& value);  // TypeError if it is not reversible
 
 }  // namespace lathe::templates

@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/json_error.h"
 #include "llm/template/arguments.h"
 #include "llm/template/budget.h"
 #include "llm/template/operators.h"
@@ -18,10 +19,10 @@ namespace {
 
 constexpr size_t kMaxJsonDepth = 200;
 
-// Builds values as the parser reads, in the order of the text and without recursion.
+// Builds values from parser events, in the order of the text and without recursion.
 class Builder : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit Builder(std::string_view what) : what_(what) {}
+  Builder(std::string_view text, std::string_view what) : text_(text), what_(what) {}
   bool null() override { return add(Value()); }
   bool boolean(bool value) override { return add(Value::boolean(value)); }
   bool number_integer(number_integer_t value) override { return add(Value::integer(value)); }
@@ -47,12 +48,9 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   bool end_array() override { return close(); }
   bool parse_error(size_t position, const std::string&,
                    const nlohmann::detail::exception& error) override {
-    std::string_view text = error.what();
-    if (const size_t end = text.find("] "); end != std::string_view::npos) {
-      text.remove_prefix(end + 2);
-    }
-    fail(ErrorKind::invalid_argument, "{} is no JSON: byte {}: {}", what_, position,
-         escape(text, 300));
+    const bool is_number = dynamic_cast<const nlohmann::json::out_of_range*>(&error) != nullptr;
+    fail(ErrorKind::invalid_argument, "{} is not valid JSON: {}", what_,
+         is_number ? "a number is out of range" : json_error(text_, position));
   }
 
   Value result;
@@ -64,7 +62,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   };
 
   [[noreturn]] void fail_big(const std::string& digits) {
-    fail(ErrorKind::unsupported, "{} has the integer {}, of more than 64 bits", what_,
+    fail(ErrorKind::unsupported, "{} has the integer {}, which needs more than 64 bits", what_,
          escape(digits, 60));
   }
 
@@ -83,7 +81,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
 
   bool open(Value container) {
     if (open_.size() >= kMaxJsonDepth) {
-      fail(ErrorKind::invalid_argument, "{} is nested more than {} deep", what_, kMaxJsonDepth);
+      fail(ErrorKind::invalid_argument, "{} is nested deeper than {} levels", what_, kMaxJsonDepth);
     }
     open_.push_back({std::move(container), {}});
     return true;
@@ -95,6 +93,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     return add(std::move(done));
   }
 
+  std::string_view text_;
   std::string_view what_;
   std::vector<Level> open_;
 };
@@ -237,7 +236,7 @@ class Writer {
 }  // namespace
 
 Value parse_json(std::string_view text, std::string_view what) {
-  Builder builder(what);
+  Builder builder(text, what);
   nlohmann::json::sax_parse(text.begin(), text.end(), &builder);
   return std::move(builder.result);
 }

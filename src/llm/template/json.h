@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// JSON to values and back.
+// Converts JSON to values and values to JSON.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace lathe::templates {
 
-// InvalidArgument for what is no JSON, naming it as `what`.
+// InvalidArgument for invalid JSON; the message names it `what`.
 Value parse_json(std::string_view text, std::string_view what);
 
 struct JsonStyle {

@@ -12,7 +12,7 @@
 namespace lathe::templates {
 namespace {
 
-// Longer ones first.
+// Longer symbols first.
 constexpr std::array<std::string_view, 26> kSymbols{
     "**", "//", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "[",
     "]",  "(",  ")",  "{",  "}",  ">",  "<", "=", ".", ":", "|", ",", ";"};
@@ -33,7 +33,7 @@ size_t after_digits(std::string_view text, size_t at, int base) {
   return at;
 }
 
-// (\d+_)*\d+, or the same place where there is none.
+// The end of (\d+_)*\d+, or `at` without a match.
 size_t after_decimals(std::string_view text, size_t at) {
   if (at >= text.size() || !is_digit_of(text[at], 10)) return at;
   return after_digits(text, at, 10);
@@ -165,7 +165,7 @@ size_t Lexer::match_raw_begin(size_t at) const {
   return starts(end, "%}") ? end + 2 : 0;
 }
 
-// The text before the next tag and, once that is out, the tag's begin.
+// Returns the text before the next tag, then the tag's begin.
 bool Lexer::lex_root(Token& token) {
   size_t begin = at_;
   while (begin < text_.size() &&
@@ -188,7 +188,7 @@ bool Lexer::lex_root(Token& token) {
   if (begin > at_) {
     const bool was_line_start = is_line_start_;
     move_to(begin);
-    // The tag is looked at again without text before it, and then nothing is left to strip.
+    // The next call finds the tag with no text before it and nothing to strip.
     is_line_start_ = was_line_start;
     if (!before.empty()) {
       token.kind = TokenKind::data;

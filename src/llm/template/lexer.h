@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tokens of a template, made as the parser asks for them.
+// Produces the tokens of a template on request.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ enum class TokenKind : uint8_t {
   name,
   string,
   number,  // integer or float
-  symbol,  // operator: `text` says which
+  symbol,  // operator, in `text`
 };
 
 struct Token {
@@ -34,13 +34,13 @@ struct Token {
     return kind == TokenKind::symbol && text == symbol;
   }
   bool is_name(std::string_view name) const { return kind == TokenKind::name && text == name; }
-  std::string described() const;  // as error messages name it
+  std::string described() const;  // for error messages
 };
 
 [[noreturn]] void raise_syntax(std::string text, uint32_t line,
                                Exception exception = Exception::template_syntax);
 
-// Configured as transformers does: trim_blocks and lstrip_blocks on, one trailing newline removed.
+// Has transformers' settings: trim_blocks, lstrip_blocks, one trailing newline removed.
 class Lexer {
  public:
   explicit Lexer(std::string_view source);
@@ -58,7 +58,7 @@ class Lexer {
   bool lex_name(Token& token);
   bool lex_string(Token& token);
   bool lex_symbol(Token& token);
-  // Text up to a tag whose sign and kind are known: without the white space that goes with it.
+  // The text before a tag, without the white space that the tag removes.
   std::string_view strip(std::string_view text, char sign, bool is_variable);
   size_t match_raw_begin(size_t at) const;
   size_t after_spaces(size_t at) const;
@@ -75,7 +75,7 @@ class Lexer {
   uint32_t line_ = 1;
   State state_ = State::root;
   bool is_line_start_ = true;
-  std::string brackets_;  // those that close what is open
+  std::string brackets_;  // closing brackets of the open ones
 };
 
 }  // namespace lathe::templates

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Chat templates and special tokens from the files of a model folder.
+// Loads chat templates and special tokens from a model folder.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/file_map.h"
+#include "base/json_error.h"
 #include "llm/template/chat_template.h"
 #include "llm/template/json.h"
 
@@ -18,7 +19,7 @@ constexpr std::string_view kTokenNames[] = {"bos_token", "eos_token", "unk_token
 
 std::string checked_text(std::string_view text, const std::string& path) {
   check(text.size() <= kMaxTemplateBytes, ErrorKind::invalid_model,
-        "'{}' has {} bytes; a chat template has at most {}", escape(path), text.size(),
+        "'{}' has {} bytes, a chat template has at most {}", escape(path), text.size(),
         kMaxTemplateBytes);
   return std::string(text);
 }
@@ -32,7 +33,7 @@ Json read_json(const Folder& folder, std::string_view name) {
   const std::string_view text = file.text;
   const std::string path = folder.place(name);
   check(text.size() <= kMaxJsonBytes, ErrorKind::invalid_model,
-        "'{}' has {} bytes; at most {} are read", escape(path), text.size(), kMaxJsonBytes);
+        "'{}' has {} bytes, at most {} are allowed", escape(path), text.size(), kMaxJsonBytes);
   int depth = 0;
   bool is_deep = false;
   const auto bound = [&](int, Json::parse_event_t event, Json&) {
@@ -41,9 +42,20 @@ Json read_json(const Folder& folder, std::string_view name) {
     if (event == Event::object_end || event == Event::array_end) --depth;
     return !is_deep;
   };
-  Json json = Json::parse(text.begin(), text.end(), bound, false);
-  check(!is_deep && json.is_object(), ErrorKind::invalid_model, "'{}' is no JSON object",
-        escape(path));
+  Json json;
+  std::string problem;
+  try {
+    json = Json::parse(text.begin(), text.end(), bound);
+  } catch (const Json::parse_error& error) {
+    problem = json_error(text, error.byte);
+  } catch (const Json::exception&) {
+    problem = "a number is out of range";
+  }
+  check(!is_deep, ErrorKind::invalid_model, "'{}' is nested deeper than 200 levels", escape(path));
+  check(problem.empty(), ErrorKind::invalid_model, "'{}' is not valid JSON: {}", escape(path),
+        problem);
+  check(json.is_object(), ErrorKind::invalid_model, "'{}' has the type {}, expected an object",
+        escape(path), json.type_name());
   return json;
 }
 
@@ -53,16 +65,6 @@ std::string token_text(const Json& token) {
   if (!token.is_object()) return {};
   const auto content = token.find("content");
   return content != token.end() && content->is_string() ? content->get<std::string>() : "";
-}
-
-std::shared_ptr<const ChatTemplate> parse_template(const std::string& name, std::string source,
-                                                   const std::string& file) {
-  try {
-    return std::make_shared<ChatTemplate>(std::move(source));
-  } catch (Error& error) {
-    error.note(fmt::format("template '{}' in {}", escape(name), escape(file)));
-    throw;
-  }
 }
 
 }  // namespace
@@ -78,39 +80,46 @@ ChatTemplates ChatTemplates::load(const std::string& path) {
   ChatTemplates out;
   out.path_ = path;
   out.templates_["default"] =
-      parse_template("default", checked_text(FileMap::open(path)->text(), path), path);
+      std::make_shared<ChatTemplate>(checked_text(FileMap::open(path)->text(), path), escape(path));
   return out;
 }
 
 ChatTemplates ChatTemplates::load(const Folder& given) {
   ChatTemplates out;
   out.path_ = given.place();
-  const auto add = [&](const std::string& name, std::string source, const std::string& file) {
-    out.templates_[name] = parse_template(name, std::move(source), file);
+  const auto add_file = [&](const std::string& name, const Folder& folder, std::string_view file) {
+    out.templates_[name] =
+        std::make_shared<ChatTemplate>(read_text(folder, file), escape(folder.place(file)));
   };
-  // A template by itself, or the list of named ones.
+  const auto add = [&](const std::string& name, const Json& source, const std::string& file) {
+    out.templates_[name] = std::make_shared<ChatTemplate>(
+        source.get<std::string>(), fmt::format("{}, template '{}'", escape(file), escape(name)));
+  };
+  // One template, or a list of named templates.
   const auto add_json = [&](const Json& value, const std::string& file) {
     if (value.is_string()) {
-      add("default", value.get<std::string>(), file);
+      add("default", value, file);
       return;
     }
     check(value.is_array() || value.is_null(), ErrorKind::invalid_model,
-          "'{}': chat_template is neither a text nor a list of templates", escape(file));
+          "'{}': chat_template has the type {}, expected a string or a list of templates",
+          escape(file), value.type_name());
     for (const Json& entry : value) {
       const bool is_entry = entry.is_object() && entry.contains("name") &&
                             entry.contains("template") && entry["name"].is_string() &&
                             entry["template"].is_string();
       check(is_entry, ErrorKind::invalid_model,
-            "'{}': an entry of chat_template has no name or no template", escape(file));
-      add(entry["name"].get<std::string>(), entry["template"].get<std::string>(), file);
+            "'{}': an entry of chat_template requires the strings 'name' and 'template'",
+            escape(file));
+      add(entry["name"].get<std::string>(), entry["template"], file);
     }
   };
   constexpr std::string_view kSingle = "chat_template.jinja";
-  if (given.has(kSingle)) add("default", read_text(given, kSingle), given.place(kSingle));
+  if (given.has(kSingle)) add_file("default", given, kSingle);
   const Folder more = given.below("additional_chat_templates");
   for (const std::string& name : more.names()) {
     if (!name.ends_with(".jinja")) continue;
-    add(name.substr(0, name.size() - 6), read_text(more, name), more.place(name));
+    add_file(name.substr(0, name.size() - 6), more, name);
   }
   constexpr std::string_view kProcessor = "chat_template.json";
   if (out.templates_.empty() && given.has(kProcessor)) {

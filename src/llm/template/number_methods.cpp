@@ -38,7 +38,7 @@ Value conjugate(const Value& self, Arguments& arguments) {
 }
 
 Value bytes(const Value&, Arguments&) {
-  raise(Exception::unsupported, "methods of {} that make or read bytes are not supported", "int");
+  raise(Exception::unsupported, "methods of {} on bytes are not supported", "int");
 }
 
 Value is_integer(const Value& self, Arguments& arguments) {
@@ -58,7 +58,7 @@ Value real_ratio(const Value& self, Arguments& arguments) {
   while (std::trunc(number) != number) {
     number *= 2;
     if (below > (int64_t{1} << 61)) {
-      raise(Exception::unsupported, "the ratio of {} has more than 64 bits",
+      raise(Exception::unsupported, "the ratio of {} needs more than 64 bits",
             float_repr(self.number()));
     }
     below *= 2;

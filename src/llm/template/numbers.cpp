@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Numbers from and to text.
+// Converts numbers from and to text.
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -20,8 +20,8 @@ std::string special(double number, bool is_upper) {
   return number < 0 ? "-" + text : text;
 }
 
-// Digits of any script as ASCII, spaces around removed; nothing where a character is no digit,
-// letter or sign.
+// Strips spaces and converts digits of any script to ASCII; nullopt for a character that is not a
+// digit, letter or sign.
 std::string plain(std::string_view text) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
@@ -42,7 +42,7 @@ std::string plain(std::string_view text) {
   return out.substr(begin, end - begin);
 }
 
-// Underscores stand between digits only; they are removed.
+// Removes underscores, which are valid only between digits.
 bool remove_underscores(std::string& text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -103,7 +103,7 @@ std::string format_float(double number, char kind, int precision, bool alternate
   if (!std::isfinite(number)) return special(number, kind < 'a');
   const std::string format = fmt::format("%{}.*{}", alternate ? "#" : "", kind);
   char small[64];
-  // The C library's digits are exact, as Python's are.
+  // The digits of the C library and of Python are exact.
   const int size = std::snprintf(small, sizeof small, format.c_str(), precision, number);
   if (size < static_cast<int>(sizeof small)) return std::string(small, static_cast<size_t>(size));
   std::string text(static_cast<size_t>(size) + 1, '\0');
@@ -163,7 +163,7 @@ std::optional<int64_t> parse_integer(std::string_view text, int base) {
   }
   constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
   if (is_big || value > kMost + (is_negative ? 1 : 0)) {
-    raise(Exception::unsupported, "the integer {} has more than 64 bits", digits.substr(0, 60));
+    raise(Exception::unsupported, "the integer {} needs more than 64 bits", digits.substr(0, 60));
   }
   return is_negative ? static_cast<int64_t>(~value + 1) : static_cast<int64_t>(value);
 }
@@ -171,14 +171,14 @@ std::optional<int64_t> parse_integer(std::string_view text, int base) {
 int64_t truncated(double number) {
   const double whole = std::trunc(number);
   if (!(whole >= -0x1p63 && whole < 0x1p63)) {
-    raise(Exception::unsupported, "the integer {} has more than 64 bits", float_repr(whole));
+    raise(Exception::unsupported, "the integer {} needs more than 64 bits", float_repr(whole));
   }
   return static_cast<int64_t>(whole);
 }
 
 namespace {
 
-// The exact decimal digits of a number, rounded before the point: half to even.
+// The exact decimal digits of a number, rounded half to even.
 double rounded_to_tens(double number, int64_t places) {
   std::string digits = format_float(std::fabs(number), 'f', 1074);
   const size_t point = digits.find('.');

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Arithmetic that Python does in its own way.
+// Arithmetic by Python's rules.
 #pragma once
 
 #include "llm/template/value.h"
 
 namespace lathe::templates {
 
-// A finite number without its fraction; an error where 64 bits do not hold it.
+// Truncates a finite number; an error if the result needs more than 64 bits.
 int64_t truncated(double number);
-// round(value, digits) of a number: to the nearest, halves to even, by exact decimal digits.
+// Python's round(value, digits): half to even, on exact decimal digits.
 Value rounded(const Value& value, int64_t digits);
 
 }  // namespace lathe::templates

@@ -37,7 +37,8 @@ constexpr Method kChanged{"changed", changed};
 
 }  // namespace
 
-// Positional arguments, then those by name, then what the body asks for: caller, kwargs, varargs.
+// Binds positional arguments, named arguments, then caller, kwargs and varargs if the body uses
+// them.
 Value Macro::call(Arguments& arguments) {
   const Body& body = *node.body;
   const size_t count = body.targets.size();
@@ -138,7 +139,7 @@ bool Loop::advance(Value& item) {
 int64_t Loop::length() {
   if (known_length >= 0) return known_length;
   if (templates::has_length(source)) return known_length = length_of(source);
-  // What has no length is read to its end.
+  // An iterator without a length is read to its end.
   std::vector<Value> rest;
   Value item;
   while (cursor.next(item)) rest.push_back(item);
@@ -182,7 +183,7 @@ Value Loop::attribute(std::string_view name) {
 }
 
 std::string Loop::representation() const {
-  // Python's would read the length too.
+  // Python's version reads the length, too.
   Loop& self = const_cast<Loop&>(*this);
   return fmt::format("<LoopContext {}/{}>", index0 + 1, self.length());
 }

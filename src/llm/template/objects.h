@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The objects that statements make: macros, loops and references to blocks.
+// Objects created by statements: macros, loops and references to blocks.
 #pragma once
 
 #include <string>

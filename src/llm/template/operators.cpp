@@ -50,7 +50,7 @@ std::string_view symbol(Kind kind) {
 }
 
 [[noreturn]] void fail_big(Kind kind, int64_t left, int64_t right) {
-  raise(Exception::unsupported, "the integer {} {} {} has more than 64 bits", left,
+  raise(Exception::unsupported, "the integer {} {} {} needs more than 64 bits", left,
         symbol(kind).substr(0, 2), right);
 }
 
@@ -263,7 +263,7 @@ bool contains(const Value& container, const Value& item) {
 
 namespace {
 
-// -1, 0, 1, or 2 for numbers that have no order.
+// -1, 0, 1, or 2 for unordered numbers (NaN).
 int order(const Value& left, const Value& right, std::string_view sign) {
   const Level level;
   step(1);
@@ -271,7 +271,7 @@ int order(const Value& left, const Value& right, std::string_view sign) {
     return left.whole() < right.whole() ? -1 : left.whole() > right.whole();
   }
   if (left.is_number() && right.is_number()) {
-    // Wide enough for either kind without loss.
+    // Exact for integers and floats.
     const auto wide = [](const Value& value) -> long double {
       if (value.is(Type::real)) return value.number();
       return static_cast<long double>(value.whole());

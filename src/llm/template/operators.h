@@ -11,7 +11,7 @@ Value binary(Kind kind, const Value& left, const Value& right);
 Value unary(Kind kind, const Value& operand);
 bool compare(Comparison comparison, const Value& left, const Value& right);
 bool contains(const Value& container, const Value& item);
-// left < right, as sorting asks it; TypeError where Python knows no order.
+// left < right, for sorting; TypeError for types without an order.
 bool less(const Value& left, const Value& right);
 
 // value[start:stop:step]; the parts may be None.

@@ -21,7 +21,7 @@ Value without_case(const Value& value, bool is_case_sensitive) {
   return Value::string(lower(value.text()));
 }
 
-// The order of the keys; equal ones keep theirs, backwards too.
+// Sorts by key; stable, also in reverse.
 std::vector<size_t> sorted_by(const std::vector<Value>& keys, bool is_reversed) {
   std::vector<size_t> order(keys.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;

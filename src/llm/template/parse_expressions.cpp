@@ -7,7 +7,7 @@
 namespace lathe::templates {
 namespace {
 
-// How Jinja's error messages call what cannot be assigned to.
+// Names of invalid assignment targets in Jinja's messages.
 std::string_view class_name(Kind kind) {
   switch (kind) {
     case Kind::constant:
@@ -77,7 +77,7 @@ Node* Parser::parse_expression(bool takes_condition) {
   return takes_condition ? parse_condition() : parse_or();
 }
 
-// a: condition, b: value, c: value otherwise, which may be left out
+// a: condition, b: value, c: other value, may be null
 Node* Parser::parse_condition() {
   const Level level;
   uint32_t line = current_.line;
@@ -120,7 +120,7 @@ Node* Parser::parse_not() {
   return unary(Kind::logical_not, line, parse_not());
 }
 
-// nodes: the operands, of which there is one more than comparisons
+// nodes: the operands, one more than comparisons
 Node* Parser::parse_compare() {
   const uint32_t line = current_.line;
   Node* first = parse_sum();
@@ -330,7 +330,7 @@ Node* Parser::parse_filters(Node* node) {
   }
 }
 
-// a: object, b: index; attribute has its name in text
+// a: object, b: index; for an attribute, text has the name
 Node* Parser::parse_subscript(Node* object) {
   const Token token = advance();
   if (token.text == ".") {
@@ -358,7 +358,7 @@ Node* Parser::parse_subscript(Node* object) {
   return binary(Kind::item, token.line, object, tuple);
 }
 
-// An index, or a slice: a, b, c are start, stop and step, each may be null.
+// An index, or a slice: a, b, c are start, stop and step, which may be null.
 Node* Parser::parse_subscribed() {
   const uint32_t line = current_.line;
   Node* start = nullptr;

@@ -61,7 +61,7 @@ Node* Parser::parse_for() {
   return node;
 }
 
-// Branches become nodes of their own: a is the condition, which the last may lack.
+// Each branch becomes a node; a is the condition, null for else.
 Node* Parser::parse_if() {
   Node* node = add(Kind::if_statement, advance().line);
   uint32_t line = node->line;

@@ -18,10 +18,11 @@ constexpr int kMaxParserDepth = 150;
 
 std::unique_ptr<Template> parse_template(std::string_view source) {
   if (source.size() > kMaxTemplateBytes) {
-    raise(Exception::limit, "it has {} bytes; up to {} are read", source.size(), kMaxTemplateBytes);
+    raise(Exception::limit, "the template has {} bytes, at most {} are allowed", source.size(),
+          kMaxTemplateBytes);
   }
   if (const size_t bad = find_invalid_utf8(source); bad != std::string_view::npos) {
-    raise(Exception::template_syntax, "byte {} of it is not UTF-8 text", bad);
+    raise(Exception::template_syntax, "byte {} of the template is not valid UTF-8", bad);
   }
   Limits limits;
   limits.depth = kMaxParserDepth;
@@ -132,7 +133,7 @@ void Parser::raise_height(Node* node, const Node* child) {
   node->height = std::max(node->height, child->height + 1);
   if (node->height > kMaxHeight) {
     throw TemplateError(Exception::recursion,
-                        fmt::format("expressions are nested more than {} deep", kMaxHeight),
+                        fmt::format("expressions are nested deeper than {} levels", kMaxHeight),
                         static_cast<int>(node->line));
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// From tokens to nodes: the grammar of Jinja with loop controls and {% generation %}.
+// Parses tokens to nodes: Jinja's grammar with loop controls and {% generation %}.
 #pragma once
 
 #include <initializer_list>
@@ -33,7 +33,7 @@ class Parser {
   [[noreturn]] void fail_expected(std::string_view described);
   [[noreturn]] void fail_end(const std::string* tag, uint32_t line);
 
-  // Nodes. Heights bound the recursion of all that walks expressions.
+  // Nodes. Their heights bound the recursion over expressions.
   Node* add(Kind kind, uint32_t line);
   Node* unary(Kind kind, uint32_t line, Node* operand);
   Node* binary(Kind kind, uint32_t line, Node* left, Node* right);
@@ -42,12 +42,12 @@ class Parser {
   Body& body_of(Node* node);
 
   // Statements.
-  Nodes parse_body(const Words* end);  // up to a tag of `end`, which stays current
+  Nodes parse_body(const Words* end);  // up to a tag of `end`, which becomes current
   Nodes parse_statements(Words end, bool drops_end);
   Node* parse_statement();
   Node* parse_keyword(const std::string& keyword);
   Node* parse_for();  // a: target, b: iterable, c: condition
-  Node* parse_if();   // nodes: conditions; each branch is a body of its own in `nodes`
+  Node* parse_if();   // nodes: one per branch
   Node* parse_set();  // a: target, b: value or filter
   Node* parse_with();
   Node* parse_macro();

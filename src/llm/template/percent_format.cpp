@@ -101,7 +101,7 @@ class PercentFormat {
     if (peek() == '*') {
       ++at_;
       const Value value = argument();
-      if (!value.is_integral()) raise(Exception::type, "{}", "* wants int");
+      if (!value.is_integral()) raise(Exception::type, "{}", "* requires an int");
       if (std::abs(value.whole()) > kMaxWidth)
         raise(Exception::overflow, "width or precision too {}", "big");
       return value.whole();
@@ -209,7 +209,7 @@ class PercentFormat {
           takes_real ? "a real number" : "an integer", type_name(value));
   }
 
-  // With its sign in front.
+  // Includes the sign.
   static std::string number(const Directive& directive, const Value& value) {
     const char kind = directive.kind;
     if (std::string_view("eEfFgG").find(kind) != std::string_view::npos) {

@@ -17,7 +17,7 @@ struct Frame {
   Symbols* symbols;
   FunctionScope* function;
   bool is_top_level = false;
-  bool is_soft = false;  // under a condition: unknown filters fail when they are met
+  bool is_soft = false;  // under a condition: unknown filters fail at run time
   bool is_in_loop = false;
 };
 
@@ -57,7 +57,7 @@ class Resolver {
     }
   }
 
-  // A block is a function of its own: it sees the context, not the variables around it.
+  // A block is a function that reads the context, not the enclosing variables.
   void resolve_block_body(Node& node) {
     Body& body = *node.body;
     FunctionScope function;
@@ -138,6 +138,15 @@ class Resolver {
     return frame.is_top_level && !parsed_.blocks.empty();
   }
 
+  static void check_filter(const Node& node) {
+    try {
+      check_implemented(node.text);
+    } catch (TemplateError& error) {
+      error.set_line(static_cast<int>(node.line));
+      throw;
+    }
+  }
+
   void resolve_expression(Node& node, const Frame& outer) {
     Frame frame = outer;
     if (node.kind == Kind::conditional) frame.is_soft = true;
@@ -147,6 +156,7 @@ class Resolver {
           is_filter ? find_filter(node.text) != nullptr : find_test(node.text) != nullptr;
       node.is_soft = frame.is_soft;
       if (!is_known && !frame.is_soft) {
+        if (is_filter) check_filter(node);
         fail_assertion(fmt::format("No {} named '{}'.", is_filter ? "filter" : "test", node.text),
                        node.line);
       }
@@ -197,7 +207,7 @@ class Resolver {
     body.slot_count = slots(own);
   }
 
-  // The condition of a loop is a function over the items, which names them itself.
+  // A loop's condition is a function of the items, with its own targets.
   void resolve_test(Node& node, const Frame& frame) {
     Body& body = *node.body;
     FunctionScope function{frame.function, frame.function->depth + 1, {}};
@@ -301,7 +311,7 @@ class Resolver {
     body.slot_count = slots(function);
   }
 
-  // The body prints into a text, which a filter may change.
+  // The body renders to a string, which a filter may change.
   void resolve_captured(Node& node, const Frame& frame) {
     Body& body = *node.body;
     Symbols symbols(frame.function, frame.symbols);
@@ -315,7 +325,7 @@ class Resolver {
     } else {
       node.is_exported = is_exported(frame);
       resolve(*node.a, frame);
-      // A set block's filter is not among the names collected: Jinja resolves it as it can.
+      // A set block's filter is not among the collected names, as in Jinja.
       if (node.b != nullptr) {
         collect({node.b}, symbols);
         resolve(*node.b, inner);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Finds which variable every name of a template means, and what Jinja finds out when it compiles.
+// Binds every name of a template to a variable and reports the errors of Jinja's compiler.
 #pragma once
 
 #include "llm/template/ast.h"
 
 namespace lathe::templates {
 
-// Names have scopes as in the Python code that Jinja makes: a scope reads its outer variables when
-// it is entered, macros see theirs as closures do. Unknown filters and tests, blocks defined
-// twice and loop controls outside of loops are errors here.
+// Scopes are those of the Python code that Jinja generates: a scope reads outer variables on
+// entry, macros are closures. Unknown filters and tests, duplicate blocks and loop controls outside
+// of loops are errors.
 void resolve_names(Template& parsed);
 
 }  // namespace lathe::templates

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// map, select, reject and their kin: lazy, as Python's generators are.
+// The lazy filters map, select, reject, selectattr and rejectattr.
 #include <memory>
 #include <optional>
 
@@ -59,7 +59,7 @@ Mapping mapping_of(const Arguments& given) {
   };
 }
 
-// Whether an item passes; with an attribute, its attribute is what is tested.
+// Tests an item, or its attribute.
 Mapping test_of(const Arguments& given, bool has_attribute) {
   const std::vector<Value> positional = rest_of(given.positional, 1);
   std::vector<Value> path;
@@ -87,7 +87,7 @@ struct State {
   std::optional<Cursor> cursor;
   Mapping mapping;
 
-  // Like a generator, which looks at its arguments when the first item is asked for.
+  // A generator binds its arguments when the first item is read.
   bool begin(Mapping (*make_mapping)(const Arguments&)) {
     if (cursor) return true;
     if (given.positional.empty() || !is_true(given.positional[0])) return false;

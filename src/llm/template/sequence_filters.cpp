@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Filters over sequences and mappings as wholes.
+// Filters over whole sequences and mappings.
 #include <algorithm>
 #include <memory>
 #include <random>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A stable sort whose order may raise, or contradict itself, without harm.
+// A stable sort that is safe with orders that raise or are inconsistent.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How statements run.
+// Executes statements.
 #include <memory>
 #include <optional>
 #include <utility>
@@ -77,7 +77,7 @@ Interpreter::Flow Interpreter::run(const Node& node) {
   }
 }
 
-// Each part is shown at once, so that what follows it may look at the text so far.
+// Writes each part at once, because later parts may read the text so far.
 void Interpreter::run_output(const Node& node) {
   for (const Node* part : node.nodes) {
     try {
@@ -138,7 +138,7 @@ Interpreter::Flow Interpreter::run_items(const Node& node, const Value& items, L
     enter(body.scope);
     const Flow flow = run_all(body.statements);
     if (flow == Flow::leave_loop) {
-      // As Python's code: what was begun counts for `else` only once it is through.
+      // `else` runs unless an iteration completed, as in Jinja's Python code.
       break;
     }
     if (flow == Flow::next) is_empty = false;
@@ -156,7 +156,7 @@ Interpreter::Flow Interpreter::run_otherwise(const Node& node) {
   return flow;
 }
 
-// `for x in items if condition`: tests as the loop goes on, in a function of its own.
+// `for x in items if condition`: evaluates the condition lazily, in its own function.
 Value Interpreter::filtered(const Node& node, const Value& items) {
   if (node.c == nullptr) return items;
   const Body& body = *node.body;
@@ -202,7 +202,7 @@ Interpreter::Flow Interpreter::run_set_block(const Node& node) {
   return flow;
 }
 
-// Filters one after another over a captured text, which stands where the first has no value.
+// Applies a chain of filters to a captured text, the value of the innermost.
 Value Interpreter::evaluate_chain(const Node& node, const Value& text) {
   if (node.a == nullptr) return evaluate_function(node, &text);
   const Value value = evaluate_chain(*node.a, text);
@@ -290,7 +290,7 @@ void Interpreter::run_call_block(const Node& node) {
   print(is_escaping() ? std::string(to_markup(value).text()) : str(value));
 }
 
-// Only the text that left the template counts, not what a macro or block still collects.
+// Counts only rendered text, not the text that a macro or block still collects.
 void Interpreter::run_generation(const Node& node) {
   Arguments none;
   const Value text = call(make_macro(node), none);
@@ -309,7 +309,7 @@ void Interpreter::print_block(const Node& node) {
     print(run_block(node, *activation_->context).text());
     return;
   }
-  // The block's context: all names set around it, before those that it would see anyway.
+  // The block's context: the names set around it override the template's.
   Context scoped{make<Dict>(), make<Dict>()};
   for (const auto& [key, value] : activation_->context->given->entries)
     scoped.given->set(key, value);

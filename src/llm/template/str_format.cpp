@@ -51,7 +51,7 @@ class Formatter {
   }
 
  private:
-  // What stands between the braces; `at` moves behind them.
+  // Returns the text between the braces and moves `at` behind them.
   static std::string_view field_text(std::string_view text, size_t& at) {
     const size_t begin = ++at;
     int open = 1;

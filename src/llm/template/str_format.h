@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// "{0.name!r:>10}".format(…) as the sandbox does it, and the format() of values that it needs.
+// "{0.name!r:>10}".format(…) by the sandbox's rules, and format() of values.
 #pragma once
 
 #include "llm/template/value.h"

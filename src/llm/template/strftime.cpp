@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// strftime_now: the date and time of now, as datetime.strftime writes them in the C locale.
+// strftime_now: datetime.now().strftime() in the C locale.
 #include <chrono>
 #include <ctime>
 #include <optional>
@@ -25,7 +25,7 @@ Moment now() {
   return {microseconds / 1000000, microseconds % 1000000};
 }
 
-// A date without a zone has neither offset nor name of one: %z, %Z and their kin are empty.
+// A date without a time zone: %z, %:z and %Z are empty.
 void append_directive(std::string& out, char letter, const std::tm& date, const Moment& moment) {
   if (letter == 'f') {
     out += fmt::format("{:06}", moment.microseconds);
@@ -57,7 +57,7 @@ std::string strftime_now(std::string_view format) {
       continue;
     }
     ++i;
-    // glibc's flags and widths, as in "%-d", "%_H" or "%02I".
+    // glibc's flags and widths: "%-d", "%_H", "%02I".
     std::string flags;
     while (i < format.size() && flags.size() < 8 &&
            std::string_view("-_0^#123456789EO").find(format[i]) != std::string_view::npos) {

@@ -25,8 +25,8 @@ void append_hex(std::string& out, std::string_view text, size_t& at, uint32_t li
   append_character(out, code);
 }
 
-// The codec sees other characters as escapes themselves, so that a backslash before one quotes
-// that.
+// Jinja encodes non-ASCII characters as escapes first, so a backslash before one escapes the
+// escape's backslash.
 void append_escaped_character(std::string& out, std::string_view text, size_t& at) {
   const auto code = static_cast<uint32_t>(next_character(text, at));
   if (code < 0x100) {
@@ -52,7 +52,7 @@ void append_escape(std::string& out, std::string_view text, size_t& at, uint32_t
   } else if (c == 'x' || c == 'u' || c == 'U') {
     append_hex(out, text, at, line);
   } else if (c == 'N') {
-    raise_syntax("characters by name, \\N{...}, are not supported", line, Exception::unsupported);
+    raise_syntax("named characters, \\N{...}, are not supported", line, Exception::unsupported);
   } else if (is_octal(c)) {
     uint32_t code = static_cast<uint32_t>(c - '0');
     for (int i = 0; i < 2 && at < text.size() && is_octal(text[at]); ++i) {

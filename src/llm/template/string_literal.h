@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Escapes of string literals, as Jinja reads them: through Python's unicode-escape codec.
+// Escapes of string literals: Jinja uses Python's unicode-escape codec.
 #pragma once
 
 #include <string>

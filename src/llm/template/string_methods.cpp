@@ -15,7 +15,7 @@
 namespace lathe::templates {
 namespace {
 
-// A text made from `self`: Markup if that is.
+// A result of a method of `self`: Markup if `self` is.
 Value same(const Value& self, std::string text) {
   return Value::string(std::move(text), self.is_markup());
 }
@@ -157,7 +157,7 @@ Value maketrans(const Value&, Arguments& arguments) {
   const Ref<Dict> table = make<Dict>();
   if (values[1].is_missing()) {
     if (!values[0].is(Type::dict)) {
-      raise(Exception::type, "{}", "if you give only one argument to maketrans it must be a dict");
+      raise(Exception::type, "{}", "the only argument of maketrans must be a dict");
     }
     for (const auto& [key, value] : values[0].dict().entries) {
       if (key.is_string()) {
@@ -188,7 +188,7 @@ Value maketrans(const Value&, Arguments& arguments) {
 }
 
 Value encode(const Value&, Arguments&) {
-  raise(Exception::unsupported, "str.{}() makes bytes, which are not supported", "encode");
+  raise(Exception::unsupported, "str.{}() returns bytes, which are not supported", "encode");
 }
 
 constexpr Method kMethods[] = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Methods of str that search, split and tell what characters there are.
+// Methods of str that search, split and classify characters.
 #include <algorithm>
 
 #include "llm/template/arguments.h"
@@ -13,12 +13,12 @@
 namespace lathe::templates {
 namespace {
 
-// The bytes of self[start:end], and where they begin.
+// The bytes of self[start:end] and their offset.
 struct Window {
   std::string_view text;
   size_t first_character = 0;
   size_t first_byte = 0;
-  bool is_valid = true;  // false where start is behind the end
+  bool is_valid = true;  // false if start is after the end
 };
 
 Window window_of(const Value& self, const Value& start, const Value& end) {
@@ -102,7 +102,7 @@ Value list_of(const Value& self, const std::vector<std::string_view>& parts) {
   return Value::list(std::move(items));
 }
 
-// At white space: no empty parts. What is left after the last split keeps its inner spaces.
+// Splits at white space, without empty parts. The rest after the last split keeps its spaces.
 std::vector<std::string_view> split_spaces(std::string_view text, uint64_t limit) {
   std::vector<std::string_view> parts;
   for (;;) {

@@ -28,7 +28,7 @@ std::string pad(const String& text, int64_t width, char32_t fill, Padding paddin
   foresee(static_cast<uint64_t>(space) * 4);
   step_text(static_cast<size_t>(space));
   int64_t before = padding == Padding::right ? space : 0;
-  // Python puts the odd one in front where the width is odd.
+  // Python puts the odd blank in front if the width is odd.
   if (padding == Padding::center) before = space / 2 + (space & width & 1);
   std::string out;
   append_fill(out, fill, before);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What string methods and filters share.
+// Helpers of string methods and filters.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace lathe::templates {
 
-enum class Padding { left, right, center };  // where the text stands
+enum class Padding { left, right, center };  // the text's alignment
 
 std::string pad(const String& text, int64_t width, char32_t fill, Padding padding);
-// Up to `count` times, or all for a negative one.
+// Replaces up to `count` times, or all if it is negative.
 std::string replace(std::string_view text, std::string_view from, std::string_view to,
                     int64_t count);
-// `characters`: missing or None for white space, else any of the characters of a text.
+// Strips white space if `characters` is missing or None, else the characters of the string.
 std::string_view strip(std::string_view text, const Value& characters, bool at_left, bool at_right);
-// As str.splitlines breaks it: at all of Unicode's line ends.
+// Splits like str.splitlines, at all of Unicode's line ends.
 std::vector<std::string_view> split_lines(std::string_view text, bool keeps_ends);
 
 }  // namespace lathe::templates

@@ -188,7 +188,7 @@ void collect_children(const Node& node, Symbols& symbols) {
   for (const Node* child : children) collect_one(*child, symbols);
 }
 
-// The first condition is outside of the branches; those after it are within "elif".
+// The first condition is outside of the branches; later ones are in "elif".
 void collect_if(const Node& node, Symbols& symbols) {
   collect_one(*node.nodes[0]->a, symbols);
   std::vector<Symbols> branches;

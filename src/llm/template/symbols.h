@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The names of one scope of a template and what they stand for.
+// The names of one scope of a template and their variables.
 #pragma once
 
 #include <map>
@@ -12,8 +12,8 @@
 
 namespace lathe::templates {
 
-// The template itself, a block, a macro, a recursive loop or a loop's condition: what has
-// variables of its own while it runs.
+// A function with its own variables: the template, a block, a macro, a recursive loop or a loop's
+// condition.
 struct FunctionScope {
   const FunctionScope* outer = nullptr;
   uint32_t depth = 0;
@@ -29,17 +29,17 @@ class Symbols {
   Symbols(FunctionScope* function, const Symbols* outer)
       : function_(function), outer_(outer), level_(outer == nullptr ? 0 : outer->level_ + 1) {}
 
-  // What the statements of the scope do to a name, in their order.
+  // Record the scope's uses of a name, in order.
   void load(const std::string& name);
   void store(const std::string& name);
   uint32_t declare_parameter(const std::string& name);
-  // After alternatives that started as copies of this: which of them ran is not known.
+  // Merges alternative branches, which started as copies of this scope.
   void merge(const std::vector<Symbols>& branches);
 
-  // As seen from `from`, which is this scope's function or one inside of it.
+  // The variable relative to `from`, which is this scope's function or an inner one.
   Variable variable(const std::string& name, const FunctionScope* from) const;
   Scope scope() const;
-  // All names stored here and further out.
+  // All names stored in this scope and the outer ones.
   std::map<std::string, Variable> stored(const FunctionScope* from) const;
   FunctionScope* function() const { return function_; }
 
@@ -68,11 +68,11 @@ class Symbols {
   std::set<std::string> stores_;
 };
 
-// The names that are read under these nodes before anything is stored to them.
+// The names that these nodes read before they store them.
 std::set<std::string> find_undeclared(const Nodes& nodes, std::set<std::string> names);
-// The children of a node in the order of Jinja's fields; bodies of blocks are left out.
+// Appends a node's children in the order of Jinja's fields, without bodies of blocks.
 void append_children(const Node& node, Nodes& children);
-// Reads and stores of all statements of a scope.
+// Records the reads and stores of all statements of a scope.
 void collect(const Nodes& nodes, Symbols& symbols);
 
 }  // namespace lathe::templates

@@ -54,12 +54,12 @@ bool is_test(const Value& value) {
   return value.is_string() && find_test(value.text()) != nullptr;
 }
 
-// What has a length and items: attributes of an undefined value only raise.
+// True for values with a length and items.
 bool is_a_sequence(const Value& value) {
   return has_length(value) && !value.is(Type::dict_view) && !value.is(Type::callable);
 }
 
-// As str.islower and str.isupper: some character has the case, and none the other.
+// str.islower and str.isupper: some character has the case and none has the other.
 bool has_case(const Value& value, bool (*wanted)(char32_t), bool (*other)(char32_t)) {
   const std::string text = str(value);
   step_text(text.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The tests of templates ("is defined") by name. The value is the first positional argument.
+// The tests of templates ("is defined") by name. The first positional argument is the value.
 #pragma once
 
 #include <string_view>
@@ -8,8 +8,8 @@
 
 namespace lathe::templates {
 
-Function find_test(std::string_view name);  // null if there is none
-// As `select` calls one: TemplateRuntimeError where there is none.
+Function find_test(std::string_view name);  // null for an unknown one
+// The call of `select`: TemplateRuntimeError for an unknown test.
 Value call_test(const Value& name, Arguments& arguments);
 
 }  // namespace lathe::templates

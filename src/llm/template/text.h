@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Values as text, as Python writes them.
+// Converts values to text by Python's rules.
 #pragma once
 
 #include <optional>
@@ -17,14 +17,14 @@ void append_str(std::string& text, const Value& value);
 void append_repr(std::string& text, const Value& value);
 
 std::string float_repr(double number);
-// "1.5e-07" as '%.{digits}e' etc. write it; `kind` is one of e f g and their capitals.
+// C's '%.{digits}e' etc.; `kind` is one of e, f, g, E, F, G.
 std::string format_float(double number, char kind, int precision, bool alternate = false);
-// As float(text) and int(text, base) read them; nothing where they raise ValueError.
+// Python's float(text) and int(text, base); nullopt instead of ValueError.
 std::optional<double> parse_float(std::string_view text);
 std::optional<int64_t> parse_integer(std::string_view text, int base = 10);
 
 std::string escape_html(std::string_view text);
-// Markup of a value: escaped unless it is Markup already.
+// A value as Markup: escaped unless it is Markup.
 Value to_markup(const Value& value);
 
 }  // namespace lathe::templates

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Filters over one text.
+// Filters over one string.
 #include <algorithm>
 
 #include "llm/template/arguments.h"
@@ -15,7 +15,7 @@
 namespace lathe::templates {
 namespace {
 
-// The value as text, Markup or not as it was.
+// The value as a string; Markup stays Markup.
 Value soft(const Value& value) { return value.is_string() ? value : Value::string(str(value)); }
 
 template <auto function>
@@ -29,7 +29,7 @@ Value capitalize_filter(Arguments& arguments) {
   return mapped<capitalize>(arguments, "do_capitalize");
 }
 
-// Words begin after white space, hyphens and opening brackets.
+// A word begins after white space, a hyphen or an opening bracket.
 std::string title_of(std::string_view text) {
   std::string out;
   bool was_separator = true;

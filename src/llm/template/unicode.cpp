@@ -41,7 +41,7 @@ void append_mapped(std::string& text, const CaseTable& table, char32_t character
 
 constexpr char32_t kCapitalSigma = 0x3a3;
 
-// A capital sigma ends a word in another form: after a cased letter and before none.
+// Capital sigma has another lower case at the end of a word: after a cased letter, before none.
 bool is_final(std::string_view text, size_t begin, size_t end) {
   bool is_after_cased = false;
   for (size_t at = begin; at > 0;) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Characters as Python's str methods see them (Unicode 14, as of Python 3.11).
+// Character properties of Python's str methods (Unicode 14, Python 3.11).
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ bool is_case_ignorable(char32_t character);
 bool is_identifier_start(char32_t character);
 bool is_identifier_part(char32_t character);
 inline bool is_word(char32_t character) { return character == '_' || is_alphanumeric(character); }
-int decimal_digit(char32_t character);  // -1 for none
+int decimal_digit(char32_t character);  // -1 if it is not a digit
 
 std::string lower(std::string_view text);
 std::string upper(std::string_view text);
@@ -32,7 +32,7 @@ std::string capitalize(std::string_view text);
 std::string swap_case(std::string_view text);
 std::string fold_case(std::string_view text);
 
-// Without white space at its ends.
+// Strip white space.
 std::string_view strip_left(std::string_view text);
 std::string_view strip_right(std::string_view text);
 

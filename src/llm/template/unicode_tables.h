@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The tables behind unicode.h.
+// The tables of unicode.h.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ enum CharacterFlag : uint16_t {
 };
 
 struct FlagRange {
-  char32_t first;  // up to the next range
+  char32_t first;  // the range ends before the next one
   uint16_t flags;
 };
 struct CaseRun {
@@ -36,7 +36,7 @@ struct CaseRun {
 };
 struct CaseSpecial {
   char32_t from;
-  char32_t to[3];  // ended by 0
+  char32_t to[3];  // 0-terminated
 };
 struct CaseTable {
   std::span<const CaseRun> runs;

@@ -22,7 +22,7 @@ void Object::charge(size_t bytes) {
 }
 
 void Object::dispose() {
-  // Deleting one object may release others: those wait in line.
+  // Deleting an object may release others, which are queued.
   thread_local std::vector<Object*>* waiting = nullptr;
   if (waiting != nullptr) {
     waiting->push_back(this);
@@ -163,7 +163,7 @@ int64_t Range::length() const {
 
 bool Iterator::next(Value& value) {
   if (!step_) return false;
-  // Taken out while it runs: a generator cannot be entered twice, and one that raised has ended.
+  // Moved out while it runs: a generator is not reentrant and ends when it raises.
   auto running = std::exchange(step_, nullptr);
   step(1);
   if (!running(value)) return false;

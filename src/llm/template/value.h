@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The values of templates: Python's, as far as a sandboxed template can meet them.
+// The values of templates: the subset of Python's that a sandboxed template can reach.
 //
-// Objects are counted references within one thread; those of a parsed template are immortal
-// (owned by it), so that threads can share it. Strings, lists and dicts never change once made.
+// Objects are reference-counted within one thread. Objects of a parsed template are immortal, so
+// threads can share them. Strings, lists and dicts are immutable after construction.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 namespace lathe::templates {
 
 enum class Type : uint8_t {
-  missing,  // no value at all: an argument not given, a variable not set
+  missing,  // no value: an absent argument or an unset variable
   undefined,
   none,
   boolean,
@@ -50,13 +50,13 @@ class Object {
     if (references_ != kImmortal && --references_ == 0) dispose();
   }
   void make_immortal() { references_ = kImmortal; }
-  void make_mortal() { references_ = 1; }  // once one reference is left
-  // Counts bytes against the current budget until the object goes.
+  void make_mortal() { references_ = 1; }  // requires that one reference is left
+  // Charges bytes to the current budget until the object is destroyed.
   void charge(size_t bytes);
 
  private:
   static constexpr uint32_t kImmortal = 0xffffffff;
-  void dispose();  // without recursion, however deep the value is
+  void dispose();  // without recursion
 
   uint32_t references_ = 0;
   size_t charged_ = 0;
@@ -200,14 +200,14 @@ struct Sequence : Object {
   explicit Sequence(std::vector<Value> values, bool is_group = false)
       : items(std::move(values)), group(is_group) {}
   std::vector<Value> items;
-  bool group;  // a tuple of groupby, whose items have names
+  bool group;  // a tuple of groupby; its items have names
   bool is_tuple = false;
 };
 
-size_t hash(const Value& value);  // TypeError where Python has none
+size_t hash(const Value& value);  // TypeError for unhashable types
 bool equal(const Value& a, const Value& b);
 
-// In the order of insertion, as Python keeps it.
+// Keeps the order of insertion.
 struct Dict : Object {
   const Value* find(const Value& key) const;
   const Value* find(std::string_view key) const;
@@ -219,7 +219,7 @@ struct Dict : Object {
  private:
   ptrdiff_t place(const Value& key, size_t key_hash) const;
   std::vector<size_t> hashes_;
-  std::unordered_multimap<size_t, size_t> index_;  // made when there are many
+  std::unordered_multimap<size_t, size_t> index_;  // built for large dicts
 };
 
 struct Range : Object {
@@ -235,7 +235,7 @@ struct DictView : Object {
   Kind kind = Kind::keys;
 };
 
-// What can be walked once. `next` is false at the end, and from then on.
+// A single pass over items. After the end `next` stays false.
 struct Iterator : Object {
   explicit Iterator(std::function<bool(Value&)> step, std::string_view python_name = "generator")
       : step_(std::move(step)), type_name(python_name) {}
@@ -258,27 +258,27 @@ struct Arguments {
   std::vector<std::pair<std::string, Value>> named;
 };
 
-// Functions, methods, macros and all other objects with behaviour of their own.
+// Functions, methods, macros and other objects with custom behaviour.
 struct Callable : Object {
   virtual Value call(Arguments& arguments);
   virtual std::string_view type_name() const { return "builtin_function_or_method"; }
-  virtual Value attribute(std::string_view name);  // missing if there is none
+  virtual Value attribute(std::string_view name);  // missing for an unknown name
   virtual Value item(const Value& key);
   virtual bool is_callable() const { return true; }
-  virtual int64_t length();  // TypeError where there is none
+  virtual int64_t length();  // TypeError by default
   virtual bool has_length() const { return false; }
-  virtual Ref<Iterator> iterate();  // null where there is none
+  virtual Ref<Iterator> iterate();  // null if it is not iterable
   virtual std::string representation() const;
 };
 
-// What Python's type(value).__name__ says.
+// Python's type(value).__name__.
 std::string_view type_name(const Value& value);
 bool is_true(const Value& value);
-// len(value); TypeError where there is none.
+// len(value); TypeError for a value without a length.
 int64_t length_of(const Value& value);
 bool has_length(const Value& value);
 
-// Walks what can be iterated; TypeError for anything else.
+// Iterates a value; TypeError if it is not iterable.
 class Cursor {
  public:
   explicit Cursor(const Value& source);
