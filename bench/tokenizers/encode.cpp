@@ -65,7 +65,7 @@ void time_encode(const std::string& path, const std::string& corpus_path,
   for (std::string word; std::cin >> word;) {
     int threads = 1;
     std::cin >> threads;
-    if (word == "cold") tokenizer->forget_words();
+    if (word == "cold") tokenizer->clear_word_cache();
     ThreadPool pool(threads);
     const auto start = Clock::now();
     const auto encodings =

@@ -152,7 +152,9 @@ int detokenize(CommandLine& line) {
 
   const auto tokenizer = tokenizer::load_tokenizer(arguments.path, arguments.options);
   const auto decode = [&](std::string_view text) {
-    return tokenizer->decode(read_ids(text), !keep);
+    const std::vector<uint32_t> ids = read_ids(text);
+    tokenizer->check_ids(ids);
+    return tokenizer->decode(ids, !keep);
   };
   if (arguments.lines) {
     map_lines(line, decode);

@@ -10,6 +10,8 @@
 namespace lathe::tokenizer {
 namespace {
 
+constexpr size_t kMaxNormalizedBytes = size_t{16} << 20;
+
 bool ends_with_word(std::string_view text) {
   if (text.empty()) return false;
   size_t at = unicode::previous(text, text.size());
@@ -21,7 +23,7 @@ bool starts_with_word(std::string_view text) {
   return !text.empty() && unicode::is_word(unicode::next(text, at));
 }
 
-// Where the white space at the end of text[0, end) begins.
+// The offset at which the white space at the end of text[0, end) begins.
 size_t space_before(std::string_view text, size_t end) {
   while (end > 0) {
     const size_t begin = unicode::previous(text, end);
@@ -47,19 +49,24 @@ void AddedTokens::add(const std::vector<AddedToken>& tokens, const Model& model,
                       const Normalizer* normalizer) {
   uint64_t next_id = model.size();
   if (!by_id_.empty()) next_id = std::max<uint64_t>(next_id, uint64_t{by_id_.rbegin()->first} + 1);
+  size_t normalized_bytes = 0;
   for (const AddedToken& token : tokens) {
     if (token.content.empty()) continue;
     uint32_t id = find(token.content);
     if (id != kNoId && by_id_.at(id) == token) continue;
     if (id == kNoId) id = model.vocabulary().find(token.content);
     if (id == kNoId) {
-      check(next_id < kNoId, ErrorKind::invalid_model,
-            "no id is left for added token '{}' after {}", escape(token.content), next_id - 1);
+      check(next_id <= kMaxId, ErrorKind::invalid_model, "added token '{}' has no free id after {}",
+            escape(token.content), next_id - 1);
       id = static_cast<uint32_t>(next_id++);
     }
     if (token.normalized && normalizer != nullptr) {
       AlignedText text(token.content, false);
       normalizer->apply(text);
+      normalized_bytes += text.size();
+      check(normalized_bytes <= kMaxNormalizedBytes, ErrorKind::invalid_model,
+            "the normalizer enlarges the added tokens to more than {} bytes, at '{}'",
+            kMaxNormalizedBytes, escape(token.content));
       if (text.view() != token.content) normalized_forms_[id] = text.view();
     }
     ids_.add(token.content, id);
@@ -100,7 +107,7 @@ AddedTokens::Matcher AddedTokens::make_matcher(bool normalized) const {
   return matcher;
 }
 
-// Where a token may begin, at `from` or later.
+// The first offset from `from` on at which a token may begin.
 size_t AddedTokens::Matcher::next(std::string_view text, size_t from) const {
   if (first_bytes.size() == 1) {
     const void* found = from < text.size()
@@ -127,8 +134,8 @@ bool AddedTokens::is_special(uint32_t id) const {
   return it != by_id_.end() && it->second.special;
 }
 
-// The leftmost token, of several the longest. A token that does not count (not a whole word) is
-// passed over as text; white space that a token takes does not keep the next from beginning there.
+// Finds the leftmost token, the longest of several. A single_word token inside of a word is text.
+// White space stripped by a token may begin the next one.
 void AddedTokens::find(const Matcher& matcher, std::string_view text, bool skip_special,
                        std::vector<Section>& sections) const {
   sections.clear();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tokens that are found in the text itself, before the model sees it.
+// Finds added tokens in a text, before normalisation and the model.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct AddedToken {
   bool operator==(const AddedToken&) const = default;
 };
 
-// A stretch of a text: an added token with the white space that belongs to it, or other text.
+// A section of a text: an added token with the white space that it strips, or other text.
 struct Section {
   Range range;
   uint32_t id = kNoId;  // kNoId: other text
@@ -34,22 +34,22 @@ struct Section {
 
 class AddedTokens {
  public:
-  // A token that the model knows keeps its id; others get the next free ones.
+  // A token of the model's vocabulary keeps its id; others get the next free ids.
   void add(const std::vector<AddedToken>& tokens, const Model& model, const Normalizer* normalizer);
 
-  // With ids given from outside; `ids` knows all of them.
+  // Adds tokens with the ids of `ids`, which must have all of them.
   void add_with_ids(const std::vector<AddedToken>& tokens, const Vocabulary& ids);
 
   bool empty() const { return by_id_.empty(); }
   const std::map<uint32_t, AddedToken>& tokens() const { return by_id_; }
-  uint32_t find(std::string_view content) const;  // kNoId if there is none
-  // The token as decoding sees it: what the normaliser makes of it; nullptr if there is none.
+  uint32_t find(std::string_view content) const;  // kNoId for an unknown one
+  // The token's text for decoding, normalised; nullptr for an unknown id.
   const std::string* decoded(uint32_t id) const;
   bool is_special(std::string_view token) const { return specials_.find(token) != kNoId; }
   bool is_special(uint32_t id) const;
 
   bool has_normalized() const { return !normalized_.trie.empty(); }
-  // Cuts `text` where tokens stand that match it as it is, or once it is normalised.
+  // Splits `text` at tokens that match the original text (plain) or the normalised text.
   // `skip_special`: special tokens are ordinary text.
   void find_plain(std::string_view text, bool skip_special, std::vector<Section>& sections) const {
     find(plain_, text, skip_special, sections);
@@ -62,7 +62,7 @@ class AddedTokens {
  private:
   struct Matcher {
     ByteTrie trie;
-    std::string first_bytes;  // that tokens begin with, if they are few
+    std::string first_bytes;  // first bytes of the tokens
     size_t next(std::string_view text, size_t from) const;
   };
   Matcher make_matcher(bool normalized) const;
@@ -71,8 +71,9 @@ class AddedTokens {
 
   std::map<uint32_t, AddedToken> by_id_;
   Vocabulary ids_;
-  std::unordered_map<uint32_t, std::string> normalized_forms_;  // where they differ
-  Vocabulary specials_;  // contents; a token once special stays so
+  std::unordered_map<uint32_t, std::string>
+      normalized_forms_;  // only forms that differ from the content
+  Vocabulary specials_;   // contents; a token remains special
   Matcher plain_, normalized_;
 };
 

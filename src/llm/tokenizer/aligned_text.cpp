@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "llm/tokenizer/aligned_text.h"
 
+#include "base/error.h"
 #include "llm/tokenizer/rewriter.h"
 
 namespace lathe::tokenizer {
 namespace {
+
+// Normal forms enlarge a character up to eleven times; short texts may take more.
+constexpr size_t kMaxGrowth = 16;
+constexpr size_t kFreeGrowth = size_t{1} << 20;
 
 uint32_t narrow(size_t offset) { return static_cast<uint32_t>(offset); }
 
@@ -26,6 +31,8 @@ AlignedText& AlignedText::operator=(AlignedText&& other) noexcept {
   spare_map_ = std::move(other.spare_map_);
   view_ = owned ? std::string_view(own_).substr(0, size) : other.view_;
   origin_ = other.origin_;
+  given_ = other.given_;
+  limit_ = other.limit_;
   shift_ = other.shift_;
   keep_map_ = other.keep_map_;
   implicit_ = other.implicit_;
@@ -36,6 +43,8 @@ AlignedText& AlignedText::operator=(AlignedText&& other) noexcept {
 void AlignedText::assign(std::string_view text, bool keep_map, size_t origin) {
   view_ = text;
   origin_ = origin;
+  given_ = text.size();
+  limit_ = kMaxGrowth * given_ + kFreeGrowth;
   shift_ = 0;
   keep_map_ = keep_map;
   implicit_ = true;
@@ -44,14 +53,22 @@ void AlignedText::assign(std::string_view text, bool keep_map, size_t origin) {
 void AlignedText::assign_slice(const AlignedText& other, Range range) {
   const size_t origin = range.size() == 0 ? other.origin_ : other.origin_of(range);
   assign(other.view(range), other.keep_map_, origin);
+  given_ = other.given_;
+  limit_ = other.limit_;
   if (other.implicit_ || range.size() == 0) return;
   implicit_ = false;
   if (!keep_map_) return;
   map_.assign(other.map_.begin() + range.begin, other.map_.begin() + range.end);
-  // Where marks changed places a byte may come from before the first; the difference then wraps,
-  // and back again when the origin is added.
+  // Reordered marks may map to bytes before the origin. The unsigned difference then wraps around,
+  // and adding the origin wraps it back.
   const auto back = static_cast<uint32_t>(origin - other.origin_);
   for (Range& from : map_) from = {from.begin - back, from.end - back};
+}
+
+void AlignedText::fail_growth() const {
+  fail(ErrorKind::invalid_model,
+       "the normalizer and pre-tokenizer enlarge a text of {} bytes to more than {} bytes", given_,
+       limit_);
 }
 
 Range AlignedText::came_from(size_t at) const {

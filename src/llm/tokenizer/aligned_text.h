@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// UTF-8 text under normalisation, and where each of its bytes came from.
+// UTF-8 text during normalisation, with a map to the original bytes.
 #pragma once
 
 #include <cstddef>
@@ -21,17 +21,17 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-// One character of a text being rewritten. `change` says how it relates to the old characters:
-// 0: it takes the place of the next one; 1: it is inserted, and stands for the same original bytes
-// as the one before it; -n: it takes the place of the next one and n after it are removed.
+// One character of a rewritten text. `change` relates it to the old characters. 0: it replaces the
+// next one. 1: it is inserted and maps to the original bytes of the previous one. -n: it replaces
+// the next one, and n more are removed.
 struct Change {
   char32_t character;
   int32_t change;
 };
 
-// A text, and optionally a map from each of its bytes to the bytes of the original. Until its first
-// edit the text is the caller's, which must outlive it; and the map is implicit. Texts hold valid
-// UTF-8 below 2 GiB. Objects are meant to be reused (assign): their buffers stay.
+// A text with an optional map from each byte to the original bytes. Before the first edit it refers
+// to the caller's text, which must outlive it, and the map is implicit. Texts are valid UTF-8 below
+// 2 GiB. assign() reuses the buffers.
 class AlignedText {
  public:
   AlignedText() = default;
@@ -43,9 +43,9 @@ class AlignedText {
   AlignedText(const AlignedText&) = delete;
   AlignedText& operator=(const AlignedText&) = delete;
 
-  // `origin`: where in the whole original the text begins, in bytes.
+  // `origin`: the offset of the text in the original, in bytes.
   void assign(std::string_view text, bool keep_map, size_t origin = 0);
-  // What bytes [begin, end) of `other` are, origin included; they are borrowed from it.
+  // Refers to bytes [begin, end) of `other` and copies their map.
   void assign_slice(const AlignedText& other, Range range);
 
   std::string_view view() const { return view_; }
@@ -53,40 +53,43 @@ class AlignedText {
   size_t size() const { return view_.size(); }
   bool empty() const { return view_.empty(); }
   bool has_map() const { return keep_map_; }
-  // Offset in the whole original at which the original of this text begins (whether or not what was
-  // first is still there).
+  // The offset of this text's original in the whole original; edits do not change it.
   size_t origin() const { return origin_; }
-  // Where the original of `range` begins; without a map exact for an untouched text and the front,
-  // else only right in being zero or not.
+  // The offset of the original of `range`. Without a map it is exact for an unedited text and for
+  // the front; otherwise only its being zero is exact.
   size_t origin_of(Range range) const;
-  // Bytes of the whole original that `range` (not empty) stands for; needs the map.
+  // The original bytes of `range`, which must not be empty. Requires the map.
   Range original(Range range) const;
 
-  // Puts `changes` in the place of all characters. `removed_first`: characters removed before the
-  // first change.
+  // Replaces all characters by `changes`. `removed_first`: characters removed before the first
+  // change.
   void transform(std::span<const Change> changes, size_t removed_first = 0);
   void prepend(std::string_view text);  // nothing if this text is empty
   void append(std::string_view text);   // nothing if this text is empty
-  // Removes white space (char::is_whitespace of Rust) at either side.
+  // Removes white space (Rust's char::is_whitespace) at either side.
   void strip(bool left, bool right);
-  // Puts `content` in the place of each of `matches` (ascending, disjoint; empty ones insert); it
-  // stands for the last character of the match.
+  // Replaces each of `matches` (ascending, disjoint; empty ones insert) by `content`, which maps to
+  // the last character of the match.
   void replace(std::span<const Range> matches, std::string_view content);
 
   // Edits from left to right (rewriter.h).
   class Rewriter;
 
  private:
-  // What byte `at` came from, relative to origin_.
+  // InvalidModel: the text exceeds limit_.
+  [[noreturn]] void fail_growth() const;
+  // The original of byte `at`, relative to origin_.
   Range came_from(size_t at) const;
 
   std::string_view view_;               // of own_, or of the caller's text
   std::string own_, spare_;             // spare_ receives the next edit
   std::vector<Range> map_, spare_map_;  // per byte, relative to origin_; unused while implicit
   size_t origin_ = 0;
-  size_t shift_ = 0;  // while implicit: byte i came from its character, which was shift_ further
+  size_t given_ = 0;  // bytes before any edit
+  size_t limit_ = 0;  // bytes after an edit
+  size_t shift_ = 0;  // while implicit: the original offset minus the offset
   bool keep_map_ = false;
-  bool implicit_ = true;  // no edit yet but removals at the ends
+  bool implicit_ = true;  // no edits except removals at the ends
 };
 
 }  // namespace lathe::tokenizer

@@ -22,7 +22,7 @@ std::optional<Alphabet> Alphabet::make(const std::vector<unicode::CodeSet>& sets
     }
   }
   std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) { return a.at < b.at; });
-  std::map<std::vector<bool>, uint8_t> known;  // symbols by the sets that they belong to
+  std::map<std::vector<bool>, uint8_t> known;  // symbols by membership in the sets
   std::vector<std::vector<uint8_t>> symbols(sets.size());
   std::vector<unicode::TwoStage<uint8_t>::Run> runs;
   std::vector<bool> inside(sets.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The characters of a pattern, told apart only as far as the pattern tells them apart.
+// Groups characters that a pattern does not distinguish.
 #pragma once
 
 #include <array>
@@ -13,9 +13,8 @@
 
 namespace lathe::tokenizer {
 
-// Characters that belong to the same of the given sets share a symbol, a byte. A pattern over such
-// sets becomes one over bytes, in which each class is a bit map and each character one byte:
-// matching needs no decoding and no search in lists of ranges.
+// Characters in the same subset of the given sets share a symbol of one byte. In a pattern over
+// symbols each class is a bit map, so matching needs no decoding and no search in ranges.
 class Alphabet {
  public:
   // nullopt if more than 256 symbols are needed.

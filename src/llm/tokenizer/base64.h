@@ -6,7 +6,7 @@
 
 namespace lathe::tokenizer {
 
-// The bytes that `text` stands for; `where` names it in errors (InvalidModel).
+// Decodes base64. InvalidModel names `where`.
 std::string decode_base64(std::string_view text, std::string_view where);
 
 }  // namespace lathe::tokenizer

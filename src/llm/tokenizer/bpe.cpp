@@ -23,7 +23,7 @@ struct alignas(64) CachedWord {
   char bytes[kMaxBytes];
 };
 static_assert(sizeof(CachedWord) == 64);
-constexpr size_t kCachedWords = 1 << 14;  // 1 MiB a thread
+constexpr size_t kCachedWords = 1 << 14;  // 1 MiB per thread
 
 }  // namespace
 
@@ -60,8 +60,7 @@ uint32_t MergeReader::find(std::string_view token, size_t rank) const {
   return id;
 }
 
-// Files mostly list what merges make in the order of the merges: the token behind the last one is
-// looked at first, before any search.
+// Files mostly list merged tokens in the order of the merges, so the next id is tried first.
 uint32_t MergeReader::find_joined(std::string_view bytes) {
   if (vocabulary_.is_bytes(guess_) && vocabulary_.stored(guess_) == bytes) return guess_++;
   const uint32_t id = vocabulary_.find_bytes(bytes);
@@ -72,12 +71,13 @@ uint32_t MergeReader::find_joined(std::string_view bytes) {
 void MergeReader::add(std::string_view left, std::string_view right, size_t rank,
                       MergeTable& table) {
   if (rank >= kNoRank || right.size() < prefix_) {
-    fail(ErrorKind::invalid_model,
-         "model.merges[{}] has the right part '{}', shorter than continuing_subword_prefix ({} "
-         "bytes), or is one too many",
-         rank, escape(right), prefix_);
+    fail(
+        ErrorKind::invalid_model,
+        "model.merges[{}] has the right part '{}', which is shorter than continuing_subword_prefix "
+        "({} bytes), or has too high a rank",
+        rank, escape(right), prefix_);
   }
-  // In byte form the parts are bytes, and so is what they make; parts that are no bytes never meet.
+  // In byte form parts and result are bytes; a part that is not bytes never occurs in a text.
   if (vocabulary_.form() == Vocabulary::Form::bytes && bytes_of_byte_level(left, left_) &&
       bytes_of_byte_level(right, right_)) {
     const uint32_t left_id = vocabulary_.find_bytes(left_);
@@ -99,7 +99,7 @@ void MergeReader::add(std::string_view left, std::string_view right, size_t rank
 class Bpe::Scratch : public ModelScratch {
  public:
   Scratch() : cache(kCachedWords) {}
-  void forget_words() override { cache.assign(kCachedWords, {}); }
+  void clear_word_cache() override { cache.assign(kCachedWords, {}); }
 
   BpeWork work;
   std::string buffer;
@@ -157,8 +157,8 @@ Bpe::Bpe(Vocabulary vocabulary, MergeTable merges, BpeOptions options)
   find_word_starts();
 }
 
-// What stands before a ▁ never joins with it if no token that merging can make has a ▁ behind
-// another character; and no unknown character may wait for its neighbour.
+// No merge crosses the start of a ▁ if no merged token has a ▁ behind another character and
+// unknown characters are not fused.
 void Bpe::find_word_starts() {
   if (vocabulary_.form() == Vocabulary::Form::bytes || !plain_) return;
   if (vocabulary_.find(kSpace) == kNoId || options_.ranks_are_ids || options_.ignore_merges) return;
@@ -183,9 +183,9 @@ void Bpe::begin_bytes(std::string_view word, BpeWork& work) const {
   work.symbols.back().id = last_bytes_[static_cast<uint8_t>(word.back())];
 }
 
-// A character without a token: as bytes where there are tokens for all of them, else unknown, else
-// nothing at all. An unknown character is written when the next known one comes, though bytes may
-// have been written in between: that is how the reference does it.
+// Encodes a character without a token as byte tokens if all exist, else as unknown, else drops it.
+// As in the reference, an unknown token is appended before the next known one, possibly after byte
+// tokens.
 void Bpe::begin_unknown(std::string_view spelled, uint32_t begin, uint32_t size,
                         std::optional<BpeSymbol>& unknown, BpeWork& work) const {
   if (options_.byte_fallback) {
@@ -200,7 +200,7 @@ void Bpe::begin_unknown(std::string_view spelled, uint32_t begin, uint32_t size,
   }
   if (!options_.unk_token) return;
   check(unk_id_ != kNoId, ErrorKind::invalid_model,
-        "model.unk_token '{}' is not in model.vocab, and the text has a character without a token",
+        "model.unk_token '{}' is not in model.vocab, but the text has a character without a token",
         escape(*options_.unk_token));
   if (unknown && options_.fuse_unk) {
     unknown->size += size;
@@ -289,7 +289,7 @@ bool Bpe::is_whole(uint32_t id, std::string_view word, Scratch& scratch) const {
 void Bpe::word(std::string_view word, Scratch& scratch, Tokens& tokens, uint32_t piece) const {
   const bool byte_form = vocabulary_.form() == Vocabulary::Form::bytes;
   const uint64_t hash = vocabulary_.hash(word);
-  // Sizes of tokens follow from their ids only in byte form.
+  // Only in byte form does an id determine the token's size in the text.
   const bool cached = word.size() <= CachedWord::kMaxBytes && (!tokens.detailed || byte_form);
   CachedWord& entry = scratch.cache[hash & (kCachedWords - 1)];
   if (cached && entry.size == word.size() &&
@@ -328,7 +328,7 @@ void Bpe::word(std::string_view word, Scratch& scratch, Tokens& tokens, uint32_t
     begin_characters(word, scratch.work, scratch.buffer);
   }
   merge(word, scratch.work);
-  uint32_t begin = 0;  // sizes add up, whatever was left out
+  uint32_t begin = 0;  // token sizes add up
   for (const BpeSymbol& symbol : scratch.work.symbols) {
     tokens.add(symbol.id, {begin, begin + symbol.size}, piece);
     begin += symbol.size;

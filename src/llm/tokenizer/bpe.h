@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Byte pair encoding, as tokenizer.json and tiktoken describe it.
+// Byte pair encoding of tokenizer.json and tiktoken.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ struct BpeOptions {
   bool fuse_unk = false;
   bool byte_fallback = false;
   bool ignore_merges = false;
-  // Two neighbours join if what they spell is a token, the one with the lowest id first (tiktoken).
+  // Neighbours merge if their concatenation is a token, the lowest id first (tiktoken).
   bool ranks_are_ids = false;
 };
 
@@ -30,7 +30,7 @@ struct BpeOptions {
 class MergeTable {
  public:
   void reserve(size_t merges);
-  void set(uint32_t left, uint32_t right, BpeJoin join);  // the later one counts
+  void set(uint32_t left, uint32_t right, BpeJoin join);  // overwrites an earlier one
   BpeJoin find(uint32_t left, uint32_t right) const {
     if (slots_.empty()) return {kNoRank, 0};
     const uint64_t key = uint64_t{left} << 32 | right;
@@ -53,13 +53,13 @@ class MergeTable {
   uint64_t seed_ = hash_seed();
 };
 
-// Turns merges as files spell them into entries of a table.
+// Adds a file's merges to a table.
 class MergeReader {
  public:
-  // `prefix`: bytes that a right part begins with and its joined token leaves out.
+  // `prefix`: leading bytes of a right part that the merged token omits.
   MergeReader(const Vocabulary& vocabulary, size_t prefix)
       : vocabulary_(vocabulary), prefix_(prefix) {}
-  // InvalidModel for parts or a whole that are no tokens. The vocabulary must be finished.
+  // InvalidModel if a part or the merged text is not a token. The vocabulary must be finished.
   void add(std::string_view left, std::string_view right, size_t rank, MergeTable& table);
 
  private:
@@ -79,8 +79,8 @@ class Bpe : public Model {
   void tokenize(std::string_view text, std::span<const Range> pieces, ModelScratch& scratch,
                 Tokens& tokens) const override;
 
-  // A vocabulary in byte form must have all single bytes (with the suffix too, if there is one),
-  // so that no byte is ever unknown.
+  // True if a vocabulary in byte form has all single bytes, also with the suffix, if any. Then
+  // every byte has a token.
   static bool covers_bytes(const Vocabulary& vocabulary, const BpeOptions& options);
 
  private:
@@ -99,14 +99,14 @@ class Bpe : public Model {
   BpeOptions options_;
   bool plain_ = false;  // neither prefix nor suffix
   uint32_t unk_id_ = kNoId;
-  std::vector<uint32_t> bytes_;       // id of each single byte (byte form), of each <0xNN> (else)
-  std::vector<uint32_t> last_bytes_;  // of each byte with the suffix
-  std::vector<BpeJoin> byte_pairs_;   // of two single bytes
+  std::vector<uint32_t> bytes_;       // id of each single byte (byte form) or <0xNN>
+  std::vector<uint32_t> last_bytes_;  // id of each byte with the suffix
+  std::vector<BpeJoin> byte_pairs_;   // joins of two single bytes
   bool all_byte_tokens_ = false;
-  // Whether a word that is a token becomes that token: not known, yes, no.
+  // State per word of the vocabulary: unknown, encoded as one token, or not.
   std::unique_ptr<std::atomic<uint8_t>[]> whole_;
   size_t whole_size_ = 0;
-  // No token joins what stands before a ▁ with it: a long text falls apart there.
+  // No merge crosses the start of a ▁, so a long text can be split there.
   bool splits_at_spaces_ = false;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The loop of byte pair encoding: join the neighbours of the lowest rank, the leftmost first, until
-// no two neighbours can be joined.
+// The merge loop of byte pair encoding: merges the neighbours of the lowest rank, leftmost first,
+// until no merge applies.
 #pragma once
 
 #include <algorithm>
@@ -15,19 +15,19 @@ struct BpeSymbol {
   uint32_t size;
 };
 
-// What two neighbours become; rank kNoRank: they do not join.
+// The merge of two neighbours; rank kNoRank: none.
 struct BpeJoin {
   uint32_t rank;
   uint32_t id;
 };
 inline constexpr uint32_t kNoRank = 0xFFFFFFFF;
 
-// The lowest entry first; four children to a node, which touches half the cache lines of two.
+// A min-heap with four children per node, which touches half the cache lines of a binary heap.
 class BpeHeap {
  public:
   void clear() { entries_.clear(); }
   bool empty() const { return entries_.empty(); }
-  // Without order; make() must follow.
+  // Appends without ordering; requires make() afterwards.
   void append(uint64_t entry) { entries_.push_back(entry); }
   void make() {
     for (size_t i = entries_.size() / 4 + 1; i-- > 0;) {
@@ -67,15 +67,15 @@ class BpeHeap {
   std::vector<uint64_t> entries_;
 };
 
-// Buffers of the loop, to be reused.
+// Reusable buffers of the loop.
 struct BpeWork {
   std::vector<BpeSymbol> symbols;
-  std::vector<BpeJoin> joins;  // of each symbol and the next
+  std::vector<BpeJoin> joins;  // the merge of each symbol with the next
   std::vector<uint32_t> next, previous;
-  BpeHeap heap;  // rank, then position; may hold entries that are no longer true
+  BpeHeap heap;  // by rank, then position; may have stale entries
 };
 
-// Words up to this many symbols are searched from end to end for each join.
+// Words up to this many symbols use a linear search per merge.
 inline constexpr size_t kShortWord = 48;
 
 template <class Join>
@@ -108,7 +108,7 @@ void merge_short(BpeWork& work, Join&& join) {
   symbols.resize(n);
 }
 
-// O(n log n): each join adds at most two entries to the heap.
+// O(n log n): each merge adds at most two entries to the heap.
 template <class Join>
 void merge_long(BpeWork& work, Join&& join) {
   auto& [symbols, joins, next, previous, heap] = work;
@@ -120,7 +120,7 @@ void merge_long(BpeWork& work, Join&& join) {
   const auto entry = [&](uint32_t at) { return uint64_t{joins[at].rank} << 32 | at; };
   for (uint32_t i = 0; i < n; ++i) {
     next[i] = i + 1;
-    previous[i] = i - 1;  // of the first: beyond n
+    previous[i] = i - 1;  // wraps for the first
     if (i + 1 < n) joins[i] = join(symbols[i], symbols[i + 1]);
     if (joins[i].rank != kNoRank) heap.append(entry(i));
   }

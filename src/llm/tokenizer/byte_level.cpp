@@ -9,20 +9,20 @@
 namespace lathe::tokenizer {
 namespace {
 
-// Printable characters of Latin-1 stand for themselves, all other bytes for U+0100 onwards.
-bool stands_for_itself(unsigned byte) {
+// Printable characters of Latin-1 represent themselves; other bytes use U+0100 onwards.
+bool is_own_character(unsigned byte) {
   return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
 }
 
 struct ByteCharacters {
   std::array<std::string, 256> text;
-  std::array<int16_t, 512> byte_of;  // by character, -1 for none
+  std::array<int16_t, 512> byte_of;  // by character; -1: not in the alphabet
 
   ByteCharacters() {
     byte_of.fill(-1);
     char32_t next = 0x100;
     for (unsigned byte = 0; byte < 256; ++byte) {
-      const char32_t character = stands_for_itself(byte) ? byte : next++;
+      const char32_t character = is_own_character(byte) ? byte : next++;
       unicode::append(text[byte], character);
       byte_of[character] = static_cast<int16_t>(byte);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Bytes written as characters, as vocabularies of GPT-2 and its kin have them.
+// The byte-level alphabet of GPT-2: one printable character per byte.
 #pragma once
 
 #include <string>
@@ -9,8 +9,7 @@
 
 namespace lathe::tokenizer {
 
-// Puts a character in the place of each byte; `pieces`, if given, are ranges of the text before and
-// of the new one after.
+// Replaces each byte by its character. Converts `pieces`, if not null, to ranges of the new text.
 void write_bytes_as_characters(AlignedText& text, std::vector<Range>* pieces);
 
 }  // namespace lathe::tokenizer

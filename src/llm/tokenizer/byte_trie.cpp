@@ -11,9 +11,9 @@ constexpr size_t kLongKey = 64;
 
 }  // namespace
 
-// The automaton that reads a text backwards. Its state after text[at, end) is the longest reversed
-// start of a reversed key that the text read so far ends with, so that the keys that begin at `at`
-// are the valued nodes on its chain of suffixes.
+// An Aho-Corasick automaton of the reversed keys. After text[at, end) its state is the longest
+// key suffix that begins at `at`; the keys that begin there are the valued nodes on its suffix
+// chain.
 class ByteTrie::Reversed {
  public:
   explicit Reversed(const std::vector<std::pair<std::string_view, uint32_t>>& keys) {
@@ -28,7 +28,7 @@ class ByteTrie::Reversed {
     suffix_.assign(count, 0);
     shorter_.assign(count, kNone);
     depth_.assign(count, 0);
-    // Nodes are numbered level by level, so a node's suffix is complete before it is needed.
+    // Nodes are in breadth-first order, so a node's suffix is complete before its use.
     for (uint32_t node = 0; node < count; ++node) {
       const Node& from = trie_.nodes_[node];
       for (uint32_t edge = from.first_edge; edge < from.first_edge + from.edges; ++edge) {
@@ -48,7 +48,7 @@ class ByteTrie::Reversed {
       node = suffix_[node];
     }
   }
-  // The node itself or the nearest of its suffixes that is a key; kNone if none is.
+  // The node or its nearest suffix that is a key; kNone without one.
   uint32_t valued(uint32_t node) const { return value(node) != kNone ? node : shorter_[node]; }
   uint32_t value(uint32_t node) const { return trie_.nodes_[node].value; }
   uint32_t shorter(uint32_t node) const { return shorter_[node]; }
@@ -71,7 +71,7 @@ ByteTrie::~ByteTrie() = default;
 ByteTrie::ByteTrie(ByteTrie&&) noexcept = default;
 ByteTrie& ByteTrie::operator=(ByteTrie&&) noexcept = default;
 
-// Level by level: a node stands for a range of the sorted keys and a depth.
+// Breadth first: a node is a range of the sorted keys at a depth.
 void ByteTrie::build(std::vector<std::pair<std::string_view, uint32_t>> keys) {
   std::sort(keys.begin(), keys.end());
   struct Task {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A set of byte strings, for finding those that begin at places of a text.
+// A set of byte strings, to find those that begin at an offset of a text.
 #pragma once
 
 #include <array>
@@ -16,20 +16,20 @@ class ByteTrie {
   static constexpr uint32_t kNone = 0xFFFFFFFF;
 
   ByteTrie();
-  // Of equal keys the highest value counts. Empty keys are left out.
+  // The highest value of equal keys counts. Empty keys are ignored.
   explicit ByteTrie(std::vector<std::pair<std::string_view, uint32_t>> keys);
   ~ByteTrie();
   ByteTrie(ByteTrie&&) noexcept;
   ByteTrie& operator=(ByteTrie&&) noexcept;
 
   bool empty() const { return nodes_.empty(); }
-  // Whether any key begins with `byte`.
+  // True if a key begins with `byte`.
   bool may_begin(char byte) const { return root_[static_cast<uint8_t>(byte)] != kNone; }
 
  private:
   friend class KeyFinder;
   class Reversed;
-  // The edges of a node are those of labels_ and targets_ from first_edge on, by label.
+  // A node's edges are in labels_ and targets_ from first_edge on, sorted by label.
   struct Node {
     uint32_t first_edge = 0;
     uint32_t edges = 0;
@@ -62,13 +62,12 @@ class ByteTrie {
     none.fill(kNone);
     return none;
   }();
-  std::unique_ptr<const Reversed> reversed_;  // if a key is long
+  std::unique_ptr<const Reversed> reversed_;  // null without long keys
 };
 
-// Finds the keys that begin at places of one text. Keys of a few dozen bytes are looked up from
-// each place; for longer ones all places are found in one pass from the end of the text (an
-// Aho-Corasick automaton of the reversed keys), so that the time stays linear in the text. The trie
-// and the text must outlive it.
+// Finds the keys that begin at offsets of one text. Short keys are searched at each offset. For
+// keys above a few dozen bytes, one backward pass of an Aho-Corasick automaton of the reversed keys
+// finds all offsets, in linear time. The trie and the text must outlive it.
 class KeyFinder {
  public:
   KeyFinder(const ByteTrie& trie, std::string_view text);
@@ -87,7 +86,7 @@ class KeyFinder {
       node = trie_.child(trie_.nodes_[node], static_cast<uint8_t>(text_[i]));
     }
   }
-  // The longest of them: length and value; length 0 if there is none.
+  // Length and value of the longest key; length 0 without a match.
   std::pair<size_t, uint32_t> longest(size_t at) const {
     std::pair<size_t, uint32_t> best{0, kNone};
     visit(at, [&](size_t length, uint32_t value) {
@@ -108,7 +107,7 @@ class KeyFinder {
 
   const ByteTrie& trie_;
   std::string_view text_;
-  std::vector<uint32_t> found_;  // per place: the node of the longest key; for long keys only
+  std::vector<uint32_t> found_;  // by offset: node of the longest key; only with long keys
 };
 
 }  // namespace lathe::tokenizer

@@ -18,8 +18,23 @@ using Tokens = std::vector<std::string>;
 
 std::unique_ptr<Decoder> make(const Json& element, const std::string& where, size_t depth);
 
+size_t bytes_of(const Tokens& tokens) {
+  size_t bytes = 0;
+  for (const std::string& token : tokens) bytes += token.size();
+  return bytes;
+}
+
+// A file's decoder may enlarge tokens only so far.
+void check_growth(size_t before, size_t after) {
+  constexpr size_t kMaxGrowth = 16;
+  constexpr size_t kFreeGrowth = size_t{1} << 20;
+  check(after <= kMaxGrowth * before + kFreeGrowth, ErrorKind::invalid_model,
+        "the decoder enlarges tokens of {} bytes to more than {} bytes", before,
+        kMaxGrowth * before + kFreeGrowth);
+}
+
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  if (from.empty()) {  // as Rust: before every character, and at the end
+  if (from.empty()) {  // as in Rust: before every character and at the end
     std::string out(to);
     for (size_t at = 0; at < text.size();) {
       const size_t size = unicode::length(text[at]);
@@ -41,7 +56,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
     text = out.append(text, done);
     return;
   }
-  // In its own memory: what is written never passes what is read.
+  // Works in place: the write position never passes the read position.
   char* write = text.data() + at;
   const auto keep = [&](size_t begin, size_t end) {
     std::memmove(write, text.data() + begin, end - begin);
@@ -56,7 +71,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
   text.resize(static_cast<size_t>(write - text.data()));
 }
 
-// What English text wants after words were split from punctuation.
+// Removes the blanks that tokenisation puts around English punctuation.
 void clean_up(std::string& text) {
   for (const auto& [from, to] : {std::pair{" .", "."},
                                  {" ?", "?"},
@@ -130,8 +145,8 @@ class MetaspaceDecoder : public Decoder {
           "{}.prepend_scheme is '{}', expected always, first or never", where, escape(scheme));
     const bool prefix = flag_field(element, "add_prefix_space", where, true);
     check(prefix || !element.contains("prepend_scheme") || scheme == "never",
-          ErrorKind::invalid_model,
-          "{}.add_prefix_space is false, which prepend_scheme '{}' contradicts", where, scheme);
+          ErrorKind::invalid_model, "{}.add_prefix_space is false, but prepend_scheme is '{}'",
+          where, scheme);
     drops_first_ = prefix && scheme != "never";
     check(!replacement_.empty() && unicode::length(replacement_[0]) == replacement_.size(),
           ErrorKind::invalid_model, "{}.replacement is '{}', expected one character", where,
@@ -170,7 +185,7 @@ class CtcDecoder : public Decoder {
   bool cleanup_;
 };
 
-// -1 unless the token is <0xNN>; as in the reference, +N is a number too.
+// The byte of <0xNN>, else -1. As in the reference, NN may be +N.
 int byte_of_token(std::string_view token) {
   if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return -1;
   const auto digit = [](char c) {
@@ -184,11 +199,11 @@ int byte_of_token(std::string_view token) {
   return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-// Runs of byte tokens become text if all of a run is UTF-8, else U+FFFD for each byte.
+// A run of byte tokens becomes text if it is UTF-8, else one U+FFFD per byte.
 class ByteFallbackDecoder : public Decoder {
  public:
   void apply(Tokens& tokens) const override {
-    size_t count = 0;  // written, in the memory of those that were read
+    size_t count = 0;  // tokens written in place
     std::string run;
     const auto flush = [&] {
       if (run.empty()) return;
@@ -258,16 +273,28 @@ class ReplaceDecoder : public Decoder {
       : pattern_(get_field(element, "pattern", where), where + ".pattern"),
         content_(text_field(element, "content", where)) {}
   void apply(Tokens& tokens) const override {
+    const size_t before = bytes_of(tokens);
+    size_t after = 0;
     for (std::string& token : tokens) {
+      if (content_.size() > kUncounted) {
+        std::vector<Range> matches;
+        pattern_.find_all(token, matches);
+        check_growth(before, after + matches.size() * content_.size());
+      }
       if (pattern_.plain().empty()) {
         token = pattern_.replace_all(token, content_);
       } else {
         replace_all(token, pattern_.plain(), content_);
       }
+      after += token.size();
+      check_growth(before, after);
     }
   }
 
  private:
+  // Up to this size, one replacement stays bounded without counting the matches first.
+  static constexpr size_t kUncounted = 64;
+
   Pattern pattern_;
   std::string content_;
 };
@@ -281,7 +308,11 @@ class SequenceDecoder : public Decoder {
     }
   }
   void apply(Tokens& tokens) const override {
-    for (const auto& decoder : decoders_) decoder->apply(tokens);
+    const size_t before = bytes_of(tokens);
+    for (const auto& decoder : decoders_) {
+      decoder->apply(tokens);
+      check_growth(before, bytes_of(tokens));
+    }
   }
 
  private:
@@ -289,7 +320,7 @@ class SequenceDecoder : public Decoder {
 };
 
 std::unique_ptr<Decoder> make(const Json& element, const std::string& where, size_t depth) {
-  check(depth < kMaxDepth, ErrorKind::invalid_model, "{} is nested deeper than {}", where,
+  check(depth < kMaxDepth, ErrorKind::invalid_model, "{} is nested deeper than {} levels", where,
         kMaxDepth);
   const std::string type = text_field(element, "type", where);
   if (type == "BPEDecoder") {
@@ -325,7 +356,7 @@ std::string to_valid_utf8(std::string_view bytes) {
   return out;
 }
 
-// The longest prefix of a well-formed character, or else one byte, becomes one U+FFFD.
+// Each maximal prefix of a well-formed character, or else each byte, becomes one U+FFFD.
 void append_valid_utf8(std::string_view bytes, std::string& out) {
   size_t bad = unicode::find_invalid_utf8(bytes);
   size_t done = 0;

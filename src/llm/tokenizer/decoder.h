@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Decoders: from tokens back to text.
+// Decoders convert tokens to text.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,21 +11,21 @@
 
 namespace lathe::tokenizer {
 
-// Immutable; may be used by many threads.
+// Immutable and thread-safe.
 class Decoder {
  public:
   virtual ~Decoder() = default;
-  // Rewrites the tokens; joined, they are the text.
+  // Rewrites the tokens; their concatenation is the text.
   virtual void apply(std::vector<std::string>& tokens) const = 0;
-  // Only turns characters of the byte-level alphabet into bytes, and those into text.
+  // True if the decoder only maps the byte-level alphabet to bytes and decodes them.
   virtual bool is_byte_level() const { return false; }
 };
 
-// From the "decoder" element of tokenizer.json; nullptr for null.
+// Reads the "decoder" element of tokenizer.json; nullptr for null.
 std::unique_ptr<Decoder> make_decoder(const nlohmann::json& element,
                                       std::string_view where = "decoder");
 
-// The bytes as UTF-8; every ill-formed stretch becomes U+FFFD, as Rust and Python do it.
+// Decodes bytes as UTF-8. Ill-formed sequences become U+FFFD, as in Rust and Python.
 std::string to_valid_utf8(std::string_view bytes);
 void append_valid_utf8(std::string_view bytes, std::string& out);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Normalisers that look at each character by itself.
+// Edits that depend on single characters.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace lathe::tokenizer {
 
-// Whether something is done to each ASCII character, computed once per normaliser.
+// The ASCII characters that change, computed once per normaliser.
 using AsciiTable = std::array<bool, 128>;
 
 template <class F>
@@ -19,8 +19,8 @@ AsciiTable make_ascii_table(F&& changes) {
   return table;
 }
 
-// Calls edit(rewriter, character) in front of each character for which changes(character) holds; it
-// has to skip or keep the character. All others stay. Nothing is copied if nothing changes.
+// Calls edit(rewriter, character) at each character for which changes(character) is true; edit must
+// skip or keep the character. Keeps all others. Copies nothing if nothing changes.
 template <class Changes, class Edit>
 void edit_characters(AlignedText& text, const AsciiTable& ascii, Changes&& changes, Edit&& edit) {
   const std::string_view view = text.view();

@@ -8,16 +8,16 @@
 namespace lathe::tokenizer {
 namespace {
 
-// Tokens of one result with its overflow, or of one padded list: about 120 MB. What asks for more
-// is a mistake, or meant to exhaust memory.
+// The maximum number of tokens in one result with its overflow, or in one padded list: about 120
+// MB.
 constexpr size_t kMaxTokens = size_t{1} << 21;
 
 void check_total(size_t lists, size_t length, std::string_view what) {
-  check(
-      lists <= kMaxTokens && length <= kMaxTokens && lists * length <= kMaxTokens,
-      ErrorKind::invalid_argument,
-      "{} makes {} lists of {} tokens, more than {} in all: use other lengths, or a smaller stride",
-      what, lists, length, kMaxTokens);
+  check(lists <= kMaxTokens && length <= kMaxTokens && lists * length <= kMaxTokens,
+        ErrorKind::invalid_argument,
+        "{} produces {} lists of {} tokens, more than {} in all: use other lengths or a smaller "
+        "stride",
+        what, lists, length, kMaxTokens);
 }
 
 template <class T>
@@ -52,7 +52,8 @@ void cut(Encoding& encoding, size_t max_length, const Truncation& truncation) {
     return;
   }
   check(truncation.stride < max_length, ErrorKind::invalid_argument,
-        "truncation keeps {} tokens (special tokens excluded), its stride is {}: make it smaller",
+        "truncation keeps {} tokens without special tokens, but its stride is {}: use a smaller "
+        "stride",
         max_length, truncation.stride);
   const size_t step = max_length - truncation.stride;
   const size_t windows = (size - max_length + step - 1) / step + 1;
@@ -102,7 +103,7 @@ void pad_one(Encoding& encoding, size_t length, const Padding& padding) {
   }
 }
 
-// Lengths of both: the longer gives way first, then both are halved.
+// Lengths of both texts: shortens the longer first, then both equally.
 std::pair<size_t, size_t> share(size_t first, size_t second, size_t max_length) {
   const bool swapped = first > second;
   if (swapped) std::swap(first, second);
@@ -199,12 +200,12 @@ void truncate(Encoding& first, Encoding* second, const Truncation& truncation) {
   }
   const bool cuts_first = truncation.strategy == Truncation::Strategy::only_first;
   check(cuts_first || second != nullptr, ErrorKind::invalid_argument,
-        "truncation to {} tokens cuts the second text, but there is one text only", max_length);
+        "truncation to {} tokens requires a second text, got one text", max_length);
   Encoding& target = cuts_first ? first : *second;
   const size_t excess = total - max_length;
   check(target.size() > excess, ErrorKind::invalid_argument,
-        "truncation to {} tokens would cut {} from the {} text, which has {}", max_length, excess,
-        cuts_first ? "first" : "second", target.size());
+        "truncation to {} tokens must remove {} tokens from the {} text, which has {}", max_length,
+        excess, cuts_first ? "first" : "second", target.size());
   cut(target, target.size() - excess, truncation);
 }
 

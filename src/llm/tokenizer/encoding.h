@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a text becomes, and how it is cut to a length or filled up to one.
+// The result of tokenisation, its truncation and its padding.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace lathe::tokenizer {
 
-// One entry per token in each list; all but `ids` stay empty unless `detailed`.
+// One entry per token in each list. All lists except `ids` are empty unless `detailed`.
 struct Encoding {
   static constexpr int64_t kNoWord = -1;
 
@@ -20,12 +20,12 @@ struct Encoding {
   std::vector<uint32_t> ids;
   std::vector<uint32_t> type_ids;
   std::vector<std::string> tokens;
-  std::vector<int64_t> words;                          // index of the piece in the text, or kNoWord
+  std::vector<int64_t> words;                          // index of the piece, or kNoWord
   std::vector<std::pair<uint32_t, uint32_t>> offsets;  // in the text, in characters
   std::vector<uint8_t> special_tokens_mask;
   std::vector<uint8_t> attention_mask;
-  std::vector<Encoding> overflowing;  // what truncation cut off
-  // Of each text (0, 1), the tokens that are its own.
+  std::vector<Encoding> overflowing;  // the windows that truncation removed
+  // The token range of each text (0, 1), without special tokens.
   std::map<size_t, std::pair<size_t, size_t>> sequence_ranges;
 
   size_t size() const { return ids.size(); }
@@ -34,7 +34,7 @@ struct Encoding {
   void set_sequence(size_t index) { sequence_ranges[index] = {0, ids.size()}; }
   // Tokens [begin, end), without overflow.
   Encoding part(size_t begin, size_t end) const;
-  // Appends; overflow is combined, each with each.
+  // Appends another encoding. Overflows are combined pairwise.
   void merge(Encoding other);
 };
 
@@ -43,11 +43,11 @@ struct Truncation {
   size_t max_length = 512;
   size_t stride = 0;
   Strategy strategy = Strategy::longest_first;
-  bool left = false;  // where it is cut
+  bool left = false;  // truncates at the left
 };
 
 struct Padding {
-  std::optional<size_t> length;  // absent: that of the longest
+  std::optional<size_t> length;  // absent: the longest length
   std::optional<size_t> multiple_of;
   uint32_t id = 0;
   uint32_t type_id = 0;
@@ -55,7 +55,7 @@ struct Padding {
   bool left = false;
 };
 
-// Cuts a text, or a pair of them, to max_length tokens together.
+// Truncates a text, or a pair of texts, to max_length tokens in total.
 void truncate(Encoding& first, Encoding* second, const Truncation& truncation);
 void pad(std::span<Encoding> encodings, const Padding& padding);
 

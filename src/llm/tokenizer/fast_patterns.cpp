@@ -57,14 +57,14 @@ class Scanner {
  public:
   explicit Scanner(std::string_view text) : kinds_(Kinds::get()), text_(text) {}
 
-  // The kind of the character at `at`, which moves behind it.
+  // Returns the kind of the character at `at` and moves `at` behind it.
   unsigned next(size_t& at) const {
     if (at >= text_.size()) return kEnd;
     const auto byte = static_cast<uint8_t>(text_[at]);
     if (byte < 0x80) return ++at, kinds_.ascii[byte];
     return kinds_.all[unicode::next(text_, at)];
   }
-  // Behind the run of characters from `at` on that have a kind of `any` and none of `none`.
+  // The end of the run of characters from `at` on with a kind of `any` and none of `none`.
   size_t run(size_t at, unsigned any, unsigned none = 0) const {
     while (true) {
       size_t end = at;
@@ -79,7 +79,7 @@ class Scanner {
     return at;
   }
 
-  // Behind 's 't 're 've 'm 'll 'd at `at`, or `at`.
+  // The end of 's 't 're 've 'm 'll 'd at `at`, or `at`.
   size_t contraction(size_t at, bool ignore_case) const {
     if (at + 1 >= text_.size() || text_[at] != '\'') return at;
     const auto letter = [&](size_t i) -> char {
@@ -102,12 +102,12 @@ class Scanner {
       default:
         break;
     }
-    // ſ is an s where case is ignored.
+    // ſ equals s if case is ignored.
     return ignore_case && text_.substr(at + 1).starts_with("\xC5\xBF") ? at + 3 : at;
   }
 
-  // White space from `at`, which has some: up to its last newline if `newlines`; all of it at the
-  // end of the text; else all but the last, if that is something; else the one.
+  // The end of the white space at `at`: after its last newline if `newlines`, at the end of the
+  // text, else before its last character if it has several.
   size_t white_space(size_t at, bool newlines) const {
     size_t last = at, newline = at;
     for (size_t end = at;;) {
@@ -147,7 +147,7 @@ size_t scan_gpt2(const Scanner& in, std::string_view text, size_t at) {
   return in.run_other(behind);
 }
 
-// What the patterns since GPT-4 share: numbers, ` ?[^\s\p{L}\p{N}]+` with newlines, white space.
+// The common alternatives since GPT-4: numbers, ` ?[^\s\p{L}\p{N}]+` with newlines, white space.
 template <int kDigits, bool kSlash, bool kWholeEnd>
 size_t scan_rest(const Scanner& in, std::string_view text, size_t at, unsigned kind,
                  size_t behind) {
@@ -183,10 +183,11 @@ size_t scan_cl100k(const Scanner& in, std::string_view text, size_t at) {
   return scan_rest<kDigits, false, kWholeEnd>(in, text, at, kind, behind);
 }
 
-// Words of o200k: upper case then lower, from `at` on; `at` if there is none.
+// The end of an o200k word (upper case, then lower case) at `at`, or `at`.
 size_t scan_word(const Scanner& in, size_t at) {
   const size_t none = at;
-  size_t last_both = none, behind_last = none;  // the last of the run that counts as lower too
+  size_t last_both = none,
+         behind_last = none;  // the last character of the run that is also lower case
   unsigned kind;
   size_t end = at;
   while ((kind = in.next(end)) & kUpper) {
@@ -204,7 +205,7 @@ size_t scan_o200k(const Scanner& in, std::string_view text, size_t at) {
   size_t behind = at;
   const unsigned kind = in.next(behind);
   const bool prefix = !(kind & (kNewline | kLetter | kNumber));
-  for (int lower = 1; lower >= 0; --lower) {  // with lower case first, then without
+  for (int lower = 1; lower >= 0; --lower) {  // first with lower case, then without
     for (const size_t start : {prefix ? behind : at, at}) {
       const size_t end = lower ? scan_word(in, start) : in.run(start, kUpper);
       if (end > start) return in.contraction(end, true);

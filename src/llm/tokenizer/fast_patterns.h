@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Patterns that many tokenizers share, matched by code written for them.
+// Hand-written matchers of common split patterns.
 #pragma once
 
 #include <string_view>
@@ -9,10 +9,10 @@
 
 namespace lathe::tokenizer {
 
-// Appends all matches in `text`, as the pattern finds them.
+// Appends all matches of the pattern in `text`.
 using FastPattern = void (*)(std::string_view text, std::vector<Range>& matches);
 
-// nullptr if there is none for the pattern.
+// The matcher of a pattern, or nullptr.
 FastPattern find_fast_pattern(std::string_view pattern);
 
 }  // namespace lathe::tokenizer

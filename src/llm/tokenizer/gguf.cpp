@@ -30,15 +30,15 @@ class GgufHeader::Reader {
   std::string_view text() { return take(number<uint64_t>()); }
   std::string_view take(uint64_t size) {
     check(size <= bytes_.size() - at_, ErrorKind::invalid_model,
-          "the header ends at byte {}, where {} more bytes are needed", bytes_.size(), size);
+          "the header ends at byte {}, expected {} more bytes", bytes_.size(), size);
     const std::string_view out = bytes_.substr(at_, size);
     at_ += size;
     return out;
   }
-  // The bytes of `count` values one behind the other.
+  // The bytes of `count` consecutive values.
   std::string_view values(uint32_t type, uint64_t count, std::string_view key) {
-    check(type < kTypes && type != kArray, ErrorKind::unsupported, "'{}' holds values of type {}",
-          escape(key), type);
+    check(type < kTypes && type != kArray, ErrorKind::unsupported,
+          "'{}' has values of type {}, which is not supported", escape(key), type);
     if (type != kText) {
       check(count <= bytes_.size(), ErrorKind::invalid_model, "'{}' has {} values in {} bytes",
             escape(key), count, bytes_.size());
@@ -56,15 +56,15 @@ class GgufHeader::Reader {
 
 GgufHeader::GgufHeader(std::string_view bytes) {
   Reader reader(bytes);
-  check(bytes.starts_with("GGUF"), ErrorKind::invalid_model, "the file begins with '{}', not '{}'",
-        escape(bytes.substr(0, 4)), "GGUF");
+  check(bytes.starts_with("GGUF"), ErrorKind::invalid_model,
+        "the file begins with '{}', expected '{}'", escape(bytes.substr(0, 4)), "GGUF");
   reader.take(4);
   const auto version = reader.number<uint32_t>();
   check(version == 2 || version == 3, ErrorKind::unsupported, "GGUF version {}, expected 2 or 3",
         version);
   reader.number<uint64_t>();  // tensors
   const auto keys = reader.number<uint64_t>();
-  check(keys <= kMaxKeys, ErrorKind::invalid_model, "the header has {} keys, at most {} are read",
+  check(keys <= kMaxKeys, ErrorKind::invalid_model, "the header has {} keys, expected at most {}",
         keys, kMaxKeys);
   for (uint64_t i = 0; i < keys; ++i) {
     const std::string_view key = reader.text();
@@ -115,7 +115,7 @@ double GgufHeader::number(uint32_t type, std::string_view bytes, size_t i) {
 std::optional<std::string_view> GgufHeader::text(std::string_view key) const {
   const Value* value = find(key);
   if (value == nullptr) return std::nullopt;
-  check(value->type == kText, ErrorKind::invalid_model, "'{}' has type {}, expected text", key,
+  check(value->type == kText, ErrorKind::invalid_model, "'{}' has type {}, expected a string", key,
         value->type);
   return value->bytes.substr(sizeof(uint64_t));
 }
@@ -143,7 +143,7 @@ std::vector<std::string_view> GgufHeader::texts(std::string_view key) const {
   const Value* value = find(key);
   if (value == nullptr) return out;
   check(value->type == kArray && value->element == kText, ErrorKind::invalid_model,
-        "'{}' has type {} of {}, expected an array of texts", key, value->type, value->element);
+        "'{}' has type {} of {}, expected an array of strings", key, value->type, value->element);
   Reader reader(value->bytes);
   out.reserve(value->count);
   for (uint64_t i = 0; i < value->count; ++i) out.push_back(reader.text());

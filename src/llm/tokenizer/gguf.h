@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The header of a GGUF file: its named values. Tensors are not looked at.
+// The named values in the header of a GGUF file. Tensors are not read.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,21 @@
 
 namespace lathe::tokenizer {
 
-// Values refer to the bytes that were read.
+// Values refer to the file's bytes.
 class GgufHeader {
  public:
-  // InvalidModel for what is no GGUF file of version 2 or 3; Unsupported for other versions.
+  // InvalidModel for an invalid file; Unsupported for versions other than 2 and 3.
   explicit GgufHeader(std::string_view bytes);
 
   bool has(std::string_view key) const { return values_.contains(std::string(key)); }
   // InvalidModel for a value of another type.
   std::optional<std::string_view> text(std::string_view key) const;
   std::optional<bool> flag(std::string_view key) const;
-  std::optional<uint64_t> integer(std::string_view key) const;  // nullopt for negative ones too
+  std::optional<uint64_t> integer(std::string_view key) const;  // nullopt for negative values
   // Empty without the key.
   std::vector<std::string_view> texts(std::string_view key) const;
   std::vector<double> numbers(std::string_view key) const;
-  // The bytes of an array of 8-bit numbers.
+  // The bytes of an array of 8-bit integers.
   std::string_view bytes(std::string_view key) const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Hashing of short texts.
+// A hash function for short strings.
 #pragma once
 
 #include <xxhash.h>
@@ -10,7 +10,7 @@
 
 namespace lathe::tokenizer {
 
-// Differs from one process to the next, so that no file can be written to collide.
+// Random per process, so that a file cannot cause collisions.
 uint64_t hash_seed();
 
 namespace detail {
@@ -24,7 +24,7 @@ inline uint64_t load32(const char* p) {
   std::memcpy(&value, p, 4);
   return value;
 }
-// The halves of a 128-bit product folded onto each other.
+// The exclusive or of the halves of a 128-bit product.
 inline uint64_t fold(uint64_t a, uint64_t b) {
   __extension__ using Wide = unsigned __int128;
   const Wide product = static_cast<Wide>(a) * b;

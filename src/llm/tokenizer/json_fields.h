@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reading elements of tokenizer files: every error names the element by its path.
+// Reads elements of tokenizer files. Errors name the element by its path.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "llm/tokenizer/vocabulary.h"
 
 namespace lathe::tokenizer {
 
@@ -23,7 +24,7 @@ inline std::string json_path(std::string_view where, size_t index) {
   return fmt::format("{}[{}]", where, index);
 }
 
-// A field that may be absent or null: nullptr then.
+// nullptr for an absent or null field.
 inline const Json* find_field(const Json& object, std::string_view name, std::string_view where) {
   check(object.is_object(), ErrorKind::invalid_model, "{} is {}, expected an object", where,
         object.type_name());
@@ -49,7 +50,7 @@ inline bool to_flag(const Json& value, std::string_view where) {
 inline uint64_t to_count(const Json& value, std::string_view where,
                          uint64_t most = std::numeric_limits<uint64_t>::max()) {
   check(value.is_number_unsigned() || (value.is_number_integer() && value.get<int64_t>() >= 0),
-        ErrorKind::invalid_model, "{} is {}, expected a whole number of at least 0", where,
+        ErrorKind::invalid_model, "{} is {}, expected an integer of at least 0", where,
         escape(value.dump(-1, ' ', false, Json::error_handler_t::replace), 60));
   const auto count = value.get<uint64_t>();
   check(count <= most, ErrorKind::invalid_model, "{} is {}, expected at most {}", where, count,
@@ -57,7 +58,7 @@ inline uint64_t to_count(const Json& value, std::string_view where,
   return count;
 }
 inline uint32_t to_id(const Json& value, std::string_view where) {
-  return static_cast<uint32_t>(to_count(value, where, 0xFFFFFFFE));
+  return static_cast<uint32_t>(to_count(value, where, kMaxId));
 }
 
 inline std::string text_field(const Json& object, std::string_view name, std::string_view where) {

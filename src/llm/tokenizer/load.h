@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tokenizers from files.
+// Loads tokenizers from files.
 #pragma once
 
 #include <memory>
@@ -14,31 +14,31 @@
 namespace lathe::tokenizer {
 
 struct LoadOptions {
-  // For tiktoken files: the pattern that splits the text, where the file's name or size does not
-  // tell; and special tokens, whose ids follow from their places behind the ranks.
+  // The pattern that splits the text, for tiktoken files of an unknown encoding.
   std::string pattern;
 };
 
-// A folder (tokenizer.json; else a SentencePiece model, tiktoken ranks, vocab.json with merges.txt,
-// or vocab.txt, with tokenizer_config.json and special_tokens_map.json) or one such file, or a GGUF
-// file. Known by content and name.
+// Loads a folder (tokenizer.json; else a SentencePiece model, tiktoken ranks, vocab.json with
+// merges.txt, or vocab.txt, with tokenizer_config.json and special_tokens_map.json), one such file,
+// or a GGUF file. Content and name decide the format. Io for a missing file, InvalidModel for a
+// damaged one.
 std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path,
                                                 const LoadOptions& options = {});
 std::shared_ptr<const Tokenizer> load_tokenizer(const Folder& folder,
                                                 const LoadOptions& options = {});
 bool has_tokenizer(const Folder& folder);
-// The bytes of one of these files; `name` for messages and where content alone does not tell.
+// Loads the bytes of one of these files. `name` is for messages and helps to detect the format.
 std::shared_ptr<const Tokenizer> load_tokenizer_bytes(std::string_view bytes,
                                                       const std::string& name,
                                                       const LoadOptions& options = {});
 
-// ---- the formats ----
+// ---- file formats ----
 Parts read_tokenizer_json(std::string_view bytes);
 Parts read_sentence_piece(std::string_view bytes);
 Parts read_tiktoken(std::string_view bytes, const std::string& name, const LoadOptions& options);
 Parts read_gguf(std::string_view bytes);
 
-// What tokenizer_config.json and special_tokens_map.json say; either may be empty.
+// The content of tokenizer_config.json and special_tokens_map.json; either may be empty.
 struct TokenizerConfig {
   std::map<std::string, std::string> special_tokens;  // bos_token, …
   std::vector<AddedToken> added_tokens;               // in the order of their ids

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Vocabularies of GGUF files (tokenizer.ggml.*).
+// Reads the vocabulary of a GGUF file (tokenizer.ggml.*).
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -29,11 +29,11 @@ constexpr const char* kO200kPattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|)"
     R"(\s+(?!\S)|\s+)";
 
-// What tokenizer.ggml.pre stands for.
+// The pre-tokenizers named by tokenizer.ggml.pre.
 struct PreTokenization {
   std::string_view name;
-  const char* pattern;  // nullptr: that of GPT-2
-  bool digits = false;  // each digit by itself
+  const char* pattern;  // nullptr: the pattern of GPT-2
+  bool digits = false;  // splits digits
   bool ignore_merges = false;
   bool nfc = false;
 };
@@ -117,7 +117,7 @@ class GgufVocabulary {
     if (!id || !header_.flag(fmt::format("tokenizer.ggml.{}", key)).value_or(otherwise)) return {};
     return {{*id, std::string(tokens_[*id])}};
   }
-  // Control tokens and those of the user are found in the text itself.
+  // Control and user-defined tokens are added tokens.
   void add_tokens(Parts& parts) const {
     std::vector<AddedToken> added;
     Vocabulary ids;
@@ -154,7 +154,7 @@ Parts GgufVocabulary::read_bpe() const {
     names.push_back(one.name);
     if (one.name == pre) known = &one;
   }
-  check(known != nullptr, ErrorKind::unsupported, "tokenizer.ggml.pre is '{}'; known are {}",
+  check(known != nullptr, ErrorKind::unsupported, "tokenizer.ggml.pre is '{}', expected one of {}",
         escape(pre), fmt::join(names, ", "));
   Json steps = Json::array();
   if (known->digits) steps.push_back({{"type", "Digits"}, {"individual_digits", true}});
@@ -208,11 +208,11 @@ Parts GgufVocabulary::read_pieces(bool bpe) const {
     piece.text = tokens_[i];
     piece.score = scores_.empty() ? 0 : static_cast<float>(scores_[i]);
     piece.type = type(i);
-    // One token is the unknown one; what else is called so is never found.
+    // The file names one unknown token; others of that type never occur in a text.
     if (piece.type == Type::unknown) piece.type = Type::control;
     if (i == unknown) piece.type = Type::unknown;
     if (piece.type == Type::byte) spec.byte_fallback = true;
-    // Tokens of the user are cut out before the pieces are looked for, unless they are spaces.
+    // User-defined tokens are found as added tokens, except spaces.
     if (piece.type == Type::user_defined && piece.text.find(kSpace) == std::string::npos) {
       piece.type = Type::control;
     }
@@ -223,7 +223,7 @@ Parts GgufVocabulary::read_pieces(bool bpe) const {
   return parts;
 }
 
-// Words begin with ▁ here, where BERT's own files mark what continues them with ##.
+// GGUF marks the beginning of a word with ▁; BERT's files mark its continuation with ##.
 Parts GgufVocabulary::read_bert() const {
   Vocabulary words;
   words.reserve(tokens_.size(), tokens_.size() * 10);

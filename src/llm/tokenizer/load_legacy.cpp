@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// What came before tokenizer.json: vocab.json with merges.txt, vocab.txt, and the files that name
-// special tokens. What each class of tokenizer does with them follows `transformers`.
+// Reads the formats before tokenizer.json: vocab.json with merges.txt, vocab.txt, and the files
+// with special tokens. Tokenizer classes behave as in `transformers`.
 #include <algorithm>
 
+#include "base/json_error.h"
 #include "llm/tokenizer/bpe.h"
 #include "llm/tokenizer/json_fields.h"
 #include "llm/tokenizer/load.h"
@@ -24,15 +25,24 @@ Json parse(std::string_view text, std::string_view where) {
     deepest = std::max(deepest, static_cast<size_t>(level));
     return deepest <= kMaxDepth;
   };
-  Json out = Json::parse(text, depth, false);
-  check(deepest <= kMaxDepth, ErrorKind::invalid_model, "{} is nested deeper than {}", where,
+  Json out;
+  std::string problem;
+  try {
+    out = Json::parse(text, depth);
+  } catch (const Json::parse_error& error) {
+    problem = json_error(text, error.byte);
+  } catch (const Json::exception&) {
+    problem = "a number is out of range";
+  }
+  check(deepest <= kMaxDepth, ErrorKind::invalid_model, "{} is nested deeper than {} levels", where,
         kMaxDepth);
-  check(out.is_object(), ErrorKind::invalid_model, "{} ({} bytes) is no JSON object", where,
-        text.size());
+  check(problem.empty(), ErrorKind::invalid_model, "{} is not valid JSON: {}", where, problem);
+  check(out.is_object(), ErrorKind::invalid_model, "{} is {}, expected an object", where,
+        out.type_name());
   return out;
 }
 
-// A special token is its text, or an object with it.
+// A special token is a string, or an object with its content.
 std::optional<std::string> special_text(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_object() && value.contains("content") && value["content"].is_string()) {
@@ -74,7 +84,8 @@ void read_added_decoder(const Json& decoder, TokenizerConfig& config) {
     const std::string place = json_path(where, id);
     const bool digits =
         !id.empty() && id.size() < 10 && id.find_first_not_of("0123456789") == std::string::npos;
-    check(digits, ErrorKind::invalid_model, "{}: its name is no id", place);
+    check(digits, ErrorKind::invalid_model, "{} has the name '{}', expected a token id", where,
+          escape(id));
     by_id[std::stoull(id)] = read_added(token, place);
   }
   for (auto& [id, token] : by_id) config.added_tokens.push_back(std::move(token));
@@ -86,7 +97,7 @@ std::string name_of(const TokenizerConfig& config, const std::string& key,
   return it == config.special_tokens.end() ? otherwise : it->second;
 }
 
-// Those that the files list, then the named special ones.
+// Adds the listed tokens, then the named special tokens.
 void add_tokens(Parts& parts, const TokenizerConfig& config) {
   std::vector<AddedToken> tokens = config.added_tokens;
   for (const auto& [name, text] : config.special_tokens) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// SentencePiece's .model files: a protobuf message.
+// Reads SentencePiece's .model files, which are protobuf messages.
 #include <protozero/pbf_reader.hpp>
 
 #include "base/error.h"
@@ -12,7 +12,7 @@ namespace {
 
 using protozero::pbf_reader;
 
-// Numbers come as varints of any length; only these are asked for.
+// All integer fields are varints.
 int64_t number(pbf_reader& reader, std::string_view what) {
   check(reader.wire_type() == protozero::pbf_wire_type::varint, ErrorKind::invalid_model,
         "{} has wire type {}, expected a number", what, static_cast<int>(reader.wire_type()));
@@ -100,8 +100,7 @@ void check_denormalizer(std::string_view message) {
   SentencePieceSpec spec;
   read_normalizer(message, spec);
   check(spec.charsmap.empty(), ErrorKind::unsupported,
-        "the model rewrites decoded text (denormalizer_spec with a map of {} bytes)",
-        spec.charsmap.size());
+        "denormalizer_spec with a map of {} bytes is not supported", spec.charsmap.size());
 }
 
 }  // namespace
@@ -128,12 +127,13 @@ Parts read_sentence_piece(std::string_view file) {
           reader.skip();
       }
     }
-  } catch (const protozero::exception& problem) {
-    fail(ErrorKind::invalid_model, "this is no SentencePiece model: {} after {} pieces",
-         problem.what(), spec.pieces.size());
+  } catch (const protozero::exception&) {
+    fail(ErrorKind::invalid_model,
+         "the file is not a valid SentencePiece model: it is cut off or damaged after {} pieces",
+         spec.pieces.size());
   }
   check(!spec.pieces.empty(), ErrorKind::invalid_model,
-        "this is no SentencePiece model: {} bytes without a piece", file.size());
+        "the file is not a valid SentencePiece model: it has no pieces in {} bytes", file.size());
   std::map<std::string, std::string> names;
   for (const SentencePiece& piece : spec.pieces) {
     if (piece.type == SentencePiece::Type::unknown) names["unk_token"] = piece.text;

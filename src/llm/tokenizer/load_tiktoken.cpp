@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tiktoken's ranks: a line per token, its bytes in base64 and its rank.
+// Reads tiktoken's ranks: per line a token's bytes in base64 and its rank.
 #include <nlohmann/json.hpp>
 
 #include <array>
@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::json;
 using Specials = std::vector<std::pair<std::string, uint32_t>>;
 
-// An encoding that tiktoken knows by name. \z is where the text ends.
+// A named encoding of tiktoken. \z matches the end of the text.
 struct KnownEncoding {
   std::string_view name;
   size_t ranks;
@@ -55,7 +55,7 @@ const std::vector<KnownEncoding>& known_encodings() {
   return encodings;
 }
 
-// By the file's name, else by the number of ranks.
+// Finds an encoding by the file's name, else by the number of ranks.
 const KnownEncoding* find_encoding(const std::string& name, size_t ranks) {
   for (const KnownEncoding& encoding : known_encodings()) {
     if (name.find(encoding.name) != std::string::npos && encoding.ranks == ranks) return &encoding;
@@ -95,12 +95,12 @@ bool decode_base64(std::string_view text, std::string& bytes) {
   return true;
 }
 
-// In tiktoken's patterns $ is the end of the text, and {m,n}+ gives nothing back; as tokenizer.json
-// reads them, $ is the end of a line, and {m,n}+ repeats.
+// In tiktoken's patterns $ is the end of the text and {m,n}+ is possessive. In tokenizer.json's
+// syntax $ is the end of a line and {m,n}+ is a repetition.
 std::string translate(std::string_view pattern) {
   std::string out;
   int classes = 0;
-  bool counted = false;  // what ends here is {m,n}
+  bool counted = false;  // out ends with {m,n}
   for (size_t i = 0; i < pattern.size(); ++i) {
     const char c = pattern[i];
     if (c == '\\' && i + 1 < pattern.size()) {
@@ -138,14 +138,14 @@ Vocabulary read_ranks(std::string_view file) {
     const std::string_view rank = line.substr(std::min(space + 1, line.size()));
     uint32_t id = kNoId;
     const auto [last, error] = std::from_chars(rank.data(), rank.data() + rank.size(), id);
-    check(error == std::errc() && last == rank.data() + rank.size() && id != kNoId &&
+    check(error == std::errc() && last == rank.data() + rank.size() && id <= kMaxId &&
               decode_base64(line.substr(0, space), bytes),
           ErrorKind::invalid_model,
           "line {} is '{}', expected the bytes of a token in base64, a space and its rank", number,
           escape(line, 80));
     ranks.add_bytes(bytes, id);
   }
-  check(ranks.size() > 0, ErrorKind::invalid_model, "the file has no rank in {} lines", number);
+  check(ranks.size() > 0, ErrorKind::invalid_model, "the file has no ranks in {} lines", number);
   return ranks;
 }
 
@@ -155,17 +155,17 @@ Parts read_tiktoken(std::string_view file, const std::string& name, const LoadOp
   Vocabulary ranks = read_ranks(file);
   const KnownEncoding* known = find_encoding(name, ranks.size());
   check(known != nullptr || !options.pattern.empty(), ErrorKind::invalid_argument,
-        "{} ranks are of no encoding known by name ({}): give the pattern that splits the text",
+        "the encoding with {} ranks is unknown, expected one of {}: use option 'pattern'",
         ranks.size(), "r50k_base, p50k_base, cl100k_base, o200k_base");
   BpeOptions bpe;
   bpe.ranks_are_ids = true;
   bpe.ignore_merges = true;
   check(Bpe::covers_bytes(ranks, bpe), ErrorKind::invalid_model,
-        "the {} ranks lack single bytes: not every text has tokens", ranks.size());
+        "the {} ranks do not have all single bytes", ranks.size());
 
   const std::string pattern =
       options.pattern.empty() ? std::string(known->pattern) : translate(options.pattern);
-  // Bytes between matches are dropped.
+  // Drops the text between matches.
   const Json split = {{"type", "Split"},
                       {"pattern", {{"Regex", pattern}}},
                       {"behavior", "Removed"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tokenizer.json. Vocabulary and merges are read from simdjson's tape; everything else, which is
-// small, from a copy that the parts read by themselves.
+// Reads tokenizer.json. Vocabulary and merges are read from simdjson's tape, the small parts from
+// copies.
 #include <simdjson.h>
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/json_error.h"
 #include "llm/tokenizer/bpe.h"
 #include "llm/tokenizer/json_fields.h"
 #include "llm/tokenizer/load.h"
@@ -38,6 +39,41 @@ std::string_view type_name(dom::element element) {
   }
 }
 
+// Describes a syntax error. simdjson has no position, so nlohmann parses the text again.
+std::string describe(simdjson::error_code error, std::string_view text) {
+  struct Finder : nlohmann::json_sax<Json> {
+    size_t byte = 0;
+    bool is_number = false;
+    bool null() override { return true; }
+    bool boolean(bool) override { return true; }
+    bool number_integer(number_integer_t) override { return true; }
+    bool number_unsigned(number_unsigned_t) override { return true; }
+    bool number_float(number_float_t, const string_t&) override { return true; }
+    bool string(string_t&) override { return true; }
+    bool binary(binary_t&) override { return true; }
+    bool start_object(size_t) override { return true; }
+    bool key(string_t&) override { return true; }
+    bool end_object() override { return true; }
+    bool start_array(size_t) override { return true; }
+    bool end_array() override { return true; }
+    bool parse_error(size_t position, const std::string&,
+                     const nlohmann::detail::exception& problem) override {
+      byte = position;
+      is_number = dynamic_cast<const Json::out_of_range*>(&problem) != nullptr;
+      return false;
+    }
+  };
+  if (error == simdjson::DEPTH_ERROR)
+    return fmt::format("is nested deeper than {} levels", kMaxDepth);
+  Finder finder;
+  const bool is_valid = Json::sax_parse(text.begin(), text.end(), &finder);
+  if (finder.is_number || error == simdjson::NUMBER_ERROR) {
+    return "has a number that is out of range";
+  }
+  return is_valid ? "is not valid JSON"
+                  : fmt::format("is not valid JSON: {}", json_error(text, finder.byte));
+}
+
 dom::object as_object(dom::element element, std::string_view where) {
   dom::object out;
   check(element.get_object().get(out) == simdjson::SUCCESS, ErrorKind::invalid_model,
@@ -58,7 +94,7 @@ std::optional<dom::element> find(dom::object object, std::string_view name) {
   return out;
 }
 
-// By value; depth is bounded by the parser.
+// Copies an element; the parser bounds the depth.
 Json copy(dom::element element) {
   switch (element.type()) {
     case dom::element_type::ARRAY: {
@@ -106,9 +142,9 @@ Vocabulary read_vocabulary(dom::element element, Vocabulary::Form form) {
   vocabulary.reserve(count, bytes);
   for (const auto [token, id] : object) {
     uint64_t number = 0;
-    if (id.get_uint64().get(number) != simdjson::SUCCESS || number >= kNoId) {
-      fail(ErrorKind::invalid_model, "model.vocab['{}'] is {}, expected a number from 0 to {}",
-           escape(token), escape(simdjson::minify(id), 40), kNoId - 1);
+    if (id.get_uint64().get(number) != simdjson::SUCCESS || number > kMaxId) {
+      fail(ErrorKind::invalid_model, "model.vocab['{}'] is {}, expected an integer from 0 to {}",
+           escape(token), escape(simdjson::minify(id), 40), kMaxId);
     }
     vocabulary.add(token, static_cast<uint32_t>(number));
   }
@@ -116,7 +152,7 @@ Vocabulary read_vocabulary(dom::element element, Vocabulary::Form form) {
   return vocabulary;
 }
 
-// Messages are made only where one is needed: there are hundreds of thousands of entries.
+// Formats messages only on failure: there are hundreds of thousands of merges.
 std::pair<std::string_view, std::string_view> read_merge(dom::element element, size_t index) {
   std::string_view text;
   if (element.get_string().get(text) == simdjson::SUCCESS) {
@@ -161,7 +197,7 @@ MergeTable read_merges(dom::element element, const Vocabulary& vocabulary,
   return table;
 }
 
-// Whether the last step of the pre-tokenizer writes bytes as characters.
+// True if the last step of the pre-tokenizer is ByteLevel.
 bool ends_in_byte_level(const Json& pre_tokenizer) {
   const Json* step = &pre_tokenizer;
   for (size_t depth = 0; depth < kMaxDepth; ++depth) {
@@ -184,8 +220,7 @@ std::unique_ptr<Model> read_bpe(dom::object model, bool byte_level, PreTokenizer
         vocab ? "merges" : "vocab");
   const Json dropout = copy_field(model, "dropout");
   check(dropout.is_null() || (dropout.is_number() && dropout.get<double>() == 0),
-        ErrorKind::unsupported,
-        "model.dropout is {}: its results are random; set it to null to get those without it",
+        ErrorKind::unsupported, "model.dropout is {}, expected null: dropout makes results random",
         escape(dropout.dump(-1, ' ', false, Json::error_handler_t::replace), 40));
   Json rest = Json::object();
   for (const char* name : {"unk_token", "continuing_subword_prefix", "end_of_word_suffix",
@@ -215,9 +250,9 @@ std::unique_ptr<Model> read_bpe(dom::object model, bool byte_level, PreTokenizer
   return std::make_unique<Bpe>(std::move(text), std::move(table), std::move(options));
 }
 
-// A score as the reference reads it: its digits as one whole number, rounded, then scaled. That is
-// not always the nearest double, and ties between paths depend on it. Files hold the shortest
-// digits, so these can be had from the value.
+// The reference parses a score's digits as one integer, rounds it, then scales it. The result is
+// not always the nearest double, and ties between paths depend on it. Files have the shortest
+// digits, so the value determines them.
 double as_read_by_reference(double value) {
   std::array<char, 40> text;
   const auto end = std::to_chars(text.data(), text.data() + text.size(), std::fabs(value),
@@ -237,7 +272,7 @@ double as_read_by_reference(double value) {
   int scale = 0;
   if (at + 1 < end) std::from_chars(at + (at[1] == '+' ? 2 : 1), end, scale);
   exponent += scale;
-  constexpr int kLastPower = 22;  // 10^22 is the last that a double holds
+  constexpr int kLastPower = 22;  // 10^22 is the largest exact power in a double
   double out = static_cast<double>(digits);
   if (exponent > kLastPower || exponent < -kLastPower) return value;
   double power = 1;
@@ -289,7 +324,7 @@ std::unique_ptr<Model> read_words(dom::object model, bool pieces) {
                                               "model.max_input_chars_per_word"));
 }
 
-// Old files name no type; then the fields tell.
+// Old files have no type; the fields determine it.
 std::string model_type(dom::object model) {
   const Json type = copy_field(model, "type");
   if (!type.is_null()) return to_text(type, "model.type");
@@ -369,6 +404,16 @@ bool read_flag(dom::object object, std::string_view name, bool otherwise, size_t
   return value;
 }
 
+// The order of the tokens determines their ids, but a written id must be valid.
+void check_id(dom::object token, size_t index) {
+  const auto field = find(token, "id");
+  uint64_t id = 0;
+  const bool good = !field || (field->get_uint64().get(id) == simdjson::SUCCESS && id <= kMaxId);
+  if (good) return;
+  fail(ErrorKind::invalid_model, "added_tokens[{}].id is {}, expected an integer from 0 to {}",
+       index, escape(simdjson::minify(*field), 40), kMaxId);
+}
+
 std::vector<AddedToken> read_added_tokens(dom::object file) {
   std::vector<AddedToken> out;
   const auto element = find(file, "added_tokens");
@@ -384,6 +429,7 @@ std::vector<AddedToken> read_added_tokens(dom::object file) {
       fail(ErrorKind::invalid_model, "added_tokens[{}] is {}, expected an object with content", i,
            escape(simdjson::minify(item), 80));
     }
+    check_id(token, i);
     out.push_back({std::string(content), read_flag(token, "single_word", false, i),
                    read_flag(token, "lstrip", false, i), read_flag(token, "rstrip", false, i),
                    read_flag(token, "normalized", true, i), read_flag(token, "special", false, i)});
@@ -396,12 +442,11 @@ std::vector<AddedToken> read_added_tokens(dom::object file) {
 Parts read_tokenizer_json(std::string_view bytes) {
   dom::parser parser;
   check(parser.allocate(bytes.size(), kMaxDepth) == simdjson::SUCCESS, ErrorKind::out_of_memory,
-        "no memory for a tokenizer.json of {} bytes", bytes.size());
+        "no memory for a tokenizer of {} bytes", bytes.size());
   dom::element root;
   const simdjson::error_code error = parser.parse(bytes.data(), bytes.size()).get(root);
-  check(error == simdjson::SUCCESS, ErrorKind::invalid_model,
-        "this is no JSON that can be read ({} bytes, nested at most {} deep): {}", bytes.size(),
-        kMaxDepth, simdjson::error_message(error));
+  check(error == simdjson::SUCCESS, ErrorKind::invalid_model, "the file ({} bytes) {}",
+        bytes.size(), describe(error, bytes));
   const dom::object object = as_object(root, "the file");
   const Json version = copy_field(object, "version");
   check(version.is_null() || version == "1.0", ErrorKind::unsupported,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Models: what turns the pieces of a text into tokens.
+// Models convert the pieces of a text to tokens.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,13 @@
 
 namespace lathe::tokenizer {
 
-// The tokens of the pieces of one text. Everything but the ids only if `detailed`.
+// The tokens of the pieces of one text. Lists other than ids are filled if `detailed`.
 struct Tokens {
   bool detailed = false;
   std::vector<uint32_t> ids;
-  std::vector<Range> ranges;     // of bytes, from the start of the piece
-  std::vector<uint32_t> pieces;  // index of the piece
-  std::vector<uint8_t>
-      surfaces;  // 1: the token reads as what it covers, not as the vocabulary says
+  std::vector<Range> ranges;      // bytes, relative to the piece
+  std::vector<uint32_t> pieces;   // index of the piece
+  std::vector<uint8_t> surfaces;  // 1: the token's text is its range, not its vocabulary entry
 
   void clear() {
     ids.clear();
@@ -39,34 +38,34 @@ struct Tokens {
   }
 };
 
-// What one thread needs while it tokenizes: buffers, and words met before.
+// Per-thread state of tokenisation: buffers and a cache of words.
 class ModelScratch {
  public:
   virtual ~ModelScratch() = default;
-  virtual void forget_words() {}
+  virtual void clear_word_cache() {}
 };
 
-// Immutable; may be used by many threads, each with its own scratch.
+// Immutable and thread-safe; each thread uses its own scratch.
 class Model {
  public:
   virtual ~Model() = default;
   virtual std::unique_ptr<ModelScratch> make_scratch() const {
     return std::make_unique<ModelScratch>();
   }
-  // Adds the tokens of `pieces` of `text` to `tokens`.
+  // Appends the tokens of `pieces` of `text` to `tokens`.
   virtual void tokenize(std::string_view text, std::span<const Range> pieces, ModelScratch& scratch,
                         Tokens& tokens) const = 0;
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
   virtual size_t size() const { return vocabulary_.size(); }
   virtual bool has(uint32_t id) const { return vocabulary_.has(id); }
-  // As tokenizer.json spells it; empty without one.
+  // The token's text in tokenizer.json; "" for an unknown id.
   std::string token(uint32_t id) const {
     std::string text;
     read_token(id, text);
     return text;
   }
-  // The same, which becomes all of `text`.
+  // Assigns the token's text to `text`.
   virtual void read_token(uint32_t id, std::string& text) const { vocabulary_.read(id, text); }
 
  protected:

@@ -14,7 +14,7 @@ using unicode::Form;
 struct Item {
   char32_t character;
   int32_t change;
-  uint64_t key;  // combining class, then the place before sorting
+  uint64_t key;  // combining class, then the index before sorting
 
   int combining_class() const { return static_cast<int>(key >> 32); }
 };
@@ -38,7 +38,7 @@ void decompose(std::string_view text, bool compatible, std::vector<Item>& items)
     if (parts.empty()) push(items, c, 0);
     for (size_t i = 0; i < parts.size(); ++i) push(items, parts[i], i > 0);
   }
-  for (auto it = items.begin(); it != items.end();) {  // marks in the order of their classes
+  for (auto it = items.begin(); it != items.end();) {  // sorts marks by class
     const auto is_mark = [](const Item& item) { return item.combining_class() != 0; };
     it = std::find_if(it, items.end(), is_mark);
     const auto end = std::find_if_not(it, items.end(), is_mark);
@@ -47,11 +47,11 @@ void decompose(std::string_view text, bool compatible, std::vector<Item>& items)
   }
 }
 
-// Composes in place: each starter takes in what follows it unless something between blocks it.
+// Composes in place: a starter absorbs following characters unless one between them blocks.
 void recompose(std::vector<Item>& items) {
   size_t out = 0;
-  size_t starter = items.size();  // where in the output the last starter is
-  int last_class = -1;            // of the last mark kept since then
+  size_t starter = items.size();  // index of the last starter in the output
+  int last_class = -1;            // of the last mark kept after it
   for (const Item item : items) {
     if (starter < items.size() && last_class < item.combining_class()) {
       Item& first = items[starter];
@@ -73,7 +73,7 @@ void recompose(std::vector<Item>& items) {
   items.resize(out);
 }
 
-// The first character at or after `at` that the form may change; `start` is the one before it.
+// The first character from `at` on that the form may change; `start` is the previous one.
 size_t find_disturbed(std::string_view text, size_t at, Form form, size_t& start) {
   start = at;
   while (at < text.size()) {

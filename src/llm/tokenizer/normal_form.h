@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The four normal forms of Unicode.
+// Unicode normalisation: NFC, NFD, NFKC and NFKD.
 #pragma once
 
 #include "llm/tokenizer/aligned_text.h"
@@ -7,8 +7,8 @@
 
 namespace lathe::tokenizer {
 
-// Each character of the result stands for the original characters it was made from, as the
-// reference counts them: marks that change places take along where they came from.
+// Characters of the result map to their original characters by the reference's rules: a reordered
+// mark keeps its original.
 void normalise(AlignedText& text, unicode::Form form);
 
 }  // namespace lathe::tokenizer

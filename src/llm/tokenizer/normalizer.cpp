@@ -143,7 +143,7 @@ class ByteLevel final : public Normalizer {
   void apply(AlignedText& text) const override { write_bytes_as_characters(text, nullptr); }
 };
 
-// Controls and separators as neural translation models of Google treat them.
+// Removes controls and replaces separators, as Google's translation models do.
 class Nmt final : public Normalizer {
   void apply(AlignedText& text) const override {
     static const AsciiTable ascii = make_ascii_table(changes);
@@ -180,8 +180,8 @@ std::unique_ptr<Normalizer> make(const nlohmann::json& element, std::string_view
   const PartFields fields(element, where);
   const std::string& type = fields.string("type");
   if (type == "Sequence") {
-    check(depth < kMaxDepth, ErrorKind::invalid_model, "{}: more than {} nested sequences", where,
-          kMaxDepth);
+    check(depth < kMaxDepth, ErrorKind::invalid_model,
+          "{}: sequences are nested deeper than {} levels", where, kMaxDepth);
     std::vector<std::unique_ptr<Normalizer>> parts;
     for (const nlohmann::json& part : fields.array("normalizers")) {
       auto made = make(part, fields.place("normalizers", parts.size()), depth + 1);
@@ -208,7 +208,7 @@ std::unique_ptr<Normalizer> make(const nlohmann::json& element, std::string_view
         decode_base64(fields.string("precompiled_charsmap"), fields.place("precompiled_charsmap")),
         fields.place("precompiled_charsmap"));
   }
-  fail(ErrorKind::unsupported, "{}: there is no normalizer '{}'", where, escape(type));
+  fail(ErrorKind::unsupported, "{}: unknown normalizer '{}'", where, escape(type));
 }
 
 }  // namespace

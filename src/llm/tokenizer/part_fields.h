@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Fields of a JSON object of tokenizer.json, with errors that name them.
+// Reads fields of a JSON object of tokenizer.json. Errors name them.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -19,7 +19,7 @@ class PartFields {
   }
 
   const std::string& where() const { return where_; }
-  // nullptr for one that is missing or null.
+  // nullptr for a missing or null field.
   const nlohmann::json* find(const char* key) const {
     const auto it = element_.find(key);
     return it == element_.end() || it->is_null() ? nullptr : &*it;

@@ -15,8 +15,8 @@ constexpr size_t kMaxDepth = 16;
 
 std::unique_ptr<PostProcessor> make(const Json& element, const std::string& where, size_t depth);
 
-// Offsets without the white space at either side of a token. A single space at the very start was
-// added, and counts for nothing, if `add_prefix_space`.
+// Trims white space from the offsets. With `add_prefix_space` a single space at the start was
+// added and is not trimmed.
 void trim(Encoding& encoding, bool add_prefix_space) {
   const auto is_space = [](char32_t c) { return c == U'\u0120' || unicode::is_white_space(c); };
   for (size_t i = 0; i < encoding.tokens.size(); ++i) {
@@ -58,7 +58,7 @@ class ByteLevelProcessor : public PostProcessor {
   bool add_prefix_space_, trim_offsets_;
 };
 
-// `encoding` between special tokens of one type; overflow likewise.
+// Adds special tokens of one type around `encoding` and its overflow.
 Encoding surround(Encoding encoding, const std::vector<SpecialToken>& before,
                   const std::vector<SpecialToken>& after, uint32_t type_id, size_t sequence) {
   Encoding out;
@@ -89,7 +89,7 @@ SpecialToken special_token(const Json& object, std::string_view name, const std:
   return {to_id(pair[1], json_path(path, 1)), to_text(pair[0], json_path(path, 0))};
 }
 
-// [CLS] a [SEP], and b [SEP] behind it.
+// [CLS] a [SEP], then b [SEP].
 class BertProcessor : public PostProcessor {
  public:
   BertProcessor(const Json& element, const std::string& where)
@@ -107,7 +107,7 @@ class BertProcessor : public PostProcessor {
   SpecialToken cls_, sep_;
 };
 
-// <s> a </s>, and </s> b </s> behind it; all of one type.
+// <s> a </s>, then </s> b </s>, all of one type.
 class RobertaProcessor : public PostProcessor {
  public:
   RobertaProcessor(const Json& element, const std::string& where)
@@ -160,10 +160,10 @@ class TemplateProcessor : public PostProcessor {
     return count;
   }
   void apply(std::vector<Encoding>& encodings, bool add_special_tokens) const override {
-    check(
-        encodings.size() == 1 || encodings.size() == 2, ErrorKind::invalid_model,
-        "a TemplateProcessing gets {} texts, expected 1 or 2: it must be the last that adds tokens",
-        encodings.size());
+    check(encodings.size() == 1 || encodings.size() == 2, ErrorKind::invalid_model,
+          "TemplateProcessing has {} inputs, expected 1 or 2: it must be the last processor that "
+          "adds tokens",
+          encodings.size());
     std::vector<Encoding> out;
     for (const Piece& piece : encodings.size() == 2 ? pair_ : single_) {
       if (piece.special.empty()) {
@@ -184,7 +184,7 @@ class TemplateProcessor : public PostProcessor {
 
  private:
   struct Piece {
-    std::string special;  // empty: the text `sequence`
+    std::string special;  // empty: inserts text number `sequence`
     size_t sequence = 0;
     uint32_t type_id = 0;
   };
@@ -192,7 +192,7 @@ class TemplateProcessor : public PostProcessor {
   static std::vector<SpecialToken> read_special(const Json& special, const std::string& where) {
     const Json& ids = array_field(special, "ids", where);
     const Json& tokens = array_field(special, "tokens", where);
-    check(ids.size() == tokens.size(), ErrorKind::invalid_model, "{} has {} ids and {} tokens",
+    check(ids.size() == tokens.size(), ErrorKind::invalid_model, "{} has {} ids, but {} tokens",
           where, ids.size(), tokens.size());
     std::vector<SpecialToken> out;
     for (size_t i = 0; i < ids.size(); ++i) {
@@ -222,7 +222,7 @@ class TemplateProcessor : public PostProcessor {
     const Json& special = get_field(element, "SpecialToken", where);
     std::string id = text_field(special, "id", where + ".SpecialToken");
     check(specials_.contains(id) && !id.empty(), ErrorKind::invalid_model,
-          "{}.SpecialToken.id is '{}', which special_tokens does not have", where, escape(id));
+          "{}.SpecialToken.id is '{}', which is not in special_tokens", where, escape(id));
     return {std::move(id), 0,
             to_id(get_field(special, "type_id", where), where + ".SpecialToken.type_id")};
   }
@@ -253,7 +253,7 @@ class SequenceProcessor : public PostProcessor {
 };
 
 std::unique_ptr<PostProcessor> make(const Json& element, const std::string& where, size_t depth) {
-  check(depth < kMaxDepth, ErrorKind::invalid_model, "{} is nested deeper than {}", where,
+  check(depth < kMaxDepth, ErrorKind::invalid_model, "{} is nested deeper than {} levels", where,
         kMaxDepth);
   const std::string type = text_field(element, "type", where);
   if (type == "ByteLevel") return std::make_unique<ByteLevelProcessor>(element, where);

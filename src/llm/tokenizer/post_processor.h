@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Post-processors: the special tokens around a text or a pair, and where offsets leave white space
-// out.
+// Post-processors add special tokens around a text or a pair, and trim offsets.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -16,22 +15,22 @@ namespace lathe::tokenizer {
 class PostProcessor {
  public:
   virtual ~PostProcessor() = default;
-  // How many tokens apply() adds.
+  // The number of tokens that apply() adds.
   virtual size_t added_tokens(bool is_pair) const = 0;
-  // From one encoding per text to a list that is then joined.
+  // Maps one encoding per text to a list, which is then concatenated.
   virtual void apply(std::vector<Encoding>& encodings, bool add_special_tokens) const = 0;
 };
 
-// From the "post_processor" element of tokenizer.json; nullptr for null.
+// Reads the "post_processor" element of tokenizer.json; nullptr for null.
 std::unique_ptr<PostProcessor> make_post_processor(const nlohmann::json& element,
                                                    std::string_view where = "post_processor");
 
-// Puts `before` and `after` (token ids and texts) around a text: what formats without a
-// post-processor of their own need.
+// Adds the tokens `before` and `after` (ids and texts) around a text, for formats without
+// post-processors.
 std::unique_ptr<PostProcessor> make_surround(std::vector<std::pair<uint32_t, std::string>> before,
                                              std::vector<std::pair<uint32_t, std::string>> after);
 
-// One encoding from one or two texts; `processor` may be null.
+// Combines one or two texts to one encoding; `processor` may be null.
 Encoding post_process(const PostProcessor* processor, Encoding first, Encoding* second,
                       bool add_special_tokens);
 

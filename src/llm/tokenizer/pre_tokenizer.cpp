@@ -18,7 +18,7 @@ constexpr int kMaxDepth = 32;
 constexpr const char* kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-// Calls split(piece, result) for each piece; what it appends takes the place of the piece.
+// Replaces each piece by the pieces that split(piece, result) appends.
 template <class F>
 void refine(Pieces& pieces, F&& split) {
   thread_local Pieces result;
@@ -109,7 +109,7 @@ class Split final : public PreTokenizer {
   bool invert_;
 };
 
-// Words and runs of what is neither word nor space.
+// Splits into words and runs of other characters without white space.
 class Whitespace final : public PreTokenizer {
   void split(AlignedText& text, Pieces& pieces) const override {
     const std::string_view view = text.view();
@@ -148,7 +148,7 @@ class WhitespaceSplit final : public PreTokenizer {
   }
 };
 
-// Splits at characters for which match(character) holds.
+// Splits at characters for which match(character) is true.
 template <class F>
 void split_characters(const AlignedText& text, Pieces& pieces, SplitBehavior behavior, F&& match) {
   thread_local std::vector<Range> matches;
@@ -202,7 +202,7 @@ class Digits final : public PreTokenizer {
   SplitBehavior behavior_;
 };
 
-// The one character of a field.
+// Reads a field with one character.
 char32_t read_character(const PartFields& fields, const char* key) {
   const std::string& text = fields.string(key);
   size_t at = 0;
@@ -225,7 +225,7 @@ class CharDelimiterSplit final : public PreTokenizer {
   char32_t delimiter_;
 };
 
-// Spaces become the replacement, which starts a piece.
+// Replaces spaces; the replacement starts a piece.
 class Metaspace final : public PreTokenizer {
  public:
   explicit Metaspace(const PartFields& fields) : split_(fields.boolean("split", true)) {
@@ -239,7 +239,7 @@ class Metaspace final : public PreTokenizer {
           "{}: expected always, first or never, found '{}'", fields.place("prepend_scheme"),
           escape(scheme));
     check(add_prefix_space || scheme == "never", ErrorKind::invalid_model,
-          "{}: add_prefix_space is false, so 'never' is expected, found '{}'",
+          "{}: expected 'never' because add_prefix_space is false, found '{}'",
           fields.place("prepend_scheme"), scheme);
     scheme_ = scheme[0];
   }
@@ -282,7 +282,7 @@ class Metaspace final : public PreTokenizer {
   }
 
  private:
-  // The next space or, where it splits, replacement.
+  // The next space or, if it splits, the next replacement.
   size_t find_mark(std::string_view view, size_t at, size_t end) const {
     for (; at < end; ++at) {
       if (view[at] == ' ') return at;
@@ -302,7 +302,7 @@ class UnicodeScripts final : public PreTokenizer {
   void split(AlignedText& text, Pieces& pieces) const override {
     const std::string_view view = text.view();
     refine(pieces, [&](Range piece, Pieces& out) {
-      // What stands before the first character of a definite script is lost, as in the reference.
+      // As in the reference, text before the first character with a script is lost.
       std::optional<size_t> start;
       uint8_t last = 0;
       for_each_character(view, piece, [&](char32_t c, size_t begin, size_t) {
@@ -355,7 +355,7 @@ class Sequence final : public PreTokenizer {
     for (const auto& part : parts_) part->split(text, pieces);
   }
   bool needs_map() const override {
-    for (size_t i = 1; i < parts_.size(); ++i) {  // the first sees the text as it was
+    for (size_t i = 1; i < parts_.size(); ++i) {  // the first step has the original text
       const auto* const metaspace = dynamic_cast<const Metaspace*>(parts_[i].get());
       if (metaspace != nullptr && metaspace->only_first()) return true;
     }
@@ -382,14 +382,14 @@ std::unique_ptr<PreTokenizer> make_one(const PartFields& fields) {
   if (type == "Metaspace") return std::make_unique<Metaspace>(fields);
   if (type == "UnicodeScripts") return std::make_unique<UnicodeScripts>();
   if (type == "FixedLength") return std::make_unique<FixedLength>(fields);
-  fail(ErrorKind::unsupported, "{}: there is no pre-tokenizer '{}'", fields.where(), escape(type));
+  fail(ErrorKind::unsupported, "{}: unknown pre-tokenizer '{}'", fields.where(), escape(type));
 }
 
-// Sequences within sequences are flattened.
+// Flattens nested sequences.
 void collect(const nlohmann::json& element, std::string_view where, int depth,
              PreTokenizers& parts) {
-  check(depth < kMaxDepth, ErrorKind::invalid_model, "{}: more than {} nested sequences", where,
-        kMaxDepth);
+  check(depth < kMaxDepth, ErrorKind::invalid_model,
+        "{}: sequences are nested deeper than {} levels", where, kMaxDepth);
   const PartFields fields(element, where);
   if (fields.string("type") != "Sequence") {
     parts.push_back(make_one(fields));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Pre-tokenizers: how tokenizer.json cuts a text into the pieces that the model sees.
+// Pre-tokenizers split a text into pieces, the model's input.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,40 +13,38 @@
 
 namespace lathe::tokenizer {
 
-// A piece is a range of an AlignedText. Pieces never are empty, come in order and are disjoint;
-// bytes between them belong to none.
+// A piece is a range of an AlignedText. Pieces are not empty, ascending and disjoint; bytes between
+// them are dropped.
 using Pieces = std::vector<Range>;
 
-// Immutable after construction (but for leave_bytes); may be used by many threads.
+// Immutable except for leave_bytes(); thread-safe.
 class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
 
-  // Splits each of `pieces` of `text` further. The text may be rewritten on the way (bytes become
-  // characters, spaces become ▁); the pieces are then ranges of the new text.
+  // Splits each of `pieces` of `text`. May edit the text (bytes become characters, spaces become
+  // ▁); the pieces are then ranges of the new text.
   virtual void split(AlignedText& text, Pieces& pieces) const = 0;
 
-  // Whether split() looks at where pieces came from, so that texts must keep their map even if no
-  // offsets are asked for.
+  // True if split() reads the map to the original, so that texts keep it without `detailed`.
   virtual bool needs_map() const { return false; }
 
-  // If the last thing done is to write each byte as a character of its own (ByteLevel): from now on
-  // leave this out, so that pieces are the bytes themselves, and return true. For models that hold
-  // their vocabulary as bytes too. Offsets do not change by it.
+  // If the last step is ByteLevel, drops it and returns true, so that pieces are bytes. For models
+  // with a vocabulary in byte form. Offsets do not change.
   virtual bool leave_bytes() { return false; }
 };
 
-// From the "pre_tokenizer" element of tokenizer.json; nullptr for null. Fails with InvalidModel
-// naming the element for one that is malformed.
+// Reads the "pre_tokenizer" element of tokenizer.json; nullptr for null. InvalidModel names the
+// wrong element.
 std::unique_ptr<PreTokenizer> make_pre_tokenizer(const nlohmann::json& element,
                                                  std::string_view where = "pre_tokenizer");
 
-// Starts from the whole text: pieces = {all of it}, or none if it is empty; then split().
+// Splits the whole text: starts with one piece, or none for an empty text, then calls split().
 void pre_tokenize(const PreTokenizer* pre_tokenizer, AlignedText& text, Pieces& pieces);
 
-// The character that stands for a byte in byte-level vocabularies (UTF-8, one or two bytes).
+// The character of a byte in the byte-level alphabet (UTF-8, one or two bytes).
 std::string_view byte_level_character(uint8_t byte);
-// The byte that a character stands for, or -1.
+// The byte of a character of the byte-level alphabet, or -1.
 int byte_level_byte(char32_t character);
 
 }  // namespace lathe::tokenizer

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The normaliser that SentencePiece models carry: a table from strings to strings, a trie of bytes
-// packed into an array (a double array).
+// The normaliser of SentencePiece models: a table from strings to strings, stored as a double-array
+// trie of bytes.
 #include <array>
 #include <cstring>
 
@@ -12,7 +12,7 @@
 namespace lathe::tokenizer {
 namespace {
 
-constexpr size_t kLongestCluster = 5;  // longer ones are looked up character by character
+constexpr size_t kLongestCluster = 5;  // longer clusters are looked up by character
 
 class Precompiled final : public Normalizer {
  public:
@@ -20,14 +20,14 @@ class Precompiled final : public Normalizer {
   void apply(AlignedText& text) const override;
 
  private:
-  // What the shortest beginning of `text` that the table has becomes; no data() if it has none.
+  // The replacement of the shortest prefix of `text` in the table; null data() without one.
   std::string_view look_up(std::string_view text) const;
-  // Calls keep(bytes) or change(bytes, text) for all of `text` in order.
+  // Calls keep(bytes) or change(bytes, text) for consecutive parts of `text`.
   template <class Keep, class Change>
   void walk(std::string_view text, Keep&& keep, Change&& change) const;
 
   std::vector<uint32_t> units_;
-  std::string strings_;            // ended by NUL each
+  std::string strings_;            // NUL-terminated
   std::array<bool, 128> ascii_{};  // characters that the table may change
 };
 
@@ -38,8 +38,8 @@ Precompiled::Precompiled(std::string_view charsmap, std::string_view where) {
   std::memcpy(&size, charsmap.data(), sizeof size);
   charsmap.remove_prefix(sizeof size);
   check(size <= charsmap.size() && size % sizeof(uint32_t) == 0 && size > 0,
-        ErrorKind::invalid_model, "{}: it tells of a trie of {} bytes, but {} bytes follow", where,
-        size, charsmap.size());
+        ErrorKind::invalid_model, "{}: its trie has {} bytes, but {} bytes follow", where, size,
+        charsmap.size());
   units_.resize(size / sizeof(uint32_t));
   std::memcpy(units_.data(), charsmap.data(), size);
   strings_ = charsmap.substr(size);
@@ -75,7 +75,7 @@ std::string_view Precompiled::look_up(std::string_view text) const {
 
 template <class Keep, class Change>
 void Precompiled::walk(std::string_view text, Keep&& keep, Change&& change) const {
-  const auto is_plain = [&](size_t at) {  // ASCII that stays, with nothing that may extend it
+  const auto is_plain = [&](size_t at) {  // unchanged ASCII without a combining successor
     return static_cast<uint8_t>(text[at]) < 0x80 && !ascii_[static_cast<uint8_t>(text[at])] &&
            (at + 1 == text.size() || static_cast<uint8_t>(text[at + 1]) < 0x80);
   };
@@ -132,8 +132,8 @@ void Precompiled::apply(AlignedText& text) const {
   }
   walk(view, ignore, [&](size_t, std::string_view) { modified = true; });
   if (!modified) return;
-  // The reference counts what is removed or added at the last character before the next: with what
-  // becomes nothing at the front, all after it stands for what is before it.
+  // The reference attributes removed and added characters to the last character before the next
+  // one. If the front becomes empty, all later characters map to their predecessors.
   std::vector<Change> changes;
   size_t at = 0;
   const auto put = [&](std::string_view content) {

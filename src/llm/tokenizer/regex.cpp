@@ -15,11 +15,11 @@
 namespace lathe::tokenizer {
 namespace {
 
-constexpr uint32_t kMatchLimit = 1'000'000;  // steps from one place in the text
+constexpr uint32_t kMatchLimit = 1'000'000;  // steps from one offset of the text
 constexpr uint32_t kHeapLimitKib = 32 * 1024;
 constexpr size_t kJitStack = 4 << 20;
-constexpr size_t kWindow = 512;                       // places tried between looks at the clock
-constexpr std::chrono::milliseconds kTimeLimit{900};  // beyond what the length of the text explains
+constexpr size_t kWindow = 512;                       // offsets tried between checks of the clock
+constexpr std::chrono::milliseconds kTimeLimit{900};  // plus a time proportional to the text
 
 struct Free {
   void operator()(pcre2_code* code) const { pcre2_code_free(code); }
@@ -31,7 +31,7 @@ struct Free {
 template <class T>
 using Owned = std::unique_ptr<T, Free>;
 
-// What matching writes to; one for each thread.
+// Per-thread buffers of matching.
 struct Scratch {
   Owned<pcre2_match_context> context{pcre2_match_context_create(nullptr)};
   Owned<pcre2_jit_stack> stack{pcre2_jit_stack_create(32 << 10, kJitStack, nullptr)};
@@ -57,7 +57,7 @@ std::string message_of(int error) {
   return reinterpret_cast<const char*>(text);
 }
 
-// A set as a class over symbols.
+// Formats a set as a class of symbols.
 std::string print_symbols(const std::vector<uint8_t>& symbols) {
   if (symbols.empty()) return "(?!)";
   if (symbols.size() == 1) return fmt::format("\\x{:02x}", symbols[0]);
@@ -71,7 +71,7 @@ std::string print_symbols(const std::vector<uint8_t>& symbols) {
   return text + "]";
 }
 
-// A set as a class over characters.
+// Formats a set as a class of characters.
 std::string print_set(const unicode::CodeSet& set) {
   if (set.empty()) return "(?!)";
   std::string text = "[";
@@ -87,14 +87,14 @@ std::string print_set(const unicode::CodeSet& set) {
 struct Regex::Impl {
   std::string pattern;
   FastPattern fast = nullptr;
-  std::optional<Alphabet> alphabet;  // if none, the text is matched as UTF-8
+  std::optional<Alphabet> alphabet;  // without it the text is matched as UTF-8
   Owned<pcre2_code> code;
 
   explicit Impl(std::string_view text) : pattern(text), fast(find_fast_pattern(text)) {
     if (fast == nullptr) compile();
   }
   void compile();
-  // Calls found(range) -> bool (go on?) for each match from `from` on.
+  // Calls found(range) for each match from `from` on until it returns false.
   template <class F>
   void search(std::string_view text, size_t from, F&& found) const;
   // The next match in the subject, in its units.
@@ -122,7 +122,7 @@ void Regex::Impl::compile() {
                            &offset, context.get()));
   check(code != nullptr, ErrorKind::unsupported, "regular expression '{}' cannot be compiled: {}",
         escape(pattern), message_of(error));
-  pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);  // where it fails, matching is only slower
+  pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);  // without JIT matching is slower
 }
 
 std::optional<Range> Regex::Impl::next(std::string_view subject, size_t from, Scratch& scratch,
@@ -142,17 +142,18 @@ std::optional<Range> Regex::Impl::next(std::string_view subject, size_t from, Sc
       const size_t* const found = pcre2_get_ovector_pointer(scratch.data.get());
       return Range{static_cast<uint32_t>(found[0]), static_cast<uint32_t>(found[1])};
     }
-    check(result == PCRE2_ERROR_NOMATCH, ErrorKind::invalid_argument,
-          "matching the regular expression '{}' in a text of {} bytes takes too long or too much "
-          "memory: {}",
-          escape(pattern), subject.size(), message_of(result));
+    check(
+        result == PCRE2_ERROR_NOMATCH, ErrorKind::invalid_argument,
+        "matching the regular expression '{}' in a text of {} bytes exceeds the limit of steps or "
+        "memory",
+        escape(pattern), subject.size());
     if (limit == subject.size()) return std::nullopt;
     from = limit + 1;
     if (alphabet == std::nullopt) {
       while (from < subject.size() && (static_cast<uint8_t>(subject[from]) & 0xC0) == 0x80) ++from;
     }
     check(std::chrono::steady_clock::now() < deadline, ErrorKind::invalid_argument,
-          "matching the regular expression '{}' in a text of {} bytes takes too long",
+          "matching the regular expression '{}' in a text of {} bytes exceeds the time limit",
           escape(pattern), subject.size());
   }
 }
@@ -168,7 +169,7 @@ void Regex::Impl::search(std::string_view text, size_t from, F&& found) const {
     alphabet->translate(text, scratch.symbols);
     subject = scratch.symbols;
   }
-  // Where each unit of the subject stands in the text: they go forward together.
+  // Maps units of the subject to offsets of the text; both ascend.
   const bool same = subject.size() == text.size();
   size_t unit = 0, byte = 0;
   const auto byte_of = [&](size_t wanted) {
@@ -189,7 +190,7 @@ void Regex::Impl::search(std::string_view text, size_t from, F&& found) const {
   while (at <= subject.size()) {
     const std::optional<Range> match = next(subject, at, scratch, deadline);
     if (!match) return;
-    if (match->begin == match->end && last_end == match->end) {  // empty, right behind another
+    if (match->begin == match->end && last_end == match->end) {  // an empty match after another
       at = step(at);
       continue;
     }
@@ -209,7 +210,7 @@ const std::string& Regex::pattern() const { return impl_->pattern; }
 
 std::optional<Range> Regex::find(std::string_view text, size_t from) const {
   std::optional<Range> result;
-  if (impl_->fast != nullptr) {  // what is before `from` does not matter to these
+  if (impl_->fast != nullptr) {  // these ignore the text before `from`
     std::vector<Range> matches;
     impl_->fast(text.substr(from), matches);
     if (!matches.empty()) {

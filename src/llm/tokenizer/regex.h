@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Regular expressions of tokenizer files: Oniguruma's syntax, matched by PCRE2.
+// Regular expressions of tokenizer files: Oniguruma's syntax, compiled by PCRE2.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -14,25 +14,25 @@
 
 namespace lathe::tokenizer {
 
-// A compiled pattern. Classes (\p{L}, \s, \w, [[:alpha:]], …) and case folding come from our own
-// tables, so that a pattern finds what `tokenizers` finds. Immutable; may be used by many threads.
-// Patterns that everybody uses are matched by hand-written code with the same result.
+// A compiled pattern. Classes (\p{L}, \s, \w, [[:alpha:]], …) and case folding use Lathe's tables,
+// so that matches equal those of `tokenizers`. Common patterns use hand-written matchers. Immutable
+// and thread-safe.
 class Regex {
  public:
-  // Fails with InvalidModel for a pattern that is malformed, Unsupported for one beyond PCRE2.
+  // InvalidModel for a malformed pattern, Unsupported for one that PCRE2 does not have.
   explicit Regex(std::string_view pattern);
   ~Regex();
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;
 
   const std::string& pattern() const;
-  // The first match that begins at or after `from`. Fails with InvalidArgument if matching takes
-  // more steps or memory than the limits allow.
+  // The first match that begins at or after `from`. InvalidArgument if matching exceeds the limits
+  // of steps, memory or time.
   std::optional<Range> find(std::string_view text, size_t from = 0) const;
-  // Appends all matches from left to right, without an empty one right behind another; none in an
-  // empty text.
+  // Appends all matches from left to right, without an empty match directly after another. An empty
+  // text has none.
   void find_all(std::string_view text, std::vector<Range>& matches) const;
-  // Every match replaced by `content`, taken literally.
+  // Replaces every match by `content`, which is literal.
   std::string replace_all(std::string_view text, std::string_view content) const;
 
  private:
@@ -40,11 +40,11 @@ class Regex {
   std::unique_ptr<Impl> impl_;
 };
 
-// `text` with `content` in the place of each of `ranges` (ascending, disjoint).
+// Replaces each of `ranges` (ascending, disjoint) in `text` by `content`.
 std::string replace_ranges(std::string_view text, const std::vector<Range>& ranges,
                            std::string_view content);
 
-// What Replace and Split look for: {"String": text} or {"Regex": pattern}.
+// The pattern of Replace and Split: {"String": text} or {"Regex": pattern}.
 class Pattern {
  public:
   // `where` names the element in errors.
@@ -53,12 +53,12 @@ class Pattern {
 
   void find_all(std::string_view text, std::vector<Range>& matches) const;
   std::string replace_all(std::string_view text, std::string_view content) const;
-  // The text that it matches and nothing else; empty if there is no such.
+  // The only text that the pattern matches; "" for a regular expression.
   std::string_view plain() const { return literal_; }
 
  private:
   Pattern() = default;
-  std::string literal_;  // used where there is no regex
+  std::string literal_;  // used without a regex
   std::optional<Regex> regex_;
 };
 

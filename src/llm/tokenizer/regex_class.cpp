@@ -12,7 +12,7 @@ using unicode::CodeSet;
 
 constexpr int kMaxDepth = 50;
 
-// "[:name:]" after its '['; nullopt if this is none.
+// Reads "[:name:]" after its '['; nullopt for other text.
 std::optional<CodeSet> read_posix(RegexReader& in) {
   if (!in.looking_at(":")) return std::nullopt;
   const size_t start = in.position();
@@ -35,7 +35,7 @@ CodeSet effective(const CharacterClass& cls) {
   return cls.negated ? unicode::complement(cls.set) : cls.set;
 }
 
-// Raw bytes of a character beyond ASCII, each as \xHH; the lead byte is read.
+// Reads the bytes of a non-ASCII character, each as \xHH, after the lead byte.
 char32_t read_raw_bytes(RegexReader& in, char32_t lead) {
   std::string bytes(1, static_cast<char>(lead));
   while (bytes.size() < 4 && in.looking_at("\\x") && unicode::find_invalid_utf8(bytes) == 0) {
@@ -43,7 +43,7 @@ char32_t read_raw_bytes(RegexReader& in, char32_t lead) {
     bytes += static_cast<char>(in.digits(16, 2).value_or(0));
   }
   if (unicode::find_invalid_utf8(bytes) != std::string_view::npos) {
-    in.unsupported("a byte that is no character");
+    in.unsupported("a byte that is not a character");
   }
   size_t at = 0;
   return unicode::next(bytes, at);
@@ -93,8 +93,9 @@ void RegexReader::malformed(std::string_view what) const {
 }
 
 void RegexReader::unsupported(std::string_view what) const {
-  fail(ErrorKind::unsupported, "regular expression '{}' has at byte {} what is not supported: {}",
-       escape(text_), at_, what);
+  fail(ErrorKind::unsupported,
+       "regular expression '{}' has an unsupported construct at byte {}: {}", escape(text_), at_,
+       what);
 }
 
 std::optional<CodeSet> read_class_escape(RegexReader& in, bool in_brackets) {
@@ -130,7 +131,7 @@ char32_t read_character_escape(RegexReader& in, bool in_brackets) {
   const auto need = [&](std::optional<char32_t> value) {
     if (!value) in.malformed("digits are missing");
     if (*value > unicode::kLast || (*value >= 0xD800 && *value < 0xE000)) {
-      in.malformed(fmt::format("U+{:X} is no character", static_cast<uint32_t>(*value)));
+      in.malformed(fmt::format("U+{:X} is not a character", static_cast<uint32_t>(*value)));
     }
     return *value;
   };
@@ -187,7 +188,7 @@ char32_t read_character_escape(RegexReader& in, bool in_brackets) {
 CharacterClass read_class(RegexReader& in, int depth) {
   if (depth > kMaxDepth) in.unsupported(fmt::format("more than {} nested classes", kMaxDepth));
   CharacterClass result{.set = {}, .negated = in.take('^')};
-  std::optional<CodeSet> left;  // of &&
+  std::optional<CodeSet> left;  // left operand of &&
   CodeSet set;
   bool first = true;
   for (;; first = false) {
@@ -207,7 +208,7 @@ CharacterClass read_class(RegexReader& in, int depth) {
     }
     char32_t low;
     if (in.take('\\')) {
-      if (in.at_end()) in.malformed("it ends in a backslash");
+      if (in.at_end()) in.malformed("it ends with a backslash");
       if (const std::optional<CodeSet> named = read_class_escape(in, true)) {
         set.insert(set.end(), named->begin(), named->end());
         continue;
@@ -223,15 +224,15 @@ CharacterClass read_class(RegexReader& in, int depth) {
       in.skip(1);
       if (in.at_end()) in.malformed("a character class does not end");
       if (in.take('\\')) {
-        if (in.at_end()) in.malformed("it ends in a backslash");
+        if (in.at_end()) in.malformed("it ends with a backslash");
         if (read_class_escape(in, true))
-          in.go_to(dash);  // then the dash is a character
+          in.go_to(dash);  // the dash is a character
         else
           high = read_character_escape(in, true);
       } else {
         high = in.character();
       }
-      if (high < low) in.malformed("a range with its ends reversed");
+      if (high < low) in.malformed("the bounds of a range are reversed");
     }
     set.push_back({low, high});
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The characters of a pattern: reading them, escapes and bracket expressions.
+// Reads the characters, escapes and bracket expressions of a pattern.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace lathe::tokenizer {
 
-// A place in a pattern.
+// A position in a pattern.
 class RegexReader {
  public:
   explicit RegexReader(std::string_view pattern) : text_(pattern) {}
@@ -29,11 +29,11 @@ class RegexReader {
     ++at_;
     return true;
   }
-  char32_t character();  // the next one, any
+  char32_t character();  // the next character
   std::optional<uint32_t> decimal();
-  // Up to `most` digits in the given base.
+  // Reads up to `most` digits.
   std::optional<char32_t> digits(int base, int most);
-  // What stands before `end`, which is skipped too.
+  // Reads the text up to `end` and skips `end`.
   std::string_view until(std::string_view end);
 
   [[noreturn]] void malformed(std::string_view what) const;
@@ -44,17 +44,17 @@ class RegexReader {
   size_t at_ = 0;
 };
 
-// After a backslash: \w \s \d \h, their complements, \p{..}; nullopt for any other.
+// After a backslash: \w \s \d \h, their complements, \p{..}; nullopt for others.
 std::optional<unicode::CodeSet> read_class_escape(RegexReader& in, bool in_brackets);
 // After a backslash: one character.
 char32_t read_character_escape(RegexReader& in, bool in_brackets);
 
-// `set` without regard to `negated`, since case is to be ignored in it first.
+// `set` before the negation, because case folding comes first.
 struct CharacterClass {
   unicode::CodeSet set;
   bool negated = false;
 };
-// After '[', up to and with ']'.
+// After '[', up to and including ']'.
 CharacterClass read_class(RegexReader& in, int depth);
 
 }  // namespace lathe::tokenizer

@@ -21,7 +21,7 @@ constexpr uint32_t kMaxRepeat = 65535;
 struct Options {
   bool ignore_case = false;
   bool dot_all = false;   // Ruby's (?m)
-  bool extended = false;  // blanks and # comments do not count
+  bool extended = false;  // ignores blanks and # comments
 };
 
 class Parser {
@@ -36,7 +36,7 @@ class Parser {
   }
 
  private:
-  // Parts into which a prefix may be put later.
+  // The parts; a prefix may be inserted later.
   size_t open() {
     result_.parts.emplace_back();
     return result_.parts.size() - 1;
@@ -52,7 +52,7 @@ class Parser {
     if (result_.parts.back().set != ParsedRegex::kNoSet) open();
     result_.parts.back().set = it->second;
   }
-  // One of `set`; where case is ignored, also what stands for one of them in several characters.
+  // A character of `set`. If case is ignored, also strings that equal one of them.
   void emit_characters(const CodeSet& set, const Options& options) {
     if (!options.ignore_case) return emit_set(set);
     const CodeSet closed = unicode::close_over_case(set);
@@ -69,10 +69,10 @@ class Parser {
     if (!several.empty()) emit(")");
   }
 
-  // Until the end or a ')' that is left to the caller.
+  // Parses up to the end or to ')', which it does not consume.
   void alternatives(Options options, int depth) {
     if (depth > kMaxDepth) in_.unsupported(fmt::format("more than {} nested groups", kMaxDepth));
-    size_t opened = 0;  // groups opened by options that hold until the end of this one
+    size_t opened = 0;  // groups opened by options up to the end of this group
     while (!in_.at_end() && in_.peek() != ')') {
       if (in_.take('|')) {
         emit("|");
@@ -106,7 +106,7 @@ class Parser {
     if (!in_.take(')')) in_.malformed("a comment does not end");
   }
 
-  // "(?imx-imx)" takes effect until the end of the group; "(?imx-imx:" is left alone.
+  // "(?imx-imx)" applies up to the end of the group; "(?imx-imx:" is parsed elsewhere.
   bool change_options(Options& options) {
     Options changed = options;
     const size_t start = in_.position();
@@ -141,7 +141,7 @@ class Parser {
   void term(const Options& options, int depth) {
     const size_t start = open();
     atom(options, depth);
-    bool wrapped = false;  // the atom and its quantifiers so far stand in a group of their own
+    bool wrapped = false;  // the atom and its quantifiers are in a group
     while (true) {
       while (options.extended && !in_.at_end() && skip_blank()) {
       }
@@ -162,7 +162,7 @@ class Parser {
     open();
   }
 
-  // `rest`: a quantifier over the atom with its first one.
+  // `rest`: a quantifier after the first one.
   bool read_quantifier(std::string& quantifier, std::string& rest) {
     if (in_.at_end()) return false;
     const char c = in_.peek();
@@ -184,16 +184,16 @@ class Parser {
     if (range) high = in_.decimal();
     if (!in_.take('}') || (!low && !high)) {
       in_.go_to(start);
-      return false;  // a brace like any character
+      return false;  // a literal brace
     }
     if (low.value_or(0) > kMaxRepeat || high.value_or(0) > kMaxRepeat) {
-      in_.unsupported(fmt::format("a repeat above {}", kMaxRepeat));
+      in_.unsupported(fmt::format("a repetition above {}", kMaxRepeat));
     }
-    if (high && low.value_or(0) > *high) in_.malformed("a repeat with its bounds reversed");
+    if (high && low.value_or(0) > *high) in_.malformed("the bounds of a repetition are reversed");
     quantifier = fmt::format("{{{},", low.value_or(0));
     if (high) quantifier += std::to_string(*high);
     quantifier += '}';
-    // Of these, Ruby's syntax knows only the lazy one of a range.
+    // A range has only the lazy variant in Ruby's syntax.
     if (in_.take('?'))
       (range ? quantifier : rest) += '?';
     else if (in_.take('+'))
@@ -224,7 +224,7 @@ class Parser {
       case '*':
       case '+':
       case '?':
-        in_.malformed("a repeat of nothing");
+        in_.malformed("a repetition has no operand");
       default:
         break;
     }
@@ -236,8 +236,8 @@ class Parser {
     emit_literal(in_.character(), options);
   }
 
-  // Where literal characters come that together equal one character when case is ignored (ss: ß),
-  // these, read; the last may not have a quantifier.
+  // Reads literal characters that together equal one character if case is ignored (ss: ß). The last
+  // must not have a quantifier.
   std::u32string upcoming_fold() {
     const size_t start = in_.position();
     std::u32string run, longest;
@@ -251,7 +251,7 @@ class Parser {
     return longest;
   }
 
-  // The characters that equal all of `run`.
+  // The characters that equal the string `run`.
   static CodeSet characters_for(const std::u32string& run) {
     CodeSet set;
     for (const auto& [character, folded] : unicode::several_folds()) {
@@ -265,7 +265,7 @@ class Parser {
     return unicode::unite(set, {});
   }
 
-  // `run`, or what equals all of it.
+  // Appends `run` or a character that equals it.
   void emit_folded(const std::u32string& run, const Options& options) {
     emit("(?:");
     for (const char32_t c : run) emit_literal(c, options);
@@ -349,7 +349,7 @@ class Parser {
   }
 
   void escape(const Options& options) {
-    if (in_.at_end()) in_.malformed("it ends in a backslash");
+    if (in_.at_end()) in_.malformed("it ends with a backslash");
     switch (in_.peek()) {
       case 'b':
         in_.skip(1);

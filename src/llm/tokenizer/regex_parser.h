@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reads a pattern in Oniguruma's Ruby syntax; what remains are sets of characters and operators
-// that PCRE2 understands alike.
+// Parses a pattern in Oniguruma's Ruby syntax to sets of characters and operators of PCRE2.
 #pragma once
 
 #include <string>
@@ -13,7 +12,7 @@ namespace lathe::tokenizer {
 
 struct ParsedRegex {
   static constexpr int kNoSet = -1;
-  // One character out of a set, or text in PCRE2's syntax that holds no character itself.
+  // A part of the pattern: PCRE2 operators, then one character of a set.
   struct Part {
     std::string text;  // before the set
     int set = kNoSet;
@@ -22,8 +21,8 @@ struct ParsedRegex {
   std::vector<unicode::CodeSet> sets;  // all different
 };
 
-// Fails with InvalidModel for a malformed pattern, Unsupported for constructs that are not covered
-// (back references, calls, conditions, absence).
+// InvalidModel for a malformed pattern. Unsupported for back references, calls, conditions and
+// absence operators.
 ParsedRegex parse_regex(std::string_view pattern);
 
 }  // namespace lathe::tokenizer

@@ -21,7 +21,7 @@ constexpr float kUnkPenalty = 10.0F;
 constexpr int kMaxResegmentDepth = 100;
 constexpr uint32_t kNowhere = 0xFFFFFFFF;
 
-// What both kinds of model share.
+// The common part of unigram and BPE.
 class PieceModel : public Model {
  public:
   explicit PieceModel(const SentencePieceSpec& spec)
@@ -37,14 +37,14 @@ class PieceModel : public Model {
       const std::string name = byte_token(static_cast<uint8_t>(i));
       bytes_[i] = vocabulary_.find(name);
       check(bytes_[i] != kNoId && types_[bytes_[i]] == Type::byte, ErrorKind::invalid_model,
-            "the model has byte_fallback, but no byte piece '{}'", name);
+            "the model has byte_fallback, but not the byte piece '{}'", name);
     }
     check(unk_id_ != kNoId || byte_fallback_, ErrorKind::invalid_model,
-          "none of the {} pieces is of the type {}", spec.pieces.size(), "UNKNOWN");
+          "none of the {} pieces has the type {}", spec.pieces.size(), "UNKNOWN");
   }
 
  protected:
-  // A run of unknown pieces is one token, or bytes.
+  // Encodes a run of unknown pieces as one token or as bytes.
   struct Emitter {
     Tokens& tokens;
     uint32_t piece;
@@ -93,11 +93,10 @@ class PieceModel : public Model {
       check(std::isfinite(piece.score), ErrorKind::invalid_model,
             "piece {} ('{}') has the score {}", i, escape(piece.text), piece.score);
       check(vocabulary.find(piece.text) == kNoId, ErrorKind::invalid_model,
-            "piece {} is '{}', which piece {} is already", i, escape(piece.text),
-            vocabulary.find(piece.text));
+            "piece {} is '{}', as is piece {}", i, escape(piece.text), vocabulary.find(piece.text));
       if (piece.type == Type::unknown) ++unknown;
-      check(unknown <= 1, ErrorKind::invalid_model, "piece {} ('{}') is a second UNKNOWN", i,
-            escape(piece.text));
+      check(unknown <= 1, ErrorKind::invalid_model,
+            "piece {} ('{}') is the second UNKNOWN, expected one", i, escape(piece.text));
       vocabulary.add(piece.text, static_cast<uint32_t>(i));
     }
     return vocabulary;
@@ -116,7 +115,7 @@ class PieceUnigram : public PieceModel {
         keys.emplace_back(vocabulary_.stored(id), id);
       }
       if (types_[i] == Type::user_defined) {
-        // A bonus, so that it always wins.
+        // A bonus makes user-defined pieces win.
         const auto size = static_cast<double>(vocabulary_.stored(id).size());
         scores_[i] = static_cast<float>(0.1 * (size - 1));
       }
@@ -158,7 +157,7 @@ class PieceUnigram : public PieceModel {
   };
 
   void find_best(std::string_view text, std::vector<Node>& nodes) const {
-    constexpr float kTooFar = 100000.0F;  // scores beyond are set back, for precision
+    constexpr float kTooFar = 100000.0F;  // larger scores are rebased, for precision
     nodes.assign(text.size() + 1, {0.0F, kNowhere, kNoId});
     const KeyFinder keys(trie_, text);
     size_t frontier = 0;
@@ -224,7 +223,7 @@ class PieceBpe : public PieceModel {
       const std::string_view piece = text.substr(pieces[i].begin, pieces[i].size());
       Emitter to{tokens, static_cast<uint32_t>(i)};
       own.splits.clear();
-      // No piece reaches over the start of a word, so words can be merged by themselves.
+      // No piece crosses the start of a word, so words are merged separately.
       for (size_t begin = 0; begin < piece.size();) {
         size_t end = piece.size();
         if (!joins_spaces_ && !has_unused_) {
@@ -242,7 +241,7 @@ class PieceBpe : public PieceModel {
   static constexpr uint32_t kFrozen = kNoId - 1;
   struct Scratch : ModelScratch {
     BpeWork work;
-    // Of pieces that are not to be used: the parts they were made of.
+    // Replaces unused pieces by the parts they were merged from.
     std::unordered_map<std::string_view, size_t> splits;
   };
 
@@ -282,7 +281,7 @@ class PieceBpe : public PieceModel {
     resegment(text.substr(size), scratch, to, depth + 1);
   }
 
-  std::vector<uint32_t> ranks_;  // by score, the highest first
+  std::vector<uint32_t> ranks_;  // by descending score
   ByteTrie user_defined_;
   bool has_unused_ = false;
   bool joins_spaces_ = false;  // a piece has a ▁ behind another character
@@ -307,7 +306,7 @@ class PieceDecoder : public IdDecoder {
     };
     for (const uint32_t id : ids) {
       check(id < pieces_.size(), ErrorKind::invalid_argument,
-            "id {} is none of the model's {} pieces", id, pieces_.size());
+            "id {} is not in the vocabulary of {} pieces", id, pieces_.size());
       const SentencePiece& piece = pieces_[id];
       if (piece.type == Type::byte) {
         bytes += static_cast<char>(std::stoi(piece.text.substr(3, 2), nullptr, 16));
@@ -322,7 +321,7 @@ class PieceDecoder : public IdDecoder {
   }
 
  private:
-  // Whether a space at the start was dropped, and no other may be.
+  // True if the leading space was dropped; only one is.
   bool append(const SentencePiece& piece, bool at_start, std::string& text) const {
     if (piece.type == Type::control) return false;
     if (piece.type == Type::unknown) {
@@ -343,7 +342,7 @@ class PieceDecoder : public IdDecoder {
     return dropped;
   }
 
-  // Every byte that belongs to no character becomes U+FFFD.
+  // Every invalid byte becomes U+FFFD.
   static void append_bytes(std::string_view bytes, std::string& text) {
     while (!bytes.empty()) {
       size_t good = unicode::find_invalid_utf8(bytes);

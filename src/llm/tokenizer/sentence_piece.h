@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// SentencePiece models as SentencePiece itself runs them: its normaliser, unigram and BPE.
+// SentencePiece's normaliser, unigram and BPE models.
 #pragma once
 
 #include <memory>
@@ -40,22 +40,22 @@ struct SentencePieceSpec {
   bool whitespace_as_suffix = false;
 };
 
-// Normaliser, model and decoder; added tokens and post-processor are left to the caller.
-// InvalidModel for a specification that contradicts itself.
+// Makes normaliser, model and decoder, without added tokens and post-processor. InvalidModel for an
+// inconsistent specification.
 Parts make_sentence_piece(SentencePieceSpec spec);
 
-// Maps stretches of a text by a double array trie, as Darts lays it out.
+// Maps strings by a double-array trie in the layout of Darts.
 class CharacterMap {
  public:
   CharacterMap() = default;
   // The bytes of precompiled_charsmap.
   explicit CharacterMap(std::string_view blob);
-  // What the longest known prefix of `text` becomes, and its length; length 0 if none is known.
+  // The replacement and length of the longest known prefix of `text`; length 0 without one.
   std::pair<std::string_view, size_t> longest(std::string_view text) const;
 
  private:
   std::vector<uint32_t> units_;
-  std::string texts_;  // each ends with a zero byte
+  std::string texts_;  // zero-terminated
 };
 
 }  // namespace lathe::tokenizer

@@ -11,8 +11,8 @@
 namespace lathe::tokenizer {
 namespace {
 
-constexpr size_t kMaxMatches = 32;    // prefixes of one text that are looked at
-constexpr size_t kLongestKey = 1024;  // bytes; a damaged trie may go in circles
+constexpr size_t kMaxMatches = 32;    // prefixes tried per offset
+constexpr size_t kLongestKey = 1024;  // bytes; a damaged trie may have cycles
 
 class SentencePieceNormalizer : public Normalizer {
  public:
@@ -59,13 +59,13 @@ class SentencePieceNormalizer : public Normalizer {
   }
 
  private:
-  // Bytes written and read up to here.
+  // Sizes of the output and the input read so far.
   struct Step {
     size_t written;
     size_t read;
   };
 
-  // What the start of `text`, the rest of what `symbols` searches, becomes; and its length.
+  // The replacement and length of the start of `text`, the unread input of `symbols`.
   std::pair<std::string_view, size_t> next(std::string_view text, const KeyFinder& symbols,
                                            size_t at) const {
     const size_t symbol = symbols.longest(at).first;
@@ -110,7 +110,7 @@ class SentencePieceNormalizer : public Normalizer {
     }
     while (squeezes_ && out.ends_with(space_)) out.resize(out.size() - space_.size());
     if (!suffix_) return;
-    // What was written and then removed must not count again.
+    // Removed output must not count twice.
     if (steps != nullptr) {
       for (Step& past : *steps) past.written = std::min(past.written, out.size());
     }
@@ -134,16 +134,16 @@ CharacterMap::CharacterMap(std::string_view blob) {
   std::memcpy(&size, blob.data(), sizeof size);
   blob.remove_prefix(sizeof size);
   check(size >= 1024 && size % 1024 == 0 && size < blob.size(), ErrorKind::invalid_model,
-        "precompiled_charsmap says that its trie has {} of {} bytes, expected a multiple of 1024",
+        "precompiled_charsmap has a trie of {} bytes in {} bytes, expected a multiple of 1024",
         size, blob.size());
   units_.resize(size / 4);
   std::memcpy(units_.data(), blob.data(), size);
   texts_ = blob.substr(size);
   check(texts_.ends_with('\0'), ErrorKind::invalid_model,
-        "precompiled_charsmap: the texts ({} bytes) do not end with a zero byte", texts_.size());
+        "precompiled_charsmap: the strings ({} bytes) do not end with a zero byte", texts_.size());
 }
 
-// A unit holds a label, whether a value lies below, and the offset to its children.
+// A unit has a label, a flag for a value, and the offset of its children.
 std::pair<std::string_view, size_t> CharacterMap::longest(std::string_view text) const {
   if (units_.empty()) return {{}, 0};
   const auto offset = [](uint32_t unit) { return (unit >> 10) << ((unit & (1u << 9)) >> 6); };

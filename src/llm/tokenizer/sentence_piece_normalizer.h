@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// SentencePiece's normaliser: a map of characters, and white space as ▁.
+// SentencePiece's normaliser: maps characters and writes white space as ▁.
 #pragma once
 
 #include <memory>

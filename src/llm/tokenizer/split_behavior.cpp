@@ -13,7 +13,7 @@ struct Segment {
   bool match;
 };
 
-// Matches and what is between them, in order, covering everything.
+// Lists the matches and the text between them, in order.
 void cut(uint32_t size, const std::vector<Range>& matches, bool invert,
          std::vector<Segment>& segments) {
   uint32_t at = 0;
@@ -25,8 +25,7 @@ void cut(uint32_t size, const std::vector<Range>& matches, bool invert,
   if (at != size) segments.push_back({{at, size}, invert});
 }
 
-// Joins each segment to the one before it in the given direction if join(match, match of the
-// segment before) holds.
+// Joins each segment to the previous one in the direction if join(match, previous match) is true.
 template <class It, class Join, class Extend>
 void fold(It begin, It end, std::vector<Range>& out, Join&& join, Extend&& extend) {
   bool previous = false;

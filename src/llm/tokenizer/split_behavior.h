@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What becomes of the places at which a text is split.
+// The treatment of the delimiters at which a text is split.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace lathe::tokenizer {
 
-// Of "the-final--countdown" split at '-':
+// "the-final--countdown" split at '-':
 enum class SplitBehavior {
   removed,               // the final countdown
   isolated,              // the - final - - countdown
@@ -19,8 +19,8 @@ enum class SplitBehavior {
 };
 SplitBehavior read_behavior(std::string_view name, std::string_view where);
 
-// Appends the pieces of `whole` to `pieces`. `matches` are relative to it, ascending and disjoint;
-// `invert`: they are what is kept, and what is between them is the places.
+// Appends the pieces of `whole` to `pieces`. `matches` are the delimiters, relative to `whole`,
+// ascending and disjoint. `invert`: the text between them is the delimiters.
 void add_split(Range whole, const std::vector<Range>& matches, SplitBehavior behavior, bool invert,
                std::vector<Range>& pieces);
 

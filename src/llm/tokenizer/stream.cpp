@@ -9,10 +9,10 @@ namespace lathe::tokenizer {
 namespace {
 
 constexpr std::string_view kReplacement = "\uFFFD";
-// So many ids that all end within a character are given out, but for what may yet be completed.
+// After this many ids that end within a character, all but the incomplete tail is emitted.
 constexpr size_t kMaxHeldIds = 1024;
-constexpr size_t kContextIds = 16;  // that stay then
-constexpr int kMaxOpenBytes = 3;    // of a character; decoders may show each as U+FFFD
+constexpr size_t kContextIds = 16;  // ids kept as context then
+constexpr int kMaxOpenBytes = 3;    // of an incomplete character; each may decode to U+FFFD
 
 }  // namespace
 
@@ -26,9 +26,9 @@ std::string DecodeStream::step(uint32_t id) {
   return out;
 }
 
-// The ids given out last stay as context: decoders treat the first token in their own way.
+// The last emitted ids stay as context because decoders treat the first token specially.
 void DecodeStream::step(uint32_t id, std::string& out) {
-  if (skip_special_tokens_ && tokenizer_->is_special(id)) return;  // as if it were not there
+  if (skip_special_tokens_ && tokenizer_->is_special(id)) return;  // ignored
   if (prefix_.empty() && !ids_.empty()) {
     decode(0, text_);
     if (!text_.ends_with(kReplacement)) {
@@ -38,7 +38,7 @@ void DecodeStream::step(uint32_t id, std::string& out) {
   }
   ids_.push_back(id);
   decode(0, text_);
-  // What was given out does not change, even if the decoder now sees it otherwise.
+  // Emitted text does not change, even if the decoder's text for it does.
   const bool extends = text_.starts_with(prefix_);
   if (!extends) {
     decode(prefix_ids_, tail_);

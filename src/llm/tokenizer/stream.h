@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Decoding token by token, and strings at which generation stops.
+// Decodes token by token and finds stop strings.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@
 
 namespace lathe::tokenizer {
 
-// Turns ids into text as they come. What was given out never changes, and no character is given out
-// in part. The pieces joined are what decode() makes of all ids, but for runs of byte tokens that
-// turn out to be no UTF-8 after some of their characters were given out.
+// Decodes ids incrementally. Emitted text never changes and has whole characters. Its concatenation
+// equals decode() of all ids, except for runs of byte tokens that are invalid UTF-8 after emitted
+// characters.
 class DecodeStream {
  public:
   explicit DecodeStream(std::shared_ptr<const Tokenizer> tokenizer, bool skip_special_tokens = true)
       : tokenizer_(std::move(tokenizer)), skip_special_tokens_(skip_special_tokens) {}
 
-  // The text that `id` completes; often empty.
+  // Returns the text that `id` completes; often empty.
   std::string step(uint32_t id);
-  void step(uint32_t id, std::string& out);  // added to `out`
-  // What is still held back; then the stream begins anew.
+  void step(uint32_t id, std::string& out);  // appends to `out`
+  // Returns the pending text and resets the stream.
   std::string finish();
 
  private:
@@ -32,34 +32,33 @@ class DecodeStream {
 
   std::shared_ptr<const Tokenizer> tokenizer_;
   bool skip_special_tokens_;
-  std::vector<uint32_t> ids_;  // those of the last text given out, and those after it
-  std::string prefix_;         // what of ids_ was given out
-  size_t prefix_ids_ = 0;      // by how many of them
-  // Of one step after another.
+  std::vector<uint32_t> ids_;  // the context ids, then the pending ids
+  std::string prefix_;         // the emitted text of ids_
+  size_t prefix_ids_ = 0;      // the number of its ids
+  // Buffers reused by steps.
   std::string text_, tail_;
   Tokenizer::DecodeBuffers buffers_;
 };
 
-// Finds the first of several strings in a text that comes in pieces, wherever these are cut. Of
-// strings that end at one place the longest counts.
+// Finds the first stop string in a text that arrives in pieces. Among strings with the same end the
+// longest counts.
 class StopStrings {
  public:
   explicit StopStrings(std::vector<std::string> strings);
 
-  // Text that is certainly before any stop string, up to the stop string itself once it is found;
-  // from then on nothing.
+  // Returns the text that precedes any stop string. After a stop string is found, returns "".
   std::string push(std::string_view text);
-  void push(std::string_view text, std::string& out);  // added to `out`
-  // The end has come without a stop: what was held back.
+  void push(std::string_view text, std::string& out);  // appends to `out`
+  // Returns the pending text at the end of the input.
   std::string finish();
-  // Which string was found.
+  // The index of the found string.
   std::optional<size_t> found() const { return found_; }
   void reset();
 
  private:
   struct Entry {
     std::string text;
-    std::vector<size_t> failure;  // length of the longest border of each prefix
+    std::vector<size_t> failure;  // Knuth-Morris-Pratt failure function
     size_t matched = 0;
   };
   std::vector<Entry> entries_;

@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kMaxText = (size_t{1} << 31) - 1;
 constexpr size_t kKeptScratches = 64;
 
-// The number of the character that each byte of a text belongs to.
+// Maps bytes of a text to character indices.
 class CharacterIndex {
  public:
   void assign(std::string_view text) {
@@ -30,7 +30,7 @@ class CharacterIndex {
       indices_[i] = index;
     }
   }
-  // Bytes to characters; what lies outside of the text stays as it is.
+  // Converts bytes to characters; offsets outside of the text are unchanged.
   std::pair<uint32_t, uint32_t> convert(Range range) const {
     if (range.begin >= size_) return {range.begin, range.end};
     const uint32_t begin = at(range.begin);
@@ -59,7 +59,7 @@ struct Tokenizer::Scratch {
   std::string replaced;
 };
 
-// A scratch for the time of a call.
+// A scratch for the duration of a call.
 class Tokenizer::Lease {
  public:
   explicit Lease(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {
@@ -98,9 +98,9 @@ Tokenizer::Tokenizer(Parts parts) : parts_(std::move(parts)) {
 
 Tokenizer::~Tokenizer() = default;
 
-void Tokenizer::forget_words() const {
+void Tokenizer::clear_word_cache() const {
   const std::lock_guard lock(mutex_);
-  for (const auto& scratch : scratches_) scratch->model->forget_words();
+  for (const auto& scratch : scratches_) scratch->model->clear_word_cache();
 }
 
 void Tokenizer::add_token(const AlignedText& text, const Section& section, Scratch& scratch,
@@ -121,7 +121,7 @@ void Tokenizer::add_details(const AlignedText& text, Scratch& scratch, Encoding&
     const Range piece = scratch.pieces[tokens.pieces[i]];
     const Range range = tokens.ranges[i];
     const Range place{piece.begin + range.begin, piece.begin + range.end};
-    Range original = range;  // for what reaches beyond its piece, as the reference has it
+    Range original = range;  // for tokens beyond their piece, as in the reference
     if (range.begin == range.end) {
       const auto origin = static_cast<uint32_t>(text.origin_of(piece));
       original = {origin + range.begin, origin + range.end};
@@ -142,7 +142,7 @@ void Tokenizer::add_details(const AlignedText& text, Scratch& scratch, Encoding&
   scratch.next_word += static_cast<int64_t>(scratch.pieces.size());
 }
 
-// What stands between added tokens.
+// Encodes the text between added tokens.
 void Tokenizer::encode_section(const AlignedText& text, std::string_view, Scratch& scratch,
                                Encoding& out) const {
   Tokens& tokens = scratch.tokens;
@@ -164,8 +164,8 @@ void Tokenizer::encode_text(std::string_view text, const EncodeOptions& options,
         "the text has {} bytes, at most {} can be tokenized at once", text.size(), kMaxText);
   if (!simdjson::validate_utf8(text.data(), text.size())) {
     check(options.replace_invalid, ErrorKind::invalid_argument,
-          "the text is not UTF-8: byte {} of {} does not belong to a character",
-          unicode::find_invalid_utf8(text), text.size());
+          "the text is not valid UTF-8 at byte {} of {}", unicode::find_invalid_utf8(text),
+          text.size());
     scratch.replaced = to_valid_utf8(text);
     text = scratch.replaced;
   }
@@ -329,6 +329,15 @@ std::optional<std::string> Tokenizer::id_to_token(uint32_t id) const {
   if (const std::string* token = parts_.added_tokens.decoded(id)) return *token;
   if (!parts_.model->has(id)) return std::nullopt;
   return parts_.model->token(id);
+}
+
+void Tokenizer::check_ids(std::span<const uint32_t> ids) const {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const bool is_known =
+        parts_.added_tokens.decoded(ids[i]) != nullptr || parts_.model->has(ids[i]);
+    check(is_known, ErrorKind::invalid_argument,
+          "token {} (number {}) is not in the vocabulary of {} tokens", ids[i], i, size());
+  }
 }
 
 std::string Tokenizer::special_token(std::string_view name) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A tokenizer: text to ids and back.
+// A tokenizer converts text to token ids and back.
 #pragma once
 
 #include <map>
@@ -22,14 +22,14 @@
 
 namespace lathe::tokenizer {
 
-// Decoding that needs to know the ids, not their texts only (SentencePiece).
+// Decodes ids instead of tokens' texts (SentencePiece).
 class IdDecoder {
  public:
   virtual ~IdDecoder() = default;
   virtual std::string decode(std::span<const uint32_t> ids, bool skip_special_tokens) const = 0;
 };
 
-// What a tokenizer is made of; only the model must be there.
+// The parts of a tokenizer; only the model is required.
 struct Parts {
   std::unique_ptr<Model> model;
   std::unique_ptr<Normalizer> normalizer;
@@ -40,37 +40,37 @@ struct Parts {
   AddedTokens added_tokens;
   std::optional<Truncation> truncation;
   std::optional<Padding> padding;
-  // "bos_token", "eos_token", …: what the folder's configuration calls them.
+  // By their names in the folder's configuration: "bos_token", "eos_token", …
   std::map<std::string, std::string> special_tokens;
 };
 
 struct EncodeOptions {
   bool add_special_tokens = true;
-  bool detailed = false;         // more than ids
-  bool replace_invalid = false;  // ill-formed UTF-8 becomes U+FFFD; otherwise it is an error
-  bool special_as_text = false;  // special tokens in the text are text
-  bool truncate_and_pad = true;  // as the file says
+  bool detailed = false;         // fills all lists of Encoding
+  bool replace_invalid = false;  // ill-formed UTF-8 becomes U+FFFD instead of an error
+  bool special_as_text = false;  // special tokens in the text are ordinary text
+  bool truncate_and_pad = true;  // with the file's settings
 };
 
-// Immutable; may be used by many threads.
+// Immutable and thread-safe.
 class Tokenizer {
  public:
   explicit Tokenizer(Parts parts);
   ~Tokenizer();
 
-  // InvalidArgument with the offset for text that is not UTF-8.
+  // InvalidArgument, with the offset, for text that is not UTF-8.
   Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
   Encoding encode_pair(std::string_view first, std::string_view second,
                        const EncodeOptions& options = {}) const;
-  // Through the pool, if there is one; in the order of the texts, padded to one length.
+  // Encodes in parallel if `pool` is not null. Results are in the order of the texts, padded to one
+  // length.
   std::vector<Encoding> encode_batch(std::span<const std::string_view> texts,
                                      const EncodeOptions& options = {},
                                      ThreadPool* pool = nullptr) const;
 
-  // Ids that nobody knows are left out.
+  // Unknown ids are skipped; see check_ids().
   std::string decode(std::span<const uint32_t> ids, bool skip_special_tokens = true) const;
-  // The same, which becomes all of `text`. With buffers that are kept, decoding that is putting
-  // bytes together allocates nothing.
+  // Assigns the decoded text to `text`. With reused buffers, byte-level decoding does not allocate.
   struct DecodeBuffers {
     std::string bytes, joined;
     std::vector<std::string> tokens;
@@ -78,16 +78,18 @@ class Tokenizer {
   void decode(std::span<const uint32_t> ids, bool skip_special_tokens, std::string& text,
               DecodeBuffers& buffers) const;
 
-  // Of all tokens, added ones included.
+  // The number of tokens, with added ones.
   size_t size() const;
-  uint32_t token_to_id(std::string_view token) const;  // kNoId if there is none
+  uint32_t token_to_id(std::string_view token) const;  // kNoId for an unknown one
   std::optional<std::string> id_to_token(uint32_t id) const;
+  // InvalidArgument for an id without a token.
+  void check_ids(std::span<const uint32_t> ids) const;
   bool is_special(uint32_t id) const { return parts_.added_tokens.is_special(id); }
-  // Empty if the configuration names none.
+  // "" if the configuration has no such token.
   std::string special_token(std::string_view name) const;
   const Parts& parts() const { return parts_; }
-  // Words met before are forgotten: what benchmarks call cold.
-  void forget_words() const;
+  // Clears the caches of words, for cold benchmarks.
+  void clear_word_cache() const;
 
  private:
   struct Scratch;
@@ -104,9 +106,9 @@ class Tokenizer {
 
   Parts parts_;
   bool needs_map_ = false;
-  bool joins_bytes_ = false;  // decoding is putting bytes together
+  bool joins_bytes_ = false;  // decoding concatenates bytes
   mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Scratch>> scratches_;  // that nobody uses now
+  mutable std::vector<std::unique_ptr<Scratch>> scratches_;  // unused
 };
 
 }  // namespace lathe::tokenizer

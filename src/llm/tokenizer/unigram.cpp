@@ -26,7 +26,7 @@ Vocabulary vocabulary_of(const std::vector<std::pair<std::string, double>>& piec
 
 }  // namespace
 
-// The best way to reach each byte: its score, where its last token starts, and that token.
+// The best segmentation up to each byte: its score, its last token and that token's start.
 class Unigram::Scratch : public ModelScratch {
  public:
   struct Node {
@@ -45,7 +45,7 @@ Unigram::Unigram(std::vector<std::pair<std::string, double>> pieces, std::option
       unk_id_(unk_id),
       byte_fallback_(byte_fallback) {
   check(!unk_id_ || *unk_id_ < pieces_.size(), ErrorKind::invalid_model,
-        "model.unk_id is {}, model.vocab has {} tokens", unk_id_.value_or(0), pieces_.size());
+        "model.unk_id is {}, but model.vocab has {} tokens", unk_id_.value_or(0), pieces_.size());
   std::vector<std::pair<std::string_view, uint32_t>> keys;
   keys.reserve(pieces_.size());
   double lowest = std::numeric_limits<double>::infinity();
@@ -85,7 +85,7 @@ void Unigram::find_best(std::string_view text, Scratch& scratch) const {
       auto& node = nodes[at + size];
       if (node.start == kNowhere || unk_score_ + here > node.score) {
         check(unk_id_.has_value(), ErrorKind::invalid_model,
-              "the text has '{}', which is no token, and model.unk_id is missing",
+              "the text has '{}', which is not a token, and model.unk_id is missing",
               escape(text.substr(at, size)));
         node = {unk_score_ + here, static_cast<uint32_t>(at), *unk_id_};
       }
@@ -107,11 +107,11 @@ void Unigram::emit(std::string_view text, Range range, Tokens& tokens, uint32_t 
     }
   }
   check(unk_id_.has_value(), ErrorKind::invalid_model,
-        "the text has '{}', which is no token, and model.unk_id is missing", escape(covered));
+        "the text has '{}', which is not a token, and model.unk_id is missing", escape(covered));
   tokens.add(*unk_id_, range, index, true);
 }
 
-// Back from the end; unknown tokens side by side become one.
+// Reads the tokens backwards; adjacent unknown tokens become one.
 void Unigram::piece(std::string_view text, Scratch& scratch, Tokens& tokens, uint32_t index) const {
   find_best(text, scratch);
   auto& ranges = scratch.ranges;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Unigram: the most probable way to cut a piece into tokens, as `tokenizers` finds it.
+// Unigram: the most probable segmentation of a piece, identical to `tokenizers`.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ namespace lathe::tokenizer {
 
 class Unigram : public Model {
  public:
-  // Tokens with their scores; ids are places in the list.
+  // Tokens with their scores; the index is the id.
   Unigram(std::vector<std::pair<std::string, double>> pieces, std::optional<uint32_t> unk_id,
           bool byte_fallback);
 

@@ -12,7 +12,7 @@
 namespace lathe::tokenizer {
 namespace {
 
-// By code point; all characters of the byte-level alphabet lie below.
+// All characters of the byte-level alphabet are below this code point.
 constexpr size_t kAlphabetEnd = 0x180;
 
 const std::array<int16_t, kAlphabetEnd>& byte_table() {
@@ -98,11 +98,11 @@ uint32_t Vocabulary::find_entry(std::string_view text, bool bytes, uint64_t hash
 }
 
 void Vocabulary::insert(std::string_view text, bool bytes, uint32_t id) {
-  if (id == kNoId || text.size() >= (1u << 31) || arena_.size() + text.size() >= kNoId) {
-    fail(ErrorKind::invalid_model,
-         "token '{}' has id {} and {} bytes, behind {}: ids and bytes end at {}", escape(text), id,
-         text.size(), arena_.size(), kNoId - 1);
-  }
+  check(id <= kMaxId, ErrorKind::invalid_model, "token '{}' has id {}, expected at most {}",
+        escape(text), id, kMaxId);
+  check(text.size() < (1u << 31) && arena_.size() + text.size() < kNoId, ErrorKind::invalid_model,
+        "token '{}' has {} bytes after {} bytes of other tokens, at most {} are allowed",
+        escape(text), text.size(), arena_.size(), kNoId - 1);
   grow(entries_.size() + 1);
   const uint64_t hash = hash_bytes(text, seed_);
   max_id_ = std::max(max_id_, id);

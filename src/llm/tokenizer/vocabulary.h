@@ -15,29 +15,29 @@
 namespace lathe::tokenizer {
 
 inline constexpr uint32_t kNoId = 0xFFFFFFFF;
+inline constexpr uint32_t kMaxId = 0x7FFFFFFF;  // of a token in a file
 
-// Maps tokens to ids and back. In byte form, a token of the byte-level alphabet is kept as the
-// bytes that it stands for; tokens with other characters stay text and never compare equal to
-// bytes.
+// Maps tokens to ids and back. In byte form, a token of the byte-level alphabet is stored as its
+// bytes. Tokens with other characters are stored as text, which never equals bytes.
 class Vocabulary {
  public:
   enum class Form { text, bytes };
 
   explicit Vocabulary(Form form = Form::text) : form_(form), seed_(hash_seed()) {}
   void reserve(size_t tokens, size_t bytes);
-  // A token that is there already gets the new id.
+  // An existing token gets the new id.
   void add(std::string_view token, uint32_t id);
-  // A token given as bytes, whatever they are (byte form).
+  // Adds a token by its bytes (byte form).
   void add_bytes(std::string_view bytes, uint32_t id);
-  // Makes the way back; before it, text() and stored() know nothing. Of several tokens with one id
-  // the last added counts.
+  // Builds the map from ids to tokens, which text() and stored() require. The last added of several
+  // tokens with one id counts.
   void finish();
 
   Form form() const { return form_; }
   size_t size() const { return entries_.size(); }
   uint32_t max_id() const { return max_id_; }  // 0 if empty
 
-  // kNoId if there is none.
+  // kNoId for an unknown token.
   uint32_t find(std::string_view token) const;
   uint32_t find_bytes(std::string_view bytes) const {
     return find_bytes(bytes, hash_bytes(bytes, seed_));
@@ -46,14 +46,14 @@ class Vocabulary {
   uint64_t hash(std::string_view bytes) const { return hash_bytes(bytes, seed_); }
 
   bool has(uint32_t id) const { return entry_of(id) != nullptr; }
-  // The token as tokenizer.json spells it; empty without one.
+  // The token's text in tokenizer.json; "" for an unknown id.
   std::string text(uint32_t id) const;
-  void read(uint32_t id, std::string& text) const;  // the same, which becomes all of `text`
-  // Its bytes in byte form (if `is_bytes`), else its text.
+  void read(uint32_t id, std::string& text) const;  // assigns it to `text`
+  // The token's bytes if is_bytes(id), else its text.
   std::string_view stored(uint32_t id) const;
   bool is_bytes(uint32_t id) const;
 
-  // All tokens in the order in which they were added: stored form and id.
+  // Visits all tokens in the order of addition: stored form and id.
   template <class F>
   void for_each(F&& visit) const {
     for (const Entry& entry : entries_) visit(stored(entry), entry.id);
@@ -85,13 +85,13 @@ class Vocabulary {
   std::vector<Entry> entries_;
   std::vector<Slot> slots_;  // open addressing; a power of two
   uint32_t max_id_ = 0;
-  std::vector<uint32_t> dense_;                        // entry by id, where ids are not sparse
+  std::vector<uint32_t> dense_;                        // entry by id, unless ids are sparse
   std::vector<std::pair<uint32_t, uint32_t>> sparse_;  // else (id, entry), sorted
 };
 
-// The bytes that `token` stands for in the byte-level alphabet; false if it has other characters.
+// Decodes the byte-level alphabet; false if `token` has other characters.
 bool bytes_of_byte_level(std::string_view token, std::string& bytes);
-// The reverse.
+// Encodes bytes in the byte-level alphabet.
 std::string byte_level_of_bytes(std::string_view bytes);
 // "<0x0A>" for 10.
 std::string byte_token(uint8_t byte);

@@ -17,7 +17,7 @@ size_t count_characters(std::string_view text) {
 uint32_t unknown_id(const Vocabulary& vocabulary, std::string_view unk_token) {
   const uint32_t id = vocabulary.find(unk_token);
   check(id != kNoId, ErrorKind::invalid_model,
-        "model.unk_token '{}' is not in model.vocab, and the text has a word without a token",
+        "model.unk_token '{}' is not in model.vocab, but the text has a word without a token",
         escape(unk_token));
   return id;
 }

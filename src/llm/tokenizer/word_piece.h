@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// WordPiece (the longest token first) and WordLevel (whole words only).
+// WordPiece (longest match first) and WordLevel (whole words).
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ class WordPiece : public Model {
   std::string unk_token_;
   size_t max_characters_;
   ByteTrie starts_;
-  ByteTrie continuations_;  // tokens without the prefix that they need within a word
+  ByteTrie continuations_;  // tokens within a word, without their prefix
 };
 
 class WordLevel : public Model {

@@ -22,7 +22,7 @@ std::optional<std::string_view> table(std::string_view name) {
     else
       return table.numbers;
   }
-  // An alias may stand behind what it names.
+  // An alias may follow its name.
   for (const NamedTable& table : kTables) {
     if (table.name == name && !table.numbers.starts_with('=')) return table.numbers;
   }
@@ -31,7 +31,7 @@ std::optional<std::string_view> table(std::string_view name) {
 
 using Group = std::vector<char32_t>;
 
-// Groups of characters equal where case is ignored.
+// Groups of characters that are equal if case is ignored.
 const std::vector<Group>& fold_groups() {
   static const std::vector<Group> groups = [] {
     std::vector<Group> all;
@@ -139,7 +139,7 @@ CodeSet close_over_case(const CodeSet& set) {
     }
     return all;
   }();
-  if (set.size() == 1 && set[0].first == set[0].last) {  // the most usual ones
+  if (set.size() == 1 && set[0].first == set[0].last) {  // the common case
     const auto it = closed_of.find(set[0].first);
     return it == closed_of.end() ? set : it->second;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sets of characters as patterns of Oniguruma name them.
+// Named sets of characters in Oniguruma's patterns.
 #pragma once
 
 #include <optional>
@@ -17,18 +17,18 @@ CodeSet intersect(const CodeSet& a, const CodeSet& b);
 CodeSet complement(const CodeSet& set);
 bool contains(const CodeSet& set, char32_t character);
 
-// \p{name}; case, spaces, '-' and '_' do not matter. nullopt if there is none.
+// \p{name}; ignores case, spaces, '-' and '_'. nullopt for an unknown name.
 std::optional<CodeSet> property(std::string_view name);
-// Whether a name is that of \w, which is another within brackets.
+// True for names of \w, which differs within brackets.
 bool names_word(std::string_view name);
 // [[:name:]].
 std::optional<CodeSet> posix_class(std::string_view name);
-// \w \s \d \h; some are others within brackets.
+// \w \s \d \h; some differ within brackets.
 CodeSet escape_class(char letter, bool in_brackets = false);
 
-// With every character that equals one of `set` where case is ignored.
+// Adds every character that equals one of `set` if case is ignored.
 CodeSet close_over_case(const CodeSet& set);
-// The characters that several characters equal where case is ignored (ß for ss), and those.
+// The characters that equal a string if case is ignored (ß and ss), with the strings.
 const std::vector<std::pair<char32_t, std::u32string>>& several_folds();
 
 }  // namespace lathe::tokenizer::unicode

@@ -11,7 +11,7 @@ constexpr NamedTable kTables[] = {
 #include "llm/tokenizer/unicode/graphemes.inc"
 };
 
-enum Kind : uint16_t {  // as the written sets are named and ordered
+enum Kind : uint16_t {  // in the order of the written sets
   kControl = 1 << 0,
   kExtend = 1 << 1,
   kSpacing = 1 << 2,
@@ -56,9 +56,9 @@ bool hangul_goes_on(uint16_t before, uint16_t after) {
 size_t grapheme_end(std::string_view text, size_t at) {
   char32_t before = next(text, at);
   uint16_t before_kinds = kinds(before);
-  bool pictographic = before_kinds & kPictographic;  // and what extends it
+  bool pictographic = before_kinds & kPictographic;  // with its extending characters
   bool conjunct = before_kinds & kConsonant, linked = false;
-  bool regional = is_regional(before);  // an odd number of them
+  bool regional = is_regional(before);  // the count is odd
   while (at < text.size()) {
     size_t end = at;
     const char32_t c = next(text, end);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Grapheme clusters: what a reader takes for one character.
+// Grapheme clusters: user-perceived characters.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace lathe::tokenizer::unicode {
 
-// Where the cluster that begins at `at` ends; `at` is before the end of the text.
+// The end of the cluster that begins at `at`, which is before the end of the text.
 size_t grapheme_end(std::string_view text, size_t at);
 
 }  // namespace lathe::tokenizer::unicode

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the four normal forms of Unicode need to know about characters.
+// Character properties for Unicode normalisation.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@ namespace lathe::tokenizer::unicode {
 
 enum class Form : uint8_t { nfc, nfd, nfkc, nfkd };
 
-// Whether `character` is left alone by the form wherever it stands, and keeps what is before it
-// from what is after it: a text may be cut before it.
+// True if the form never changes `character` and it does not interact with its neighbours: a text
+// may be split before it.
 bool is_inert(char32_t character, Form form);
 
-// The full decomposition; empty if there is none. Hangul syllables are not covered.
+// The full decomposition, or empty. Excludes Hangul syllables.
 std::u32string_view decomposition(char32_t character, bool compatible);
 uint8_t combining_class(char32_t character);
-// The character that two compose to, Hangul included, or 0.
+// The composition of two characters, including Hangul, or 0.
 char32_t compose(char32_t first, char32_t second);
 
 namespace hangul {

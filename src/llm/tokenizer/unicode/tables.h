@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How the written tables are read, and the forms in which programs use them.
+// Reads the written tables into lookup structures.
 #pragma once
 
 #include <array>
@@ -33,12 +33,12 @@ class NumberReader {
 
 struct NamedTable {
   std::string_view name;
-  std::string_view numbers;  // or "=name" of the table that has the same
+  std::string_view numbers;  // or "=name" of an equal table
 };
 
 CodeSet read_set(std::string_view numbers);
 
-// A value for each code point: equal blocks of 256 are stored once.
+// A value for each code point; equal blocks of 256 are shared.
 template <class T>
 class TwoStage {
  public:
@@ -46,13 +46,12 @@ class TwoStage {
 
   T operator[](char32_t c) const { return values_[first_[c >> 8] << 8 | (c & 0xFF)]; }
 
-  // Code points from `first` on, up to the next run.
+  // Code points from `first` up to the next run.
   struct Run {
     char32_t first;
     T value;
   };
-  // From runs in order, the first of which begins at 0. Only blocks within which the value changes
-  // are written out one by one.
+  // Builds from sorted runs that begin at 0. Expands only blocks in which the value changes.
   explicit TwoStage(const std::vector<Run>& runs) {
     std::map<T, uint32_t> uniform;
     const auto add_block = [&] {
@@ -78,7 +77,7 @@ class TwoStage {
     }
   }
 
-  // From values for all code points.
+  // Builds from values of all code points.
   explicit TwoStage(std::span<const T> all) {
     std::map<std::string_view, uint32_t> known;
     for (size_t block = 0; block < kBlocks; ++block) {

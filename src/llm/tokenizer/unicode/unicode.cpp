@@ -45,7 +45,7 @@ std::vector<uint8_t> paint_scripts() {
   return all;
 }
 
-// Differences to lower case, by index; and characters whose lower case is several.
+// Differences to lower case by index, and characters whose lower case has several characters.
 struct Lowercase {
   std::vector<int32_t> differences{0};
   std::unordered_map<char32_t, std::u32string> several;
@@ -131,7 +131,7 @@ size_t find_invalid_utf8(std::string_view text) {
     if (lead < 0xC2 || lead > 0xF4) return i;
     const size_t size = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
     if (text.size() - i < size) return i;
-    // Overlong forms, surrogates and what is beyond U+10FFFF show in the second byte.
+    // The second byte reveals overlong forms, surrogates and values above U+10FFFF.
     const uint8_t low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
     const uint8_t high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
     if (byte(i + 1) < low || byte(i + 1) > high) return i;
