@@ -17,7 +17,7 @@ ByteTrie make(const Keys& keys) {
   return ByteTrie(std::vector<std::pair<std::string_view, uint32_t>>(keys.begin(), keys.end()));
 }
 
-// What a comparison with every key at every place finds.
+// The result of comparing every key at every offset.
 void expect_all_found(const Keys& keys, const std::string& text) {
   const ByteTrie trie = make(keys);
   const KeyFinder finder(trie, text);
@@ -37,7 +37,7 @@ void expect_all_found(const Keys& keys, const std::string& text) {
   }
 }
 
-TEST(KeyFinder, FindsWhatComparingAllKeysFindsForShortAndLongKeys) {
+TEST(KeyFinder, EqualsACompareOfAllKeysForShortAndLongKeys) {
   std::mt19937 random(7);
   const auto word = [&](size_t shortest, size_t longest, uint32_t letters) {
     std::string out;
@@ -52,7 +52,7 @@ TEST(KeyFinder, FindsWhatComparingAllKeysFindsForShortAndLongKeys) {
     for (uint32_t i = 0; i < 12; ++i) keys[word(0, 6, letters)] = i;
     const std::string text = word(0, 200, letters);
     if (round % 2 == 1) {
-      // Long ones: stretches of the text itself, whole and with another end.
+      // Long keys: substrings of the text, unchanged and with another end.
       for (uint32_t i = 0; i < 4; ++i) {
         std::string key = text.substr(random() % (text.size() + 1)) + word(65, 90, letters);
         keys[key] = 100 + i;
@@ -64,7 +64,7 @@ TEST(KeyFinder, FindsWhatComparingAllKeysFindsForShortAndLongKeys) {
   }
 }
 
-TEST(KeyFinder, NearMatchesOfALongKeyCostTimeInProportionToTheText) {
+TEST(KeyFinder, NearMatchesOfALongKeyTakeLinearTime) {
   const Keys keys = {{std::string(30'000, 'a') + "b", 1}, {"aab", 2}};
   const std::string text(200'000, 'a');
   const auto begin = std::chrono::steady_clock::now();
@@ -73,7 +73,7 @@ TEST(KeyFinder, NearMatchesOfALongKeyCostTimeInProportionToTheText) {
   size_t found = 0;
   for (size_t at = 0; at < text.size(); ++at) found += finder.longest(at).first;
   EXPECT_EQ(found, 0U);
-  // One place after the other would take 6e9 steps.
+  // A search from every offset takes 6e9 steps.
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
 }
 

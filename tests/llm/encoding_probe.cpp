@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Answers questions about tokenizers: a JSON object a line in, one out. What fails gives {"error":
-// kind, "message": text}.
+// Runs tokenizers for tests in Python: reads a JSON object per line and writes one per line, or
+// {"error": kind, "message": text}.
 #include <nlohmann/json.hpp>
 
 #include <iostream>
@@ -68,7 +68,7 @@ json encode_batch(const Tokenizer& tokenizer, const json& question) {
   return out;
 }
 
-// Ids and details must not depend on what was asked for; and decoding follows at once.
+// Checks that `detailed` does not change ids, then decodes.
 json compare(const Tokenizer& tokenizer, const json& question) {
   EncodeOptions options = options_of(question);
   const std::string text = question.at("text");

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Whole tokenizers: the committed ones, those of the test data and real ones, against the packages
-`tokenizers`, `sentencepiece` and `tiktoken`, and against stored results.
+"""Compares complete tokenizers (committed ones, those of the test data and real ones) with the packages
+`tokenizers`, `sentencepiece` and `tiktoken`, and with stored results.
 
-LATHE_TEST_DATA (or the folder `shared` beside the repository) holds the test data, LATHE_REAL_MODELS
-what its tools/real_models.py wrote. LATHE_TOKENIZER_TEXTS: generated texts for each tokenizer, cut into
-LATHE_TOKENIZER_PARTS (as many as processors) that run side by side.
+LATHE_TEST_DATA (or the folder `shared` beside the repository) has the test data, LATHE_REAL_MODELS the
+output of its tools/real_models.py. LATHE_TOKENIZER_TEXTS: the number of generated texts per tokenizer,
+split into LATHE_TOKENIZER_PARTS (default: the processors) that run in parallel.
 """
 
 import json
@@ -70,7 +70,7 @@ def same(expected, found):
 
 
 def check_generated(results, tokenizer, seed):
-    """All texts singly; some as pairs, batches and streams too, where the tokenizer knows these."""
+    """Compares all texts, and some as pairs, batches and streams if the reference supports these."""
     part = int(os.environ.get(PART, 0))
     texts = list(generated_texts.texts(-(-TEXTS // PARTS), seed + 1000 * part, tokenizer.tokens))
     for i, text in enumerate([*generated_texts.EDGES, *texts]):
@@ -173,7 +173,7 @@ def test_gguf(results, probe):
     if path is None or model is None:
         results.skip("a GGUF vocabulary of the test data is absent")
     else:
-        compare_two(results, probe, path, model, squeeze=True)  # which squeezes spaces by itself
+        compare_two(results, probe, path, model, squeeze=True)  # the model squeezes spaces itself
     path, other = real_path("smollm2/gguf/model.gguf"), real_path("smollm2/hf/tokenizer.json")
     if path is None or other is None:
         results.skip("the GGUF vocabulary of a real model is absent")
@@ -182,8 +182,8 @@ def test_gguf(results, probe):
 
 
 def with_digits(path):
-    """The model's tokenizer.json was made from the GGUF file without a look at tokenizer.ggml.pre, by
-    which digits stand alone; here with that step, as its makers have it."""
+    """The model's tokenizer.json, made from the GGUF file, lacks the step of tokenizer.ggml.pre that splits
+    digits; this adds it."""
     description = json.loads(path.read_text())
     description["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [
         {"type": "Digits", "individual_digits": True}, description["pre_tokenizer"]]}
@@ -193,7 +193,7 @@ def with_digits(path):
 
 
 def compare_two(results, probe, path, other, squeeze=False):
-    """Two files of one vocabulary give the same ids."""
+    """Two files of one vocabulary produce the same ids."""
     probe.load(path)
     probe.load(other)
     for text in generated_texts.texts(max(TEXTS // 10, 60), 400):
@@ -204,7 +204,7 @@ def compare_two(results, probe, path, other, squeeze=False):
 
 
 def test_legacy(results, probe):
-    """vocab.json with merges.txt, and vocab.txt, written from a tokenizer.json, give its ids."""
+    """vocab.json with merges.txt, and vocab.txt, written from a tokenizer.json, produce its ids."""
     folder = ROOT / "build/legacy-tokenizers"
     bytes_ = json.loads((ROOT / "tests/llm/tokenizers/bpe_bytes.json").read_text())["model"]
     (folder / "gpt2").mkdir(parents=True, exist_ok=True)
@@ -234,7 +234,7 @@ def test_legacy(results, probe):
 
 
 def test_errors(results, probe):
-    """Text that is no UTF-8, and files that are wrong, name what is wrong."""
+    """Errors of text that is not UTF-8 and of wrong files name the cause."""
     name = str(COMMITTED[0])
     probe.load(name)
     folder = ROOT / "build/broken-tokenizers"
@@ -283,7 +283,7 @@ def run(tests, wanted):
 
 
 def run_parts(wanted):
-    """Each part in a process of its own; the sums of their counts."""
+    """Runs each part in its own process; returns the total counts."""
     processes = [subprocess.Popen([sys.executable, __file__, *wanted], env={**os.environ, PART: str(part)},
                                   stdout=subprocess.PIPE, text=True) for part in range(PARTS)]
     total = Results()

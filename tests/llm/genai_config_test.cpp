@@ -53,7 +53,7 @@ TEST(GenaiConfig, names_files_tokens_and_search) {
   EXPECT_EQ(config.search.top_k, 7);
 }
 
-TEST(GenaiConfig, says_what_is_wrong_and_where) {
+TEST(GenaiConfig, names_the_wrong_member) {
   EXPECT_EQ(message(document(R"(, "head_sise": 16)")),
             "InvalidModel: unknown key 'model.decoder.head_sise' (did you mean 'head_size'?)");
   EXPECT_EQ(message(document(R"(, "head_size": "16")")),
@@ -81,7 +81,7 @@ TEST(GenaiConfig, says_what_is_wrong_and_where) {
     "decoder": {"filename": "m"}}})"),
       "InvalidModel: 'model.eos_token_id' is 9, but the vocabulary has 4 tokens");
   EXPECT_TRUE(
-      message(R"({"model": )").starts_with("InvalidModel: genai_config.json is not JSON: "));
+      message(R"({"model": )").starts_with("InvalidModel: genai_config.json is not valid JSON: "));
   EXPECT_EQ(message(std::string(100000, '[')).substr(0, 26), "InvalidModel: genai_config");
 }
 
@@ -106,7 +106,7 @@ TEST(GenaiConfig, an_unknown_type_follows_the_structure) {
   }
 }
 
-TEST(GenaiConfig, takes_an_overlay) {
+TEST(GenaiConfig, applies_an_overlay) {
   const std::string joined = overlay_config(document(R"(, "head_size": 16)"),
                                             R"({"model": {"decoder": {"head_size": 32}}})");
   const GenaiConfig config = read_genai_config(joined, "overlaid");
@@ -114,7 +114,7 @@ TEST(GenaiConfig, takes_an_overlay) {
   EXPECT_EQ(config.decoder.filename, "model.onnx");
 }
 
-TEST(GenaiConfig, adds_what_a_generation_config_says) {
+TEST(GenaiConfig, merges_a_generation_config) {
   GenaiConfig config = read_genai_config(document(""), "genai_config.json");
   read_generation_config(
       R"({"eos_token_id": [7, 9], "temperature": 0.6, "transformers_version": "5"})",
@@ -164,7 +164,7 @@ TEST(GenaiConfig, keeps_its_providers_when_others_are_appended) {
   EXPECT_THROW(clear_providers(wrong), Error);
 }
 
-TEST(GenaiConfig, takes_search_options_from_a_generation_config_where_it_has_none) {
+TEST(GenaiConfig, reads_missing_search_options_from_a_generation_config) {
   const Json wanted = Json::parse(kGeneration);
   GenaiConfig config = read_genai_config(document(""), "genai_config.json");
   read_generation_config(kGeneration, "generation_config.json", config);
@@ -173,7 +173,7 @@ TEST(GenaiConfig, takes_search_options_from_a_generation_config_where_it_has_non
   for (const auto& [name, value] : wanted.items()) {
     EXPECT_EQ(got[name], value) << name;
     EXPECT_NE(got[name], defaults[name]) << name;
-    // What genai_config.json says stands, though it be the default.
+    // Values of genai_config.json win, even defaults.
     const std::string search =
         fmt::format(R"(, "search": {{"{}": {}}})", name, defaults[name].dump());
     if (defaults[name].is_null()) continue;
@@ -183,7 +183,7 @@ TEST(GenaiConfig, takes_search_options_from_a_generation_config_where_it_has_non
   }
 }
 
-TEST(GenaiConfig, lists_what_a_generation_config_wants_that_is_not_done) {
+TEST(GenaiConfig, lists_unsupported_options_of_a_generation_config) {
   GenaiConfig config = read_genai_config(document(""), "genai_config.json");
   read_generation_config(
       R"({"guidance_scale": 1, "num_beam_groups": 1, "force_words_ids": [], "penalty_alpha": 0.6,
@@ -192,7 +192,7 @@ TEST(GenaiConfig, lists_what_a_generation_config_wants_that_is_not_done) {
   EXPECT_EQ(config.unsupported, (std::vector<std::string>{"forced_decoder_ids", "penalty_alpha"}));
 }
 
-TEST(GenaiConfig, refuses_what_is_for_speech_by_its_name) {
+TEST(GenaiConfig, refuses_speech_models_by_name) {
   EXPECT_EQ(
       message(document("", R"(, "num_mels": 80)")),
       "Unsupported: 'model.num_mels' is for speech models, which are not supported: the type is "
@@ -202,7 +202,7 @@ TEST(GenaiConfig, refuses_what_is_for_speech_by_its_name) {
             "type is 'llama'");
 }
 
-TEST(GenaiConfig, takes_models_that_see_and_hear_as_far_as_text_needs_them) {
+TEST(GenaiConfig, reads_the_text_part_of_multimodal_models) {
   const GenaiConfig config = read_genai_config(
       document("", R"(, "vision": {"adapter_filename": "vision.onnx_adapter", "pipeline": [
                  {"embed": {"filename": "patches.onnx", "run_on_cpu": true}}],
@@ -225,8 +225,8 @@ TEST(GenaiConfig, knows_the_names_of_providers) {
   EXPECT_EQ(find_provider("warp"), nullptr);
 }
 
-// Every configuration at hand that describes text models reads; speech is refused by name.
-TEST(GenaiConfig, reads_the_models_at_hand) {
+// Reads every configuration of a text model in the test data; speech is refused by name.
+TEST(GenaiConfig, reads_the_models_of_the_test_data) {
   const std::filesystem::path models = "../shared/models";
   if (!std::filesystem::exists(models)) GTEST_SKIP() << "there is no " << models;
   int count = 0;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Texts made at random, the same each time: all scripts, emoji, controls, long runs, code, spaces."""
+"""Generates reproducible random texts: all scripts, emoji, controls, long runs, code, spaces."""
 
 import random
 import unicodedata
@@ -34,7 +34,7 @@ CODE = ["for (int i = 0; i < n; ++i) {\n    sum += a[i] * b[i];\n}\n",
 MARKS = [chr(c) for c in range(0x300, 0x370)] + ["\u0345", "\u05b0", "\u064b", "\u093c", "\u3099",
                                                     "\u0f39", "\u1dc0", "\u20d0", "\u0e31"]
 
-# Texts that everybody should try.
+# Hand-written texts.
 EDGES = ["", " ", "  ", "\n", "\t", "a", "\u00e9", "e\u0301", "\U0001F600", "\0", " a", "a ", "a  b", "\u2581", "\u2581\u2581a",
          "a" * 300, "\u65e5" * 200, " " * 150, "\n" * 70, "<unk>", "<s>a</s>", "[CLS]", "<0x41>", "\ufeffa", "a\u0300" * 40,
          "\U0001F468\u200D\U0001F469" * 30, "\u1e9b\u0323", "\ufb01", "\u01c5", "\u0130I\u0131i", "\u03a3\u03c2"]
@@ -85,7 +85,7 @@ def piece(rng, tokens):
 
 
 def texts(count, seed, tokens=()):
-    """`count` texts; some hold added tokens, of which `tokens` is the list."""
+    """Returns `count` texts; some have added tokens of the list `tokens`."""
     rng = random.Random(seed)
     tokens = list(tokens)
     for _ in range(count):

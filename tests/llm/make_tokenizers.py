@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Makes tests/llm/tokenizers/* with the packages `tokenizers` and `sentencepiece`: small ones, in which
+"""Makes tests/llm/tokenizers/* with the packages `tokenizers` and `sentencepiece`: small files, in which
 every component and option of the formats occurs.
 
 usage: make_tokenizers.py        in the root of the repository
@@ -223,7 +223,7 @@ def make_sentence_pieces():
 
 
 def make_ranks():
-    """tiktoken's form of a byte-level BPE: a token's rank is its id, single bytes first."""
+    """Writes a byte-level BPE in tiktoken's format: a token's rank is its id, single bytes first."""
     characters = pre_tokenizers.ByteLevel.alphabet()
     model = json.loads((FOLDER / "bpe_bytes.json").read_text())["model"]
     plain = [c for c in range(256) if chr(c) in characters]
@@ -239,7 +239,7 @@ def main():
     FOLDER.mkdir(exist_ok=True)
     for name, description in make_tokenizers().items():
         text = json.dumps(description, ensure_ascii=False, separators=(",", ":"))
-        Tokenizer.from_str(text)  # it must be one
+        Tokenizer.from_str(text)  # checks that it loads
         (FOLDER / f"{name}.json").write_text(text + "\n", encoding="utf-8")
     make_sentence_pieces()
     make_ranks()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Whole tokenizers of this build beside those of the packages that define them."""
+"""Compares complete tokenizers of this build with the packages that define them."""
 
 import base64
 import json
@@ -18,7 +18,7 @@ CL100K_SPECIALS = {"<|endoftext|>": 100257, "<|fim_prefix|>": 100258, "<|fim_mid
 
 
 class Probe:
-    """encoding_probe of this build."""
+    """Runs encoding_probe of this build."""
 
     def __init__(self):
         preset = os.environ.get("TEST_PRESET", "release")
@@ -41,7 +41,7 @@ class Probe:
 
 
 def fields(encoding):
-    """What the package says of an encoding, in the probe's form."""
+    """An encoding of the package in the probe's form."""
     return {"ids": encoding.ids, "type_ids": encoding.type_ids, "tokens": encoding.tokens,
             "words": encoding.word_ids, "offsets": [list(pair) for pair in encoding.offsets],
             "special_tokens_mask": encoding.special_tokens_mask,
@@ -50,17 +50,17 @@ def fields(encoding):
 
 
 def attempt(function):
-    """Its result, or None if it refuses."""
+    """The result of the package, or None if it fails."""
     try:
         return function()
-    except BaseException as error:  # a panic of the package is no Exception
+    except BaseException as error:  # a panic of the package is not an Exception
         if isinstance(error, Exception) or type(error).__name__ == "PanicException":
             return None
         raise
 
 
 def difference(expected, found):
-    """None if they agree; else what differs first."""
+    """The first difference, or None."""
     if expected is None or "error" in found:
         return None if expected is None and "error" in found else f"expected {str(expected)[:80]}: {found}"
     for name, value in expected.items():
@@ -70,7 +70,7 @@ def difference(expected, found):
 
 
 class HuggingFace:
-    """A tokenizer.json. Compared are all fields, the decoded text, and streams."""
+    """A tokenizer.json. Compares all fields, the decoded text, and streams."""
 
     def __init__(self, probe, path):
         self.probe, self.name = probe, str(path)
@@ -100,7 +100,7 @@ class HuggingFace:
                           found if "error" in found else {"all": found})
 
     def compare_stream(self, text):
-        """Each step, as long as the package's stream goes on; all steps joined are the whole."""
+        """Compares each step until the package's stream fails; the concatenated steps equal the text."""
         encoding = attempt(lambda: self.reference.encode(text))
         if encoding is None:
             return None

@@ -44,7 +44,7 @@ TEST(SearchOptions, defaults_can_be_read_again) {
   EXPECT_EQ(search_options_json(options), defaults);
 }
 
-TEST(SearchOptions, that_say_nothing_here_are_taken_or_refused_with_a_reason) {
+TEST(SearchOptions, without_effect_are_accepted_or_refused_with_a_reason) {
   SearchOptions options;
   set_search_option(options, "batch_size", Json(4));
   set_search_option(options, "past-present-share-buffer", Json(true));

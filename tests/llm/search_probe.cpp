@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Answers questions about the search for tokens: a JSON object a line in, a JSON value a line out.
+// Runs token search for tests in Python: reads a JSON object and writes a JSON value per line.
 #include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -44,7 +44,7 @@ Json draw(const Json& q, const SearchOptions& options) {
   return counts;
 }
 
-// Logits in [-4, 4), a step of 2^-17, by a formula that scripts/make_beam_vectors.py shares.
+// Logits in [-4, 4), in steps of 2^-17, by the formula of scripts/make_beam_vectors.py.
 std::vector<float> scripted(uint64_t table, uint64_t item, uint64_t length, Token last,
                             Token before, size_t vocabulary) {
   std::vector<float> logits(vocabulary);
@@ -55,7 +55,7 @@ std::vector<float> scripted(uint64_t table, uint64_t item, uint64_t length, Toke
     const uint64_t mixed = (x * x % 2147483647 + x) * 48271 % 2147483647;
     logits[i] = static_cast<float>(mixed % 1048576) / 131072 - 4;
   }
-  logits[2] += 1;  // the end token, often among the best
+  logits[2] += 1;  // the end token is often among the best
   return logits;
 }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The search for tokens against what defines it: Transformers' recorded beams, its recorded processors
-(where ../shared is at hand), and an oracle in float64 written here from the published definitions."""
+"""Compares token search with Transformers' recorded beams, its recorded processors (if ../shared exists), and a
+float64 oracle of the published definitions."""
 
 import json
 import math
@@ -43,7 +43,7 @@ def test_beams():
         near = same and all(abs(h["score"] - e["score"]) <= 1e-5 for item, wanted in zip(got, case["results"])
                             for h, e in zip(item, wanted))
         expect(near, f"beams of table {case['table']} {case['options']}: {got}, expected {case['results']}")
-    # ONNX Runtime GenAI's length counts the prompt and leaves the end token out: scores rescale.
+    # ONNX Runtime GenAI's length includes the prompt but not the end token, so scores are rescaled.
     case = vectors["cases"][9]
     theirs = ask([{"do": "beams", "table": case["table"], "vocabulary": 16, "batch": 1,
                    "options": {**case["options"], "length_penalty_counts_prompt": counts}} for counts in (False, True)])
@@ -56,7 +56,7 @@ def test_beams():
         expect(False, f"other beams with the prompt counted: {new} {whole}")
 
 
-# Parameters of Transformers' classes as options.
+# Options by parameters of Transformers' classes.
 def options_of(name, p):
     lone = {"RepetitionPenaltyLogitsProcessor": ("repetition_penalty", "penalty"), "TopKLogitsWarper": ("top_k", "top_k"),
             "NoRepeatNGramLogitsProcessor": ("no_repeat_ngram_size", "ngram_size"), "TopPLogitsWarper": ("top_p", "top_p"),
@@ -119,7 +119,7 @@ def softmax(x):
 
 
 def oracle(logits, o):
-    """The distribution that a token is drawn from, in float64."""
+    """The distribution of a sampled token, in float64."""
     x = np.array(logits, np.float64) / o.get("temperature", 1)
     keep = np.ones(len(x), bool)
 
@@ -183,7 +183,7 @@ def chi_squared_tail(statistic, degrees):
 
 
 def tail(counts, p):
-    """How likely counts so far from their expectation are; 0 for an impossible token."""
+    """The probability of counts this far from their expectation; 0 for an impossible token."""
     counts = np.array(counts, np.float64)
     if counts[p == 0].sum() > 0:
         return 0.0
@@ -214,9 +214,8 @@ def test_draws():
     answers = ask(questions)
     for row, o, counts in zip(rows, SETTINGS, answers, strict=True):
         expect(sum(counts) == draws and tail(counts, oracle(row, o)) > 1e-4, f"draws with {o}")
-    # The measure notices faults. In the engine's place, a sampler with one: a nucleus that leaves out the token
-    # which fills it, temperature after the cut instead of before it, probabilities shared out as draws that
-    # repeat themselves.
+    # The test detects planted faults of a sampler: a nucleus without its last token, temperature after the cut,
+    # repeated random numbers.
     def cut_too_early(row, o):
         p = softmax(np.array(row, np.float64))
         order = np.argsort(-p, kind="stable")
@@ -232,7 +231,7 @@ def test_draws():
         expect(tail(counts, oracle(rows[at], SETTINGS[at])) < 1e-4, f"the fault {fault.__name__} stays unseen")
     repeated = 16 * random.multinomial(draws // 16, oracle(rows[0], SETTINGS[0]))
     expect(tail(repeated, oracle(rows[0], SETTINGS[0])) < 1e-4, "the fault of repeated draws stays unseen")
-    # And the engine's own draws do not pass for those of other settings.
+    # The engine's samples fail the test for other settings.
     for at, other in ((1, {"temperature": 0.72}), (3, {"top_k": 4}), (7, {"min_p": 0.11})):
         expect(tail(answers[at], oracle(rows[at], other)) < 1e-4, f"draws with {SETTINGS[at]} pass for {other}")
     again = ask([questions[0], {**questions[0], "sequence": 1}, {**questions[0], "seed": 8}])

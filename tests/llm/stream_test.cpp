@@ -14,7 +14,7 @@
 namespace lathe::tokenizer {
 namespace {
 
-// The text before the first stop string to end, and which it is, by looking at all of the text.
+// The text before the first stop string, and its index, by a search of the whole text.
 std::pair<std::string, std::optional<size_t>> search(const std::string& text,
                                                      const std::vector<std::string>& strings) {
   for (size_t end = 1; end <= text.size(); ++end) {
@@ -28,7 +28,7 @@ std::pair<std::string, std::optional<size_t>> search(const std::string& text,
   return {text, std::nullopt};
 }
 
-TEST(StopStrings, FindWhatASearchOfTheWholeTextFindsHoweverItIsCut) {
+TEST(StopStrings, EqualASearchOfTheWholeTextForAllPieces) {
   std::mt19937 random(1);
   const auto word = [&](size_t longest) {
     std::string out;
@@ -45,7 +45,7 @@ TEST(StopStrings, FindWhatASearchOfTheWholeTextFindsHoweverItIsCut) {
     for (size_t at = 0; at < text.size();) {
       const size_t size = 1 + random() % 4;
       const std::string piece = stops.push(text.substr(at, size));
-      // What is given must not be taken back: it is before any stop string.
+      // Emitted text is final: it precedes any stop string.
       given += piece;
       at += size;
     }
@@ -58,7 +58,7 @@ TEST(StopStrings, FindWhatASearchOfTheWholeTextFindsHoweverItIsCut) {
   EXPECT_GT(stopped, 400);
 }
 
-TEST(StopStrings, HoldBackOnlyWhatMayBeginOne) {
+TEST(StopStrings, HoldBackOnlyPossiblePrefixes) {
   StopStrings stops({"<end>"});
   EXPECT_EQ(stops.push("a <"), "a ");
   EXPECT_EQ(stops.push("e"), "");
@@ -72,7 +72,7 @@ TEST(StopStrings, HoldBackOnlyWhatMayBeginOne) {
   EXPECT_THROW(StopStrings({"a", ""}), Error);
 }
 
-TEST(DecodeStream, GivesWholeCharactersAndNeverTakesThemBack) {
+TEST(DecodeStream, EmitsWholeCharactersOnce) {
   const auto tokenizer = load_tokenizer("examples/tokenizer");
   const std::string text = "na\u00efve \u65e5\u672c \U0001F468\u200D\U0001F469 ok\n\u00e9";
   DecodeStream stream(tokenizer);
@@ -87,7 +87,7 @@ TEST(DecodeStream, GivesWholeCharactersAndNeverTakesThemBack) {
   EXPECT_EQ(stream.finish(), "");
 }
 
-TEST(DecodeStream, GivesWhatIsNoCharacterAtTheEndOrOnceItIsCertain) {
+TEST(DecodeStream, EmitsInvalidBytesAtTheEndOrOnceTheyAreFinal) {
   const auto tokenizer = load_tokenizer("examples/tokenizer");
   const std::vector<uint32_t> bytes = tokenizer->encode("\u65e5").ids;  // a token for each byte
   ASSERT_EQ(bytes.size(), 3u);
@@ -97,7 +97,7 @@ TEST(DecodeStream, GivesWhatIsNoCharacterAtTheEndOrOnceItIsCertain) {
   EXPECT_EQ(stream.finish(), "\uFFFD");
   EXPECT_EQ(stream.step(bytes[0]), "");
   EXPECT_EQ(stream.step(tokenizer->token_to_id("H")), "\uFFFDH");
-  // A stream of nothing but half characters does not grow without end.
+  // A stream of incomplete characters needs bounded memory.
   std::string all;
   for (int i = 0; i < 5000; ++i) all += stream.step(bytes[1]);
   EXPECT_GE(all.size(), 3u * 3900u);
@@ -105,9 +105,8 @@ TEST(DecodeStream, GivesWhatIsNoCharacterAtTheEndOrOnceItIsCertain) {
   EXPECT_EQ(all.size(), 3u * 5000u);
 }
 
-TEST(DecodeStream, GivesOnlyWholeCharactersOfALongRunThatNoTokenEndsWith) {
-  // Bytes EB AC 84 are one character; the last token is the end of one and the beginning of the
-  // next.
+TEST(DecodeStream, EmitsWholeCharactersOfALongRunWithoutATokenBoundary) {
+  // Bytes EB AC 84 are one character; the last token has the end of one and the start of the next.
   const std::string json = R"({"version": "1.0", "truncation": null, "padding": null,
       "added_tokens": [], "normalizer": null, "post_processor": null,
       "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
@@ -156,7 +155,7 @@ TEST(ToValidUtf8, ReplacesAsPythonDoes) {
 TEST(BpeMerge, BothLoopsJoinTheSameNeighbours) {
   std::mt19937 random(2);
   for (int round = 0; round < 300; ++round) {
-    // A random table: pairs of ids below 40 become another, some of the same rank.
+    // A random table: pairs of ids below 40 merge, some with equal ranks.
     std::vector<BpeJoin> table(1600);
     for (BpeJoin& join : table) {
       join = random() % 3 == 0 ? BpeJoin{static_cast<uint32_t>(random() % 200),
@@ -183,7 +182,7 @@ TEST(BpeMerge, BothLoopsJoinTheSameNeighbours) {
   }
 }
 
-TEST(Tokenizer, AnswersManyThreadsAtOnceAsItAnswersOne) {
+TEST(Tokenizer, HasEqualResultsInManyThreads) {
   const auto tokenizer = load_tokenizer("examples/tokenizer");
   std::vector<std::string> texts;
   for (int i = 0; i < 400; ++i) texts.push_back(fmt::format("text {} of the many, {}", i, i * i));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Asks the parts of tokenizers, ours and those of the package `tokenizers`, and compares."""
+"""Compares parts of tokenizers with those of the package `tokenizers`."""
 
 import json
 import os
@@ -12,7 +12,7 @@ SCALARS = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 
 
 class Probe:
-    """tokenizer_probe of this build."""
+    """Runs tokenizer_probe of this build."""
 
     def __init__(self):
         preset = os.environ.get("TEST_PRESET", "release")
@@ -36,8 +36,8 @@ def reference(normalizer=None, pre_tokenizer=None):
 
 
 class Case:
-    """A pair of parts. Compared are the normalised text, and the pieces of it with the places that
-    they came from."""
+    """A normalizer and a pre-tokenizer. Compares the normalised text, and its pieces with their offsets in
+    the original."""
 
     def __init__(self, name, normalizer=None, pre_tokenizer=None, leave_bytes=False):
         self.name, self.normalizer, self.pre_tokenizer = name, normalizer, pre_tokenizer
@@ -61,8 +61,8 @@ class Case:
                        for (start, end), (piece, _) in zip(offsets, pieces))
 
     def problems(self, probe, text, offsets=True):
-        """Messages about what differs; without `offsets` (for which the reference is slow), of a
-        normalizer only the text is compared."""
+        """Returns messages about differences. Without `offsets`, for which the reference is slow, compares
+        only the text of a normalizer."""
         checks = []
         if self.normalizer is not None and self.config.get("leave_bytes") is None:
             checks.append(({"normalizer": self.normalizer, "offsets": False}, self.expected_text(text)))

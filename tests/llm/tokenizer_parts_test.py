@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Every part of tokenizers that looks at characters, on every scalar value, against `tokenizers`.
+"""Compares every part of tokenizers that depends on characters, on every scalar value, with `tokenizers`.
 
 usage: tokenizer_parts_test.py [--full]     without, a part of the scalar values and texts
 """
@@ -56,7 +56,7 @@ PATTERNS = {
 BEHAVIORS = ["Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"]
 
 
-# Characters that equal several when case is ignored.
+# Characters that equal a string if case is ignored.
 FOLDS = ["(?i:ss)", "(?i:ß)", "(?i:ffi)", "(?i:ff)i", "(?i:[ßk])", "(?i:[^ß])", "(?i:ŉ)", "(?i:'st)",
          "(?i:st)+", "(?i:i̇)", "(?i:İ)", "(?i:ΐ)", "(?i:sss)", "(?i:s{2})", "(?i:ss?)",
          "(?i)a|ss(?-i)S", r"(?i:\p{Lu})", "(?i:[[:upper:]])", r"(?i:\u00df|k)"]
@@ -130,12 +130,12 @@ def pattern_cases():
     for name, pattern in PATTERNS.items():
         yield Case(f"pattern {name}", None, split(pattern))
         if name in ("gpt2", "cl100k", "qwen2", "digits", "o200k") or name.startswith("tiktoken"):
-            # Not known by its text, so that PCRE2 matches it.
+            # Another spelling, so that PCRE2 matches it.
             yield Case(f"pattern {name} by PCRE2", None, split(f"(?:{pattern})"))
 
 
 def property_cases():
-    """Each name of a set that patterns know."""
+    """Each name of a set in patterns."""
     sys.path.insert(0, "scripts")
     from unicode_names import BINARY, CATEGORIES, POSIX, SCRIPTS
 
@@ -145,13 +145,13 @@ def property_cases():
     for name in names:
         try:
             yield Case(name, part("Replace", pattern={"Regex": name}, content=""))
-        except Exception as error:  # the reference does not know it either
+        except Exception as error:  # the reference does not have it either
             assert "invalid character property" in str(error), error
 
 
 def character_texts():
-    """Scalar values in a row, each between letters, each between spaces and some all alone; in
-    bounded texts, since the reference's time grows with their square where it counts offsets."""
+    """Consecutive scalar values, each between letters, each between spaces, and some alone. The texts are
+    short because the reference's time with offsets is quadratic."""
     step = 1 if FULL else 131
     chars = [c for i, c in enumerate(SCALARS) if i < 0x250 or i % step == 0]
     for between in ("", "a", " "):
@@ -162,7 +162,7 @@ def character_texts():
 
 
 def decomposition_texts():
-    """Every character with a decomposition, the decomposition, and both with marks behind."""
+    """Every character with a decomposition, the decomposition, and both followed by marks."""
     chars = [c for c in SCALARS if unicodedata.decomposition(c) or 0xAC00 <= ord(c) < 0xD7A4]
     if not FULL:
         chars = chars[::13]
@@ -173,7 +173,7 @@ def decomposition_texts():
 
 
 def run(probe, cases, texts):
-    """Messages, at most two for each case."""
+    """Returns messages, at most two for each case."""
     for case in cases:
         start, found = time.time(), []
         for i, text in enumerate(texts):

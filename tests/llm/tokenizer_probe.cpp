@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Normalises and splits texts for tests in Python. Reads frames from standard input, two for each
-// request: {"normalizer": …, "pre_tokenizer": …, "offsets": …, "leave_bytes": …}, and a text.
-// Answers with one: the normalised text, or "begin end text\n" for each piece (offsets in
-// characters of the given text), or "error: …". A frame is its length (4 bytes, little-endian) and
-// bytes.
+// Normalises and splits texts for tests in Python. A request is two frames on standard input:
+// {"normalizer": …, "pre_tokenizer": …, "offsets": …, "leave_bytes": …} and a text. The answer is
+// one frame: the normalised text, or "begin end text\n" for each piece (offsets in characters of
+// the text), or "error: …". A frame is a length (4 bytes, little-endian) and bytes.
 #include <cstdint>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -47,7 +46,7 @@ struct Parts {
   }
 };
 
-// For each byte, the characters before it; and one for the end.
+// For each byte, and the end, the number of characters before it.
 std::vector<uint32_t> count_characters(std::string_view text) {
   std::vector<uint32_t> counts;
   uint32_t count = 0;
@@ -59,7 +58,7 @@ std::vector<uint32_t> count_characters(std::string_view text) {
   return counts;
 }
 
-// Texts and pieces have to be the same without a map.
+// Texts and pieces must be equal without a map.
 void check_without_map(const Parts& parts, const std::string& original, const AlignedText& expected,
                        const Pieces& expected_pieces) {
   if (parts.pre_tokenizer != nullptr && parts.pre_tokenizer->needs_map()) return;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Texts that tokenizers find hard, made from a seed."""
+"""Generates difficult texts for tokenizers from a seed."""
 
 import struct
 
@@ -38,7 +38,7 @@ def make_texts(rng, count):
 
 
 def mark_runs(rng, count):
-    """Texts of letters with 2 to 6 combining marks each."""
+    """Returns texts of letters with 2 to 6 combining marks each."""
     marks = [chr(c) for c in (*range(0x300, 0x370), *range(0x591, 0x5BE), *range(0x64B, 0x660),
                               0x93C, 0x94D, 0x9BE, 0x9D7, 0xE38, 0xE48, 0xF39, 0xF71, 0xF72, 0x1037,
                               0x3099, 0x309A, 0x20D0, 0x20D2, 0x1AB0, 0x1DC0, 0x302A, 0xFB1E,
@@ -50,8 +50,8 @@ def mark_runs(rng, count):
 
 
 def precompiled_table():
-    """A Precompiled normalizer that has every kind of entry: shorter, longer, empty, and a string
-    within another; a trie as a double array, and its strings."""
+    """Returns a Precompiled normalizer with every kind of entry: shorter, longer, empty, and a prefix of
+    another; a double-array trie and its strings."""
     entries = {"a": "A", "b": "", "é": "e", "\u0301": "", "ab": "never", "\r": "\n", "\n": " ",
                "Ａ": "aBc", "ｂ": "B", "㎏": "kg", "①": "(1)", "中": "", "क": "ka", "🎉": "!!!",
                "\u200d": " ", "ﬀ": "ff", "가": "ga"}
@@ -62,7 +62,7 @@ def precompiled_table():
     units, used = {0: 0}, {0}
 
     def place(position, prefix):
-        """Puts what follows `prefix` at an offset where all of it is free."""
+        """Stores the successors of `prefix` at the first free offset."""
         labels = sorted({key[len(prefix)] for key in places
                          if key.startswith(prefix) and len(key) > len(prefix)})
         leaf = prefix in places

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/json_error.h"
+
 namespace lathe::llm {
 namespace {
 
@@ -159,14 +161,20 @@ Json parse_json(std::string_view text, std::string_view name) {
     deep = deep || depth > kDeepest;
     return !deep;
   };
+  std::string problem;
+  Json value;
   try {
-    Json value = Json::parse(text, shallow);
-    check(!deep, ErrorKind::invalid_model, "{} is nested deeper than {} levels", escape(name),
-          kDeepest);
-    return value;
-  } catch (const Json::exception& error) {
-    fail(ErrorKind::invalid_model, "{} is not JSON: {}", escape(name), escape(error.what(), 300));
+    value = Json::parse(text, shallow);
+  } catch (const Json::parse_error& error) {
+    problem = json_error(text, error.byte);
+  } catch (const Json::exception&) {
+    problem = "a number is out of range";
   }
+  check(!deep, ErrorKind::invalid_model, "{} is nested deeper than {} levels", escape(name),
+        kDeepest);
+  check(problem.empty(), ErrorKind::invalid_model, "{} is not valid JSON: {}", escape(name),
+        problem);
+  return value;
 }
 
 }  // namespace lathe::llm

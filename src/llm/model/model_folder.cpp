@@ -14,11 +14,6 @@
 #include "passes/link_programs.h"
 
 namespace lathe::llm {
-namespace {
-
-constexpr std::string_view kLfsPointer = "version https://git-lfs";
-
-}  // namespace
 
 ModelFolder::ModelFolder(const std::string& path, const std::string& overlay,
                          const MemoryFiles& files)
@@ -52,10 +47,7 @@ std::string ModelFolder::file(const std::string& name) const {
         escape(config), escape(name));
   check(folder_.has(name), ErrorKind::io, "'{}' names the file '{}', which is not there",
         escape(config), escape(name));
-  std::string path = folder_.path() + "/" + name;
-  check(!FileMap::open(path)->text().starts_with(kLfsPointer), ErrorKind::invalid_model,
-        "'{}' is a Git LFS pointer, not the model: fetch it with 'git lfs pull'", escape(path));
-  return path;
+  return folder_.path() + "/" + name;
 }
 
 std::unique_ptr<Program> ModelFolder::load(const std::string& name) const {
