@@ -13,7 +13,7 @@
 namespace lathe {
 namespace {
 
-// Files that a text names may lie in its own folder or in the current one.
+// Files named in a text must be in its folder or in the current one.
 std::string find_beside(const std::string& file, const std::string& text_path) {
   const std::string folder = parent_folder(text_path);
   for (const std::string& candidate : {join_path(folder, file), file}) {
@@ -21,14 +21,14 @@ std::string find_beside(const std::string& file, const std::string& text_path) {
     const std::string real = real_path(candidate);
     if (is_within(real, real_path(folder)) || is_within(real, real_path("."))) return real;
     fail(ErrorKind::invalid_model,
-         "'{}' takes literals from '{}', which lies neither in its folder nor in the current one",
+         "'{}' takes literals from '{}', which is neither in its folder nor in the current one",
          escape(text_path), escape(file));
   }
-  fail(ErrorKind::io, "'{}' takes literals from '{}', which is not there", escape(text_path),
+  fail(ErrorKind::io, "'{}' takes literals from '{}', which does not exist", escape(text_path),
        escape(file));
 }
 
-// Literals that do not stand in a program's text: in "TEXT.literals", or in a file named there.
+// Reads literals outside of a program's text: in "TEXT.literals" or in a file that the text names.
 class LiteralSource {
  public:
   explicit LiteralSource(std::string path) : path_(std::move(path)) {
@@ -43,8 +43,8 @@ class LiteralSource {
     if (map == nullptr) map = FileMap::open(find_beside(file, path_));
     Dims dims;
     for (const Dim& dim : *type.dims) {
-      check(dim.is_constant(), ErrorKind::invalid_model, "a literal in '{}' has extent '{}'",
-            escape(file), dim.to_string());
+      check(dim.is_constant(), ErrorKind::invalid_model,
+            "a literal in '{}' has size '{}', expected a constant", escape(file), dim.to_string());
       dims.push_back(*dim.constant());
     }
     const int64_t bytes = bytes_for(type.element, element_count(dims));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A program out of any file that holds one.
+// Loads a program from a model file.
 #pragma once
 
 #include <memory>
@@ -10,9 +10,9 @@
 
 namespace lathe {
 
-// An ONNX model (binary or textual) or a program's text, known by its content. A program's text
-// finds large literals in `path` + ".literals" and in the files it names. `data`: an ONNX model's
-// external data that lies in memory, by names as seen from the model's folder.
+// Loads an ONNX model (binary or textual) or a program text; the content decides which. A program
+// text reads large literals from `path` + ".literals" and from the files it names. `data` holds
+// external data in memory, by names relative to the model's folder.
 std::unique_ptr<Program> load_model(const std::string& path, const ImportOptions& options = {},
                                     const MemoryFiles& data = {});
 

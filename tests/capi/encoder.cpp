@@ -242,18 +242,18 @@ void test_data_files() {
   config.wrap_model_data("parts/axes.bin", std::as_bytes(std::span(kAxes)));
   expect_error(
       LATHE_INVALID_ARGUMENT,
-      "tensor 'tokens' keeps its elements in './data/tokens.bin', which was not given from "
+      "the elements of tensor 'tokens' are in './data/tokens.bin', which is not among the files in "
       "memory",
       [&] { lathe::Model missing(config); });
   config.add_model_data("data/token.bin", all);
   expect_error(
       LATHE_INVALID_ARGUMENT,
-      "tensor 'tokens' keeps its elements in './data/tokens.bin', which was not given from "
+      "the elements of tensor 'tokens' are in './data/tokens.bin', which is not among the files in "
       "memory (did you mean 'data/token.bin'?)",
       [&] { lathe::Model misnamed(config); });
   config.wrap_model_data("data/tokens.bin", all.first(71));
   expect_error(LATHE_INVALID_MODEL,
-               "tensor 'tokens': 64 bytes at offset 8 of './data/tokens.bin' wanted, but that file "
+               "tensor 'tokens' needs 64 bytes at offset 8 of './data/tokens.bin', but that file "
                "has 71 bytes",
                [&] { lathe::Model cut(config); });
   config.wrap_model_data("data/tokens.bin", all);
@@ -274,7 +274,7 @@ void test_program() {
   const auto results =
       session.run({ids({1, 1}, {5}), lathe::Tensor::wrap<float>({1, 1, 1}, &step)});
   expect(results[0].values<float>()[9] == 0 && results[0].values<float>()[7] == -4, "a program");
-  expect_error(LATHE_INVALID_ARGUMENT, "tensor 'tokens' keeps its elements in", [&] {
+  expect_error(LATHE_INVALID_ARGUMENT, "the elements of tensor 'tokens' are in", [&] {
     const lathe::Program incomplete = lathe::Program::from_memory(bytes_of(kDecoder));
     const lathe::Plan plan(incomplete);
   });

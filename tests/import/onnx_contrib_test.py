@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Operators of com.microsoft and old opsets against ONNX Runtime: one model per row, random inputs."""
+"""Compares operators of com.microsoft and old opsets with ONNX Runtime: one model per row, random inputs."""
 
 import json
 import os
@@ -40,20 +40,20 @@ I8 = np.array(-3, np.int8)
 
 
 def quantized(kind, zero, *shape):
-    """Codes, their scale and zero point."""
+    """Quantised values, their scale and zero point."""
     return [codes(kind, *shape), scale(0.03), zero]
 
 
 def attention(mask=None, past=False, extra=(), **attributes):
-    """com.microsoft.Attention of two heads of size 4: batch 2, 3 rows, 2 in the cache."""
+    """com.microsoft.Attention of two heads of size 4: batch 2, 3 tokens, 2 in the KV cache."""
     inputs = [f32(2, 3, 8), f32(8, 24), f32(24), mask]
     inputs.append(f32(2, 2, 2, 2, 4) if past else None)
     inputs += list(extra)
     return inputs, dict(num_heads=2, **attributes), 2 if past else 1
 
 
-# name, operator, inputs (None: absent), attributes, outputs (how many, or which), their values where
-# ONNX Runtime's processors do not run it
+# name, operator, inputs (None: absent), attributes, outputs (number or indices), and their values if
+# ONNX Runtime's CPU provider does not have the operator
 def rows():
     yield "bias_gelu", "BiasGelu", [f32(2, 8), f32(8)], {}, 1
     yield "fast_gelu", "FastGelu", [f32(2, 8)], {}, 1
@@ -133,7 +133,7 @@ def rows():
 
 
 def gqa(capacity, past, rows, **attributes):
-    """Windowed GroupQueryAttention: 4 heads over 2 of size 16, so many tokens before and now."""
+    """Windowed GroupQueryAttention: 4 query heads, 2 KV heads of size 16, `past` and `rows` tokens."""
     total = past + rows
     return [f32(1, rows, 64), f32(1, rows, 32), f32(1, rows, 32), f32(1, 2, capacity, 16), f32(1, 2, capacity, 16),
             i32(total - 1), np.array(total, np.int32), f32(64, 8), f32(64, 8)], \
@@ -141,7 +141,7 @@ def gqa(capacity, past, rows, **attributes):
 
 
 def gqa_codes(bits, per_channel, past, rows, batch=1, **attributes):
-    """GroupQueryAttention over a cache of codes: 4 heads over 2 of size 16."""
+    """GroupQueryAttention with a quantised KV cache: 4 query heads, 2 KV heads of size 16."""
     kind, size = (np.int8, 16) if bits == 8 else (np.uint8, 8)
     count = 32 if per_channel else 1
     inputs = [f32(batch, rows, 64), f32(batch, rows, 32), f32(batch, rows, 32)]
@@ -154,7 +154,7 @@ def gqa_codes(bits, per_channel, past, rows, batch=1, **attributes):
                         kv_cache_bit_width=bits, **attributes)
 
 
-# Caches of codes, caches with room for more rows.
+# Quantised KV caches, and KV caches with capacity for more tokens.
 def cache_rows():
     for bits in (8, 4):
         for per_channel in (False, True):
@@ -183,15 +183,15 @@ def cache_rows():
         [f32(4, 1, 8), f32(4, 1, 8), f32(4, 1, 8), None, None, None, *room, i32(3), beams], {"num_heads": 2}, 3
 
 
-def attention_parts(past, rows, turned=0):
-    """What Attention is made of: its results from MultiHeadAttention, with `turned` elements of heads rotated."""
+def attention_parts(past, rows, rotated=0):
+    """Attention computed by MultiHeadAttention, with RoPE on `rotated` elements of each head."""
     x, weights, bias, cache = f32(2, rows, 8), f32(8, 48), f32(48), f32(2, 2, 2, past, 8)
     query, key, value = np.split((x.reshape(-1, 8) @ weights + bias).reshape(2, rows, 48), 3, axis=2)
-    if turned:
-        angles = np.arange(past, past + rows)[:, None] * 10000 ** (-np.arange(0, turned, 2) / turned)
+    if rotated:
+        angles = np.arange(past, past + rows)[:, None] * 10000 ** (-np.arange(0, rotated, 2) / rotated)
         tables = [np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)]
         ids = np.tile(np.arange(rows, dtype=np.int64), (2, 1))
-        attributes = {"num_heads": 2, "rotary_embedding_dim": turned}
+        attributes = {"num_heads": 2, "rotary_embedding_dim": rotated}
         query, key = (run("RotaryEmbedding", [heads, ids, *tables], attributes, 1)[0] for heads in (query, key))
     y, keys, values = run("MultiHeadAttention", [query, key, value, None, None, None, *cache],
                           {"num_heads": 2, "unidirectional": 1}, 3)
@@ -199,23 +199,23 @@ def attention_parts(past, rows, turned=0):
 
 
 def shared_rows():
-    """Attention with a past that has room, or that turns its heads: ONNX Runtime has them for other devices."""
+    """Attention with a shared KV cache or with RoPE, which ONNX Runtime's CPU provider does not have."""
     plain = {"num_heads": 2, "unidirectional": 1}
     for past, rows in ((0, 3), (2, 1), (2, 3)):
-        for turned in (0, 4, 8):
-            inputs, (y, present) = attention_parts(past, rows, turned)
-            more = {"do_rotary": 1} | ({"rotary_embedding_dim": turned} if turned == 4 else {}) if turned else {}
-            if past and turned:
-                yield f"attention_turned_{past}_{rows}_{turned}", "Attention", inputs, {**plain, **more}, 2, [y, present]
+        for rotated in (0, 4, 8):
+            inputs, (y, present) = attention_parts(past, rows, rotated)
+            more = {"do_rotary": 1} | ({"rotary_embedding_dim": rotated} if rotated == 4 else {}) if rotated else {}
+            if past and rotated:
+                yield f"attention_turned_{past}_{rows}_{rotated}", "Attention", inputs, {**plain, **more}, 2, [y, present]
             room = f32(2, 2, 2, 7, 8)
             room[:, :, :, :past] = inputs[4]
             full = room.copy()
             full[:, :, :, :past + rows] = present
-            yield f"attention_room_{past}_{rows}_{turned}", "Attention", [*inputs[:4], room, None, i32(past)], \
+            yield f"attention_room_{past}_{rows}_{rotated}", "Attention", [*inputs[:4], room, None, i32(past)], \
                 {**plain, **more, "past_present_share_buffer": 1}, 2, [y, full]
 
 
-# What exported decoders are made of.
+# Operators of exported decoders.
 def decoder_rows():
     for dilation, activation in ((1, "silu"), (2, "none")):
         yield f"causal_conv_{activation}", "CausalConvWithState", \
@@ -266,7 +266,7 @@ def decoder_rows():
 
 
 def make_model(name, operator, inputs, attributes, outputs, opset=18):
-    """One node, and the names of its inputs."""
+    """Returns a model of one node, its inputs and the indices of its outputs."""
     names = [f"x{i}" if value is not None else "" for i, value in enumerate(inputs)]
     given = {name: value for name, value in zip(names, inputs) if name}
     infos = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
@@ -290,7 +290,7 @@ def run(operator, inputs, attributes, outputs):
 
 
 def write_case(name, operator, inputs, attributes, outputs, computed=None):
-    """The model, its inputs and what ONNX Runtime makes of them, unless that is given."""
+    """Writes the model, its inputs and the expected outputs, by default those of ONNX Runtime."""
     model, given, wanted = make_model(name, operator, inputs, attributes, outputs)
     if computed is None:
         computed = compute(model, given)

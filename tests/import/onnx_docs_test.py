@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""docs/onnx.md says what the program imports."""
+"""docs/onnx.md lists the operators that the program imports."""
 
 import os
 import pathlib

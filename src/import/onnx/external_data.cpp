@@ -4,14 +4,16 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "base/lfs_pointer.h"
 
 namespace lathe::onnx {
 namespace {
 
 void check_location(std::string_view location, std::string_view tensor) {
   check(!location.empty() && location.find('\0') == std::string_view::npos,
-        ErrorKind::invalid_model, "tensor '{}': location '{}' of its external data is no file name",
-        escape(tensor), escape(location));
+        ErrorKind::invalid_model,
+        "tensor '{}': location '{}' of its external data is not a file name", escape(tensor),
+        escape(location));
   bool inside = location.front() != '/';
   for (std::string_view rest = location; inside && !rest.empty();) {
     const size_t slash = std::min(rest.find('/'), rest.size());
@@ -33,7 +35,7 @@ uint64_t parse_number(std::string_view text, std::string_view key, std::string_v
   return value;
 }
 
-// hub/models--a--b/snapshots/REVISION/… holds links to hub/models--a--b/blobs/HASH.
+// hub/models--a--b/snapshots/REVISION/… contains links to hub/models--a--b/blobs/HASH.
 bool is_blob_of_same_entry(const std::string& target, const std::string& folder) {
   constexpr std::string_view kSnapshots = "/snapshots/";
   const size_t at = folder.rfind(kSnapshots);
@@ -66,12 +68,15 @@ MemoryFile ExternalFolder::open(std::string_view location, std::string_view tens
     return MemoryFile{map->text(), map};
   };
   const std::string name = plain_name(location);
-  if (const auto given = memory_.find(name); given != memory_.end()) return given->second;
+  if (const auto given = memory_.find(name); given != memory_.end()) {
+    check_fetched(given->second.text, location);
+    return given->second;
+  }
   if (folder_.empty()) {
     std::vector<std::string_view> known;
     for (const auto& [other, file] : memory_) known.push_back(other);
     fail(ErrorKind::invalid_argument,
-         "tensor '{}' keeps its elements in '{}', which was not given from memory{}",
+         "the elements of tensor '{}' are in '{}', which is not among the files in memory{}",
          escape(tensor), escape(location), did_you_mean(name, known));
   }
   const std::lock_guard lock(mutex_);
@@ -83,7 +88,7 @@ MemoryFile ExternalFolder::open(std::string_view location, std::string_view tens
           escape(location), escape(target), escape(folder_));
     return of_map(files_.emplace(location, FileMap::open(target)).first->second);
   } catch (const Error& error) {
-    // A folder or pipe here is the model's fault, not the caller's.
+    // A folder or pipe is an error of the model, not of the caller.
     const bool is_file = error.kind() != ErrorKind::invalid_argument;
     Error report(is_file ? error.kind() : ErrorKind::invalid_model, error.message());
     report.note(fmt::format("external data of tensor '{}', at '{}' in folder '{}'", escape(tensor),
@@ -95,16 +100,13 @@ MemoryFile ExternalFolder::open(std::string_view location, std::string_view tens
 ExternalFolder::Bytes ExternalFolder::read(const ExternalData& data, std::string_view tensor,
                                            uint64_t size) {
   check(data.length.value_or(size) == size, ErrorKind::invalid_model,
-        "tensor '{}': its external data has length {}, but type and extents need {} bytes",
+        "tensor '{}': its external data has length {}, but its type and shape need {} bytes",
         escape(tensor), data.length.value_or(size), size);
   const MemoryFile file = open(data.location, tensor);
   const uint64_t available = file.text.size();
   check(data.offset <= available && size <= available - data.offset, ErrorKind::invalid_model,
-        "tensor '{}': {} bytes at offset {} of '{}' wanted, but that file has {} bytes{}",
-        escape(tensor), size, data.offset, escape(data.location), available,
-        file.text.starts_with("version https://git-lfs")
-            ? ": it is a Git LFS pointer (fetch the file with git lfs pull)"
-            : "");
+        "tensor '{}' needs {} bytes at offset {} of '{}', but that file has {} bytes",
+        escape(tensor), size, data.offset, escape(data.location), available);
   return {std::as_bytes(std::span(file.text)).subspan(data.offset, size), file.owner};
 }
 

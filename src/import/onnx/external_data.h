@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tensors whose bytes lie in files beside the model.
+// Tensors whose bytes are in files beside the model.
 #pragma once
 
 #include <functional>
@@ -19,24 +19,24 @@
 
 namespace lathe::onnx {
 
-// The folder of a model; maps the files its tensors name, each once and when first wanted.
-// A file must lie in the folder, links followed; a link may lead out of it only from snapshots/ to
-// blobs/ of one Hugging Face cache entry. Thread-safe.
+// The folder of a model. Maps each file that a tensor names once, at its first use. With links
+// resolved, a file must be in the folder, or be a link from snapshots/ to blobs/ of one Hugging
+// Face cache entry. Thread-safe.
 class ExternalFolder {
  public:
-  // Files in memory stand before those of the folder, which may be empty: then there are no others.
+  // Files in memory take precedence over the folder's. An empty folder: only files in memory.
   explicit ExternalFolder(const std::string& folder, const MemoryFiles& memory = {})
       : folder_(folder.empty() ? "" : real_path(folder)), memory_(files_below(memory, ".")) {}
 
-  // Where a file lies; nullopt if in memory.
+  // The path of a file; nullopt if it is in memory.
   std::optional<std::string> path(std::string_view location) const;
 
   struct Bytes {
     std::span<const std::byte> bytes;
     std::shared_ptr<const void> owner;
   };
-  // The `size` bytes of `tensor`: Io if the file cannot be opened, InvalidArgument if it was not
-  // given, InvalidModel if they are not there or may not be read.
+  // Returns the `size` bytes of `tensor`. Io if the file cannot be opened, InvalidArgument if it is
+  // not among the files in memory, InvalidModel if it is too short or outside of the folder.
   Bytes read(const ExternalData& data, std::string_view tensor, uint64_t size);
 
  private:
@@ -48,8 +48,8 @@ class ExternalFolder {
   std::map<std::string, std::shared_ptr<const FileMap>, std::less<>> files_;
 };
 
-// From the pairs of TensorProto.external_data. The location's form is checked here, so that a
-// hostile one is refused even if nobody reads the tensor.
+// Parses the pairs of TensorProto.external_data. Checks the location's form, so that a hostile
+// one is refused even if the tensor is unused.
 using StringPairs = std::vector<std::pair<std::string_view, std::string_view>>;
 ExternalData parse_external_data(const StringPairs& pairs, std::string_view tensor,
                                  std::shared_ptr<ExternalFolder> folder);

@@ -28,7 +28,7 @@ enum class AttributeType : int64_t {
   type_protos,
 };
 
-// The fields of an AttributeProto; which of them counts is known only when all are read.
+// The fields of an AttributeProto. The type field, which selects one, may come last.
 struct AttributeFields {
   AttributeType declared = AttributeType::undefined;
   AttributeType seen = AttributeType::undefined;  // of the last field that holds a value
@@ -41,7 +41,7 @@ struct AttributeFields {
   std::vector<std::string_view> texts, tensors, graphs;
 };
 
-// Reads a field that holds a value; false if the tag is of none.
+// Reads a value field; false for any other tag.
 bool read_value_field(ProtoMessage& message, AttributeFields& fields) {
   using enum AttributeType;
   switch (message.tag()) {
@@ -109,11 +109,11 @@ bool read_value_field(ProtoMessage& message, AttributeFields& fields) {
 std::string_view require(const std::optional<std::string_view>& field, std::string_view attribute,
                          std::string_view what) {
   check(field.has_value(), ErrorKind::invalid_model,
-        "attribute '{}' is declared as {}, but holds none", escape(attribute), what);
+        "attribute '{}' is declared as {}, but has no such value", escape(attribute), what);
   return *field;
 }
 
-// A node of five bytes takes two hundred here; no real model comes near this many.
+// A node of five bytes in the file takes two hundred bytes in memory; real models stay far below.
 constexpr int64_t kMaxParts = 2'000'000;
 
 }  // namespace
@@ -141,7 +141,7 @@ ValueInfo GraphReader::value_info(std::string_view bytes) {
         message.skip();
     }
   }
-  check(!out.name.empty(), ErrorKind::invalid_model, "a value without a name at byte {}",
+  check(!out.name.empty(), ErrorKind::invalid_model, "the value at byte {} has no name",
         place_.at - place_.begin);
   if (!type_bytes.empty()) out.type = read_type(place_, type_bytes, out.name);
   return out;
@@ -185,7 +185,7 @@ Attribute GraphReader::attribute(std::string_view bytes, const OpsetImports& imp
     }
   }
   if (!out.reference.empty()) return out;
-  // Writers of the oldest files leave the type out.
+  // The oldest files have no type.
   switch (fields.declared == undefined ? fields.seen : fields.declared) {
     case number:
       out.value = fields.number;
@@ -244,7 +244,7 @@ void GraphReader::read_attributes(const std::vector<std::string_view>& messages,
     const std::string_view name = node.attributes.back().name;
     check(!name.empty(), ErrorKind::invalid_model, "attribute {} of the node has no name",
           names.size());
-    check(names.insert(name).second, ErrorKind::invalid_model, "attribute '{}' is given twice",
+    check(names.insert(name).second, ErrorKind::invalid_model, "attribute '{}' is defined twice",
           escape(name));
   }
 }
@@ -283,7 +283,7 @@ Node GraphReader::node(std::string_view bytes, int64_t index, const OpsetImports
           message.skip();
       }
     }
-    check(!out.op_type.empty(), ErrorKind::invalid_model, "node {} names no op type", index);
+    check(!out.op_type.empty(), ErrorKind::invalid_model, "node {} has no op type", index);
     read_attributes(attributes, out, imports);
   } catch (Error& error) {
     error.note(node_note(origin_, imports, out));

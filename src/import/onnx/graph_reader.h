@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Graphs, nodes, attributes and types out of their protobuf messages.
+// Reads graphs, nodes, attributes and types from their protobuf messages.
 #pragma once
 
 #include <string_view>
@@ -15,7 +15,7 @@ class GraphReader {
   GraphReader(ProtoPlace& place, const TensorSource& source, std::string_view origin)
       : place_(place), source_(source), origin_(origin) {}
 
-  // `imports` serves only messages.
+  // `imports` is used only in messages.
   Graph graph(std::string_view bytes, const OpsetImports& imports);
   Node node(std::string_view bytes, int64_t index, const OpsetImports& imports);
   Attribute attribute(std::string_view bytes, const OpsetImports& imports);

@@ -51,7 +51,7 @@ const Function* Model::find_function(std::string_view function_domain, std::stri
 
 std::string node_note(std::string_view origin, const OpsetImports& imports, const Node& node) {
   std::string op = node.domain.empty() ? std::string() : escape(node.domain) + ".";
-  op += node.op_type.empty() ? "no op type" : escape(node.op_type);
+  op += node.op_type.empty() ? "without op type" : escape(node.op_type);
   const std::string name = node.name.empty() ? "" : fmt::format(" '{}'", escape(node.name));
   const std::optional<int64_t> version = opset_version(imports, node.domain);
   return fmt::format("in {}, node {} ({}{}, {})", escape(origin), node.index, op, name,

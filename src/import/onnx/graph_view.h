@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// An ONNX model as plain structs. A file read through protobuf, ONNX text, or a graph that another
-// program holds fill them alike; the importer sees nothing else.
+// An ONNX model as plain structs: the importer's only input. The protobuf reader, the text reader
+// and embedding programs fill them.
 #pragma once
 
 #include <cstdint>
@@ -25,36 +25,36 @@ namespace lathe::onnx {
 class ExternalFolder;
 struct Graph;
 
-// The newest version of the file format known here.
+// The newest supported version of the file format.
 inline constexpr int64_t kIrVersion = 14;
-// Nesting of subgraphs and of model-local functions; keeps recursion within the stack.
+// Nesting of subgraphs and of model-local functions; bounds recursion.
 inline constexpr int kMaxGraphDepth = 64;
 inline constexpr int kMaxFunctionDepth = 64;
 
-// All views point into memory that Model::owners (or TensorData::owner) keep alive.
+// All views point into memory owned by Model::owners or TensorData::owner.
 
-// Where a tensor's bytes lie when they are not in the model.
+// The place of a tensor's bytes outside of the model.
 struct ExternalData {
   std::string_view location;  // relative to the model's folder
   uint64_t offset = 0;
-  std::optional<uint64_t> length;          // of the tensor; absent: as long as it needs
-  std::shared_ptr<ExternalFolder> folder;  // null if the model did not come from a file
+  std::optional<uint64_t> length;          // bytes; absent: the tensor's size
+  std::shared_ptr<ExternalFolder> folder;  // null for a model without a file
 };
 
-// Extents and bytes agree: whoever fills this has checked. External bytes are checked by to_tensor.
+// The reader checks that dims and bytes agree; to_tensor checks external bytes.
 struct TensorData {
   std::string_view name;
   ElementType type = ElementType::f32;
   Dims dims;
   std::span<const std::byte> bytes;       // row-major, little endian, packed types dense
-  std::vector<std::string_view> strings;  // of a string tensor instead of bytes
-  std::optional<ExternalData> external;   // instead of both
+  std::vector<std::string_view> strings;  // elements of a string tensor; replaces bytes
+  std::optional<ExternalData> external;   // replaces both
   std::shared_ptr<const void> owner;      // of bytes, strings and name
 };
 
 struct Extent {
-  int64_t value = -1;       // negative: not fixed
-  std::string_view symbol;  // dim_param; empty: not named
+  int64_t value = -1;       // negative: unknown
+  std::string_view symbol;  // dim_param; may be empty
 };
 
 struct ValueType {
@@ -77,7 +77,7 @@ struct Attribute {
                    std::vector<int64_t>, std::vector<std::string_view>,
                    std::vector<std::shared_ptr<const TensorData>>,
                    std::vector<std::shared_ptr<Graph>>, std::shared_ptr<const ValueType>>;
-  // In the order of Value. `other`: a sparse tensor or list of types, whose content is not kept.
+  // In the order of Value. `other`: a sparse tensor or a list of types; the content is dropped.
   enum class Kind : uint8_t {
     other,
     number,
@@ -94,7 +94,7 @@ struct Attribute {
   };
 
   std::string_view name;
-  std::string_view reference;  // of the function's attribute that gives the value; usually empty
+  std::string_view reference;  // name of the function attribute with the value, or ""
   Value value;
 
   Kind kind() const { return static_cast<Kind>(value.index()); }
@@ -103,17 +103,17 @@ struct Attribute {
     return std::get_if<T>(&value);
   }
 };
-std::string_view to_string(Attribute::Kind kind);  // as ONNX spells it: "FLOAT", "INTS"
+std::string_view to_string(Attribute::Kind kind);  // ONNX's spelling: "FLOAT", "INTS"
 
 struct Node {
   std::string_view name;
   std::string_view op_type;
-  std::string_view domain;  // "ai.onnx" is spelt ""
+  std::string_view domain;  // "" for "ai.onnx"
   std::string_view overload;
   std::vector<std::string_view> inputs;   // "": absent
-  std::vector<std::string_view> outputs;  // "": not wanted
+  std::vector<std::string_view> outputs;  // "": unused
   std::vector<Attribute> attributes;
-  int64_t index = 0;  // position in the file's list, which messages name
+  int64_t index = 0;  // position in the file's list, for messages
 
   const Attribute* find(std::string_view attribute) const;
 };
@@ -123,12 +123,12 @@ struct Graph {
   std::vector<ValueInfo> inputs;
   std::vector<ValueInfo> outputs;
   std::vector<ValueInfo> value_infos;
-  std::vector<TensorData> initializers;  // one named like an input is that input's default
-  std::vector<Node> nodes;               // each after what it uses, once made well-formed
+  std::vector<TensorData> initializers;  // an input of the same name has this default
+  std::vector<Node> nodes;               // topologically sorted by make_well_formed
 };
 
 struct OpsetImport {
-  std::string_view domain;  // "ai.onnx" is spelt ""
+  std::string_view domain;  // "" for "ai.onnx"
   int64_t version = 0;
 };
 using OpsetImports = std::vector<OpsetImport>;
@@ -143,14 +143,14 @@ struct Function {
   std::string_view overload;
   std::vector<std::string_view> inputs;
   std::vector<std::string_view> outputs;
-  std::vector<std::string_view> attributes;  // that a call must give
-  std::vector<Attribute> defaults;           // that it may give
+  std::vector<std::string_view> attributes;  // required in a call
+  std::vector<Attribute> defaults;           // optional in a call
   OpsetImports imports;
   std::vector<Node> nodes;
 };
 
 struct Model {
-  std::string origin;  // the file's name as given; "<memory>" without one
+  std::string origin;  // the file's name, or "<memory>"
   int64_t ir_version = 0;
   OpsetImports imports;
   std::string_view producer;
@@ -160,14 +160,14 @@ struct Model {
   std::vector<std::pair<std::string_view, std::string_view>> metadata;
   Graph graph;
   std::vector<Function> functions;
-  std::shared_ptr<const FileMap> file;  // null: not from a (binary) file
+  std::shared_ptr<const FileMap> file;  // of a binary model; null for others
   std::vector<std::shared_ptr<const void>> owners;
 
   const Function* find_function(std::string_view domain, std::string_view name,
                                 std::string_view overload) const;
 };
 
-// "in model.onnx, node 57 (Conv 'name', opset 11)": the line that errors about a node carry.
+// "in model.onnx, node 57 (Conv 'name', opset 11)": the note of errors in a node.
 std::string node_note(std::string_view origin, const OpsetImports& imports, const Node& node);
 // "in function 'my.domain:name'".
 std::string function_note(const Function& function);

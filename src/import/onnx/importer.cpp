@@ -10,13 +10,13 @@
 namespace lathe::onnx {
 namespace {
 
-// A model-local function's nodes in the place of its call.
+// Inlines a model-local function at its call.
 void inline_function(Scope& scope, const Node& node, const Function& function) {
   check(node.inputs.size() <= function.inputs.size(), ErrorKind::invalid_model,
-        "{} inputs given, '{}' takes {}", node.inputs.size(), escape(function.name),
+        "the call has {} inputs, '{}' takes {}", node.inputs.size(), escape(function.name),
         function.inputs.size());
   check(node.outputs.size() <= function.outputs.size(), ErrorKind::invalid_model,
-        "{} outputs asked for, '{}' has {}", node.outputs.size(), escape(function.name),
+        "the call has {} outputs, '{}' has {}", node.outputs.size(), escape(function.name),
         function.outputs.size());
   CallAttributes call{&function, &node, scope.call};
   for (const std::string_view name : function.attributes) {
@@ -38,8 +38,8 @@ void inline_function(Scope& scope, const Node& node, const Function& function) {
     if (node.outputs[i].empty()) continue;
     Value* value = inner.find(function.outputs[i]);
     check(value != nullptr, ErrorKind::invalid_model,
-          "output '{}' of '{}' is an input that is absent in this call",
-          escape(function.outputs[i]), escape(function.name));
+          "output '{}' of '{}' is an input that this call omits", escape(function.outputs[i]),
+          escape(function.name));
     scope.define(node.outputs[i], value);
   }
 }
@@ -64,7 +64,7 @@ void import_node(Scope& scope, const Node& node) {
   context.check_attributes();
   for (const std::string_view output : node.outputs) {
     check(output.empty() || scope.defines(output), ErrorKind::unsupported,
-          "output '{}' is not computed by Lathe", escape(output));
+          "output '{}' is not supported", escape(output));
   }
 }
 
@@ -83,19 +83,25 @@ void import_nodes(Scope& scope, const std::vector<Node>& nodes) {
 
 namespace {
 
-// Declared shapes are often wrong or out of date; what inference finds holds.
+// Declared shapes are often wrong or out of date; the inferred type is used.
 void compare_declared(const std::string& origin, const ValueInfo& output, const Value& value) {
   if (!logs(1)) return;
   const std::string differs = contradiction(output.type, value.type());
   if (differs.empty()) return;
-  log_line(1, fmt::format("in {}: output '{}' is declared with {}, it is {}", escape(origin),
+  log_line(1, fmt::format("in {}: output '{}' is declared with {}, inferred as {}", escape(origin),
                           escape(output.name), differs, value.type().to_string()));
 }
 
-void mention_newer_opset(const Model& model) {
-  const int64_t version = opset_version(model.imports, "").value_or(0);
-  if (version <= kNewestOpset || !logs(1)) return;
-  log_line(1, fmt::format("{} imports opset {}: its operators are taken as those of {}",
+// A model of a slightly newer opset is imported with the newest definitions of the table.
+void check_opset(const Model& model) {
+  int64_t version = opset_version(model.imports, "").value_or(0);
+  for (const Function& function : model.functions) {
+    version = std::max(version, opset_version(function.imports, "").value_or(0));
+  }
+  if (version <= kNewestOpset) return;
+  check(version <= kNewestOpset + kNewerOpsets, ErrorKind::unsupported,
+        "'{}' imports opset {}, expected at most {}", escape(model.origin), version, kNewestOpset);
+  log_warning(fmt::format("'{}' imports opset {}: using the operator definitions of opset {}",
                           escape(model.origin), version, kNewestOpset));
 }
 
@@ -105,7 +111,7 @@ void import_main(ImportState& state, const ImportOptions& options) {
   Scope scope(state, main, state.model.imports, nullptr, nullptr);
   for (const TensorData& tensor : graph.initializers) scope.define(tensor);
   for (const ValueInfo& input : graph.inputs) {
-    // Old files list every initialiser as an input, too.
+    // Old files list every initialiser as an input.
     if (scope.defines(input.name) && !options.fed.contains(input.name)) continue;
     Value* parameter =
         main.add_parameter(state.symbols.type_of(input.type, input.name), input.name);
@@ -117,7 +123,7 @@ void import_main(ImportState& state, const ImportOptions& options) {
   std::vector<std::string> names;
   for (const ValueInfo& output : graph.outputs) {
     Value* value = scope.find(output.name);
-    // Joined from an empty optional and a value, where only the value is meant to come out.
+    // An If joined an empty optional with a value; the declared output is the value.
     if (value->type().kind == Type::Kind::optional &&
         output.type.kind != ValueType::Kind::optional &&
         output.type.kind != ValueType::Kind::unknown) {
@@ -151,10 +157,10 @@ void copy_metadata(const Model& model, Program& program) {
 namespace lathe {
 
 std::unique_ptr<Program> import_onnx(const onnx::Model& model, const ImportOptions& options) {
+  onnx::check_opset(model);
   onnx::check_supported(model);
   auto program = std::make_unique<Program>();
   program->name = model.origin;
-  onnx::mention_newer_opset(model);
   onnx::copy_metadata(model, *program);
   onnx::ImportState state{model, *program, onnx::InputSymbols(*program)};
   onnx::import_main(state, options);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// From the graph view to Lathe's IR.
+// Imports a graph view into Lathe's IR.
 #pragma once
 
 #include <memory>
@@ -12,13 +12,13 @@
 namespace lathe {
 
 struct ImportOptions {
-  // Inputs with an initialiser as default that the caller will feed: parameters, not literals.
+  // Inputs with a default (an initialiser) that become parameters, not literals.
   std::set<std::string, std::less<>> fed{};
 };
 
-// The imported program: one instruction or more per node, each with its origin. Unsupported names
-// every operator that Lathe lacks at once; InvalidModel says which node is wrong. Literals share
-// the model's memory.
+// Returns the imported program: at least one instruction per node, each with its origin. Literals
+// share the model's memory. Unsupported lists every unsupported operator; InvalidModel names the
+// wrong node.
 std::unique_ptr<Program> import_onnx(const onnx::Model& model, const ImportOptions& options = {});
 
 }  // namespace lathe

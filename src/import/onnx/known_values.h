@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Small values that follow from literals and shapes alone.
+// Evaluates small values that depend only on literals and shapes.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace lathe::onnx {
 
-// The tensor that `value` always has, if few instructions on few elements say so.
+// The constant tensor of `value`, if a few instructions on few elements compute it.
 std::optional<Tensor> known_tensor(const Value& value);
 
 }  // namespace lathe::onnx

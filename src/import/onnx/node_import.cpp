@@ -8,7 +8,7 @@
 namespace lathe::onnx {
 namespace {
 
-// Attributes that Lathe spells out.
+// Attributes with another name in Lathe.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kRenamed{
     {{"perm", "permutation"}, {"select_last_index", "select_last"}}};
 
@@ -78,7 +78,7 @@ Value* NodeImport::constant(const TensorData& tensor) {
 }
 
 const Attribute* NodeImport::find(std::string_view name) {
-  asked_.insert(name);
+  read_names_.insert(name);
   const Attribute* attribute = node.find(name);
   return attribute == nullptr ? nullptr : resolve(*attribute, scope_.call);
 }
@@ -153,7 +153,7 @@ namespace {
 ElementType element_type_from(int64_t data_type, std::string_view attribute) {
   const std::optional<ElementType> type = element_type_from_onnx(data_type);
   lathe::check(type.has_value(), ErrorKind::invalid_model,
-               "attribute '{}' is {}, which is no element type", escape(attribute), data_type);
+               "attribute '{}' is {}, which is not an element type", escape(attribute), data_type);
   return *type;
 }
 
@@ -164,7 +164,7 @@ ElementType NodeImport::element_type(std::string_view name) {
 }
 
 void NodeImport::ignore(std::initializer_list<std::string_view> names) {
-  asked_.insert(names.begin(), names.end());
+  read_names_.insert(names.begin(), names.end());
 }
 
 lathe::Attribute NodeImport::convert(const Attribute& attribute, const AttributeSpec& spec) const {
@@ -186,13 +186,13 @@ lathe::Attribute NodeImport::convert(const Attribute& attribute, const Attribute
   } else if (const auto* type = attribute.get_if<std::shared_ptr<const ValueType>>()) {
     if (spec.kind == AttributeKind::type) return fixed_type(**type, attribute.name);
   }
-  fail("attribute '{}' is {}, where {} is of kind {}", escape(attribute.name),
+  fail("attribute '{}' is {}, but {} is of kind {}", escape(attribute.name),
        to_string(attribute.kind()), spec.name, lathe::to_string(spec.kind));
 }
 
 namespace {
 
-// Element type 0 is how operators say that none is chosen.
+// Element type 0 means that none is chosen.
 bool is_undefined(const Attribute& attribute, const AttributeSpec& spec) {
   const int64_t* value = attribute.get_if<int64_t>();
   return spec.kind == AttributeKind::element_type && value != nullptr && *value == 0;
@@ -203,7 +203,7 @@ bool is_undefined(const Attribute& attribute, const AttributeSpec& spec) {
 Attributes NodeImport::record_attributes(const Op& op, const Attributes& without) {
   Attributes out;
   for (const AttributeSpec& spec : op.attributes) {
-    asked_.insert(spec.name);  // as a suggestion for what is misspelt
+    read_names_.insert(spec.name);  // to suggest it for a misspelt name
     if (find_attribute(without, spec.name) != nullptr) continue;
     for (const Attribute& given : node.attributes) {
       if (squash(renamed(given.name)) != squash(spec.name)) continue;
@@ -211,7 +211,7 @@ Attributes NodeImport::record_attributes(const Op& op, const Attributes& without
       if (attribute != nullptr && !is_undefined(*attribute, spec)) {
         out.emplace_back(std::string(spec.name), convert(*attribute, spec));
       }
-      asked_.insert(given.name);
+      read_names_.insert(given.name);
     }
   }
   return out;
@@ -219,16 +219,16 @@ Attributes NodeImport::record_attributes(const Op& op, const Attributes& without
 
 void NodeImport::check_attributes() const {
   for (const Attribute& attribute : node.attributes) {
-    // Opsets 1 to 5 let a node say which inputs it may overwrite.
+    // Opsets 1 to 5 list the inputs that a node may overwrite.
     const bool legacy = node.domain.empty() && version < 7 && attribute.name == "consumed_inputs";
-    if (legacy || asked_.contains(attribute.name)) continue;
-    const std::vector<std::string_view> known(asked_.begin(), asked_.end());
+    if (legacy || read_names_.contains(attribute.name)) continue;
+    const std::vector<std::string_view> known(read_names_.begin(), read_names_.end());
     fail("unknown attribute '{}'{}", escape(attribute.name), did_you_mean(attribute.name, known));
   }
 }
 
 void NodeImport::out(int i, Value* value) {
-  if (!wants(i)) return;
+  if (!is_used(i)) return;
   const std::string_view name = node.outputs[static_cast<size_t>(i)];
   scope_.define(name, value);
   if (value->definition() != nullptr && scope_.state.named.insert(value).second) {
@@ -245,8 +245,8 @@ Instruction* NodeImport::plain(std::string_view op_name, std::vector<Value*> ope
       b.add(op_name, std::move(operands), std::move(attributes), std::move(bodies), outputs());
   const int results = static_cast<int>(instruction->results().size());
   for (int i = 0; i < outputs(); ++i) {
-    if (!wants(i)) continue;
-    check(i < results, "output {} is asked for, {} has {}", i, op_name, results);
+    if (!is_used(i)) continue;
+    check(i < results, "output {} is used, {} has {} outputs", i, op_name, results);
     out(i, instruction->result(i));
   }
   return instruction;

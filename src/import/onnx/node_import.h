@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the function that imports one kind of node sees.
+// The context of a function that imports one kind of node.
 #pragma once
 
 #include <array>
@@ -15,32 +15,32 @@
 
 namespace lathe::onnx {
 
-// What is emitted must hold for every extent: the types of a loop body's parameters are settled
-// after its nodes are imported. Ranks, element types and literals may be relied upon.
+// Emitted instructions must be valid for every size: the types of a loop body's parameters are
+// final only after its nodes are imported. Ranks, element types and literals are final.
 class NodeImport {
  public:
   NodeImport(Scope& scope, const Node& node, int version, const Op* op);
 
   const Node& node;
-  const int version;  // of the node's domain, as the model imports it
-  // The name of the op that the table names for this operator.
+  const int version;  // of the node's domain, from the model's opset imports
+  // The name of the operator's op in the table.
   std::string_view op() const { return op_->name; }
   Builder b;
 
-  // Inputs. Trailing absent ones do not count.
+  // Inputs, without trailing absent ones.
   int count() const { return static_cast<int>(operands_.size()); }
   bool has(int i) const { return i < count() && operands_[static_cast<size_t>(i)] != nullptr; }
   Value* in(int i) const;  // InvalidModel if absent
   Value* in_or_null(int i) const { return has(i) ? operands_[static_cast<size_t>(i)] : nullptr; }
   const std::vector<Value*>& inputs() const { return operands_; }  // null: absent
   ElementType element(int i) const { return in(i)->type().element; }
-  // Unsupported where the rank is not known.
+  // Unsupported if the rank is unknown.
   int rank(int i) const;
-  // The tensor of an input that is a literal.
+  // The tensor of a literal input.
   std::optional<Tensor> literal(int i) const;
   Value* constant(const TensorData& tensor);
 
-  // Attributes. Whatever is not asked for by name, or taken over by the op's record, is an error.
+  // Attributes. An attribute that is neither read by name nor in the op's record is an error.
   bool has_attribute(std::string_view name);
   int64_t integer(std::string_view name, std::optional<int64_t> fallback = std::nullopt);
   double number(std::string_view name, std::optional<double> fallback = std::nullopt);
@@ -52,17 +52,19 @@ class NodeImport {
   const TensorData& tensor(std::string_view name);
   const Graph& graph(std::string_view name);
   const ValueType& type(std::string_view name);
-  ElementType element_type(std::string_view name);  // of an INT that is a TensorProto.DataType
+  ElementType element_type(std::string_view name);  // from a TensorProto.DataType
   void ignore(std::initializer_list<std::string_view> names);
-  // Those of the node that `op` has by the same name (case and underscores aside), converted; but
-  // not those in `without`.
+  // Converts the node's attributes that `op` has by the same name, ignoring case and underscores,
+  // except those in `without`.
   Attributes record_attributes(const Op& op, const Attributes& without = {});
 
-  // Outputs. One that is not wanted may be left out or set to anything.
+  // Outputs. An unused one may be omitted or set to any value.
   int outputs() const { return static_cast<int>(node.outputs.size()); }
-  bool wants(int i) const { return i < outputs() && !node.outputs[static_cast<size_t>(i)].empty(); }
+  bool is_used(int i) const {
+    return i < outputs() && !node.outputs[static_cast<size_t>(i)].empty();
+  }
   void out(int i, Value* value);
-  // One instruction that has the node's remaining attributes, and whose results are its outputs.
+  // Emits one instruction with the node's remaining attributes; its results are the node's outputs.
   Instruction* plain(std::string_view op, std::vector<Value*> operands, Attributes extra = {},
                      std::vector<Module*> bodies = {});
   Instruction* plain(std::vector<Value*> operands, Attributes extra = {}) {
@@ -74,13 +76,13 @@ class NodeImport {
     std::string_view name;
     Value* value;
   };
-  // What graphs take from around them and is no literal, each once.
+  // Values that graphs use from enclosing graphs, without literals, each once.
   std::vector<Capture> captures(const std::vector<const Graph*>& graphs);
   // A closed module: parameters of these types for the graph's inputs, then one per capture. The
-  // first `counters` are scalars that the graph may see as vectors of one.
+  // first `counters` are scalars that the graph may declare with shape [1].
   Module* body(const Graph& graph, std::string_view name, const std::vector<Type>& inputs,
                const std::vector<Capture>& captures, size_t counters = 0);
-  // Imports the graph's nodes into `module`, where its inputs and captures have these values.
+  // Imports the graph's nodes into `module` with these values for its inputs and captures.
   std::vector<Value*> inline_graph(Module& module, const Graph& graph,
                                    const std::vector<Value*>& inputs,
                                    const std::vector<Capture>& captures);
@@ -97,7 +99,7 @@ class NodeImport {
     lathe::check(condition, ErrorKind::invalid_model, format, std::forward<First>(first),
                  std::forward<Rest>(rest)...);
   }
-  // A combination that the operator allows and Lathe does not take.
+  // Unsupported: a valid combination that Lathe does not implement.
   template <class First, class... Rest>
   void supported(bool condition, fmt::format_string<First, Rest...> format, First&& first,
                  Rest&&... rest) const {
@@ -105,7 +107,7 @@ class NodeImport {
                  std::forward<Rest>(rest)...);
   }
 
-  // InvalidModel for attributes that nobody asked for.
+  // InvalidModel for attributes that were not read.
   void check_attributes() const;
 
  private:
@@ -117,17 +119,17 @@ class NodeImport {
   lathe::Attribute convert(const Attribute& attribute, const AttributeSpec& spec) const;
 
   Scope& scope_;
-  const Op* op_;  // null: none of its own
+  const Op* op_;  // null if the operator has no op of its own
   std::vector<Value*> operands_;
-  std::set<std::string_view> asked_;  // attribute names
+  std::set<std::string_view> read_names_;  // attribute names
 };
 
-// Imports nodes in order. Defined by the importer; subgraphs and function bodies come back here.
+// Imports nodes in order. The importer defines it; subgraphs and function bodies call it.
 void import_nodes(Scope& scope, const std::vector<Node>& nodes);
 
-// "ReduceL2", "reduce_l2" and "reduceL2" are spelt alike.
+// A key that is equal for "ReduceL2", "reduce_l2" and "reduceL2".
 std::string squash(std::string_view name);
-// The op whose name is spelt alike; null if there is none.
+// The op whose name has the same key; null for an unknown one.
 const Op* find_op_alike(std::string_view name);
 
 }  // namespace lathe::onnx

@@ -11,7 +11,7 @@
 namespace lathe::onnx {
 namespace {
 
-// A model whose functions call each other can describe more nodes than it has bytes.
+// Nested function calls can describe exponentially many nodes.
 constexpr int64_t kMaxInlinedNodes = 4'000'000;
 
 bool is_sorted(const NodeUses& uses) {
@@ -28,7 +28,7 @@ std::string describe(const Node& node) {
   return fmt::format("node {} ({}{})", node.index, escape(node.op_type), name);
 }
 
-// Each node not ordered uses another one that is not, so following uses must come round.
+// Each unordered node uses another unordered one, so following uses finds a cycle.
 [[noreturn]] void fail_with_cycle(const std::vector<Node>& nodes, const NodeUses& uses,
                                   const std::vector<int64_t>& missing, std::string_view where) {
   const auto is_left = [&](int64_t i) { return missing[static_cast<size_t>(i)] > 0; };
@@ -55,7 +55,7 @@ std::string describe(const Node& node) {
 
 using Key = std::string;
 Key key_of(std::string_view domain, std::string_view name, std::string_view overload) {
-  std::string key;  // with lengths, so that no name can imitate another's key
+  std::string key;  // with lengths, so that keys are unique
   for (const std::string_view part : {domain, name, overload}) {
     key += fmt::format("{}:", part.size()).append(part);
   }
@@ -83,7 +83,7 @@ class Calls {
 
  private:
   struct Cost {
-    int64_t nodes = 0;  // once everything is inlined; counted no further than the bound
+    int64_t nodes = 0;  // after inlining; stops at the bound
     int depth = 0;      // of calls
   };
   struct Visit {
@@ -113,7 +113,7 @@ class Calls {
     return cost;
   }
 
-  // `depth` bounds this recursion, the cost's depth that of whoever inlines.
+  // `depth` bounds this recursion, the cost's depth that of inlining.
   Cost visit(size_t place, int depth) {
     const Function& function = model_.functions[place];
     Visit& visit = costs_[place];
@@ -141,7 +141,7 @@ class Calls {
 
 void sort_nodes(std::vector<Node>& nodes, const NodeUses& uses, std::string_view where) {
   if (is_sorted(uses)) return;
-  std::vector<int64_t> missing(nodes.size());  // of the nodes used, how many are not yet ordered
+  std::vector<int64_t> missing(nodes.size());  // number of used nodes that are not ordered yet
   NodeUses users(nodes.size());
   for (size_t i = 0; i < uses.size(); ++i) {
     missing[i] = static_cast<int64_t>(uses[i].size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Order and reachability: nodes of one graph, calls between model-local functions.
+// Orders the nodes of a graph and checks the calls between model-local functions.
 #pragma once
 
 #include <string_view>
@@ -9,14 +9,15 @@
 
 namespace lathe::onnx {
 
-// For each node, the places of the nodes whose outputs it uses, directly or in a subgraph.
+// For each node, the indices of the nodes whose outputs it uses, directly or in a subgraph.
 using NodeUses = std::vector<std::vector<int64_t>>;
 
-// Leaves a list that is in order as it is; else the earliest node that can come next comes next.
-// InvalidModel, naming the nodes, if there is a cycle. `where` is for that message.
+// Sorts nodes topologically; among ready nodes the earliest comes first, so a sorted list keeps
+// its order. InvalidModel, naming the nodes, for a cycle; `where` is for its message.
 void sort_nodes(std::vector<Node>& nodes, const NodeUses& uses, std::string_view where);
 
-// Functions are distinct, do not call themselves, and inline to a bounded number of nodes.
+// InvalidModel unless functions are distinct, not recursive, and inline to a bounded number of
+// nodes.
 void check_calls(const Model& model);
 
 }  // namespace lathe::onnx

@@ -13,7 +13,7 @@ constexpr std::string_view kOnnx;
 constexpr std::string_view kMl = "ai.onnx.ml";
 constexpr std::string_view kMicrosoft = "com.microsoft";
 
-// Sorted by domain, operator and version: they are searched by halving.
+// Sorted by domain, operator and version, for binary search.
 constexpr OperatorRow kRows[] = {
     // clang-format off
     {kOnnx, "Abs", 1},
@@ -336,11 +336,9 @@ std::span<const OperatorRow> operator_rows() { return kRows; }
 const OperatorRow* find_operator(std::string_view domain, std::string_view op_type,
                                  int64_t version) {
   const OperatorRow* row = nullptr;
-  const auto begin =
-      std::lower_bound(std::begin(kRows), std::end(kRows), std::pair(domain, op_type),
-                       [](const OperatorRow& a, const auto& wanted) {
-                         return std::pair(a.domain, a.op_type) < wanted;
-                       });
+  const auto begin = std::lower_bound(
+      std::begin(kRows), std::end(kRows), std::pair(domain, op_type),
+      [](const OperatorRow& a, const auto& key) { return std::pair(a.domain, a.op_type) < key; });
   for (auto at = begin; at != std::end(kRows); ++at) {
     if (at->domain != domain || at->op_type != op_type || at->since > version) break;
     row = at;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Every ONNX operator that has an import, in one table.
+// The table of supported ONNX operators.
 #pragma once
 
 #include <cstdint>
@@ -12,31 +12,33 @@
 
 namespace lathe::onnx {
 
-// The newest opset of the standard domain that the table was written for.
+// The newest opset of the standard domain that the table covers, and how many later ones are
+// imported with its definitions.
 inline constexpr int kNewestOpset = 28;
+inline constexpr int kNewerOpsets = 5;
 
 using ImportFunction = void (*)(NodeImport& c);
 
 struct OperatorRow {
   std::string_view domain;
   std::string_view op_type;
-  int since;  // the first version of the domain for which this row holds
-  // Null: one instruction of `op`, operands in order, attributes by name.
+  int since;  // the first opset version of the row
+  // Null: imports as one instruction of `op`, operands in order, attributes by name.
   ImportFunction import = nullptr;
-  // The op it becomes, where its name is not the operator's, and behind it others that take what
-  // that one does not; "-" if it needs none of its own.
+  // The op, if its name differs from the operator's, then alternatives for other element types;
+  // "-" if it needs no op of its own.
   std::string_view op{};
 };
 
 std::span<const OperatorRow> operator_rows();  // sorted by domain, operator, version
 
-// The row with the greatest `since` up to `version`; null if there is none.
+// The row with the greatest `since` up to `version`; null for an unknown operator.
 const OperatorRow* find_operator(std::string_view domain, std::string_view op_type,
                                  int64_t version);
-// The op of a row; null if it needs none or Lathe lacks it.
+// The op of a row; null if the row needs none or Lathe does not have it.
 const Op* op_of(const OperatorRow& row);
 std::vector<const Op*> ops_of(const OperatorRow& row);
-// Whether what the row needs exists.
+// True if Lathe has the row's ops.
 bool is_supported(const OperatorRow& row);
 
 }  // namespace lathe::onnx

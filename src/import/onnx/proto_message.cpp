@@ -19,7 +19,7 @@ ProtoMessage::ProtoMessage(ProtoPlace& place, std::string_view kind, std::string
 bool ProtoMessage::next() {
   place_.at = reader_.data().data();
   place_.message = kind_;
-  if (place_.at < place_.released) place_.released = place_.at;  // a second go
+  if (place_.at < place_.released) place_.released = place_.at;  // a second pass
   if (place_.at - place_.released > ProtoPlace::kReleaseBytes) release_passed();
   return reader_.next();
 }
@@ -65,7 +65,7 @@ void ProtoMessage::append(std::vector<int64_t>& out) {
   }
   expect(Wire::length_delimited);
   const auto values = reader_.get_packed_int64();
-  if (out.empty()) out.reserve(values.size());  // not for each of many small lists
+  if (out.empty()) out.reserve(values.size());  // avoids reallocation for many small lists
   for (const int64_t value : values) out.push_back(value);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Protobuf messages in which nothing is believed: wire types, lengths and depth are checked.
+// Reads hostile protobuf messages: checks wire types, lengths and depth.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +13,25 @@
 
 namespace lathe::onnx {
 
-// Where reading stands; shared by all messages of one file.
+// The position in a file; shared by all its messages.
 struct ProtoPlace {
   explicit ProtoPlace(std::string_view bytes)
       : begin(bytes.data()), at(bytes.data()), released(bytes.data()) {}
-  // Behind the reader, a mapped file is made non-resident in pieces of this size.
+  // The reader releases a mapped file's pages in pieces of this size.
   static constexpr ptrdiff_t kReleaseBytes = 16 << 20;
 
   const char* begin;
   const char* at;              // the field being read
   std::string_view message{};  // the kind of message it is in
   int depth = 0;
-  StringArena* strings = nullptr;  // where names are copied to; null: they stay in the file
-  const FileMap* file = nullptr;   // whose bytes are read, if they are a file's
-  const char* released;            // up to here
+  StringArena* strings = nullptr;  // copies of names; null: names stay in the file
+  const FileMap* file = nullptr;   // null for bytes in memory
+  const char* released;            // end of the released pages
 };
 
 class ProtoMessage {
  public:
-  // As official readers have it: deeper files do not exist.
+  // The limit of the official readers.
   static constexpr int kMaxDepth = 200;
 
   ProtoMessage(ProtoPlace& place, std::string_view kind, std::string_view bytes);
@@ -39,19 +39,19 @@ class ProtoMessage {
   ProtoMessage(const ProtoMessage&) = delete;
   ProtoMessage& operator=(const ProtoMessage&) = delete;
 
-  // To the next field; what the current one holds must have been read or skipped.
+  // Moves to the next field. The current one must have been read or skipped.
   bool next();
   uint32_t tag() const { return reader_.tag(); }
   void skip() { reader_.skip(); }
 
   std::string_view text();  // also bytes and embedded messages
-  std::string_view name();  // a text that is kept, apart from the file
+  std::string_view name();  // copied to the arena
   int64_t integer();
   float number();
   // Repeated scalars, packed or one by one.
   void append(std::vector<int64_t>& out);
   void append(std::vector<float>& out);
-  // A packed list of fixed-width numbers as it lies in the file, or one such number.
+  // The bytes of a packed list of fixed-width numbers, or of one such number.
   std::string_view fixed(size_t width);
 
  private:
@@ -63,7 +63,7 @@ class ProtoMessage {
   protozero::pbf_reader reader_;
 };
 
-// Runs `read` and turns malformed protobuf into InvalidModel: "'x' is no valid {what}: …".
+// Runs `read`; malformed protobuf becomes InvalidModel: "'x' is not a valid {what}: …".
 template <class F>
 void with_proto_errors(std::string_view origin, std::string_view what, const ProtoPlace& place,
                        F&& read) {
@@ -72,9 +72,9 @@ void with_proto_errors(std::string_view origin, std::string_view what, const Pro
   } catch (const protozero::exception& error) {
     const std::string_view reason =
         dynamic_cast<const protozero::end_of_buffer_exception*>(&error) != nullptr
-            ? "a field is longer than what is left of it"
-            : "a field's tag or length is garbage";
-    fail(ErrorKind::invalid_model, "'{}' is no valid {}: at byte {}, in {}, {}", escape(origin),
+            ? "a field extends beyond the end"
+            : "a field has an invalid tag or length";
+    fail(ErrorKind::invalid_model, "'{}' is not a valid {}: at byte {}, in {}, {}", escape(origin),
          what, place.at - place.begin, place.message, reason);
   }
 }

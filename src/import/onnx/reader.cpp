@@ -12,13 +12,15 @@
 namespace lathe::onnx {
 namespace {
 
-// A ModelProto's embedded messages, found before any of them is read: the opset imports, which
-// messages about nodes name, may stand behind the graph.
+// A ModelProto's embedded messages. They are read after the opset imports, which may follow them
+// and which errors in nodes name.
 struct Parts {
   std::string_view graph;
   std::vector<std::string_view> functions;
   bool has_graph = false;
 };
+
+constexpr size_t kMaxMetadata = 100'000;  // an entry takes more memory than file
 
 OpsetImport read_import(ProtoPlace& place, std::string_view bytes) {
   OpsetImport out;
@@ -85,6 +87,8 @@ Parts scan_model(ProtoPlace& place, std::string_view bytes, Model& model) {
         model.imports.push_back(read_import(place, message.text()));
         break;
       case 14:
+        check(model.metadata.size() < kMaxMetadata, ErrorKind::invalid_model,
+              "metadata_props has more than {} entries", kMaxMetadata);
         model.metadata.push_back(read_metadata(place, message.text()));
         break;
       case 25:
@@ -97,7 +101,7 @@ Parts scan_model(ProtoPlace& place, std::string_view bytes, Model& model) {
   return parts;
 }
 
-// A function's opset imports may stand behind its nodes, so nodes are read in a second go.
+// Nodes are read last: a function's opset imports may follow them.
 Function read_function(ProtoPlace& place, GraphReader& reader, std::string_view bytes,
                        const OpsetImports& model_imports) {
   Function out;
@@ -151,9 +155,9 @@ Function read_function(ProtoPlace& place, GraphReader& reader, std::string_view 
   return out;
 }
 
-// Only the outermost message decides whether the bytes are a model at all.
+// The outermost message decides whether the bytes are a model.
 Parts scan_or_explain(ProtoPlace& place, std::string_view bytes, Model& model) {
-  std::string reason = "it holds no graph";
+  std::string reason = "it has no graph";
   try {
     Parts parts;
     with_proto_errors(model.origin, "ONNX model", place,
@@ -164,7 +168,7 @@ Parts scan_or_explain(ProtoPlace& place, std::string_view bytes, Model& model) {
     reason = error.message();
   }
   const std::string_view kind = sniff(bytes);
-  fail(ErrorKind::invalid_model, "'{}' ({} bytes) is no ONNX model: {}", escape(model.origin),
+  fail(ErrorKind::invalid_model, "'{}' ({} bytes) is not an ONNX model: {}", escape(model.origin),
        bytes.size(), kind.empty() ? reason : fmt::format("it looks like {}", kind));
 }
 

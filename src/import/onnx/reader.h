@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ONNX models out of files and bytes, binary or textual.
+// Reads ONNX models, binary or textual, from files and bytes.
 #pragma once
 
 #include <memory>
@@ -11,14 +11,14 @@
 
 namespace lathe::onnx {
 
-// The model in a file. Weights stay in the mapped file until somebody reads them. External data
-// lies beside the file, or in `data`, by its name as seen from there. Io if the file cannot be
-// read, InvalidModel (with what it looks like) if it is no ONNX model.
+// Reads a model from a file. Weights stay in the mapped file until they are used. External data is
+// beside the file or in `data`, by names relative to it. Io if the file cannot be read;
+// InvalidModel, with the detected format, if it is not an ONNX model.
 Model read_model(const std::string& path, const MemoryFiles& data = {});
 
-// The same of bytes that `owner` keeps alive; a null owner means that the caller does, as long as
-// the model and tensors made from it live. `folder`, if not empty, is where external data lies that
-// is not in `data`.
+// Reads a model from bytes that `owner` keeps alive. With a null owner the caller keeps them alive
+// as long as the model and its tensors. `folder` has the external data that is not in `data`; may
+// be empty.
 Model parse_model(std::string_view bytes, std::string_view origin,
                   std::shared_ptr<const void> owner, const std::string& folder = "",
                   const MemoryFiles& data = {});

@@ -7,7 +7,7 @@
 namespace lathe::onnx {
 namespace {
 
-// Collects in `out` what `graph` uses from outside.
+// Appends to `out` the names that `graph` uses from outer graphs.
 void collect_free(const Graph& graph, std::vector<std::string_view>& out) {
   std::unordered_set<std::string_view> defined;
   for (const ValueInfo& input : graph.inputs) defined.insert(input.name);
@@ -49,7 +49,7 @@ const Attribute* CallAttributes::find(std::string_view name) const {
 const Attribute* resolve(const Attribute& attribute, const CallAttributes* call) {
   if (attribute.reference.empty()) return &attribute;
   check(call != nullptr, ErrorKind::invalid_model,
-        "attribute '{}' refers to '{}', but this is no node of a function", escape(attribute.name),
+        "attribute '{}' refers to '{}', but its node is not in a function", escape(attribute.name),
         escape(attribute.reference));
   return call->find(attribute.reference);
 }

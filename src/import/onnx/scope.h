@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What names mean while a graph is imported.
+// Names in scope while a graph is imported.
 #pragma once
 
 #include <string_view>
@@ -13,31 +13,31 @@
 
 namespace lathe::onnx {
 
-// The attributes of a call to a model-local function, which its nodes may refer to.
+// The attributes of a call to a model-local function; its nodes may refer to them.
 struct CallAttributes {
   const Function* function = nullptr;
   const Node* call = nullptr;
-  const CallAttributes* outer = nullptr;  // of the function that the call stands in
+  const CallAttributes* outer = nullptr;  // of the calling function
 
   const Attribute* find(std::string_view name) const;
 };
-// The attribute itself, or the one it refers to; null if the call does not give that.
+// The attribute itself, or the one it refers to; null if the call does not have it.
 const Attribute* resolve(const Attribute& attribute, const CallAttributes* call);
 
-// What all scopes of one import share.
+// The state shared by all scopes of one import.
 struct ImportState {
   const Model& model;
   Program& program;
   InputSymbols symbols;
-  // One literal per tensor of the file, however many modules use it.
+  // One literal per tensor of the file, shared by modules.
   std::unordered_map<const TensorData*, LiteralRef> literals{};
-  std::unordered_set<const Value*> named{};  // values that bear a name of the file
+  std::unordered_set<const Value*> named{};  // values with a name from the file
 
   LiteralRef literal_of(const TensorData& tensor);
 };
 
-// The names of one graph or function body. Subgraphs are closed modules: a name from outside is
-// either a literal, which is repeated inside, or was made a parameter before.
+// The names of one graph or function body. Subgraphs are closed modules: an outer name is a
+// literal, which is repeated inside, or a parameter.
 class Scope {
  public:
   Scope(ImportState& import_state, Module& into, const OpsetImports& opsets,
@@ -55,9 +55,9 @@ class Scope {
   bool defines(std::string_view name) const {
     return values_.contains(name) || initializers_.contains(name);
   }
-  // The value in this scope's module; null for a function's input that its call leaves out.
+  // The value in this scope's module; null for a function's input that its call omits.
   Value* find(std::string_view name);
-  // The literal that a name stands for here or outside; null if it stands for none.
+  // The literal of a name here or in an outer scope, else null.
   LiteralRef find_literal(std::string_view name);
 
  private:
@@ -67,7 +67,7 @@ class Scope {
   std::unordered_map<std::string_view, const TensorData*> initializers_;
 };
 
-// The names that the graphs use and do not define, in order of use, each once.
+// The names that the graphs use but do not define, in order of use, each once.
 std::vector<std::string_view> free_names(const std::vector<const Graph*>& graphs);
 
 }  // namespace lathe::onnx

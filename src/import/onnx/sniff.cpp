@@ -38,7 +38,7 @@ constexpr std::array kMagics{
     Magic{4, "TFL3"sv, "a TensorFlow Lite model"},
     Magic{4, "ORTM"sv, "an ONNX Runtime model (.ort), expected the .onnx it was made from"},
     Magic{257, "ustar"sv, "a tar archive (unpack it first)"},
-    Magic{0, "version https://git-lfs"sv, "a Git LFS pointer (fetch the file with git lfs pull)"},
+    Magic{0, "version https://git-lfs"sv, "a Git LFS pointer (run 'git lfs pull')"},
 };
 
 constexpr size_t kLook = 4096;
@@ -53,7 +53,7 @@ bool is_text(std::string_view bytes) {
   });
 }
 
-// Past blanks and # comments.
+// Removes leading blanks and # comments.
 std::string_view skip_blank(std::string_view text) {
   while (!text.empty() && (is_space(text[0]) || text[0] == '#')) {
     const size_t end = text[0] == '#' ? std::min(text.find('\n'), text.size() - 1) : 0;
@@ -75,7 +75,7 @@ bool starts_with_any_case(std::string_view text, std::string_view lower) {
                     [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b + 32 : b); });
 }
 
-// Eight bytes of header length, then the header in JSON.
+// Eight bytes of header length, then a JSON header.
 bool is_safetensors(std::string_view bytes) {
   uint64_t length = 0;
   if (bytes.size() < 10) return false;

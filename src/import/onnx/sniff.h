@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// What a file that is no ONNX model seems to be, so that messages can say it.
+// Detects the format of a file that is not an ONNX model, for messages.
 #pragma once
 
 #include <string_view>
 
 namespace lathe::onnx {
 
-// "an HTML page", "a zip archive", …; "" if nothing is known of such bytes.
+// "an HTML page", "a zip archive", …; "" for an unknown format.
 std::string_view sniff(std::string_view bytes);
 
-// Whether the beginning reads as ONNX's textual syntax: a header "<ir_version: …" or a graph
+// True if the bytes begin like ONNX's textual syntax: with a header "<ir_version: …" or a graph
 // "name (…) => (…)".
 bool is_onnx_text(std::string_view bytes);
 

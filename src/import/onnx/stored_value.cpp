@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Test data: TensorProto, SequenceProto, OptionalProto and MapProto as files.
+// Reads TensorProto, SequenceProto, OptionalProto and MapProto from the files of test data.
 #include <algorithm>
 #include <numeric>
 
@@ -38,7 +38,7 @@ class Reader {
   }
 
   void refuse_sparse(std::string_view message) const {
-    fail(ErrorKind::unsupported, "{} at byte {} holds a sparse tensor, which is not supported",
+    fail(ErrorKind::unsupported, "{} at byte {} has a sparse tensor, which is not supported",
          message, place_.at - place_.begin);
   }
 
@@ -106,7 +106,7 @@ class Reader {
       }
     }
     check(kind == Stored::undefined || !out.value.empty() || kind == Stored::optional,
-          ErrorKind::invalid_model, "optional '{}' names element type {} but holds no value",
+          ErrorKind::invalid_model, "optional '{}' has element type {} but no value",
           escape(out.name), static_cast<int64_t>(kind));
     return out;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Names of a model, copied out of its file.
+// Copies of a model's names.
 #pragma once
 
 #include <cstring>
@@ -9,11 +9,11 @@
 
 namespace lathe::onnx {
 
-// Names stand between the weights. Copied, they leave the file's pages alone when they are
-// compared or printed; one touched page can make megabytes of the file resident.
+// Names are stored between the weights. Reading a copy does not touch the file's pages; one
+// touched page can make megabytes of the file resident.
 class StringArena {
  public:
-  // A copy that lives as long as the arena; a long text stays where it is.
+  // A copy owned by the arena; a long text is not copied.
   std::string_view keep(std::string_view text) {
     if (text.empty() || text.size() > kLongest) return text;
     if (text.size() > left_) {

@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What the ops accept together as operand `index`.
+// The union of the types that the ops accept as operand `index`.
 Json operand_json(const std::vector<const Op*>& ops, size_t index) {
   TypeSet types = 0;
   for (const Op* op : ops) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What of ONNX is imported, for documents.
+// The supported ONNX operators, for documents.
 #pragma once
 
 #include <string>

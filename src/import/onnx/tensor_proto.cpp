@@ -13,7 +13,7 @@
 namespace lathe::onnx {
 namespace {
 
-// The fields that may hold elements. Their numbers are those of TensorProto.
+// The fields with elements, by their numbers in TensorProto.
 enum class DataField : uint32_t {
   none = 0,
   float_data = 4,
@@ -67,7 +67,7 @@ DataField typed_field(ElementType type) {
   }
 }
 
-// A TensorProto as it stands in the file, before type and extents are known to fit.
+// A TensorProto's fields, before type and dims are checked.
 struct Fields {
   int64_t data_type = 0;
   DataField used = DataField::none;
@@ -99,7 +99,7 @@ StringPairs::value_type read_pair(ProtoPlace& place, std::string_view bytes) {
 
 void use(Fields& fields, DataField field, std::string_view tensor) {
   check(fields.used == DataField::none || fields.used == field, ErrorKind::invalid_model,
-        "tensor '{}' keeps elements in both {} and {}, expected one of them", escape(tensor),
+        "tensor '{}' has elements in both {} and {}, expected one of them", escape(tensor),
         to_string(fields.used), to_string(field));
   fields.used = field;
 }
@@ -123,7 +123,7 @@ void read_elements(ProtoMessage& message, Fields& fields, TensorData& tensor) {
     default:
       message.append(fields.integers);
   }
-  // Some writers emit empty lists beside the one that is used.
+  // Some writers add empty lists of other fields.
   const size_t after = fields.integers.size() + fields.chunks.size() + tensor.strings.size();
   if (after > before || field == DataField::raw_data) use(fields, field, tensor.name);
 }
@@ -182,7 +182,7 @@ void set_elements(TensorData& tensor, Fields& fields) {
   const bool is_string = tensor.type == ElementType::string;
   check(fields.used == DataField::none || fields.used == typed ||
             (fields.used == DataField::raw_data && !is_string),
-        ErrorKind::invalid_model, "tensor '{}' of {} keeps its elements in {}, expected {}{}",
+        ErrorKind::invalid_model, "tensor '{}' of {} has its elements in {}, expected {}{}",
         escape(tensor.name), lathe::to_string(tensor.type), to_string(fields.used),
         is_string ? "" : "raw_data or ", to_string(typed));
   switch (fields.used) {
@@ -206,7 +206,7 @@ void check_size(const TensorData& tensor, int64_t count, bool has_elements) {
   const auto found = static_cast<int64_t>(is_string ? tensor.strings.size() : tensor.bytes.size());
   const int64_t expected = is_string ? count : bytes_for(tensor.type, count);
   check(found == expected, ErrorKind::invalid_model,
-        "tensor '{}': {} needs {} {}, but the file holds {}{}", escape(tensor.name),
+        "tensor '{}': {} needs {} {}, but the file has {}{}", escape(tensor.name),
         to_string(tensor.type, tensor.dims), expected, is_string ? "strings" : "bytes", found,
         has_elements ? "" : ": its elements are missing");
 }
@@ -224,23 +224,29 @@ ElementType element_type_of(int64_t data_type, std::string_view what) {
 int64_t checked_count(ElementType type, const Dims& dims, std::string_view tensor) {
   check(dims.size() <= static_cast<size_t>(kMaxRank), ErrorKind::unsupported,
         "tensor '{}' has rank {}, at most {} is supported", escape(tensor), dims.size(), kMaxRank);
-  // Leaves room for the bytes of the widest type, so that they need no check of their own.
+  // Bounds the bytes of the widest type as well.
   constexpr int64_t kLargest = std::numeric_limits<int64_t>::max() / 32;
+  // Kernels walk the other axes of a tensor without elements: element_count() has the same bound.
+  constexpr int64_t kLargestEmpty = int64_t{1} << 32;
   int64_t count = 1;
   bool is_empty = false;
   for (const int64_t extent : dims) {
-    check(extent >= 0, ErrorKind::invalid_model, "tensor '{}' has extent {}: {}", escape(tensor),
-          extent, to_string(type, dims));
+    check(extent >= 0, ErrorKind::invalid_model,
+          "tensor '{}' has size {} in {}, expected 0 or more", escape(tensor), extent,
+          to_string(type, dims));
     is_empty = is_empty || extent == 0;
   }
   for (const int64_t extent : dims) {
-    if (is_empty) return 0;
+    if (extent == 0) continue;
+    check(!is_empty || count <= kLargestEmpty / extent, ErrorKind::invalid_model,
+          "tensor '{}' of {} has no elements, but its other sizes multiply to more than {}",
+          escape(tensor), to_string(type, dims), kLargestEmpty);
     check(count <= kLargest / extent, ErrorKind::invalid_model,
           "tensor '{}' of {} has more elements than memory has addresses", escape(tensor),
           to_string(type, dims));
     count *= extent;
   }
-  return count;
+  return is_empty ? 0 : count;
 }
 
 void set_integers(TensorData& tensor, std::span<const int64_t> numbers) {
@@ -249,7 +255,7 @@ void set_integers(TensorData& tensor, std::span<const int64_t> numbers) {
   auto bytes = std::make_shared<std::vector<std::byte>>(numbers.size() * size);
   for (size_t i = 0; i < numbers.size(); ++i) {
     int64_t number = numbers[i];
-    if (width < 64) {  // signed and unsigned spellings of the same bits are both in use
+    if (width < 64) {  // files use signed and unsigned values for the same bits
       const int64_t limit = int64_t{1} << width;
       check(number >= -limit / 2 && number < limit, ErrorKind::invalid_model,
             "tensor '{}': element {} is {}, which {} cannot hold", escape(tensor.name), i, number,
@@ -275,7 +281,7 @@ TensorData read_tensor_data(ProtoPlace& place, std::string_view message,
         "{} is one segment of a tensor stored in pieces, which is not supported", what);
   if (fields.is_external) {
     check(tensor.type != ElementType::string, ErrorKind::invalid_model,
-          "{} of strings keeps its elements in external data, expected string_data", what);
+          "{} of strings has its elements in external data, expected string_data", what);
     tensor.external = parse_external_data(fields.external, tensor.name, source.folder);
     return tensor;
   }
@@ -295,8 +301,8 @@ Tensor to_tensor(const TensorData& data, Misaligned misaligned) {
   std::shared_ptr<const void> owner = data.owner;
   if (data.external) {
     check(data.external->folder != nullptr, ErrorKind::invalid_argument,
-          "tensor '{}' keeps its elements in '{}', which cannot be found: the model was not read "
-          "from a file, and that file was not given with it",
+          "the elements of tensor '{}' are in '{}', which cannot be found: the model was read from "
+          "memory without that file",
           escape(data.name), escape(data.external->location));
     const int64_t count = checked_count(data.type, data.dims, data.name);
     const auto size = static_cast<uint64_t>(bytes_for(data.type, count));
@@ -305,7 +311,7 @@ Tensor to_tensor(const TensorData& data, Misaligned misaligned) {
     owner = std::move(external.owner);
   }
   if (bytes.empty()) return Tensor(data.type, data.dims);
-  void* memory = const_cast<std::byte*>(bytes.data());  // a map is read-only; literals are too
+  void* memory = const_cast<std::byte*>(bytes.data());  // literals are read-only, as the map is
   const Tensor shared(data.type, data.dims, Tensor::dense_strides(data.dims), memory,
                       std::const_pointer_cast<void>(owner));
   return misaligned == Misaligned::copy ? shared.aligned() : shared;
@@ -320,7 +326,7 @@ std::optional<FilePlace> file_place(const Model& model, const TensorData& data) 
   }
   if (model.file == nullptr || data.bytes.empty()) return std::nullopt;
   const std::span<const std::byte> all = model.file->bytes();
-  const std::less_equal<const std::byte*> before;  // of pointers into different memory too
+  const std::less_equal<const std::byte*> before;  // also orders pointers into different memory
   const std::byte* end = data.bytes.data() + data.bytes.size();
   if (!before(all.data(), data.bytes.data()) || !before(end, all.data() + all.size())) {
     return std::nullopt;

@@ -80,7 +80,7 @@ void TextLexer::lex_text() {
     }
     if (at_ < source_.size()) plain += source_[at_];
   }
-  if (at_ >= source_.size()) fail_at(token_, "this text has no closing '\"'");
+  if (at_ >= source_.size()) fail_at(token_, "this string has no closing '\"'");
   token_.kind = Kind::text;
   token_.text = has_escape ? unescaped_.emplace_back(std::move(plain))
                            : source_.substr(token_.begin + 1, at_ - token_.begin - 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Words of ONNX's textual syntax, with their place in the text.
+// Tokens of ONNX's textual syntax with their positions.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ class TextLexer {
   enum class Kind : uint8_t { end, word, text, integer, number, symbol };
   struct Token {
     Kind kind = Kind::end;
-    std::string_view text;  // of a quoted text: what is between the quotes, escapes undone
-    size_t begin = 0;       // in the source
+    std::string_view text;  // of a string: unescaped, without quotes
+    size_t begin = 0;       // offset in the source
   };
 
-  // `unescaped` keeps texts that do not stand in the source as they are.
+  // `unescaped` owns the strings that had escapes.
   TextLexer(std::string_view source, std::string_view origin, std::deque<std::string>& unescaped);
 
   const Token& peek() const { return token_; }
@@ -29,15 +29,15 @@ class TextLexer {
   bool at_word(std::string_view word) const {
     return token_.kind == Kind::word && token_.text == word;
   }
-  bool take_symbol(char symbol);  // whether it was there
+  bool take_symbol(char symbol);  // false without that symbol
   void expect_symbol(char symbol);
   void expect_arrow();  // =>
   std::string_view expect_word(std::string_view what);
-  std::string_view expect_name(std::string_view what);  // a word or a quoted text
+  std::string_view expect_name(std::string_view what);  // a word or a string
   std::string_view expect_text(std::string_view what);
   int64_t expect_integer(std::string_view what);
   uint64_t expect_unsigned(std::string_view what);
-  float expect_float(std::string_view what);  // integers too
+  float expect_float(std::string_view what);  // or an integer
   double expect_double(std::string_view what);
 
   // InvalidModel "file:line:column: expected {} found …" with the line and a caret.

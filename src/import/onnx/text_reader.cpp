@@ -18,7 +18,7 @@ using Token = TextLexer::Token;
 using Word = TextLexer::Kind;
 using Kind = Attribute::Kind;
 
-// The annotations of attributes, "alpha: float = 1".
+// Type annotations of attributes: "alpha: float = 1".
 struct KindName {
   std::string_view word;
   Kind kind;
@@ -32,7 +32,7 @@ constexpr std::array kKindNames{
     KindName{"type_proto", Kind::type},
 };
 
-// The syntax is for people; a large model is none of theirs.
+// Models in this syntax are small and hand-written.
 constexpr size_t kMaxText = 32 << 20;
 
 class Parser {
@@ -69,7 +69,7 @@ class Parser {
     else if (key.text == "domain")
       out.domain = lexer_.expect_text("a quoted domain");
     else if (key.text == "doc_string")
-      (void)lexer_.expect_text("a quoted text");
+      (void)lexer_.expect_text("a string");
     else if (key.text == "metadata_props")
       out.metadata = metadata();
     else
@@ -114,7 +114,7 @@ class Parser {
     return out;
   }
 
-  // A name, with or without a type before it. A type's word may also be a name.
+  // A name after an optional type. A type's word may also be a name.
   ValueInfo value_info() {
     ValueInfo out;
     if (lexer_.peek().kind == Word::word && is_type_word(lexer_.peek().text)) {
@@ -124,7 +124,7 @@ class Parser {
     return out;
   }
 
-  // "( a, b = {…} )" or "< … >": typed names, of which some are given elements.
+  // "( a, b = {…} )" or "< … >": typed names, some with elements.
   void value_infos(char open, char close, std::vector<ValueInfo>& out, Graph& owner,
                    bool keep_initialised) {
     lexer_.expect_symbol(open);
@@ -141,7 +141,9 @@ class Parser {
   }
 
   Graph graph(std::string_view name) {
-    if (depth_ == kMaxGraphDepth) lexer_.fail_at(lexer_.peek(), "subgraphs nest too deep");
+    if (depth_ == kMaxGraphDepth)
+      lexer_.fail_at(lexer_.peek(),
+                     fmt::format("subgraphs nest deeper than {} levels", kMaxGraphDepth));
     ++depth_;
     Graph out;
     out.name = name;
@@ -164,7 +166,7 @@ class Parser {
     return out;
   }
 
-  // Names parted by commas, each of which may be missing.
+  // Names separated by commas; each may be missing.
   std::vector<std::string_view> names() {
     std::vector<std::string_view> out;
     const auto at_name = [&] {
@@ -210,15 +212,14 @@ class Parser {
     return out;
   }
 
-  // What stands from the first word to the dot before the last one, blanks included: a domain is
-  // written without any.
+  // The text from the first word to the last dot. A domain has no blanks.
   std::string_view domain(const Token& first, const Token& last) const {
     const char* begin = first.text.data();
     const auto size = static_cast<size_t>(last.text.data() - begin);
     std::string_view text(begin, size);
     text.remove_suffix(text.size() - text.rfind('.'));
     if (text.find_first_of(" \t\r\n#") != std::string_view::npos) {
-      lexer_.fail_at(first, "a domain is written without blanks");
+      lexer_.fail_at(first, "a domain has no blanks");
     }
     return text;
   }
@@ -231,7 +232,7 @@ class Parser {
       const Token name = lexer_.peek();
       out.push_back(attribute(lexer_.expect_name("an attribute's name")));
       if (!names.insert(out.back().name).second) {
-        lexer_.fail_at(name, "this attribute is given twice");
+        lexer_.fail_at(name, "this attribute is defined twice");
       }
     } while (lexer_.take_symbol(','));
     lexer_.expect_symbol('>');
@@ -266,17 +267,17 @@ class Parser {
     for (const KindName& entry : kKindNames) {
       if (entry.word == word.text) return entry.kind;
     }
-    lexer_.fail_at(word, fmt::format("'{}' is no type of an attribute", escape(word.text)));
+    lexer_.fail_at(word, fmt::format("'{}' is not an attribute type", escape(word.text)));
   }
 
-  // `wanted` turns whole numbers into FLOAT where the annotation says so.
-  Attribute::Value single(Kind wanted) {
+  // `kind` is the annotated type. With FLOAT, integers become floats.
+  Attribute::Value single(Kind kind) {
     const Token token = lexer_.peek();
     switch (token.kind) {
       case Word::text:
         return lexer_.next().text;
       case Word::integer:
-        if (wanted != Kind::number) return lexer_.expect_integer("a number");
+        if (kind != Kind::number) return lexer_.expect_integer("a number");
         return lexer_.expect_float("a number");
       case Word::number:
         return lexer_.expect_float("a number");
@@ -305,7 +306,7 @@ class Parser {
     if (lexer_.at_symbol('(')) return std::make_shared<Graph>(graph(word.text));
     if (word.text == "inf" || word.text == "infinity") return HUGE_VALF;
     if (word.text == "nan") return std::numeric_limits<float>::quiet_NaN();
-    lexer_.fail_at(word, fmt::format("'{}' is no attribute's value", escape(word.text)));
+    lexer_.fail_at(word, fmt::format("'{}' is not an attribute value", escape(word.text)));
   }
 
   Attribute::Value list(Kind declared) {
@@ -351,7 +352,7 @@ class Parser {
           return false;
         },
         item);
-    if (!fits) lexer_.fail_at(place, "this value does not fit the list's others");
+    if (!fits) lexer_.fail_at(place, "this value has another type than the list's first");
   }
 
   Function function() {
@@ -373,7 +374,7 @@ class Parser {
       } while (lexer_.take_symbol(','));
       lexer_.expect_symbol('>');
     }
-    Graph signature;  // types of a function's values are hints, which nobody needs
+    Graph signature;  // the types of a function's values are unused
     value_infos('(', ')', signature.inputs, signature, true);
     lexer_.expect_arrow();
     value_infos('(', ')', signature.outputs, signature, true);
@@ -393,7 +394,7 @@ class Parser {
     else if (key.text == "overload")
       out.overload = lexer_.expect_text("a quoted overload");
     else if (key.text == "doc_string")
-      (void)lexer_.expect_text("a quoted text");
+      (void)lexer_.expect_text("a string");
     else
       lexer_.fail_at(key, fmt::format("a function has no property '{}'", escape(key.text)));
   }
@@ -407,7 +408,7 @@ class Parser {
 
 Model parse_text_model(std::string_view text, std::string_view origin, const TensorSource& source) {
   check(text.size() <= kMaxText, ErrorKind::invalid_model,
-        "'{}' has {} bytes, expected at most {} of a textual model", escape(origin), text.size(),
+        "textual model '{}' has {} bytes, expected at most {}", escape(origin), text.size(),
         kMaxText);
   auto memory = std::make_shared<TextMemory>();
   memory->file = source.owner;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Models in ONNX's textual syntax, for tests and for people:
+// Reads models in ONNX's textual syntax, for tests:
 //
 //   <ir_version: 8, opset_import: ["" : 18]>
 //   agraph (float[N, 3] x) => (float[N, 3] y)
@@ -8,7 +8,7 @@
 //     y = LeakyRelu<alpha = 0.1>(t) }
 //
 // followed by functions: <domain: "my", opset_import: ["" : 18]> f <a> (x) => (y) { … }.
-// A text without ir_version has the newest.
+// Without ir_version the newest is used.
 #pragma once
 
 #include <string_view>
@@ -18,7 +18,7 @@
 
 namespace lathe::onnx {
 
-// `source.owner` keeps `text` alive; without one the text is copied. InvalidModel with
+// `source.owner` keeps `text` alive; a null owner: the text is copied. InvalidModel with
 // file:line:column, the line and a caret.
 Model parse_text_model(std::string_view text, std::string_view origin = "<text>",
                        const TensorSource& source = {});

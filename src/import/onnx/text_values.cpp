@@ -63,22 +63,23 @@ std::vector<Extent> parse_extents(TextLexer& lexer) {
     Extent& extent = out.emplace_back();
     if (lexer.take_symbol('?')) continue;
     if (lexer.peek().kind == TextLexer::Kind::integer) {
-      extent.value = lexer.expect_integer("an extent");
+      extent.value = lexer.expect_integer("a size");
     } else {
-      extent.symbol = lexer.expect_name("an extent: a number, a name or ?");
+      extent.symbol = lexer.expect_name("a size: a number, a name or ?");
     }
   } while (lexer.take_symbol(','));
   return out;
 }
 
 ValueType parse_container(TextLexer& lexer, const TextLexer::Token& word, int depth) {
-  if (depth == kMaxGraphDepth) lexer.fail_at(word, "types nest too deep");
+  if (depth == kMaxGraphDepth)
+    lexer.fail_at(word, fmt::format("types nest deeper than {} levels", kMaxGraphDepth));
   ValueType out;
   lexer.expect_symbol('(');
   if (word.text == "map") {
     out.kind = ValueType::Kind::map;
     out.element = element_of(lexer.expect_word("the map's key type"));
-    if (!out.element) lexer.fail_at(word, "the map's key is of no element type");
+    if (!out.element) lexer.fail_at(word, "the map's key type is not an element type");
     lexer.expect_symbol(',');
   } else {
     out.kind = word.text == "seq" ? ValueType::Kind::sequence : ValueType::Kind::optional;
@@ -88,7 +89,7 @@ ValueType parse_container(TextLexer& lexer, const TextLexer::Token& word, int de
   return out;
 }
 
-// Numbers into the owned bytes of a tensor.
+// Stores numbers as the bytes of a tensor.
 template <class T>
 void append_value(std::vector<std::byte>& bytes, T value) {
   const auto raw = std::as_bytes(std::span(&value, 1));
@@ -100,7 +101,7 @@ void parse_elements(TextLexer& lexer, TensorData& tensor, std::vector<int64_t>& 
   do {
     switch (tensor.type) {
       case ElementType::string:
-        tensor.strings.push_back(lexer.expect_text("a quoted text"));
+        tensor.strings.push_back(lexer.expect_text("a string"));
         break;
       case ElementType::f32:
       case ElementType::c64:
@@ -111,17 +112,16 @@ void parse_elements(TextLexer& lexer, TensorData& tensor, std::vector<int64_t>& 
         append_value(reals, lexer.expect_double("a number"));
         break;
       case ElementType::u64:
-        integers.push_back(static_cast<int64_t>(lexer.expect_unsigned("a whole number")));
+        integers.push_back(static_cast<int64_t>(lexer.expect_unsigned("an integer")));
         break;
       default:
-        integers.push_back(lexer.expect_integer(is_floating(tensor.type)
-                                                    ? "a whole number: the element's bit pattern"
-                                                    : "a whole number"));
+        integers.push_back(lexer.expect_integer(
+            is_floating(tensor.type) ? "an integer: the element's bit pattern" : "an integer"));
     }
   } while (lexer.take_symbol(','));
 }
 
-// Elements below 8 bits: one number each here, several to a byte in the tensor.
+// Elements below 8 bits: one number each in the text, packed in the tensor.
 void pack(ElementType type, std::vector<int64_t>& elements) {
   const int bits = info(type).bits;
   const auto per_byte = static_cast<size_t>(8 / bits);
@@ -138,7 +138,7 @@ void check_values(const TextLexer& lexer, const TextLexer::Token& place, const T
   const bool is_complex = info(tensor.type).cls == ElementClass::complex;
   const int64_t expected = is_complex ? 2 * count : count;
   if (static_cast<int64_t>(found) == expected) return;
-  lexer.fail_at(place, fmt::format("{} needs {} numbers or texts, found {}",
+  lexer.fail_at(place, fmt::format("{} needs {} numbers or strings, found {}",
                                    to_string(tensor.type, tensor.dims), expected, found));
 }
 
@@ -152,7 +152,7 @@ void parse_inline(TextLexer& lexer, TensorData& tensor, int64_t count) {
   if (tensor.type == ElementType::string) {
     check_values(lexer, place, tensor, tensor.strings.size(), count);
   } else if (reals.empty()) {
-    const bool is_given_packed =  // as TensorProto has them, which is how printers write them
+    const bool is_given_packed =  // as in TensorProto
         is_packed(tensor.type) &&
         static_cast<int64_t>(integers.size()) == bytes_for(tensor.type, count);
     if (!is_given_packed) check_values(lexer, place, tensor, integers.size(), count);
@@ -181,12 +181,12 @@ ValueType parse_type(TextLexer& lexer, int depth) {
   out.element = element_of(word.text);
   if (!out.element) {
     if (word.text != "seq" && word.text != "map" && word.text != "optional") {
-      lexer.fail_at(word, fmt::format("'{}' is no type that is supported", escape(word.text)));
+      lexer.fail_at(word, fmt::format("type '{}' is not supported", escape(word.text)));
     }
     return parse_container(lexer, word, depth);
   }
   out.kind = ValueType::Kind::tensor;
-  // "float" is a scalar, "float[]" of unknown rank.
+  // "float" is a scalar, "float[]" has unknown rank.
   if (!lexer.take_symbol('[')) {
     out.extents.emplace();
   } else if (!lexer.take_symbol(']')) {
@@ -200,14 +200,14 @@ TensorData parse_tensor(TextLexer& lexer, const ValueType& type, std::string_vie
                         const TensorSource& source) {
   const TextLexer::Token place = lexer.peek();
   if (type.kind != ValueType::Kind::tensor || !type.extents) {
-    lexer.fail_at(place, "a tensor's type needs its extents, such as float[2, 3]");
+    lexer.fail_at(place, "a tensor's type needs its shape, such as float[2, 3]");
   }
   TensorData tensor;
   tensor.name = name;
   tensor.type = *type.element;
   tensor.owner = source.owner;
   for (const Extent& extent : *type.extents) {
-    if (extent.value < 0) lexer.fail_at(place, "a tensor's extents must be numbers");
+    if (extent.value < 0) lexer.fail_at(place, "a tensor's sizes must be numbers");
     tensor.dims.push_back(extent.value);
   }
   const int64_t count = checked_count(tensor.type, tensor.dims, name);
@@ -217,7 +217,7 @@ TensorData parse_tensor(TextLexer& lexer, const ValueType& type, std::string_vie
   }
   StringPairs pairs;
   do {
-    const std::string_view key = lexer.expect_text("a quoted key of external data");
+    const std::string_view key = lexer.expect_text("a key of external data, in quotes");
     lexer.expect_symbol(':');
     pairs.emplace_back(key, lexer.expect_text("a quoted value"));
   } while (lexer.take_symbol(','));

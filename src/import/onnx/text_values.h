@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Types and tensors of ONNX's textual syntax.
+// Reads types and tensors of ONNX's textual syntax.
 #pragma once
 
 #include <memory>
@@ -12,14 +12,14 @@
 
 namespace lathe::onnx {
 
-// What a text's model keeps alive: the text itself and the parts of it that had escapes.
+// The memory of a textual model: the text and its unescaped strings.
 struct TextMemory {
   std::string source;
   std::deque<std::string> unescaped;
-  std::shared_ptr<const void> file;  // of the text, if it is not `source`
+  std::shared_ptr<const void> file;  // owns the text; null: `source` does
 };
 
-// Whether a type begins at this word: "float", "seq", …
+// True if the word begins a type: "float", "seq", …
 bool is_type_word(std::string_view word);
 
 ValueType parse_type(TextLexer& lexer, int depth = 0);

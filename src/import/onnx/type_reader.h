@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Types out of their protobuf messages.
+// Reads types from their protobuf messages.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace lathe::onnx {
 
-// A TypeProto. `value` is what errors name. Unsupported for sparse and opaque types.
+// Reads a TypeProto. Errors name `value`. Unsupported for sparse and opaque types.
 ValueType read_type(ProtoPlace& place, std::string_view bytes, std::string_view value);
 
 }  // namespace lathe::onnx

@@ -13,7 +13,7 @@ namespace {
 struct Missing {
   std::string reason;
   int64_t nodes = 0;
-  std::string first;  // where
+  std::string first;  // the note of the first node
 };
 
 class Survey {
@@ -68,11 +68,11 @@ class Survey {
     if (missing.nodes++ > 0) return;
     missing.reason = version ? fmt::format("opset {}", *version) : "domain not imported";
     if (const auto since = first_version(node))
-      missing.reason += fmt::format(", known since {}", *since);
+      missing.reason += fmt::format(", supported since opset {}", *since);
     missing.first = node_note(model_.origin, imports, node);
   }
 
-  // Of an operator that exists, but not in the version asked for.
+  // The first supported version of an operator; nullopt for an unknown one.
   static std::optional<int> first_version(const Node& node) {
     for (const OperatorRow& row : operator_rows()) {
       if (row.domain == node.domain && row.op_type == node.op_type && is_supported(row))

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// What Lathe lacks to import a model, all at once.
+// Finds all unsupported operators of a model.
 #pragma once
 
 #include "import/onnx/graph_view.h"
 
 namespace lathe::onnx {
 
-// Unsupported, naming every operator of the model (subgraphs and called functions included) that
-// has no import, how often each occurs and where first.
+// Unsupported if the model, its subgraphs or its called functions use unsupported operators. The
+// message lists each with its count and first node.
 void check_supported(const Model& model);
 
 }  // namespace lathe::onnx

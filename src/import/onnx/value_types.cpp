@@ -13,7 +13,7 @@ bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-// A symbol's name out of any text: what cannot stand in one becomes '_'.
+// Makes a symbol's name: characters that are not allowed become '_'.
 std::string symbol_name(std::string_view text) {
   constexpr size_t kMost = 100;
   std::string out;
@@ -29,7 +29,7 @@ std::string symbol_name(std::string_view text) {
   return out;
 }
 
-// Exporters write these where they know no name; two of them mean nothing in common.
+// Exporters' placeholders for unnamed sizes; equal ones are unrelated.
 bool names_nothing(std::string_view text) {
   constexpr std::array<std::string_view, 3> kPlaceholders{"None", "?", "-1"};
   if (std::find(kPlaceholders.begin(), kPlaceholders.end(), text) != kPlaceholders.end())
@@ -43,7 +43,7 @@ ElementType element_of(const ValueType& type, std::string_view name) {
   return *type.element;
 }
 
-// What holds items; `item_type` makes their types.
+// Types of containers; `item_type` converts the item's type.
 template <class F>
 Type holder_of(const ValueType& type, std::string_view name, F&& item_type) {
   check(type.item != nullptr, ErrorKind::invalid_model, "'{}' is declared without an item type",
@@ -75,7 +75,8 @@ Type InputSymbols::type_of(const ValueType& type, std::string_view name) {
   const ElementType element = element_of(type, name);
   if (!type.extents) return Type::unranked(element);
   check(type.extents->size() <= static_cast<size_t>(kMaxRank), ErrorKind::unsupported,
-        "input '{}' has rank {}, the most is {}", escape(name), type.extents->size(), kMaxRank);
+        "input '{}' has rank {}, at most {} is supported", escape(name), type.extents->size(),
+        kMaxRank);
   std::vector<Dim> dims;
   for (size_t axis = 0; axis < type.extents->size(); ++axis) {
     dims.push_back(extent((*type.extents)[axis], name, axis));
@@ -113,7 +114,7 @@ std::string contradiction(const ValueType& declared, const Type& inferred) {
   for (size_t axis = 0; axis < inferred.dims->size(); ++axis) {
     const int64_t value = (*declared.extents)[axis].value;
     if (value >= 0 && equal((*inferred.dims)[axis], value) == Ternary::no) {
-      return fmt::format("extent {} of axis {}", value, axis);
+      return fmt::format("size {} on axis {}", value, axis);
     }
   }
   return "";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Types of the graph view as types of the IR.
+// Converts types of the graph view to types of the IR.
 #pragma once
 
 #include <map>
@@ -11,12 +11,12 @@
 
 namespace lathe::onnx {
 
-// One symbol per dim_param, shared by all inputs that name it; one for each extent without a name.
+// One symbol per dim_param, shared by all inputs that name it; one per unnamed unknown size.
 class InputSymbols {
  public:
   explicit InputSymbols(Program& program) : program_(program) {}
 
-  // The type of input `name`; unknown extents become bound symbols. Unsupported or InvalidModel if
+  // The type of input `name`; unknown sizes become bound symbols. Unsupported or InvalidModel if
   // the IR has no such type.
   Type type_of(const ValueType& type, std::string_view name);
 
@@ -27,11 +27,11 @@ class InputSymbols {
   std::map<std::string, SymbolRef, std::less<>> named_;
 };
 
-// The same without symbols: tensors with an extent that is not fixed have unknown rank.
+// The type without symbols: a tensor with an unknown size has unknown rank.
 Type fixed_type(const ValueType& type, std::string_view name);
 
-// What contradicts between a declared and an inferred type, "" if nothing: kinds, element types,
-// ranks and fixed extents. Symbols agree with everything.
+// Describes the first difference between a declared and an inferred type: kind, element type, rank
+// or known size. "" if they agree; a symbol agrees with every size.
 std::string contradiction(const ValueType& declared, const Type& inferred);
 
 }  // namespace lathe::onnx

@@ -14,7 +14,7 @@ namespace {
 // The names of one graph and, through `outer`, of those around it.
 struct Scope {
   static constexpr int64_t kGiven = -1;                       // an input or initialiser
-  std::unordered_map<std::string_view, int64_t> definitions;  // to the defining node's place
+  std::unordered_map<std::string_view, int64_t> definitions;  // to the defining node's index
   const Scope* outer = nullptr;
 
   bool knows(std::string_view name) const {
@@ -23,24 +23,24 @@ struct Scope {
     }
     return false;
   }
-  // Of about the same length as `wanted`: the candidates for a suggestion.
-  std::vector<std::string_view> names_like(std::string_view wanted) const {
-    constexpr size_t kMost = 4096;  // a suggestion must not cost seconds
+  // Names of about the length of `unknown`: candidates for a suggestion.
+  std::vector<std::string_view> names_like(std::string_view unknown) const {
+    constexpr size_t kMost = 4096;  // bounds the time of a suggestion
     std::vector<std::string_view> out;
     for (const Scope* scope = this; scope != nullptr; scope = scope->outer) {
       for (const auto& [name, place] : scope->definitions) {
-        const size_t longer = std::max(name.size(), wanted.size());
-        const size_t shorter = std::min(name.size(), wanted.size());
+        const size_t longer = std::max(name.size(), unknown.size());
+        const size_t shorter = std::min(name.size(), unknown.size());
         if (longer - shorter <= 1 + longer / 3) out.push_back(name);
       }
     }
-    std::sort(out.begin(), out.end());  // messages shall not depend on hashing
+    std::sort(out.begin(), out.end());  // the order of a hash map is random
     out.resize(std::min(out.size(), kMost));
     return out;
   }
 };
 
-constexpr size_t kMaxDomains = 1000;  // they are searched one by one
+constexpr size_t kMaxDomains = 1000;  // the search is linear
 
 using Names = std::unordered_set<std::string_view>;
 
@@ -81,14 +81,14 @@ class Checker {
   }
 
   static std::string suggestion(std::string_view name, const Scope& scope) {
-    std::vector<std::string> safe;  // the suggestion is printed as it is
+    std::vector<std::string> safe;  // suggestions are printed unescaped
     for (const std::string_view candidate : scope.names_like(name))
       safe.push_back(escape(candidate));
     const std::vector<std::string_view> views(safe.begin(), safe.end());
     return did_you_mean(name, views);
   }
 
-  // Returns the names the graph takes from those around it.
+  // Returns the names that the graph uses from enclosing graphs.
   Names check_graph(Graph& graph, const Scope* outer) {
     check(depth_ < kMaxGraphDepth, ErrorKind::invalid_model,
           "subgraphs nest deeper than {} levels, in graph '{}'", kMaxGraphDepth,
@@ -137,7 +137,7 @@ class Checker {
     return captured;
   }
 
-  // Inputs, and what subgraphs capture.
+  // Inputs and the captures of subgraphs.
   Names used_names(Node& node, const Scope& scope) {
     check_domain(node);
     Names out;
@@ -159,7 +159,7 @@ class Checker {
     return out;
   }
 
-  // Other domains are the importer's affair: it knows what it can do without a version.
+  // The importer checks other domains; some need no version.
   void check_domain(const Node& node) const {
     check(!node.domain.empty() || opset_version(*imports_, "").has_value(),
           ErrorKind::invalid_model,
@@ -182,7 +182,7 @@ class Checker {
   int depth_ = 0;
 };
 
-// Files that name a domain more than once exist; the last version is meant.
+// Some files import a domain more than once; the last version counts.
 void settle_imports(OpsetImports& imports, std::string_view where) {
   OpsetImports settled;
   for (auto import = imports.rbegin(); import != imports.rend(); ++import) {
@@ -201,7 +201,7 @@ void settle_imports(OpsetImports& imports, std::string_view where) {
 
 void make_well_formed(Model& model) {
   const std::string where = fmt::format("'{}'", escape(model.origin));
-  // Before version 3 of the format there was nothing to import but the first opset.
+  // Files before version 3 of the format use opset 1.
   if (model.imports.empty() && model.ir_version < 3) model.imports.push_back({"", 1});
   check(!model.imports.empty(), ErrorKind::invalid_model,
         "{} imports no opset (ir_version {}), expected opset_import to name at least one", where,

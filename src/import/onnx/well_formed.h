@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
-// What every importer may rely on, whoever made the model.
+// Checks the invariants that the importer relies on.
 #pragma once
 
 #include "import/onnx/graph_view.h"
 
 namespace lathe::onnx {
 
-// Checks, else InvalidModel: opsets are imported; every name is defined once in its graph, and
-// before use or in an enclosing graph; outputs exist; functions are distinct and do not call
-// themselves. Nodes that stand before what they use are moved behind it.
+// InvalidModel unless opsets are imported, every name is defined once in its graph and before its
+// use, outputs exist, and functions are distinct and not recursive. Sorts nodes topologically.
 void make_well_formed(Model& model);
 
 }  // namespace lathe::onnx

@@ -12,7 +12,7 @@
 namespace lathe::onnx {
 namespace {
 
-// f32[2] 'w' whose bytes lie where `entries` say.
+// A model with f32[2] 'w', whose external data has `entries`.
 Bytes model_with(std::initializer_list<std::pair<std::string_view, std::string_view>> entries) {
   Bytes tensor = tensor_bytes("w", 1, {2}).integer(14, 1);
   for (const auto& [key, value] : entries) {
@@ -27,7 +27,7 @@ Tensor read_weight(const std::string& path) {
 
 constexpr std::string_view kOneTwo("\0\0\x80\x3f\0\0\0\x40", 8);
 
-TEST(ExternalData, IsReadWhereItLies) {
+TEST(ExternalData, IsMappedInPlace) {
   const TestFolder folder;
   folder.write("sub/w.bin", std::string("skip").append(kOneTwo).append("more"));
   const std::string path = folder.write(
@@ -48,7 +48,7 @@ TEST(ExternalData, OutlivesTheModel) {
   const TestFolder folder;
   folder.write("w.bin", kOneTwo);
   const std::string path = folder.write("m.onnx", model_with({{"location", "w.bin"}}).data());
-  Tensor tensor = read_weight(path);  // whose model is gone
+  Tensor tensor = read_weight(path);  // the model is destroyed
   EXPECT_EQ(tensor.elements<float>()[1], 2);
 }
 
@@ -65,9 +65,9 @@ TEST(ExternalData, LocationsThatLeaveTheFolderAreRefusedUnread) {
                           location));
   }
   EXPECT_EQ(error(""),
-            "InvalidModel: tensor 'w': location '' of its external data is no file name");
+            "InvalidModel: tensor 'w': location '' of its external data is not a file name");
   EXPECT_EQ(error(std::string_view("a\0b", 3)),
-            "InvalidModel: tensor 'w': location 'a\\x00b' of its external data is no file name");
+            "InvalidModel: tensor 'w': location 'a\\x00b' of its external data is not a file name");
   EXPECT_TRUE(error("..a/b..").starts_with("no error"));
 }
 
@@ -118,15 +118,16 @@ TEST(ExternalData, RangesAreChecked) {
     return error_of([&] { read_weight(path); });
   };
   EXPECT_EQ(error("0", "8"), "no error");
-  EXPECT_EQ(error("1", "8"),
-            "InvalidModel: tensor 'w': 8 bytes at offset 1 of 'w.bin' wanted, but that file has 8 "
-            "bytes");
+  EXPECT_EQ(
+      error("1", "8"),
+      "InvalidModel: tensor 'w' needs 8 bytes at offset 1 of 'w.bin', but that file has 8 bytes");
   EXPECT_EQ(error("18446744073709551615", "8"),
-            "InvalidModel: tensor 'w': 8 bytes at offset 18446744073709551615 of 'w.bin' wanted, "
+            "InvalidModel: tensor 'w' needs 8 bytes at offset 18446744073709551615 of 'w.bin', "
             "but that file has 8 bytes");
-  EXPECT_EQ(error("0", "12"),
-            "InvalidModel: tensor 'w': its external data has length 12, but type and extents need "
-            "8 bytes");
+  EXPECT_EQ(
+      error("0", "12"),
+      "InvalidModel: tensor 'w': its external data has length 12, but its type and shape need "
+      "8 bytes");
   EXPECT_EQ(error("-1", "8"),
             "InvalidModel: tensor 'w': offset of its external data is '-1', expected a number of "
             "bytes");
@@ -138,7 +139,7 @@ TEST(ExternalData, RangesAreChecked) {
 TEST(ExternalData, AMissingFileNamesTensorAndPlace) {
   const TestFolder folder;
   const std::string path = folder.write("m.onnx", model_with({{"location", "w.bin"}}).data());
-  EXPECT_EQ(error_of([&] { read_model(path); }), "no error");  // nobody has read it yet
+  EXPECT_EQ(error_of([&] { read_model(path); }), "no error");  // the weight is not read yet
   EXPECT_EQ(error_of([&] { read_weight(path); }),
             fmt::format("Io: cannot find '{0}/w.bin': No such file or directory\n"
                         "  external data of tensor 'w', at 'w.bin' in folder '{0}'",
@@ -148,12 +149,13 @@ TEST(ExternalData, AMissingFileNamesTensorAndPlace) {
 TEST(ExternalData, NeedsAFolder) {
   const std::string bytes = model_with({{"location", "w.bin"}}).data();
   const Model model = parse_model(bytes, "<memory>", nullptr);
-  EXPECT_EQ(error_of([&] { to_tensor(model.graph.initializers.at(0)); }),
-            "InvalidArgument: tensor 'w' keeps its elements in 'w.bin', which cannot be found: the "
-            "model was not read from a file, and that file was not given with it");
+  EXPECT_EQ(
+      error_of([&] { to_tensor(model.graph.initializers.at(0)); }),
+      "InvalidArgument: the elements of tensor 'w' are in 'w.bin', which cannot be found: the "
+      "model was read from memory without that file");
 }
 
-TEST(ExternalData, MayLieInMemory) {
+TEST(ExternalData, MayBeInMemory) {
   const std::string bytes = model_with({{"location", "./sub//w.bin"}, {"offset", "4"}}).data();
   const auto weight = [&](const MemoryFiles& files, const std::string& folder = "") {
     const Model model = parse_model(bytes, "<memory>", nullptr, folder, files);
@@ -163,13 +165,15 @@ TEST(ExternalData, MayLieInMemory) {
   const MemoryFile file = MemoryFile::copy_of(std::string("skip").append(kOneTwo));
   const Tensor tensor = weight({{"sub/w.bin", file}, {"w.bin", {}}});
   EXPECT_EQ(tensor.elements<float>()[1], 2);
-  EXPECT_EQ(error_of([&] { weight({{"sub/w.bin", {file.text.substr(0, 11), nullptr}}}); }),
-            "InvalidModel: tensor 'w': 8 bytes at offset 4 of './sub//w.bin' wanted, but that file "
-            "has 11 bytes");
-  EXPECT_EQ(error_of([&] { weight({{"sub/v.bin", file}}); }),
-            "InvalidArgument: tensor 'w' keeps its elements in './sub//w.bin', which was not given "
-            "from memory (did you mean 'sub/v.bin'?)");
-  // It stands before a file on disk, for models from files as well.
+  EXPECT_EQ(
+      error_of([&] { weight({{"sub/w.bin", {file.text.substr(0, 11), nullptr}}}); }),
+      "InvalidModel: tensor 'w' needs 8 bytes at offset 4 of './sub//w.bin', but that file has "
+      "11 bytes");
+  EXPECT_EQ(
+      error_of([&] { weight({{"sub/v.bin", file}}); }),
+      "InvalidArgument: the elements of tensor 'w' are in './sub//w.bin', which is not among the "
+      "files in memory (did you mean 'sub/v.bin'?)");
+  // It takes precedence over a file on disk, also for models from files.
   const TestFolder folder;
   const std::string path = folder.write("m.onnx", bytes);
   folder.write("sub/w.bin", "none of it");
@@ -178,7 +182,7 @@ TEST(ExternalData, MayLieInMemory) {
   EXPECT_EQ(to_tensor(model.graph.initializers.at(0)).elements<float>()[0], 1);
 }
 
-TEST(ExternalData, IsNamedAsSeenFromTheModel) {
+TEST(ExternalData, IsNamedRelativeToTheModel) {
   const MemoryFiles files = {{"a/b.bin", {"1", nullptr}}, {"./c.bin", {"2", nullptr}}};
   EXPECT_EQ(files_below(files, "a").at("b.bin").text, "1");
   EXPECT_EQ(files_below(files, "a").size(), 1U);
@@ -191,7 +195,7 @@ TEST(ExternalData, StringsCannotBeExternal) {
   EXPECT_EQ(error_of([&] {
               parse_model(relu_model(Bytes().message(5, tensor)).data(), "m.onnx", nullptr);
             }),
-            "InvalidModel: tensor 'w' of strings keeps its elements in external data, expected "
+            "InvalidModel: tensor 'w' of strings has its elements in external data, expected "
             "string_data");
 }
 

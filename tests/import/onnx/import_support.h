@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Models in ONNX text, imported and run on `ref`.
+// Imports models in ONNX text and runs them on `ref`.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ inline std::vector<float> values_of(const Box& box) {
   return {all.begin(), all.end()};
 }
 
-// The one output's elements.
+// The elements of the only output.
 inline std::vector<float> run_floats(std::string_view text, std::vector<Box> inputs) {
   const std::vector<Box> results = run_text(text, std::move(inputs));
   EXPECT_EQ(results.size(), 1);

@@ -19,7 +19,7 @@ std::vector<std::string> parameters_of(const Program& program) {
   return out;
 }
 
-TEST(Importer, GivesOneSymbolToExtentsOfOneNameAndOneToEachWithout) {
+TEST(Importer, SharesSymbolsOfNamedSizesAndMakesOnePerUnnamedSize) {
   const auto program = import_text(R"(<opset_import: ["" : 18]>
       g (float[batch, 3] x, float[batch, "?"] y, float[?, "?"] z) => (float[batch, 3] out) {
         out = Relu(x)
@@ -28,7 +28,7 @@ TEST(Importer, GivesOneSymbolToExtentsOfOneNameAndOneToEachWithout) {
             (std::vector<std::string>{"x f32[batch, 3]", "y f32[batch, y_1]", "z f32[z_0, z_1]"}));
 }
 
-TEST(Importer, NamesSymbolsAsDimsMaySpellThem) {
+TEST(Importer, MakesValidNamesOfSymbols) {
   const auto program = import_text(R"(<opset_import: ["" : 18]>
       g (float["past length + 1", "2x"] x) => (float[a, b] out) { out = Relu(x) })");
   EXPECT_EQ(parameters_of(*program), (std::vector<std::string>{"x f32[past_length_1, d2x]"}));
@@ -37,7 +37,7 @@ TEST(Importer, NamesSymbolsAsDimsMaySpellThem) {
 constexpr std::string_view kDefaultInput = R"(<ir_version: 3, opset_import: ["" : 8]>
     g (float[2] x, float[2] w) => (float[2] out) <float[2] w = {10, 20}> { out = Mul(x, w) })";
 
-TEST(Importer, TakesInputsWithInitialisersAsLiteralsUnlessTheyAreFed) {
+TEST(Importer, ImportsInputsWithInitialisersAsLiteralsUnlessOverridden) {
   EXPECT_EQ(run_floats(kDefaultInput, {floats({2}, {1, 2})}), (Floats{10, 40}));
   const auto fed = import_text(kDefaultInput, {.fed = {"w"}});
   EXPECT_EQ(parameters_of(*fed), (std::vector<std::string>{"x f32[2]", "w f32[2]"}));
@@ -67,14 +67,14 @@ TEST(Importer, ReportsEveryUnsupportedOperatorAtOnce) {
       })");
   EXPECT_TRUE(contains(error,
                        "Unsupported: 4 operators of 'm.txt' are not supported: "
-                       "Gelu (opset 18, known since 20, 1 node), "
+                       "Gelu (opset 18, supported since opset 20, 1 node), "
                        "Nonsense (opset 18, 2 nodes), "
                        "foo.Bar (domain not imported, 1 node), "
                        "my.Thing (opset 2, 1 node)"));
   EXPECT_TRUE(contains(error, "in m.txt, node 0 (Nonsense, opset 18)"));
 }
 
-TEST(Importer, SuggestsAttributesAndSaysWhere) {
+TEST(Importer, SuggestsAttributesAndNamesTheNode) {
   const std::string error = import_error(R"(<opset_import: ["" : 18]>
       g (float[2] x) => (float[2] out) { [leak] out = LeakyRelu<alhpa = 0.5>(x) })");
   EXPECT_EQ(error,
@@ -100,7 +100,7 @@ TEST(Importer, NamesMissingInputsAndOperands) {
                        "node 0 (MatMul, opset 18)"));
 }
 
-TEST(Importer, LeavesOutOptionalInputsAndOutputs) {
+TEST(Importer, OmitsOptionalInputsAndOutputs) {
   EXPECT_EQ(run_floats(R"(<opset_import: ["" : 18]>
       g (float[3] x) => (float[3] out) <float high = {2}> { out = Clip(x, , high) })",
                        {floats({3}, {-5, 1, 7})}),
@@ -112,8 +112,8 @@ TEST(Importer, LeavesOutOptionalInputsAndOutputs) {
   EXPECT_EQ(results[0].tensor().as<int64_t>()[1], 3);
 }
 
-// Weights are not copied, and the text form can name where they lie.
-TEST(Importer, LeavesWeightsInTheirFile) {
+// Weights are not copied, and the text form names their place in the file.
+TEST(Importer, KeepsWeightsInTheirFile) {
   const std::string path = "examples/digits/digits.onnx";
   const auto program = import_onnx(onnx::read_model(path));
   const auto file = FileMap::open(path);
@@ -170,8 +170,10 @@ TEST(Importer, ChecksCallsOfFunctions) {
         call, kFunction));
   };
   EXPECT_TRUE(contains(error_of_call("y = my.f(x)"), "attribute 'a' is missing in this call"));
-  EXPECT_TRUE(contains(error_of_call("y = my.f<a = 1>(x, x)"), "2 inputs given, 'f' takes 1"));
-  EXPECT_TRUE(contains(error_of_call("y, z = my.f<a = 1>(x)"), "2 outputs asked for, 'f' has 1"));
+  EXPECT_TRUE(
+      contains(error_of_call("y = my.f<a = 1>(x, x)"), "the call has 2 inputs, 'f' takes 1"));
+  EXPECT_TRUE(
+      contains(error_of_call("y, z = my.f<a = 1>(x)"), "the call has 2 outputs, 'f' has 1"));
 }
 
 }  // namespace

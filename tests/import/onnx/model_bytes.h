@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ONNX messages written field by field, so that tests can also write broken ones.
+// Writes ONNX messages field by field, so that tests can write broken ones.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ class Bytes {
   std::string data_;
 };
 
-// TensorProto without its elements.
+// A TensorProto without elements.
 inline Bytes tensor_bytes(std::string_view name, int64_t type,
                           std::initializer_list<int64_t> dims) {
   Bytes out;
@@ -55,7 +55,7 @@ inline Bytes tensor_bytes(std::string_view name, int64_t type,
   return out.integer(2, type).text(8, name);
 }
 
-// ValueInfoProto of a tensor without a shape.
+// A ValueInfoProto of a tensor without a shape.
 inline Bytes value_bytes(std::string_view name, int64_t type = 1) {
   return Bytes().text(1, name).message(2, Bytes().message(1, Bytes().integer(1, type)));
 }
@@ -74,7 +74,7 @@ inline Bytes model_bytes(const Bytes& graph, int64_t opset = 18) {
   return Bytes().integer(1, 8).message(7, graph).message(8, Bytes().integer(2, opset));
 }
 
-// x -> Relu -> y, with what `more` adds to the graph.
+// x -> Relu -> y, with the additions of `more` to the graph.
 inline Bytes relu_model(const Bytes& more = {}) {
   Bytes graph;
   graph.message(1, node_bytes("Relu", {"x"}, {"y"}, "act")).text(2, "g");

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Forms that operators had in earlier opsets. Expected values by hand, or from ONNX Runtime where
-// it says so.
+// Operators of earlier opsets. Expected values are computed by hand, or by ONNX Runtime where noted.
 #include "tests/import/onnx/import_support.h"
 
 namespace lathe {
@@ -9,7 +8,7 @@ namespace {
 using namespace test;
 using Floats = std::vector<float>;
 
-// One node `y = …` on x and, where it is used, z.
+// Runs one node `y = …` on x and, if it is used, z.
 Floats run_node(int opset, std::string_view node, std::vector<Box> inputs,
                 std::string_view types = "float[?] x") {
   return run_floats(fmt::format(R"(<ir_version: 3, opset_import: ["" : {}]>
@@ -80,8 +79,8 @@ TEST(OldOpsets, ReshapeTileAndTopKHaveAttributes) {
   EXPECT_EQ(run_node(9, "y, t = TopK<k = 2>(x)", {kMatrix}, "float[2, 3] x"), (Floats{3, 2, 6, 5}));
 }
 
-// The operand as a matrix, split at the axis: here one row of six.
-TEST(OldOpsets, SoftmaxGoesOverAllAxesBehindItsOwn) {
+// The operand is a matrix split at the axis: here one row of six.
+TEST(OldOpsets, SoftmaxCoversAllAxesFromItsOwn) {
   EXPECT_EQ(run_node(11, "y = Hardmax<axis = 0>(x)", {kMatrix}, "float[2, 3] x"),
             (Floats{0, 0, 0, 0, 0, 1}));
   EXPECT_EQ(run_node(13, "y = Hardmax<axis = 0>(x)", {kMatrix}, "float[2, 3] x"),
@@ -99,7 +98,7 @@ TEST(OldOpsets, CastNamesItsType) {
   EXPECT_EQ(results[0].tensor().as<int64_t>()[1], -2);
   EXPECT_TRUE(contains(import_error(R"(<ir_version: 3, opset_import: ["" : 5]>
       g (float[2] x) => (int64[2] y) { y = Cast<to = "INT65">(x) })"),
-                       "attribute 'to' is 'INT65', which is no element type"));
+                       "attribute 'to' is 'INT65', which is not an element type"));
 }
 
 TEST(OldOpsets, DropoutKeepsEverything) {
@@ -110,7 +109,7 @@ TEST(OldOpsets, DropoutKeepsEverything) {
   EXPECT_EQ(values_of(results[1]), (Floats{1, 1}));
   EXPECT_TRUE(contains(import_error(R"(<ir_version: 8, opset_import: ["" : 18]>
       g (float[2] x) => (float[2] y) <float r = {0.5}, bool t = {1}> { y = Dropout(x, r, t) })"),
-                       "Unsupported: training_mode is given (3 inputs) and no seed"));
+                       "Unsupported: training_mode (input 2 of 3) requires attribute 'seed'"));
 }
 
 TEST(OldOpsets, BatchNormalizationNamesStatisticsOfTraining) {
@@ -123,7 +122,7 @@ TEST(OldOpsets, BatchNormalizationNamesStatisticsOfTraining) {
             (Floats{2, 5}));
 }
 
-// Scale and bias per group; every group of two channels is normalised to -1 and 1.
+// Scale and bias are per group; every group of two channels is normalised to -1 and 1.
 TEST(OldOpsets, GroupNormalizationScalesGroups) {
   EXPECT_EQ(run_floats(R"(<ir_version: 8, opset_import: ["" : 18]>
       g (float[1, 4, 1] x) => (float[1, 4, 1] y) <float[2] s = {2, 3}, float[2] b = {10, 20}> {
@@ -149,7 +148,7 @@ TEST(OldOpsets, UpsampleAndResizeRepeatElements) {
   EXPECT_EQ(run_floats(fmt::format(fmt::runtime(sized), "0.67"), {image}), (Floats{1, 3}));
 }
 
-TEST(OldOpsets, SlopesOfOneAxisBelongToTheChannels) {
+TEST(OldOpsets, SlopesOfRankOneArePerChannel) {
   EXPECT_EQ(
       run_node(6, "y = PRelu(x, z)", {floats({1, 2, 2}, {-1, 1, -1, -2}), floats({2}, {10, 100})},
                "float[1, 2, 2] x, float[2] z"),

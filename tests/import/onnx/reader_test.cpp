@@ -15,7 +15,7 @@ std::string error_in(const Bytes& bytes) {
   return error_of([&] { parse_model(bytes.data(), "m.onnx", nullptr); });
 }
 
-// A model whose one node has this attribute.
+// Reads a model whose only node has this attribute.
 Bytes model_with_attribute(const Bytes& attribute) {
   Bytes graph;
   graph.message(1, node_bytes("Op", {}, {"y"}).message(5, attribute)).message(12, value_bytes("y"));
@@ -23,7 +23,7 @@ Bytes model_with_attribute(const Bytes& attribute) {
 }
 
 Attribute read_attribute(const Bytes& attribute) {
-  static std::string bytes;  // the attribute's views point into the model and these
+  static std::string bytes;  // the attribute's views point into the model and the bytes
   static Model model;
   bytes = model_with_attribute(attribute).data();
   model = parse_model(bytes, "m.onnx", nullptr);
@@ -64,7 +64,7 @@ TEST(Reader, ShowsAModelsParts) {
   EXPECT_EQ(model.find_function("", "F", ""), nullptr);
 }
 
-TEST(Reader, KeepsExtentsAsNumbersNamesOrUnknown) {
+TEST(Reader, KeepsSizesAsNumbersNamesOrUnknown) {
   const Bytes shape = Bytes()
                           .message(1, Bytes().integer(1, 3))
                           .message(1, Bytes().text(2, "N"))
@@ -106,7 +106,7 @@ TEST(Reader, ReadsEveryKindOfAttribute) {
   EXPECT_EQ(*read_attribute(attribute(2).integer(3, -7)).get_if<int64_t>(), -7);
   EXPECT_EQ(*read_attribute(attribute(3).text(4, "s")).get_if<std::string_view>(), "s");
   EXPECT_EQ(read_attribute(attribute(6).floats(7, {1, 2})).get_if<std::vector<float>>()->at(1), 2);
-  // Packed, one by one, and both together.
+  // Packed, one by one, and mixed.
   const Bytes mixed = attribute(7).integer(8, 1).integers(8, {2, 3});
   EXPECT_EQ(*read_attribute(mixed).get_if<std::vector<int64_t>>(), (std::vector<int64_t>{1, 2, 3}));
   EXPECT_EQ(read_attribute(attribute(8).text(9, "a").text(9, "b")).kind(), Kind::texts);
@@ -118,12 +118,12 @@ TEST(Reader, ReadsEveryKindOfAttribute) {
   EXPECT_EQ(read_attribute(attribute(13).message(14, Bytes())).kind(), Kind::type);
   EXPECT_EQ(read_attribute(attribute(11).message(22, Bytes())).kind(), Kind::other);
   EXPECT_EQ(read_attribute(attribute(2).text(21, "outer")).reference, "outer");
-  // Zero is not written by some; the type is not written by the oldest.
+  // Some writers omit zero; the oldest omit the type.
   EXPECT_EQ(*read_attribute(attribute(2)).get_if<int64_t>(), 0);
   EXPECT_EQ(*read_attribute(Bytes().text(1, "a").integer(3, 4)).get_if<int64_t>(), 4);
 }
 
-TEST(Reader, WeightsStayWhereTheyAre) {
+TEST(Reader, WeightsStayInTheFile) {
   const TestFolder folder;
   const Bytes weight =
       tensor_bytes("w", 1, {2}).text(9, std::string_view("\0\0\x80\x3f\0\0\0\x40", 8));
@@ -143,7 +143,7 @@ TEST(Reader, WeightsStayWhereTheyAre) {
   EXPECT_EQ(FileMap::open(path)->bytes().data()[place->offset + 7], std::byte{0x40});
 }
 
-TEST(Reader, TypedListsLieInNoFile) {
+TEST(Reader, TypedListsHaveNoPlaceInTheFile) {
   const TestFolder folder;
   const Bytes weight = tensor_bytes("w", 7, {1}).integers(7, {5});
   const Model model =
@@ -151,30 +151,30 @@ TEST(Reader, TypedListsLieInNoFile) {
   EXPECT_FALSE(file_place(model, model.graph.initializers.at(0)).has_value());
 }
 
-TEST(Reader, ErrorsInANodeSayWhere) {
+TEST(Reader, ErrorsInANodeNameIt) {
   const Bytes tensor = tensor_bytes("bad", 1, {3}).text(9, "12345678");
   const Bytes attribute = Bytes().text(1, "value").integer(20, 4).message(5, tensor);
   const Bytes node = node_bytes("Constant", {}, {"c"}, "k").message(5, attribute);
   EXPECT_EQ(error_in(relu_model(Bytes().message(1, node))),
-            "InvalidModel: tensor 'bad': f32[3] needs 12 bytes, but the file holds 8\n"
+            "InvalidModel: tensor 'bad': f32[3] needs 12 bytes, but the file has 8\n"
             "  in m.onnx, node 1 (Constant 'k', opset 18)");
   EXPECT_EQ(error_in(model_with_attribute(Bytes().text(1, "a").integer(20, 99))),
             "InvalidModel: attribute 'a' has type 99 and no value, expected 1 to 14\n"
             "  in m.onnx, node 0 (Op, opset 18)");
   EXPECT_EQ(error_in(model_with_attribute(Bytes().text(1, "a").integer(20, 4))),
-            "InvalidModel: attribute 'a' is declared as TENSOR, but holds none\n"
+            "InvalidModel: attribute 'a' is declared as TENSOR, but has no such value\n"
             "  in m.onnx, node 0 (Op, opset 18)");
   EXPECT_EQ(error_in(relu_model(Bytes().message(1, Bytes().text(1, "x")))),
-            "InvalidModel: node 1 names no op type\n"
-            "  in m.onnx, node 1 (no op type, opset 18)");
+            "InvalidModel: node 1 has no op type\n"
+            "  in m.onnx, node 1 (without op type, opset 18)");
   Bytes twice = node_bytes("Op", {}, {"z"});
   for (int i = 0; i < 2; ++i) twice.message(5, Bytes().text(1, "k\n").integer(3, 1));
   EXPECT_EQ(error_in(relu_model(Bytes().message(1, twice))),
-            "InvalidModel: attribute 'k\\x0a' is given twice\n"
+            "InvalidModel: attribute 'k\\x0a' is defined twice\n"
             "  in m.onnx, node 1 (Op, opset 18)");
 }
 
-TEST(Reader, WhatIsUnsupportedIsSaid) {
+TEST(Reader, UnsupportedFeaturesAreNamed) {
   const Bytes sparse = Bytes().message(8, Bytes().integer(1, 1));
   EXPECT_EQ(error_in(relu_model(Bytes().message(11, Bytes().text(1, "s").message(2, sparse)))),
             "Unsupported: 's' is a sparse tensor, which is not supported");
@@ -191,7 +191,7 @@ TEST(Reader, ACutFileIsRefusedAtEveryLength) {
   const std::string whole = relu_model(Bytes().message(5, weight)).data();
   ASSERT_EQ(error_of([&] { parse_model(whole, "m.onnx", nullptr); }), "no error");
   for (size_t size = 0; size < whole.size(); ++size) {
-    // On the heap and without slack, so that a sanitizer sees any step beyond the end.
+    // On the heap and without slack, so that a sanitizer finds reads beyond the end.
     const std::vector<char> cut(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(size));
     const std::string error =
         error_of([&] { parse_model({cut.data(), cut.size()}, "m.onnx", nullptr); });
@@ -216,17 +216,19 @@ TEST(Reader, AFlippedByteIsAnErrorOrAModel) {
   EXPECT_GT(refused, whole.size());
 }
 
-TEST(Reader, GarbageIsPlacedByItsOffset) {
+TEST(Reader, ErrorsInGarbageHaveAnOffset) {
   const std::string good = relu_model().data();
-  EXPECT_EQ(error_of([&] { parse_model(good + "\x3b", "m.onnx", nullptr); }),
-            fmt::format("InvalidModel: 'm.onnx' is no valid ONNX model: at byte {}, in ModelProto, "
-                        "a field's tag or length is garbage",
-                        good.size()));
-  EXPECT_EQ(error_of([&] { parse_model(good + "\x12\x7f", "m.onnx", nullptr); }),
-            fmt::format("InvalidModel: 'm.onnx' is no valid ONNX model: at byte {}, in ModelProto, "
-                        "a field is longer than what is left of it",
-                        good.size()));
-  // A name as a number.
+  EXPECT_EQ(
+      error_of([&] { parse_model(good + "\x3b", "m.onnx", nullptr); }),
+      fmt::format("InvalidModel: 'm.onnx' is not a valid ONNX model: at byte {}, in ModelProto, "
+                  "a field has an invalid tag or length",
+                  good.size()));
+  EXPECT_EQ(
+      error_of([&] { parse_model(good + "\x12\x7f", "m.onnx", nullptr); }),
+      fmt::format("InvalidModel: 'm.onnx' is not a valid ONNX model: at byte {}, in ModelProto, "
+                  "a field extends beyond the end",
+                  good.size()));
+  // A name with the wire type of a number.
   EXPECT_EQ(error_of([&] { parse_model(good + "\x10\x01", "m.onnx", nullptr); }),
             fmt::format("InvalidModel: field 2 of ModelProto has wire type 0, expected 2 (byte {})",
                         good.size()));
@@ -237,19 +239,19 @@ TEST(Reader, OtherFilesAreRecognised) {
     return error_of([&] { parse_model(bytes, "m.onnx", nullptr); });
   };
   EXPECT_EQ(error(""),
-            "InvalidModel: 'm.onnx' (0 bytes) is no ONNX model: it looks like an empty file");
+            "InvalidModel: 'm.onnx' (0 bytes) is not an ONNX model: it looks like an empty file");
   EXPECT_EQ(error("<!DOCTYPE html><html>"),
-            "InvalidModel: 'm.onnx' (21 bytes) is no ONNX model: it looks like an HTML page (a "
+            "InvalidModel: 'm.onnx' (21 bytes) is not an ONNX model: it looks like an HTML page (a "
             "failed download?)");
   EXPECT_EQ(error("hello, world"),
-            "InvalidModel: 'm.onnx' (12 bytes) is no ONNX model: it looks like a text file");
+            "InvalidModel: 'm.onnx' (12 bytes) is not an ONNX model: it looks like a text file");
   EXPECT_EQ(error(std::string_view("\x10\x01", 2)),
             "InvalidModel: field 2 of ModelProto has wire type 0, expected 2 (byte 0)");
-  // Protobuf, but of another kind.
+  // Protobuf of another message.
   EXPECT_EQ(error(std::string_view("\x08\x01\x10\x01", 4)),
             "InvalidModel: field 2 of ModelProto has wire type 0, expected 2 (byte 2)");
   EXPECT_EQ(error(std::string_view("\x08\x01", 2)),
-            "InvalidModel: 'm.onnx' (2 bytes) is no ONNX model: it holds no graph");
+            "InvalidModel: 'm.onnx' (2 bytes) is not an ONNX model: it has no graph");
 }
 
 TEST(Reader, NestingIsBounded) {
@@ -268,16 +270,16 @@ TEST(Reader, NestingIsBounded) {
                   .starts_with("InvalidModel: messages nest deeper than 200 levels"));
 }
 
-TEST(Reader, SmallBytesMakeNoLargeMemory) {
+TEST(Reader, SmallFilesNeedLittleMemory) {
   std::string values;
   for (int i = 0; i < 2'000'001; ++i) values += std::string_view("\x6a\x03\x0a\x01v", 5);
   const std::string error = error_in(model_bytes(Bytes().raw(values)));
   EXPECT_TRUE(error.starts_with("InvalidModel: 'm.onnx' has more than 2000000 nodes")) << error;
   EXPECT_EQ(error_in(relu_model(Bytes().message(13, Bytes()))).substr(0, 43),
-            "InvalidModel: a value without a name at byt");
+            "InvalidModel: the value at byte 50 has no n");
 }
 
-TEST(Reader, AVersionIsNeeded) {
+TEST(Reader, AVersionIsRequired) {
   EXPECT_EQ(error_in(Bytes().message(7, Bytes())),
             "InvalidModel: 'm.onnx' has ir_version 0, expected 1 to 14");
 }

@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::string_literals;
 
-TEST(Sniff, RecognisesWhatPeopleMistakeForOnnx) {
+TEST(Sniff, RecognisesOtherFormats) {
   const auto begins = [](std::string bytes, std::string_view meaning) {
     const std::string_view found = sniff(bytes);
     EXPECT_TRUE(found.starts_with(meaning)) << bytes << ": " << found;
@@ -30,9 +30,9 @@ TEST(Sniff, RecognisesWhatPeopleMistakeForOnnx) {
   begins("import torch\n", "a text file");
 }
 
-TEST(Sniff, SaysNothingOfUnknownBytes) {
+TEST(Sniff, IsEmptyForUnknownBytes) {
   EXPECT_EQ(sniff("\x08\x07\x12\x01z"), "");
-  // A header length beyond the file is no safetensors checkpoint.
+  // A header length beyond the file is not a safetensors checkpoint.
   EXPECT_EQ(sniff("\xff\xff\0\0\0\0\0\0{\"a\":1}"s), "");
 }
 

@@ -18,7 +18,7 @@ constexpr std::string_view kNested = R"(<opset_import: ["" : 18]>
         else_branch = f () => (float[2] n) { n = Neg(x) }>
     })";
 
-TEST(Subgraphs, MakeWhatTheyCaptureOperands) {
+TEST(Subgraphs, MakeCapturedValuesOperands) {
   const auto program = import_text(kNested);
   const Instruction& outer = *program->main().instructions().back();
   EXPECT_EQ(outer.op().name, "if");
@@ -45,7 +45,7 @@ TEST(Subgraphs, RunNestedBranches) {
   EXPECT_EQ(run(false, true), (Floats{-1, -2}));
 }
 
-TEST(Subgraphs, ImportOnlyTheBranchThatIsKnown) {
+TEST(Subgraphs, ImportOnlyTheBranchOfAConstantCondition) {
   const auto program = import_text(R"(<opset_import: ["" : 18]>
       g (float[1, 3] x) => (float[3] out) <int64[1] one = {1}, int64[1] zero = {0}> {
         shape = Shape(x)
@@ -73,7 +73,7 @@ TEST(Subgraphs, LoopWithCarriedScannedAndCapturedValues) {
   EXPECT_EQ(values_of(results[1]), (Floats{1, 11, 2, 21, 3, 31}));
 }
 
-TEST(Subgraphs, LoopsMayCountInVectorsOfOne) {
+TEST(Subgraphs, LoopsMayCountInVectorsOfOneElement) {
   const auto results = run_text(R"(<opset_import: ["" : 9]>
       g (float[3] x, int64 n, float[1] start) => (float[1] sum) {
         sum = Loop(n, , start) <body = b (int64[1] i, bool[1] c, float[1] s)
@@ -102,7 +102,7 @@ TEST(Subgraphs, ScanAlongAnotherAxisBackwards) {
   EXPECT_EQ(values_of(results[1]), (Floats{6, 5, 3, 60, 50, 30}));
 }
 
-// The example of the operator's text: a running sum, here over a batch of two.
+// The example of the operator's documentation: a running sum, here over a batch of two.
 TEST(Subgraphs, ScanOfOpset8HasABatch) {
   const auto results =
       run_text(R"(<opset_import: ["" : 8]>
@@ -135,7 +135,7 @@ TEST(Subgraphs, SequenceMapPairsItemsAndKeepsTensors) {
   EXPECT_EQ(values_of(results[0].sequence()[1]), (Floats{20.5F, 30.5F}));
 }
 
-// Types grow to a fixed point in every body: the work must not double with each level.
+// Type inference reaches a fixed point in every body; the work must not double with each level.
 TEST(Subgraphs, NestedLoopsCostNoMoreThanTheirSum) {
   std::string inner = "x_out = Concat<axis = 0>(x_24, x_24)";
   for (int level = 24; level > 0; --level) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Every model under $LATHE_TEST_DATA is read or refused with a message that names a file's fault.
+// Every model under $LATHE_TEST_DATA is read or refused with a message that names the error.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -13,7 +13,7 @@
 namespace lathe::onnx {
 namespace {
 
-// The first node's attribute in a graph whose first node is given.
+// Reads the attribute of the first node of a graph.
 struct OneNode {
   explicit OneNode(std::string_view node)
       : model(parse_text_model(fmt::format(
@@ -46,7 +46,7 @@ std::string error_in(std::string_view text) {
   return error_of([&] { parse_text_model(text, "m.txt"); });
 }
 
-// The example that the syntax's own documentation gives.
+// The example in the documentation of the syntax.
 TEST(TextReader, ReadsTheDocumentedExample) {
   const Model model = parse_text_model(R"ONNX(
    <
@@ -208,12 +208,12 @@ TEST(TextReader, OutlivesItsText) {
   EXPECT_EQ(value<std::string_view>(model.graph.nodes.at(0).attributes.at(0)), "a\"b");
 }
 
-TEST(TextReader, CommentsAndBlanksMeanNothing) {
+TEST(TextReader, CommentsAndBlanksAreIgnored) {
   EXPECT_EQ(error_in("# first\n<opset_import:[\"\":18]>#\ng(float x)=>(float y){y=Neg(x)}# last"),
             "no error");
 }
 
-TEST(TextReader, ErrorsShowThePlace) {
+TEST(TextReader, ErrorsShowThePosition) {
   EXPECT_EQ(error_in("g (float x) => (float y)\n{\n  y = Neg(x\n}\n"),
             "InvalidModel: m.txt:4:1: expected ')', found '}'\n  }\n  ^");
   EXPECT_EQ(error_in("g (float[2 x) => () {}"),
@@ -235,30 +235,30 @@ TEST(TextReader, ErrorsShowThePlace) {
     return error.substr(0, error.find('\n'));
   };
   EXPECT_EQ(first_line("g () => () { y = Op <s = \"never closed> () }"),
-            "InvalidModel: m.txt:1:26: this text has no closing '\"'");
+            "InvalidModel: m.txt:1:26: this string has no closing '\"'");
   EXPECT_EQ(first_line("g () => () <float[3] w = {1, 2}> {}"),
-            "InvalidModel: m.txt:1:26: f32[3] needs 3 numbers or texts, found 2");
+            "InvalidModel: m.txt:1:26: f32[3] needs 3 numbers or strings, found 2");
   EXPECT_EQ(first_line("g () => () { y = Op <a = 99999999999999999999> () }"),
             "InvalidModel: m.txt:1:26: this number does not fit 64 bits");
   EXPECT_EQ(first_line("g () => () { y = Op <a = 1, a = 2> () }"),
-            "InvalidModel: m.txt:1:29: this attribute is given twice");
+            "InvalidModel: m.txt:1:29: this attribute is defined twice");
   EXPECT_EQ(first_line("g () => () { y = Op <a = []> () }"),
             "InvalidModel: m.txt:1:28: an empty list needs its type, such as axes: ints = []");
   EXPECT_EQ(first_line("g () => () { y = Op <a = [1, \"b\"]> () }"),
-            "InvalidModel: m.txt:1:30: this value does not fit the list's others");
+            "InvalidModel: m.txt:1:30: this value has another type than the list's first");
   EXPECT_EQ(first_line("g () => () { y = Op <a: ints = 1> () }"),
             "InvalidModel: m.txt:1:23: the attribute is declared INTS, but its value is INT");
   EXPECT_EQ(first_line("g (sparse_tensor(float) x) => () {}"),
-            "InvalidModel: m.txt:1:4: 'sparse_tensor' is no type that is supported");
+            "InvalidModel: m.txt:1:4: type 'sparse_tensor' is not supported");
 }
 
 TEST(TextReader, NestingIsBounded) {
   std::string text = "g () => () ";
   for (int i = 0; i < 1000; ++i) text += "{ y = If <a = g () => () ";
-  EXPECT_NE(error_in(text).find("subgraphs nest too deep"), std::string::npos);
+  EXPECT_NE(error_in(text).find("subgraphs nest deeper than 64 levels"), std::string::npos);
   std::string type = "g (";
   for (int i = 0; i < 100'000; ++i) type += "seq(";
-  EXPECT_NE(error_in(type).find("types nest too deep"), std::string::npos);
+  EXPECT_NE(error_in(type).find("types nest deeper than 64 levels"), std::string::npos);
 }
 
 TEST(TextReader, ACutTextIsRefusedAtEveryLength) {

@@ -12,7 +12,7 @@
 namespace lathe::onnx {
 namespace {
 
-// Errors of the nodes `body` in a graph (float x) => (float y).
+// The error of the nodes `body` in a graph (float x) => (float y).
 std::string error_in(std::string_view body, std::string_view functions = "") {
   const std::string text = fmt::format(
       R"(<ir_version: 8, opset_import: ["" : 18, "my" : 1]>
@@ -41,14 +41,14 @@ TEST(WellFormed, AnInitialiserMayBeAnInputsDefault) {
             "no error");
 }
 
-TEST(WellFormed, UsesAreOfDefinedNames) {
+TEST(WellFormed, UsedNamesAreDefined) {
   EXPECT_EQ(error_in("hidden = Neg(x) y = Abs(hiden)"),
             "InvalidModel: input 'hiden' is not defined (did you mean 'hidden'?)\n"
             "  in m.txt, node 1 (Abs, opset 18)");
   EXPECT_EQ(error_in("z = Neg(x)"), "InvalidModel: output 'y' of graph 'g' is not defined");
 }
 
-TEST(WellFormed, SubgraphsSeeWhatIsAround) {
+TEST(WellFormed, SubgraphsUseOuterNames) {
   EXPECT_EQ(error_in("y = If(c) <then_branch = t () => (float a) { a = Neg(x) }, "
                      "else_branch = e () => (float b) { b = Neg(w) }>"),
             "no error");
@@ -56,7 +56,7 @@ TEST(WellFormed, SubgraphsSeeWhatIsAround) {
             "InvalidModel: input 'undefined' is not defined\n"
             "  in m.txt, node 0 (Neg, opset 18)\n"
             "  in m.txt, node 0 (If, opset 18)");
-  // What a branch defines stays there.
+  // Names of a branch are local.
   EXPECT_EQ(error_in("z = If(c) <then_branch = t () => (float inner) { inner = Neg(x) }> "
                      "y = Neg(inner)"),
             "InvalidModel: input 'inner' is not defined\n"
@@ -84,7 +84,7 @@ TEST(WellFormed, CyclesAreNamed) {
   EXPECT_EQ(error_in("[p] a = Add(x, b) [q] b = Neg(a) [r] y = Neg(b)"),
             "InvalidModel: graph 'g' has a cycle: node 0 (Add 'p') uses node 1 (Neg 'q') uses "
             "node 0 (Add 'p')");
-  // Through a subgraph.
+  // A cycle through a subgraph.
   EXPECT_EQ(error_in("y = If(c) <then_branch = t () => (float a) { a = Neg(y) }>"),
             "InvalidModel: graph 'g' has a cycle: node 0 (If) uses node 0 (If)");
 }
@@ -132,7 +132,7 @@ TEST(WellFormed, FunctionsMayCallOthersButNotThemselves) {
 
 TEST(WellFormed, FunctionsThatMultiplyAreBounded) {
   std::string functions;
-  for (int i = 0; i < 40; ++i) {  // each calls the one before it twice
+  for (int i = 0; i < 40; ++i) {  // each calls the previous one twice
     const std::string call = i == 0 ? "Neg" : fmt::format("my.F{}", i - 1);
     functions += fmt::format(R"(<domain: "my", opset_import: ["" : 18, "my" : 1]>
         F{} (a) => (c) {{ b = {}(a) c = {}(b) }} )",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Attention of domain com.microsoft.
+// Imports attention operators of com.microsoft.
 #include <cmath>
 
 #include "import/onnx/operators/operators.h"
@@ -11,7 +11,7 @@ Value* extent(NodeImport& c, Value* x, int64_t axis) {
   return c.b("shape", {x}, {{"start", axis}, {"end", axis + 1}});
 }
 
-// A mask of 2·batch numbers holds ends, then starts, of the keys that count: as [batch, keys].
+// Expands a mask of 2·batch numbers (ends, then starts, of the attended keys) to [batch, keys].
 Value* mask_between(NodeImport& c, Value* mask, Value* keys) {
   Builder& b = c.b;
   const ElementType type = mask->type().element;
@@ -26,14 +26,14 @@ Value* mask_between(NodeImport& c, Value* mask, Value* keys) {
   return b.cast(inside, type);
 }
 
-// How many rows the past holds, i64 [1]; null: there is none. `past_key` [b, heads, rows, size].
-Value* past_rows(NodeImport& c, Value* past_key) {
+// The number of past tokens, i64 [1]; null without a past. `past_key` [b, heads, tokens, size].
+Value* past_tokens(NodeImport& c, Value* past_key) {
   Builder& b = c.b;
   if (c.has(6)) return b.cast(b("reshape", {c.in(6), b.integers({1})}), ElementType::i64);
   return past_key == nullptr ? nullptr : extent(c, past_key, 2);
 }
 
-// The mask as multi_head_attention takes it.
+// The mask in the form of multi_head_attention.
 Value* padding_mask(NodeImport& c, Value* past) {
   if (!c.has(3)) return nullptr;
   Value* mask = c.in(3);
@@ -47,7 +47,7 @@ Value* padding_mask(NodeImport& c, Value* past) {
   return mask_between(c, mask, keys);
 }
 
-// Cosines and sines [batch, rows, n / 2] of position · 10000^(-2i / n).
+// RoPE tables: cosines and sines [batch, tokens, n / 2] of position · 10000^(-2i / n).
 std::array<Value*, 2> rope_tables(NodeImport& c, Value* past, int64_t n) {
   Builder& b = c.b;
   Value* rows = extent(c, c.in(0), 1);
@@ -69,7 +69,7 @@ std::array<Value*, 2> rope_tables(NodeImport& c, Value* past, int64_t n) {
   return {table("cos"), table("sin")};
 }
 
-// Halves of the first rotary_embedding_dim elements of each head, as GPT-NeoX turns them.
+// RoPE in GPT-NeoX order: rotates halves of the first rotary_embedding_dim elements of each head.
 void rotate_heads(NodeImport& c, Value* past, Value*& query, Value*& key) {
   const int64_t heads = c.integer("num_heads");
   const std::optional<int64_t> width = query->type().dims->back().constant();
@@ -86,13 +86,13 @@ void rotate_heads(NodeImport& c, Value* past, Value*& query, Value*& key) {
 
 }  // namespace
 
-// Inputs x, weights, bias?, mask?, past?, attention bias?, rows of the past?: projects x to
-// queries, keys and values. Where the rows are given, the past has room behind them.
+// Inputs x, weights, bias?, mask?, past?, attention bias?, past length?. Projects x to queries,
+// keys and values. With a past length, the KV cache has capacity for the new tokens.
 void import_microsoft_attention(NodeImport& c) {
   Builder& b = c.b;
   const bool shared = c.integer("past_present_share_buffer", 0) != 0;
   c.check(shared == c.has(6) || !c.has(4),
-          "past_present_share_buffer is {}, and input 6 ('past_sequence_length') {}", shared,
+          "past_present_share_buffer is {}, but input 6 ('past_sequence_length') {}", shared,
           c.has(6) ? "is given" : "is missing");
   c.check(c.rank(0) == 3, "input 0 has rank {}, expected 3", c.rank(0));
   Value* projected = b("matmul", {c.in(0), c.in(1)});
@@ -111,7 +111,7 @@ void import_microsoft_attention(NodeImport& c) {
   };
   Value* past_key = past_part(0);
   Value* past_value = past_part(1);
-  Value* rows = past_rows(c, past_key);
+  Value* rows = past_tokens(c, past_key);
   if (c.integer("do_rotary", 0) != 0) {
     rotate_heads(c, rows, query, key);
   } else {
@@ -124,7 +124,7 @@ void import_microsoft_attention(NodeImport& c) {
   Instruction* attention =
       b.add("multi_head_attention", operands, c.record_attributes(get_op("multi_head_attention")));
   c.out(0, attention->result(0));
-  if (!c.wants(1)) return;
+  if (!c.is_used(1)) return;
   const auto layer = [&](int i) { return b("unsqueeze", {attention->result(i), b.integers({0})}); };
   Value* keys = layer(1);
   c.out(1, b("concat", {keys, layer(2)}, {{"axis", int64_t{0}}}));
@@ -132,7 +132,7 @@ void import_microsoft_attention(NodeImport& c) {
 
 namespace {
 
-// Each head of [.., heads · size] by its root mean square.
+// Normalises each head of [.., heads · size] by its root mean square.
 Value* normalize_heads(NodeImport& c, Value* x, int64_t heads, Value* weight, int64_t size) {
   Builder& b = c.b;
   const double epsilon = c.number("qk_norm_epsilon", 1e-6);
@@ -145,7 +145,7 @@ Value* normalize_heads(NodeImport& c, Value* x, int64_t heads, Value* weight, in
   return b("reshape", {rows, b.integers(flat)});
 }
 
-// Weights for the heads of queries and keys are normalisations before the operator.
+// With weights, the heads of queries and keys are normalised before the operator.
 void normalize_queries_and_keys(NodeImport& c, Value* query_weight, Value* key_weight,
                                 std::vector<Value*>& inputs) {
   c.check((query_weight == nullptr) == (key_weight == nullptr),
@@ -171,7 +171,7 @@ void normalize_queries_and_keys(NodeImport& c, Value* query_weight, Value* key_w
   inputs[1] = normalize_heads(c, inputs[1], kv_heads, key_weight, *size);
 }
 
-// Types and scales of caches, inputs `key_scale` and the next, must fit what the attributes say.
+// Checks that types and scales (inputs `key_scale` and the next) of KV caches fit the attributes.
 void check_cache(NodeImport& c, int cache, int key_scale, int64_t bits) {
   const std::array<std::string_view, 2> names = {"k_quant_type", "v_quant_type"};
   bool codes = false;
@@ -181,7 +181,7 @@ void check_cache(NodeImport& c, int cache, int key_scale, int64_t bits) {
     const bool none = type == "NONE";
     c.supported(none || type == "PER_TENSOR" || type == "PER_CHANNEL",
                 "{} is '{}', expected NONE, PER_TENSOR or PER_CHANNEL", name, escape(type));
-    c.check(none != c.has(key_scale + i), "{} is {}, and input {}, its scale, {}", name, type,
+    c.check(none != c.has(key_scale + i), "{} is {}, but input {}, its scale, {}", name, type,
             key_scale + i, c.has(key_scale + i) ? "is given" : "is missing");
     codes = codes || !none;
     if (none) continue;
@@ -189,7 +189,7 @@ void check_cache(NodeImport& c, int cache, int key_scale, int64_t bits) {
     const std::optional<int64_t> count =
         scale.is_ranked() ? element_count(*scale.dims).constant() : std::nullopt;
     c.check(!count || (*count == 1) == (type == "PER_TENSOR") || c.integer("kv_num_heads") == 1,
-            "{} is {}, and its scale has {} elements", name, type, count.value_or(0));
+            "{} is {}, but its scale has {} elements", name, type, count.value_or(0));
   }
   if (!codes) return;
   const ElementType element = c.element(cache);
@@ -200,13 +200,13 @@ void check_cache(NodeImport& c, int cache, int key_scale, int64_t bits) {
 
 }  // namespace
 
-// Bits of a cache's codes follow from its type.
+// The type of a quantised KV cache determines its bits.
 void import_group_query_attention(NodeImport& c) {
   const bool plain = c.integer("sliding_window_cache", 0) == 0;
   c.supported(plain || c.integer("qk_output", 0) == 0,
               "sliding_window_cache with qk_output {}, expected 0", c.integer("qk_output", 0));
   check_cache(c, 3, 12, c.integer("kv_cache_bit_width", 0));
-  c.supported(c.count() <= 16, "inputs after the 16th (k_norm_weight) are given: {} inputs",
+  c.supported(c.count() <= 16, "the node has {} inputs, expected at most 16 (up to k_norm_weight)",
               c.count());
   std::vector<Value*> inputs = c.inputs();
   inputs.resize(std::max<size_t>(inputs.size(), 3));
@@ -215,10 +215,10 @@ void import_group_query_attention(NodeImport& c) {
   c.plain(inputs);
 }
 
-// Bounds for devices (attention_metadata, the 17th input) say nothing that the lengths do not.
+// attention_metadata (the 17th input) has bounds for devices and is unused.
 void import_paged_attention(NodeImport& c) {
   const std::string_view layout = c.text("kv_cache_layout", "DEFAULT");
-  c.supported(layout != "LATENT", "kv_cache_layout is '{}', expected keys and values apart",
+  c.supported(layout != "LATENT", "kv_cache_layout is '{}', expected separate keys and values",
               escape(layout));
   c.supported(c.integer("rotary_offset", 0) == 0, "rotary_offset is {}, expected 0",
               c.integer("rotary_offset", 0));
@@ -228,8 +228,8 @@ void import_paged_attention(NodeImport& c) {
     const std::string_view rotation = c.text(name, "NONE");
     c.supported(rotation == "NONE", "{} is '{}', expected NONE", name, escape(rotation));
   }
-  c.supported(c.count() <= 17,
-              "inputs after the 17th (scales of each token …) are given: {} inputs", c.count());
+  c.supported(c.count() <= 17, "the node has {} inputs, expected at most 17 (no scales per token)",
+              c.count());
   int64_t bits = 0;
   for (const std::string_view name : {"k_cache_dtype", "v_cache_dtype"}) {
     const std::string_view type = c.text(name, "");

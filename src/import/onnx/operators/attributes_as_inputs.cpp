@@ -6,7 +6,7 @@ namespace lathe::onnx {
 
 // Reduce* before opset 18 (ReduceSum 13), Squeeze and Unsqueeze before 13.
 void import_axes_attribute(NodeImport& c) {
-  c.check(c.count() <= 1, "{} inputs given, expected 1", c.count());
+  c.check(c.count() <= 1, "the node has {} inputs, expected 1", c.count());
   Value* axes = c.has_attribute("axes") ? c.b.integers(c.integers("axes")) : nullptr;
   c.plain({c.in(0), axes});
 }
@@ -23,7 +23,7 @@ void import_roi_align_10(NodeImport& c) {
           {{"coordinate_transformation_mode", std::string("output_half_pixel")}});
 }
 
-// No axes at all, or an empty list: every axis of extent 1.
+// Without axes, or with an empty list: every axis of size 1.
 void import_squeeze(NodeImport& c) {
   const bool is_empty =
       c.has(1) && c.in(1)->type().is_ranked() && element_count(*c.in(1)->type().dims) == Dim(0);
@@ -52,9 +52,9 @@ void import_slice_1(NodeImport& c) {
   c.plain({c.in(0), starts, ends, axes});
 }
 
-// Before opset 18 the number of outputs says into how many parts, where nothing else does.
+// Before opset 18 the number of outputs is the default number of parts.
 void import_split_1(NodeImport& c) {
-  // Opset 1 gives the extents in x's type.
+  // Opset 1 has the sizes in x's type.
   Value* split = c.has(1) ? c.b.cast(c.in(1), ElementType::i64) : nullptr;
   if (c.version < 13 && c.has_attribute("split")) split = c.b.integers(c.integers("split"));
   Attributes extra;
@@ -66,8 +66,8 @@ void import_split_1(NodeImport& c) {
 void import_tile_1(NodeImport& c) {
   const auto scalar = [&](int i) {
     const std::optional<Tensor> value = c.literal(i);
-    c.supported(value && value->count() == 1, "input {} is {}, in opset {} it must be a constant",
-                i, c.in(i)->type().to_string(), c.version);
+    c.supported(value && value->count() == 1, "input {} is {}, expected a constant in opset {}", i,
+                c.in(i)->type().to_string(), c.version);
     return static_cast<int64_t>(load_double(value->type(), value->data(), 0));
   };
   const int64_t axis = scalar(2);

@@ -17,7 +17,7 @@ Tensor tensor_of(ElementType type, const List& values, bool scalar) {
 
 }  // namespace
 
-// Exactly one attribute holds the value.
+// Exactly one attribute has the value.
 void import_constant(NodeImport& c) {
   if (c.has_attribute("value")) return c.out(0, c.constant(c.tensor("value")));
   Tensor value;
@@ -35,20 +35,20 @@ void import_constant(NodeImport& c) {
   } else if (c.has_attribute("value_strings")) {
     value = tensor_of<std::string>(ElementType::string, c.texts("value_strings"), false);
   } else {
-    c.supported(!c.has_attribute("sparse_value"), "attribute '{}': sparse tensors are not read",
-                "sparse_value");
-    c.fail("{} attributes and none that holds a value", c.node.attributes.size());
+    c.supported(!c.has_attribute("sparse_value"),
+                "attribute '{}' is a sparse tensor, which is not supported", "sparse_value");
+    c.fail("none of the {} attributes has a value", c.node.attributes.size());
   }
   c.out(0, c.b.literal(std::move(value)));
 }
 
-// A constant stays one, for whoever wants to know its value.
+// A reshaped constant stays a literal, so that later nodes can read its value.
 void import_identity(NodeImport& c) {
   if (c.literal(0)) return c.out(0, c.in(0));
   c.plain(c.inputs());
 }
 
-// The value is one element in a tensor of any shape.
+// The value is a tensor of one element, of any shape.
 void import_constant_of_shape(NodeImport& c) {
   Value* value = nullptr;
   if (c.has_attribute("value")) {

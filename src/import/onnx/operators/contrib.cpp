@@ -6,7 +6,7 @@
 namespace lathe::onnx {
 namespace {
 
-// alpha and beta of an activation, from a list or single attributes.
+// alpha and beta of an activation, from a list or from single attributes.
 struct Activation {
   std::string_view name;
   std::vector<double> parameters;
@@ -32,8 +32,8 @@ Value* activate(NodeImport& c, Value* x, const Activation& f) {
     Value* low = b.scalar(type, f.parameters[0]);
     return b("clip", {x, low, b.scalar(type, f.parameters[1])});
   }
-  lathe::fail(ErrorKind::unsupported, "activation '{}' with {} parameters", escape(f.name),
-              f.parameters.size());
+  lathe::fail(ErrorKind::unsupported, "activation '{}' with {} parameters is not supported",
+              escape(f.name), f.parameters.size());
 }
 
 Value* add_if(NodeImport& c, Value* x, Value* y) { return y == nullptr ? x : c.b("add", {x, y}); }
@@ -57,7 +57,7 @@ void import_gemm_fast_gelu(NodeImport& c) {
         c.b("gelu", {add_if(c, product, c.in_or_null(2))}, {{"approximate", std::string("tanh")}}));
 }
 
-// The left half of x + bias times the gelu of the right.
+// The left half of x + bias times the GELU of the right half.
 void import_bias_split_gelu(NodeImport& c) {
   Instruction* halves = c.b.add("split", {c.b("add", {c.in(0), c.in(1)})},
                                 {{"axis", int64_t{-1}}, {"num_outputs", int64_t{2}}}, {}, 2);
@@ -86,7 +86,7 @@ void import_embed_layer_normalization(NodeImport& c) {
   c.out(0, b.add("layer_normalization", {sum, c.in(5), c.in(6)},
                  {{"epsilon", c.number("epsilon", 1e-12)}})
                ->result());
-  if (c.wants(1)) {
+  if (c.is_used(1)) {
     c.out(1, c.has(7) ? b("reduce_sum", {c.in(7), b.integers({1})}, {{"keep_dims", false}})
                       : b("constant_of_shape", {extent(0), b.scalar(ElementType::i32, 0)}));
   }
@@ -112,7 +112,7 @@ void import_fused_gemm(NodeImport& c) {
 
 namespace {
 
-// The operand with its matrices, and before that its batch axes, in the order that matmul takes.
+// Transposes the operand's batch axes and matrices into the order of matmul.
 Value* matrix_operand(NodeImport& c, int i, std::string_view transpose, std::string_view batch) {
   const bool swap = c.integer(transpose, 0) != 0;
   const bool rotate = c.integer(batch, 0) != 0;
@@ -120,7 +120,7 @@ Value* matrix_operand(NodeImport& c, int i, std::string_view transpose, std::str
   if ((!swap && !rotate) || rank < 2) return c.in(i);
   std::vector<int64_t> order(static_cast<size_t>(rank));
   std::iota(order.begin(), order.end(), 0);
-  // Axis 0 belongs behind the batch.
+  // Moves axis 0 behind the batch axes.
   if (rotate) std::rotate(order.begin(), order.begin() + 1, order.end() - 1);
   if (swap) std::swap(order[order.size() - 1], order[order.size() - 2]);
   return c.b.transpose(c.in(i), order);
@@ -145,7 +145,7 @@ void import_matmul_n_bits(NodeImport& c) {
 
 namespace {
 
-// The whole of a head is rotated, in pairs: the tables say how large it is.
+// RoPE rotates whole heads in pairs, so the tables' width is half the head size.
 int64_t heads_of(NodeImport& c) {
   const Dim hidden = (*c.in(0)->type().dims)[2];
   const Dim pairs = c.rank(2) == 2 ? (*c.in(2)->type().dims)[1] : Dim(0);
@@ -157,7 +157,7 @@ int64_t heads_of(NodeImport& c) {
 
 }  // namespace
 
-// Inputs x, position ids, cos, sin. One position is that of the first row.
+// Inputs x, position ids, cos, sin. A single position is that of the first token.
 void import_microsoft_rotary_embedding(NodeImport& c) {
   c.supported(c.integer("is_packed_batching", 0) == 0, "is_packed_batching is {}, expected 0",
               c.integer("is_packed_batching", 0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Subgraphs become closed bodies: what they capture are operands behind their own.
+// Subgraphs become closed bodies: captured values are operands after the node's own.
 #include <algorithm>
 
 #include "import/onnx/known_values.h"
@@ -16,26 +16,57 @@ void append(std::vector<Value*>& operands, const Captures& captures) {
 
 void set_outputs(NodeImport& c, Instruction* instruction) {
   const int results = static_cast<int>(instruction->results().size());
-  c.check(c.outputs() <= results, "{} outputs asked for, the body gives {}", c.outputs(), results);
+  c.check(c.outputs() <= results, "the node has {} outputs, the body has {}", c.outputs(), results);
   for (int i = 0; i < c.outputs(); ++i) c.out(i, instruction->result(i));
 }
 
 int count_of(const std::vector<ValueInfo>& list) { return static_cast<int>(list.size()); }
 
+std::string_view name_of(ValueType::Kind kind) {
+  switch (kind) {
+    case ValueType::Kind::tensor:
+      return "a tensor";
+    case ValueType::Kind::sequence:
+      return "a sequence";
+    case ValueType::Kind::optional:
+      return "an optional";
+    case ValueType::Kind::map:
+      return "a map";
+    default:
+      return "a value of unknown type";
+  }
+}
+
+// Requires that both branches declare results of one kind. A value is also a non-empty optional.
+void check_kinds(NodeImport& c, const Graph& yes, const Graph& no) {
+  using Kind = ValueType::Kind;
+  for (size_t i = 0; i < std::min(yes.outputs.size(), no.outputs.size()); ++i) {
+    const Kind a = yes.outputs[i].type.kind;
+    const Kind b = no.outputs[i].type.kind;
+    const bool is_open =
+        a == Kind::unknown || b == Kind::unknown || a == Kind::optional || b == Kind::optional;
+    c.check(a == b || is_open,
+            "output {} is declared as {} in 'then_branch' and {} in "
+            "'else_branch', expected one kind",
+            i, name_of(a), name_of(b));
+  }
+}
+
 }  // namespace
 
-// Exporters write branches on shapes that are known, whose other side cannot even be typed: only
-// the side that is taken is imported.
+// With a constant condition only the taken branch is imported: types of the other one may be
+// invalid, as exporters branch on known shapes.
 void import_if(NodeImport& c) {
   const Graph& yes = c.graph("then_branch");
   const Graph& no = c.graph("else_branch");
+  check_kinds(c, yes, no);
   const std::optional<Tensor> known = known_tensor(*c.in(0));
   if (known && known->type() == ElementType::boolean && known->count() == 1) {
     const Graph& taken = *known->as<bool>() ? yes : no;
     const std::vector<Value*> results =
         c.inline_graph(c.b.module(), taken, {}, c.captures({&taken}));
     c.check(c.outputs() <= static_cast<int>(results.size()),
-            "{} outputs asked for, the branch gives {}", c.outputs(), results.size());
+            "the node has {} outputs, the branch has {}", c.outputs(), results.size());
     for (int i = 0; i < c.outputs(); ++i) c.out(i, results[static_cast<size_t>(i)]);
     return;
   }
@@ -127,13 +158,15 @@ void import_scan(NodeImport& c) {
                          count_of(graph.outputs)));
 }
 
-// Scan-8 has a batch axis in front of everything: a scan over the batch whose body scans. Inputs
-// lengths?, carried…, scanned….
+// Scan-8 has a leading batch axis: a scan over the batch whose body scans. Inputs lengths?,
+// carried…, scanned….
 void import_scan_8(NodeImport& c) {
   const Graph& graph = c.graph("body");
   const ScanShape shape = scan_shape(c, graph);
   const Integers directions = c.integers("directions", Integers{});
-  c.supported(!c.has(0), "input 0 gives {} sequence lengths; all must be the longest", 1);
+  c.supported(!c.has(0),
+              "input 0 has {} sequence lengths, expected none: shorter sequences are not supported",
+              1);
   const Captures captures = c.captures({&graph});
   Module& outer = c.b.program().add_module("batch");
   std::vector<Value*> operands;
@@ -171,7 +204,7 @@ void import_scan_8(NodeImport& c) {
                  {&outer}, count_of(graph.outputs)));
 }
 
-// A loop over the first sequence that appends what the graph gives to one sequence per output.
+// A loop over the first sequence that appends the graph's results to one sequence per output.
 void import_sequence_map(NodeImport& c) {
   const Graph& graph = c.graph("body");
   const int outputs = count_of(graph.outputs);

@@ -3,7 +3,7 @@
 
 namespace lathe::onnx {
 
-// The weights tell the kernel's extents; where the node repeats them, they must agree.
+// The weights have the kernel's shape; kernel_shape must agree with it.
 void check_kernel_shape(NodeImport& c, int weights) {
   const Integers kernel = c.integers("kernel_shape", Integers{});
   const Type& w = c.in(weights)->type();

@@ -37,7 +37,7 @@ void import_qmoe(NodeImport& c) {
   }
   const int64_t packed = c.integer("weights_prepacked", -1);
   c.supported(packed < 1, "weights_prepacked is {}, expected 0 or -1", packed);
-  c.supported(c.count() <= 15, "inputs after the 15th (fc1_global_scale …) are given: {} inputs",
+  c.supported(c.count() <= 15, "the node has {} inputs, expected at most 15 (no fc1_global_scale)",
               c.count());
   c.ignore({"accuracy_level"});
   c.plain(c.inputs());

@@ -3,7 +3,7 @@
 
 namespace lathe::onnx {
 
-// Before opset 7 the second operand broadcasts only on demand, its axes placed from `axis` on.
+// Before opset 7 the second operand broadcasts only with an attribute, from axis `axis` on.
 void import_legacy_broadcast(NodeImport& c) {
   Value* y = c.in(1);
   const bool broadcast = c.integer("broadcast", 0) != 0;
@@ -26,7 +26,7 @@ void import_legacy_gemm(NodeImport& c) {
   c.plain(c.inputs());
 }
 
-// Before opset 7 a slope of one axis belongs to the channels.
+// Before opset 7 a slope of rank 1 is per channel.
 void import_legacy_prelu(NodeImport& c) {
   Value* slope = c.in(1);
   if (c.rank(1) == 1 && c.rank(0) > 2) {
@@ -37,14 +37,14 @@ void import_legacy_prelu(NodeImport& c) {
   c.plain({c.in(0), slope});
 }
 
-// The type's name instead of its number.
+// The attribute has the type's name, not its number.
 void import_cast_1(NodeImport& c) {
   constexpr std::array<std::string_view, 12> kNames{"",       "FLOAT", "UINT8",   "INT8",
                                                     "UINT16", "INT16", "INT32",   "INT64",
                                                     "STRING", "BOOL",  "FLOAT16", "DOUBLE"};
   const std::string_view to = c.text("to");
   const auto at = std::find(kNames.begin() + 1, kNames.end(), to);
-  c.check(at != kNames.end(), "attribute 'to' is '{}', which is no element type", escape(to));
+  c.check(at != kNames.end(), "attribute 'to' is '{}', which is not an element type", escape(to));
   c.plain({c.in(0)}, {{"to", *element_type_from_onnx(at - kNames.begin())}});
 }
 
@@ -53,7 +53,7 @@ void import_cast_like(NodeImport& c) {
   c.plain({c.in(0)}, {{"to", to}});
 }
 
-// Elements that formulas do not compute have an op that moves them.
+// Types without arithmetic have an op that only moves elements.
 void import_where(NodeImport& c) {
   const bool is_computed = (get_op("where").operands[1].types & type_bit(c.element(1))) != 0;
   c.plain(is_computed ? "where" : "choose", c.inputs());

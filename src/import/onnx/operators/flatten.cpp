@@ -4,7 +4,7 @@
 namespace lathe::onnx {
 namespace {
 
-// The product of the extents in front of the axis, and of those behind; as shape of a matrix.
+// The matrix shape: the product of the sizes before the axis, and that of the others.
 Value* matrix_shape(NodeImport& c, Value* x, int64_t axis) {
   const auto product = [&](Attributes range) {
     return c.b("reduce_prod", {c.b("shape", {x}, std::move(range))}, {{"keep_dims", true}});
@@ -29,7 +29,7 @@ void import_flatten(NodeImport& c) {
   c.out(0, flatten(c, c.in(0), axis));
 }
 
-// The operand is seen as a matrix, and the op goes along its rows.
+// Reshapes the operand to a matrix and applies the op along its rows.
 void import_flattened(NodeImport& c) {
   const int64_t axis = c.integer("axis", 1);
   const int rank = c.rank(0);

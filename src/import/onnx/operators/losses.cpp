@@ -4,7 +4,7 @@
 namespace lathe::onnx {
 namespace {
 
-// -w·x at the target's class, reduced. x: [n, classes, …], target: [n, …], weights: [classes].
+// Reduces -w·x at the target's class. x: [n, classes, …], target: [n, …], weights: [classes].
 Value* likelihood_loss(NodeImport& c, Value* x, Value* target, Value* weights) {
   Builder& b = c.b;
   const ElementType type = x->type().element;

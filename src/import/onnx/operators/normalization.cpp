@@ -9,7 +9,7 @@ Value* ones_like(NodeImport& c, Value* x, ElementType type) {
   return c.b("constant_of_shape", {c.b("shape", {x}), c.b.scalar(type, 1)});
 }
 
-// Whether a flag is absent or known to be off.
+// True if a flag is absent or known to be off.
 bool is_off(NodeImport& c, int i) {
   if (!c.has(i)) return true;
   const std::optional<Tensor> value = c.literal(i);
@@ -25,20 +25,20 @@ Value* normalised_vector(NodeImport& c) {
 
 }  // namespace
 
-// A vector is a batch of one channel.
+// A vector is a batch with one channel.
 void import_batch_normalization(NodeImport& c) {
   if (c.rank(0) == 1) return c.out(0, normalised_vector(c));
   c.plain(c.inputs());
 }
 
-// Before the operator was ONNX's, ONNX Runtime took it with any attributes: tools have written a
-// misspelt epsilon, for which the default holds.
+// ONNX Runtime's LayerNormalization-1 ignores unknown attributes. Files with the misspelt "epsion"
+// use the default epsilon.
 void import_layer_normalization_1(NodeImport& c) {
   c.ignore({"epsion"});
   c.plain(c.inputs());
 }
 
-// The default axes are those of images, as far as x has them.
+// The default axes are those of NCHW images that x has.
 void import_mean_variance_normalization(NodeImport& c) {
   Integers axes{0, 2, 3};
   if (!c.has_attribute("axes")) {
@@ -48,9 +48,9 @@ void import_mean_variance_normalization(NodeImport& c) {
   c.plain(c.inputs(), {{"axes", c.integers("axes", axes)}});
 }
 
-// Always inference: the other outputs, which only training computes, are the statistics given.
+// Inference only: the training outputs are the given statistics.
 void import_batch_normalization_1(NodeImport& c) {
-  c.supported(c.integer("spatial", 1) != 0, "spatial is {}: statistics per activation",
+  c.supported(c.integer("spatial", 1) != 0, "spatial is {} (statistics per activation), expected 1",
               c.integer("spatial", 1));
   c.ignore({"is_test", "momentum"});
   if (c.rank(0) == 1) {
@@ -61,21 +61,21 @@ void import_batch_normalization_1(NodeImport& c) {
   for (int i = 1; i < c.outputs(); ++i) c.out(i, c.in(i % 2 == 1 ? 3 : 4));
 }
 
-// Without training, everything is kept. From opset 12 on an operand may ask for training.
+// Inference keeps every element. From opset 12 on an operand may enable training.
 void import_dropout(NodeImport& c) {
   if (c.version >= 12 && !is_off(c, 2)) {
-    c.supported(c.has_attribute("seed"), "training_mode is given ({} inputs) and no seed",
+    c.supported(c.has_attribute("seed"), "training_mode (input 2 of {}) requires attribute 'seed'",
                 c.count());
     c.plain("dropout", c.inputs());
     return;
   }
   c.ignore({"is_test", "ratio", "seed"});
   c.out(0, c.b("identity", {c.in(0)}));
-  if (!c.wants(1)) return;
+  if (!c.is_used(1)) return;
   c.out(1, ones_like(c, c.in(0), c.version < 10 ? c.element(0) : ElementType::boolean));
 }
 
-// Scale and bias per group become scale and bias per channel.
+// Expands scale and bias per group to scale and bias per channel.
 void import_group_normalization_18(NodeImport& c) {
   const int64_t groups = c.integer("num_groups");
   c.check(groups > 0, "num_groups is {}, expected 1 or more", groups);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Imports of operators that are more than one instruction of their name; operator_table.cpp says
-// which serves what.
+// Imports of operators that need more than one instruction of their name; operator_table.cpp maps
+// operators to them.
 #pragma once
 
 #include "import/onnx/node_import.h"
 
 namespace lathe::onnx {
 
-// attributes_as_inputs.cpp: what are attributes in old opsets and operands of the op.
+// attributes_as_inputs.cpp: attributes in old opsets that are operands of the op.
 void import_axes_attribute(NodeImport& c);
 void import_dft_17(NodeImport& c);
 void import_roi_align_10(NodeImport& c);
@@ -27,7 +27,7 @@ void import_legacy_prelu(NodeImport& c);
 void import_cast_1(NodeImport& c);
 void import_cast_like(NodeImport& c);
 void import_where(NodeImport& c);
-void import_equal(NodeImport& c);  // of texts, too
+void import_equal(NodeImport& c);  // also of strings
 
 // constants.cpp
 void import_constant(NodeImport& c);
@@ -41,7 +41,7 @@ void import_qlinear_conv(NodeImport& c);
 
 // flatten.cpp
 void import_flatten(NodeImport& c);
-void import_flattened(NodeImport& c);  // softmax and its kin before opset 13
+void import_flattened(NodeImport& c);  // softmax, log_softmax and hardmax before opset 13
 
 // normalization.cpp
 void import_batch_normalization_1(NodeImport& c);
@@ -83,7 +83,7 @@ void import_group_query_attention(NodeImport& c);
 void import_paged_attention(NodeImport& c);
 void import_microsoft_rotary_embedding(NodeImport& c);
 
-// decoders.cpp: domain com.microsoft, and some of ONNX's own
+// decoders.cpp: domain com.microsoft, and some of ONNX
 void import_causal_conv_with_state(NodeImport& c);
 void import_gated_add(NodeImport& c);
 void import_linear_attention(NodeImport& c);

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT
-// The QLinear family of com.microsoft and its kin: operators on codes are the same operators on the
-// numbers that the codes stand for, and the result as codes again.
+// Imports com.microsoft's QLinear operators: dequantises the inputs, applies the operator and
+// quantises the result.
 #include "import/onnx/operators/operators.h"
 
 namespace lathe::onnx {
 namespace {
 
-// Input `i` as numbers; its scale and zero point (which may be absent) follow it.
+// Dequantises input `i`; its scale and optional zero point follow it.
 Value* numbers(NodeImport& c, int i) {
   return c.b("dequantize_linear", {c.in(i), c.in(i + 1), c.in_or_null(i + 2)});
 }
 
-// Codes of y under the scale in input `i` and the zero point behind it.
+// Quantises y with the scale in input `i` and the zero point after it.
 Value* codes(NodeImport& c, Value* y, int i, ElementType type) {
   Value* zero = c.has(i + 1) ? c.in(i + 1) : c.b.scalar(type, 0);
   return c.b("quantize_linear", {y, c.in(i), zero});
 }
 
-// Runs `f` on x with its channels in front of the spatial axes.
+// Applies `f` to x with its channels before the spatial axes.
 template <class F>
 Value* with_channels_first(NodeImport& c, Value* x, bool channels_last, F&& f) {
   if (!channels_last) return f(x);
@@ -51,13 +51,14 @@ void import_qlinear_leaky_relu(NodeImport& c) {
   unary(c, "leaky_relu", {{"alpha", c.number("alpha", 0.01)}});
 }
 
-// The attribute says which opset's softmax is meant: before 13 the axes from `axis` on are one.
+// Attribute opset selects the softmax. Before opset 13 the axes from `axis` on are flattened.
 void import_qlinear_softmax(NodeImport& c) {
   const bool flattened = c.integer("opset") < 13;
   const int64_t axis = c.integer("axis", flattened ? 1 : -1);
   const int rank = c.rank(0);
   c.supported(!flattened || axis == rank - 1 || axis == -1,
-              "axis {} of rank {} with a softmax of opset {}", axis, rank, c.integer("opset"));
+              "axis {} of rank {} with a softmax of opset {} is not supported", axis, rank,
+              c.integer("opset"));
   unary(c, "softmax", {{"axis", axis}});
 }
 
@@ -70,7 +71,7 @@ void import_qlinear_reduce_mean(NodeImport& c) {
 
 void import_qlinear_average_pool(NodeImport& c) {
   const bool last = c.integer("channels_last", 0) != 0;
-  c.supported(!last || c.rank(0) > 2, "channels_last with rank {}", c.rank(0));
+  c.supported(!last || c.rank(0) > 2, "channels_last with rank {} is not supported", c.rank(0));
   const Op& pool = get_op("average_pool");
   const Attributes attributes = c.record_attributes(pool);
   Value* y = with_channels_first(c, numbers(c, 0), last,
@@ -80,7 +81,7 @@ void import_qlinear_average_pool(NodeImport& c) {
 
 void import_qlinear_global_average_pool(NodeImport& c) {
   const bool last = c.integer("channels_last", 0) != 0;
-  c.supported(!last || c.rank(0) > 2, "channels_last with rank {}", c.rank(0));
+  c.supported(!last || c.rank(0) > 2, "channels_last with rank {} is not supported", c.rank(0));
   Value* y = with_channels_first(c, numbers(c, 0), last,
                                  [&](Value* x) { return c.b("global_average_pool", {x}); });
   c.out(0, codes(c, y, 3, c.element(0)));
@@ -90,7 +91,7 @@ void import_qlinear_global_average_pool(NodeImport& c) {
 void import_qlinear_concat(NodeImport& c) {
   std::vector<Value*> parts;
   for (int i = 2; i < c.count(); i += 3) parts.push_back(numbers(c, i));
-  c.check(!parts.empty(), "{} inputs given, expected 5 or more", c.count());
+  c.check(!parts.empty(), "the node has {} inputs, expected at least 5", c.count());
   Value* y = c.b("concat", std::move(parts), {{"axis", c.integer("axis")}});
   c.out(0, codes(c, y, 0, c.element(2)));
 }
@@ -102,7 +103,7 @@ void import_qlinear_where(NodeImport& c) {
 
 namespace {
 
-// (a - its zero point) · (b - its zero point) as integers, times both scales.
+// The integer GEMM of a and b without their zero points, times both scales.
 Value* scaled_product(NodeImport& c, Value* a, Value* b, Value* a_zero, Value* b_zero,
                       Value* a_scale, Value* b_scale) {
   Value* sums = c.b("matmul_integer", {a, b, a_zero, b_zero});
@@ -111,7 +112,7 @@ Value* scaled_product(NodeImport& c, Value* a, Value* b, Value* a_zero, Value* b
 
 }  // namespace
 
-// Inputs a, b, b_scale, b_zero_point?, bias?: a is quantised as it comes.
+// Inputs a, b, b_scale, b_zero_point?, bias?. Quantises a dynamically.
 void import_dynamic_quantize_matmul(NodeImport& c) {
   Instruction* a = c.b.add("dynamic_quantize_linear", {c.in(0)});
   Value* y = scaled_product(c, a->result(0), c.in(1), a->result(2), c.in_or_null(3), a->result(1),

@@ -6,14 +6,14 @@
 namespace lathe::onnx {
 namespace {
 
-// Opset 11 writes an empty tensor for an operand that is not there.
+// In opset 11 an empty tensor means an absent operand.
 Value* unless_empty(NodeImport& c, int i) {
   Value* value = c.in_or_null(i);
   if (value == nullptr || !value->type().is_ranked()) return value;
   return element_count(*value->type().dims) == Dim(0) ? nullptr : value;
 }
 
-// upsample-1's scales as an operand.
+// The scales of Upsample-1 as an operand.
 Value* scales_of(NodeImport& c) {
   std::vector<float> scales;
   if (c.has_attribute("scales")) {
@@ -34,8 +34,8 @@ void import_resize(NodeImport& c) {
   c.plain({c.in(0), unless_empty(c, 1), unless_empty(c, 2), sizes});
 }
 
-// Upsample and Resize before opset 11: coordinates are divided by the scales; the nearest element
-// is the one before, or behind where the result is smaller.
+// Upsample and Resize before opset 11 divide coordinates by the scales. The nearest element is
+// the previous one, or the next one if the result is smaller.
 void import_resize_10(NodeImport& c) {
   Value* scales = c.has(1) ? c.in(1) : scales_of(c);
   const std::string_view mode = c.text("mode", "nearest");
