@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Makes the broken files of tests/errors, and a few whole ones beside them.
+"""Makes the broken files of tests/errors, and a few valid ones.
 
 usage: make_files.py FOLDER
 """
@@ -14,6 +14,7 @@ import zipfile
 import zlib
 
 import make_folders
+import make_llm_files
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
@@ -23,7 +24,7 @@ I = TensorProto.INT64
 
 
 def model(nodes, inputs, outputs, initializers=(), opset=17, **more):
-    """The bytes of a model; inputs and outputs are (name, type, dims). Nothing is checked."""
+    """The bytes of a model; inputs and outputs are (name, type, dims). Checks nothing."""
     def infos(values):
         return [helper.make_tensor_value_info(n, t, d) for n, t, d in values]
 
@@ -87,7 +88,7 @@ def field(number, content):
 
 
 def nested(depth):
-    """An If in an If in an If …, deeper than protobuf libraries write."""
+    """Nested If nodes, deeper than protobuf libraries write them."""
     graph = field(1, node("Identity", ["x"], ["r"]).SerializeToString()) + field(2, b"leaf")
     graph += field(12, helper.make_tensor_value_info("r", F, None).SerializeToString())
     for _ in range(depth):
@@ -97,7 +98,7 @@ def nested(depth):
         graph = field(1, inner) + field(2, b"level")
         graph += field(12, helper.make_tensor_value_info("r", F, None).SerializeToString())
     empty = model([], [X, ("c", TensorProto.BOOL, [])], [("r", F, None)])
-    return empty + field(7, graph)  # a message given twice is merged
+    return empty + field(7, graph)  # parsers merge a repeated message
 
 
 def recursive_functions():
@@ -195,6 +196,52 @@ def models():
     }
 
 
+def branches(then_nodes, then_info, else_nodes, else_info, condition=None):
+    """A model with one If; without `condition` its condition is input 'c'."""
+    def graph(name, nodes, info):
+        return helper.make_graph(nodes, name, [], [info])
+
+    choice = node("If", ["c"], ["y"], then_branch=graph("then", then_nodes, then_info),
+                  else_branch=graph("else", else_nodes, else_info))
+    if condition is None:
+        return model([choice], [X, ("c", TensorProto.BOOL, [])], [Y])
+    return model([choice], [X], [Y], [weight("c", np.array(condition))])
+
+
+def imports():
+    """Models that are refused, or bounded in memory."""
+    relu = [node("Relu", ["x"], ["y"])]
+    plain = model(relu, [X], [Y])
+    one = [node("Identity", ["x"], ["a"])], helper.make_tensor_value_info("a", F, None)
+    several = [node("SequenceConstruct", ["x", "x"], ["b"])], helper.make_tensor_sequence_value_info("b", F, None)
+    integers = [node("Shape", ["x"], ["b"])], helper.make_tensor_value_info("b", I, None)
+    function = helper.make_function("my", "A", ["x"], ["y"], [helper.make_node("Relu", ["x"], ["y"])],
+                                    [helper.make_opsetid("", 999)])
+    large = 1 << 62
+    return {
+        "if_kinds.onnx": branches(*one, *several),
+        "if_known.onnx": branches(*one, *several, condition=True),
+        "if_types.onnx": branches(*one, *integers),
+        "opset_33.onnx": model(relu, [X], [Y], opset=33),
+        "opset_34.onnx": model(relu, [X], [Y], opset=34),
+        "opset_999.onnx": model(relu, [X], [Y], opset=999),
+        "function_999.onnx": model([helper.make_node("A", ["x"], ["y"], domain="my")], [X], [Y],
+                                   functions=[function]),
+        "empty_weight.onnx": model([node("Relu", ["w"], ["y"])], [], [Y], [raw_weight("w", [large, 0], b"")]),
+        "empty_fill.onnx": model([node("ConstantOfShape", ["s"], ["y"])], [], [Y],
+                                 [weight("s", np.array([large, 0]))]),
+        "empty_input.onnx": model(relu, [("x", F, [large, 0])], [Y]),
+        "metadata_value.onnx": plain + field(14, field(1, b"k") + field(2, b"v" * 20_000_000)),
+        "metadata_keys.onnx": plain + b"".join(
+            field(14, field(1, b"%d" % i) + field(2, b"v")) for i in range(1_200_000)),
+        "metadata_empty.onnx": plain + field(14, b"") * 10_000_000,
+        "external_pointer.onnx": with_weight(external("w", [4], "pointer.bin")),
+        "pointer.bin": make_llm_files.POINTER,
+        "pointer.npy": make_llm_files.POINTER,
+        "pointer.lathe": make_llm_files.POINTER,
+    }
+
+
 def texts():
     def program(body, parameters="%x: f32[n, 4]", stage="imported"):
         return (f'program "t" stage {stage} {{\n  symbol n bound 1..*\n'
@@ -278,13 +325,14 @@ def tensors():
 
 
 def make(folder):
-    for name, content in {**models(), **texts(), **tensors()}.items():
+    for name, content in {**models(), **imports(), **texts(), **tensors()}.items():
         (folder / name).write_bytes(content)
     (folder / "folder").mkdir()
     os.symlink("/etc/hostname", folder / "link.bin")
     os.symlink("/dev/full", folder / "full.npz")
     os.mkfifo(folder / "pipe.onnx")
     make_folders.make(folder)
+    make_llm_files.make(folder)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Makes wrong model folders: copies of examples/counting, each with one thing changed.
+"""Makes wrong model folders: copies of examples/counting with one change each.
 
 usage: make_folders.py FOLDER
 """
@@ -18,7 +18,7 @@ POINTER = b"version https://git-lfs\noid sha256:00\nsize 540000000\n"
 
 
 def changed(config, path, value):
-    """The configuration with one member set; the path goes by dots."""
+    """The configuration with one member set; dots separate the path."""
     config = copy.deepcopy(config)
     *parents, name = path.split(".")
     place = config
@@ -62,7 +62,7 @@ def configurations():
 
 
 def external(folder):
-    """Puts the weights into model.onnx.data."""
+    """Moves the weights to model.onnx.data."""
     model = onnx.load(folder / "model.onnx")
     (folder / "model.onnx").unlink()
     onnx.save(model, folder / "model.onnx", save_as_external_data=True, location="model.onnx.data", size_threshold=0)
@@ -84,6 +84,10 @@ def make(root):
     contents = {
         "pointer": ("model.onnx", POINTER),
         "no_json": ("genai_config.json", b'{"model": {"type": "llama",'),
+        "pointer_config": ("genai_config.json", POINTER),
+        "pointer_tokenizer": ("tokenizer.json", POINTER),
+        "number_config": ("genai_config.json", b'{"model": {"type": "llama", "vocab_size": 1e999}}'),
+        "cut_generation": ("generation_config.json", b'{"eos_token_id": '),
         "list_config": ("genai_config.json", b"[]"),
         "deep_config": ("genai_config.json", b'{"model": ' * 5000),
         "bad_tokenizer": ("tokenizer.json", b'{"model": {"type": "WordLevel"}}'),
