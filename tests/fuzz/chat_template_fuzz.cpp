@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Any text is a template or an error, and any template renders or raises over any data, within a
-// second and 256 MB. Mutations exchange whole words of the language, so that filters and methods
-// meet values made for others.
+// Any text parses or fails, and any template renders or raises over any data, within a second and
+// 256 MB. Mutations exchange whole words of the language, so that filters and methods get values
+// of other types.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -29,7 +29,7 @@ constexpr std::string_view kData =
     "user": {"name": "Ann", "age": 30}, "people": [{"name": "B", "age": 3, "tags": ["a"]}],
     "n": 7, "f": 2.5, "s": "a,b c", "l": [3, 1, 2], "none_value": null, "yes": true})";
 
-// Lines of the conformance tests are words and phrases of the language.
+// The words and phrases are lines of the conformance tests.
 const std::vector<std::string>& phrases() {
   static const std::vector<std::string> all = [] {
     std::vector<std::string> lines;

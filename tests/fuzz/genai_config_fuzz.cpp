@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Any bytes as a genai_config.json, as a generation_config.json beside a whole one, and as an
-// overlay of one: a configuration, or an error that is no fault of ours.
+// Any bytes as a genai_config.json, a generation_config.json or an overlay: a configuration, or an
+// error that is not internal.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Any text is either a program that prints, parses and prints as the same text, or an error of the
-// user's, never an internal one. Mutations exchange whole words, so that every op's inference meets
-// operands and attributes made for others.
+// Any text is a program that prints and parses as the same text, or an error that is not internal.
+// Mutations exchange whole words, so that inference of every op gets operands and attributes of
+// other ops.
 #include <cctype>
 #include <cstdint>
 #include <cstdio>
@@ -27,7 +27,7 @@ namespace {
   std::abort();
 }
 
-// Where a list of operands ends: the ')' that closes it.
+// The end of a list of operands: its closing ')'.
 size_t closing(std::string_view text, size_t begin) {
   int depth = 0;
   for (size_t at = begin; at < text.size(); ++at) {
@@ -38,7 +38,8 @@ size_t closing(std::string_view text, size_t begin) {
   return text.size();
 }
 
-// "relu(f32[2] {-1, 1}) {…}" as lines of a module: a literal per operand, then the instruction.
+// Expands "relu(f32[2] {-1, 1}) {…}" to lines of a module: a literal per operand, then the
+// instruction.
 std::string lines_of(const std::string& row) {
   std::string lines;
   std::string operands;
@@ -56,7 +57,7 @@ std::string lines_of(const std::string& row) {
   return fmt::format("{}%p = {}({}){}\n", lines, row.substr(0, open), operands, rest);
 }
 
-// The rows of the op tests: one that works for every op.
+// The rows of the op tests: a valid one for every op.
 void add_rows(std::vector<std::string>& words) {
   std::error_code missing;
   for (const auto& entry : std::filesystem::directory_iterator("tests/ops", missing)) {
@@ -124,10 +125,10 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max
   while (end < text.size() && is_word(text[end])) ++end;
   std::string word = vocabulary[random() % vocabulary.size()];
   if (word.back() == '\n') {
-    // A whole line goes in front of the one hit.
+    // Inserts a line before the chosen one.
     begin = text.rfind('\n', begin) + 1;
     end = begin;
-    // Under names of its own.
+    // Its names are unique.
     const std::string number = std::to_string(random() % 10000);
     for (size_t at = word.find('%'); at != std::string::npos; at = word.find('%', at + 1)) {
       word.insert(at + 1, number + "_");

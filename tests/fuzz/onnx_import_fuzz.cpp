@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Any bytes as an ONNX model, binary or textual: what is imported must be a whole program that
-// prints.
+// Any bytes as an ONNX model, binary or textual: an imported program must be valid and printable.
 #include <cstdint>
 #include <string_view>
 

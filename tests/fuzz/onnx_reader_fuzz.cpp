@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Any bytes: as an ONNX model, as its textual syntax and as stored values.
+// Any bytes as an ONNX model, as its textual syntax and as stored values.
 #include <cstdint>
 #include <string_view>
 
@@ -11,7 +11,7 @@
 namespace lathe::onnx {
 namespace {
 
-volatile size_t sink;  // so that what is touched is read
+volatile size_t sink;  // keeps the reads
 
 void touch(std::string_view text) {
   for (const char c : text) sink = sink + static_cast<unsigned char>(c);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Any JSON as the options of a request, any text as one option's value: refused, or options that
-// are written as they are read, and by which tokens are chosen among a few.
+// round-trip and select tokens.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -26,7 +26,7 @@ void fail_loudly(const char* what) {
   std::abort();
 }
 
-// One token by a draw or the largest logit, and a step of beams.
+// Selects one token by sampling or the largest logit, and runs a step of beam search.
 void choose(const SearchOptions& options) {
   check_search_options(options, kVocabulary);
   const std::vector<Token> tokens = {1, 2, 3, 1, 2};

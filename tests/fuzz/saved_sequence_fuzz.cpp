@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Any bytes as a saved sequence, with a checksum that fits: whatever is restored saves again.
+// Any bytes as a saved sequence with a valid checksum: a restored sequence can be saved again.
 #include <cstdint>
 #include <vector>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Any bytes as a SentencePiece model, or as another file that load_tokenizer_bytes knows.
+// Any bytes as a SentencePiece model, or as another format of load_tokenizer_bytes.
 #include <cstdint>
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Any bytes as tokenizer.json: they are refused by an error, or texts go through and back.
+// Any bytes as tokenizer.json: an error, or a tokenizer that encodes and decodes texts.
 #include <cstdint>
 
 #include "base/error.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A line of configuration and a text. The line is {"normalizer": …, "pre_tokenizer": …} or, if it
-// is no JSON, a regular expression. Both have to be taken or refused within bounded time and
-// memory.
+// is not JSON, a regular expression. Time and memory must be bounded.
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>

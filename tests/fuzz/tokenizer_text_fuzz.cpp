@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Any text through a tokenizer of each kind: ids and details agree, and decoding gives UTF-8.
+// Any text with a tokenizer of each kind: ids and details agree, and decoding returns UTF-8.
 #include <cstdint>
 #include <cstdlib>
 
@@ -32,7 +32,7 @@ void check_that(bool good) {
 
 }  // namespace
 
-// The first byte chooses the tokenizer.
+// The first byte selects the tokenizer.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const auto& tokenizer = tokenizers()[data[0] % tokenizers().size()];
