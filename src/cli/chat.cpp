@@ -17,27 +17,28 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr size_t kMaxLine = size_t{1} << 20;
 
-// What happened since the talk began.
+// Counts since the conversation began.
 struct Statistics {
   int64_t turns = 0;
   size_t answer_tokens = 0;
-  double first_seconds = 0;   // of the last turn: until its first token
-  double answer_seconds = 0;  // of the last turn: all others
+  double first_seconds = 0;   // of the last turn, until its first token
+  double answer_seconds = 0;  // of the last turn, after its first token
 };
 
 class ChatLoop {
  public:
   ChatLoop(llm::Chat& chat, const Options& options, Output& out)
-      : chat_(chat), options_(options), out_(out), with_person_(input_is_terminal()) {}
+      : chat_(chat), options_(options), out_(out), is_interactive_(input_is_terminal()) {}
 
-  // Until the input ends or the user leaves.
+  // Returns at the end of the input or after /exit.
   void run() {
-    if (with_person_) out_.write("Say something. /help lists commands, Ctrl-C stops an answer.\n");
+    if (is_interactive_)
+      out_.write("Type a message. /help lists commands, Ctrl-C stops an answer.\n");
     std::string line;
     while (read_line(line)) {
       if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
       if (line.starts_with("/")) {
-        if (!obey(line)) return;
+        if (!execute(line)) return;
       } else {
         turn(line);
       }
@@ -48,28 +49,28 @@ class ChatLoop {
   struct Command {
     std::string_view name;
     std::string_view doc;
-    bool (ChatLoop::*act)(std::string_view rest);  // false: the talk is over
+    bool (ChatLoop::*act)(std::string_view rest);  // false: ends the conversation
   };
   static std::span<const Command> commands();
 
   bool read_line(std::string& line) {
-    if (with_person_) out_.write("> ");
+    if (is_interactive_) out_.write("> ");
     out_.flush();
-    end_at_interrupt(with_person_);
+    end_at_interrupt(is_interactive_);
     line.clear();
     int c = std::getc(stdin);
-    const bool there = c != EOF;
+    const bool has_line = c != EOF;
     for (; c != EOF && c != '\n'; c = std::getc(stdin)) {
       line += static_cast<char>(c);
-      check(line.size() <= kMaxLine, ErrorKind::invalid_argument,
-            "a line of more than {} bytes was said", kMaxLine);
+      check(line.size() <= kMaxLine, ErrorKind::invalid_argument, "a message exceeds {} bytes",
+            kMaxLine);
     }
     end_at_interrupt(false);
-    if (!there && with_person_) out_.write("\n");
-    return there;
+    if (!has_line && is_interactive_) out_.write("\n");
+    return has_line;
   }
 
-  bool obey(const std::string& line) {
+  bool execute(const std::string& line) {
     const size_t end = std::min(line.find_first_of(" \t"), line.size());
     const std::string_view name = std::string_view(line).substr(1, end - 1);
     const size_t rest = std::min(line.find_first_not_of(" \t", end), line.size());
@@ -78,7 +79,7 @@ class ChatLoop {
       if (command.name == name) return (this->*command.act)(std::string_view(line).substr(rest));
       names.push_back(command.name);
     }
-    out_.write(fmt::format("there is no command /{}{}; /help lists them\n", escape(name, 40),
+    out_.write(fmt::format("unknown command /{}{}; /help lists commands\n", escape(name, 40),
                            did_you_mean(name, names)));
     return true;
   }
@@ -88,10 +89,10 @@ class ChatLoop {
       chat_.say(text);
       answer();
     } catch (const Error& error) {
-      // A person may say something else; a script is told.
-      const bool goes_on = with_person_ && (error.kind() == ErrorKind::invalid_argument ||
-                                            error.kind() == ErrorKind::interrupted);
-      if (!goes_on) throw;
+      // An interactive conversation continues; a script ends with the error.
+      const bool continues = is_interactive_ && (error.kind() == ErrorKind::invalid_argument ||
+                                                 error.kind() == ErrorKind::interrupted);
+      if (!continues) throw;
       out_.write(fmt::format("\n[{}]\n", error.message()));
     }
     interrupts().reset();
@@ -145,12 +146,12 @@ class ChatLoop {
     const auto rate = [](size_t count, double seconds) {
       return seconds > 0 ? static_cast<double>(count) / seconds : 0;
     };
-    out_.write(fmt::format("turns {}, tokens held {}, rows run {}\n", s.turns,
+    out_.write(fmt::format("turns {}, tokens held {}, tokens run {}\n", s.turns,
                            chat_.tokens().size(), chat_.tokens_run()));
     if (s.turns == 0) return true;
     out_.write(fmt::format(
-        "last turn: {} tokens kept, {} read in {:.2f} s ({:.1f} a second), {} answered at {:.1f} "
-        "a second, ended by {}\n",
+        "last turn: {} tokens kept, {} prefilled in {:.2f} s ({:.1f} tokens/s), {} generated at "
+        "{:.1f} tokens/s, ended by {}\n",
         turn.kept, turn.prompt - turn.kept, s.first_seconds,
         rate(turn.prompt - turn.kept, s.first_seconds), turn.answer,
         rate(std::max<size_t>(turn.answer, 1) - 1, s.answer_seconds), to_string(turn.reason)));
@@ -161,18 +162,17 @@ class ChatLoop {
   llm::Chat& chat_;
   const Options& options_;
   Output& out_;
-  bool with_person_;
+  bool is_interactive_;
   Statistics statistics_;
 };
 
 std::span<const ChatLoop::Command> ChatLoop::commands() {
   static constexpr auto kCommands = std::to_array<Command>({
       {"help", "Lists commands.", &ChatLoop::help},
-      {"clear", "Forgets all that was said.", &ChatLoop::clear},
-      {"system", "TEXT: what the model is told before the talk, from the next turn on.",
-       &ChatLoop::set_system},
-      {"stats", "Tells tokens and rates.", &ChatLoop::show_statistics},
-      {"exit", "Leaves; so does the end of the input.", &ChatLoop::leave},
+      {"clear", "Drops the conversation.", &ChatLoop::clear},
+      {"system", "TEXT: sets the system prompt from the next turn on.", &ChatLoop::set_system},
+      {"stats", "Prints token counts and rates.", &ChatLoop::show_statistics},
+      {"exit", "Ends the program, as does the end of the input.", &ChatLoop::leave},
   });
   return kCommands;
 }
@@ -189,7 +189,7 @@ int chat(CommandLine& line) {
   if (!line.parse()) return 0;
 
   const LanguageModel model(arguments, line.options());
-  model.need_tokenizer(": there is no talk without one");
+  model.need_tokenizer("; chat requires one");
   llm::ChatOptions options;
   options.search = model.decoder()->config().search;
   search.apply(options.search);

@@ -12,10 +12,11 @@ namespace lathe::cli {
 
 struct CommandLine::Impl {
   CLI::App app;
-  std::vector<std::pair<std::string, const std::string*>> required;
+  // Names and whether their values are present.
+  std::vector<std::pair<std::string, std::function<bool()>>> required;
   std::vector<const bool*> hidden;
   std::vector<std::function<void()>> conversions;
-  // Texts of options that conversions read; addresses stay.
+  // Unconverted option values; a deque keeps their addresses stable.
   std::deque<std::string> pending;
 };
 
@@ -31,7 +32,25 @@ std::vector<std::string> split(std::string_view text, char separator) {
   }
 }
 
-// What was given that nothing takes, with the nearest of what is there.
+// "--no-json" is part of "--[no-]json".
+class HelpFormatter final : public CLI::Formatter {
+ public:
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    if (is_positional || option->get_fnames().empty()) {
+      return Formatter::make_option_name(option, is_positional);
+    }
+    std::string names;
+    for (const std::string& name : option->get_snames()) names += fmt::format("-{},", name);
+    return fmt::format("{}--[no-]{}", names, option->get_lnames().front());
+  }
+};
+
+std::string with_negation(std::string_view flag) {
+  const std::string_view name = flag.substr(flag.find("--") + 2);
+  return fmt::format("{},!--no-{}", flag, name.substr(0, name.find(',')));
+}
+
+// Reports an unexpected argument and the nearest known flag.
 [[noreturn]] void fail_unexpected(const CLI::App& app, std::string_view command,
                                   const std::string& argument) {
   std::vector<std::string> names;
@@ -65,7 +84,8 @@ CommandLine::CommandLine(const Command& command, std::vector<std::string> argume
   app.description(std::string(command.doc));
   app.footer(fmt::format("Example:\n  {}", command.example));
   app.allow_extras();
-  app.set_help_flag("--help,-h", "Prints this.");
+  app.set_help_flag("--help,-h", "Prints this help.");
+  app.formatter(std::make_shared<HelpFormatter>());
   app.get_formatter()->column_width(34);
   this->options({"log"});
 }
@@ -73,9 +93,15 @@ CommandLine::CommandLine(const Command& command, std::vector<std::string> argume
 CommandLine::~CommandLine() = default;
 
 void CommandLine::positional(std::string_view name, std::string& value, std::string_view doc,
-                             bool may_be_absent) {
+                             bool is_optional) {
   impl_->app.add_option(std::string(name), value, std::string(doc))->type_name("");
-  if (!may_be_absent) impl_->required.emplace_back(name, &value);
+  if (!is_optional) impl_->required.emplace_back(name, [&value] { return !value.empty(); });
+}
+
+void CommandLine::positionals(std::string_view name, std::vector<std::string>& values,
+                              std::string_view doc) {
+  impl_->app.add_option(std::string(name), values, std::string(doc))->type_name("...");
+  impl_->required.emplace_back(name, [&values] { return !values.empty(); });
 }
 
 void CommandLine::text(std::string_view flag, std::string& value, std::string_view value_name,
@@ -93,7 +119,7 @@ void CommandLine::texts(std::string_view flag, std::vector<std::string>& values,
 }
 
 void CommandLine::flag(std::string_view flag, bool& value, std::string_view doc) {
-  impl_->app.add_flag(std::string(flag), value, std::string(doc));
+  impl_->app.add_flag(with_negation(flag), value, std::string(doc));
 }
 
 void CommandLine::hidden_flag(std::string_view flag, bool& value) {
@@ -143,7 +169,10 @@ void CommandLine::options(std::initializer_list<std::string_view> names) {
     const std::string flag = flag_name(info);
     if (info.type == OptionType::boolean) {
       impl_->app.add_flag_function(
-          flag, [this, &info, flag](int64_t) { options_.set(info.name, "true", flag); },
+          with_negation(flag),
+          [this, &info, flag](int64_t count) {
+            options_.set(info.name, count > 0 ? "true" : "false", flag);
+          },
           std::string(info.doc));
       continue;
     }
@@ -168,7 +197,7 @@ bool CommandLine::parse() {
   } catch (const CLI::ArgumentMismatch& problem) {
     const std::string text = problem.what();  // "--top: 1 required N missing"
     Error error(ErrorKind::invalid_argument,
-                fmt::format("lathe {}: {} needs a value", command_.name,
+                fmt::format("lathe {}: {} requires a value", command_.name,
                             escape(text.substr(0, text.find(':')))));
     error.note(fmt::format("see: lathe {} --help", command_.name));
     throw error;
@@ -179,23 +208,39 @@ bool CommandLine::parse() {
     throw error;
   }
   const std::vector<std::string> extras = app.remaining();
-  // A flag's value is an extra too, and may have been taken for the model.
+  // The value of an unknown flag is an extra too, so look for the flag first.
   for (const std::string& extra : extras) {
     if (extra.starts_with("-")) fail_unexpected(app, command_.name, extra);
   }
   if (!extras.empty()) fail_unexpected(app, command_.name, extras.front());
   const bool is_hidden = std::any_of(impl_->hidden.begin(), impl_->hidden.end(),
                                      [](const bool* value) { return *value; });
-  for (const auto& [name, value] : impl_->required) {
-    if (!value->empty() || is_hidden) continue;
+  for (const auto& [name, is_present] : impl_->required) {
+    if (is_present() || is_hidden) continue;
     Error error(ErrorKind::invalid_argument,
-                fmt::format("lathe {}: no {} given", command_.name, name));
+                fmt::format("lathe {}: the argument {} is missing", command_.name, name));
     error.note(fmt::format("see: lathe {} --help", command_.name));
     throw error;
   }
   for (const auto& convert : impl_->conversions) convert();
   set_log_level(static_cast<int>(options_.integer("log")));
   return true;
+}
+
+bool CommandLine::has(std::string_view flag) const {
+  const CLI::Option* option = impl_->app.get_option_no_throw(std::string(flag));
+  return option != nullptr && option->count() > 0;
+}
+
+void CommandLine::refuse(std::initializer_list<std::string_view> flags,
+                         std::string_view subject) const {
+  for (const std::string_view flag : flags) {
+    if (!has(flag)) continue;
+    Error error(ErrorKind::invalid_argument,
+                fmt::format("lathe {}: {} does not apply to {}", command_.name, flag, subject));
+    error.note(fmt::format("see: lathe {} --help", command_.name));
+    throw error;
+  }
 }
 
 }  // namespace lathe::cli

@@ -20,12 +20,12 @@ class CommandLine;
 struct Command {
   std::string_view name;
   std::string_view doc;                     // one sentence
-  std::string_view example;                 // lines of the shell
-  int (*run)(CommandLine& line) = nullptr;  // declares its flags, parses, acts; the exit code
+  std::string_view example;                 // shell command
+  int (*run)(CommandLine& line) = nullptr;  // declares flags, parses, acts; returns the exit code
 };
 std::span<const Command> commands();
 
-// Values are converted by parse(), so that every message names its flag.
+// Declares flags, then parses them. parse() converts the values, so that errors name their flag.
 class CommandLine {
  public:
   CommandLine(const Command& command, std::vector<std::string> arguments, Options options,
@@ -34,15 +34,18 @@ class CommandLine {
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
-  // `name` is what help calls it: "MODEL". Without it parse() fails, unless it may be left out.
+  // `name` appears in help: "MODEL". parse() fails without a value, unless it is optional.
   void positional(std::string_view name, std::string& value, std::string_view doc,
-                  bool may_be_absent = false);
+                  bool is_optional = false);
+  // Takes one or more values.
+  void positionals(std::string_view name, std::vector<std::string>& values, std::string_view doc);
   void text(std::string_view flag, std::string& value, std::string_view value_name,
             std::string_view doc);
   void texts(std::string_view flag, std::vector<std::string>& values, std::string_view value_name,
-             std::string_view doc);  // may be given several times
+             std::string_view doc);  // repeatable
+  // Also declares --no-FLAG; the last of both wins.
   void flag(std::string_view flag, bool& value, std::string_view doc);
-  // Not listed by --help, and then no positional is demanded.
+  // Hidden from --help; makes positionals optional.
   void hidden_flag(std::string_view flag, bool& value);
   void integer(std::string_view flag, int64_t& value, int64_t min, int64_t max,
                std::string_view doc);
@@ -52,8 +55,14 @@ class CommandLine {
   // Flags of the options table, by name.
   void options(std::initializer_list<std::string_view> names);
 
-  // False if help was asked for, which is then printed. InvalidArgument for anything unexpected.
+  // False after printing the requested help. InvalidArgument for an unexpected argument.
   bool parse();
+
+  // After parse(): whether the command line has the flag, "--json".
+  bool has(std::string_view flag) const;
+  // After parse(): InvalidArgument if the command line has one of the flags. `subject` is what they
+  // do not apply to: "the model folder 'x'".
+  void refuse(std::initializer_list<std::string_view> flags, std::string_view subject) const;
 
   const Options& options() const { return options_; }
   Output& out() const { return out_; }

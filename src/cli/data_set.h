@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Expected outputs from files.
+// Expected outputs of --expected.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,8 @@
 
 namespace lathe::cli {
 
-// The arrays of an .npz file as expected outputs, by name.
+// The arrays of an .npz file, one per output of the program; none where the file has none.
+// InvalidArgument for a file that is not an .npz or has an unknown name.
 std::vector<std::optional<Box>> read_expected(const std::string& path, const Program& program);
 
 }  // namespace lathe::cli

@@ -57,7 +57,7 @@ void print_targets(Output& out) {
   }
 }
 
-// Every option that is not at its default, and variables that mean nothing.
+// Prints the options with an explicit value and its origin.
 void print_options(Output& out, const Options& options) {
   for (const OptionInfo& option : option_table()) {
     const std::string& origin = options.origin(option.name);
@@ -73,20 +73,27 @@ int doctor(CommandLine& line) {
   bool markdown = false;
   std::string folder;
   std::string overlay;
-  line.positional("DIR", folder, "A model folder to look at; without it, the machine.", true);
+  line.positional("DIR", folder,
+                  "Model folder to check. Default: prints version, machine and options.", true);
   line.flag("--options-markdown", markdown, "Prints docs/options.md.");
   declare_overlay(line, overlay);
   line.options({"target", "compute", "threads", "pin-threads", "memory-limit", "timeout", "seed",
                 "round-trip", "verify-each-pass"});
   if (!line.parse()) return 0;
   Output& out = line.out();
+  if (!folder.empty()) {
+    line.refuse({"--options-markdown", "--timeout", "--seed", "--round-trip", "--verify-each-pass"},
+                fmt::format("the model folder '{}'", escape(folder)));
+  }
   if (markdown) {
     out.write(options_markdown());
     return 0;
   }
-  if (!folder.empty()) return doctor_folder(folder, overlay, line.options(), out);
-  check(overlay.empty(), ErrorKind::invalid_argument, "--config is '{}', but no folder is given",
-        escape(overlay));
+  if (!folder.empty()) {
+    doctor_folder(folder, overlay, line.options(), out);
+    return 0;
+  }
+  line.refuse({"--config"}, "the machine: it requires a model folder");
   row(out, "version", fmt::format("lathe {} ({}, {})", LATHE_VERSION, kBuild, compiler()));
   print_machine(out);
   print_targets(out);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// lathe doctor DIR: what a model folder is, and what keeps it from running.
+// lathe doctor DIR: prints the contents and the problems of a model folder.
 #include <algorithm>
 
 #include "base/error.h"
@@ -14,7 +14,7 @@
 namespace lathe::cli {
 namespace {
 
-// Rows of findings; every problem is told, and the first decides the exit code.
+// Prints findings as rows and keeps the first problem.
 class Report {
  public:
   explicit Report(Output& out) : out_(out) {}
@@ -23,7 +23,7 @@ class Report {
     out_.write(fmt::format("{:<12} {}\n", name, text));
     out_.flush();
   }
-  // `look` tells what it finds; what it throws is a problem.
+  // Prints the result of `look`, or its error as a problem.
   template <class Look>
   void check(std::string_view name, Look&& look) {
     try {
@@ -34,14 +34,17 @@ class Report {
         text.insert(at + 1, "             ");
       }
       row(name, fmt::format("problem: {}", text));
-      if (code_ == 0) code_ = error_kind_info(error.kind()).exit_code;
+      if (!problem_) problem_ = error;
     }
   }
-  int code() const { return code_; }
+  void throw_problem() const {
+    out_.flush();
+    if (problem_) throw *problem_;
+  }
 
  private:
   Output& out_;
-  int code_ = 0;
+  std::optional<Error> problem_;
 };
 
 std::vector<std::string> program_files(const llm::GenaiConfig& config) {
@@ -56,7 +59,7 @@ std::vector<std::string> program_files(const llm::GenaiConfig& config) {
   return names;
 }
 
-// The file, what its weights lie in, and that every operator of it is there.
+// The files of a program and its number of instructions. Throws for unknown operators.
 std::string describe_program(const llm::ModelFolder& folder, const std::string& name) {
   const std::unique_ptr<Program> program = folder.load(name);
   size_t instructions = 0;
@@ -67,7 +70,7 @@ std::string describe_program(const llm::ModelFolder& folder, const std::string& 
         fmt::format("{} ({})", escape(file.substr(file.rfind('/') + 1)),
                     llm::bytes_text(static_cast<int64_t>(FileMap::open(file)->bytes().size()))));
   }
-  return fmt::format("{}: {} instructions, every operator known", fmt::join(sizes, ", "),
+  return fmt::format("{}: {} instructions, all operators supported", fmt::join(sizes, ", "),
                      instructions);
 }
 
@@ -75,31 +78,31 @@ std::string describe_tokenizer(const tokenizer::Tokenizer& tokenizer,
                                const llm::GenaiConfig& config) {
   const auto size = static_cast<int64_t>(tokenizer.size());
   check(config.vocab_size == 0 || size <= config.vocab_size, ErrorKind::invalid_model,
-        "the tokenizer has {} tokens, the model's vocab_size is {}", size, config.vocab_size);
+        "the tokenizer has {} tokens, but the model's vocab_size is {}", size, config.vocab_size);
   std::vector<std::string> ends;
   for (const int64_t end : config.end_tokens) {
     const auto token = tokenizer.id_to_token(static_cast<uint32_t>(end));
-    ends.push_back(fmt::format("{} {}", end, token ? escape(*token) : "(no such token)"));
+    ends.push_back(fmt::format("{} {}", end, token ? escape(*token) : "(unknown token)"));
   }
-  return fmt::format("{} tokens; ends: {}", size, fmt::join(ends, ", "));
+  return fmt::format("{} tokens; end tokens: {}", size, fmt::join(ends, ", "));
 }
 
 std::string describe_template(const templates::ChatTemplates& templates) {
   const std::string text = llm::render_messages(templates, {{"user", "Hello"}}, "");
-  return fmt::format("'Hello' becomes '{}'", escape(text, 400));
+  return fmt::format("'Hello' is rendered as '{}'", escape(text, 400));
 }
 
-// What the longest sequence takes, and how long one may be if that is too much.
+// The memory of a sequence of full context, and the longest sequence that fits.
 std::string describe_context(const llm::ModelSize& size, int64_t context, int64_t available,
                              int64_t limit) {
   const int64_t all = size.bytes_at(context);
   const std::string text =
-      fmt::format("{} in all for a sequence of {} tokens", llm::bytes_text(all), context);
+      fmt::format("{} in total for a sequence of {} tokens", llm::bytes_text(all), context);
   const bool fits = limit > 0 ? size.state_bytes(context) <= limit : all <= available;
   if (fits || (limit == 0 && available == 0) || size.token_bytes == 0) return text;
   const int64_t room = limit > 0 ? limit : available - size.all_weight_bytes();
-  return fmt::format("warning: {}, and {}: there is room for {} tokens", text,
-                     limit > 0 ? fmt::format("the limit for caches is {}", llm::bytes_text(limit))
+  return fmt::format("warning: {}, but {}: {} tokens fit", text,
+                     limit > 0 ? fmt::format("the KV cache limit is {}", llm::bytes_text(limit))
                                : fmt::format("{} are available", llm::bytes_text(available)),
                      std::max<int64_t>(room - size.sequence_bytes, 0) / size.token_bytes);
 }
@@ -115,9 +118,9 @@ void check_decoder(Report& report, const std::string& folder, const std::string&
     decoder_options.overlay = overlay;
     decoder_options.pool = &pool;
     const int64_t limit = decoder_options.memory_limit = options.integer("memory-limit");
-    const int64_t available = system_memory().available_bytes;  // before anything is loaded
+    const int64_t available = system_memory().available_bytes;  // before the weights are loaded
     decoder_options.measured = [&](const llm::ModelSize& size) {
-      report.row("memory", fmt::format("weights {}, cache {} a token",
+      report.row("memory", fmt::format("weights {}, KV cache {} per token",
                                        llm::bytes_text(size.all_weight_bytes()),
                                        llm::bytes_text(size.token_bytes)));
     };
@@ -126,24 +129,23 @@ void check_decoder(Report& report, const std::string& folder, const std::string&
     report.row("memory", describe_context(decoder.size(), context, available, limit));
     const llm::DecoderNotes notes = decoder.notes();
     return fmt::format("{} launches; {}", decoder.plan().modules.front().launches.size(),
-                       notes.packed
-                           ? "rows of all sequences are packed"
-                           : "sequences run one by one: " + escape(notes.not_packed_reason));
+                       notes.packed ? "tokens of all sequences are packed"
+                                    : "one sequence per run: " + escape(notes.not_packed_reason));
   });
 }
 
 }  // namespace
 
-int doctor_folder(const std::string& path, const std::string& overlay, const Options& options,
-                  Output& out) {
+void doctor_folder(const std::string& path, const std::string& overlay, const Options& options,
+                   Output& out) {
   Report report(out);
   std::optional<llm::ModelFolder> folder;
   report.check("folder", [&] {
     folder.emplace(path, overlay);
-    return fmt::format("a {} of context {}", escape(folder->config().type),
+    return fmt::format("type {}, context of {} tokens", escape(folder->config().type),
                        folder->config().context_length);
   });
-  if (!folder) return report.code();
+  if (!folder) return report.throw_problem();
   const llm::GenaiConfig& config = folder->config();
   for (const std::string& name : program_files(config)) {
     report.check("program", [&] { return describe_program(*folder, name); });
@@ -157,11 +159,11 @@ int doctor_folder(const std::string& path, const std::string& overlay, const Opt
     report.check("template",
                  [&] { return describe_template(templates::ChatTemplates::load(beside)); });
   } catch (const Error& error) {
-    // A model without one is no chat model.
+    // A model without a template is valid.
     if (error.kind() != ErrorKind::invalid_argument) {
       report.check("template", [&]() -> std::string { throw error; });
     } else {
-      report.row("template", "none: lathe chat wants one");
+      report.row("template", "none; lathe chat requires one");
     }
   }
   std::optional<FolderExecution> how;
@@ -175,7 +177,7 @@ int doctor_folder(const std::string& path, const std::string& overlay, const Opt
     return warning.empty() ? text : fmt::format("{} ({})", text, warning);
   });
   if (how) check_decoder(report, path, overlay, options, *how);
-  return report.code();
+  report.throw_problem();
 }
 
 }  // namespace lathe::cli

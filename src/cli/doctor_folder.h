@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a model folder is, and what keeps it from running.
+// Checks a model folder.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace lathe::cli {
 
-// A row for each finding; `overlay` is merged into the configuration. The exit code is that of the
-// first problem, 0 if there is none.
-int doctor_folder(const std::string& path, const std::string& overlay, const Options& options,
-                  Output& out);
+// Prints a row for each finding and throws the first problem. `overlay` is merged into the
+// configuration.
+void doctor_folder(const std::string& path, const std::string& overlay, const Options& options,
+                   Output& out);
 
 }  // namespace lathe::cli

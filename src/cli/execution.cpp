@@ -45,7 +45,7 @@ CompileOptions compile_options(const Options& options) {
     check(!interrupts().cancelled(), ErrorKind::interrupted, "interrupted while compiling ({})",
           "before the next pass");
     check(!deadline || Clock::now() < *deadline, ErrorKind::interrupted,
-          "the time is over ({}) while compiling", "--timeout");
+          "timed out ({}) while compiling", "--timeout");
   };
   out.passes.trace = [](const std::string& line) { log_line(3, line); };
   if (logs(5)) {
@@ -79,9 +79,13 @@ std::optional<Stage> parse_stage(const std::string& name, std::string_view flag)
 }
 
 void ProgramArguments::declare(CommandLine& line) {
-  line.positional("MODEL", model, "An ONNX model, or a program's text.");
+  line.positional("MODEL", model, "An ONNX model, or the text of a program.");
+  declare_states(line);
+}
+
+void ProgramArguments::declare_states(CommandLine& line) {
   line.texts("--state", states, "PAST=PRESENT",
-             "Keeps an output's value for this input of the next run, in place.");
+             "Converts the input PAST and the output PRESENT to a state, kept between runs.");
 }
 
 std::unique_ptr<Program> ProgramArguments::load(const InputArguments& given) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the commands that run programs share.
+// Compilation and execution for the commands that run programs.
 #pragma once
 
 #include <memory>
@@ -18,22 +18,24 @@ namespace lathe::cli {
 // Cancelled by SIGINT.
 CancelToken& interrupts();
 
-// Compilation as the options want it. InvalidArgument if there is no such target.
+// Compile options from the command line. InvalidArgument for an unknown target.
 CompileOptions compile_options(const Options& options);
 Compute compute_option(const Options& options);
 
-// The moment at which --timeout, counted from here, is over.
+// The present time plus --timeout; none without a timeout.
 std::optional<Clock::time_point> deadline_of(const Options& options);
 
 std::optional<Stage> parse_stage(const std::string& name, std::string_view flag);
 std::vector<std::string_view> stage_names();
 
-// The flags of a program to be run, and the program.
+// The flags of a program.
 struct ProgramArguments {
   std::string model;
   std::vector<std::string> states;  // PAST=PRESENT
 
   void declare(CommandLine& line);
+  void declare_states(CommandLine& line);
+  // `given`: initialisers named by its flags become inputs.
   std::unique_ptr<Program> load(const InputArguments& given = {}) const;
 };
 

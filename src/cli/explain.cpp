@@ -18,9 +18,9 @@ struct Row {
   std::string op;
   std::string kernel;  // "cpu.matmul", "ref.add", "view"
   std::string detail;
-  std::string reason;   // why it is not the target's own
-  std::string compute;  // of a product with constant weights: what its activations compute in
-  std::string refusal;  // why that is not what was asked for
+  std::string reason;   // why the target has no kernel for it
+  std::string compute;  // compute type of a GEMM with constant weights
+  std::string refusal;  // why it is not the requested one
 };
 
 std::string kernel_of(const Launch& launch) {
@@ -80,13 +80,13 @@ nlohmann::ordered_json json_of(const std::vector<Row>& rows) {
   return list;
 }
 
-// What is explained: a program's plan, or that of the decoder in a model folder, and how it runs.
+// The explained plan: that of a program, or of the decoder in a model folder.
 struct Subject {
   std::shared_ptr<const llm::Decoder> decoder;
   std::shared_ptr<const Plan> own;
   std::string notes;
   const Plan& plan() const { return decoder != nullptr ? decoder->plan() : *own; }
-  // Of a decoder that runs prompts otherwise than single tokens; else null.
+  // The prefill plan of a decoder that has one; else null.
   const Plan* prompt_plan() const { return decoder != nullptr ? decoder->prompt_plan() : nullptr; }
 };
 
@@ -111,7 +111,6 @@ void print(Output& out, const std::vector<Row>& rows, bool all) {
 Subject open(const ProgramArguments& model, const std::string& overlay, const Options& options) {
   Subject subject;
   if (!is_folder(model.model)) {
-    check_no_overlay(overlay, model.model);
     subject.own = compile(model.load(), compile_options(options));
     return subject;
   }
@@ -136,10 +135,17 @@ int explain(CommandLine& line) {
   std::string overlay;
   model.declare(line);
   declare_overlay(line, overlay);
-  line.flag("--all", all, "Lists every instruction, not only how many go where.");
+  line.flag("--all", all,
+            "Lists every instruction. Default: the number of instructions per kernel.");
   line.flag("--json", json, "Prints one JSON object: target, launches with kernel and reason.");
   line.options({"target", "compute", "timeout"});
   if (!line.parse()) return 0;
+  const std::string shown = escape(model.model);
+  if (is_folder(model.model)) {
+    line.refuse({"--state", "--timeout"}, fmt::format("the model folder '{}'", shown));
+  } else {
+    line.refuse({"--config"}, fmt::format("'{}', which is not a model folder", shown));
+  }
 
   const Subject subject = open(model, overlay, line.options());
   const Compute compute = compute_option(line.options());
@@ -155,7 +161,7 @@ int explain(CommandLine& line) {
   print(line.out(), rows, all);
   if (const Plan* prompt = subject.prompt_plan()) {
     const std::vector<Row> others = rows_of(*prompt, compute);
-    line.out().write(fmt::format("prompts: {} launches\n", others.size()));
+    line.out().write(fmt::format("prefill: {} launches\n", others.size()));
     print(line.out(), others, all);
   }
   return 0;

@@ -9,7 +9,7 @@
 namespace lathe::cli {
 namespace {
 
-// A DOT string: quotes and backslashes escaped; control characters are made visible first.
+// A DOT string with escaped quotes, backslashes and control characters.
 std::string dot_text(std::string_view text) {
   std::string out = "\"";
   for (const char c : escape(text)) {
@@ -48,7 +48,7 @@ class DotWriter {
     out_ += "  }\n";
   }
 
-  // Literals stand in the label of what uses them: a drawing of every weight shows nothing.
+  // Labels include the types of literal operands; literals have no node.
   void add_instruction(const Instruction& instruction) {
     if (instruction.literal() != nullptr) return;
     std::string label(instruction.op().name);
@@ -93,8 +93,8 @@ std::string program_svg(const Program& program) {
   const std::string dot = program_dot(program);
   ProcessResult drawn = run_process({"dot", "-Tsvg"}, {.input = dot});
   check(drawn.started, ErrorKind::unsupported,
-        "no SVG of '{}': it is drawn by Graphviz, whose program 'dot' is not installed (apt-get "
-        "install graphviz); --format dot needs nothing",
+        "no SVG of '{}': the program 'dot' of Graphviz is not installed (apt-get install "
+        "graphviz); --format dot does not require it",
         escape(program.name));
   check(drawn.code == 0, ErrorKind::unsupported, "Graphviz could not draw '{}': exit code {}",
         escape(program.name), drawn.code);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Field numbers are those of onnx.proto.
+// Writes a program as an ONNX model; field numbers are those of onnx.proto.
 #include <protozero/pbf_writer.hpp>
 
 #include "cli/formats.h"

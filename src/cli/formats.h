@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A program in formats that other programs read.
+// A program in the formats of other tools.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@ namespace lathe::cli {
 
 std::string program_json(const Program& program);
 std::string program_dot(const Program& program);  // Graphviz
-// Drawn by Graphviz; Unsupported if that is not installed.
+// Drawn by Graphviz; Unsupported if Graphviz is not installed.
 std::string program_svg(const Program& program);
 // An ONNX model with a node of domain "lathe" per instruction, for viewers such as Netron. Literals
-// above `embed_bytes` are left where their file has them.
+// above `embed_bytes` bytes stay in their file as external data.
 std::string program_onnx(const Program& program, int64_t embed_bytes = int64_t{1} << 16);
 
 }  // namespace lathe::cli

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/language_model.h"
 #include "cli/npy.h"
+#include "cli/outputs.h"
 
 namespace lathe::cli {
 namespace {
@@ -30,28 +31,33 @@ struct Arguments {
 
   void declare(CommandLine& line) {
     model.declare(line);
-    line.text("--prompt,-p", prompt, "TEXT", "The prompt, as it is; otherwise standard input.");
-    line.text("--file", file, "FILE", "Reads the prompt from a file.");
-    line.texts("--ids", ids, "1,2,3", "The prompt's tokens; several times for several prompts.");
+    line.text("--prompt,-p", prompt, "TEXT", "Prompt text. Default: standard input.");
+    line.text("--file", file, "FILE", "File with the prompt text.");
+    line.texts("--ids", ids, "1,2,3", "Token ids of the prompt; repeat for several prompts.");
     line.texts(
         "--input", inputs, "NAME=FILE.npy",
-        "What the model wants beside tokens, such as an encoder's audio_features: a part for "
-        "each prompt, or one for all.");
-    line.flag("--chat", is_chat, "The prompt is what a user says: put through the chat template.");
+        "Input of the model other than tokens, such as an encoder's audio_features: one item per "
+        "prompt, or one for all.");
+    line.flag("--chat", is_chat, "Renders the prompt as a user message by the chat template.");
     chat.declare(line);
-    line.text("--logits", logits, "FILE.npy", "Writes the first prompt's logits, a row per token.");
+    line.text("--logits", logits, "FILE.npy",
+              "Writes the first prompt's logits, f32 [tokens, vocabulary].");
     line.flag("--json", json, "Prints one JSON object: ids, text, finish_reason, counts, rates.");
     search.declare(line);
   }
 
+  // After parsing: flags that exclude or require each other.
   void check_together() const {
+    check(logits.empty() || logits.ends_with(".npy"), ErrorKind::invalid_argument,
+          "--logits is '{}', expected a name that ends in .npy", escape(logits));
+    if (!logits.empty()) check_output_file("--logits", logits, {});
     check(is_chat || (chat.system.empty() && chat.arguments.empty()), ErrorKind::invalid_argument,
-          "{} wants --chat", chat.system.empty() ? "--template-arg" : "--system");
+          "{} requires --chat", chat.system.empty() ? "--template-arg" : "--system");
     const int sources = (prompt.empty() ? 0 : 1) + (file.empty() ? 0 : 1) + (ids.empty() ? 0 : 1);
     check(sources <= 1, ErrorKind::invalid_argument,
-          "the prompt is given in {} ways: choose one of --prompt, --file and --ids", sources);
+          "got {} prompts: use one of --prompt, --file and --ids", sources);
     check(!is_chat || ids.empty(), ErrorKind::invalid_argument,
-          "--chat wants words, not --ids '{}'", ids.empty() ? "" : escape(ids.front(), 80));
+          "--chat requires text, got --ids '{}'", ids.empty() ? "" : escape(ids.front(), 80));
   }
 };
 
@@ -63,8 +69,8 @@ std::vector<Token> parse_ids(const std::string& text) {
     good = json[i].is_number_unsigned() && json[i].get<uint64_t>() <= 0x7fffffff;
     if (good) ids.push_back(json[i].get<Token>());
   }
-  check(good, ErrorKind::invalid_argument, "--ids is '{}', expected tokens: 1,2,3",
-        escape(text, 80));
+  check(good && !ids.empty(), ErrorKind::invalid_argument,
+        "--ids is '{}', expected token ids such as 1,2,3", escape(text, 80));
   return ids;
 }
 
@@ -72,22 +78,32 @@ std::vector<std::vector<Token>> prompts_of(const Arguments& arguments, const Lan
   std::vector<std::vector<Token>> prompts;
   for (const std::string& ids : arguments.ids) prompts.push_back(parse_ids(ids));
   if (!prompts.empty()) return prompts;
-  const Tokenizer& tokenizer = model.need_tokenizer(": give the prompt as --ids");
+  const Tokenizer& tokenizer = model.need_tokenizer("; use --ids");
   std::string text = arguments.prompt;
   if (!arguments.file.empty()) text = std::string(FileMap::open(arguments.file)->text());
-  if (text.empty() && arguments.file.empty()) text = read_standard_input();
+  std::string origin =
+      arguments.file.empty() ? "--prompt" : fmt::format("--file '{}'", escape(arguments.file));
+  if (text.empty() && arguments.file.empty()) {
+    text = read_standard_input();
+    origin = "standard input";
+  }
   tokenizer::EncodeOptions options;
   if (arguments.is_chat) {
     std::vector<llm::ChatMessage> messages;
     if (!arguments.chat.system.empty()) messages.push_back({"system", arguments.chat.system});
     messages.push_back({"user", text});
     text = render_messages(model.chat_templates(), messages, arguments.chat.variables());
-    options.add_special_tokens = false;  // the template has written them
+    options.add_special_tokens = false;  // the template renders them
   }
-  const tokenizer::Encoding encoding = tokenizer.encode(text, options);
-  prompts.emplace_back(encoding.ids.begin(), encoding.ids.end());
-  check(!prompts.back().empty(), ErrorKind::invalid_argument,
-        "the prompt of {} bytes has no tokens", text.size());
+  try {
+    const tokenizer::Encoding encoding = tokenizer.encode(text, options);
+    prompts.emplace_back(encoding.ids.begin(), encoding.ids.end());
+    check(!prompts.back().empty(), ErrorKind::invalid_argument,
+          "the prompt of {} bytes has no tokens", text.size());
+  } catch (Error& error) {
+    error.note(fmt::format("in the prompt from {}", origin));
+    throw;
+  }
   return prompts;
 }
 
@@ -135,13 +151,13 @@ void write_logits(const llm::Decoder& decoder, const std::vector<Token>& prompt,
   file.commit();
 }
 
-// Seconds until the first token of every prompt was there, and from then on.
+// Seconds until every prompt has its first token, and of the rest.
 struct Times {
   double first = 0;
   double rest = 0;
 };
 
-// To the end; with `out` the first prompt's text is written as it becomes certain.
+// Generates all tokens. `out`: writes the first prompt's text as it is generated; may be null.
 Times run_to_end(llm::Generator& generator, std::optional<Clock::time_point> deadline,
                  Output* out) {
   const auto begin = Clock::now();
@@ -209,7 +225,7 @@ int generate(CommandLine& line) {
     generator.add(inputs.empty() ? prompt : std::vector<Token>(), search);
   }
   for (const auto& [name, tensor] : inputs) {
-    // What one prompt is given by itself is given to each.
+    // A single item is the input of every prompt.
     const bool single = tensor.rank() > 0 && tensor.dims()[0] == 1;
     if (!single) generator.set_model_input(name, tensor, search);
     for (size_t i = 0; single && i < prompts.size(); ++i) {

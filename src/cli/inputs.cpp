@@ -6,15 +6,18 @@
 
 #include "base/error.h"
 #include "base/file_map.h"
+#include "cli/content.h"
 #include "cli/npy.h"
 #include "cli/npz.h"
 #include "cli/random.h"
+#include "import/onnx/sniff.h"
 #include "import/onnx/tensor_proto.h"
 
 namespace lathe::cli {
 namespace {
 
-constexpr int64_t kMaxExtent = int64_t{1} << 40;
+constexpr const char* kFormats = "expected an .npy, .npz, PNG, JPEG or TensorProto file";
+constexpr int64_t kMaxSize = int64_t{1} << 40;
 
 std::string describe(const Box& box) {
   if (box.is_tensor()) return to_string(box.tensor().type(), box.tensor().dims());
@@ -106,7 +109,7 @@ class InputMaker {
     }
     const SymbolRef symbol = program_.find_symbol(name);
     if (symbol != nullptr && symbol->kind == SymbolKind::bound) {
-      symbols_[name] = parse_integer(value, 0, kMaxExtent, origin);
+      symbols_[name] = parse_integer(value, 0, kMaxSize, origin);
       return;
     }
     std::vector<std::string_view> names = parameter_names();
@@ -121,7 +124,7 @@ class InputMaker {
   }
 
   void read_file(const std::string& argument) {
-    // "a=b.npy" names input a, unless a file of that whole name exists and no such input.
+    // "a=b.npy" names input a, unless a file has that name and no input is named a.
     const size_t equals = argument.find('=');
     std::string name;
     std::string path = argument;
@@ -131,6 +134,8 @@ class InputMaker {
       path = argument.substr(equals + 1);
       if (!find_parameter(name)) fail_unknown(name, "--input");
     }
+    check(!path.empty(), ErrorKind::invalid_argument, "--input is '{}', expected [NAME=]FILE",
+          escape(argument));
     files_.push_back(path);
     const auto file = FileMap::open(path);
     if (looks_like_npz(file->text())) return read_npz(file, name);
@@ -138,26 +143,26 @@ class InputMaker {
     bind(index, read_value(file, parameters()[index]->type()), path);
   }
 
-  // The input that a file without a name is for.
+  // The input for a file without a name: the only one that has no value yet.
   size_t only_open_input(const std::string& path) const {
     std::optional<size_t> open;
     for (size_t i = 0; i < boxes_.size(); ++i) {
       const bool is_set = boxes_[i].has_value() || fills_.contains(parameters()[i]->name());
       if (is_set) continue;
       check(!open.has_value(), ErrorKind::invalid_argument,
-            "--input {}: which input is it for? Say NAME={}; inputs: {}", escape(path),
+            "--input '{}' matches several inputs: write NAME={}; inputs: {}", escape(path),
             escape(path), list_of_inputs());
       open = i;
     }
     check(open.has_value(), ErrorKind::invalid_argument,
-          "--input {}: every input has a value already; inputs: {}", escape(path),
+          "--input '{}': every input already has a value; inputs: {}", escape(path),
           list_of_inputs());
     return *open;
   }
 
   void read_npz(const std::shared_ptr<const FileMap>& file, const std::string& name) {
     const NpzReader reader(file);
-    check(!reader.names().empty(), ErrorKind::invalid_argument, "'{}' holds no arrays",
+    check(!reader.names().empty(), ErrorKind::invalid_argument, "'{}' has no arrays",
           escape(file->path()));
     if (!name.empty() && reader.names().size() == 1) {
       return bind(*find_parameter(name), read_member(reader, reader.names().front(), name),
@@ -179,37 +184,60 @@ class InputMaker {
     if (looks_like_npy(bytes)) return Box{read_npy(bytes, file->path(), type.element, file)};
     if (looks_like_image(bytes)) {
       check(type.is_ranked(), ErrorKind::invalid_argument,
-            "picture '{}' cannot fill an input of type {}", escape(file->path()),
+            "image '{}' cannot fill an input of type {}", escape(file->path()),
             escape(type.to_string()));
       return Box{
-          read_image(bytes, file->path(), type.element, known_extents(type), arguments_.image)};
+          read_image(bytes, file->path(), type.element, known_sizes(type), arguments_.image)};
+    }
+    const std::string_view format = format_of_name(file->path());
+    if (!format.empty() || bytes.empty() || !onnx::sniff(bytes).empty()) {
+      fail_format(*file, format.empty() ? "input" : format, describe_content(bytes));
     }
     try {
       return onnx::read_stored_value(file->path(), stored_kind(type)).value;
     } catch (const Error& problem) {
       if (problem.kind() != ErrorKind::invalid_model) throw;
+      const bool names_file = problem.message().find(file->path()) != std::string::npos;
+      if (!names_file) fail_format(*file, "TensorProto", problem.message());
       Error error(ErrorKind::invalid_argument, problem.message());
-      error.note("expected an .npy, .npz, PNG, JPEG or TensorProto file");
+      error.note(kFormats);
       throw error;
     }
   }
 
-  // -1 where a dim is not known yet.
-  Dims known_extents(const Type& type) const {
-    Dims extents;
-    for (const Dim& dim : *type.dims) extents.push_back(extent_of(dim).value_or(-1));
-    return extents;
+  // The format that a file's name promises; "" for other names.
+  static std::string_view format_of_name(std::string_view path) {
+    if (path.ends_with(".npy")) return ".npy file";
+    if (path.ends_with(".npz")) return ".npz file";
+    const bool is_image =
+        path.ends_with(".png") || path.ends_with(".jpg") || path.ends_with(".jpeg");
+    return is_image ? "PNG or JPEG image" : "";
   }
 
-  std::optional<int64_t> extent_of(const Dim& dim) const {
+  [[noreturn]] static void fail_format(const FileMap& file, std::string_view format,
+                                       std::string_view why) {
+    Error error(ErrorKind::invalid_argument,
+                fmt::format("'{}' is not a valid {}: {}", escape(file.path()), format, why));
+    error.note(kFormats);
+    throw error;
+  }
+
+  // The sizes of the dims; -1: unknown.
+  Dims known_sizes(const Type& type) const {
+    Dims sizes;
+    for (const Dim& dim : *type.dims) sizes.push_back(size_of(dim).value_or(-1));
+    return sizes;
+  }
+
+  std::optional<int64_t> size_of(const Dim& dim) const {
     return dim.evaluate([&](const Symbol& symbol) -> std::optional<int64_t> {
       const auto found = symbols_.find(symbol.name);
       return found == symbols_.end() ? std::nullopt : std::optional<int64_t>(found->second);
     });
   }
 
-  // Takes the value and what it says about symbols. Whether unequal sizes of one symbol are an
-  // error is for the session to say; fixed extents are compared here, where the file is known.
+  // Sets the value and the sizes of its symbols. Fixed sizes are compared here, where the file is
+  // known; the session compares the sizes of symbols.
   void bind(size_t index, Box box, const std::string& path) {
     const Value& parameter = *parameters()[index];
     const Type& type = parameter.type();
@@ -230,9 +258,9 @@ class InputMaker {
     check(fits, ErrorKind::invalid_argument, "'{}' is {}, but input '{}' is {}", escape(path),
           describe(box), escape(parameter.name()), escape(type.to_string()));
     check(!boxes_[index].has_value(), ErrorKind::invalid_argument,
-          "--input {}: input '{}' has a value already", escape(path), escape(parameter.name()));
+          "--input '{}': input '{}' already has a value", escape(path), escape(parameter.name()));
     check(!fills_.contains(parameter.name()), ErrorKind::invalid_argument,
-          "input '{}' is given twice: by --fill and by '{}'", escape(parameter.name()),
+          "input '{}' has two values: from --fill and from '{}'", escape(parameter.name()),
           escape(path));
     boxes_[index] = std::move(box);
   }
@@ -245,20 +273,20 @@ class InputMaker {
       case Type::Kind::optional:
         return make_value(*type.item, parameter);
       case Type::Kind::map:
-        fail(ErrorKind::invalid_argument, "input '{}' is a map: give it by --input {}=FILE", name,
+        fail(ErrorKind::invalid_argument, "input '{}' is a map and requires --input {}=FILE", name,
              name);
       case Type::Kind::tensor:
         break;
     }
     check(type.is_ranked(), ErrorKind::invalid_argument,
-          "input '{}' is of unknown rank: give it by --input {}=FILE", name, name);
+          "input '{}' has an unknown rank and requires --input {}=FILE", name, name);
     Dims dims;
     for (const Dim& dim : *type.dims) {
-      const std::optional<int64_t> extent = extent_of(dim);
-      check(extent.has_value() && *extent >= 0, ErrorKind::invalid_argument,
-            "input '{}' is {}: extent {} cannot be computed, give dims by --fill", name,
+      const std::optional<int64_t> size = size_of(dim);
+      check(size.has_value() && *size >= 0, ErrorKind::invalid_argument,
+            "input '{}' is {}: size {} cannot be computed, set dims by --fill", name,
             escape(type.to_string()), escape(dim.to_string()));
-      dims.push_back(*extent);
+      dims.push_back(*size);
     }
     const auto fill = fills_.find(parameter.name());
     if (fill != fills_.end()) {
@@ -280,14 +308,19 @@ class InputMaker {
 }  // namespace
 
 void InputArguments::declare(CommandLine& line) {
-  line.texts("--input,-i", files, "[NAME=]FILE",
-             "An input: .npy, .npz, TensorProto, PNG or JPEG; others are random (see --seed).");
-  line.texts("--fill", fills, "NAME=VALUE", "A value for a whole input, or the size of a dim.");
-  line.numbers("--mean", image.mean, "Pictures: subtracted after --scale, per channel.");
-  line.numbers("--std", image.std, "Pictures: divides after --mean, per channel.");
-  line.numbers("--scale", image.scale, "Pictures: multiplies pixels (default 1/255 for floats).");
+  line.texts(
+      "--input,-i", files, "[NAME=]FILE",
+      "Input value: .npy, .npz, TensorProto, PNG or JPEG. Default: random values (see --seed).");
+  line.texts("--fill", fills, "NAME=VALUE",
+             "Value of every element of an input, or size of a dim.");
+  line.numbers("--mean", image.mean,
+               "Images: value per channel, subtracted after --scale (default 0).");
+  line.numbers("--std", image.std,
+               "Images: divisor per channel, applied after --mean (default 1).");
+  line.numbers("--scale", image.scale,
+               "Images: factor of the pixels 0 to 255 (default 1/255 for floats, 1 for integers).");
   line.choice("--layout", image.layout, {"auto", "nchw", "nhwc"},
-              "Pictures: where the channels lie.");
+              "Images: axis order of the input (default auto).");
 }
 
 std::set<std::string, std::less<>> InputArguments::names() const {

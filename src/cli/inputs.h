@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Values for a program's inputs: from files, filled, or random.
+// Values of a program's inputs: from files, constant, or random.
 #pragma once
 
 #include <cstdint>
@@ -16,26 +16,26 @@
 
 namespace lathe::cli {
 
-// What the user said about inputs.
+// The flags about inputs.
 struct InputArguments {
   std::vector<std::string> files;  // FILE or NAME=FILE
   std::vector<std::string> fills;  // input=value or dim=value
   ImageOptions image;
 
   void declare(CommandLine& line);
-  // What stands before '=' anywhere: inputs that are given, and dims.
+  // The names of inputs and dims in the flags.
   std::set<std::string, std::less<>> names() const;
 };
 
 struct Inputs {
   std::vector<Box> values;         // one per parameter of main
   std::vector<std::string> files;  // that were read
-  // Extents of symbols as bound by files, --fill or by default.
+  // Sizes of symbols from files, --fill or choose_sizes.
   std::map<std::string, int64_t> symbols;
 };
 
-// InvalidArgument where a name, file, type or extent does not fit the program. What is not given is
-// random, from `seed`; sizes that nothing tells are chosen by choose_sizes.
+// Inputs without a flag are random, from `seed`; choose_sizes sets the remaining sizes.
+// InvalidArgument for a name, file, type or shape that does not fit the program.
 Inputs make_inputs(const Program& program, const InputArguments& arguments, uint64_t seed,
                    const SizeHints& hints = {});
 

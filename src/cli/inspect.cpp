@@ -4,6 +4,7 @@
 #include "cli/execution.h"
 #include "cli/formats.h"
 #include "cli/model.h"
+#include "cli/outputs.h"
 #include "ir/literal_file.h"
 #include "ir/print.h"
 
@@ -27,11 +28,13 @@ int inspect(CommandLine& line) {
   std::string literals;
   model.declare(line);
   line.choice("--format", format, {"text", "json", "dot", "svg", "onnx"},
-              "What to print (default text); onnx is a model for viewers such as Netron.");
-  line.text("--stop-after", stage, "STAGE",
-            fmt::format("Shows the program after {}.", fmt::join(stage_names(), ", ")));
+              "Output format (default text); onnx is for viewers such as Netron.");
+  line.text(
+      "--stop-after", stage, "STAGE",
+      fmt::format("Last stage to run: {} (default imported).", fmt::join(stage_names(), ", ")));
   line.text("--literals", literals, "FILE",
-            "Writes the literals that the text names by hash; TEXT.literals is found by itself.");
+            "Writes the literals that the text names by hash. Loading FILE.lathe reads "
+            "FILE.lathe.literals.");
   line.options({"target", "verify-each-pass", "round-trip"});
   if (!line.parse()) return 0;
 
@@ -39,11 +42,7 @@ int inspect(CommandLine& line) {
   std::unique_ptr<Program> program = model.load();
   if (last) run_pipeline(*program, compile_options(line.options()), *last);
   if (!literals.empty()) {
-    for (const std::string& file : files_of(model.model, *program)) {
-      check(!is_same_file(literals, file), ErrorKind::invalid_argument,
-            "--literals {}: that is '{}', which this command reads", escape(literals),
-            escape(file));
-    }
+    check_output_file("--literals", literals, files_of(model.model, *program));
     write_literals(literals, *program);
   }
   line.out().write(formatted(*program, format));

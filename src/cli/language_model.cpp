@@ -46,12 +46,7 @@ FolderExecution execution_of_folder(const LanguageModelArguments& arguments,
 }
 
 void declare_overlay(CommandLine& line, std::string& overlay) {
-  line.text("--config", overlay, "JSON", "Merged into a model folder's configuration.");
-}
-
-void check_no_overlay(const std::string& overlay, const std::string& model) {
-  check(overlay.empty(), ErrorKind::invalid_argument,
-        "--config wants a model folder, and '{}' is none", escape(model));
+  line.text("--config", overlay, "JSON", "JSON to merge into a model folder's genai_config.json.");
 }
 
 void SearchArguments::declare(CommandLine& line) {
@@ -75,9 +70,9 @@ void SearchArguments::apply(search::SearchOptions& options) const {
 }
 
 void ChatArguments::declare(CommandLine& line) {
-  line.text("--system", system, "TEXT", "What the model is told before the talk.");
+  line.text("--system", system, "TEXT", "System prompt.");
   line.texts("--template-arg", arguments, "NAME=VALUE",
-             "A variable of the chat template: JSON, else a text.");
+             "Variable of the chat template: JSON, else a string.");
 }
 
 std::string ChatArguments::variables() const {
@@ -95,9 +90,9 @@ std::string ChatArguments::variables() const {
 }
 
 void LanguageModelArguments::declare(CommandLine& line) {
-  line.positional("DIR", folder, "A folder with a genai_config.json.");
+  line.positional("DIR", folder, "Model folder with a genai_config.json.");
   declare_overlay(line, overlay);
-  line.flag("--verbose,-v", verbose, "Tells the settings in effect, and what is being done.");
+  line.flag("--verbose,-v", verbose, "Prints effective settings and progress.");
   line.options({"target", "compute", "threads", "pin-threads", "memory-limit", "timeout"});
 }
 
@@ -106,7 +101,7 @@ LanguageModel::LanguageModel(const LanguageModelArguments& arguments, const Opti
     : pool_(execution.threads, options.boolean("pin-threads")) {
   const auto begin = Clock::now();
   Progress progress(arguments.verbose);
-  progress.say(fmt::format("opening '{}'", escape(arguments.folder)));
+  progress.show(fmt::format("opening '{}'", escape(arguments.folder)));
   llm::DecoderOptions decoder;
   target_ = decoder.target = execution.target.target;
   decoder.encoder_target = execution.target.encoder;
@@ -115,25 +110,25 @@ LanguageModel::LanguageModel(const LanguageModelArguments& arguments, const Opti
   decoder.overlay = arguments.overlay;
   decoder.memory_limit = options.integer("memory-limit");
   decoder.measured = [&](const llm::ModelSize& size) {
-    progress.say(fmt::format("memory: weights {}, cache {} a token; {} available",
-                             llm::bytes_text(size.all_weight_bytes()),
-                             llm::bytes_text(size.token_bytes),
-                             llm::bytes_text(system_memory().available_bytes)));
+    progress.show(fmt::format("memory: weights {}, KV cache {} per token; {} available",
+                              llm::bytes_text(size.all_weight_bytes()),
+                              llm::bytes_text(size.token_bytes),
+                              llm::bytes_text(system_memory().available_bytes)));
   };
   decoder_ = std::make_shared<const llm::Decoder>(arguments.folder, decoder);
   tokenizer_folder_ = decoder_->config().tokenizer_folder.empty()
                           ? arguments.folder
                           : join_path(arguments.folder, decoder_->config().tokenizer_folder);
   if (tokenizer::has_tokenizer(Folder(tokenizer_folder_))) {
-    progress.say("reading the tokenizer");
+    progress.show("reading the tokenizer");
     tokenizer_ = tokenizer::load_tokenizer(tokenizer_folder_);
   }
   load_seconds_ = std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-const tokenizer::Tokenizer& LanguageModel::need_tokenizer(std::string_view otherwise) const {
+const tokenizer::Tokenizer& LanguageModel::need_tokenizer(std::string_view advice) const {
   check(tokenizer_ != nullptr, ErrorKind::io, "'{}' has no tokenizer{}", escape(tokenizer_folder_),
-        otherwise);
+        advice);
   return *tokenizer_;
 }
 
@@ -166,7 +161,7 @@ std::string read_standard_input() {
     count = std::fread(part.data(), 1, part.size(), stdin);
     text.append(part.data(), count);
     check(text.size() <= kMaxPromptBytes, ErrorKind::invalid_argument,
-          "standard input has more than {} bytes", kMaxPromptBytes);
+          "standard input exceeds {} bytes", kMaxPromptBytes);
   }
   return text;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the commands share that talk to the language model of a folder.
+// A language model opened from its folder, and the flags of its commands.
 #pragma once
 
 #include <memory>
@@ -17,24 +17,24 @@
 
 namespace lathe::cli {
 
-// The search options as flags, '-' and '_' alike.
+// The search options as flags; '-' and '_' are equivalent.
 class SearchArguments {
  public:
   void declare(CommandLine& line);
-  // Those that were given.
+  // Sets the options whose flags are present.
   void apply(search::SearchOptions& options) const;
 
  private:
-  std::vector<std::string> values_;  // one per option of the table; empty: not given
+  std::vector<std::string> values_;  // one per option of the table; empty: absent
 };
 
-// How messages become a prompt.
+// The flags of chat templates.
 struct ChatArguments {
   std::string system;
   std::vector<std::string> arguments;  // NAME=VALUE
 
   void declare(CommandLine& line);
-  // The template's variables, a JSON object; a value that is no JSON is a text.
+  // The template's variables as a JSON object; a value that is not JSON is a string.
   std::string variables() const;
 };
 
@@ -46,39 +46,37 @@ struct LanguageModelArguments {
   void declare(CommandLine& line);
 };
 
-// Where a folder runs: what the options say, else what the folder's configuration makes the best of
-// what is here.
+// Target and threads of a folder: from the options, else from the folder's configuration.
 struct FolderExecution {
   llm::TargetChoice target;
   int threads = 0;
 };
 FolderExecution execution_of_folder(const llm::GenaiConfig& config, const std::string& folder,
                                     const Options& options);
-// The same, with a warning if the folder wants a device that is not here.
+// Warns if the folder requests a device that is not present.
 FolderExecution execution_of_folder(const LanguageModelArguments& arguments,
                                     const Options& options);
-// "--config", a JSON text that is merged into a folder's configuration.
+// Declares --config, JSON that is merged into the folder's genai_config.json.
 void declare_overlay(CommandLine& line, std::string& overlay);
-// InvalidArgument if an overlay is given with a `model` that is no folder.
-void check_no_overlay(const std::string& overlay, const std::string& model);
 
-// A model folder opened, with the threads it runs on. Says on standard error what it is doing if
-// that is a terminal, or if much is to be said.
+// A model folder opened for execution, with its threads. Shows progress on standard error if that
+// is a terminal or with --verbose.
 class LanguageModel {
  public:
   LanguageModel(const LanguageModelArguments& arguments, const Options& options)
       : LanguageModel(arguments, options, execution_of_folder(arguments, options)) {}
 
   const std::shared_ptr<const llm::Decoder>& decoder() const { return decoder_; }
-  // Null if the folder has none.
+  // Null if the folder has no tokenizer.
   const std::shared_ptr<const tokenizer::Tokenizer>& tokenizer() const { return tokenizer_; }
-  const tokenizer::Tokenizer& need_tokenizer(std::string_view otherwise) const;
+  // Io ending with `advice` if the folder has no tokenizer.
+  const tokenizer::Tokenizer& need_tokenizer(std::string_view advice) const;
   templates::ChatTemplates chat_templates() const;
   const std::shared_ptr<const Target>& target() const { return target_; }
   Compute compute() const { return compute_; }
   int threads() const { return pool_.threads(); }
   double load_seconds() const { return load_seconds_; }
-  // Lines about model, machine and search.
+  // The effective settings of model, machine and search, one a line.
   std::string settings(const search::SearchOptions& options) const;
 
  private:

@@ -20,7 +20,7 @@ std::string usage() {
     text += fmt::format("  {:<10} {}\n", command.name, command.doc);
   }
   return text +
-         "\nlathe COMMAND --help   says more, with an example\n"
+         "\nlathe COMMAND --help   prints the flags of a command and an example\n"
          "lathe --version        prints the version\n";
 }
 
@@ -36,10 +36,14 @@ const Command& find_command(const std::string& name) {
 }
 
 int run_command(std::vector<std::string> arguments, Output& out) {
-  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" ||
-      arguments[0] == "help") {
+  if (arguments.empty()) {
     out.write(usage());
-    return arguments.empty() ? error_kind_info(ErrorKind::invalid_argument).exit_code : 0;
+    out.flush();
+    fail(ErrorKind::invalid_argument, "the command is missing; see: {}", "lathe --help");
+  }
+  if (arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
+    out.write(usage());
+    return 0;
   }
   if (arguments[0] == "--version") {
     out.write(fmt::format("lathe {}\n", LATHE_VERSION));
@@ -71,9 +75,10 @@ int run_main(std::vector<std::string> arguments) {
   } catch (const Error& error) {
     return report(error);
   } catch (const std::bad_alloc&) {
-    return report(Error(ErrorKind::out_of_memory, "there is no more memory"));
+    return report(Error(ErrorKind::out_of_memory, "out of memory"));
   } catch (const std::exception& problem) {
-    return report(Error(ErrorKind::internal, fmt::format("unexpected: {}", problem.what())));
+    return report(
+        Error(ErrorKind::internal, fmt::format("unexpected exception: {}", problem.what())));
   }
 }
 

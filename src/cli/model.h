@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which files a model is.
+// The files of a model.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace lathe::cli {
 
-// The file itself and every file that the program's literals lie in.
+// `path` and every file that holds a literal of the program.
 std::vector<std::string> files_of(const std::string& path, const Program& program);
 
 }  // namespace lathe::cli

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "cli/content.h"
 #include "tensor/convert.h"
 
 namespace lathe::cli {
@@ -22,7 +23,7 @@ struct Header {
   size_t data_offset = 0;
 };
 
-// The header is a Python dict of three keys; this reads what numpy writes, in any order.
+// Parses the header: a Python dict of three keys in any order.
 class HeaderReader {
  public:
   HeaderReader(std::string_view text, std::string_view origin) : text_(text), origin_(origin) {}
@@ -35,7 +36,7 @@ class HeaderReader {
       const std::string key = quoted();
       expect(':');
       if (key == "descr") {
-        if (peek() == '[') fail_with("it holds records, expected plain numbers");
+        if (peek() == '[') fail_with("its elements are records, expected numbers, bool or strings");
         header.descr = quoted();
       } else if (key == "fortran_order") {
         header.fortran_order = boolean();
@@ -45,7 +46,7 @@ class HeaderReader {
         fail_with("its header has an unknown key");
       }
       ++keys;
-      if (!take(',') && peek() != '}') fail_with("its header is cut or malformed");
+      if (!take(',') && peek() != '}') fail_with("its header is truncated or malformed");
     }
     if (keys != 3) fail_with("its header lacks one of descr, fortran_order, shape");
     return header;
@@ -53,7 +54,7 @@ class HeaderReader {
 
  private:
   [[noreturn]] void fail_with(std::string_view why) const {
-    fail(ErrorKind::invalid_argument, "'{}' is no readable .npy file: {} (byte {} of '{}')",
+    fail(ErrorKind::invalid_argument, "'{}' is not a valid .npy file: {} (byte {} of '{}')",
          escape(origin_), why, at_, escape(text_, 120));
   }
   char peek() {
@@ -72,7 +73,7 @@ class HeaderReader {
     const char quote = peek();
     if (quote != '\'' && quote != '"') fail_with("its header is malformed, expected a string");
     const size_t end = text_.find(quote, ++at_);
-    if (end == std::string_view::npos) fail_with("its header is cut");
+    if (end == std::string_view::npos) fail_with("its header is truncated");
     const std::string out(text_.substr(at_, end - at_));
     at_ = end + 1;
     return out;
@@ -111,9 +112,10 @@ class HeaderReader {
 
 Header read_header(std::string_view bytes, std::string_view origin) {
   constexpr size_t kFixed = 8;
-  const bool is_whole = looks_like_npy(bytes) && bytes.size() >= kFixed + 4;
-  check(is_whole, ErrorKind::invalid_argument,
-        "'{}' is no readable .npy file: {} bytes are too few for its header", escape(origin),
+  check(looks_like_npy(bytes), ErrorKind::invalid_argument, "'{}' is not a valid .npy file: {}",
+        escape(origin), describe_content(bytes));
+  check(bytes.size() >= kFixed + 4, ErrorKind::invalid_argument,
+        "'{}' is not a valid .npy file: {} bytes are too few for its header", escape(origin),
         bytes.size());
   const auto byte = [&](size_t i) {
     return static_cast<size_t>(static_cast<unsigned char>(bytes[i]));
@@ -124,7 +126,7 @@ Header read_header(std::string_view bytes, std::string_view origin) {
   const size_t begin = kFixed + width;
   check(byte(6) >= 1 && byte(6) <= 3 && length <= kMaxHeader && begin + length <= bytes.size(),
         ErrorKind::invalid_argument,
-        "'{}' is no readable .npy file: version {}, header of {} bytes in a file of {}",
+        "'{}' is not a valid .npy file: version {}, header of {} bytes in a file of {}",
         escape(origin), byte(6), length, bytes.size());
   Header header = HeaderReader(bytes.substr(begin, length), origin).read();
   header.data_offset = begin + length;
@@ -149,7 +151,7 @@ Dtype read_dtype(const std::string& descr, std::string_view origin) {
     dtype.swapped = descr[0] == '>';
   }
   check(ok && dtype.kind != 'O', ErrorKind::invalid_argument,
-        "'{}' holds elements of dtype '{}', expected numbers, bool or text", escape(origin),
+        "'{}' has elements of dtype '{}', expected numbers, bool or strings", escape(origin),
         escape(descr));
   return dtype;
 }
@@ -176,14 +178,16 @@ std::string numpy_kind(ElementType type) {
   return "";
 }
 
-// The element type of an array; the first that fits unless `wanted` fits too.
-std::optional<ElementType> element_type_of(const Dtype& dtype, std::optional<ElementType> wanted) {
+// The element type of an array: `expected` if it fits, else the first type that does.
+std::optional<ElementType> element_type_of(const Dtype& dtype,
+                                           std::optional<ElementType> expected) {
   if (dtype.kind == 'U' || dtype.kind == 'S') return ElementType::string;
   const std::string kind = fmt::format("{}{}", dtype.kind, dtype.size);
-  if (wanted && numpy_kind(*wanted) == kind) return wanted;
-  // Raw bytes are any type of that width; bytes without a sign may hold small integers too.
-  if (wanted && dtype.kind == 'V' && dtype.size == std::max(info(*wanted).bits, 8) / 8)
-    return wanted;
+  if (expected && numpy_kind(*expected) == kind) return expected;
+  // Raw bytes may hold any type of their width.
+  if (expected && dtype.kind == 'V' && dtype.size == std::max(info(*expected).bits, 8) / 8) {
+    return expected;
+  }
   for (const ElementTypeInfo& candidate : element_types()) {
     if (numpy_kind(candidate.type) == kind && !is_packed(candidate.type)) return candidate.type;
   }
@@ -212,7 +216,7 @@ void append_utf8(std::string& out, uint32_t point) {
   add(0x80 | (point & 0x3F));
 }
 
-Tensor read_texts(std::string_view data, const Dtype& dtype, const Dims& dims) {
+Tensor read_strings(std::string_view data, const Dtype& dtype, const Dims& dims) {
   Tensor out(ElementType::string, dims);
   const size_t unit = dtype.kind == 'U' ? 4 : 1;
   const size_t width = static_cast<size_t>(dtype.size) * unit;
@@ -236,7 +240,7 @@ Tensor read_texts(std::string_view data, const Dtype& dtype, const Dims& dims) {
   return out;
 }
 
-// One byte per element into packed elements.
+// Packs one byte per element.
 Tensor pack(std::string_view data, ElementType type, const Dims& dims) {
   Tensor out(type, dims);
   const int bits = info(type).bits;
@@ -264,7 +268,7 @@ Tensor as_c_order(const Tensor& read, const Dims& dims) {
 Tensor read_numbers(std::string_view data, const Dtype& dtype, ElementType type, const Dims& dims,
                     const std::shared_ptr<const void>& owner) {
   if (is_packed(type)) return pack(data, type, dims);
-  void* memory = const_cast<char*>(data.data());  // the bytes are read-only, and so are inputs
+  void* memory = const_cast<char*>(data.data());  // safe: nothing writes to inputs
   const bool is_aligned = reinterpret_cast<uintptr_t>(memory) % alignment_of(type) == 0;
   if (owner != nullptr && is_aligned && !dtype.swapped && !data.empty()) {
     return Tensor(type, dims, Tensor::dense_strides(dims), memory,
@@ -273,7 +277,7 @@ Tensor read_numbers(std::string_view data, const Dtype& dtype, ElementType type,
   Tensor out(type, dims);
   if (!data.empty()) std::memcpy(out.data(), data.data(), data.size());
   if (dtype.swapped) {
-    const size_t width = alignment_of(type);  // a complex number is two numbers
+    const size_t width = alignment_of(type);  // of one part of a complex number
     swap_bytes(static_cast<std::byte*>(out.data()), static_cast<int64_t>(data.size() / width),
                width);
   }
@@ -284,38 +288,51 @@ Tensor read_numbers(std::string_view data, const Dtype& dtype, ElementType type,
 
 bool looks_like_npy(std::string_view bytes) { return bytes.starts_with(kMagic); }
 
-Tensor read_npy(std::string_view bytes, std::string_view origin, std::optional<ElementType> wanted,
-                const std::shared_ptr<const void>& owner) {
-  const Header header = read_header(bytes, origin);
-  const Dtype dtype = read_dtype(header.descr, origin);
-  const std::optional<ElementType> type = element_type_of(dtype, wanted);
-  check(type.has_value(), ErrorKind::invalid_argument,
-        "'{}' holds elements of dtype '{}', which is no element type here", escape(origin),
-        escape(header.descr));
-  const std::string_view data = bytes.substr(header.data_offset);
-  // Extents are believed only once the file holds their bytes.
+namespace {
+
+// Checks the header against the size of the data before any memory is allocated for it.
+void check_data_size(const Header& header, const Dtype& dtype, std::string_view origin,
+                     size_t size) {
   size_t expected = static_cast<size_t>(dtype.size) * (dtype.kind == 'U' ? 4 : 1);
   bool fits = true;
   for (const int64_t extent : header.dims) {
     fits = fits && !__builtin_mul_overflow(expected, static_cast<size_t>(extent), &expected);
   }
-  check(fits && expected == data.size() && (dtype.size > 0 || data.empty()),
-        ErrorKind::invalid_argument, "'{}' has {} bytes of elements, but {} of dtype '{}' needs {}",
-        escape(origin), data.size(), fmt::format("[{}]", fmt::join(header.dims, ", ")),
-        escape(header.descr),
-        fits ? fmt::format("{}", expected) : "more than memory has addresses");
+  check(fits && expected == size && (dtype.size > 0 || size == 0), ErrorKind::invalid_argument,
+        "'{}' has {} bytes of elements, but {} of dtype '{}' requires {}", escape(origin), size,
+        fmt::format("[{}]", fmt::join(header.dims, ", ")), escape(header.descr),
+        fits ? fmt::format("{}", expected) : "more than 2^64");
+}
+
+}  // namespace
+
+void check_npy_size(std::string_view begin, std::string_view origin, size_t size) {
+  const Header header = read_header(begin, origin);
+  check_data_size(header, read_dtype(header.descr, origin), origin, size - header.data_offset);
+}
+
+Tensor read_npy(std::string_view bytes, std::string_view origin,
+                std::optional<ElementType> expected, const std::shared_ptr<const void>& owner) {
+  const Header header = read_header(bytes, origin);
+  const Dtype dtype = read_dtype(header.descr, origin);
+  const std::optional<ElementType> type = element_type_of(dtype, expected);
+  check(type.has_value(), ErrorKind::invalid_argument,
+        "'{}' has elements of dtype '{}', which has no element type", escape(origin),
+        escape(header.descr));
+  const std::string_view data = bytes.substr(header.data_offset);
+  check_data_size(header, dtype, origin, data.size());
   Dims dims = header.dims;
   if (header.fortran_order) std::reverse(dims.begin(), dims.end());
   if (*type == ElementType::string) {
     check(dtype.size > 0 || element_count(dims) <= 1 << 20, ErrorKind::invalid_argument,
-          "'{}' declares {} empty texts", escape(origin), element_count(dims));
+          "'{}' declares {} empty strings", escape(origin), element_count(dims));
   }
-  const Tensor read = *type == ElementType::string ? read_texts(data, dtype, dims)
+  const Tensor read = *type == ElementType::string ? read_strings(data, dtype, dims)
                                                    : read_numbers(data, dtype, *type, dims, owner);
   if (!header.fortran_order || header.dims.size() < 2) return read;
   check(!is_packed(*type), ErrorKind::invalid_argument,
-        "'{}' stores {} in Fortran order, which only C order can hold", escape(origin),
-        to_string(*type));
+        "'{}' stores {} in Fortran order, which requires at least 8 bits per element",
+        escape(origin), to_string(*type));
   return as_c_order(read, header.dims);
 }
 
@@ -355,13 +372,13 @@ void write_npy(const Tensor& tensor, const std::function<void(std::string_view)>
   const Tensor dense = tensor.dense();
   const auto count = static_cast<size_t>(dense.count());
   if (dense.type() == ElementType::string) {
-    std::vector<std::u32string> texts;
+    std::vector<std::u32string> strings;
     size_t longest = 1;
     for (const std::string& text : dense.elements<std::string>()) {
-      longest = std::max(longest, texts.emplace_back(decode(text)).size());
+      longest = std::max(longest, strings.emplace_back(decode(text)).size());
     }
     write(header_text(fmt::format("<U{}", longest), dense.dims()));
-    for (std::u32string& text : texts) {
+    for (std::u32string& text : strings) {
       text.resize(longest);
       write({reinterpret_cast<const char*>(text.data()), longest * 4});
     }

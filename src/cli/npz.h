@@ -16,29 +16,29 @@ namespace lathe::cli {
 
 bool looks_like_npz(std::string_view bytes);
 
-// An archive whose members are read when they are asked for.
+// Reads members of an archive on demand.
 class NpzReader {
  public:
-  // InvalidArgument if the file is no zip archive.
+  // InvalidArgument for a file that is not a zip archive.
   explicit NpzReader(std::shared_ptr<const FileMap> file);
   ~NpzReader();
   NpzReader(const NpzReader&) = delete;
   NpzReader& operator=(const NpzReader&) = delete;
 
   const std::vector<std::string>& names() const;  // without ".npy"
-  // See read_npy for `wanted`. InvalidArgument if the member is missing or damaged.
-  Tensor read(std::string_view name, std::optional<ElementType> wanted) const;
+  // `expected`: as for read_npy. InvalidArgument for a missing or damaged member, OutOfMemory.
+  Tensor read(std::string_view name, std::optional<ElementType> expected) const;
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 
-// The archive's bytes; members are stored as they are.
 struct NamedTensor {
   std::string name;
   Tensor tensor;
 };
+// The bytes of an archive with uncompressed members.
 std::string write_npz(std::span<const NamedTensor> tensors);
 
 }  // namespace lathe::cli

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/file_map.h"
+#include "cli/content.h"
 #include "cli/npy.h"
 #include "cli/npz.h"
 #include "import/onnx/tensor_proto.h"
@@ -21,6 +22,8 @@ std::vector<std::string> read_labels(const std::string& path) {
   std::vector<std::string> labels;
   const auto file = FileMap::open(path);
   std::string_view text = file->text();
+  check(text.find('\0') == std::string_view::npos, ErrorKind::invalid_argument,
+        "--labels '{}' is not a text file: {}", escape(path), describe_content(text));
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);
@@ -28,7 +31,7 @@ std::vector<std::string> read_labels(const std::string& path) {
     labels.push_back(escape(line));
     text.remove_prefix(std::min(end + 1, text.size()));
     check(labels.size() <= kMaxLabels, ErrorKind::invalid_argument,
-          "--labels {}: more than {} lines", escape(path), kMaxLabels);
+          "--labels '{}': expected at most {} lines", escape(path), kMaxLabels);
   }
   return labels;
 }
@@ -38,7 +41,7 @@ bool has_classes(const Box& box) {
          (is_floating(box.tensor().type()) || is_integer(box.tensor().type()));
 }
 
-// The places of the `top` largest of a row; equal values in order, NaN last.
+// The indices of the `top` largest values of a row; equal values in order, NaN last.
 std::vector<int64_t> largest(std::span<const double> row, int64_t top) {
   std::vector<int64_t> order(row.size());
   std::iota(order.begin(), order.end(), int64_t{0});
@@ -65,11 +68,11 @@ std::string top_text(const Tensor& tensor, int64_t top, std::span<const std::str
       row[static_cast<size_t>(i)] = load_double(dense.type(), dense.data(), r * classes + i);
     }
     if (rows > 1) out += fmt::format("  row {}\n", r);
-    int place = 0;
+    int rank = 0;
     for (const int64_t i : largest(row, top)) {
       const auto at = static_cast<size_t>(i);
       const std::string name = at < labels.size() ? labels[at] : fmt::format("{}", i);
-      out += fmt::format("  {:>3}. {:<24} {:.6g}\n", ++place, name, row[at]);
+      out += fmt::format("  {:>3}. {:<24} {:.6g}\n", ++rank, name, row[at]);
     }
   }
   if (rows > kRows) out += fmt::format("  ({} more rows)\n", rows - kRows);
@@ -78,7 +81,7 @@ std::string top_text(const Tensor& tensor, int64_t top, std::span<const std::str
 
 std::string box_text(const Box& box, const std::string& indent, int depth = 0) {
   if (box.is_tensor()) return values_text(box.tensor(), indent);
-  if (box.empty()) return indent + "nothing\n";
+  if (box.empty()) return indent + "none\n";
   if (!box.is_sequence()) return indent + "a map\n";
   std::string out;
   size_t shown = 0;
@@ -88,7 +91,7 @@ std::string box_text(const Box& box, const std::string& indent, int depth = 0) {
     out += box_text(item, indent + "  ", depth + 1);
   }
   if (box.sequence().size() >= shown && shown > kRows) {
-    out += fmt::format("{}({} items in all)\n", indent, box.sequence().size());
+    out += fmt::format("{}({} items in total)\n", indent, box.sequence().size());
   }
   return out;
 }
@@ -106,11 +109,11 @@ FileKind kind_of(const std::string& path) {
   if (path.ends_with(".npy")) return FileKind::npy;
   if (path.ends_with(".pb")) return FileKind::proto;
   fail(ErrorKind::invalid_argument,
-       "--output {}: expected a name that ends in .npz (all outputs), .npy or .pb (one output)",
+       "--output '{}': expected a name that ends in .npz (all outputs), .npy or .pb (one output)",
        escape(path));
 }
 
-// "NAME=FILE" names one output.
+// The name and the file of "NAME=FILE"; the name of "FILE" is empty.
 std::pair<std::string, std::string> split_argument(const std::string& argument,
                                                    std::span<const std::string> names) {
   const size_t equals = argument.find('=');
@@ -124,16 +127,16 @@ std::pair<std::string, std::string> split_argument(const std::string& argument,
 }
 
 const Tensor& tensor_of(const Box& box, const std::string& name, const std::string& path) {
-  check(box.is_tensor(), ErrorKind::unsupported, "output '{}' is {}, which '{}' cannot hold",
+  check(box.is_tensor(), ErrorKind::unsupported, "output '{}' is a {}, which '{}' cannot hold",
         escape(name), type_text(box), escape(path));
   return box.tensor();
 }
 
-std::string file_bytes(const NamedOutputs& outputs, const std::string& wanted,
+std::string file_bytes(const NamedOutputs& outputs, const std::string& selected,
                        const std::string& path) {
   std::vector<NamedTensor> tensors;
   for (size_t i = 0; i < outputs.names.size(); ++i) {
-    if (!wanted.empty() && outputs.names[i] != wanted) continue;
+    if (!selected.empty() && outputs.names[i] != selected) continue;
     tensors.push_back({outputs.names[i], tensor_of(outputs.values[i], outputs.names[i], path)});
   }
   switch (kind_of(path)) {
@@ -153,9 +156,10 @@ std::string file_bytes(const NamedOutputs& outputs, const std::string& wanted,
 
 void OutputArguments::declare(CommandLine& line) {
   line.texts("--output,-o", files, "[NAME=]FILE",
-             "Writes outputs: all into an .npz, one into an .npy or .pb (TensorProto).");
-  line.integer("--top", top, 1, 1000, "Prints the N largest values of each row.");
-  line.text("--labels", labels, "FILE", "The names of classes, one a line, for --top (default 5).");
+             "Output file: .npz for all outputs, .npy or .pb (TensorProto) for one.");
+  line.integer("--top", top, 1, 1000,
+               "Number of largest values to print per row; 0: all values (5 with --labels).");
+  line.text("--labels", labels, "FILE", "Text file of class names, one a line.");
 }
 
 void OutputArguments::check_files(std::span<const std::string> names,
@@ -164,15 +168,23 @@ void OutputArguments::check_files(std::span<const std::string> names,
     const auto [name, path] = split_argument(argument, names);
     check(kind_of(path) == FileKind::npz || !name.empty() || names.size() == 1,
           ErrorKind::invalid_argument,
-          "--output {}: it holds one output, the model has {}; say NAME={} or use .npz",
+          "--output '{}' holds one output, the model has {}: write NAME={} or use .npz",
           escape(path), names.size(), escape(path));
-    for (const std::string& input : inputs) {
-      check(!is_same_file(path, input), ErrorKind::invalid_argument,
-            "--output {}: that is '{}', which this run reads", escape(path), escape(input));
-    }
-    check(is_folder(parent_folder(path)), ErrorKind::io, "cannot write '{}': '{}' is no folder",
-          escape(path), escape(parent_folder(path)));
+    check_output_file("--output", path, inputs);
   }
+}
+
+void check_output_file(std::string_view flag, const std::string& path,
+                       std::span<const std::string> inputs) {
+  for (const std::string& input : inputs) {
+    check(!is_same_file(path, input), ErrorKind::invalid_argument,
+          "{} '{}' would overwrite the input '{}'", flag, escape(path), escape(input));
+  }
+  check(!path.empty() && !is_folder(path), ErrorKind::invalid_argument,
+        "{} is '{}', expected the name of a file", flag, escape(path));
+  check(is_folder(parent_folder(path)), ErrorKind::io,
+        "{}: cannot write '{}': '{}' is not a folder", flag, escape(path),
+        escape(parent_folder(path)));
 }
 
 void print_outputs(const NamedOutputs& outputs, const OutputArguments& arguments, Output& out) {
@@ -191,7 +203,7 @@ void print_outputs(const NamedOutputs& outputs, const OutputArguments& arguments
                     : box_text(box, "  "));
   }
   check(used_labels, ErrorKind::invalid_argument,
-        "--labels {}: {} names, and no output has that many classes", escape(arguments.labels),
+        "--labels '{}' has {} names, but no output has that many classes", escape(arguments.labels),
         labels.size());
 }
 

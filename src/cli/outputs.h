@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a run gave: as text, and as files.
+// Outputs of a run: as text and as files.
 #pragma once
 
 #include <span>
@@ -18,22 +18,26 @@ struct OutputArguments {
   int64_t top = 0;
 
   void declare(CommandLine& line);
-  // Before anything is computed: InvalidArgument for a file of unknown kind, of a kind that cannot
-  // hold these outputs, or that is one of `inputs`.
+  // Before the run: InvalidArgument for a file of an unknown format, of a format that cannot hold
+  // these outputs, or that is one of `inputs`; Io for a missing folder.
   void check_files(std::span<const std::string> names, std::span<const std::string> inputs) const;
 };
+
+// InvalidArgument for a folder or one of `inputs`, Io if the file's folder does not exist.
+void check_output_file(std::string_view flag, const std::string& path,
+                       std::span<const std::string> inputs);
 
 struct NamedOutputs {
   std::span<const std::string> names;
   std::span<const Box> values;
 };
 
-// Prints values, or the largest of each row where the arguments ask for that.
+// Prints the values, or with --top the largest of each row.
 void print_outputs(const NamedOutputs& outputs, const OutputArguments& arguments, Output& out);
-// Writes each file whole or not at all.
+// Writes each file completely or not at all.
 void write_outputs(const NamedOutputs& outputs, const OutputArguments& arguments);
 
-// The values, nested as the extents are; beyond 200 elements only the ends of each axis.
+// The values in nested brackets; beyond 200 elements only the ends of each axis.
 std::string values_text(const Tensor& tensor, std::string_view indent);
 
 }  // namespace lathe::cli

@@ -30,12 +30,12 @@ struct Measurement {
   std::vector<std::string> inputs;
 };
 
-// Linear between the nearest two of the sorted values.
-double percentile(const std::vector<double>& sorted, double part) {
-  const double place = part * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<size_t>(place);
+// Interpolates linearly between the two nearest of the sorted values; `fraction` is 0 to 1.
+double percentile(const std::vector<double>& sorted, double fraction) {
+  const double position = fraction * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<size_t>(position);
   const size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (sorted[above] - sorted[below]) * (place - static_cast<double>(below));
+  return sorted[below] + (sorted[above] - sorted[below]) * (position - static_cast<double>(below));
 }
 
 double mean(const std::vector<double>& values) {
@@ -44,7 +44,7 @@ double mean(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-// Every measured run starts from the same states.
+// Every measured run starts from empty states.
 double time_run(Session& session, const std::vector<Box>& inputs, std::vector<Box>& results,
                 const RunOptions& options) {
   session.reset();
@@ -129,13 +129,14 @@ void print_table(Output& out, const Measurement& m, bool all) {
   out.write(fmt::format("peak memory {:.1f} MiB, of which the session {:.1f} MiB\n",
                         static_cast<double>(m.peak_bytes) / kMebi,
                         static_cast<double>(m.session_bytes) / kMebi));
-  out.write("\nwhere the time goes:");
+  out.write("\ntime per target:");
   const char* comma = " ";
   for (const auto& [place, milliseconds] : m.profile.places) {
     out.write(fmt::format("{}{} {:.1f} %", comma, place, 100 * milliseconds / m.profile.total_ms));
     comma = ", ";
   }
-  out.write(fmt::format(", between {:.1f} %\n", 100 * m.profile.overhead_ms / m.profile.total_ms));
+  out.write(fmt::format(", between instructions {:.1f} %\n",
+                        100 * m.profile.overhead_ms / m.profile.total_ms));
   out.write("\n          ms      %  calls  op\n");
   print_rows(out, m.profile.ops, m.profile.total_ms, most, true);
   out.write("\n          ms      %  calls  instruction\n");
@@ -157,26 +158,34 @@ int perf(CommandLine& line) {
   FolderMeasure folder;
   model.declare(line);
   input.declare(line);
-  line.integer("--iterations,-n", iterations, 1, 1000000, "Runs to measure.");
-  line.integer("--warmup", warmup, 0, 1000000, "Runs before those, not counted.");
+  line.integer("--iterations,-n", iterations, 1, 1000000,
+               "Measured runs (default of a model folder: 3).");
+  line.integer("--warmup", warmup, 0, 1000000,
+               "Warm-up runs, not measured (default of a model folder: 1).");
   line.flag("--json", json, "Prints one JSON object: latency_ms, peak_memory_bytes, …");
   line.flag("--all", all, "Lists every instruction, not only the slowest.");
-  line.text("--trace", trace, "FILE", "Writes one run's times for chrome://tracing or Perfetto.");
+  line.text("--trace", trace, "FILE",
+            "Writes the launch times of one run for chrome://tracing or Perfetto.");
   line.integer("--prompt-tokens", folder.prompt_tokens, 1, 10'000'000,
-               "Of a model folder: tokens that are read.");
+               "Model folders: tokens of the prompt.");
   line.integer("--new-tokens", folder.new_tokens, 1, 10'000'000,
-               "Of a model folder: tokens that are then generated.");
+               "Model folders: generated tokens.");
   declare_overlay(line, folder.overlay);
   line.options({"target", "compute", "threads", "pin-threads", "memory-limit", "timeout", "seed"});
   if (!line.parse()) return 0;
   if (is_folder(model.model)) {
+    line.refuse({"--state", "--input", "--fill", "--mean", "--std", "--scale", "--layout", "--all",
+                 "--trace", "--seed"},
+                fmt::format("the model folder '{}'", escape(model.model)));
     folder.folder = model.model;
-    folder.repeats = std::min<int64_t>(iterations, 3);
+    if (line.has("--iterations")) folder.iterations = iterations;
+    if (line.has("--warmup")) folder.warmup = warmup;
     folder.json = json;
     return perf_folder(folder, line.options(), line.out());
   }
 
-  check_no_overlay(folder.overlay, model.model);
+  line.refuse({"--config", "--prompt-tokens", "--new-tokens"},
+              fmt::format("'{}', which is not a model folder", escape(model.model)));
   Measurement m;
   Clock::time_point begin = Clock::now();
   std::unique_ptr<Program> program = model.load(input);

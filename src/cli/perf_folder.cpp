@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// lathe perf DIR: prompt and decode rates, beside the bandwidth and the compute that the machine
-// shows in the same minute.
+// lathe perf DIR: prefill and decode rates, compared with the memory bandwidth and the GEMM rate
+// measured in the same process.
 #include "cli/perf_folder.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// All threads read a buffer that no cache holds; the best of three.
+// Bytes per second of all threads reading a buffer larger than the caches; best of three.
 double measure_bandwidth(ThreadPool& pool) {
   constexpr size_t kWords = size_t{192} << 17;  // 192 MiB
   constexpr int64_t kParts = 64;
@@ -44,16 +44,16 @@ double measure_bandwidth(ThreadPool& pool) {
     });
     const double seconds = seconds_since(begin);
     check(std::accumulate(sums.begin(), sums.end(), uint64_t{0}) == kWords, ErrorKind::internal,
-          "{} words were not read", kWords);
+          "the sum of {} words is wrong", kWords);
     best = std::max(best, static_cast<double>(kWords * sizeof(uint64_t)) / seconds);
   }
   return best;
 }
 
-// Multiplications a second of a large product with constant weights, compiled for the target to
-// compute in "int8", "bf16" or "f32".
-double measure_products(const std::shared_ptr<const Target>& target, std::string_view compute,
-                        ThreadPool& pool) {
+// Multiplications per second of a large GEMM with constant weights, compiled for the target with
+// compute type "int8", "bf16" or "f32".
+double measure_gemm(const std::shared_ptr<const Target>& target, std::string_view compute,
+                    ThreadPool& pool) {
   constexpr int64_t kSize = 1024;
   Tensor matrix(ElementType::f32, {kSize, kSize});
   for (int64_t i = 0; i < kSize * kSize; ++i) {
@@ -61,8 +61,8 @@ double measure_products(const std::shared_ptr<const Target>& target, std::string
   }
   auto program = std::make_unique<Program>();
   Builder builder(program->main());
-  Value* rows = program->main().add_parameter(Type::tensor(ElementType::f32, {kSize, kSize}), "a");
-  program->main().set_results({builder("matmul", {rows, builder.literal(matrix.clone(), "b")})},
+  Value* a = program->main().add_parameter(Type::tensor(ElementType::f32, {kSize, kSize}), "a");
+  program->main().set_results({builder("matmul", {a, builder.literal(matrix.clone(), "b")})},
                               {"y"});
   CompileOptions options;
   options.target = target;
@@ -81,27 +81,27 @@ double measure_products(const std::shared_ptr<const Target>& target, std::string
   return best;
 }
 
-// What a prompt's weight products compute in.
-struct Products {
+// The GEMMs with constant weights of one compute type.
+struct WeightGemms {
   std::string compute;
-  int64_t per_row = 0;     // of the prompt
-  int64_t per_prompt = 0;  // of the logits, which the last row alone has where rows are packed
-  double peak = 0;         // a second, of what the machine shows
+  int64_t per_token = 0;   // multiplications
+  int64_t per_prompt = 0;  // multiplications for logits, which packed prompts have once
+  double peak = 0;         // measured multiplications per second
 };
 
-std::vector<Products> products_of(const LanguageModel& model, ThreadPool& pool) {
+std::vector<WeightGemms> weight_gemms_of(const LanguageModel& model, ThreadPool& pool) {
   const llm::Decoder& decoder = *model.decoder();
   const Plan* prompt = decoder.prompt_plan();
   const Program& program = *(prompt != nullptr ? *prompt : decoder.plan()).program;
   const std::string logits = llm::name_of(decoder.config().decoder.outputs, "logits", "logits");
-  const auto rows = llm::products_by_compute(program, decoder.packed() ? logits : "");
-  std::vector<Products> all;
+  const auto by_token = llm::products_by_compute(program, decoder.packed() ? logits : "");
+  std::vector<WeightGemms> all;
   for (const auto& [compute, count] : llm::products_by_compute(program)) {
-    const auto own = rows.find(compute);
-    const int64_t per_row = own == rows.end() ? 0 : own->second;
+    const auto own = by_token.find(compute);
+    const int64_t per_token = own == by_token.end() ? 0 : own->second;
     const std::string_view like = compute == "f64" ? "f32" : std::string_view(compute);
     all.push_back(
-        {compute, per_row, count - per_row, measure_products(model.target(), like, pool)});
+        {compute, per_token, count - per_token, measure_gemm(model.target(), like, pool)});
   }
   return all;
 }
@@ -112,7 +112,7 @@ struct Rates {
   double tokens_per_second = 0;
 };
 
-std::vector<llm::Token> some_tokens(int64_t count, int64_t vocabulary) {
+std::vector<llm::Token> arbitrary_tokens(int64_t count, int64_t vocabulary) {
   std::vector<llm::Token> tokens;
   for (int64_t i = 0; i < count; ++i)
     tokens.push_back(static_cast<llm::Token>((i * 7919 + 13) % vocabulary));
@@ -123,10 +123,10 @@ Rates measure(const LanguageModel& model, const FolderMeasure& what,
               std::optional<Clock::time_point> deadline) {
   search::SearchOptions search;
   search.max_new_tokens = search.min_new_tokens = what.new_tokens;
-  const auto prompt = some_tokens(what.prompt_tokens, model.decoder()->vocabulary());
+  const auto prompt = arbitrary_tokens(what.prompt_tokens, model.decoder()->vocabulary());
   std::vector<double> first;
   std::vector<double> rest;
-  for (int64_t i = 0; i <= what.repeats; ++i) {
+  for (int64_t i = 0; i < what.warmup + what.iterations; ++i) {
     llm::Generator generator(model.decoder());
     generator.add(prompt, search);
     const auto begin = Clock::now();
@@ -134,7 +134,7 @@ Rates measure(const LanguageModel& model, const FolderMeasure& what,
     const double until_first = seconds_since(begin);
     while (generator.generate_next_token(&interrupts(), deadline)) {
     }
-    if (i == 0) continue;  // pages in weights, starts threads
+    if (i < what.warmup) continue;  // pages in weights, starts threads
     first.push_back(until_first);
     rest.push_back(seconds_since(begin) - until_first);
   }
@@ -147,7 +147,7 @@ Rates measure(const LanguageModel& model, const FolderMeasure& what,
   return rates;
 }
 
-// Where the time of a prompt and that of the tokens behind it goes.
+// Profiles of prefill and decode.
 struct Profiles {
   Profile prompt;
   Profile decode;
@@ -164,7 +164,7 @@ Profiles profile(const llm::Decoder& decoder, const FolderMeasure& what) {
     decoder.step({&request, 1}, &interrupts());
     sum.add(profiler, 1e3 * seconds_since(begin));
   };
-  const auto tokens = some_tokens(what.prompt_tokens, decoder.vocabulary());
+  const auto tokens = arbitrary_tokens(what.prompt_tokens, decoder.vocabulary());
   decoder.profile(&profiler);
   ProfileSum prompt;
   run(tokens, prompt);
@@ -193,7 +193,7 @@ std::string to_text(const Profile& profile) {
   for (const auto& [place, ms] : profile.places) {
     text += fmt::format("{} {:.1f} %, ", place, 100 * share(ms, profile));
   }
-  return text + fmt::format("between {:.1f} %; products with weights {:.1f} %",
+  return text + fmt::format("between launches {:.1f} %; GEMM with constant weights {:.1f} %",
                             100 * share(profile.overhead_ms, profile),
                             100 * share(profile.products_ms, profile));
 }
@@ -213,16 +213,16 @@ int perf_folder(const FolderMeasure& what, const Options& options, Output& out) 
   const Profiles profiles = profile(*model.decoder(), fitted);
   ThreadPool pool(model.threads());
   const double bytes_per_second = measure_bandwidth(pool);
-  const std::vector<Products> products = products_of(model, pool);
-  // A token reads every weight once, and on average half of what the sequence's caches come to.
+  const std::vector<WeightGemms> gemms = weight_gemms_of(model, pool);
+  // A token reads every weight once, and the KV cache of the prompt and half of the new tokens.
   const double token_bytes =
       static_cast<double>(size.weight_bytes) +
       static_cast<double>(size.token_bytes * (fitted.prompt_tokens + fitted.new_tokens / 2));
   const double bandwidth = rates.tokens_per_second * token_bytes / bytes_per_second;
-  // Each type of products against what the machine shows of it.
+  // Time of the prompt's GEMMs at the measured rate of their type.
   double seconds = 0;
-  for (const Products& p : products) {
-    seconds += static_cast<double>(p.per_row * fitted.prompt_tokens + p.per_prompt) / p.peak;
+  for (const WeightGemms& p : gemms) {
+    seconds += static_cast<double>(p.per_token * fitted.prompt_tokens + p.per_prompt) / p.peak;
   }
   const double compute = seconds / rates.first_token_seconds;
   if (what.json) {
@@ -231,6 +231,7 @@ int perf_folder(const FolderMeasure& what, const Options& options, Output& out) 
     json["target"] = model.decoder()->plan().target;
     json["threads"] = model.threads();
     json["load_seconds"] = model.load_seconds();
+    json["iterations"] = fitted.iterations;
     json["prompt_tokens"] = fitted.prompt_tokens;
     json["new_tokens"] = fitted.new_tokens;
     json["first_token_seconds"] = rates.first_token_seconds;
@@ -240,9 +241,9 @@ int perf_folder(const FolderMeasure& what, const Options& options, Output& out) 
     json["cache_bytes_per_token"] = size.token_bytes;
     json["products_per_token"] = size.products;
     json["bytes_per_second"] = bytes_per_second;
-    for (const Products& p : products) {
+    for (const WeightGemms& p : gemms) {
       json["products"][p.compute] = {
-          {"per_row", p.per_row}, {"per_prompt", p.per_prompt}, {"per_second_here", p.peak}};
+          {"per_row", p.per_token}, {"per_prompt", p.per_prompt}, {"per_second_here", p.peak}};
     }
     json["share_of_bandwidth"] = bandwidth;
     json["share_of_compute"] = compute;
@@ -252,26 +253,27 @@ int perf_folder(const FolderMeasure& what, const Options& options, Output& out) 
     out.write(json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     return 0;
   }
-  out.write(fmt::format("{} on {}, {} threads, loaded in {:.2f} s\n", escape(what.folder),
-                        model.decoder()->plan().target, model.threads(), model.load_seconds()));
-  out.write(fmt::format("prompt of {} tokens: {:.1f} tokens a second, first token after {:.3f} s\n",
+  out.write(fmt::format("{} on {}, {} threads, loaded in {:.2f} s; median of {} runs\n",
+                        escape(what.folder), model.decoder()->plan().target, model.threads(),
+                        model.load_seconds(), fitted.iterations));
+  out.write(fmt::format("prefill of {} tokens: {:.1f} tokens/s, first token after {:.3f} s\n",
                         fitted.prompt_tokens, rates.prompt_tokens_per_second,
                         rates.first_token_seconds));
-  out.write(fmt::format("then {} tokens: {:.1f} tokens a second\n", fitted.new_tokens - 1,
+  out.write(fmt::format("decode of {} tokens: {:.1f} tokens/s\n", fitted.new_tokens - 1,
                         rates.tokens_per_second));
   std::string peaks;
-  for (const Products& p : products) {
-    peaks += fmt::format(", {:.1f} G{}/s in products of {}", 2 * p.peak / 1e9,
+  for (const WeightGemms& p : gemms) {
+    peaks += fmt::format(", {:.1f} G{}/s {} GEMM", 2 * p.peak / 1e9,
                          p.compute == "int8" ? "OP" : "FLOP", p.compute);
   }
-  out.write(fmt::format("measured here: {:.1f} GB/s read{}\n", bytes_per_second / 1e9, peaks));
   out.write(
-      fmt::format("the prompt takes {:.1f} % of that compute, the rest {:.1f} % of that "
-                  "bandwidth\n",
+      fmt::format("measured here: {:.1f} GB/s memory reads{}\n", bytes_per_second / 1e9, peaks));
+  out.write(
+      fmt::format("prefill reaches {:.1f} % of the GEMM rate, decode {:.1f} % of the bandwidth\n",
                   100 * compute, 100 * bandwidth));
-  out.write(fmt::format("time of the prompt: {}\n", to_text(profiles.prompt)));
-  out.write(fmt::format("time of the rest: {}\n", to_text(profiles.decode)));
-  out.write(fmt::format("weights {}, cache {} a token, peak memory {}\n",
+  out.write(fmt::format("prefill time: {}\n", to_text(profiles.prompt)));
+  out.write(fmt::format("decode time: {}\n", to_text(profiles.decode)));
+  out.write(fmt::format("weights {}, KV cache {} per token, peak memory {}\n",
                         llm::bytes_text(size.weight_bytes), llm::bytes_text(size.token_bytes),
                         llm::bytes_text(peak_resident_bytes())));
   return 0;

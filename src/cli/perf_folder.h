@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How fast a model folder reads prompts and answers.
+// Measures prefill and decode of a model folder.
 #pragma once
 
 #include <string>
@@ -14,10 +14,12 @@ struct FolderMeasure {
   std::string overlay;
   int64_t prompt_tokens = 512;
   int64_t new_tokens = 64;
-  int64_t repeats = 3;
+  int64_t iterations = 3;  // measured runs
+  int64_t warmup = 1;      // runs before them
   bool json = false;
 };
 
+// Prints the medians; returns the exit code.
 int perf_folder(const FolderMeasure& what, const Options& options, Output& out);
 
 }  // namespace lathe::cli

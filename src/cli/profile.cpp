@@ -22,7 +22,7 @@ std::string place_of(const Launch& launch) {
 void ProfileSum::add(const Profiler& profiler, double run_ms) {
   ++runs_;
   total_ms_ += run_ms;
-  // Events are listed as they began; an event's children follow it one level deeper.
+  // Events are in order of their start; the children of an event follow it one level deeper.
   std::vector<const Launch*> parents;
   for (const Profiler::Event& event : profiler.events()) {
     const double elapsed =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sums of launch times.
+// Mean times of instructions and ops over profiled runs.
 #pragma once
 
 #include <map>
@@ -10,23 +10,23 @@
 
 namespace lathe::cli {
 
-// Time of an instruction or op in one run, without that of the launches inside its bodies.
+// Time of an instruction or op in one run, without the launches inside its bodies.
 struct ProfileRow {
   std::string name;
   std::string op;
   std::string result;  // type
-  std::string where;   // "cpu", "ref": whose kernel; "view" and such where there is none
+  std::string where;   // target of the kernel: "cpu", "ref"; or "view", "executor"
   int64_t calls = 0;   // in one run
   double milliseconds = 0;
 };
 
 struct Profile {
-  std::vector<ProfileRow> instructions;  // the slowest first
+  std::vector<ProfileRow> instructions;  // slowest first
   std::vector<ProfileRow> ops;
   std::map<std::string, double> places;  // milliseconds by `where`
-  double products_ms = 0;                // of products with constant weights
-  double total_ms = 0;                   // a run with the profiler
-  double overhead_ms = 0;                // what of it lies between instructions
+  double products_ms = 0;                // matrix multiplications with constant weights
+  double total_ms = 0;                   // of one profiled run
+  double overhead_ms = 0;                // part of it between instructions
 };
 
 class ProfileSum {
@@ -40,7 +40,7 @@ class ProfileSum {
     double milliseconds = 0;
   };
   std::map<const Launch*, Entry> entries_;
-  std::vector<const Launch*> order_;  // of first calls
+  std::vector<const Launch*> order_;  // by first call
   double total_ms_ = 0;
   int64_t runs_ = 0;
 };

@@ -12,7 +12,7 @@ Progress::Progress(bool all) : all_(all), is_terminal_(error_is_terminal()) {}
 
 Progress::~Progress() { finish(); }
 
-void Progress::say(std::string_view text) {
+void Progress::show(std::string_view text) {
   if (all_) {
     write_error_text(fmt::format("{}\n", text));
   } else if (is_terminal_) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// What a command is doing, on standard error.
+// Progress of a command on standard error.
 #pragma once
 
 #include <string_view>
 
 namespace lathe::cli {
 
-// On a terminal one line that is replaced and vanishes at the end; otherwise nothing, or, if all is
-// to be told, a line each.
+// On a terminal, one line that each step replaces and finish() removes. Elsewhere nothing, or, if
+// `all`, a line for each step.
 class Progress {
  public:
   explicit Progress(bool all);
@@ -15,7 +15,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void say(std::string_view text);
+  void show(std::string_view text);
   void finish();
 
  private:

@@ -57,12 +57,13 @@ Tensor filled_tensor(ElementType type, const Dims& dims, double value, std::stri
   Tensor out(type, dims);
   const int64_t count = out.count();
   check(type != ElementType::string && info(type).cls != ElementClass::complex,
-        ErrorKind::invalid_argument, "input '{}' is of {}, which a number cannot fill",
-        escape(name), to_string(type));
+        ErrorKind::invalid_argument,
+        "--fill {}: elements of type {} cannot be filled with a number", escape(name),
+        to_string(type));
   if (count == 0) return out;
   store_double(type, out.data(), 0, value);
   check(is_floating(type) || load_double(type, out.data(), 0) == value, ErrorKind::invalid_argument,
-        "input '{}' is of {}, which cannot hold {}", escape(name), to_string(type), value);
+        "--fill {}: elements of type {} cannot hold {}", escape(name), to_string(type), value);
   for (int64_t i = 1; i < count; ++i) store_double(type, out.data(), i, value);
   return out;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Random tensors that are the same on every machine.
+// Random and constant tensors, reproducible on every machine.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace lathe::cli {
 
-// Floats in [-1, 1), integers 0 or 1 (which indexes anything), bools, short texts. Depends on the
-// name, not on the other inputs.
+// Floats in [-1, 1), integers 0 or 1 (valid as most indices), bools, short strings. Depends only on
+// the seed, the name, the type and the shape.
 Tensor random_tensor(ElementType type, const Dims& dims, uint64_t seed, std::string_view name);
 
-// Every element `value`; InvalidArgument naming the input if the type cannot hold it.
+// Every element is `value`. InvalidArgument naming the input if the type cannot hold it.
 Tensor filled_tensor(ElementType type, const Dims& dims, double value, std::string_view name);
 
 }  // namespace lathe::cli

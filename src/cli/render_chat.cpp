@@ -20,7 +20,7 @@ std::string read_input() {
     check(std::ferror(stdin) == 0, ErrorKind::io, "standard input cannot be read after {} bytes",
           text.size());
     check(text.size() <= kMaxRequestBytes, ErrorKind::invalid_argument,
-          "standard input has more than {} bytes", kMaxRequestBytes);
+          "standard input exceeds {} bytes", kMaxRequestBytes);
   }
   return text;
 }
@@ -31,9 +31,10 @@ int render_chat(CommandLine& line) {
   std::string path;
   bool adds_prompt = false;
   std::string name;
-  line.positional("FOLDER", path, "a model folder, or a template file");
-  line.flag("--add-generation-prompt", adds_prompt, "ask for the assistant's next turn");
-  line.text("--template", name, "NAME", "which of several templates");
+  line.positional("FOLDER_OR_FILE", path, "Model folder, or a template file.");
+  line.flag("--add-generation-prompt", adds_prompt,
+            "Ends the prompt with the start of the assistant's message.");
+  line.text("--template", name, "NAME", "Name of the template, if there are several.");
   if (!line.parse()) return 0;
 
   const auto chat = templates::ChatTemplates::load(path);

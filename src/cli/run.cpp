@@ -16,8 +16,8 @@ int run(CommandLine& line) {
   model.declare(line);
   input.declare(line);
   output.declare(line);
-  line.integer("--runs", runs, 1, 1 << 30, "Runs so many times; states go on, the last is shown.");
-  line.text("--trace", trace, "FILE", "Writes times for chrome://tracing or Perfetto.");
+  line.integer("--runs", runs, 1, 1 << 30, "Number of runs; states carry over; prints the last.");
+  line.text("--trace", trace, "FILE", "Writes launch times for chrome://tracing or Perfetto.");
   line.options({"target", "compute", "threads", "memory-limit", "timeout", "seed",
                 "verify-each-pass", "round-trip"});
   if (!line.parse()) return 0;

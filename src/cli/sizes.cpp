@@ -10,8 +10,8 @@
 namespace lathe::cli {
 namespace {
 
-// Backtracking over small sizes: each symbol in turn takes its next candidate until every guard
-// whose symbols are all known holds.
+// Backtracking over small sizes: each symbol tries its candidates until every guard with known
+// symbols holds.
 class SizeSearch {
  public:
   SizeSearch(const Program& program, const std::map<std::string, int64_t>& given,
@@ -32,9 +32,9 @@ class SizeSearch {
   }
 
  private:
-  struct AffineValue {
+  struct BoundGuard {
     const Guard* guard;
-    size_t after;  // the number of free symbols that must be set
+    size_t after;  // number of free symbols that it requires
   };
 
   void add_guard(const Guard& guard) {
@@ -43,7 +43,7 @@ class SizeSearch {
     guard.b.collect_symbols(symbols);
     size_t after = 0;
     for (const SymbolRef& symbol : symbols) {
-      if (!sizes_.contains(symbol->name)) return;  // known only while running
+      if (!sizes_.contains(symbol->name)) return;  // known only at run time
       for (size_t i = 0; i < free_.size(); ++i) {
         if (free_[i]->name == symbol->name) after = std::max(after, i + 1);
       }
@@ -86,7 +86,7 @@ class SizeSearch {
   bool search(size_t place) {
     constexpr int kMostSteps = 20000;
     if (++steps_ > kMostSteps) return false;
-    for (const AffineValue& known : guards_) {
+    for (const BoundGuard& known : guards_) {
       if (known.after == place && !holds(*known.guard)) return false;
     }
     if (place == free_.size()) return true;
@@ -99,7 +99,7 @@ class SizeSearch {
 
   const SizeHints& hints_;
   std::vector<SymbolRef> free_;
-  std::vector<AffineValue> guards_;
+  std::vector<BoundGuard> guards_;
   std::map<std::string, int64_t> sizes_;
   int steps_ = 0;
 };

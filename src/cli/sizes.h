@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sizes for dims that nobody gave.
+// Sizes of dims without a value.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 namespace lathe::cli {
 
 struct SizeHints {
-  int64_t variant = 0;                      // other sizes, mostly unequal ones
-  std::map<std::string, int64_t> lengths;   // of states, by symbol
+  int64_t variant = 0;                      // selects other, mostly unequal sizes
+  std::map<std::string, int64_t> lengths;   // state lengths by symbol
   std::map<std::string, int64_t> previous;  // tried first
 };
 
-// A size for every bound symbol, `given` ones kept, such that the requirements of main hold where
-// such sizes are found quickly; 1 where they may be anything.
+// A size for every bound symbol; those in `given` are fixed. The sizes satisfy the guards of main
+// if a bounded search finds such sizes. A free size is 1.
 std::map<std::string, int64_t> choose_sizes(const Program& program,
                                             const std::map<std::string, int64_t>& given,
                                             const SizeHints& hints);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// tokenize and detokenize.
+// The commands tokenize and detokenize.
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/file_map.h"
 #include "base/thread_pool.h"
 #include "cli/commands.h"
 #include "llm/tokenizer/load.h"
@@ -15,10 +17,10 @@ namespace {
 using tokenizer::Tokenizer;
 constexpr size_t kChunk = 8 << 20;
 
-// The lines of standard input without their ends, group by group; the last may have no end.
+// Reads the lines of standard input in groups, without line ends.
 class InputLines {
  public:
-  // The next lines, or none at the end. They live until the next call.
+  // The next group, empty at the end. Valid until the next call.
   std::vector<std::string_view> next() {
     buffer_.erase(0, used_);
     used_ = 0;
@@ -59,7 +61,7 @@ class InputLines {
   bool ended_ = false;
 };
 
-// Each line's result, computed side by side.
+// Prints `transform` of each line, computed in parallel.
 template <class F>
 void map_lines(CommandLine& line, F&& transform) {
   InputLines input;
@@ -97,7 +99,8 @@ std::vector<uint32_t> read_ids(std::string_view text) {
     good = json[i].is_number_unsigned() && json[i].get<uint64_t>() < tokenizer::kNoId;
     if (good) ids.push_back(json[i].get<uint32_t>());
   }
-  check(good, ErrorKind::invalid_argument, "'{}' is no JSON array of ids", escape(text, 80));
+  check(good, ErrorKind::invalid_argument, "'{}' is not a JSON array of token ids",
+        escape(text, 80));
   return ids;
 }
 
@@ -108,11 +111,20 @@ struct TokenizerArguments {
 
   void declare(CommandLine& line, std::string_view each) {
     line.positional("FOLDER_OR_FILE", path,
-                    "A model's folder, or its tokenizer.json, .model, .tiktoken, vocab.json, "
+                    "Model folder, or its tokenizer.json, .model, .tiktoken, vocab.json, "
                     "vocab.txt or GGUF file.");
     line.flag("--lines", lines, each);
     line.text("--pattern", options.pattern, "REGEX",
-              "What splits the text, for tiktoken files of an unknown encoding.");
+              "Pre-tokenizer regex for .tiktoken files of an unknown encoding.");
+  }
+
+  // After parsing.
+  void check_pattern() const {
+    const auto is_tiktoken = [](std::string_view name) { return name.ends_with(".tiktoken"); };
+    const bool applies =
+        is_folder(path) ? std::ranges::any_of(list_folder(path), is_tiktoken) : is_tiktoken(path);
+    check(options.pattern.empty() || applies, ErrorKind::invalid_argument,
+          "--pattern does not apply to '{}', which has no .tiktoken file", escape(path));
   }
 };
 
@@ -120,16 +132,17 @@ struct TokenizerArguments {
 
 int tokenize(CommandLine& line) {
   TokenizerArguments arguments;
-  bool bare = false;
+  bool has_no_special_tokens = false;
   bool replace = false;
-  arguments.declare(line, "One text a line, one array of ids a line.");
-  line.flag("--bare", bare, "Adds no special tokens around a text.");
-  line.flag("--replace-invalid", replace, "Reads what is not UTF-8 as U+FFFD.");
+  arguments.declare(line, "Encodes each line to one array of ids.");
+  line.flag("--bare", has_no_special_tokens, "Adds no special tokens.");
+  line.flag("--replace-invalid", replace, "Replaces invalid UTF-8 by U+FFFD.");
   if (!line.parse()) return 0;
+  arguments.check_pattern();
 
   const auto tokenizer = tokenizer::load_tokenizer(arguments.path, arguments.options);
   tokenizer::EncodeOptions options;
-  options.add_special_tokens = !bare;
+  options.add_special_tokens = !has_no_special_tokens;
   options.replace_invalid = replace;
   const auto encode = [&](std::string_view text) {
     return ids_text(tokenizer->encode(text, options).ids);
@@ -146,9 +159,10 @@ int tokenize(CommandLine& line) {
 int detokenize(CommandLine& line) {
   TokenizerArguments arguments;
   bool keep = false;
-  arguments.declare(line, "One array of ids a line, one text a line.");
-  line.flag("--special-tokens", keep, "Writes special tokens too.");
+  arguments.declare(line, "Decodes the array of ids in each line.");
+  line.flag("--special-tokens", keep, "Prints special tokens, too.");
   if (!line.parse()) return 0;
+  arguments.check_pattern();
 
   const auto tokenizer = tokenizer::load_tokenizer(arguments.path, arguments.options);
   const auto decode = [&](std::string_view text) {

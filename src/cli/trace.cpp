@@ -2,14 +2,12 @@
 #include "cli/trace.h"
 
 #include "base/file_map.h"
+#include "cli/outputs.h"
 
 namespace lathe::cli {
 
 Trace::Trace(std::string path, std::span<const std::string> read) : path_(std::move(path)) {
-  for (const std::string& file : read) {
-    check(path_.empty() || !is_same_file(path_, file), ErrorKind::invalid_argument,
-          "--trace {}: that is '{}', which this run reads", escape(path_), escape(file));
-  }
+  if (!path_.empty()) check_output_file("--trace", path_, read);
 }
 
 void Trace::write() const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// --trace: the times of launches as a file.
+// Writes the times of launches to the file of --trace.
 #pragma once
 
 #include <span>
@@ -12,11 +12,12 @@ namespace lathe::cli {
 
 class Trace {
  public:
-  // An empty path: no trace. InvalidArgument if the path is one of the files that are read.
+  // An empty path: no trace. `read`: the files of this run, which must not be overwritten.
   Trace(std::string path, std::span<const std::string> read);
-  // Null where nobody wants times: no trace, and a log below level 2.
+  // Null without a trace and with a log below level 2.
   Profiler* profiler() { return path_.empty() && !logs(2) ? nullptr : &profiler_; }
-  void write() const;  // and log
+  // Writes the file and logs the times at level 2.
+  void write() const;
 
  private:
   std::string path_;

@@ -8,16 +8,17 @@
 namespace lathe::cli {
 namespace {
 
-constexpr int64_t kWhole = 200;  // elements
+constexpr int64_t kMaxElements = 200;  // elements
 constexpr int64_t kEnds = 3;
 constexpr size_t kColumns = 100;
-constexpr size_t kMaxText = 200;
+constexpr size_t kMaxString = 200;
 
 std::string element_text(const Tensor& tensor, int64_t index) {
   const ElementType type = tensor.type();
   if (type == ElementType::string) {
     const std::string& text = tensor.as<std::string>()[index];
-    return quote(std::string_view(text).substr(0, kMaxText)) + (text.size() > kMaxText ? "…" : "");
+    return quote(std::string_view(text).substr(0, kMaxString)) +
+           (text.size() > kMaxString ? "…" : "");
   }
   switch (info(type).cls) {
     case ElementClass::boolean:
@@ -41,7 +42,7 @@ std::string element_text(const Tensor& tensor, int64_t index) {
 class ValuesText {
  public:
   ValuesText(const Tensor& dense, std::string_view indent)
-      : tensor_(dense), indent_(indent), cut_(dense.count() > kWhole) {}
+      : tensor_(dense), indent_(indent), truncated_(dense.count() > kMaxElements) {}
 
   std::string make() {
     if (tensor_.count() == 0) return fmt::format("{}[]\n", indent_);
@@ -60,7 +61,7 @@ class ValuesText {
     }
     for (int64_t i = 0; i < extent; ++i) {
       if (i > 0) is_last ? add_separator() : start_line(axis + 1);
-      if (cut_ && extent > 2 * kEnds && i == kEnds) {
+      if (truncated_ && extent > 2 * kEnds && i == kEnds) {
         add("…");
         i = extent - kEnds - 1;
         continue;
@@ -89,7 +90,7 @@ class ValuesText {
 
   const Tensor& tensor_;
   std::string_view indent_;
-  bool cut_;
+  bool truncated_;
   std::string out_;
   std::string line_;
 };

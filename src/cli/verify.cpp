@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "base/error.h"
 #include "base/file_map.h"
+#include "base/output.h"
 #include "cli/commands.h"
 #include "cli/data_set.h"
 #include "cli/execution.h"
@@ -12,6 +14,7 @@ namespace lathe::cli {
 namespace {
 
 struct Arguments {
+  std::vector<std::string> models;
   ProgramArguments model;
   InputArguments input;
   int64_t cases = 3;
@@ -61,14 +64,14 @@ std::vector<VerificationCase> make_cases(const Program& program, const Arguments
       hints.previous = inputs.symbols;
       made.steps.push_back(std::move(inputs.values));
     }
-    // Inputs that are all given leave nothing to vary.
+    // Equal inputs: every input has a value from a flag.
     if (!cases.empty() && same_values(cases.front().steps[0], made.steps[0])) break;
     cases.push_back(std::move(made));
   }
   return cases;
 }
 
-// The compiled program against outputs that somebody stored.
+// Compares the compiled program with stored outputs.
 Check check_stored(Session& session, const RunOptions& options, const DataSet& stored,
                    const std::vector<std::string>& names, double tolerance, bool quantises) {
   Check out{stored.name, CheckStatus::passed, "", {}};
@@ -93,7 +96,7 @@ void check_stages(const Program& program, const Arguments& arguments,
   VerificationOptions options;
   options.compile = compile_options(line.options());
   check(options.compile.target->computes(), ErrorKind::invalid_argument,
-        "target '{}' computes nothing that could be compared", options.compile.target->name());
+        "target '{}' computes no results to compare", options.compile.target->name());
   report.target = options.compile.target->name();
   options.session.memory_limit = line.options().integer("memory-limit");
   options.session.pool = &pool;
@@ -109,43 +112,12 @@ void check_stages(const Program& program, const Arguments& arguments,
   for (const StageReport& stage : found.stages) report.checks.push_back(to_check(stage));
 }
 
-int print_report(const Report& report, const Arguments& arguments, const CommandLine& line) {
-  line.out().write(arguments.json ? report_json(report) : report_text(report));
-  return report.count(CheckStatus::failed) == 0 ? 0 : 1;
-}
-
-}  // namespace
-
-int verify(CommandLine& line) {
-  Arguments arguments;
-  bool worker = false;
-  arguments.model.declare(line);
-  arguments.input.declare(line);
-  line.integer("--cases", arguments.cases, 1, 1000,
-               "Runs of different random inputs and sizes of dims.");
-  line.integer("--steps", arguments.steps, 1, 1000,
-               "Runs one after the other, where there are states.");
-  line.text("--expected", arguments.expected, "FILE", "An .npz with the outputs for --input.");
-  line.numbers("--tolerance", arguments.tolerance,
-               "Largest |a - b| over largest |b| (default by element type; f32: 1e-4).");
-  line.flag("--json", arguments.json,
-            "Prints one JSON object with passed, failed, unsupported, list.");
-  line.hidden_flag("--worker", worker);
-  line.options({"target", "compute", "threads", "memory-limit", "timeout", "seed",
-                "verify-each-pass", "round-trip"});
-  if (!line.parse()) return 0;
-
-  if (worker) {
-    run_verify_worker(line.options(), line.out());
-    return 0;
-  }
-  if (is_folder(arguments.model.model)) {
-    return print_report(verify_folder(arguments.model.model, line.options()), arguments, line);
-  }
+Report verify_model(const std::string& path, Arguments& arguments, const CommandLine& line) {
+  arguments.model.model = path;
   const std::unique_ptr<Program> program = arguments.model.load(arguments.input);
   ThreadPool pool(static_cast<int>(line.options().integer("threads")));
   Report report;
-  report.model = arguments.model.model;
+  report.model = path;
   std::vector<DataSet> stored;
   if (!arguments.expected.empty()) {
     const Inputs inputs = make_inputs(*program, arguments.input,
@@ -153,7 +125,7 @@ int verify(CommandLine& line) {
     stored.push_back(
         {arguments.expected, inputs.values, read_expected(arguments.expected, *program)});
   } else {
-    for (const std::string& folder : data_sets_beside(arguments.model.model)) {
+    for (const std::string& folder : data_sets_beside(path)) {
       stored.push_back(read_data_set(folder, *program));
     }
   }
@@ -167,7 +139,72 @@ int verify(CommandLine& line) {
                                            tolerance, report.quantises));
     }
   }
-  return print_report(report, arguments, line);
+  return report;
+}
+
+// Verifies a model or a folder of models. With several arguments, an error becomes the report.
+Report verify_one(const std::string& path, Arguments& arguments, const CommandLine& line) {
+  try {
+    return is_folder(path) ? verify_folder(path, line.options())
+                           : verify_model(path, arguments, line);
+  } catch (const Error& error) {
+    if (arguments.models.size() == 1 || error.kind() == ErrorKind::interrupted) throw;
+    Report report;
+    report.model = path;
+    report.error = error.what();
+    report.error_code = error_kind_info(error.kind()).exit_code;
+    return report;
+  }
+}
+
+}  // namespace
+
+int verify(CommandLine& line) {
+  Arguments arguments;
+  bool worker = false;
+  line.positionals("MODEL", arguments.models,
+                   "ONNX models, texts of programs, or folders of models with test_data_set_0.");
+  arguments.model.declare_states(line);
+  arguments.input.declare(line);
+  line.integer("--cases", arguments.cases, 1, 1000,
+               "Number of runs with different random inputs and sizes of dims.");
+  line.integer("--steps", arguments.steps, 1, 1000,
+               "Number of consecutive runs per case of a program with states.");
+  line.text("--expected", arguments.expected, "FILE", "An .npz of expected outputs for --input.");
+  line.numbers("--tolerance", arguments.tolerance,
+               "Largest |a - b| over largest |b| (default by element type; f32: 1e-4).");
+  line.flag(
+      "--json", arguments.json,
+      "Prints a JSON object per model: passed, failed, unsupported, list; an array of several.");
+  line.hidden_flag("--worker", worker);
+  line.options({"target", "compute", "threads", "memory-limit", "timeout", "seed",
+                "verify-each-pass", "round-trip"});
+  if (!line.parse()) return 0;
+
+  if (worker) {
+    run_verify_worker(line.options(), line.out());
+    return 0;
+  }
+  for (const std::string& model : arguments.models) {
+    if (!is_folder(model)) continue;
+    line.refuse({"--state", "--input", "--fill", "--mean", "--std", "--scale", "--layout",
+                 "--cases", "--steps", "--expected", "--tolerance", "--timeout", "--seed"},
+                fmt::format("the folder of models '{}'", escape(model)));
+  }
+  std::vector<Report> reports;
+  for (const std::string& model : arguments.models) {
+    reports.push_back(verify_one(model, arguments, line));
+    if (!arguments.json) line.out().write(report_text(reports.back()));
+  }
+  if (arguments.json) line.out().write(reports_json(reports));
+  line.out().flush();
+  int code = 0;
+  for (const Report& report : reports) {
+    if (!report.error.empty()) write_error_text(fmt::format("error: {}\n", report.error));
+    if (report.has_difference()) code = 1;
+    if (code == 0) code = report.error_code;
+  }
+  return code;
 }
 
 }  // namespace lathe::cli

@@ -15,7 +15,7 @@ namespace lathe::cli {
 namespace {
 
 constexpr size_t kBatch = 32;        // cases per process
-constexpr double kSecondsEach = 60;  // that a batch may take per case left in it
+constexpr double kSecondsEach = 60;  // time limit of a batch per remaining case
 
 CheckStatus status_from(std::string_view name) {
   for (const CheckStatus status :
@@ -25,7 +25,7 @@ CheckStatus status_from(std::string_view name) {
   return CheckStatus::failed;
 }
 
-// The names of cases are their folders below the root.
+// The name of a case: its folder relative to the root.
 std::string name_of(const std::string& folder, const std::string& root) {
   if (folder.size() <= root.size() + 1) return folder;
   return folder.substr(root.size() + (root.ends_with('/') ? 0 : 1));
@@ -36,7 +36,7 @@ class FolderVerification {
   FolderVerification(const std::string& root, const Options& options)
       : root_(root), options_(options), folders_(find_model_folders(root)) {
     check(!folders_.empty(), ErrorKind::invalid_argument,
-          "'{}' holds no model with a test_data_set_0 beside it", escape(root));
+          "'{}' has no model with a test_data_set_0", escape(root));
     results_.resize(folders_.size());
   }
 
@@ -55,6 +55,11 @@ class FolderVerification {
     report.target = compile_options(options_).target->name();
     report.cases = static_cast<int64_t>(folders_.size());
     report.checks = std::move(results_);
+    for (const Check& check : report.checks) {
+      if (check.error_code == 0 || report.error_code != 0) continue;
+      report.error_code = check.error_code;
+      report.error = fmt::format("'{}': {}", escape(check.name), check.detail);
+    }
     return report;
   }
 
@@ -77,33 +82,36 @@ class FolderVerification {
     }
   }
 
-  // A process that ends early loses the case it was at; another one goes on behind it.
+  // If a process ends early, its current case fails and a new process continues after it.
   void run_batch(size_t first, size_t last) {
     while (first < last && !interrupts().cancelled()) {
       std::string input;
       for (size_t i = first; i < last; ++i) input += folders_[i] + "\n";
       const ProcessResult process = run_process(
-          {own_program(), "verify", "--worker", "--target", options_.text("target"),
-           "--memory-limit", options_.text("memory-limit"), "--threads", "1"},
+          {own_program(), "verify", "--worker", "--target", options_.text("target"), "--compute",
+           options_.text("compute"), "--memory-limit", options_.text("memory-limit"), "--threads",
+           "1", options_.boolean("round-trip") ? "--round-trip" : "--no-round-trip",
+           options_.boolean("verify-each-pass") ? "--verify-each-pass" : "--no-verify-each-pass"},
           {.input = input, .seconds = kSecondsEach * static_cast<double>(last - first)});
       const size_t before = first;
       first = take_lines(process.output, first, last);
       if (first == last) return;
       if (process.code == 0 && first > before) continue;
-      results_[first] = {name_of(folders_[first], root_), CheckStatus::failed, end_of(process), {}};
+      results_[first] = {
+          name_of(folders_[first], root_), CheckStatus::failed, end_of(process), {}, 0};
       count();
       ++first;
     }
   }
 
   static std::string end_of(const ProcessResult& process) {
-    if (process.timed_out) return "it did not end in time";
+    if (process.timed_out) return "its process timed out";
     if (process.signal != 0)
       return fmt::format("its process was ended by signal {}", process.signal);
     return fmt::format("its process ended with exit code {}", process.code);
   }
 
-  // The results printed, in the order of the folders; the index behind the last one.
+  // Reads printed results in the order of the folders; returns the index after the last one.
   size_t take_lines(std::string_view output, size_t first, size_t last) {
     while (first < last) {
       const size_t end = output.find('\n');
@@ -113,7 +121,8 @@ class FolderVerification {
       results_[first] = {name_of(folders_[first], root_),
                          status_from(json.value("status", std::string())),
                          json.value("detail", std::string()),
-                         {}};
+                         {},
+                         json.value("error_code", 0)};
       count();
       output.remove_prefix(end + 1);
       ++first;
@@ -139,8 +148,7 @@ class FolderVerification {
 }  // namespace
 
 Report verify_folder(const std::string& root, const Options& options) {
-  static_cast<void>(
-      compile_options(options));  // a bad target is the caller's mistake, not a case's
+  static_cast<void>(compile_options(options));  // reports invalid options once, not per case
   return FolderVerification(root, options).run();
 }
 
@@ -151,7 +159,9 @@ void run_verify_worker(const Options& options, Output& out) {
   conformance.run.cancel = &interrupts();
   for (std::string folder; std::getline(std::cin, folder);) {
     const ConformanceResult result = run_model_folder(folder, conformance);
-    const nlohmann::json json{{"status", to_string(result.status)}, {"detail", result.detail}};
+    const nlohmann::json json{{"status", to_string(result.status)},
+                              {"detail", result.detail},
+                              {"error_code", result.error_code}};
     out.write(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
     out.flush();
   }

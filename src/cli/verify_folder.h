@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whole trees of models with stored inputs and outputs.
+// Verifies a folder of models with stored inputs and outputs.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace lathe::cli {
 
-// Every model folder below `root`, in processes of their own on all cores, so that a crash or a
-// hang loses one case.
+// Verifies every model folder below `root` in worker processes on all cores, so that a crash or a
+// hang affects one case.
 Report verify_folder(const std::string& root, const Options& options);
 
-// What such a process does: reads folders from standard input, one a line, and prints a line of
-// JSON for each.
+// The worker process: reads folders from standard input, one a line, and prints a line of JSON for
+// each.
 void run_verify_worker(const Options& options, Output& out);
 
 }  // namespace lathe::cli

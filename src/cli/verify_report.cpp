@@ -17,14 +17,14 @@ std::string value_text(const ValueReport& value) {
 
 Json value_json(const ValueReport& value) {
   Json json{{"name", value.name}, {"type", value.type}};
-  // JSON has no infinity.
+  // JSON cannot represent infinity.
   json["error"] = std::isfinite(value.error) ? Json(value.error) : Json();
   json["limit"] = value.limit;
   if (!value.judged.empty()) json["judged"] = value.judged;
   return json;
 }
 
-// What did not pass, and the counts.
+// The checks that did not pass, and the counts.
 std::string tree_text(const Report& report) {
   std::string out =
       fmt::format("{}: {} models on {}\n", escape(report.model), report.cases, report.target);
@@ -50,27 +50,36 @@ int64_t Report::count(CheckStatus status) const {
                        [&](const Check& check) { return check.status == status; });
 }
 
+bool Report::has_difference() const {
+  return std::any_of(checks.begin(), checks.end(), [](const Check& check) {
+    return check.status == CheckStatus::failed && check.error_code == 0;
+  });
+}
+
 Check to_check(const StageReport& stage) {
   Check check{stage.name, stage.passed() ? CheckStatus::passed : CheckStatus::failed, stage.problem,
               stage.values};
   if (stage.unchanged) check.detail = "no pass changed anything";
   if (!stage.bad_pass.empty()) {
-    check.detail = fmt::format("pass '{}' is to blame: {}", stage.bad_pass, stage.problem);
+    check.detail = fmt::format("pass '{}' is wrong: {}", stage.bad_pass, stage.problem);
   }
   return check;
 }
 
 std::string report_text(const Report& report) {
+  if (report.checks.empty() && !report.error.empty()) {
+    return fmt::format("{}: {}\n", escape(report.model), report.error);
+  }
   if (report.is_tree) return tree_text(report);
   std::string out =
       fmt::format("{}: {} cases on {}\n", escape(report.model), report.cases, report.target);
   for (const std::string& reason : report.skipped) {
-    out += fmt::format("  left out  {}\n", reason);
+    out += fmt::format("  skipped     {}\n", reason);
   }
   if (report.quantises) {
     out +=
-        "  it rounds activations to integers: judged instruction by instruction on the same\n"
-        "  inputs, and end to end by mean KL or top-1\n";
+        "  rounds activations to integers: instructions are compared on equal inputs, outputs by\n"
+        "  mean KL divergence or top-1\n";
   }
   for (const Check& check : report.checks) {
     std::string line = fmt::format("  {:<11} {}", to_string(check.status), check.name);
@@ -91,7 +100,12 @@ std::string report_text(const Report& report) {
   return out;
 }
 
-std::string report_json(const Report& report) {
+namespace {
+
+Json to_json(const Report& report) {
+  if (report.checks.empty() && !report.error.empty()) {
+    return {{"model", report.model}, {"error", report.error}};
+  }
   Json list = Json::array();
   for (const Check& check : report.checks) {
     Json values = Json::array();
@@ -101,15 +115,23 @@ std::string report_json(const Report& report) {
                     {"detail", check.detail},
                     {"values", std::move(values)}});
   }
-  Json json{{"model", report.model},
-            {"target", report.target},
-            {"cases", report.cases},
-            {"quantises", report.quantises},
-            {"skipped", report.skipped},
-            {"passed", report.count(CheckStatus::passed)},
-            {"failed", report.count(CheckStatus::failed)},
-            {"unsupported", report.count(CheckStatus::unsupported)},
-            {"list", std::move(list)}};
+  return {{"model", report.model},
+          {"target", report.target},
+          {"cases", report.cases},
+          {"quantises", report.quantises},
+          {"skipped", report.skipped},
+          {"passed", report.count(CheckStatus::passed)},
+          {"failed", report.count(CheckStatus::failed)},
+          {"unsupported", report.count(CheckStatus::unsupported)},
+          {"list", std::move(list)}};
+}
+
+}  // namespace
+
+std::string reports_json(std::span<const Report> reports) {
+  Json json = Json::array();
+  for (const Report& report : reports) json.push_back(to_json(report));
+  if (reports.size() == 1) json = json[0];
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

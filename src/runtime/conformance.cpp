@@ -189,7 +189,7 @@ std::vector<std::string> find_model_folders(const std::string& root) {
 }
 
 ConformanceResult run_model_folder(const std::string& folder, const ConformanceOptions& options) {
-  ConformanceResult result{folder, ConformanceStatus::passed, ""};
+  ConformanceResult result{folder, ConformanceStatus::passed, "", 0};
   try {
     result.detail = run_data_sets(folder, options);
     if (!result.detail.empty()) result.status = ConformanceStatus::failed;
@@ -198,6 +198,7 @@ ConformanceResult run_model_folder(const std::string& folder, const ConformanceO
     result.detail = error.what();
     const bool unsupported = error.kind() == ErrorKind::unsupported;
     result.status = unsupported ? ConformanceStatus::unsupported : ConformanceStatus::failed;
+    if (!unsupported) result.error_code = error_kind_info(error.kind()).exit_code;
   }
   return result;
 }

@@ -27,6 +27,7 @@ struct ConformanceResult {
   std::string folder;
   ConformanceStatus status = ConformanceStatus::passed;
   std::string detail;  // why it did not pass
+  int error_code = 0;  // exit code of the error that prevented a comparison; 0: none
 };
 
 // The folders below `root` (itself included) that hold a model and a test_data_set_0, sorted.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""lathe doctor DIR and lathe perf DIR, on the folder examples/counting and on damaged copies of it."""
+"""lathe doctor DIR and lathe perf DIR, on examples/counting and damaged copies of it."""
 
 import json
 
@@ -10,7 +10,7 @@ COUNTING = program.ROOT / "examples" / "counting"
 
 class Folder(program.ProgramTest):
     def copy(self, **changes):
-        """A copy of the folder; `changes`: name with _ for . to its new bytes, None: not there."""
+        """Copies the folder; `changes` maps a file name, with _dot_ for a dot, to new bytes or None."""
         for file in COUNTING.iterdir():
             if file.suffix != ".py":
                 self.path(file.name).write_bytes(file.read_bytes())
@@ -25,24 +25,24 @@ class Folder(program.ProgramTest):
         lines = self.run_program("doctor", *arguments, **more).splitlines()
         return [(line[:12].strip(), line[13:]) for line in lines]
 
-    def test_doctor_tells_what_a_folder_is(self):
+    def test_doctor_describes_a_folder(self):
         rows = self.rows(COUNTING, "--target", "ref")
-        self.assertEqual(rows[0], ("folder", "a llama of context 256"))
-        self.assertEqual(rows[1], ("program", "model.onnx (6.0 KiB): 16 instructions, every operator known"))
-        self.assertEqual(rows[2], ("tokenizer", "16 tokens; ends: 15 <end>"))
-        self.assertEqual(rows[3], ("template", "'Hello' becomes 'Hello '"))
+        self.assertEqual(rows[0], ("folder", "type llama, context of 256 tokens"))
+        self.assertEqual(rows[1], ("program", "model.onnx (6.0 KiB): 16 instructions, all operators supported"))
+        self.assertEqual(rows[2], ("tokenizer", "16 tokens; end tokens: 15 <end>"))
+        self.assertEqual(rows[3], ("template", "'Hello' is rendered as 'Hello '"))
         self.assertEqual(rows[4], ("target", "ref"))
-        self.assertEqual(rows[5], ("memory", "weights 5.0 KiB, cache 128 bytes a token"))
-        self.assertEqual(rows[6], ("memory", "37.0 KiB in all for a sequence of 256 tokens"))
-        self.assertRegex(rows[7][1], r"^\d+ launches; rows of all sequences are packed$")
+        self.assertEqual(rows[5], ("memory", "weights 5.0 KiB, KV cache 128 bytes per token"))
+        self.assertEqual(rows[6], ("memory", "37.0 KiB in total for a sequence of 256 tokens"))
+        self.assertRegex(rows[7][1], r"^\d+ launches; tokens of all sequences are packed$")
 
-    def test_doctor_warns_of_a_context_that_memory_has_no_room_for(self):
+    def test_doctor_warns_of_a_context_that_exceeds_memory(self):
         rows = self.rows(COUNTING, "--config", '{"model": {"context_length": 1000000000000}}')
-        self.assertRegex(rows[6][1], r"^warning: 116.4 TiB in all for a sequence of 1000000000000 tokens, and "
-                         r".*iB are available: there is room for \d+ tokens$")
+        self.assertRegex(rows[6][1], r"^warning: 116.4 TiB in total for a sequence of 1000000000000 tokens, but "
+                         r".*iB are available: \d+ tokens fit$")
         rows = self.rows(COUNTING, "--memory-limit", "1K")
-        self.assertEqual(rows[6][1], "warning: 37.0 KiB in all for a sequence of 256 tokens, and the limit for caches "
-                         "is 1.0 KiB: there is room for 8 tokens")
+        self.assertEqual(rows[6][1], "warning: 37.0 KiB in total for a sequence of 256 tokens, but the KV cache limit "
+                         "is 1.0 KiB: 8 tokens fit")
 
     def test_a_configuration_can_be_changed_from_the_command_line(self):
         change = '{"model": {"decoder": {"session_options": {"intra_op_num_threads": 3}}}}'
@@ -51,11 +51,11 @@ class Folder(program.ProgramTest):
             self.assertIn(wanted, self.run_program(command, COUNTING, "--config", change, "--target", "cpu", *more))
         for command in ("perf", "explain"):
             self.run_program(command, COUNTING / "model.onnx", "--config", "{}", code=2)
-            self.assertIn("--config wants a model folder, and '", self.stderr)
+            self.assertRegex(self.stderr, r"--config does not apply to '.*model.onnx', which is not a model folder")
         self.run_program("doctor", "--config", "{}", code=2)
-        self.assertIn("--config is '{}', but no folder is given", self.stderr)
+        self.assertIn("--config does not apply to the machine: it requires a model folder", self.stderr)
 
-    def test_threads_of_the_folder_hold_until_others_are_given(self):
+    def test_threads_option_overrides_the_folder(self):
         config = json.loads((COUNTING / "genai_config.json").read_text())
         config["model"]["decoder"]["session_options"] = {"intra_op_num_threads": 3}
         folder = self.copy(genai_config_dot_json=json.dumps(config).encode())
@@ -63,7 +63,7 @@ class Folder(program.ProgramTest):
             self.run_program("generate", folder, "--ids", 1, "-v", *more)
             self.assertRegex(self.stderr, rf"(?m)^target \w+, threads {threads}, loaded in ")
 
-    def test_doctor_tells_every_problem_and_ends_with_the_first(self):
+    def test_doctor_lists_every_problem_and_ends_with_the_first(self):
         folder = self.copy(model_dot_onnx=b"version https://git-lfs\n", tokenizer_dot_json=b"{}",
                            chat_template_dot_jinja=b"{% if %}")
         found = dict(self.rows(folder, code=3))
@@ -72,12 +72,17 @@ class Folder(program.ProgramTest):
         self.assertIn("problem: ", found["tokenizer"])
         self.assertIn("problem: ", found["template"])
         self.assertIn("problem: ", found["decoder"])
+        self.assertRegex(self.stderr, r"\Aerror: '.*model.onnx' is a Git LFS pointer")
 
-    def test_a_folder_without_a_template_is_no_problem(self):
+    def test_doctor_reports_a_missing_path_as_an_error(self):
+        self.assertTrue(self.run_program("doctor", "missing", code=7).startswith("folder       problem: "))
+        self.assertTrue(self.stderr.startswith("error: 'missing' has no genai_config.json"), self.stderr)
+
+    def test_a_folder_without_a_template_is_valid(self):
         found = dict(self.rows(self.copy(chat_template_dot_jinja=None)))
-        self.assertEqual(found["template"], "none: lathe chat wants one")
+        self.assertEqual(found["template"], "none; lathe chat requires one")
 
-    def test_perf_measures_prompts_and_answers(self):
+    def test_perf_measures_prefill_and_decode(self):
         out = json.loads(self.run_program("perf", COUNTING, "--prompt-tokens", 20, "--new-tokens", 8, "-n", 2, "--json"))
         self.assertEqual((out["prompt_tokens"], out["new_tokens"], out["cache_bytes_per_token"],
                           out["products_per_token"]), (20, 8, 128, 16 * 48 + 16 * 16))
@@ -85,10 +90,30 @@ class Folder(program.ProgramTest):
                      "share_of_bandwidth", "share_of_compute"):
             self.assertGreater(out[rate], 0, rate)
         text = self.run_program("perf", COUNTING, "-n", 1)
-        self.assertRegex(text, r"(?m)^time of the prompt: .*between .* %; products with weights .* %$")
-        self.assertRegex(text, r"(?m)^prompt of 191 tokens: .* tokens a second, first token after ")
+        self.assertRegex(text, r"(?m)^prefill time: .*between launches .* %; GEMM with constant weights .* %$")
+        self.assertRegex(text, r"(?m)^prefill of 191 tokens: .* tokens/s, first token after ")
 
-    def test_perf_compares_products_with_the_peak_of_their_type(self):
+    def test_perf_runs_as_often_as_requested(self):
+        small = ["perf", COUNTING, "--prompt-tokens", 4, "--new-tokens", 2]
+        for flags, runs in (((), 3), (("-n", 10), 10), (("--iterations", 1, "--warmup", 0), 1)):
+            self.assertEqual(json.loads(self.run_program(*small, "--json", *flags))["iterations"], runs)
+        self.assertRegex(self.run_program(*small, "-n", 10), r"\A.*counting on \w+, .*; median of 10 runs\n")
+
+    def test_flags_that_do_not_apply_are_refused(self):
+        model = COUNTING / "model.onnx"
+        for command, subject, flags in (
+                ("perf", COUNTING, ("--fill", "n=3")), ("perf", COUNTING, ("--trace", "t")),
+                ("perf", COUNTING, ("--all",)), ("perf", COUNTING, ("--seed", "1")),
+                ("perf", COUNTING, ("--state", "a=b")), ("perf", model, ("--new-tokens", "3")),
+                ("perf", model, ("--prompt-tokens", "3")), ("explain", COUNTING, ("--state", "a=b")),
+                ("explain", COUNTING, ("--timeout", "1")), ("doctor", COUNTING, ("--seed", "1")),
+                ("doctor", COUNTING, ("--options-markdown",))):
+            self.run_program(command, subject, *flags, code=2)
+            self.assertRegex(self.stderr, rf"\Aerror: lathe {command}: {flags[0]} does not apply to .*'{subject}'")
+            self.assertIn(f"see: lathe {command} --help", self.stderr)
+        self.assertFalse(self.path("t").exists())
+
+    def test_perf_compares_weight_gemms_with_the_measured_rate_of_their_type(self):
         for compute in ("int8", "bf16", "f32"):
             out = json.loads(self.run_program("perf", COUNTING, "--prompt-tokens", 20, "--new-tokens", 8, "-n", 1,
                                               "--json", "--target", "cpu", "--compute", compute))
@@ -102,7 +127,7 @@ class Folder(program.ProgramTest):
                 places = {k: v for k, v in shares.items() if k != "weight_products"}
                 self.assertAlmostEqual(sum(places.values()), 1, places=6)
 
-    def test_a_request_that_cannot_fit_fails_before_it_runs(self):
+    def test_a_request_beyond_memory_fails_before_it_runs(self):
         self.run_program("generate", COUNTING, "--ids", "1,2,3", "--memory-limit", "300", code=5)
         self.assertIn("3 tokens require 384 bytes of KV caches (128 bytes per token)", self.stderr)
 

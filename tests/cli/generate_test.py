@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""lathe generate, on the folder examples/counting: the word after a number is the next one."""
+"""lathe generate on examples/counting, whose answer to a number is the next one."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ class Generate(program.ProgramTest):
     def generate(self, *arguments, **more):
         return self.run_program("generate", COUNTING, *arguments, **more)
 
-    def test_a_prompt_is_taken_as_it_is(self):
+    def test_a_prompt_comes_from_a_flag_a_file_or_standard_input(self):
         self.assertEqual(self.generate("-p", "nine ten"), "eleven twelve thirteen fourteen\n")
         self.path("prompt.txt").write_text("twelve\n")
         self.assertEqual(self.generate("--file", "prompt.txt"), "thirteen fourteen\n")
@@ -21,7 +21,7 @@ class Generate(program.ProgramTest):
                              check=True, timeout=program.SECONDS).stdout
         self.assertEqual(out, b"twelve thirteen fourteen\n")
 
-    def test_json_says_what_was_generated_and_why_it_ended(self):
+    def test_json_has_the_answer_and_the_reason_of_its_end(self):
         out = json.loads(self.generate("-p", "three four", "--json", "--max-new-tokens", 3))
         self.assertEqual((out["ids"], out["text"], out["finish_reason"], out["prompt_tokens"], out["new_tokens"]),
                          ([5, 6, 7], "five six seven", "length", 2, 3))
@@ -37,12 +37,12 @@ class Generate(program.ProgramTest):
                          [([2, 3, 4, 5], "two three ", "stop"), ([10, 11], "ten ", "stop")])
         self.assertEqual(out["rows_run"], 6)
 
-    def test_dashes_and_underscores_are_alike(self):
+    def test_dashes_and_underscores_are_equivalent(self):
         for flag in ("--max-new-tokens", "--max_new_tokens"):
             self.assertEqual(self.generate("-p", "one", flag, 2), "two three\n")
         self.assertEqual(self.generate("-p", "one", "--num_beams=2", "--max-new-tokens=2"), "two three\n")
 
-    def test_a_generation_config_fills_what_the_configuration_leaves_open(self):
+    def test_a_generation_config_sets_options_without_a_value(self):
         for name in ("model.onnx", "genai_config.json", "tokenizer.json"):
             self.path(name).write_bytes((COUNTING / name).read_bytes())
 
@@ -54,7 +54,7 @@ class Generate(program.ProgramTest):
         self.assertEqual(generate(max_new_tokens=2), "twelve thirteen\n")
         self.assertEqual(generate("--max-new-tokens", 1, max_new_tokens=2), "twelve\n")
         self.assertEqual(generate("--config", '{"search": {"max_new_tokens": 1}}', max_new_tokens=2), "twelve\n")
-        self.assertEqual(generate(max_length=2), "twelve thirteen fourteen\n")  # genai_config.json gives one
+        self.assertEqual(generate(max_length=2), "twelve thirteen fourteen\n")  # genai_config.json sets it
         self.assertNotIn("twelve", generate(suppress_tokens=[12]))
         self.assertNotEqual(generate(begin_suppress_tokens=[12]).split()[0], "twelve")
         self.assertEqual(generate(max_new_tokens=3, forced_eos_token_id=3, max_length=4,
@@ -62,15 +62,15 @@ class Generate(program.ProgramTest):
         self.assertEqual(generate(bad_words_ids=[[12, 13]], max_new_tokens=2).split()[0], "twelve")
         self.assertNotEqual(generate(bad_words_ids=[[12, 13]], max_new_tokens=2), "twelve thirteen\n")
         self.assertEqual(generate(stop_strings=["teen"]), "twelve thir\n")
-        drawn = {generate("--random-seed", seed, do_sample=True, temperature=1e6, top_k=0, max_new_tokens=4)
+        sampled = {generate("--random-seed", seed, do_sample=True, temperature=1e6, top_k=0, max_new_tokens=4)
                  for seed in range(4)}
-        self.assertGreater(len(drawn), 1)
+        self.assertGreater(len(sampled), 1)
         self.assertEqual(generate("--random-seed", 1, do_sample=True, temperature=1e6, top_k=1), generate())
         self.assertEqual(generate(penalty_alpha=0.6), generate())
         generate(penalty_alpha=0.6)
         self.assertRegex(self.stderr, r"generation_config.json of '.*' requests penalty_alpha, which is not supported")
 
-    def test_options_without_effect_are_taken(self):
+    def test_options_without_effect_are_accepted(self):
         self.assertEqual(self.generate("-p", "one", "--batch_size", 4, "--past_present_share_buffer=true",
                                        "--diversity_penalty=0", "--blank-penalty=0", "--max-new-tokens", 2), "two three\n")
         self.generate("-p", "one", "--diversity_penalty", 0.5, code=4)
@@ -80,7 +80,7 @@ class Generate(program.ProgramTest):
         out = json.loads(self.generate("--chat", "-p", "eleven", "--system", "one two", "--json"))
         self.assertEqual((out["prompt_tokens"], out["text"]), (3, "twelve thirteen fourteen"))
 
-    def test_arguments_of_a_template_are_json_or_text(self):
+    def test_template_arguments_are_json_or_strings(self):
         for name in ("model.onnx", "genai_config.json", "tokenizer.json"):
             self.path(name).write_bytes((COUNTING / name).read_bytes())
         self.path("chat_template.jinja").write_text("{{ words[1] }} {{ word }} {{ messages[0].content }}")
@@ -88,16 +88,16 @@ class Generate(program.ProgramTest):
                                           'words=["one", "two"]', "--template-arg", "word=three"))
         self.assertEqual((out["prompt_tokens"], out["text"]), (3, "eleven twelve thirteen fourteen"))
 
-    def test_the_settings_in_effect_are_told(self):
+    def test_verbose_prints_the_effective_settings(self):
         self.generate("-p", "one", "--top-k", 7, "-v", "--config", '{"search": {"min_p": 0.25}}')
         self.assertRegex(self.stderr, r"(?m)^target \w+, threads \d+, loaded in ")
-        self.assertRegex(self.stderr, r"(?m)^memory: weights 5.0 KiB, cache 128 bytes a token; ")
+        self.assertRegex(self.stderr, r"(?m)^memory: weights 5.0 KiB, KV cache 128 bytes per token; ")
         self.assertRegex(self.stderr, r"(?m)^memory: weights .*, 37.0 KiB in total for a sequence of 256 tokens; ")
         self.assertRegex(self.stderr, r"(?m)^top_k = 7  \(not the default\)$")
         self.assertRegex(self.stderr, r"(?m)^min_p = 0.25  \(not the default\)$")
         self.assertRegex(self.stderr, r"(?m)^temperature = 1.0$")
 
-    def test_time_runs_out(self):
+    def test_a_timeout_ends_the_generation(self):
         self.generate("-p", "one", "--timeout", "0.000001", code=130)
         self.assertRegex(self.stderr, r"^error: timed out after ")
 

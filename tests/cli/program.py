@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs the lathe program, and tests that report 'N passed, N failed, N skipped'."""
+"""Base of the tests that run the lathe program and print 'N passed, N failed, N skipped'."""
 
 import os
 import pathlib
@@ -19,7 +19,7 @@ SECONDS = 120
 
 
 class ProgramTest(unittest.TestCase):
-    """A folder of its own for each test, and the program in it."""
+    """Runs the program in a temporary folder of the test."""
 
     def setUp(self):
         holder = tempfile.TemporaryDirectory()
@@ -34,7 +34,7 @@ class ProgramTest(unittest.TestCase):
                                 stderr=subprocess.PIPE, **more)
 
     def run_program(self, *arguments, code=0, **more):
-        """Standard output, as text; the exit code must be `code`."""
+        """Returns standard output as text; requires the exit code `code`."""
         process = self.start(*arguments, **more)
         out, err = process.communicate(timeout=SECONDS)
         self.stderr = err.decode()
@@ -57,7 +57,7 @@ class ProgramTest(unittest.TestCase):
                                [("x", element_type, dims)], [("y", element_type, dims)])
 
     def result(self, model, *arguments):
-        """What the first output is, through an .npy file."""
+        """Returns the first output, read from an .npy file."""
         out = self.path("result.npy")
         self.run_program("run", model, "--output", out, *arguments)
         return np.load(out)

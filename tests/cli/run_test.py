@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""lathe run: inputs from every kind of file, outputs to every kind of file, what is printed."""
+"""lathe run: input files, output files and printed values of every format."""
 
 import struct
 import zlib
@@ -14,7 +14,7 @@ from program import DIGITS
 
 
 def png(pixels):
-    """An 8-bit PNG: rows, columns, and 3 channels or none."""
+    """An 8-bit PNG of pixels [height, width] or [height, width, 3]."""
     def chunk(kind, content):
         crc = zlib.crc32(kind + content)
         return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", crc)
@@ -27,20 +27,20 @@ def png(pixels):
 
 
 def bilinear(row, size):
-    """Half-pixel centres, ends repeated."""
+    """Linear interpolation with half-pixel centres and repeated ends."""
     at = np.clip((np.arange(size) + 0.5) * len(row) / size - 0.5, 0, len(row) - 1)
     return np.interp(at, np.arange(len(row)), row)
 
 
 class Files(program.ProgramTest):
-    def test_digits_are_read_as_their_names_say(self):
+    def test_digits_are_classified(self):
         labels = (DIGITS / "labels.txt").read_text().split()
         for name in labels:
             text = self.run_program("run", DIGITS / "digits.onnx", "--input", DIGITS / f"{name}.png",
                                     "--labels", DIGITS / "labels.txt", "--top", 2)
             self.assertRegex(text, rf"\Aprobabilities f32\[1, 10\]\n    1\. {name} +(1|0\.\d+)\n    2\. ")
 
-    def test_arrays_come_back_as_they_went_in(self):
+    def test_arrays_are_read_and_written_unchanged(self):
         model = self.identity_model()
         rng = np.random.default_rng(1)
         x = rng.normal(size=(3, 4)).astype(np.float32)
@@ -68,7 +68,7 @@ class Files(program.ProgramTest):
         self.assertEqual({p.name for p in self.folder.iterdir()},
                          {"identity.onnx", "x.npy", "all.npz", "one.pb"})
 
-    def test_every_element_type_passes_through_npy(self):
+    def test_every_element_type_of_numpy_is_read_and_written(self):
         rng = np.random.default_rng(2)
         for onnx_type, dtype in [
                 (TensorProto.DOUBLE, np.float64), (TensorProto.FLOAT16, np.float16),
@@ -81,7 +81,7 @@ class Files(program.ProgramTest):
             self.assertEqual(y.dtype, x.dtype)
             np.testing.assert_array_equal(y, x)
 
-    def test_types_that_numpy_lacks_travel_as_raw_bytes(self):
+    def test_types_that_numpy_lacks_are_raw_bytes(self):
         for onnx_type, dtype in [(TensorProto.BFLOAT16, ml_dtypes.bfloat16),
                                  (TensorProto.FLOAT8E4M3FN, ml_dtypes.float8_e4m3fn)]:
             x = np.array([[0.5, -1, 2, 448]], dtype)
@@ -89,23 +89,23 @@ class Files(program.ProgramTest):
             y = self.result(self.identity_model(onnx_type), "--input", "x.npy")
             np.testing.assert_array_equal(y.view(dtype), x)
 
-    def test_types_below_eight_bits_take_a_byte_per_element(self):
+    def test_types_below_eight_bits_use_a_byte_per_element(self):
         x = np.array([[-8, 7, -1, 3, 0]], np.int8)
         np.save(self.path("x.npy"), x)
         model = self.identity_model(TensorProto.INT4, ("n", 5))
         np.testing.assert_array_equal(self.result(model, "--input", "x.npy"), x)
 
-    def test_texts_pass_through_npy(self):
+    def test_strings_are_read_and_written(self):
         x = np.array([["grüße", "", "x\u4e16y", "long" * 50]])
         np.save(self.path("x.npy"), x)
         y = self.result(self.identity_model(TensorProto.STRING), "--input", "x.npy")
         np.testing.assert_array_equal(y, x)
 
-    def test_empty_tensors_pass_through(self):
+    def test_empty_tensors_are_read_and_written(self):
         np.save(self.path("x.npy"), np.zeros((0, 4), np.float32))
         self.assertEqual(self.result(self.identity_model(), "--input", "x.npy").shape, (0, 4))
 
-    def test_random_inputs_depend_on_the_seed_alone(self):
+    def test_random_inputs_depend_only_on_the_seed(self):
         model = self.identity_model()
         first = self.result(model, "--seed", 1, "--fill", "n=5")
         np.testing.assert_array_equal(self.result(model, "--seed", 1, "--fill", "n=5"), first)
@@ -113,11 +113,11 @@ class Files(program.ProgramTest):
         self.assertEqual(first.shape, (5, 4))
         self.assertTrue((np.abs(first) <= 1).all() and first.std() > 0.3)
 
-    def test_fill_sets_whole_inputs(self):
+    def test_fill_sets_every_element(self):
         np.testing.assert_array_equal(self.result(self.identity_model(), "--fill", "x=2.5"),
                                       np.full((1, 4), 2.5, np.float32))
 
-    def test_a_default_may_be_given_anew(self):
+    def test_an_initialiser_can_be_overridden(self):
         model = self.save_model("d.onnx", [helper.make_node("Add", ["x", "b"], ["y"])],
                                 [("x", TensorProto.FLOAT, [2]), ("b", TensorProto.FLOAT, [2])],
                                 [("y", TensorProto.FLOAT, [2])],
@@ -125,7 +125,7 @@ class Files(program.ProgramTest):
         np.testing.assert_array_equal(self.result(model, "--fill", "x=1"), [11, 21])
         np.testing.assert_array_equal(self.result(model, "--fill", "x=1", "--fill", "b=5"), [6, 6])
 
-    def test_states_go_on_from_run_to_run(self):
+    def test_states_carry_over_between_runs(self):
         model = self.save_model(
             "s.onnx", [helper.make_node("Concat", ["past", "x"], ["present"], axis=0),
                        helper.make_node("ReduceSum", ["present"], ["y"], keepdims=0)],
@@ -135,18 +135,18 @@ class Files(program.ProgramTest):
                                      "--runs", 4), 24)
 
 
-class Pictures(program.ProgramTest):
+class Images(program.ProgramTest):
     def pixels_of(self, pixels, dims, *arguments, element_type=TensorProto.FLOAT):
         self.path("p.png").write_bytes(png(pixels))
         return self.result(self.identity_model(element_type, dims), "--input", "p.png", *arguments)
 
-    def test_pixels_become_numbers_from_0_to_1(self):
+    def test_pixels_are_scaled_to_0_to_1(self):
         pixels = np.arange(12, dtype=np.uint8).reshape(3, 4) * 20
         found = self.pixels_of(pixels, (1, 1, "h", "w"))
         np.testing.assert_allclose(found[0, 0], pixels / 255, rtol=1e-6)
         np.testing.assert_allclose(self.pixels_of(pixels, ("h", "w")), pixels / 255, rtol=1e-6)
 
-    def test_channels_lie_where_the_model_has_them(self):
+    def test_channels_are_first_or_last(self):
         pixels = np.random.default_rng(3).integers(0, 256, (5, 6, 3)).astype(np.uint8)
         first = self.pixels_of(pixels, ("n", 3, "h", "w"))
         np.testing.assert_allclose(first[0], pixels.transpose(2, 0, 1) / 255, rtol=1e-6)
@@ -155,7 +155,7 @@ class Pictures(program.ProgramTest):
         named = self.pixels_of(pixels, (1, "h", "w", "c"), "--layout", "nhwc")
         np.testing.assert_allclose(named[0], pixels / 255, rtol=1e-6)
 
-    def test_integers_stay_pixels(self):
+    def test_integers_are_not_scaled(self):
         pixels = np.random.default_rng(4).integers(0, 256, (5, 6, 3)).astype(np.uint8)
         found = self.pixels_of(pixels, (1, "h", "w", 3), element_type=TensorProto.UINT8)
         np.testing.assert_array_equal(found[0], pixels)
@@ -167,19 +167,19 @@ class Pictures(program.ProgramTest):
         found = self.pixels_of(pixels, (1, 3, 2, 2), "--scale", "2")
         np.testing.assert_allclose(found, np.full((1, 3, 2, 2), 102), rtol=1e-6)
 
-    def test_shrinking_averages_areas(self):
+    def test_downscaling_averages_areas(self):
         pixels = np.random.default_rng(5).integers(0, 256, (6, 6)).astype(np.uint8)
         found = self.pixels_of(pixels, (1, 1, 3, 2))
         expected = pixels.reshape(3, 2, 2, 3).mean(axis=(1, 3)) / 255
         np.testing.assert_allclose(found[0, 0], expected, rtol=1e-5)
 
-    def test_shrinking_weighs_parts_of_pixels(self):
+    def test_downscaling_weights_partial_pixels(self):
         pixels = np.array([[0, 90, 240]], np.uint8)
         found = self.pixels_of(pixels, (1, 1, 1, 2), "--scale", "1")
         np.testing.assert_allclose(found[0, 0, 0], [(0 + 0.5 * 90) / 1.5, (0.5 * 90 + 240) / 1.5],
                                    rtol=1e-6)
 
-    def test_growing_is_bilinear(self):
+    def test_upscaling_is_bilinear(self):
         pixels = np.random.default_rng(6).integers(0, 256, (3, 4)).astype(np.uint8)
         found = self.pixels_of(pixels, (1, 1, 7, 9), "--scale", "1")
         rows = np.stack([bilinear(row, 9) for row in pixels.astype(float)])
@@ -188,17 +188,17 @@ class Pictures(program.ProgramTest):
 
 
 class Printing(program.ProgramTest):
-    def test_values_are_nested_as_the_extents_are(self):
+    def test_values_are_nested_by_axis(self):
         np.save(self.path("x.npy"), np.array([[1, 2.5, -3, 1e10], [0, np.nan, np.inf, -0.125]], np.float32))
         self.assertEqual(self.run_program("run", self.identity_model(), "--input", "x.npy"),
                          "y f32[2, 4]\n  [[1 2.5 -3 1e+10]\n   [0 nan inf -0.125]]\n")
 
-    def test_long_axes_are_cut(self):
+    def test_long_axes_are_shortened(self):
         model = self.identity_model(dims=("n",))
         text = self.run_program("run", model, "--fill", "n=5000", "--fill", "x=1")
         self.assertEqual(text, "y f32[5000]\n  [1 1 1 … 1 1 1]\n")
 
-    def test_the_largest_come_first_and_equal_ones_in_order(self):
+    def test_top_sorts_by_value_then_index(self):
         np.save(self.path("x.npy"), np.array([[0, 3, 3, np.nan], [9, 1, 2, 3]], np.float32))
         text = self.run_program("run", self.identity_model(), "--input", "x.npy", "--top", 3)
         rows = [line.split() for line in text.splitlines()]

@@ -287,6 +287,16 @@ def archive(members, damage=False):
     return bytes(content)
 
 
+def archive_bomb(header):
+    """An archive whose member has 400 MB of zeros after its header."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as made, made.open("x.npy", "w") as member:
+        member.write(header)
+        for _ in range(400):
+            member.write(b"\0" * 1_000_000)
+    return out.getvalue()
+
+
 def saved(array):
     out = io.BytesIO()
     np.save(out, array)
@@ -314,6 +324,16 @@ def tensors():
         "no_arrays.npz": archive({"readme.txt": b"nothing"}),
         "cut.npz": archive({"x.npy": x})[:60],
         "cut.png": picture[:50],
+        "text.png": b"these are only words\n",
+        "text.npy": b"these are only words\n",
+        "text.npz": b"these are only words\n",
+        "empty.npy": b"",
+        "pointer.npy": b"version https://git-lfs" b".github.com/spec/v1\noid sha256:00\nsize 12345\n",
+        "table.csv": b"1,2,3\n4,5,6\n",
+        "cut_member.npz": archive({"x.npy": x[:-5]}),
+        "text_member.npz": archive({"x.npy": b"these are only words\n"}),
+        "bomb.npz": archive_bomb(npy(shape % "(2, 4)")),
+        "no_utf8.txt": b"one \xff two\n",
         "bomb.png": png(4, 4, zlib.compress(b"\0" * 50_000_000)),
         "enormous.png": png(1 << 20, 1 << 20, zlib.compress(b"\0" * 100)),
         "picture.png": picture,
@@ -328,6 +348,10 @@ def make(folder):
     for name, content in {**models(), **imports(), **texts(), **tensors()}.items():
         (folder / name).write_bytes(content)
     (folder / "folder").mkdir()
+    data = folder / "broken_data" / "test_data_set_0"
+    data.mkdir(parents=True)
+    (data.parent / "model.onnx").write_bytes(good())
+    (data / "input_0.pb").write_bytes(tensors()["cut.pb"])
     os.symlink("/etc/hostname", folder / "link.bin")
     os.symlink("/dev/full", folder / "full.npz")
     os.mkfifo(folder / "pipe.onnx")
