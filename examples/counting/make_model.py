@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Writes a model folder whose decoder counts: the token after n is n + 1, and 15 ends. It has the form of an
-exported language model: group-query attention with a cache, a genai_config.json, a tokenizer whose words are
-numbers, and a chat template.
+"""Writes a model folder whose decoder counts: the token after n is n + 1, and 15 is the end token. It has the form
+of an exported language model: group-query attention with a KV cache, a genai_config.json, a tokenizer whose words
+are numbers, and a chat template.
 
-usage: make_model.py [FOLDER]        needs the Python packages onnx and numpy
+usage: make_model.py [FOLDER]        requires the Python packages onnx and numpy
 """
 
 import json
@@ -21,7 +21,7 @@ TEMPLATE = ("{% for message in messages %}{{ message.content }}{% if message.rol
 
 
 def tokenizer():
-    """Words between spaces; those that are no numbers read as zero."""
+    """Splits at white space; an unknown word becomes token zero."""
     end = {"id": TOKENS - 1, "content": END, "single_word": False, "lstrip": False, "rstrip": False,
            "normalized": False, "special": True}
     return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [end], "normalizer": None,

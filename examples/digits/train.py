@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Trains the digit reader of this folder and writes all its files.
+"""Trains the digit classifier of this folder and writes all its files.
 
-usage: train.py          needs the packages of requirements.txt; takes some ten seconds
+usage: train.py          requires the packages of requirements.txt; takes about ten seconds
 
 Data: scikit-learn's digits, 1,797 scanned 8x8 digits with values 0..16. A fifth is held out.
 Net: conv 16, max-pool, conv 48, fully connected; trained with Adam on shifted copies, in
@@ -12,7 +12,7 @@ import os
 import pathlib
 import sys
 
-os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"  # the same bits every time
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"  # reproducible results
 
 import numpy as np
 import onnx
@@ -112,7 +112,7 @@ def forward(layers, x):
 
 
 def shifted(images, rng):
-    """Every other image, by chance, moved by up to a pixel in each direction."""
+    """Shifts each image with probability 1/2 by up to one pixel in each direction."""
     padded = np.pad(images, ((0, 0), (0, 0), (1, 1), (1, 1)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, images.shape[2:], axis=(2, 3))
     down, right = np.where(rng.random(len(images)) < 0.5, 1, rng.integers(0, 3, (2, len(images))))
@@ -174,7 +174,7 @@ def model_of(layers):
 
 
 def write_samples(images, labels):
-    """A PNG of the first held-out image of each digit; returns what a reader of the PNGs sees."""
+    """A PNG of the first held-out image of each digit; returns the pixels of the PNGs."""
     seen = []
     for digit, name in enumerate(NAMES):
         image = images[np.flatnonzero(labels == digit)[0], 0]
@@ -185,7 +185,7 @@ def write_samples(images, labels):
 
 
 def write_expected(model, samples):
-    """Outputs by ONNX Runtime, as an archive and as the test data that belongs to a model."""
+    """Outputs by ONNX Runtime, as an archive and as test data of the model."""
     session = onnxruntime.InferenceSession(model.SerializeToString())
     outputs = session.run(None, {"image": samples})[0]
     np.savez(HERE / "expected.npz", image=samples, probabilities=outputs)

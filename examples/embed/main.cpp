@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reads a digit with the C++ interface.
+// Classifies a digit with the C++ interface.
 //
 // usage: embed examples/digits/digits.onnx < examples/embed/seven.txt     (64 numbers, row by row)
 #include <algorithm>

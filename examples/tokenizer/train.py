@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Trains the byte-level BPE tokenizer of this folder on Lathe's own pages.
+"""Trains the byte-level BPE tokenizer of this folder on Lathe's README files.
 
-usage: train.py        in the root of the repository; needs the package tokenizers
+usage: train.py        in the root of the repository; requires the package tokenizers
 """
 
 import pathlib

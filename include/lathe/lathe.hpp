@@ -11,7 +11,7 @@
 //   std::span<const float> scores = results[0].values<float>();
 //
 // Errors throw lathe::Error. Objects own handles and are movable; copies of a Tensor share memory.
-// Thread safety is that of lathe.h.
+// Thread safety is that of lathe.h, which describes the function behind each member.
 #pragma once
 
 #include <cstddef>

@@ -9,7 +9,7 @@ Dims dims_from(const int64_t* dims, int rank) {
         ErrorKind::invalid_argument, "rank is {} with dims {}, expected 0 to {}", rank,
         dims == nullptr ? "NULL" : "set", kMaxRank);
   Dims out(dims, dims + rank);
-  static_cast<void>(element_count(out));  // negative extents, overflow
+  static_cast<void>(element_count(out));  // throws for negative sizes and overflow
   return out;
 }
 
