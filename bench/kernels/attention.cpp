@@ -99,7 +99,7 @@ class ReadyAttention final : public Ready {
     out.size = out.value_size = p["size"];
     out.query = out.cache = out.result = p.type == "bf16" ? ElementType::bf16 : ElementType::f32;
     if (p.type == "int8") out.cache = ElementType::i8;
-    out.bf16_products = p.type != "f32";
+    out.use_bf16 = p.type != "f32";
     out.scale = 1 / std::sqrt(static_cast<double>(out.size));
     out.causal = p["causal"] != 0;
     return out;

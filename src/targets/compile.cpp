@@ -21,7 +21,7 @@ std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program,
   if (used.target == nullptr) used.target = find_target("ref");
   std::unique_ptr<const Program> source = program->clone();
   run_pipeline(*program, used);
-  // A program that comes lowered may have been lowered for a target with other kernels.
+  // A lowered program may have been lowered for a target with other kernels.
   lower_composites([&](const Instruction& i) { return used.target->expands(i); }).run(*program);
   const PlanningThreads threads(used.pool);
   std::shared_ptr<Plan> plan =
@@ -32,7 +32,7 @@ std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program,
       });
   plan->source = std::move(source);
   plan->target = std::string(used.target->name());
-  // Programs compiled while running are not the ones that were asked to be traced or watched.
+  // Programs compiled at run time are neither traced nor watched.
   used.pool = nullptr;
   used.passes = PassOptions{.verify_each_pass = used.passes.verify_each_pass};
   plan->compile = [used](std::unique_ptr<Program> other) {

@@ -16,23 +16,23 @@ namespace lathe {
 
 struct CompileOptions {
   std::shared_ptr<const Target> target{};  // null: ref
-  Compute compute = Compute::as_model;     // of weight products
-  ThreadPool* pool = nullptr;              // helps to pack weights; must live until then
+  Compute compute = Compute::as_model;     // of GEMMs with weights
+  ThreadPool* pool = nullptr;              // packs weights; must live until compile() returns
   PassOptions passes{};
-  // Sees every choice of a kernel and may put another in its place.
+  // Receives every kernel choice and may replace it.
   std::function<KernelChoice(const Instruction&, KernelChoice)> watch_kernels{};
 };
 
-// Runs the passes up to and including those of `last`; the program's stage says how far it got.
+// Runs the passes up to and including stage `last`. The program's stage is the one reached.
 std::vector<PassRecord> run_pipeline(Program& program, const CompileOptions& options,
                                      Stage last = Stage::lowered);
 
-// The whole way: pipeline and plan.
+// Runs the pipeline and makes the plan.
 std::shared_ptr<const Plan> compile(std::unique_ptr<Program> program,
                                     const CompileOptions& options = {});
 
-// A plan of the program as it stands, for ref: composites are expanded, no other pass runs. What
-// verification compares with.
+// A plan of the unchanged program for ref: expands composites and runs no other pass. Verification
+// compares with it.
 std::shared_ptr<const Plan> compile_as_written(std::unique_ptr<Program> program);
 
 }  // namespace lathe

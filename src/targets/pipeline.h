@@ -7,7 +7,7 @@
 
 namespace lathe {
 
-// The passes from an imported program to one that can be planned, by stage: the page to read first.
+// Passes from an imported program to one that can be planned, by stage. Start reading here.
 Pipeline make_pipeline(const std::shared_ptr<const Target>& target,
                        Compute compute = Compute::as_model);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Targets: which instructions they take, their pipeline, their kernels, their queue.
+// A target: the instructions it supports, its kernels and its queue.
 #pragma once
 
 #include <memory>
@@ -16,12 +16,12 @@ class Target {
   virtual ~Target() = default;
   virtual std::string_view name() const = 0;
   virtual std::string_view doc() const = 0;
-  // A kernel for a lowered instruction, or the reason why not.
+  // A kernel for a lowered instruction, or the reason why there is none.
   virtual KernelChoice select(const Instruction& instruction, Constants constants) const = 0;
-  // Whether lowering expands this composite. A target with a kernel for it says false.
+  // True if lowering expands this composite; false if the target has a kernel for it.
   virtual bool expands(const Instruction& instruction) const = 0;
   virtual std::unique_ptr<Queue> make_queue() const = 0;
-  // False: results are not the program's, so there is nothing to compare.
+  // False if results are placeholders, which tests must not compare.
   virtual bool computes() const { return true; }
 };
 

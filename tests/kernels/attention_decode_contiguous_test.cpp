@@ -53,7 +53,7 @@ class LongCache {
     problem_.value_size = s.value_size;
     problem_.query = problem_.cache = type;
     problem_.result = ElementType::f32;
-    problem_.bf16_products = type == ElementType::bf16;
+    problem_.use_bf16 = type == ElementType::bf16;
     problem_.scale = 1 / std::sqrt(static_cast<double>(s.size));
     problem_.causal = true;
     problem_.left = s.left;

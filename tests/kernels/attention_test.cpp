@@ -27,7 +27,7 @@ TEST(Attention, RandomProblemsMatchANaiveLoop) {
     ASSERT_EQ(Attention::refuse(c.problem, isa), "");
     const Attention attention(c.problem, isa);
     attention.run(c.arguments(), &pool);
-    ASSERT_EQ(c.difference(attention.bf16_products()), "");
+    ASSERT_EQ(c.difference(attention.uses_bf16()), "");
   }
 }
 
@@ -93,7 +93,7 @@ TEST(Attention, TokensHaveTheSameBitsForAnySplit) {
 std::unique_ptr<AttentionCase> int8_case(uint32_t& seed, Extent extent) {
   for (;; ++seed) {
     auto c = std::make_unique<AttentionCase>(seed, extent);
-    if (c->problem.cache == ElementType::i8 && c->problem.bf16_products) return c;
+    if (c->problem.cache == ElementType::i8 && c->problem.use_bf16) return c;
   }
 }
 
@@ -189,7 +189,7 @@ TEST(Attention, Int8AccumulatorsHoldTheLargestHeads) {
     p.size = size;
     p.value_size = 1;
     p.cache = ElementType::i8;
-    p.bf16_products = true;
+    p.use_bf16 = true;
     p.scale = 1.0 / (128.0 * static_cast<double>(size));
     std::vector<float> q(static_cast<size_t>(kMost * size), 1.0F);
     std::vector<int8_t> k(static_cast<size_t>(kKeys * size), 0), v{10, 20, 30};
@@ -242,12 +242,11 @@ TEST(Attention, RefusalsNameTheReason) {
   p.size = p.value_size = 64;
   p.heads = 6;
   p.key_heads = 4;
-  EXPECT_EQ(Attention::refuse(p, Isa::avx2), "6 heads are not a multiple of 4 key heads");
+  EXPECT_EQ(Attention::refuse(p, Isa::avx2), "6 heads are not a multiple of 4 KV heads");
   p.key_heads = 3;
   EXPECT_EQ(Attention::refuse(p, Isa::avx2), "");
   p.cache = ElementType::i4;
-  EXPECT_EQ(Attention::refuse(p, Isa::avx2),
-            "a cache of i4, these kernels take f32, bf16, f16 and i8");
+  EXPECT_EQ(Attention::refuse(p, Isa::avx2), "KV cache of i4, supported: f32, bf16, f16, i8");
 }
 
 }  // namespace

@@ -22,10 +22,10 @@ TEST(ChunkSplitter, EveryPartRunsOnceInTheShareOfItsChunk) {
   for (const int64_t threads : {1, 2, 3, 8}) {
     for (int64_t chunks = 0; chunks < 70; ++chunks) {
       for (const int64_t parts : {1, 2, 4, 5}) {
-        const ChunkParts all(chunks, threads, parts);
+        const ChunkSplitter all(chunks, threads, parts);
         int64_t chunk = -1, part = 0, last = 0;  // previous part, and the parts of its chunk
         for (int64_t i = 0; i < all.count(); ++i) {
-          const ChunkParts::Part now = all[i];
+          const ChunkSplitter::Part now = all[i];
           ASSERT_EQ(now.chunk, part + 1 >= last ? chunk + 1 : chunk);
           ASSERT_EQ(now.part, part + 1 >= last ? 0 : part + 1);
           ASSERT_EQ(share_of(i, all.count(), threads), share_of(now.chunk, chunks, threads));
@@ -41,15 +41,15 @@ TEST(ChunkSplitter, EveryPartRunsOnceInTheShareOfItsChunk) {
 }
 
 TEST(ChunkSplitter, OnlyTheLastChunksOfAShareAreSplit) {
-  const ChunkParts all(32, 2, 4);
+  const ChunkSplitter all(32, 2, 4);
   EXPECT_EQ(all.count(), 2 * (14 + 2 * 4));
   EXPECT_EQ(all[13].parts, 1);
   EXPECT_EQ(all[14].chunk, 14);
   EXPECT_EQ(all[14].parts, 4);
   EXPECT_EQ(all[21].chunk, 15);
   EXPECT_EQ(all[22].chunk, 16);
-  EXPECT_EQ(ChunkParts(32, 1, 4).count(), 32);
-  EXPECT_EQ(ChunkParts(2, 2, 4).count(), 2);
+  EXPECT_EQ(ChunkSplitter(32, 1, 4).count(), 32);
+  EXPECT_EQ(ChunkSplitter(2, 2, 4).count(), 2);
 }
 
 TEST(ChunkSplitter, RowsAreSplitAtTileBoundaries) {
@@ -57,7 +57,7 @@ TEST(ChunkSplitter, RowsAreSplitAtTileBoundaries) {
     for (const int64_t tile : {1, 6, 16}) {
       int64_t end = 0;
       for (int64_t part = 0; part < 4; ++part) {
-        const ChunkParts::Part cut{0, part, 4};
+        const ChunkSplitter::Part cut{0, part, 4};
         EXPECT_EQ(cut.begin(rows, tile), end);
         EXPECT_GE(cut.end(rows, tile), end);
         end = cut.end(rows, tile);

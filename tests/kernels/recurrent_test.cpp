@@ -250,10 +250,10 @@ TEST(Recurrent, RefusalsNameTheReason) {
   p.activations = {"Sigmoid", "Tanh", "TANH"};
   EXPECT_EQ(Recurrent::refuse(p), "");
   p.activations = {"Sigmoid", "Relu", "Tanh"};
-  EXPECT_EQ(Recurrent::refuse(p), "activation 1 is relu, these kernels take tanh");
+  EXPECT_EQ(Recurrent::refuse(p), "activation 1 is relu, supported: tanh");
   p.activations.clear();
   p.element = ElementType::f16;
-  EXPECT_EQ(Recurrent::refuse(p), "elements are f16, these kernels take f32");
+  EXPECT_EQ(Recurrent::refuse(p), "element type f16, supported: f32");
 }
 
 }  // namespace

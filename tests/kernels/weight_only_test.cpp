@@ -451,14 +451,14 @@ TEST(WeightOnly, RefusalsNameTheReason) {
   p.k = p.n = 64;
   EXPECT_EQ(weight_only_refusal(p), "");
   p.bits = 5;
-  EXPECT_EQ(weight_only_refusal(p), "weights of 5 bits");
+  EXPECT_EQ(weight_only_refusal(p), "5-bit weights, supported: 2, 3, 4, 8");
   p.bits = 4;
   p.block = 512;
-  EXPECT_EQ(weight_only_refusal(p), "blocks of 512, not 16, 32, 64, 128 or 256");
+  EXPECT_EQ(weight_only_refusal(p), "block size 512, supported: 16, 32, 64, 128, 256");
   p.block = 32;
   p.compute = Compute::int8;
   p.zero_type = ElementType::f16;
-  EXPECT_EQ(weight_only_refusal(p), "int8 activations with f16 zero points");
+  EXPECT_EQ(weight_only_refusal(p), "int8 activations do not support f16 zero points");
 }
 
 }  // namespace

@@ -15,8 +15,8 @@ namespace {
 
 constexpr int64_t kDepth = 70, kColumns = 24;
 
-// A product, one with everything that gemm has, one of 4 bits and one whose zero points are floats.
-constexpr std::string_view kProducts = R"(program "products" stage imported {
+// A matmul, a gemm with all its attributes, a 4-bit matmul_n_bits and one with float zero points.
+constexpr std::string_view kGemms = R"(program "gemms" stage imported {
   symbol m bound 1..*
   module @main(%x: f32[m, 70], %u: f32[m, 32], %v: f32[32, 2], %c: f32[24]) {
     %w = literal f32[70, 24] {WEIGHTS}
@@ -35,18 +35,18 @@ constexpr std::string_view kProducts = R"(program "products" stage imported {
 
 float wave(int64_t i) { return std::sin(static_cast<float>(i) * 0.61F) * 1.5F; }
 
-std::unique_ptr<Program> products() {
+std::unique_ptr<Program> gemms() {
   std::string weights;
   for (int64_t i = 0; i < kDepth * kColumns; ++i) {
     weights += fmt::format("{}{}", i == 0 ? "" : ", ", wave(i));
   }
-  std::string text(kProducts);
+  std::string text(kGemms);
   for (size_t at; (at = text.find("WEIGHTS")) != std::string::npos;) text.replace(at, 7, weights);
   return parse_program(text);
 }
 
 std::shared_ptr<const Plan> compiled(Compute compute, std::string_view target) {
-  return compile(products(), {.target = find_target(target), .compute = compute});
+  return compile(gemms(), {.target = find_target(target), .compute = compute});
 }
 
 Tensor activations(Dims dims) {
@@ -60,7 +60,7 @@ std::vector<Box> inputs(int64_t rows) {
           Box{activations({kColumns})}};
 }
 
-// Compute types of the weight products in order.
+// Compute types of the GEMMs with weights, in order.
 std::vector<std::string> computes(const Plan& plan) {
   std::vector<std::string> all;
   for (const Launch& launch : plan.modules.front().launches) {
@@ -70,15 +70,15 @@ std::vector<std::string> computes(const Plan& plan) {
   return all;
 }
 
-// The largest distance of result `i`, relative to its largest number.
+// The largest difference of result `i`, relative to its largest element.
 double distance(const std::vector<Box>& a, const std::vector<Box>& b, size_t i) {
   const auto x = a[i].tensor().elements<float>(), y = b[i].tensor().elements<float>();
-  double most = 0, largest = 0;
+  double difference = 0, largest = 0;
   for (size_t at = 0; at < x.size(); ++at) {
-    most = std::max(most, std::abs(static_cast<double>(x[at]) - y[at]));
+    difference = std::max(difference, std::abs(static_cast<double>(x[at]) - y[at]));
     largest = std::max(largest, std::abs(static_cast<double>(y[at])));
   }
-  return most / largest;
+  return difference / largest;
 }
 
 const std::vector<std::string_view>& targets() {
@@ -90,7 +90,7 @@ const std::vector<std::string_view>& targets() {
   return all;
 }
 
-TEST(ComputeTest, SetsEveryWeightProductThatCan) {
+TEST(ComputeTest, SetsTheTypeOfEveryGemmThatSupportsIt) {
   using Names = std::vector<std::string>;
   for (const std::string_view target : targets()) {
     EXPECT_EQ(computes(*compiled(Compute::as_model, target)), (Names{"f32", "f32", "f32", "f32"}));
@@ -105,12 +105,14 @@ TEST(ComputeTest, SetsEveryWeightProductThatCan) {
   }
 }
 
-TEST(ComputeTest, ChangesResultsByNoMoreThanItsRounding) {
-  const std::vector<Box> given = inputs(37);
+TEST(ComputeTest, ChangesResultsByItsRoundingOnly) {
+  const std::vector<Box> arguments = inputs(37);
   Session exact(compiled(Compute::f32, "ref"));
-  const std::vector<Box> expected = exact.run(given);
+  const std::vector<Box> expected = exact.run(arguments);
   for (const std::string_view target : targets()) {
-    const auto run = [&](Compute compute) { return Session(compiled(compute, target)).run(given); };
+    const auto run = [&](Compute compute) {
+      return Session(compiled(compute, target)).run(arguments);
+    };
     const std::vector<Box> f32 = run(Compute::f32), bf16 = run(Compute::bf16);
     const std::vector<Box> int8 = run(Compute::int8);
     for (size_t i = 0; i < expected.size(); ++i) {
@@ -118,8 +120,7 @@ TEST(ComputeTest, ChangesResultsByNoMoreThanItsRounding) {
       EXPECT_LE(distance(bf16, expected, i), 1e-2) << target << " result " << i;
       EXPECT_LE(distance(int8, expected, i), 2.5e-2) << target << " result " << i;
     }
-    // Sums cancel here, so that roundings weigh several times what they are. A product of two
-    // activations has none.
+    // Sums cancel here, which amplifies the rounding errors. A matmul of two activations has none.
     EXPECT_GE(distance(bf16, expected, 0), 1e-5);
     EXPECT_GE(distance(int8, expected, 0), 1e-5);
     EXPECT_LE(distance(bf16, expected, 4), 1e-6);
@@ -128,14 +129,14 @@ TEST(ComputeTest, ChangesResultsByNoMoreThanItsRounding) {
 }
 
 #if defined(__x86_64__)
-TEST(ComputeTest, TargetsKeepTheSameContract) {
+TEST(ComputeTest, TargetsAgree) {
   for (const int64_t rows : {1, 5, 37}) {
-    const std::vector<Box> given = inputs(rows);
+    const std::vector<Box> arguments = inputs(rows);
     for (const Compute compute : {Compute::int8, Compute::bf16}) {
-      const std::vector<Box> expected = Session(compiled(compute, "ref")).run(given);
+      const std::vector<Box> expected = Session(compiled(compute, "ref")).run(arguments);
       ThreadPool pool(2);
       const std::vector<Box> found =
-          Session(compiled(compute, "cpu"), {.pool = &pool, .warn = {}}).run(given);
+          Session(compiled(compute, "cpu"), {.pool = &pool, .warn = {}}).run(arguments);
       for (size_t i = 0; i < expected.size(); ++i) {
         EXPECT_LE(distance(found, expected, i), 1e-6)
             << to_string(compute) << ", " << rows << " rows, result " << i;
@@ -145,7 +146,7 @@ TEST(ComputeTest, TargetsKeepTheSameContract) {
 }
 #endif
 
-TEST(ComputeTest, NamesWhatItKnows) {
+TEST(ComputeTest, SuggestsAKnownName) {
   EXPECT_EQ(parse_compute("bf16", "--compute"), Compute::bf16);
   try {
     parse_compute("int9", "--compute");

@@ -14,8 +14,7 @@
 namespace lathe {
 namespace {
 
-// A product with constant weights, one of two operands, one that no kernel takes, and a
-// convolution.
+// A matmul with constant weights, one of two operands, one without a CPU kernel, and a convolution.
 constexpr std::string_view kMixed = R"(program "mixed" stage imported {
   symbol n bound 1..*
   module @main(%x: f32[n, 3], %z: f32[3, n], %i: i32[n, 3], %p: f32[1, 1, 4, 4]) {
@@ -56,23 +55,23 @@ Tensor counted(Dims dims) {
 }
 
 std::vector<Box> inputs() {
-  Tensor whole(ElementType::i32, {2, 3});
-  for (int i = 0; i < 6; ++i) whole.as<int32_t>()[i] = i;
-  return {Box{counted({2, 3})}, Box{counted({3, 2})}, Box{whole}, Box{counted({1, 1, 4, 4})}};
+  Tensor integers(ElementType::i32, {2, 3});
+  for (int i = 0; i < 6; ++i) integers.as<int32_t>()[i] = i;
+  return {Box{counted({2, 3})}, Box{counted({3, 2})}, Box{integers}, Box{counted({1, 1, 4, 4})}};
 }
 
-TEST(CpuTarget, TakesWhatItHasKernelsForAndSaysWhyNotTheRest) {
+TEST(CpuTarget, ReportsWhyAnInstructionRunsOnTheReference) {
   const auto plan = compiled("cpu");
   EXPECT_EQ(launch_of(*plan, "a").kernel->name(), "cpu.matmul");
   EXPECT_NE(launch_of(*plan, "a").kernel->detail().find("packed"), std::string::npos);
-  EXPECT_NE(launch_of(*plan, "b").kernel->detail().find("packs b as it runs"), std::string::npos);
+  EXPECT_NE(launch_of(*plan, "b").kernel->detail().find("packs b at run time"), std::string::npos);
   EXPECT_EQ(launch_of(*plan, "c").kernel->name(), "ref.matmul");
-  EXPECT_EQ(launch_of(*plan, "c").reason, "there is no product of i32 and i32");
+  EXPECT_EQ(launch_of(*plan, "c").reason, "no GEMM kernel for i32 and i32");
   EXPECT_EQ(launch_of(*plan, "d").kernel->name(), "cpu.conv");
   EXPECT_EQ(launch_of(*compiled("ref"), "a").kernel->name(), "ref.matmul");
 }
 
-TEST(CpuTarget, SaysWhichAttentionRunsOnTheReferenceAndWhichMay) {
+TEST(CpuTarget, ReportsAttentionThatRunsOrMayRunOnTheReference) {
   const auto plan = compile(parse_program(R"(program "heads" stage imported {
   symbol n bound 1..*
   symbol d bound 1..*
@@ -90,16 +89,15 @@ TEST(CpuTarget, SaysWhichAttentionRunsOnTheReferenceAndWhichMay) {
   EXPECT_EQ(launch_of(*plan, "a").kernel->name(), "cpu.attention");
   EXPECT_EQ(launch_of(*plan, "a").kernel->detail().find("ref"), std::string::npos);
   EXPECT_EQ(launch_of(*plan, "b").kernel->name(), "ref.attention");
-  EXPECT_EQ(launch_of(*plan, "b").reason,
-            "heads of 1025 and 1025 elements, these kernels take 1 to 1024");
+  EXPECT_EQ(launch_of(*plan, "b").reason, "head sizes 1025 and 1025, supported: 1 to 1024");
   EXPECT_EQ(launch_of(*plan, "c").kernel->name(), "cpu.attention");
   EXPECT_NE(launch_of(*plan, "c")
                 .kernel->detail()
-                .find("; may fall back to ref when heads have more than 1024 elements"),
+                .find("; may fall back to ref if the head size exceeds 1024"),
             std::string::npos);
   EXPECT_EQ(launch_of(*plan, "e").reason, "keys are f32 and values f16");
   EXPECT_EQ(launch_of(*plan, "r").kernel->name(), "ref.rotary_embedding");
-  EXPECT_EQ(launch_of(*plan, "r").reason, "there is no kernel for rotary_embedding yet");
+  EXPECT_EQ(launch_of(*plan, "r").reason, "no CPU kernel for rotary_embedding");
 }
 
 TEST(CpuTarget, AgreesWithTheReferenceOnEveryThreadCount) {
@@ -111,7 +109,7 @@ TEST(CpuTarget, AgreesWithTheReferenceOnEveryThreadCount) {
     Session session(compiled("cpu"), {.pool = &pool, .warn = {}});
     const std::vector<Box> found = session.run(given);
     for (size_t i = 0; i < found.size(); ++i) {
-      // Small whole numbers: every order of summation is exact.
+      // Small integers: every order of summation is exact.
       EXPECT_TRUE(identical(found[i].tensor(), expected[i].tensor())) << "result " << i;
     }
   }

@@ -22,7 +22,7 @@ struct Case {
   std::string_view name;
   std::string_view attributes;
   int64_t window = 0;
-  int64_t scales = 0;  // of a cache of codes; 0: of numbers
+  int64_t scales = 0;  // of an int8 KV cache; 0: f32
 };
 
 std::unique_ptr<Program> program_of(const Case& p) {
@@ -70,7 +70,7 @@ class Model {
   llm::Sequence sequence() const { return llm::Sequence(layout_); }
   const Plan& plan() const { return *plan_; }
 
-  // Rows [first, first + count) of each sequence's own inputs.
+  // Tokens [first, first + count) of each sequence's own inputs.
   std::vector<float> step(std::vector<llm::Sequence>& sequences, std::span<const int64_t> counts) {
     llm::PackedStep::Tables tables;
     llm::PackedStep step(*layout_, tables);
@@ -93,7 +93,7 @@ class Model {
     const auto y = results[0].tensor().elements<float>();
     return {y.begin(), y.end()};
   }
-  // One sequence in parts.
+  // One sequence in several steps.
   std::vector<float> run(int64_t part) {
     std::vector<llm::Sequence> own = {sequence()};
     std::vector<float> all;
@@ -120,15 +120,15 @@ TEST_P(SequenceAttentionTest, AgreesWithTheReference) {
   Model reference(GetParam(), "ref"), model(GetParam(), "cpu");
   const Kernel& kernel = *model.plan().modules.front().launches.front().kernel;
   EXPECT_EQ(kernel.name(), "cpu.sequence_attention");
-  EXPECT_NE(kernel.detail().find("may fall back to ref when elements of a row lie apart or the "
-                                 "rows of a page are no power of two"),
+  EXPECT_NE(kernel.detail().find("may fall back to ref if the elements of a head are not "
+                                 "contiguous or the page size is not a power of two"),
             std::string::npos);
   const std::vector<float> expected = reference.run(kRows), found = model.run(kRows);
   ASSERT_EQ(found.size(), expected.size());
   for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-6F) << i;
 }
 
-TEST_P(SequenceAttentionTest, GivesTheSameBitsHoweverRowsAreCutAndPagesAreLong) {
+TEST_P(SequenceAttentionTest, HasTheSameBitsForAnyStepAndPageSize) {
   const std::vector<float> expected = Model(GetParam(), "cpu").run(kRows);
   for (const int64_t part : {1, 16, 130}) {
     EXPECT_EQ(Model(GetParam(), "cpu").run(part), expected) << "parts of " << part;
@@ -136,12 +136,12 @@ TEST_P(SequenceAttentionTest, GivesTheSameBitsHoweverRowsAreCutAndPagesAreLong) 
   for (const int64_t rows : {1, 64, 128, 512}) {
     EXPECT_EQ(Model(GetParam(), "cpu", nullptr, rows).run(1), expected) << "pages of " << rows;
   }
-  // Where no shift finds a page, the reference's rows are gathered.
+  // A page size that is not a power of two falls back to the reference, which gathers rows.
   const std::vector<float> odd = Model(GetParam(), "cpu", nullptr, 24).run(kRows);
   for (size_t i = 0; i < odd.size(); ++i) ASSERT_NEAR(odd[i], expected[i], 2e-6F) << i;
 }
 
-TEST_P(SequenceAttentionTest, GivesTheSameBitsOnAnyNumberOfThreads) {
+TEST_P(SequenceAttentionTest, HasTheSameBitsOnAnyNumberOfThreads) {
   const std::vector<float> expected = Model(GetParam(), "cpu").run(kRows);
   for (const int threads : {2, 3}) {
     ThreadPool pool(threads);
@@ -150,23 +150,23 @@ TEST_P(SequenceAttentionTest, GivesTheSameBitsOnAnyNumberOfThreads) {
   }
 }
 
-// Eight sequences of unequal lengths, several steps: each as if it were alone.
-TEST_P(SequenceAttentionTest, GivesTheSameBitsAloneAndBesideOthers) {
+// Eight sequences of unequal lengths in several steps: each has the bits that it has alone.
+TEST_P(SequenceAttentionTest, HasTheSameBitsAloneAndInABatch) {
   ThreadPool pool(2);
   Model model(GetParam(), "cpu", &pool);
-  std::vector<llm::Sequence> together(8, model.sequence());
+  std::vector<llm::Sequence> batch(8, model.sequence());
   const std::vector<std::vector<int64_t>> steps = {
       {200, 3, 3, 1, 130, 7, 64, 17}, {1, 1, 1, 1, 1, 1, 1, 1}, {1, 5, 5, 2, 1, 1, 1, 30}};
   std::vector<std::vector<float>> found(8), expected(8);
   for (const auto& counts : steps) {
-    const std::vector<float> y = model.step(together, counts);
+    const std::vector<float> y = model.step(batch, counts);
     auto at = y.begin();
     for (size_t i = 0; i < 8; ++i) {
       found[i].insert(found[i].end(), at, at + counts[i] * kHeads * kSize);
       at += counts[i] * kHeads * kSize;
     }
   }
-  // Inputs differ by place among the sequences: all but one stay empty.
+  // Inputs depend on the sequence's index, so the other sequences stay empty.
   for (size_t i = 0; i < 8; ++i) {
     std::vector<llm::Sequence> alone(8, model.sequence());
     std::vector<int64_t> counts(8, 0);
@@ -186,10 +186,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"slopes", ", slopes = [0.5, 0.25, 0.1, 0.07, 0.03, 0.01]"},
                     Case{"smooth", ", smooth_softmax = true, local_window_size = 150", 150},
                     Case{"interleaved", ", rotary_interleaved = true"},
-                    Case{"codes", ", cache_type = i8", 0, 1},
-                    Case{"codes_of_channels", ", cache_type = i8, local_window_size = 50", 50,
+                    Case{"int8", ", cache_type = i8", 0, 1},
+                    Case{"int8_scale_per_channel", ", cache_type = i8, local_window_size = 50", 50,
                          kKeyHeads* kSize},
-                    Case{"codes_interleaved", ", cache_type = i8, rotary_interleaved = true", 0,
+                    Case{"int8_interleaved", ", cache_type = i8, rotary_interleaved = true", 0,
                          kKeyHeads* kSize}),
     [](const testing::TestParamInfo<Case>& one) { return std::string(one.param.name); });
 

@@ -12,7 +12,7 @@
 namespace lathe {
 namespace {
 
-// Runs main on both targets and compares: exactly, or within a bound. Gives the cpu's plan.
+// Runs main on both targets and compares: exactly, or within a bound. Returns the CPU's plan.
 std::shared_ptr<const Plan> compare(std::string_view body, std::span<const Box> inputs,
                                     float bound = 0) {
   const std::string text =
@@ -70,8 +70,8 @@ TEST(Rows, NormalisesOverSeveralAxes) {
           std::vector<Box>{waves({4, 5, 7}, 0.3F), waves({5, 7}, 0.9F)}, 2e-5F);
 }
 
-TEST(Rows, LeavesOtherNormalisationsToTheirExpansion) {
-  // A factor per element of x, and rows of unknown extent.
+TEST(Rows, ExpandsUnsupportedNormalisations) {
+  // One has a scale per element of x, the other has rows of unknown size.
   const auto plan = compare(R"(
   module @main(%x: f32[2, 3], %g: f32[2, 3], %y: f32[2, n], %h: f32[n]) {
     %a = rms_normalization(%x, %g)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// attention, multi_head_attention, group_query_attention: the ops bring caches and masks into the
-// form that they share with the reference; the kernel does the rest.
+// attention, multi_head_attention, group_query_attention: the ops convert KV caches and masks to
+// the form of the reference; the kernel computes it.
 #include "targets/cpu/kernels/attention/attention.h"
 
 #include "ops/support/sdpa.h"
@@ -10,7 +10,7 @@
 namespace lathe::cpu {
 namespace {
 
-// Rows whose numbers lie side by side, in memory of their own where they do not yet.
+// Rows with contiguous elements; a copy if the view has none.
 class Rows {
  public:
   explicit Rows(const TensorView& view) : view_(view) {
@@ -76,7 +76,7 @@ AttentionProblem problem_of(const Attend& attend) {
 
 void run(const Attend& attend, Isa isa, ThreadPool* pool) {
   const AttentionProblem problem = problem_of(attend);
-  // What only the extents of a run can tell: why_not has seen the types.
+  // Checks the shapes of this run; why_not checked the types.
   if (!Attention::refuse(problem, isa).empty()) {
     attend.run(pool);
     return;
@@ -101,17 +101,17 @@ void run(const Attend& attend, Isa isa, ThreadPool* pool) {
   if (y.is_copy()) copy_elements(y.view(), attend.y);
 }
 
-// Keys and values with what came before them.
+// Results that include the past keys and values.
 constexpr int kPresentKey = 1, kPresentValue = 2;
 
-// Elements of a head; none where only a run knows.
+// Head size; none if it is dynamic.
 std::optional<int64_t> head_size(const Instruction& instruction, int present) {
   const Type& type = instruction.result(present)->type();
   if (!type.is_ranked() || type.rank() != 4) return std::nullopt;
   return type.dims->back().constant();
 }
 
-bool knows_sizes(const Instruction& instruction) {
+bool has_static_sizes(const Instruction& instruction) {
   return head_size(instruction, kPresentKey) && head_size(instruction, kPresentValue);
 }
 
@@ -120,13 +120,13 @@ class AttentionKernel final : public Kernel {
   AttentionKernel(const Instruction& instruction, Isa isa)
       : name_(fmt::format("cpu.{}", instruction.op().name)),
         isa_(isa),
-        may_fall_back_(!knows_sizes(instruction)) {}
+        may_fall_back_(!has_static_sizes(instruction)) {}
   std::string_view name() const override { return name_; }
   std::string detail() const override {
     return fmt::format("{}{}", to_string(isa_),
-                       may_fall_back_ ? fmt::format("; may fall back to ref when heads have more "
-                                                    "than {} elements",
-                                                    Attention::kMostElements)
+                       may_fall_back_ ? fmt::format("; may fall back to ref if the head size "
+                                                    "exceeds {}",
+                                                    Attention::kMaxHeadSize)
                                       : "");
   }
   void launch(Evaluation& c) const override {
@@ -148,9 +148,10 @@ std::string why_not(const Instruction& instruction, Isa isa) {
   constexpr int kScores = 3;
   const Attribute* kept = find_attribute(instruction.attributes(), "qk_output");
   const bool has_scores = kept == nullptr || std::get<int64_t>(*kept) != 0;
-  if (has_scores && !instruction.result(kScores)->uses().empty()) return "the scores are wanted";
+  if (has_scores && !instruction.result(kScores)->uses().empty())
+    return "the attention scores are used";
   const ElementType type = element_of(instruction, 0);
-  if (type == ElementType::f64) return "the operands are f64";
+  if (type == ElementType::f64) return "operands are f64";
   const ElementType keys = instruction.result(kPresentKey)->type().element;
   const ElementType values = instruction.result(kPresentValue)->type().element;
   if (keys != values) {

@@ -26,7 +26,7 @@ class CausalConvKernel final : public Kernel {
   }
 
   void launch(Evaluation& c) const override {
-    // Kept from launch to launch.
+    // Reused across launches.
     thread_local std::vector<CausalConv> items;
     thread_local std::vector<CausalConvRows> rows;
     items.clear();
@@ -42,15 +42,15 @@ class CausalConvKernel final : public Kernel {
       for (int64_t b = 0; b < item.x.dims[0]; ++b) rows.push_back(rows_of(item, b));
     }
     if (!rows.empty()) conv_.run(rows, c.pool);
-    for (const States& copy : copies) copy_elements(copy.present.view(), copy.wanted);
+    for (const States& copy : copies) copy_elements(copy.present.view(), copy.result);
   }
 
  private:
-  // States that do not lie dense where they are.
+  // Copies of states that are not dense.
   struct States {
     Tensor past;
     Tensor present;
-    TensorView wanted;
+    TensorView result;
   };
   static void make_dense(CausalConv& item, std::vector<States>& copies) {
     const bool past = !item.past || item.past->is_dense();
@@ -89,17 +89,17 @@ class CausalConvKernel final : public Kernel {
 
 std::string why_not(const Instruction& instruction, Isa /*isa*/) {
   if (element_of(instruction, kX) != ElementType::f32) {
-    return fmt::format("the operands are {}", to_string(element_of(instruction, kX)));
+    return fmt::format("operands are {}, supported: f32", to_string(element_of(instruction, kX)));
   }
-  // The state has x's type but where it is a result of another.
+  // The state's type can differ from x's if it is the result of another op.
   for (const Value& result : instruction.results()) {
     if (result.type().element != ElementType::f32) return "the state is not f32";
   }
   if (attribute<int64_t>(instruction, "state_window") > 0) {
-    return fmt::format("states after {} tokens are kept",
+    return fmt::format("state_window is {}, supported: 0",
                        attribute<int64_t>(instruction, "state_window"));
   }
-  return attribute<bool>(instruction, "channels_last") ? "channels lie last, in the state too" : "";
+  return attribute<bool>(instruction, "channels_last") ? "channels_last is not supported" : "";
 }
 
 KernelChoice make(const Instruction& instruction, Constants constants, Isa isa) {

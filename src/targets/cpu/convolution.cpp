@@ -11,7 +11,7 @@
 namespace lathe::cpu {
 namespace {
 
-// Where an op has its operands; none: -1.
+// Operand indices of an op; -1: none.
 struct Places {
   int x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, bias;
 };
@@ -24,37 +24,37 @@ const Places& places_of(const Instruction& instruction) {
   return op == "conv_integer" ? kInteger : op == "qlinear_conv" ? kQlinear : kFloat;
 }
 
-// Extents alone, for what can be prepared before there is data: a batch that is not known counts
-// as 1. Not whole where another extent is not known.
-class Extents final : public Evaluation {
+// An evaluation with shapes but no data, to prepare a convolution before the first run. An unknown
+// batch counts as 1. is_valid() is false if another dimension is unknown.
+class StaticShapes final : public Evaluation {
  public:
-  explicit Extents(const Instruction& instruction) {
+  explicit StaticShapes(const Instruction& instruction) {
     instruction_ = &instruction;
     for (const Value* operand : instruction.operands()) {
       inputs_.push_back(operand == nullptr ? TensorView{} : view_of(operand->type()));
     }
     outputs_.push_back(view_of(instruction.result()->type()));
   }
-  bool is_whole() const { return whole_; }
+  bool is_valid() const { return valid_; }
   const TensorView& out(int i, std::span<const int64_t>) override { return Evaluation::out(i); }
-  const Box& box(int) const override { fail("extents have no {}", "boxes"); }
+  const Box& box(int) const override { fail("shapes have no {}", "boxes"); }
   void set_box(int, Box) override {}
 
  private:
   TensorView view_of(const Type& type) {
     TensorView view;
     view.type = type.element;
-    whole_ = whole_ && type.is_ranked();
+    valid_ = valid_ && type.is_ranked();
     if (!type.is_ranked()) return view;
     view.rank = type.rank();
     for (size_t axis = 0; axis < type.dims->size(); ++axis) {
       const auto extent = (*type.dims)[axis].constant();
-      whole_ = whole_ && (extent || axis == 0);
+      valid_ = valid_ && (extent || axis == 0);
       view.dims[axis] = extent.value_or(1);
     }
     return view;
   }
-  bool whole_ = true;
+  bool valid_ = true;
 };
 
 ConvProblem problem_of(const Evaluation& c, const Places& at, bool transposed) {
@@ -82,7 +82,7 @@ ConvProblem problem_of(const Evaluation& c, const Places& at, bool transposed) {
   return p;
 }
 
-// [n, c, spatial…] seen in memory that has the channels last.
+// View with shape [n, c, spatial…] over channels-last memory.
 TensorView channels_last_view(const TensorView& like, void* data) {
   TensorView view = like;
   view.data = data;
@@ -96,7 +96,7 @@ TensorView channels_last_view(const TensorView& like, void* data) {
   return view;
 }
 
-// What an integer convolution needs beside its operands' elements.
+// Bias, zero points and factors of an integer convolution.
 struct Integers32 {
   std::vector<int32_t> bias;
   std::vector<float> factors;
@@ -116,10 +116,9 @@ class ConvolutionKernel final : public Kernel {
     const Tensor* zero = zero_operand(instruction) ? constant_at(constants, zero_place()) : nullptr;
     if (w == nullptr || (zero_operand(instruction) && zero == nullptr)) return;
     forms_.keep(*w, zero);
-    const Extents extents(instruction);
-    if (extents.is_whole() && extents.in(at_.x).count() > 0 &&
-        extents.Evaluation::out().count() > 0) {
-      prepared_ = forms_.find(problem_of(extents, at_, transposed_));
+    const StaticShapes shapes(instruction);
+    if (shapes.is_valid() && shapes.in(at_.x).count() > 0 && shapes.Evaluation::out().count() > 0) {
+      prepared_ = forms_.find(problem_of(shapes, at_, transposed_));
     }
   }
 
@@ -129,7 +128,7 @@ class ConvolutionKernel final : public Kernel {
   }
   std::string detail() const override {
     return prepared_ == nullptr
-               ? fmt::format("{}, prepared as it runs", to_string(isa_))
+               ? fmt::format("{}, packs weights at run time", to_string(isa_))
                : fmt::format("{}, {}, {} packed", to_string(isa_), to_string(prepared_->form),
                              megabytes(prepared_->weights->bytes()));
   }
@@ -224,7 +223,8 @@ class ConvolutionKernel final : public Kernel {
   Places at_;
   bool transposed_;
   ConvolutionCache forms_;
-  std::shared_ptr<const PreparedConvolution> prepared_;  // for the extents known at first
+  // For the static shape; null if it is dynamic.
+  std::shared_ptr<const PreparedConvolution> prepared_;
 };
 
 bool is_single(const Instruction& instruction, int operand) {
@@ -242,16 +242,17 @@ std::string why_not_convolution(const Instruction& instruction, Isa isa) {
     return type == ElementType::u8 || type == ElementType::i8;
   };
   if (!floats && !(is_byte(x) && is_byte(w))) {
-    return fmt::format("there is no convolution of {} with {}", to_string(x), to_string(w));
+    return fmt::format("no convolution kernel for {} and {}", to_string(x), to_string(w));
   }
   const int rank = instruction.operands()[static_cast<size_t>(at.x)]->type().rank();
-  if (rank > kConvAxes + 2) return fmt::format("{} spatial axes, at most {}", rank - 2, kConvAxes);
+  if (rank > kConvAxes + 2)
+    return fmt::format("{} spatial axes, supported: 1 to {}", rank - 2, kConvAxes);
   if (!is_supported(isa, x, instruction.op().name == "conv_transpose")) {
-    return fmt::format("no form takes {} on {}", to_string(x), to_string(isa));
+    return fmt::format("no convolution kernel for {} on {}", to_string(x), to_string(isa));
   }
   if (at.y_scale < 0) return "";
   for (const int operand : {at.x_scale, at.x_zero, at.y_scale, at.y_zero}) {
-    if (!is_single(instruction, operand)) return "x or y have several scales";
+    if (!is_single(instruction, operand)) return "x or y has several scales or zero points";
   }
   return "";
 }

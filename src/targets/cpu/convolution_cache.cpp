@@ -7,22 +7,22 @@
 namespace lathe::cpu {
 namespace {
 
-bool same_extents(const ConvProblem& a, const ConvProblem& b) {
+bool same_shape(const ConvProblem& a, const ConvProblem& b) {
   for (size_t i = 0; i < a.axes.size(); ++i) {
     if (a.axes[i].input != b.axes[i].input || a.axes[i].output != b.axes[i].output) return false;
   }
   return a.batch == b.batch;
 }
 
-// One for each output.
+// One zero point per output channel.
 std::vector<int32_t> filled(std::vector<int32_t> zeros, int64_t outputs) {
   if (zeros.size() == 1) zeros.assign(static_cast<size_t>(outputs), zeros[0]);
   check(zeros.empty() || static_cast<int64_t>(zeros.size()) == outputs, ErrorKind::invalid_argument,
-        "{} zero points of weights, expected 1 or {}", zeros.size(), outputs);
+        "{} weight zero points, expected 1 or {}", zeros.size(), outputs);
   return zeros;
 }
 
-std::vector<int32_t> whole_numbers(const Tensor& tensor) {
+std::vector<int32_t> int32_values(const Tensor& tensor) {
   std::vector<int32_t> out(static_cast<size_t>(tensor.count()));
   convert(ElementType::i32, out.data(), tensor.type(), tensor.dense().data(), tensor.count());
   return out;
@@ -61,18 +61,18 @@ std::shared_ptr<const PreparedConvolution> ConvolutionCache::find(
     const ConvProblem& problem) const {
   for (const Node* node = first_.load(std::memory_order_acquire); node != nullptr;
        node = node->next) {
-    if (same_extents(node->prepared->problem, problem)) return node->prepared;
+    if (same_shape(node->prepared->problem, problem)) return node->prepared;
   }
   const std::shared_ptr<PreparedConvolution> prepared = shape(problem);
   const std::vector<int32_t> zeros =
-      filled(zeros_ ? whole_numbers(*zeros_) : std::vector<int32_t>{}, problem.outputs);
+      filled(zeros_ ? int32_values(*zeros_) : std::vector<int32_t>{}, problem.outputs);
   const Tensor* sources[] = {&*weights_, zeros_ ? &*zeros_ : nullptr};
   const ConvWeights weights{weights_->data(), weights_->type(),
                             zeros.empty() ? nullptr : zeros.data()};
   prepared->weights = packed_weights(
       sources, prepared->convolution->packing_id(), prepared->convolution->packed_bytes(),
       [&](void* to, ThreadPool* pool) { prepared->convolution->pack(weights, to, pool); });
-  if (count_.fetch_add(1) < kMost) {
+  if (count_.fetch_add(1) < kMaxShapes) {
     Node* node = new Node{prepared, first_.load()};
     while (!first_.compare_exchange_weak(node->next, node, std::memory_order_acq_rel)) {
     }

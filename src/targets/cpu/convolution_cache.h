@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The convolutions of one instruction, one for each set of extents that it has met, over weights
-// that are packed once.
+// Convolutions of one instruction, one per input shape, over weights that are packed once.
 #pragma once
 
 #include <atomic>
@@ -15,7 +14,7 @@ namespace lathe::cpu {
 struct PreparedConvolution {
   ConvProblem problem;
   ConvForm form = ConvForm::direct;
-  bool channels_last = false;  // of y: no form writes it channels first
+  bool channels_last = false;  // of y: no form writes channels first
   std::unique_ptr<const Convolution> convolution;
   std::shared_ptr<const PackedWeights> weights;
 };
@@ -27,12 +26,12 @@ class ConvolutionCache {
   ConvolutionCache(const ConvolutionCache&) = delete;
   ConvolutionCache& operator=(const ConvolutionCache&) = delete;
 
-  // Keeps the constant weights, with zero points of integers (null: none).
+  // Keeps the constant weights and integer zero points (null: none).
   void keep(const Tensor& weights, const Tensor* zeros);
   bool keeps() const { return weights_.has_value(); }
-  // From the kept weights; without a lock where the extents have been met before.
+  // Uses the kept weights; lock-free for a known shape.
   std::shared_ptr<const PreparedConvolution> find(const ConvProblem& problem) const;
-  // From other weights, for one run.
+  // Uses other weights, for one run.
   std::shared_ptr<const PreparedConvolution> make(const ConvProblem& problem, const Tensor& weights,
                                                   const std::vector<int32_t>& zeros) const;
 
@@ -42,7 +41,7 @@ class ConvolutionCache {
     Node* next = nullptr;
   };
   std::shared_ptr<PreparedConvolution> shape(ConvProblem problem) const;
-  static constexpr int kMost = 64;  // sets of extents that are remembered
+  static constexpr int kMaxShapes = 64;  // shapes that are kept
   Isa isa_;
   std::optional<Tensor> weights_;
   std::optional<Tensor> zeros_;
@@ -50,7 +49,7 @@ class ConvolutionCache {
   mutable std::atomic<int> count_{0};
 };
 
-// Whether any form computes convolutions of these operands on this instruction set.
+// True if a form supports these operands on this instruction set.
 bool is_supported(Isa isa, ElementType x, bool transposed);
 
 }  // namespace lathe::cpu

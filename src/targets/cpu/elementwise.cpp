@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Formulas of f32 over whole rows: the reference's bits, a vector at a time. What has other strides
-// at a run goes to the reference.
+// f32 elementwise ops on dense operands, vectorised, with the bits of the reference. Other strides
+// run on the reference.
 #include <algorithm>
 
 #include "base/thread_pool.h"
@@ -86,12 +86,12 @@ class Binary final : public Kernel {
     if (!a.is_dense() || !b.is_dense() || !y.is_dense() || y.count() == 0) {
       return reference_->launch(c);
     }
-    // One operand may be a row that every row of the other is combined with.
+    // One operand may be a row that broadcasts to all rows of the other.
     const int64_t count = y.count();
     const int64_t width = std::min(a.count(), b.count());
     const bool same = a.count() == count && b.count() == count;
-    if (!same && !(width > 1 && (repeats(a, y) || a.count() == count) &&
-                   (repeats(b, y) || b.count() == count))) {
+    if (!same && !(width > 1 && (has_last_axes(a, y) || a.count() == count) &&
+                   (has_last_axes(b, y) || b.count() == count))) {
       return reference_->launch(c);
     }
     const int64_t row = same ? std::min(count, kGrain) : width;
@@ -106,8 +106,8 @@ class Binary final : public Kernel {
   }
 
  private:
-  // Whether the extents are the last of y's.
-  static bool repeats(const TensorView& x, const TensorView& y) {
+  // True if x has the shape of y's last axes, after leading ones.
+  static bool has_last_axes(const TensorView& x, const TensorView& y) {
     const auto dims = x.extents(), all = y.extents();
     size_t skip = 0;
     while (skip < dims.size() && dims[skip] == 1) ++skip;
@@ -132,7 +132,8 @@ class Binary final : public Kernel {
 
 std::string why_not(const Instruction& instruction, Isa /*isa*/) {
   const ElementType type = element_of(instruction, 0);
-  return type == ElementType::f32 ? "" : fmt::format("the operands are {}", to_string(type));
+  return type == ElementType::f32 ? ""
+                                  : fmt::format("operands are {}, supported: f32", to_string(type));
 }
 
 KernelChoice make_unary(const Instruction& instruction, Constants /*constants*/, Isa isa) {

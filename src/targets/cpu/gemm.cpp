@@ -8,7 +8,7 @@ const void* element_at(const MatrixView& matrix) {
   return static_cast<const std::byte*>(matrix.data) + matrix.offset * info(matrix.type).bits / 8;
 }
 
-// The distance between the matrices of a batch; none if they are not evenly spaced.
+// Stride between the matrices of a batch; none if it is not uniform.
 template <class F>
 std::optional<int64_t> batch_stride(int64_t batch, F&& matrix_at) {
   if (batch == 1) return 0;
@@ -53,47 +53,47 @@ void run_one(const MatmulCall& call, const MatrixView& b, int64_t b_stride,
 std::optional<GemmType> gemm_type_of(ElementType a, ElementType b) {
   if (a == ElementType::bf16 && b == a) return GemmType::bf16;
   if ((a == ElementType::f32 || a == ElementType::f16) && b == a) return GemmType::f32;
-  const bool bytes = b == ElementType::i8 || b == ElementType::u8;
-  if (a == ElementType::u8 && bytes) return GemmType::u8s8;
-  if (a == ElementType::i8 && bytes) return GemmType::s8s8;
+  const bool int8 = b == ElementType::i8 || b == ElementType::u8;
+  if (a == ElementType::u8 && int8) return GemmType::u8s8;
+  if (a == ElementType::i8 && int8) return GemmType::s8s8;
   return std::nullopt;
 }
 
-std::string why_no_product(ElementType a, ElementType b) {
+std::string why_no_gemm(ElementType a, ElementType b) {
   return gemm_type_of(a, b)
              ? ""
-             : fmt::format("there is no product of {} and {}", to_string(a), to_string(b));
+             : fmt::format("no GEMM kernel for {} and {}", to_string(a), to_string(b));
 }
 
-PackedMatrix::PackedMatrix(const Tensor& matrix, bool transposed, GemmType gemm_type, Isa isa) {
+PackedMatrix::PackedMatrix(const Tensor& matrix, bool transposed, GemmType type, Isa isa) {
   const bool column = matrix.rank() == 1;
   const auto extent = [&](size_t axis) { return column && axis == 1 ? 1 : matrix.dims()[axis]; };
   PackSource source{matrix.data(), matrix.type(), extent(0), extent(1), extent(1), 1};
   if (transposed) source = {matrix.data(), matrix.type(), extent(1), extent(0), 1, extent(1)};
   k_ = source.k;
   n_ = source.n;
-  const BrgemmKernel& kernel = brgemm_kernel(isa, gemm_type);
+  const BrgemmKernel& kernel = brgemm_kernel(isa, type);
   const Tensor* sources[] = {&matrix};
-  weights_ = packed_weights(
-      sources, packing_id(kernel, gemm_type) + (transposed ? " transposed" : ""),
-      static_cast<size_t>(packed_layout(kernel, gemm_type, k_, n_).bytes),
-      [&](void* to, ThreadPool* pool) { pack_b(kernel, gemm_type, source, to, pool); });
+  weights_ =
+      packed_weights(sources, packing_id(kernel, type) + (transposed ? " transposed" : ""),
+                     static_cast<size_t>(packed_layout(kernel, type, k_, n_).bytes),
+                     [&](void* to, ThreadPool* pool) { pack_b(kernel, type, source, to, pool); });
 }
 
-void run_product(const MatmulShape& shape, int64_t index, MatmulCall call,
-                 const PackedMatrix* packed, ThreadPool* pool) {
+void run_gemm(const MatmulShape& shape, int64_t index, MatmulCall call, const PackedMatrix* packed,
+              ThreadPool* pool) {
   set_matrices(shape, index, call);
   run_one(call, shape.b(index), 0, packed, pool);
 }
 
-void run_products(const MatmulShape& shape, MatmulCall call, const PackedMatrix* packed,
-                  ThreadPool* pool) {
+void run_gemms(const MatmulShape& shape, MatmulCall call, const PackedMatrix* packed,
+               ThreadPool* pool) {
   if (shape.batch == 0 || shape.m == 0 || shape.n == 0) return;
   set_matrices(shape, 0, call);
   const auto a_stride = batch_stride(shape.batch, [&](int64_t i) { return shape.a(i); });
   const auto b_stride = batch_stride(shape.batch, [&](int64_t i) { return shape.b(i); });
   if (a_stride && b_stride && (*b_stride != 0 || packed != nullptr || shape.batch == 1)) {
-    // One B for rows that follow each other: one product with more of them.
+    // One B and consecutive A matrices: one GEMM with more rows.
     const bool one = shape.batch > 1 && *b_stride == 0 && call.a_zeros == nullptr &&
                      *a_stride == shape.m * call.a_row_stride;
     if (one) {
@@ -106,7 +106,7 @@ void run_products(const MatmulShape& shape, MatmulCall call, const PackedMatrix*
     run_one(call, shape.b(0), *b_stride, packed, pool);
     return;
   }
-  for (int64_t i = 0; i < shape.batch; ++i) run_product(shape, i, call, packed, pool);
+  for (int64_t i = 0; i < shape.batch; ++i) run_gemm(shape, i, call, packed, pool);
 }
 
 }  // namespace lathe::cpu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the kernels of matrix products share: operands as strided matrices, constant weights packed
-// when the plan is made, batches as one call where their strides allow.
+// Shared by the GEMM ops: operands as strided matrices, constant weights packed at planning,
+// batches as one call if their strides allow it.
 #pragma once
 
 #include <optional>
@@ -12,16 +12,16 @@
 
 namespace lathe::cpu {
 
-// The product for operands of these types; none where there is no kernel.
+// GEMM type of the operands; none without a kernel.
 std::optional<GemmType> gemm_type_of(ElementType a, ElementType b);
-// Why there is none; empty if there is one.
-std::string why_no_product(ElementType a, ElementType b);
+// Reason why there is no kernel; empty if there is one.
+std::string why_no_gemm(ElementType a, ElementType b);
 
-// A constant matrix, k rows of n columns, in panels.
+// A constant matrix [k, n], packed in panels.
 class PackedMatrix {
  public:
-  // Rows and columns of the tensor exchanged if `transposed`; a vector is a column.
-  PackedMatrix(const Tensor& matrix, bool transposed, GemmType gemm_type, Isa isa);
+  // `transposed` swaps rows and columns of the tensor; a vector is a column.
+  PackedMatrix(const Tensor& matrix, bool transposed, GemmType type, Isa isa);
   const void* data() const { return weights_->data(); }
   size_t bytes() const { return weights_->bytes(); }
   int64_t k() const { return k_; }
@@ -33,12 +33,12 @@ class PackedMatrix {
   std::shared_ptr<const PackedWeights> weights_;
 };
 
-// Runs the products of all batches of `shape` into its dense y. `call` has isa, product, epilogue
-// and zero points; b comes from `packed`, or where that is null from shape.b.
-void run_products(const MatmulShape& shape, MatmulCall call, const PackedMatrix* packed,
-                  ThreadPool* pool);
-// The same for one product of the batch.
-void run_product(const MatmulShape& shape, int64_t index, MatmulCall call,
-                 const PackedMatrix* packed, ThreadPool* pool);
+// Runs the GEMMs of all batches of `shape` into its dense y. `call` has isa, type, epilogue and
+// zero points. b is `packed` or, if that is null, shape.b.
+void run_gemms(const MatmulShape& shape, MatmulCall call, const PackedMatrix* packed,
+               ThreadPool* pool);
+// Runs one GEMM of the batch.
+void run_gemm(const MatmulShape& shape, int64_t index, MatmulCall call, const PackedMatrix* packed,
+              ThreadPool* pool);
 
 }  // namespace lathe::cpu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which ops have kernels on the CPU.
+// Ops with kernels on the CPU.
 #pragma once
 
 #include <span>
@@ -13,14 +13,14 @@ namespace lathe::cpu {
 
 struct KernelEntry {
   std::string_view op;
-  // Why no kernel takes the instruction, whatever its operands' values; empty if one does. A
-  // composite that is not refused here is not expanded, so `make` then has a kernel.
+  // Reason why no kernel supports the instruction for any operand values; empty if one does.
+  // Lowering then keeps a composite, so `make` must return a kernel.
   std::string (*why_not)(const Instruction& instruction, Isa isa);
   KernelChoice (*make)(const Instruction& instruction, Constants constants, Isa isa);
 };
 std::span<const KernelEntry> kernel_table();
 
-// A file for each group.
+// One file per group.
 extern const KernelEntry kAdd;
 extern const KernelEntry kAttention;
 extern const KernelEntry kAveragePool;

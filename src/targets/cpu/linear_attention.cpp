@@ -13,17 +13,17 @@
 namespace lathe::cpu {
 namespace {
 
-// f32 operands and results as the kernels take them: a token's numbers side by side, states dense.
-// What is not so yet is copied, and results are copied back.
+// Copies operands and results that do not match the kernels' layout: f32, contiguous tokens, dense
+// states. finish() copies the results back.
 class Staging {
  public:
   void stage(LinearRecurrence& r) {
-    for (TensorView* view : {&r.query, &r.key, &r.value}) read(*view, rows_lie_dense(*view));
+    for (TensorView* view : {&r.query, &r.key, &r.value}) read(*view, has_dense_tokens(*view));
     for (std::optional<TensorView>* view : {&r.decay, &r.beta}) {
-      if (*view) read(**view, rows_lie_dense(**view));
+      if (*view) read(**view, has_dense_tokens(**view));
     }
     if (r.past) read(*r.past, r.past->is_dense());
-    write(r.y, rows_lie_dense(r.y));
+    write(r.y, has_dense_tokens(r.y));
     write(r.present, r.present.is_dense());
   }
   void finish() const {
@@ -35,7 +35,7 @@ class Staging {
   }
 
  private:
-  static bool rows_lie_dense(const TensorView& view) {
+  static bool has_dense_tokens(const TensorView& view) {
     return view.strides[2] == 1 || view.dims[2] == 1;
   }
   static Tensor tensor_for(const TensorView& view) {
@@ -59,7 +59,7 @@ class Staging {
   std::vector<std::pair<Tensor, TensorView>> results_;
 };
 
-// What the kernels are to compute; false where the op refuses it.
+// Sets the kernel's problem; false if the op reports an error.
 bool fits(const LinearRecurrence& r, LinearAttentionProblem& p) {
   if (r.rule.gated != r.decay.has_value() || r.rule.delta != r.beta.has_value()) return false;
   p.gated = r.rule.gated;
@@ -114,7 +114,7 @@ class LinearAttentionKernel final : public Kernel {
   std::string detail() const override { return std::string(to_string(isa_)); }
 
   void launch(Evaluation& c) const override {
-    // Kept from launch to launch.
+    // Reused across launches.
     thread_local std::vector<LinearRecurrence> items;
     thread_local std::vector<LinearAttentionRows> rows;
     items.clear();
@@ -127,7 +127,7 @@ class LinearAttentionKernel final : public Kernel {
     LinearAttentionProblem problem;
     Staging staging;
     for (LinearRecurrence& item : items) {
-      // Without a token the state stays as it is; what is wrong the op says.
+      // Without tokens the state is unchanged; errors are reported by the op.
       if (item.query.dims[1] == 0 || !fits(item, problem)) {
         item.run(c.pool);
         continue;
@@ -147,12 +147,13 @@ class LinearAttentionKernel final : public Kernel {
 
 std::string why_not(const Instruction& instruction, Isa /*isa*/) {
   const ElementType type = element_of(instruction, 0);
-  if (type != ElementType::f32) return fmt::format("the operands are {}", to_string(type));
+  if (type != ElementType::f32)
+    return fmt::format("operands are {}, supported: f32", to_string(type));
   for (const Value& result : instruction.results()) {
     if (result.type().element != ElementType::f32) return "the state is not f32";
   }
   if (attribute<int64_t>(instruction, "state_window") > 0) {
-    return fmt::format("states after {} tokens are kept",
+    return fmt::format("state_window is {}, supported: 0",
                        attribute<int64_t>(instruction, "state_window"));
   }
   return "";

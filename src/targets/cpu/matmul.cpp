@@ -11,8 +11,8 @@ enum Operand : size_t { kA, kB, kC };
 
 bool is_gemm(const Instruction& instruction) { return instruction.op().name == "gemm"; }
 
-// A matrix with its axes exchanged.
-TensorView turned(TensorView view) {
+// The matrix with swapped axes.
+TensorView transposed(TensorView view) {
   std::swap(view.dims[0], view.dims[1]);
   std::swap(view.strides[0], view.strides[1]);
   return view;
@@ -23,9 +23,9 @@ class Matmul final : public Kernel {
   Matmul(const Instruction& instruction, Constants constants, Isa isa)
       : name_(fmt::format("cpu.{}", instruction.op().name)),
         isa_(isa),
-        product_(attribute<std::string>(instruction, "compute_type") == "bf16"
-                     ? GemmType::bf16
-                     : *gemm_type_of(element_of(instruction, kA), element_of(instruction, kB))),
+        type_(attribute<std::string>(instruction, "compute_type") == "bf16"
+                  ? GemmType::bf16
+                  : *gemm_type_of(element_of(instruction, kA), element_of(instruction, kB))),
         is_gemm_(is_gemm(instruction)) {
     if (is_gemm_) {
       alpha_ = static_cast<float>(attribute<double>(instruction, "alpha"));
@@ -35,29 +35,29 @@ class Matmul final : public Kernel {
     }
     const Tensor* b = constant_at(constants, kB);
     if (b != nullptr && (b->rank() == 1 || b->rank() == 2) && b->count() > 0) {
-      packed_.emplace(*b, transpose_b_, product_, isa);
+      packed_.emplace(*b, transpose_b_, type_, isa);
     }
   }
 
   std::string_view name() const override { return name_; }
   bool reads(int operand) const override { return operand != kB || !packed_; }
   std::string detail() const override {
-    return fmt::format("{}{}, {}", to_string(isa_), product_ == GemmType::bf16 ? ", bf16" : "",
-                       packed_ ? megabytes(packed_->bytes()) + " packed" : "packs b as it runs");
+    return fmt::format("{}{}, {}", to_string(isa_), type_ == GemmType::bf16 ? ", bf16" : "",
+                       packed_ ? megabytes(packed_->bytes()) + " packed" : "packs b at run time");
   }
 
   void launch(Evaluation& c) const override {
-    const TensorView a = transpose_a_ ? turned(c.in(kA)) : c.in(kA);
-    const TensorView b = transpose_b_ ? turned(c.in(kB)) : c.in(kB);
+    const TensorView a = transpose_a_ ? transposed(c.in(kA)) : c.in(kA);
+    const TensorView b = transpose_b_ ? transposed(c.in(kB)) : c.in(kB);
     with_dense_result(c, [&](const TensorView& y) {
       const MatmulShape shape(a, b, y);
       std::array<EpilogueStep, 2> steps;
       MatmulCall call;
       call.isa = isa_;
-      call.type = product_;
+      call.type = type_;
       call.epilogue.out = y.type;
       call.epilogue.steps = std::span(steps).first(gemm_steps(c, shape.n, steps));
-      run_products(shape, call, packed_ ? &*packed_ : nullptr, c.pool);
+      run_gemms(shape, call, packed_ ? &*packed_ : nullptr, c.pool);
     });
   }
 
@@ -88,7 +88,7 @@ class Matmul final : public Kernel {
 
   std::string name_;
   Isa isa_;
-  GemmType product_;
+  GemmType type_;
   bool is_gemm_;
   bool transpose_a_ = false;
   bool transpose_b_ = false;
@@ -98,7 +98,7 @@ class Matmul final : public Kernel {
 };
 
 std::string why_not(const Instruction& instruction, Isa /*isa*/) {
-  return why_no_product(element_of(instruction, kA), element_of(instruction, kB));
+  return why_no_gemm(element_of(instruction, kA), element_of(instruction, kB));
 }
 
 KernelChoice make(const Instruction& instruction, Constants constants, Isa isa) {

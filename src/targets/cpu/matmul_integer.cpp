@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// matmul_integer and qlinear_matmul: exact sums of 8-bit integers less their zero points.
+// matmul_integer and qlinear_matmul: exact GEMM of 8-bit integers with zero points.
 #include "ops/support/convolution.h"
 #include "ops/support/quantization.h"
 #include "targets/cpu/gemm.h"
@@ -8,7 +8,7 @@
 namespace lathe::cpu {
 namespace {
 
-// Where an op has its operands; none: -1.
+// Operand indices of an op; -1: none.
 struct Places {
   int a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero;
 };
@@ -19,7 +19,7 @@ const Places& places_of(const Instruction& instruction) {
   return instruction.op().name == "matmul_integer" ? kInteger : kQlinear;
 }
 
-// What packed b's numbers are less by.
+// Offset that packing subtracts from the elements of b.
 int32_t packed_shift(ElementType b) { return b == ElementType::u8 ? 128 : 0; }
 
 class MatmulInteger final : public Kernel {
@@ -29,10 +29,10 @@ class MatmulInteger final : public Kernel {
         isa_(isa),
         at_(places_of(instruction)) {
     const auto b_at = static_cast<size_t>(at_.b);
-    product_ = *gemm_type_of(element_of(instruction, 0), element_of(instruction, b_at));
+    type_ = *gemm_type_of(element_of(instruction, 0), element_of(instruction, b_at));
     const Tensor* b = constant_at(constants, b_at);
     if (b != nullptr && (b->rank() == 1 || b->rank() == 2) && b->count() > 0) {
-      packed_.emplace(*b, false, product_, isa);
+      packed_.emplace(*b, false, type_, isa);
     }
   }
 
@@ -40,7 +40,7 @@ class MatmulInteger final : public Kernel {
   bool reads(int operand) const override { return operand != at_.b || !packed_; }
   std::string detail() const override {
     return fmt::format("{}, {}", to_string(isa_),
-                       packed_ ? megabytes(packed_->bytes()) + " packed" : "packs b as it runs");
+                       packed_ ? megabytes(packed_->bytes()) + " packed" : "packs b at run time");
   }
 
   void launch(Evaluation& c) const override {
@@ -49,12 +49,12 @@ class MatmulInteger final : public Kernel {
       const std::vector<int32_t> a_zeros = zeros(c, at_.a_zero, shape.m, shape.batch, 0, "a");
       const std::vector<int32_t> b_zeros =
           zeros(c, at_.b_zero, shape.n, shape.batch, packed_shift(c.in(at_.b).type), "b");
-      // A batch with zero points of its own runs product by product.
-      const bool apart = std::ssize(a_zeros) > std::max<int64_t>(1, shape.m) ||
-                         std::ssize(b_zeros) > std::max<int64_t>(1, shape.n);
-      if (apart) return run_apart(c, shape, a_zeros, b_zeros);
+      // Zero points per batch require one GEMM per batch element.
+      const bool per_batch = std::ssize(a_zeros) > std::max<int64_t>(1, shape.m) ||
+                             std::ssize(b_zeros) > std::max<int64_t>(1, shape.n);
+      if (per_batch) return run_per_batch(c, shape, a_zeros, b_zeros);
       const std::vector<int32_t> columns = filled(b_zeros, shape.n);
-      // The rows of a batch count on.
+      // Batch rows count on as rows of one GEMM.
       std::vector<int32_t> rows;
       for (int64_t i = 0; a_zeros.size() > 1 && i < shape.batch; ++i) {
         rows.insert(rows.end(), a_zeros.begin(), a_zeros.end());
@@ -64,12 +64,12 @@ class MatmulInteger final : public Kernel {
                    columns.empty() ? nullptr : columns.data());
       Requantisation to(*this, c, y.type, shape);
       to.apply(call.epilogue);
-      run_products(shape, call, packed_ ? &*packed_ : nullptr, c.pool);
+      run_gemms(shape, call, packed_ ? &*packed_ : nullptr, c.pool);
     });
   }
 
  private:
-  // (sum · factor) rounded to steps of y, for qlinear_matmul.
+  // qlinear_matmul: (sum · factor), requantised to y.
   class Requantisation {
    public:
     Requantisation(const MatmulInteger& kernel, const Evaluation& c, ElementType out,
@@ -89,7 +89,7 @@ class MatmulInteger final : public Kernel {
       for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
         factors_.push_back(a[by_row ? i : 0] * b[by_row ? 0 : i] / y);
       }
-      // Rows of a batch count on.
+      // Batch rows count on as rows of one GEMM.
       for (int64_t i = 1; by_row && i < shape.batch; ++i) {
         for (size_t j = 0; j < a.size(); ++j) factors_.push_back(factors_[j]);
       }
@@ -113,8 +113,7 @@ class MatmulInteger final : public Kernel {
     float zero_ = 0;
   };
 
-  // One for all, or one for each of `extent` (of each product of a batch); less by `shift`. Empty
-  // where all of them are 0.
+  // Zero points minus `shift`: one, `extent`, or `extent` per batch element. Empty if all are 0.
   static std::vector<int32_t> zeros(const Evaluation& c, int operand, int64_t extent, int64_t batch,
                                     int32_t shift, std::string_view of) {
     std::vector<int64_t> values{0};
@@ -135,7 +134,7 @@ class MatmulInteger final : public Kernel {
   MatmulCall call_for(int32_t a_zero, const int32_t* a_zeros, const int32_t* b_zeros) const {
     MatmulCall call;
     call.isa = isa_;
-    call.type = product_;
+    call.type = type_;
     call.a_zero = a_zero;
     call.a_zeros = a_zeros;
     call.b_zeros = b_zeros;
@@ -143,8 +142,9 @@ class MatmulInteger final : public Kernel {
     return call;
   }
 
-  void run_apart(const Evaluation& c, const MatmulShape& shape, const std::vector<int32_t>& a_zeros,
-                 const std::vector<int32_t>& b_zeros) const {
+  void run_per_batch(const Evaluation& c, const MatmulShape& shape,
+                     const std::vector<int32_t>& a_zeros,
+                     const std::vector<int32_t>& b_zeros) const {
     const auto part = [](const std::vector<int32_t>& zeros, int64_t extent, int64_t i) {
       const auto size = static_cast<size_t>(extent);
       if (zeros.size() <= size) return filled(zeros, extent);
@@ -156,14 +156,14 @@ class MatmulInteger final : public Kernel {
       const std::vector<int32_t> columns = part(b_zeros, shape.n, i);
       const MatmulCall call = call_for(0, rows.empty() ? nullptr : rows.data(),
                                        columns.empty() ? nullptr : columns.data());
-      run_product(shape, i, call, packed_ ? &*packed_ : nullptr, c.pool);
+      run_gemm(shape, i, call, packed_ ? &*packed_ : nullptr, c.pool);
     }
   }
 
   std::string name_;
   Isa isa_;
   Places at_;
-  GemmType product_ = GemmType::u8s8;
+  GemmType type_ = GemmType::u8s8;
   std::optional<PackedMatrix> packed_;
 };
 
@@ -181,14 +181,14 @@ bool is_vector(const Instruction& instruction, int operand) {
 
 std::string why_not(const Instruction& instruction, Isa /*isa*/) {
   const Places& at = places_of(instruction);
-  const std::string reason = why_no_product(element_of(instruction, static_cast<size_t>(at.a)),
-                                            element_of(instruction, static_cast<size_t>(at.b)));
+  const std::string reason = why_no_gemm(element_of(instruction, static_cast<size_t>(at.a)),
+                                         element_of(instruction, static_cast<size_t>(at.b)));
   if (!reason.empty() || at.y_scale < 0) return reason;
   for (const int operand : {at.a_zero, at.b_zero, at.a_scale, at.b_scale}) {
-    if (!is_vector(instruction, operand)) return "a batch has scales or zero points of its own";
+    if (!is_vector(instruction, operand)) return "scales or zero points differ per batch element";
   }
   if (!is_single(instruction, at.y_scale) || !is_single(instruction, at.y_zero)) {
-    return "the result has scales or zero points by row";
+    return "the result has several scales or zero points";
   }
   if (!is_single(instruction, at.a_scale) && !is_single(instruction, at.b_scale)) {
     return "both operands have several scales";

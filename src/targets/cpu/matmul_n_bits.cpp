@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// matmul_n_bits: weights of few bits, packed when the plan is made.
+// matmul_n_bits: weights of 2 to 8 bits, packed at planning.
 #include "ops/support/convolution.h"
 #include "targets/cpu/kernel_table.h"
 #include "targets/cpu/kernels/weight_only/weight_only.h"
@@ -54,7 +54,7 @@ class MatmulNBits final : public Kernel {
   std::string_view name() const override { return "cpu.matmul_n_bits"; }
   bool reads(int operand) const override { return operand == kA; }
   std::string detail() const override {
-    return fmt::format("1 row: {}, 512 rows: {}; {} packed", weight_only_variant(problem_, 1, isa_),
+    return fmt::format("m = 1: {}, m = 512: {}; {} packed", weight_only_variant(problem_, 1, isa_),
                        weight_only_variant(problem_, 512, isa_), megabytes(packed_->bytes()));
   }
 

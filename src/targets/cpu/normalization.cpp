@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Normalisations over the last axes, of f32.
+// f32 normalisations over the last axes.
 #include <algorithm>
 
 #include "base/thread_pool.h"
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kAbsent = -1;
 
-// Which operand and result is what.
+// Operand and result indices of an op.
 struct Form {
   std::string_view op;
   bool centred;
@@ -56,7 +56,7 @@ bool is_used(const Instruction& instruction, int result) {
   return result != kAbsent && !instruction.result(result)->uses().empty();
 }
 
-// How many of the last axes are normalised; the skipping forms have no such attribute.
+// Number of normalised last axes; ops with a skip operand have no axis attribute.
 int64_t axes_of(const Instruction& instruction) {
   const Attribute* found = find_attribute(instruction.attributes(), "axis");
   if (found == nullptr) return 1;
@@ -64,7 +64,7 @@ int64_t axes_of(const Instruction& instruction) {
   return axis < 0 ? -axis : instruction.operands()[0]->type().rank() - axis;
 }
 
-// The elements of a row, if the types tell.
+// Elements of a row; none if the type does not have them.
 std::optional<int64_t> row_count(const Instruction& instruction) {
   const Type& type = instruction.operands()[0]->type();
   if (!type.is_ranked()) return std::nullopt;
@@ -79,7 +79,7 @@ std::optional<int64_t> row_count(const Instruction& instruction) {
   return count;
 }
 
-// Whether an operand holds the factors of one row: its extents are 1 before the last axes.
+// True if the operand has the elements of one row.
 bool is_row(const Value& operand, int64_t count) {
   const Type& type = operand.type();
   if (!type.is_ranked()) return false;
@@ -99,9 +99,9 @@ class Normalization final : public Kernel {
         isa_(isa),
         count_(*row_count(instruction)),
         epsilon_(static_cast<float>(attribute<double>(instruction, "epsilon"))),
-        wants_mean_(is_used(instruction, form_.mean)),
-        wants_inverse_(is_used(instruction, form_.inverse)),
-        wants_sum_(is_used(instruction, form_.sum)) {}
+        uses_mean_(is_used(instruction, form_.mean)),
+        uses_inverse_(is_used(instruction, form_.inverse)),
+        uses_sum_(is_used(instruction, form_.sum)) {}
 
   std::string_view name() const override { return name_; }
   std::string detail() const override { return std::string(to_string(isa_)); }
@@ -123,9 +123,9 @@ class Normalization final : public Kernel {
     all.epsilon = epsilon_;
     all.centred = form_.centred;
     with_dense(c, 0, true, [&](float* y) {
-      with_dense(c, form_.sum, wants_sum_, [&](float* sum) {
-        with_dense(c, form_.mean, wants_mean_, [&](float* mean) {
-          with_dense(c, form_.inverse, wants_inverse_, [&](float* inverse) {
+      with_dense(c, form_.sum, uses_sum_, [&](float* sum) {
+        with_dense(c, form_.mean, uses_mean_, [&](float* mean) {
+          with_dense(c, form_.inverse, uses_inverse_, [&](float* inverse) {
             all.y = y;
             all.sum = sum;
             run(c, all, mean, inverse);
@@ -136,10 +136,10 @@ class Normalization final : public Kernel {
   }
 
  private:
-  // Calls f with the memory of a result, or of a dense stand-in; null where it is not wanted.
+  // Calls f with the memory of a result, or of a dense copy; null if the result is unused.
   template <class F>
-  static void with_dense(const Evaluation& c, int result, bool is_wanted, F&& f) {
-    if (!is_wanted) return f(static_cast<float*>(nullptr));
+  static void with_dense(const Evaluation& c, int result, bool used, F&& f) {
+    if (!used) return f(static_cast<float*>(nullptr));
     const TensorView& view = c.out(result);
     if (view.is_dense()) return f(view.as<float>());
     const Tensor dense(view.type, Dims(view.extents().begin(), view.extents().end()));
@@ -171,35 +171,37 @@ class Normalization final : public Kernel {
   Isa isa_;
   int64_t count_;
   float epsilon_;
-  bool wants_mean_;
-  bool wants_inverse_;
-  bool wants_sum_;
+  bool uses_mean_;
+  bool uses_inverse_;
+  bool uses_sum_;
 };
 
 std::string why_not(const Instruction& instruction, Isa /*isa*/) {
   const Form& form = form_of(instruction);
   for (size_t i = 0; i < instruction.operands().size(); ++i) {
     if (!has_operand(instruction, i) || element_of(instruction, i) == ElementType::f32) continue;
-    return fmt::format("operand '{}' is {}", instruction.op().operands[i].name,
+    return fmt::format("operand '{}' is {}, supported: f32", instruction.op().operands[i].name,
                        to_string(element_of(instruction, i)));
   }
   for (const Value& result : instruction.results()) {
-    if (result.type().element != ElementType::f32) return "its moments are not f32";
+    if (result.type().element != ElementType::f32) return "a result is not f32";
   }
   const std::optional<int64_t> count = row_count(instruction);
-  if (!count) return "the extents of a row are not constant";
+  if (!count) return "the row size is not constant";
   for (const int operand : {form.gamma, form.beta, form.bias}) {
     const auto at = static_cast<size_t>(operand);
     if (operand == kAbsent || !has_operand(instruction, at)) continue;
     if (!is_row(*instruction.operands()[at], *count)) {
-      return fmt::format("operand '{}' is not one row", instruction.op().operands[at].name);
+      return fmt::format("operand '{}' does not have the shape of one row",
+                         instruction.op().operands[at].name);
     }
   }
-  // Its mean is of no use to the kernel, and hardly to anybody.
-  if (!form.centred && form.skip != kAbsent && is_used(instruction, 1)) return "the mean is wanted";
+  // The kernel does not compute the mean output.
+  if (!form.centred && form.skip != kAbsent && is_used(instruction, 1))
+    return "the mean output is used";
   if (form.skip != kAbsent &&
       instruction.operands()[0]->type().dims != instruction.operands()[1]->type().dims) {
-    return "x and skip have different extents";
+    return "x and skip have different shapes";
   }
   return "";
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the target's kernels share: attributes and constants of an instruction, dense operands,
+// Shared by the target's kernels: attributes and constants of an instruction, dense operands,
 // scratch.
 #pragma once
 
@@ -26,12 +26,12 @@ inline const Tensor* constant_at(Constants constants, size_t i) {
 }
 std::string megabytes(size_t bytes);  // "12.3 MiB"
 
-std::vector<float> floats_of(const Tensor& tensor);  // of any numeric type
+std::vector<float> floats_of(const Tensor& tensor);  // from any numeric type
 
-// The view itself where it is dense, else a dense copy, kept in `copy`.
+// The view itself if it is dense, else a dense copy in `copy`.
 const TensorView& dense_view(const TensorView& view, Tensor& copy, TensorView& made);
 
-// Memory of this thread for one launch, aligned to 64 bytes; grows, never shrinks.
+// Per-thread scratch of one launch, aligned to 64 bytes; grows, never shrinks.
 void* scratch(size_t bytes);
 
 }  // namespace lathe::cpu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// max_pool, average_pool and the global ones.
+// max_pool, average_pool and their global variants.
 #include "targets/cpu/kernels/pool/pooling.h"
 
 #include "ops/support/convolution.h"
@@ -9,7 +9,7 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int kMostAxes = 3;
+constexpr int kMaxAxes = 3;
 
 bool is_global(const Instruction& instruction) {
   return instruction.op().name.starts_with("global");
@@ -18,7 +18,7 @@ bool is_average(const Instruction& instruction) {
   return instruction.op().name.find("average") != std::string_view::npos;
 }
 
-// All but the axes.
+// Without the axes.
 PoolingProblem problem_of(const Instruction& instruction) {
   PoolingProblem p;
   p.average = is_average(instruction);
@@ -47,7 +47,7 @@ class PoolingKernel final : public Kernel {
       PoolingProblem problem = problem_;
       problem.channels = x.dims[1];
       const size_t spatial = static_cast<size_t>(x.rank) - 2;
-      const size_t first = kMostAxes - spatial;
+      const size_t first = kMaxAxes - spatial;
       if (is_global_) {
         for (size_t i = 0; i < spatial; ++i) {
           problem.axes[first + i].input = problem.axes[first + i].kernel = x.dims[i + 2];
@@ -78,8 +78,8 @@ class PoolingKernel final : public Kernel {
 
 std::string why_not(const Instruction& instruction, Isa /*isa*/) {
   const int rank = instruction.operands()[0]->type().rank();
-  if (rank < 3 || rank > kMostAxes + 2) {
-    return fmt::format("{} spatial axes, these kernels take 1 to {}", rank - 2, kMostAxes);
+  if (rank < 3 || rank > kMaxAxes + 2) {
+    return fmt::format("{} spatial axes, supported: 1 to {}", rank - 2, kMaxAxes);
   }
   return Pooling::refuse(problem_of(instruction));
 }

@@ -38,7 +38,7 @@ RecurrentProblem problem_of(const Instruction& instruction) {
   return p;
 }
 
-// A dense operand, or null where it is absent.
+// A dense operand, or null if it is absent.
 class Dense {
  public:
   Dense(const Evaluation& c, int operand) {
@@ -56,7 +56,7 @@ class Dense {
   TensorView made_;
 };
 
-// A dense result, or memory that becomes one.
+// A dense result, or memory that is copied to it at the end.
 class Result {
  public:
   Result(const Evaluation& c, int index) {
@@ -105,7 +105,7 @@ class RecurrentKernel final : public Kernel {
   }
   std::string detail() const override {
     return fmt::format("{}, {}", to_string(isa_),
-                       packed_ != nullptr ? "weights packed" : "packs weights as it runs");
+                       packed_ != nullptr ? "weights packed" : "packs weights at run time");
   }
 
   void launch(Evaluation& c) const override {
@@ -163,7 +163,7 @@ class RecurrentKernel final : public Kernel {
 std::string why_not(const Instruction& instruction, Isa /*isa*/) {
   for (const std::string_view list : {"activation_alpha", "activation_beta"}) {
     if (!attribute<Numbers>(instruction, list).empty()) {
-      return fmt::format("activations with {} of their own", list);
+      return fmt::format("{} is set", list);
     }
   }
   return Recurrent::refuse(problem_of(instruction));

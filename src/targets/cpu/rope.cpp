@@ -13,26 +13,26 @@ Rope::Rope(const Evaluation& c, const Operands& operands, const GqaHeads& heads,
     : rotate_(row_ops(isa).rotate), size_(heads.query.dims[3]) {
   if (!c.boolean("do_rotary")) return;
   c.check(c.has(operands.cos) && c.has(operands.sin),
-          "do_rotary needs cos_cache and sin_cache, {} operands given", c.count());
+          "do_rotary requires cos_cache and sin_cache, got {} operands", c.count());
   const TensorView &cos = c.in(operands.cos), &sin = c.in(operands.sin);
   half_ = cos.dims[static_cast<size_t>(cos.rank - 1)];
   if (c.has(operands.positions)) given_ = c.in(operands.positions);
   const int64_t rows = heads.query.dims[2];
-  c.check(given_.data == nullptr || given_.count() == rows, "{} positions, expected {}",
+  c.check(given_.data == nullptr || given_.count() == rows, "got {} positions, expected {}",
           given_.count(), rows);
   in_place_ = cos.type == ElementType::f32 && sin.type == ElementType::f32 && cos.is_dense() &&
               sin.is_dense() && cos.count() == sin.count() && half_ > 0 && 2 * half_ <= size_ &&
               heads.query.type == ElementType::f32 && !c.boolean("rotary_interleaved") &&
               (given_.data == nullptr || given_.is_dense());
-  by_reference_ = !in_place_;
+  uses_reference_ = !in_place_;
   cos_ = cos.as<float>();
   sin_ = sin.as<float>();
   const int64_t table = half_ == 0 ? 0 : cos.count() / half_;
   for (const StepItem& item : step.items()) {
     for (int64_t i = 0; i < item.count && in_place_; ++i) {
       const int64_t at = angle(item, item.begin + i);
-      c.check(at >= 0 && at < table, "position {} lies outside the rotary tables of {} rows", at,
-              table);
+      c.check(at >= 0 && at < table, "position {} is out of range for cos and sin of {} positions",
+              at, table);
     }
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How the heads of packed rows turn by their positions.
+// RoPE for the heads of packed tokens.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace lathe::cpu {
 
-// A row of a head of [1, heads, rows, size].
+// Row of a head in [1, heads, rows, size].
 inline std::byte* row_at(const TensorView& heads, int64_t head, int64_t row) {
   return heads.as<std::byte>() +
          (head * heads.strides[1] + row * heads.strides[2]) * (info(heads.type).bits / 8);
@@ -24,14 +24,14 @@ class Rope {
     int sin;
     int positions;
   };
-  // Tables of f32 are read in place; others, and pairs side by side, turn as the reference does.
+  // Reads f32 cos and sin caches in place. Other types, and interleaved pairs, use the reference.
   Rope(const Evaluation& c, const Operands& operands, const GqaHeads& heads,
        const SequenceStep& step, Isa isa);
 
   bool in_place() const { return in_place_; }
-  bool by_reference() const { return by_reference_; }
+  bool uses_reference() const { return uses_reference_; }
   void angles(const SequenceStep& step, std::vector<int64_t>& all) const;
-  void turn(const std::byte* from, const StepItem& item, int64_t row, std::byte* to) const {
+  void rotate(const std::byte* from, const StepItem& item, int64_t row, std::byte* to) const {
     const int64_t at = angle(item, row) * half_;
     rotate_(reinterpret_cast<const float*>(from), cos_ + at, sin_ + at, half_, size_,
             reinterpret_cast<float*>(to));
@@ -47,7 +47,7 @@ class Rope {
   const float* cos_ = nullptr;
   const float* sin_ = nullptr;
   bool in_place_ = false;
-  bool by_reference_ = false;
+  bool uses_reference_ = false;
 };
 
 }  // namespace lathe::cpu

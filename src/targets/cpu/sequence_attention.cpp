@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// sequence_attention: new rows go straight into the pages of their sequences' caches, and are
-// attended to there. Codes of 8 bits are attended to as they are: the keys' scales go into the
-// queries, the values' into the results.
+// sequence_attention: writes new keys and values into the pages of the KV caches and attends in
+// place. An int8 KV cache is not converted: queries are multiplied by the key scales, results by
+// the value scales.
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -23,11 +23,11 @@ namespace {
 
 enum Operand { kQuery, kKey, kValue, kCos, kSin, kPositions, kSink, kKeyScale, kValueScale };
 
-constexpr int64_t kGrain = 8;  // rows that a task turns and puts away
+constexpr int64_t kGrain = 8;  // tokens of a task that rotates and stores keys
 
 bool has_dense_rows(const TensorView& view) { return view.strides[3] == 1 || view.dims[3] == 1; }
 
-// Rows [heads, rows, size] of an item.
+// Tokens of an item as [heads, tokens, size].
 AttentionRows rows_of(const TensorView& view, const StepItem& item) {
   return {row_at(view, 0, item.begin), item.count * view.strides[2], view.strides[1],
           view.strides[2]};
@@ -44,26 +44,27 @@ AttentionCache paged_cache(const CachePages& pages, size_t item, int64_t size) {
   return cache;
 }
 
-// The rows of one launch.
+// Tokens of one launch.
 class Rows {
  public:
   Rows(const Evaluation& c, const SequenceStep& step, CacheRole role, Isa isa)
       : step_(step),
         pool_(c.pool),
         heads_(heads_of(c, role)),
-        turns_(c, {kCos, kSin, kPositions}, heads_, step, isa),
+        rope_(c, {kCos, kSin, kPositions}, heads_, step, isa),
         y_(split_heads(c.out(), c.integer("num_heads"))),
         group_(c.integer("num_heads") / c.integer("kv_num_heads")),
         key_scale_(c, kKeyScale, c.integer("kv_num_heads"), heads_.query.dims[3]),
         value_scale_(c, kValueScale, c.integer("kv_num_heads"), heads_.query.dims[3]) {
-    if (!turns_.by_reference()) return;
+    if (!rope_.uses_reference()) return;
     thread_local std::vector<int64_t> angles;
-    thread_local std::vector<std::byte> turned;
-    turns_.angles(step, angles);
-    heads_.rotate(c, kCos, kSin, angles, turned);
+    thread_local std::vector<std::byte> rotated;
+    rope_.angles(step, angles);
+    heads_.rotate(c, kCos, kSin, angles, rotated);
   }
 
-  // What the kernels take: numbers side by side, and pages that a shift finds.
+  // Requirements of the kernels: contiguous elements of a head, and a page size that is a power of
+  // two.
   static bool fit(const Evaluation& c, CacheRole role, const CachePages& pages) {
     const GqaHeads heads = heads_of(c, role);
     const bool own =
@@ -76,12 +77,12 @@ class Rows {
   const GqaHeads& heads() const { return heads_; }
   const TensorView& y() const { return y_; }
 
-  // Turns queries and keys, and writes keys and values, if there are any, to their pages.
-  void put_away(const CachePages& keys, const CachePages& values) {
+  // Rotates queries and keys, and stores new keys and values in their pages.
+  void rotate_and_store(const CachePages& keys, const CachePages& values) {
     const bool own = heads_.key.data != nullptr;
-    if (!own && !turns_.in_place() && !key_scale_) return;
+    if (!own && !rope_.in_place() && !key_scale_) return;
     const TensorView query = heads_.query;
-    if (turns_.in_place() || key_scale_) {
+    if (rope_.in_place() || key_scale_) {
       const auto count = static_cast<size_t>(query.count());
       const bool results = key_scale_ && y_.type != ElementType::f32;
       auto* memory = static_cast<float*>(scratch((results ? 2 : 1) * count * sizeof(float)));
@@ -93,25 +94,25 @@ class Rows {
       size_t i = 0;
       for (int64_t row = begin; row < end; ++row) {
         while (row >= items[i].begin + items[i].count) ++i;
-        for (int64_t head = 0; turns_.in_place() && head < query.dims[1]; ++head) {
-          turns_.turn(row_at(query, head, row), items[i], row, row_at(heads_.query, head, row));
+        for (int64_t head = 0; rope_.in_place() && head < query.dims[1]; ++head) {
+          rope_.rotate(row_at(query, head, row), items[i], row, row_at(heads_.query, head, row));
         }
         if (key_scale_) {
-          scale_queries(turns_.in_place() ? heads_.query : query, row);
+          scale_queries(rope_.in_place() ? heads_.query : query, row);
         }
         if (!own) continue;
         if (key_scale_) {
-          put_codes(heads_.key, keys, key_scale_, i, row, turns_.in_place());
-          put_codes(heads_.value, values, value_scale_, i, row, false);
+          store_int8(heads_.key, keys, key_scale_, i, row, rope_.in_place());
+          store_int8(heads_.value, values, value_scale_, i, row, false);
         } else {
-          put_row(heads_.key, keys, i, row, turns_.in_place());
-          put_row(heads_.value, values, i, row, false);
+          store_row(heads_.key, keys, i, row, rope_.in_place());
+          store_row(heads_.value, values, i, row, false);
         }
       }
     });
   }
 
-  // What attention to codes gave, as results.
+  // Scales the results of attention to an int8 KV cache.
   void scale_results(const TensorView& to) const {
     parallel_for(pool_, y_.dims[2], kGrain, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
@@ -126,7 +127,7 @@ class Rows {
     });
   }
 
-  // Items that follow each other with as many rows are a batch of the kernel.
+  // Consecutive items with the same number of tokens are one batch of the kernel.
   void attend(const CachePages& keys, const CachePages& values, const AttentionProblem& problem,
               const float* sinks, const float* slopes, Isa isa) const {
     const Attention attention(problem, isa);
@@ -155,9 +156,9 @@ class Rows {
     }
   }
 
-  // The same over states that were written once.
-  void attend_across(std::span<const CacheRows> keys, std::span<const CacheRows> values,
-                     const AttentionProblem& problem, const float* sinks, Isa isa) const {
+  // Cross-attention, to states that were written once.
+  void cross_attend(std::span<const CacheRows> keys, std::span<const CacheRows> values,
+                    const AttentionProblem& problem, const float* sinks, Isa isa) const {
     const Attention attention(problem, isa);
     const auto items = step_.items();
     const int64_t first = 0;
@@ -190,18 +191,18 @@ class Rows {
     return cache;
   }
 
-  // Of as many rows, heads and columns as `like`, rows side by side.
+  // A dense view with the shape of `like`.
   static TensorView heads_in(float* memory, const TensorView& like) {
     const std::array<int64_t, 3> dims = {1, like.dims[2], like.dims[1] * like.dims[3]};
     return split_heads(dense_view(ElementType::f32, dims, memory), like.dims[1]);
   }
 
-  // Where a row of `bytes` a head begins.
+  // Address of a token in its page, for `bytes` bytes a head.
   std::byte* place_of(const CachePages& cache, size_t i, int64_t row, int64_t bytes) const {
     const StepItem& item = step_.items()[i];
     const int64_t position = item.past + row - item.begin;
     const int64_t entry = static_cast<int64_t>(i) * cache.stride + position / cache.rows;
-    // Views do not tell reading from writing.
+    // The page list is const; this launch owns the pages it writes.
     return const_cast<std::byte*>(cache.pages[entry]) + cache.offset +
            position % cache.rows * bytes;
   }
@@ -217,30 +218,30 @@ class Rows {
     }
   }
 
-  void put_codes(const TensorView& heads, const CachePages& cache, const KvCacheScale& scale,
-                 size_t i, int64_t row, bool turned) const {
-    const ScratchArray<float> numbers(heads.dims[3]);
+  void store_int8(const TensorView& heads, const CachePages& cache, const KvCacheScale& scale,
+                  size_t i, int64_t row, bool rotated) const {
+    const ScratchArray<float> elements(heads.dims[3]);
     std::byte* to = place_of(cache, i, row, heads.dims[3]);
     for (int64_t head = 0; head < heads.dims[1]; ++head, to += cache.rows * heads.dims[3]) {
       const std::byte* from = row_at(heads, head, row);
-      if (turned) {
-        turns_.turn(from, step_.items()[i], row, reinterpret_cast<std::byte*>(numbers.data()));
+      if (rotated) {
+        rope_.rotate(from, step_.items()[i], row, reinterpret_cast<std::byte*>(elements.data()));
       } else {
-        convert(ElementType::f32, numbers.data(), heads.type, from, heads.dims[3]);
+        convert(ElementType::f32, elements.data(), heads.type, from, heads.dims[3]);
       }
-      scale.quantize(ElementType::i8, head, numbers.data(), to);
+      scale.quantize(ElementType::i8, head, elements.data(), to);
     }
   }
 
-  void put_row(const TensorView& heads, const CachePages& cache, size_t i, int64_t row,
-               bool turned) const {
+  void store_row(const TensorView& heads, const CachePages& cache, size_t i, int64_t row,
+                 bool rotated) const {
     const StepItem& item = step_.items()[i];
     const int64_t bytes = heads.dims[3] * (info(heads.type).bits / 8);
     std::byte* to = place_of(cache, i, row, bytes);
     for (int64_t head = 0; head < heads.dims[1]; ++head, to += cache.rows * bytes) {
       const std::byte* from = row_at(heads, head, row);
-      if (turned) {
-        turns_.turn(from, item, row, to);
+      if (rotated) {
+        rope_.rotate(from, item, row, to);
       } else {
         std::memcpy(to, from, static_cast<size_t>(bytes));
       }
@@ -250,14 +251,14 @@ class Rows {
   const SequenceStep& step_;
   ThreadPool* pool_;
   GqaHeads heads_;
-  Rope turns_;
+  Rope rope_;
   TensorView y_;
-  int64_t group_;  // query heads of a key head
+  int64_t group_;  // GQA: query heads per KV head
   KvCacheScale key_scale_;
   KvCacheScale value_scale_;
 };
 
-// Elements of a head; none where only a run knows.
+// Head size; none if it is dynamic.
 std::optional<int64_t> head_size(const Instruction& instruction) {
   const Type& type = instruction.result(0)->type();
   if (!type.is_ranked()) return std::nullopt;
@@ -266,12 +267,12 @@ std::optional<int64_t> head_size(const Instruction& instruction) {
                  : std::nullopt;
 }
 
-// Of the step that runs, what may make it too much for the kernel.
+// Conditions of a run that the kernel does not support.
 std::string fall_backs(const Instruction& instruction, CacheRole role) {
-  std::string text = "; may fall back to ref when elements of a row lie apart";
-  if (role != CacheRole::cross) text += " or the rows of a page are no power of two";
+  std::string text = "; may fall back to ref if the elements of a head are not contiguous";
+  if (role != CacheRole::cross) text += " or the page size is not a power of two";
   if (head_size(instruction)) return text;
-  return text + fmt::format(" or heads have more than {} elements", Attention::kMostElements);
+  return text + fmt::format(" or the head size exceeds {}", Attention::kMaxHeadSize);
 }
 
 class SequenceAttention final : public Kernel {
@@ -307,16 +308,17 @@ class SequenceAttention final : public Kernel {
 
   std::string_view name() const override { return "cpu.sequence_attention"; }
   std::string detail() const override {
-    return fmt::format("{}, reads {}{}{}{}{}", to_string(isa_),
-                       role_ == CacheRole::cross ? "whole states" : "pages",
-                       problem_.cache == ElementType::i8 ? " of i8" : "",
-                       problem_.left >= 0 ? fmt::format(", window of {}", problem_.left + 1) : "",
-                       slopes_.empty() ? "" : ", slopes by distance", fall_backs_);
+    return fmt::format(
+        "{}, reads {}{}{}{}{}", to_string(isa_),
+        role_ == CacheRole::cross ? "cross-attention states" : "a paged KV cache",
+        problem_.cache == ElementType::i8 ? " of i8" : "",
+        problem_.left >= 0 ? fmt::format(", sliding window of {}", problem_.left + 1) : "",
+        slopes_.empty() ? "" : ", ALiBi slopes", fall_backs_);
   }
 
   void launch(Evaluation& c) const override {
     SequenceStep& step = step_of(c, c.in(kQuery).dims[1]);
-    if (role_ == CacheRole::cross) return launch_across(c, step);
+    if (role_ == CacheRole::cross) return launch_cross(c, step);
     const CachePages keys = step.pages(key_state_), values = step.pages(value_state_);
     if (!Rows::fit(c, role_, keys)) return reference_->launch(c);
     Rows rows(c, step, role_, isa_);
@@ -324,7 +326,7 @@ class SequenceAttention final : public Kernel {
     problem.size = problem.value_size = rows.heads().query.dims[3];
     if (problem.scale == 0) problem.scale = 1 / std::sqrt(static_cast<double>(problem.size));
     if (!Attention::refuse(problem, isa_).empty()) return reference_->launch(c);
-    rows.put_away(keys, values);
+    rows.rotate_and_store(keys, values);
     rows.attend(keys, values, problem, sinks_.empty() ? nullptr : sinks_.data(),
                 slopes_.empty() ? nullptr : slopes_.data(), isa_);
     if (problem.cache == ElementType::i8) {
@@ -333,11 +335,11 @@ class SequenceAttention final : public Kernel {
   }
 
  private:
-  void launch_across(Evaluation& c, SequenceStep& step) const {
+  void launch_cross(Evaluation& c, SequenceStep& step) const {
     thread_local std::vector<CacheRows> keys, values;
     keys.clear();
     values.clear();
-    std::vector<std::byte> none;  // they lie whole where they are
+    std::vector<std::byte> none;  // cross-attention states are contiguous
     bool dense = true;
     for (size_t i = 0; i < step.items().size(); ++i) {
       keys.push_back(step.rows(key_state_, i, none));
@@ -350,7 +352,7 @@ class SequenceAttention final : public Kernel {
     if (problem.scale == 0) problem.scale = 1 / std::sqrt(static_cast<double>(problem.size));
     const bool fits = dense && has_dense_rows(rows.heads().query) && has_dense_rows(rows.y());
     if (!fits || !Attention::refuse(problem, isa_).empty()) return reference_->launch(c);
-    rows.attend_across(keys, values, problem, sinks_.empty() ? nullptr : sinks_.data(), isa_);
+    rows.cross_attend(keys, values, problem, sinks_.empty() ? nullptr : sinks_.data(), isa_);
   }
 
   Isa isa_;
@@ -367,7 +369,7 @@ class SequenceAttention final : public Kernel {
 std::string why_not(const Instruction& instruction, Isa isa) {
   AttentionProblem problem;
   problem.query = problem.cache = problem.result = element_of(instruction, kQuery);
-  if (problem.query == ElementType::f64) return "the operands are f64";
+  if (problem.query == ElementType::f64) return "operands are f64";
   if (has_operand(instruction, kKeyScale)) {
     problem.cache = attribute<ElementType>(instruction, "cache_type");
   }
@@ -378,14 +380,14 @@ std::string why_not(const Instruction& instruction, Isa isa) {
 KernelChoice make(const Instruction& instruction, Constants constants, Isa isa) {
   if (has_operand(instruction, kSink)) {
     const Tensor* sink = constant_at(constants, kSink);
-    if (sink == nullptr) return {nullptr, "the sinks are not constant"};
+    if (sink == nullptr) return {nullptr, "the attention sinks are not constant"};
     if (sink->count() != attribute<int64_t>(instruction, "num_heads")) {
-      return {nullptr, fmt::format("there are {} sinks", sink->count())};
+      return {nullptr, fmt::format("{} attention sinks, expected one per head", sink->count())};
     }
   }
   const auto slopes = attribute<Numbers>(instruction, "slopes").size();
   if (slopes != 0 && std::cmp_not_equal(slopes, attribute<int64_t>(instruction, "num_heads"))) {
-    return {nullptr, fmt::format("there are {} slopes", slopes)};
+    return {nullptr, fmt::format("{} ALiBi slopes, expected one per head", slopes)};
   }
   return {std::make_unique<SequenceAttention>(instruction, constants, isa), ""};
 }

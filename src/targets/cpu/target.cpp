@@ -18,21 +18,20 @@ const cpu::KernelEntry* find_entry(const Instruction& instruction) {
 
 std::string why_not(const cpu::KernelEntry& entry, const Instruction& instruction) {
   const std::optional<cpu::Isa> isa = cpu::best_isa();
-  return isa ? entry.why_not(instruction, *isa) : "the processor has no AVX2";
+  return isa ? entry.why_not(instruction, *isa) : "this processor does not support AVX2";
 }
 
 }  // namespace
 
 std::string_view CpuTarget::doc() const {
-  return "this processor: dense kernels for its instruction set, the reference for all else";
+  return "x86-64: kernels for the host's instruction set; other ops run on ref";
 }
 
 KernelChoice CpuTarget::select(const Instruction& instruction, Constants constants) const {
   const cpu::KernelEntry* entry = find_entry(instruction);
   KernelChoice choice;
-  choice.reason = entry != nullptr
-                      ? why_not(*entry, instruction)
-                      : fmt::format("there is no kernel for {} yet", instruction.op().name);
+  choice.reason = entry != nullptr ? why_not(*entry, instruction)
+                                   : fmt::format("no CPU kernel for {}", instruction.op().name);
   if (entry != nullptr && choice.reason.empty()) {
     choice = entry->make(instruction, constants, *cpu::best_isa());
   }

@@ -5,8 +5,8 @@
 
 namespace lathe {
 
-// The processor's own kernels, for the best instruction set it has; what they do not take runs as
-// on `ref`, inside the same plan.
+// Kernels for the best instruction set of the host. Unsupported instructions run on `ref` in the
+// same plan.
 class CpuTarget final : public Target {
  public:
   std::string_view name() const override { return "cpu"; }

@@ -15,7 +15,7 @@ namespace lathe::cpu {
 namespace {
 
 struct Entry {
-  std::mutex mutex;  // held while packing: others that want the same wait
+  std::mutex mutex;  // held while packing: requests for the same weights wait
   std::weak_ptr<const PackedWeights> weights;
 };
 
@@ -39,13 +39,13 @@ std::string key_of(std::span<const Tensor* const> sources, const std::string& pa
   return key;
 }
 
-// Address space, with room to begin at a large page; only what is touched becomes memory.
+// Address space with room for large-page alignment; untouched pages use no memory.
 size_t reserved_for(size_t bytes) { return bytes < kLargePage ? bytes : bytes + kLargePage; }
 
 std::shared_ptr<Entry> entry_of(const std::string& key) {
   Store& all = store();
   const std::lock_guard lock(all.mutex);
-  // Weights that nobody holds any more leave their entries behind.
+  // Removes entries whose weights have been freed.
   std::erase_if(all.entries, [](const auto& item) {
     return item.second.use_count() == 1 && item.second->weights.expired();
   });
@@ -74,7 +74,7 @@ std::shared_ptr<const PackedWeights> packed_weights(std::span<const Tensor* cons
   const std::lock_guard lock(entry->mutex);
   if (auto known = entry->weights.lock()) return known;
   auto made = std::make_shared<const PackedWeights>(std::max<size_t>(bytes, 1));
-  // Whoever packs, panels come to lie near the threads that will read them.
+  // Places the pages on the memory nodes of the threads that read them.
   ThreadPool* threads = PlanningThreads::current();
   if (threads != nullptr) touch_first(threads, made->data(), static_cast<int64_t>(made->bytes()));
   pack(made->data(), threads);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Packed weights, one copy for the whole process: known by their content and by how they are
-// packed.
+// Packed weights, one copy per process, identified by content and packing.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +16,7 @@ class ThreadPool;
 
 namespace lathe::cpu {
 
-// Memory aligned to a page, to a large one where it fills one; zero before it is packed into.
+// Zeroed memory, aligned to a page, or to a large page if it fills one.
 class PackedWeights {
  public:
   explicit PackedWeights(size_t bytes);
@@ -33,11 +32,11 @@ class PackedWeights {
   size_t bytes_;
 };
 
-// Fills memory, with the threads that may help.
+// Packs into `to`; `pool` may be null.
 using PackWeights = std::function<void(void* to, ThreadPool* pool)>;
 
-// The weights of these sources under this packing; `pack` is called if nobody holds them yet. They
-// go when the last holder goes.
+// Weights of these sources with this packing. Calls `pack` if no holder exists. The last holder
+// frees them.
 std::shared_ptr<const PackedWeights> packed_weights(std::span<const Tensor* const> sources,
                                                     const std::string& packing_id, size_t bytes,
                                                     const PackWeights& pack);

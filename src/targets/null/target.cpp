@@ -8,7 +8,7 @@
 namespace lathe {
 namespace {
 
-// Writes zeros; extents that would be found are zero.
+// Writes zeros; data-dependent dimensions become 0.
 class ZeroKernel final : public Kernel {
  public:
   explicit ZeroKernel(const Instruction& instruction)
@@ -45,8 +45,8 @@ class ZeroKernel final : public Kernel {
 }  // namespace
 
 std::string_view NullTarget::doc() const {
-  return asynchronous_ ? "reference kernels on another thread after random delays, to test sessions"
-                       : "compiles everything and runs nothing, to test compilation";
+  return asynchronous_ ? "reference kernels on another thread with random delays; tests sessions"
+                       : "compiles everything, kernels write zeros; tests compilation";
 }
 
 KernelChoice NullTarget::select(const Instruction& instruction, Constants /*constants*/) const {

@@ -5,9 +5,8 @@
 
 namespace lathe {
 
-// Compiles everything and runs nothing: kernels write zeros. With `asynchronous` the reference
-// kernels run on a thread of the queue after random delays, so that whatever the executor forgets
-// to wait for shows.
+// Compiles everything; kernels write zeros. With `asynchronous`, reference kernels run on the
+// queue's thread after random delays, to reveal missing waits in the executor.
 class NullTarget final : public Target {
  public:
   explicit NullTarget(bool asynchronous) : asynchronous_(asynchronous) {}

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The reference target: every op's own meaning, plain and obviously right.
+// The reference target: evaluates each op by its definition.
 #include "targets/ref/target.h"
 
 namespace lathe {
 
 std::string_view RefTarget::doc() const {
-  return "the reference: every op's own meaning on the CPU, the judge of all other targets";
+  return "reference: evaluates each op by its definition; other targets are tested against it";
 }
 
 KernelChoice RefTarget::select(const Instruction& instruction, Constants /*constants*/) const {

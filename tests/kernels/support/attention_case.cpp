@@ -57,8 +57,8 @@ AttentionCase::AttentionCase(uint32_t seed, Extent extent) : random_(seed * 7919
   p.query = kTypes[pick(0, 2)];
   p.result = kTypes[pick(0, 2)];
   p.cache = chance(20) ? ElementType::i8 : kTypes[pick(0, 2)];
-  p.bf16_products = p.query == ElementType::bf16 || chance(30);
-  if (p.bf16_products) p.query = ElementType::bf16;  // f32 queries would be rounded
+  p.use_bf16 = p.query == ElementType::bf16 || chance(30);
+  if (p.use_bf16) p.query = ElementType::bf16;  // f32 queries would be rounded
   p.scale = chance(10) ? -0.3 : 1 / std::sqrt(static_cast<double>(p.size));
   if (chance(20)) p.softcap = 3;
   p.causal = chance(50);
@@ -277,14 +277,14 @@ const std::vector<double>& AttentionCase::expected() {
 
 void AttentionCase::clear_result() { *y = Guarded(y->type(), y->count()); }
 
-std::string AttentionCase::difference(bool bf16_products) {
+std::string AttentionCase::difference(bool use_bf16) {
   // Relative to the largest value: scores up to 40 have an error of 40 · 2^-22 before exp, and
   // results are rounded. bf16 weights have an error of 2^-8; their sum does not.
   const double rounding = problem.result == ElementType::bf16  ? 0x1p-8
                           : problem.result == ElementType::f16 ? 0x1p-11
                                                                : 0;
   const double largest = problem.cache == ElementType::i8 ? 127 * 0.04 : 6;
-  const double bound = largest * ((bf16_products ? 0x1p-8 : 1e-5) + rounding);
+  const double bound = largest * ((use_bf16 ? 0x1p-8 : 1e-5) + rounding);
   const double* expected_row = expected().data();
   for (int64_t b = 0; b < batch; ++b) {
     for (int64_t i = 0; i < queries; ++i) {

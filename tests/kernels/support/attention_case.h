@@ -35,7 +35,7 @@ class AttentionCase {
   int page() const { return shift_; }
   AttentionArguments arguments();
   // Returns the first element of y beyond the error bound or written between rows, or "".
-  std::string difference(bool bf16_products);
+  std::string difference(bool use_bf16);
   void clear_result();
 
  private:

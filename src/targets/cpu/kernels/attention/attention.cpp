@@ -16,14 +16,15 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kGroup = 4;   // tiles of a task share the keys and values it loads
-constexpr int64_t kTasks = 16;  // fewer tiles per task rather than fewer tasks
-constexpr int64_t kSplit = 4;   // blocks of keys per task where the cache is split
+constexpr int64_t kGroup = 4;   // tiles of a task share its loads of keys and values
+constexpr int64_t kTasks = 16;  // lower bound: a task gets fewer tiles first
+constexpr int64_t kSplit = 4;   // key blocks per task in the split cache
 constexpr int64_t kLongSplit = 8;
 constexpr int64_t kTasksPerThread = 8;
-constexpr int64_t kBlocksPerThread = 4;  // fewer are not enough for tasks of all key heads
-constexpr int64_t kFetchBefore = 2;      // blocks before its end, a task fetches what comes then
-// Of blocks computed but not yet merged; more where a task of each tile takes more.
+constexpr int64_t kBlocksPerThread = 4;  // lower bound for tasks that run all KV heads
+// Prefetches the next task's data this many blocks before its end.
+constexpr int64_t kPrefetchBlocks = 2;
+// Bytes of partial results before a merge; at least one task per tile.
 constexpr int64_t kPartialBytes = 8 << 20;
 
 bool is_float(ElementType type) {
@@ -32,27 +33,27 @@ bool is_float(ElementType type) {
 
 const AttentionKernels& kernels_of(Isa isa, bool bf16, ElementType cache) {
   if (bf16 && isa == Isa::amx) return attention_bf16_amx();
-  if (bf16) return cache == ElementType::i8 ? attention_words_avx512() : attention_bf16_avx512();
+  if (bf16) return cache == ElementType::i8 ? attention_int16_avx512() : attention_bf16_avx512();
   return isa >= Isa::avx512 ? attention_f32_avx512() : attention_f32_avx2();
 }
 
-void clear(const AttentionState& state, int64_t products, int64_t pitch) {
-  std::fill_n(state.product, products, 0.0F);
+void clear(const AttentionState& state, int64_t output_size, int64_t pitch) {
+  std::fill_n(state.output, output_size, 0.0F);
   std::fill_n(state.largest, pitch, -std::numeric_limits<float>::infinity());
   std::fill_n(state.sum, pitch, 0.0F);
 }
 
-AttentionState take_state(ScratchLayout& carver, int64_t products, int64_t pitch) {
-  return {carver.take<float>(products), carver.take<float>(pitch), carver.take<float>(pitch)};
+AttentionState take_state(ScratchLayout& layout, int64_t output_size, int64_t pitch) {
+  return {layout.take<float>(output_size), layout.take<float>(pitch), layout.take<float>(pitch)};
 }
 
-// States side by side, each from a cache line on.
+// Consecutive states, each aligned to a cache line.
 class States {
  public:
-  States(ScratchLayout& carver, int64_t count, int64_t products, int64_t pitch)
-      : largest_(round_up(products)), sum_(largest_ + round_up(pitch)) {
+  States(ScratchLayout& layout, int64_t count, int64_t output_size, int64_t pitch)
+      : largest_(round_up(output_size)), sum_(largest_ + round_up(pitch)) {
     step_ = sum_ + round_up(pitch);
-    first_ = carver.take<float>(count * step_);
+    first_ = layout.take<float>(count * step_);
   }
   AttentionState operator[](int64_t i) const {
     float* at = first_ + i * step_;
@@ -67,7 +68,7 @@ class States {
   float* first_;
 };
 
-// One run over all rows.
+// One call for all rows.
 class Run {
  public:
   Run(const AttentionProblem& problem, const AttentionKernels& kernels,
@@ -90,20 +91,20 @@ class Run {
       blocks = std::max(blocks, here);
       all_blocks += here * p_.key_heads;
     }
-    const bool few = rows_ <= kernels_.few_rows;  // for which there is no other way
-    if (x_.split > 0 || few || (tiles_ == 1 && blocks > kSplit)) {
-      together_ = heads_fit(all_blocks, longest);
+    const bool decode = rows_ <= kernels_.max_decode_rows;  // the decode kernels only run split
+    if (x_.split > 0 || decode || (tiles_ == 1 && blocks > kSplit)) {
+      all_heads_ = heads_fit(all_blocks, longest);
       run_split(blocks, x_.split > 0 ? x_.split : split_of(all_blocks));
     } else {
-      run_whole();
+      run_unsplit();
     }
   }
 
  private:
-  int64_t pitch_of(int64_t rows) const {  // in whole vectors
+  int64_t pitch_of(int64_t rows) const {  // in full vectors
     return kernels_.lanes * ((rows + kernels_.lanes - 1) / kernels_.lanes);
   }
-  // Rows [first, first + count) of a pair of batch row and key head.
+  // Rows [first, first + count) of a pair of batch row and KV head.
   AttentionTiles part(int64_t pair, int64_t first, int64_t count) const {
     return {p_, kernels_, x_, pair / p_.key_heads, pair % p_.key_heads, first, count};
   }
@@ -113,34 +114,34 @@ class Run {
 
   int64_t threads() const { return pool_ == nullptr ? 1 : pool_->threads(); }
 
-  // Whether all key heads of a batch row are one task's: they lie side by side in pages, as the
-  // longest row's tell, and there are tasks enough.
+  // True if a task runs all KV heads of a batch row: their pages are consecutive in the longest
+  // row, and there are enough tasks.
   bool heads_fit(int64_t all_blocks, int64_t longest) const {
     return tiles_ == 1 && all_blocks >= kBlocksPerThread * threads() * p_.key_heads &&
            PagedBlocks(p_, kernels_, x_, longest, rows_).may_run();
   }
-  int64_t heads() const { return together_ ? p_.key_heads : 1; }  // of a task
+  int64_t heads() const { return all_heads_ ? p_.key_heads : 1; }  // per task
 
-  // Long tasks read memory in order, short ones keep all threads busy to the end.
+  // Long tasks read memory sequentially; short ones balance the load.
   int64_t split_of(int64_t all_blocks) const {
-    const bool runs = tiles_ == 1 && part(0, 0, rows_).may_run();
+    const bool contiguous = tiles_ == 1 && part(0, 0, rows_).may_use_contiguous();
     const int64_t tasks = kTasksPerThread * threads();
-    if (together_) {
-      const int64_t most = PagedBlocks(p_, kernels_, x_, 0, rows_).most_blocks();
-      return std::clamp<int64_t>(all_blocks / p_.key_heads / tasks, 1, most);
+    if (all_heads_) {
+      const int64_t limit = PagedBlocks(p_, kernels_, x_, 0, rows_).max_blocks();
+      return std::clamp<int64_t>(all_blocks / p_.key_heads / tasks, 1, limit);
     }
-    const int64_t longest = x_.k.is_paged() ? kSplit : runs ? kContiguousBlocks : kLongSplit;
+    const int64_t longest = x_.k.is_paged() ? kSplit : contiguous ? kContiguousBlocks : kLongSplit;
     return std::clamp<int64_t>(all_blocks * tiles_ / tasks, kSplit, longest);
   }
 
-  // Each task merges the blocks of its rows as it goes.
-  void run_whole() {
+  // Each task merges the blocks of its rows one by one.
+  void run_unsplit() {
     const int64_t group = std::clamp<int64_t>(tiles_ * pairs_ / kTasks, 1, kGroup);
     const int64_t groups = (tiles_ + group - 1) / group;
     parallel_for(pool_, pairs_ * groups, 1, [&](int64_t begin, int64_t end) {
       for (int64_t at = begin; at < end; ++at) {
-        // One key head after another, as its keys and values stay in the second cache. Causal rows
-        // see more keys the later they are: the long tasks first.
+        // Tasks go head by head: keys and values of a head stay in L2. Causal masks make later rows
+        // longer, so those run first.
         const int64_t first = (groups - 1 - at % groups) * group * tile_rows_;
         AttentionTiles tiles =
             part(at / groups, first, std::min(group * tile_rows_, rows_ - first));
@@ -150,27 +151,27 @@ class Run {
   }
 
   void run_task(AttentionTiles& tiles) const {
-    const int64_t products = tiles.value_size() * tile_rows_;
+    const int64_t output_size = tiles.value_size() * tile_rows_;
     AttentionState partial;
     std::array<AttentionState, kGroup> states;
-    const auto place = [&](ScratchLayout carver) {
-      tiles.place(carver);
-      partial = take_state(carver, products, tile_rows_);
+    const auto place = [&](ScratchLayout layout) {
+      tiles.place(layout);
+      partial = take_state(layout, output_size, tile_rows_);
       for (int64_t i = 0; i < tiles.tiles(); ++i) {
-        states[static_cast<size_t>(i)] = take_state(carver, products, tile_rows_);
+        states[static_cast<size_t>(i)] = take_state(layout, output_size, tile_rows_);
       }
-      return carver.bytes();
+      return layout.bytes();
     };
     place(ScratchLayout(thread_scratch(ScratchUse::task, place(ScratchLayout()))));
     tiles.load_queries();
-    std::array<bool, kGroup> begun{};
+    std::array<bool, kGroup> started{};
     for (int64_t block = tiles.first_block(); block < tiles.last_block(); ++block) {
       tiles.load_block(block);
       for (int64_t i = 0; i < tiles.tiles(); ++i) {
         const AttentionState& state = states[static_cast<size_t>(i)];
-        bool& has_sums = begun[static_cast<size_t>(i)];
-        if (!has_sums) {  // the first block is what merging it into nothing would give
-          has_sums = tiles.run(i, state);
+        bool& is_started = started[static_cast<size_t>(i)];
+        if (!is_started) {  // the first block needs no merge
+          is_started = tiles.run(i, state);
         } else if (tiles.run(i, partial)) {
           kernels_.merge(state, partial, tiles.value_size(), tiles.pitch(i));
         }
@@ -178,32 +179,32 @@ class Run {
     }
     for (int64_t i = 0; i < tiles.tiles(); ++i) {
       const AttentionState& state = states[static_cast<size_t>(i)];
-      if (!begun[static_cast<size_t>(i)]) clear(state, products, tile_rows_);
+      if (!started[static_cast<size_t>(i)]) clear(state, output_size, tile_rows_);
       tiles.finish(i, state, false);
     }
   }
 
-  // Tasks compute blocks, which are merged in ascending order: by the task itself, while they are
-  // in its cache, where few rows are computed and all blocks before its own are merged already;
-  // else afterwards, a bounded number at a time.
+  // Tasks compute blocks, which are merged in ascending order. A decode task merges its own blocks
+  // while they are cached, if all blocks before them are merged. Other blocks are merged
+  // afterwards, a bounded number at a time.
   void run_split(int64_t blocks, int64_t split) {
     const int64_t rows = std::min(rows_, tile_rows_), pitch = pitch_of(rows);
     const int64_t all = pairs_ * tiles_;
-    const int64_t products = products_ = rows * part(0, 0, 1).value_pitch();
-    const int64_t one = (products + 2 * pitch) * static_cast<int64_t>(sizeof(float));
+    const int64_t output_size = output_size_ = rows * part(0, 0, 1).value_pitch();
+    const int64_t one = (output_size + 2 * pitch) * static_cast<int64_t>(sizeof(float));
     const int64_t wave = std::clamp(kPartialBytes / (one * all) / split * split, split,
                                     std::max(split, (blocks + split - 1) / split * split));
     std::byte* memory = thread_scratch(
         ScratchUse::caller, all * ((wave + 1) * (one + 3 * 64) + wave + int64_t{sizeof(int64_t)}) +
                                 3 * 64 + queries_bytes());
-    ScratchLayout carver(memory);
-    const States states(carver, all, products, pitch);
-    const States partials(carver, all * wave, products, pitch);
-    auto* used = carver.take<uint8_t>(all * wave);
-    auto* merged = carver.take<int64_t>(all);  // blocks of each tile
+    ScratchLayout layout(memory);
+    const States states(layout, all, output_size, pitch);
+    const States partials(layout, all * wave, output_size, pitch);
+    auto* used = layout.take<uint8_t>(all * wave);
+    auto* merged = layout.take<int64_t>(all);  // blocks of each tile
     std::fill_n(merged, all, int64_t{0});
     task_bytes_ = task_bytes();
-    if (together_) load_queries(carver);
+    if (all_heads_) load_queries(layout);
     for (int64_t first = 0; first < blocks; first += wave) {
       const int64_t parts = (std::min(wave, blocks - first) + split - 1) / split;
       parallel_for(pool_, all / heads() * parts, 1, [&](int64_t begin, int64_t end) {
@@ -211,11 +212,11 @@ class Run {
           const int64_t tile = tile_of(at, parts), from = part_of(at, parts) * split;
           const int64_t count = std::min(split, std::min(wave, blocks - first) - from);
           const std::atomic_ref<int64_t> so_far(merged[tile]);
-          const bool in_turn = so_far.load(std::memory_order_acquire) == first + from;
-          if (together_) {
+          const bool in_order = so_far.load(std::memory_order_acquire) == first + from;
+          if (all_heads_) {
             compute_heads(tile, first + from, count, partials, tile * wave + from, wave, used,
-                          in_turn ? &states : nullptr, first + from + count == blocks);
-            if (!in_turn) continue;
+                          in_order ? &states : nullptr, first + from + count == blocks);
+            if (!in_order) continue;
             std::fill_n(merged + tile + 1, p_.key_heads - 1, first + from + count);
             so_far.store(first + from + count, std::memory_order_release);
             continue;
@@ -223,7 +224,7 @@ class Run {
           const AttentionState state = states[tile];
           const bool merges =
               compute(tile, first + from, count, partials, tile * wave + from,
-                      used + tile * wave + from, in_turn ? &state : nullptr,
+                      used + tile * wave + from, in_order ? &state : nullptr,
                       first + from + count == blocks, next_of(at + 1, parts, first, split));
           if (merges) so_far.store(first + from + count, std::memory_order_release);
         }
@@ -250,14 +251,14 @@ class Run {
     }
   }
 
-  // Of all heads of all batch rows, for all tasks.
+  // Floats of all heads of one batch row.
   int64_t query_floats() const { return PagedBlocks(p_, kernels_, x_, 0, rows_).query_floats(); }
   int64_t queries_bytes() const {
-    return together_ ? x_.batch * query_floats() * static_cast<int64_t>(sizeof(float)) : 0;
+    return all_heads_ ? x_.batch * query_floats() * static_cast<int64_t>(sizeof(float)) : 0;
   }
-  void load_queries(ScratchLayout& carver) {
+  void load_queries(ScratchLayout& layout) {
     const int64_t floats = query_floats();
-    auto* queries = carver.take<float>(x_.batch * floats);
+    auto* queries = layout.take<float>(x_.batch * floats);
     queries_ = queries;
     parallel_for(pool_, x_.batch, 1, [&](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; ++b) {
@@ -266,7 +267,7 @@ class Run {
     });
   }
 
-  // Tasks are in the order of memory: a page holds a few keys of every head.
+  // Tasks follow the order of memory: a page has some keys of every head.
   int64_t tile_of(int64_t task, int64_t parts) const {
     return x_.k.is_paged() ? task % (pairs_ * tiles_ / heads()) * heads() : task / parts;
   }
@@ -274,116 +275,119 @@ class Run {
     return x_.k.is_paged() ? task / (pairs_ * tiles_ / heads()) : task % parts;
   }
 
-  // What the thread that runs a task will probably run next; no tile: nothing that is known.
+  // Prediction of the thread's next task; tile -1: unknown.
   struct Next {
     int64_t tile = -1;
     int64_t block = 0;
   };
   Next next_of(int64_t task, int64_t parts, int64_t first, int64_t split) const {
-    if (together_ || task >= pairs_ * tiles_ * parts) return {};
+    if (all_heads_ || task >= pairs_ * tiles_ * parts) return {};
     return {tile_of(task, parts), first + part_of(task, parts) * split};
   }
   AttentionTiles tiles_of(const Next& next) const {
     return one_tile(next.tile / tiles_, next.tile % tiles_);
   }
-  AttentionPrefetch keys_of(const Next& next) const {
+  AttentionPrefetch prefetch_of(const Next& next) const {
     if (next.tile < 0) return {};
     AttentionTiles tiles = tiles_of(next);
-    tiles.take_rows();
-    return tiles.keys_ahead(next.block);
+    tiles.use_decode_layout();
+    return tiles.key_prefetch(next.block);
   }
 
-  // The memory of a task, and its parts: `partial` for one block, and for the further blocks of a
-  // run, which are merged without products, their largest scores and sums.
-  void place(ScratchLayout& carver, AttentionTiles& tiles, AttentionState& partial,
+  // Lays out a task's scratch. `partial` is for one block; `more` has the softmax state of the
+  // other contiguous blocks, which are merged without outputs.
+  void place(ScratchLayout& layout, AttentionTiles& tiles, AttentionState& partial,
              float*& more) const {
-    tiles.place(carver);
+    tiles.place(layout);
     const int64_t rows = std::min(rows_, tile_rows_);
     partial = take_state(
-        carver, std::max(tiles.value_size() * tile_rows_, rows * tiles.value_pitch()), tile_rows_);
-    more = carver.take<float>(tiles.may_run() ? 2 * (kContiguousBlocks - 1) * kernels_.lanes : 0);
+        layout, std::max(tiles.value_size() * tile_rows_, rows * tiles.value_pitch()), tile_rows_);
+    more = layout.take<float>(
+        tiles.may_use_contiguous() ? 2 * (kContiguousBlocks - 1) * kernels_.lanes : 0);
   }
-  // Before the first blocks are merged into it: by their task, whose memory it then is near.
+  // Initialises a state in the task that merges its first blocks, so that it is in that thread's
+  // cache.
   void clear_state(const AttentionState& state) const {
     const int64_t rows = std::min(rows_, tile_rows_);
-    clear(state, products_, pitch_of(rows));
+    clear(state, output_size_, pitch_of(rows));
   }
-  // Of any tile: the last one may have few enough rows for runs, which take more than many rows.
+  // The maximum over tiles: the last one may have few enough rows for contiguous decode, which
+  // needs more scratch.
   int64_t task_bytes() const {
     int64_t bytes = 0;
     for (const int64_t tile : {int64_t{0}, tiles_ - 1}) {
       AttentionTiles tiles = one_tile(0, tile);
-      tiles.take_rows();
+      tiles.use_decode_layout();
       AttentionState partial;
       float* more = nullptr;
-      ScratchLayout carver;
-      place(carver, tiles, partial, more);
-      bytes = std::max(bytes, carver.bytes());
+      ScratchLayout layout;
+      place(layout, tiles, partial, more);
+      bytes = std::max(bytes, layout.bytes());
     }
     return bytes;
   }
 
-  // Blocks [first, first + count) of one tile of rows, from results[first_result] on; or, where
-  // rows are few and `state` is given, merged into it, and the rows written if no blocks follow:
+  // Computes blocks [first, first + count) of one tile of rows, into results[first_result] and on.
+  // In decode with `state`, merges them into it, writes the rows after the last block, and returns
   // true.
   bool compute(int64_t at, int64_t first, int64_t count, const States& results,
                int64_t first_result, uint8_t* used, const AttentionState* state, bool last,
                const Next& next) const {
     AttentionTiles tiles = one_tile(at / tiles_, at % tiles_);
-    tiles.take_rows();
+    tiles.use_decode_layout();
     const int64_t rows = std::min(tile_rows_, rows_ - at % tiles_ * tile_rows_);
     AttentionState partial;
     float* more = nullptr;
-    ScratchLayout carver(thread_scratch(ScratchUse::task, task_bytes_));
-    place(carver, tiles, partial, more);
+    ScratchLayout layout(thread_scratch(ScratchUse::task, task_bytes_));
+    place(layout, tiles, partial, more);
     std::fill_n(used, count, uint8_t{0});
     const int64_t begin = std::max(first, tiles.first_block());
     const int64_t end = std::min(first + count, tiles.last_block());
     if (begin < end) tiles.load_queries();
-    const bool merges = tiles.few() && state != nullptr;
+    const bool merges = tiles.decode() && state != nullptr;
     if (merges && first == 0) clear_state(*state);
-    bool follows = false;  // keys of the next task are known
+    bool next_set = false;  // next task's keys are set for prefetch
     for (int64_t block = begin; block < end; ++block) {
-      if (const int64_t many = tiles.run_length(block, end); many > 1) {
-        std::array<AttentionState, kContiguousBlocks> run;
+      if (const int64_t many = tiles.contiguous_count(block, end); many > 1) {
+        std::array<AttentionState, kContiguousBlocks> run_states;
         for (int64_t i = 0; i < many; ++i) {
           float* top = i == 0 ? partial.largest : more + 2 * (i - 1) * kernels_.lanes;
           float* sum = i == 0 ? partial.sum : top + kernels_.lanes;
-          run[static_cast<size_t>(i)] = merges ? AttentionState{nullptr, top, sum}
-                                               : results[first_result + block - first + i];
+          run_states[static_cast<size_t>(i)] = merges ? AttentionState{nullptr, top, sum}
+                                                      : results[first_result + block - first + i];
         }
-        tiles.run_keys(block, std::span(run).first(static_cast<size_t>(many)),
-                       merges ? state : nullptr);
+        tiles.contiguous_keys(block, std::span(run_states).first(static_cast<size_t>(many)),
+                              merges ? state : nullptr);
         for (int64_t i = 0; i < many; ++i) {
-          if (i == many - kFetchBefore) {
-            if (merges && last) tiles.fetch_results();
-            if (next.tile >= 0) tiles_of(next).fetch_queries();
+          if (i == many - kPrefetchBlocks) {
+            if (merges && last) tiles.prefetch_results();
+            if (next.tile >= 0) tiles_of(next).prefetch_queries();
           }
-          tiles.run_values(i);
+          tiles.contiguous_values(i);
         }
         if (!merges) std::fill_n(used + block - first, many, uint8_t{1});
         block += many - 1;
         continue;
       }
-      if (!follows) tiles.follow(end, keys_of(next));
-      follows = true;
+      if (!next_set) tiles.set_next(end, prefetch_of(next));
+      next_set = true;
       tiles.load_block(block);
       const AttentionState result = merges ? partial : results[first_result + block - first];
-      float* product = tiles.few() ? result.product : partial.product;
-      if (!tiles.run(0, {product, result.largest, result.sum})) continue;
+      float* output = tiles.decode() ? result.output : partial.output;
+      if (!tiles.run(0, {output, result.largest, result.sum})) continue;
       if (merges) {
         kernels_.merge_rows(*state, partial, tiles.value_pitch(), rows);
         continue;
       }
-      if (!tiles.few()) tiles.turn(0, product, result.product);
+      if (!tiles.decode()) tiles.transpose_output(0, output, result.output);
       used[block - first] = 1;
     }
     if (merges && last) tiles.finish(0, *state, true);
     return merges;
   }
 
-  // The same of all heads of a batch row, whose first tile is `at`: head h's results and whether
-  // they are used are those from first_result + h * wave on, its state states[at + h].
+  // compute() for all heads of a batch row; `at` is its first tile. Head h has results and flags
+  // from first_result + h * wave on, and state states[at + h].
   void compute_heads(int64_t at, int64_t first, int64_t count, const States& results,
                      int64_t first_result, int64_t wave, uint8_t* used, const States* states,
                      bool last) const {
@@ -395,12 +399,12 @@ class Run {
     }
     for (int64_t block = first, many = 0; block < end; block += many) {
       const int64_t result = first_result + block - first;
-      many = heads.run_length(block, end);
+      many = heads.block_count(block, end);
       if (many > 0 && heads.load(block, many)) {
-        run_heads(heads, at, many, results, result, wave, used, states);
+        run_all_heads(heads, at, many, results, result, wave, used, states);
         continue;
       }
-      while (many == 0 || (block + many < end && heads.run_length(block + many, end) == 0)) ++many;
+      while (many == 0 || (block + many < end && heads.block_count(block + many, end) == 0)) ++many;
       for (int64_t h = 0; h < p_.key_heads; ++h) {
         AttentionState state;
         if (states != nullptr) state = (*states)[at + h];
@@ -416,8 +420,9 @@ class Run {
     }
   }
 
-  void run_heads(PagedBlocks& heads, int64_t at, int64_t count, const States& results,
-                 int64_t first_result, int64_t wave, uint8_t* used, const States* states) const {
+  void run_all_heads(PagedBlocks& heads, int64_t at, int64_t count, const States& results,
+                     int64_t first_result, int64_t wave, uint8_t* used,
+                     const States* states) const {
     if (states != nullptr) {
       for (AttentionState& state : heads.states()) state = (*states)[at++];
       return heads.run(heads.states().data());
@@ -432,7 +437,7 @@ class Run {
     }
   }
 
-  // `count` results.
+  // Merges `count` results; writes the rows after the last block.
   void merge_wave(int64_t at, const AttentionState& state, const States& results,
                   int64_t first_result, const uint8_t* used, int64_t count, bool last) const {
     AttentionTiles tiles = one_tile(at / tiles_, at % tiles_);
@@ -442,9 +447,9 @@ class Run {
         kernels_.merge_rows(state, results[first_result + i], tiles.value_pitch(), rows);
     }
     if (!last) return;
-    const auto place = [&](ScratchLayout carver) {
-      tiles.place(carver);
-      return carver.bytes();
+    const auto place = [&](ScratchLayout layout) {
+      tiles.place(layout);
+      return layout.bytes();
     };
     place(ScratchLayout(thread_scratch(ScratchUse::task, place(ScratchLayout()))));
     tiles.finish(0, state, true);
@@ -454,34 +459,33 @@ class Run {
   const AttentionKernels& kernels_;
   const AttentionArguments& x_;
   ThreadPool* pool_;
-  const int64_t rows_;  // of a key head
+  const int64_t rows_;  // of a KV head
   const int64_t tile_rows_;
-  const int64_t tiles_;    // of a key head
-  const int64_t pairs_;    // batch row and key head
-  bool together_ = false;  // all key heads of a batch row
+  const int64_t tiles_;     // of a KV head
+  const int64_t pairs_;     // batch row and KV head
+  bool all_heads_ = false;  // a task runs all KV heads of a batch row
   const float* queries_ = nullptr;
-  // Where the cache is split:
-  int64_t products_ = 0;    // numbers of a state's product
-  int64_t task_bytes_ = 0;  // of memory
+  // For the split cache:
+  int64_t output_size_ = 0;  // elements of a state's output
+  int64_t task_bytes_ = 0;   // scratch of a task
 };
 
 }  // namespace
 
 std::string Attention::refuse(const AttentionProblem& p, Isa) {
   if (p.heads < 1 || p.key_heads < 1 || p.heads % p.key_heads != 0) {
-    return fmt::format("{} heads are not a multiple of {} key heads", p.heads, p.key_heads);
+    return fmt::format("{} heads are not a multiple of {} KV heads", p.heads, p.key_heads);
   }
-  if (p.size < 1 || p.value_size < 1 || p.size > kMostElements || p.value_size > kMostElements) {
-    return fmt::format("heads of {} and {} elements, these kernels take 1 to {}", p.size,
-                       p.value_size, kMostElements);
+  if (p.size < 1 || p.value_size < 1 || p.size > kMaxHeadSize || p.value_size > kMaxHeadSize) {
+    return fmt::format("head sizes {} and {}, supported: 1 to {}", p.size, p.value_size,
+                       kMaxHeadSize);
   }
   if (!is_float(p.query) || !is_float(p.result)) {
-    return fmt::format("queries {} and results {}, these kernels take f32, bf16 and f16",
-                       to_string(p.query), to_string(p.result));
+    return fmt::format("queries {} and results {}, supported: f32, bf16, f16", to_string(p.query),
+                       to_string(p.result));
   }
   if (!is_float(p.cache) && p.cache != ElementType::i8) {
-    return fmt::format("a cache of {}, these kernels take f32, bf16, f16 and i8",
-                       to_string(p.cache));
+    return fmt::format("KV cache of {}, supported: f32, bf16, f16, i8", to_string(p.cache));
   }
   return {};
 }
@@ -489,7 +493,7 @@ std::string Attention::refuse(const AttentionProblem& p, Isa) {
 Attention::Attention(const AttentionProblem& problem, Isa isa)
     : problem_(problem),
       isa_(isa),
-      bf16_(problem.bf16_products && isa >= Isa::avx512_vnni &&
+      bf16_(problem.use_bf16 && isa >= Isa::avx512_vnni &&
             (problem.cache == ElementType::bf16 || problem.cache == ElementType::i8)),
       kernels_(&kernels_of(isa, bf16_, problem.cache)) {}
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Scaled dot-product attention over a key-value cache: prompts and single steps.
+// Scaled dot product attention over a KV cache: prefill and decode.
 //
-// Keys are cut into blocks of kKeyBlock at absolute positions. A block's maximum, sum and product
-// start from nothing and are merged in ascending order of blocks, whoever computed them: a query
-// row has the same bits whatever rows are computed with it, however its cache lies in memory and
-// however the work is split.
+// Keys form blocks of kKeyBlock at absolute positions. Each block has its own maximum, sum and
+// output, which are merged in ascending order of blocks. So the bits of a query row do not depend
+// on other rows, cache layout or tasks.
 #pragma once
 
 #include <cstddef>
@@ -23,29 +22,28 @@ namespace lathe::cpu {
 
 struct AttentionKernels;
 
-// What is known before any run. Query head h reads key head h / (heads / key_heads).
+// Static parameters. Query head h reads KV head h / (heads / key_heads).
 struct AttentionProblem {
   int64_t heads = 1;
   int64_t key_heads = 1;
-  int64_t size = 0;                      // of a query and a key
-  int64_t value_size = 0;                // of a value and a result
+  int64_t size = 0;                      // of a query and a key head
+  int64_t value_size = 0;                // of a value and a result head
   ElementType query = ElementType::f32;  // f32, bf16, f16
-  ElementType cache = ElementType::f32;  // also i8
+  ElementType cache = ElementType::f32;  // f32, bf16, f16, i8
   ElementType result = ElementType::f32;
-  // Products of bf16 pairs, with the weights rounded to bf16 (a cache of bf16 or i8; elsewhere and
-  // on processors without them everything is computed in f32). With AVX-512 VNNI, though not with
-  // AMX, a cache of i8 takes queries and weights as integers of 16 bits instead: what is below
-  // 2^-16 (heads of more than 512: 2^-15) of a query's largest element, or of the largest of a
-  // block's weights times scales, counts as 0.
-  bool bf16_products = false;
+  // Computes bf16 dot products, with the softmax weights rounded to bf16. This applies to bf16 and
+  // i8 caches; other caches and processors without bf16 compute in f32. With AVX-512 VNNI but not
+  // AMX, an i8 cache uses int16 queries and weights. Values below 2^-16 (head size above 512:
+  // 2^-15) of the largest in a query, or of a block's largest weight times scale, become 0.
+  bool use_bf16 = false;
   double scale = 1;
   double softcap = 0;  // 0: none; else softcap * tanh(score / softcap)
   bool causal = false;
-  int64_t left = -1;   // keys further back than this from the query are not allowed; -1: any
-  int64_t right = -1;  // the same forward
+  int64_t left = -1;   // sliding window: keys before the query that it attends to; -1: all
+  int64_t right = -1;  // keys after the query that it attends to; -1: all
 };
 
-// Rows [batch, heads, rows, size]; the strides count elements, those of a row lie side by side.
+// [batch, heads, rows, size] with strides in elements; the elements of a row are contiguous.
 struct AttentionRows {
   void* data = nullptr;
   int64_t batch = 0;
@@ -53,10 +51,11 @@ struct AttentionRows {
   int64_t row = 0;
 };
 
-// Keys or values [batch, key heads, keys, size], contiguous or in pages: with a table, key t of
-// batch row b is row t mod 2^page_shift of page table[b * table_stride + (t >> page_shift)], and
-// `batch` is the distance between pages. With `pages` in its place, that entry of it is the page
-// itself, which begins `page_offset` bytes in; a page without keys that anyone may see may be null.
+// Keys or values [batch, KV heads, keys, size], contiguous or paged. With `table`, key t of batch
+// row b is row t mod 2^page_shift of a page. The page is table[b * table_stride + (t >>
+// page_shift)]; `batch` is the stride of pages. With `pages` instead, that entry is the address of
+// the page, whose rows start at `page_offset` bytes. A page may be null if no query attends to its
+// keys.
 struct AttentionCache {
   const void* data = nullptr;
   int64_t batch = 0;
@@ -65,10 +64,10 @@ struct AttentionCache {
   const int32_t* table = nullptr;
   int64_t table_stride = 0;
   int page_shift = 0;
-  const std::byte* const* pages = nullptr;  // without scales
+  const std::byte* const* pages = nullptr;  // no scales
   int64_t page_offset = 0;
-  // Of i8: one scale per (batch row or page, head, row), with strides that may be 0. Null: the
-  // caller has scaled the queries, and will scale the results.
+  // Scales of i8, one per (batch row or page, head, row); strides may be 0. Null: the caller scales
+  // queries and results.
   const float* scales = nullptr;
   int64_t scale_batch = 0;
   int64_t scale_head = 0;
@@ -77,10 +76,10 @@ struct AttentionCache {
   bool is_paged() const { return table != nullptr || pages != nullptr; }
 };
 
-// Added to the scores, or a boolean that allows: [batch, heads, queries, keys], any strides, 0
-// where broadcast. Keys from `keys` on are not allowed.
+// Added to the scores, or a boolean mask (true: attend): [batch, heads, queries, keys]. A stride of
+// 0 broadcasts. Keys from `keys` on are masked.
 struct AttentionBias {
-  const void* data = nullptr;  // null: none
+  const void* data = nullptr;  // null: no bias
   ElementType type = ElementType::f32;
   int64_t batch = 0;
   int64_t head = 0;
@@ -98,31 +97,32 @@ struct AttentionArguments {
   AttentionCache v;
   AttentionBias bias;
   const int64_t* first = nullptr;   // per batch row: the position of query 0 among the keys
-  const int64_t* length = nullptr;  // per batch row: how many keys there are
-  const float* sinks = nullptr;     // per head: one more logit in the softmax's sum
-  // Per head, in place of a bias: slope · (place of the key - that of the query) is added.
+  const int64_t* length = nullptr;  // per batch row: the number of keys
+  // Per head: attention sink, a logit added to the softmax denominator.
+  const float* sinks = nullptr;
+  // ALiBi slopes per head, instead of a bias: adds slope · (key position - query position).
   const float* slopes = nullptr;
-  // Blocks of keys per task where the cache is split; 0: chosen. No result depends on it.
+  // Key blocks per task in the split cache; 0: automatic. No effect on results.
   int64_t split = 0;
 };
 
 class Attention {
  public:
-  static constexpr int64_t kMostElements = 1024;  // of a head
-  // Why these kernels do not take the problem; empty where they do.
+  static constexpr int64_t kMaxHeadSize = 1024;  // of a head
+  // Reason why these kernels do not support the problem; empty if they do.
   static std::string refuse(const AttentionProblem& problem, Isa isa);
-  // The problem must not be refused.
+  // `refuse` must return an empty string.
   Attention(const AttentionProblem& problem, Isa isa);
 
   const AttentionProblem& problem() const { return problem_; }
   Isa isa() const { return isa_; }
-  bool bf16_products() const { return bf16_; }
+  bool uses_bf16() const { return bf16_; }
   void run(const AttentionArguments& arguments, ThreadPool* pool) const;
 
  private:
   AttentionProblem problem_;
   Isa isa_;
-  bool bf16_;  // which products are used
+  bool bf16_;  // computes bf16 dot products
   const AttentionKernels* kernels_;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Tiles of 16 keys or values by 16 query rows. Keys are read where they lie; values are transposed.
+// AMX prefill: tiles of 16 keys or values by 16 query rows. Keys are read in place; values are
+// transposed.
 #include "targets/cpu/kernels/attention/attention_decode_amx.h"
 #include "targets/cpu/kernels/attention/attention_softmax.h"
 #include "targets/cpu/kernels/attention/attention_values_avx512.h"
@@ -17,10 +18,11 @@ struct alignas(64) TileConfig {
   uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
 
-// c[16 · kA][·] over `steps` of 32: a's rows are `a_stride` bytes apart, b's [16 pairs][pitch].
+// c[16 · kA][·] over `steps` of 32. Rows of a are `a_stride` bytes apart; b is [16
+// pairs][pitch].
 template <int kA, int kB, int64_t kPitch>
-inline void tile_product(const std::byte* a, int64_t a_stride, const float* b, int64_t steps,
-                         float* c) {
+inline void gemm_tile(const std::byte* a, int64_t a_stride, const float* b, int64_t steps,
+                      float* c) {
   constexpr int64_t kRow = kPitch * 4;
   _tile_zero(0);
   if constexpr (kB > 1) _tile_zero(1);
@@ -48,64 +50,64 @@ inline void tile_product(const std::byte* a, int64_t a_stride, const float* b, i
 
 // `count` rows of a, rounded up to 16.
 template <int kV>
-void product(const std::byte* a, int64_t a_stride, const float* b, int64_t steps, float* c,
-             int64_t count, AttentionPrefetch& ahead) {
+void gemm(const std::byte* a, int64_t a_stride, const float* b, int64_t steps, float* c,
+          int64_t count, AttentionPrefetch& next) {
   constexpr int64_t kPitch = kV * 16;
   constexpr int64_t kRows = 16 * kPitch;
   const int64_t step = 16 * a_stride;
   int64_t u = 0;
   for (; u + 32 <= count; u += 32, a += 2 * step, c += 2 * kRows) {
-    fetch(ahead);
+    prefetch(next);
     int v = 0;
     for (; v + 2 <= kV; v += 2) {
-      tile_product<2, 2, kPitch>(a, a_stride, b + v * 16, steps, c + v * 16);
+      gemm_tile<2, 2, kPitch>(a, a_stride, b + v * 16, steps, c + v * 16);
     }
-    if (v < kV) tile_product<2, 1, kPitch>(a, a_stride, b + v * 16, steps, c + v * 16);
+    if (v < kV) gemm_tile<2, 1, kPitch>(a, a_stride, b + v * 16, steps, c + v * 16);
   }
   for (; u < count; u += 16, a += step, c += kRows) {
     int v = 0;
     for (; v + 2 <= kV; v += 2) {
-      tile_product<1, 2, kPitch>(a, a_stride, b + v * 16, steps, c + v * 16);
+      gemm_tile<1, 2, kPitch>(a, a_stride, b + v * 16, steps, c + v * 16);
     }
-    if (v < kV) tile_product<1, 1, kPitch>(a, a_stride, b + v * 16, steps, c + v * 16);
+    if (v < kV) gemm_tile<1, 1, kPitch>(a, a_stride, b + v * 16, steps, c + v * 16);
   }
 }
 
 template <int kV>
-void attend_tile(const AttentionBlock& b) {
+void prefill_tile(const AttentionBlock& b) {
   constexpr int64_t kPitch = kV * 16;
-  product<kV>(static_cast<const std::byte*>(b.k), b.k_stride, static_cast<const float*>(b.q),
-              b.size / 32, b.scores, b.keys, *b.next_k);
+  gemm<kV>(static_cast<const std::byte*>(b.k), b.k_stride, static_cast<const float*>(b.q),
+           b.size / 32, b.scores, b.keys, *b.next_k);
   softmax<true, kV>(b);
   const int64_t steps = (b.keys + 31) / 32;
   auto* weights = static_cast<int32_t*>(b.weights);
   for (int64_t i = (b.keys + 1) / 2 * kPitch; i < steps * 16 * kPitch; i += kLanes) {
     store(weights + i, zero_i32());
   }
-  product<kV>(static_cast<const std::byte*>(b.v), kBlockPairs * 4,
-              reinterpret_cast<const float*>(weights), steps, b.product, b.value_size, *b.next_v);
+  gemm<kV>(static_cast<const std::byte*>(b.v), kBlockPairs * 4,
+           reinterpret_cast<const float*>(weights), steps, b.output, b.value_size, *b.next_v);
 }
 
-void attend_block(const AttentionBlock& b) {
+void prefill_block(const AttentionBlock& b) {
   const TileConfig config;
   _tile_loadconfig(&config);
   switch (b.pitch / kLanes) {
     case 1:
-      attend_tile<1>(b);
+      prefill_tile<1>(b);
       break;
     case 2:
-      attend_tile<2>(b);
+      prefill_tile<2>(b);
       break;
     case 3:
-      attend_tile<3>(b);
+      prefill_tile<3>(b);
       break;
     default:
-      attend_tile<4>(b);
+      prefill_tile<4>(b);
   }
   _tile_release();
 }
 
-// [value_size][kKeyBlock], 0 behind the last key in whole steps of 32.
+// [value_size][kKeyBlock], padded with zeros to a multiple of 32 keys.
 void stage_values(const Bf16* rows, int64_t stride, int64_t keys, int64_t value_size, void* to) {
   alignas(64) int32_t pairs[16 * 16];
   const int64_t steps = (keys + 31) / 32;
@@ -119,7 +121,7 @@ void stage_values(const Bf16* rows, int64_t stride, int64_t keys, int64_t value_
                         size, pairs, 16);
       F32 x[16];
       for (int j = 0; j < 16; ++j) x[j] = from_bits(load(pairs + j * 16));
-      transpose(x);
+      transpose_lanes(x);
       auto* column = static_cast<float*>(to) + i * kBlockPairs + step * 16;
       for (int j = 0; j < 16; ++j) store(column + j * kBlockPairs, x[j]);
     }
@@ -141,12 +143,12 @@ const AttentionKernels& attention_bf16_amx() {
       .transpose = transpose_units,
       .stage_values = stage_values,
       .value_stride = value_stride,
-      .block = attend_block,
-      .few_rows = kMaxDecodeRows,
-      .rows = attend_rows,
-      .score_fetches = score_fetches,
-      .value_fetches = kBlockPairs / kFetchPairs,
-      .rows_read_bytes = true,
+      .prefill = prefill_block,
+      .max_decode_rows = kMaxDecodeRows,
+      .decode = decode_rows,
+      .score_prefetches = score_prefetches,
+      .value_prefetches = kBlockPairs / kPrefetchPairs,
+      .decode_reads_int8 = true,
       .widen = widen_to_bf16,
       .merge = merge,
       .merge_rows = merge_rows,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A few query rows on tiles: keys are the left operand of the scores, the weights that of the
-// product. Keys and values of bf16 are read where they lie, those of 8 bits become bf16, which
-// holds them exactly. Only for units compiled for an instruction set.
+// AMX decode: keys are the left operand of the scores GEMM, the weights that of the output GEMM.
+// bf16 keys and values are read in place; int8 ones are widened to bf16, which is exact. Include
+// only in units compiled for an instruction set.
 #pragma once
 
 #include "targets/cpu/kernels/attention/attention_softmax_rows.h"
@@ -11,11 +11,11 @@ namespace lathe::cpu {
 namespace {
 
 constexpr int64_t kMaxDecodeRows = 8;
-constexpr int64_t kFetchPairs = 4;  // between fetches
+constexpr int64_t kPrefetchPairs = 4;  // between prefetches
 constexpr int64_t kBlockPairs = kKeyBlock / 2;
 
 // Tiles 0, 1: scores of 16 keys; 2: queries; 3, 4: 16 keys or 16 pairs of values; 5: weights; 6, 7:
-// the product.
+// output.
 struct alignas(64) RowTiles {
   explicit RowTiles(int64_t count) {
     const auto row = static_cast<uint16_t>(count * 4);
@@ -48,9 +48,9 @@ inline void transpose_scores(const float* from, int64_t first, float* to) {
   _mm512_storeu_ps(to + 3 * kKeyBlock, _mm512_shuffle_ps(b, d, 0xEE));
 }
 
-// The bytes of 0 to 127 as bf16.
-struct SizesInBf16 {
-  constexpr SizesInBf16() {
+// Low and high bytes of 0 to 127 as bf16.
+struct MagnitudesInBf16 {
+  constexpr MagnitudesInBf16() {
     for (int i = 0; i < 128; ++i) {
       const auto bits = __builtin_bit_cast(uint32_t, static_cast<float>(i));
       low[i] = static_cast<uint8_t>(bits >> 16);
@@ -60,18 +60,19 @@ struct SizesInBf16 {
   alignas(64) uint8_t low[128] = {};
   alignas(64) uint8_t high[128] = {};
 };
-constexpr SizesInBf16 kSizes;
+constexpr MagnitudesInBf16 kMagnitudes;
 
-// 64 numbers of 8 bits as bf16, looked up by their sizes: halves[0] has the first 8 of each 16.
-inline void widen_bytes(__m512i x, __m512i (&halves)[2]) {
+// 64 int8 values as bf16, by table lookup of their magnitudes: halves[0] has the first 8 of each
+// 16.
+inline void widen_int8(__m512i x, __m512i (&halves)[2]) {
   const __m512i size = _mm512_abs_epi8(x);
-  const __mmask64 most = _mm512_movepi8_mask(size);  // 128, which the table does not have
-  const __m512i low = _mm512_permutex2var_epi8(_mm512_load_si512(kSizes.low), size,
-                                               _mm512_load_si512(kSizes.low + 64));
-  __m512i high = _mm512_permutex2var_epi8(_mm512_load_si512(kSizes.high), size,
-                                          _mm512_load_si512(kSizes.high + 64));
-  high = _mm512_mask_mov_epi8(high, most, _mm512_set1_epi8(0x43));
-  // The sign from x.
+  const __mmask64 saturated = _mm512_movepi8_mask(size);  // magnitude 128 is not in the table
+  const __m512i low = _mm512_permutex2var_epi8(_mm512_load_si512(kMagnitudes.low), size,
+                                               _mm512_load_si512(kMagnitudes.low + 64));
+  __m512i high = _mm512_permutex2var_epi8(_mm512_load_si512(kMagnitudes.high), size,
+                                          _mm512_load_si512(kMagnitudes.high + 64));
+  high = _mm512_mask_mov_epi8(high, saturated, _mm512_set1_epi8(0x43));
+  // Sets the sign of x.
   high = _mm512_ternarylogic_epi32(high, x, _mm512_set1_epi8(INT8_MIN), 0xF8);
   halves[0] = _mm512_unpacklo_epi8(low, high);
   halves[1] = _mm512_unpackhi_epi8(low, high);
@@ -81,7 +82,7 @@ inline __mmask64 mask_bytes(int64_t count) {
   return count >= 64 ? ~__mmask64{0} : (__mmask64{1} << count) - 1;
 }
 
-// `keys` rows of 8 bits in bf16, [keys][pitch], 0 in rows up to `all`; pitch is a multiple of 64.
+// `keys` int8 rows as bf16 [keys][pitch], with zero rows up to `all`; pitch is a multiple of 64.
 inline void widen_keys(const std::byte* from, int64_t stride, int64_t keys, int64_t all,
                        int64_t size, int64_t pitch, Bf16* to) {
   const __m512i order = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
@@ -91,7 +92,7 @@ inline void widen_keys(const std::byte* from, int64_t stride, int64_t keys, int6
     for (int64_t key = 0; key < keys; ++key, row += stride) {
       __m512i halves[2];
       const __m512i x = _mm512_maskz_loadu_epi8(mask, row);
-      widen_bytes(_mm512_permutexvar_epi64(order, x), halves);
+      widen_int8(_mm512_permutexvar_epi64(order, x), halves);
       _mm512_storeu_si512(to + key * pitch + at, halves[0]);
       _mm512_storeu_si512(to + key * pitch + at + 32, halves[1]);
     }
@@ -99,9 +100,9 @@ inline void widen_keys(const std::byte* from, int64_t stride, int64_t keys, int6
   __builtin_memset(to + keys * pitch, 0, static_cast<size_t>((all - keys) * pitch) * sizeof(Bf16));
 }
 
-template <bool kBytes>
+template <bool kInt8>
 void score_rows(const AttentionBlock& b, int64_t rows) {
-  alignas(64) float turned[2 * 16 * 16];
+  alignas(64) float by_key[2 * 16 * 16];
   const auto* q = static_cast<const float*>(b.q);
   const int64_t steps = b.size / 32;
   for (int64_t key = 0; key < b.keys; key += 32) {
@@ -110,7 +111,7 @@ void score_rows(const AttentionBlock& b, int64_t rows) {
     const std::byte* halves[2] = {b.k_segments[key / kSegment],
                                   both ? b.k_segments[key / kSegment + 1] : nullptr};
     int64_t stride = b.k_stride;
-    if constexpr (kBytes) {
+    if constexpr (kInt8) {
       const int64_t pitch = (b.size + 63) / 64 * 64;
       for (int half = 0; half < (both ? 2 : 1); ++half) {
         const int64_t keys = left - half * kSegment;
@@ -122,7 +123,7 @@ void score_rows(const AttentionBlock& b, int64_t rows) {
       stride = pitch * 2;
     }
     const auto [k, next] = halves;
-    fetch(*b.next_v);
+    prefetch(*b.next_v);
     _tile_zero(0);
     _tile_zero(1);
     if (both) {
@@ -140,22 +141,22 @@ void score_rows(const AttentionBlock& b, int64_t rows) {
         _tile_dpbf16ps(0, 3, 2);
       }
     }
-    _tile_stored(0, turned, 64);
-    if (both) _tile_stored(1, turned + 256, 64);
-    fetch(*b.next_v);
+    _tile_stored(0, by_key, 64);
+    if (both) _tile_stored(1, by_key + 256, 64);
+    prefetch(*b.next_v);
     for (int64_t row = 0; row < rows; row += 4) {
-      transpose_scores(turned, row, b.scores + row * kKeyBlock + key);
-      if (both) transpose_scores(turned + 256, row, b.scores + row * kKeyBlock + key + 16);
+      transpose_scores(by_key, row, b.scores + row * kKeyBlock + key);
+      if (both) transpose_scores(by_key + 256, row, b.scores + row * kKeyBlock + key + 16);
     }
   }
 }
 
-inline int64_t score_fetches(int64_t) { return kKeyBlock / 16; }
+inline int64_t score_prefetches(int64_t) { return kKeyBlock / 16; }
 
-// Columns of a row of the product as they come out of the interleaving: four at a time from
-// each vector.
+// Restores the column order of an output row after interleaving: each vector has four columns of
+// each group.
 template <int kCount>
-inline void put_columns_back(__m512 (&x)[kCount]) {
+inline void restore_columns(__m512 (&x)[kCount]) {
   if constexpr (kCount == 2) {
     const __m512 a = x[0], b = x[1];
     const __m512i low = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
@@ -173,17 +174,17 @@ inline void put_columns_back(__m512 (&x)[kCount]) {
   }
 }
 
-// The values of two keys, 0 where null, side by side: pairs of some columns.
-template <bool kBytes>
+// Pairs of values of two keys; zeros for a null row.
+template <bool kInt8>
 inline void interleave(const std::byte* even, const std::byte* odd, __mmask64 mask, int32_t* to) {
   const __m512i a = _mm512_maskz_loadu_epi8(even == nullptr ? 0 : mask, even);
   const __m512i b = _mm512_maskz_loadu_epi8(odd == nullptr ? 0 : mask, odd);
-  if constexpr (kBytes) {
+  if constexpr (kInt8) {
     __m512i halves[2];
-    widen_bytes(_mm512_unpacklo_epi8(a, b), halves);
+    widen_int8(_mm512_unpacklo_epi8(a, b), halves);
     _mm512_store_si512(to, halves[0]);
     _mm512_store_si512(to + 16, halves[1]);
-    widen_bytes(_mm512_unpackhi_epi8(a, b), halves);
+    widen_int8(_mm512_unpackhi_epi8(a, b), halves);
     _mm512_store_si512(to + 32, halves[0]);
     _mm512_store_si512(to + 48, halves[1]);
   } else {
@@ -193,39 +194,39 @@ inline void interleave(const std::byte* even, const std::byte* odd, __mmask64 ma
 }
 
 // 64 bytes of every row of values at a time.
-template <bool kBytes>
+template <bool kInt8>
 void value_rows(const AttentionBlock& b, int64_t rows) {
-  constexpr int kVectors = kBytes ? 4 : 2;
+  constexpr int kVectors = kInt8 ? 4 : 2;
   constexpr int64_t kColumns = kVectors * 16;
-  constexpr int64_t kElement = kBytes ? 1 : 2;
+  constexpr int64_t kElement = kInt8 ? 1 : 2;
   alignas(64) int32_t pairs[kBlockPairs * kColumns];
-  alignas(64) float products[kMaxDecodeRows * kColumns];
+  alignas(64) float outputs[kMaxDecodeRows * kColumns];
   const int64_t steps = (b.keys + 31) / 32;
   const auto* weights = static_cast<const Bf16*>(b.weights);
   for (int64_t at = 0; at < b.value_size; at += kColumns) {
     const int64_t size = b.value_size - at < kColumns ? b.value_size - at : kColumns;
     const __mmask64 mask = mask_bytes((b.value_columns - at) * kElement);
-    for (int64_t pair = 0; pair < steps * 16; pair += kFetchPairs) {
-      fetch(*b.next_k);
+    for (int64_t pair = 0; pair < steps * 16; pair += kPrefetchPairs) {
+      prefetch(*b.next_k);
       int32_t* to = pairs + pair * kColumns;
       if (2 * pair >= b.keys) {
-        for (int64_t i = 0; i < kFetchPairs * kColumns; i += 16) store(to + i, zero_i32());
+        for (int64_t i = 0; i < kPrefetchPairs * kColumns; i += 16) store(to + i, zero_i32());
         continue;
       }
       const std::byte* even =
           b.v_segments[2 * pair / kSegment] + 2 * pair % kSegment * b.v_stride + at * kElement;
-      if (2 * (pair + kFetchPairs) <= b.keys) {
+      if (2 * (pair + kPrefetchPairs) <= b.keys) {
 #pragma GCC unroll 4
-        for (int64_t i = 0; i < kFetchPairs; ++i) {
+        for (int64_t i = 0; i < kPrefetchPairs; ++i) {
           const std::byte* own = even + 2 * i * b.v_stride;
-          interleave<kBytes>(own, own + b.v_stride, mask, to + i * kColumns);
+          interleave<kInt8>(own, own + b.v_stride, mask, to + i * kColumns);
         }
         continue;
       }
-      for (int64_t i = 0; i < kFetchPairs; ++i, even += 2 * b.v_stride) {
+      for (int64_t i = 0; i < kPrefetchPairs; ++i, even += 2 * b.v_stride) {
         const int64_t left = b.keys - 2 * (pair + i);
-        interleave<kBytes>(left > 0 ? even : nullptr, left > 1 ? even + b.v_stride : nullptr, mask,
-                           to + i * kColumns);
+        interleave<kInt8>(left > 0 ? even : nullptr, left > 1 ? even + b.v_stride : nullptr, mask,
+                          to + i * kColumns);
       }
     }
     for (int half = 0; half < kVectors; half += 2) {
@@ -239,29 +240,29 @@ void value_rows(const AttentionBlock& b, int64_t rows) {
         _tile_loadd(4, from + 16, kColumns * 4);
         _tile_dpbf16ps(7, 5, 4);
       }
-      _tile_stored(6, products + half * 16, kColumns * 4);
-      _tile_stored(7, products + half * 16 + 16, kColumns * 4);
+      _tile_stored(6, outputs + half * 16, kColumns * 4);
+      _tile_stored(7, outputs + half * 16 + 16, kColumns * 4);
     }
     for (int64_t row = 0; row < rows; ++row) {
       __m512 x[kVectors];
-      for (int i = 0; i < kVectors; ++i) x[i] = _mm512_load_ps(products + row * kColumns + i * 16);
-      put_columns_back(x);
-      float* to = b.product + row * b.product_pitch + at;
+      for (int i = 0; i < kVectors; ++i) x[i] = _mm512_load_ps(outputs + row * kColumns + i * 16);
+      restore_columns(x);
+      float* to = b.output + row * b.output_pitch + at;
       for (int i = 0; i * 16 < size && i < kVectors; ++i) _mm512_storeu_ps(to + i * 16, x[i]);
     }
   }
 }
 
-inline void attend_rows(const AttentionBlock& b, int64_t rows) {
+inline void decode_rows(const AttentionBlock& b, int64_t rows) {
   const RowTiles tiles(rows);
   _tile_loadconfig(&tiles);
-  if (b.k_bytes) {
+  if (b.k_int8) {
     score_rows<true>(b, rows);
   } else {
     score_rows<false>(b, rows);
   }
   softmax_rows<true>(b, rows);
-  if (b.v_bytes) {
+  if (b.v_int8) {
     value_rows<true>(b, rows);
   } else {
     value_rows<false>(b, rows);

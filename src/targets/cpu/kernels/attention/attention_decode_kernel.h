@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A few query rows against a block of keys: vectors run along the keys for the scores and along the
-// values for the product, so that keys and values pass once, at the speed of memory. Each element
-// is the same chain of fused products as in attention_kernel.h. Only for units compiled for an
+// Decode: some query rows times a block of keys. Vectors run along keys for the scores and along
+// values for the output. So keys and values are read once, at memory bandwidth. The order of FMAs
+// per element is that of attention_prefill_kernel.h. Include only in units compiled for an
 // instruction set.
 #pragma once
 
@@ -18,11 +18,11 @@ constexpr int kMaxDecodeRows = 8;
 constexpr int kRowsAtOnce = 4;
 constexpr int kUnits = 4;  // of a key at a time: 16 bytes
 
-// x[t]: unit t of each of kLanes keys, of which row(key) gives four units.
+// x[t] = unit t of each of kLanes keys; row(key) returns four units.
 template <class Row>
-inline __attribute__((always_inline)) void turn_units(const Row& row, F32 (&x)[kUnits]) {
-  // Lane by lane: keys i, i + 4, … side by side come out of the loads, so that the rest stays
-  // within 16 bytes.
+inline __attribute__((always_inline)) void transpose_key_units(const Row& row, F32 (&x)[kUnits]) {
+  // Loads keys i, i + 4, … into the 128-bit lanes of a vector, so that the transpose stays within
+  // lanes.
   F32 y[kUnits];
 #pragma GCC unroll 4
   for (int i = 0; i < kUnits; ++i) {
@@ -68,7 +68,7 @@ inline __attribute__((always_inline)) void add_unit(F32 x, const float* q, F32 (
   }
 }
 
-// Rows of kLanes keys, reached from every fourth one's pointer.
+// Rows of kLanes keys, addressed by one pointer per four keys.
 struct KeyRows {
   KeyRows() = default;
   KeyRows(const AttentionBlock& b, int64_t key) : stride(b.k_stride) {
@@ -81,25 +81,24 @@ struct KeyRows {
 #pragma GCC unroll 4
     for (auto& at : row) {
       at += 4 * kUnits;
-      __asm__("" : "+r"(at));  // else a pointer per key, most of them spilled
+      __asm__("" : "+r"(at));  // a pointer per key would spill
     }
   }
   const std::byte* row[kLanes / 4];
   int64_t stride;
 };
 
-// Queries are [unit][kRowsAtOnce], one such group of rows after another. They are read again for
-// each few keys, and a stream of many lines would disturb what processors fetch ahead by
-// themselves.
+// Queries are [unit][kRowsAtOnce] per group of rows. They are reread for each group of keys; a
+// longer sequence of cache lines would disturb the hardware prefetch streams of the KV cache.
 inline const float* queries_of(const AttentionBlock& b, int64_t row, int64_t units) {
   return static_cast<const float*>(b.q) + row * units;
 }
 
-// Scores of kTiles · kLanes keys, which are all there, and rows from `row` on.
+// Scores of kTiles · kLanes valid keys, for rows from `row` on.
 template <class Step, int kRows, int kTiles>
 inline __attribute__((always_inline)) void score_tiles(const AttentionBlock& b, int64_t row,
                                                        int64_t key, int64_t units,
-                                                       Prefetcher& feed) {
+                                                       L2Prefetcher& l2) {
   const float* q = queries_of(b, row, units);
   F32 acc[kTiles][kRows];
 #pragma GCC unroll 2
@@ -108,21 +107,21 @@ inline __attribute__((always_inline)) void score_tiles(const AttentionBlock& b, 
     for (int r = 0; r < kRows; ++r) acc[i][r] = zero_f32();
   }
   KeyRows k[kTiles];
-  Stream ahead[kTiles];
+  L1Prefetcher l1[kTiles];
 #pragma GCC unroll 2
   for (int i = 0; i < kTiles; ++i) {
     k[i] = KeyRows(b, key + i * kLanes);
-    ahead[i] = Stream::beside_keys(b, row == 0, key + i * kLanes, kTiles * kLanes);
+    l1[i] = L1Prefetcher::beside_keys(b, row == 0, key + i * kLanes, kTiles * kLanes);
   }
   int64_t left = units;
   for (; left >= kUnits; left -= kUnits, q += kUnits * kRowsAtOnce) {
 #pragma GCC unroll 2
     for (int i = 0; i < kTiles; ++i) {
-      ahead[i].fetch();
-      feed.take<kLanes / 4>();
+      l1[i].prefetch();
+      l2.prefetch<kLanes / 4>();
       F32 x[kUnits];
-      turn_units([&](int at) { return _mm_loadu_ps(reinterpret_cast<const float*>(k[i].at(at))); },
-                 x);
+      transpose_key_units(
+          [&](int at) { return _mm_loadu_ps(reinterpret_cast<const float*>(k[i].at(at))); }, x);
 #pragma GCC unroll 4
       for (int t = 0; t < kUnits; ++t) add_unit<Step, kRows>(x[t], q + t * kRowsAtOnce, acc[i]);
       k[i].advance();
@@ -130,10 +129,10 @@ inline __attribute__((always_inline)) void score_tiles(const AttentionBlock& b, 
   }
 #pragma GCC unroll 2
   for (int i = 0; i < kTiles; ++i) {
-    ahead[i].fetch_rest();
+    l1[i].prefetch_rest();
     if (left > 0) {
       F32 x[kUnits];
-      turn_units([&](int at) { return load_units(k[i].at(at), left); }, x);
+      transpose_key_units([&](int at) { return load_units(k[i].at(at), left); }, x);
       for (int t = 0; t < left; ++t) add_unit<Step, kRows>(x[t], q + t * kRowsAtOnce, acc[i]);
     }
 #pragma GCC unroll 4
@@ -143,9 +142,9 @@ inline __attribute__((always_inline)) void score_tiles(const AttentionBlock& b, 
   }
 }
 
-// The same for fewer keys than lanes.
+// Scores of fewer than kLanes keys.
 template <class Step, int kRows>
-inline void score_some(const AttentionBlock& b, int64_t row, int64_t key, int64_t units) {
+inline void score_tail(const AttentionBlock& b, int64_t row, int64_t key, int64_t units) {
   const std::byte* k = b.k_segments[key / kSegment] + key % kSegment * b.k_stride;
   const float* q = queries_of(b, row, units);
   F32 acc[kRows];
@@ -157,27 +156,27 @@ inline void score_some(const AttentionBlock& b, int64_t row, int64_t key, int64_
                                : _mm_setzero_ps();
     };
     F32 x[kUnits];
-    turn_units(row_of, x);
+    transpose_key_units(row_of, x);
     for (int t = 0; t < count; ++t) add_unit<Step, kRows>(x[t], q + t * kRowsAtOnce, acc);
   }
   for (int r = 0; r < kRows; ++r) store(b.scores + (row + r) * kKeyBlock + key, acc[r]);
 }
 
 template <class Step, int kRows>
-void score_some_rows(const AttentionBlock& b, int64_t row, Prefetcher& feed) {
-  constexpr int kTiles = kRows > 2 ? 1 : 2;  // a chain of sums would wait for itself
+void score_row_group(const AttentionBlock& b, int64_t row, L2Prefetcher& l2) {
+  constexpr int kTiles = kRows > 2 ? 1 : 2;  // two tiles hide the FMA latency
   const int64_t units = b.size / (Step::kPairs ? 2 : 1);
   int64_t key = 0;
   for (; key + kTiles * kLanes <= b.keys; key += kTiles * kLanes) {
-    score_tiles<Step, kRows, kTiles>(b, row, key, units, feed);
+    score_tiles<Step, kRows, kTiles>(b, row, key, units, l2);
   }
   for (; key + kLanes <= b.keys; key += kLanes) {
-    score_tiles<Step, kRows, 1>(b, row, key, units, feed);
+    score_tiles<Step, kRows, 1>(b, row, key, units, l2);
   }
-  if (key < b.keys) score_some<Step, kRows>(b, row, key, units);
+  if (key < b.keys) score_tail<Step, kRows>(b, row, key, units);
 }
 
-// Calls body(row, number of rows) for kRowsAtOnce rows at a time and those that are left.
+// Calls body(row, number of rows) for kRowsAtOnce rows at a time, then for the remaining ones.
 template <class F>
 inline void for_rows(int64_t rows, F&& body) {
   int64_t row = 0;
@@ -195,30 +194,30 @@ inline void for_rows(int64_t rows, F&& body) {
 }
 
 template <class Step>
-void score_rows(const AttentionBlock& b, int64_t rows, Prefetcher& feed) {
-  for_rows(rows, [&](int64_t row, auto count) { score_some_rows<Step, count()>(b, row, feed); });
+void score_rows(const AttentionBlock& b, int64_t rows, L2Prefetcher& l2) {
+  for_rows(rows, [&](int64_t row, auto count) { score_row_group<Step, count()>(b, row, l2); });
 }
 
-struct SingleValues {  // of one key; pairs are of that key and the next one
+struct SingleValues {  // of one key; PairValues holds two keys
   static F32 read(const std::byte* row, int64_t, bool, int64_t at, Mask mask) {
     return load(reinterpret_cast<const float*>(row) + at, mask);
   }
-  // Whole vectors, in any order of columns that put_back turns into the right one.
+  // Full vectors in any column order; restore_order restores it.
   template <int kV>
   static void read_all(const std::byte* row, int64_t, int64_t at, F32 (&x)[kV]) {
 #pragma GCC unroll 8
     for (int c = 0; c < kV; ++c) x[c] = load(reinterpret_cast<const float*>(row) + at + c * kLanes);
   }
   template <int kV>
-  static void order(F32 (&)[kV]) {}  // that of read_all
+  static void order(F32 (&)[kV]) {}  // reorders columns as read_all does
   template <int kV>
-  static void put_back(F32 (&)[kV]) {}
+  static void restore_order(F32 (&)[kV]) {}
 };
 
-// kV vectors of values of kRows rows; part `part` of `parts` that all are cut into.
-template <class Step, class Values, int kRows, int kV, bool kWhole>
+// kV vectors of values of kRows rows; part `part` of `parts`.
+template <class Step, class Values, int kRows, int kV, bool kFull>
 inline void value_rows(const AttentionBlock& b, int64_t at, int64_t row, Mask mask, int64_t part,
-                       int64_t parts, Prefetcher& feed) {
+                       int64_t parts, L2Prefetcher& l2) {
   constexpr int kUnit = Step::kPairs ? 2 : 1;
   constexpr int64_t kPitch = kKeyBlock / kUnit;
   const auto* weights =
@@ -238,70 +237,70 @@ inline void value_rows(const AttentionBlock& b, int64_t at, int64_t row, Mask ma
     }
   };
   for (int64_t first = 0; first < b.keys; first += kSegment, weights += kSegment / kUnit) {
-    Stream ahead = Stream::beside_values(b, row == 0, first, part, parts);
+    L1Prefetcher l1 = L1Prefetcher::beside_values(b, row == 0, first, part, parts);
     const std::byte* v = b.v_segments[first / kSegment];
     const int64_t keys = b.keys - first < kSegment ? b.keys - first : kSegment;
     int64_t key = 0;
-    if constexpr (kWhole) {
+    if constexpr (kFull) {
       for (; key + kUnit <= keys; key += kUnit, v += kUnit * b.v_stride) {
-        ahead.fetch();
-        feed.take<kV * kLanes / 16>();
+        l1.prefetch();
+        l2.prefetch<kV * kLanes / 16>();
         F32 x[kV];
         Values::read_all(v, b.v_stride, at, x);
         add(x, weights + key / kUnit);
       }
     }
     for (; key < keys; key += kUnit, v += kUnit * b.v_stride) {
-      ahead.fetch();
+      l1.prefetch();
       F32 x[kV];
       for (int c = 0; c < kV; ++c) {
         x[c] = Values::read(v, b.v_stride, key + 1 < keys, at + c * kLanes, mask);
       }
-      if constexpr (kWhole) Values::order(x);
+      if constexpr (kFull) Values::order(x);
       add(x, weights + key / kUnit);
     }
-    ahead.fetch_rest();
+    l1.prefetch_rest();
   }
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
-    if constexpr (kWhole) Values::put_back(acc[r]);
+    if constexpr (kFull) Values::restore_order(acc[r]);
 #pragma GCC unroll 4
     for (int c = 0; c < kV; ++c) {
-      store(b.product + (row + r) * b.product_pitch + at + c * kLanes, acc[r][c]);
+      store(b.output + (row + r) * b.output_pitch + at + c * kLanes, acc[r][c]);
     }
   }
 }
 
 template <class Step, class Values, int kRows>
-inline void value_columns(const AttentionBlock& b, int64_t row, Prefetcher& feed) {
+inline void value_columns(const AttentionBlock& b, int64_t row, L2Prefetcher& l2) {
   constexpr int kV = kRegisters == 32 ? 4 : 2;
   constexpr int64_t kColumns = kV * kLanes;
-  const int64_t whole = b.value_size / kColumns, some = b.value_size % kColumns;
-  const int64_t parts = whole + (some + kLanes - 1) / kLanes;
+  const int64_t full = b.value_size / kColumns, some = b.value_size % kColumns;
+  const int64_t parts = full + (some + kLanes - 1) / kLanes;
   int64_t part = 0;
-  for (; part < whole; ++part) {
+  for (; part < full; ++part) {
     value_rows<Step, Values, kRows, kV, true>(b, part * kColumns, row, mask_first(kLanes), part,
-                                              parts, feed);
+                                              parts, l2);
   }
-  for (int64_t at = whole * kColumns; at < b.value_size; at += kLanes, ++part) {
+  for (int64_t at = full * kColumns; at < b.value_size; at += kLanes, ++part) {
     const int64_t left = b.value_size - at;
     value_rows<Step, Values, kRows, 1, false>(b, at, row, mask_first(left < kLanes ? left : kLanes),
-                                              part, parts, feed);
+                                              part, parts, l2);
   }
 }
 
 template <class Step, class Values>
-void all_value_rows(const AttentionBlock& b, int64_t rows, Prefetcher& feed) {
+void all_value_rows(const AttentionBlock& b, int64_t rows, L2Prefetcher& l2) {
   for_rows(rows,
-           [&](int64_t row, auto count) { value_columns<Step, Values, count()>(b, row, feed); });
+           [&](int64_t row, auto count) { value_columns<Step, Values, count()>(b, row, l2); });
 }
 
 template <class Step, class Values>
-void attend_rows(const AttentionBlock& b, int64_t rows) {
-  Prefetcher feed(b);
-  score_rows<Step>(b, rows, feed);
-  softmax_rows<Step::kPairs>(b, rows, feed);
-  all_value_rows<Step, Values>(b, rows, feed);
+void decode_rows(const AttentionBlock& b, int64_t rows) {
+  L2Prefetcher l2(b);
+  score_rows<Step>(b, rows, l2);
+  softmax_rows<Step::kPairs>(b, rows, l2);
+  all_value_rows<Step, Values>(b, rows, l2);
 }
 
 }  // namespace

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// A few query rows of several key heads against whole blocks of a cache in pages. What
-// attention_run_avx512.h does for one head whose keys lie side by side, for all heads at once: a
-// page holds a few keys of every head, and only page by page is memory read in its order. Number by
-// number what attention_rows.h computes block by block.
+// Paged decode: some query rows of all KV heads times full blocks of a paged KV cache. A page has
+// some keys of every head, so that only a pass over all heads reads memory sequentially. The
+// computation is that of attention_decode_contiguous_avx512.h; bits equal those of
+// attention_decode_kernel.h.
 //
-// Tile by tile, kSegment keys of one head, the heads' queries, scores and sums take turns in the
-// first cache, from which the stream drives some of them. Queries are the most of it; read line
-// after line they would be taken for one more stream and end the hardware's own (on a Zen 4 a
-// quarter of the speed), so they lie in an order without one. Only for units compiled for AVX-512.
+// A tile is kSegment keys of one head. The heads' queries, scores and accumulators share L1 with
+// the streamed keys, which evict some of them. Queries are the largest part. Read sequentially,
+// they would start another hardware prefetch stream and end that of the keys. That costs a quarter
+// of the speed on Zen 4, so queries are bit-reversed. Include only in units compiled for AVX-512.
 #pragma once
 
 #include "targets/cpu/kernels/attention/attention_decode_contiguous_avx512.h"
@@ -16,10 +16,10 @@ namespace lathe::cpu {
 namespace {
 
 static_assert(kSegment == kLanes);
-static_assert(kQueryLine == kUnits * kRowsAtOnce &&
-              kQueryLines * kQueryLine == kContiguousTileBytes / kSegment);
+static_assert(kQueryCacheLine == kUnits * kRowsAtOnce &&
+              kMaxQueryCacheLines * kQueryCacheLine == kContiguousTileBytes / kSegment);
 
-// Tiles, block by block in the order of memory.
+// Iterates over tiles, block by block in the order of memory.
 class PageTiles {
  public:
   PageTiles(const PagedDecode& x, const std::byte* const* pages, int64_t head_bytes,
@@ -34,10 +34,10 @@ class PageTiles {
         at_(pages[0]) {}
   const std::byte* at() const { return at_; }
   int64_t head() const { return head_; }
-  // Of the head's in a block.
+  // First and last tile of the head in a block.
   bool first() const { return page_ + segment_ == 0; }
   bool last() const { return page_ + segment_ + 1 == kSegments; }
-  // The last one's rows again behind it.
+  // After the last tile, stays on its page.
   void advance() {
     if (++segment_ < segments_) {
       at_ += tile_bytes_;
@@ -62,8 +62,8 @@ class PageTiles {
   int64_t tile_bytes_;
   int64_t heads_;
   int64_t segments_;
-  int64_t page_ = 0;     // segments of a block before the page
-  int64_t segment_ = 0;  // of the page
+  int64_t page_ = 0;     // segments of the block before the page
+  int64_t segment_ = 0;  // segment of the page
   int64_t head_ = 0;
   const std::byte* rows_;  // of the head
   const std::byte* at_;
@@ -74,24 +74,24 @@ template <class Step, int kRows>
 inline __attribute__((always_inline)) void page_scores(const std::byte* k, int64_t stride,
                                                        const float* queries, const int32_t* places,
                                                        F32 (&x)[kRowsAtOnce],
-                                                       LinePrefetcher& ahead) {
+                                                       LinePrefetcher& prefetcher) {
   const std::byte* row[kLanes / 4];
 #pragma GCC unroll 4
   for (int i = 0; i < kLanes / 4; ++i) row[i] = k + 4 * i * stride;
 #pragma GCC unroll 4
   for (F32& sum : x) sum = zero_f32();
   for (int64_t left = stride; left > 0; left -= 4 * kUnits) {
-    ahead.take<3>();
+    prefetcher.load<3>();
     const float* q = queries + *places++;
     F32 unit[kUnits];
     const auto unit_of = [&](int key) __attribute__((always_inline)) {
       return _mm_loadu_ps(reinterpret_cast<const float*>(row[key / 4] + key % 4 * stride));
     };
-    turn_units(unit_of, unit);
+    transpose_key_units(unit_of, unit);
 #pragma GCC unroll 4
     for (auto& at : row) {
       at += 4 * kUnits;
-      __asm__("" : "+r"(at));  // else a pointer per key, most of them spilled
+      __asm__("" : "+r"(at));  // a pointer per key would spill
     }
 #pragma GCC unroll 4
     for (int t = 0; t < kUnits; ++t) {
@@ -104,19 +104,19 @@ inline __attribute__((always_inline)) void page_scores(const std::byte* k, int64
   }
 }
 
-// The softmax of a head's block, kSegment keys at a time. Scores are [row][kSegment] a tile.
+// Softmax of a head's block, kSegment keys at a time. A tile's scores are [row][kSegment].
 template <class Step, int kRows>
 class PageSoftmax {
  public:
   explicit PageSoftmax(float* state) : state_(state) {}
   void clear() { store(state_, set1(-kInfinity)); }
-  // The largest score so far of every fourth key, four of each row.
-  inline __attribute__((always_inline)) void see(const F32 (&scores)[kRowsAtOnce]) {
+  // Updates the running maxima, four for each row.
+  inline __attribute__((always_inline)) void update_maxima(const F32 (&scores)[kRowsAtOnce]) {
     F32 x[kRowsAtOnce];
     part(scores, x);
     store(state_, max(load(state_), max(max(x[0], x[1]), max(x[2], x[3]))));
   }
-  // Before the first take of a block, all of which has been seen.
+  // Starts the weights of a block after `update_maxima` of all its keys.
   void begin(float scale, const AttentionState& result) {
     F32 x = load(state_);
     x = max(x, F32{_mm512_shuffle_ps(x.v, x.v, 0x4E)});
@@ -130,8 +130,8 @@ class PageSoftmax {
     clear();
   }
   template <class Beside>
-  inline __attribute__((always_inline)) void take(const float* scores, float scale, void* weights,
-                                                  const Beside& beside) {
+  inline __attribute__((always_inline)) void add_weights(const float* scores, float scale,
+                                                         void* weights, const Beside& beside) {
     F32 x[kRowsAtOnce];
 #pragma GCC unroll 4
     for (int r = 0; r < kRowsAtOnce; ++r) {
@@ -177,38 +177,39 @@ class PageSoftmax {
     to[2] = {_mm512_shuffle_f32x4(b, d, 0x88)};
     to[3] = {_mm512_shuffle_f32x4(b, d, 0xDD)};
   }
-  float* state_;  // largest scores, sums, and what is added to a row's scores
+  float* state_;  // maxima, partial sums, negated maxima
 };
 
-// All keys: each block's softmax beside the scores of the next one, which take the place of its
-// own. Lines are touched a tile ahead. Of kBytes, if not 0.
+// All keys. Each block's softmax runs beside the scores of the next one, which overwrite its own.
+// Cache lines are loaded one tile early. kBytes: key_bytes as a constant; 0: variable.
 template <class Step, int kRows, int64_t kBytes>
-void page_keys(const PagedDecode& run) {
+void page_keys(const PagedDecode& call) {
   using Softmax = PageSoftmax<Step, kRows>;
   constexpr int64_t kTile = kRows * kLanes;
-  const int64_t bytes = kBytes > 0 ? kBytes : run.key_bytes;
-  const int64_t tile = kSegment * bytes, tiles = run.heads * kSegments;
+  const int64_t bytes = kBytes > 0 ? kBytes : call.key_bytes;
+  const int64_t tile = kSegment * bytes, tiles = call.heads * kSegments;
   constexpr int kCalls = (kRows + 1) / 2;
-  const int64_t lines = bytes / (4 * kUnits) / kCalls;
-  PageTiles now(run, run.k, run.k_head, bytes), next = now;
+  const int64_t cache_lines = bytes / (4 * kUnits) / kCalls;
+  PageTiles now(call, call.k, call.k_head, bytes), next = now;
   LinePrefetcher(next.at(), next.at() + tile).reach(next.at() + tile);
   next.advance();
-  for (int64_t head = 0; head < run.heads; ++head) {
-    Softmax(run.softmax + head * kPageSoftmax).clear();
+  for (int64_t head = 0; head < call.heads; ++head) {
+    Softmax(call.softmax + head * kPageSoftmax).clear();
   }
-  auto* weights = static_cast<std::byte*>(run.weights);
-  const AttentionState* before = run.results;
-  for (int64_t block = 0; block <= run.blocks; ++block) {
-    if (block > 1) before += run.heads;
-    float* scores = run.scores;
+  auto* weights = static_cast<std::byte*>(call.weights);
+  const AttentionState* before = call.results;
+  for (int64_t block = 0; block <= call.blocks; ++block) {
+    if (block > 1) before += call.heads;
+    float* scores = call.scores;
     for (int64_t t = 0; t < tiles; ++t, scores += kTile) {
       const int64_t head = now.head();
-      LinePrefetcher ahead(next.at(), next.at() + tile);
-      Softmax softmax(run.softmax + head * kPageSoftmax);
+      LinePrefetcher prefetcher(next.at(), next.at() + tile);
+      Softmax softmax(call.softmax + head * kPageSoftmax);
       if (block > 0) {
-        if (now.first()) softmax.begin(run.scale, before[head]);
-        softmax.take(scores, run.scale, weights,
-                     [&]() __attribute__((always_inline)) { ahead.take_some(lines); });
+        if (now.first()) softmax.begin(call.scale, before[head]);
+        softmax.add_weights(scores, call.scale, weights, [&]() __attribute__((always_inline)) {
+          prefetcher.load_some(cache_lines);
+        });
         if (now.last()) softmax.finish(before[head]);
         weights += kTile * (Step::kPairs ? 2 : 4);
       }
@@ -216,41 +217,42 @@ void page_keys(const PagedDecode& run) {
       const std::byte* end = next.at() + tile;
       now.advance();
       next.advance();
-      if (block == run.blocks) continue;
+      if (block == call.blocks) continue;
       F32 x[kRowsAtOnce];
-      page_scores<Step, kRows>(k, bytes, run.queries + head * bytes, run.places, x, ahead);
-      ahead.reach(end);
+      page_scores<Step, kRows>(k, bytes, call.queries + head * bytes, call.places, x, prefetcher);
+      prefetcher.reach(end);
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) store(scores + r * kLanes, x[r]);
-      softmax.see(x);
+      softmax.update_maxima(x);
     }
   }
 }
 
-inline void page_factors(const PagedDecode& run) {
-  if (run.merged == nullptr) return;
-  const int64_t all = run.blocks * run.heads;
+inline void page_factors(const PagedDecode& call) {
+  if (call.merged == nullptr) return;
+  const int64_t all = call.blocks * call.heads;
   for (int64_t i = 0; i < all; ++i) {
-    const MergeFactors f = merge_sums(run.merged[i % run.heads], run.results[i], 0);
-    store(run.factors + i * kContiguousRows, f.before);  // the next one overwrites what is too much
-    store(run.factors + all * kContiguousRows + kLanes + i * kContiguousRows, f.block);
+    const MergeFactors f = merge_sums(call.merged[i % call.heads], call.results[i], 0);
+    // The next store overwrites the excess lanes.
+    store(call.factors + i * kContiguousRows, f.before);
+    store(call.factors + all * kContiguousRows + kLanes + i * kContiguousRows, f.block);
   }
 }
 
-// All values: a head's sums wait in memory for its next tile.
+// All values. Memory holds a head's accumulators between its tiles.
 template <class Step, class Values, int kRows, int kV>
-void page_values(const PagedDecode& run) {
+void page_values(const PagedDecode& call) {
   constexpr int kUnit = Step::kPairs ? 2 : 1;
   constexpr int64_t kPitch = kSegment / kUnit, kColumns = kV * kLanes;
   constexpr int64_t kBytes = kColumns * (Step::kPairs ? 2 : 4);
-  const int64_t all = run.blocks * run.heads;
-  const auto* weights = static_cast<const float*>(run.weights);
-  PageTiles tiles(run, run.v, run.v_head, kBytes);
-  for (int64_t block = 0; block < run.blocks; ++block) {
-    for (int64_t t = 0; t < run.heads * kSegments; ++t, tiles.advance()) {
+  const int64_t all = call.blocks * call.heads;
+  const auto* weights = static_cast<const float*>(call.weights);
+  PageTiles tiles(call, call.v, call.v_head, kBytes);
+  for (int64_t block = 0; block < call.blocks; ++block) {
+    for (int64_t t = 0; t < call.heads * kSegments; ++t, tiles.advance()) {
       const int64_t head = tiles.head();
       const bool first = tiles.first(), last = tiles.last();
-      float* sums = run.products + head * kRows * kColumns;
+      float* sums = call.outputs + head * kRows * kColumns;
       F32 acc[kRows][kV];
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) {
@@ -271,18 +273,18 @@ void page_values(const PagedDecode& run) {
         }
       }
       weights += (kRows - 1) * kPitch;
-      const bool merges = last && run.merged != nullptr;
+      const bool merges = last && call.merged != nullptr;
       float* to = sums;
       int64_t pitch = kColumns;
       if (last) {
-        to = merges ? run.merged[head].product : run.results[block * run.heads + head].product;
-        pitch = run.product_pitch;
+        to = merges ? call.merged[head].output : call.results[block * call.heads + head].output;
+        pitch = call.output_pitch;
       }
-      const float* factors = run.factors + (block * run.heads + head) * kContiguousRows;
+      const float* factors = call.factors + (block * call.heads + head) * kContiguousRows;
 #pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r, to += pitch) {
-        if (last) Values::put_back(acc[r]);
-        if (merges) {  // what merge_rows does
+        if (last) Values::restore_order(acc[r]);
+        if (merges) {  // as in merge_rows
           const F32 before = set1(factors[r]),
                     added = set1(factors[all * kContiguousRows + kLanes + r]);
 #pragma GCC unroll 8
@@ -298,18 +300,19 @@ void page_values(const PagedDecode& run) {
 }
 
 template <class Step, class Values>
-void run_pages(const PagedDecode& run, int64_t rows) {
+void paged_decode(const PagedDecode& call, int64_t rows) {
   constexpr int kV = static_cast<int>(kContiguousColumns) / kLanes;
   for_rows(rows, [&](int64_t, auto count) {
-    constexpr int64_t kShort = Step::kPairs ? 128 : 0;  // where pointers are much of the work
-    if (run.key_bytes == kShort) {
-      page_keys<Step, count(), kShort>(run);
+    // Short rows: a constant size saves address arithmetic.
+    constexpr int64_t kShort = Step::kPairs ? 128 : 0;
+    if (call.key_bytes == kShort) {
+      page_keys<Step, count(), kShort>(call);
     } else {
-      page_keys<Step, count(), 0>(run);
+      page_keys<Step, count(), 0>(call);
     }
-    page_factors(run);
-    if (run.value_size == kContiguousColumns) return page_values<Step, Values, count(), kV>(run);
-    if constexpr (count() <= kContiguousRows / 2) page_values<Step, Values, count(), 2 * kV>(run);
+    page_factors(call);
+    if (call.value_size == kContiguousColumns) return page_values<Step, Values, count(), kV>(call);
+    if constexpr (count() <= kContiguousRows / 2) page_values<Step, Values, count(), 2 * kV>(call);
   });
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Attention's kernels over the vector layer: each element of a product is one chain of fused
-// products in ascending order, so its bits do not depend on the tile.
+// Prefill kernels over the vector layer. Each element is one chain of FMAs in ascending order, so
+// its bits do not depend on the tile.
 #pragma once
 
 #include "targets/cpu/kernels/attention/attention_softmax.h"
@@ -14,7 +14,8 @@ constexpr int kAccumulators = kRegisters == 32 ? 24 : 12;
 
 struct SingleStep {  // f32
   static constexpr bool kPairs = false;
-  static constexpr bool kIntegers = false;  // sums, which become floats times a factor per column
+  // Integer accumulators, scaled to f32 by a factor per column.
+  static constexpr bool kIntegers = false;
   static F32 spread(const std::byte* a) {
     float x;
     __builtin_memcpy(&x, a, sizeof x);
@@ -33,11 +34,11 @@ struct PairStep {  // two bf16
   static F32 add(F32 acc, F32 a, F32 b) { return dot_bf16(acc, bits_of(a), bits_of(b)); }
 };
 
-// One t of a tile: acc[u][·] += a[u] · b[·]. Rows of a are reached from every third one's pointer.
+// One step of a tile: acc[u][·] += a[u] · b[·]. One pointer addresses three rows of a.
 template <class Step, bool kRows, int kV, int kU, int kPointers>
-inline __attribute__((always_inline)) void product_step(const std::byte* const (&row)[kPointers],
-                                                        int64_t offset, int64_t a_row,
-                                                        const float* b, F32 (&acc)[kU][kV]) {
+inline __attribute__((always_inline)) void gemm_step(const std::byte* const (&row)[kPointers],
+                                                     int64_t offset, int64_t a_row, const float* b,
+                                                     F32 (&acc)[kU][kV]) {
   F32 x[kV];
 #pragma GCC unroll 4
   for (int v = 0; v < kV; ++v) x[v] = load(b + v * kLanes);
@@ -48,14 +49,14 @@ inline __attribute__((always_inline)) void product_step(const std::byte* const (
 #pragma GCC unroll 4
     for (int v = 0; v < kV; ++v) acc[u][v] = Step::add(acc[u][v], y, x[v]);
   }
-  __asm__ volatile("" ::: "memory");  // no load moves to another step: registers are taken
+  __asm__ volatile("" ::: "memory");  // keeps loads in their step: no register is free
 }
 
-// c[u][·] = Σ over t of a[u, t] · b[t][·], kU values of u. Units of a are 4 bytes: `a_step` bytes
-// from t to t + 1; those of u lie side by side, or (kRows) `a_row` bytes apart.
+// c[u][·] = Σ over t of a[u, t] · b[t][·], for kU values of u. Units of a are 4 bytes, with
+// `a_step` bytes from t to t + 1. Those of u are contiguous or, if kRows, `a_row` bytes apart.
 template <class Step, bool kRows, int kV, int kU>
-inline void product_tile(const std::byte* a, int64_t a_row, int64_t a_step, const float* b,
-                         int64_t steps, float* c, const float* factors) {
+inline void gemm_tile(const std::byte* a, int64_t a_row, int64_t a_step, const float* b,
+                      int64_t steps, float* c, const float* factors) {
   constexpr int64_t kPitch = kV * kLanes;
   constexpr int kPointers = kRows ? (kU + 2) / 3 : 1;
   F32 acc[kU][kV];
@@ -72,20 +73,20 @@ inline void product_tile(const std::byte* a, int64_t a_row, int64_t a_step, cons
 #pragma GCC unroll 8
     for (int g = 0; g < kPointers; ++g) {
       row[g] += by * step;
-      __asm__("" : "+r"(row[g]));  // else a pointer per row, most of them spilled
+      __asm__("" : "+r"(row[g]));  // a pointer per row would spill
     }
     b += by * kPitch;
   };
-  // Four steps at a time: additions of pointers take the ports of products.
+  // Four steps per iteration: pointer additions compete with FMAs for ports.
   for (int64_t t = steps / 4; t > 0; --t) {
-    product_step<Step, kRows, kV, kU>(row, 0, a_row, b, acc);
-    product_step<Step, kRows, kV, kU>(row, step, a_row, b + kPitch, acc);
-    product_step<Step, kRows, kV, kU>(row, 2 * step, a_row, b + 2 * kPitch, acc);
-    product_step<Step, kRows, kV, kU>(row, 3 * step, a_row, b + 3 * kPitch, acc);
+    gemm_step<Step, kRows, kV, kU>(row, 0, a_row, b, acc);
+    gemm_step<Step, kRows, kV, kU>(row, step, a_row, b + kPitch, acc);
+    gemm_step<Step, kRows, kV, kU>(row, 2 * step, a_row, b + 2 * kPitch, acc);
+    gemm_step<Step, kRows, kV, kU>(row, 3 * step, a_row, b + 3 * kPitch, acc);
     advance(4);
   }
   for (int64_t t = steps % 4; t > 0; --t) {
-    product_step<Step, kRows, kV, kU>(row, 0, a_row, b, acc);
+    gemm_step<Step, kRows, kV, kU>(row, 0, a_row, b, acc);
     advance(1);
   }
 #pragma GCC unroll 24
@@ -99,51 +100,49 @@ inline void product_tile(const std::byte* a, int64_t a_row, int64_t a_step, cons
   }
 }
 
-// All `count` values of u: whole tiles, then smaller ones.
+// All `count` values of u: full tiles, then smaller ones.
 template <class Step, bool kRows, int kV, int kU = kAccumulators / kV>
-inline void product(const std::byte* a, int64_t a_row, int64_t a_step, const float* b,
-                    int64_t steps, float* c, int64_t count, AttentionPrefetch& ahead,
-                    const float* factors = nullptr) {
+inline void gemm(const std::byte* a, int64_t a_row, int64_t a_step, const float* b, int64_t steps,
+                 float* c, int64_t count, AttentionPrefetch& next, const float* factors = nullptr) {
   int64_t u = 0;
   for (; u + kU <= count; u += kU) {
-    fetch(ahead);
-    product_tile<Step, kRows, kV, kU>(a + u * (kRows ? a_row : 4), a_row, a_step, b, steps,
-                                      c + u * kV * kLanes, factors);
+    prefetch(next);
+    gemm_tile<Step, kRows, kV, kU>(a + u * (kRows ? a_row : 4), a_row, a_step, b, steps,
+                                   c + u * kV * kLanes, factors);
   }
   if constexpr (kU > 1) {
     constexpr int kNext = kU > 12 ? 12 : kU > 6 ? 6 : kU > 4 ? 4 : kU > 2 ? 2 : 1;
     if (u < count) {
-      product<Step, kRows, kV, kNext>(a + u * (kRows ? a_row : 4), a_row, a_step, b, steps,
-                                      c + u * kV * kLanes, count - u, ahead, factors);
+      gemm<Step, kRows, kV, kNext>(a + u * (kRows ? a_row : 4), a_row, a_step, b, steps,
+                                   c + u * kV * kLanes, count - u, next, factors);
     }
   }
 }
 
 template <class Step, int kV>
-void attend_tile(const AttentionBlock& b) {
+void prefill_tile(const AttentionBlock& b) {
   constexpr int kUnit = Step::kPairs ? 2 : 1;
-  product<Step, true, kV>(static_cast<const std::byte*>(b.k), b.k_stride, 4,
-                          static_cast<const float*>(b.q), b.size / kUnit, b.scores, b.keys,
-                          *b.next_k);
+  gemm<Step, true, kV>(static_cast<const std::byte*>(b.k), b.k_stride, 4,
+                       static_cast<const float*>(b.q), b.size / kUnit, b.scores, b.keys, *b.next_k);
   softmax<Step::kPairs, kV>(b);
   const void* weights = Step::kPairs ? b.weights : b.scores;
-  product<Step, false, kV>(static_cast<const std::byte*>(b.v), 0, b.v_stride,
-                           static_cast<const float*>(weights), (b.keys + kUnit - 1) / kUnit,
-                           b.product, b.value_size, *b.next_v);
+  gemm<Step, false, kV>(static_cast<const std::byte*>(b.v), 0, b.v_stride,
+                        static_cast<const float*>(weights), (b.keys + kUnit - 1) / kUnit, b.output,
+                        b.value_size, *b.next_v);
 }
 
 template <class Step>
-void attend_block(const AttentionBlock& b) {
+void prefill_block(const AttentionBlock& b) {
   switch (b.pitch / kLanes) {
     case 1:
-      return attend_tile<Step, 1>(b);
+      return prefill_tile<Step, 1>(b);
     case 2:
-      return attend_tile<Step, 2>(b);
+      return prefill_tile<Step, 2>(b);
 #if defined(__AVX512F__)
     case 3:
-      return attend_tile<Step, 3>(b);
+      return prefill_tile<Step, 3>(b);
     default:
-      return attend_tile<Step, 4>(b);
+      return prefill_tile<Step, 4>(b);
 #else
     default:
       return;

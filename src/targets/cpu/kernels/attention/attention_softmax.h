@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The softmax of one block of scores, and the merging of blocks. Only for units compiled for an
+// Softmax of one block of scores, and the merge of blocks. Include only in units compiled for an
 // instruction set.
 #pragma once
 
@@ -11,33 +11,32 @@ namespace {
 
 constexpr float kInfinity = __builtin_inff();
 
-inline void fetch(AttentionPrefetch& ahead) {
-  const auto touch = [](const std::byte* at) {
+inline void prefetch(AttentionPrefetch& next) {
+  const auto prefetch_line = [](const std::byte* at) {
     _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
   };
-  for (int64_t i = ahead.step; i > 0 && ahead.rows > 0; --i, --ahead.rows) {
-    if (ahead.in_segment == 0) {
-      ahead.row = ahead.segments[ahead.next++];
-      ahead.in_segment = ahead.length;
+  for (int64_t i = next.step; i > 0 && next.rows > 0; --i, --next.rows) {
+    if (next.in_segment == 0) {
+      next.row = next.segments[next.next++];
+      next.in_segment = next.length;
     }
-    --ahead.in_segment;
-    if (ahead.bytes == kFetchBytes) {  // of rows without gaps: see attention_table.h
+    --next.in_segment;
+    if (next.bytes == kPrefetchBytes) {  // contiguous rows: see attention_table.h
 #pragma GCC unroll 4
-      for (int64_t at = 0; at < kFetchBytes; at += 64) touch(ahead.row + at);
+      for (int64_t at = 0; at < kPrefetchBytes; at += 64) prefetch_line(next.row + at);
     } else {
-      for (int64_t at = 0; at < ahead.bytes; at += 64) touch(ahead.row + at);
+      for (int64_t at = 0; at < next.bytes; at += 64) prefetch_line(next.row + at);
     }
-    ahead.row += ahead.stride;
+    next.row += next.stride;
   }
 }
 
-// 2^x = 1 + x·fit(x) for |x| <= 1/2; relative errors 1.1e-7, and 1.1e-4 for weights that become
-// bf16.
+// 2^x = 1 + x·fit(x) for |x| <= 1/2. Relative errors: 1.1e-7, and 1.1e-4 for bf16 weights.
 constexpr float kExp2Fit[] = {0x1.62e42ap-1F, 0x1.ebf9bcp-3F, 0x1.c6b752p-5F, 0x1.3cea88p-7F,
                               0x1.5bba14p-10F};
 constexpr float kShortExp2Fit[] = {0x1.62f5fap-1F, 0x1.f00c4ep-3F, 0x1.c2a218p-5F};
 
-// x <= 0, or NaN, which stays. Below 2^-126: 0. Exactly 1 for 0.
+// x <= 0 or NaN, which passes through. Results below 2^-126 become 0. Exactly 1 for 0.
 template <int kCount>
 inline F32 exp2_of_negative(F32 x, const float (&fit)[kCount]) {
   const F32 magic = set1(0x1.8p+23F + 127);
@@ -48,7 +47,7 @@ inline F32 exp2_of_negative(F32 x, const float (&fit)[kCount]) {
   return fma(polynomial(r, fit), r, set1(1.0F)) * power;
 }
 
-// Both numbers as bf16, half up: `low` in the low halves.
+// Both values as bf16, rounded half up, `low` in the low halves.
 inline I32 pack_weights(F32 low, F32 high) {
   const I32 half = set1(0x8000);
   const I32 a = bits_of(low) + half, b = bits_of(high) + half;
@@ -61,7 +60,7 @@ inline I32 pack_weights(F32 low, F32 high) {
 #endif
 }
 
-// Softcap, the keys' scales, bias: what the scores are before the softmax, in units of log2.
+// Applies softcap, key scales and bias; the result is in units of log2.
 template <int kV>
 void transform_scores(const AttentionBlock& b) {
   constexpr int64_t kPitch = kV * kLanes;
@@ -78,7 +77,7 @@ void transform_scores(const AttentionBlock& b) {
       if (b.softcap > 0) x = tanh(x) * set1(b.softcap);
       if (bias != nullptr) {
         const F32 more = b.bias_pitch == 1 ? set1(*bias) : load(bias + v * kLanes);
-        // Masked is masked, whatever the score.
+        // A masked key stays masked if its score is NaN.
         x = select(equal(more, low), low, fma(more, log2e, x));
       }
       store(at, x);
@@ -105,7 +104,7 @@ void mask_scores(const AttentionBlock& b) {
   }
 }
 
-// A block's sum is that of four sums, each of every fourth weight in ascending order.
+// A block's sum adds four partial sums, each of every fourth weight in ascending order.
 constexpr int kSumPhases = 4;
 
 template <bool kPairs>
@@ -118,7 +117,7 @@ inline F32 weight_of(F32 score, F32 scale, F32 minus) {
   }
 }
 
-// Scores become weights relative to the block's largest score: f32 in place, or pairs of bf16.
+// Converts scores to weights relative to the block's maximum: f32 in place, or pairs of bf16.
 template <bool kPairs, int kV>
 void softmax(const AttentionBlock& b) {
   constexpr int64_t kPitch = kV * kLanes;
@@ -176,7 +175,7 @@ void softmax(const AttentionBlock& b) {
   }
 }
 
-// By what the sums so far and the block's are multiplied; sets the largest and the sum of both.
+// Factors of the state and of the block; merge_sums also updates maximum and sum.
 struct MergeFactors {
   F32 before;
   F32 block;
@@ -198,8 +197,8 @@ inline void merge(const AttentionState& state, const AttentionState& block, int6
   for (int64_t at = 0; at < pitch; at += kLanes) {
     const MergeFactors f = merge_sums(state, block, at);
     for (int64_t i = at; i < value_size * pitch; i += pitch) {
-      store(state.product + i,
-            fma(load(block.product + i), f.block, load(state.product + i) * f.before));
+      store(state.output + i,
+            fma(load(block.output + i), f.block, load(state.output + i) * f.before));
     }
   }
 }
@@ -215,8 +214,8 @@ inline void merge_rows(const AttentionState& state, const AttentionState& block,
       const F32 x = set1(before[row - at]), y = set1(added[row - at]);
       for (int64_t i = 0; i < value_size; i += kLanes) {
         const Mask mask = mask_first(value_size - i < kLanes ? value_size - i : kLanes);
-        float* to = state.product + row * value_size + i;
-        store(to, fma(load(block.product + row * value_size + i, mask), y, load(to, mask) * x),
+        float* to = state.output + row * value_size + i;
+        store(to, fma(load(block.output + row * value_size + i, mask), y, load(to, mask) * x),
               mask);
       }
     }
@@ -234,7 +233,7 @@ inline void factors(const float* largest, const float* sum, const float* sinks, 
       const F32 f = exp2_of_negative(top - base, kExp2Fit);
       y = f / fma(all, f, exp2_of_negative(sink - base, kExp2Fit));
     }
-    // By the sum, which never forgets a NaN; the largest score does where masked ones follow.
+    // Tests the sum: a NaN persists in it, but not in the maximum when masked keys follow.
     store(to + at, select(equal(all, zero_f32()), zero_f32(), y));
   }
 }

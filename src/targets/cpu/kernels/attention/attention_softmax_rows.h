@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The softmax of one block of scores where vectors run along keys: scores [row][kKeyBlock], 0 to be
-// read behind the last key. Number by number what attention_softmax.h computes. Only for units
-// compiled for an instruction set.
+// Softmax of one block of scores with vectors along keys: scores are [row][kKeyBlock], readable
+// after the last key. Bits equal those of attention_softmax.h. Include only in units compiled for
+// an instruction set.
 #pragma once
 
 #include "targets/cpu/kernels/attention/attention_softmax.h"
@@ -9,14 +9,14 @@
 namespace lathe::cpu {
 namespace {
 
-// Scales of keys lie side by side in `to` afterwards, unless they do already.
-inline const float* together(const float* scales, int64_t step, int64_t keys, float* to) {
+// Returns contiguous key scales: `scales` itself, or a copy in `to`.
+inline const float* contiguous_scales(const float* scales, int64_t step, int64_t keys, float* to) {
   if (scales == nullptr || step == 1) return scales;
   for (int64_t i = 0; i < keys; ++i) to[i] = scales[i * step];
   return to;
 }
 
-// The keys among `at` to `at` + kLanes - 1.
+// Mask of the keys from `at` to `at` + kLanes - 1.
 inline Mask mask_of_keys(const AttentionBlock& b, int64_t at) {
   const int64_t left = b.keys - at;
   return mask_first(left < 0 ? 0 : left < kLanes ? left : kLanes);
@@ -33,7 +33,7 @@ inline void transform_row(const AttentionBlock& b, const float* k_scales, const 
     if (b.softcap > 0) x = tanh(x) * set1(b.softcap);
     if (bias != nullptr) {
       const F32 more = load(bias + at, mask);
-      // Masked is masked, whatever the score.
+      // A masked key stays masked if its score is NaN.
       x = select(equal(more, low), low, fma(more, set1(fits::kLog2E), x));
     }
     store(scores + at, x);
@@ -51,7 +51,7 @@ inline void mask_row(const AttentionBlock& b, int64_t row, float* scores) {
   }
 }
 
-// The four sums of each of kRows rows, which would wait for themselves one by one.
+// The four partial sums of kRows rows at once, to hide the latency of additions.
 template <int kRows>
 inline void sum_rows(const float* weights, float* to) {
   __m128 sums[kRows];
@@ -71,7 +71,7 @@ inline void sum_rows(const float* weights, float* to) {
 }
 
 #if defined(__AVX512F__)
-// 32 numbers as bf16, half up.
+// 32 values as bf16, rounded half up.
 inline void store_weights(Bf16* to, F32 first, F32 second) {
   alignas(64) static constexpr int16_t kHigh[32] = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21,
                                                     23, 25, 27, 29, 31, 33, 35, 37, 39, 41, 43,
@@ -82,50 +82,50 @@ inline void store_weights(Bf16* to, F32 first, F32 second) {
 }
 #endif
 
-// Where nothing is fetched beside the softmax.
-struct NoPrefetcher {
-  template <int kLines>
-  void take() {}
+// For a softmax without prefetch.
+struct NoPrefetch {
+  template <int kCacheLines>
+  void prefetch() {}
 };
 
-// Keys from `at` on that count: all where the block is whole, which needs no masks.
-template <bool kWhole>
+// Mask of the valid keys from `at` on; a full block needs none.
+template <bool kFull>
 inline Mask mask_of(const AttentionBlock& b, int64_t at) {
-  return kWhole ? mask_first(kLanes) : mask_of_keys(b, at);
+  return kFull ? mask_first(kLanes) : mask_of_keys(b, at);
 }
 
-template <bool kWhole, int kVectors>
+template <bool kFull, int kVectors>
 inline void scale_weights(F32 (&x)[kVectors], const float* scales, const AttentionBlock& b) {
 #pragma GCC unroll 16
   for (int i = 0; i < kVectors; ++i) {
-    x[i] = x[i] * load(scales + i * kLanes, mask_of<kWhole>(b, i * kLanes));
+    x[i] = x[i] * load(scales + i * kLanes, mask_of<kFull>(b, i * kLanes));
   }
 }
 
-template <bool kPairs, bool kScaled, bool kWhole, class Ahead>
-void softmax_block(const AttentionBlock& b, int64_t rows, Ahead& ahead) {
+template <bool kPairs, bool kScaled, bool kFull, class Prefetch>
+void softmax_block(const AttentionBlock& b, int64_t rows, Prefetch& prefetcher) {
   constexpr int kVectors = static_cast<int>(kKeyBlock) / kLanes;
-  // What a whole pass changes, and a scale per key, which the first pass takes along.
+  // `transformed` needs a pass of its own; a scale per key joins the first pass.
   const bool transformed = b.softcap > 0 || b.bias != nullptr || b.scale <= 0;
   const bool scaled = !transformed && b.k_scales != nullptr;
-  float k_together[kKeyBlock], v_together[kKeyBlock];
-  const float* k_scales = together(b.k_scales, b.k_scale_step, b.keys, k_together);
+  float k_copy[kKeyBlock], v_copy[kKeyBlock];
+  const float* k_scales = contiguous_scales(b.k_scales, b.k_scale_step, b.keys, k_copy);
   const float* v_scales =
-      kScaled ? together(b.v_scales, b.v_scale_step, b.keys, v_together) : nullptr;
+      kScaled ? contiguous_scales(b.v_scales, b.v_scale_step, b.keys, v_copy) : nullptr;
   const F32 scale = set1(transformed || scaled ? 1.0F : b.scale), low = set1(-kInfinity);
   const F32 by = set1(b.scale);
   store(b.largest, low);
   store(b.sum, zero_f32());
-  // All rows' largest scores first: one after another, each would wait for its own.
+  // Maxima of all rows first, to hide the latency of the reductions.
   for (int64_t row = 0; row < rows; ++row) {
     float* scores = b.scores + row * kKeyBlock;
     const float* bias = b.bias == nullptr ? nullptr : b.bias + row * b.bias_pitch;
-    ahead.template take<4>();
+    prefetcher.template prefetch<4>();
     if (transformed) transform_row(b, k_scales, bias, scores);
     if (scaled) {
 #pragma GCC unroll 16
       for (int i = 0; i < kVectors; ++i) {
-        const F32 key = load(k_scales + i * kLanes, mask_of<kWhole>(b, i * kLanes));
+        const F32 key = load(k_scales + i * kLanes, mask_of<kFull>(b, i * kLanes));
         store(scores + i * kLanes, load(scores + i * kLanes) * key * by);
       }
     }
@@ -134,7 +134,7 @@ void softmax_block(const AttentionBlock& b, int64_t rows, Ahead& ahead) {
 #pragma GCC unroll 16
     for (int i = 0; i < kVectors; ++i) {
       F32 x = load(scores + i * kLanes);
-      if constexpr (!kWhole) x = keep(mask_of_keys(b, i * kLanes), x, low);
+      if constexpr (!kFull) x = keep(mask_of_keys(b, i * kLanes), x, low);
       top[i % 2] = max(top[i % 2], x);
     }
     b.largest[row] = max_lanes(max(top[0], top[1])) * lane0(scale);
@@ -147,14 +147,14 @@ void softmax_block(const AttentionBlock& b, int64_t rows, Ahead& ahead) {
 #pragma GCC unroll 16
     for (int i = 0; i < kVectors; ++i) {
       x[i] = load(scores + i * kLanes);
-      if constexpr (!kWhole) x[i] = keep(mask_of_keys(b, i * kLanes), x[i], low);
-      ahead.template take<1>();
+      if constexpr (!kFull) x[i] = keep(mask_of_keys(b, i * kLanes), x[i], low);
+      prefetcher.template prefetch<1>();
       x[i] = weight_of<kPairs>(x[i], scale, minus);
       store(scores + i * kLanes, x[i]);
     }
 #if defined(__AVX512F__)
     if constexpr (kPairs) {
-      if (v_scales != nullptr) scale_weights<kWhole>(x, v_scales, b);
+      if (v_scales != nullptr) scale_weights<kFull>(x, v_scales, b);
       auto* to = static_cast<Bf16*>(b.weights) + row * kKeyBlock;
 #pragma GCC unroll 16
       for (int i = 0; i < kVectors; i += 2) store_weights(to + i * kLanes, x[i], x[i + 1]);
@@ -168,17 +168,17 @@ void softmax_block(const AttentionBlock& b, int64_t rows, Ahead& ahead) {
   for (row = 0; row < rows; ++row) {
     F32 x[kVectors];
     for (int i = 0; i < kVectors; ++i) x[i] = load(b.scores + row * kKeyBlock + i * kLanes);
-    scale_weights<kWhole>(x, v_scales, b);
+    scale_weights<kFull>(x, v_scales, b);
     for (int i = 0; i < kVectors; ++i) store(b.scores + row * kKeyBlock + i * kLanes, x[i]);
   }
 }
 
-// Weights: f32 in place, or [row][kKeyBlock] of bf16; 0 behind the last key up to a whole block.
-// With the values' scales in them if kScaled.
-template <bool kPairs, bool kScaled = true, class Ahead = NoPrefetcher>
-void softmax_rows(const AttentionBlock& b, int64_t rows, Ahead&& ahead = {}) {
-  b.keys == kKeyBlock ? softmax_block<kPairs, kScaled, true>(b, rows, ahead)
-                      : softmax_block<kPairs, kScaled, false>(b, rows, ahead);
+// Writes weights: f32 in place, or bf16 [row][kKeyBlock], with zeros after the last key up to a
+// full block. kScaled multiplies them by the value scales.
+template <bool kPairs, bool kScaled = true, class Prefetch = NoPrefetch>
+void softmax_rows(const AttentionBlock& b, int64_t rows, Prefetch&& prefetcher = {}) {
+  b.keys == kKeyBlock ? softmax_block<kPairs, kScaled, true>(b, rows, prefetcher)
+                      : softmax_block<kPairs, kScaled, false>(b, rows, prefetcher);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What an instruction set gives to attention. Vectors run along query rows: queries, scores and
-// products are kept as [size | keys | value size][pitch], pitch rows being a few whole vectors, so
-// that keys and values are read where they lie and no sum runs across a vector.
+// Attention kernels of an instruction set. Vectors run along query rows: queries, scores and
+// outputs are [size | keys | value size][pitch], where pitch is a number of rows in full vectors.
+// So keys and values are read in place, and no sum runs across a vector.
 #pragma once
 
 #include <cstddef>
@@ -14,211 +14,214 @@ namespace lathe::cpu {
 
 inline constexpr int64_t kKeyBlock = 128;
 
-inline constexpr int64_t kSegment = 16;  // keys whose rows lie at equal distances, at least
+inline constexpr int64_t kSegment = 16;  // keys with a uniform stride, at least
 inline constexpr int64_t kSegments = kKeyBlock / kSegment;
-inline constexpr int64_t kFetchBytes = 256;
+inline constexpr int64_t kPrefetchBytes = 256;
 
-// Rows that will be read soon, fetched into the second cache a few at a time between products; rows
-// without gaps count as rows of kFetchBytes.
+// Rows to prefetch into L2, some between the steps of a GEMM. Contiguous rows count as rows of
+// kPrefetchBytes.
 struct AttentionPrefetch {
   const std::byte* row = nullptr;
   int64_t stride = 0;
   int64_t bytes = 0;  // of a row
   int64_t rows = 0;   // left
-  int64_t step = 0;   // rows at a time
-  // Where rows lie in segments: those behind the current one, of `length` rows each.
-  int64_t in_segment = INT64_MAX;  // rows left of the current one
+  int64_t step = 0;   // rows per call
+  // For rows in segments: the segments after the current one, of `length` rows each.
+  int64_t in_segment = INT64_MAX;  // rows left in the current one
   int64_t length = 0;
   int64_t next = 0;
   const std::byte* segments[kSegments] = {};
-  // Where few rows are computed and a key's row follows another's without a gap: each kSegment
-  // keys, null behind the last ones, and the bytes of a key.
-  const std::byte* tight[kSegments] = {};
-  int64_t tight_bytes = 0;
+  // For decode with contiguous rows: each kSegment keys, null after the last ones, and the bytes of
+  // a key.
+  const std::byte* contiguous[kSegments] = {};
+  int64_t contiguous_bytes = 0;
 };
 
-// One tile of query rows against the keys of one block; strides in bytes.
+// One tile of query rows times the keys of one block; byte strides.
 struct AttentionBlock {
   const void* q = nullptr;  // [size][pitch] f32, or [size / 2][pitch] pairs of bf16
   int64_t pitch = 0;
-  const float* q_scales = nullptr;  // of rows of integers
+  const float* q_scales = nullptr;  // of int16 rows
   const void* k = nullptr;          // rows of f32 or bf16
   int64_t k_stride = 0;
-  const void* v = nullptr;  // rows of f32, or as stage_values leaves them
+  const void* v = nullptr;  // rows of f32, or the form of stage_values
   int64_t v_stride = 0;
-  // Of the keys and values where rows are computed, in place of `k` and `v`.
+  // Keys and values of the decode kernels, instead of `k` and `v`.
   const std::byte* k_segments[kSegments] = {};
   const std::byte* v_segments[kSegments] = {};
-  bool k_tight = false;  // such a row begins where the one before it ends
-  bool v_tight = false;
-  int64_t key_bytes = 0;  // of such a row
+  bool k_contiguous = false;  // rows of k_segments are contiguous
+  bool v_contiguous = false;
+  int64_t key_bytes = 0;  // of a row of k_segments
   int64_t value_bytes = 0;
-  bool k_bytes = false;  // 8 bits as they lie in the cache, where rows are computed
-  bool v_bytes = false;
-  void* wide_keys = nullptr;  // scratch for 32 such keys in whole vectors of bf16
-  int64_t key_columns = 0;    // size and value_size as they are
+  bool k_int8 = false;  // decode reads the int8 cache in place
+  bool v_int8 = false;
+  void* wide_keys = nullptr;  // scratch for 32 int8 keys widened to bf16, in full vectors
+  int64_t key_columns = 0;    // size and value_size before rounding
   int64_t value_columns = 0;
   int64_t keys = 0;        // 1 to kKeyBlock
-  int64_t size = 0;        // rounded up to whole steps
-  int64_t value_size = 0;  // the same
-  float scale = 1;         // times log2(e): exponents are of 2
-  float softcap = 0;       // 0: none; times log2(e), and its inverse times the plain scale
+  int64_t size = 0;        // rounded up to size_step
+  int64_t value_size = 0;  // rounded up to value_step
+  float scale = 1;         // times log2(e), for base-2 exponentials
+  float softcap = 0;       // 0: none; times log2(e). inside_cap: plain scale / softcap
   float inside_cap = 0;
   const float* k_scales = nullptr;  // of each key, multiplies its scores; null: none
-  const float* v_scales = nullptr;  // of each key, multiplies its weights in the product
+  const float* v_scales = nullptr;  // of each key, multiplies its softmax weights
   int64_t k_scale_step = 0;
   int64_t v_scale_step = 0;
-  // [keys][bias_pitch], with a pitch of 1 for all rows; where rows are computed [rows][bias_pitch],
-  // with a pitch of 0 for all. Null: none.
+  // [keys][bias_pitch]; pitch 1: shared by all rows. In decode [rows][bias_pitch]; pitch 0: shared.
+  // Null: none.
   const float* bias = nullptr;
   int64_t bias_pitch = 0;
-  const float* lowest = nullptr;  // per row, the keys allowed are lowest..highest; null: all
+  const float* lowest = nullptr;  // per row, keys lowest..highest are allowed; null: all
   const float* highest = nullptr;
-  AttentionPrefetch* next_k = nullptr;  // of the next block; the values of this one where rows are
-  AttentionPrefetch* next_v = nullptr;  // computed and read where they lie
-  float* scores = nullptr;              // scratch [kKeyBlock][pitch]; [rows][kKeyBlock]
-  void* weights = nullptr;              // scratch of the same size
-  float* product = nullptr;             // result [value_size][pitch]: Σ weight · value
-  int64_t product_pitch = 0;            // where rows are computed: [rows][product_pitch]
-  float* largest = nullptr;  // result [pitch]: the largest score, -inf where no key is allowed
+  AttentionPrefetch* next_k = nullptr;  // the next block's keys
+  // The next block's values; in decode with values in place, this block's.
+  AttentionPrefetch* next_v = nullptr;
+  float* scores = nullptr;   // scratch [kKeyBlock][pitch]; decode: [rows][kKeyBlock]
+  void* weights = nullptr;   // scratch of the same size
+  float* output = nullptr;   // result [value_size][pitch]: Σ weight · value
+  int64_t output_pitch = 0;  // decode: [rows][output_pitch]
+  float* largest = nullptr;  // result [pitch]: the largest score, -inf if all keys are masked
   float* sum = nullptr;      // result [pitch]: Σ weight
 };
 
-// Sums so far: y = product / sum relative to 2^largest. Starts from zeros and -inf.
+// Online softmax state: y = output / sum relative to 2^largest. Starts from 0 and -inf.
 struct AttentionState {
-  float* product = nullptr;
+  float* output = nullptr;
   float* largest = nullptr;
   float* sum = nullptr;
 };
 
-inline constexpr int64_t kContiguousBlocks = 32;  // of a run, at most
+inline constexpr int64_t kContiguousBlocks = 32;  // maximum of contiguous decode
 inline constexpr int64_t kContiguousRows = 4;
 inline constexpr int64_t kContiguousFactors =
-    kContiguousBlocks * kContiguousRows + 16;      // room for a whole vector
-inline constexpr int64_t kContiguousColumns = 64;  // of values; twice as many of half the rows
+    kContiguousBlocks * kContiguousRows + 16;      // with padding for a full vector
+inline constexpr int64_t kContiguousColumns = 64;  // of values; twice as many with half the rows
 
-// The bits of a number below `count`, a power of two, in reverse. Memory that is read again and
-// again beside a stream lies in this order: in its own it would be taken for one more stream, and
-// what processors fetch ahead is not enough for two.
+// Reverses the bits of x, which is below `count`, a power of two. Data reused beside sequential
+// reads has this order, so that the hardware prefetcher ignores it: two
+// hardware prefetch streams would each be slower.
 constexpr int64_t reversed(int64_t x, int64_t count) {
   int64_t to = 0;
   for (int64_t bit = 1; bit < count; bit *= 2, x /= 2) to = 2 * to + x % 2;
   return to;
 }
 
-// A few rows against whole blocks whose keys lie side by side, and whose values do.
+// Contiguous decode: some query rows times full blocks with contiguous keys and contiguous values.
 struct ContiguousDecode {
-  const void* q = nullptr;  // as few rows have them
+  const void* q = nullptr;  // in the decode layout
   const std::byte* k = nullptr;
   const std::byte* v = nullptr;
   int64_t key_bytes = 0;  // of a row
   int64_t value_bytes = 0;
   int64_t value_size = 0;
   int64_t blocks = 0;       // 1 to kContiguousBlocks
-  float scale = 1;          // as above
+  float scale = 1;          // times log2(e)
   float* scores = nullptr;  // scratch of two blocks, [rows][kKeyBlock] each
   void* weights = nullptr;  // scratch of all blocks
-  int64_t product_pitch = 0;
-  // Of each block: its largest scores and sums come with the keys, its product with the values.
+  int64_t output_pitch = 0;
+  // Per block: the keys pass sets maximum and sum, the values pass the output.
   const AttentionState* results = nullptr;
-  // Or all of them merged into one state; results then need no products.
+  // If not null, all blocks are merged into this state; results need no output.
   const AttentionState* merged = nullptr;
-  float* factors = nullptr;  // scratch for that: of state and block, [2][kContiguousFactors]
+  // Scratch for merged: factors of state and block, [2][kContiguousFactors]
+  float* factors = nullptr;
 
-  // [rows][kKeyBlock] of f32 or, `pairs`, of bf16, as run_weight_line orders them.
+  // [rows][kKeyBlock] of f32 or, if `pairs`, bf16, in the order of contiguous_weight_vector.
   void* weights_of(int64_t block, int64_t rows, bool pairs) const {
     return static_cast<std::byte*>(weights) +
            reversed(block, kContiguousBlocks) * rows * kKeyBlock * (pairs ? 2 : 4);
   }
 };
 
-// The same of several key heads, whose keys and values lie in pages: [heads][keys of a page] of
-// rows side by side.
+// Decode over the paged KV cache for several KV heads. A page is [heads][keys of a page] of
+// contiguous rows.
 struct PagedDecode {
-  // Of each head as few rows have them, in lines of four units: line i at places[i].
+  // Per head in the decode layout, in cache lines of four units: cache line i is at places[i].
   const float* queries = nullptr;
   const int32_t* places = nullptr;
   int64_t heads = 1;
   int64_t blocks = 0;
-  int64_t segments = 1;  // of kSegment keys that a page has side by side: a divisor of kSegments
-  // Where each so many keys of the first head begin, and the bytes to the next head's.
+  int64_t segments = 1;  // of kSegment keys in a page: a divisor of kSegments
+  // Per page: the first head's first key, and the byte stride of heads.
   const std::byte* const* k = nullptr;
   const std::byte* const* v = nullptr;
   int64_t k_head = 0;
   int64_t v_head = 0;
-  int64_t key_bytes = 0;  // of a row; of a value as its size says
+  int64_t key_bytes = 0;  // of a row; value rows follow from value_size
   int64_t value_size = 0;
   float scale = 1;
-  float* scores = nullptr;    // scratch [tiles of a block][rows][kSegment]
-  void* weights = nullptr;    // scratch of all blocks, and room for a vector
-  float* softmax = nullptr;   // scratch [heads][kPageSoftmax]
-  float* products = nullptr;  // scratch [heads][rows][value_size]
-  int64_t product_pitch = 0;
+  float* scores = nullptr;   // scratch [tiles of a block][rows][kSegment]
+  void* weights = nullptr;   // scratch of all blocks, padded by a vector
+  float* softmax = nullptr;  // scratch [heads][kPageSoftmax]
+  float* outputs = nullptr;  // scratch [heads][rows][value_size]
+  int64_t output_pitch = 0;
   const AttentionState* results = nullptr;  // [blocks][heads]
   const AttentionState* merged = nullptr;   // [heads]
-  float* factors =
-      nullptr;  // scratch: of state and block, [2][blocks * heads * kContiguousRows + 16]
+  // Scratch: factors of state and block, [2][blocks * heads * kContiguousRows + 16].
+  float* factors = nullptr;
 };
 inline constexpr int64_t kPageSoftmax = 48;
-inline constexpr int64_t kQueryLine = 16;   // floats
-inline constexpr int64_t kQueryLines = 32;  // of a head, at most
+inline constexpr int64_t kQueryCacheLine = 16;      // floats
+inline constexpr int64_t kMaxQueryCacheLines = 32;  // of a head, at most
 
 struct AttentionKernels {
   bool bf16;
-  // Keys and values of 8 bits as they are, queries and weights as integers of 16 bits, by a scale
-  // per row: sums are exact. Few rows have [size / 4][pitch] high bytes of queries, then low ones.
-  bool words = false;
+  // An int8 cache without conversion: queries and weights are int16 with a scale per row, and
+  // accumulators are exact. Decode reads [size / 4][pitch] high bytes of queries, then the low
+  // bytes.
+  bool int16 = false;
   int lanes;
   int vectors;    // of rows in a tile, at most
   int size_step;  // size and value_size are rounded up to these
   int value_step;
-  int key_step;  // keys of a block are rounded up to this where the block has rows of its own
-  // to[unit * to_pitch + row] = from[row * from_pitch + unit] for 32-bit units.
-  // The `count` numbers as such integers, zero up to `size`; returns the scale.
-  float (*quantise)(const float* from, int64_t count, int64_t size, bool bytes, void* to) = nullptr;
+  int key_step;  // keys of a block are rounded up to this if the block is a padded copy
+  // `quantise` converts `count` values to int16, pads with zeros up to `size`, and returns the
+  // scale. `transpose`: to[unit * to_pitch + row] = from[row * from_pitch + unit] for 32-bit units.
+  float (*quantise)(const float* from, int64_t count, int64_t size, bool split, void* to) = nullptr;
   void (*transpose)(const float* from, int64_t from_pitch, int64_t rows, int64_t units, float* to,
                     int64_t to_pitch);
-  // Values of bf16 rows (stride in bytes) as the product reads them; null where it reads rows.
+  // Packs values from bf16 rows (byte stride) for the output GEMM; null: it reads rows.
   void (*stage_values)(const Bf16* rows, int64_t stride, int64_t keys, int64_t value_size,
                        void* to);
   int64_t (*value_stride)(int64_t value_size);
-  void (*block)(const AttentionBlock& block);
-  // The same for at most few_rows rows, with the values as rows and the product as rows.
-  int few_rows;
-  bool rows_feed = false;  // that fetches rows without gaps by itself, from where `tight` says
-  int few_pitch = 0;  // of their queries, one group of so many rows after another; 0: as elsewhere
-  void (*rows)(const AttentionBlock& block, int64_t rows);
-  // Rows against runs of blocks: which do, null: none; scores and softmax of all blocks; then the
-  // values of one block after another.
-  bool (*run_fits)(int64_t key_bytes, int64_t value_size, int64_t rows) = nullptr;
-  void (*run_keys)(const ContiguousDecode& run, int64_t rows) = nullptr;
-  void (*run_values)(const ContiguousDecode& run, int64_t block, int64_t rows) = nullptr;
-  // The same in pages, all keys and then all values; null: none.
-  void (*run_pages)(const PagedDecode& run, int64_t rows) = nullptr;
-  // How often it fetches while it computes scores and products.
-  int64_t (*score_fetches)(int64_t size);
-  int64_t value_fetches;
-  bool rows_read_bytes = false;  // keys and values of 8 bits where they lie
-  // Elements of a cache in the products' type.
+  void (*prefill)(const AttentionBlock& block);
+  // The decode kernel, for at most max_decode_rows rows. Values and output are rows.
+  int max_decode_rows;
+  bool decode_prefetches = false;  // decode prefetches the contiguous segments by itself
+  int decode_pitch = 0;  // query rows per group of the decode layout; 0: the prefill layout
+  void (*decode)(const AttentionBlock& block, int64_t rows);
+  // Contiguous decode: the supported shapes (null: none), then scores and softmax of all blocks,
+  // then the values block by block.
+  bool (*contiguous_fits)(int64_t key_bytes, int64_t value_size, int64_t rows) = nullptr;
+  void (*contiguous_keys)(const ContiguousDecode& call, int64_t rows) = nullptr;
+  void (*contiguous_values)(const ContiguousDecode& call, int64_t block, int64_t rows) = nullptr;
+  // Paged decode: all keys and then all values; null: none.
+  void (*paged_decode)(const PagedDecode& call, int64_t rows) = nullptr;
+  // Prefetch calls per block beside scores and values.
+  int64_t (*score_prefetches)(int64_t size);
+  int64_t value_prefetches;
+  bool decode_reads_int8 = false;  // decode reads the int8 cache in place
+  // Converts cache elements to the compute type.
   void (*widen)(ElementType type, const void* from, int64_t count, void* to);
-  // Adds one block's result: vectors along rows ([value_size][pitch]) or along values
+  // Merges one block's result: vectors along rows ([value_size][pitch]) or along values
   // ([rows][value_size]).
   void (*merge)(const AttentionState& state, const AttentionState& block, int64_t value_size,
                 int64_t pitch);
   void (*merge_rows)(const AttentionState& state, const AttentionState& block, int64_t value_size,
                      int64_t rows);
-  // to[row] = 1 / sum with the sinks (times log2(e), null: none) in it; 0 without allowed keys.
+  // to[row] = 1 / sum, including sinks (times log2(e), null: none); 0 if all keys are masked.
   void (*factors)(const float* largest, const float* sum, const float* sinks, int64_t pitch,
                   float* to);
-  // to = from · factor + 0 (never -0: skipped blocks and those of zero weights differ in it) in the
-  // results' type.
+  // to = from · factor + 0 in the result type. Never -0, in which skipped blocks and blocks of zero
+  // weights would differ.
   void (*scale_row)(ElementType type, const float* from, int64_t count, float factor, void* to);
 };
 
 const AttentionKernels& attention_f32_avx2();
 const AttentionKernels& attention_f32_avx512();
 const AttentionKernels& attention_bf16_avx512();
-const AttentionKernels& attention_words_avx512();
+const AttentionKernels& attention_int16_avx512();
 const AttentionKernels& attention_bf16_amx();
 
 }  // namespace lathe::cpu

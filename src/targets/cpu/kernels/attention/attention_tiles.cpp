@@ -12,14 +12,14 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kAny = int64_t{1} << 40;  // further than any key
-constexpr int64_t kAhead = 8;               // rows fetched before their turn
-constexpr int64_t kPagesSeen = 32;          // enough to tell how all lie
-constexpr int64_t kLongPage = 128 << 10;    // bytes behind which a jump does not matter
+constexpr int64_t kUnlimited = int64_t{1} << 40;  // larger than any position
+constexpr int64_t kPrefetchRows = 8;              // rows to prefetch before they are read
+constexpr int64_t kSampledPages = 32;             // a sample is enough
+constexpr int64_t kLongPage = 128 << 10;          // bytes; the cost of a jump is negligible beyond
 constexpr float kLog2E = std::numbers::log2e_v<float>;
 
 int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
-// Of the types that queries, caches, results and biases have.
+// Types of queries, caches, results and biases.
 int64_t bytes_of(ElementType type) {
   switch (type) {
     case ElementType::f32:
@@ -37,10 +37,10 @@ int64_t bytes_of(ElementType type) {
 
 int64_t right_of(const AttentionProblem& p) {
   if (p.causal) return 0;
-  return p.right < 0 ? kAny : std::min(p.right, kAny);
+  return p.right < 0 ? kUnlimited : std::min(p.right, kUnlimited);
 }
 
-// The product reads rows of whole vectors.
+// The output GEMM reads rows of full vectors.
 int64_t value_pitch(int64_t value_size) { return round_up(value_size, 16); }
 
 }  // namespace
@@ -60,7 +60,7 @@ AttentionTiles::AttentionTiles(const AttentionProblem& problem, const AttentionK
       size_(round_up(problem.size, kernels.size_step)),
       value_size_(round_up(problem.value_size, kernels.value_step)),
       right_(right_of(problem)),
-      element_(kernels.words  ? ElementType::i16
+      element_(kernels.int16  ? ElementType::i16
                : kernels.bf16 ? ElementType::bf16
                               : ElementType::f32),
       element_bytes_(bytes_of(element_)),
@@ -89,7 +89,7 @@ int64_t AttentionTiles::pitch(int64_t tile) const {
 
 int64_t AttentionTiles::lowest(int64_t row) const {
   if (p_.left < 0) return 0;
-  return std::max<int64_t>(0, x_.first[batch_] + query(row) - std::min(p_.left, kAny));
+  return std::max<int64_t>(0, x_.first[batch_] + query(row) - std::min(p_.left, kUnlimited));
 }
 
 int64_t AttentionTiles::highest(int64_t row) const {
@@ -101,25 +101,25 @@ int64_t AttentionTiles::last_block() const {
   return key < 0 ? 0 : key / kKeyBlock + 1;
 }
 
-void AttentionTiles::place(ScratchLayout& carver) {
+void AttentionTiles::place(ScratchLayout& layout) {
   const int64_t units = size_ * element_bytes_ / 4;
-  // And room for the last vector of a group's last unit.
-  queries_ = carver.take<float>(round_up(rows_, kernels_.lanes) * units + kernels_.lanes);
-  query_scales_ = carver.take<float>(kernels_.words ? round_up(rows_, kernels_.lanes) : 0);
-  rows_scratch_ = carver.take<float>(tile_rows_ * std::max(size_, value_pitch()));
-  keys_scratch_ = carver.take<std::byte>(kKeyBlock * size_ * element_bytes_);
+  // Padded for the last vector of a group's last unit.
+  queries_ = layout.take<float>(round_up(rows_, kernels_.lanes) * units + kernels_.lanes);
+  query_scales_ = layout.take<float>(kernels_.int16 ? round_up(rows_, kernels_.lanes) : 0);
+  rows_scratch_ = layout.take<float>(tile_rows_ * std::max(size_, value_pitch()));
+  keys_scratch_ = layout.take<std::byte>(kKeyBlock * size_ * element_bytes_);
   block_.wide_keys = keys_scratch_;
-  values_rows_ = carver.take<std::byte>(kKeyBlock * value_size_ * element_bytes_);
-  values_scratch_ = carver.take<std::byte>(kKeyBlock * value_size_ * element_bytes_);
-  const int64_t run = may_run() ? kKeyBlock * rows_ : 0;
-  scores_ = carver.take<float>(std::max(kKeyBlock * tile_rows_, 2 * run));
-  weights_ = carver.take<float>(
-      std::max(kKeyBlock * tile_rows_ / 2, kContiguousBlocks * run * element_bytes_ / 4));
-  factors_ = carver.take<float>(may_run() ? 2 * kContiguousFactors : 0);
-  bias_ = carver.take<float>(has_bias() ? kKeyBlock * tile_rows_ : 0);
-  bias_rows_ = carver.take<float>(has_bias() ? kKeyBlock * tile_rows_ : 0);
-  limits_ = carver.take<float>(2 * tile_rows_);
-  scales_ = carver.take<float>(2 * kKeyBlock);
+  values_rows_ = layout.take<std::byte>(kKeyBlock * value_size_ * element_bytes_);
+  values_scratch_ = layout.take<std::byte>(kKeyBlock * value_size_ * element_bytes_);
+  const int64_t contiguous = may_use_contiguous() ? kKeyBlock * rows_ : 0;
+  scores_ = layout.take<float>(std::max(kKeyBlock * tile_rows_, 2 * contiguous));
+  weights_ = layout.take<float>(
+      std::max(kKeyBlock * tile_rows_ / 2, kContiguousBlocks * contiguous * element_bytes_ / 4));
+  factors_ = layout.take<float>(may_use_contiguous() ? 2 * kContiguousFactors : 0);
+  bias_ = layout.take<float>(has_bias() ? kKeyBlock * tile_rows_ : 0);
+  bias_rows_ = layout.take<float>(has_bias() ? kKeyBlock * tile_rows_ : 0);
+  limits_ = layout.take<float>(2 * tile_rows_);
+  scales_ = layout.take<float>(2 * kKeyBlock);
 }
 
 std::byte* AttentionTiles::row_of(const AttentionRows& rows, ElementType type, int64_t row) const {
@@ -127,8 +127,8 @@ std::byte* AttentionTiles::row_of(const AttentionRows& rows, ElementType type, i
   return static_cast<std::byte*>(rows.data) + at * bytes_of(type);
 }
 
-void AttentionTiles::fetch_row(const AttentionRows& rows, ElementType type, int64_t row,
-                               int64_t size) const {
+void AttentionTiles::prefetch_row(const AttentionRows& rows, ElementType type, int64_t row,
+                                  int64_t size) const {
   if (row >= rows_) return;
   const std::byte* at = row_of(rows, type, row);
   for (int64_t i = 0; i < size * bytes_of(type); i += 64) __builtin_prefetch(at + i);
@@ -140,19 +140,19 @@ void AttentionTiles::load_queries() {
     const int64_t count = tile_count(tile);
     for (int64_t i = 0; i < count; ++i) {
       const int64_t row = tile * tile_rows_ + i;
-      fetch_row(x_.q, p_.query, row + kAhead, p_.size);
+      prefetch_row(x_.q, p_.query, row + kPrefetchRows, p_.size);
       auto* to = reinterpret_cast<std::byte*>(rows_scratch_ + i * units);
-      if (kernels_.words) {
+      if (kernels_.int16) {
         convert(ElementType::f32, scores_, p_.query, row_of(x_.q, p_.query, row), p_.size);
-        query_scales_[row] = kernels_.quantise(scores_, p_.size, size_, few(), to);
+        query_scales_[row] = kernels_.quantise(scores_, p_.size, size_, decode(), to);
         continue;
       }
       convert(element_, to, p_.query, row_of(x_.q, p_.query, row), p_.size);
       std::memset(to + p_.size * element_bytes_, 0,
                   static_cast<size_t>((size_ - p_.size) * element_bytes_));
     }
-    if (few() && kernels_.few_pitch > 0) {
-      const int64_t group = kernels_.few_pitch;
+    if (decode() && kernels_.decode_pitch > 0) {
+      const int64_t group = kernels_.decode_pitch;
       for (int64_t i = 0; i < count; i += group) {
         kernels_.transpose(rows_scratch_ + i * units, units, std::min(group, count - i), units,
                            queries_ + i * units, group);
@@ -180,12 +180,12 @@ const std::byte* AttentionTiles::key_row(const AttentionCache& cache, int64_t ke
   return static_cast<const std::byte*>(cache.data) + at * cache_bytes_;
 }
 
-// Where the segments of a block of `keys` lie; false where some lie apart or nowhere.
+// Addresses of the segments of `keys` keys; false if a segment has no uniform stride or no page.
 bool AttentionTiles::find_segments(const AttentionCache& cache, int64_t begin, int64_t keys,
                                    const std::byte** to) const {
-  const bool apart = cache.is_paged() && int64_t{1} << cache.page_shift < kKeyBlock;
-  if (apart && int64_t{1} << cache.page_shift < kSegment) return false;
-  if (!apart) {  // a page holds whole blocks
+  const bool scattered = cache.is_paged() && int64_t{1} << cache.page_shift < kKeyBlock;
+  if (scattered && int64_t{1} << cache.page_shift < kSegment) return false;
+  if (!scattered) {  // a page has full blocks
     to[0] = key_row(cache, begin);
     if (to[0] == nullptr) return false;
     const int64_t step = kSegment * cache.row * cache_bytes_;
@@ -199,8 +199,8 @@ bool AttentionTiles::find_segments(const AttentionCache& cache, int64_t begin, i
   return true;
 }
 
-// Whether the block's rows lie at equal distances.
-bool AttentionTiles::side_by_side(const AttentionCache& cache) const {
+// True if the block's rows have a uniform stride.
+bool AttentionTiles::has_uniform_stride(const AttentionCache& cache) const {
   return !cache.is_paged() || keys_ <= int64_t{1} << cache.page_shift;
 }
 
@@ -229,20 +229,20 @@ const float* AttentionTiles::scales_of(const AttentionCache& cache, float* to,
   return to;
 }
 
-// The block's rows in the products' type, `pitch` elements apart, zero behind `size`.
+// Copies the block's rows in the compute type, `pitch` elements apart, with zeros after `size`.
 void AttentionTiles::load_rows(const AttentionCache& cache, int64_t size, int64_t pitch,
                                std::byte* to) const {
-  // Few rows read bytes.
-  const bool raw = kernels_.words && few();
+  // int16 decode kernels read int8.
+  const bool raw = kernels_.int16 && decode();
   const int64_t element = raw ? 1 : element_bytes_, bytes = size * element;
   const int64_t page = cache.is_paged() ? int64_t{1} << cache.page_shift : kKeyBlock;
-  const bool whole = (raw || p_.cache == element_) && pitch == size && cache.row == size;
+  const bool contiguous = (raw || p_.cache == element_) && pitch == size && cache.row == size;
   for (int64_t i = 0; i < keys_;) {
-    // Rows of one page: side by side, or one by one.
+    // Rows of one page: one copy if contiguous, else row by row.
     const int64_t count = std::min(keys_ - i, page - (begin_ + i) % page);
     const std::byte* row = key_row(cache, begin_ + i);
     i += count;
-    if (whole && row != nullptr) {
+    if (contiguous && row != nullptr) {
       std::memcpy(to, row, static_cast<size_t>(count * bytes));
       to += count * bytes;
       continue;
@@ -260,51 +260,52 @@ void AttentionTiles::load_rows(const AttentionCache& cache, int64_t size, int64_
   }
 }
 
-// The rows of a block that some query sees, where they lie at equal distances; its segments, where
-// they are known already.
-AttentionPrefetch AttentionTiles::rows_ahead(const AttentionCache& cache, int64_t size,
-                                             int64_t block, int64_t calls,
-                                             const std::byte* const* segments) const {
+// Prefetch of the rows of a block that some query attends to, if their stride is uniform.
+// `segments` passes known segments.
+AttentionPrefetch AttentionTiles::row_prefetch(const AttentionCache& cache, int64_t size,
+                                               int64_t block, int64_t calls,
+                                               const std::byte* const* segments) const {
   AttentionPrefetch to;
   const int64_t begin = block * kKeyBlock;
   const int64_t rows = std::min(kKeyBlock, highest(rows_ - 1) + 1 - begin);
   const int64_t page = int64_t{1} << cache.page_shift;
-  const bool apart = cache.is_paged() && page < kKeyBlock;
-  if (rows <= 0 || (apart && (!few() || page < kSegment))) return to;
+  const bool scattered = cache.is_paged() && page < kKeyBlock;
+  if (rows <= 0 || (scattered && (!decode() || page < kSegment))) return to;
   const int64_t bytes = cache_bytes_;
   to.row = key_row(cache, begin);
   if (to.row == nullptr) return to;
   to.rows = rows;
   to.stride = cache.row * bytes;
   to.bytes = size * bytes;
-  if (few() && to.stride == to.bytes) {
+  if (decode() && to.stride == to.bytes) {
     bool found = segments != nullptr;
-    if (found) std::copy_n(segments, (rows - 1) / kSegment + 1, to.tight);
-    found = found || find_segments(cache, begin, rows, to.tight);
-    if (found) to.tight_bytes = to.bytes;
-    if (found && kernels_.rows_feed) return to;  // the rest is for fetch()
+    if (found) std::copy_n(segments, (rows - 1) / kSegment + 1, to.contiguous);
+    found = found || find_segments(cache, begin, rows, to.contiguous);
+    if (found) to.contiguous_bytes = to.bytes;
+    if (found && kernels_.decode_prefetches) return to;  // the decode kernel prefetches them
   }
-  if (apart) {
+  if (scattered) {
     to.in_segment = to.length = page;
     for (int64_t i = 1; i * page < rows; ++i) {
       to.segments[i - 1] = key_row(cache, begin + i * page);
     }
   }
-  // Rows without gaps as fewer long ones.
-  const int64_t whole = apart ? page * to.bytes : to.bytes * rows;
-  if (to.stride == to.bytes && whole % kFetchBytes == 0 && to.bytes * rows % kFetchBytes == 0) {
-    if (apart) to.in_segment = to.length = whole / kFetchBytes;
-    to.rows = to.bytes * rows / kFetchBytes;
-    to.stride = to.bytes = kFetchBytes;
+  // Contiguous rows count as fewer long ones.
+  const int64_t bytes_in_row = scattered ? page * to.bytes : to.bytes * rows;
+  if (to.stride == to.bytes && bytes_in_row % kPrefetchBytes == 0 &&
+      to.bytes * rows % kPrefetchBytes == 0) {
+    if (scattered) to.in_segment = to.length = bytes_in_row / kPrefetchBytes;
+    to.rows = to.bytes * rows / kPrefetchBytes;
+    to.stride = to.bytes = kPrefetchBytes;
   }
   to.step = (to.rows - 1) / calls + 1;
   return to;
 }
 
-AttentionPrefetch AttentionTiles::keys_ahead(int64_t block) const {
-  // About as many fetches as there are steps of a product.
-  const int64_t calls = few() ? kernels_.value_fetches : kKeyBlock / 16 * tiles();
-  return rows_ahead(x_.k, p_.size, block, calls);
+AttentionPrefetch AttentionTiles::key_prefetch(int64_t block) const {
+  // About one call per step of the GEMM.
+  const int64_t calls = decode() ? kernels_.value_prefetches : kKeyBlock / 16 * tiles();
+  return row_prefetch(x_.k, p_.size, block, calls);
 }
 
 void AttentionTiles::load_block(int64_t block) {
@@ -312,39 +313,39 @@ void AttentionTiles::load_block(int64_t block) {
   keys_ = std::min(kKeyBlock, length_ - begin_);
   const int64_t stride = cache_bytes_;
   const bool native = p_.cache == element_;
-  const bool bytes = few() && kernels_.rows_read_bytes && p_.cache == ElementType::i8;
-  // Pages have room for whole steps of keys; what lies there behind the last key counts for
-  // nothing.
-  const bool room = keys_ % kernels_.key_step == 0 || (few() && x_.k.is_paged());
-  const bool whole = native && size_ == p_.size && room;
+  const bool bytes = decode() && kernels_.decode_reads_int8 && p_.cache == ElementType::i8;
+  // Pages have padding up to key_step; the softmax masks its keys.
+  const bool room = keys_ % kernels_.key_step == 0 || (decode() && x_.k.is_paged());
+  const bool same_layout = native && size_ == p_.size && room;
   const auto find = [&](const AttentionCache& cache, const std::byte** segments) {
-    return few() ? find_segments(cache, begin_, keys_, segments) : side_by_side(cache);
+    return decode() ? find_segments(cache, begin_, keys_, segments) : has_uniform_stride(cache);
   };
   const auto spread = [&](const void* rows, int64_t distance, const std::byte** segments) {
     for (int64_t i = 0; i < kSegments; ++i) {
       segments[i] = static_cast<const std::byte*>(rows) + i * kSegment * distance;
     }
   };
-  const bool found = next_block_ == block && next_k_.tight_bytes > 0;  // looked up before
-  if (found) std::copy_n(next_k_.tight, kSegments, block_.k_segments);
-  const bool keys_in_place = (bytes || whole) && (found || find(x_.k, block_.k_segments));
-  const bool raw = bytes && kernels_.words;
+  // Segments known from the prefetch.
+  const bool found = next_block_ == block && next_k_.contiguous_bytes > 0;
+  if (found) std::copy_n(next_k_.contiguous, kSegments, block_.k_segments);
+  const bool keys_in_place = (bytes || same_layout) && (found || find(x_.k, block_.k_segments));
+  const bool raw = bytes && kernels_.int16;
   const int64_t element = raw ? 1 : element_bytes_;
-  block_.k_bytes = bytes && (keys_in_place || raw);
+  block_.k_int8 = bytes && (keys_in_place || raw);
   if (keys_in_place) {
     block_.k = key_row(x_.k, begin_);
     block_.k_stride = x_.k.row * stride;
   } else {
     load_rows(x_.k, p_.size, size_, keys_scratch_);
-    const int64_t behind = round_up(keys_, kernels_.key_step) - keys_;
+    const int64_t padding = round_up(keys_, kernels_.key_step) - keys_;
     std::memset(keys_scratch_ + keys_ * size_ * element, 0,
-                static_cast<size_t>(behind * size_ * element));
+                static_cast<size_t>(padding * size_ * element));
     block_.k = keys_scratch_;
     block_.k_stride = size_ * element;
     spread(keys_scratch_, block_.k_stride, block_.k_segments);
   }
   const bool in_place = (bytes || native) && find(x_.v, block_.v_segments);
-  block_.v_bytes = bytes && (in_place || raw);
+  block_.v_int8 = bytes && (in_place || raw);
   if (in_place) {
     block_.v = key_row(x_.v, begin_);
     block_.v_stride = x_.v.row * stride;
@@ -354,27 +355,28 @@ void AttentionTiles::load_block(int64_t block) {
     block_.v_stride = p_.value_size * element;
     spread(values_rows_, block_.v_stride, block_.v_segments);
   }
-  if (kernels_.stage_values != nullptr && !few()) {
+  if (kernels_.stage_values != nullptr && !decode()) {
     kernels_.stage_values(static_cast<const Bf16*>(block_.v), block_.v_stride, keys_, p_.value_size,
                           values_scratch_);
     block_.v = values_scratch_;
     block_.v_stride = kernels_.value_stride(value_size_);
   }
   const bool last = block + 1 == end_;
-  next_k_ = last ? follow_ : keys_ahead(block + 1);
+  next_k_ = last ? next_task_ : key_prefetch(block + 1);
   next_block_ = last ? -1 : block + 1;
-  if (few()) {
-    // Values that are read where they lie come after the keys of the same block.
-    next_v_ = rows_ahead(x_.v, p_.value_size, in_place ? block : block + 1,
-                         kernels_.score_fetches(size_), in_place ? block_.v_segments : nullptr);
+  if (decode()) {
+    // Values in place are read after the keys of the same block.
+    next_v_ =
+        row_prefetch(x_.v, p_.value_size, in_place ? block : block + 1,
+                     kernels_.score_prefetches(size_), in_place ? block_.v_segments : nullptr);
   } else {
     const int64_t calls = std::clamp<int64_t>(p_.value_size / 32, 1, 8);
-    next_v_ = rows_ahead(x_.v, p_.value_size, block + 1, calls * tiles());
+    next_v_ = row_prefetch(x_.v, p_.value_size, block + 1, calls * tiles());
   }
   block_.key_bytes = p_.size * stride;
   block_.value_bytes = p_.value_size * stride;
-  block_.k_tight = keys_in_place && block_.k_stride == block_.key_bytes;
-  block_.v_tight = in_place && block_.v_stride == block_.value_bytes;
+  block_.k_contiguous = keys_in_place && block_.k_stride == block_.key_bytes;
+  block_.v_contiguous = in_place && block_.v_stride == block_.value_bytes;
   block_.next_k = &next_k_;
   block_.next_v = &next_v_;
   block_.k_scales = scales_of(x_.k, scales_, block_.k_scale_step);
@@ -383,12 +385,12 @@ void AttentionTiles::load_block(int64_t block) {
 
 void AttentionTiles::slope_row(int64_t row, int64_t keys, float* to) const {
   const float slope = x_.slopes[head(row)];
-  // Whole numbers below 2^24 are exact.
+  // Integers below 2^24 are exact in f32.
   const auto first = static_cast<float>(begin_ - x_.first[batch_] - query(row));
   for (int32_t key = 0; key < keys; ++key) to[key] = slope * (first + static_cast<float>(key));
 }
 
-// What is added to the scores of a tile and the first `keys` of the block: [keys][pitch].
+// Bias of a tile and the first `keys` keys of the block: [keys][pitch].
 const float* AttentionTiles::load_bias(int64_t tile, int64_t keys, int64_t& pitch) {
   const AttentionBias& bias = x_.bias;
   const bool sloped = x_.slopes != nullptr;
@@ -417,7 +419,7 @@ const float* AttentionTiles::load_bias(int64_t tile, int64_t keys, int64_t& pitc
       }
     }
   }
-  if (few()) {
+  if (decode()) {
     pitch = shared ? 0 : kKeyBlock;
     return bias_rows_;
   }
@@ -453,70 +455,71 @@ bool AttentionTiles::run(int64_t tile, const AttentionState& result) {
   if (has_bias()) b.bias = load_bias(tile, keys, b.bias_pitch);
   b.scores = scores_;
   b.weights = weights_;
-  b.product = result.product;
+  b.output = result.output;
   b.largest = result.largest;
   b.sum = result.sum;
-  if (few()) {
-    b.product_pitch = value_pitch();
-    kernels_.rows(b, count);
+  if (decode()) {
+    b.output_pitch = value_pitch();
+    kernels_.decode(b, count);
   } else {
-    kernels_.block(b);
+    kernels_.prefill(b);
   }
   return true;
 }
 
-// Whole blocks of few rows, whatever lies between them.
+// True if full blocks of decode rows can run without a block loop, in any layout.
 bool AttentionTiles::blocks_fit() const {
-  return host_fetches_along_loads() && p_.cache == element_ && !has_bias() && p_.softcap <= 0 &&
-         block_.scale > 0 && x_.k.row == p_.size && x_.v.row == p_.value_size &&
-         kernels_.run_fits(p_.size * cache_bytes_, p_.value_size, rows_);
+  return host_prefers_hardware_prefetch() && p_.cache == element_ && !has_bias() &&
+         p_.softcap <= 0 && block_.scale > 0 && x_.k.row == p_.size && x_.v.row == p_.value_size &&
+         kernels_.contiguous_fits(p_.size * cache_bytes_, p_.value_size, rows_);
 }
 
-bool AttentionTiles::may_run() const {
-  return kernels_.run_keys != nullptr && !x_.k.is_paged() && !x_.v.is_paged() && blocks_fit();
+bool AttentionTiles::may_use_contiguous() const {
+  return kernels_.contiguous_keys != nullptr && !x_.k.is_paged() && !x_.v.is_paged() &&
+         blocks_fit();
 }
 
-bool AttentionTiles::may_run_pages() const {
-  // A head's keys in longer pages lie side by side for more than a block.
+bool AttentionTiles::may_use_paged() const {
+  // In pages longer than a block, a head's keys are contiguous.
   const int64_t rows = int64_t{1} << x_.k.page_shift;
-  return kernels_.run_pages != nullptr && x_.k.is_paged() && x_.v.is_paged() &&
+  return kernels_.paged_decode != nullptr && x_.k.is_paged() && x_.v.is_paged() &&
          x_.k.page_shift == x_.v.page_shift && rows >= kSegment && rows <= kKeyBlock &&
          blocks_fit();
 }
 
-// Blocks from `block` to `end` - 1 at most all of whose keys all rows see.
-int64_t AttentionTiles::whole_blocks(int64_t block, int64_t end) const {
+// Blocks from `block` on, below `end`, whose keys all rows attend to.
+int64_t AttentionTiles::full_blocks(int64_t block, int64_t end) const {
   if (lowest(rows_ - 1) > block * kKeyBlock) return 0;
-  const int64_t whole = (highest(0) + 1) / kKeyBlock;
-  return std::clamp<int64_t>(std::min(whole, end) - block, 0, kContiguousBlocks);
+  const int64_t count = (highest(0) + 1) / kKeyBlock;
+  return std::clamp<int64_t>(std::min(count, end) - block, 0, kContiguousBlocks);
 }
 
-int64_t AttentionTiles::run_length(int64_t block, int64_t end) const {
-  return few() && may_run() ? whole_blocks(block, end) : 0;
+int64_t AttentionTiles::contiguous_count(int64_t block, int64_t end) const {
+  return decode() && may_use_contiguous() ? full_blocks(block, end) : 0;
 }
 
-int64_t AttentionTiles::pages_length(int64_t block, int64_t end) const {
-  return may_run_pages() ? whole_blocks(block, end) : 0;
+int64_t AttentionTiles::paged_count(int64_t block, int64_t end) const {
+  return may_use_paged() ? full_blocks(block, end) : 0;
 }
 
-void AttentionTiles::describe(PagedDecode& run) const {
-  run.segments = (int64_t{1} << x_.k.page_shift) / kSegment;
-  run.k_head = x_.k.head * cache_bytes_;
-  run.v_head = x_.v.head * cache_bytes_;
-  run.key_bytes = p_.size * cache_bytes_;
-  run.value_size = p_.value_size;
-  run.scale = block_.scale;
-  run.product_pitch = value_pitch();
+void AttentionTiles::describe(PagedDecode& call) const {
+  call.segments = (int64_t{1} << x_.k.page_shift) / kSegment;
+  call.k_head = x_.k.head * cache_bytes_;
+  call.v_head = x_.v.head * cache_bytes_;
+  call.key_bytes = p_.size * cache_bytes_;
+  call.value_size = p_.value_size;
+  call.scale = block_.scale;
+  call.output_pitch = value_pitch();
 }
 
-bool AttentionTiles::pages_follow() const {
+bool AttentionTiles::pages_consecutive() const {
   const int64_t rows = int64_t{1} << x_.k.page_shift;
   const auto follow = [&](const AttentionCache& cache) {
     const int64_t bytes = p_.key_heads * cache.head * cache_bytes_;
     if (bytes >= kLongPage) return true;
-    const int64_t begin = lowest(0) / rows * rows;  // pages before may be none
+    const int64_t begin = lowest(0) / rows * rows;  // earlier pages may be null
     const std::byte* before = key_row(cache, begin);
-    const int64_t end = std::min(length_ / rows * rows, begin + kPagesSeen * rows);
+    const int64_t end = std::min(length_ / rows * rows, begin + kSampledPages * rows);
     for (int64_t key = begin + rows; key < end; key += rows, before += bytes) {
       if (before == nullptr || key_row(cache, key) != before + bytes) return false;
     }
@@ -525,10 +528,10 @@ bool AttentionTiles::pages_follow() const {
   return follow(x_.k) && follow(x_.v);
 }
 
-bool AttentionTiles::find_pages(int64_t block, const PagedDecode& run, const std::byte** k,
+bool AttentionTiles::find_pages(int64_t block, const PagedDecode& call, const std::byte** k,
                                 const std::byte** v) const {
-  const int64_t begin = block * kKeyBlock, end = begin + run.blocks * kKeyBlock;
-  for (int64_t key = begin; key < end; key += run.segments * kSegment, ++k, ++v) {
+  const int64_t begin = block * kKeyBlock, end = begin + call.blocks * kKeyBlock;
+  for (int64_t key = begin; key < end; key += call.segments * kSegment, ++k, ++v) {
     *k = key_row(x_.k, key);
     *v = key_row(x_.v, key);
     if (*k == nullptr || *v == nullptr) return false;
@@ -536,27 +539,27 @@ bool AttentionTiles::find_pages(int64_t block, const PagedDecode& run, const std
   return true;
 }
 
-void AttentionTiles::run_keys(int64_t block, std::span<const AttentionState> results,
-                              const AttentionState* merged) {
-  run_.q = queries_;
-  run_.k = key_row(x_.k, block * kKeyBlock);
-  run_.v = key_row(x_.v, block * kKeyBlock);
-  run_.key_bytes = p_.size * cache_bytes_;
-  run_.value_bytes = p_.value_size * cache_bytes_;
-  run_.value_size = p_.value_size;
-  run_.blocks = static_cast<int64_t>(results.size());
-  run_.scale = block_.scale;
-  run_.scores = scores_;
-  run_.weights = weights_;
-  run_.factors = factors_;
-  run_.merged = merged;
-  run_.product_pitch = value_pitch();
-  run_.results = results.data();
-  kernels_.run_keys(run_, rows_);
+void AttentionTiles::contiguous_keys(int64_t block, std::span<const AttentionState> results,
+                                     const AttentionState* merged) {
+  contiguous_.q = queries_;
+  contiguous_.k = key_row(x_.k, block * kKeyBlock);
+  contiguous_.v = key_row(x_.v, block * kKeyBlock);
+  contiguous_.key_bytes = p_.size * cache_bytes_;
+  contiguous_.value_bytes = p_.value_size * cache_bytes_;
+  contiguous_.value_size = p_.value_size;
+  contiguous_.blocks = static_cast<int64_t>(results.size());
+  contiguous_.scale = block_.scale;
+  contiguous_.scores = scores_;
+  contiguous_.weights = weights_;
+  contiguous_.factors = factors_;
+  contiguous_.merged = merged;
+  contiguous_.output_pitch = value_pitch();
+  contiguous_.results = results.data();
+  kernels_.contiguous_keys(contiguous_, rows_);
 }
 
-void AttentionTiles::turn(int64_t tile, const float* product, float* to) const {
-  kernels_.transpose(product, pitch(tile), value_size_, tile_count(tile), to, value_pitch());
+void AttentionTiles::transpose_output(int64_t tile, const float* output, float* to) const {
+  kernels_.transpose(output, pitch(tile), value_size_, tile_count(tile), to, value_pitch());
 }
 
 void AttentionTiles::finish(int64_t tile, const AttentionState& state, bool by_rows) {
@@ -570,15 +573,15 @@ void AttentionTiles::finish(int64_t tile, const AttentionState& state, bool by_r
     }
   }
   kernels_.factors(state.largest, state.sum, sinks, rows, factors);
-  float* out = state.product;
+  float* out = state.output;
   if (!by_rows) {
-    turn(tile, state.product, rows_scratch_);
+    transpose_output(tile, state.output, rows_scratch_);
     out = rows_scratch_;
   }
   for (int64_t i = 0; i < count; ++i, out += value_pitch()) {
     if (factors[i] == 0) std::fill(out, out + p_.value_size, 0.0F);
     const int64_t row = tile * tile_rows_ + i;
-    fetch_row(x_.y, p_.result, row + kAhead, p_.value_size);
+    prefetch_row(x_.y, p_.result, row + kPrefetchRows, p_.value_size);
     kernels_.scale_row(p_.result, out, p_.value_size, factors[i], row_of(x_.y, p_.result, row));
   }
 }

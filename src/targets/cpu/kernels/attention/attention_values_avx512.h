@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Values of bf16 for products of pairs. Only for units compiled for an instruction set.
+// bf16 values for dot products of pairs. Include only in units compiled for an instruction set.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 namespace lathe::cpu {
 namespace {
 
-// 16 values of an even key and, in the high halves, of the next one; 0 where there is none.
+// 16 values of an even key and, in the high halves, of the next one; 0 if there is no next key.
 inline I32 pair_values(const Bf16* even, const Bf16* odd, bool has_odd, Mask mask) {
   const __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask.m, even));
   if (!has_odd) return {low};
@@ -22,7 +22,7 @@ struct PairValues {
     return from_bits(pair_values(reinterpret_cast<const Bf16*>(row) + at,
                                  reinterpret_cast<const Bf16*>(row + stride) + at, has_odd, mask));
   }
-  // Of 32 columns of two keys: four columns from each 16 bytes, then the other four.
+  // Two keys of 32 columns: four columns of each 16 bytes, then the other four.
   template <int kV>
   static void read_all(const std::byte* row, int64_t stride, int64_t at, F32 (&x)[kV]) {
 #pragma GCC unroll 4
@@ -44,7 +44,7 @@ struct PairValues {
     }
   }
   template <int kV>
-  static void put_back(F32 (&x)[kV]) {
+  static void restore_order(F32 (&x)[kV]) {
 #pragma GCC unroll 4
     for (int c = 0; c < kV; c += 2) {
       const __m512 a = _mm512_shuffle_f32x4(x[c].v, x[c + 1].v, 0x44);
@@ -55,7 +55,7 @@ struct PairValues {
   }
 };
 
-// to[key / 2][value] = the values of an even key and the next one; 0 behind the last key. Rows are
+// to[key / 2][value] = the values of an even key and the next one; 0 after the last key. Rows are
 // `stride` bytes apart.
 inline void interleave_values(const Bf16* rows, int64_t stride, int64_t keys, int64_t value_size,
                               int32_t* to, int64_t to_pitch) {
@@ -70,7 +70,7 @@ inline void interleave_values(const Bf16* rows, int64_t stride, int64_t keys, in
   }
 }
 
-// The same side by side, and the bytes from one pair of keys to the next.
+// Contiguous interleave_values; pairs_stride is the byte stride of key pairs.
 inline void stage_pairs(const Bf16* rows, int64_t stride, int64_t keys, int64_t value_size,
                         void* to) {
   interleave_values(rows, stride, keys, value_size, static_cast<int32_t*>(to), value_size);

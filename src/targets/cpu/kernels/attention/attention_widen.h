@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Rows of a cache in the type of the products, results in their own. Only for units compiled for an
-// instruction set.
+// Converts cache rows to the compute type and outputs to the result type. Include only in units
+// compiled for an instruction set.
 #pragma once
 
 #include "targets/cpu/kernels/simd/simd.h"
@@ -20,7 +20,7 @@ inline void widen_elements(const void* from, int64_t count, float* to) {
   }
 }
 
-// i8, bf16 or f16, else f32.
+// From i8, bf16, f16 or f32.
 inline void widen_to_f32(ElementType type, const void* from, int64_t count, void* to) {
   auto* out = static_cast<float*>(to);
   switch (type) {
@@ -46,7 +46,7 @@ inline void scale_elements(const float* from, int64_t count, float factor, To* t
   }
 }
 
-// To bf16 or f16, else f32.
+// To bf16, f16 or f32.
 inline void scale_row(ElementType type, const float* from, int64_t count, float factor, void* to) {
   switch (type) {
     case ElementType::bf16:
@@ -59,7 +59,7 @@ inline void scale_row(ElementType type, const float* from, int64_t count, float 
 }
 
 #if defined(__AVX512F__)
-// i8, which bf16 holds exactly, or bf16.
+// From i8, which bf16 represents exactly, or bf16.
 inline void widen_to_bf16(ElementType type, const void* from, int64_t count, void* to) {
   auto* out = static_cast<Bf16*>(to);
   if (type == ElementType::bf16) {

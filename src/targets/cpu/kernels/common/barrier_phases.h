@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Work in phases, each of the same parts and each after the whole of the one before it, inside one
-// parallel region: a region for each would take longer than a short phase does.
+// Runs a sequence of phases, each split into the same parts, inside one parallel region. A region
+// per phase would cost more than a short phase.
 #pragma once
 
 #include <algorithm>
@@ -12,39 +12,38 @@
 
 namespace lathe::cpu {
 
-// Nobody waits for a thread that has not come: a part that stays free goes to whoever has nothing
-// else to do. A thread asks first for the part that it had before, whose operands its cache holds.
+// Idle threads claim unstarted parts, so a late thread blocks no other. A thread first claims the
+// part that it ran before: its operands are in that thread's cache.
 class Phases {
  public:
-  static constexpr int kMostParts = 64;
+  static constexpr int kMaxParts = 64;
 
-  // At most kMostParts parts.
   Phases(int phases, int parts) : phases_(phases), parts_(parts) {}
 
-  // Calls body(phase, part) for parts that no other thread has taken, and returns after the last
-  // phase. The body must not throw. `home` is the part to ask for first.
+  // Calls body(phase, part) for the parts that this thread claims and returns after the last phase.
+  // The body must not throw. `preferred` is the part to claim first.
   template <class F>
-  void work(int home, F&& body) {
-    home %= parts_;
-    for (int phase = ended(); phase < phases_; ++phase) {
+  void work(int preferred, F&& body) {
+    preferred %= parts_;
+    for (int phase = completed(); phase < phases_; ++phase) {
       const auto run = [&](int part) {
-        if (!take(phase, part)) return false;
+        if (!claim(phase, part)) return false;
         body(phase, part);
-        end(phase, part);
+        complete(phase, part);
         return true;
       };
-      bool had = run(home);
-      for (int waits = 0; ended() <= phase; ++waits) {
-        // The look at a part that someone is about to take delays him.
-        if (had && waits % kPatience != kPatience - 1) {
+      bool ran_own = run(preferred);
+      for (int waits = 0; completed() <= phase; ++waits) {
+        // A load of another thread's counter takes its cache line, which delays that thread.
+        if (ran_own && waits % kSpinsPerScan != kSpinsPerScan - 1) {
           pause_briefly();
           continue;
         }
         bool found = false;
         for (int part = 0; part < parts_; ++part) {
           if (!run(part)) continue;
-          if (!had) home = part;
-          had = found = true;
+          if (!ran_own) preferred = part;
+          ran_own = found = true;
         }
         if (!found && waits >= kSpins) sleep(phase);
       }
@@ -52,41 +51,43 @@ class Phases {
   }
 
  private:
-  static constexpr int kPatience = 64;
+  static constexpr int kSpinsPerScan = 64;
   static constexpr int kSpins = 1000;
-  static constexpr size_t kApart = 128;  // a processor may fetch lines by pairs
+  // The spatial prefetcher fetches cache lines in pairs.
+  static constexpr size_t kCacheLinePair = 128;
 
   struct Part {
-    alignas(kApart) std::atomic<int> taken{0};  // phases in which someone took it
-    alignas(kApart) std::atomic<int> ended{0};  // and left it done
+    alignas(kCacheLinePair) std::atomic<int> claimed{0};    // phases in which the part was claimed
+    alignas(kCacheLinePair) std::atomic<int> completed{0};  // phases in which it completed
   };
 
-  // Whole phases.
-  int ended() const {
+  // Phases that all parts have completed.
+  int completed() const {
     int least = phases_;
     for (int part = 0; part < parts_; ++part) {
-      least = std::min(least, state_[at(part)].ended.load(std::memory_order_acquire));
+      least = std::min(least, state_[at(part)].completed.load(std::memory_order_acquire));
     }
     return least;
   }
 
-  bool take(int phase, int part) {
-    std::atomic<int>& taken = state_[at(part)].taken;
+  bool claim(int phase, int part) {
+    std::atomic<int>& claimed = state_[at(part)].claimed;
     int expected = phase;
-    return taken.load(std::memory_order_relaxed) == phase &&
-           taken.compare_exchange_strong(expected, phase + 1, std::memory_order_relaxed);
+    return claimed.load(std::memory_order_relaxed) == phase &&
+           claimed.compare_exchange_strong(expected, phase + 1, std::memory_order_relaxed);
   }
 
-  void end(int phase, int part) {
-    std::atomic<int>& ended = state_[at(part)].ended;
-    ended.store(phase + 1);
-    if (sleepers_.load() != 0) ended.notify_all();  // in this order, as `sleep` has the other
+  void complete(int phase, int part) {
+    std::atomic<int>& completed = state_[at(part)].completed;
+    completed.store(phase + 1);
+    // Store before load: `sleep` increments before it reads.
+    if (sleepers_.load() != 0) completed.notify_all();
   }
 
-  // A part may have been left to a thread whose core others keep busy.
+  // Blocks until the phase completes: its last part may run on a core that other processes occupy.
   void sleep(int phase) {
     sleepers_.fetch_add(1);
-    for (int part = 0; part < parts_; ++part) state_[at(part)].ended.wait(phase);
+    for (int part = 0; part < parts_; ++part) state_[at(part)].completed.wait(phase);
     sleepers_.fetch_sub(1);
   }
 
@@ -94,8 +95,8 @@ class Phases {
 
   const int phases_;
   const int parts_;
-  alignas(kApart) std::atomic<int> sleepers_{0};
-  std::array<Part, kMostParts> state_;
+  alignas(kCacheLinePair) std::atomic<int> sleepers_{0};
+  std::array<Part, kMaxParts> state_;
 };
 
 }  // namespace lathe::cpu

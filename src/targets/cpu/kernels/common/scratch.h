@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory for what a kernel keeps between its steps: per thread, grown when needed, never shrunk.
+// Per-thread scratch of a kernel: grows on demand, never shrinks.
 #pragma once
 
 #include <cstddef>
@@ -7,15 +7,15 @@
 
 namespace lathe::cpu {
 
-// Whose memory: a region's caller keeps its own while it also runs tasks, and calls products, which
-// have theirs.
+// Separate blocks: the caller of a region keeps its block while it runs tasks, and tasks call
+// GEMMs.
 enum class ScratchUse : uint8_t { caller, task, gemm_rows, gemm_panels, split_k_parts };
 inline constexpr int kScratchUses = 5;
 
-// At least `bytes` bytes, aligned to 64, until the thread's next call for the same use.
+// At least `bytes` bytes, aligned to 64, valid until the thread's next call for the same use.
 std::byte* thread_scratch(ScratchUse use, int64_t bytes);
 
-// Cuts one block of memory into aligned arrays: first adds up their sizes, then places them.
+// Divides one block of memory into aligned arrays. Without a base it only adds up their sizes.
 class ScratchLayout {
  public:
   explicit ScratchLayout(std::byte* base = nullptr) : base_(base) {}

@@ -6,7 +6,7 @@
 namespace lathe::cpu {
 namespace {
 
-// 8x8 blocks: neighbours are interleaved in three steps, of doubling width.
+// 8x8 block: three interleaving steps of doubling width.
 inline void block(const uint32_t* from, int64_t from_pitch, uint32_t* to, int64_t to_pitch) {
   __m256 r[8], s[8];
   for (int i = 0; i < 8; ++i)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the unit of turn.h exports.
+// Functions that transpose_avx2.cpp exports.
 #pragma once
 
 #include <cstdint>

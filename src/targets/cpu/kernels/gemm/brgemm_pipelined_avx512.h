@@ -202,10 +202,10 @@ struct PipelinedGemm {
       n[i] = to_i32(x[i]);
     }
     if constexpr (kQuad == 3) n[3] = n[2];
-    I32 low = pack_words(n[0], n[1]), up = pack_words(n[2], n[3]);
+    I32 low = pack_int16(n[0], n[1]), up = pack_int16(n[2], n[3]);
     if (zero != 0) {
-      low = add_to_words(low, zero);
-      up = add_to_words(up, zero);
+      low = add_to_int16(low, zero);
+      up = add_to_int16(up, zero);
     }
     const __m512i mixed =
         is_signed ? _mm512_packs_epi16(low.v, up.v) : _mm512_packus_epi16(low.v, up.v);
@@ -217,8 +217,8 @@ struct PipelinedGemm {
                                                                 << kBefore;
       _mm512_mask_storeu_epi8(to, mask, bytes);
     } else if constexpr (kVectors == 2) {
-      _mm256_mask_storeu_epi8(to, behind_whole(last), _mm512_castsi512_si256(bytes));
-      _mm256_mask_storeu_epi8(to + out_stride, behind_whole(last),
+      _mm256_mask_storeu_epi8(to, two_vector_mask(last), _mm512_castsi512_si256(bytes));
+      _mm256_mask_storeu_epi8(to + out_stride, two_vector_mask(last),
                               _mm512_extracti64x4_epi64(bytes, 1));
     } else {
       _mm_mask_storeu_epi8(to, last.m, _mm512_castsi512_si128(bytes));

@@ -167,7 +167,8 @@ struct RegisterTile {
 #pragma GCC unroll 8
     for (int i = 0; i < kInt16Pairs; i += 2) {
       const int next = i + 1 < kInt16Pairs ? i + 1 : i;
-      store_word_bytes<kSigned>(place(i), place(next), words[i], words[next], mask(i), mask(next));
+      store_int16_as_int8<kSigned>(place(i), place(next), words[i], words[next], mask(i),
+                                   mask(next));
     }
   }
 
@@ -178,11 +179,11 @@ struct RegisterTile {
     for (int r = 0; r < kRows; r += 4) {
       const auto words = [&](int first) __attribute__((always_inline)) {
         const int a = first < kRows ? first : kRows - 1, b = first + 1 < kRows ? first + 1 : a;
-        return add_to_words(pack_words(bits_of(x[a][kVectors - 1]), bits_of(x[b][kVectors - 1])),
+        return add_to_int16(pack_int16(bits_of(x[a][kVectors - 1]), bits_of(x[b][kVectors - 1])),
                             zero);
       };
-      store_rows_of_bytes<kSigned>(out + r * out_stride + (kVectors - 1) * kLanes, out_stride,
-                                   kRows - r < 4 ? kRows - r : 4, words(r), words(r + 2), last);
+      store_int8_rows<kSigned>(out + r * out_stride + (kVectors - 1) * kLanes, out_stride,
+                               kRows - r < 4 ? kRows - r : 4, words(r), words(r + 2), last);
     }
   }
 
@@ -211,11 +212,11 @@ struct RegisterTile {
 #pragma GCC unroll 16
       for (int i = 0; i < kInt16Pairs; ++i) {
         const F32* pair = x[i / kPairs] + i % kPairs * 2;
-        words[i] = pack_words(bits_of(pair[0]), bits_of(pair[1]));
+        words[i] = pack_int16(bits_of(pair[0]), bits_of(pair[1]));
       }
       if (zero != 0) {
 #pragma GCC unroll 16
-        for (int i = 0; i < kInt16Pairs; ++i) words[i] = add_to_words(words[i], zero);
+        for (int i = 0; i < kInt16Pairs; ++i) words[i] = add_to_int16(words[i], zero);
       }
       is_signed ? store_int16_pairs<true>(words) : store_int16_pairs<false>(words);
     }

@@ -231,7 +231,7 @@ struct StoreInt8 {
       char* to = out + r * stride;
       const F32 two[4] = {min(high, x[2 * r]), min(high, x[2 * r + 1]), min(high, x[2 * r + 2]),
                           min(high, x[2 * r + 3])};
-      store_bytes<kSigned, kZero>(to, r + 1 < rows ? to + stride : discarded, two, zero);
+      store_int8<kSigned, kZero>(to, r + 1 < rows ? to + stride : discarded, two, zero);
     }
   }
   F32 high;

@@ -121,11 +121,11 @@ class Run {
       partial_ = reinterpret_cast<float*>(
           thread_scratch(ScratchUse::split_k_parts, split_ * call_.m * call_.n * call_.batch * 4));
     }
-    const ChunkParts chunks(call_.batch * per_gemm * split_,
-                            pool_ == nullptr ? 1 : pool_->threads(), cut.last_parts);
+    const ChunkSplitter chunks(call_.batch * per_gemm * split_,
+                               pool_ == nullptr ? 1 : pool_->threads(), cut.last_parts);
     parallel_for(pool_, chunks.count(), 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const ChunkParts::Part part = chunks[i];
+        const ChunkSplitter::Part part = chunks[i];
         const int64_t block = part.chunk / split_;
         const int64_t row = block % per_gemm / panel_blocks * cut.row_block;
         const int64_t panel = block % panel_blocks * cut.panel_block;
@@ -196,7 +196,7 @@ class Run {
   }
 
   void multiply(int64_t batch, int64_t row, int64_t rows, int64_t panel, int64_t panels,
-                int64_t part, const ChunkParts::Part& rows_of) {
+                int64_t part, const ChunkSplitter::Part& rows_of) {
     // Parts start at whole groups.
     const int64_t groups = divide_up(call_.k, kernel_.k_group);
     const int64_t first = groups * part / split_ * kernel_.k_group;

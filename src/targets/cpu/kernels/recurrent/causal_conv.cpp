@@ -11,9 +11,9 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kBlock = 256;  // channels of a task: what they keep stays in the first cache
-constexpr int64_t kMaxDecodeRows = 2048;  // numbers that a task should have, where rows are few
-constexpr int64_t kTile = 16;             // rows that are turned together
+constexpr int64_t kBlock = 256;  // channels of a task, so that its working set stays in L1
+constexpr int64_t kMinTaskElements = 2048;  // elements that a task should have in decode
+constexpr int64_t kTile = 16;               // rows that are transposed together
 
 }  // namespace
 
@@ -32,7 +32,7 @@ void CausalConvolution::run(std::span<const CausalConvRows> sequences, ThreadPoo
   int64_t rows = 0;
   for (const CausalConvRows& x : sequences) rows += x.rows;
   const int64_t each = std::max<int64_t>(kBlock * rows / std::ssize(sequences), 1);
-  const int64_t grain = std::max<int64_t>(kMaxDecodeRows / each, 1);
+  const int64_t grain = std::max<int64_t>(kMinTaskElements / each, 1);
   parallel_for(pool, std::ssize(sequences) * blocks, grain, [&](int64_t begin, int64_t end) {
     for (int64_t at = begin; at < end; ++at) {
       const CausalConvRows& x = sequences[static_cast<size_t>(at / blocks)];
@@ -47,18 +47,18 @@ void CausalConvolution::run(std::span<const CausalConvRows> sequences, ThreadPoo
   });
 }
 
-// Channels lie side by side: row by row, from the past's rows and x as it is.
+// Contiguous channels: computes row by row and reads the past's rows and x in place.
 void CausalConvolution::run_channels(const CausalConvRows& x, int64_t first, int64_t count) const {
   const int64_t state = problem_.state(), taps = problem_.taps;
   ScratchLayout sizes;
   sizes.take<float>(state * kBlock);
   sizes.take<const float*>(std::max(taps, state));
-  const bool turns = x.y_channel != 1;
-  sizes.take<float>(turns ? kTile * kBlock : 0);
-  ScratchLayout carver(thread_scratch(ScratchUse::task, sizes.bytes()));
-  auto* held = carver.take<float>(state * kBlock);
-  auto* from = carver.take<const float*>(std::max(taps, state));
-  auto* tile = carver.take<float>(turns ? kTile * kBlock : 0);
+  const bool transposes = x.y_channel != 1;
+  sizes.take<float>(transposes ? kTile * kBlock : 0);
+  ScratchLayout layout(thread_scratch(ScratchUse::task, sizes.bytes()));
+  auto* held = layout.take<float>(state * kBlock);
+  auto* from = layout.take<const float*>(std::max(taps, state));
+  auto* tile = layout.take<float>(transposes ? kTile * kBlock : 0);
   if (x.past == nullptr) {
     std::fill_n(held, state * kBlock, 0.0F);
   } else {
@@ -69,11 +69,11 @@ void CausalConvolution::run_channels(const CausalConvRows& x, int64_t first, int
   };
   for (int64_t t = 0; t < x.rows; ++t) {
     for (int64_t j = 0; j < taps; ++j) from[j] = row(t + j * problem_.dilation);
-    float* y = turns ? tile + t % kTile * kBlock : x.y + t * x.y_row + first;
+    float* y = transposes ? tile + t % kTile * kBlock : x.y + t * x.y_row + first;
     kernels_->channels(from, w_.data() + first, problem_.channels, taps, bias_.data() + first,
                        problem_.silu, y, count);
     const int64_t done = t % kTile + 1;
-    if (!turns || (done < kTile && t + 1 < x.rows)) continue;
+    if (!transposes || (done < kTile && t + 1 < x.rows)) continue;
     float* to = x.y + (t + 1 - done) * x.y_row + first * x.y_channel;
     for (int64_t c = 0; c < count; ++c) {
       for (int64_t r = 0; r < done; ++r) to[c * x.y_channel + r * x.y_row] = tile[r * kBlock + c];
@@ -83,26 +83,26 @@ void CausalConvolution::run_channels(const CausalConvRows& x, int64_t first, int
   kernels_->collect(from, count, state, x.present + first * state);
 }
 
-// Channel by channel, from its past and its rows in one line.
+// Other layouts: copies each channel's past and rows into one buffer.
 void CausalConvolution::run_rows(const CausalConvRows& x, int64_t first, int64_t count) const {
   const int64_t state = problem_.state();
   const bool dense = x.y_row == 1;
   const int64_t bytes = (state + 2 * x.rows) * static_cast<int64_t>(sizeof(float));
-  auto* line = reinterpret_cast<float*>(thread_scratch(ScratchUse::task, bytes));
+  auto* buffer = reinterpret_cast<float*>(thread_scratch(ScratchUse::task, bytes));
   for (int64_t c = first; c < first + count; ++c) {
     if (x.past == nullptr) {
-      std::fill_n(line, state, 0.0F);
+      std::fill_n(buffer, state, 0.0F);
     } else {
-      std::copy_n(x.past + c * state, state, line);
+      std::copy_n(x.past + c * state, state, buffer);
     }
     const float* from = x.x + c * x.x_channel;
-    for (int64_t t = 0; t < x.rows; ++t) line[state + t] = from[t * x.x_row];
+    for (int64_t t = 0; t < x.rows; ++t) buffer[state + t] = from[t * x.x_row];
     float* to = x.y + c * x.y_channel;
-    float* y = dense ? to : line + state + x.rows;
-    kernels_->rows(line, w_.data() + c, problem_.channels, problem_.taps, problem_.dilation,
+    float* y = dense ? to : buffer + state + x.rows;
+    kernels_->rows(buffer, w_.data() + c, problem_.channels, problem_.taps, problem_.dilation,
                    bias_[static_cast<size_t>(c)], problem_.silu, y, x.rows);
     for (int64_t t = 0; t < x.rows && !dense; ++t) to[t * x.y_row] = y[t];
-    std::copy_n(line + x.rows, state, x.present + c * state);
+    std::copy_n(buffer + x.rows, state, x.present + c * state);
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Depthwise convolutions over what came before: few taps, many channels. Sums run over the taps in
-// ascending order, in fused products, whether vectors run along channels or along rows.
+// Causal depthwise convolution with a state: few taps, many channels. Accumulators add the taps in
+// ascending order by fma, whether vectors run along channels or along rows.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ struct CausalConvProblem {
   int64_t state() const { return (taps - 1) * dilation; }
 };
 
-// Rows of one sequence; strides count elements. Fastest where channels lie side by side in x and y,
-// then where rows do.
+// Rows of one sequence; strides in elements. Contiguous channels in x and y are fastest, then
+// contiguous rows.
 struct CausalConvRows {
   int64_t rows = 0;
   const float* x = nullptr;
@@ -38,7 +38,7 @@ struct CausalConvRows {
   int64_t y_row = 0;
   int64_t y_channel = 0;
   const float* past = nullptr;  // [channels, state]; null: zeros
-  float* present = nullptr;     // the same, of memory of its own
+  float* present = nullptr;     // [channels, state]; must not overlap `past`
 };
 
 class CausalConvolution {
@@ -56,7 +56,7 @@ class CausalConvolution {
   CausalConvProblem problem_;
   const CausalConvKernels* kernels_;
   std::vector<float> w_;     // [taps, channels]
-  std::vector<float> bias_;  // zeros where there is none
+  std::vector<float> bias_;  // zeros without a bias
 };
 
 }  // namespace lathe::cpu

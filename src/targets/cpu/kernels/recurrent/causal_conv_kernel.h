@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The body of causal_conv_*.cpp.
+// Kernels of causal_conv_*.cpp.
 #pragma once
 
 #include "targets/cpu/kernels/elementwise/activation_kernel.h"
@@ -8,7 +8,7 @@
 namespace lathe::cpu {
 namespace {
 
-// Four vectors at a time hide the latency of sums and of the activation.
+// Four vectors at a time hide the latency of FMAs and of the activation.
 template <class F>
 inline void for_vectors(int64_t count, F&& f) {
   int64_t i = 0;
@@ -64,7 +64,7 @@ void conv_rows(const float* s, const float* w, int64_t pitch, int64_t taps, int6
   });
 }
 
-// With a known length the compiler interleaves in registers.
+// A constant length lets the compiler interleave in registers.
 template <class F>
 inline void with_length(int64_t length, F&& f) {
   if (length == 1) return f([] { return int64_t{1}; });

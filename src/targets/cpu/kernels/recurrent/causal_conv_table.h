@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What an instruction set gives to causal convolutions.
+// Causal convolution kernels of an instruction set.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct CausalConvKernels {
   // Rows of a channel: y[t] = f(bias + Σ_j w[j · pitch] · s[t + j · dilation]).
   void (*rows)(const float* s, const float* w, int64_t pitch, int64_t taps, int64_t dilation,
                float bias, bool silu, float* y, int64_t count);
-  // to[t · pitch + c] = from[c · length + t], and back.
+  // to[t · pitch + c] = from[c · length + t], and the inverse.
   void (*spread)(const float* from, int64_t channels, int64_t length, float* to, int64_t pitch);
   void (*collect)(const float* const* from, int64_t channels, int64_t length, float* to);
 };

@@ -20,7 +20,7 @@ class Run {
         kernels_(isa >= Isa::avx512 ? kLinearAttentionAvx512 : kLinearAttentionAvx2),
         width_(problem.gated ? problem.states * (problem.decay_by_key ? problem.keys : 1) : 0),
         strips_((problem.values + kernels_.columns - 1) / kernels_.columns) {
-    if (width_ > 0) take_exponentials(vector_ops(isa));
+    if (width_ > 0) compute_factors(vector_ops(isa));
   }
 
   void run(ThreadPool* pool) const {
@@ -33,8 +33,8 @@ class Run {
   }
 
  private:
-  // f of all tokens, once for all strips.
-  void take_exponentials(const VectorOps& ops) {
+  // Computes f of all tokens once for all strips.
+  void compute_factors(const VectorOps& ops) {
     int64_t tokens = 0;
     for (const LinearAttentionRows& x : sequences_) tokens += x.tokens;
     const int64_t bytes = tokens * width_ * static_cast<int64_t>(sizeof(float));
@@ -61,19 +61,19 @@ class Run {
     token.outputs = p_.outputs / p_.states;
     token.q_pitch = p_.query_heads == p_.outputs ? p_.keys : 0;
     token.y_pitch = p_.values;
-    const auto place = [&](ScratchLayout carver) {
-      state_of(carver);
-      carver.take<float>(p_.keys);
-      carver.take<float>(p_.keys);
-      return carver.bytes();
+    const auto place = [&](ScratchLayout layout) {
+      state_of(layout);
+      layout.take<float>(p_.keys);
+      layout.take<float>(p_.keys);
+      return layout.bytes();
     };
-    ScratchLayout carver(thread_scratch(ScratchUse::task, place(ScratchLayout())));
-    float* state = state_of(carver);
-    auto* by_key = carver.take<float>(p_.keys);
-    auto* faded = carver.take<float>(p_.keys);
+    ScratchLayout layout(thread_scratch(ScratchUse::task, place(ScratchLayout())));
+    float* state = state_of(layout);
+    auto* by_key = layout.take<float>(p_.keys);
+    auto* decayed = layout.take<float>(p_.keys);
     std::fill_n(by_key, p_.keys, 1.0F);
     token.factors = by_key;
-    token.faded = p_.delta ? faded : nullptr;
+    token.decayed = p_.delta ? decayed : nullptr;
     if (x.past == nullptr) std::fill_n(state, p_.keys * kernels_.columns, 0.0F);
     const int64_t column = head * p_.keys * p_.values + first;
     const int64_t output = head * token.outputs;
@@ -93,13 +93,13 @@ class Run {
       } else if (factors != nullptr) {
         std::fill_n(by_key, p_.keys, factors[t * width_ + head]);
       }
-      for (int64_t i = 0; i < p_.keys; ++i) faded[i] = token.factors[i] * token.k[i];
+      for (int64_t i = 0; i < p_.keys; ++i) decayed[i] = token.factors[i] * token.k[i];
       kernels_.token(token);
     }
   }
 
-  float* state_of(ScratchLayout& carver) const {
-    return carver.take<float>(p_.keys * kernels_.columns);
+  float* state_of(ScratchLayout& layout) const {
+    return layout.take<float>(p_.keys * kernels_.columns);
   }
 
   const LinearAttentionProblem& p_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Linear attention token by token: a state S [keys, values] per head,
+// Linear attention, token by token, with a state S [keys, values] per head:
 //   S ← f · S;  S ← S + k ⊗ (v, or β · (v - Sᵀk));  o = scale · Sᵀq
-// Columns of a state know nothing of each other: tasks take strips of them, which stay in the first
-// cache for all tokens of a sequence. Sums over keys run in two phases, even and odd keys in
-// ascending order, whatever the strip and however many tokens come at once.
+// Columns of a state are independent: each task takes a strip of them, which stays in L1 for all
+// tokens of a sequence. Sums over keys have two accumulators, for even and odd keys in ascending
+// order. So results depend on neither the strip nor the number of tokens.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ namespace lathe::cpu {
 
 struct LinearAttentionProblem {
   bool gated = false;   // f from `decay`, else 1
-  bool delta = false;   // β and what the state knows already
-  int64_t outputs = 1;  // heads of queries' results
-  int64_t states = 1;   // heads of values; each serves outputs / states results
+  bool delta = false;   // uses β and subtracts Sᵀk
+  int64_t outputs = 1;  // output heads
+  int64_t states = 1;   // value heads; each serves outputs / states output heads
   int64_t query_heads = 1;
   int64_t key_heads = 1;
   int64_t keys = 0;           // of a head
@@ -31,7 +31,7 @@ struct LinearAttentionProblem {
   float scale = 1;
 };
 
-// Tokens of one sequence, f32; a token's numbers lie side by side, strides are between tokens.
+// Tokens of one sequence, f32; a token's elements are contiguous, strides are between tokens.
 struct LinearAttentionRows {
   int64_t tokens = 0;
   const float* q = nullptr;
@@ -47,7 +47,7 @@ struct LinearAttentionRows {
   float* y = nullptr;
   int64_t y_stride = 0;
   const float* past = nullptr;  // [states, keys, values]; null: zeros
-  float* present = nullptr;     // the same, of memory of its own
+  float* present = nullptr;     // [states, keys, values]; must not overlap `past`
 };
 
 void run_linear_attention(const LinearAttentionProblem& problem,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The body of linear_attention_*.cpp: vectors run along the columns of a state.
+// Kernels of linear_attention_*.cpp: vectors run along the columns of a state.
 #pragma once
 
 #include "targets/cpu/kernels/recurrent/linear_attention_table.h"
@@ -9,9 +9,9 @@ namespace lathe::cpu {
 namespace {
 
 constexpr int kStripVectors = kRegisters == 32 ? 4 : 2;
-constexpr int kPhases = 2;  // sums whose latencies overlap
+constexpr int kSumPhases = 2;  // accumulators, to hide the FMA latency
 
-// kCount vectors, the last of which may be shorter.
+// kCount vectors, the last of which may be partial.
 template <int kCount, bool kShort>
 struct Strip {
   Mask last;
@@ -33,14 +33,14 @@ struct Strip {
     }
   }
 
-  // Σ factors[i] · s[i][·], even and odd keys apart.
-  void product(const float* factors, const float* s, int64_t pitch, int64_t keys,
-               F32 (&sum)[kCount]) const {
+  // Σ factors[i] · s[i][·], with separate accumulators for even and odd keys.
+  void weighted_sum(const float* factors, const float* s, int64_t pitch, int64_t keys,
+                    F32 (&sum)[kCount]) const {
     F32 odd[kCount];
 #pragma GCC unroll 4
     for (int v = 0; v < kCount; ++v) sum[v] = odd[v] = zero_f32();
     int64_t i = 0;
-    for (; i + kPhases <= keys; i += kPhases) {
+    for (; i + kSumPhases <= keys; i += kSumPhases) {
       add(factors[i], s + i * pitch, sum);
       add(factors[i + 1], s + (i + 1) * pitch, odd);
     }
@@ -56,49 +56,49 @@ struct Strip {
     for (int v = 0; v < kCount; ++v) sum[v] = fma(by, x[v], sum[v]);
   }
 
-  // to[i] = factors[i] · from[i] + k[i] · learned, and what the first result reads there.
-  void learn(const LinearToken& x, const F32 (&learned)[kCount], F32 (&sum)[kCount]) const {
+  // to[i] = factors[i] · from[i] + k[i] · update; also accumulates the first output.
+  void update_state(const LinearToken& x, const F32 (&update)[kCount], F32 (&sum)[kCount]) const {
     F32 odd[kCount];
 #pragma GCC unroll 4
     for (int v = 0; v < kCount; ++v) sum[v] = odd[v] = zero_f32();
     int64_t i = 0;
-    for (; i + kPhases <= x.keys; i += kPhases) {
-      learn_row(x, i, learned, sum);
-      learn_row(x, i + 1, learned, odd);
+    for (; i + kSumPhases <= x.keys; i += kSumPhases) {
+      update_row(x, i, update, sum);
+      update_row(x, i + 1, update, odd);
     }
-    if (i < x.keys) learn_row(x, i, learned, sum);
+    if (i < x.keys) update_row(x, i, update, sum);
 #pragma GCC unroll 4
     for (int v = 0; v < kCount; ++v) sum[v] = sum[v] + odd[v];
   }
-  void learn_row(const LinearToken& x, int64_t i, const F32 (&learned)[kCount],
-                 F32 (&sum)[kCount]) const {
+  void update_row(const LinearToken& x, int64_t i, const F32 (&update)[kCount],
+                  F32 (&sum)[kCount]) const {
     F32 s[kCount];
     read(x.from + i * x.from_pitch, s);
     const F32 factor = set1(x.factors[i]), k = set1(x.k[i]), q = set1(x.q[i]);
 #pragma GCC unroll 4
     for (int v = 0; v < kCount; ++v) {
-      s[v] = fma(k, learned[v], factor * s[v]);
+      s[v] = fma(k, update[v], factor * s[v]);
       sum[v] = fma(q, s[v], sum[v]);
     }
     write(x.to + i * x.to_pitch, s);
   }
 
   void run(const LinearToken& x) const {
-    F32 learned[kCount], sum[kCount];
-    read(x.v, learned);
+    F32 update[kCount], sum[kCount];
+    read(x.v, update);
     const F32 beta = set1(x.beta), scale = set1(x.scale);
-    if (x.faded != nullptr) {
-      product(x.faded, x.from, x.from_pitch, x.keys, sum);
+    if (x.decayed != nullptr) {
+      weighted_sum(x.decayed, x.from, x.from_pitch, x.keys, sum);
 #pragma GCC unroll 4
-      for (int v = 0; v < kCount; ++v) learned[v] = (learned[v] - sum[v]) * beta;
+      for (int v = 0; v < kCount; ++v) update[v] = (update[v] - sum[v]) * beta;
     }
-    learn(x, learned, sum);
+    update_state(x, update, sum);
     for (int64_t output = 0;;) {
 #pragma GCC unroll 4
       for (int v = 0; v < kCount; ++v) sum[v] = sum[v] * scale;
       write(x.y + output * x.y_pitch, sum);
       if (++output == x.outputs) break;
-      product(x.q + output * x.q_pitch, x.to, x.to_pitch, x.keys, sum);
+      weighted_sum(x.q + output * x.q_pitch, x.to, x.to_pitch, x.keys, sum);
     }
   }
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What an instruction set gives to linear attention.
+// Linear attention kernels of an instruction set.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@ namespace lathe::cpu {
 struct LinearToken {
   int64_t keys = 0;
   int64_t columns = 0;          // at most the kernels'
-  const float* from = nullptr;  // the state before
+  const float* from = nullptr;  // state before the token
   int64_t from_pitch = 0;       // between keys
-  float* to = nullptr;          // and after; may be the same
+  float* to = nullptr;          // state after the token; may equal `from`
   int64_t to_pitch = 0;
   const float* factors = nullptr;  // f of each key
-  const float* faded = nullptr;    // f · k of each key; null: the state is not asked
+  const float* decayed = nullptr;  // f · k of each key; null: no delta rule
   const float* k = nullptr;
   const float* v = nullptr;
   float beta = 1;
   float scale = 1;
-  // Results that read the state: q and y of the first, and distances to the next ones.
+  // Output heads that read the state: q and y of the first one, and the distances between them.
   int64_t outputs = 1;
   const float* q = nullptr;
   int64_t q_pitch = 0;

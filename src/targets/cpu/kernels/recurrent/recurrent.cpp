@@ -16,9 +16,9 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kPrefetchBytes = 8 << 20;  // of input products computed before their steps
-constexpr int64_t kPartBytes = 64 << 10;     // of weights: what a thread reads between two meetings
-constexpr int64_t kPanels = 2;               // that the kernel takes at a time
+constexpr int64_t kInputBytes = 8 << 20;  // of the input GEMM computed before its steps
+constexpr int64_t kPartBytes = 64 << 10;  // of weights: what a thread reads between two barriers
+constexpr int64_t kPanels = 2;            // panels per kernel iteration
 
 const std::vector<std::string>& defaults(RecurrentCell cell) {
   static const std::vector<std::string> rnn = {"tanh"}, gru = {"sigmoid", "tanh"},
@@ -41,14 +41,14 @@ class Direction {
         pool_(pool) {
     for (const PackedStage& stage : packed.stages) columns_ += stage.columns;
     const int64_t step = std::max<int64_t>(1, x_.batch * columns_ * 4);
-    steps_ = std::clamp<int64_t>(kPrefetchBytes / step, 1, std::max<int64_t>(1, x_.time));
+    steps_ = std::clamp<int64_t>(kInputBytes / step, 1, std::max<int64_t>(1, x_.time));
   }
 
   void run(ScratchUse use) {
     place(ScratchLayout(thread_scratch(use, place(ScratchLayout()))));
     load_state(x_.initial_h, h_);
     load_state(x_.initial_c, c_);
-    // Behind the units too: nothing is multiplied there, but it is read.
+    // Clears the padding after the units: it is read, but multiplied by zeros.
     for (float* state : {next_, gate_, reset_}) {
       std::fill_n(state, x_.batch * packed_.pitch, 0.0F);
     }
@@ -63,11 +63,11 @@ class Direction {
   }
 
  private:
-  int64_t place(ScratchLayout carver) {
+  int64_t place(ScratchLayout layout) {
     const int64_t state = x_.batch * packed_.pitch;
-    for (float** at : {&h_, &next_, &c_, &gate_, &reset_}) *at = carver.take<float>(state);
-    products_ = carver.take<float>(steps_ * x_.batch * columns_);
-    return carver.bytes();
+    for (float** at : {&h_, &next_, &c_, &gate_, &reset_}) *at = layout.take<float>(state);
+    gates_ = layout.take<float>(steps_ * x_.batch * columns_);
+    return layout.bytes();
   }
 
   void load_state(const float* from, float* to) const {
@@ -85,19 +85,19 @@ class Direction {
     }
   }
 
-  // Of one stage, for steps [first, first + count): [step][batch][columns].
+  // Input GEMM of steps [first, first + count), per stage: [step][batch][columns].
   void multiply_input(int64_t first, int64_t count) const {
-    float* to = products_;
+    float* to = gates_;
     for (const PackedStage& stage : packed_.stages) {
       const int vectors = recurrent_vectors(stage.stage);
       const int64_t width = vectors * kernels_.lanes;
       parallel_for(pool_, stage.panels, 1, [&](int64_t begin, int64_t end) {
         for (int64_t panel = begin; panel < end; ++panel) {
           const auto rows = [&](int64_t b, int64_t pitch, int64_t n, int64_t y_pitch) {
-            kernels_.product(x_.x + first * x_.x_time + b * x_.x_batch, pitch, n,
-                             stage.w.get() + panel * width * p_.input, p_.input, vectors,
-                             stage.bias.get() + panel * width,
-                             to + b * stage.columns + panel * width, y_pitch);
+            kernels_.gemm(x_.x + first * x_.x_time + b * x_.x_batch, pitch, n,
+                          stage.w.get() + panel * width * p_.input, p_.input, vectors,
+                          stage.bias.get() + panel * width, to + b * stage.columns + panel * width,
+                          y_pitch);
           };
           if (x_.x_time == x_.batch * x_.x_batch) {
             rows(0, x_.x_batch, count * x_.batch, stage.columns);
@@ -112,7 +112,7 @@ class Direction {
     }
   }
 
-  // All steps in one region: a phase for each stage of each step.
+  // Runs all steps in one parallel region: a phase for each stage of each step.
   void run_steps(int64_t first, int64_t count) {
     const auto stages = static_cast<int>(packed_.stages.size());
     const int parts = parts_of_steps();
@@ -126,9 +126,10 @@ class Direction {
     if (count % 2 != 0) std::swap(h_, next_);
   }
 
-  // A thread meets the same weights in its cache at every step. Sums do not depend on the parts.
+  // A thread rereads the same weights in its cache at every step. Results do not depend on the
+  // parts.
   int parts_of_steps() const {
-    int64_t most = pool_ == nullptr ? 1 : std::min(pool_->threads(), Phases::kMostParts);
+    int64_t most = pool_ == nullptr ? 1 : std::min(pool_->threads(), Phases::kMaxParts);
     for (const PackedStage& stage : packed_.stages) {
       most = std::min(most, stage.columns * p_.hidden * 4 / kPartBytes);
       most = std::min(most, stage.panels / kPanels);
@@ -136,8 +137,8 @@ class Direction {
     return static_cast<int>(std::max<int64_t>(1, most));
   }
 
-  // One part of the panels of a stage. `at` counts the steps since `first` in time, `done` in order
-  // of computation.
+  // One part of the panels of a stage. `at` counts steps from `first` in time, `done` in order of
+  // computation.
   void run_part(int64_t first, int64_t at, int64_t done, int index, int part, int parts) const {
     const PackedStage& stage = packed_.stages[static_cast<size_t>(index)];
     RecurrentStep s;
@@ -155,7 +156,7 @@ class Direction {
     s.c = c_;
     s.gate = gate_;
     s.reset = reset_;
-    s.x = products_ + at * x_.batch * stage.columns;
+    s.x = gates_ + at * x_.batch * stage.columns;
     for (int i = 0; i < index; ++i) {
       s.x += steps_ * x_.batch * packed_.stages[static_cast<size_t>(i)].columns;
     }
@@ -164,7 +165,7 @@ class Direction {
     s.peepholes = packed_.peepholes.get();
     s.clip = p_.clip;
     s.input_forget = p_.input_forget;
-    // To and fro: weights beyond the second cache would never be met again in it.
+    // Alternates the direction, so that weights larger than L2 are partly reused.
     s.descending = done % 2 != 0;
     s.time = first + at;
     s.lengths = x_.lengths;
@@ -172,7 +173,7 @@ class Direction {
     if (&stage == &packed_.stages.back()) store_result(s);
   }
 
-  // Of the units that the part computed.
+  // Stores the units that the part computed.
   void store_result(const RecurrentStep& s) const {
     if (x_.y == nullptr) return;
     const int64_t width = recurrent_unit_vectors(s.stage) * kernels_.lanes;
@@ -195,13 +196,13 @@ class Direction {
   const bool backward_;
   ThreadPool* pool_;
   int64_t columns_ = 0;
-  int64_t steps_ = 1;  // whose input products are computed at once
+  int64_t steps_ = 1;  // steps of one input GEMM
   float* h_ = nullptr;
   float* next_ = nullptr;
   float* c_ = nullptr;
   float* gate_ = nullptr;
   float* reset_ = nullptr;
-  float* products_ = nullptr;
+  float* gates_ = nullptr;
 };
 
 }  // namespace
@@ -212,20 +213,20 @@ int64_t Recurrent::gates(RecurrentCell cell) {
 
 std::string Recurrent::refuse(const RecurrentProblem& p) {
   if (p.element != ElementType::f32) {
-    return fmt::format("elements are {}, these kernels take f32", to_string(p.element));
+    return fmt::format("element type {}, supported: f32", to_string(p.element));
   }
   if (p.input < 1 || p.hidden < 1 || p.input > (1 << 20) || p.hidden > (1 << 20)) {
-    return fmt::format("input and hidden sizes are {} and {}, these kernels take 1 to {}", p.input,
-                       p.hidden, 1 << 20);
+    return fmt::format("input size {} and hidden size {}, supported: 1 to {}", p.input, p.hidden,
+                       1 << 20);
   }
-  if (p.backward.empty()) return "no direction, these kernels take 1 or more";
+  if (p.backward.empty()) return "no directions, expected 1 or 2";
   const std::vector<std::string>& known = defaults(p.cell);
   for (size_t i = 0; i < p.activations.size(); ++i) {
     std::string name = p.activations[i];
     std::transform(name.begin(), name.end(), name.begin(),
                    [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     if (name != known[i % known.size()]) {
-      return fmt::format("activation {} is {}, these kernels take {}", i, escape(name),
+      return fmt::format("activation {} is {}, supported: {}", i, escape(name),
                          known[i % known.size()]);
     }
   }
@@ -249,7 +250,7 @@ void Recurrent::run(const RecurrentArguments& arguments, ThreadPool* pool) const
     Direction(problem_, *kernels_, *packed_[static_cast<size_t>(d)], arguments, d, own).run(use);
   };
   if (directions == 1) return one(0, pool, ScratchUse::caller);
-  // Directions know nothing of each other: a thread each.
+  // Directions are independent: one thread each.
   parallel_for(pool, directions, 1, [&](int64_t begin, int64_t end) {
     for (int64_t d = begin; d < end; ++d) one(d, nullptr, ScratchUse::task);
   });

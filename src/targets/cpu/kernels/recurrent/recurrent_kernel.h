@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The body of recurrent_*.cpp.
+// Kernels of recurrent_*.cpp.
 #pragma once
 
 #include "targets/cpu/kernels/recurrent/recurrent_table.h"
@@ -8,10 +8,10 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int kMostRows = kRegisters == 32 ? 6 : 3;
+constexpr int kMaxRows = kRegisters == 32 ? 6 : 3;
 
-// acc[row][v] = Σ_k a[row][k] · b[k][v], in ascending order of k. Three rows to a pointer, and four
-// steps between additions of pointers, which take the ports of products.
+// acc[row][v] = Σ_k a[row][k] · b[k][v], in ascending order of k. One pointer addresses three rows
+// and moves every four steps: pointer additions compete with FMAs for ports.
 template <int kRows, int kV>
 inline __attribute__((always_inline)) void sum_panel(const float* a, int64_t pitch, const float* b,
                                                      int64_t depth, F32 (&acc)[kRows][kV]) {
@@ -34,13 +34,13 @@ inline __attribute__((always_inline)) void sum_panel(const float* a, int64_t pit
 #pragma GCC unroll 8
       for (int v = 0; v < kV; ++v) acc[r][v] = fma(y, x[v], acc[r][v]);
     }
-    __asm__ volatile("" ::: "memory");  // no load moves to another step: registers are taken
+    __asm__ volatile("" ::: "memory");  // keeps loads in their step: no register is free
   };
   const auto advance = [&](int64_t by) __attribute__((always_inline)) {
 #pragma GCC unroll 2
     for (int i = 0; i < kPointers; ++i) {
       row[i] += by;
-      __asm__("" : "+r"(row[i]));  // else a pointer per row
+      __asm__("" : "+r"(row[i]));  // a pointer per row would spill
     }
     b += by * kV * kLanes;
   };
@@ -51,9 +51,9 @@ inline __attribute__((always_inline)) void sum_panel(const float* a, int64_t pit
   for (int64_t n = depth % 4; n > 0; --n, advance(1)) step(0);
 }
 
-template <int kV, int kRows = kMostRows>
-void gemm_type_of(const float* a, int64_t a_pitch, int64_t rows, const float* packed, int64_t depth,
-                  const float* bias, float* y, int64_t y_pitch) {
+template <int kV, int kRows = kMaxRows>
+void gemm_panels(const float* a, int64_t a_pitch, int64_t rows, const float* packed, int64_t depth,
+                 const float* bias, float* y, int64_t y_pitch) {
   int64_t row = 0;
   for (; row + kRows <= rows; row += kRows) {
     F32 acc[kRows][kV];
@@ -67,20 +67,20 @@ void gemm_type_of(const float* a, int64_t a_pitch, int64_t rows, const float* pa
     }
   }
   if constexpr (kRows > 1) {
-    gemm_type_of<kV, (kRows > 3 ? 3 : 1)>(a + row * a_pitch, a_pitch, rows - row, packed, depth,
-                                          bias, y + row * y_pitch, y_pitch);
+    gemm_panels<kV, (kRows > 3 ? 3 : 1)>(a + row * a_pitch, a_pitch, rows - row, packed, depth,
+                                         bias, y + row * y_pitch, y_pitch);
   }
 }
 
-void product(const float* a, int64_t a_pitch, int64_t rows, const float* packed, int64_t depth,
-             int vectors, const float* bias, float* y, int64_t y_pitch) {
+void gemm(const float* a, int64_t a_pitch, int64_t rows, const float* packed, int64_t depth,
+          int vectors, const float* bias, float* y, int64_t y_pitch) {
   switch (vectors) {
     case 2:
-      return gemm_type_of<2>(a, a_pitch, rows, packed, depth, bias, y, y_pitch);
+      return gemm_panels<2>(a, a_pitch, rows, packed, depth, bias, y, y_pitch);
     case 3:
-      return gemm_type_of<3>(a, a_pitch, rows, packed, depth, bias, y, y_pitch);
+      return gemm_panels<3>(a, a_pitch, rows, packed, depth, bias, y, y_pitch);
     default:
-      return gemm_type_of<4>(a, a_pitch, rows, packed, depth, bias, y, y_pitch);
+      return gemm_panels<4>(a, a_pitch, rows, packed, depth, bias, y, y_pitch);
   }
 }
 
@@ -89,7 +89,7 @@ inline F32 clipped(const RecurrentStep& s, F32 x) {
   return max(set1(-s.clip), min(set1(s.clip), x));
 }
 
-// New values where the step counts for the row.
+// Stores the new values if the step is within the row's length.
 inline void put(const RecurrentStep& s, int64_t row, float* to, const float* from, F32 value) {
   store(to, s.is_live(row) ? value : load(from));
 }
@@ -97,13 +97,14 @@ inline void put(const RecurrentStep& s, int64_t row, float* to, const float* fro
 inline void finish_lstm(const RecurrentStep& s, int64_t row, int64_t unit, const F32* sum) {
   const int64_t at = row * s.pitch + unit;
   const F32 before = load(s.c + at);
-  const auto seen = [&](int64_t gate, F32 x, F32 c) {
+  const auto with_peephole = [&](int64_t gate, F32 x, F32 c) {
     return s.peepholes == nullptr ? x : fma(load(s.peepholes + gate * s.pitch + unit), c, x);
   };
-  const F32 i = sigmoid(clipped(s, seen(0, sum[0], before)));
-  const F32 f = s.input_forget ? set1(1.0F) - i : sigmoid(clipped(s, seen(2, sum[2], before)));
+  const F32 i = sigmoid(clipped(s, with_peephole(0, sum[0], before)));
+  const F32 f =
+      s.input_forget ? set1(1.0F) - i : sigmoid(clipped(s, with_peephole(2, sum[2], before)));
   const F32 c = fma(f, before, i * tanh(clipped(s, sum[3])));
-  const F32 o = sigmoid(clipped(s, seen(1, sum[1], c)));
+  const F32 o = sigmoid(clipped(s, with_peephole(1, sum[1], c)));
   put(s, row, s.next + at, s.h + at, o * tanh(c));
   put(s, row, s.c + at, s.c + at, c);
 }
@@ -113,21 +114,21 @@ inline void finish_gru(const RecurrentStep& s, int64_t row, int64_t at, F32 z, F
   put(s, row, s.next + at, s.h + at, fma(z, h, (set1(1.0F) - z) * tanh(clipped(s, hidden))));
 }
 
-// The sums of a panel become states.
+// Applies the gates to the accumulators of a panel.
 template <RecurrentStage kStage>
-inline void finish(const RecurrentStep& s, int64_t row, int64_t panel, const F32* product) {
+inline void finish(const RecurrentStep& s, int64_t row, int64_t panel, const F32* acc) {
   constexpr int kV = recurrent_vectors(kStage);
   const float* x = s.x + row * s.x_pitch + panel * kV * kLanes;
   const int64_t unit = panel * recurrent_unit_vectors(kStage) * kLanes;
   const int64_t at = row * s.pitch + unit;
   F32 sum[kV];
 #pragma GCC unroll 4
-  for (int v = 0; v < kV; ++v) sum[v] = product[v] + load(x + v * kLanes);
+  for (int v = 0; v < kV; ++v) sum[v] = acc[v] + load(x + v * kLanes);
   if constexpr (kStage == RecurrentStage::lstm) {
     finish_lstm(s, row, unit, sum);
   } else if constexpr (kStage == RecurrentStage::gru) {
     const F32 r = sigmoid(clipped(s, sum[1]));
-    const F32 recurrent = product[2] + load(s.bias + unit);
+    const F32 recurrent = acc[2] + load(s.bias + unit);
     finish_gru(s, row, at, sigmoid(clipped(s, sum[0])), fma(r, recurrent, load(x + 2 * kLanes)));
   } else if constexpr (kStage == RecurrentStage::gru_gates) {
     store(s.gate + at, sigmoid(clipped(s, sum[0])));
@@ -159,7 +160,7 @@ inline void rows_of_panel(const RecurrentStep& s, int64_t row, int64_t panel) {
   for (int r = 0; r < kRows; ++r) finish<kStage>(s, row + r, panel, sums + r * kV);
 }
 
-// One row of two panels: a chain of sums per vector would wait for itself.
+// One row times two panels: more accumulators hide the FMA latency.
 template <RecurrentStage kStage>
 inline void row_of_two(const RecurrentStep& s, int64_t row, int64_t panel) {
   constexpr int kV = recurrent_vectors(kStage);
@@ -193,8 +194,8 @@ void run_stage(const RecurrentStep& s) {
       continue;
     }
     int64_t row = 0;
-    for (; row + kMostRows <= s.batch; row += kMostRows) {
-      rows_of_panel<kStage, kMostRows>(s, row, panel);
+    for (; row + kMaxRows <= s.batch; row += kMaxRows) {
+      rows_of_panel<kStage, kMaxRows>(s, row, panel);
     }
     for (; row < s.batch; ++row) rows_of_panel<kStage, 1>(s, row, panel);
   }
@@ -216,7 +217,7 @@ void run_step(const RecurrentStep& s) {
   }
 }
 
-constexpr RecurrentKernels kRecurrentKernels{kLanes, product, run_step};
+constexpr RecurrentKernels kRecurrentKernels{kLanes, gemm, run_step};
 
 }  // namespace
 }  // namespace lathe::cpu

@@ -43,7 +43,7 @@ void for_each_column(const PackedStage& stage, int64_t hidden, int lanes, F&& ea
   }
 }
 
-// [panel][k][vectors · lanes] of rows of `depth`.
+// Packs rows of `depth` elements as [panel][k][vectors · lanes].
 AlignedFloats pack(const PackedStage& stage, const float* rows, int64_t depth, int64_t hidden,
                    int lanes) {
   AlignedFloats out = aligned_floats(stage.columns * depth);
@@ -85,9 +85,9 @@ RecurrentPacked::RecurrentPacked(const RecurrentProblem& p, const RecurrentWeigh
     stage.bias = aligned_floats(stage.columns);
     if (b == nullptr) continue;
     for_each_column(stage, p.hidden, lanes, [&](int64_t column, int64_t row) {
-      // The reset multiplies the recurrence's share of h, its bias included.
-      const bool apart = stage.stage == RecurrentStage::gru && row >= 2 * p.hidden;
-      stage.bias.get()[column] = b[row] + (apart ? 0 : b[rows + row]);
+      // The reset gate multiplies the recurrent part of h, including its bias.
+      const bool inside_reset = stage.stage == RecurrentStage::gru && row >= 2 * p.hidden;
+      stage.bias.get()[column] = b[row] + (inside_reset ? 0 : b[rows + row]);
     });
   }
   hidden_bias = aligned_floats(pitch);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The packed weights of one direction of a recurrent layer.
+// Packed weights of one direction of a recurrent layer.
 #pragma once
 
 #include <memory>
@@ -16,17 +16,17 @@ struct AlignedFree {
   void operator()(float* p) const;
 };
 using AlignedFloats = std::unique_ptr<float, AlignedFree>;
-AlignedFloats aligned_floats(int64_t count);  // aligned to 64, zeros; much in large pages
+AlignedFloats aligned_floats(int64_t count);  // aligned to 64, zeros; large arrays use large pages
 
-// What one stage of a step multiplies with: panels of [k][vectors][lanes].
+// Weights of one stage of a step, in panels of [k][vectors][lanes].
 struct PackedStage {
   RecurrentStage stage = RecurrentStage::lstm;
-  std::vector<int64_t> gates;  // of the panel's vectors; or one, of several vectors of units
+  std::vector<int64_t> gates;  // of the panel's vectors; or one gate with several vectors of units
   int64_t panels = 0;
   int64_t columns = 0;  // of all panels
-  AlignedFloats w;      // of the input
-  AlignedFloats r;      // of the state
-  AlignedFloats bias;   // [columns]: what is added to the input's product
+  AlignedFloats w;      // input weights
+  AlignedFloats r;      // recurrent weights
+  AlignedFloats bias;   // [columns], added to the input GEMM
 };
 
 struct RecurrentPacked {
@@ -35,7 +35,7 @@ struct RecurrentPacked {
 
   std::vector<PackedStage> stages;
   int64_t pitch = 0;          // of rows of hidden units
-  AlignedFloats hidden_bias;  // of a gru's h, inside the reset
+  AlignedFloats hidden_bias;  // of a GRU's h, inside the reset
   AlignedFloats peepholes;    // [3][pitch]; null: none
 };
 

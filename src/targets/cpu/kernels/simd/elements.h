@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Types of 16-bit floats in memory, so that loads and stores are chosen by the pointer's type.
+// 16-bit floating-point elements in memory. The pointer's type selects the load or store.
 #pragma once
 
 #include <cstdint>

@@ -29,18 +29,18 @@ Registers cpuid(uint32_t leaf, uint32_t subleaf) {
 }
 
 bool is_amd() {
-  constexpr uint32_t kAuth = 0x68747541;  // the name's first four letters
+  constexpr uint32_t kAuth = 0x68747541;  // "Auth" of "AuthenticAMD"
   return cpuid(0, 0).b == kAuth;
 }
 
-bool has(uint32_t bits, std::initializer_list<int> wanted) {
-  for (const int bit : wanted) {
+bool has(uint32_t bits, std::initializer_list<int> positions) {
+  for (const int bit : positions) {
     if ((bits >> bit & 1) == 0) return false;
   }
   return true;
 }
 
-// Which register states the operating system saves.
+// Register states that the operating system saves (XCR0).
 uint32_t saved_states() {
   uint32_t low = 0, high = 0;
   __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -55,7 +55,7 @@ uint32_t detect() {
   const bool avx512 = avx2 && has(states, {5, 6, 7}) && has(more.b, {16, 17, 28, 30, 31});
   const bool vnni = avx512 && has(more.c, {11}) && has(last.a, {5});
   const bool amx = vnni && has(more.c, {1}) && has(states, {17, 18}) &&
-                   has(more.d, {22, 24, 25}) &&  // with VBMI
+                   has(more.d, {22, 24, 25}) &&  // VBMI; AMX-BF16, -TILE, -INT8
                    request_tile_registers();
   const std::array<bool, kIsaCount> found{avx2, avx2 && has(last.a, {4}), avx512, vnni, amx};
   uint32_t out = 0;
@@ -98,8 +98,8 @@ bool host_supports(Isa isa) {
   return (found >> static_cast<int>(isa) & 1) != 0;
 }
 
-// A Zen 4 does; an Emerald Rapids reads at the speed of memory by prefetches, and slower without.
-bool host_fetches_along_loads() {
+// True on AMD (measured on Zen 4). Emerald Rapids needs software prefetch.
+bool host_prefers_hardware_prefetch() {
   static const bool does = is_amd();
   return does;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The instruction sets that kernels are built for, and which of them this machine runs.
+// Instruction sets that the kernels are built for, and detection of those that the host supports.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace lathe::cpu {
 
-// In rising order of preference; a name stands for all that its units are compiled with.
+// In rising order of preference. A name includes every extension that its units are compiled with.
 enum class Isa : uint8_t {
   avx2,         // AVX2, FMA, F16C
   avx2_vnni,    // and AVX-VNNI
@@ -21,15 +21,15 @@ inline constexpr int kIsaCount = 5;
 std::string_view to_string(Isa isa);
 std::optional<Isa> isa_from_name(std::string_view name);
 
-// Processor and operating system both; for AMX this asks the system for the tile registers.
+// True if the processor and the operating system support it. For AMX, requests permission for tile
+// data.
 bool host_supports(Isa isa);
 
-// Whether the processor fetches further ahead along a stream of loads than it can be told to by
-// prefetches.
-bool host_fetches_along_loads();
+// True if the hardware prefetcher covers sequential loads better than software prefetch does.
+bool host_prefers_hardware_prefetch();
 
-// The best one that the host supports, at most the limit; none on a processor without AVX2. The
-// limit starts from LATHE_CPU_ISA; InvalidArgument if that names no instruction set.
+// The best instruction set that the host supports, at most the limit; none without AVX2. The limit
+// starts from LATHE_CPU_ISA; InvalidArgument if that is not a known name.
 std::optional<Isa> best_isa();
 void limit_isa(std::optional<Isa> limit);  // none: no limit; for options and tests
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Vectors of 8 numbers, with the names of simd_avx512.h.
+// Vectors of 8 elements. The interface is that of simd_avx512.h.
 #pragma once
 
 #include <immintrin.h>
@@ -35,7 +35,7 @@ inline Mask mask_first(int64_t n) {
 
 inline F32 set1(float x) { return {_mm256_set1_ps(x)}; }
 inline I32 set1(int32_t x) { return {_mm256_set1_epi32(x)}; }
-// In the lower half of each number, zeros in the upper one.
+// x in the lower 16 bits of each lane, zeros in the upper ones.
 inline I32 set1_low(uint16_t x) { return set1(static_cast<int32_t>(x)); }
 inline F32 zero_f32() { return {_mm256_setzero_ps()}; }
 inline I32 zero_i32() { return {_mm256_setzero_si256()}; }
@@ -50,7 +50,6 @@ inline void store(float* p, F32 x) { _mm256_storeu_ps(p, x.v); }
 inline void store(int32_t* p, I32 x) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), x.v); }
 inline void store(float* p, F32 x, Mask m) { _mm256_maskstore_ps(p, m.m, x.v); }
 inline void store(int32_t* p, I32 x, Mask m) { _mm256_maskstore_epi32(p, m.m, x.v); }
-inline void store_streaming(float* p, F32 x) { _mm256_stream_ps(p, x.v); }
 
 inline F32 operator+(F32 a, F32 b) { return {_mm256_add_ps(a.v, b.v)}; }
 inline F32 operator-(F32 a, F32 b) { return {_mm256_sub_ps(a.v, b.v)}; }
@@ -117,7 +116,7 @@ inline int32_t sum_lanes(I32 a) {
   return _mm_cvtsi128_si32(_mm_add_epi32(q, _mm_shuffle_epi32(q, 0xB1)));
 }
 
-// The first n elements of up to 16 bytes; there are no masked loads of small types.
+// The first n elements, at most 16 bytes. AVX2 has no masked loads below 32 bits.
 template <class T>
 inline __m128i load_part(const T* p, Mask m) {
   T part[8] = {};
@@ -171,8 +170,8 @@ inline __m128i narrow_bf16(F32 x) {
   const __m256i nan = _mm256_or_si256(_mm256_and_si256(bits, _mm256_set1_epi32(1 << 31)),
                                       _mm256_set1_epi32(0x7FC00000));
   const __m256i all = _mm256_blendv_epi8(sum, nan, _mm256_castps_si256(is_nan(x).m));
-  const __m256i words = _mm256_srli_epi32(all, 16);
-  return _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+  const __m256i upper = _mm256_srli_epi32(all, 16);
+  return _mm_packus_epi32(_mm256_castsi256_si128(upper), _mm256_extracti128_si256(upper, 1));
 }
 inline __m128i narrow_f16(F32 x) {
   return _mm256_cvtps_ph(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -214,14 +213,14 @@ inline void store_two(T* p, F32 a, F32 b) {
   store_f32(p, a);
   store_f32(p + kLanes, b);
 }
-inline unsigned is_special(F32, F32) { return 0; }  // store_two takes them
-inline I32 pack_words(I32 a, I32 b) { return {_mm256_packs_epi32(a.v, b.v)}; }
-inline I32 add_to_words(I32 a, int zero) {
+inline unsigned is_special(F32, F32) { return 0; }  // store_two is exact for all inputs
+inline I32 pack_int16(I32 a, I32 b) { return {_mm256_packs_epi32(a.v, b.v)}; }
+inline I32 add_to_int16(I32 a, int zero) {
   return {_mm256_adds_epi16(a.v, _mm256_set1_epi16(static_cast<int16_t>(zero)))};
 }
-// All lanes, whatever the masks.
+// Stores all lanes: AVX2 callers pass full masks only.
 template <bool kSigned>
-inline void store_word_bytes(void* first, void* second, I32 p, I32 q, Mask, Mask) {
+inline void store_int16_as_int8(void* first, void* second, I32 p, I32 q, Mask, Mask) {
   const __m256i bytes = kSigned ? _mm256_packs_epi16(p.v, q.v) : _mm256_packus_epi16(p.v, q.v);
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   const __m256i all = _mm256_permutevar8x32_epi32(bytes, order);
@@ -229,13 +228,13 @@ inline void store_word_bytes(void* first, void* second, I32 p, I32 q, Mask, Mask
   _mm_storeu_si128(static_cast<__m128i*>(second), _mm256_extracti128_si256(all, 1));
 }
 template <bool kSigned, bool kZero>
-inline void store_bytes(void* first, void* second, const F32 (&x)[4], int zero) {
-  const auto words = [=](F32 a, F32 b) {
-    const I32 both = pack_words(to_i32(a), to_i32(b));
-    return kZero ? both : add_to_words(both, zero);
+inline void store_int8(void* first, void* second, const F32 (&x)[4], int zero) {
+  const auto int16 = [=](F32 a, F32 b) {
+    const I32 both = pack_int16(to_i32(a), to_i32(b));
+    return kZero ? both : add_to_int16(both, zero);
   };
-  const Mask whole = mask_first(kLanes);
-  store_word_bytes<kSigned>(first, second, words(x[0], x[1]), words(x[2], x[3]), whole, whole);
+  const Mask full = mask_first(kLanes);
+  store_int16_as_int8<kSigned>(first, second, int16(x[0], x[1]), int16(x[2], x[3]), full, full);
 }
 
 inline I32 dot_u8s8(I32 acc, I32 a, I32 b) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Mathematical functions of vectors, operation by operation those of src/ops/math for f32: the same
-// bits as the reference and the same bounds, in ulp of the exact result. Include simd.h instead.
+// Vector math functions with the operation order of src/ops/math for f32: bits and error bounds
+// (ulp) are those of the reference. Include simd.h instead.
 #pragma once
 
 #if defined(__AVX512F__)
@@ -41,20 +41,20 @@ inline ExpParts reduce_exp(F32 x) {
           bits_of(shifted) - bits_of(magic), k};
 }
 inline F32 power_of_two(I32 k) { return from_bits(shift_left<23>(k + set1(127))); }
-// x · 2^k, rounded once where the result is not normal.
+// x · 2^k, rounded once where the result is subnormal.
 inline F32 scale(F32 x, const ExpParts& by) {
 #if defined(__AVX512F__)
   return {_mm512_scalef_ps(x.v, by.real_k.v)};
 #else
-  const I32 half = shift_right<1>(by.k);  // in two steps, of which only the last rounds
+  const I32 half = shift_right<1>(by.k);  // two steps, of which only the last one rounds
   return x * power_of_two(half) * power_of_two(by.k - half);
 #endif
 }
 inline F32 expm1_near_zero(F32 r) { return fma(r * r, polynomial(r, fits::kExp), r); }
-// NaN stays: it is the second operand of both.
+// A NaN is the second operand of both and passes through.
 inline F32 clamp_exp(F32 x) { return min(set1(89.0F), max(set1(-105.0F), x)); }
 
-// Of what clamp_exp leaves as it is.
+// Requires x in the range of clamp_exp.
 inline F32 exp_within(F32 x) {
   const ExpParts parts = reduce_exp(x);
   return scale(expm1_near_zero(parts.r) + set1(1.0F), parts);
@@ -71,8 +71,8 @@ inline F32 expm1(F32 x) {
   const F32 y = expm1_of(parts, expm1_near_zero(parts.r));
   return select(less(abs(x), set1(0x1p-24F)), x, y);
 }
-// 2.5 ulp. One exponent, one quotient: -t / (t + 2) near zero and 1 - 2q / (q + 1) elsewhere, where
-// t = exp(-2|x|) - 1 and q = exp(-2|x|).
+// 2.5 ulp. Uses one exponential and one division: -t / (t + 2) for small |x| and 1 - 2q / (q + 1)
+// otherwise, where t = exp(-2|x|) - 1 and q = exp(-2|x|).
 inline F32 tanh(F32 x) {
   const F32 a = abs(x), one = set1(1.0F), two = set1(2.0F);
   const F32 doubled = a * set1(-2.0F);
@@ -84,8 +84,8 @@ inline F32 tanh(F32 x) {
   const F32 quotient = select(small, negate(t), q * two) / select(small, t + two, q + one);
   return copysign(select(small, quotient, one - quotient), x);
 }
-// One operation for each of several vectors: step by step, else the first one's operations, each
-// waiting for the one before it, fill the queues in front of the others.
+// Applies one operation to several vectors. The barrier keeps this order: otherwise one vector's
+// dependent operations fill the scheduler and block the others.
 template <int kCount, class F>
 inline __attribute__((always_inline)) void each(F32 (&to)[kCount], F&& f) {
 #pragma GCC unroll 8
@@ -103,7 +103,7 @@ inline __attribute__((always_inline)) void polynomial_each(F32 (&to)[kCount],
   for (int p = kFit - 3; p >= 0; --p)
     each(to, [&](int i) { return fma(to[i], x[i], set1(fit[p])); });
 }
-// exp_within.
+// exp_within for several vectors.
 template <int kCount>
 inline __attribute__((always_inline)) void exp_each(F32 (&x)[kCount]) {
   const F32 magic = set1(0x1.8p+23F);
@@ -126,8 +126,7 @@ inline __attribute__((always_inline)) void sigmoid_each(F32 (&x)[kCount]) {
   each(t, [&](int i) { return max(set1(-105.0F), from_bits(bits_of(x[i]) | set1(INT32_MIN))); });
   exp_each(t);
   each(sum, [&](int i) { return t[i] + one; });
-  // 1 where x has no sign, else t, which is at most 1: without a comparison, which would take a
-  // product's place.
+  // 1 where x is positive, else t, which is at most 1. A compare would occupy an FMA port.
   each(t, [&](int i) { return max(copysign(one, x[i]), t[i]); });
   each(x, [&](int i) { return t[i] / sum[i]; });
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Fits of src/ops/math/coefficients.h, which scripts/fit_polynomials.py explains; a test compares
-// them. Lowest power first.
+// Fits of src/ops/math/coefficients.h, made by scripts/fit_polynomials.py; a test compares them.
+// Lowest power first.
 #pragma once
 
 namespace lathe::cpu::fits {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Transposes of 32-bit units. Only for units compiled for an instruction set.
+// Transposes of 32-bit elements. Include only in units compiled for an instruction set.
 #pragma once
 
 #include "targets/cpu/kernels/simd/simd.h"
@@ -8,7 +8,7 @@ namespace lathe::cpu {
 namespace {
 
 // Lane j of vector i becomes lane i of vector j.
-inline void transpose(F32 (&x)[kLanes]) {
+inline void transpose_lanes(F32 (&x)[kLanes]) {
 #if defined(__AVX512F__)
   __m512 a[16], b[16];
 #pragma GCC unroll 16
@@ -59,8 +59,8 @@ inline void transpose(F32 (&x)[kLanes]) {
 #endif
 }
 
-// to[unit * to_pitch + row] = from[row * from_pitch + unit]. Whole vectors are written: rows beyond
-// the last are zero in them.
+// to[unit * to_pitch + row] = from[row * from_pitch + unit]. Writes full vectors; rows beyond the
+// last one are zero.
 inline void transpose_units(const float* from, int64_t from_pitch, int64_t rows, int64_t units,
                             float* to, int64_t to_pitch) {
   for (int64_t row = 0; row < rows; row += kLanes) {
@@ -72,7 +72,7 @@ inline void transpose_units(const float* from, int64_t from_pitch, int64_t rows,
       for (int i = 0; i < kLanes; ++i) {
         x[i] = i < most ? load(from + (row + i) * from_pitch + unit, mask) : zero_f32();
       }
-      transpose(x);
+      transpose_lanes(x);
       for (int64_t i = 0; i < count; ++i) store(to + (unit + i) * to_pitch + row, x[i]);
     }
   }

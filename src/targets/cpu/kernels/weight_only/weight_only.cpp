@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which kernel, over which panels and rows: the part that is the same for all instruction sets.
+// Chooses the kernel and splits panels and rows into tasks; independent of the instruction set.
 #include "targets/cpu/kernels/weight_only/weight_only.h"
 
 #include <fmt/format.h>
@@ -15,13 +15,14 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int64_t kTaskSums = 1024;  // rows times panels whose sums a task keeps near
-constexpr int64_t kFewTileRows = 128;
+// Rows times panels whose accumulators stay in a task's cache.
+constexpr int64_t kTaskAccumulators = 1024;
+constexpr int64_t kNarrowTaskRows = 128;
 constexpr int64_t kManyTasks = 16;
-constexpr int64_t kMostTaskPanels = 4;
-constexpr int64_t kFloatChunk = 256;      // elements along k unpacked to floats at once
-constexpr int64_t kTaskBytes = 64 << 10;  // of weights, for few rows
-constexpr int64_t kFewFloatRows = 8;
+constexpr int64_t kMaxTaskPanels = 4;
+constexpr int64_t kF32Chunk = 256;        // elements along k unpacked to f32 at once
+constexpr int64_t kTaskBytes = 64 << 10;  // weight bytes of a GEMV task
+constexpr int64_t kMaxF32GemvRows = 8;
 
 constexpr int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
@@ -47,7 +48,7 @@ bool is_float(ElementType type) {
   return type == ElementType::f32 || type == ElementType::f16 || type == ElementType::bf16;
 }
 
-// Where the parts of the workspace lie.
+// Byte offsets in the workspace.
 struct Workspace {
   Workspace(const WeightOnlyProblem& p, const WeightOnlyLayout& layout, int64_t m) {
     width = layout.blocks * p.block;
@@ -55,28 +56,28 @@ struct Workspace {
     stages = p.compute != WeightOnlyCompute::int8 || p.a_type != ElementType::f32 || p.k != width ||
              p.grouped;
     int64_t end = 0;
-    const auto take = [&end](int64_t size) {
+    const auto reserve = [&end](int64_t size) {
       const int64_t at = end;
       end += round_up(size, 64);
       return at;
     };
-    floats_at = take(stages ? rows * width * 4 : 0);
+    floats_at = reserve(stages ? rows * width * 4 : 0);
     if (p.compute == WeightOnlyCompute::int8) {
-      codes_at = take(rows * round_up(width, kStep));
-      scales_at = take(rows * layout.blocks * 4);
-      starts_at = take(rows * layout.blocks * 4);
+      codes_at = reserve(rows * round_up(width, kStep));
+      scales_at = reserve(rows * layout.blocks * 4);
+      starts_at = reserve(rows * layout.blocks * 4);
     }
     bytes = end;
   }
-  int64_t width = 0;    // of rows, along k as packed
-  bool stages = false;  // rows are copied, converted and gathered first
+  int64_t width = 0;    // elements of a row along the packed k
+  bool stages = false;  // rows are first copied, converted and gathered
   int64_t floats_at = 0, codes_at = 0, scales_at = 0, starts_at = 0, bytes = 0;
 };
 
-class GemmType {
+class WeightOnlyGemm {
  public:
-  GemmType(const WeightOnlyProblem& p, const WeightOnlyLayout& layout, const void* packed,
-           const WeightOnlyCall& call, Isa isa, ThreadPool* pool)
+  WeightOnlyGemm(const WeightOnlyProblem& p, const WeightOnlyLayout& layout, const void* packed,
+                 const WeightOnlyCall& call, Isa isa, ThreadPool* pool)
       : p_(p),
         layout_(layout),
         packed_(static_cast<const uint8_t*>(packed)),
@@ -95,15 +96,15 @@ class GemmType {
 
   void run() {
     const bool int8 = p_.compute == WeightOnlyCompute::int8;
-    const bool few = call_.m <= (int8 ? table_.most_rows : kFewFloatRows);
-    height_ = few && int8 ? call_.m : kPanel;
+    const bool gemv = call_.m <= (int8 ? table_.max_gemv_rows : kMaxF32GemvRows);
+    height_ = gemv && int8 ? call_.m : kPanel;
     prepare_rows();
-    if (few) {
-      run_few();
-    } else if (int8 && table_.packed_tiles[bits_index(p_.bits)] != nullptr) {
+    if (gemv) {
+      run_gemv();
+    } else if (int8 && table_.packed_gemm[bits_index(p_.bits)] != nullptr) {
       run_packed();
     } else {
-      run_tiles();
+      run_gemm();
     }
   }
 
@@ -126,7 +127,7 @@ class GemmType {
     return out;
   }
 
-  // One row of a as floats along the packed k, once it is staged.
+  // One row of a in f32 along the packed k, after staging.
   const float* floats(int64_t row) const {
     return places_.stages ? floats_ + row * places_.width
                           : static_cast<const float*>(call_.a) + row * call_.a_stride;
@@ -149,7 +150,7 @@ class GemmType {
     if (p_.compute == WeightOnlyCompute::bf16) table_.round_to_bf16(to, places_.width);
   }
 
-  // A row, or a block of rows by its first one, from a block of k on.
+  // One row, or a block of rows at its first row, from a block of k on.
   QuantisedRows rows_from(int64_t row, int64_t block) const {
     QuantisedRows out = rows_;
     const int64_t in_block = height_ == kPanel ? row % kPanel : row;
@@ -163,10 +164,10 @@ class GemmType {
     return out;
   }
 
-  // Rows up to a multiple of the height; those behind the last are zeros.
+  // Pads the rows to a multiple of the height with zeros.
   void prepare_rows() {
     const bool int8 = p_.compute == WeightOnlyCompute::int8;
-    const int64_t grain = height_ == kPanel ? kPanel : 4;  // rows that share lines
+    const int64_t grain = height_ == kPanel ? kPanel : 4;  // rows that share cache lines
     parallel_for(pool_, round_up(call_.m, height_), grain, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end;) {
         const bool four = height_ == kPanel && row + 4 <= call_.m;
@@ -197,9 +198,9 @@ class GemmType {
                                                              : Starts::of_zero;
     from.zero = 1 << (p_.bits - 1);
     const QuantisedRows to = rows_from(row, 0);
-    const int64_t whole = places_.width / kStep * kStep;
-    for (int64_t r = 0; whole != places_.width && r < rows; ++r) {
-      std::memset(to.codes + whole * height_ + r * kStep, 0, kStep);
+    const int64_t full_steps = places_.width / kStep * kStep;
+    for (int64_t r = 0; full_steps != places_.width && r < rows; ++r) {
+      std::memset(to.codes + full_steps * height_ + r * kStep, 0, kStep);
     }
     table_.quantise(from, to);
   }
@@ -215,40 +216,40 @@ class GemmType {
     }
   }
 
-  // Rows of sums to some columns of y.
-  void store(const float* sums, int64_t stride, int64_t row, int64_t rows, int64_t column,
+  // Stores rows of accumulators to columns of y.
+  void store(const float* acc, int64_t stride, int64_t row, int64_t rows, int64_t column,
              int64_t columns, const float* bias) const {
     columns = std::min(columns, p_.n - column);
     const int64_t at = row * call_.y_stride + column;
     const float* from = bias == nullptr ? nullptr : bias + column;
     if (p_.y_type == ElementType::f32) {
-      table_.store_f32(sums, stride, rows, columns, from, static_cast<float*>(call_.y) + at,
+      table_.store_f32(acc, stride, rows, columns, from, static_cast<float*>(call_.y) + at,
                        call_.y_stride);
     } else if (p_.y_type == ElementType::f16) {
-      table_.store_f16(sums, stride, rows, columns, from, static_cast<F16*>(call_.y) + at,
+      table_.store_f16(acc, stride, rows, columns, from, static_cast<F16*>(call_.y) + at,
                        call_.y_stride);
     } else {
-      table_.store_bf16(sums, stride, rows, columns, from, static_cast<Bf16*>(call_.y) + at,
+      table_.store_bf16(acc, stride, rows, columns, from, static_cast<Bf16*>(call_.y) + at,
                         call_.y_stride);
     }
   }
 
-  void run_few() {
+  void run_gemv() {
     const int64_t grain = std::max(int64_t{1}, kTaskBytes / layout_.panel_bytes);
     parallel_for(pool_, layout_.panels, grain, [&](int64_t begin, int64_t end) {
       if (p_.y_type == ElementType::f32) {
-        multiply_few(begin, end, static_cast<float*>(call_.y) + begin * kPanel, call_.y_stride);
+        multiply_gemv(begin, end, static_cast<float*>(call_.y) + begin * kPanel, call_.y_stride);
         return;
       }
-      std::array<float, kFewFloatRows * kPanel> y;
+      std::array<float, kMaxF32GemvRows * kPanel> y;
       for (int64_t i = begin; i < end; ++i) {
-        multiply_few(i, i + 1, y.data(), kPanel);
+        multiply_gemv(i, i + 1, y.data(), kPanel);
         store(y.data(), kPanel, 0, call_.m, i * kPanel, kPanel, nullptr);
       }
     });
   }
 
-  void multiply_few(int64_t begin, int64_t end, float* y, int64_t stride) const {
+  void multiply_gemv(int64_t begin, int64_t end, float* y, int64_t stride) const {
     ColumnRange range;
     range.panels = end - begin;
     range.columns = std::min(p_.n, end * kPanel) - begin * kPanel;
@@ -258,25 +259,25 @@ class GemmType {
     const PackedPanels from = panels(begin);
     const size_t bits = bits_index(p_.bits);
     if (p_.compute == WeightOnlyCompute::int8) {
-      table_.rows[bits][static_cast<size_t>(call_.m - 1)](from, rows_, range);
+      table_.gemv[bits][static_cast<size_t>(call_.m - 1)](from, rows_, range);
       return;
     }
     for (int64_t row = 0; row < call_.m; row += 4) {
       const int64_t rows = std::min(int64_t{4}, call_.m - row);
       range.y = y + row * stride;
-      table_.float_rows[bits][static_cast<size_t>(rows - 1)](from, floats_ + row * places_.width,
-                                                             places_.width, range);
+      table_.f32_gemv[bits][static_cast<size_t>(rows - 1)](from, floats_ + row * places_.width,
+                                                           places_.width, range);
     }
   }
 
-  // Two panels as they are packed, and some rows, a task. Consecutive tasks share the rows.
+  // A task multiplies some rows by two packed panels. Consecutive tasks share the rows.
   void run_packed() {
-    constexpr int64_t kTasks = 96;  // at least, so that a thread waits little for the last one
-    constexpr int64_t kLeastRows = 64, kMostRows = 512;
+    constexpr int64_t kTasks = 96;  // lower bound, to keep the wait for the last task short
+    constexpr int64_t kMinTaskRows = 64, kMaxTaskRows = 512;
     const int64_t pairs = (layout_.panels + 1) / 2;
-    const int64_t most_rows = std::clamp(call_.m * pairs / kTasks, kLeastRows, kMostRows);
-    const int64_t least_groups = (call_.m + most_rows - 1) / most_rows;
-    const int64_t task_rows = round_up((call_.m + least_groups - 1) / least_groups, kPanel);
+    const int64_t max_rows = std::clamp(call_.m * pairs / kTasks, kMinTaskRows, kMaxTaskRows);
+    const int64_t min_groups = (call_.m + max_rows - 1) / max_rows;
+    const int64_t task_rows = round_up((call_.m + min_groups - 1) / min_groups, kPanel);
     const int64_t groups = (call_.m + task_rows - 1) / task_rows;
     parallel_for(pool_, groups * pairs, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -287,70 +288,71 @@ class GemmType {
   }
 
   void multiply_packed(int64_t panel, int64_t row, int64_t rows) const {
-    const auto multiply = table_.packed_tiles[bits_index(p_.bits)];
+    const auto multiply = table_.packed_gemm[bits_index(p_.bits)];
     const int64_t count = std::min(int64_t{2}, layout_.panels - panel);
     PackedPanels from = panels(panel);
     if (count == 1) from.panel_bytes = 0;
     const int64_t following = panel + 2 < layout_.panels ? panel + 2 : 0;
-    PanelPrefetcher ahead(panels(following), std::min(int64_t{2}, layout_.panels - following), 0,
-                          layout_.blocks, (rows + kPanel - 1) / kPanel);
+    PanelPrefetcher prefetcher(panels(following), std::min(int64_t{2}, layout_.panels - following),
+                               0, layout_.blocks, (rows + kPanel - 1) / kPanel);
     for (int64_t r = 0; r < rows; r += kPanel) {
-      ahead.fetch();
+      prefetcher.fetch();
       const int64_t valid = std::min(kPanel, rows - r);
       QuantisedRows here = rows_from(row + r, 0);
-      here.ahead = rows_from(r + kPanel < rows ? row + r + kPanel : row, 0).codes;
+      here.prefetch = rows_from(r + kPanel < rows ? row + r + kPanel : row, 0).codes;
       if (p_.y_type == ElementType::f32) {
         multiply(from, here, valid, results(panel, count, row + r));
         continue;
       }
       prefetch_y(panel, count, row + r, valid);
-      alignas(64) std::array<float, kPanel * 2 * kPanel> sums;
+      alignas(64) std::array<float, kPanel * 2 * kPanel> acc;
       ColumnRange to;
       to.panels = count;
       to.columns = count * kPanel;
-      to.y = sums.data();
+      to.y = acc.data();
       to.y_stride = 2 * kPanel;
       multiply(from, here, valid, to);
-      store(sums.data(), 2 * kPanel, row + r, valid, panel * kPanel, count * kPanel, call_.bias);
+      store(acc.data(), 2 * kPanel, row + r, valid, panel * kPanel, count * kPanel, call_.bias);
     }
   }
 
-  void run_tiles() {
+  void run_gemm() {
     const int64_t task_panels = table_.task_panels;
     const int64_t columns = (layout_.panels + task_panels - 1) / task_panels;
-    // Fewer rows a task, each unpacking its panels again, where there are few panels.
-    const int64_t task_rows = columns < kManyTasks ? kFewTileRows : kTaskSums / task_panels;
+    // With few panels, a task takes fewer rows. Each task then unpacks the panels again.
+    const int64_t task_rows =
+        columns < kManyTasks ? kNarrowTaskRows : kTaskAccumulators / task_panels;
     const int64_t rows = (call_.m + task_rows - 1) / task_rows;
     parallel_for(pool_, columns * rows, 1, [&](int64_t begin, int64_t end) {
       if (table_.begin != nullptr) table_.begin(p_.block);
       for (int64_t i = begin; i < end; ++i) {
         const int64_t row = i % rows * task_rows;
-        multiply_tiles(i / rows * task_panels, row, std::min(task_rows, call_.m - row));
+        multiply_gemm(i / rows * task_panels, row, std::min(task_rows, call_.m - row));
       }
       if (table_.end != nullptr) table_.end();
     });
   }
 
-  // Panels of a task, a chunk of which is unpacked at a time; an odd last panel stands for two.
+  // A task unpacks one chunk of its panels at a time. An odd last panel is used twice.
   struct Unpacked {
-    alignas(64) std::array<uint8_t, kMostTaskPanels * kFloatChunk * kPanel * 4> codes;
-    alignas(64) std::array<float, kMostTaskPanels * kMostBlocks * kPanel> scales;
-    alignas(64) std::array<int32_t, kMostTaskPanels * kMostBlocks * kPanel> zeros;
-    std::array<UnpackedChunk, kMostTaskPanels> chunks;
+    alignas(64) std::array<uint8_t, kMaxTaskPanels * kF32Chunk * kPanel * 4> codes;
+    alignas(64) std::array<float, kMaxTaskPanels * kMaxBlocks * kPanel> scales;
+    alignas(64) std::array<int32_t, kMaxTaskPanels * kMaxBlocks * kPanel> zeros;
+    std::array<UnpackedChunk, kMaxTaskPanels> chunks;
   };
 
-  // `blocks` blocks from `block` on of `count` panels from `panel` on.
+  // Unpacks `blocks` blocks from `block` on, of `count` panels from `panel` on.
   void unpack(int64_t panel, int64_t count, int64_t block, int64_t blocks, Unpacked& to) const {
     const size_t bits = bits_index(p_.bits);
     for (int64_t i = 0; i < count; ++i) {
-      uint8_t* codes = to.codes.data() + i * kFloatChunk * kPanel * 4;
-      float* scales = to.scales.data() + i * kMostBlocks * kPanel;
-      int32_t* zeros = to.zeros.data() + i * kMostBlocks * kPanel;
+      uint8_t* codes = to.codes.data() + i * kF32Chunk * kPanel * 4;
+      float* scales = to.scales.data() + i * kMaxBlocks * kPanel;
+      int32_t* zeros = to.zeros.data() + i * kMaxBlocks * kPanel;
       UnpackedChunk& chunk = to.chunks[static_cast<size_t>(i)];
       chunk = {blocks, p_.block, codes, scales, zeros};
       if (p_.compute != WeightOnlyCompute::int8) {
-        table_.unpack_floats[bits](panels(panel + i), block, blocks,
-                                   reinterpret_cast<float*>(codes), scales);
+        table_.unpack_f32[bits](panels(panel + i), block, blocks, reinterpret_cast<float*>(codes),
+                                scales);
       } else if (!table_.unpack[bits](panels(panel + i), block, blocks, codes, scales, zeros)) {
         chunk.zeros = nullptr;
       }
@@ -360,40 +362,40 @@ class GemmType {
     }
   }
 
-  // Blocks of a chunk: about equally many in each, as a short last one costs as much as others do
-  // beside its products.
+  // Blocks of a chunk. Chunks are about equal: a short last one pays the same fixed cost as a full
+  // one.
   int64_t chunk_blocks() const {
-    if (p_.compute != WeightOnlyCompute::int8) return kFloatChunk / p_.block;
+    if (p_.compute != WeightOnlyCompute::int8) return kF32Chunk / p_.block;
     const int64_t unit = std::max(p_.block, kStep);
-    const int64_t most = table_.chunk / unit * unit;
-    const int64_t chunks = (places_.width + most - 1) / most;
+    const int64_t max_elements = table_.chunk / unit * unit;
+    const int64_t chunks = (places_.width + max_elements - 1) / max_elements;
     return round_up((places_.width + chunks - 1) / chunks, unit) / p_.block;
   }
 
-  // A task: unpacks its panels chunk by chunk, and adds each chunk's product with all its rows.
-  void multiply_tiles(int64_t panel, int64_t row, int64_t rows) const {
+  // A task unpacks its panels chunk by chunk and multiplies each chunk by all its rows.
+  void multiply_gemm(int64_t panel, int64_t row, int64_t rows) const {
     Unpacked unpacked;
-    alignas(64) std::array<float, kTaskSums * kPanel> sums;
+    alignas(64) std::array<float, kTaskAccumulators * kPanel> acc;
     const int64_t count = std::min(table_.task_panels, layout_.panels - panel);
     const int64_t following = panel + table_.task_panels;
-    const int64_t most = chunk_blocks();
-    const int64_t turns = (rows + kPanel - 1) / kPanel;
-    std::fill_n(sums.data(), turns * kPanel * table_.task_panels * kPanel, 0.0F);
-    for (int64_t block = 0; block < layout_.blocks; block += most) {
-      const int64_t blocks = std::min(most, layout_.blocks - block);
+    const int64_t max_blocks = chunk_blocks();
+    const int64_t steps = (rows + kPanel - 1) / kPanel;
+    std::fill_n(acc.data(), steps * kPanel * table_.task_panels * kPanel, 0.0F);
+    for (int64_t block = 0; block < layout_.blocks; block += max_blocks) {
+      const int64_t blocks = std::min(max_blocks, layout_.blocks - block);
       const bool last = block + blocks == layout_.blocks;
       unpack(panel, count, block, blocks, unpacked);
-      PanelPrefetcher ahead =
+      PanelPrefetcher prefetcher =
           last ? PanelPrefetcher(panels(following), std::min(count, layout_.panels - following), 0,
-                                 most, turns)
-               : PanelPrefetcher(panels(panel), count, block + blocks, most, turns);
+                                 max_blocks, steps)
+               : PanelPrefetcher(panels(panel), count, block + blocks, max_blocks, steps);
       for (int64_t r = 0; r < rows; r += kPanel) {
-        ahead.fetch();
+        prefetcher.fetch();
         const RowBlock here{row + r, std::min(kPanel, rows - r), block};
         const RowBlock next = r + kPanel < rows ? RowBlock{row + r + kPanel, 0, block}
                                                 : RowBlock{row, 0, last ? 0 : block + blocks};
         multiply_chunk(unpacked, panel, count, here, next, last,
-                       sums.data() + r * table_.task_panels * kPanel);
+                       acc.data() + r * table_.task_panels * kPanel);
       }
     }
   }
@@ -405,28 +407,28 @@ class GemmType {
     int64_t block;
   };
 
-  // Adds a chunk's product with a block of rows to its sums, which go to y if it is the last.
+  // Adds a chunk times a block of rows to the accumulators. The last chunk stores them to y.
   void multiply_chunk(const Unpacked& unpacked, int64_t panel, int64_t count, const RowBlock& here,
-                      const RowBlock& next, bool last, float* sums) const {
+                      const RowBlock& next, bool last, float* acc) const {
     const bool int8 = p_.compute == WeightOnlyCompute::int8;
     if (last) prefetch_y(panel, count, here.row, here.valid);
     const int64_t even = round_up(count, 2);
     const int64_t k = here.block * p_.block;
     if (int8) {
       QuantisedRows rows = rows_from(here.row, here.block);
-      rows.ahead = rows_from(next.row, next.block).codes;
-      table_.tiles(unpacked.chunks.data(), even, rows, here.valid, sums);
+      rows.prefetch = rows_from(next.row, next.block).codes;
+      table_.gemm(unpacked.chunks.data(), even, rows, here.valid, acc);
     } else {
-      table_.float_tiles(unpacked.chunks.data(), even, floats_ + here.row * places_.width + k,
-                         places_.width, here.valid, sums);
+      table_.f32_gemm(unpacked.chunks.data(), even, floats_ + here.row * places_.width + k,
+                      places_.width, here.valid, acc);
     }
     for (int64_t i = 0; last && i < count; ++i) {
-      store(sums + i * kPanel * kPanel, kPanel, here.row, here.valid, (panel + i) * kPanel, kPanel,
+      store(acc + i * kPanel * kPanel, kPanel, here.row, here.valid, (panel + i) * kPanel, kPanel,
             call_.bias);
     }
   }
 
-  // Where `count` panels of y, of f32, lie from `row` on.
+  // The f32 range of y for `count` panels, from `row` on.
   ColumnRange results(int64_t panel, int64_t count, int64_t row) const {
     const int64_t column = panel * kPanel;
     ColumnRange out;
@@ -438,14 +440,14 @@ class GemmType {
     return out;
   }
 
-  // Lines of y are far apart: without this, storing them waits for each.
+  // Rows of y are strided: without prefetch, each store misses.
   void prefetch_y(int64_t panel, int64_t count, int64_t row, int64_t rows) const {
     const int64_t size = bytes_for(p_.y_type, 1);
     const int64_t bytes = std::min(count * kPanel, p_.n - panel * kPanel) * size;
     for (int64_t r = 0; r < rows; ++r) {
-      const auto* line = static_cast<const uint8_t*>(call_.y) +
+      const auto* from = static_cast<const uint8_t*>(call_.y) +
                          ((row + r) * call_.y_stride + panel * kPanel) * size;
-      for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(line + i, 1);
+      for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i, 1);
     }
   }
 
@@ -465,24 +467,25 @@ class GemmType {
 }  // namespace
 
 std::string weight_only_refusal(const WeightOnlyProblem& p) {
-  if (p.k <= 0 || p.n <= 0) return fmt::format("k {} and n {} are not positive", p.k, p.n);
+  if (p.k <= 0 || p.n <= 0)
+    return fmt::format("k = {} and n = {}, expected positive sizes", p.k, p.n);
   if (p.bits != 2 && p.bits != 3 && p.bits != 4 && p.bits != 8) {
-    return fmt::format("weights of {} bits", p.bits);
+    return fmt::format("{}-bit weights, supported: 2, 3, 4, 8", p.bits);
   }
   if (p.block < 16 || p.block > 256 || (p.block & (p.block - 1)) != 0) {
-    return fmt::format("blocks of {}, not 16, 32, 64, 128 or 256", p.block);
+    return fmt::format("block size {}, supported: 16, 32, 64, 128, 256", p.block);
   }
   for (const ElementType type : {p.a_type, p.y_type, p.scale_type}) {
     if (!is_float(type))
-      return fmt::format("{} where f32, f16 or bf16 is expected", to_string(type));
+      return fmt::format("element type {}, expected f32, f16 or bf16", to_string(type));
   }
   if (p.zero_type && *p.zero_type != ElementType::u8 && !is_float(*p.zero_type)) {
-    return fmt::format("zero points of {}", to_string(*p.zero_type));
+    return fmt::format("zero points in {}, supported: u8, f32, f16, bf16", to_string(*p.zero_type));
   }
   if (p.compute == WeightOnlyCompute::int8) {
-    if (p.grouped) return fmt::format("int8 activations with g_idx over k {}", p.k);
+    if (p.grouped) return fmt::format("int8 activations do not support g_idx (k = {})", p.k);
     if (p.zero_type && *p.zero_type != ElementType::u8) {
-      return fmt::format("int8 activations with {} zero points", to_string(*p.zero_type));
+      return fmt::format("int8 activations do not support {} zero points", to_string(*p.zero_type));
     }
   }
   return {};
@@ -495,14 +498,16 @@ int64_t weight_only_workspace(const WeightOnlyProblem& problem, const WeightOnly
 
 std::string_view weight_only_variant(const WeightOnlyProblem& p, int64_t m, Isa isa) {
   if (p.compute == WeightOnlyCompute::int8) {
-    return m <= table(isa).most_rows ? "int8 rows" : isa == Isa::amx ? "int8 tiles" : "int8 panels";
+    return m <= table(isa).max_gemv_rows ? "int8 GEMV"
+           : isa == Isa::amx             ? "int8 GEMM on AMX"
+                                         : "int8 GEMM";
   }
-  return m <= kFewFloatRows ? "float rows" : "float panels";
+  return m <= kMaxF32GemvRows ? "f32 GEMV" : "f32 GEMM";
 }
 
 void run_weight_only(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
                      const void* packed, const WeightOnlyCall& call, Isa isa, ThreadPool* pool) {
-  if (call.m > 0) GemmType(problem, layout, packed, call, isa, pool).run();
+  if (call.m > 0) WeightOnlyGemm(problem, layout, packed, call, isa, pool).run();
 }
 
 }  // namespace lathe::cpu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Products with weights of 2, 3, 4 or 8 bits in groups along k, each with a scale and, where the
-// file has them, a zero point: y[m, n] = a[m, k] · ((code - zero) · scale)[n, k]ᵀ + bias[n].
+// GEMM with weights of 2, 3, 4 or 8 bits. Groups along k have a scale and an optional zero point:
+// y[m, n] = a[m, k] · ((code - zero) · scale)[n, k]ᵀ + bias[n].
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@
 
 namespace lathe::cpu {
 
-// What the activations become.
-// int8: per row and block s = max|a| / 127, q = round-half-even(a · (127 / max|a|)); an exact
-//   integer sum per block, converted, times (s · scale), added by fma in order of k.
-// bf16, f32: (code - zero) is exact; per block the sums of the lower and the upper half of every
-//   32 along k, each in order by fma, are added; times the scale, added by fma in order of k.
+// Compute type of the activations.
+// int8: per row and block s = max|a| / 127, q = round-half-even(a · (127 / max|a|)). Per block,
+//   the exact integer dot product is converted to f32 and added times (s · scale) by fma.
+// bf16, f32: (code - zero) is exact. Per block, the two halves of every 32 elements along k
+//   have separate accumulators, by fma in order. Their sum times the scale is added by fma.
 // A row's bits depend on neither the other rows, the variant nor the threads.
 enum class WeightOnlyCompute : uint8_t { int8, bf16, f32 };
 
@@ -29,56 +29,57 @@ struct WeightOnlyProblem {
   int bits = 4;
   int64_t block = 32;  // elements along k that share a scale
   ElementType scale_type = ElementType::f32;
-  std::optional<ElementType> zero_type;  // u8: packed codes; or floats. None: 2^(bits - 1)
-  bool grouped = false;                  // g_idx: element i along k belongs to block groups[i]
+  // u8: packed codes; f32, f16, bf16: values. None: 2^(bits - 1).
+  std::optional<ElementType> zero_type;
+  bool grouped = false;  // g_idx: element i along k belongs to block groups[i]
   ElementType a_type = ElementType::f32;
   ElementType y_type = ElementType::f32;
   WeightOnlyCompute compute = WeightOnlyCompute::f32;
 };
 
-// Why no kernel takes the problem; empty if one does.
+// Reason why no kernel supports the problem; empty if one does.
 std::string weight_only_refusal(const WeightOnlyProblem& problem);
 
-// The weights as files hold them: per column its blocks along k, low bits first, the last one
-// filled up; scales [n, blocks]; zero points packed per column, each column beginning at a byte,
-// or floats [n, blocks].
+// Weights in the file's layout. Each column has its blocks along k, low bits first, the last one
+// padded. Scales are [n, blocks]. Zero points are packed per column from a byte boundary, or floats
+// [n, blocks].
 struct WeightOnlySource {
   const uint8_t* codes = nullptr;
   const void* scales = nullptr;
   const void* zeros = nullptr;
-  std::span<const int32_t> groups;  // k of them if the problem is grouped
+  std::span<const int32_t> groups;  // [k] if the problem is grouped
 };
 
-// Where things lie in packed weights: panels of 16 columns, each a sequence of cells along k, one
-// after the other as a product reads them. A cell is a block, or two of 16 elements: its codes in
-// tiles of 32 along k, then scales [blocks, 16] in the file's type, then zero points [blocks, 16]
-// as u8 or f32. A tile of 4 bits is four vectors of 64 bytes: dword c of vector i has column c's
-// elements 4i…4i+3 in the low halves of its bytes and 16+4i… in the high ones (2 bits: two vectors,
-// quad 2p+i at bit 2p; 3 bits: those and a vector with the high bits; 8 bits: eight vectors).
-// Behind the panels of a grouped problem: i32 [blocks · block], where each element comes from.
+// Layout of packed weights: panels of 16 columns, each a sequence of cells along k in the order
+// that the GEMM reads. A cell is one block, or two blocks of 16 elements. It has the codes in tiles
+// of 32 along k, then scales [blocks, 16] in the file's type. Zero points [blocks, 16] as u8 or f32
+// follow. A 4-bit tile is four vectors of 64 bytes: dword c of vector i belongs to column c. Its
+// low nibbles have elements 4i…4i+3, its high nibbles 16+4i…16+4i+3. 2 bits: two vectors, quad 2p+i
+// at bit 2p. 3 bits: those two and a vector of high bits. 8 bits: eight vectors. A grouped problem
+// appends i32 [blocks · block], the source index of each element.
 struct WeightOnlyLayout {
   int64_t blocks = 0;  // along k as packed: a group larger than a block takes several
-  int64_t cells = 0;   // of a panel
+  int64_t cells = 0;   // cells of a panel
   int64_t panels = 0;
-  int64_t scales_at = 0;  // bytes into a cell
-  int64_t zeros_at = 0;   // 0: none
+  int64_t scales_at = 0;  // byte offset in a cell
+  int64_t zeros_at = 0;   // byte offset in a cell; 0: none
   int64_t cell_bytes = 0;
   int64_t panel_bytes = 0;
-  int64_t gather_at = -1;  // bytes into the whole; -1: none
+  int64_t gather_at = -1;  // byte offset in the packed weights; -1: none
   int64_t bytes = 0;
 };
-// InvalidModel if a group lies outside the blocks.
+// InvalidModel if a group is outside the blocks.
 WeightOnlyLayout weight_only_layout(const WeightOnlyProblem& problem,
                                     std::span<const int32_t> groups = {});
 
-// Names the packed form: equal ids and equal sources give equal bytes, on every instruction set.
+// Identifies the packed form: equal ids and sources have equal bytes on all instruction sets.
 std::string weight_only_packing_id(const WeightOnlyProblem& problem);
 
-// One pass over the source; `packed` is aligned to 64 bytes and holds layout.bytes.
+// Reads the source once; `packed` is aligned to 64 bytes and has layout.bytes.
 void pack_weight_only(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
                       const WeightOnlySource& source, void* packed, ThreadPool* pool);
-// The inverse, exact except in the filling of the last block and, for a grouped problem, of the
-// elements between a file's k and its last block's end. Buffers are written whole.
+// The inverse. Exact except for the padding of the last block. If grouped, elements after the
+// file's k are not restored. Writes the full buffers.
 void unpack_weight_only(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
                         const void* packed, std::span<const int32_t> groups, uint8_t* codes,
                         void* scales, void* zeros);
@@ -89,12 +90,12 @@ struct WeightOnlyCall {
   int64_t m = 0;
   void* y = nullptr;
   int64_t y_stride = 0;
-  const float* bias = nullptr;  // n of them, or none
+  const float* bias = nullptr;  // [n], or null
   void* workspace = nullptr;    // weight_only_workspace() bytes, aligned to 64
 };
 int64_t weight_only_workspace(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
                               int64_t m);
-// Which kernel m rows run through, for `explain`.
+// The kernel that m rows use, for `explain`.
 std::string_view weight_only_variant(const WeightOnlyProblem& problem, int64_t m, Isa isa);
 void run_weight_only(const WeightOnlyProblem& problem, const WeightOnlyLayout& layout,
                      const void* packed, const WeightOnlyCall& call, Isa isa, ThreadPool* pool);

@@ -8,9 +8,9 @@ namespace {
 
 constexpr WeightOnlyTable make_amx_table() {
   WeightOnlyTable table = make_table();
-  table.packed_tiles = {};
+  table.packed_gemm = {};
   table.unpack = {&unpack_signed<2>, &unpack_signed<3>, &unpack_signed<4>, &unpack_signed<8>};
-  table.tiles = &multiply_on_tiles;
+  table.gemm = &multiply_amx;
   table.task_panels = 4;
   table.chunk = 512;
   table.signed_codes = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Blocks of 16 quantised rows times unpacked chunks on AMX tiles. A block's exact sums leave the
-// tile through memory, and are scaled while later blocks are multiplied.
+// AMX microkernel: blocks of 16 quantised rows times unpacked chunks. Exact accumulators leave the
+// tile through memory; they are scaled while later blocks are multiplied.
 #pragma once
 
 #include "targets/cpu/kernels/weight_only/weight_only_unpack.h"
@@ -16,7 +16,7 @@ struct alignas(64) TileConfig {
   uint8_t rows[16] = {};
 };
 
-// Tiles 0 and 1 hold sums, 2 and 3 rows of a, 4 and 5 weights.
+// Tiles 0 and 1 are accumulators, 2 and 3 hold rows of a, 4 and 5 hold weights.
 inline void begin_tiles(int64_t block) {
   const auto depth = static_cast<uint16_t>(block < kStep ? block : kStep);
   TileConfig config;
@@ -28,7 +28,7 @@ inline void begin_tiles(int64_t block) {
 }
 inline void end_tiles() { _tile_release(); }
 
-// Codes less their zero points, [k / 4][16][4]; 8 bits less 128.
+// Codes minus their zero points, [k / 4][16][4]; 8-bit codes minus 128.
 template <int kBits>
 bool unpack_signed(const PackedPanels& p, int64_t first, int64_t blocks, void* codes, float* scales,
                    int32_t* zeros) {
@@ -58,15 +58,15 @@ bool unpack_signed(const PackedPanels& p, int64_t first, int64_t blocks, void* c
   return kBits == 8 && p.zeros == ZeroKind::codes;
 }
 
-// What a tile's sums are scaled by, per block of k.
+// Scales and zero-point compensation of a tile, per block of k.
 struct Factors {
   const float* weights;       // [block][16], by column
   const float* rows;          // [block][16], by row
-  const int32_t* zeros;       // as `weights`; used if kZeros
-  const int32_t* row_starts;  // as `rows`
+  const int32_t* zeros;       // [block][16], by column; used if kZeros
+  const int32_t* row_starts;  // [block][16], by row
 };
 
-// Adds a block's sums, stored by a tile, to 16 rows in registers.
+// Adds a block's accumulators, stored by a tile, to 16 rows in registers.
 template <bool kZeros>
 inline void add_stored(F32 (&to)[kPanel], const int32_t* exact, const Factors& f, int64_t block) {
   const F32 weights = load(f.weights + block * kPanel);
@@ -74,7 +74,7 @@ inline void add_stored(F32 (&to)[kPanel], const int32_t* exact, const Factors& f
 #pragma GCC unroll 16
   for (int r = 0; r < kPanel; ++r) {
     I32 sum = load(exact + r * kPanel);
-    if (kZeros) sum = sum + multiply_words(zeros, set1(f.row_starts[block * kPanel + r]));
+    if (kZeros) sum = sum + multiply_int16(zeros, set1(f.row_starts[block * kPanel + r]));
     to[r] = fma(to_f32(sum), set1(f.rows[block * kPanel + r]) * weights, to[r]);
   }
 }
@@ -96,10 +96,10 @@ inline void multiply_block(const int8_t* w, const int8_t* a) {
   }
 }
 
-// Tiles are stored a block later than they were computed and added another block later, so that
-// nothing waits for them.
+// A tile is stored one block after its multiplication and added another block later. That hides the
+// latency of TDPBSSD and of the store.
 template <int kSteps, bool kZeros>
-inline void multiply_tile(const UnpackedChunk& panel, const QuantisedRows& rows, float* sums) {
+inline void multiply_tile(const UnpackedChunk& panel, const QuantisedRows& rows, float* acc) {
   alignas(64) int32_t even[kPanel * kPanel], odd[kPanel * kPanel];
   const auto* const w = static_cast<const int8_t*>(panel.codes);
   const int8_t* const a = rows.codes;
@@ -107,7 +107,7 @@ inline void multiply_tile(const UnpackedChunk& panel, const QuantisedRows& rows,
   const int64_t block = panel.block, blocks = panel.blocks;
   F32 to[kPanel];
 #pragma GCC unroll 16
-  for (int r = 0; r < kPanel; ++r) to[r] = load(sums + r * kPanel);
+  for (int r = 0; r < kPanel; ++r) to[r] = load(acc + r * kPanel);
   for (int64_t b = 0; b < blocks; b += 2) {
     const int64_t k = b * block, next = k + block;
     multiply_block<0, kSteps>(w + k * kPanel, a + k / kStep * kStep * kPanel + k % kStep);
@@ -130,26 +130,26 @@ inline void multiply_tile(const UnpackedChunk& panel, const QuantisedRows& rows,
     add_stored<kZeros>(to, even, factors, blocks - 1);
   }
 #pragma GCC unroll 16
-  for (int r = 0; r < kPanel; ++r) store(sums + r * kPanel, to[r]);
+  for (int r = 0; r < kPanel; ++r) store(acc + r * kPanel, to[r]);
 }
 
 template <int kSteps>
 inline void multiply_panels(const UnpackedChunk* panels, int64_t count, const QuantisedRows& rows,
-                            float* sums) {
-  for (int64_t i = 0; i < count; ++i, sums += kPanel * kPanel) {
+                            float* acc) {
+  for (int64_t i = 0; i < count; ++i, acc += kPanel * kPanel) {
     if (panels[i].zeros == nullptr) {
-      multiply_tile<kSteps, false>(panels[i], rows, sums);
+      multiply_tile<kSteps, false>(panels[i], rows, acc);
     } else {
-      multiply_tile<kSteps, true>(panels[i], rows, sums);
+      multiply_tile<kSteps, true>(panels[i], rows, acc);
     }
   }
 }
 
-inline void multiply_on_tiles(const UnpackedChunk* panels, int64_t count, const QuantisedRows& rows,
-                              int64_t, float* sums) {
-  if (panels[0].block == 256) return multiply_panels<4>(panels, count, rows, sums);
-  if (panels[0].block == 128) return multiply_panels<2>(panels, count, rows, sums);
-  multiply_panels<1>(panels, count, rows, sums);
+inline void multiply_amx(const UnpackedChunk* panels, int64_t count, const QuantisedRows& rows,
+                         int64_t, float* acc) {
+  if (panels[0].block == 256) return multiply_panels<4>(panels, count, rows, acc);
+  if (panels[0].block == 128) return multiply_panels<2>(panels, count, rows, acc);
+  multiply_panels<1>(panels, count, rows, acc);
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Blocks of 16 quantised rows times chunks of panels that were unpacked to bytes, for vectors of 8
-// numbers.
+// Blocks of 16 quantised rows times chunks of panels unpacked to int8, for vectors of 8 elements.
 #pragma once
 
 #include "targets/cpu/kernels/weight_only/weight_only_gemv.h"
@@ -8,7 +7,8 @@
 namespace lathe::cpu {
 namespace {
 
-// Codes [k / 4][16][4]: as they are, unsigned; scales; zero points as the rows' sums want them.
+// Unpacks codes [k / 4][16][4] as unsigned, scales, and zero points in the form that `starts`
+// multiplies.
 template <int kBits>
 bool unpack_codes(const PackedPanels& p, int64_t first, int64_t blocks, void* codes, float* scales,
                   int32_t* zeros) {
@@ -36,7 +36,7 @@ bool unpack_codes(const PackedPanels& p, int64_t first, int64_t blocks, void* co
   return p.zeros == ZeroKind::codes;
 }
 
-// Two panels times some rows at once.
+// Register block: two panels times kTileRows rows.
 constexpr int kTileRows = 2;
 
 template <int kRows>
@@ -57,7 +57,7 @@ inline void start_tile(ExactTile<kRows>& exact, const UnpackedChunk* panels,
       const I32 zeros = load(panels[p].zeros + b * kPanel + part * kLanes);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
-        exact[p][part][r] = multiply_words(zeros, exact[p][part][r]);
+        exact[p][part][r] = multiply_int16(zeros, exact[p][part][r]);
       }
     }
   }
@@ -86,27 +86,27 @@ inline void add_quad(ExactTile<kRows>& exact, const uint8_t* w0, const uint8_t* 
 }
 
 template <int kRows>
-inline void load_tile(FloatTile<kRows>& tile, const float* sums) {
+inline void load_tile(FloatTile<kRows>& tile, const float* acc) {
 #pragma GCC unroll 2
   for (int p = 0; p < 2; ++p) {
 #pragma GCC unroll 2
     for (int part = 0; part < kParts; ++part) {
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
-        tile[p][part][r] = load(sums + p * kPanel * kPanel + r * kPanel + part * kLanes);
+        tile[p][part][r] = load(acc + p * kPanel * kPanel + r * kPanel + part * kLanes);
       }
     }
   }
 }
 template <int kRows>
-inline void store_tile(const FloatTile<kRows>& tile, float* sums) {
+inline void store_tile(const FloatTile<kRows>& tile, float* acc) {
 #pragma GCC unroll 2
   for (int p = 0; p < 2; ++p) {
 #pragma GCC unroll 2
     for (int part = 0; part < kParts; ++part) {
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
-        store(sums + p * kPanel * kPanel + r * kPanel + part * kLanes, tile[p][part][r]);
+        store(acc + p * kPanel * kPanel + r * kPanel + part * kLanes, tile[p][part][r]);
       }
     }
   }
@@ -129,47 +129,47 @@ inline void add_scaled_tile(FloatTile<kRows>& tile, const ExactTile<kRows>& exac
   }
 }
 
-// `rows` and `sums` at the first row.
+// `rows` and `acc` start at the first row.
 template <int kRows>
-inline void multiply_tile(const UnpackedChunk* panels, const QuantisedRows& rows, float* sums) {
+inline void multiply_tile(const UnpackedChunk* panels, const QuantisedRows& rows, float* acc) {
   const int64_t block = panels[0].block;
-  const int64_t run = block < kStep ? block : kStep;  // elements of a row that lie together
+  const int64_t group = block < kStep ? block : kStep;  // contiguous elements of a row
   FloatTile<kRows> tile;
   for (int64_t b = 0; b < panels[0].blocks; ++b) {
     ExactTile<kRows> exact;
     start_tile<kRows>(exact, panels, rows, b);
-    for (int64_t k = b * block; k < (b + 1) * block; k += run) {
+    for (int64_t k = b * block; k < (b + 1) * block; k += group) {
       const int64_t step = k / kStep * kStep * kPanel;
       if (k % kStep == 0) {
 #pragma GCC unroll 8
-        for (int r = 0; r < kRows; ++r) __builtin_prefetch(rows.ahead + step + r * kStep, 0, 2);
+        for (int r = 0; r < kRows; ++r) __builtin_prefetch(rows.prefetch + step + r * kStep, 0, 2);
       }
       const int8_t* a = rows.codes + step + k % kStep;
       const uint8_t* const w0 = static_cast<const uint8_t*>(panels[0].codes) + k * kPanel;
       const uint8_t* const w1 = static_cast<const uint8_t*>(panels[1].codes) + k * kPanel;
-      for (int64_t i = 0; i < run; i += 16) {
+      for (int64_t i = 0; i < group; i += 16) {
 #pragma GCC unroll 4
         for (int64_t q = i; q < i + 16; q += 4) {
           add_quad<kRows>(exact, w0 + q * kPanel, w1 + q * kPanel, a + q);
         }
       }
     }
-    load_tile<kRows>(tile, sums);
+    load_tile<kRows>(tile, acc);
     add_scaled_tile<kRows>(tile, exact, panels, rows, b);
-    store_tile<kRows>(tile, sums);
+    store_tile<kRows>(tile, acc);
   }
 }
 
-// Two panels. Rows behind the valid ones are zeros.
-inline void multiply_tiles(const UnpackedChunk* panels, int64_t, const QuantisedRows& rows,
-                           int64_t valid_rows, float* sums) {
+// Two panels. Padding rows are zeros.
+inline void multiply_gemm(const UnpackedChunk* panels, int64_t, const QuantisedRows& rows,
+                          int64_t valid_rows, float* acc) {
   for (int64_t row = 0; row < valid_rows; row += kTileRows) {
     QuantisedRows from = rows;
     from.codes += row * kStep;
-    from.ahead += row * kStep;
+    from.prefetch += row * kStep;
     from.scales += row;
     from.starts += row;
-    multiply_tile<kTileRows>(panels, from, sums + row * kPanel);
+    multiply_tile<kTileRows>(panels, from, acc + row * kPanel);
   }
 }
 

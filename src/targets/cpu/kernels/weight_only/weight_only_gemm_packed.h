@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Blocks of 16 quantised rows times packed panels, for vectors of 16 numbers: codes are unpacked in
-// registers, by ports that products leave idle, and a row's sums stay there for the whole of k.
+// GEMM of blocks of 16 quantised rows and packed panels, for vectors of 16 elements. Codes are
+// unpacked in registers on ports that the dot products leave idle; accumulators stay in registers
+// for all of k.
 #pragma once
 
 #include "targets/cpu/kernels/weight_only/weight_only_gemv.h"
@@ -8,7 +9,7 @@
 namespace lathe::cpu {
 namespace {
 
-// Two panels times some rows.
+// Register block: two panels times kRows rows.
 template <int kBits, int kRows>
 class PackedTile {
  public:
@@ -16,7 +17,7 @@ class PackedTile {
 #pragma GCC unroll 2
     for (int i = 0; i < 2; ++i) {
 #pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) sums_[i][r] = zero_f32();
+      for (int r = 0; r < kRows; ++r) acc_[i][r] = zero_f32();
     }
   }
 
@@ -39,7 +40,7 @@ class PackedTile {
         if ((k & kTile) == 0) {
 #pragma GCC unroll 8
           for (int r = 0; r < kRows; ++r) {
-            __builtin_prefetch(rows_.ahead + k * kPanel + r * kStep, 0, 2);
+            __builtin_prefetch(rows_.prefetch + k * kPanel + r * kStep, 0, 2);
           }
         }
         add_quads<0, 8>(exact, tile, codes_at(k));
@@ -48,7 +49,7 @@ class PackedTile {
     }
   }
 
-  // With the bias, rows and columns behind the last left out.
+  // Adds the bias and stores the valid rows and columns.
   inline void store_to(const ColumnRange& y, int64_t rows) const {
 #pragma GCC unroll 2
     for (int i = 0; i < 2; ++i) {
@@ -59,7 +60,7 @@ class PackedTile {
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         if (r >= rows) break;
-        const F32 x = y.bias == nullptr ? sums_[i][r] : sums_[i][r] + bias;
+        const F32 x = y.bias == nullptr ? acc_[i][r] : acc_[i][r] + bias;
         store(y.y + r * y.y_stride + i * kPanel, x, mask);
       }
     }
@@ -72,7 +73,7 @@ class PackedTile {
     return rows_.codes + (k & -kStep) * kPanel + (k & (kStep - 1));
   }
 
-  // The zero points' part of a block's sums.
+  // Starts the accumulators of a block with the zero-point compensation.
   inline void start(Exact& exact, const uint8_t* cell, int64_t slot, int64_t block) const {
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
@@ -83,18 +84,18 @@ class PackedTile {
     for (int i = 0; i < 2; ++i) {
       const I32 zeros = load_zeros<kBits>(p_, {cell + i * p_.panel_bytes, slot}, 0);
 #pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) exact[i][r] = multiply_words(zeros, exact[i][r]);
+      for (int r = 0; r < kRows; ++r) exact[i][r] = multiply_int16(zeros, exact[i][r]);
     }
   }
 
-  // Those quads of a tile; `a` at the tile's first element. Quads of the same vector follow each
-  // other, so that few vectors are in use at a time.
+  // Adds kCount quads of a tile from kFirst on; `a` points to the tile's first element. Quads of
+  // one vector are consecutive, so that few vectors are live.
   template <int kFirst, int kCount>
   inline void add_quads(Exact& exact, const uint8_t* tile, const int8_t* a) const {
-    constexpr int kApart = kCount < 8 || kBits == 8 ? 1 : kBits == 4 ? 4 : 2;
+    constexpr int kStride = kCount < 8 || kBits == 8 ? 1 : kBits == 4 ? 4 : 2;
 #pragma GCC unroll 8
     for (int i = 0; i < kCount; ++i) {
-      const int q = kFirst + i * kApart % kCount + i * kApart / kCount;
+      const int q = kFirst + i * kStride % kCount + i * kStride / kCount;
       const I32 first = quad<kBits>(tile, q, 0), second = quad<kBits>(tile + p_.panel_bytes, q, 0);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
@@ -103,8 +104,8 @@ class PackedTile {
         exact[1][r] = dot_codes<kBits>(exact[1][r], second, codes);
       }
       if (i % 2 == 0) continue;
-      // Here all products so far end: else whole tiles are loaded first, and sums leave their
-      // registers for that.
+      // The barrier completes the dot products of two quads. Otherwise the compiler loads
+      // whole tiles first and spills accumulators.
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         __asm__ volatile("" : "+v"(exact[0][r].v), "+v"(exact[1][r].v) : : "memory");
@@ -117,15 +118,15 @@ class PackedTile {
                             load_scales(p_, {cell + p_.panel_bytes, slot}, 0)};
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      const F32 of_row = set1(rows_.scales[block * kPanel + r]);
+      const F32 row_scale = set1(rows_.scales[block * kPanel + r]);
 #pragma GCC unroll 2
       for (int i = 0; i < 2; ++i) {
-        sums_[i][r] = fma(to_f32(exact[i][r]), of_row * weights[i], sums_[i][r]);
+        acc_[i][r] = fma(to_f32(exact[i][r]), row_scale * weights[i], acc_[i][r]);
       }
     }
   }
 
-  // Blocks of 16: a tile holds two.
+  // Blocks of 16 elements: a tile has two.
   template <int kHalf>
   inline void add_half(const uint8_t* cell, int64_t block, const int8_t* a) {
     Exact exact;
@@ -136,12 +137,12 @@ class PackedTile {
 
   const PackedPanels p_;
   const QuantisedRows rows_;
-  F32 sums_[2][kRows];
+  F32 acc_[2][kRows];
 };
 
-// Lines of y are far apart: storing them would wait for each. Not into the first cache, of which
-// rows that are some KiB apart share few lines.
-inline void prefetch_results(const ColumnRange& y, int64_t rows) {
+// Rows of y are strided: without prefetch, each store misses. Prefetches to L2: rows some KiB apart
+// share few L1 sets.
+inline void prefetch_y_rows(const ColumnRange& y, int64_t rows) {
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < y.columns; c += kPanel) {
       __builtin_prefetch(y.y + r * y.y_stride + c, 0, 2);
@@ -150,36 +151,36 @@ inline void prefetch_results(const ColumnRange& y, int64_t rows) {
 }
 
 template <int kBits, int kRows>
-inline void multiply_packed_rows(const PackedPanels& p, QuantisedRows rows, int64_t row,
+inline void multiply_packed_tile(const PackedPanels& p, QuantisedRows rows, int64_t row,
                                  int64_t valid_rows, ColumnRange y) {
   rows.codes += row * kStep;
-  rows.ahead += row * kStep;
+  rows.prefetch += row * kStep;
   rows.scales += row;
   rows.starts += row;
   y.y += row * y.y_stride;
   const int64_t left = valid_rows - row < kRows ? valid_rows - row : kRows;
-  prefetch_results(y, left);
+  prefetch_y_rows(y, left);
   PackedTile<kBits, kRows> tile(p, rows);
   tile.multiply();
   tile.store_to(y, left);
 }
 
-// Rows behind the valid ones are zeros; few of them are multiplied. Tiles of six rows are for
-// processors that add products in one instruction: others want registers for their parts.
+// Padding rows are zeros; the choice of tiles multiplies few of them. Tiles of six rows need VNNI:
+// without it, dot products need extra registers.
 #if defined(__AVX512VNNI__)
-constexpr bool kTakesSix = true;
+constexpr bool kHasVnni = true;
 #else
-constexpr bool kTakesSix = false;
+constexpr bool kHasVnni = false;
 #endif
 template <int kBits>
 void multiply_packed(const PackedPanels& p, const QuantisedRows& rows, int64_t valid_rows,
                      const ColumnRange& y) {
   int64_t row = 0;
-  if constexpr (kTakesSix) {
+  if constexpr (kHasVnni) {
     const int64_t sixes = valid_rows == 12 ? 12 : valid_rows % 5 == 1 ? 6 : 0;
-    for (; row < sixes; row += 6) multiply_packed_rows<kBits, 6>(p, rows, row, valid_rows, y);
+    for (; row < sixes; row += 6) multiply_packed_tile<kBits, 6>(p, rows, row, valid_rows, y);
   }
-  for (; row < valid_rows; row += 5) multiply_packed_rows<kBits, 5>(p, rows, row, valid_rows, y);
+  for (; row < valid_rows; row += 5) multiply_packed_tile<kBits, 5>(p, rows, row, valid_rows, y);
 }
 
 }  // namespace

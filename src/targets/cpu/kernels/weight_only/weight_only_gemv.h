@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Few rows times packed weights: a panel's codes are unpacked in registers and read once.
+// GEMV (small M) with packed weights: unpacks a panel's codes in registers and reads them once.
 #pragma once
 
 #include <type_traits>
@@ -10,14 +10,14 @@ namespace lathe::cpu {
 namespace {
 
 inline I32 broadcast_quad(const int8_t* from) {
-  int32_t word;
-  __builtin_memcpy(&word, from, 4);
-  return set1(word);
+  int32_t quad;
+  __builtin_memcpy(&quad, from, 4);
+  return set1(quad);
 }
 
-// y of one panel: columns behind the last are left alone.
+// Stores one panel of y; columns after the last one are not written.
 template <int kRows>
-inline void store_panel(const F32 (&sums)[kParts][kRows], const ColumnRange& to, int64_t panel) {
+inline void store_panel(const F32 (&acc)[kParts][kRows], const ColumnRange& to, int64_t panel) {
 #pragma GCC unroll 2
   for (int part = 0; part < kParts; ++part) {
     const int64_t column = panel * kPanel + part * kLanes;
@@ -27,41 +27,42 @@ inline void store_panel(const F32 (&sums)[kParts][kRows], const ColumnRange& to,
     const F32 bias = to.bias == nullptr ? zero_f32() : load(to.bias + column, mask);
 #pragma GCC unroll 8
     for (int row = 0; row < kRows; ++row) {
-      F32 x = sums[part][row];
+      F32 x = acc[part][row];
       if (to.bias != nullptr) x = x + bias;
       store(to.y + row * to.y_stride + column, x, mask);
     }
   }
 }
 
-// One block of a panel, or two of 16 elements: the halves of tiles are summed apart.
+// Accumulators of one block of a panel, or of two blocks of 16 elements. Halves of tiles are
+// separate.
 template <int kBits, int kRows>
-struct BlockSums {
+struct BlockAccumulators {
   I32 low[kParts][kRows];
   I32 high[kParts][kRows];
 
-  // The zero points' part of a block's sums.
-  static inline void start(I32 (&sums)[kParts][kRows], const PackedPanels& p, Place place,
+  // Starts the accumulators of a block with the zero-point compensation.
+  static inline void start(I32 (&acc)[kParts][kRows], const PackedPanels& p, Place place,
                            const QuantisedRows& rows, int64_t block) {
 #pragma GCC unroll 2
     for (int part = 0; part < kParts; ++part) {
 #pragma GCC unroll 8
       for (int row = 0; row < kRows; ++row) {
-        sums[part][row] = set1(rows.starts[block * kRows + row]);
+        acc[part][row] = set1(rows.starts[block * kRows + row]);
       }
       if (p.zeros == ZeroKind::middle) continue;
       const I32 zeros = load_zeros<kBits>(p, place, part);
 #pragma GCC unroll 8
       for (int row = 0; row < kRows; ++row) {
-        sums[part][row] = multiply_words(zeros, sums[part][row]);
+        acc[part][row] = multiply_int16(zeros, acc[part][row]);
       }
     }
   }
-  static inline void start_from_zero(I32 (&sums)[kParts][kRows]) {
+  static inline void start_from_zero(I32 (&acc)[kParts][kRows]) {
 #pragma GCC unroll 2
     for (int part = 0; part < kParts; ++part) {
 #pragma GCC unroll 8
-      for (int row = 0; row < kRows; ++row) sums[part][row] = zero_i32();
+      for (int row = 0; row < kRows; ++row) acc[part][row] = zero_i32();
     }
   }
 
@@ -84,7 +85,7 @@ struct BlockSums {
 };
 
 template <int kRows>
-inline void add_scaled(F32 (&to)[kParts][kRows], const I32 (&sums)[kParts][kRows],
+inline void add_scaled(F32 (&to)[kParts][kRows], const I32 (&acc)[kParts][kRows],
                        const PackedPanels& p, Place place, const QuantisedRows& rows,
                        int64_t block) {
 #pragma GCC unroll 2
@@ -93,38 +94,38 @@ inline void add_scaled(F32 (&to)[kParts][kRows], const I32 (&sums)[kParts][kRows
 #pragma GCC unroll 8
     for (int row = 0; row < kRows; ++row) {
       const F32 scale = set1(rows.scales[block * kRows + row]) * scales;
-      to[part][row] = fma(to_f32(sums[part][row]), scale, to[part][row]);
+      to[part][row] = fma(to_f32(acc[part][row]), scale, to[part][row]);
     }
   }
 }
 
-// A quantised row that a long panel pushes out of the first cache: some lines of it are touched
-// with each block, all of them once in as many bytes of weights as there is room for. Read again
-// from the second cache, they would take the few places that the first one has for lines on their
-// way.
-class KeptRow {
+// Keeps a quantised row in L1 that a long panel would evict. Each block loads a part of it;
+// a full pass takes as many weight bytes as L1 has room for. Reloads from L2 would occupy
+// line-fill buffers that the weights need.
+class L1ResidentRow {
  public:
-  KeptRow(const PackedPanels& p, const QuantisedRows& row) {
-    constexpr int64_t kStays = 28 << 10, kRoom = 22 << 10;
-    const int64_t numbers = p.blocks * 4, codes = p.blocks * p.block;
+  L1ResidentRow(const PackedPanels& p, const QuantisedRows& row) {
+    constexpr int64_t kMaxTotalBytes = 28 << 10, kMaxRowBytes = 22 << 10;
+    const int64_t factor_bytes = p.blocks * 4, codes = p.blocks * p.block;
     parts_[0] = {reinterpret_cast<const char*>(row.codes), codes};
-    parts_[1] = {reinterpret_cast<const char*>(row.scales), numbers};
-    parts_[2] = {reinterpret_cast<const char*>(row.starts), numbers};
+    parts_[1] = {reinterpret_cast<const char*>(row.scales), factor_bytes};
+    parts_[2] = {reinterpret_cast<const char*>(row.starts), factor_bytes};
     at_ = parts_[0].begin;
     stop_ = at_ + codes;
-    const int64_t bytes = codes + 2 * numbers;
-    if (bytes + p.panel_bytes <= kStays || bytes >= kRoom) return;
-    const int64_t lines = bytes * p.cell_bytes / (kLine * (kRoom - bytes)) + 1;
-    if (lines * kLine <= p.cell_bytes) bytes_ = lines * kLine;  // else touching costs too much
+    const int64_t bytes = codes + 2 * factor_bytes;
+    if (bytes + p.panel_bytes <= kMaxTotalBytes || bytes >= kMaxRowBytes) return;
+    const int64_t count = bytes * p.cell_bytes / (kCacheLine * (kMaxRowBytes - bytes)) + 1;
+    if (count * kCacheLine <= p.cell_bytes)
+      bytes_ = count * kCacheLine;  // otherwise the loads cost too much
   }
 
-  // With each block.
-  inline void touch() {
+  // Called once per block.
+  inline void reload() {
     if (bytes_ == 0) return;
     for (const char* const end = at_ + bytes_ < stop_ ? at_ + bytes_ : stop_; at_ < end;
-         at_ += kLine) {
-      int word;
-      __asm__ volatile("movl %1, %0" : "=r"(word) : "m"(*at_));
+         at_ += kCacheLine) {
+      int unused;
+      __asm__ volatile("movl %1, %0" : "=r"(unused) : "m"(*at_));
     }
     if (at_ < stop_) return;
     next_ = next_ == 2 ? 0 : next_ + 1;
@@ -133,7 +134,7 @@ class KeptRow {
   }
 
  private:
-  static constexpr int64_t kLine = 64;
+  static constexpr int64_t kCacheLine = 64;
   struct Part {
     const char* begin;
     int64_t bytes;
@@ -142,20 +143,20 @@ class KeptRow {
   const char *at_ = nullptr, *stop_ = nullptr;
   int64_t next_ = 0, bytes_ = 0;
 };
-struct NoRow {
-  NoRow(const PackedPanels&, const QuantisedRows&) {}
-  void touch() {}
+struct NotResident {
+  NotResident(const PackedPanels&, const QuantisedRows&) {}
+  void reload() {}
 };
 
-// Panels lie one after the other: the processor fetches them on its own, and further ahead than
-// requests of ours, which would take the few places that it has for lines on their way.
-template <int kBits, int kRows, class Kept>
+// Panels are contiguous, so the hardware prefetcher fetches them. No software prefetch: it would
+// occupy line-fill buffers and have a shorter distance.
+template <int kBits, int kRows, class Resident>
 inline void multiply_panel(const PackedPanels& p, const uint8_t* cell, const QuantisedRows& rows,
-                           Kept& kept, F32 (&sums)[kParts][kRows]) {
+                           Resident& resident, F32 (&acc)[kParts][kRows]) {
   int64_t k = 0;
   for (int64_t block = 0; block < p.blocks; ++block, cell += p.cell_bytes) {
-    kept.touch();
-    BlockSums<kBits, kRows> exact;
+    resident.reload();
+    BlockAccumulators<kBits, kRows> exact;
     exact.start(exact.low, p, {cell, 0}, rows, block);
     exact.start_from_zero(exact.high);
     const uint8_t* const codes_end = cell + p.scales_at;
@@ -169,49 +170,49 @@ inline void multiply_panel(const PackedPanels& p, const uint8_t* cell, const Qua
         exact.low[part][row] = exact.low[part][row] + exact.high[part][row];
       }
     }
-    add_scaled(sums, exact.low, p, {cell, 0}, rows, block);
+    add_scaled(acc, exact.low, p, {cell, 0}, rows, block);
   }
 }
 
-// Blocks of 16: a tile holds two.
+// Blocks of 16 elements: a tile has two.
 template <int kBits, int kRows>
 inline void multiply_half_tiles(const PackedPanels& p, const uint8_t* cell,
-                                const QuantisedRows& rows, F32 (&sums)[kParts][kRows]) {
+                                const QuantisedRows& rows, F32 (&acc)[kParts][kRows]) {
   for (int64_t block = 0; block < p.blocks; block += 2, cell += p.cell_bytes) {
     const bool both = block + 1 < p.blocks;
     const int64_t k = block * 16;
-    BlockSums<kBits, kRows> exact;
+    BlockAccumulators<kBits, kRows> exact;
     exact.start(exact.low, p, {cell, 0}, rows, block);
     exact.start_from_zero(exact.high);
     if (both) exact.start(exact.high, p, {cell, 1}, rows, block + 1);
     exact.add_tile(cell, rows.codes + k / kStep * kStep * kRows + k % kStep);
-    add_scaled(sums, exact.low, p, {cell, 0}, rows, block);
-    if (both) add_scaled(sums, exact.high, p, {cell, 1}, rows, block + 1);
+    add_scaled(acc, exact.low, p, {cell, 0}, rows, block);
+    if (both) add_scaled(acc, exact.high, p, {cell, 1}, rows, block + 1);
   }
 }
 
 template <int kRows>
-inline void clear(F32 (&sums)[kParts][kRows]) {
+inline void clear(F32 (&acc)[kParts][kRows]) {
 #pragma GCC unroll 2
   for (int part = 0; part < kParts; ++part) {
 #pragma GCC unroll 8
-    for (int row = 0; row < kRows; ++row) sums[part][row] = zero_f32();
+    for (int row = 0; row < kRows; ++row) acc[part][row] = zero_f32();
   }
 }
 
 template <int kBits, int kRows>
-void multiply_rows(const PackedPanels& p, const QuantisedRows& rows, const ColumnRange& to) {
-  std::conditional_t<kRows == 1, KeptRow, NoRow> kept(p, rows);
+void multiply_gemv_rows(const PackedPanels& p, const QuantisedRows& rows, const ColumnRange& to) {
+  std::conditional_t<kRows == 1, L1ResidentRow, NotResident> resident(p, rows);
   for (int64_t i = 0; i < to.panels; ++i) {
     const uint8_t* panel = p.data + i * p.panel_bytes;
-    F32 sums[kParts][kRows];
-    clear(sums);
+    F32 acc[kParts][kRows];
+    clear(acc);
     if (p.block < kTile) {
-      multiply_half_tiles<kBits, kRows>(p, panel, rows, sums);
+      multiply_half_tiles<kBits, kRows>(p, panel, rows, acc);
     } else {
-      multiply_panel<kBits, kRows>(p, panel, rows, kept, sums);
+      multiply_panel<kBits, kRows>(p, panel, rows, resident, acc);
     }
-    store_panel<kRows>(sums, to, i);
+    store_panel<kRows>(acc, to, i);
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The table of an instruction set, for its unit to define after a simd header.
+// Builds the kernel table of an instruction set. Its unit includes this file after a simd header.
 #pragma once
 
 #include "targets/cpu/kernels/weight_only/weight_only_f32.h"
@@ -15,32 +15,32 @@
 namespace lathe::cpu {
 namespace {
 
-constexpr int kMostRows = kLanes == 16 ? 8 : 4;
+constexpr int kMaxGemvRows = kLanes == 16 ? 8 : 4;
 
 template <int kBits, int kRows>
-constexpr auto rows_kernel() -> decltype(&multiply_rows<kBits, 1>) {
-  if constexpr (kRows <= kMostRows) return &multiply_rows<kBits, kRows>;
+constexpr auto gemv_kernel() -> decltype(&multiply_gemv_rows<kBits, 1>) {
+  if constexpr (kRows <= kMaxGemvRows) return &multiply_gemv_rows<kBits, kRows>;
   return nullptr;
 }
 
 template <int kBits>
 constexpr void fill(WeightOnlyTable& table, size_t at) {
-  table.rows[at] = {rows_kernel<kBits, 1>(), rows_kernel<kBits, 2>(), rows_kernel<kBits, 3>(),
-                    rows_kernel<kBits, 4>(), rows_kernel<kBits, 5>(), rows_kernel<kBits, 6>(),
-                    rows_kernel<kBits, 7>(), rows_kernel<kBits, 8>()};
-  table.float_rows[at] = {&multiply_float_rows<kBits, 1>, &multiply_float_rows<kBits, 2>,
-                          &multiply_float_rows<kBits, 3>, &multiply_float_rows<kBits, 4>};
+  table.gemv[at] = {gemv_kernel<kBits, 1>(), gemv_kernel<kBits, 2>(), gemv_kernel<kBits, 3>(),
+                    gemv_kernel<kBits, 4>(), gemv_kernel<kBits, 5>(), gemv_kernel<kBits, 6>(),
+                    gemv_kernel<kBits, 7>(), gemv_kernel<kBits, 8>()};
+  table.f32_gemv[at] = {&f32_gemv<kBits, 1>, &f32_gemv<kBits, 2>, &f32_gemv<kBits, 3>,
+                        &f32_gemv<kBits, 4>};
 #if defined(__AVX512F__)
-  table.packed_tiles[at] = &multiply_packed<kBits>;
+  table.packed_gemm[at] = &multiply_packed<kBits>;
 #else
   table.unpack[at] = &unpack_codes<kBits>;
 #endif
-  table.unpack_floats[at] = &unpack_floats<kBits>;
+  table.unpack_f32[at] = &unpack_f32<kBits>;
 }
 
 constexpr WeightOnlyTable make_table() {
   WeightOnlyTable table;
-  table.most_rows = kMostRows;
+  table.max_gemv_rows = kMaxGemvRows;
   table.quantise = &quantise_rows;
   table.round_to_bf16 = &round_to_bf16;
   fill<2>(table, 0);
@@ -51,9 +51,9 @@ constexpr WeightOnlyTable make_table() {
   table.store_f16 = &store_rows<F16>;
   table.store_bf16 = &store_rows<Bf16>;
 #if !defined(__AVX512F__)
-  table.tiles = &multiply_tiles;
+  table.gemm = &multiply_gemm;
 #endif
-  table.float_tiles = &float_tiles;
+  table.f32_gemm = &f32_gemm;
   return table;
 }
 

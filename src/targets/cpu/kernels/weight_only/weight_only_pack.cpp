@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Packed weights from the layout of files, and back.
+// Converts weights between the file's layout and the packed one.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,12 +19,12 @@ using Tile = std::array<uint8_t, kTile>;  // codes of a column
 
 constexpr int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
-uint32_t word(const uint8_t* from) {
+uint32_t load_u32(const uint8_t* from) {
   uint32_t x;
   std::memcpy(&x, from, 4);
   return x;
 }
-void put_word(uint8_t* to, uint32_t x) { std::memcpy(to, &x, 4); }
+void store_u32(uint8_t* to, uint32_t x) { std::memcpy(to, &x, 4); }
 
 int code_at(const uint8_t* from, int64_t index, int bits) {
   const int64_t bit = index * bits;
@@ -40,7 +40,7 @@ void put_code(uint8_t* to, int64_t index, int bits, int code) {
   }
 }
 
-// A whole tile, `from` at its first byte.
+// Reads a full tile; `from` is its first byte.
 void read_tile(const uint8_t* from, int bits, Tile& to) {
   if (bits == 8) {
     std::memcpy(to.data(), from, kTile);
@@ -55,47 +55,47 @@ void read_tile(const uint8_t* from, int bits, Tile& to) {
   }
 }
 
-// Column `column` of a packed tile.
-void place(const Tile& codes, int bits, int64_t column, uint8_t* tile) {
-  const auto quad = [&](int q) { return word(codes.data() + 4 * q); };
+// Writes column `column` of a packed tile.
+void write_column(const Tile& codes, int bits, int64_t column, uint8_t* tile) {
+  const auto quad = [&](int q) { return load_u32(codes.data() + 4 * q); };
   uint8_t* to = tile + column * 4;
   if (bits == 8) {
-    for (int q = 0; q < 8; ++q) put_word(to + q * 64, quad(q));
+    for (int q = 0; q < 8; ++q) store_u32(to + q * 64, quad(q));
   } else if (bits == 4) {
-    for (int q = 0; q < 4; ++q) put_word(to + q * 64, quad(q) | quad(q + 4) << 4);
+    for (int q = 0; q < 4; ++q) store_u32(to + q * 64, quad(q) | quad(q + 4) << 4);
   } else {
     for (int i = 0; i < 2; ++i) {
       uint32_t low = 0;
       for (int p = 0; p < 4; ++p) low |= (quad(2 * p + i) & 0x03030303) << 2 * p;
-      put_word(to + i * 64, low);
+      store_u32(to + i * 64, low);
     }
     if (bits == 2) return;
     uint32_t high = 0;
     for (int q = 0; q < 8; ++q) high |= (quad(q) >> 2 & 0x01010101) << q;
-    put_word(to + 128, high);
+    store_u32(to + 128, high);
   }
 }
 
-void take(const uint8_t* tile, int bits, int64_t column, Tile& codes) {
+void read_column(const uint8_t* tile, int bits, int64_t column, Tile& codes) {
   const uint8_t* from = tile + column * 4;
   for (int q = 0; q < 8; ++q) {
     uint32_t x = 0;
     if (bits == 8) {
-      x = word(from + q * 64);
+      x = load_u32(from + q * 64);
     } else if (bits == 4) {
-      x = word(from + q % 4 * 64) >> q / 4 * 4 & 0x0F0F0F0F;
+      x = load_u32(from + q % 4 * 64) >> q / 4 * 4 & 0x0F0F0F0F;
     } else {
-      x = word(from + q % 2 * 64) >> q / 2 * 2 & 0x03030303;
-      if (bits == 3) x |= (word(from + 128) >> q & 0x01010101) << 2;
+      x = load_u32(from + q % 2 * 64) >> q / 2 * 2 & 0x03030303;
+      if (bits == 3) x |= (load_u32(from + 128) >> q & 0x01010101) << 2;
     }
-    put_word(codes.data() + 4 * q, x);
+    store_u32(codes.data() + 4 * q, x);
   }
 }
 
 int64_t file_blocks(const WeightOnlyProblem& p) { return (p.k + p.block - 1) / p.block; }
 int64_t scale_bytes(const WeightOnlyProblem& p) { return bytes_for(p.scale_type, 1); }
 
-// Which block of the file each packed block's scale comes from; none: the same.
+// The file's block of each packed block's scale; empty if they are equal.
 std::vector<int64_t> scale_origins(const WeightOnlyProblem& p, std::span<const int32_t> groups) {
   std::vector<int64_t> counts(static_cast<size_t>(file_blocks(p)));
   for (const int32_t group : groups) ++counts[static_cast<size_t>(group)];
@@ -107,7 +107,7 @@ std::vector<int64_t> scale_origins(const WeightOnlyProblem& p, std::span<const i
   return origins;
 }
 
-// Elements of each group in ascending order, each group filled up to whole blocks with -1.
+// Elements of each group in ascending order; each group is padded to full blocks with -1.
 void fill_gather(const WeightOnlyProblem& p, const WeightOnlyLayout& layout,
                  std::span<const int32_t> groups, int32_t* gather) {
   std::fill_n(gather, layout.blocks * p.block, -1);
@@ -144,7 +144,7 @@ class Packer {
     for (int64_t t = 0; t < tiles_; ++t) {
       for (int64_t c = 0; c < columns; ++c) {
         read(source.codes + (panel * kPanel + c) * column_bytes_, t, codes);
-        place(codes, p_.bits, c, to + tile_at(t));
+        write_column(codes, p_.bits, c, to + tile_at(t));
       }
     }
     for (int64_t c = 0; c < columns; ++c) pack_scales(source, panel * kPanel + c, c, to);
@@ -157,7 +157,7 @@ class Packer {
     for (int64_t c = 0; c < columns; ++c) {
       const int64_t n = panel * kPanel + c;
       for (int64_t t = 0; t < tiles_; ++t) {
-        take(from + tile_at(t), p_.bits, c, tile);
+        read_column(from + tile_at(t), p_.bits, c, tile);
         for (int64_t i = 0; i < kTile && t * kTile + i < layout_.blocks * p_.block; ++i) {
           const int64_t at = gather_ == nullptr ? t * kTile + i : gather_[t * kTile + i];
           if (at >= 0)
@@ -169,7 +169,7 @@ class Packer {
   }
 
  private:
-  // Bytes into a panel.
+  // Byte offset in a panel.
   int64_t tile_at(int64_t t) const {
     return t / cell_tiles_ * layout_.cell_bytes + t % cell_tiles_ * kTile * kPanel * p_.bits / 8;
   }
@@ -227,7 +227,7 @@ class Packer {
                   static_cast<size_t>(size));
       if (!p_.zero_type) continue;
       if (*p_.zero_type == ElementType::u8) {
-        // A group of several packed blocks has its zero point in each of them: the bits agree.
+        // All packed blocks of a group hold the same zero point, so ORing them is exact.
         put_code(zeros + n * zero_pitch_, at, p_.bits, from[zero_at(b, c)]);
       } else {
         const int64_t width = bytes_for(*p_.zero_type, 1);
@@ -264,10 +264,10 @@ WeightOnlyLayout weight_only_layout(const WeightOnlyProblem& p, std::span<const 
     out.blocks = static_cast<int64_t>(scale_origins(p, groups).size());
   }
   out.panels = (p.n + kPanel - 1) / kPanel;
-  const int64_t extent = std::max(p.block, kTile);
-  const int64_t cell_blocks = extent / p.block;
+  const int64_t cell_elements = std::max(p.block, kTile);
+  const int64_t cell_blocks = cell_elements / p.block;
   out.cells = (out.blocks + cell_blocks - 1) / cell_blocks;
-  out.scales_at = extent * kPanel * p.bits / 8;
+  out.scales_at = cell_elements * kPanel * p.bits / 8;
   out.cell_bytes = out.scales_at + cell_blocks * kPanel * scale_bytes(p);
   if (p.zero_type) {
     out.zeros_at = out.cell_bytes;

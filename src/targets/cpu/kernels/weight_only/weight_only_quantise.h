@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Rows of floats to 8 bits with a scale per block of k.
+// Quantises f32 rows to int8 with a scale per block of k.
 #pragma once
 
 #include "targets/cpu/kernels/weight_only/weight_only_unpack.h"
@@ -7,19 +7,19 @@
 namespace lathe::cpu {
 namespace {
 
-// The low bytes of codes: packing is faster than narrowing each vector. What lies outside of 16
-// bits has a low byte of 0.
+// Stores the low bytes of codes: packing is faster than narrowing each vector. Values beyond 16
+// bits have a low byte of 0.
 template <int kVectors>
 inline void store_codes(int8_t* to, const I32 (&codes)[kVectors]) {
 #if defined(__AVX512F__)
   if constexpr (kVectors > 1) {
     const __m512i low = _mm512_set1_epi16(0xFF);
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    const auto words = [=](I32 a, I32 b) {
+    const auto low_bytes = [=](I32 a, I32 b) {
       return _mm512_and_si512(_mm512_packs_epi32(a.v, b.v), low);
     };
-    const __m512i first = words(codes[0], codes[1]);
-    const __m512i last = kVectors == 4 ? words(codes[2], codes[3]) : first;
+    const __m512i first = low_bytes(codes[0], codes[1]);
+    const __m512i last = kVectors == 4 ? low_bytes(codes[2], codes[3]) : first;
     const __m512i bytes = _mm512_permutexvar_epi32(order, _mm512_packus_epi16(first, last));
     if constexpr (kVectors == 4) {
       _mm512_storeu_si512(to, bytes);
@@ -33,24 +33,25 @@ inline void store_codes(int8_t* to, const I32 (&codes)[kVectors]) {
   for (int i = 0; i < kVectors; ++i) store_i32(to + i * kLanes, codes[i]);
 }
 
-// One row or four, as many of their blocks at once as a vector has lanes: each a lane while scales
-// are computed. kVectors of a block (or of 64 of its elements, if not kOneRun) lie together.
-template <int kVectors, bool kOneRun, int kRows>
+// Quantises one row or four. A vector has one lane per block while scales are computed. kVectors
+// vectors of a block (kWholeBlock) or of 64 of its elements are contiguous.
+template <int kVectors, bool kWholeBlock, int kRows>
 class RowQuantiser {
  public:
   RowQuantiser(const RowsToQuantise& rows, const QuantisedRows& to)
       : rows_(rows),
         to_(to),
-        block_(kOneRun ? kRun : rows.block),
+        block_(kWholeBlock ? kGroup : rows.block),
         factor_of_sum_(rows.starts == Starts::of_zero ? -rows.zero : -1),
         mask_(rows.starts == Starts::to_multiply ? 0xFFFF : -1) {}
 
-  // Some thousand numbers at a time: their scales, which take long to compute, then their codes.
+  // Processes kElements elements at a time: first their scales, which have long latencies, then
+  // their codes.
   inline void run() const {
-    constexpr int64_t kNumbers = 2048, kMostGroups = kNumbers / (16 * kLanes);
+    constexpr int64_t kElements = 2048, kMaxGroups = kElements / (16 * kLanes);
     const int64_t blocks = rows_.width / block_;
-    const int64_t groups = kNumbers / (kLanes * block_) > 0 ? kNumbers / (kLanes * block_) : 1;
-    float factors[kMostGroups * kLanes];
+    const int64_t groups = kElements / (kLanes * block_) > 0 ? kElements / (kLanes * block_) : 1;
+    float factors[kMaxGroups * kLanes];
     for (int64_t first = 0; first < blocks; first += groups * kBlocks) {
       const int64_t end = least(blocks, first + groups * kBlocks);
       int64_t b = first;
@@ -66,31 +67,31 @@ class RowQuantiser {
   }
 
  private:
-  static constexpr int64_t kRun = kVectors * kLanes;
+  static constexpr int64_t kGroup = kVectors * kLanes;
   static constexpr int64_t kBlocks = kLanes / kRows;
 
   static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-  // Of bit patterns, so that a NaN is larger than any number and makes the block's scale NaN. The
-  // next rows are fetched meanwhile: rows are often too short to be fetched ahead otherwise.
+  // Compares bit patterns: a NaN exceeds all other values and makes the block's scale NaN.
+  // Prefetches the next rows: short rows end before the hardware prefetcher starts.
   inline I32 largest_magnitude(const float* from) const {
-    I32 most = zero_i32();
-    for (int64_t k = 0; k < block_; k += kRun) {
+    I32 largest = zero_i32();
+    for (int64_t k = 0; k < block_; k += kGroup) {
 #pragma GCC unroll 8
       for (int i = 0; i < kVectors; ++i) {
         const float* const at = from + k + i * kLanes;
         __builtin_prefetch(at + kRows * rows_.stride, 0, 2);
-        most = max(most, bits_of(load(at)) & set1(0x7FFFFFFF));
+        largest = max(largest, bits_of(load(at)) & set1(0x7FFFFFFF));
       }
     }
-    return most;
+    return largest;
   }
 
-  // What a factor that is not finite makes of numbers, an i32 cannot hold: its low byte is 0.
-  // `to` is where the codes of the block's first step along k go.
+  // A factor that is not finite yields values out of the range of i32, whose low byte is 0. `to` is
+  // the place of the codes of the block's first step along k.
   inline I32 quantise(const float* from, F32 factor, int8_t* to) const {
     I32 sum = zero_i32();
-    for (int64_t k = 0; k < block_; k += kRun) {
+    for (int64_t k = 0; k < block_; k += kGroup) {
       I32 codes[kVectors];
 #pragma GCC unroll 8
       for (int i = 0; i < kVectors; ++i) {
@@ -102,7 +103,7 @@ class RowQuantiser {
     return sum;
   }
 
-  // `count` blocks from `first` on, or all that there are lanes for: lane i is of row i % kRows.
+  // `count` blocks from `first` on, or kBlocks; lane i belongs to row i % kRows.
   template <bool kAll>
   inline void find_scales(int64_t first, int64_t count, float* factors) const {
     const float* const from = rows_.from + first * block_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sums of weight-only products to y. For units that have included a simd header.
+// Stores accumulators of weight-only kernels to y. Units include a simd header first.
 #pragma once
 
 #include "targets/cpu/kernels/simd/simd.h"
@@ -7,16 +7,16 @@
 namespace lathe::cpu {
 namespace {
 
-// Rows of sums, and the bias, to y.
+// Adds the bias and stores rows of accumulators to y.
 template <class T>
-void store_rows(const float* sums, int64_t sums_stride, int64_t rows, int64_t columns,
+void store_rows(const float* acc, int64_t sums_stride, int64_t rows, int64_t columns,
                 const float* bias, T* y, int64_t stride) {
   for (int64_t part = 0; part * kLanes < columns; ++part) {
     const int64_t left = columns - part * kLanes;
     const Mask mask = mask_first(left < kLanes ? left : kLanes);
     const F32 offset = bias == nullptr ? zero_f32() : load(bias + part * kLanes, mask);
     for (int64_t r = 0; r < rows; ++r) {
-      F32 x = load(sums + r * sums_stride + part * kLanes);
+      F32 x = load(acc + r * sums_stride + part * kLanes);
       if (bias != nullptr) x = x + offset;
       store_f32(y + r * stride + part * kLanes, x, mask);
     }

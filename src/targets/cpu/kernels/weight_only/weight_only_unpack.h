@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Codes of packed weights in registers. For units that have included a simd header.
+// Unpacks codes of packed weights in registers. Units include a simd header first.
 #pragma once
 
 #include "targets/cpu/kernels/simd/simd.h"
@@ -13,7 +13,7 @@ constexpr int kParts = kPanel / kLanes;  // vectors per 16 columns
 template <int kBits>
 constexpr int kTileBytes = static_cast<int>(kTile * kPanel) * kBits / 8;
 
-// Bits of dwords shifted down, zeros from above.
+// Logical shift of dwords.
 inline I32 shift_bits(I32 x, int count) {
 #if defined(__AVX512F__)
   return {_mm512_srli_epi32(x.v, static_cast<unsigned>(count))};
@@ -31,8 +31,8 @@ inline I32 shift_bits_left(I32 x, int count) {
 
 inline I32 load_codes(const uint8_t* from) { return load(reinterpret_cast<const int32_t*>(from)); }
 
-// Elements 4q … 4q + 3 of a tile for the columns of `part`, a byte each; q is a constant wherever
-// loops are unrolled.
+// Elements 4q … 4q + 3 of a tile for the columns of `part`, one byte each. q is a constant after
+// unrolling.
 template <int kBits>
 inline I32 quad(const uint8_t* tile, int q, int part) {
   const uint8_t* at = tile + part * kLanes * 4;
@@ -94,19 +94,8 @@ inline I32 across_lanes(const I32 (&x)[kLanes], Op op) {
 #endif
 }
 
-// The largest lane, in every lane.
-inline I32 most_of_lanes(I32 x) {
-#if defined(__AVX512F__)
-  return {_mm512_set1_epi32(_mm512_reduce_max_epi32(x.v))};
-#else
-  __m256i most = _mm256_max_epi32(x.v, _mm256_permute2x128_si256(x.v, x.v, 1));
-  most = _mm256_max_epi32(most, _mm256_shuffle_epi32(most, 0x4E));
-  return {_mm256_max_epi32(most, _mm256_shuffle_epi32(most, 0xB1))};
-#endif
-}
-
-// Words multiplied, pairs added.
-inline I32 multiply_words(I32 a, I32 b) {
+// vpmaddwd: multiplies int16 and adds pairs.
+inline I32 multiply_int16(I32 a, I32 b) {
 #if defined(__AVX512F__)
   return {_mm512_madd_epi16(a.v, b.v)};
 #else
@@ -114,7 +103,7 @@ inline I32 multiply_words(I32 a, I32 b) {
 #endif
 }
 
-// acc + the sum over four bytes; codes of fewer than 8 bits leave room in 16-bit sums.
+// acc + the dot product of four bytes; codes below 8 bits do not overflow int16.
 template <int kBits>
 inline I32 dot_codes(I32 acc, I32 codes, I32 a) {
 #if !defined(__AVX512VNNI__) && !defined(__AVXVNNI__)
@@ -124,23 +113,23 @@ inline I32 dot_codes(I32 acc, I32 codes, I32 a) {
 #else
     const I32 pairs{_mm256_maddubs_epi16(codes.v, a.v)};
 #endif
-    return acc + multiply_words(pairs, set1(0x00010001));
+    return acc + multiply_int16(pairs, set1(0x00010001));
   }
 #endif
   return dot_u8s8(acc, codes, a);
 }
 
-// A block of a panel.
+// Location of a block in a panel.
 struct Place {
   const uint8_t* cell;
-  int64_t slot;  // of the cell's blocks
+  int64_t slot;  // block index in the cell
 };
 inline Place place_of(const PackedPanels& p, const uint8_t* panel, int64_t block) {
   if (p.block < kTile) return {panel + block / 2 * p.cell_bytes, block % 2};
   return {panel + block * p.cell_bytes, 0};
 }
 
-// The tile of element k, a multiple of 4, of a panel, and k's quad in it.
+// The tile of element k, a multiple of 4, and the index of k's quad in it.
 struct TilePlace {
   const uint8_t* tile;
   int quad;
@@ -167,7 +156,7 @@ inline I32 load_zeros(const PackedPanels& p, Place place, int part) {
 }
 
 template <int kBits>
-inline F32 load_float_zeros(const PackedPanels& p, Place place, int part) {
+inline F32 load_f32_zeros(const PackedPanels& p, Place place, int part) {
   if (p.zeros != ZeroKind::floats) return to_f32(load_zeros<kBits>(p, place, part));
   const auto* from = reinterpret_cast<const float*>(place.cell + p.zeros_at);
   return load(from + place.slot * kPanel + part * kLanes);
