@@ -117,11 +117,11 @@ TEST_P(CpuDecoderTest, computes_the_same_bits_alone_and_in_a_batch) {
   // All but the last two tokens together, then those one by one.
   std::vector<Sequence> sequences(8, decoder->new_sequence());
   std::vector<std::vector<float>> found(8);
-  for (size_t turn = 0; turn < 3; ++turn) {
+  for (size_t step = 0; step < 3; ++step) {
     std::vector<StepRequest> requests;
     for (size_t i = 0; i < 8; ++i) {
       const size_t most = own[i].size() - 2;
-      const auto part = turn == 0 ? own[i].first(most) : own[i].subspan(most + turn - 1, 1);
+      const auto part = step == 0 ? own[i].first(most) : own[i].subspan(most + step - 1, 1);
       requests.push_back({&sequences[i], part, LogitPositions::all()});
     }
     const Tensor logits = decoder->step(requests);

@@ -223,16 +223,16 @@ TEST_F(EmbeddedTokensTest, prompts_of_parts_keep_the_common_prefix) {
   Sequence sequence = decoder->new_sequence();
   std::vector<Token> tokens(generator.tokens(0).begin(), generator.tokens(0).begin() + 19);
   const EmbeddedTokens own{5, image};
-  Numbers told;
+  Numbers explicit_ids;
   for (size_t axis = 0; axis < 3; ++axis) {
-    for (int64_t i = 0; i < 5; ++i) told.push_back(i);
+    for (int64_t i = 0; i < 5; ++i) explicit_ids.push_back(i);
     const auto at = positions.begin() + static_cast<int64_t>(axis) * 8;
-    told.insert(told.end(), at, at + 8);
-    for (int64_t i = 9; i < 15; ++i) told.push_back(i);
+    explicit_ids.insert(explicit_ids.end(), at, at + 8);
+    for (int64_t i = 9; i < 15; ++i) explicit_ids.push_back(i);
   }
-  const Values logits =
-      run(*decoder,
-          {.sequence = &sequence, .tokens = tokens, .embedded = {&own, 1}, .positions = told});
+  const Values logits = run(
+      *decoder,
+      {.sequence = &sequence, .tokens = tokens, .embedded = {&own, 1}, .positions = explicit_ids});
   EXPECT_EQ(search::choose_largest(std::span(logits).last(32)), answer.front());
 
   // A second chat turn, by listed tokens and by parts, runs only new tokens.
@@ -255,11 +255,11 @@ TEST_F(EmbeddedTokensTest, prompts_of_parts_keep_the_common_prefix) {
   generator.compute_logits();
   EXPECT_EQ(generator.tokens_run() - before, 4);
   EXPECT_EQ(Values(generator.logits(0).begin(), generator.logits(0).end()), second);
-  Generator anew(decoder);
-  anew.add({}, options);
-  anew.append_parts(0, again);
-  anew.compute_logits();
-  EXPECT_EQ(Values(anew.logits(0).begin(), anew.logits(0).end()), second);
+  Generator fresh(decoder);
+  fresh.add({}, options);
+  fresh.append_parts(0, again);
+  fresh.compute_logits();
+  EXPECT_EQ(Values(fresh.logits(0).begin(), fresh.logits(0).end()), second);
 
   // Another image, or the same one elsewhere, runs again.
   PromptPart other[] = {

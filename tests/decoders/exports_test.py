@@ -373,10 +373,10 @@ def make(folder, opset, attention, positions, heads, _):
     (folder / "genai_config.json").write_text(json.dumps(config))
 
 
-def reference(folder, heads, tokens, parts, anew=False):
+def reference(folder, heads, tokens, parts, alone=False):
     """Logits [tokens, TOKENS] of ONNX Runtime in parts of the prompt, and the last presents; or logits of each token
     computed with all before it."""
-    if anew:
+    if alone:
         ends = np.cumsum(parts)
         each = [reference(folder, heads, tokens, (end,))[0][end - part:] for end, part in zip(ends, parts)]
         return np.concatenate(each), None
@@ -415,10 +415,10 @@ def check(probe, folder, name):
             yield f"{'packed' if notes['packed'] else notes['not_packed_reason']}, expected {reason or 'packed'}"
         whole = probe.logits(model, [tokens])
         for parts in ((17,), (5, 7, 1, 1, 3)):
-            wanted, _ = reference(meant if name in MEANT else folder, heads, tokens, parts, long)
+            expected, _ = reference(meant if name in MEANT else folder, heads, tokens, parts, long)
             got = probe.logits(model, [tokens], parts)
-            if not np.abs(got - wanted).max() <= 2e-5:
-                yield f"logits in parts of {parts} on {target} are {np.abs(got - wanted).max()} away"
+            if not np.abs(got - expected).max() <= 2e-5:
+                yield f"logits in parts of {parts} on {target} are {np.abs(got - expected).max()} away"
             if reason is None and not long and got.tobytes() != whole.tobytes():
                 yield f"parts of {parts} on {target} change bits"
         if reason is None and not long:

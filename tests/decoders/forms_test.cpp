@@ -117,9 +117,9 @@ TEST_F(FormsTest, unpacked_sequences_rewind_to_where_a_run_began) {
     EXPECT_EQ(finish(generator), tokens) << "rewound to " << length;
   }
   generator.rewind_to(0, 3);
-  Generator anew(decoder);
-  anew.add(std::span(prompt).first(3), options);
-  EXPECT_EQ(finish(generator), finish(anew));
+  Generator fresh(decoder);
+  fresh.add(std::span(prompt).first(3), options);
+  EXPECT_EQ(finish(generator), finish(fresh));
 }
 
 TEST_F(FormsTest, unpacked_sequences_fork_and_take_a_second_turn) {

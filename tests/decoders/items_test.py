@@ -71,15 +71,15 @@ def check(probe, folder, flags, positions, with_image):
     meant = positions
     if "mrope" in flags and positions.ndim == 1:
         meant = np.stack([positions] * 3)
-    wanted = reference(folder, tokens, meant, image)
+    expected = reference(folder, tokens, meant, image)
     for target in ("ref", "cpu"):
         model = {"folder": str(folder), "target": target}
         packed = probe.ask({**model, "notes": True})["packed"]
         if packed == ("items" in flags):
             yield f"packed is {packed} on {target}"
         got = probe.item(model, tokens, positions, [(len(TEXT), image)] if with_image else [])
-        away = np.abs(got - wanted).max()
-        if not away <= 1e-4 * np.abs(wanted).max():
+        away = np.abs(got - expected).max()
+        if not away <= 1e-4 * np.abs(expected).max():
             yield f"logits on {target} are {away} away"
 
 

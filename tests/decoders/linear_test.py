@@ -41,9 +41,9 @@ def check(probe, folder, target):
         if kernel not in explained:
             yield f"no {kernel} in {explained}"
     alone = probe.logits(model, PROMPTS, together=False)
-    wanted = np.concatenate([reference(folder, prompt, 50) for prompt in PROMPTS])
-    if not np.abs(alone - wanted).max() <= 5e-5:
-        yield f"logits are {np.abs(alone - wanted).max()} away from ONNX Runtime's"
+    expected = np.concatenate([reference(folder, prompt, 50) for prompt in PROMPTS])
+    if not np.abs(alone - expected).max() <= 5e-5:
+        yield f"logits are {np.abs(alone - expected).max()} away from ONNX Runtime's"
     for threads in (1, 2):
         for parts in ((), (1,), (16,), (7, 1)):
             for together in (True, False):

@@ -23,15 +23,15 @@ HIDDEN = 64
 
 def extract(model, inputs, outputs):
     """The nodes from these inputs to these outputs, with their constants."""
-    wanted, nodes = set(outputs), []
+    needed, nodes = set(outputs), []
     for node in reversed(model.graph.node):
-        if wanted & set(node.output) and not set(inputs) & set(node.output):
+        if needed & set(node.output) and not set(inputs) & set(node.output):
             nodes.insert(0, node)
-            wanted |= set(node.input)
+            needed |= set(node.input)
     known = {v.name: v for v in (*model.graph.input, *model.graph.output)}
     def info(name):
         return known.get(name) or helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", "sequence", HIDDEN])
-    tensors = [t for t in model.graph.initializer if t.name in wanted]
+    tensors = [t for t in model.graph.initializer if t.name in needed]
     graph = helper.make_graph(nodes, "stage", [info(n) for n in inputs], [info(n) for n in outputs], tensors)
     return helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
 

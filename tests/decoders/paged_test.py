@@ -97,9 +97,9 @@ def check_stories(probe, folder):
         yield f"notes: {notes}"
     many = [ids[i:i + 70] for i in range(12)]  # 12 sequences of 5 blocks do not fit 40 at once
     for options in ({}, {"num_beams": 3, "num_return_sequences": 3}):
-        got, wanted = (probe.generate(m, prompts + many, max_new_tokens=20, **options) for m in (last, plain))
-        if [[s["ids"] for s in row] for row in got] != [[s["ids"] for s in row] for row in wanted]:
-            yield f"from the file's blocks, {options}: {got}, expected {wanted}"
+        got, expected = (probe.generate(m, prompts + many, max_new_tokens=20, **options) for m in (last, plain))
+        if [[s["ids"] for s in row] for row in got] != [[s["ids"] for s in row] for row in expected]:
+            yield f"from the file's blocks, {options}: {got}, expected {expected}"
     for target in ("ref", "cpu"):
         paged = {"folder": str(folder), "target": target}
         got = probe.generate(paged, [prompt], max_length=len(ids))[0][0]["ids"]
@@ -110,9 +110,9 @@ def check_stories(probe, folder):
             if not distance <= 5e-5:
                 yield f"logits on {target} in parts of {parts} are {distance} away"
         options = {"max_new_tokens": 20, "num_beams": 3, "num_return_sequences": 3}
-        got, wanted = (probe.generate(m, prompts, **options) for m in (paged, plain))
-        if [[s["ids"] for s in row] for row in got] != [[s["ids"] for s in row] for row in wanted]:
-            yield f"beams on {target}: {got}, expected {wanted}"
+        got, expected = (probe.generate(m, prompts, **options) for m in (paged, plain))
+        if [[s["ids"] for s in row] for row in got] != [[s["ids"] for s in row] for row in expected]:
+            yield f"beams on {target}: {got}, expected {expected}"
 
 
 def check_synthetic(probe):

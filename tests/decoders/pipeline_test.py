@@ -28,16 +28,16 @@ def cut(folder):
     presents = [v.name for v in graph.output if v.name != "logits"]
 
     def save(name, inputs, outputs):
-        wanted, nodes = set(outputs), []
+        needed, nodes = set(outputs), []
         for node in reversed(graph.node):
-            if wanted & set(node.output) and not set(inputs) & set(node.output):
+            if needed & set(node.output) and not set(inputs) & set(node.output):
                 nodes.insert(0, node)
-                wanted |= set(node.input)
+                needed |= set(node.input)
         def info(value):
             shape = ["batch_size", "sequence_length", 64]
             return known.get(value) or helper.make_tensor_value_info(value, TensorProto.FLOAT, shape)
         part = helper.make_graph(nodes, name, [info(v) for v in inputs], [info(v) for v in outputs],
-                                 [t for t in graph.initializer if t.name in wanted])
+                                 [t for t in graph.initializer if t.name in needed])
         for node in part.node:  # the name that the previous stage forwards
             if name == "head":
                 node.input[:] = ["last_hidden" if value == hidden else value for value in node.input]

@@ -18,12 +18,12 @@ TEST_P(PositionsTest, explicit_ids_equal_the_default) {
   const auto decoder = open(GetParam());
   SKIP_WITHOUT(decoder);
   EXPECT_EQ(decoder->packed(), GetParam().size() == 1) << decoder->notes().not_packed_reason;
-  Sequence told = decoder->new_sequence();
-  Sequence untold = decoder->new_sequence();
+  Sequence explicit_ids = decoder->new_sequence();
+  Sequence implicit_ids = decoder->new_sequence();
   const Numbers positions = count_from(0, 30);
-  EXPECT_EQ(run(*decoder, {.sequence = &told, .tokens = prompt_, .positions = positions}),
-            run(*decoder, {.sequence = &untold, .tokens = prompt_}));
-  EXPECT_EQ(told.next_position(), 30);
+  EXPECT_EQ(run(*decoder, {.sequence = &explicit_ids, .tokens = prompt_, .positions = positions}),
+            run(*decoder, {.sequence = &implicit_ids, .tokens = prompt_}));
+  EXPECT_EQ(explicit_ids.next_position(), 30);
 }
 
 // RoPE is relative: a common offset changes only rounding, gaps change more.
@@ -146,22 +146,23 @@ TEST_F(PositionIdsTest, positions_are_kept_for_tokens_that_run_again) {
     const Values expected =
         run(*decoder, {.sequence = &whole, .tokens = prompt_, .positions = positions});
     Sequence parts = decoder->new_sequence();
-    const std::span<const int64_t> told = positions;
+    const std::span<const int64_t> explicit_ids = positions;
     const EmbeddedTokens image{1, embed(*decoder, prompt_tokens(9, 4))};
-    run(*decoder, {.sequence = &parts, .tokens = prompt_tokens(0, 8), .positions = told.first(8)});
+    run(*decoder,
+        {.sequence = &parts, .tokens = prompt_tokens(0, 8), .positions = explicit_ids.first(8)});
     run(*decoder, {.sequence = &parts,
                    .tokens = prompt_tokens(8, 12),
                    .embedded = {&image, 1},
-                   .positions = told.subspan(8, 12)});
+                   .positions = explicit_ids.subspan(8, 12)});
     const std::vector<std::byte> saved = save_sequence(parts);
     Sequence restored = restore_sequence(parts.shared_layout(), saved, 16384);
     EXPECT_EQ(save_sequence(restored), saved);
     for (Sequence* each : {&parts, &restored}) {
       EXPECT_EQ(each->next_position(), 23);
-      EXPECT_EQ(
-          run(*decoder,
-              {.sequence = each, .tokens = prompt_tokens(20, 10), .positions = told.subspan(20)}),
-          last(expected, 10));
+      EXPECT_EQ(run(*decoder, {.sequence = each,
+                               .tokens = prompt_tokens(20, 10),
+                               .positions = explicit_ids.subspan(20)}),
+                last(expected, 10));
       EXPECT_EQ(each->next_position(), 70);
     }
     // Damaged bytes are refused, or restore some sequence.
@@ -209,18 +210,18 @@ TEST_F(PositionIdsTest, positions_rewind_to_checkpoints) {
     EXPECT_EQ(values({.sequence = each, .tokens = prompt_tokens(11, 7)}), expected);
   }
   // In one step, in a batch.
-  Numbers told;
+  Numbers explicit_ids;
   for (size_t axis = 0; axis < 3; ++axis) {
-    for (int64_t i = 0; i < 5; ++i) told.push_back(i);
+    for (int64_t i = 0; i < 5; ++i) explicit_ids.push_back(i);
     const auto own = image.begin() + static_cast<int64_t>(axis) * 6;
-    told.insert(told.end(), own, own + 6);
-    for (int64_t i = 8; i < 15; ++i) told.push_back(i);
+    explicit_ids.insert(explicit_ids.end(), own, own + 6);
+    for (int64_t i = 8; i < 15; ++i) explicit_ids.push_back(i);
   }
   Sequence whole = decoder.new_sequence();
   Sequence other = decoder.new_sequence();
   const StepRequest both[] = {
       {.sequence = &other, .tokens = prompt_tokens(2, 4)},
-      {.sequence = &whole, .tokens = prompt_tokens(0, 18), .positions = told}};
+      {.sequence = &whole, .tokens = prompt_tokens(0, 18), .positions = explicit_ids}};
   const Tensor batch = decoder.step(both);
   EXPECT_TRUE(std::equal(expected.begin(), expected.end(), batch.as<float>() + expected.size()));
 }
@@ -263,7 +264,7 @@ TEST_F(PositionIdsTest, positions_of_three_axes_rotate_their_sections) {
 
 TEST_F(PositionIdsTest, invalid_positions_are_refused) {
   const auto plain = open({});
-  const auto told = open({"positions"});
+  const auto positioned = open({"positions"});
   const auto counted = open({"counted"});
   SKIP_WITHOUT(plain);
   Sequence sequence = plain->new_sequence();
@@ -272,19 +273,21 @@ TEST_F(PositionIdsTest, invalid_positions_are_refused) {
       error_of(*plain, {.sequence = &sequence, .tokens = prompt_tokens(0, 3), .positions = three})
           .find("the model accepts none: its tokens are consecutive"),
       std::string::npos);
-  Sequence other = told->new_sequence();
-  EXPECT_EQ(
-      error_of(*told, {.sequence = &other, .tokens = prompt_tokens(0, 4), .positions = three}),
-      "4 tokens have 3 position ids, expected one each");
+  Sequence other = positioned->new_sequence();
+  EXPECT_EQ(error_of(*positioned,
+                     {.sequence = &other, .tokens = prompt_tokens(0, 4), .positions = three}),
+            "4 tokens have 3 position ids, expected one each");
   const Numbers nine(9, 1);
-  EXPECT_EQ(error_of(*told, {.sequence = &other, .tokens = prompt_tokens(0, 3), .positions = nine}),
-            "3 tokens have 9 position ids, expected one each");
+  EXPECT_EQ(
+      error_of(*positioned, {.sequence = &other, .tokens = prompt_tokens(0, 3), .positions = nine}),
+      "3 tokens have 9 position ids, expected one each");
   const Numbers far = {0, 1, 16384};
-  EXPECT_EQ(error_of(*told, {.sequence = &other, .tokens = prompt_tokens(0, 3), .positions = far}),
-            "position id 16384 lies outside the context of 16384");
+  EXPECT_EQ(
+      error_of(*positioned, {.sequence = &other, .tokens = prompt_tokens(0, 3), .positions = far}),
+      "position id 16384 lies outside the context of 16384");
   const Numbers end = {0, 1, 16383};
-  run(*told, {.sequence = &other, .tokens = prompt_tokens(0, 3), .positions = end});
-  EXPECT_EQ(error_of(*told, {.sequence = &other, .tokens = prompt_tokens(0, 1)}),
+  run(*positioned, {.sequence = &other, .tokens = prompt_tokens(0, 3), .positions = end});
+  EXPECT_EQ(error_of(*positioned, {.sequence = &other, .tokens = prompt_tokens(0, 1)}),
             "1 tokens from position 16384 on exceed the context of 16384");
   ASSERT_TRUE(counted->packed()) << counted->notes().not_packed_reason;
   Sequence masked = counted->new_sequence();

@@ -165,11 +165,11 @@ SPELLINGS = ({"parts": (1,)}, {"parts": (16,)}, {"parts": (5, 1)}, {"together": 
 
 def check_codes(probe, work, bits, per_channel):
     folder = write(work / f"codes{bits}{per_channel}", bits, per_channel)
-    wanted = reference(folder, (200,))
+    expected = reference(folder, (200,))
     logits = {}
     for target in ("ref", "cpu"):
         logits[target] = check_packed(probe, {"folder": str(folder), "target": target}, SPELLINGS)
-        distance = np.abs(logits[target] - wanted).max()
+        distance = np.abs(logits[target] - expected).max()
         if not distance <= WITHIN[bits]:
             yield f"{target} is {distance} away from ONNX Runtime"
     steps = np.abs(logits["cpu"] - reference(folder, (3, 1))).max()
@@ -177,8 +177,8 @@ def check_codes(probe, work, bits, per_channel):
         yield f"ONNX Runtime's steps are {steps} away"
     # Quantisation must change the logits.
     plain = probe.logits({"folder": str(write(work / f"plain{bits}{per_channel}"))}, PROMPTS)
-    if not WITHIN[bits] < np.abs(plain - wanted).max():
-        yield f"an unquantised cache is only {np.abs(plain - wanted).max()} away"
+    if not WITHIN[bits] < np.abs(plain - expected).max():
+        yield f"an unquantised cache is only {np.abs(plain - expected).max()} away"
     blocks = write(work / f"blocks{bits}{per_channel}", bits, per_channel, blocks=16)
     for target in ("ref", "cpu"):
         model = {"folder": str(blocks), "target": target}
@@ -192,9 +192,9 @@ def check_codes(probe, work, bits, per_channel):
 
 def check_shared(probe, work, bits):
     folder = write(work / f"shared{bits}", bits, True, twice=True)
-    wanted = reference(folder, (200,))
+    expected = reference(folder, (200,))
     for target in ("ref", "cpu"):
-        distance = np.abs(check_packed(probe, {"folder": str(folder), "target": target}, SPELLINGS) - wanted).max()
+        distance = np.abs(check_packed(probe, {"folder": str(folder), "target": target}, SPELLINGS) - expected).max()
         if not distance <= WITHIN[bits]:
             yield f"{target} is {distance} away from ONNX Runtime"
 
@@ -212,11 +212,11 @@ def check_floats(probe, work):
 
 def check_norms(probe, work):
     before = write(work / "before", norms="before")
-    wanted = reference(before, (200,))
+    expected = reference(before, (200,))
     for target in ("ref", "cpu"):
         logits = check_packed(probe, {"folder": str(before), "target": target}, ())
-        if not np.abs(logits - wanted).max() <= WITHIN[None]:
-            yield f"{target} is {np.abs(logits - wanted).max()} away from ONNX Runtime"
+        if not np.abs(logits - expected).max() <= WITHIN[None]:
+            yield f"{target} is {np.abs(logits - expected).max()} away from ONNX Runtime"
         for blocks in (0, 16):
             inside = work / f"inside{blocks}"
             if not inside.exists():

@@ -52,13 +52,13 @@ std::string model_of(const Form& form) {
   const std::string heads = form.flat ? ", q_num_heads = 2, kv_num_heads = 2" : "";
   const std::string_view to =
       form.flat ? "Identity (x)" : "Transpose <perm = [0, 2, 1, 3]> (split)";
-  const std::string_view back = form.flat ? "Identity (attended)" : "Reshape (turned, joint)";
-  const std::string_view turn =
-      form.flat ? "" : "turned = Transpose <perm = [0, 2, 1, 3]> (attended)";
+  const std::string_view back = form.flat ? "Identity (attended)" : "Reshape (transposed, joint)";
+  const std::string_view transpose =
+      form.flat ? "" : "transposed = Transpose <perm = [0, 2, 1, 3]> (attended)";
   return fmt::format(R"(<ir_version: 10, opset_import: ["" : 24]>
 decoder (int64[batch, tokens] input_ids, int64[batch] write_indices, int64[batch] nonpad_kv_seqlen,
          {0} past_key_0, {0} past_value_0)
-    => (float[batch, rows, 8] logits, {0} key_0, {0} value_0) <
+    => (float[batch, tokens, 8] logits, {0} key_0, {0} value_0) <
   float[8, 8] table = {{{1}}},
   int64[4] parts = {{0, 0, 2, 4}},
   int64[3] joint = {{0, 0, 8}}
@@ -74,7 +74,7 @@ decoder (int64[batch, tokens] input_ids, int64[batch] write_indices, int64[batch
   y = {5}
   logits = Add (x, y)
 }})",
-                     cache, table, scatter, heads, to, back, turn);
+                     cache, table, scatter, heads, to, back, transpose);
 }
 
 class StaticCacheTest : public testing::TestWithParam<Form> {

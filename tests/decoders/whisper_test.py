@@ -56,11 +56,11 @@ def check(probe, folder, form, target, work):
     if not notes["packed"] or kinds != [("append", True), ("cross", False)]:
         yield f"{notes['not_packed_reason'] or 'packed'}, with states {kinds}"
     yield from bits(probe, model, [prompt + tokens, prompt[:1], prompt + tokens[2:9]], work)
-    wanted = np.concatenate([recorded["prompt_logits"], recorded["step_logits"][1:]])
+    expected = np.concatenate([recorded["prompt_logits"], recorded["step_logits"][1:]])
     for parts in ((len(prompt), 1), ()):
         got = probe.logits(model, [prompt + tokens[:-1]], parts)
-        distance = np.abs(got - wanted).max()
-        if not (got.shape == wanted.shape and distance <= 1e-4):
+        distance = np.abs(got - expected).max()
+        if not (got.shape == expected.shape and distance <= 1e-4):
             yield f"logits in parts of {parts} are {distance} away"
     got = probe.generate(model, [prompt, prompt], max_new_tokens=len(tokens))
     for sequence in got:
@@ -124,15 +124,15 @@ def spellings(probe, folder, target, work):
     mel.tofile(work / "mel")
     model = {"target": target, "inputs": {"audio_features": {"dims": list(mel.shape), "file": str(work / "mel")}}}
     tokens = [[3, 40, 7, 261, 378], [9, 8, 7]]
-    wanted = probe.logits({**model, "folder": str(folder)}, tokens)
+    expected = probe.logits({**model, "folder": str(folder)}, tokens)
     for spelling in ("attention", "products", "masked"):
         own = {**model, "folder": str(rewrite(folder, work / f"{spelling}_{target}", spelling))}
         notes = probe.ask({**own, "notes": True})
         if notes["packed"] == (spelling == "masked") or (spelling == "masked" and "trilu" not in notes["not_packed_reason"]):
             yield f"{spelling}: {notes['not_packed_reason'] or 'packed'}"
         got = probe.logits(own, tokens)
-        if spelling != "masked" and not np.abs(got - wanted).max() <= 1e-5:
-            yield f"{spelling}: logits are {np.abs(got - wanted).max()} away"
+        if spelling != "masked" and not np.abs(got - expected).max() <= 1e-5:
+            yield f"{spelling}: logits are {np.abs(got - expected).max()} away"
         if got.tobytes() != probe.logits(own, tokens, together=False).tobytes():
             yield f"{spelling}: other sequences change bits"
 

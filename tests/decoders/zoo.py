@@ -86,13 +86,13 @@ def before_end(tokens):
 
 def first_difference(got, tokens, margins, count, least):
     """Index at which `got` differs from recorded tokens, if before a margin below `least`."""
-    wanted = until_end(tokens[:count])
-    for i, token in enumerate(wanted):
+    expected = until_end(tokens[:count])
+    for i, token in enumerate(expected):
         if margins[i] < least:
             return None
         if i >= len(got) or got[i] != token:
             return i
-    return len(wanted) if wanted[-1] == END and len(got) > len(wanted) else None
+    return len(expected) if expected[-1] == END and len(got) > len(expected) else None
 
 
 def types(work):

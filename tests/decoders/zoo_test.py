@@ -42,7 +42,7 @@ def check_logits(probe, model, t, form):
     if form == "fp32" and t.name != "olmo":
         recorded |= {name: recorded["p33"][:len(t.prompts[name])] for name in ("p1", "p7") if name not in recorded}
     for name in sorted(set(recorded) & {"p1", "p7", "p33", "p80", "p60", "batch_last"}):
-        wanted = recorded[name]
+        expected = recorded[name]
         if name == "batch_last":
             ends = np.cumsum([len(prompt) for prompt in t.batch]) - 1
             got = probe.logits(model, t.batch)[ends]
@@ -50,8 +50,8 @@ def check_logits(probe, model, t, form):
             got = probe.logits(model, [t.prompts[name]])
             if len(got) != len(t.prompts[name]):
                 yield f"logits of {len(got)} tokens for {name}"
-            got = got[-len(wanted):]
-        distance = np.abs(got - wanted).max()
+            got = got[-len(expected):]
+        distance = np.abs(got - expected).max()
         if not distance <= allowed:
             yield f"logits of {name} are {distance} away from {arrays}, allowed {allowed}"
     if "greedy_p33" in recorded:
@@ -100,10 +100,10 @@ def check_switch(probe, model, prompt):
     before = probe.logits(model, [prompt[:zoo.SWITCH]])
     after = probe.logits(model, [prompt])
     for parts, back in (((40, 10, 30), 0), ((10, 30), 40), ((16, 1), 34)):
-        wanted = [after if end > zoo.SWITCH else before for end in np.cumsum(parts) + back]
+        expected = [after if end > zoo.SWITCH else before for end in np.cumsum(parts) + back]
         got = probe.logits(model, [prompt], parts, back=back)
         begin = back
-        for part, right in zip(parts, wanted):
+        for part, right in zip(parts, expected):
             part_tokens = slice(begin - back, begin + part - back)
             if got[part_tokens].tobytes() != right[begin:begin + part].tobytes():
                 yield f"tokens from {begin} on differ in parts of {parts}, rewound to {back}"
