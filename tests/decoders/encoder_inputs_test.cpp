@@ -147,11 +147,11 @@ TEST_P(EncoderInputsTest, require_one_part_per_prompt) {
   give(inputs_first, three);
   const Tokens tokens = {3};
   EXPECT_EQ(message_of(api().generator_append_tokens(inputs_first.get(), 3, tokens.data(), 1)),
-            "prompt 3 is given tokens, and the encoder's inputs are those of 3 prompts");
+            "cannot add prompt 3: the encoder's inputs are set for 3 prompts");
   size_t added = 0;
   EXPECT_EQ(
       message_of(api().generator_add_prompt(inputs_first.get(), nullptr, tokens.data(), 1, &added)),
-      "prompt 3 is given tokens, and the encoder's inputs are those of 3 prompts");
+      "cannot add prompt 3: the encoder's inputs are set for 3 prompts");
 }
 
 INSTANTIATE_TEST_SUITE_P(targets, EncoderInputsTest, testing::Values("ref", "cpu"),
