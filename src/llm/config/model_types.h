@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The model types of a genai_config.json that Lathe knows.
+// Known model types of a genai_config.json.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ enum class ModelKind : uint8_t {
   decoder,          // tokens in, logits out
   encoder_decoder,  // text or features in, then a decoder with cross attention
   multimodal,       // a decoder over embeddings of several programs
-  speech,           // transducers and the like
+  speech,           // transducers
 };
 
 struct ModelType {

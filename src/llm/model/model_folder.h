@@ -31,7 +31,7 @@ class ModelFolder {
 
   const std::string& path() const { return folder_.path(); }
   const GenaiConfig& config() const { return config_; }
-  // Path of a file of the folder; Io if missing, InvalidModel for a Git LFS pointer.
+  // Path of a file of the folder; Io if missing.
   std::string file(const std::string& name) const;
   std::unique_ptr<Program> load(const std::string& name) const;
   // The decoder's file, or its stages linked.
