@@ -3,7 +3,7 @@
 
 namespace lathe {
 
-static const Register dims{{
+static const Register dims_op{{
     .name = "dims",
     .doc = "An i64[n] tensor of dims, evaluated once their symbols are bound.",
     .attributes = {{"values", AttributeKind::dims}},

@@ -17,7 +17,7 @@ constexpr TypeSet kCodes = types(ElementType::i4, ElementType::u4, ElementType::
 // Logical elements per stored one along the last axis.
 int64_t packing(ElementType type, int64_t bits) { return type == ElementType::u8 ? 8 / bits : 1; }
 
-void infer_gather(Infer& c) {
+void infer_gather_block_quantized(Infer& c) {
   const int64_t bits = c.integer("bits");
   const int64_t block = c.integer("block_size");
   c.check((bits == 2 || bits == 4 || bits == 8) && block > 0,
@@ -111,7 +111,7 @@ static const Register gather_block_quantized{{
                  {"scales", kFloats},
                  {"zero_points", kCodes, Arity::optional, 'T'}},
     .attributes = {{"bits", 4}, {"block_size", 128}, {"gather_axis", 0}, {"quantize_axis", 1}},
-    .infer = infer_gather,
+    .infer = infer_gather_block_quantized,
     .eval = evaluate_gather,
 }};
 

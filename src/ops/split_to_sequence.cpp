@@ -25,7 +25,7 @@ void infer_split_to_sequence(Infer& c) {
   c.result(Type::sequence(Type::tensor(c.element(0), std::move(dims))));
 }
 
-std::vector<int64_t> part_extents(const Evaluation& c, int64_t extent) {
+std::vector<int64_t> sequence_extents(const Evaluation& c, int64_t extent) {
   if (!c.has(1)) return std::vector<int64_t>(static_cast<size_t>(extent), 1);
   std::vector<int64_t> parts = c.values(1);
   if (c.in(1).rank == 1) {
@@ -54,7 +54,7 @@ void eval_split_to_sequence(Evaluation& c) {
   const bool drop = !c.has(1) && !c.boolean("keep_dims");
   std::vector<Box> items;
   int64_t begin = 0;
-  for (const int64_t extent : part_extents(c, x.view().dims[axis])) {
+  for (const int64_t extent : sequence_extents(c, x.view().dims[axis])) {
     TensorView part = narrow(x.view(), axis, begin, extent);
     begin += extent;
     if (drop) part = select_axis(part, axis, 0);

@@ -120,7 +120,7 @@ bool remove_symbols(Program& program, const Names& mentioned) {
   return !unused.empty();
 }
 
-bool run(Program& program) {
+bool eliminate(Program& program) {
   for (bool changed = false;; changed = true) {
     // Bodies of instructions erased in one round mention symbols until the next round.
     changed |= remove_modules(program);
@@ -135,7 +135,7 @@ bool run(Program& program) {
 const Pass eliminate_dead_code{
     .name = "eliminate_dead_code",
     .doc = "Removes instructions, modules and symbols that nothing uses.",
-    .run = run,
+    .run = eliminate,
 };
 
 }  // namespace lathe

@@ -108,7 +108,7 @@ int64_t operand_bytes(const Instruction& instruction) {
   return bytes;
 }
 
-bool run(Program& program) {
+bool fold_program(Program& program) {
   bool changed = false;
   for (const auto& module : program.modules()) {
     for (auto at = module->instructions().begin(); at != module->instructions().end();) {
@@ -136,7 +136,7 @@ bool run(Program& program) {
 const Pass fold_constants{
     .name = "fold_constants",
     .doc = "Evaluates instructions whose operands are literals, and integers that are dims.",
-    .run = run,
+    .run = fold_program,
 };
 
 }  // namespace lathe

@@ -53,7 +53,7 @@ struct Carried {
   int current = 0;
 };
 
-TensorView dense_view(ElementType type, std::span<const int64_t> dims, void* data) {
+TensorView contiguous_view(ElementType type, std::span<const int64_t> dims, void* data) {
   TensorView view;
   view.type = type;
   view.rank = static_cast<int>(dims.size());
@@ -80,14 +80,14 @@ class IterationReceiver final : public Receiver {
       : condition_(condition), carried_(carried), stacked_(stacked) {}
 
   TensorView receive(int index, ElementType type, std::span<const int64_t> dims) override {
-    if (index == 0) return dense_view(type, dims, condition_);
+    if (index == 0) return contiguous_view(type, dims, condition_);
     const auto at = static_cast<size_t>(index - 1);
     const int64_t bytes = bytes_for(type, element_count(dims));
     if (at < carried_.size()) {
       Carried& carried = carried_[at];
       const auto next = static_cast<size_t>(1 - carried.current);
       carried.boxed[next] = false;
-      carried.view[next] = dense_view(type, dims, carried.memory[next].reserve(bytes));
+      carried.view[next] = contiguous_view(type, dims, carried.memory[next].reserve(bytes));
       return carried.view[next];
     }
     Stacked& stacked = stacked_[at - carried_.size()];
@@ -101,7 +101,7 @@ class IterationReceiver final : public Receiver {
     stacked.slice.assign(dims.begin(), dims.end());
     stacked.known = true;
     void* memory = stacked.memory.extend(bytes * (stacked.count + 1), bytes * stacked.count);
-    return dense_view(type, dims, static_cast<char*>(memory) + bytes * stacked.count);
+    return contiguous_view(type, dims, static_cast<char*>(memory) + bytes * stacked.count);
   }
 
   void receive_box(int index, Box box) override {
@@ -174,7 +174,7 @@ class ScanReceiver final : public Receiver {
       Carried& carried = carried_[at];
       const auto next = static_cast<size_t>(1 - carried.current);
       carried.boxed[next] = false;
-      carried.view[next] = dense_view(
+      carried.view[next] = contiguous_view(
           type, dims, carried.memory[next].reserve(bytes_for(type, element_count(dims))));
       return carried.view[next];
     }
@@ -238,8 +238,8 @@ void run_loop(Frame& frame, const Launch& launch) {
 
   int64_t iteration = 0;
   std::vector<Argument> arguments;
-  arguments.push_back({dense_view(ElementType::i64, {}, &iteration), nullptr});
-  arguments.push_back({dense_view(ElementType::boolean, {}, &condition), nullptr});
+  arguments.push_back({contiguous_view(ElementType::i64, {}, &iteration), nullptr});
+  arguments.push_back({contiguous_view(ElementType::boolean, {}, &condition), nullptr});
   for (size_t i = 2; i < launch.operands.size(); ++i) {
     arguments.push_back(frame.argument(launch.operands[i]));
   }
@@ -271,7 +271,7 @@ void run_loop(Frame& frame, const Launch& launch) {
         dims.push_back(frame.known_extent(id, axis).value_or(0));
       }
     }
-    deliver(frame, id, {dense_view(frame.slot(id).type, dims, output.memory.data()), nullptr});
+    deliver(frame, id, {contiguous_view(frame.slot(id).type, dims, output.memory.data()), nullptr});
   }
 }
 

@@ -12,7 +12,7 @@ namespace lathe::onnx {
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool starts_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
 bool is_special_number(std::string_view word) {
   constexpr std::string_view kNames[] = {"inf", "infinity", "nan"};
@@ -57,10 +57,10 @@ void TextLexer::advance() {
   const char after = at_ + 1 < source_.size() ? source_[at_ + 1] : '\0';
   if (c == '"') {
     lex_text();
-  } else if (is_digit(c) || (c == '-' && (is_digit(after) || is_letter(after)))) {
+  } else if (is_digit(c) || (c == '-' && (is_digit(after) || starts_word(after)))) {
     lex_numeric();
-  } else if (is_letter(c)) {
-    while (at_ < source_.size() && (is_letter(source_[at_]) || is_digit(source_[at_]))) ++at_;
+  } else if (starts_word(c)) {
+    while (at_ < source_.size() && (starts_word(source_[at_]) || is_digit(source_[at_]))) ++at_;
     token_.kind = Kind::word;
     token_.text = source_.substr(token_.begin, at_ - token_.begin);
   } else {
@@ -89,9 +89,9 @@ void TextLexer::lex_text() {
 
 void TextLexer::lex_numeric() {
   if (source_[at_] == '-') ++at_;
-  if (is_letter(source_[at_])) {  // -inf
+  if (starts_word(source_[at_])) {  // -inf
     const size_t word = at_;
-    while (at_ < source_.size() && is_letter(source_[at_])) ++at_;
+    while (at_ < source_.size() && starts_word(source_[at_])) ++at_;
     token_.kind = is_special_number(source_.substr(word, at_ - word)) ? Kind::number : Kind::symbol;
   } else {
     const auto digits = [&] {

@@ -23,8 +23,8 @@
 namespace lathe::llm {
 namespace {
 
-constexpr std::string_view kMagic = "LATHESEQ";
-constexpr uint64_t kVersion = 2;
+constexpr std::string_view kSequenceMagic = "LATHESEQ";
+constexpr uint64_t kSequenceVersion = 2;
 
 Dims cache_dims(const SequenceState& state, int64_t slots) {
   return {1, state.extents[0], slots, state.extents[1]};
@@ -246,8 +246,8 @@ class Restoring {
 std::vector<std::byte> save_sequence(const Sequence& sequence) {
   const CacheLayout& layout = sequence.layout();
   ByteWriter writer;
-  for (const char c : kMagic) writer.bytes.push_back(static_cast<std::byte>(c));
-  writer.number(kVersion);
+  for (const char c : kSequenceMagic) writer.bytes.push_back(static_cast<std::byte>(c));
+  writer.number(kSequenceVersion);
   writer.number(layout.fingerprint());
   writer.number(sequence.checkpoints().size());
   write_states(layout, sequence.states(), false, writer);
@@ -261,12 +261,14 @@ std::vector<std::byte> save_sequence(const Sequence& sequence) {
 Sequence restore_sequence(std::shared_ptr<const CacheLayout> layout,
                           std::span<const std::byte> bytes, int64_t max_tokens) {
   ByteReader reader(bytes);
-  const auto magic = reader.take(kMagic.size(), "first bytes");
-  check(std::memcmp(magic.data(), kMagic.data(), magic.size()) == 0, ErrorKind::invalid_argument,
-        "{} bytes do not begin with '{}': they are not a saved sequence", bytes.size(), kMagic);
+  const auto magic = reader.take(kSequenceMagic.size(), "first bytes");
+  check(std::memcmp(magic.data(), kSequenceMagic.data(), magic.size()) == 0,
+        ErrorKind::invalid_argument,
+        "{} bytes do not begin with '{}': they are not a saved sequence", bytes.size(),
+        kSequenceMagic);
   const uint64_t version = reader.number("version");
-  check(version == kVersion, ErrorKind::invalid_argument,
-        "a saved sequence has version {}, this Lathe reads version {}", version, kVersion);
+  check(version == kSequenceVersion, ErrorKind::invalid_argument,
+        "a saved sequence has version {}, this Lathe reads version {}", version, kSequenceVersion);
   const uint64_t fingerprint = reader.number("fingerprint");
   check(fingerprint == layout->fingerprint(), ErrorKind::invalid_argument,
         "a saved sequence has fingerprint {:016x}, this model has {:016x}: another model saved it",

@@ -43,12 +43,12 @@ Value indent(Arguments& arguments) {
   return Value::string(std::move(out), value.is_markup());
 }
 
-constexpr FunctionRow kRows[] = {
+constexpr FunctionRow kLayoutFilters[] = {
     {"indent", indent},
 };
 
 }  // namespace
 
-std::span<const FunctionRow> layout_filters() { return kRows; }
+std::span<const FunctionRow> layout_filters() { return kLayoutFilters; }
 
 }  // namespace lathe::templates

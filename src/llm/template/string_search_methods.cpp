@@ -253,7 +253,7 @@ Value isidentifier(const Value& self, Arguments& arguments) {
   return Value::boolean(!text.empty());
 }
 
-constexpr Method kMethods[] = {
+constexpr Method kSearchMethods[] = {
     {"find", find<false, false>},
     {"rfind", find<true, false>},
     {"index", find<false, true>},
@@ -282,6 +282,6 @@ constexpr Method kMethods[] = {
 
 }  // namespace
 
-std::span<const Method> string_search_methods() { return kMethods; }
+std::span<const Method> string_search_methods() { return kSearchMethods; }
 
 }  // namespace lathe::templates

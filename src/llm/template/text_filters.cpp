@@ -149,7 +149,7 @@ Value default_filter(Arguments& arguments) {
   return values[1].is_missing() ? Value::string("") : values[1];
 }
 
-constexpr FunctionRow kRows[] = {
+constexpr FunctionRow kTextFilters[] = {
     {"lower", lower_filter},   {"upper", upper_filter},     {"capitalize", capitalize_filter},
     {"title", title_filter},   {"string", string_filter},   {"trim", trim},
     {"center", center_filter}, {"replace", replace_filter}, {"format", format_filter},
@@ -159,6 +159,6 @@ constexpr FunctionRow kRows[] = {
 
 }  // namespace
 
-std::span<const FunctionRow> text_filters() { return kRows; }
+std::span<const FunctionRow> text_filters() { return kTextFilters; }
 
 }  // namespace lathe::templates

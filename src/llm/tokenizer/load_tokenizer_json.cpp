@@ -20,7 +20,7 @@ namespace lathe::tokenizer {
 namespace {
 
 namespace dom = simdjson::dom;
-constexpr size_t kMaxDepth = 48;
+constexpr size_t kMaxJsonDepth = 48;
 
 std::string_view type_name(dom::element element) {
   switch (element.type()) {
@@ -64,7 +64,7 @@ std::string describe(simdjson::error_code error, std::string_view text) {
     }
   };
   if (error == simdjson::DEPTH_ERROR)
-    return fmt::format("is nested deeper than {} levels", kMaxDepth);
+    return fmt::format("is nested deeper than {} levels", kMaxJsonDepth);
   Finder finder;
   const bool is_valid = Json::sax_parse(text.begin(), text.end(), &finder);
   if (finder.is_number || error == simdjson::NUMBER_ERROR) {
@@ -200,7 +200,7 @@ MergeTable read_merges(dom::element element, const Vocabulary& vocabulary,
 // True if the last step of the pre-tokenizer is ByteLevel.
 bool ends_in_byte_level(const Json& pre_tokenizer) {
   const Json* step = &pre_tokenizer;
-  for (size_t depth = 0; depth < kMaxDepth; ++depth) {
+  for (size_t depth = 0; depth < kMaxJsonDepth; ++depth) {
     if (!step->is_object() || !step->contains("type")) return false;
     if ((*step)["type"] == "ByteLevel") return true;
     const auto list = step->find("pretokenizers");
@@ -441,7 +441,7 @@ std::vector<AddedToken> read_added_tokens(dom::object file) {
 
 Parts read_tokenizer_json(std::string_view bytes) {
   dom::parser parser;
-  check(parser.allocate(bytes.size(), kMaxDepth) == simdjson::SUCCESS, ErrorKind::out_of_memory,
+  check(parser.allocate(bytes.size(), kMaxJsonDepth) == simdjson::SUCCESS, ErrorKind::out_of_memory,
         "no memory for a tokenizer of {} bytes", bytes.size());
   dom::element root;
   const simdjson::error_code error = parser.parse(bytes.data(), bytes.size()).get(root);

@@ -15,7 +15,7 @@ namespace {
 using unicode::CodeSet;
 
 constexpr size_t kMaxPattern = 1 << 15;
-constexpr int kMaxDepth = 100;
+constexpr int kMaxGroupDepth = 100;
 constexpr uint32_t kMaxRepeat = 65535;
 
 struct Options {
@@ -71,7 +71,8 @@ class Parser {
 
   // Parses up to the end or to ')', which it does not consume.
   void alternatives(Options options, int depth) {
-    if (depth > kMaxDepth) in_.unsupported(fmt::format("more than {} nested groups", kMaxDepth));
+    if (depth > kMaxGroupDepth)
+      in_.unsupported(fmt::format("more than {} nested groups", kMaxGroupDepth));
     size_t opened = 0;  // groups opened by options up to the end of this group
     while (!in_.at_end() && in_.peek() != ')') {
       if (in_.take('|')) {
@@ -81,7 +82,8 @@ class Parser {
       if (options.extended && skip_blank()) continue;
       if (in_.looking_at("(?") && change_options(options)) {
         emit("(?:");
-        if (++opened > kMaxDepth) in_.unsupported("more than 100 changes of options in a group");
+        if (++opened > kMaxGroupDepth)
+          in_.unsupported("more than 100 changes of options in a group");
         continue;
       }
       if (in_.looking_at("(?#")) {

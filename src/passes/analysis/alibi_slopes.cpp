@@ -15,13 +15,13 @@
 namespace lathe {
 namespace {
 
-using Found = std::optional<AlibiSlopes>;
+using FoundSlopes = std::optional<AlibiSlopes>;
 
-constexpr int kMostSteps = 24;               // def-use distance to positions and slopes
+constexpr int kMaxSlopeSteps = 24;           // def-use distance to positions and slopes
 constexpr int64_t kMostConstants = 1 << 16;  // elements that are evaluated at most
 
 template <class T>
-T attribute(const Instruction& instruction, std::string_view name) {
+T slope_attribute(const Instruction& instruction, std::string_view name) {
   return std::get<T>(*find_attribute(instruction.attributes(), name));
 }
 
@@ -70,7 +70,7 @@ std::vector<double> doubles_of(const Tensor& tensor) {
 }
 
 // A tensor that varies along at most one axis: one factor per head.
-Found factors_in(const Tensor& tensor) {
+FoundSlopes factors_in(const Tensor& tensor) {
   const Dims& dims = tensor.dims();
   if (tensor.count() < 1 || !is_floating(tensor.type())) return std::nullopt;
   const auto along = std::ranges::find_if(dims, [](int64_t extent) { return extent > 1; });
@@ -106,7 +106,7 @@ std::optional<double> step_of(std::span<const double> line, ElementType type) {
 }
 
 // A bias table as long as the context: an arithmetic progression along the last axis per head.
-Found table_in(const Tensor& tensor) {
+FoundSlopes table_in(const Tensor& tensor) {
   const Dims& dims = tensor.dims();
   if (dims.empty() || dims.back() < 3 || !is_floating(tensor.type()) || !tensor.is_dense()) {
     return std::nullopt;
@@ -135,13 +135,13 @@ class Trace {
  public:
   explicit Trace(const AffineAnalysis& flow) : flow_(flow) {}
 
-  Found run(const Value* value, int steps) {
+  FoundSlopes run(const Value* value, int steps) {
     if (const auto at = memo_.find(value); at != memo_.end()) return at->second;
     return memo_[value] = trace(value, steps);
   }
 
  private:
-  Found trace(const Value* value, int steps) {
+  FoundSlopes trace(const Value* value, int steps) {
     const Instruction* definition = value->definition();
     if (definition == nullptr || steps == 0 || !value->type().is_ranked()) return std::nullopt;
     const AffineValue* known = flow_.find(value);
@@ -152,7 +152,7 @@ class Trace {
     const int rank = value->type().rank();
     if (op == "mul") {
       for (const size_t i : {0, 1}) {
-        if (Found found = scaled_position(*definition, i, steps)) return found;
+        if (FoundSlopes found = scaled_position(*definition, i, steps)) return found;
       }
     }
     if (op == "add" || op == "sub") return shifted(*definition, steps);
@@ -174,7 +174,7 @@ class Trace {
   }
 
   // Adds leading axes up to `rank`.
-  static Found widened(Found slopes, int rank) {
+  static FoundSlopes widened(FoundSlopes slopes, int rank) {
     if (!slopes) return slopes;
     const auto more = rank - std::ssize(slopes->steps);
     if (more < 0) return std::nullopt;
@@ -184,7 +184,7 @@ class Trace {
   }
 
   // Clears steps along axes of size 1: their one element is broadcast.
-  static Found repeated(Found slopes, const Value& before, int rank) {
+  static FoundSlopes repeated(FoundSlopes slopes, const Value& before, int rank) {
     const std::vector<Dim>& dims = *before.type().dims;
     for (size_t axis = 0; slopes && axis < dims.size(); ++axis) {
       if (dims[axis] == Dim(1)) slopes->steps[axis] = 0;
@@ -192,19 +192,19 @@ class Trace {
     return widened(std::move(slopes), rank);
   }
 
-  static Found scaled(Found slopes, double by, const Value& before, int rank) {
+  static FoundSlopes scaled(FoundSlopes slopes, double by, const Value& before, int rank) {
     if (!slopes) return slopes;
     for (double& head : slopes->heads) head *= by;
     return repeated(std::move(slopes), before, rank);
   }
 
   // A position (operand i, equal for all heads) times constant slopes.
-  Found scaled_position(const Instruction& mul, size_t i, int steps) {
-    const std::optional<Tensor> tensor = constants_.find(operand(mul, 1 - i), kMostSteps);
+  FoundSlopes scaled_position(const Instruction& mul, size_t i, int steps) {
+    const std::optional<Tensor> tensor = constants_.find(operand(mul, 1 - i), kMaxSlopeSteps);
     const int rank = mul.result()->type().rank();
-    Found slopes = widened(tensor ? factors_in(*tensor) : std::nullopt, rank);
+    FoundSlopes slopes = widened(tensor ? factors_in(*tensor) : std::nullopt, rank);
     if (!slopes) return slopes;
-    Found grows = run(operand(mul, i), steps - 1);
+    FoundSlopes grows = run(operand(mul, i), steps - 1);
     if (!grows || grows->axis >= 0) return std::nullopt;
     grows = repeated(std::move(grows), *operand(mul, i), rank);
     slopes->steps = grows->steps;
@@ -216,7 +216,7 @@ class Trace {
   }
 
   // Adds or subtracts a constant: the slopes stay, up to the sign.
-  Found shifted(const Instruction& sum, int steps) {
+  FoundSlopes shifted(const Instruction& sum, int steps) {
     for (const size_t i : {0, 1}) {
       if (!constant_of(operand(sum, 1 - i), flow_)) continue;
       const double sign = sum.op().name == "sub" && i == 1 ? -1 : 1;
@@ -227,7 +227,7 @@ class Trace {
   }
 
   // A slice shifts positions, but must keep all heads.
-  Found sliced(const Instruction& slice, Found slopes) const {
+  FoundSlopes sliced(const Instruction& slice, FoundSlopes slopes) const {
     const auto elements = [&](size_t i) {
       const Value* value = operand(slice, i);
       return value == nullptr ? std::nullopt : value->elements();
@@ -246,7 +246,7 @@ class Trace {
     return slopes;
   }
 
-  static Found transposed(const Instruction& transpose, Found slopes) {
+  static FoundSlopes transposed(const Instruction& transpose, FoundSlopes slopes) {
     if (!slopes) return slopes;
     const auto& order = std::get<Integers>(*find_attribute(transpose.attributes(), "permutation"));
     const size_t rank = slopes->steps.size();
@@ -260,7 +260,7 @@ class Trace {
   }
 
   // Adds and removes axes of size 1; the other axes keep their order.
-  static Found reshaped(const Value& before, const Value& after, Found slopes) {
+  static FoundSlopes reshaped(const Value& before, const Value& after, FoundSlopes slopes) {
     if (!slopes) return slopes;
     const std::vector<Dim>& from = *before.type().dims;
     const std::vector<Dim>& to = *after.type().dims;
@@ -279,18 +279,18 @@ class Trace {
 
   const AffineAnalysis& flow_;
   Constants constants_;
-  std::map<const Value*, Found> memo_;  // each value is traced once
+  std::map<const Value*, FoundSlopes> memo_;  // each value is traced once
 };
 
 }  // namespace
 
 std::optional<AlibiSlopes> alibi_slopes(const Value* value, const AffineAnalysis& flow) {
-  return value == nullptr ? std::nullopt : Trace(flow).run(value, kMostSteps);
+  return value == nullptr ? std::nullopt : Trace(flow).run(value, kMaxSlopeSteps);
 }
 
 std::optional<std::vector<double>> alibi_slopes_of_scores(const Value* value,
                                                           const AffineAnalysis& flow) {
-  Found slopes = alibi_slopes(value, flow);
+  FoundSlopes slopes = alibi_slopes(value, flow);
   const auto rank = slopes ? std::ssize(slopes->steps) : 0;
   if (rank < 1 || slopes->steps.back() == 0 || value->type().dims->back() == Dim(1)) {
     return std::nullopt;

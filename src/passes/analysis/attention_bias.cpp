@@ -9,7 +9,7 @@
 namespace lathe {
 namespace {
 
-constexpr int kMostSteps = 16;  // def-use distance from a bias to its terms
+constexpr int kMaxBiasSteps = 16;  // def-use distance from a bias to its terms
 
 // Adds the slopes of one more bias.
 void join_slopes(const std::vector<double>& more, double scale, std::vector<double>& slopes) {
@@ -28,7 +28,7 @@ void AttentionBias::narrow_window(int64_t tokens) {
 }
 
 bool AttentionBiases::join(const Value* value, double scale, AttentionBias& bias) const {
-  return join(value, scale, bias, kMostSteps);
+  return join(value, scale, bias, kMaxBiasSteps);
 }
 
 bool AttentionBiases::join_mask(const AffineValue& known, bool boolean, double scale,

@@ -10,7 +10,7 @@ namespace lathe {
 namespace {
 
 // Def-use distance from a cache to its softmax: transpose, expand, scale, matmul, cap, mask.
-constexpr int kMostSteps = 24;
+constexpr int kMaxUseSteps = 24;
 
 template <class T>
 T attribute(const Instruction& instruction, std::string_view name) {
@@ -202,7 +202,7 @@ std::vector<Instruction*> cache_readers(Value* cache) {
   const auto add = [&](Instruction* reader) {
     if (std::ranges::find(readers, reader) == readers.end()) readers.push_back(reader);
   };
-  for (int steps = 0; steps < kMostSteps && !front.empty(); ++steps) {
+  for (int steps = 0; steps < kMaxUseSteps && !front.empty(); ++steps) {
     std::vector<Value*> next;
     for (Value* value : front) {
       for (const Use& use : value->uses()) {

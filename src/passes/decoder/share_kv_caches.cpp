@@ -28,15 +28,15 @@ enum Operand : size_t {
 };
 
 template <class T>
-T attribute(const Instruction& instruction, std::string_view name) {
+T attribute_of(const Instruction& instruction, std::string_view name) {
   return std::get<T>(*find_attribute(instruction.attributes(), name));
 }
 
 bool can_share(const Instruction& attention) {
   return operand(attention, kKey) != nullptr && operand(attention, kBias) == nullptr &&
-         attribute<bool>(attention, "causal") &&
-         !attribute<bool>(attention, "sliding_window_cache") &&
-         attribute<int64_t>(attention, "qk_output") == 0;
+         attribute_of<bool>(attention, "causal") &&
+         !attribute_of<bool>(attention, "sliding_window_cache") &&
+         attribute_of<int64_t>(attention, "qk_output") == 0;
 }
 
 // True if both append the same keys and values.
@@ -44,12 +44,12 @@ bool append_alike(const Instruction& a, const Instruction& b) {
   constexpr std::array kAppended = {kKey, kValue, kPastKey, kPastValue, kKeyScale, kValueScale};
   constexpr std::array kRope = {kCos, kSin, kPositions};
   const auto equal = [&](size_t i) { return operand(a, i) == operand(b, i); };
-  const bool rotates = attribute<bool>(a, "do_rotary");
-  return std::ranges::all_of(kAppended, equal) && rotates == attribute<bool>(b, "do_rotary") &&
-         attribute<int64_t>(a, "kv_num_heads") == attribute<int64_t>(b, "kv_num_heads") &&
+  const bool rotates = attribute_of<bool>(a, "do_rotary");
+  return std::ranges::all_of(kAppended, equal) && rotates == attribute_of<bool>(b, "do_rotary") &&
+         attribute_of<int64_t>(a, "kv_num_heads") == attribute_of<int64_t>(b, "kv_num_heads") &&
          (!rotates ||
-          (std::ranges::all_of(kRope, equal) &&
-           attribute<bool>(a, "rotary_interleaved") == attribute<bool>(b, "rotary_interleaved")));
+          (std::ranges::all_of(kRope, equal) && attribute_of<bool>(a, "rotary_interleaved") ==
+                                                    attribute_of<bool>(b, "rotary_interleaved")));
 }
 
 bool appends_nothing(const Instruction& attention) {
@@ -134,7 +134,7 @@ class Sharing {
     builder.set_origins(other.origins());
     main_.replace_uses(other.result(0), builder("sequence_attention", operands, attributes));
     for (int i = 1; i < 3; ++i) main_.replace_uses(other.result(i), first.result(i));
-    const auto window = std::max<int64_t>(attribute<int64_t>(other, "local_window_size"), 0);
+    const auto window = std::max<int64_t>(attribute_of<int64_t>(other, "local_window_size"), 0);
     for (const std::string& state : states) shared_.push_back({state, window});
     main_.erase(&other);
   }

@@ -7,7 +7,7 @@
 namespace lathe::tokenizer::unicode {
 namespace {
 
-constexpr NamedTable kTables[] = {
+constexpr NamedTable kGraphemeTables[] = {
 #include "llm/tokenizer/unicode/graphemes.inc"
 };
 
@@ -29,8 +29,8 @@ enum Kind : uint16_t {  // in the order of the written sets
 
 std::vector<uint16_t> paint() {
   std::vector<uint16_t> all(kLast + 1);
-  for (size_t i = 0; i < std::size(kTables); ++i) {
-    for (const auto [first, last] : read_set(kTables[i].numbers)) {
+  for (size_t i = 0; i < std::size(kGraphemeTables); ++i) {
+    for (const auto [first, last] : read_set(kGraphemeTables[i].numbers)) {
       for (char32_t c = first; c <= last; ++c) all[c] |= static_cast<uint16_t>(1u << i);
     }
   }

@@ -8,12 +8,12 @@
 namespace lathe::tokenizer::unicode {
 namespace {
 
-constexpr NamedTable kTables[] = {
+constexpr NamedTable kUnicodeTables[] = {
 #include "llm/tokenizer/unicode/sets.inc"
 };
 
-std::string_view table(std::string_view name) {
-  for (const NamedTable& table : kTables) {
+std::string_view unicode_table(std::string_view name) {
+  for (const NamedTable& table : kUnicodeTables) {
     if (table.name == name) return table.numbers;
   }
   return {};
@@ -26,7 +26,7 @@ constexpr std::string_view kFlagNames[] = {
 std::vector<uint16_t> paint_flags() {
   std::vector<uint16_t> all(kLast + 1);
   for (size_t i = 0; i < std::size(kFlagNames); ++i) {
-    for (const auto [first, last] : read_set(table(kFlagNames[i]))) {
+    for (const auto [first, last] : read_set(unicode_table(kFlagNames[i]))) {
       for (char32_t c = first; c <= last; ++c) all[c] |= static_cast<uint16_t>(1u << i);
     }
   }
@@ -36,7 +36,7 @@ std::vector<uint16_t> paint_flags() {
 std::vector<uint8_t> paint_scripts() {
   std::vector<uint8_t> all(kLast + 1);
   char32_t end = 0;
-  for (NumberReader reader(table("scripts")); !reader.at_end();) {
+  for (NumberReader reader(unicode_table("scripts")); !reader.at_end();) {
     const char32_t first = end + reader.next();
     end = first + reader.next();
     const uint32_t script = reader.next();
@@ -56,7 +56,7 @@ struct Lowercase {
     std::vector<uint16_t> all(kLast + 1);
     std::unordered_map<int32_t, uint16_t> known;
     char32_t end = 0;
-    for (NumberReader reader(table("lower")); !reader.at_end();) {
+    for (NumberReader reader(unicode_table("lower")); !reader.at_end();) {
       char32_t c = end + reader.next();
       const uint32_t count = reader.next(), step = reader.next();
       const int32_t difference = reader.next_signed();
@@ -65,7 +65,7 @@ struct Lowercase {
       for (uint32_t i = 0; i < count; ++i, c += step) all[c] = it->second;
       end = c - step + 1;
     }
-    for (NumberReader reader(table("lower_several")); !reader.at_end();) {
+    for (NumberReader reader(unicode_table("lower_several")); !reader.at_end();) {
       const char32_t c = reader.next();
       std::u32string& lower = several[c];
       lower.resize(reader.next());
