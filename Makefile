@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # `make help` lists the goals. Each installs what it needs and is missing.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-tsan test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
+.PHONY: help demo package test test-tsan test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
 .PHONY: test-decoders bench-tokenizers bench-llm fuzz docs format lint
 
 FUZZ_SECONDS ?= 600
@@ -12,6 +12,11 @@ help: ## this list
 
 demo: ## build the program and read a digit from an image
 	@scripts/demo.sh
+
+package: ## build a Debian package of the program, liblathe and its headers
+	@scripts/setup.sh demo package
+	@scripts/build.sh package
+	@cd build/package && cpack -G DEB >../log/package.log && ls "$$PWD"/lathe_*.deb
 
 test: ## build release and dev, run all checks and tests
 	@scripts/test.sh
@@ -96,6 +101,5 @@ format: ## format all C++ sources
 
 lint: ## run clang-tidy over the sources
 	@scripts/setup.sh test develop
-	@cmake --preset release -B build/lint -DLATHE_BATCHES=OFF
-	@ninja -C build/lint lathe_pch_file
+	@cmake --preset release -B build/lint -DCMAKE_UNITY_BUILD=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON
 	@git ls-files 'src/*.cpp' | xargs -r -P 2 -n 8 clang-tidy-19 --quiet -p build/lint

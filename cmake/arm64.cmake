@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Cross-builds for 64-bit ARM with Debian's arm64 libraries; tests run under qemu.
+# Cross-compiles for 64-bit ARM with Debian's arm64 libraries; tests run under qemu.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_CXX_COMPILER clang++-19)

@@ -14,9 +14,7 @@ if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
 endif()
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/kernels/*.cpp)
 list(FILTER sources EXCLUDE REGEX "/(main|busy_core)\\.cpp$")
-lathe_batch(sources bench_kernels ${sources})
 add_library(bench_kernels_parts OBJECT ${sources})
-target_include_directories(bench_kernels_parts PRIVATE ${PROJECT_SOURCE_DIR})
 target_link_libraries(bench_kernels_parts PRIVATE lathe_options)
 lathe_use_pch(bench_kernels_parts)
 lathe_program(bench_kernels bin ${PROJECT_SOURCE_DIR}/bench/kernels/main.cpp
@@ -29,7 +27,6 @@ lathe_program(bench_decoder bin ${PROJECT_SOURCE_DIR}/bench/llm/worker.cpp
   ${PROJECT_SOURCE_DIR}/bench/kernels/peak.cpp)
 
 file(GLOB peer_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/kernels/onednn/*.cpp)
-lathe_batch(peer_sources bench_onednn ${peer_sources})
 function(lathe_onednn name include library)
   if(include AND library)
     add_executable(${name} ${peer_sources} ${PROJECT_SOURCE_DIR}/bench/kernels/problem.cpp)

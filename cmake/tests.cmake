@@ -12,16 +12,11 @@ function(lathe_test name)
   set_tests_properties(${name} PROPERTIES ENVIRONMENT "${environment}" SKIP_RETURN_CODE 77)
 endfunction()
 
-# tests/support: what several test programs share.
-file(GLOB support CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/support/*.cpp)
-if(support)
-  lathe_batch(support test_support ${support})
-  add_library(test_support OBJECT ${support})
-  target_include_directories(test_support PRIVATE ${PROJECT_SOURCE_DIR})
-  target_link_libraries(test_support PRIVATE lathe_options GTest::gtest)
-  lathe_use_test_pch(test_support)
-  set(support $<TARGET_OBJECTS:test_support>)
-endif()
+# tests/support holds shared helpers. Its precompiled header serves all test programs.
+file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/support/*.cpp)
+add_library(test_support OBJECT ${sources})
+target_link_libraries(test_support PRIVATE lathe_options GTest::gtest)
+target_precompile_headers(test_support PRIVATE <tests/precompiled.h>)
 
 file(GLOB folders LIST_DIRECTORIES true CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*)
 foreach(path ${folders})
@@ -31,11 +26,10 @@ foreach(path ${folders})
   endif()
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${path}/*_test.cpp)
   if(sources)
-    lathe_batch(sources ${folder}_tests ${sources})
     if(folder STREQUAL "llm")
       lathe_llm_program(${folder}_tests tests ${sources})
     else()
-      lathe_program(${folder}_tests tests ${sources} ${support})
+      lathe_program(${folder}_tests tests ${sources} $<TARGET_OBJECTS:test_support>)
     endif()
     target_link_libraries(${folder}_tests PRIVATE GTest::gtest GTest::gtest_main)
     lathe_test(${folder} ${folder}_tests --gtest_brief=1)
@@ -47,7 +41,7 @@ foreach(path ${folders})
   endforeach()
 endforeach()
 
-# Programs that tests in Python ask questions.
+# Python tests run these programs.
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/llm/*_probe.cpp)
 foreach(source ${sources})
   cmake_path(GET source STEM name)
@@ -55,11 +49,11 @@ foreach(source ${sources})
 endforeach()
 lathe_program(decoder_probe tests ${PROJECT_SOURCE_DIR}/tests/decoders/decoder_probe.cpp)
 
-if(TARGET lathe_cpu_kernels)
+if(TARGET lathe_cpu_kernels AND isa STREQUAL "all")
   lathe_kernels_tests()
 endif()
 
-# Users of the public interface: they see its headers and the shared library, nothing else.
+# These programs use the public headers and the shared library alone.
 function(lathe_user name source)
   add_executable(${name} ${PROJECT_SOURCE_DIR}/${source})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
@@ -67,7 +61,7 @@ function(lathe_user name source)
   target_compile_options(${name} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Werror)
   target_link_libraries(${name} PRIVATE liblathe)
 endfunction()
-# C without a C compiler of its own: the C++ compiler's.
+# The C++ compiler compiles C too.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/capi/c_program.c PROPERTIES LANGUAGE CXX
   COMPILE_OPTIONS "-xc;-std=c11")
 lathe_user(c_program tests/capi/c_program.c)
@@ -85,3 +79,6 @@ lathe_test(capi_cpp_encoder cpp_encoder)
 lathe_user(embed examples/embed/main.cpp)
 lathe_test(capi_embed sh -c "$<TARGET_FILE:embed> examples/digits/digits.onnx \
   < examples/embed/seven.txt | grep '^digit 7, probability 0.99'")
+if(NOT LATHE_SANITIZE)  # a plain program cannot load a sanitized library
+  lathe_test(capi_installed tests/capi/installed.sh ${CMAKE_BINARY_DIR} ${CMAKE_CXX_COMPILER})
+endif()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Checks that no file of the CPU's kernels compiles for more than 10 s.
+"""Checks that no file of the CPU's kernels and no unit of a unity build compiles for more than 10 s.
 
 usage: check_compile_time.py [--all] [BUILD]      default: build/release; 77 where no kernel is compiled
 
-Compiles, past the compiler's cache, the files with the most code, which take the longest (--all: every
-file, with a line for each). Counts seconds of one core, so that neighbours do not lengthen them by much;
+Compiles, past the compiler's cache, the files of each kind with the most code, which take the longest
+(--all: every file, with a line for each). Counts seconds of one core, so that neighbours do not lengthen them by much;
 what takes too long all the same, as they take room in its caches, is compiled twice more by itself, and the
 fastest counts.
 """
@@ -18,20 +18,25 @@ import subprocess
 import sys
 
 MOST_SECONDS = 10
-LARGEST = 6
+LARGEST = {"kernels": 5, "Unity": 5}
 AGAIN = 2
 KERNELS = "/src/targets/cpu/kernels/"
 
 
 def commands_of(build):
-    """Per object of a kernel file how it is compiled."""
+    """Per object of a kernel file or of a unity build how it is compiled."""
     commands = json.loads((build / "compile_commands.json").read_text())
     found = {}
     for entry in commands:
-        if KERNELS in entry["file"] and "lathe_cpu_kernels.dir" in entry["command"]:
-            words = shlex.split(entry["command"])
-            found[build / words[words.index("-o") + 1]] = words
+        words = shlex.split(entry["command"])
+        target = words[words.index("-o") + 1]
+        if target.startswith("CMakeFiles/lathe_") and (KERNELS in entry["file"] or "/Unity/" in target):
+            found[build / target] = words
     return found
+
+
+def name_of(path, build):
+    return str(path.relative_to(build / "CMakeFiles")).removesuffix(".o")
 
 
 def code_bytes(path):
@@ -55,8 +60,8 @@ def compile_times(objects, build):
     """(seconds, name) of each, slowest first."""
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         times = pool.map(lambda words: seconds_to_compile(words, build), objects.values())
-        named = [(taken, path.name.removesuffix(".o")) for taken, path in zip(times, objects)]
-    commands = {path.name.removesuffix(".o"): words for path, words in objects.items()}
+        named = [(taken, name_of(path, build)) for taken, path in zip(times, objects)]
+    commands = {name_of(path, build): words for path, words in objects.items()}
     for i, (taken, name) in enumerate(named):
         for _ in range(AGAIN):
             if taken > MOST_SECONDS:
@@ -72,10 +77,12 @@ def main():
     build = pathlib.Path(words[0] if words else "build/release").resolve()
     objects = commands_of(build)
     if not objects:
-        print(f"no kernels in {build.name}")
+        print(f"no kernels and no unity build in {build.name}")
         return 77
     if not every:
-        largest = sorted(objects, key=code_bytes, reverse=True)[:LARGEST]
+        sizes = sorted(objects, key=code_bytes, reverse=True)
+        largest = [path for kind, count in LARGEST.items()
+                   for path in [p for p in sizes if ("/Unity/" in str(p)) == (kind == "Unity")][:count]]
         objects = {path: objects[path] for path in largest}
     times = compile_times(objects, build)
     for taken, name in times if every else times[:0]:

@@ -56,9 +56,9 @@ EXPECTED = {
     "weight_only_avx2_vnni": [r"\{vex\} vpdpbusd .*%ymm"],
     "weight_only_avx512_vnni": [r"^vpdpbusd .*%zmm"],
     "weight_only_amx": [r"tdpbssd"],
-    "attention_avx512_vnni": [r"vdpbf16ps .*%zmm"],
+    "attention_bf16_avx512_vnni": [r"vdpbf16ps .*%zmm"],
     "attention_int16_avx512_vnni": [r"^vpdpbusd .*%zmm"],
-    "attention_amx": [r"tdpbf16ps"],
+    "attention_bf16_amx": [r"tdpbf16ps"],
 }
 
 

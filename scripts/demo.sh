@@ -6,18 +6,18 @@ cd "$(dirname "$0")/.."
 start=$SECONDS
 digits=examples/digits
 scripts/setup.sh demo
-scripts/build.sh release lathe
+scripts/build.sh demo lathe
 echo "ready after $((SECONDS - start)) s"
 
 show() {
   printf '\n$ %s\n' "$*"
-  "build/release/bin/$@"
+  "build/demo/bin/$@"
 }
 show lathe run "$digits/digits.onnx" --input "$digits/seven.png" --labels "$digits/labels.txt" --top 3
 show lathe verify "$digits/digits.onnx"
 cat <<END
 
-Try next (after export PATH=\$PWD/build/release/bin:\$PATH):
+Try next (after export PATH=\$PWD/build/demo/bin:\$PATH):
   lathe inspect $digits/digits.onnx
   lathe run $digits/digits.onnx --input $digits/four.png --labels $digits/labels.txt --top 3
   lathe perf $digits/digits.onnx --iterations 50

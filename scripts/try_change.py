@@ -20,10 +20,14 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/release"
 
 
+def without_root(file):
+    return file.read_text().replace(f'"{ROOT}/', '"')
+
+
 def sources_of(file):
-    """What a compiled file holds: itself, or the sources that a batch includes."""
-    if file.is_relative_to(BUILD / "batches"):
-        return re.findall(r'^#include "(.*)"$', file.read_text(), re.MULTILINE)
+    """What a compiled file holds: itself, or the sources that a file of a unity build includes."""
+    if file.parent.name == "Unity":
+        return re.findall(r'^#include "(.*)"$', without_root(file), re.MULTILINE)
     return [str(file.relative_to(ROOT))] if file.is_relative_to(ROOT) else []
 
 
@@ -42,6 +46,10 @@ def compile_source(folder, source, entries):
     command[at] = str(target)
     if own is None or ROOT / source == pathlib.Path(own["file"]):
         command[command.index("-c") + 1] = str(folder / source)
+    else:
+        unity = target.with_suffix(".cxx")
+        unity.write_text(without_root(pathlib.Path(own["file"])))
+        command[command.index("-c") + 1] = str(unity)
     command[1:1] = [f"-I{folder / 'src'}", f"-I{folder}"]
     if subprocess.run(command, cwd=BUILD).returncode != 0:
         sys.exit(f"error: {source} does not compile")

@@ -8,6 +8,7 @@
 #include "base/output.h"
 #include "cli/command_line.h"
 #include "cli/execution.h"
+#include "targets/target.h"
 
 namespace lathe::cli {
 namespace {
@@ -49,6 +50,7 @@ int run_command(std::vector<std::string> arguments, Output& out) {
     out.write(fmt::format("lathe {}\n", LATHE_VERSION));
     return 0;
   }
+  check_host();
   const Command& command = find_command(arguments[0]);
   std::vector<std::string> warnings;
   const Options options = Options::from_environment(warnings);

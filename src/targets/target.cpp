@@ -46,6 +46,10 @@ std::vector<std::string_view> targets_best_first() {
   return best_first;
 }
 
+void check_host() {
+  for (const auto& target : targets()) target->check_host();
+}
+
 std::shared_ptr<const Target> find_target(std::string_view name) {
   if (name == kAutoTarget) name = targets_best_first().front();
   for (const auto& target : targets()) {

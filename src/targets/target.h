@@ -21,6 +21,8 @@ class Target {
   // True if lowering expands this composite; false if the target has a kernel for it.
   virtual bool expands(const Instruction& instruction) const = 0;
   virtual std::unique_ptr<Queue> make_queue() const = 0;
+  // Unsupported if this build of the target cannot run on this machine.
+  virtual void check_host() const {}
   // False if results are placeholders, which tests must not compare.
   virtual bool computes() const { return true; }
 };
@@ -33,5 +35,6 @@ std::shared_ptr<const Target> find_target(std::string_view name);
 std::vector<std::string_view> target_names();
 // The targets present that "auto" may choose, best first. Never empty: ref is always present.
 std::vector<std::string_view> targets_best_first();
+void check_host();  // of all targets
 
 }  // namespace lathe

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "targets/cpu/kernel_table.h"
 
 namespace lathe {
@@ -18,13 +19,29 @@ const cpu::KernelEntry* find_entry(const Instruction& instruction) {
 
 std::string why_not(const cpu::KernelEntry& entry, const Instruction& instruction) {
   const std::optional<cpu::Isa> isa = cpu::best_isa();
-  return isa ? entry.why_not(instruction, *isa) : "this processor does not support AVX2";
+  if (!isa) return "this processor does not support AVX2";
+  std::string reason = cpu::not_in_build(*isa);
+  return reason.empty() ? entry.why_not(instruction, *isa) : reason;
 }
 
 }  // namespace
 
 std::string_view CpuTarget::doc() const {
   return "x86-64: kernels for the host's instruction set; other ops run on ref";
+}
+
+void CpuTarget::check_host() const {
+  const std::optional<cpu::Isa> built = cpu::build_isa();
+  if (!built || cpu::host_supports(*built)) return;
+  std::vector<std::string_view> found;
+  for (int i = 0; i < cpu::kIsaCount; ++i) {
+    const cpu::Isa isa = static_cast<cpu::Isa>(i);
+    if (cpu::host_supports(isa)) found.push_back(cpu::to_string(isa));
+  }
+  fail(ErrorKind::unsupported,
+       "this build requires a processor with {}, this one has {}; build with LATHE_ISA=all",
+       cpu::to_string(*built),
+       found.empty() ? "no AVX2" : fmt::format("{}", fmt::join(found, ", ")));
 }
 
 KernelChoice CpuTarget::select(const Instruction& instruction, Constants constants) const {

@@ -14,6 +14,7 @@ class CpuTarget final : public Target {
   KernelChoice select(const Instruction& instruction, Constants constants) const override;
   bool expands(const Instruction& instruction) const override;
   std::unique_ptr<Queue> make_queue() const override;
+  void check_host() const override;
 };
 
 }  // namespace lathe

@@ -14,6 +14,13 @@
 #include "targets/cpu/kernels/attention/attention_tiles.h"
 
 namespace lathe::cpu {
+
+[[gnu::weak]] const AttentionKernels& attention_f32_avx2();
+[[gnu::weak]] const AttentionKernels& attention_f32_avx512();
+[[gnu::weak]] const AttentionKernels& attention_bf16_avx512();
+[[gnu::weak]] const AttentionKernels& attention_int16_avx512();
+[[gnu::weak]] const AttentionKernels& attention_bf16_amx();
+
 namespace {
 
 constexpr int64_t kGroup = 4;   // tiles of a task share its loads of keys and values
@@ -32,9 +39,12 @@ bool is_float(ElementType type) {
 }
 
 const AttentionKernels& kernels_of(Isa isa, bool bf16, ElementType cache) {
-  if (bf16 && isa == Isa::amx) return attention_bf16_amx();
-  if (bf16) return cache == ElementType::i8 ? attention_int16_avx512() : attention_bf16_avx512();
-  return isa >= Isa::avx512 ? attention_f32_avx512() : attention_f32_avx2();
+  const auto kernels = bf16 && isa == Isa::amx            ? attention_bf16_amx
+                       : bf16 && cache == ElementType::i8 ? attention_int16_avx512
+                       : bf16                             ? attention_bf16_avx512
+                       : isa >= Isa::avx512               ? attention_f32_avx512
+                                                          : attention_f32_avx2;
+  return in_build(kernels, isa)();
 }
 
 void clear(const AttentionState& state, int64_t output_size, int64_t pitch) {

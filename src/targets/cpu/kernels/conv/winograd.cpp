@@ -9,6 +9,9 @@
 #include "targets/cpu/kernels/conv/conv_epilogue.h"
 
 namespace lathe::cpu {
+
+[[gnu::weak]] extern const WinogradTable kWinogradAvx2, kWinogradAvx512;
+
 namespace {
 
 constexpr int64_t kWeightsInCache = 1200 << 10;  // bytes of weights that stay in L2 between strips
@@ -94,7 +97,7 @@ WinogradConvolution::WinogradConvolution(const ConvProblem& problem, Isa isa, in
       isa_(isa),
       m_(m),
       kernel_(&brgemm_kernel(isa, GemmType::f32)),
-      table_(isa >= Isa::avx512 ? &kWinogradAvx512 : &kWinogradAvx2),
+      table_(in_build(isa >= Isa::avx512 ? &kWinogradAvx512 : &kWinogradAvx2, isa)),
       tile_rows_(tiles_of(problem.axes[1].output, m)),
       tile_columns_(tiles_of(problem.axes[2].output, m)) {
   check_problem(problem);

@@ -10,6 +10,11 @@
 #include "targets/cpu/kernels/common/transpose.h"
 
 namespace lathe::cpu {
+
+[[gnu::weak]] extern const ComputeDepthwiseRow kDepthwiseF32Avx2, kDepthwiseBf16Avx2,
+    kDepthwiseU8Avx2, kDepthwiseI8Avx2, kDepthwiseF32Avx512, kDepthwiseU8Avx512Vnni,
+    kDepthwiseI8Avx512Vnni, kDepthwiseBf16Avx512Vnni;
+
 namespace {
 
 constexpr int64_t kExactTaps = 257;  // 255 * 255 each stay below 2^24, where f32 is exact
@@ -19,13 +24,13 @@ ComputeDepthwiseRow kernel_for(Isa isa, ElementType x) {
   const bool wide = isa >= Isa::avx512_vnni;
   switch (x) {
     case ElementType::bf16:
-      return wide ? kDepthwiseBf16Avx512Vnni : kDepthwiseBf16Avx2;
+      return *in_build(wide ? &kDepthwiseBf16Avx512Vnni : &kDepthwiseBf16Avx2, isa);
     case ElementType::u8:
-      return wide ? kDepthwiseU8Avx512Vnni : kDepthwiseU8Avx2;
+      return *in_build(wide ? &kDepthwiseU8Avx512Vnni : &kDepthwiseU8Avx2, isa);
     case ElementType::i8:
-      return wide ? kDepthwiseI8Avx512Vnni : kDepthwiseI8Avx2;
+      return *in_build(wide ? &kDepthwiseI8Avx512Vnni : &kDepthwiseI8Avx2, isa);
     default:
-      return isa >= Isa::avx512 ? kDepthwiseF32Avx512 : kDepthwiseF32Avx2;
+      return *in_build(isa >= Isa::avx512 ? &kDepthwiseF32Avx512 : &kDepthwiseF32Avx2, isa);
   }
 }
 

@@ -5,6 +5,10 @@
 
 namespace lathe::cpu {
 
-const RowOps& row_ops(Isa isa) { return isa >= Isa::avx512 ? kRowOpsAvx512 : kRowOpsAvx2; }
+[[gnu::weak]] extern const RowOps kRowOpsAvx2, kRowOpsAvx512;
+
+const RowOps& row_ops(Isa isa) {
+  return *in_build(isa >= Isa::avx512 ? &kRowOpsAvx512 : &kRowOpsAvx2, isa);
+}
 
 }  // namespace lathe::cpu

@@ -5,8 +5,10 @@
 
 namespace lathe::cpu {
 
+[[gnu::weak]] extern const VectorOps kVectorOpsAvx2, kVectorOpsAvx512;
+
 const VectorOps& vector_ops(Isa isa) {
-  return isa >= Isa::avx512 ? kVectorOpsAvx512 : kVectorOpsAvx2;
+  return *in_build(isa >= Isa::avx512 ? &kVectorOpsAvx512 : &kVectorOpsAvx2, isa);
 }
 
 }  // namespace lathe::cpu

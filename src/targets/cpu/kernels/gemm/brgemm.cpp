@@ -4,6 +4,13 @@
 #include "targets/cpu/kernels/gemm/brgemm_table.h"
 
 namespace lathe::cpu {
+
+// Absent from builds for one kind of processor.
+[[gnu::weak]] extern const BrgemmKernel kBrgemmF32Avx2, kBrgemmBf16Avx2, kBrgemmU8S8Avx2,
+    kBrgemmS8S8Avx2, kBrgemmU8S8Avx2Vnni, kBrgemmS8S8Avx2Vnni, kBrgemmF32Avx512, kBrgemmBf16Avx512,
+    kBrgemmU8S8Avx512, kBrgemmS8S8Avx512, kBrgemmBf16Avx512Vnni, kBrgemmU8S8Avx512Vnni,
+    kBrgemmS8S8Avx512Vnni, kBrgemmBf16Amx, kBrgemmU8S8Amx, kBrgemmS8S8Amx;
+
 namespace {
 
 // By instruction set and type. A set without its own instruction uses the previous set's kernel.
@@ -18,7 +25,7 @@ constexpr const BrgemmKernel* kKernels[kIsaCount][kGemmTypeCount] = {
 }  // namespace
 
 const BrgemmKernel& brgemm_kernel(Isa isa, GemmType type) {
-  return *kKernels[static_cast<size_t>(isa)][static_cast<size_t>(type)];
+  return *in_build(kKernels[static_cast<size_t>(isa)][static_cast<size_t>(type)], isa);
 }
 
 // An AMX tile takes the same time however much of it is used. Below 1.5 tiles of K, with at most

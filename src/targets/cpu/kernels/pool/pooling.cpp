@@ -10,6 +10,10 @@
 #include "targets/cpu/kernels/pool/pooling_table.h"
 
 namespace lathe::cpu {
+
+[[gnu::weak]] const PoolingKernels& pooling_avx2();
+[[gnu::weak]] const PoolingKernels& pooling_avx512();
+
 namespace {
 
 constexpr int64_t kLongestVector = 16;
@@ -184,7 +188,8 @@ std::string Pooling::refuse(const PoolingProblem& p) {
 }
 
 Pooling::Pooling(const PoolingProblem& problem, Isa isa)
-    : problem_(problem), kernels_(isa >= Isa::avx512 ? &pooling_avx512() : &pooling_avx2()) {}
+    : problem_(problem),
+      kernels_(&in_build(isa >= Isa::avx512 ? pooling_avx512 : pooling_avx2, isa)()) {}
 
 void Pooling::run(const PoolingTensor& x, const PoolingTensor& y, int64_t images,
                   ThreadPool* pool) const {

@@ -9,6 +9,9 @@
 #include "targets/cpu/kernels/recurrent/causal_conv_table.h"
 
 namespace lathe::cpu {
+
+[[gnu::weak]] extern const CausalConvKernels kCausalConvAvx2, kCausalConvAvx512;
+
 namespace {
 
 constexpr int64_t kBlock = 256;  // channels of a task, so that its working set stays in L1
@@ -20,7 +23,7 @@ constexpr int64_t kTile = 16;               // rows that are transposed together
 CausalConvolution::CausalConvolution(const CausalConvProblem& problem, const float* w,
                                      const float* bias, Isa isa)
     : problem_(problem),
-      kernels_(isa >= Isa::avx512 ? &kCausalConvAvx512 : &kCausalConvAvx2),
+      kernels_(in_build(isa >= Isa::avx512 ? &kCausalConvAvx512 : &kCausalConvAvx2, isa)),
       w_(static_cast<size_t>(problem.taps * problem.channels)),
       bias_(static_cast<size_t>(problem.channels), 0.0F) {
   kernels_->spread(w, problem.channels, problem.taps, w_.data(), problem.channels);

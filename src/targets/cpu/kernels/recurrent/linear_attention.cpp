@@ -9,6 +9,9 @@
 #include "targets/cpu/kernels/recurrent/linear_attention_table.h"
 
 namespace lathe::cpu {
+
+[[gnu::weak]] extern const LinearAttentionKernels kLinearAttentionAvx2, kLinearAttentionAvx512;
+
 namespace {
 
 class Run {
@@ -17,7 +20,8 @@ class Run {
       Isa isa)
       : p_(problem),
         sequences_(sequences),
-        kernels_(isa >= Isa::avx512 ? kLinearAttentionAvx512 : kLinearAttentionAvx2),
+        kernels_(
+            *in_build(isa >= Isa::avx512 ? &kLinearAttentionAvx512 : &kLinearAttentionAvx2, isa)),
         width_(problem.gated ? problem.states * (problem.decay_by_key ? problem.keys : 1) : 0),
         strips_((problem.values + kernels_.columns - 1) / kernels_.columns) {
     if (width_ > 0) compute_factors(vector_ops(isa));

@@ -14,6 +14,10 @@
 #include "targets/cpu/kernels/recurrent/recurrent_pack.h"
 
 namespace lathe::cpu {
+
+[[gnu::weak]] const RecurrentKernels& recurrent_avx2();
+[[gnu::weak]] const RecurrentKernels& recurrent_avx512();
+
 namespace {
 
 constexpr int64_t kInputBytes = 8 << 20;  // of the input GEMM computed before its steps
@@ -234,7 +238,8 @@ std::string Recurrent::refuse(const RecurrentProblem& p) {
 }
 
 Recurrent::Recurrent(const RecurrentProblem& problem, const RecurrentWeights& weights, Isa isa)
-    : problem_(problem), kernels_(isa >= Isa::avx512 ? &recurrent_avx512() : &recurrent_avx2()) {
+    : problem_(problem),
+      kernels_(&in_build(isa >= Isa::avx512 ? recurrent_avx512 : recurrent_avx2, isa)()) {
   for (size_t d = 0; d < problem.backward.size(); ++d) {
     packed_.push_back(std::make_unique<RecurrentPacked>(problem, weights, static_cast<int64_t>(d),
                                                         kernels_->lanes));

@@ -13,6 +13,10 @@
 #include "tensor/convert.h"
 
 namespace lathe::cpu {
+
+[[gnu::weak]] extern const WeightOnlyTable kWeightOnlyAvx2, kWeightOnlyAvx2Vnni, kWeightOnlyAvx512,
+    kWeightOnlyAvx512Vnni, kWeightOnlyAmx;
+
 namespace {
 
 // Rows times panels whose accumulators stay in a task's cache.
@@ -27,19 +31,10 @@ constexpr int64_t kMaxF32GemvRows = 8;
 constexpr int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
 const WeightOnlyTable& table(Isa isa) {
-  switch (isa) {
-    case Isa::avx2:
-      return kWeightOnlyAvx2;
-    case Isa::avx2_vnni:
-      return kWeightOnlyAvx2Vnni;
-    case Isa::avx512:
-      return kWeightOnlyAvx512;
-    case Isa::avx512_vnni:
-      return kWeightOnlyAvx512Vnni;
-    case Isa::amx:
-      return kWeightOnlyAmx;
-  }
-  return kWeightOnlyAvx2;
+  constexpr const WeightOnlyTable* kTables[kIsaCount] = {&kWeightOnlyAvx2, &kWeightOnlyAvx2Vnni,
+                                                         &kWeightOnlyAvx512, &kWeightOnlyAvx512Vnni,
+                                                         &kWeightOnlyAmx};
+  return *in_build(kTables[static_cast<size_t>(isa)], isa);
 }
 
 size_t bits_index(int bits) { return bits == 8 ? 3 : static_cast<size_t>(bits - 2); }
