@@ -21,7 +21,7 @@ constexpr std::array<ErrorKindInfo, 8> kErrorKinds{{
     {ErrorKind::interrupted, "Interrupted", 130, 499, "InterruptedError"},
 }};
 
-// Length of the valid UTF-8 sequence at `text`, or 0; the code point goes to `point`.
+// Length of the valid UTF-8 sequence at `text`, or 0; stores its code point in `point`.
 size_t decode_utf8(std::string_view text, char32_t& point) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
@@ -41,7 +41,7 @@ size_t decode_utf8(std::string_view text, char32_t& point) {
   return overlong || surrogate || point > 0x10FFFF ? 0 : length;
 }
 
-// Characters that change how a terminal shows the text around them.
+// True for characters that change how a terminal displays the text around them.
 bool is_unsafe(char32_t point) {
   return point < 0x20 || (point >= 0x7F && point < 0xA0) || point == 0x200E || point == 0x200F ||
          point == 0x061C || (point >= 0x202A && point <= 0x202E) ||
@@ -49,10 +49,10 @@ bool is_unsafe(char32_t point) {
          point == 0xFEFF;
 }
 
-// Insertions, deletions, substitutions and exchanges of neighbours that lead from a to b.
+// Damerau-Levenshtein distance: insertions, deletions, substitutions, adjacent transpositions.
 size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> before(b.size() + 1);  // the row of i - 2
-  std::vector<size_t> last(b.size() + 1);    // the row of i - 1
+  std::vector<size_t> before(b.size() + 1);  // row i - 2
+  std::vector<size_t> last(b.size() + 1);    // row i - 1
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 1; i <= a.size(); ++i) {
@@ -82,7 +82,7 @@ Error::Error(ErrorKind kind, std::string message) : kind_(kind), message_(std::m
 }
 
 Error& Error::note(std::string line) {
-  // Nested structures say the same again and again.
+  // Nested structures add the same note repeatedly.
   if (notes_.empty() || notes_.back() != line) notes_.push_back(std::move(line));
   render();
   return *this;
@@ -93,7 +93,7 @@ void Error::render() {
   for (const std::string& line : notes_) text_ += "\n  " + line;
   if (text_.size() > kMaxMessageBytes) {
     text_.resize(kMaxMessageBytes - 40);
-    text_ += "\n  (message cut at 64 KB)";
+    text_ += "\n  (message truncated at 64 KB)";
   }
 }
 
@@ -119,7 +119,7 @@ std::string escape(std::string_view text, size_t max_bytes) {
 std::string did_you_mean(std::string_view name, std::span<const std::string_view> candidates) {
   if (name.size() > 128) return "";
   std::string_view best;
-  // At least one character must be right.
+  // At least one character must match.
   size_t best_distance = std::min(std::max<size_t>(name.size() / 3, 1) + 1, name.size());
   for (const std::string_view candidate : candidates) {
     if (candidate.size() > 128) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The one error class and the checks that demand values.
+// The error class, and checks that throw it.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,8 +13,8 @@
 
 namespace lathe {
 
-// Whose turn it is when something fails. One table (error_kinds) maps a kind to its exit code,
-// HTTP status and Python exception.
+// Error category: who must act. error_kinds() maps it to an exit code, HTTP status and Python
+// exception.
 enum class ErrorKind {
   invalid_argument,
   invalid_model,
@@ -28,7 +28,7 @@ enum class ErrorKind {
 
 struct ErrorKindInfo {
   ErrorKind kind;
-  std::string_view name;  // as messages and docs spell it, e.g. "InvalidModel"
+  std::string_view name;  // in messages and docs, e.g. "InvalidModel"
   int exit_code;
   int http_status;
   std::string_view python_exception;
@@ -37,8 +37,8 @@ struct ErrorKindInfo {
 std::span<const ErrorKindInfo> error_kinds();
 const ErrorKindInfo& error_kind_info(ErrorKind kind);
 
-// What failed, and where. `notes` are the indented lines below the message; each is added once, by
-// whoever knows it (the importer knows the node, the pass runner the pass).
+// A message and its context. `notes` are indented lines below the message; each layer adds its own
+// (the importer adds the node, the pass runner the pass).
 class Error : public std::exception {
  public:
   Error(ErrorKind kind, std::string message);
@@ -59,7 +59,7 @@ class Error : public std::exception {
   std::string text_;
 };
 
-// Throws an Error. A message must carry at least one value: constant text helps nobody.
+// Throws an Error. A message must contain at least one value.
 template <class First, class... Rest>
 [[noreturn]] void fail(ErrorKind kind, fmt::format_string<First, Rest...> format, First&& first,
                        Rest&&... rest) {
@@ -74,11 +74,12 @@ void check(bool condition, ErrorKind kind, fmt::format_string<First, Rest...> fo
   }
 }
 
-// A name from a file made safe to print: control and bidirectional characters as \xNN or \u{NNNN},
-// invalid UTF-8 bytes as \xNN, cut at `max_bytes` with "…".
+// Makes a name from a file safe to print: control and bidirectional characters become \xNN or
+// \u{NNNN}, invalid UTF-8 bytes \xNN; truncated at `max_bytes` with "…".
 std::string escape(std::string_view text, size_t max_bytes = 200);
 
-// " (did you mean 'x'?)" for the nearest candidate within a third of the length, else "".
+// " (did you mean 'x'?)" for the candidate with the smallest edit distance, at most a third of the
+// length; else "".
 std::string did_you_mean(std::string_view name, std::span<const std::string_view> candidates);
 
 }  // namespace lathe

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Files: read-only maps, files written whole or not at all, and what the importers ask of paths.
+// Files: read-only maps, atomic writes, and path functions of the importers.
 #pragma once
 
 #include <cstddef>
@@ -37,8 +37,9 @@ class FileMap {
   std::span<const std::byte> bytes_;
 };
 
-// Writes beside the target and renames on commit(): readers see the old file or the whole new one.
-// Without commit() nothing remains. A pipe or device that exists already is written in place.
+// Writes a temporary file beside the target and renames it on commit(), so that readers never find
+// a partial file. Without commit() no file remains. Existing pipes and devices are written in
+// place.
 class FileWriter {
  public:
   explicit FileWriter(std::string path);
@@ -54,8 +55,8 @@ class FileWriter {
   void open_temporary();
   [[noreturn]] void fail_with_errno(std::string_view what) const;
 
-  std::string path_;       // as the user named it
-  std::string target_;     // where it leads: links are followed, not replaced
+  std::string path_;       // as passed by the caller
+  std::string target_;     // with links resolved: they are not replaced
   std::string temporary_;  // empty when written in place
   int descriptor_ = -1;
   size_t written_ = 0;
@@ -64,16 +65,16 @@ void write_file(const std::string& path, std::string_view text);
 
 bool file_exists(const std::string& path);  // of any kind
 bool is_folder(const std::string& path);
-// The names in a folder, sorted.
+// Names of the files in a folder, sorted.
 std::vector<std::string> list_folder(const std::string& path);
-// Both exist and are one file, whatever the names.
+// True if both paths exist and are the same file.
 bool is_same_file(const std::string& a, const std::string& b);
-// Absolute, without links; Io if the file does not exist.
+// The absolute path without links; Io if the file does not exist.
 std::string real_path(const std::string& path);
 // "." for a name without a folder.
 std::string parent_folder(const std::string& path);
 std::string join_path(const std::string& folder, std::string_view name);
-// By names alone, so both must be real paths.
+// Compares names only, so both must be real paths.
 bool is_within(std::string_view path, std::string_view folder);
 
 }  // namespace lathe

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Folders of which some or all files lie in memory.
+// Folders with some or all files in memory.
 #pragma once
 
 #include <functional>
@@ -11,10 +11,9 @@
 
 namespace lathe {
 
-// The bytes of a file.
 struct MemoryFile {
   std::string_view text;
-  std::shared_ptr<const void> owner;  // of the bytes; null: the caller keeps them
+  std::shared_ptr<const void> owner;  // keeps `text` alive; null: the caller does
 
   static MemoryFile copy_of(std::string_view text) {
     auto copy = std::make_shared<const std::string>(text);
@@ -22,35 +21,35 @@ struct MemoryFile {
   }
 };
 
-// By their names as seen from the folder.
+// Files by path relative to the folder.
 using MemoryFiles = std::map<std::string, MemoryFile, std::less<>>;
 
-// "./a//b" and "a/b" are one file, "a/" and "a" one folder.
+// Normalises a relative path: "./a//b" to "a/b", "a/" to "a".
 std::string plain_name(std::string_view name);
-// Those below a folder of the folder, by their names as seen from there. "." is the folder itself.
+// Files below a subfolder, by path relative to it. "." is the folder itself.
 MemoryFiles files_below(const MemoryFiles& files, std::string_view folder);
 
 class Folder {
  public:
-  // Files in memory stand before those on disk; an empty path: all are in memory.
+  // Files in memory take precedence over files on disk; an empty path: all files are in memory.
   explicit Folder(std::string path, const MemoryFiles& files = {});
 
   const std::string& path() const { return path_; }
   const MemoryFiles& files() const { return files_; }  // in memory
-  // For messages: where the folder or a file of it lies.
+  // Path of the folder or of a file in it, for messages.
   std::string place() const { return path_.empty() ? "<memory>" : path_; }
   std::string place(std::string_view name) const;
 
   bool has(std::string_view name) const;
-  // Mapped where it lies on disk. Io if it is not there.
+  // Maps a file on disk. Io if it does not exist.
   MemoryFile open(std::string_view name) const;
-  // What lies in the folder itself, sorted.
+  // Names of files and subfolders, sorted.
   std::vector<std::string> names() const;
   Folder below(std::string_view name) const;
 
  private:
   std::string path_;
-  MemoryFiles files_;  // by plain names
+  MemoryFiles files_;  // by plain_name()
 };
 
 }  // namespace lathe

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The log: levels 1 to 6, each a superset of the one before (LATHE_LOG).
+// The log: levels 1 to 6, each a superset of the previous one (LATHE_LOG).
 #pragma once
 
 #include <functional>
@@ -7,18 +7,18 @@
 
 namespace lathe {
 
-// 1 what ran where, 2 kernel times, 3 passes and changes, 4 generated code, 5 programs after each
-// pass, 6 each rule that fired. 0 and below: warnings only.
+// 1 targets of instructions, 2 kernel times, 3 passes and changes, 4 generated code, 5 programs
+// after each pass, 6 applied rules. 0 and below: warnings only.
 void set_log_level(int level);
 int log_level();
 inline bool logs(int level) { return log_level() >= level; }
 
-// Takes every line, warnings at level 0; null: standard error. Called from any thread, one at a
-// time.
+// Redirects all lines to `sink`, warnings at level 0; null: standard error. Calls of the sink come
+// from any thread and never overlap.
 void set_log_sink(std::function<void(int level, std::string_view text)> sink);
 
 void log_line(int level, std::string_view text);
-// "warning: …" on standard error; always shown.
+// Prints "warning: …" at every level.
 void log_warning(std::string_view text);
 
 }  // namespace lathe

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Objects that threads lend each other: whoever needs one takes an idle one or makes its own, and
-// leaves it for the next.
+// A lock-free pool of idle objects shared by threads.
 #pragma once
 
 #include <array>
@@ -20,8 +19,8 @@ class ObjectPool {
   ObjectPool(const ObjectPool&) = delete;
   ObjectPool& operator=(const ObjectPool&) = delete;
 
-  // Null if none is idle.
-  std::unique_ptr<T> take() {
+  // Returns an idle object, or null.
+  std::unique_ptr<T> acquire() {
     for (std::atomic<T*>& kept : idle_) {
       if (T* object = kept.exchange(nullptr, std::memory_order_acq_rel)) {
         return std::unique_ptr<T>(object);
@@ -30,8 +29,8 @@ class ObjectPool {
     return nullptr;
   }
 
-  // Beyond what is kept it is destroyed.
-  void give(std::unique_ptr<T> object) noexcept {
+  // Keeps the object for a later acquire(), or destroys it if the pool is full.
+  void release(std::unique_ptr<T> object) noexcept {
     for (std::atomic<T*>& kept : idle_) {
       T* expected = nullptr;
       if (kept.compare_exchange_strong(expected, object.get(), std::memory_order_acq_rel)) {
@@ -42,8 +41,8 @@ class ObjectPool {
   }
 
  private:
-  static constexpr size_t kKept = 64;
-  std::array<std::atomic<T*>, kKept> idle_{};
+  static constexpr size_t kMaxIdle = 64;
+  std::array<std::atomic<T*>, kMaxIdle> idle_{};
 };
 
 }  // namespace lathe

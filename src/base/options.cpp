@@ -130,7 +130,7 @@ Options Options::from_variables(std::span<const std::pair<std::string, std::stri
     }
     const std::vector<std::string_view> known(names.begin(), names.end());
     warnings.push_back(
-        fmt::format("unknown variable {}{} is ignored", escape(name), did_you_mean(name, known)));
+        fmt::format("ignored unknown variable {}{}", escape(name), did_you_mean(name, known)));
   }
   return options;
 }
@@ -145,14 +145,14 @@ void Options::set(std::string_view name, std::string_view text, std::string_view
   Entry entry{std::string(text), std::string(origin)};
   switch (option.type) {
     case OptionType::boolean:
-      entry.whole = parse_boolean(text, origin) ? 1 : 0;
+      entry.integer = parse_boolean(text, origin) ? 1 : 0;
       break;
     case OptionType::integer:
-      entry.whole = parse_integer(text, static_cast<int64_t>(option.min),
-                                  static_cast<int64_t>(option.max), origin);
+      entry.integer = parse_integer(text, static_cast<int64_t>(option.min),
+                                    static_cast<int64_t>(option.max), origin);
       break;
     case OptionType::bytes:
-      entry.whole = parse_bytes(text, origin);
+      entry.integer = parse_bytes(text, origin);
       break;
     case OptionType::number:
       entry.number = parse_number(text, option.min, option.max, origin);
@@ -161,7 +161,7 @@ void Options::set(std::string_view name, std::string_view text, std::string_view
       check(!text.empty(), ErrorKind::invalid_argument, "{} is empty, expected a string", origin);
       break;
   }
-  if (option.type != OptionType::number) entry.number = static_cast<double>(entry.whole);
+  if (option.type != OptionType::number) entry.number = static_cast<double>(entry.integer);
   entries_[index] = std::move(entry);
 }
 

@@ -32,8 +32,8 @@ std::string options_markdown();                       // docs/options.md
 class Options {
  public:
   Options();  // defaults
-  // Defaults, then LATHE_* variables. InvalidArgument naming the variable if a value is bad; an
-  // unknown LATHE_* variable adds a line to `warnings`.
+  // Defaults, overridden by LATHE_* variables. InvalidArgument with the variable's name if a value
+  // is invalid; an unknown LATHE_* variable adds a line to `warnings`.
   static Options from_environment(std::vector<std::string>& warnings);
   static Options from_variables(std::span<const std::pair<std::string, std::string>> variables,
                                 std::vector<std::string>& warnings);
@@ -42,7 +42,7 @@ class Options {
   void set(std::string_view name, std::string_view text, std::string_view origin);
 
   bool boolean(std::string_view name) const { return entry(name).number != 0; }
-  int64_t integer(std::string_view name) const { return entry(name).whole; }  // also bytes
+  int64_t integer(std::string_view name) const { return entry(name).integer; }  // also bytes
   double number(std::string_view name) const { return entry(name).number; }
   const std::string& text(std::string_view name) const { return entry(name).text; }
   const std::string& origin(std::string_view name) const { return entry(name).origin; }
@@ -52,7 +52,7 @@ class Options {
     std::string text;
     std::string origin;  // "--threads", "LATHE_THREADS"; empty: the default
     double number = 0;
-    int64_t whole = 0;
+    int64_t integer = 0;
   };
   const Entry& entry(std::string_view name) const;
   std::vector<Entry> entries_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The process's environment.
+// Environment variables of the process.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 namespace lathe {
 
 std::optional<std::string> environment_variable(const std::string& name);
-// Names and values of those that begin with `prefix`, sorted.
+// Names and values of the variables that begin with `prefix`, sorted.
 std::vector<std::pair<std::string, std::string>> environment_variables(std::string_view prefix);
 
 }  // namespace lathe

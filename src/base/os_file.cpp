@@ -47,17 +47,17 @@ std::string_view kind_of_file(mode_t mode) {
     case S_IFBLK:
       return "a device";
     default:
-      return "no regular file";
+      return "not a regular file";
   }
 }
 
 void check_path(const std::string& path) {
   check(!path.empty() && path.find('\0') == std::string::npos, ErrorKind::invalid_argument,
-        "'{}' is no file name: it is empty or holds a zero byte", escape(path));
+        "'{}' is not a valid file name: it is empty or contains a zero byte", escape(path));
 }
 
-// Directories forget a rename at a power cut unless they are synchronised too; where that is not
-// possible the file itself is still whole.
+// Without a sync of the directory, a power failure may undo the rename. Errors are ignored: the
+// file itself is complete.
 void synchronise_folder(const std::string& path) {
   const Descriptor folder(::open(parent_folder(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.number() >= 0) (void)::fsync(folder.number());
@@ -67,7 +67,7 @@ void synchronise_folder(const std::string& path) {
 
 std::shared_ptr<const FileMap> FileMap::open(const std::string& path) {
   check_path(path);
-  // Without O_NONBLOCK, opening a pipe that nobody writes would wait for ever.
+  // Without O_NONBLOCK, opening a pipe without a writer blocks.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   check(file.number() >= 0, ErrorKind::io, "cannot open '{}': {}", escape(path), errno_text());
   struct stat status{};
@@ -105,7 +105,7 @@ FileWriter::FileWriter(std::string path) : path_(std::move(path)), target_(path_
   const bool exists = ::stat(path_.c_str(), &status) == 0;
   if (exists && !S_ISREG(status.st_mode)) {
     check(!S_ISDIR(status.st_mode), ErrorKind::invalid_argument,
-          "cannot write '{}': it is a folder, expected the name of a file", escape(path_));
+          "cannot write '{}': it is a folder, expected a file", escape(path_));
     descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
     if (descriptor_ < 0) fail_with_errno("cannot open");
     return;
@@ -120,7 +120,7 @@ FileWriter::FileWriter(std::string path) : path_(std::move(path)), target_(path_
 
 void FileWriter::open_temporary() {
   static std::atomic<unsigned> counter{0};
-  do {  // a name may be left over from a process that was killed
+  do {  // a killed process may have left a file of this name
     temporary_ = fmt::format("{}.{}-{}.tmp", target_, ::getpid(), ++counter);
     descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   } while (descriptor_ < 0 && errno == EEXIST);

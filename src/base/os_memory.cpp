@@ -17,7 +17,7 @@ void release_pages(void* pointer, size_t bytes) noexcept { munmap(pointer, bytes
 void prefer_large_pages(void* pointer, size_t bytes) {
   const auto begin = (reinterpret_cast<uintptr_t>(pointer) + kLargePage - 1) & ~(kLargePage - 1);
   const auto end = (reinterpret_cast<uintptr_t>(pointer) + bytes) & ~(kLargePage - 1);
-  // Only advice: what comes back does not matter.
+  // Advice only: errors are ignored.
   if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 }
 

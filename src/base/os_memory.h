@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Address space that becomes memory as it is touched.
+// Virtual memory.
 #pragma once
 
 #include <cstddef>
@@ -7,16 +7,15 @@
 
 namespace lathe {
 
-// Reserves zero-filled address space without committing memory; null if there is none. A page is
-// committed when it is first touched.
+// Reserves zero-filled address space; null on failure. A page is committed on first access.
 void* reserve_pages(size_t bytes);
 void release_pages(void* pointer, size_t bytes) noexcept;
 
-// Asks for large pages for whatever of them lies inside; nothing happens where there are none.
+// Advises the system to use large pages inside the range.
 void prefer_large_pages(void* pointer, size_t bytes);
 inline constexpr size_t kLargePage = size_t{2} << 20;
 
-// Peak resident memory of this process in bytes; 0 where the system does not tell.
+// Peak resident memory of this process in bytes; 0 if unknown.
 int64_t peak_resident_bytes();
 
 }  // namespace lathe

@@ -24,7 +24,7 @@ void Output::flush() {
       written_ += static_cast<size_t>(count);
     } else if (errno != EINTR) {
       const int problem = errno;
-      pending_.clear();  // a later flush must not meet the same failure
+      pending_.clear();  // a later flush must not fail again
       if (problem == EPIPE) throw ClosedPipe();
       fail(ErrorKind::io, "cannot write standard output after {} bytes: {}", written_,
            std::generic_category().message(problem));

@@ -24,7 +24,7 @@ constexpr int kNotFound = 127;
 class Pipe {
  public:
   Pipe() {
-    check(::pipe2(ends_.data(), O_CLOEXEC) == 0, ErrorKind::io, "cannot make a pipe: {}",
+    check(::pipe2(ends_.data(), O_CLOEXEC) == 0, ErrorKind::io, "cannot create a pipe: {}",
           std::generic_category().message(errno));
   }
   ~Pipe() {
@@ -44,8 +44,8 @@ class Pipe {
   std::array<int, 2> ends_{-1, -1};
 };
 
-// Feeds the child and collects what it says, until both are done or the time is over.
-void converse(Pipe& to, Pipe& from, const ProcessOptions& options, ProcessResult& result) {
+// Writes the child's input and reads its output until both end or the time limit.
+void exchange(Pipe& to, Pipe& from, const ProcessOptions& options, ProcessResult& result) {
   const Clock::time_point begin = Clock::now();
   std::string_view left = options.input;
   if (left.empty()) to.close_end(1);
@@ -101,7 +101,8 @@ pid_t start_child() {
 
 ProcessResult run_process(const std::vector<std::string>& arguments,
                           const ProcessOptions& options) {
-  check(!arguments.empty(), ErrorKind::internal, "a process of {} arguments", arguments.size());
+  check(!arguments.empty(), ErrorKind::internal, "expected a program to run, got {} arguments",
+        arguments.size());
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
@@ -118,7 +119,7 @@ ProcessResult run_process(const std::vector<std::string>& arguments,
   }
   to.close_end(0);
   from.close_end(1);
-  converse(to, from, options, result);
+  exchange(to, from, options, result);
   finish(child, result);
   result.started = result.code != kNotFound;
   return result;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// What the operating system must allow before a processor's features may be used.
+// Processor features that require permission from the operating system.
 #pragma once
 
 namespace lathe {
 
-// Asks for the tile registers of AMX, for all threads of this process. False where the system has
-// none to give; asking again costs one call.
+// Requests the AMX tile registers for all threads of this process; false if they are unavailable.
+// May be called again.
 bool request_tile_registers();
 
 }  // namespace lathe

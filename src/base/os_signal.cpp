@@ -12,14 +12,14 @@ namespace lathe {
 namespace {
 
 constexpr int kInterruptedCode = 130;
-constexpr int kGraceMicroseconds = 500'000;  // beyond 2 seconds
+constexpr int kGraceMicroseconds = 500'000;  // in addition to 2 seconds
 
 void (*first_action)() = nullptr;
 std::atomic<bool> interrupted{false};
 std::atomic<bool> ends_at_once{false};
 
 void end_process(int) {
-  constexpr char kMessage[] = "error: interrupted: ended while work was still under way\n";
+  constexpr char kMessage[] = "error: interrupted: exiting with work unfinished\n";
   const ssize_t written = ::write(STDERR_FILENO, kMessage, sizeof kMessage - 1);
   static_cast<void>(written);
   ::_exit(kInterruptedCode);
@@ -55,7 +55,7 @@ void watch_interrupts(void (*on_first)()) {
   handle(SIGPIPE, SIG_IGN);
 }
 
-void forget_interrupt() {
+void reset_interrupt() {
   const itimerval off{};
   ::setitimer(ITIMER_REAL, &off, nullptr);
   interrupted = false;

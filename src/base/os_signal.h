@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: MIT
-// Interrupts of the whole process.
+// Interrupts of the process.
 #pragma once
 
 namespace lathe {
 
-// On the first SIGINT or SIGTERM calls `on_first`, which must be safe in a signal handler; on the
-// second, or if the process still lives 2.5 seconds later, ends it with exit code 130. A write to a
-// closed pipe becomes an error of that write.
+// The first SIGINT or SIGTERM calls `on_first`, which must be async-signal-safe. A second one, or a
+// process that still runs 2.5 seconds later, exits with code 130. SIGPIPE is ignored.
 void watch_interrupts(void (*on_first)());
 
-// For programs that go on after an interrupt: the next one is a first one again.
-void forget_interrupt();
+// Makes the next interrupt a first one again, for programs that continue after an interrupt.
+void reset_interrupt();
 
-// While a program waits for a person, an interrupt ends it at once, with exit code 130.
+// `at_once`: an interrupt exits immediately with code 130. For programs that wait for user input.
 void end_at_interrupt(bool at_once);
 
-// Ends the process at once, without destructors; what was written stays written.
+// Exits immediately, without destructors.
 [[noreturn]] void exit_now(int code);
 
 }  // namespace lathe

@@ -12,7 +12,7 @@
 namespace lathe {
 namespace {
 
-// What follows "name : " in a line of a file under /proc; empty if there is none.
+// The value of a "name : value" line of a file under /proc, or "".
 std::string proc_value(const char* file, std::string_view name) {
   std::ifstream stream(file);
   for (std::string line; std::getline(stream, line);) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The machine.
+// Properties of the machine.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 namespace lathe {
 
 struct SystemMemory {
-  int64_t total_bytes = 0;      // 0: not known
-  int64_t available_bytes = 0;  // without swapping; what files are kept in counts
+  int64_t total_bytes = 0;      // 0: unknown
+  int64_t available_bytes = 0;  // without swapping; includes the page cache
 };
 SystemMemory system_memory();
 
 struct SystemInfo {
   std::string kernel;     // "Linux 6.1.0 x86_64"
-  std::string processor;  // its name, or its architecture
+  std::string processor;  // model name, or architecture
   std::vector<std::string> features;
-  int available_cores = 1;  // that this process may use
+  int available_cores = 1;  // cores in the affinity mask
   SystemMemory memory;
 };
 SystemInfo system_info();

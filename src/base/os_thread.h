@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: MIT
-// What threads need to know of the system.
+// Cores, affinity and forks.
 #pragma once
 
 #include <cstdint>
 
 namespace lathe {
 
-// Cores that this thread may run on; at least 1.
+// Cores in this thread's affinity mask; at least 1.
 int available_cores();
 
-// Keeps this thread on one of the cores that it may run on, counted from 0 and around; false if
-// the system refuses.
+// Pins this thread to core `index`, modulo the count, of its affinity mask; false on failure.
 bool pin_this_thread(int index);
 
-// Rises in every child that fork() makes: what had threads before has none there.
+// Incremented in the child of each fork(), where the threads of the parent do not exist.
 uint64_t fork_generation();
 
-// Between two looks at a variable that another core is about to write.
+// Spin-wait hint to the processor.
 inline void pause_briefly() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Standard output of a program whose readers may go away.
+// Buffered standard output.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace lathe {
 
-// Whoever read standard output has closed it: there is nothing left to do, and nothing to say.
+// Thrown when the reader of standard output has closed it. Programs exit without a message.
 class ClosedPipe {};
 
-// Collects text and writes it in large pieces. Throws ClosedPipe when the reader has gone, Io where
-// the text cannot be written (a full disk).
+// Buffers writes. Throws ClosedPipe if the reader has closed the pipe, Io if a write fails, as on a
+// full disk.
 class Output {
  public:
   void write(std::string_view text);
@@ -23,7 +23,7 @@ class Output {
   size_t written_ = 0;
 };
 
-// To standard error, at once; failures are ignored.
+// Writes to standard error without buffering; errors are ignored.
 void write_error_text(std::string_view text);
 bool error_is_terminal();
 bool input_is_terminal();

@@ -10,7 +10,7 @@
 namespace lathe {
 namespace {
 
-// Bytes of the UTF-8 sequence that this lead byte announces.
+// Length of the UTF-8 sequence that starts with `lead`.
 size_t sequence_length(unsigned char lead) {
   return lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
 }
@@ -29,7 +29,7 @@ std::string quote(std::string_view text) {
     } else if (escape(unit) == unit) {
       out += unit;
     } else {
-      // One byte only: the next ones may begin a valid sequence of their own.
+      // Escape one byte only: a valid sequence may start at the next byte.
       out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
       text.remove_prefix(1);
       continue;

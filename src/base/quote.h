@@ -8,12 +8,12 @@
 
 namespace lathe {
 
-// `text` in double quotes; quotes, backslashes, control and bidirectional characters and bytes that
-// are no UTF-8 become escapes, so that unquote() gives the same bytes back.
+// Puts `text` in double quotes and escapes quotes, backslashes, control and bidirectional
+// characters and invalid UTF-8. unquote() is the inverse.
 std::string quote(std::string_view text);
 
-// What stands between the quotes of a quoted string, unescaped: \" \\ \n \t \r \xNN. nullopt if an
-// escape is malformed.
+// Replaces the escapes \" \\ \n \t \r \xNN in the text between the quotes; nullopt if an escape is
+// malformed.
 std::optional<std::string> unquote(std::string_view inner);
 
 }  // namespace lathe

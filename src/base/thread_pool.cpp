@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::chrono::microseconds kSpin{20};
 
-// Waits until `ready` holds, for at most the spin time.
+// Spins until `ready` returns true or kSpin has passed.
 template <class F>
 bool spin_until(F&& ready) {
   const auto end = std::chrono::steady_clock::now() + kSpin;
@@ -32,7 +32,7 @@ bool spin_until(F&& ready) {
   return false;
 }
 
-// The first error in order of chunks, so that it does not depend on timing.
+// The error of the lowest failing chunk, independent of timing.
 struct FirstError {
   void run(RangeBody body, int64_t begin, int64_t end) {
     try {
@@ -51,57 +51,56 @@ struct FirstError {
   int64_t at = std::numeric_limits<int64_t>::max();
 };
 
-// A thread's part of a region, and where the thread waits for it. What a short region costs is how
-// often a line of memory goes from one core to another: all that a thread needs lies on one, which
-// the caller writes to begin, the thread to take a chunk and to end. (Some cores fetch lines in
-// pairs, so each has a pair.)
+// A thread's static share of a region. Cache-line transfers dominate the cost of a short region, so
+// one line holds all that a thread reads: the caller writes it to start, the thread to claim a
+// chunk and to finish. (128 bytes: some cores prefetch lines in pairs.)
 //
-// `state` decides everything. Who takes a chunk counts itself as running in the same step, and
-// reads the other members only then; the caller writes them when nothing is left and nobody runs.
+// One CAS on `state` claims a chunk and counts the thread as running; only then may the thread read
+// the other members. The caller writes them while no chunk is left and no thread runs.
 struct alignas(128) Share {
-  static constexpr uint64_t kRunning = 0xfff;              // threads at chunks of this share
-  static constexpr uint64_t kAsleep = uint64_t{1} << 12;   // the thread waits for the bell
-  static constexpr uint64_t kAwaited = uint64_t{1} << 13;  // the caller does
+  static constexpr uint64_t kRunning = 0xfff;              // mask: threads that run its chunks
+  static constexpr uint64_t kAsleep = uint64_t{1} << 12;   // the owner sleeps
+  static constexpr uint64_t kAwaited = uint64_t{1} << 13;  // the caller sleeps
   static constexpr uint64_t kStopping = uint64_t{1} << 14;
-  static constexpr uint64_t kNextTurn = uint64_t{1} << 15;
-  static constexpr uint64_t kTurn = kNextTurn * 0x1ffff;  // another one with every region
-  static constexpr uint64_t kLeft = uint64_t{1} << 32;    // and above: chunks that nobody has taken
-  static constexpr int64_t kMostChunks = 0xffffffff;
+  static constexpr uint64_t kNextEpoch = uint64_t{1} << 15;
+  static constexpr uint64_t kEpoch = kNextEpoch * 0x1ffff;  // mask: changes with every region
+  static constexpr uint64_t kChunk = uint64_t{1} << 32;     // from this bit: unclaimed chunks
+  static constexpr int64_t kMaxChunks = 0xffffffff;
 
   std::atomic<uint64_t> state{0};
-  std::atomic<int> bell{0};
-  int64_t after = 0;  // the last chunk, were it a whole one
+  std::atomic<int> wakeups{0};
+  int64_t full_end = 0;  // end of the last chunk, rounded up to the grain
   int64_t end = 0;
   int64_t grain = 1;
   RangeBody body;
   FirstError* error = nullptr;
 
-  // A new region: `chunks` are left.
-  void give(int64_t chunks, uint64_t turn) {
-    const uint64_t now = turn + static_cast<uint64_t>(chunks) * kLeft;
-    if ((state.exchange(now, std::memory_order_acq_rel) & kAsleep) != 0) ring();
+  // Publishes the chunks of a new region.
+  void publish(int64_t chunks, uint64_t epoch) {
+    const uint64_t now = epoch + static_cast<uint64_t>(chunks) * kChunk;
+    if ((state.exchange(now, std::memory_order_acq_rel) & kAsleep) != 0) wake();
   }
 
-  // The calling thread works on what is left of the region of that turn.
-  void take(uint64_t turn) {
+  // Claims and runs chunks of this share until none is left or another region has begun.
+  void run_chunks(uint64_t epoch) {
     bool runs = false;
     uint64_t seen = state.load(std::memory_order_relaxed);
-    while (seen >= kLeft && (seen & kTurn) == turn) {
-      if (!state.compare_exchange_weak(seen, seen - kLeft + (runs ? 0 : 1),
+    while (seen >= kChunk && (seen & kEpoch) == epoch) {
+      if (!state.compare_exchange_weak(seen, seen - kChunk + (runs ? 0 : 1),
                                        std::memory_order_acquire, std::memory_order_relaxed)) {
         continue;
       }
       runs = true;
-      const int64_t begin = after - static_cast<int64_t>(seen / kLeft) * grain;
+      const int64_t begin = full_end - static_cast<int64_t>(seen / kChunk) * grain;
       error->run(body, begin, std::min(end, begin + grain));
       seen = state.load(std::memory_order_relaxed);
     }
     if (!runs) return;
     seen = state.fetch_sub(1, std::memory_order_acq_rel);
-    if ((seen & kRunning) == 1 && (seen & kAwaited) != 0) ring();
+    if ((seen & kRunning) == 1 && (seen & kAwaited) != 0) wake();
   }
 
-  // Waits for who still runs, once nothing is left.
+  // Blocks until no thread runs a chunk of this share. All chunks must have been claimed.
   void wait(bool spins) {
     const auto ended = [this] { return (state.load(std::memory_order_acquire) & kRunning) == 0; };
     if (ended() || (spins && spin_until(ended))) return;
@@ -109,36 +108,36 @@ struct alignas(128) Share {
     sleep_until(ended);
   }
 
-  // The thread of this share waits for another turn than `seen`.
-  void wait_for_turn(bool spins, uint64_t seen) {
+  // Blocks the owner until the epoch differs from that of `seen`.
+  void wait_for_epoch(bool spins, uint64_t seen) {
     const auto is_new = [&] {
-      return ((state.load(std::memory_order_relaxed) ^ seen) & (kTurn | kStopping)) != 0;
+      return ((state.load(std::memory_order_relaxed) ^ seen) & (kEpoch | kStopping)) != 0;
     };
     if (spins && spin_until(is_new)) return;
     uint64_t awake = state.load();
     do {
       if (is_new()) return;
     } while (!state.compare_exchange_weak(awake, awake | kAsleep));
-    // Not until the turn is another: after as many regions as there are turns it is the same again.
+    // Tests kAsleep, not the epoch: while the thread sleeps, the epoch may wrap to the same value.
     sleep_until([this] { return (state.load() & (kAsleep | kStopping)) != kAsleep; });
   }
 
-  void ring() {
-    bell.fetch_add(1);
-    bell.notify_all();
+  void wake() {
+    wakeups.fetch_add(1);
+    wakeups.notify_all();
   }
 
  private:
   template <class F>
   void sleep_until(F&& ready) {
-    for (int heard = bell; !ready(); heard = bell) bell.wait(heard);
+    for (int before = wakeups; !ready(); before = wakeups) wakeups.wait(before);
   }
 };
 
 }  // namespace
 
-// The shares of a region that ended are empty or another region's: a worker that comes late finds
-// nothing in them.
+// A share of a finished region is empty or has another epoch, so that a late worker finds no
+// chunks.
 struct ThreadPool::Impl {
   Impl(int threads, bool pinned)
       : shares(std::min(static_cast<size_t>(threads), size_t{Share::kRunning})),
@@ -150,7 +149,7 @@ struct ThreadPool::Impl {
           serve(static_cast<size_t>(i));
         });
       } catch (const std::system_error&) {
-        break;  // no more threads to have: the pool works with fewer
+        break;  // the system has no more threads: run with fewer
       }
     }
   }
@@ -158,7 +157,7 @@ struct ThreadPool::Impl {
   ~Impl() {
     for (Share& share : shares) {
       share.state.fetch_or(Share::kStopping);
-      share.ring();
+      share.wake();
     }
     for (std::thread& worker : workers) worker.join();
   }
@@ -166,17 +165,17 @@ struct ThreadPool::Impl {
   void serve(size_t own) {
     uint64_t seen = 0;
     while (true) {
-      shares[own].wait_for_turn(spins, seen);
+      shares[own].wait_for_epoch(spins, seen);
       seen = shares[own].state.load(std::memory_order_relaxed);
       if ((seen & Share::kStopping) != 0) return;
-      work(own, seen & Share::kTurn);
+      work(own, seen & Share::kEpoch);
     }
   }
 
-  // The thread's own share first, then what others have left of theirs.
-  void work(size_t own, uint64_t turn) {
+  // Runs the thread's own share, then unclaimed chunks of other shares.
+  void work(size_t own, uint64_t epoch) {
     for (size_t i = 0; i < shares.size(); ++i) {
-      shares[own].take(turn);
+      shares[own].run_chunks(epoch);
       own = own + 1 < shares.size() ? own + 1 : 0;
     }
   }
@@ -185,27 +184,28 @@ struct ThreadPool::Impl {
     const int64_t chunks = (count - 1) / grain + 1;
     const int64_t parts = std::min(static_cast<int64_t>(workers.size()) + 1, chunks);
     const int64_t each = chunks / parts, longer = chunks % parts;
-    // The caller's first chunk is nobody else's, and often it has no other: that takes no line.
-    const auto given = [&](int64_t part) {
+    // The caller's first chunk is not published: it is often the only one of its share.
+    const auto published = [&](int64_t part) {
       return each + (part < longer ? 1 : 0) - (part == 0 ? 1 : 0);
     };
-    // All are described before one is given, so that their lines come at the same time.
-    for (int64_t part = 0, after = 0; part < parts; ++part) {
-      after += (each + (part < longer ? 1 : 0)) * grain;
-      if (given(part) == 0) continue;
+    // Write all shares before publishing one, so that their cache misses overlap.
+    for (int64_t part = 0, full_end = 0; part < parts; ++part) {
+      full_end += (each + (part < longer ? 1 : 0)) * grain;
+      if (published(part) == 0) continue;
       Share& share = shares[static_cast<size_t>(part)];
-      share.after = after;
-      share.end = std::min(count, after);
+      share.full_end = full_end;
+      share.end = std::min(count, full_end);
       share.grain = grain;
       share.body = body;
       share.error = &error;
     }
-    last_turn = (last_turn + Share::kNextTurn) & Share::kTurn;
+    last_epoch = (last_epoch + Share::kNextEpoch) & Share::kEpoch;
     for (int64_t part = parts - 1; part >= 0; --part) {
-      if (given(part) > 0) shares[static_cast<size_t>(part)].give(given(part), last_turn);
+      const int64_t chunks_of_part = published(part);
+      if (chunks_of_part > 0) shares[static_cast<size_t>(part)].publish(chunks_of_part, last_epoch);
     }
     error.run(body, 0, std::min(count, grain));
-    work(0, last_turn);
+    work(0, last_epoch);
     for (int64_t part = 0; part < parts; ++part) shares[static_cast<size_t>(part)].wait(spins);
   }
 
@@ -214,7 +214,7 @@ struct ThreadPool::Impl {
   const uint64_t generation = fork_generation();
   std::vector<std::thread> workers;
   alignas(128) std::atomic<bool> busy{false};
-  uint64_t last_turn = 0;
+  uint64_t last_epoch = 0;
 };
 
 ThreadPool::ThreadPool(int threads, bool pinned)
@@ -223,12 +223,12 @@ ThreadPool::ThreadPool(int threads, bool pinned)
 }
 
 ThreadPool::~ThreadPool() {
-  // After fork() there is nobody to join: the parent's workers stay the parent's.
+  // A child of fork() has no workers to join.
   Impl* impl = impl_;
   if (impl->generation == fork_generation()) delete impl;
 }
 
-// In a child of fork(): workers of its own, in place of the parent's, whose state is left as it is.
+// In a child of fork(), replaces the parent's workers; the old state leaks.
 ThreadPool::Impl& ThreadPool::impl() {
   Impl* found = impl_.load(std::memory_order_acquire);
   while (found->generation != fork_generation()) {
@@ -245,7 +245,7 @@ void ThreadPool::run(int64_t count, int64_t grain, RangeBody body) {
   grain = std::max<int64_t>(grain, 1);
   Impl& pool = impl();
   FirstError error;
-  if (count <= grain || pool.workers.empty() || count / grain > Share::kMostChunks ||
+  if (count <= grain || pool.workers.empty() || count / grain > Share::kMaxChunks ||
       pool.busy.exchange(true, std::memory_order_acquire)) {
     for (int64_t begin = 0; begin < count; begin += grain) {
       error.run(body, begin, std::min(count, begin + grain));

@@ -12,7 +12,7 @@ namespace lathe {
 // A non-owning reference to a callable: a parallel region allocates nothing.
 class RangeBody {
  public:
-  RangeBody() = default;  // of nothing; to be assigned
+  RangeBody() = default;  // must be assigned before use
   template <class F>
     requires(!std::is_same_v<std::remove_const_t<F>, RangeBody>)
   RangeBody(F& body)  // NOLINT: implicit by design
@@ -26,26 +26,25 @@ class RangeBody {
   void (*call_)(void*, int64_t, int64_t) = nullptr;
 };
 
-// One region runs at a time; a region that finds the pool busy runs on its caller alone, so nested
-// and concurrent regions never wait for each other. Chunks are cut by `grain`, never by the number
-// of threads: results do not depend on it. A thread begins with its share, the same part of every
-// region (the caller's is the first): what it wrote or packed, it reads again. Then it takes chunks
-// of others' shares, so that a core which others keep busy delays its own chunk alone.
+// One region runs at a time. Nested and concurrent regions run on their caller alone, so they never
+// block. `grain` alone determines the chunks, so results do not depend on the number of threads.
+// Each thread owns a static share of the chunks (the caller the first) for cache affinity, then
+// claims chunks from other shares, so that a busy core delays only its current chunk.
 //
-// Idle workers look out for the next region for 20 us, if there is a core for each, then sleep. In
-// a child of fork() the pool starts workers of its own.
+// Idle workers spin for 20 us, if there is a core for each, then sleep. A child of fork() starts
+// its own workers.
 class ThreadPool {
  public:
-  // `threads` counts the caller; 0: one per available core. Pinned workers stay on one core each;
-  // the caller's is left to the system.
+  // `threads` includes the caller; 0: one per available core. `pinned` pins each worker to one
+  // core, but not the caller.
   explicit ThreadPool(int threads = 0, bool pinned = false);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int threads() const;
-  // Calls body(begin, end) for consecutive chunks of at most `grain` that cover [0, count). The
-  // first exception thrown by a chunk is rethrown here once all chunks have ended.
+  // Calls body(begin, end) for consecutive chunks of at most `grain` that cover [0, count).
+  // Rethrows the exception of the lowest failing chunk after all chunks have ended.
   void run(int64_t count, int64_t grain, RangeBody body);
 
  private:
@@ -56,7 +55,7 @@ class ThreadPool {
   const bool pinned_;
 };
 
-// Through the pool, or on the caller alone where there is none.
+// Runs on the pool, or on the caller if `pool` is null.
 template <class F>
 void parallel_for(ThreadPool* pool, int64_t count, int64_t grain, F&& body) {
   if (pool != nullptr && count > grain) {
@@ -66,9 +65,9 @@ void parallel_for(ThreadPool* pool, int64_t count, int64_t grain, F&& body) {
   }
 }
 
-// Touches memory that was just reserved from the pool's threads, a large page at a time: on a
-// machine of several memory nodes each page comes to lie near the thread in whose share of a region
-// over that memory it is. (Only pinned threads stay near it.)
+// Commits reserved memory from the pool's threads, one large page at a time: under NUMA
+// first-touch, each page is local to the thread whose share contains it. Effective with pinned
+// threads.
 void touch_first(ThreadPool* pool, void* memory, int64_t bytes);
 
 }  // namespace lathe

@@ -16,7 +16,7 @@ constexpr size_t kMostKept = 32;
 
 void free_block(std::byte* data) { ::operator delete(data, kAlignment); }
 
-// Blocks that nobody uses now.
+// The free blocks of a thread.
 struct Idle {
   struct Block {
     std::byte* data = nullptr;
@@ -29,8 +29,8 @@ struct Idle {
     for (const Block& block : blocks) free_block(block.data);
   }
 
-  // The smallest that is large enough; where none is, one that is too small makes way.
-  Block take(size_t size) {
+  // Returns the smallest block that fits; if none does, frees one and allocates.
+  Block acquire(size_t size) {
     auto best = blocks.end();
     for (auto block = blocks.begin(); block != blocks.end(); ++block) {
       if (block->size >= size && (best == blocks.end() || block->size < best->size)) best = block;
@@ -49,7 +49,7 @@ struct Idle {
     return taken;
   }
 
-  void give(Block block) {
+  void release(Block block) {
     if (block.size > kLargestKept || blocks.size() == kMostKept) return free_block(block.data);
     blocks.push_back(block);
   }
@@ -63,7 +63,7 @@ Idle& idle() {
 }  // namespace
 
 ScratchBlock::ScratchBlock(int64_t bytes) {
-  const Idle::Block block = idle().take(static_cast<size_t>(std::max<int64_t>(bytes, 1)));
+  const Idle::Block block = idle().acquire(static_cast<size_t>(std::max<int64_t>(bytes, 1)));
   data_ = block.data;
   size_ = block.size;
 }
@@ -78,7 +78,7 @@ ScratchBlock& ScratchBlock::operator=(ScratchBlock&& other) noexcept {
 }
 
 ScratchBlock::~ScratchBlock() {
-  if (data_ != nullptr) idle().give({data_, size_});
+  if (data_ != nullptr) idle().release({data_, size_});
 }
 
 }  // namespace lathe

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory for the time of one evaluation, lent by its thread, which keeps it for the next: what is
-// run again and again allocates nothing.
+// Per-thread scratch, reused across evaluations, so that repeated runs do not allocate.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +10,7 @@ namespace lathe {
 class ScratchBlock {
  public:
   ScratchBlock() = default;
-  explicit ScratchBlock(int64_t bytes);  // of any content, aligned to 64 bytes
+  explicit ScratchBlock(int64_t bytes);  // uninitialised, aligned to 64 bytes
   ScratchBlock(ScratchBlock&& other) noexcept;
   ScratchBlock& operator=(ScratchBlock&& other) noexcept;
   ~ScratchBlock();
@@ -22,7 +21,7 @@ class ScratchBlock {
   size_t size_ = 0;
 };
 
-// So many numbers of any content.
+// `count` uninitialised elements.
 template <class T>
 class ScratchArray {
  public:

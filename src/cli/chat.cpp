@@ -96,7 +96,7 @@ class ChatLoop {
       out_.write(fmt::format("\n[{}]\n", error.message()));
     }
     interrupts().reset();
-    forget_interrupt();
+    reset_interrupt();
   }
 
   void answer() {

@@ -19,7 +19,7 @@ int64_t files_in(const std::string& folder) {
   return std::distance(fs::directory_iterator(folder), fs::directory_iterator());
 }
 
-TEST(FileMap, ShowsTheBytesOfAFile) {
+TEST(FileMap, MapsTheBytesOfAFile) {
   const TestFolder folder;
   const auto map = FileMap::open(folder.write("a.bin", std::string_view("ab\0c", 4)));
   EXPECT_EQ(map->text(), std::string_view("ab\0c", 4));
@@ -32,7 +32,7 @@ TEST(FileMap, AnEmptyFileHasNoBytes) {
   EXPECT_TRUE(FileMap::open(folder.write("empty", ""))->bytes().empty());
 }
 
-TEST(FileMap, WhatIsNoRegularFileIsRefusedAtOnce) {
+TEST(FileMap, RefusesOtherKindsOfFilesWithoutBlocking) {
   const TestFolder folder;
   ASSERT_EQ(mkfifo(folder.path("pipe").c_str(), 0600), 0);
   EXPECT_EQ(error_of([&] { FileMap::open(folder.path("pipe")); }),
@@ -43,14 +43,15 @@ TEST(FileMap, WhatIsNoRegularFileIsRefusedAtOnce) {
             "InvalidArgument: '/dev/zero' is a device, expected a regular file");
 }
 
-TEST(FileMap, NamesThatCannotBeOpenedAreNamed) {
+TEST(FileMap, ErrorsContainTheName) {
   const TestFolder folder;
   EXPECT_EQ(error_of([&] { FileMap::open(folder.path("none")); }),
             "Io: cannot open '" + folder.path("none") + "': No such file or directory");
   EXPECT_EQ(error_of([] { FileMap::open(""); }),
-            "InvalidArgument: '' is no file name: it is empty or holds a zero byte");
+            "InvalidArgument: '' is not a valid file name: it is empty or contains a zero byte");
   EXPECT_EQ(error_of([] { FileMap::open(std::string("a\0b", 3)); }),
-            "InvalidArgument: 'a\\x00b' is no file name: it is empty or holds a zero byte");
+            "InvalidArgument: 'a\\x00b' is not a valid file name: it is empty or contains a zero "
+            "byte");
 }
 
 TEST(FileWriter, ReplacesAFileOnlyWhenCommitted) {
@@ -95,15 +96,15 @@ TEST(FileWriter, DevicesAreWrittenInPlace) {
 
 TEST(FileWriter, FoldersAreRefused) {
   const TestFolder folder;
-  EXPECT_EQ(error_of([&] { write_file(folder.path(), "x"); }),
-            "InvalidArgument: cannot write '" + folder.path() +
-                "': it is a folder, expected the name of a file");
+  EXPECT_EQ(
+      error_of([&] { write_file(folder.path(), "x"); }),
+      "InvalidArgument: cannot write '" + folder.path() + "': it is a folder, expected a file");
   EXPECT_EQ(error_of([&] { write_file(folder.path("none/a"), "x"); }),
             "Io: cannot create a file beside '" + folder.path("none/a") +
                 "' after 0 bytes: No such file or directory");
 }
 
-TEST(Paths, AreTakenApartAndJoined) {
+TEST(Paths, AreSplitAndJoined) {
   EXPECT_EQ(parent_folder("a/b"), "a");
   EXPECT_EQ(parent_folder("a"), ".");
   EXPECT_EQ(parent_folder("/a"), "/");
@@ -115,7 +116,7 @@ TEST(Paths, AreTakenApartAndJoined) {
   EXPECT_FALSE(is_within("/", "/a"));
 }
 
-TEST(Paths, LinksToOneFileAreThatFile) {
+TEST(Paths, ALinkIsTheSameFileAsItsTarget) {
   const TestFolder folder;
   folder.write("a", "x");
   folder.write("b", "x");

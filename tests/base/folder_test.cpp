@@ -8,7 +8,7 @@
 namespace lathe {
 namespace {
 
-TEST(Folder, HasFilesOfMemoryByAnyOfTheirNames) {
+TEST(Folder, NormalisesNamesOfFilesInMemory) {
   const Folder folder("", {{"./a//b.txt", MemoryFile::copy_of("inner")},
                            {"top.txt", MemoryFile::copy_of("outer")}});
   EXPECT_TRUE(folder.has("a/b.txt"));
@@ -19,7 +19,7 @@ TEST(Folder, HasFilesOfMemoryByAnyOfTheirNames) {
   EXPECT_THROW(folder.open("absent.txt"), Error);
 }
 
-TEST(Folder, FindsWhatLiesBelowAFolderHoweverThatIsWritten) {
+TEST(Folder, NormalisesNamesOfSubfolders) {
   const Folder folder(
       "", {{"a/b.txt", MemoryFile::copy_of("inner")}, {"ab.txt", MemoryFile::copy_of("outer")}});
   for (const char* name : {"a", "a/", "./a", "a/.", "c/../a"}) {

@@ -57,7 +57,7 @@ TEST(Options, VariablesSetOptionsAndFlagsOverrideThem) {
   EXPECT_EQ(options.origin("threads"), "--threads");
 }
 
-TEST(Options, ABadValueNamesItsVariable) {
+TEST(Options, ErrorsOfInvalidValuesNameTheVariable) {
   EXPECT_EQ(variable_error("LATHE_THREADS", "four"),
             "InvalidArgument: LATHE_THREADS is 'four', expected an integer from 0 to 1024");
   EXPECT_EQ(variable_error("LATHE_THREADS", "-1"),
@@ -76,11 +76,11 @@ TEST(Options, ABadValueNamesItsVariable) {
             "InvalidArgument: LATHE_TARGET is empty, expected a string");
 }
 
-TEST(Options, AnUnknownVariableWarnsWithTheNearestName) {
+TEST(Options, AnUnknownVariableWarnsWithTheClosestName) {
   EXPECT_EQ(warning_of({{"LATHE_THREAD", "4"}}),
-            "unknown variable LATHE_THREAD (did you mean 'LATHE_THREADS'?) is ignored");
+            "ignored unknown variable LATHE_THREAD (did you mean 'LATHE_THREADS'?)");
   EXPECT_EQ(warning_of({{"LATHE_SOMETHING_ELSE", "4"}}),
-            "unknown variable LATHE_SOMETHING_ELSE is ignored");
+            "ignored unknown variable LATHE_SOMETHING_ELSE");
 }
 
 TEST(Options, BytesHaveUnits) {
@@ -91,7 +91,7 @@ TEST(Options, BytesHaveUnits) {
             "InvalidArgument: x is '99999999999T', expected bytes such as 4096, 512M or 4G");
 }
 
-TEST(Options, TheirPageIsUpToDate) {
+TEST(Options, TheDocumentIsUpToDate) {
   EXPECT_EQ(FileMap::open("docs/options.md")->text(), options_markdown())
       << "run: build/release/bin/lathe doctor --options-markdown > docs/options.md";
 }

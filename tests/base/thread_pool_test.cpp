@@ -91,12 +91,12 @@ TEST(ThreadPool, ManyCallersShareOnePool) {
   EXPECT_EQ(total, 6 * 200 * int64_t{40425});
 }
 
-TEST(ThreadPool, WorkersTakePart) {
+TEST(ThreadPool, WorkersRunChunks) {
   ThreadPool pool(2);
   std::atomic<int> inside{0};
   auto body = [&](int64_t, int64_t) {
     ++inside;
-    // Each of the two chunks waits for the other: only two threads can end this.
+    // Each of the two chunks waits for the other, so that one thread alone cannot finish.
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (inside < 2 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
     EXPECT_EQ(inside, 2);
@@ -104,7 +104,7 @@ TEST(ThreadPool, WorkersTakePart) {
   pool.run(2, 1, body);
 }
 
-TEST(ThreadPool, EachThreadBeginsWithItsShare) {
+TEST(ThreadPool, EachThreadStartsWithItsOwnShare) {
   ThreadPool pool(3);
   std::array<std::thread::id, 3> first_round;
   for (int round = 0; round < 20; ++round) {
@@ -113,7 +113,7 @@ TEST(ThreadPool, EachThreadBeginsWithItsShare) {
     auto body = [&](int64_t begin, int64_t) {
       who[static_cast<size_t>(begin)] = std::this_thread::get_id();
       ++inside;
-      // Nobody is done before all have begun, and so takes nothing of another's share.
+      // No chunk ends before all have started, so that no thread claims from another share.
       const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
       while (inside < 3 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
       EXPECT_EQ(inside, 3);
@@ -125,15 +125,15 @@ TEST(ThreadPool, EachThreadBeginsWithItsShare) {
   }
 }
 
-// A loop of additions that takes `rounds` times the same.
+// Time proportional to `rounds`.
 int64_t busy_work(int64_t rounds) {
   volatile int64_t sum = 0;
   for (int64_t i = 0; i < rounds; ++i) sum = sum + i;
   return sum;
 }
 
-// Regions of 64 callers, each of several chunks, finish; how long that takes is for a benchmark.
-TEST(ThreadPool, SixtyFourCallersAtOnceAllGetTheirSums) {
+// bench/thread_pool.cpp measures the time.
+TEST(ThreadPool, RegionsOfSixtyFourCallersAreCorrect) {
   ThreadPool pool(2);
   std::atomic<int64_t> total{0};
   std::vector<std::thread> callers;
@@ -150,7 +150,7 @@ TEST(ThreadPool, SixtyFourCallersAtOnceAllGetTheirSums) {
   EXPECT_EQ(total, 64 * 20 * 28);
 }
 
-// Far more threads than cores: waiting must not keep those from the cores that have work.
+// With more threads than cores, waiting threads must not occupy the cores of working ones.
 TEST(ThreadPool, MoreThreadsThanCoresFinishTheirRegions) {
   ThreadPool pool(2 * available_cores() + 1);
   for (int round = 0; round < 500; ++round) {
@@ -160,8 +160,8 @@ TEST(ThreadPool, MoreThreadsThanCoresFinishTheirRegions) {
   }
 }
 
-// Workers sleep after some 20 us without a region, callers after as long without a chunk's end.
-TEST(ThreadPool, SleepersAreWokenForRegionsAndTheirEnds) {
+// Workers sleep after 20 us without a region, callers after 20 us without the end of a chunk.
+TEST(ThreadPool, SleepingThreadsWakeForRegionsAndTheirEnds) {
   for (const int threads : {2, 3}) {
     ThreadPool pool(threads);
     std::mt19937 random(static_cast<unsigned>(threads));
@@ -180,9 +180,9 @@ TEST(ThreadPool, SleepersAreWokenForRegionsAndTheirEnds) {
   }
 }
 
-// Short regions of ever other lengths, one after the other: a worker that comes late to one finds
-// another begun, and must take its chunks as they are there.
-TEST(ThreadPool, WorkersThatComeLateMixUpNoRegions) {
+// Consecutive short regions of different lengths: a late worker finds the next region, and must use
+// its chunks and its grain.
+TEST(ThreadPool, LateWorkersDoNotMixRegions) {
   for (const int threads : {2, 3, 5}) {
     ThreadPool pool(threads);
     std::mt19937 random(static_cast<unsigned>(threads));
@@ -219,11 +219,11 @@ TEST(ThreadPool, TouchedMemoryIsZero) {
   release_pages(memory, kBytes);
 }
 
-// The child has a copy of a pool, and none of its threads.
+// The child has a copy of the pool but none of its threads.
 TEST(ThreadPool, WorksInAChildOfFork) {
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
-  GTEST_SKIP() << "ThreadSanitizer starts no threads in a child of a process with several";
+  GTEST_SKIP() << "ThreadSanitizer cannot start threads after a fork of a multi-threaded process";
 #endif
 #endif
   ThreadPool pool(3);

@@ -192,12 +192,12 @@ class PackedRunner::Pending final : public PendingStep {
       runner_.remember(requests_[i], scratch_->reruns[i].get());
     }
     scratch_->reruns.clear();
-    runner_.idle_.give(std::move(scratch_));
+    runner_.idle_.release(std::move(scratch_));
   }
 
  private:
   static std::unique_ptr<Scratch> take_scratch(const PackedRunner& runner) {
-    std::unique_ptr<Scratch> scratch = runner.idle_.take();
+    std::unique_ptr<Scratch> scratch = runner.idle_.acquire();
     return scratch != nullptr ? std::move(scratch) : std::make_unique<Scratch>();
   }
 
