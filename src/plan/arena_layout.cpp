@@ -17,7 +17,7 @@ Layout place(std::span<const LayoutItem> items) {
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return items[a].bytes != items[b].bytes ? items[a].bytes > items[b].bytes : a < b;
   });
-  std::vector<size_t> placed;  // by offset
+  std::vector<size_t> placed;  // items by offset
   for (const size_t i : order) {
     const int64_t bytes = (items[i].bytes + kAlign - 1) / kAlign * kAlign;
     int64_t offset = 0;
@@ -51,7 +51,7 @@ int64_t capacity_floor(int64_t extent) {
   if (extent <= 1) return 0;
   const int64_t capacity = capacity_for(extent);
   if (capacity <= 3) return capacity;
-  // The capacity before: 3/4 of a power of two, or 2/3 of three quarters.
+  // The previous capacity: 3/4 of 2^n, or 2/3 of 3 · 2^n.
   const bool is_power = std::has_single_bit(static_cast<uint64_t>(capacity));
   return (is_power ? capacity / 4 * 3 : capacity / 3 * 2) + 1;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where buffers lie in a segment's arena.
+// Offsets of buffers in a segment's arena.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace lathe {
 
 struct LayoutItem {
   int64_t bytes = 0;
-  int first = 0;  // launches during which the bytes are needed, both included
+  int first = 0;  // live from launch `first` to `last`, inclusive
   int last = 0;
 };
 
@@ -19,13 +19,13 @@ struct Layout {
   int64_t total = 0;
 };
 
-// Largest first, each at the lowest offset free during its whole lifetime.
+// Places items by decreasing size, each at the lowest offset that is free during its lifetime.
 Layout place(std::span<const LayoutItem> items);
 
-// The capacity for an extent: 1, 2, 3, 4, 6, 8, 12, 16, 24, 32 … (powers of two and their halves
-// between). Layouts are made for capacities, so that a growing extent rarely needs a new one.
+// Rounds a size up to a capacity: 1, 2, 3, 4, 6, 8, 12, 16, 24, 32 … (2^n and 3 · 2^n). Layouts are
+// computed for capacities, so that a growing size rarely requires a new one.
 int64_t capacity_for(int64_t extent);
-// The least extent of the same capacity.
+// The smallest size of the same capacity.
 int64_t capacity_floor(int64_t extent);
 
 }  // namespace lathe

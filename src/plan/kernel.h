@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The launch interface between plans and the targets' kernels.
+// The launch interface of kernels.
 #pragma once
 
 #include <memory>
@@ -12,31 +12,30 @@
 
 namespace lathe {
 
-// Per operand its value, where that is constant when the plan is made; null elsewhere.
+// The value of each operand that is constant at planning time; null for others.
 using Constants = std::span<const Tensor* const>;
 
-// A kernel made for one instruction. Immutable: one plan is run by many threads.
+// The kernel of one instruction. Immutable: many threads run one plan.
 class Kernel {
  public:
   virtual ~Kernel() = default;
   virtual std::string_view name() const = 0;  // "ref.matmul"
   virtual void launch(Evaluation& c) const = 0;
-  // False: the constant operand's value was taken when the kernel was made, so that the plan need
-  // not keep it.
+  // False if the kernel copied or packed the constant operand at creation: the plan may drop it.
   virtual bool reads(int /*operand*/) const { return true; }
-  // How it computes, for `explain`: "avx512_vnni, 12.3 MiB packed".
+  // Implementation details for `explain`: "avx512_vnni, 12.3 MiB packed".
   virtual std::string detail() const { return ""; }
 };
 
-// A kernel, or the reason why there is none; beside a kernel that stands in for a better one, why
-// that could not be had.
+// A kernel, or the reason for its absence. With a fallback kernel, why the preferred one was
+// refused.
 struct KernelChoice {
   std::unique_ptr<const Kernel> kernel;
   std::string reason;
 };
 
-// The instruction's reference meaning; takes every instruction that is neither composite nor
-// structural.
+// A kernel that evaluates the reference implementation. Refuses composite and structural
+// instructions.
 KernelChoice make_reference_kernel(const Instruction& instruction);
 
 }  // namespace lathe

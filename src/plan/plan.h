@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The compiled program: per module a flat list of launches over slots. Immutable and shared.
+// The compiled program: a flat list of launches over slots per module. Immutable and shared.
 #pragma once
 
 #include <atomic>
@@ -23,16 +23,16 @@ using SlotId = int32_t;    // index into ModulePlan::slots; -1: none
 using DimId = int32_t;     // index into Plan::dims
 using SymbolId = int32_t;  // index into Plan::symbols
 
-// Where a slot's bytes are.
+// Storage of a slot.
 enum class SlotKind : uint8_t {
   input,    // the caller's tensor, read in place
   output,   // the caller's tensor or callback, written in place
   literal,  // constant, held by the plan
-  arena,    // placed by the segment's layout
-  late,     // memory of its own, sized when its instruction runs (found extents)
-  view,     // another slot's memory under other extents and strides
+  arena,    // at an offset of the segment's arena
+  late,     // separate memory, allocated when its instruction runs (data-dependent shape)
+  view,     // another slot's memory with other shape and strides
   state,    // a version of a state
-  box,      // a counted object: sequence, optional, unknown rank, strings
+  box,      // a reference-counted object: sequence, optional, unknown rank, strings
 };
 
 struct Slot {
@@ -42,27 +42,27 @@ struct Slot {
   std::vector<DimId> dims;  // empty for unranked boxes
   bool ranked = true;
   int index = -1;  // input, output: position; literal: index into literals; state: state
-  int first = 0;   // arena: launches during which the memory is needed
+  int first = 0;   // arena: first and last launch that use the memory
   int last = 0;
-  int segment = 0;  // in which the extents become known
+  int segment = 0;  // that computes the shape
 };
 
 enum class LaunchKind : uint8_t {
   kernel,
-  view,  // host only; falls back to the kernel where the operand's strides refuse
+  view,  // host only; runs the kernel if the operand's strides prevent a view
   dims,
   if_,
   loop,
   scan,
-  late,  // operands of unknown rank: compiled for the ranks seen, at first run
+  late,  // operands of unknown rank: compiled for each combination of ranks on first use
   state_read,
   state_append,
   state_replace,
-  copy,  // a result that already lies elsewhere
+  copy,  // from another slot to a result
 };
 
-// Compiled programs of one instruction, one per combination of ranks seen.
-struct LateSite {
+// Programs compiled for one instruction, one per combination of ranks.
+struct RankSpecialisations {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<const Plan>> plans;
 };
@@ -71,19 +71,19 @@ struct Launch {
   LaunchKind kind = LaunchKind::kernel;
   const Instruction* instruction = nullptr;  // null for copy
   std::unique_ptr<const Kernel> kernel;
-  std::string reason;            // why it is not the target's own kernel; may be empty
+  std::string reason;            // why it is not a kernel of the target; may be empty
   std::vector<SlotId> operands;  // -1: absent
   std::vector<SlotId> results;
-  std::vector<int> bodies;  // module plans
-  // Views: per operand the dims of its elements, where the host knows them.
+  std::vector<int> bodies;  // indices into Plan::modules
+  // Views: the elements of each operand as dims, if known on the host.
   std::vector<std::optional<std::vector<DimId>>> known;
-  std::vector<DimId> values;  // of `dims`
+  std::vector<DimId> values;  // of the `dims` instruction
   int state = -1;
-  bool defines_symbols = false;  // the host waits for it: extents are found
-  std::unique_ptr<LateSite> late;
+  bool defines_symbols = false;  // the host waits for data-dependent sizes
+  std::unique_ptr<RankSpecialisations> late;
 };
 
-// A dim of a module's input: binds its symbol, or is checked against the value it must have.
+// A dim of a module's input: binds its symbol, or is compared with its expected value.
 struct InputDim {
   int input = 0;
   int axis = 0;
@@ -97,14 +97,14 @@ struct PlannedGuard {
   DimId b = 0;
 };
 
-// A stretch of launches whose extents are known before its first one.
+// Consecutive launches whose shapes are known before the first one.
 struct Segment {
   int first = 0;
   int last = 0;                      // one past the end
   std::vector<DimId> dims;           // evaluated at the start
   std::vector<PlannedGuard> guards;  // checked at the start
   std::vector<SlotId> slots;         // placed or shaped at the start
-  std::vector<SymbolId> capacities;  // symbols that decide the layout
+  std::vector<SymbolId> capacities;  // symbols that determine the layout
 };
 
 struct ModulePlan {
@@ -117,7 +117,7 @@ struct ModulePlan {
   std::vector<Launch> launches;
 };
 
-// An extent that no input tells: the one that a state holds, 0 while it holds nothing.
+// A symbol bound by no input: its value is the size of a state's axis, 0 while the state is empty.
 struct StateDim {
   int state = 0;
   int axis = 0;
@@ -127,7 +127,7 @@ struct StateDim {
 struct PlannedDim {
   Dim dim;
   std::optional<int64_t> constant;
-  std::vector<std::pair<SymbolRef, SymbolId>> symbols;  // those that occur in it
+  std::vector<std::pair<SymbolRef, SymbolId>> symbols;  // symbols of the dim
 };
 
 struct Plan {
@@ -135,8 +135,8 @@ struct Plan {
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
-  std::unique_ptr<const Program> program;  // as planned; launches point into it
-  std::unique_ptr<const Program> source;   // as compiled from, for separate symbols and verify
+  std::unique_ptr<const Program> program;  // lowered; launches point into it
+  std::unique_ptr<const Program> source;   // before passes, for separate symbols and verification
   std::vector<ModulePlan> modules;         // main first
   std::vector<PlannedDim> dims;
   std::vector<SymbolRef> symbols;
@@ -144,21 +144,21 @@ struct Plan {
   std::vector<StateDim> state_dims;
   bool stateless() const { return program->states().empty(); }
 
-  // Makes a plan of another program for the same target and options.
+  // Compiles another program for the same target and options.
   std::function<std::shared_ptr<const Plan>(std::unique_ptr<Program>)> compile;
   std::function<std::unique_ptr<Queue>()> make_queue;
   std::string target;
-  // The plan with one symbol per use of a dim_param, made when an assumption first fails.
+  // The plan with one symbol per use of a dim_param, compiled when an assumption first fails.
   mutable std::mutex separate_mutex;
   mutable std::shared_ptr<const Plan> separate;
   mutable std::atomic<int> compilations{1};
 };
 
-// Kernels for instructions, in order of preference, with the reason where there is none.
+// Selects the preferred kernel of an instruction.
 using SelectKernel = std::function<KernelChoice(const Instruction&, Constants)>;
 
-// Makes the plan of a lowered program. Composites must be gone; what has no kernel is an Internal
-// error that carries the reason.
+// Plans a lowered program, which must not contain composites. An instruction without a kernel is an
+// Internal error with the reason.
 std::shared_ptr<Plan> make_plan(std::unique_ptr<Program> program, const SelectKernel& select);
 
 }  // namespace lathe

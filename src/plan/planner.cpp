@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// From a lowered program to a plan: slots, launches, segments, lifetimes.
+// Builds a plan from a lowered program: slots, launches, segments, lifetimes.
 #include "plan/planner.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ DimId Planner::dim_id(const Dim& dim) {
 
 SymbolId Planner::symbol_id(const Symbol& symbol) const {
   const auto at = symbol_ids_.find(symbol.name);
-  check(at != symbol_ids_.end(), ErrorKind::internal, "symbol '{}' is not one of the program's",
+  check(at != symbol_ids_.end(), ErrorKind::internal, "symbol '{}' is not in the program",
         symbol.name);
   return at->second;
 }
@@ -113,7 +113,7 @@ void ModulePlanner::plan_inputs() {
       for (const SymbolRef& symbol : symbols) known_.insert(planner_.symbol_id(*symbol));
     }
   }
-  // Symbols first: an extent that is an expression may stand before the input that binds it.
+  // Binds symbols first: an expression may precede the input that binds its symbols.
   std::set<SymbolId> bound;
   for (const bool binding : {true, false}) {
     for (size_t i = 0; i < module_.parameters().size(); ++i) {
@@ -141,7 +141,7 @@ void ModulePlanner::plan_inputs() {
   }
 }
 
-// Extents of states that no input has told.
+// Adds the symbols of states that no input binds.
 void ModulePlanner::plan_state_dims() {
   const auto& states = plan_.program->states();
   for (size_t i = 0; i < states.size(); ++i) {
@@ -270,7 +270,7 @@ void ModulePlanner::plan_instruction(const Instruction& instruction) {
       launch.values.push_back(planner_.dim_id(dim));
     }
   }
-  if (launch.kind == LaunchKind::late) launch.late = std::make_unique<LateSite>();
+  if (launch.kind == LaunchKind::late) launch.late = std::make_unique<RankSpecialisations>();
   if (instruction.op().structural >= Structural::state_read) {
     const auto& name = std::get<std::string>(*find_attribute(instruction.attributes(), "state"));
     launch.state =
@@ -293,7 +293,7 @@ std::vector<const Tensor*> ModulePlanner::constants_of(const Launch& launch) con
   for (const SlotId operand : launch.operands) {
     const Slot* slot = operand < 0 ? nullptr : &out_.slots[static_cast<size_t>(operand)];
     const Instruction* source = slot == nullptr ? nullptr : slot->value->definition();
-    // Sessions bind other tensors in place of bindable ones.
+    // Sessions may replace bindable literals.
     const bool is_constant = slot != nullptr && slot->kind == SlotKind::literal &&
                              (source->literal() == nullptr || !source->literal()->bindable);
     constants.push_back(is_constant ? &plan_.literals[static_cast<size_t>(slot->index)] : nullptr);
@@ -310,9 +310,9 @@ void ModulePlanner::plan_results_of(const Instruction& instruction, Launch& laun
     const bool known = planner_.knows(known_, result.type());
     if (!known && !result.type().is_boxed()) {
       check(!instruction.found().empty(), ErrorKind::internal,
-            "the extents of '%{}' ({}) are not known when {} runs", result.name(),
+            "the shape of '%{}' ({}) is not known when {} runs", result.name(),
             result.type().to_string(), instruction.op().name);
-      // Its extents come from the evaluation, so it cannot be a view made on the host.
+      // Only the kernel computes this shape, so the host cannot make a view.
       if (launch.kind == LaunchKind::view) launch.kind = LaunchKind::kernel;
       if (kind == SlotKind::arena || kind == SlotKind::view) kind = SlotKind::late;
       launch.defines_symbols = true;
@@ -326,7 +326,7 @@ void ModulePlanner::plan_results_of(const Instruction& instruction, Launch& laun
   }
 }
 
-// Each result gets memory of the caller's: at its producer, or by a copy at the end.
+// Assigns the caller's memory to each result: at its producer, or by a copy at the end.
 void ModulePlanner::plan_results() {
   for (size_t i = 0; i < module_.results().size(); ++i) {
     const Value& value = *module_.results()[i];
@@ -402,7 +402,7 @@ void ModulePlanner::plan_guards() {
   }
 }
 
-// A slot's memory is needed until the last launch that reads it or a view of it.
+// A slot is live until the last launch that reads it or a view of it.
 void ModulePlanner::plan_lifetimes() {
   std::map<SlotId, SlotId> root;
   for (size_t i = 0; i < out_.launches.size(); ++i) {
@@ -427,8 +427,8 @@ void ModulePlanner::plan_lifetimes() {
 
 namespace {
 
-// Lets go of literals whose values every kernel that uses them has taken.
-void release_taken_literals(Plan& plan) {
+// Releases literals that every kernel using them has copied or packed.
+void release_packed_literals(Plan& plan) {
   std::vector<bool> used(plan.literals.size(), false);
   std::vector<bool> taken(plan.literals.size(), false);
   for (const ModulePlan& module : plan.modules) {
@@ -452,7 +452,7 @@ void release_taken_literals(Plan& plan) {
   for (size_t i = 0; i < used.size(); ++i) {
     Tensor& literal = plan.literals[i];
     if (!taken[i] || used[i] || info(literal.type()).bits < 8) continue;
-    // Its type and extents stay; every element is the same zero.
+    // Keeps type and shape; all strides are 0, over one zero element.
     static std::array<uint64_t, 2> zero{};
     literal = Tensor(literal.type(), literal.dims(), Dims(literal.dims().size(), 0), zero.data(),
                      nullptr);
@@ -467,7 +467,7 @@ std::shared_ptr<Plan> make_plan(std::unique_ptr<Program> program, const SelectKe
   plan->program = std::move(program);
   Planner planner(*plan, select);
   planner.plan_module(plan->program->main(), {});
-  release_taken_literals(*plan);
+  release_packed_literals(*plan);
   return plan;
 }
 

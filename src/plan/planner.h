@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Makes plans; see plan.h for what they are.
+// Builds plans (plan.h).
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace lathe {
 
-// What the modules of one program share while they are planned.
+// State shared by the modules of one program during planning.
 class Planner {
  public:
   Planner(Plan& plan, const SelectKernel& select);
@@ -22,7 +22,7 @@ class Planner {
   SymbolId symbol_id(const Symbol& symbol) const;
   bool knows(const std::set<SymbolId>& known, const Dim& dim) const;
   bool knows(const std::set<SymbolId>& known, const Type& type) const;
-  // Plans a module and its bodies; `known` are the symbols that its caller knows.
+  // Plans a module and its bodies; `known`: symbols bound by the caller.
   int plan_module(const Module& module, std::set<SymbolId> known);
 
  private:

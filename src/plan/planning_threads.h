@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The threads that may help while a plan is made: to pack weights, to compute what was deferred.
+// The thread pool of a planner: packs weights and evaluates deferred instructions.
 #pragma once
 
 namespace lathe {
 
 class ThreadPool;
 
-// While one lives, the pool (null: none) serves plans made on this thread.
+// During its lifetime, plans made on this thread use the pool (null: none).
 class PlanningThreads {
  public:
   explicit PlanningThreads(ThreadPool* pool);

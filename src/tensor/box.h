@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Run-time values that do not live in plain buffers: sequences, optionals, tensors of unknown rank.
+// Run-time values other than plain buffers: sequences, optionals, maps, tensors of unknown rank.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 namespace lathe {
 
 struct Box;
-using BoxSequence = std::shared_ptr<const std::vector<Box>>;  // never changed once shared
+using BoxSequence = std::shared_ptr<const std::vector<Box>>;  // immutable once shared
 struct BoxMap;                                                // keys and values, in key order
 
 // Empty (an optional without a value), a tensor, a sequence or a map.

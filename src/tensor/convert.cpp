@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Numbers go through one of five wide types that holds every value of the source exactly: first a
-// loop that widens, then one that narrows, so that 25 types need 150 loops and not 625.
+// A conversion widens to one of five types that represent every value of the source exactly, then
+// narrows: 25 types need 150 loops instead of 625.
 #include "tensor/convert.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 using enum ElementType;
 
-// A multiple of 8, so that packed elements of a chunk begin at a byte.
+// A multiple of 8, so that chunks of packed elements start at a byte.
 constexpr int64_t kChunk = 512;
 
 struct Chunk {
@@ -34,7 +34,7 @@ bool is_aligned(const void* pointer, ElementType type) {
   return reinterpret_cast<uintptr_t>(pointer) % static_cast<size_t>(info(type).bits / 8) == 0;
 }
 
-// The address of an element at which a chunk begins.
+// Address of the first element of a chunk.
 template <class T>
 T* advance(T* data, ElementType type, int64_t index) {
   using Byte = std::conditional_t<std::is_const_v<T>, const char, char>;
@@ -123,7 +123,7 @@ void convert(ElementType to, void* dst, ElementType from, const void* src, int64
   } else if (from == string) {
     convert_from_text(to, dst, static_cast<const std::string*>(src), count, options);
   } else if (to == string) {
-    check(!is_complex_from, ErrorKind::unsupported, "elements of {} cannot become text",
+    check(!is_complex_from, ErrorKind::unsupported, "conversion of {} to string is not supported",
           to_string(from));
     convert_to_text(static_cast<std::string*>(dst), from, src, count);
   } else if (from == to && !is_packed(from) && from != boolean) {
@@ -167,7 +167,7 @@ int64_t load_int(ElementType type, const void* data, int64_t index) {
     case u64:
       return read_element<int64_t>(data, index);
     default:
-      fail(ErrorKind::internal, "integer read from elements of {}", to_string(type));
+      fail(ErrorKind::internal, "cannot read an integer from a buffer of {}", to_string(type));
   }
 }
 
@@ -194,7 +194,8 @@ void store_int(ElementType type, void* data, int64_t index, int64_t value) {
     case u64:
       return write_element(data, index, value);
     default:
-      fail(ErrorKind::internal, "integer {} written to elements of {}", value, to_string(type));
+      fail(ErrorKind::internal, "cannot write integer {} to a buffer of {}", value,
+           to_string(type));
   }
 }
 
@@ -202,15 +203,15 @@ double load_double(ElementType type, const void* data, int64_t index) {
   double value = 0;
   if (type == f4e2m1) return f4e2m1_to_float(read_bits<4>(data, index));
   if (is_packed(type)) return static_cast<double>(load_int(type, data, index));
-  check(type != string, ErrorKind::internal, "number {} read from elements of {}", index,
-        to_string(type));
+  check(type != string, ErrorKind::internal, "cannot read element {} of a buffer of {} as a number",
+        index, to_string(type));
   convert(f64, &value, type, advance(data, type, index), 1);
   return value;
 }
 
 void store_double(ElementType type, void* data, int64_t index, double value,
                   const ConvertOptions& options) {
-  check(type != string, ErrorKind::internal, "number {} written to elements of {}", value,
+  check(type != string, ErrorKind::internal, "cannot write number {} to a buffer of {}", value,
         to_string(type));
   if (!is_packed(type)) return convert(type, advance(data, type, index), f64, &value, 1, options);
   uint8_t bits = 0;

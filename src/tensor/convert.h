@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Conversion between all element types, by the rules of ONNX's Cast operator.
+// Conversion between all element types, as in ONNX's Cast operator.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,25 @@ struct ConvertOptions {
   ScaleRounding scale_rounding = ScaleRounding::up;  // to f8e8m0
 };
 
-// Converts `count` elements side by side; buffers may have any alignment and must not overlap.
-// Strings are std::string objects; packed types begin at a byte, and unused bits of the last byte
+// Converts `count` contiguous elements; buffers may have any alignment and must not overlap.
+// Strings are std::string objects. Packed types start at a byte; unused bits of the last byte
 // become zero.
 //
-// To a float: rounded once, half to even. To an integer from a float: truncated; out of range as
-// x86 has it: i64 and i32 give their lowest value, narrower ones the low bits of the i32, u32 the
-// low bits of the i64, u64 wraps negative numbers, and gives 0 from 2^64 on and 2^63 for NaN. To
-// an integer from an integer: the low bits. To bool: whether it is not zero (NaN is not). From
-// complex: the real part; bool asks for both parts. Texts: number_text.h; bool becomes "1" or "0";
-// complex numbers have no text (Unsupported).
+// To a float: rounded once, half to even.
+// Float to integer: truncated. Out of range as on x86: i64 and i32 saturate to their minimum,
+// narrower types take the low bits of the i32, u32 the low bits of the i64. u64 wraps negative
+// values; it becomes 0 from 2^64 on and 2^63 for NaN. Integer to integer: the low bits. To bool: x
+// != 0 (NaN is true); complex: either part is not 0. From complex: the real part. Strings: see
+// number_text.h; bool becomes "1" or "0"; complex is Unsupported.
 void convert(ElementType to, void* dst, ElementType from, const void* src, int64_t count,
              const ConvertOptions& options = {});
 
-// One element of an integer or bool buffer, packed ones included; u64 wraps.
+// Reads one element of an integer or bool buffer, also of packed types; u64 wraps.
 int64_t load_int(ElementType type, const void* data, int64_t index);
-// Keeps the low bits of `value` (bool: whether it is not zero).
+// Stores the low bits of `value` (bool: value != 0).
 void store_int(ElementType type, void* data, int64_t index, int64_t value);
 
-// One element of a buffer of numbers, packed ones included, as convert() would give it; complex
-// numbers give their real part.
+// Reads one element of any type but string, also of packed types, as convert() to f64 does.
 double load_double(ElementType type, const void* data, int64_t index);
 void store_double(ElementType type, void* data, int64_t index, double value,
                   const ConvertOptions& options = {});

@@ -10,14 +10,14 @@
 namespace lathe {
 namespace {
 
-// One loop of a copy: so many steps, each so many elements apart.
+// One loop of a copy: iterations, and strides in elements.
 struct Loop {
   int64_t extent = 1;
   int64_t from = 0;
   int64_t to = 0;
 };
 
-// The loops of a copy, outermost first, as few as the strides allow.
+// The loops of a copy, outermost first, merged where strides allow.
 struct LoopNest {
   std::array<Loop, kMaxRank> loops;
   int depth = 0;
@@ -27,8 +27,7 @@ LoopNest make_loops(const TensorView& from, const TensorView& to) {
   LoopNest nest;
   for (int i = 0; i < from.rank; ++i) {
     if (from.dims[i] == 1) continue;
-    // Walk the destination in the order of its memory: scattered reads cost less than scattered
-    // writes.
+    // In the destination's memory order: strided reads cost less than strided writes.
     int place = nest.depth++;
     for (; place > 0 && std::abs(nest.loops[place - 1].to) < std::abs(to.strides[i]); --place) {
       nest.loops[place] = nest.loops[place - 1];
@@ -88,7 +87,7 @@ void copy_loops(const T* from, T* to, const LoopNest& nest) {
   }
 }
 
-// One element, whatever its type and alignment: arrays of bytes may alias anything.
+// One element of any type and alignment: byte arrays may alias any type.
 template <size_t kBytes>
 struct Bytes {
   std::byte bytes[kBytes];
@@ -103,7 +102,7 @@ void copy_as(const TensorView& from, const TensorView& to) {
 
 void copy_elements(const TensorView& from, const TensorView& to) {
   if (from.type != to.type || !std::ranges::equal(from.extents(), to.extents())) {
-    fail(ErrorKind::internal, "copy of {} into {}: types and extents must agree",
+    fail(ErrorKind::internal, "cannot copy {} to {}: expected equal types and shapes",
          to_string(from.type, from.extents()), to_string(to.type, to.extents()));
   }
   const int64_t count = from.count();
@@ -125,7 +124,7 @@ void copy_elements(const TensorView& from, const TensorView& to) {
     case 128:
       return copy_as<Bytes<16>>(from, to);
     default:
-      fail(ErrorKind::internal, "copy of {}: elements below 8 bits must be dense",
+      fail(ErrorKind::internal, "cannot copy {}: elements below 8 bits must be dense",
            to_string(from.type, from.extents()));
   }
 }

@@ -12,7 +12,7 @@
 namespace lathe {
 namespace {
 
-// Expressions beyond this are no shapes: they come from hostile files or from a defect.
+// Limits against hostile files and defects; real shapes are far smaller.
 constexpr int kMaxSize = 2000;
 constexpr int kMaxDepth = 100;
 constexpr size_t kMaxProducts = 20000;
@@ -53,7 +53,7 @@ Dim scale(const Dim& a, int64_t factor) {
                          multiply_checked(Dim::Node::constant_of(a), factor, a, factor));
 }
 
-// Sorts, and adds up terms with the same factors.
+// Sorts terms and merges those with the same factors.
 std::vector<Term> collect_terms(std::vector<Term> terms, const Dim& a, const Dim& b) {
   std::sort(terms.begin(), terms.end(), [](const Term& x, const Term& y) {
     return compare_monomials(x.factors, y.factors) < 0;
@@ -87,7 +87,7 @@ std::optional<int64_t> evaluate_atom(
         break;
       case Dim::Func::ceil_div:
         result = checked_floor_div(a, b);
-        // One more than the floor, unless exact; no overflow, since |b| > 1 where inexact.
+        // Cannot overflow: an inexact division has |b| > 1.
         if (result && *checked_mod(a, b) != 0) ++*result;
         break;
       case Dim::Func::mod:
@@ -145,7 +145,7 @@ Dim substitute_atom(const AtomRef& atom, const std::map<std::string, Dim, std::l
 Dim::Dim(int64_t value) : constant_(value) {}
 
 Dim::Dim(SymbolRef symbol) {
-  check(symbol != nullptr, ErrorKind::internal, "dim made of a symbol that is {}", "null");
+  check(symbol != nullptr, ErrorKind::internal, "expected a symbol for a dim, got {}", "null");
   auto atom = std::make_shared<Atom>();
   atom->symbol = std::move(symbol);
   *this = Node::from_atom(std::move(atom));

@@ -16,11 +16,11 @@ namespace lathe {
 
 inline constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
 
-// Bound: read from the shapes of a module's inputs. Length: the fill of a state. Found: defined by
-// an instruction when it runs.
+// Bound: read from the shapes of a module's inputs. Length: the fill of a state. Found:
+// data-dependent, defined by an instruction when it runs.
 enum class SymbolKind : uint8_t { bound, length, found };
 
-// Closed interval of a dim's possible values; arithmetic saturates at ±kUnbounded.
+// Closed interval of a dim's values; arithmetic saturates at ±kUnbounded.
 struct Range {
   int64_t min = 0;
   int64_t max = kUnbounded;
@@ -28,7 +28,7 @@ struct Range {
 };
 
 struct Symbol {
-  std::string name;  // unique in its program; the identity of the symbol
+  std::string name;  // unique in its program; identifies the symbol
   SymbolKind kind = SymbolKind::bound;
   Range range;
   std::vector<int64_t> preferred;  // sizes worth a specialised variant, ascending
@@ -38,11 +38,11 @@ using SymbolRef = std::shared_ptr<const Symbol>;
 enum class Ternary : uint8_t { no, unknown, yes };
 
 // A polynomial with integer coefficients over atoms; an atom is a symbol or one of floor_div,
-// ceil_div, mod, min, max, bcast of dims. Equal canonical forms mean equal values, so
-// "(a + b) * 2" and "2 * b + a * 2" are the same Dim. Immutable; copies are cheap, and constants
-// allocate nothing. Operations throw Error(unsupported) where a constant or coefficient does not
-// fit in 64 bits or the expression grows beyond any use, Error(invalid_argument) for a division by
-// the constant zero and for a broadcast of two different constants.
+// ceil_div, mod, min, max, bcast of dims. Equal canonical forms have equal values: "(a + b) * 2"
+// and "2 * b + a * 2" are the same Dim. Immutable; copies are cheap, and constants do not allocate.
+// Operations throw Error(unsupported) if a constant or coefficient does not fit in 64 bits or the
+// expression is too large, Error(invalid_argument) for a division by the constant zero and for a
+// broadcast of different constants.
 class Dim {
  public:
   enum class Func : uint8_t { floor_div, ceil_div, mod, min, max, bcast };
@@ -52,7 +52,7 @@ class Dim {
 
   bool is_constant() const;
   std::optional<int64_t> constant() const;
-  // The symbol, if this dim is nothing but one symbol.
+  // The symbol, if this dim is a single symbol; else null.
   SymbolRef as_symbol() const;
 
   friend Dim operator+(const Dim& a, const Dim& b);
@@ -62,36 +62,36 @@ class Dim {
   // A total order over canonical forms, for sorting and maps.
   static int compare(const Dim& a, const Dim& b);
 
-  // Rounds toward minus infinity / plus infinity; mod has the divisor's sign. Simplified where
-  // rules or ranges allow: floor_div(4*a + r, 4) = a + floor_div(r, 4), (a*b + b) / (a + 1) = b,
-  // ceil_div by a constant becomes floor_div, min and max drop arguments that never decide.
+  // floor_div rounds to minus infinity, ceil_div to plus infinity; mod has the divisor's sign.
+  // Rules and ranges simplify: floor_div(4*a + r, 4) = a + floor_div(r, 4), (a*b + b) / (a + 1) =
+  // b, ceil_div by a constant becomes floor_div, min and max drop dominated arguments.
   static Dim floor_div(const Dim& a, const Dim& b);
   static Dim ceil_div(const Dim& a, const Dim& b);
   static Dim mod(const Dim& a, const Dim& b);
   static Dim min(const Dim& a, const Dim& b);
   static Dim max(const Dim& a, const Dim& b);
-  // The extent of a and b broadcast together: the one that is not 1. bcast(a, a) = a,
-  // bcast(a, 1) = a, bcast(a, k) = k for a constant k > 1 (the requirement a ∈ {1, k} is the
-  // caller's to state). Commutative and associative.
+  // The size of an axis of a and b broadcast together: the one that is not 1. bcast(a, a) = a,
+  // bcast(a, 1) = a, bcast(a, k) = k for a constant k > 1 (the caller must check a ∈ {1, k}).
+  // Commutative and associative.
   static Dim bcast(const Dim& a, const Dim& b);
 
   Range range() const;  // by interval arithmetic over the symbols' ranges
-  // The same with other ranges for the symbols (capacity buckets).
+  // range() with other ranges of the symbols (capacity buckets).
   Range range_under(const std::function<Range(const Symbol&)>& ranges) const;
 
-  // The value, given every symbol's; nullopt if a symbol is not known, a division by zero or an
-  // overflow occurs, or bcast meets two different extents neither of which is 1.
+  // The value for the given values of the symbols; nullopt if a symbol is unknown, on division by
+  // zero or overflow, and for a bcast of different sizes other than 1.
   std::optional<int64_t> evaluate(
       const std::function<std::optional<int64_t>(const Symbol&)>& values) const;
-  // With symbols (by name) replaced by dims; others stay.
+  // Replaces symbols, by name, by dims.
   Dim substitute(const std::map<std::string, Dim, std::less<>>& replacements) const;
-  // Adds every symbol that occurs, each once, in order of first occurrence.
+  // Appends every symbol once, in order of first occurrence.
   void collect_symbols(std::vector<SymbolRef>& out) const;
 
   // "4", "batch", "2*batch*heads + past - 1", "floor_div(length + 1, 2)".
   std::string to_string() const;
-  // Inverse of to_string. `lookup` maps a name to its symbol (null: unknown name). On a syntax
-  // error throws Error(InvalidArgument) whose message ends with " at offset N".
+  // Inverse of to_string(). `lookup` maps a name to its symbol, or null. A syntax error is an
+  // Error(InvalidArgument) whose message ends with " at offset N".
   static Dim parse(std::string_view text, const std::function<SymbolRef(std::string_view)>& lookup);
 
   struct Node;  // canonical form; dim_node.h
@@ -102,10 +102,10 @@ class Dim {
   int64_t constant_ = 0;
 };
 
-// Equality for every binding of the symbols within their ranges: yes if the canonical forms agree,
-// no if the difference is proved never to be zero, else unknown.
+// Equality for all values of the symbols within their ranges: yes if the canonical forms are equal,
+// no if the difference provably is never zero, else unknown.
 Ternary equal(const Dim& a, const Dim& b);
-// Yes: a <= b for every binding; no: a > b for every binding.
+// Yes: a <= b for all values of the symbols; no: a > b for all values; else unknown.
 Ternary less_equal(const Dim& a, const Dim& b);
 
 }  // namespace lathe

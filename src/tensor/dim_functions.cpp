@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// floor_div, ceil_div, mod, min, max and bcast of dims, simplified as far as the rules go.
-// A division by zero has no value, so the rules may assume that divisors are not zero.
+// floor_div, ceil_div, mod, min, max and bcast of dims, and their simplification rules.
+// A division by zero has no value, so the rules assume nonzero divisors.
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
@@ -17,13 +17,13 @@ namespace {
 using Func = Dim::Func;
 using Node = Dim::Node;
 
-// min and max compare every pair of their arguments.
+// min and max compare all pairs of arguments.
 constexpr size_t kMaxArguments = 64;
 constexpr int kMaxDivisionSteps = 64;
 
 bool is_zero(const Dim& a) { return a.constant() == 0; }
 
-// `factors` without those of `divisor`, or nullopt if one of them is missing. Both ascending.
+// `factors` without those of `divisor`; nullopt if one is missing. Both are ascending.
 std::optional<std::vector<AtomRef>> divide_factors(const std::vector<AtomRef>& factors,
                                                    const std::vector<AtomRef>& divisor) {
   std::vector<AtomRef> rest;
@@ -44,12 +44,12 @@ Dim monomial(int64_t coefficient, std::vector<AtomRef> factors) {
   return Node::make({Term{coefficient, std::move(factors)}}, 0);
 }
 
-// Whether a / b is exact and fits.
+// True if a / b is exact and does not overflow.
 bool is_divisible(int64_t a, int64_t b) {
   return b == -1 ? a != std::numeric_limits<int64_t>::min() : a % b == 0;
 }
 
-// A dim of one term (or a constant) as that term; constants have no factors.
+// The term of a dim of one term or a constant (no factors); else nullopt.
 std::optional<Term> as_monomial(const Dim& a) {
   const auto terms = Node::terms_of(a);
   if (terms.empty()) return Term{*a.constant(), {}};
@@ -62,8 +62,8 @@ struct Division {
   Dim remainder;
 };
 
-// a = quotient * divisor + remainder, taking out whole terms only; of the constant, whatever
-// leaves 0 <= remainder < divisor.
+// a = quotient * divisor + remainder. Divides whole terms only; the constant of the remainder is in
+// [0, divisor).
 Division divide_terms(const Dim& a, const Term& divisor) {
   std::vector<Term> quotient;
   std::vector<Term> remainder;
@@ -90,7 +90,7 @@ Division divide_terms(const Dim& a, const Term& divisor) {
   return result;
 }
 
-// a / b if polynomial division leaves nothing.
+// a / b if polynomial division is exact.
 std::optional<Dim> divide_exactly(const Dim& a, const Dim& b) {
   const auto divisor = Node::terms_of(b);
   if (divisor.empty()) return std::nullopt;
@@ -109,8 +109,7 @@ std::optional<Dim> divide_exactly(const Dim& a, const Dim& b) {
   return std::nullopt;
 }
 
-// The greatest integer and the longest product of atoms that divide every term of a (its constant
-// aside) and b.
+// The greatest common divisor of b and all terms of a except its constant.
 Term common_content(const Dim& a, const Term& b) {
   Term content{std::abs(b.coefficient), b.factors};
   for (const Term& term : Node::terms_of(a)) {
@@ -125,7 +124,7 @@ Term common_content(const Dim& a, const Term& b) {
   return content;
 }
 
-// Every term of a divided by the content, the constant left out.
+// Divides every term of a by the content and drops the constant.
 Dim divide_content(const Dim& a, const Term& content) {
   std::vector<Term> terms;
   for (const Term& term : Node::terms_of(a)) {
@@ -161,7 +160,7 @@ bool is_within(const Dim& a, const Dim& end) {
   return less_equal(0, a) == Ternary::yes && less_equal(a + 1, end) == Ternary::yes;
 }
 
-// floor_div where only ranges can still help.
+// floor_div, simplified by ranges only.
 Dim divide_or_apply(const Dim& a, const Dim& b) {
   if (a.is_constant() && b.is_constant()) {
     return *checked_floor_div(*a.constant(), *b.constant());
@@ -174,7 +173,7 @@ Dim divide_or_apply(const Dim& a, const Dim& b) {
   return is_within(a, b) ? Dim(0) : apply(Func::floor_div, {a, b});
 }
 
-// floor_div of what whole terms left over: common content cancelled, nested divisions merged.
+// floor_div of a remainder: cancels common content and merges nested divisions.
 Dim divide_remainder(Dim a, const Term& divisor) {
   const Term content = common_content(a, divisor);
   const int64_t constant = Node::constant_of(a);
@@ -195,8 +194,8 @@ void check_divisor(const char* function, const Dim& a, const Dim& b) {
         a.to_string());
 }
 
-// Arguments of nested calls of the same function, spread out: min(min(a, b) + 1, c) has a + 1,
-// b + 1 and c.
+// Flattens nested calls of one function: the arguments of min(min(a, b) + 1, c) are a + 1, b + 1
+// and c.
 void append_flat(Func func, const Dim& a, std::vector<Dim>& out) {
   const Atom* atom = as_function(a, func);
   const int64_t constant = Node::constant_of(a);
@@ -217,7 +216,7 @@ std::vector<Dim> flat_arguments(Func func, const Dim& a, const Dim& b) {
   return args;
 }
 
-// Whether argument x never decides min (or max) where y is another argument.
+// True if argument y makes argument x of min or max redundant.
 bool is_dominated(Func func, const Dim& x, const Dim& y) {
   return (func == Func::min ? less_equal(y, x) : less_equal(x, y)) == Ternary::yes;
 }
@@ -231,7 +230,7 @@ Dim min_or_max(Func func, const Dim& a, const Dim& b) {
   check(args.size() <= kMaxArguments, ErrorKind::unsupported,
         "{} of dims has {} arguments, at most {} are supported", to_string(func), args.size(),
         kMaxArguments);
-  // From the end: where two arguments always agree, the first in order stays.
+  // From the end, so that the first of two equal arguments remains.
   for (size_t i = args.size(); i-- > 0;) {
     const bool is_idle = std::any_of(args.begin(), args.end(), [&](const Dim& other) {
       return &other != &args[i] && is_dominated(func, args[i], other);
@@ -239,7 +238,7 @@ Dim min_or_max(Func func, const Dim& a, const Dim& b) {
     if (is_idle) args.erase(args.begin() + static_cast<std::ptrdiff_t>(i));
   }
   if (args.size() == 1) return args[0];
-  // A shift that all share goes outside, unless one argument is a plain number.
+  // Moves a common constant outside, unless an argument is a constant.
   int64_t shift = 0;
   if (!args[0].is_constant()) {
     shift = Node::constant_of(*std::min_element(
@@ -321,9 +320,9 @@ Dim Dim::bcast(const Dim& a, const Dim& b) {
   if (a.constant() == 1) return b;
   if (b.constant() == 1) return a;
   check(!a.is_constant() || !b.is_constant() || a == b, ErrorKind::invalid_argument,
-        "extents {} and {} cannot be broadcast together", a.to_string(), b.to_string());
+        "sizes {} and {} cannot be broadcast", a.to_string(), b.to_string());
   std::vector<Dim> args = flat_arguments(Func::bcast, a, b);
-  // One that is never 1 is the result; of several, the first in order.
+  // The result is the first argument that is never 1.
   for (const Dim& arg : args) {
     const Range range = arg.range();
     if (range.min > 1 || range.max < 1) return arg;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Interval arithmetic over dims, and the comparisons that rest on it.
+// Interval arithmetic over dims, and comparisons based on it.
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -15,7 +15,7 @@ using Func = Dim::Func;
 using Node = Dim::Node;
 using SymbolRanges = std::function<Range(const Symbol&)>;
 
-// How many function terms a proof may look into.
+// Function terms that a proof may expand.
 constexpr int kProofSteps = 24;
 
 constexpr Range kAnything{-kUnbounded, kUnbounded};
@@ -52,15 +52,15 @@ Range unite(const Range& a, const Range& b) {
   return {std::min(a.min, b.min), std::max(a.max, b.max)};
 }
 
-// floor(a / b) of two bounds, b > 0.
+// floor(a / b) of bounds, b > 0.
 int64_t divide_bounds(int64_t a, int64_t b) {
   if (a == kUnbounded || a == -kUnbounded) return a;
   if (b == kUnbounded) return a < 0 ? -1 : 0;
   return *checked_floor_div(a, b);
 }
 
-// Calls `f` with the positive and with the negated negative part of the divisor's range (and the
-// dividend negated with it), and unites what it returns: zero divides nothing.
+// Union of `f` over the positive part of the divisor's range and over the negated negative part,
+// with the dividend negated too. Excludes the divisor zero.
 template <class F>
 Range over_divisor_signs(const Range& a, const Range& b, const F& f) {
   const bool has_positive = b.max > 0;
@@ -75,7 +75,7 @@ Range over_divisor_signs(const Range& a, const Range& b, const F& f) {
 
 Range floor_div_range(const Range& a, const Range& b) {
   return over_divisor_signs(a, b, [](const Range& n, const Range& d, int) {
-    // With a lower bound at +infinity the quotient still may be anything from zero on.
+    // With the lower bound at +infinity the quotient may still be zero.
     const int64_t low = n.min == kUnbounded ? 0 : divide_bounds(n.min, n.min < 0 ? d.min : d.max);
     const int64_t high =
         n.max == -kUnbounded ? -1 : divide_bounds(n.max, n.max < 0 ? d.max : d.min);
@@ -93,7 +93,7 @@ Range mod_range(const Range& a, const Range& b) {
 }
 
 Range bcast_range(const Range& a, const Range& b) {
-  // Where neither is below 1, the result is the larger one.
+  // If both are at least 1, the result is the larger one.
   if (a.min >= 1 && b.min >= 1) return {std::max(a.min, b.min), std::max(a.max, b.max)};
   return unite(a, b);
 }
@@ -110,7 +110,7 @@ Range atom_range(const Atom& atom, const SymbolRanges& ranges) {
 
 bool is_never_negative(const Dim& d, int& steps);
 
-// Whether rest + coefficient * f(...) is never negative, by bounds of f in terms of its arguments.
+// True if bounds of f by its arguments prove rest + coefficient * f(...) >= 0.
 bool is_never_negative_with(const Dim& rest, int64_t coefficient, const Atom& f, int& steps) {
   const auto with = [&](const Dim& arg) {
     return is_never_negative(rest + arg * coefficient, steps);
@@ -158,7 +158,7 @@ bool is_never_negative(const Dim& d) {
   return is_never_negative(d, steps);
 }
 
-// Whether the greatest common divisor of the coefficients rules out the value zero.
+// True if the greatest common divisor of the coefficients excludes the value zero.
 bool is_indivisible(const Dim& d) {
   int64_t divisor = 0;
   for (const Term& term : Node::terms_of(d)) {
@@ -214,7 +214,7 @@ Range Dim::range() const {
   return range_under([](const Symbol& symbol) { return symbol.range; });
 }
 
-// A difference that does not fit in 64 bits, or grows too large, leaves both questions open.
+// Unknown also if the difference does not fit in 64 bits or exceeds the size limit.
 Ternary equal(const Dim& a, const Dim& b) {
   if (a == b) return Ternary::yes;
   if (a.is_constant() && b.is_constant()) return Ternary::no;

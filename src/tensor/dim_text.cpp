@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Dims as text: printer and parser.
+// Printer and parser of dims.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ std::optional<Dim::Func> func_named(std::string_view name) {
   return std::nullopt;
 }
 
-// Names that are no identifiers stand in quotes, bytes other than printable ASCII as \xNN.
+// Quotes names that are not identifiers; bytes other than printable ASCII become \xNN.
 void print_name(std::string_view name, std::string& out) {
   if (!name.empty() && is_name_start(name[0]) &&
       std::all_of(name.begin(), name.end(), is_name_part) && !func_named(name)) {
@@ -72,7 +72,7 @@ void print_atom(const Atom& atom, std::string& out) {
   out += ')';
 }
 
-// A number's digits without its sign: the most negative one has no positive counterpart.
+// |value|, also for INT64_MIN.
 uint64_t magnitude(int64_t value) {
   return value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
 }
@@ -140,7 +140,7 @@ class Parser {
     if (!accept(c)) fail_here("expected '{}', found '{}'", c, rest());
   }
 
-  // Arithmetic that overflows is reported where the expression stands.
+  // Adds the offset to errors of arithmetic.
   template <class F>
   Dim compute(const F& f) const {
     try {
@@ -163,7 +163,7 @@ class Parser {
     return sum;
   }
 
-  // The sign goes to the first factor, so that the most negative number can be read.
+  // Passes the sign to the first factor, so that INT64_MIN can be parsed.
   Dim parse_product(bool is_negative) {
     Dim product = parse_factor(is_negative);
     while (accept('*')) {
@@ -212,7 +212,7 @@ class Parser {
   Dim symbol(std::string_view name, size_t start) {
     if (SymbolRef found = lookup_(name)) return Dim(std::move(found));
     at_ = start;
-    fail_here("no symbol is named '{}'", escape(name));
+    fail_here("unknown symbol '{}'", escape(name));
   }
 
   std::string parse_quoted() {
@@ -272,7 +272,7 @@ class Parser {
       case Dim::Func::bcast:
         return Dim::bcast(a, b);
     }
-    fail(ErrorKind::internal, "dim function has number {}", static_cast<int>(func));
+    fail(ErrorKind::internal, "unknown dim function {}", static_cast<int>(func));
   }
 
   std::string_view text_;

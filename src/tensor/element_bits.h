@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reading and writing single elements of any alignment, whole bytes and packed ones.
+// Reads and writes of single elements of any alignment, also of packed types.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ void write_element(void* data, int64_t index, T value) {
               sizeof(T));
 }
 
-// The bits of a packed element, right-aligned.
+// Reads the bits of a packed element, right-aligned.
 template <int kBits>
 uint8_t read_bits(const void* data, int64_t index) {
   const auto i = static_cast<uint64_t>(index) * kBits;
@@ -29,7 +29,7 @@ uint8_t read_bits(const void* data, int64_t index) {
   return static_cast<uint8_t>((byte >> (i % 8)) & ((1 << kBits) - 1));
 }
 
-// Sets them, given right-aligned; higher bits of `value` are dropped.
+// Writes the low `bits` of `value` to a packed element.
 inline void write_bits(int bits, void* data, int64_t index, unsigned value) {
   const auto i = static_cast<uint64_t>(index) * static_cast<uint64_t>(bits);
   const unsigned mask = ((1u << bits) - 1) << (i % 8);
@@ -37,7 +37,7 @@ inline void write_bits(int bits, void* data, int64_t index, unsigned value) {
   byte = static_cast<uint8_t>((byte & ~mask) | ((value << (i % 8)) & mask));
 }
 
-// The value of a right-aligned two's complement number.
+// Sign-extends a right-aligned two's complement integer.
 inline int sign_extend(int bits, uint8_t value) {
   const int sign = 1 << (bits - 1);
   return (value ^ sign) - sign;

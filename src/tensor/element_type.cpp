@@ -12,7 +12,7 @@ namespace {
 
 using enum ElementClass;
 
-// In the order of ElementType, so that info() is an index.
+// In the order of ElementType: info() indexes it.
 constexpr std::array kTypes{
     ElementTypeInfo{ElementType::f32, "f32", 32, floating, 1},
     ElementTypeInfo{ElementType::f64, "f64", 64, floating, 11},
@@ -57,7 +57,7 @@ std::span<const ElementTypeInfo> element_types() { return kTypes; }
 const ElementTypeInfo& info(ElementType type) {
   const auto index = static_cast<size_t>(type);
   check(index < kTypes.size(), ErrorKind::internal,
-        "element type has number {}, but there are only {} types", index, kTypes.size());
+        "element type {} is out of range, expected less than {}", index, kTypes.size());
   return kTypes[index];
 }
 
@@ -77,7 +77,7 @@ std::optional<ElementType> element_type_from_onnx(int64_t data_type) {
 
 int64_t bytes_for(ElementType type, int64_t count) {
   const int bits = info(type).bits;
-  check(bits > 0, ErrorKind::internal, "{} elements of type {} have no size in bytes", count,
+  check(bits > 0, ErrorKind::internal, "cannot compute bytes of {} elements of {}", count,
         info(type).name);
   check(count >= 0, ErrorKind::invalid_argument, "a buffer of {} has {} elements, expected >= 0",
         info(type).name, count);
@@ -87,7 +87,7 @@ int64_t bytes_for(ElementType type, int64_t count) {
   }
   const int64_t bytes = bits / 8;
   check(count <= std::numeric_limits<int64_t>::max() / bytes, ErrorKind::out_of_memory,
-        "{} elements of {} need more bytes than an address can count", count, info(type).name);
+        "{} elements of {} exceed the address space", count, info(type).name);
   return count * bytes;
 }
 

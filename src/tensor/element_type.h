@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The element types of ONNX and what is known of each, in one table.
+// The table of ONNX element types.
 #pragma once
 
 #include <cstddef>
@@ -43,8 +43,8 @@ enum class ElementClass : uint8_t { floating, signed_int, unsigned_int, boolean,
 
 struct ElementTypeInfo {
   ElementType type;
-  std::string_view name;  // "f32", "bool", …: the text form's spelling
-  int bits;               // bits of one element; below 8: dense, low bits first; 0 for string
+  std::string_view name;  // in the text form: "f32", "bool", …
+  int bits;               // per element; below 8: packed, low bits first; 0 for string
   ElementClass cls;
   int onnx;  // value of onnx.TensorProto.DataType
 };
@@ -59,11 +59,11 @@ inline bool is_floating(ElementType type) { return info(type).cls == ElementClas
 inline bool is_integer(ElementType type) {
   return info(type).cls == ElementClass::signed_int || info(type).cls == ElementClass::unsigned_int;
 }
-// Below 8 bits: packed, so that an element has no address of its own.
+// True for types below 8 bits, whose elements share bytes.
 inline bool is_packed(ElementType type) { return info(type).bits < 8 && info(type).bits > 0; }
-// Bytes that hold `count` elements side by side (not for string).
+// Bytes of `count` contiguous elements. Internal for string.
 int64_t bytes_for(ElementType type, int64_t count);
-// Of the number a kernel reads: a complex element's is that of its parts, a packed type's is 1.
+// Alignment in bytes; complex: of its parts; packed: 1.
 size_t alignment_of(ElementType type);
 
 }  // namespace lathe

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Every small float format of ONNX to and from f32, with the rounding and the special values of
-// the Cast operator. Branch-free, so that loops over them vectorise.
+// Conversion of the small float formats of ONNX to and from f32, with Cast's rounding and special
+// values. Branch-free, so that loops vectorise.
 #pragma once
 
 #include <algorithm>
@@ -10,31 +10,31 @@
 
 namespace lathe {
 
-// How f8e8m0 (powers of two) rounds what lies between two of them; ties of `nearest` go up.
+// Rounding to f8e8m0, the powers of two; ties of `nearest` go up.
 enum class ScaleRounding : uint8_t { up, down, nearest };
 
 namespace small_float {
 
 inline constexpr uint32_t kSign = 0x80000000;
-inline constexpr uint32_t kInf = 0x7F800000;  // magnitudes above are NaNs
+inline constexpr uint32_t kInf = 0x7F800000;  // larger magnitudes are NaNs
 inline constexpr uint32_t kNan = 0x7FC00000;
 
-// Comparisons of numbers below 2^31 as signed ones: SSE2 has no others.
+// Compares values below 2^31 as signed integers: SSE2 has no unsigned comparison.
 constexpr bool is_less(uint32_t a, uint32_t b) {
   return static_cast<int32_t>(a) < static_cast<int32_t>(b);
 }
 constexpr uint32_t smaller(uint32_t a, uint32_t b) { return is_less(a, b) ? a : b; }
 
-// The magnitude of a finite f32 rounded half to even to fewer bits. Exponents beyond the format
-// simply run on: the caller compares with its largest code.
+// Rounds the magnitude of a finite f32 half to even to fewer bits. Exponents may exceed the format:
+// the caller compares with its largest code.
 template <int kMantissaBits, int kBias>
 uint32_t round_magnitude(uint32_t magnitude) {
   constexpr int kShift = 23 - kMantissaBits;
   constexpr uint32_t kHalf = (1u << (kShift - 1)) - 1;
   constexpr auto kRebias = static_cast<uint32_t>(127 - kBias) << kMantissaBits;
   constexpr auto kSmallestNormal = static_cast<uint32_t>(127 - kBias + 1) << 23;
-  // Added to a number below the smallest normal, this leaves multiples of the format's smallest
-  // subnormal in the low bits; the addition itself rounds.
+  // Adding this to a value below the smallest normal rounds it, and leaves multiples of the
+  // format's smallest subnormal in the low bits.
   constexpr auto kMagic = static_cast<uint32_t>(127 + 1 - kBias - kMantissaBits + 23) << 23;
   const uint32_t normal = ((magnitude + kHalf + ((magnitude >> kShift) & 1)) >> kShift) - kRebias;
   const float sum = std::bit_cast<float>(magnitude) + std::bit_cast<float>(kMagic);
@@ -42,7 +42,7 @@ uint32_t round_magnitude(uint32_t magnitude) {
   return is_less(magnitude, kSmallestNormal) ? subnormal : normal;
 }
 
-// The finite value of a code without its sign.
+// Decodes the magnitude of a finite code.
 template <int kMantissaBits, int kBias>
 constexpr float decode_magnitude(uint32_t code) {
   const uint32_t exponent = code >> kMantissaBits;
@@ -59,7 +59,7 @@ constexpr float with_sign(float magnitude, uint32_t sign) {
   return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | sign);
 }
 
-// IEEE-like with a sign bit; codes above `kMax` are infinities and NaNs (kInfCode 0: no infinity).
+// IEEE-like with a sign bit; codes above `kMax` are infinity and NaN (kInfCode 0: no infinity).
 template <int kMantissaBits, int kBias, uint32_t kMax, uint32_t kInfCode, uint32_t kNanCode>
 struct SignedF8 {
   static uint8_t encode(float x, bool saturate) {
@@ -114,8 +114,8 @@ inline constexpr std::array<float, 256> kTable = make_table<Format>();
 
 }  // namespace small_float
 
-// To f32 so that a further rounding to a small format gives what one rounding of x would: toward
-// zero, with the lowest bit set where something was lost.
+// Rounds to odd (toward zero, lowest bit set if inexact), so that a second rounding to a small
+// format equals one rounding of x.
 inline float round_to_odd(double x) {
   const auto nearest = static_cast<float>(x);
   const auto back = static_cast<double>(nearest);
@@ -130,7 +130,7 @@ inline float half_to_float(uint16_t half) {
   using namespace small_float;
   const uint32_t magnitude = (half & 0x7FFFu) << 13;
   const uint32_t normal = magnitude + (112u << 23);
-  // A subnormal's bits count steps of 2^-24.
+  // Subnormals are multiples of 2^-24.
   const float subnormal = static_cast<float>(static_cast<int32_t>(half & 0x7FFFu)) * 0x1p-24f;
   uint32_t bits = is_less(magnitude, 1u << 23) ? std::bit_cast<uint32_t>(subnormal) : normal;
   bits = is_less(magnitude, 31u << 23) ? bits : magnitude | kInf;
@@ -172,8 +172,8 @@ inline float f8e5m2fnuz_to_float(uint8_t value) {
   return small_float::kTable<small_float::F8e5m2fnuz>[value];
 }
 
-// Saturating, infinities and what overflows become the largest value; else NaN, or infinity where
-// the format has it.
+// Saturating: infinity and overflow become the largest finite value. Otherwise they become
+// infinity, or NaN in formats without it.
 inline uint8_t float_to_f8e4m3fn(float x, bool saturate = true) {
   return small_float::F8e4m3fn::encode(x, saturate);
 }
@@ -187,14 +187,14 @@ inline uint8_t float_to_f8e5m2fnuz(float x, bool saturate = true) {
   return small_float::F8e5m2fnuz::encode(x, saturate);
 }
 
-// Powers of two from 2^-127 (code 0) to 2^127 (0xFE); 0xFF is NaN.
+// Codes 0 to 0xFE are 2^-127 to 2^127; 0xFF is NaN.
 inline float f8e8m0_to_float(uint8_t value) {
   const uint32_t bits = value == 0 ? 1u << 22 : static_cast<uint32_t>(value) << 23;
   return std::bit_cast<float>(value == 0xFF ? small_float::kNan : bits);
 }
 
-// Saturating, zero and what is too small become 2^-127, infinity and what is too large 2^127; else
-// all of these become NaN. Negative numbers, which ONNX leaves open, become NaN.
+// Saturating: zero and underflow become 2^-127, infinity and overflow 2^127. Otherwise they become
+// NaN. Negative values, which ONNX leaves undefined, become NaN.
 inline uint8_t float_to_f8e8m0(float x, bool saturate = true,
                                ScaleRounding rounding = ScaleRounding::up) {
   using namespace small_float;
@@ -202,7 +202,7 @@ inline uint8_t float_to_f8e8m0(float x, bool saturate = true,
   if ((bits & ~kSign) > kInf || bits > kSign) return 0xFF;
   const uint32_t magnitude = bits & ~kSign;
   if (magnitude < 1u << 22) return saturate ? 0 : 0xFF;
-  // Subnormals from 2^-127 on have one bit of mantissa less than normal numbers.
+  // Subnormals from 2^-127 on have one mantissa bit less than normal values.
   const bool is_subnormal = magnitude < 1u << 23;
   const uint32_t fraction = is_subnormal ? (magnitude << 1) & 0x7FFFFF : magnitude & 0x7FFFFF;
   const uint32_t threshold = rounding == ScaleRounding::up ? 1u : 0x400000u;
@@ -211,14 +211,14 @@ inline uint8_t float_to_f8e8m0(float x, bool saturate = true,
   return static_cast<uint8_t>(code < 0xFF ? code : (saturate ? 0xFE : 0xFF));
 }
 
-// The low four bits: ±0, 0.5, 1, 1.5, 2, 3, 4, 6.
+// Decodes the low four bits: ±0, 0.5, 1, 1.5, 2, 3, 4, 6.
 inline float f4e2m1_to_float(uint8_t value) {
   constexpr float kValues[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0F, -0.5, -1, -1.5, -2, -3, -4, -6};
   return kValues[value & 15];
 }
 
-// Always saturates: the format has neither infinity nor NaN. NaN becomes a zero whose sign is the
-// opposite of the NaN's, as ONNX's own reference has it.
+// Always saturates: the format has neither infinity nor NaN. NaN becomes zero with the opposite
+// sign, as in ONNX's reference.
 inline uint8_t float_to_f4e2m1(float x) {
   using namespace small_float;
   const auto bits = std::bit_cast<uint32_t>(x);

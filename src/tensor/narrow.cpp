@@ -46,11 +46,11 @@ Int to_int(Wide x) {
   }
 }
 
-// To f64 such that a smaller float made of it is rounded once in all.
+// Converts to f64 so that a further rounding to a smaller float equals one rounding.
 template <class Wide>
 double to_narrowing_double(Wide x) {
   if constexpr (sizeof(Wide) == 8 && std::is_integral_v<Wide>) {
-    // A double has 53 bits: collect those below its last in one. Nothing is lost up to 2^53.
+    // f64 has 53 bits: OR the bits below into one sticky bit. Exact up to 2^53.
     constexpr Wide kLow = 0x7FF;
     const Wide magnitude_limit = Wide{1} << 53;
     bool is_large = x >= magnitude_limit;
@@ -62,7 +62,7 @@ double to_narrowing_double(Wide x) {
   }
 }
 
-// Integers of 64 bits by way of f64: compilers that vectorise the cast for ARM round it twice.
+// Converts 64-bit integers through f64: on ARM, vectorised casts round twice.
 template <class Wide>
 float to_single(Wide x) {
   if constexpr (sizeof(Wide) == 8) {
@@ -72,7 +72,7 @@ float to_single(Wide x) {
   }
 }
 
-// To f32 such that a small float made of it is rounded once in all.
+// Converts to f32 so that a further rounding to a small float equals one rounding.
 template <class Wide>
 float to_narrowing_float(Wide x) {
   if constexpr (std::is_same_v<Wide, float>) {

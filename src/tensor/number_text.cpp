@@ -28,11 +28,11 @@ bool equals_ignoring_case(std::string_view text, std::string_view lower) {
 }
 
 [[noreturn]] void fail_to_read(std::string_view text) {
-  fail(ErrorKind::invalid_argument, "'{}' is no number (expected e.g. -1.5, 1e-5, INF or NaN)",
-       escape(text));
+  fail(ErrorKind::invalid_argument,
+       "'{}' is not a number, expected for example -1.5, 1e-5, INF or NaN", escape(text));
 }
 
-// Whether digits that no float can hold are too large, and not too small.
+// True if out-of-range digits are too large, false if too small.
 bool is_beyond_one(std::string_view digits) {
   const size_t e = std::min(digits.find_first_of("eE"), digits.size());
   const std::string_view mantissa = digits.substr(0, e);
@@ -62,7 +62,7 @@ Float read_float(std::string_view text) {
     value = std::numeric_limits<Float>::quiet_NaN();
   } else {
     const char* end = digits.data() + digits.size();
-    // from_chars would read a second sign, "nan(…)" and the like.
+    // from_chars accepts a second sign and "nan(…)".
     const bool starts_well =
         !digits.empty() && ((digits[0] >= '0' && digits[0] <= '9') || digits[0] == '.');
     if (!starts_well) fail_to_read(text);
@@ -106,7 +106,7 @@ uint64_t text_to_int(std::string_view text) {
     magnitude = fits ? static_cast<uint64_t>(std::abs(value)) : 0;
   }
   check(fits && (!is_negative || magnitude <= uint64_t{1} << 63), ErrorKind::invalid_argument,
-        "'{}' does not fit in an integer of 64 bits", escape(text));
+        "'{}' does not fit in a 64-bit integer", escape(text));
   return is_negative ? 0 - magnitude : magnitude;
 }
 

@@ -16,8 +16,8 @@ namespace lathe {
 namespace {
 
 constexpr size_t kAlignment = 64;                 // a cache line, and the widest vector register
-constexpr size_t kOwnMapping = size_t{32} << 20;  // from here on malloc maps memory for each call
-// No machine has this much memory: asking for it is an error in the caller's numbers.
+constexpr size_t kOwnMapping = size_t{32} << 20;  // from this size on, malloc calls mmap
+// Larger requests are errors of the caller.
 constexpr size_t kLargestAllocation = (size_t{1} << 40) - 4096;
 // Kernels still walk the other axes of a tensor without elements.
 constexpr int64_t kMaxEmptyProduct = int64_t{1} << 32;
@@ -26,8 +26,7 @@ class HostAllocator final : public Allocator {
  public:
   void* allocate(size_t bytes, size_t alignment) override {
     if (bytes > kLargestAllocation) return nullptr;
-    // Kernels that walk over much memory would wait for small pages' addresses to be looked up.
-    // Smaller memory comes from a heap, which such an alignment would leave full of holes.
+    // Large pages avoid TLB misses. In smaller allocations, this alignment would fragment the heap.
     if (bytes >= kOwnMapping) alignment = std::max(alignment, kLargePage);
     void* memory = nullptr;
     alignment = std::max(alignment, sizeof(void*));
@@ -48,7 +47,7 @@ int64_t byte_count(ElementType type, int64_t count) {
   if (type != ElementType::string) return bytes_for(type, count);
   constexpr auto kSize = static_cast<int64_t>(sizeof(std::string));
   check(count <= std::numeric_limits<int64_t>::max() / kSize, ErrorKind::out_of_memory,
-        "{} strings need more bytes than an address can count", count);
+        "{} strings exceed the address space", count);
   return count * kSize;
 }
 
@@ -63,14 +62,13 @@ bool is_dense_layout(std::span<const int64_t> dims, std::span<const int64_t> str
   return true;
 }
 
-// Allocated, zero-filled, released through the allocator when the last owner goes.
+// Allocates zero-filled memory that the last owner returns to the allocator.
 std::shared_ptr<void> allocate_elements(ElementType type, std::span<const int64_t> dims,
                                         int64_t count, Allocator& allocator) {
   const auto bytes = static_cast<size_t>(byte_count(type, count));
   void* memory = allocator.allocate(bytes, kAlignment);
   if (memory == nullptr) {
-    fail(ErrorKind::out_of_memory, "no memory for {}: {} bytes wanted", to_string(type, dims),
-         bytes);
+    fail(ErrorKind::out_of_memory, "cannot allocate {}: {} bytes", to_string(type, dims), bytes);
   }
   if (type != ElementType::string) {
     std::memset(memory, 0, bytes);
@@ -97,7 +95,7 @@ int64_t element_count(std::span<const int64_t> dims) {
   bool is_empty = false;
   bool overflows = false;
   for (const int64_t extent : dims) {
-    check(extent >= 0, ErrorKind::invalid_argument, "shape [{}] has the negative extent {}",
+    check(extent >= 0, ErrorKind::invalid_argument, "shape [{}] has negative size {}",
           fmt::join(dims, ", "), extent);
     is_empty |= extent == 0;
     overflows |= __builtin_mul_overflow(count, extent, &count);
@@ -149,7 +147,7 @@ Tensor::Tensor(ElementType type, Dims dims, Dims strides, void* data, std::share
   }
   if (is_packed(type_) && !is_dense()) {
     fail(ErrorKind::invalid_argument,
-         "tensor {} has strides [{}], but elements below 8 bits must be dense",
+         "tensor {} has strides [{}], expected dense elements below 8 bits",
          to_string(type_, dims_), fmt::join(strides_, ", "));
   }
 }
@@ -159,7 +157,7 @@ Dims Tensor::dense_strides(std::span<const int64_t> dims) {
   int64_t stride = 1;
   for (size_t i = dims.size(); i-- > 0;) {
     strides[i] = stride;
-    // An empty tensor may have extents whose product overflows; its strides are never used.
+    // The strides of an empty tensor may overflow: they are unused.
     if (__builtin_mul_overflow(stride, std::max<int64_t>(dims[i], 1), &stride)) stride = 1;
   }
   return strides;
@@ -204,7 +202,7 @@ bool identical(const Tensor& a, const Tensor& b) {
   if (a.type() == ElementType::string) {
     return std::equal(x.as<std::string>(), x.as<std::string>() + count, y.as<std::string>());
   }
-  // The bits after the last packed element carry no meaning.
+  // The bits after the last packed element are undefined.
   const int64_t bits = info(a.type()).bits;
   const int64_t tail_bits = bits < 8 ? count % (8 / bits) * bits : 0;
   const auto whole = static_cast<size_t>(x.byte_size() - (tail_bits != 0 ? 1 : 0));

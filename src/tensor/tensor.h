@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A typed buffer at run time: what sessions read, write and hand out.
+// Typed buffers at run time.
 #pragma once
 
 #include <array>
@@ -16,11 +16,11 @@ namespace lathe {
 
 using Dims = std::vector<int64_t>;
 
-// Kernels keep extents in fixed arrays so that a launch allocates nothing.
+// Kernels store shapes in fixed arrays, so that a launch does not allocate.
 inline constexpr int kMaxRank = 16;
 
-// Where tensors get their memory. Implementations are thread-safe. `allocate` returns memory
-// aligned to `alignment`, or nullptr when it has none to give.
+// Allocates the memory of tensors. Implementations are thread-safe. `allocate` returns memory
+// aligned to `alignment`, or nullptr on failure.
 class Allocator {
  public:
   virtual ~Allocator() = default;
@@ -29,8 +29,8 @@ class Allocator {
 };
 Allocator& host_allocator();
 
-// What a kernel sees of a tensor: no ownership. Strides are in elements; a packed type (below 8
-// bits) is always dense and `data` points at its first byte. Strings are std::string objects.
+// A non-owning view for kernels. Strides are in elements; a packed type (below 8 bits) is always
+// dense, and `data` points to its first byte. Strings are std::string objects.
 struct TensorView {
   ElementType type = ElementType::f32;
   int rank = 0;
@@ -39,7 +39,7 @@ struct TensorView {
   void* data = nullptr;
 
   int64_t count() const;
-  bool is_dense() const;  // row-major without gaps (extents of 1 may have any stride)
+  bool is_dense() const;  // row-major without gaps (axes of size 1 may have any stride)
   std::span<const int64_t> extents() const { return {dims.data(), static_cast<size_t>(rank)}; }
   template <class T>
   T* as() const {
@@ -47,14 +47,14 @@ struct TensorView {
   }
 };
 
-// A view with shared ownership of its memory; copying a Tensor copies no element.
+// A view with shared ownership of its memory; copying a Tensor does not copy elements.
 class Tensor {
  public:
   Tensor() = default;
-  // Dense, zero-filled (strings empty). OutOfMemory if the size overflows or there is no memory.
+  // Dense, zero-filled (strings empty). OutOfMemory if the size overflows or the allocation fails.
   Tensor(ElementType type, Dims dims, Allocator& allocator = host_allocator());
-  // Foreign memory, kept alive by `owner` (may be null: then the caller keeps it alive).
-  // Strides in elements; InvalidArgument for packed types that are not dense.
+  // Foreign memory, kept alive by `owner` (null: by the caller). Strides in elements;
+  // InvalidArgument for packed types that are not dense.
   Tensor(ElementType type, Dims dims, Dims strides, void* data, std::shared_ptr<void> owner);
 
   static Dims dense_strides(std::span<const int64_t> dims);
@@ -64,7 +64,7 @@ class Tensor {
   const Dims& strides() const { return strides_; }
   int rank() const { return static_cast<int>(dims_.size()); }
   int64_t count() const;
-  int64_t byte_size() const;  // of the elements side by side
+  int64_t byte_size() const;  // of the elements stored contiguously
   bool is_dense() const;
   void* data() const { return data_; }
   const std::shared_ptr<void>& owner() const { return owner_; }
@@ -80,7 +80,7 @@ class Tensor {
   TensorView view() const;
   Tensor dense() const;  // itself if dense, else a dense copy
   Tensor clone() const;  // always a dense copy
-  // Foreign memory may begin anywhere; `as` and `elements` need it aligned.
+  // Foreign memory may be unaligned; `as` and `elements` require alignment.
   bool is_aligned() const;
   Tensor aligned() const;  // itself if aligned, else a dense copy
 
@@ -92,13 +92,13 @@ class Tensor {
   std::shared_ptr<void> owner_;
 };
 
-// Product of the extents; OutOfMemory on overflow, InvalidArgument on a negative extent.
+// Number of elements of a shape; OutOfMemory on overflow, InvalidArgument if a size is negative.
 int64_t element_count(std::span<const int64_t> dims);
 
-// Same type, extents and bits (any NaN equals the same NaN only).
+// True for equal types, shapes and bits (a NaN equals only the same NaN).
 bool identical(const Tensor& a, const Tensor& b);
 
-// Copies elements between views of equal type and extents, any strides.
+// Copies elements between views of equal type and shape, with any strides.
 void copy_elements(const TensorView& from, const TensorView& to);
 
 // "f32[2, 3]"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Conversions against what numpy and ml_dtypes gave (make_conversion_tables.py), bit by bit.
+// Conversions have the bits of numpy and ml_dtypes (make_conversion_tables.py).
 #include <gtest/gtest.h>
 #include <zlib.h>
 
@@ -72,7 +72,7 @@ class Reader {
     return element_type_from_name(data_.substr(at_ - size, size)).value();
   }
 
-  // Planes of bytes, of differences to the element before.
+  // Byte planes of the differences of consecutive elements.
   std::vector<uint64_t> read_elements(ElementType type, size_t count) {
     const int bits = std::max(info(type).bits, 8);
     std::vector<uint64_t> elements(count);
@@ -89,7 +89,7 @@ class Reader {
   std::vector<uint64_t> source_;
 };
 
-// Elements as convert() has them, from and to one number each.
+// Packs elements, one integer each, as convert() stores them.
 std::vector<uint8_t> pack(ElementType type, const std::vector<uint64_t>& elements) {
   const int bits = info(type).bits;
   std::vector<uint8_t> bytes(
@@ -122,12 +122,13 @@ void compare(const Record& record) {
     ADD_FAILURE() << to_string(record.from) << " to " << to_string(record.to)
                   << (record.options.saturate ? "" : ", not saturating") << ", rounding "
                   << static_cast<int>(record.options.scale_rounding) << std::hex << ": bits 0x"
-                  << record.source[i] << " gave 0x" << found << ", expected 0x" << record.target[i];
+                  << record.source[i] << " became 0x" << found << ", expected 0x"
+                  << record.target[i];
   }
   EXPECT_EQ(wrong, 0) << to_string(record.from) << " to " << to_string(record.to);
 }
 
-TEST(ConversionTables, EveryConversionGivesTheBitsOfNumpyAndMlDtypes) {
+TEST(ConversionTables, EveryConversionHasTheBitsOfNumpyAndMlDtypes) {
   Reader reader(read_compressed(kPath));
   std::set<ElementType> sources;
   std::set<ElementType> targets;

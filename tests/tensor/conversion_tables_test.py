@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The committed conversion tables are what their script writes."""
+"""The committed conversion tables equal the output of their script."""
 
 import pathlib
 import subprocess

@@ -29,7 +29,7 @@ std::string to_text(ElementType from, auto value) {
   return convert_one<std::string>(ElementType::string, from, value);
 }
 
-// Values that ONNX Runtime 1.31 gives on x86; f32 sources agree with f64.
+// Results of ONNX Runtime 1.31 on x86; f32 sources equal f64 sources.
 TEST(Convert, IntegersFromFloatsOutOfRangeFollowX86) {
   const double values[] = {kNan, kInfinity, -kInfinity, 300.7, -300.7, 70000, 3e9, -3e9, 1e30};
   const auto expect = [&]<class T>(ElementType to, std::vector<T> expected) {
@@ -61,7 +61,7 @@ TEST(Convert, IntegersFromFloatsOutOfRangeFollowX86) {
             10000000000000000000u);
 }
 
-TEST(Convert, BooleansAskWhetherANumberIsNotZero) {
+TEST(Convert, NonzeroNumbersBecomeTrue) {
   const auto is_true = [](ElementType from, auto value) {
     return convert_one<uint8_t>(ElementType::boolean, from, value) == 1;
   };
@@ -89,7 +89,7 @@ TEST(Convert, ComplexNumbersKeepOrTakeTheRealPart) {
   EXPECT_THROW(to_text(ElementType::c64, value), Error);
 }
 
-// Half a step above 1 plus a little: rounding to f32 on the way would make it a tie and go down.
+// Slightly more than half a step above 1: rounding to f32 first would make it a tie and round down.
 TEST(Convert, NumbersAreRoundedOnce) {
   const double beyond_half = 1 + 0x1p-11 + 0x1p-40;
   EXPECT_EQ((convert_one<uint16_t>(ElementType::f16, ElementType::f64, beyond_half)), 0x3C01);
@@ -103,7 +103,7 @@ TEST(Convert, NumbersAreRoundedOnce) {
             0x1p60F + 0x1p37F);
 }
 
-// The table of Cast in ONNX's documentation.
+// From the documentation of ONNX's Cast.
 TEST(Convert, SpecialValuesOfF8E8M0FollowTheTable) {
   const auto scale = [](float x, bool saturate, ScaleRounding rounding) {
     return int{convert_one<uint8_t>(ElementType::f8e8m0, ElementType::f32, x,
@@ -122,7 +122,7 @@ TEST(Convert, SpecialValuesOfF8E8M0FollowTheTable) {
   EXPECT_EQ(nearest(kFloatInf), 0xFF);
   EXPECT_EQ(nearest(0x1.8p127F), 0xFF);
   EXPECT_EQ(nearest(0x1p-140F), 0xFF);
-  // Subnormal floats are scales like others.
+  // Subnormal floats are valid scales.
   EXPECT_EQ(up(0x1p-127F), 0);
   EXPECT_EQ(up(0x1.1p-127F), 1);
   EXPECT_EQ(nearest(0x1.4p-127F), 0);
@@ -191,7 +191,7 @@ TEST(Convert, SingleElementsAreReadAndWrittenInPlace) {
   EXPECT_THROW(store_int(ElementType::f32, &number, 0, 1), Error);
 }
 
-TEST(Convert, TextsOfNumbersAreShortAndReadBack) {
+TEST(Convert, NumbersBecomeTheShortestStringThatRoundTrips) {
   EXPECT_EQ(to_text(ElementType::f32, 314.15926F), "314.15927");
   EXPECT_EQ(to_text(ElementType::f64, 314.15926), "314.15926");
   EXPECT_EQ(to_text(ElementType::f32, 0.1F), "0.1");
@@ -210,7 +210,7 @@ TEST(Convert, TextsOfNumbersAreShortAndReadBack) {
   EXPECT_EQ(to_text(ElementType::boolean, uint8_t{1}), "1");
 }
 
-TEST(Convert, TextsBecomeNumbers) {
+TEST(Convert, StringsBecomeNumbers) {
   const auto read = [](const char* text) {
     return convert_one<double>(ElementType::f64, ElementType::string, std::string(text));
   };
@@ -239,7 +239,7 @@ TEST(Convert, TextsBecomeNumbers) {
   EXPECT_EQ((convert_one<uint8_t>(ElementType::boolean, ElementType::string, half)), 1);
 }
 
-TEST(Convert, TextsBecomeIntegers) {
+TEST(Convert, StringsBecomeIntegers) {
   const auto read = [](const char* text) {
     return convert_one<int64_t>(ElementType::i64, ElementType::string, std::string(text));
   };
@@ -253,7 +253,7 @@ TEST(Convert, TextsBecomeIntegers) {
   EXPECT_EQ((convert_one<int8_t>(ElementType::i8, ElementType::string, std::string("300"))), 44);
 }
 
-TEST(Convert, OtherTextsAreErrorsThatShowTheText) {
+TEST(Convert, ErrorsOfInvalidStringsContainTheString) {
   for (const char* text : {"", " ", "Hello World!", "1.5x", "0x10", "--1", "+-1", "1 2", "nan(3)",
                            "e5", ".", "true"}) {
     EXPECT_THROW(text_to_double(text), Error) << text;

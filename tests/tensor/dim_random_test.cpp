@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Random expressions: what Dim makes of them against direct evaluation, over every value of the
-// symbols.
+// Random expressions: Dim against direct evaluation for all values of the symbols.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -18,7 +17,7 @@ using Values = std::array<int64_t, kSymbols>;
 using Value = std::optional<int64_t>;
 using Formula = std::function<Value(const Values&)>;
 
-// The same expression twice: simplified, and as a plain function of the symbols.
+// An expression as a simplified Dim and as a function of the symbols.
 struct Expression {
   Dim dim;
   Formula formula;
@@ -40,7 +39,7 @@ class Generator {
     return std::uniform_int_distribution<int64_t>(low, high)(random_);
   }
 
-  // Throws where the expression divides by zero or broadcasts different constants.
+  // Throws if the expression divides by zero or broadcasts different constants.
   Expression make(int depth) {
     if (depth == 0 || pick(0, 7) == 0) return make_leaf();
     const Expression x = make(depth - 1);
@@ -108,7 +107,7 @@ class Generator {
   std::vector<SymbolRef> symbols_;
 };
 
-// Calls `f` with every combination of the symbols' values.
+// Calls `f` for all combinations of the symbols' values.
 void for_each_binding(const Generator& generator, const std::function<void(const Values&)>& f) {
   const auto& s = generator.symbols();
   Values v;
@@ -156,7 +155,7 @@ TEST(RandomDims, SimplifiedFormsKeepTheirValuesAndStayInTheirRanges) {
   EXPECT_GT(compared, 50000);
 }
 
-TEST(RandomDims, ParsingWhatWasPrintedGivesTheSameForm) {
+TEST(RandomDims, PrintedFormsRoundTrip) {
   for (unsigned seed = 0; seed < 3000; ++seed) {
     Generator generator(seed);
     const auto e = try_make(generator, static_cast<int>(seed % 4) + 1);
@@ -170,7 +169,7 @@ TEST(RandomDims, ParsingWhatWasPrintedGivesTheSameForm) {
   }
 }
 
-TEST(RandomDims, ComparisonsAgreeWithEveryBinding) {
+TEST(RandomDims, ComparisonsHoldForAllValues) {
   int decided = 0;
   for (unsigned seed = 0; seed < 3000; ++seed) {
     Generator generator(seed);

@@ -30,7 +30,7 @@ class Dims : public ::testing::Test {
       return found == symbols_.end() ? nullptr : found->second;
     });
   }
-  // Both as dims and as text, so that a failure prints the forms.
+  // Compares dims and their text, so that a failure prints the forms.
   void expect_same(std::string_view a, std::string_view b) const {
     EXPECT_EQ(read(a), read(b)) << a << " against " << b;
     EXPECT_EQ(read(a).to_string(), read(b).to_string());
@@ -93,7 +93,7 @@ TEST_F(Dims, PolynomialsHaveOneForm) {
   expect_same("(a + b + c)*(a - b) + b*(b + c) - a*c", "a*a");
 }
 
-TEST_F(Dims, DivisionTakesOutWholeTerms) {
+TEST_F(Dims, DivisionSplitsOffMultiplesOfTheDivisor) {
   expect_same("floor_div(4*a + 8, 4)", "a + 2");
   expect_same("floor_div(4*a + b, 4)", "a + floor_div(b, 4)");
   expect_same("floor_div(4*a + b + 9, 4)", "a + 2 + floor_div(b + 1, 4)");
@@ -110,7 +110,7 @@ TEST_F(Dims, DivisionTakesOutWholeTerms) {
   expect_same("ceil_div(a*b + 1, b)", "a + ceil_div(1, b)");
 }
 
-TEST_F(Dims, DivisionCancelsWhatBothSidesShare) {
+TEST_F(Dims, DivisionCancelsCommonFactors) {
   expect_same("floor_div(2*a + 2, 4)", "floor_div(a + 1, 2)");
   expect_same("floor_div(2*a + 3, 4)", "floor_div(a + 1, 2)");
   expect_same("floor_div(6*a + 3, 4)", "floor_div(3*a + 1, 2)");
@@ -122,7 +122,7 @@ TEST_F(Dims, DivisionCancelsWhatBothSidesShare) {
   expect_same("mod(-b, 17*b)", "16*b");
 }
 
-TEST_F(Dims, DivisionByPolynomialsIsExactWhereItCanBe) {
+TEST_F(Dims, ExactPolynomialDivisionIsSimplified) {
   expect_same("floor_div(a*b + b, a + 1)", "b");
   expect_same("floor_div(a*a - 1, a - 1)", "a + 1");
   expect_same("floor_div(a*b*c + b*c - 2*a - 2, a + 1)", "b*c - 2");
@@ -134,7 +134,7 @@ TEST_F(Dims, DivisionByPolynomialsIsExactWhereItCanBe) {
 TEST_F(Dims, NestedDivisionsMerge) {
   expect_same("floor_div(floor_div(a, 2), 3)", "floor_div(a, 6)");
   expect_same("floor_div(floor_div(a - 1, 2) + 1, 2)", "floor_div(a + 1, 4)");
-  // Five convolutions of stride two with padding.
+  // Five padded convolutions of stride two.
   expect_same("ceil_div(ceil_div(ceil_div(ceil_div(ceil_div(a, 2), 2), 2), 2), 2)",
               "ceil_div(a, 32)");
 }
@@ -159,7 +159,7 @@ TEST_F(Dims, ModuloDropsMultiplesAndCommonFactors) {
   EXPECT_EQ(Dim::mod(7, -3), Dim(-2));
 }
 
-TEST_F(Dims, RangesDecideDivisionsAndChoices) {
+TEST_F(Dims, RangesSimplifyDivisionsMinAndMax) {
   expect_same("floor_div(r, 4)", "0");
   expect_same("mod(r, 4)", "r");
   expect_same("floor_div(8*a + r + 4, 8)", "a");
@@ -180,7 +180,7 @@ TEST_F(Dims, MinAndMaxAreOneFlatSet) {
   expect_print("max(b + 2, a + 1)", "max(a, b + 1) + 1");
 }
 
-TEST_F(Dims, BroadcastExtentsAreTheOneThatIsNotOne) {
+TEST_F(Dims, BroadcastSelectsTheSizeThatIsNotOne) {
   expect_same("bcast(a, 1)", "a");
   expect_same("bcast(1, a)", "a");
   expect_same("bcast(a, a)", "a");
@@ -193,7 +193,7 @@ TEST_F(Dims, BroadcastExtentsAreTheOneThatIsNotOne) {
   EXPECT_EQ(equal(Dim::bcast(a_, b_), a_), Ternary::unknown);
 }
 
-TEST_F(Dims, BroadcastNeedsEqualExtentsOrOne) {
+TEST_F(Dims, BroadcastRequiresEqualSizesOrOne) {
   const Dim both = Dim::bcast(a_, b_);
   const auto at = [&](int64_t a, int64_t b) {
     return both.evaluate([&](const Symbol& symbol) { return symbol.name == "a" ? a : b; });
@@ -256,7 +256,7 @@ TEST_F(Dims, RangesSaturate) {
   EXPECT_EQ(read("a*b + 1").range_under(ten), (Range{101, 101}));
 }
 
-TEST_F(Dims, ValuesThatCannotBeAreNotInvented) {
+TEST_F(Dims, UndefinedValuesAreNullopt) {
   const auto one = [](const Symbol&) { return std::optional<int64_t>(1); };
   const auto none = [](const Symbol&) { return std::optional<int64_t>(); };
   const auto huge = [](const Symbol&) { return std::optional<int64_t>(kUnbounded); };
@@ -339,7 +339,7 @@ TEST_F(Dims, TextShowsHighDegreesFirst) {
   expect_print(" ( a )*-2 ", "-2*a");
 }
 
-TEST_F(Dims, NamesThatAreNoIdentifiersStandInQuotes) {
+TEST_F(Dims, NamesThatAreNotIdentifiersAreQuoted) {
   expect_print("\"two words\" + 1", "\"two words\" + 1");
   EXPECT_EQ(Dim(symbols_["min"]).to_string(), "\"min\"");
   const Dim odd(symbols_["\xc3\xa9\"\\"]);

@@ -23,7 +23,7 @@ ErrorKind kind_of(const std::function<void()>& action) {
   } catch (const Error& error) {
     return error.kind();
   }
-  return ErrorKind::interrupted;  // nothing here throws this
+  return ErrorKind::interrupted;  // thrown by no test
 }
 
 // 0, 1, 2, … in row-major order.
@@ -34,7 +34,7 @@ Tensor counting(Dims dims) {
   return tensor;
 }
 
-TEST(ElementTypes, NamesAndOnnxNumbersLeadBackToTheType) {
+TEST(ElementTypes, NamesAndOnnxNumbersRoundTrip) {
   std::set<int> numbers;
   for (const ElementTypeInfo& entry : element_types()) {
     EXPECT_EQ(element_type_from_name(entry.name), entry.type);
@@ -80,7 +80,7 @@ TEST(Tensors, NewTensorsAreDenseAlignedAndZero) {
   }
 }
 
-TEST(Tensors, ScalarsAndEmptyTensorsHaveOneAndNoElement) {
+TEST(Tensors, ScalarsHaveOneElementAndEmptyTensorsNone) {
   EXPECT_EQ(Tensor(ElementType::f32, {}).count(), 1);
   const Tensor empty(ElementType::f32, {1 << 16, 1 << 16, 0});
   EXPECT_EQ(empty.count(), 0);
@@ -89,7 +89,7 @@ TEST(Tensors, ScalarsAndEmptyTensorsHaveOneAndNoElement) {
   EXPECT_TRUE(identical(empty, empty.clone()));
 }
 
-TEST(Tensors, ImpossibleShapesAreErrorsNotCrashes) {
+TEST(Tensors, InvalidShapesAreErrors) {
   const auto make = [](Dims dims) {
     return kind_of([&] { Tensor(ElementType::f64, std::move(dims)); });
   };
@@ -103,7 +103,7 @@ TEST(Tensors, ImpossibleShapesAreErrorsNotCrashes) {
   EXPECT_EQ(make(Dims(17, 1)), ErrorKind::unsupported);
 }
 
-TEST(Tensors, LargeOnesBeginAtLargePagesAndSmallOnesAtLines) {
+TEST(Tensors, LargeTensorsAreAlignedToLargePagesAndSmallOnesToCacheLines) {
   const auto offset_of = [](int64_t bytes, size_t unit) {
     const Tensor tensor(ElementType::u8, {bytes});
     const auto* data = static_cast<const uint8_t*>(tensor.data());
@@ -118,7 +118,7 @@ TEST(Tensors, LargeOnesBeginAtLargePagesAndSmallOnesAtLines) {
   }
 }
 
-TEST(Tensors, AllocatorsAreAskedOnceAndGetTheirMemoryBack) {
+TEST(Tensors, AllocateOnceAndReturnMemoryToTheAllocator) {
   class Counting final : public Allocator {
    public:
     void* allocate(size_t bytes, size_t alignment) override {
@@ -161,7 +161,7 @@ TEST(Tensors, ForeignMemoryIsCheckedAndKeptAlive) {
             ErrorKind::invalid_argument);
 }
 
-TEST(Tensors, ExtentsOfOneMayHaveAnyStride) {
+TEST(Tensors, AxesOfSizeOneMayHaveAnyStride) {
   int32_t data[6] = {};
   EXPECT_TRUE(Tensor(ElementType::i32, {1, 2, 1, 3}, {99, 3, -7, 1}, data, nullptr).is_dense());
   EXPECT_FALSE(Tensor(ElementType::i32, {2, 3}, {1, 2}, data, nullptr).is_dense());
@@ -236,7 +236,7 @@ TEST(Tensors, IdenticalComparesBitsAndIgnoresTheTailOfPackedElements) {
   EXPECT_TRUE(identical(nan, nan.clone()));
 }
 
-TEST(Tensors, CopyRefusesDifferentTypesAndExtents) {
+TEST(Tensors, CopyRefusesDifferentTypesAndShapes) {
   const Tensor a(ElementType::f32, {2, 3});
   EXPECT_EQ(kind_of([&] { copy_elements(a.view(), Tensor(ElementType::i32, {2, 3}).view()); }),
             ErrorKind::internal);
@@ -244,12 +244,12 @@ TEST(Tensors, CopyRefusesDifferentTypesAndExtents) {
             ErrorKind::internal);
 }
 
-TEST(Tensors, ShapesPrintAsTheTextFormSpellsThem) {
+TEST(Tensors, ShapesPrintAsInTheTextForm) {
   EXPECT_EQ(to_string(ElementType::f32, Dims{2, 3}), "f32[2, 3]");
   EXPECT_EQ(to_string(ElementType::boolean, Dims{}), "bool[]");
 }
 
-TEST(Tensors, ForeignMemoryIsCopiedWhereItIsMisaligned) {
+TEST(Tensors, MisalignedForeignMemoryIsCopied) {
   alignas(8) std::array<std::byte, 16> memory{};
   for (const size_t shift : {0u, 1u, 2u, 4u}) {
     const float value = 1.5f;
