@@ -7,7 +7,7 @@
 
 namespace lathe {
 
-// An assumption did not hold at binding: the run may go on with another plan.
+// An assumption failed when inputs were bound: the session may run another plan.
 class AssumptionFailure : public Error {
  public:
   explicit AssumptionFailure(std::string message)

@@ -14,8 +14,8 @@
 namespace lathe {
 namespace {
 
-// What one rounding in this type may add to the tolerance: half a unit in the last place is 2^-11
-// and 2^-8 of the value, and a model rounds more than once.
+// Additional tolerance for rounding to 16 bits: one rounding has a relative error of 2^-11 or 2^-8,
+// and a model rounds several times.
 double type_tolerance(ElementType type) {
   if (type == ElementType::f16) return 4e-3;
   if (type == ElementType::bf16) return 2e-2;
@@ -31,7 +31,7 @@ bool is_close(double a, double b, double relative, double absolute) {
 std::string compare_tensors(const Tensor& actual, const Tensor& expected, double relative,
                             double absolute) {
   if (actual.type() != expected.type() || actual.dims() != expected.dims()) {
-    return fmt::format("it is {}, expected {}", to_string(actual.type(), actual.dims()),
+    return fmt::format("got {}, expected {}", to_string(actual.type(), actual.dims()),
                        to_string(expected.type(), expected.dims()));
   }
   Tensor a = actual.dense();
@@ -80,7 +80,7 @@ std::string_view to_string(ConformanceStatus status) {
 std::string compare_elements(const Box& actual, const Box& expected, double relative,
                              double absolute) {
   if (actual.value.index() != expected.value.index()) {
-    return fmt::format("it is {}, expected {}", kind_name(actual), kind_name(expected));
+    return fmt::format("got {}, expected {}", kind_name(actual), kind_name(expected));
   }
   if (actual.is_tensor()) {
     return compare_tensors(actual.tensor(), expected.tensor(), relative, absolute);
@@ -88,8 +88,7 @@ std::string compare_elements(const Box& actual, const Box& expected, double rela
   if (actual.is_sequence()) {
     const auto& a = actual.sequence();
     const auto& b = expected.sequence();
-    if (a.size() != b.size())
-      return fmt::format("it has {} items, expected {}", a.size(), b.size());
+    if (a.size() != b.size()) return fmt::format("got {} items, expected {}", a.size(), b.size());
     for (size_t i = 0; i < a.size(); ++i) {
       const std::string wrong = compare_elements(a[i], b[i], relative, absolute);
       if (!wrong.empty()) return fmt::format("item {}: {}", i, wrong);
@@ -110,7 +109,7 @@ std::string compare_elements(const Box& actual, const Box& expected, double rela
 
 namespace {
 
-// The one model of a folder, "" if there is none or no data for it.
+// The model of a folder; "" if the folder has no model or no test data.
 std::string model_in(const std::string& folder, const std::vector<std::string>& names) {
   std::string found;
   bool data = false;
@@ -124,7 +123,7 @@ std::string model_in(const std::string& folder, const std::vector<std::string>& 
 }
 
 void collect_folders(const std::string& folder, int depth, std::vector<std::string>& out) {
-  constexpr int kDeepest = 16;  // links may go in circles
+  constexpr int kDeepest = 16;  // links may be cyclic
   const std::vector<std::string> names = list_folder(folder);
   if (!model_in(folder, names).empty()) {
     out.push_back(folder);
@@ -146,14 +145,14 @@ Tolerances tolerances_of(const std::string& folder, const ConformanceOptions& op
   if (!file_exists(path)) return {options.relative, options.absolute};
   const auto file = FileMap::open(path);
   const auto json = nlohmann::json::parse(file->text(), nullptr, false);
-  check(json.is_object(), ErrorKind::invalid_argument, "'{}' holds no JSON object", escape(path));
+  check(json.is_object(), ErrorKind::invalid_argument, "'{}' is not a JSON object", escape(path));
   return {json.value("rtol", options.relative), json.value("atol", options.absolute)};
 }
 
-// "" or what is wrong.
+// Returns the first difference, or "".
 std::string run_data_sets(const std::string& folder, const ConformanceOptions& options) {
   const std::string model = model_in(folder, list_folder(folder));
-  check(!model.empty(), ErrorKind::invalid_argument, "'{}' holds no model with test data",
+  check(!model.empty(), ErrorKind::invalid_argument, "'{}' has no model with test data",
         escape(folder));
   const Tolerances tolerance = tolerances_of(folder, options);
   const auto plan = compile(load_model(model), options.compile);
@@ -169,7 +168,7 @@ std::string run_data_sets(const std::string& folder, const ConformanceOptions& o
       const std::string wrong =
           compare_elements(results[i], *data.outputs[i], tolerance.relative, tolerance.absolute);
       const std::string& name = source.main().result_names()[i];
-      // Rounding to integers makes last bits into steps: such outputs are judged as distributions.
+      // Rounding to integers amplifies differences: compares such outputs as distributions.
       const bool same =
           wrong.empty() ||
           (quantises && judge_value(name, results[i], *data.outputs[i], 0, true).problem.empty());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Models with stored inputs and outputs, as the ONNX backend suite has them: one folder per case.
+// Models with stored inputs and outputs, one folder per case, as in the ONNX backend tests.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ struct ConformanceOptions {
   CompileOptions compile;
   SessionOptions session;
   RunOptions run;
-  // |a - b| <= absolute + relative * |b|, element by element; 16-bit floats have more. A file
-  // tolerance.json beside the model ({"rtol": …, "atol": …}) goes before.
+  // |a - b| <= absolute + relative * |b| per element; more for 16-bit floats. A file tolerance.json
+  // beside the model ({"rtol": …, "atol": …}) overrides both.
   double relative = 1e-3;
   double absolute = 1e-5;
 };
@@ -30,14 +30,14 @@ struct ConformanceResult {
   int error_code = 0;  // exit code of the error that prevented a comparison; 0: none
 };
 
-// The folders below `root` (itself included) that hold a model and a test_data_set_0, sorted.
+// The folders from `root` down that contain a model and a test_data_set_0, sorted.
 std::vector<std::string> find_model_folders(const std::string& root);
 
-// Runs the folder's model on each of its data sets. Throws only if interrupted.
+// Runs the folder's model on all its data sets. Throws only if interrupted.
 ConformanceResult run_model_folder(const std::string& folder,
                                    const ConformanceOptions& options = {});
 
-// What is wrong with `actual`, "" if nothing: floats within the tolerance, everything else equal.
+// The first difference, or "": floats must be within the tolerance, other elements equal.
 std::string compare_elements(const Box& actual, const Box& expected, double relative,
                              double absolute);
 

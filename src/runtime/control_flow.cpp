@@ -7,7 +7,7 @@
 namespace lathe {
 namespace {
 
-// A module's results go straight to the results of the launch that runs it.
+// Writes the results of a body directly to the results of its launch.
 class ForwardingReceiver final : public Receiver {
  public:
   ForwardingReceiver(Frame& frame, const Launch& launch) : frame_(frame), launch_(launch) {}
@@ -37,12 +37,12 @@ bool read_condition(Frame& frame, SlotId id) {
   const Argument condition = frame.argument(id);
   const TensorView view =
       condition.box != nullptr ? condition.box->tensor().view() : condition.view;
-  check(view.count() == 1, ErrorKind::invalid_argument, "a condition has {} elements, expected 1",
+  check(view.count() == 1, ErrorKind::invalid_argument, "condition has {} elements, expected 1",
         view.count());
   return *view.as<bool>();
 }
 
-// One value that goes from iteration to iteration, in two buffers by turns.
+// A loop-carried value, double-buffered.
 struct Carried {
   explicit Carried(Allocator& allocator)
       : memory{GrowingBuffer(allocator), GrowingBuffer(allocator)} {}
@@ -64,7 +64,7 @@ TensorView contiguous_view(ElementType type, std::span<const int64_t> dims, void
   return view;
 }
 
-// The slices of one output of a loop, stacked in memory that grows.
+// Slices of a scan output of a loop, in a growing buffer.
 struct Stacked {
   explicit Stacked(Allocator& allocator) : memory(allocator) {}
   GrowingBuffer memory;
@@ -73,7 +73,7 @@ struct Stacked {
   int64_t count = 0;
 };
 
-// Results of one iteration of a loop: condition, carried values, slices.
+// Receives the results of one iteration of a loop: condition, carried values, slices.
 class IterationReceiver final : public Receiver {
  public:
   IterationReceiver(bool* condition, std::vector<Carried>& carried, std::vector<Stacked>& stacked)
@@ -94,9 +94,9 @@ class IterationReceiver final : public Receiver {
     check(!stacked.known ||
               std::equal(dims.begin(), dims.end(), stacked.slice.begin(), stacked.slice.end()),
           ErrorKind::invalid_argument,
-          "loop: a scan output's slice has extents [{}], the one before had [{}]",
+          "loop: scan output has a slice of shape [{}], expected [{}] as before",
           fmt::join(dims, ", "), fmt::join(stacked.slice, ", "));
-    check(!is_packed(type), ErrorKind::unsupported, "loop: a scan output of element type {}",
+    check(!is_packed(type), ErrorKind::unsupported, "loop: scan outputs of {} are not supported",
           to_string(type));
     stacked.slice.assign(dims.begin(), dims.end());
     stacked.known = true;
@@ -120,7 +120,7 @@ class IterationReceiver final : public Receiver {
   std::vector<Stacked>& stacked_;
 };
 
-// Hands a value to a result of the launch: a copy for plain memory.
+// Assigns a value to a result of the launch; copies tensors.
 void deliver(Frame& frame, SlotId id, const Argument& value) {
   if (frame.slot(id).kind == SlotKind::box && value.box != nullptr) {
     frame.box(id) = *value.box;
@@ -145,7 +145,7 @@ int64_t entry(const Launch& launch, std::string_view name, size_t i) {
   return list.empty() ? 0 : list[i];
 }
 
-// Slice `position` along an axis, as a view without that axis.
+// A view of slice `position` along an axis, without that axis.
 TensorView slice_of(const TensorView& whole, int axis, int64_t position) {
   TensorView slice = whole;
   slice.rank = whole.rank - 1;
@@ -161,7 +161,7 @@ TensorView slice_of(const TensorView& whole, int axis, int64_t position) {
   return slice;
 }
 
-// Results of one step of a scan: carried values, then slices written in their place.
+// Receives the results of one step of a scan: carried values, then slices, written in place.
 class ScanReceiver final : public Receiver {
  public:
   ScanReceiver(Frame& frame, const Launch& launch, std::vector<Carried>& carried, int64_t trips)
@@ -178,7 +178,7 @@ class ScanReceiver final : public Receiver {
           type, dims, carried.memory[next].reserve(bytes_for(type, element_count(dims))));
       return carried.view[next];
     }
-    check(!is_packed(type), ErrorKind::unsupported, "scan: an output of element type {}",
+    check(!is_packed(type), ErrorKind::unsupported, "scan: outputs of {} are not supported",
           to_string(type));
     const SlotId id = launch_.results[at];
     const size_t output = at - carried_.size();
@@ -191,7 +191,7 @@ class ScanReceiver final : public Receiver {
     const TensorView slice =
         slice_of(frame_.view(id), static_cast<int>(axis), backward ? trips_ - 1 - step : step);
     check(std::equal(dims.begin(), dims.end(), slice.extents().begin(), slice.extents().end()),
-          ErrorKind::invalid_argument, "scan: a slice has extents [{}], the one before had [{}]",
+          ErrorKind::invalid_argument, "scan: slice has shape [{}], expected [{}] as before",
           fmt::join(dims, ", "), fmt::join(slice.extents(), ", "));
     return slice;
   }
@@ -215,15 +215,15 @@ class ScanReceiver final : public Receiver {
 }  // namespace
 
 void run_if(Frame& frame, const Launch& launch) {
-  frame.environment().queue->wait();
+  frame.run_context().queue->wait();
   const bool condition = read_condition(frame, launch.operands[0]);
   ForwardingReceiver receiver(frame, launch);
   frame.child(launch, condition ? 0 : 1).run(arguments_from(frame, launch, 1), receiver);
 }
 
 void run_loop(Frame& frame, const Launch& launch) {
-  Environment& environment = frame.environment();
-  environment.queue->wait();
+  RunContext& run_context = frame.run_context();
+  run_context.queue->wait();
   int64_t limit = std::numeric_limits<int64_t>::max();
   if (launch.operands[0] >= 0) {
     const Argument trips = frame.argument(launch.operands[0]);
@@ -232,9 +232,9 @@ void run_loop(Frame& frame, const Launch& launch) {
   bool condition = launch.operands[1] < 0 || read_condition(frame, launch.operands[1]);
   const auto count = static_cast<size_t>(attribute(launch, "carried"));
   std::vector<Carried> carried;
-  for (size_t i = 0; i < count; ++i) carried.emplace_back(environment.budget);
+  for (size_t i = 0; i < count; ++i) carried.emplace_back(run_context.budget);
   std::vector<Stacked> stacked;
-  for (size_t i = count; i < launch.results.size(); ++i) stacked.emplace_back(environment.budget);
+  for (size_t i = count; i < launch.results.size(); ++i) stacked.emplace_back(run_context.budget);
 
   int64_t iteration = 0;
   std::vector<Argument> arguments;
@@ -255,7 +255,7 @@ void run_loop(Frame& frame, const Launch& launch) {
     for (Stacked& output : stacked) ++output.count;
     condition = next_condition;
     ++iteration;
-    environment.check_cancelled();
+    run_context.check_cancelled();
   }
   for (size_t i = 0; i < count; ++i) deliver(frame, launch.results[i], arguments[2 + i]);
   for (size_t i = 0; i < stacked.size(); ++i) {
@@ -265,7 +265,7 @@ void run_loop(Frame& frame, const Launch& launch) {
     if (output.known) {
       dims.insert(dims.end(), output.slice.begin(), output.slice.end());
     } else {
-      // No iteration: extents that only an iteration would tell are zero.
+      // No iteration: unknown sizes are zero.
       const Type& type = frame.slot(id).value->type();
       for (size_t axis = 1; type.is_ranked() && axis < type.dims->size(); ++axis) {
         dims.push_back(frame.known_extent(id, axis).value_or(0));
@@ -276,8 +276,8 @@ void run_loop(Frame& frame, const Launch& launch) {
 }
 
 void run_scan(Frame& frame, const Launch& launch) {
-  Environment& environment = frame.environment();
-  environment.queue->wait();
+  RunContext& run_context = frame.run_context();
+  run_context.queue->wait();
   const auto count = static_cast<size_t>(attribute(launch, "carried"));
   const auto scanned = static_cast<size_t>(attribute(launch, "scanned"));
   std::vector<Argument> arguments = arguments_from(frame, launch, 0);
@@ -289,11 +289,11 @@ void run_scan(Frame& frame, const Launch& launch) {
     const int64_t axis = entry(launch, "input_axes", i);
     axes.push_back(static_cast<int>(axis < 0 ? axis + inputs.back().rank : axis));
     check(!is_packed(inputs.back().type), ErrorKind::unsupported,
-          "scan: an input of element type {}", to_string(inputs.back().type));
+          "scan: inputs of {} are not supported", to_string(inputs.back().type));
   }
   const int64_t trips = inputs[0].dims[static_cast<size_t>(axes[0])];
   std::vector<Carried> carried;
-  for (size_t i = 0; i < count; ++i) carried.emplace_back(environment.budget);
+  for (size_t i = 0; i < count; ++i) carried.emplace_back(run_context.budget);
   Frame& body = frame.child(launch, 0);
   ScanReceiver receiver(frame, launch, carried, trips);
   for (int64_t step = 0; step < trips; ++step) {
@@ -308,7 +308,7 @@ void run_scan(Frame& frame, const Launch& launch) {
       carried[i].current = 1 - carried[i].current;
       arguments[i] = argument_of(carried[i]);
     }
-    environment.check_cancelled();
+    run_context.check_cancelled();
   }
   for (size_t i = 0; i < count; ++i) deliver(frame, launch.results[i], arguments[i]);
   for (size_t i = count; trips == 0 && i < launch.results.size(); ++i) {

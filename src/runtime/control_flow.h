@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Launches that run other modules.
+// Launches that run bodies: if, loop, scan.
 #pragma once
 
 #include "runtime/frame.h"
@@ -9,6 +9,6 @@ namespace lathe {
 void run_if(Frame& frame, const Launch& launch);
 void run_loop(Frame& frame, const Launch& launch);
 void run_scan(Frame& frame, const Launch& launch);
-void run_late(Frame& frame, const Launch& launch);
+void run_rank_specialised(Frame& frame, const Launch& launch);
 
 }  // namespace lathe

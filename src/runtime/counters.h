@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the executor counts, for tests and profiles.
+// Counters of the executor, for tests and profiles.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@ namespace lathe {
 struct Counters {
   int64_t runs = 0;
   int64_t launches = 0;
-  int64_t input_bytes_copied = 0;   // of callers' inputs, to bring them where kernels want them
-  int64_t output_bytes_copied = 0;  // results that had to be moved to the caller's memory
-  int64_t state_bytes_copied = 0;   // committed content of states that had to be moved
-  int64_t layouts = 0;              // arenas laid out anew because a capacity changed
-  int64_t late_compilations = 0;    // modules compiled for a rank first seen
+  int64_t input_bytes_copied = 0;   // inputs copied to a layout that kernels accept
+  int64_t output_bytes_copied = 0;  // results copied to the caller's memory
+  int64_t state_bytes_copied = 0;   // committed content of states that was moved
+  int64_t layouts = 0;              // arena layouts computed, on capacity changes
+  int64_t late_compilations = 0;    // instructions compiled for new ranks
 };
 
 }  // namespace lathe

@@ -71,7 +71,7 @@ DataSet read_data_set(const std::string& folder, const Program& program) {
   }
   std::vector<std::optional<Box>> inputs = read_values(folder, "input_", places);
   for (size_t i = 0; i < inputs.size(); ++i) {
-    check(inputs[i].has_value(), ErrorKind::invalid_argument, "'{}' holds nothing for input '{}'",
+    check(inputs[i].has_value(), ErrorKind::invalid_argument, "'{}' has no file for input '{}'",
           escape(folder), escape(places[i].name));
     out.inputs.push_back(std::move(*inputs[i]));
   }

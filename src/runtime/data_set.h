@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Stored inputs and the outputs that belong to them, as ONNX test data keeps them.
+// Stored inputs and expected outputs in the format of ONNX test data.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ struct DataSet {
 // The folders test_data_set_0, test_data_set_1, … beside a model.
 std::vector<std::string> data_sets_beside(const std::string& model_path);
 
-// Files input_N.pb and output_N.pb. They go where their names say, or in order.
+// Reads files input_N.pb and output_N.pb and assigns them by tensor name, else in order.
 DataSet read_data_set(const std::string& folder, const Program& program);
 
 }  // namespace lathe

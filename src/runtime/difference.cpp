@@ -16,7 +16,7 @@ std::string shape_of(const Box& box) {
   return box.empty() ? "nothing" : "a map";
 }
 
-// The numbers of a tensor; a complex one has two parts per element.
+// Elements of a tensor as doubles; two per complex element.
 struct Numbers {
   explicit Numbers(const Tensor& dense)
       : data(dense.data()), type(dense.type()), count(dense.count()) {
@@ -137,7 +137,7 @@ double usual_error(ElementType type) {
     case ElementType::f32:
       return 1e-4;
     case ElementType::f16:
-      return 1e-2;  // half a step is 2^-11; results pass several roundings
+      return 1e-2;  // one rounding: 2^-11; results are rounded several times
     case ElementType::bf16:
       return 5e-2;
     default:
@@ -199,7 +199,7 @@ Divergence compare_distributions(const Tensor& actual, const Tensor& expected) {
     const auto top_p = log_softmax(b, row, p);
     agreeing += top_p == top_q ? 1 : 0;
     for (size_t i = 0; i < p.size(); ++i) {
-      if (p[i] > -745) sum += std::exp(p[i]) * (p[i] - q[i]);  // below that, exp is zero
+      if (p[i] > -745) sum += std::exp(p[i]) * (p[i] - q[i]);  // exp underflows below
     }
   }
   out.mean_kl = std::max(sum / static_cast<double>(out.rows), 0.0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How far two values are apart.
+// Error metrics between values.
 #pragma once
 
 #include <string>
@@ -8,29 +8,30 @@
 
 namespace lathe {
 
-// What a value may differ by.
+// Permitted difference of a value.
 struct Tolerance {
   double relative = 0;  // max|a - b| over max|b|; 0: by the element type
-  double absolute = 0;  // what max|a - b| may be in any case
-  int64_t steps = 0;    // of integers
+  double absolute = 0;  // max|a - b| that is always permitted
+  int64_t steps = 0;    // |a - b| of integers
 };
 
 struct Difference {
   double error = 0;  // max|a - b| / max|b|; 0 where both are empty
-  double limit = 0;  // what it may be
-  std::string text;  // what is wrong; empty: nothing
+  double limit = 0;  // permitted error
+  std::string text;  // first difference; empty: equal
 
   bool equal() const { return text.empty(); }
 };
 
-// The relative error that results of this element type may have when computed in another order;
-// 0 for integers, bools and texts.
+// Permitted relative error of results of this element type computed in another order; 0 for
+// integers, bools and strings.
 double usual_error(ElementType type);
 
-// NaNs must meet NaNs, infinities equal ones; integers, bools and texts must be equal.
+// Compares values. NaNs must be at the same elements; infinities, integers, bools and strings must
+// be equal.
 Difference compare_values(const Box& actual, const Box& expected, const Tolerance& tolerance = {});
 
-// Rows along the last axis as logits: how far the distributions they stand for are apart.
+// Distance between the distributions whose logits are the rows along the last axis.
 struct Divergence {
   double mean_kl = 0;  // of softmax(expected) from softmax(actual), in nats
   double top1 = 1;     // share of rows with the same largest element

@@ -28,17 +28,17 @@ TensorView dense_view(ElementType type, std::span<const int64_t> dims, void* dat
 
 }  // namespace
 
-void Environment::check_cancelled() const {
+void RunContext::check_cancelled() const {
   check(cancel == nullptr || !cancel->cancelled(), ErrorKind::interrupted,
-        "the run was cancelled after {} launches", counters.launches);
+        "run cancelled after {} launches", counters.launches);
   check(!deadline || Clock::now() < *deadline, ErrorKind::interrupted,
-        "the run's time was over after {} launches", counters.launches);
+        "run timed out after {} launches", counters.launches);
 }
 
-Frame::Frame(const Plan& plan, int module, Environment& environment)
+Frame::Frame(const Plan& plan, int module, RunContext& run_context)
     : plan_(plan),
       planned_(plan.modules[static_cast<size_t>(module)]),
-      environment_(environment),
+      run_context_(run_context),
       views_(planned_.slots.size()),
       boxes_(planned_.slots.size()),
       dims_(plan.dims.size()),
@@ -58,7 +58,7 @@ Frame::Frame(const Plan& plan, int module, Environment& environment)
     }
     if (slot.kind == SlotKind::late || slot.kind == SlotKind::view) {
       late_index_[i] = static_cast<int>(late_.size());
-      late_.emplace_back(environment.budget);
+      late_.emplace_back(run_context.budget);
     }
   }
   for (size_t i = 0; i < planned_.launches.size(); ++i) {
@@ -76,7 +76,7 @@ Frame::Frame(const Plan& plan, int module, Environment& environment)
     }
   }
   for (const Segment& segment : planned_.segments) {
-    Arena& arena = arenas_.emplace_back(environment.budget);
+    Arena& arena = arenas_.emplace_back(run_context.budget);
     arena.layouts.reserve(kCachedLayouts);
     for (const SlotId id : segment.slots) {
       if (slot(id).kind == SlotKind::arena) arena.slots.push_back(id);
@@ -105,7 +105,7 @@ void Frame::bind(std::span<const Argument> arguments) {
       if (argument.box != nullptr) {
         box(id) = *argument.box;
       } else {
-        // Memory of the caller's frame, which will be used again: the box gets its own.
+        // Copies: the memory belongs to the caller's frame, which reuses it.
         const auto extents = argument.view.extents();
         const Dims strides(argument.view.strides.begin(),
                            argument.view.strides.begin() + argument.view.rank);
@@ -132,19 +132,18 @@ void Frame::bind_input_dim(const InputDim& input) {
   if (input.binds >= 0) {
     const Symbol& symbol = *plan_.symbols[static_cast<size_t>(input.binds)];
     if (extent < symbol.range.min || extent > symbol.range.max) {
-      fail(ErrorKind::invalid_argument,
-           "input '{}': axis {} has extent {}, but '{}' lies in {}..{}",
+      fail(ErrorKind::invalid_argument, "input '{}': axis {} has size {}, expected '{}' in {}..{}",
            escape(slot(id).value->name()), input.axis, extent, escape(symbol.name),
            symbol.range.min, symbol.range.max);
     }
-    environment_.symbols[static_cast<size_t>(input.binds)] = extent;
+    run_context_.symbols[static_cast<size_t>(input.binds)] = extent;
     return;
   }
   evaluate_dim(input.dim);
   const int64_t expected = dim(input.dim);
   if (extent == expected) return;
   const std::string message = fmt::format(
-      "input '{}': axis {} has extent {}, expected {}", escape(slot(id).value->name()), input.axis,
+      "input '{}': axis {} has size {}, expected {}", escape(slot(id).value->name()), input.axis,
       extent,
       planned.constant
           ? std::to_string(expected)
@@ -157,7 +156,7 @@ std::optional<int64_t> Frame::value_of(const PlannedDim& planned) const {
   struct Lookup {
     const PlannedDim& planned;
     const std::vector<int64_t>& values;
-  } const lookup{planned, environment_.symbols};
+  } const lookup{planned, run_context_.symbols};
   return planned.dim.evaluate([&lookup](const Symbol& symbol) -> std::optional<int64_t> {
     for (const auto& [ref, number] : lookup.planned.symbols) {
       if (ref->name != symbol.name) continue;
@@ -181,10 +180,10 @@ int64_t Frame::required_value(DimId id) const {
   std::string bindings;
   for (const auto& [ref, number] : planned.symbols) {
     bindings += fmt::format(" {} = {}", escape(ref->name),
-                            environment_.symbols[static_cast<size_t>(number)]);
+                            run_context_.symbols[static_cast<size_t>(number)]);
   }
-  fail(ErrorKind::invalid_argument, "the extent {} has no value for{}",
-       escape(planned.dim.to_string()), bindings);
+  fail(ErrorKind::invalid_argument, "size {} has no value for{}", escape(planned.dim.to_string()),
+       bindings);
 }
 
 void Frame::evaluate_dim(DimId id) {
@@ -235,8 +234,8 @@ void Frame::shape_slot(SlotId id) {
   std::array<int64_t, kMaxRank> dims;
   for (size_t axis = 0; axis < slot.dims.size(); ++axis) {
     dims[axis] = dim(slot.dims[axis]);
-    if (dims[axis] >= 0) continue;  // a message costs memory, also where it is not needed
-    fail(ErrorKind::invalid_argument, "'{}': axis {} would have extent {} ({})",
+    if (dims[axis] >= 0) continue;  // not check(): formatting the arguments allocates
+    fail(ErrorKind::invalid_argument, "'{}': axis {} would have size {} ({})",
          escape(slot.value->name()), axis, dims[axis],
          escape(plan_.dims[static_cast<size_t>(slot.dims[axis])].dim.to_string()));
   }
@@ -254,7 +253,7 @@ const Layout& Frame::layout_for(size_t index) {
   Arena& arena = arenas_[index];
   capacities_.clear();
   for (const SymbolId id : segment.capacities) {
-    capacities_.push_back(capacity_for(environment_.symbols[static_cast<size_t>(id)]));
+    capacities_.push_back(capacity_for(run_context_.symbols[static_cast<size_t>(id)]));
   }
   ++clock_;
   for (Arena::Cached& cached : arena.layouts) {
@@ -265,7 +264,7 @@ const Layout& Frame::layout_for(size_t index) {
   const auto range_of = [&](const Symbol& symbol) {
     for (size_t i = 0; i < plan_.symbols.size(); ++i) {
       if (plan_.symbols[i]->name != symbol.name) continue;
-      const int64_t value = environment_.symbols[i];
+      const int64_t value = run_context_.symbols[i];
       return Range{capacity_floor(value), capacity_for(value)};
     }
     return symbol.range;
@@ -282,7 +281,7 @@ const Layout& Frame::layout_for(size_t index) {
                 !__builtin_mul_overflow(count, std::max<int64_t>(most, 1), &count);
       if (!bounded) break;
     }
-    // An extent without a bound in this capacity gets its true size, and the layout is not kept.
+    // A size without a bound for this capacity: uses the actual size and does not cache the layout.
     if (!bounded) break;
     items.push_back({bytes_for(slot(id).type, count), slot(id).first, slot(id).last});
   }
@@ -294,7 +293,7 @@ const Layout& Frame::layout_for(size_t index) {
     }
     capacities_.assign(segment.capacities.size(), -1);
   }
-  ++environment_.counters.layouts;
+  ++run_context_.counters.layouts;
   if (arena.layouts.size() == kCachedLayouts) {
     arena.layouts.erase(std::min_element(
         arena.layouts.begin(), arena.layouts.end(),
@@ -323,7 +322,7 @@ Frame& Frame::child(const Launch& launch, int body) {
   auto& slot =
       children_[static_cast<size_t>(&launch - planned_.launches.data())][static_cast<size_t>(body)];
   if (slot == nullptr) {
-    slot = std::make_unique<Frame>(plan_, launch.bodies[static_cast<size_t>(body)], environment_);
+    slot = std::make_unique<Frame>(plan_, launch.bodies[static_cast<size_t>(body)], run_context_);
   }
   return *slot;
 }
@@ -335,18 +334,18 @@ TensorView Frame::result_memory(SlotId id, std::span<const int64_t> dims) {
                       (slot.kind == SlotKind::output && received_[static_cast<size_t>(slot.index)]);
   if (placed) {
     check(std::equal(dims.begin(), dims.end(), known.extents().begin(), known.extents().end()),
-          ErrorKind::internal, "'{}' has extents [{}], inference promised [{}]", slot.value->name(),
-          fmt::join(dims, ", "), fmt::join(known.extents(), ", "));
+          ErrorKind::internal, "'{}' has shape [{}], but inference returned [{}]",
+          slot.value->name(), fmt::join(dims, ", "), fmt::join(known.extents(), ", "));
     return known;
   }
   if (slot.kind == SlotKind::box) {
-    box(id) = Box{Tensor(slot.type, Dims(dims.begin(), dims.end()), environment_.budget)};
+    box(id) = Box{Tensor(slot.type, Dims(dims.begin(), dims.end()), run_context_.budget)};
     known = box(id).tensor().view();
   } else if (slot.kind == SlotKind::output) {
     known = receiver_->receive(slot.index, slot.type, dims);
     received_[static_cast<size_t>(slot.index)] = true;
   } else {
-    // Memory for the capacities of the extents, so that growing ones rarely need more.
+    // Allocates by capacity, so that growing shapes rarely reallocate.
     std::array<int64_t, kMaxRank> most;
     for (size_t axis = 0; axis < dims.size(); ++axis) most[axis] = capacity_for(dims[axis]);
     const int64_t count = element_count({most.data(), dims.size()});
@@ -359,14 +358,14 @@ TensorView Frame::result_memory(SlotId id, std::span<const int64_t> dims) {
 void Frame::launch(size_t index) {
   const Launch& launch = planned_.launches[index];
   LaunchContext& context = *contexts_[index];
-  environment_.check_cancelled();
-  ++environment_.counters.launches;
-  const ProfileScope scope(environment_, launch);
+  run_context_.check_cancelled();
+  ++run_context_.counters.launches;
+  const ProfileScope scope(run_context_, launch);
   switch (launch.kind) {
     case LaunchKind::kernel:
     case LaunchKind::dims:
       context.prepare();
-      environment_.queue->enqueue(context);
+      run_context_.queue->enqueue(context);
       break;
     case LaunchKind::view:
       launch_view(launch, context);
@@ -381,7 +380,7 @@ void Frame::launch(size_t index) {
       run_scan(*this, launch);
       break;
     case LaunchKind::late:
-      run_late(*this, launch);
+      run_rank_specialised(*this, launch);
       break;
     case LaunchKind::copy:
       launch_copy(launch, context);
@@ -408,7 +407,7 @@ void Frame::launch_view(const Launch& launch, LaunchContext& context) {
   for (size_t k = 0; k < launch.known.size(); ++k) {
     if (!launch.known[k]) continue;
     for (size_t i = 0; i < launch.known[k]->size(); ++i) {
-      // Not by evaluate_dim: work under way reads what it writes.
+      // Not evaluate_dim(): it writes values that enqueued work reads.
       request.known_[k][i] = required_value((*launch.known[k])[i]);
     }
   }
@@ -422,11 +421,11 @@ void Frame::launch_view(const Launch& launch, LaunchContext& context) {
     result_memory(id, {dims.data(), extents.size()});
   }
   context.prepare();
-  environment_.queue->enqueue(context);
+  run_context_.queue->enqueue(context);
 }
 
 void Frame::launch_state(const Launch& launch, LaunchContext& context) {
-  StateStore& store = *environment_.states[static_cast<size_t>(launch.state)];
+  StateStore& store = *run_context_.states[static_cast<size_t>(launch.state)];
   const SlotId result = launch.results[0];
   if (launch.kind == LaunchKind::state_read) {
     std::array<int64_t, kMaxRank> dims;
@@ -441,7 +440,7 @@ void Frame::launch_state(const Launch& launch, LaunchContext& context) {
     view(result) = store.replace(view(launch.operands[1]).extents());
   }
   context.prepare();
-  environment_.queue->enqueue(context);
+  run_context_.queue->enqueue(context);
 }
 
 void Frame::launch_copy(const Launch& launch, LaunchContext& context) {
@@ -452,13 +451,13 @@ void Frame::launch_copy(const Launch& launch, LaunchContext& context) {
   const TensorView& from = view(launch.operands[0]);
   TensorView to = result_memory(launch.results[0], from.extents());
   if (from.data == to.data && from.strides == to.strides) return;
-  environment_.counters.output_bytes_copied += bytes_for(from.type, from.count());
+  run_context_.counters.output_bytes_copied += bytes_for(from.type, from.count());
   context.prepare();
-  environment_.queue->enqueue(context);
+  run_context_.queue->enqueue(context);
 }
 
 void Frame::bind_found(const Launch& launch) {
-  environment_.queue->wait();
+  run_context_.queue->wait();
   for (const SlotId id : launch.results) {
     const Type& type = slot(id).value->type();
     if (!type.is_ranked()) continue;
@@ -467,14 +466,14 @@ void Frame::bind_found(const Launch& launch) {
       const SymbolRef symbol = (*type.dims)[axis].as_symbol();
       if (symbol == nullptr || symbol->kind != SymbolKind::found) continue;
       const PlannedDim& planned = plan_.dims[static_cast<size_t>(slot(id).dims[axis])];
-      environment_.symbols[static_cast<size_t>(planned.symbols.front().second)] =
+      run_context_.symbols[static_cast<size_t>(planned.symbols.front().second)] =
           view(id).dims[axis];
     }
   }
 }
 
 void Frame::finish(Receiver& receiver) {
-  environment_.queue->wait();
+  run_context_.queue->wait();
   for (size_t i = 0; i < planned_.results.size(); ++i) {
     const SlotId id = planned_.results[i];
     if (slot(id).kind == SlotKind::box) receiver.receive_box(static_cast<int>(i), box(id));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Scratch to run one module of a plan: resolved slots, launch contexts, arenas. Reused from run to
-// run, so that a run in known capacities allocates nothing.
+// Scratch of one module of a plan: resolved slots, launch contexts, arenas. Reused, so that a run
+// within known capacities does not allocate.
 #pragma once
 
 #include <memory>
@@ -22,8 +22,8 @@ struct Argument {
   const Box* box = nullptr;
 };
 
-// Takes the results of a module run. `receive` is asked once per tensor result, with its final
-// extents, for the memory to write it to; `receive_box` gets the others.
+// Receives the results of a module run. `receive` is called once per tensor result with its shape
+// and returns the memory to write it to; `receive_box` receives other results.
 class Receiver {
  public:
   virtual ~Receiver() = default;
@@ -46,27 +46,27 @@ class LaunchContext final : public Evaluation, public Work {
   friend class Frame;
   Frame& frame_;
   const Launch& launch_;
-  mutable std::vector<Box> boxed_;  // operands in plain memory that an op wants boxed
+  mutable std::vector<Box> boxed_;  // tensor operands of ops that require boxes
 };
 
 class Frame {
  public:
-  Frame(const Plan& plan, int module, Environment& environment);
+  Frame(const Plan& plan, int module, RunContext& run_context);
 
   void run(std::span<const Argument> arguments, Receiver& receiver);
 
   // For launch contexts and control flow.
   const Plan& plan() const { return plan_; }
-  Environment& environment() const { return environment_; }
+  RunContext& run_context() const { return run_context_; }
   const Slot& slot(SlotId id) const { return planned_.slots[static_cast<size_t>(id)]; }
   TensorView& view(SlotId id) { return views_[static_cast<size_t>(id)]; }
   Box& box(SlotId id) { return boxes_[static_cast<size_t>(id)]; }
   Argument argument(SlotId id);
   Frame& child(const Launch& launch, int body);
-  // Memory for a result slot with these extents: the planned place where they were known, else
-  // memory of the slot's own or the caller's.
+  // Memory of a result of shape `dims`: its planned offset if the shape was known, else separate
+  // memory or the caller's.
   TensorView result_memory(SlotId id, std::span<const int64_t> dims);
-  // The extent of a ranked slot along an axis, where the symbols known so far give it.
+  // Size of an axis of a ranked slot; nullopt if it depends on an unknown symbol.
   std::optional<int64_t> known_extent(SlotId id, size_t axis) const;
   int64_t dim(DimId id) const { return dims_[static_cast<size_t>(id)]; }
 
@@ -74,7 +74,7 @@ class Frame {
   struct Arena {
     explicit Arena(Allocator& allocator) : memory(allocator) {}
     GrowingBuffer memory;
-    // Layouts by the capacities of the segment's symbols; the least recently used is dropped.
+    // LRU cache of layouts by the capacities of the segment's symbols.
     struct Cached {
       std::vector<int64_t> capacities;
       Layout layout;
@@ -88,7 +88,7 @@ class Frame {
   void bind_input_dim(const InputDim& input);
   void start_segment(size_t index);
   std::optional<int64_t> value_of(const PlannedDim& planned) const;
-  int64_t required_value(DimId id) const;  // InvalidArgument where the symbols give none
+  int64_t required_value(DimId id) const;  // InvalidArgument if a symbol is unknown
   void evaluate_dim(DimId id);
   void check_guard(const PlannedGuard& guard) const;
   void shape_slot(SlotId id);
@@ -104,7 +104,7 @@ class Frame {
 
   const Plan& plan_;
   const ModulePlan& planned_;
-  Environment& environment_;
+  RunContext& run_context_;
   std::vector<TensorView> views_;
   std::vector<Box> boxes_;
   std::vector<int64_t> dims_;  // per DimId of the plan

@@ -15,10 +15,10 @@ Tensor as_tensor(const TensorView& view) {
                 Dims(strides.begin(), strides.end()), view.data, nullptr);
 }
 
-// What a correct kernel may differ by: sums in another order, and where it rounds to integers, a
-// value that lies between two of them.
+// Permitted difference of a correct kernel: another summation order, and one step if it rounds to
+// integers.
 Tolerance tolerance_of(const Instruction& instruction, double tolerance) {
-  constexpr double kWeightOnly = 1e-5;  // the integer sums are exact
+  constexpr double kWeightOnly = 1e-5;  // integer accumulation is exact
   Tolerance out{.relative = tolerance, .steps = quantises_at_run_time(instruction) ? 1 : 0};
   if (instruction.op().name == "matmul_n_bits" &&
       instruction.result()->type().element == ElementType::f32) {
@@ -36,7 +36,7 @@ class KernelCheck::Checked final : public Kernel {
   std::string_view name() const override { return kernel_->name(); }
   std::string detail() const override { return kernel_->detail(); }
 
-  // The reference goes first: a kernel may write where an operand lies.
+  // Runs the reference first: a kernel may overwrite an operand.
   void launch(Evaluation& c) const override {
     std::vector<Box> operands;
     for (int i = 0; i < c.count(); ++i) {
@@ -48,7 +48,7 @@ class KernelCheck::Checked final : public Kernel {
     kernel_->launch(c);
     const Tolerance tolerance = tolerance_of(instruction_, check_.tolerance_);
     for (size_t i = 0; i < expected.size(); ++i) {
-      // A kernel need not write what nobody uses.
+      // A kernel may leave unused results unwritten.
       if (instruction_.result(static_cast<int>(i))->uses().empty()) continue;
       if (!expected[i].is_tensor() ||
           !c.instruction().result(static_cast<int>(i))->type().is_ranked()) {

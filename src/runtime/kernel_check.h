@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Each kernel of a target against the reference, on the inputs that it meets while a program runs.
+// Compares each kernel of a target with the reference, on its inputs during a run of a program.
 #pragma once
 
 #include <map>
@@ -12,19 +12,19 @@
 
 namespace lathe {
 
-// What was found about the kernels of one name.
+// Results for all kernels of one name.
 struct KernelReport {
   std::string kernel;  // "cpu.matmul"
   int64_t instructions = 0;
   int64_t launches = 0;
-  double error = 0;      // the worst, relative to the largest element
-  double limit = 0;      // its own
-  std::string worst_at;  // the instruction
+  double error = 0;      // largest, relative to the largest element
+  double limit = 0;      // permitted error at `worst_at`
+  std::string worst_at;  // instruction with the largest error
   std::string problem;   // empty: none
 };
 
-// Compiles programs such that every kernel that is not the reference's is compared, launch by
-// launch. Results are the target's.
+// Compiles programs whose launches compare every kernel of the target with the reference. Results
+// are the target's.
 class KernelCheck {
  public:
   explicit KernelCheck(double tolerance) : tolerance_(tolerance) {}

@@ -13,11 +13,11 @@ LaunchContext::LaunchContext(Frame& frame, const Launch& launch)
 }
 
 void LaunchContext::prepare() {
-  pool = frame_.environment().pool;
-  step = frame_.environment().step;
+  pool = frame_.run_context().pool;
+  step = frame_.run_context().step;
   for (size_t i = 0; i < launch_.operands.size(); ++i) {
     const SlotId id = launch_.operands[i];
-    // Boxes are the queue's: it may be filling them now.
+    // Not boxes: the queue may be writing them.
     if (id >= 0 && frame_.slot(id).kind != SlotKind::box) inputs_[i] = frame_.view(id);
     if (!boxed_[i].empty()) boxed_[i] = Box{};
   }
@@ -40,7 +40,7 @@ void LaunchContext::execute() {
       return;
     }
     case LaunchKind::state_append:
-      frame_.environment().states[static_cast<size_t>(launch_.state)]->write_rows(outputs_[0],
+      frame_.run_context().states[static_cast<size_t>(launch_.state)]->write_rows(outputs_[0],
                                                                                   inputs_[1]);
       return;
     case LaunchKind::state_replace:
@@ -52,7 +52,7 @@ void LaunchContext::execute() {
     default:
       break;
   }
-  // Boxes may have been filled by launches before this one.
+  // Earlier launches have written the boxes by now.
   for (size_t i = 0; i < launch_.operands.size(); ++i) {
     const SlotId id = launch_.operands[i];
     if (id < 0 || frame_.slot(id).kind != SlotKind::box) continue;
@@ -72,7 +72,7 @@ void LaunchContext::execute() {
 const TensorView& LaunchContext::out(int i, std::span<const int64_t> dims) {
   const auto at = static_cast<size_t>(i);
   const SlotId id = launch_.results[at];
-  if (frame_.slot(id).kind == SlotKind::view) return outputs_[at];  // a view that became a copy
+  if (frame_.slot(id).kind == SlotKind::view) return outputs_[at];  // copied instead of viewed
   outputs_[at] = frame_.result_memory(id, dims);
   return outputs_[at];
 }

@@ -19,8 +19,8 @@ bool has_found_symbol(const Type& type) {
                      [](const SymbolRef& symbol) { return symbol->kind == SymbolKind::found; });
 }
 
-// Values that carry activations; shape arithmetic stays whole, because types rest on it.
-bool may_be_cut(const Value& value) {
+// True for activations. Shape arithmetic is not replaced: types depend on it.
+bool is_replaceable(const Value& value) {
   const Instruction* instruction = value.definition();
   const Type& type = value.type();
   return instruction != nullptr && !instruction->deferred() && instruction->literal() == nullptr &&
@@ -35,12 +35,12 @@ bool same_origin(const Instruction& a, const Instruction& b) {
   return x.node == y.node && x.op_type == y.op_type && x.index == y.index && x.file == y.file;
 }
 
-std::map<std::string, Value*, std::less<>> cuttable_values(const Module& module) {
+std::map<std::string, Value*, std::less<>> replaceable_values(const Module& module) {
   std::map<std::string, Value*, std::less<>> values;
   for (const auto& instruction : module.instructions()) {
     for (size_t i = 0; i < instruction->results().size(); ++i) {
       Value* value = instruction->result(static_cast<int>(i));
-      if (may_be_cut(*value)) values.emplace(value->name(), value);
+      if (is_replaceable(*value)) values.emplace(value->name(), value);
     }
   }
   return values;
@@ -67,14 +67,14 @@ bool quantises_at_run_time(const Instruction& instruction) {
          is_narrow_integer(instruction.result()->type().element);
 }
 
-Anchored anchor(const Program& reference, const Program& other) {
-  Anchored out{reference.clone(), other.clone(), {}};
+Lockstep make_lockstep(const Program& reference, const Program& other) {
+  Lockstep out{reference.clone(), other.clone(), {}};
   Module& reference_main = out.reference->main();
-  Module& cut_main = out.cut->main();
-  const auto candidates = cuttable_values(reference_main);
+  Module& other_main = out.other->main();
+  const auto candidates = replaceable_values(reference_main);
   std::vector<Value*> shared;
   std::vector<Value*> own;
-  for (const auto& [name, value] : cuttable_values(cut_main)) {
+  for (const auto& [name, value] : replaceable_values(other_main)) {
     const auto found = candidates.find(name);
     if (found == candidates.end() || !(found->second->type() == value->type()) ||
         !same_origin(*found->second->definition(), *value->definition())) {
@@ -85,13 +85,13 @@ Anchored anchor(const Program& reference, const Program& other) {
     out.values.push_back({name, quantises_at_run_time(*value->definition())});
   }
   std::vector<std::string> names;
-  for (const Anchored::Value& value : out.values) names.push_back(value.name);
+  for (const Lockstep::Value& value : out.values) names.push_back(value.name);
   for (Value* value : own) {
-    Value* given = cut_main.add_parameter(value->type(), value->name());
-    cut_main.replace_uses(value, given);
+    Value* given = other_main.add_parameter(value->type(), value->name());
+    other_main.replace_uses(value, given);
   }
   reference_main.set_results(std::move(shared), names);
-  cut_main.set_results(std::move(own), names);
+  other_main.set_results(std::move(own), names);
   return out;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Two versions of a program, compared instruction by instruction on the same inputs.
+// Lockstep comparison of two versions of a program, per instruction on the same inputs.
 #pragma once
 
 #include <memory>
@@ -10,22 +10,22 @@
 
 namespace lathe {
 
-// Values that both versions compute are cut: `cut` takes the reference's in place of its own
-// wherever they are used, so that no difference reaches the next instruction.
-struct Anchored {
-  std::unique_ptr<Program> reference;  // its results: the shared values
-  std::unique_ptr<Program> cut;  // its last inputs: those values; its results: its own of them
+// `other` uses the reference's shared values instead of its own, so that no error propagates to the
+// next instruction.
+struct Lockstep {
+  std::unique_ptr<Program> reference;  // results: the shared values
+  std::unique_ptr<Program> other;      // last inputs: the shared values; results: its own versions
   struct Value {
     std::string name;
-    bool quantises = false;  // rounds to integers inside
+    bool quantises = false;  // its instruction rounds to integers
   };
   std::vector<Value> values;
 };
 
-// Shared values have the same name, type and origin in both mains.
-Anchored anchor(const Program& reference, const Program& other);
+// Values of equal name, type and origin in both mains are shared.
+Lockstep make_lockstep(const Program& reference, const Program& other);
 
-// Whether this instruction turns floats into integers of few bits, in its result or inside.
+// True if the instruction rounds floats to integers of at most 8 bits, in its result or internally.
 bool quantises_at_run_time(const Instruction& instruction);
 
 }  // namespace lathe

@@ -63,20 +63,21 @@ void* GrowingBuffer::reserve(int64_t bytes) { return extend(bytes, 0); }
 void* GrowingBuffer::extend(int64_t bytes, int64_t keep) {
   bytes = std::max<int64_t>(bytes, 1);
   if (bytes <= size_) return data_;
-  // Half as much again, so that a buffer that grows step by step is copied rarely.
-  const int64_t wanted = size_ == 0 ? bytes : std::max(bytes, size_ + size_ / 2);
-  void* fresh = allocator_->allocate(static_cast<size_t>(wanted), 64);
-  check(fresh != nullptr, ErrorKind::out_of_memory, "no memory for a buffer of {} bytes", wanted);
+  // Grows by half at least, to limit copies.
+  const int64_t size = size_ == 0 ? bytes : std::max(bytes, size_ + size_ / 2);
+  void* fresh = allocator_->allocate(static_cast<size_t>(size), 64);
+  check(fresh != nullptr, ErrorKind::out_of_memory, "cannot allocate a buffer of {} bytes", size);
   if (keep > 0) std::memcpy(fresh, data_, static_cast<size_t>(keep));
   if (data_ != nullptr) allocator_->deallocate(data_, static_cast<size_t>(size_));
   data_ = fresh;
-  size_ = wanted;
+  size_ = size;
   return data_;
 }
 
 bool held_alone(const Tensor& tensor) {
   if (tensor.owner().use_count() != 1) return false;
-  // The count alone orders nothing: dropping a reference sees what those before it did.
+  // use_count() does not synchronise; releasing a reference does, with the releases of other
+  // owners.
   const std::shared_ptr<void> another = tensor.owner();
   return true;
 }

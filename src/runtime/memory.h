@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory of sessions: counted, limited, from the caller's allocator.
+// Memory of sessions: counted and limited, from the caller's allocator.
 #pragma once
 
 #include <atomic>
@@ -10,14 +10,14 @@
 
 namespace lathe {
 
-// Counts what passes through to another allocator and refuses what exceeds a limit.
+// Counts the allocations of another allocator and refuses those beyond a limit.
 class MemoryBudget final : public Allocator {
  public:
   explicit MemoryBudget(Allocator& source, int64_t limit_bytes = 0)
       : source_(source), limit_(limit_bytes) {}
   void* allocate(size_t bytes, size_t alignment) override;
   void deallocate(void* pointer, size_t bytes) noexcept override;
-  // Counts memory that lies elsewhere (a state's pages); OutOfMemory over the limit.
+  // Counts memory from another source (a state's pages); OutOfMemory beyond the limit.
   void charge(int64_t bytes);
   void release(int64_t bytes) noexcept { used_.fetch_sub(bytes, std::memory_order_relaxed); }
 
@@ -26,7 +26,7 @@ class MemoryBudget final : public Allocator {
   int64_t allocations() const { return allocations_.load(std::memory_order_relaxed); }
   int64_t limit() const { return limit_; }
 
-  // Destroys a budget made by new once all its memory has come back: results outlive sessions.
+  // Deletes a budget after all its memory is released: results may outlive sessions.
   struct Retire {
     void operator()(MemoryBudget* budget) const noexcept { budget->drop_reference(); }
   };
@@ -39,19 +39,19 @@ class MemoryBudget final : public Allocator {
   std::atomic<int64_t> used_{0};
   std::atomic<int64_t> peak_{0};
   std::atomic<int64_t> allocations_{0};
-  std::atomic<int64_t> references_{1};  // the owner's, and one per block
+  std::atomic<int64_t> references_{1};  // one of the owner, one per block
 };
 
-// A block that grows and never shrinks; growing loses the content.
+// A block that never shrinks; reserve() loses the content when it grows.
 class GrowingBuffer {
  public:
   explicit GrowingBuffer(Allocator& allocator) : allocator_(&allocator) {}
   GrowingBuffer(GrowingBuffer&& other) noexcept;
   GrowingBuffer& operator=(GrowingBuffer&&) = delete;
   ~GrowingBuffer();
-  // At least `bytes` bytes, 64-byte aligned. OutOfMemory if there are none.
+  // Returns at least `bytes` bytes, 64-byte aligned. OutOfMemory if the allocation fails.
   void* reserve(int64_t bytes);
-  // The same, keeping the first `keep` bytes.
+  // reserve() that keeps the first `keep` bytes.
   void* extend(int64_t bytes, int64_t keep);
   void* data() const { return data_; }
 
@@ -61,8 +61,7 @@ class GrowingBuffer {
   int64_t size_ = 0;
 };
 
-// Whether nobody else holds the tensor's memory, and whoever did is done with it: it may be written
-// to again.
+// True if `tensor` is the only owner of its memory, so that it may be overwritten.
 bool held_alone(const Tensor& tensor);
 
 }  // namespace lathe

@@ -33,22 +33,22 @@ std::string Profiler::chrome_trace() const {
   return trace.dump();
 }
 
-ProfileScope::ProfileScope(Environment& environment, const Launch& launch)
-    : environment_(environment) {
-  Profiler* profiler = environment.profiler;
+ProfileScope::ProfileScope(RunContext& run_context, const Launch& launch)
+    : run_context_(run_context) {
+  Profiler* profiler = run_context.profiler;
   if (profiler == nullptr) return;
   event_ = profiler->events_.size();
   profiler->events_.push_back({&launch, Clock::now(), {}, profiler->depth_++});
 }
 
 ProfileScope::~ProfileScope() {
-  Profiler* profiler = environment_.profiler;
+  Profiler* profiler = run_context_.profiler;
   if (profiler == nullptr) return;
   try {
-    environment_.queue->wait();
+    run_context_.queue->wait();
   } catch (...) {
-    // The executor meets the failure again when it next waits.
-    environment_.queue->fail(std::current_exception());
+    // The next wait of the executor rethrows the failure.
+    run_context_.queue->fail(std::current_exception());
   }
   profiler->events_[event_].end = Clock::now();
   --profiler->depth_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Times of launches, for `perf` and for chrome://tracing.
+// Launch times, for `perf` and chrome://tracing.
 #pragma once
 
 #include <string>
@@ -9,19 +9,19 @@
 
 namespace lathe {
 
-// Collects one event per launch while a run has it. Not shared between runs in progress.
+// Collects one event per launch of a run. Concurrent runs require separate profilers.
 class Profiler {
  public:
   struct Event {
     const Launch* launch = nullptr;
     Clock::time_point begin;
     Clock::time_point end;
-    int depth = 0;  // launches inside bodies lie within their loop's event
+    int depth = 0;  // nesting in bodies
   };
 
   void clear() { events_.clear(); }
   const std::vector<Event>& events() const { return events_; }
-  // The events as a JSON array in the trace event format; times in microseconds.
+  // JSON array of events in the trace event format; times in microseconds.
   std::string chrome_trace() const;
 
  private:
@@ -30,19 +30,19 @@ class Profiler {
   int depth_ = 0;
 };
 
-// "matmul 'layer2/MatMul'": the op and the node it came from.
+// The op and its node: "matmul 'layer2/MatMul'".
 std::string describe(const Launch& launch);
 
-// Times one launch; with a profiler the host waits for it.
+// Times one launch. With a profiler the host waits for its end.
 class ProfileScope {
  public:
-  ProfileScope(Environment& environment, const Launch& launch);
+  ProfileScope(RunContext& run_context, const Launch& launch);
   ~ProfileScope();
   ProfileScope(const ProfileScope&) = delete;
   ProfileScope& operator=(const ProfileScope&) = delete;
 
  private:
-  Environment& environment_;
+  RunContext& run_context_;
   size_t event_ = 0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Instructions with operands of unknown rank: compiled once per combination of ranks, when seen.
+// Instructions with operands of unknown rank, compiled on first use of each combination of ranks.
 #include "ir/builder.h"
 #include "runtime/control_flow.h"
 #include "runtime/session.h"
@@ -7,7 +7,7 @@
 namespace lathe {
 namespace {
 
-// The type an operand has now: constant extents as declared, a symbol for every other.
+// The actual type of an operand: declared constant sizes, symbols for other axes.
 Type current_type(Program& program, const Type& declared, const Argument& value) {
   if (!declared.is_tensor()) return declared;
   const TensorView view = value.box != nullptr ? value.box->tensor().view() : value.view;
@@ -22,7 +22,7 @@ Type current_type(Program& program, const Type& declared, const Argument& value)
   return Type::tensor(view.type, std::move(dims));
 }
 
-// A literal stays one, so that inference sees its values; the others become inputs.
+// Literals remain literals, for inference on their values; other operands become inputs.
 bool is_literal(const Value& operand) {
   return operand.definition() != nullptr && operand.definition()->literal() != nullptr;
 }
@@ -39,7 +39,7 @@ std::string rank_key(const std::vector<Argument>& arguments) {
   return key;
 }
 
-// A program of this one instruction, whose inputs are its operands.
+// A program of one instruction, with its operands as inputs.
 std::unique_ptr<Program> program_of(const Launch& launch, const std::vector<Argument>& arguments) {
   const Instruction& instruction = *launch.instruction;
   auto program = std::make_unique<Program>();
@@ -70,7 +70,7 @@ std::unique_ptr<Program> program_of(const Launch& launch, const std::vector<Argu
   return program;
 }
 
-// The results of a launch, taken from the boxes of another plan's run.
+// Assigns the box of another plan's result to a result of the launch.
 void deliver(Frame& frame, SlotId id, const Box& box) {
   frame.box(id) = box;
   frame.view(id) = box.is_tensor() ? box.tensor().view() : TensorView{};
@@ -78,9 +78,9 @@ void deliver(Frame& frame, SlotId id, const Box& box) {
 
 }  // namespace
 
-void run_late(Frame& frame, const Launch& launch) {
-  Environment& environment = frame.environment();
-  environment.queue->wait();
+void run_rank_specialised(Frame& frame, const Launch& launch) {
+  RunContext& run_context = frame.run_context();
+  run_context.queue->wait();
   std::vector<Argument> arguments;
   for (size_t i = 0; i < launch.operands.size(); ++i) {
     const Value* operand = launch.instruction->operands()[i];
@@ -93,7 +93,7 @@ void run_late(Frame& frame, const Launch& launch) {
     std::shared_ptr<const Plan>& known = launch.late->plans[rank_key(arguments)];
     if (known == nullptr) {
       known = frame.plan().compile(program_of(launch, arguments));
-      ++environment.counters.late_compilations;
+      ++run_context.counters.late_compilations;
     }
     plan = known;
   }
@@ -109,10 +109,10 @@ void run_late(Frame& frame, const Launch& launch) {
         Dims(argument.view.strides.begin(), argument.view.strides.begin() + argument.view.rank),
         argument.view.data, nullptr)});
   }
-  Session session(plan, SessionOptions{.budget = &environment.budget, .pool = environment.pool});
+  Session session(plan, SessionOptions{.budget = &run_context.budget, .pool = run_context.pool});
   RunOptions options;
-  options.cancel = environment.cancel;
-  options.deadline = environment.deadline;
+  options.cancel = run_context.cancel;
+  options.deadline = run_context.deadline;
   const std::vector<Box> results = session.run(inputs, options);
   for (size_t i = 0; i < results.size(); ++i) deliver(frame, launch.results[i], results[i]);
 }

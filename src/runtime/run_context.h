@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What all frames of one session share while it runs.
+// State shared by all frames of a session during a run.
 #pragma once
 
 #include <atomic>
@@ -20,8 +20,8 @@ class Profiler;
 class SequenceStep;
 class ThreadPool;
 
-// Set from any thread, a signal handler included; the run ends with an Interrupted error at the
-// next launch.
+// Set from any thread or a signal handler; the run ends with an Interrupted error at the next
+// launch.
 class CancelToken {
  public:
   void cancel() noexcept { cancelled_.store(true, std::memory_order_relaxed); }
@@ -34,8 +34,8 @@ class CancelToken {
 
 using Clock = std::chrono::steady_clock;
 
-struct Environment {
-  explicit Environment(MemoryBudget& memory) : budget(memory) {}
+struct RunContext {
+  explicit RunContext(MemoryBudget& memory) : budget(memory) {}
 
   MemoryBudget& budget;
   Counters counters;
@@ -44,7 +44,7 @@ struct Environment {
   std::vector<std::unique_ptr<StateStore>> states;
 
   // The run in progress.
-  std::vector<int64_t> symbols;  // by SymbolId; -1: not known yet
+  std::vector<int64_t> symbols;  // by SymbolId; -1: unknown
   const CancelToken* cancel = nullptr;
   std::optional<Clock::time_point> deadline;
   Profiler* profiler = nullptr;

@@ -17,7 +17,7 @@ std::string describe(const Box& box) {
   return box.empty() ? "nothing" : "a map";
 }
 
-// The program with one symbol per extent of an input, so that nothing is assumed to be shared.
+// Clones the program with one symbol per axis of an input, without shared symbols.
 std::unique_ptr<Program> with_separate_symbols(const Program& source) {
   std::unique_ptr<Program> program = source.clone();
   Module& main = program->main();
@@ -50,8 +50,8 @@ class Session::Output final : public Receiver {
     if (at < options_.outputs.size() && options_.outputs[at].data() != nullptr) {
       const Tensor& bound = options_.outputs[at];
       if (!fits(bound, type, dims)) {
-        fail(ErrorKind::invalid_argument, "output '{}' is {}, the tensor given for it is {}",
-             name(at), to_string(type, dims), to_string(bound.type(), bound.dims()));
+        fail(ErrorKind::invalid_argument, "output '{}' is {}, but the bound tensor is {}", name(at),
+             to_string(type, dims), to_string(bound.type(), bound.dims()));
       }
       results_[at].value = bound;
       return bound.view();
@@ -59,8 +59,8 @@ class Session::Output final : public Receiver {
     if (options_.callback != nullptr) {
       const TensorView view = (*options_.callback)(index, type, dims);
       if (view.data == nullptr && view.count() != 0) {
-        fail(ErrorKind::out_of_memory, "no memory was given for output '{}' ({})", name(at),
-             to_string(type, dims));
+        fail(ErrorKind::out_of_memory, "the callback returned no memory for output '{}' ({})",
+             name(at), to_string(type, dims));
       }
       return view;
     }
@@ -98,15 +98,15 @@ Session::Session(std::shared_ptr<const Plan> plan, SessionOptions options)
                             options_.allocator != nullptr ? *options_.allocator : host_allocator(),
                             options_.memory_limit)),
       budget_(options_.budget != nullptr ? options_.budget : own_budget_.get()),
-      environment_(*budget_) {
-  environment_.queue = plan_->make_queue();
-  environment_.pool = options_.pool;
-  environment_.symbols.assign(plan_->symbols.size(), -1);
+      run_context_(*budget_) {
+  run_context_.queue = plan_->make_queue();
+  run_context_.pool = options_.pool;
+  run_context_.symbols.assign(plan_->symbols.size(), -1);
   for (const State& state : plan_->program->states()) {
-    environment_.states.push_back(std::make_unique<StateStore>(
-        state, *budget_, environment_.counters, options_.reserve_rows));
+    run_context_.states.push_back(std::make_unique<StateStore>(
+        state, *budget_, run_context_.counters, options_.reserve_rows));
   }
-  frame_ = std::make_unique<Frame>(*plan_, 0, environment_);
+  frame_ = std::make_unique<Frame>(*plan_, 0, run_context_);
   arguments_.resize(plan_->program->main().parameters().size());
 }
 
@@ -119,10 +119,10 @@ std::vector<Box> Session::run(std::span<const Box> inputs, const RunOptions& opt
 }
 
 void Session::run(std::span<const Box> inputs, std::span<Box> results, const RunOptions& options) {
-  // Texts of messages cost memory: here and below they are made where something has failed.
+  // fail() in a branch, not check(): formatting the arguments allocates.
   if (busy_.exchange(true, std::memory_order_acquire)) {
     fail(ErrorKind::invalid_argument,
-         "a session over '{}' is in use by another thread: give each thread its own",
+         "session of '{}' is in use by another thread: create one session per thread",
          escape(plan_->program->name));
   }
   struct Release {
@@ -130,7 +130,7 @@ void Session::run(std::span<const Box> inputs, std::span<Box> results, const Run
     ~Release() { busy.store(false, std::memory_order_release); }
   } const release{busy_};
   if (poisoned_) {
-    fail(ErrorKind::device, "this session over '{}' met a device error: make another",
+    fail(ErrorKind::device, "session of '{}' failed with a device error: create a new session",
          escape(plan_->program->name));
   }
   check_inputs(inputs);
@@ -149,7 +149,7 @@ void Session::run(std::span<const Box> inputs, std::span<Box> results, const Run
 void Session::check_inputs(std::span<const Box> inputs) const {
   const auto& parameters = plan_->program->main().parameters();
   if (inputs.size() != parameters.size()) {
-    fail(ErrorKind::invalid_argument, "{} inputs given, '{}' takes {}", inputs.size(),
+    fail(ErrorKind::invalid_argument, "got {} inputs, '{}' requires {}", inputs.size(),
          escape(plan_->program->name), parameters.size());
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -168,62 +168,62 @@ void Session::check_inputs(std::span<const Box> inputs) const {
   }
 }
 
-// The symbols of the states' lengths; states that share one must agree.
+// Binds the symbols of the states' lengths. States that share a symbol must have equal lengths.
 void Session::bind_lengths() {
-  for (const auto& store : environment_.states) {
+  for (const auto& store : run_context_.states) {
     const State& state = store->state();
     if (state.axis < 0) continue;
     const SymbolRef symbol = (*state.type.dims)[static_cast<size_t>(state.axis)].as_symbol();
     for (size_t i = 0; i < plan_->symbols.size(); ++i) {
       if (symbol == nullptr || plan_->symbols[i]->name != symbol->name) continue;
-      check(environment_.symbols[i] < 0 || environment_.symbols[i] == store->length(),
-            ErrorKind::internal, "states of length '{}' hold {} and {} rows", symbol->name,
-            environment_.symbols[i], store->length());
-      environment_.symbols[i] = store->length();
+      check(run_context_.symbols[i] < 0 || run_context_.symbols[i] == store->length(),
+            ErrorKind::internal, "states of length '{}' have {} and {} rows", symbol->name,
+            run_context_.symbols[i], store->length());
+      run_context_.symbols[i] = store->length();
     }
   }
 }
 
-// Extents that only the states' content tells.
+// Binds symbols of axes that only the states' content determines.
 void Session::bind_state_dims() {
   for (const StateDim& dim : plan_->state_dims) {
-    const Dims held = environment_.states[static_cast<size_t>(dim.state)]->held();
+    const Dims held = run_context_.states[static_cast<size_t>(dim.state)]->held();
     const int64_t extent = held.empty() ? 0 : held[static_cast<size_t>(dim.axis)];
-    environment_.symbols[static_cast<size_t>(dim.symbol)] = extent;
+    run_context_.symbols[static_cast<size_t>(dim.symbol)] = extent;
   }
 }
 
 void Session::run_once(std::span<const Box> inputs, std::span<Box> results,
                        const RunOptions& options) {
-  std::fill(environment_.symbols.begin(), environment_.symbols.end(), -1);
-  environment_.cancel = options.cancel;
-  environment_.deadline = options.deadline;
-  environment_.profiler = options.profiler;
-  environment_.step = options.step;
+  std::fill(run_context_.symbols.begin(), run_context_.symbols.end(), -1);
+  run_context_.cancel = options.cancel;
+  run_context_.deadline = options.deadline;
+  run_context_.profiler = options.profiler;
+  run_context_.step = options.step;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const bool boxed = plan_->program->main().parameters()[i]->type().is_boxed();
     arguments_[i] = boxed ? Argument{{}, &inputs[i]} : Argument{inputs[i].tensor().view(), nullptr};
   }
   Output output(*this, options, results);
   try {
-    environment_.check_cancelled();
+    run_context_.check_cancelled();
     bind_lengths();
     bind_state_dims();
     frame_->run(arguments_, output);
-    environment_.check_cancelled();
+    run_context_.check_cancelled();
   } catch (...) {
-    // Work under way still uses the caller's memory.
+    // Enqueued work still uses the caller's memory.
     try {
-      environment_.queue->wait();
+      run_context_.queue->wait();
     } catch (const Error& error) {
       poisoned_ = poisoned_ || error.kind() == ErrorKind::device;
-    } catch (...) {  // the first failure is the one to report
+    } catch (...) {  // report the first failure
     }
-    for (const auto& state : environment_.states) state->rollback();
+    for (const auto& state : run_context_.states) state->rollback();
     throw;
   }
-  for (const auto& state : environment_.states) state->commit(options.rows);
-  ++environment_.counters.runs;
+  for (const auto& state : run_context_.states) state->commit(options.rows);
+  ++run_context_.counters.runs;
 }
 
 void Session::run_separate(std::span<const Box> inputs, std::span<Box> results,
@@ -237,13 +237,12 @@ void Session::run_separate(std::span<const Box> inputs, std::span<Box> results,
         program = with_separate_symbols(*plan_->source);
       } catch (const Error& error) {
         Error report(ErrorKind::invalid_argument, why.message());
-        report.note(fmt::format("and the model does not hold without that: {}", error.message()));
+        report.note(fmt::format("without this shared symbol: {}", error.message()));
         throw report;
       }
       plan_->separate = plan_->compile(std::move(program));
       ++plan_->compilations;
-      const std::string text =
-          fmt::format("{}: compiled again with separate symbols", why.message());
+      const std::string text = fmt::format("{}: recompiled with separate symbols", why.message());
       options_.warn ? options_.warn(text) : log_warning(text);
     }
     plan = plan_->separate;
@@ -255,37 +254,37 @@ void Session::run_separate(std::span<const Box> inputs, std::span<Box> results,
 }
 
 StateStore& Session::store(std::string_view state) const {
-  for (const auto& store : environment_.states) {
+  for (const auto& store : run_context_.states) {
     if (store->state().name == state) return *store;
   }
-  fail(ErrorKind::invalid_argument, "the program has no state '{}'", escape(state));
+  fail(ErrorKind::invalid_argument, "unknown state '{}'", escape(state));
 }
 
 int64_t Session::length(std::string_view state) const { return store(state).length(); }
 
 void Session::reset() {
-  for (const auto& state : environment_.states) state->reset();
+  for (const auto& state : run_context_.states) state->reset();
 }
 
 void Session::truncate(int64_t length) {
-  for (const auto& state : environment_.states) {
+  for (const auto& state : run_context_.states) {
     if (state->state().kind == StateKind::append) state->truncate(length);
   }
 }
 
 void Session::copy_states_from(const Session& other) {
   check(other.plan_ == plan_, ErrorKind::invalid_argument,
-        "the sessions are over different plans ('{}', '{}')", escape(plan_->program->name),
-        escape(other.plan_->program->name));
-  for (size_t i = 0; i < environment_.states.size(); ++i) {
-    environment_.states[i]->copy_from(*other.environment_.states[i]);
+        "cannot copy states: sessions have different plans ('{}', '{}')",
+        escape(plan_->program->name), escape(other.plan_->program->name));
+  for (size_t i = 0; i < run_context_.states.size(); ++i) {
+    run_context_.states[i]->copy_from(*other.run_context_.states[i]);
   }
 }
 
 SharedSession::SharedSession(std::shared_ptr<const Plan> plan, SessionOptions options)
     : plan_(std::move(plan)), options_(std::move(options)) {
   check(plan_->stateless(), ErrorKind::invalid_argument,
-        "'{}' has {} states: threads need sessions of their own", escape(plan_->program->name),
+        "'{}' has {} states: create one session per thread", escape(plan_->program->name),
         plan_->program->states().size());
 }
 
@@ -299,10 +298,10 @@ std::vector<Box> SharedSession::run(std::span<const Box> inputs, const RunOption
 
 void SharedSession::run(std::span<const Box> inputs, std::span<Box> results,
                         const RunOptions& options) {
-  std::unique_ptr<Session> session = idle_.take();
+  std::unique_ptr<Session> session = idle_.acquire();
   if (session == nullptr) session = std::make_unique<Session>(plan_, options_);
   session->run(inputs, results, options);
-  idle_.give(std::move(session));
+  idle_.release(std::move(session));
 }
 
 }  // namespace lathe

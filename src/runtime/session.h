@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sessions: run-time owners of states and scratch memory over a plan.
+// Sessions: run a plan, and own its states and scratch memory.
 #pragma once
 
 #include <atomic>
@@ -19,13 +19,13 @@ namespace lathe {
 struct SessionOptions {
   Allocator* allocator = nullptr;  // null: the host's; must outlive the session and its results
   int64_t memory_limit = 0;        // bytes of scratch, outputs and states; 0: none
-  MemoryBudget* budget = nullptr;  // another session's, to share its limit
+  MemoryBudget* budget = nullptr;  // of another session, to share its limit
   ThreadPool* pool = nullptr;      // null: kernels run on the calling thread
-  int64_t reserve_rows = 32768;    // address space kept for append states without a bound
-  std::function<void(std::string_view)> warn{};  // takes warnings; null: the log
+  int64_t reserve_rows = 32768;    // address space of append states without a bound, in rows
+  std::function<void(std::string_view)> warn{};  // receives warnings; null: the log
 };
 
-// Called once per output with its final extents; gives the memory to write it to.
+// Called once per output with its shape; returns the memory to write it to.
 using OutputCallback =
     std::function<TensorView(int index, ElementType type, std::span<const int64_t> dims)>;
 
@@ -33,13 +33,13 @@ struct RunOptions {
   const CancelToken* cancel = nullptr;
   std::optional<Clock::time_point> deadline;
   Profiler* profiler = nullptr;
-  // Memory for result i: a tensor of its extents, any strides; entries without data (and results
-  // beyond the span) are allocated, or asked from the callback where there is one.
+  // Memory of result i: a tensor of its shape, with any strides. For entries without data and
+  // results beyond the span, the callback, if any, or the session allocates.
   std::span<const Tensor> outputs;
   const OutputCallback* callback = nullptr;
-  // Rows of batched sequences: how many of the rows appended in this run count, per row of axis 0.
+  // Valid appended rows of this run per index of axis 0, for batched sequences; empty: all.
   std::span<const int64_t> rows;
-  // The sequences whose rows are packed into this run, for programs with sequence operators.
+  // Sequences packed into this run, for programs with sequence operators.
   SequenceStep* step = nullptr;
 };
 
@@ -49,22 +49,21 @@ class Session {
   ~Session();
 
   const Plan& plan() const { return *plan_; }
-  // Runs main once: one box per parameter, one per result. Inputs are read in place. A run that
-  // fails or is cancelled leaves the states as they were. InvalidArgument while another thread is
-  // in this session.
+  // Runs main once: one box per parameter, one per result. Reads inputs in place. A failed or
+  // cancelled run does not change the states. InvalidArgument if another thread runs this session.
   std::vector<Box> run(std::span<const Box> inputs, const RunOptions& options = {});
-  // The same into boxes of the caller's: nothing is allocated for outputs that are bound, nor for
-  // tensors of the last run that fit again and that nobody else holds.
+  // Runs into the caller's boxes. Does not allocate for bound outputs and for tensors of the last
+  // run that have the right shape and no other owner.
   void run(std::span<const Box> inputs, std::span<Box> results, const RunOptions& options);
 
-  const Counters& counters() const { return environment_.counters; }
+  const Counters& counters() const { return run_context_.counters; }
   const MemoryBudget& memory() const { return *budget_; }
 
-  // States. Lengths of append and window states: the longest row.
+  // Length of an append or window state: the longest of axis 0.
   int64_t length(std::string_view state) const;
   void reset();
   void truncate(int64_t length);  // every append state
-  // Takes over the states of another session over the same plan.
+  // Copies the states of another session of the same plan.
   void copy_states_from(const Session& other);
 
  private:
@@ -81,7 +80,7 @@ class Session {
   SessionOptions options_;
   std::unique_ptr<MemoryBudget, MemoryBudget::Retire> own_budget_;
   MemoryBudget* budget_;
-  Environment environment_;
+  RunContext run_context_;
   std::unique_ptr<Frame> frame_;
   std::vector<Argument> arguments_;
   std::unique_ptr<Session> separate_;
@@ -89,7 +88,7 @@ class Session {
   std::atomic<bool> busy_{false};
 };
 
-// Runs a plan without states from any number of threads: each run borrows a session.
+// Runs a stateless plan from any number of threads. Each run uses a session from a pool.
 class SharedSession {
  public:
   explicit SharedSession(std::shared_ptr<const Plan> plan, SessionOptions options = {});

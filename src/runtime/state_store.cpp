@@ -46,7 +46,7 @@ Dims StateStore::strides_for(std::span<const int64_t> dims) const {
   return Tensor::dense_strides(full);
 }
 
-// Bytes of one row of the growing axis over all other indices.
+// Bytes of one row of the growing axis, over all other axes.
 int64_t StateStore::row_bytes() const {
   Dims row = dims_;
   row[static_cast<size_t>(state_.axis)] = 1;
@@ -61,7 +61,7 @@ void StateStore::allocate(std::span<const int64_t> dims, int64_t rows) {
     const int64_t bound = (*state_.type.dims)[axis].range().max;
     capacity = std::max(capacity, bound == kUnbounded ? reserve_rows_ : bound);
   }
-  // The content moves only when the reserved address space runs out.
+  // The content moves only when the reserved address space is used up.
   void* old_pages = pages_;
   const int64_t old_bytes = page_bytes_;
   const int64_t old_capacity = capacity_;
@@ -69,8 +69,8 @@ void StateStore::allocate(std::span<const int64_t> dims, int64_t rows) {
   fresh[axis] = capacity;
   const int64_t bytes = bytes_for(state_.type.element, element_count(fresh));
   void* pages = reserve_pages(static_cast<size_t>(std::max<int64_t>(bytes, 1)));
-  check(pages != nullptr, ErrorKind::out_of_memory,
-        "state '{}': no address space for {} bytes ({} rows)", state_.name, bytes, capacity);
+  check(pages != nullptr, ErrorKind::out_of_memory, "state '{}': cannot reserve {} bytes ({} rows)",
+        state_.name, bytes, capacity);
   pages_ = pages;
   page_bytes_ = std::max<int64_t>(bytes, 1);
   capacity_ = capacity;
@@ -87,7 +87,7 @@ void StateStore::allocate(std::span<const int64_t> dims, int64_t rows) {
   retired_.emplace_back(old_pages, static_cast<size_t>(old_bytes));
 }
 
-// Extents `dims` from row `start` of the buffer on.
+// A view of shape `dims` from row `start` of the buffer.
 TensorView StateStore::rows_view(std::span<const int64_t> dims, int64_t start) const {
   const Dims strides = strides_for(dims);
   const int64_t element = info(state_.type.element).bits / 8;
@@ -112,20 +112,20 @@ TensorView StateStore::read(std::span<const int64_t> dims) {
       buffer = Tensor(state_.type.element, Dims(dims.begin(), dims.end()), budget_);
     } else {
       check(same, ErrorKind::invalid_argument,
-            "state '{}' holds {}, this run needs extents {}: reset the session first", state_.name,
+            "state '{}' is {}, this run requires shape {}: reset the session first", state_.name,
             to_string(buffer.type(), buffer.dims()), fmt::join(dims, "x"));
     }
     return buffer.view();
   }
   const auto axis = static_cast<size_t>(state_.axis);
   check(info(state_.type.element).bits >= 8, ErrorKind::unsupported,
-        "state '{}' has element type {}: types below 8 bits do not grow", state_.name,
+        "state '{}' is of {}, expected at least 8 bits per element of a growing state", state_.name,
         to_string(state_.type.element));
   Dims others(dims.begin(), dims.end());
   others[axis] = dims_.empty() ? 0 : dims_[axis];
   if (others != dims_) {
     check(length() == 0, ErrorKind::invalid_argument,
-          "state '{}' holds {}, this run needs extents {}: reset the session first", state_.name,
+          "state '{}' is {}, this run requires shape {}: reset the session first", state_.name,
           to_string(state_.type.element, dims_), fmt::join(dims, "x"));
     free_memory();
     allocate(dims, state_.kind == StateKind::window ? 2 * state_.window + 1 : 1);
@@ -137,12 +137,12 @@ TensorView StateStore::read(std::span<const int64_t> dims) {
   return rows_view(dims, step_start_);
 }
 
-// Moves the committed window to the front when the step would run over the end.
+// Moves the committed window to the start of the buffer if the step would exceed its end.
 void StateStore::slide(int64_t appended) {
   const int64_t held = length();
   if (start_ + held + appended <= capacity_) return;
   if (held + appended > start_ || start_ < held) {
-    // The front is too short to hold the step without touching what is committed.
+    // Moving within the buffer would overwrite committed rows.
     allocate(dims_, 2 * (state_.window + appended) + held + start_);
     if (start_ + held + appended <= capacity_) return;
   }
@@ -161,19 +161,19 @@ TensorView StateStore::append(const TensorView& version, const TensorView& x) {
   if (state_.kind == StateKind::append) {
     const int64_t bound = (*state_.type.dims)[axis].range().max;
     check(needed <= bound, ErrorKind::invalid_argument,
-          "state '{}' would hold {} rows, '{}' is at most {}", state_.name, needed,
+          "state '{}' would have {} rows, but '{}' is at most {}", state_.name, needed,
           escape((*state_.type.dims)[axis].to_string()), bound);
   } else {
     check(
         lengths_.size() == 1 || std::equal(lengths_.begin() + 1, lengths_.end(), lengths_.begin()),
-        ErrorKind::unsupported, "state '{}' is a window: its {} rows must have equal lengths",
+        ErrorKind::unsupported, "state '{}' is a window: its {} sequences must have equal lengths",
         state_.name, lengths_.size());
     if (appended_ == 0) slide(rows);
   }
   if (step_start_ + needed > capacity_) {
     allocate(dims_, std::max(step_start_ + needed, capacity_ * 2));
   }
-  // Memory counts as it is committed, by capacity.
+  // Charges committed memory, by capacity.
   const int64_t bytes = std::min(capacity_for(needed), capacity_) * row_bytes();
   if (bytes > charged_) {
     budget_.charge(bytes - charged_);
@@ -198,7 +198,7 @@ void StateStore::write_rows(const TensorView& version, const TensorView& x) {
     copy_elements(x, target);
     return;
   }
-  // A length per row of axis 0: shorter rows get theirs earlier, and zeros up to the longest.
+  // Lengths differ along axis 0: stores each part at its own length and zeros up to the longest.
   for (int64_t row = 0; row < x.dims[0]; ++row) {
     const int64_t at = lengths_[static_cast<size_t>(row)] + (before - base);
     char* const line = start + row * version.strides[0] * element;
@@ -272,10 +272,10 @@ void StateStore::reset() {
 
 void StateStore::truncate(int64_t length) {
   check(state_.kind == StateKind::append, ErrorKind::unsupported,
-        "state '{}' is of kind {}: only append states are cut to {} rows", state_.name,
-        to_string(state_.kind), length);
+        "cannot truncate state '{}' to {} rows: it is a {} state, expected append", state_.name,
+        length, to_string(state_.kind));
   check(length >= 0 && length <= this->length(), ErrorKind::invalid_argument,
-        "state '{}' holds {} rows and cannot be cut to {}", state_.name, this->length(), length);
+        "cannot truncate state '{}' of {} rows to {}", state_.name, this->length(), length);
   for (int64_t& row : lengths_) row = std::min(row, length);
   if (!dims_.empty()) dims_[static_cast<size_t>(state_.axis)] = length;
 }

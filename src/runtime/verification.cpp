@@ -12,10 +12,10 @@ namespace lathe {
 namespace {
 
 constexpr Stage kStages[] = {Stage::canonical, Stage::optimised, Stage::fused, Stage::lowered};
-// Where int8 activations make a program ill-conditioned, these say "the same".
-constexpr double kMostKl = 0.02;
-constexpr double kMostNoise = 0.25;       // small logits mean nothing to a softmax
-constexpr double kQuantisedError = 0.02;  // of an instruction that rounds to integers inside
+// Limits for programs that int8 activations make ill-conditioned.
+constexpr double kMaxKl = 0.02;
+constexpr double kMaxNoise = 0.25;        // softmax ignores small logits
+constexpr double kQuantisedError = 0.02;  // of an instruction that rounds to integers
 
 using Results = std::vector<std::vector<Box>>;  // per step
 
@@ -24,7 +24,7 @@ struct Snapshot {
   std::unique_ptr<Program> program;
 };
 
-// The worst of what was found for each value.
+// Keeps the worst report of each value.
 class Findings {
  public:
   void add(ValueReport report) {
@@ -87,7 +87,7 @@ class Verification {
     return results;
   }
 
-  // A case that the imported program refuses says nothing about the passes.
+  // Skips cases that the imported program refuses.
   void run_reference(std::span<const VerificationCase> cases) {
     const auto plan = compile_as_written(imported_.clone());
     std::optional<Error> first;
@@ -105,7 +105,7 @@ class Verification {
     if (cases_.empty() && first) throw *first;
   }
 
-  // False if the stage differs: what follows would differ too.
+  // Returns false if the stage differs: later stages would differ too.
   bool verify_stage(Program& program, Stage stage) {
     StageReport report;
     report.name = std::string(to_string(stage));
@@ -152,11 +152,11 @@ class Verification {
 
   void check_program(const Program& program, StageReport& report) const {
     try {
-      if (report_.quantises) check_anchored(program, report);
+      if (report_.quantises) check_lockstep(program, report);
       if (report.passed()) check_plan(compile_as_written(program.clone()), report);
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::interrupted) throw;
-      report.problem = fmt::format("the program does not run: {}", error.what());
+      report.problem = fmt::format("the program fails: {}", error.what());
     }
   }
 
@@ -183,27 +183,27 @@ class Verification {
                                    : fmt::format("with {}", inputs.name);
   }
 
-  // Every instruction that both programs have, on the imported program's values.
-  void check_anchored(const Program& program, StageReport& report) const {
-    Anchored anchored = anchor(imported_, program);
-    const auto reference = compile_as_written(std::move(anchored.reference));
-    const auto cut = compile_as_written(std::move(anchored.cut));
+  // Compares every instruction of both programs on the imported program's values.
+  void check_lockstep(const Program& program, StageReport& report) const {
+    Lockstep lockstep = make_lockstep(imported_, program);
+    const auto reference = compile_as_written(std::move(lockstep.reference));
+    const auto other = compile_as_written(std::move(lockstep.other));
     Findings findings;
     for (size_t i = 0; i < cases_.size(); ++i) {
       Session expected_session(reference, options_.session);
-      Session session(cut, options_.session);
+      Session session(other, options_.session);
       for (size_t step = 0; step < cases_[i]->steps.size(); ++step) {
         std::vector<Box> inputs = cases_[i]->steps[step];
         const std::vector<Box> expected = expected_session.run(inputs, run_options());
         inputs.insert(inputs.end(), expected.begin(), expected.end());
         const std::vector<Box> actual = session.run(inputs, run_options());
         for (size_t k = 0; k < expected.size(); ++k) {
-          const Anchored::Value& anchor = anchored.values[k];
-          const double limit = anchor.quantises ? kQuantisedError : options_.tolerance;
+          const Lockstep::Value& shared = lockstep.values[k];
+          const double limit = shared.quantises ? kQuantisedError : options_.tolerance;
           const Difference difference =
               compare_values(actual[k], expected[k], {.relative = limit, .steps = 1});
           ValueReport value;
-          value.name = anchor.name;
+          value.name = shared.name;
           value.where = place(i, step);
           value.error = difference.error;
           value.limit = difference.limit;
@@ -213,10 +213,10 @@ class Verification {
       }
     }
     findings.finish(report);
-    report.values.clear();  // too many to show; a bad one is in the problem
+    report.values.clear();  // too many to print; `problem` has the first bad one
   }
 
-  // The first snapshot that differs; those before it agree, those after it do not.
+  // Binary search for the first snapshot that differs.
   void find_bad_pass(const std::vector<Snapshot>& snapshots, StageReport& report) const {
     size_t good = 0;
     size_t bad = snapshots.size() - 1;
@@ -233,7 +233,7 @@ class Verification {
     report.bad_pass = snapshots[bad].pass;
   }
 
-  // Every kernel of the target's own against the reference on the same inputs.
+  // Compares every kernel of the target with the reference on the same inputs.
   void verify_kernels() {
     KernelCheck check(options_.tolerance);
     const auto plan = check.compile(imported_.clone(), options_.compile);
@@ -316,9 +316,9 @@ ValueReport judge_value(const std::string& name, const Box& actual, const Box& e
   const Divergence divergence = compare_distributions(actual.tensor(), expected.tensor());
   value.judged =
       fmt::format("mean KL {:.2g} (at most {:.2g}), top-1 {:.1f} %, noise {:.2g} (at most {:.2g})",
-                  divergence.mean_kl, kMostKl, 100 * divergence.top1, divergence.noise, kMostNoise);
+                  divergence.mean_kl, kMaxKl, 100 * divergence.top1, divergence.noise, kMaxNoise);
   const bool same =
-      (divergence.mean_kl <= kMostKl || divergence.top1 == 1) && divergence.noise <= kMostNoise;
+      (divergence.mean_kl <= kMaxKl || divergence.top1 == 1) && divergence.noise <= kMaxNoise;
   value.problem = same ? "" : value.judged;
   return value;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whether what the passes and a target made of a program still computes the same.
+// Verifies that passes and a target preserve the results of a program.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace lathe {
 
-// Inputs of one session: one list per step. Programs without states have one step.
+// Inputs of one session, one list per step. Stateless programs have one step.
 struct VerificationCase {
   std::string name;  // for reports: "seed 1, batch = 2"
   std::vector<std::vector<Box>> steps;
@@ -26,20 +26,20 @@ struct VerificationOptions {
   double tolerance = 0;  // relative; 0: by the element type
 };
 
-// One comparison of one value.
+// The comparison of one value.
 struct ValueReport {
   std::string name;
   std::string type;
   std::string where;  // case and step
-  double error = 0;   // the worst met
+  double error = 0;   // largest
   double limit = 0;
-  std::string judged;   // by what, where not by element: "mean KL 1e-5, top-1 100 %"
+  std::string judged;   // metric, if not per element: "mean KL 1e-5, top-1 100 %"
   std::string problem;  // empty: none
 };
 
 struct StageReport {
   std::string name;        // "canonical", …, "ref, end to end"
-  bool unchanged = false;  // the same program as the stage before
+  bool unchanged = false;  // program equal to that of the previous stage
   std::vector<ValueReport> values;
   std::string bad_pass;  // the first pass after which results differ
   std::string problem;   // empty: none
@@ -48,27 +48,27 @@ struct StageReport {
 };
 
 struct VerificationReport {
-  bool quantises = false;  // at run time: judged by distributions, and instruction by instruction
+  bool quantises = false;  // at run time: compared as distributions and in lockstep
   int64_t cases = 0;
-  std::vector<std::string> skipped;  // cases whose inputs the program itself refuses, and why
+  std::vector<std::string> skipped;  // cases that the imported program refuses, and why
   std::vector<StageReport> stages;
 
   bool passed() const;
 };
 
-// Runs the program of every stage on `ref` against the imported one on the same inputs, then the
-// compiled plan on its target. Where a stage differs, names the pass that is to blame. Rethrows
-// what the imported program fails with if it refuses every case.
+// Compares the program of every stage, run on `ref`, with the imported one on the same inputs, then
+// the compiled plan on its target. If a stage differs, finds the first bad pass. Rethrows the error
+// of the imported program if it refuses all cases.
 VerificationReport verify_program(const Program& imported, std::span<const VerificationCase> cases,
                                   const VerificationOptions& options);
 
-// One value against what it should be; of a program that quantises, by element or, where that
-// fails, as distributions.
+// Compares a value with the expected one: per element, or, if that fails in a program that
+// quantises, as distributions.
 ValueReport judge_value(const std::string& name, const Box& actual, const Box& expected,
                         double tolerance, bool quantises);
 
-// Whether floats become integers of few bits while it runs, so that a difference in the last bit
-// may grow to a whole step.
+// True if the program rounds floats to integers of at most 8 bits, so that a difference in the last
+// bit may become a whole step.
 bool quantises_at_run_time(const Program& program);
 
 }  // namespace lathe

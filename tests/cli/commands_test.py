@@ -396,7 +396,7 @@ class Ends(program.ProgramTest):
         return err.decode()
 
     def test_an_interrupt_ends_a_loop(self):
-        self.assertIn("error: the run was cancelled after ",
+        self.assertIn("error: run cancelled after ",
                       self.interrupt("run", endless_model(self), "--output", "y.npy"))
         self.assertFalse(self.path("y.npy").exists())
 

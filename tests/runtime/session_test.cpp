@@ -296,7 +296,7 @@ TEST(Session, WarnsOnceWhereASharedSymbolDoesNotHold) {
   int warnings = 0;
   Session session(plan, {.warn = [&](std::string_view text) {
                     ++warnings;
-                    EXPECT_NE(text.find("input 'y': axis 0 has extent 1"), std::string_view::npos)
+                    EXPECT_NE(text.find("input 'y': axis 0 has size 1"), std::string_view::npos)
                         << text;
                   }});
   const std::vector<Box> inputs{Box{floats({2}, {1, 2})}, Box{floats({1}, {3})}};
