@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Products and convolutions on the reference target, in GFLOP/s, beside the peak of separate
-// multiplications and additions in 256-bit vectors that the same run measures on the same threads.
+// Matmul and conv on the reference target, in GFLOP/s, with the peak of separate multiplications
+// and additions in 256-bit vectors, measured in the same run on the same threads.
 #include <benchmark/benchmark.h>
 
 #include "base/thread_pool.h"
@@ -61,13 +61,14 @@ void conv3x3(benchmark::State& state) {
 
 constexpr int kLanes = 96;
 
-// Independent multiplications and additions on registers.
+// Independent multiplications and additions in registers.
 #if defined(__x86_64__)
 [[gnu::target("avx2")]]
 #endif
-void multiply_and_add(float* sums, int64_t steps) {
+void multiply_and_add(float* accumulators, int64_t steps) {
   for (int64_t step = 0; step < steps; ++step) {
-    for (int lane = 0; lane < kLanes; ++lane) sums[lane] = sums[lane] * 0.999F + 0.5F;
+    for (int lane = 0; lane < kLanes; ++lane)
+      accumulators[lane] = accumulators[lane] * 0.999F + 0.5F;
   }
 }
 
@@ -77,10 +78,10 @@ void peak(benchmark::State& state) {
   for (auto _ : state) {
     auto body = [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        float sums[kLanes];
-        for (int lane = 0; lane < kLanes; ++lane) sums[lane] = static_cast<float>(lane);
-        multiply_and_add(sums, kSteps);
-        benchmark::DoNotOptimize(sums);
+        float accumulators[kLanes];
+        for (int lane = 0; lane < kLanes; ++lane) accumulators[lane] = static_cast<float>(lane);
+        multiply_and_add(accumulators, kSteps);
+        benchmark::DoNotOptimize(accumulators);
       }
     };
     parallel_for(&pool, pool.threads(), 1, body);

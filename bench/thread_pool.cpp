@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What parallel regions cost beside the same work done serially: many callers at once, more threads
-// than cores, a child of fork(), regions back to back. One table, with the bar of each row.
+// Overhead of parallel regions over serial execution: many concurrent callers, more threads than
+// cores, a child of fork(), consecutive regions. Prints a table with the limit of each row.
 #include <fmt/format.h>
 #include <sys/mman.h>
 
@@ -23,16 +23,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kTurns = 25;
-constexpr int64_t kChunks = 8;      // of a region
-constexpr int64_t kRounds = 6000;   // of a chunk: some two microseconds
-constexpr double kMostRatio = 2;    // of the serial work's time
-constexpr double kMostEach = 1e-6;  // seconds of a region without work
+constexpr int kRounds = 25;
+constexpr int64_t kChunks = 8;          // per region
+constexpr int64_t kRepetitions = 6000;  // per chunk: about two microseconds
+constexpr double kMaxRatio = 2;         // of the serial time
+constexpr double kMaxEach = 1e-6;       // seconds of an empty region
 
 auto work = [](int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) {
     volatile int64_t sum = 0;
-    for (int64_t round = 0; round < kRounds; ++round) sum = sum + round;
+    for (int64_t round = 0; round < kRepetitions; ++round) sum = sum + round;
   }
 };
 
@@ -55,7 +55,7 @@ double on_pool(ThreadPool& pool, int64_t regions) {
   });
 }
 
-// Callers that begin together; until the last has ended.
+// Seconds until all callers, started together, have finished.
 double many_callers(ThreadPool& pool, int callers, int64_t regions) {
   std::latch ready(callers + 1);
   std::vector<std::thread> threads;
@@ -71,11 +71,11 @@ double many_callers(ThreadPool& pool, int callers, int64_t regions) {
   });
 }
 
-// In a child that has a copy of the pool and none of its threads.
+// Runs in a child of fork(), which has a copy of the pool but none of its threads.
 double in_child(ThreadPool& pool, int64_t regions) {
   void* shared =
       mmap(nullptr, sizeof(double), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  check(shared != MAP_FAILED, ErrorKind::io, "no {} shared bytes", sizeof(double));
+  check(shared != MAP_FAILED, ErrorKind::io, "cannot map {} shared bytes", sizeof(double));
   auto* seconds = static_cast<double*>(shared);
   const int code = code_of_child([&] {
     *seconds = on_pool(pool, regions);
@@ -83,7 +83,7 @@ double in_child(ThreadPool& pool, int64_t regions) {
   });
   const double taken = *seconds;
   munmap(shared, sizeof(double));
-  check(code == 0, ErrorKind::internal, "the child ended with {}", code);
+  check(code == 0, ErrorKind::internal, "child exited with code {}", code);
   return taken;
 }
 
@@ -94,15 +94,15 @@ double empty_regions(ThreadPool& pool, int64_t regions) {
   });
 }
 
-// Every thread waits in its chunk until all are there: none can be left out.
-double met_regions(ThreadPool& pool, int64_t regions) {
-  std::atomic<int64_t> there{0};
+// Each chunk waits for all others, so that every thread must take part.
+double barrier_regions(ThreadPool& pool, int64_t regions) {
+  std::atomic<int64_t> arrived{0};
   return seconds_of([&] {
     for (int64_t i = 1; i <= regions; ++i) {
       const int64_t all = i * pool.threads();
       parallel_for(&pool, pool.threads(), 1, [&](int64_t, int64_t) {
-        there.fetch_add(1);
-        while (there.load(std::memory_order_acquire) < all) pause_briefly();
+        arrived.fetch_add(1);
+        while (arrived.load(std::memory_order_acquire) < all) pause_briefly();
       });
     }
   });
@@ -111,7 +111,7 @@ double met_regions(ThreadPool& pool, int64_t regions) {
 struct Row {
   std::string name;
   std::function<double()> measure;
-  std::function<double()> serial;  // none: the time of one of `regions` counts
+  std::function<double()> serial;  // null: prints the time per region
   int64_t regions = 1;
   bool has_bar = true;
   std::vector<double> times{}, serial_times{}, ratios{};
@@ -129,14 +129,14 @@ void print(const Row& row) {
   if (row.serial == nullptr) {
     fmt::print("{:<48} {:>8.3f} us {:>11} {:>5} {:>13} {:>12} {}\n", row.name, time * 1e6, "", "",
                fmt::format("({:.3f}-{:.3f})", *least * 1e6, *most * 1e6),
-               row.has_bar ? fmt::format("<= {:.0f} us", kMostEach * 1e6) : "",
-               verdict(time <= kMostEach));
+               row.has_bar ? fmt::format("<= {:.0f} us", kMaxEach * 1e6) : "",
+               verdict(time <= kMaxEach));
     return;
   }
   const double ratio = median(row.ratios);
   fmt::print("{:<48} {:>8.2f} ms {:>8.2f} ms {:>5.2f} {:>13} {:>12} {}\n", row.name, time * 1e3,
              median(row.serial_times) * 1e3, ratio, fmt::format("({:.2f}-{:.2f})", *least, *most),
-             fmt::format("<= {:.0f}x", kMostRatio), verdict(ratio <= kMostRatio));
+             fmt::format("<= {:.0f}x", kMaxRatio), verdict(ratio <= kMaxRatio));
 }
 
 void main() {
@@ -145,18 +145,18 @@ void main() {
   constexpr int kCallers = 64;
   constexpr int64_t kEach = 10, kMany = 500, kEmpty = 3000, kMet = 300;
   std::vector<Row> rows;
-  rows.push_back({fmt::format("{} callers at once, a pool of {}", kCallers, own.threads()),
+  rows.push_back({fmt::format("{} concurrent callers, a pool of {}", kCallers, own.threads()),
                   [&] { return many_callers(own, kCallers, kEach); },
                   [&] { return serial(kCallers * kEach); }});
   rows.push_back({fmt::format("{} threads on {} cores", more.threads(), cores),
                   [&] { return on_pool(more, kMany); }, [&] { return serial(kMany); }});
   rows.push_back({fmt::format("a child after fork(), a pool of {}", own.threads()),
                   [&] { return in_child(own, kMany); }, [&] { return serial(kMany); }});
-  rows.push_back({"regions back to back, 2 threads, no work",
+  rows.push_back({"consecutive empty regions, 2 threads",
                   [&] { return empty_regions(pair, kEmpty); }, nullptr, kEmpty});
-  rows.push_back({"the same, each thread waiting for the other",
-                  [&] { return met_regions(pair, kMet); }, nullptr, kMet, false});
-  for (int turn = 0; turn < kTurns; ++turn) {
+  rows.push_back({"consecutive regions with a barrier, 2 threads",
+                  [&] { return barrier_regions(pair, kMet); }, nullptr, kMet, false});
+  for (int round = 0; round < kRounds; ++round) {
     for (Row& row : rows) {
       const double time = row.measure() / static_cast<double>(row.regions);
       const double alone = row.serial == nullptr ? 1 : row.serial();
@@ -166,9 +166,9 @@ void main() {
     }
   }
   fmt::print(
-      "Regions of {} chunks of {:.1f} us; medians of {} turns, the range of ratios\n"
+      "Regions of {} chunks of {:.1f} us; medians of {} rounds, ranges of ratios\n"
       "{:<48} {:>11} {:>11} {:>5} {:>13} {:>12}\n",
-      kChunks, serial(kMany) / (kMany * kChunks) * 1e6, kTurns, "", "on the pool", "serially",
+      kChunks, serial(kMany) / (kMany * kChunks) * 1e6, kRounds, "", "on the pool", "serially",
       "ratio", "", "bar");
   for (const Row& row : rows) print(row);
 }

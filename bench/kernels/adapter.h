@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Between the measurements and our kernels: a file for each kind of problem.
+// Lathe's side of a case: one file per kind of problem.
 #pragma once
 
 #include <memory>
@@ -14,22 +14,22 @@
 
 namespace lathe::bench {
 
-// A problem made ready: weights packed, operands filled as inputs.h says, once per rotation.
+// A prepared problem: packed weights, and operands of inputs.h, one copy per rotation.
 class Ready {
  public:
   virtual ~Ready() = default;
-  virtual void run(int64_t count) = 0;      // that many executions, rotating
-  virtual std::vector<float> result() = 0;  // of one execution, plain row-major
-  // Element i of the result with its terms added without rounding, where that is known.
+  virtual void run(int64_t count) = 0;      // executions, on rotating operands
+  virtual std::vector<float> result() = 0;  // of one execution, row-major
+  // Element i of the result with exact accumulation, if known.
   virtual std::optional<double> exact(size_t) const { return std::nullopt; }
-  virtual std::string_view isa() const = 0;  // of the kernel that runs
-  // Bytes per second of a plain read of what the next executions would read, from memory; 0 where
-  // that is no measure of them.
+  virtual std::string_view isa() const = 0;  // of the kernel
+  // Bytes per second of a sequential read, from memory, of the next executions' operands; 0 for
+  // problems that are not memory-bound.
   virtual double read_rate() { return 0; }
-  virtual int64_t extra_bytes() const { return 0; }  // packed weights beyond the weights' own size
+  virtual int64_t extra_bytes() const { return 0; }  // packed weights minus unpacked weights
 };
 
-// Error(unsupported) with the reason where there is no kernel for the problem.
+// `prepare` throws Error(unsupported) with the reason if no kernel supports the problem.
 struct Adapter {
   std::string_view kind;
   std::unique_ptr<Ready> (*prepare)(const Problem& problem, ThreadPool& pool);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The kinds of problems that are measured, one line each.
+// The measured kinds of problems, one line each.
 #include "bench/kernels/adapter.h"
 
 #include <vector>
@@ -16,7 +16,7 @@ namespace lathe::bench {
 
 std::span<const Adapter> adapters() {
   static const std::vector<Adapter> all{
-      {"conv", prepare_conv},           {"pair", prepare_pair},
+      {"conv", prepare_conv},           {"pair", prepare_fused_dw_pw},
       {"matmul", prepare_matmul},       {"matmul_n_bits", ready_weight_only},
       {"attention", prepare_attention}, {"lstm", prepare_recurrent},
       {"gru", prepare_recurrent},
@@ -28,7 +28,7 @@ std::unique_ptr<Ready> make_ready(const Problem& problem, ThreadPool& pool) {
   for (const Adapter& adapter : adapters()) {
     if (adapter.kind == problem.kind) return adapter.prepare(problem, pool);
   }
-  fail(ErrorKind::unsupported, "there is no kernel for {} yet", problem.kind);
+  fail(ErrorKind::unsupported, "no adapter for problems of kind {}", problem.kind);
 }
 
 }  // namespace lathe::bench

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// attention: batch, heads, kv_heads, size, m queries at the end of n keys, causal. int8: a cache of
-// 8 bits, one scale for each head and key. page: the cache lies in pages of so many keys.
+// attention: batch, heads, kv_heads, size, m queries at the end of n keys, causal. int8: an int8 KV
+// cache with one scale per head and key. page: keys per page of a paged KV cache.
 #include "bench/kernels/attention.h"
 
 #include <bit>
@@ -21,12 +21,12 @@ namespace lathe::bench {
 namespace {
 
 constexpr float kLargest = 127;
-constexpr int64_t kStreamed = int64_t{768} << 20;  // what no cache holds
+constexpr int64_t kStreamed = int64_t{768} << 20;  // larger than any L3
 constexpr int64_t kReadAtOnce = int64_t{192} << 20;
 
 Tensor filled(ElementType type, uint64_t operand, const Dims& dims) {
   const Tensor out(type, dims);
-  std::vector<float> from = numbers(operand, out.count(), Range::real);
+  std::vector<float> from = operand_values(operand, out.count(), Range::real);
   if (type == ElementType::i8) {
     for (float& x : from) x = std::round(x * kLargest);
   }
@@ -39,7 +39,7 @@ class ReadyAttention final : public Ready {
   ReadyAttention(const Problem& p, ThreadPool& pool, cpu::Isa isa)
       : p_(p), pool_(pool), attention_(problem_of(p), isa) {
     const ElementType type = attention_.problem().query, cache = attention_.problem().cache;
-    // A step reads each layer's cache once: it comes from memory.
+    // A decode step reads the KV cache of each layer once, from memory.
     const int64_t copies = p["m"] == 1 ? kStreamed / p.bytes() + 1 : rotations(p);
     for (int64_t i = 0; i < copies; ++i) {
       q_.push_back(filled(type, 0, {p["batch"], p["m"], p["heads"], p["size"]}));
@@ -71,7 +71,7 @@ class ReadyAttention final : public Ready {
     return out;
   }
 
-  // Of the very same memory, as it is not equally fast everywhere and at all times.
+  // Reads the same memory: its bandwidth depends on the pages and varies over time.
   double read_rate() override {
     if (p_["m"] != 1) return 0;
     int64_t bytes = 0;
@@ -153,8 +153,7 @@ class ReadyAttention final : public Ready {
 
 std::unique_ptr<Ready> prepare_attention(const Problem& p, ThreadPool& pool) {
   const std::optional<cpu::Isa> isa = cpu::best_isa();
-  check(isa.has_value(), ErrorKind::unsupported,
-        "attention of {} on this processor: expected AVX2, found none", p.type);
+  check(isa.has_value(), ErrorKind::unsupported, "attention of {} requires AVX2", p.type);
   return std::make_unique<ReadyAttention>(p, pool, *isa);
 }
 

@@ -5,7 +5,7 @@
 
 namespace lathe::bench {
 
-// attention: see attention.cpp for their numbers.
+// Parameters: see attention.cpp.
 std::unique_ptr<Ready> prepare_attention(const Problem& problem, ThreadPool& pool);
 
 }  // namespace lathe::bench

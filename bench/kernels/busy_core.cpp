@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// ResNet-50's convolutions one after the other on two threads while a foreign process keeps one of
-// the two cores busy, beside the same without it: ours and oneDNN's in turns.
+// ResNet-50's convolutions in sequence on two threads, with and without another process that
+// occupies one of the two cores. Lathe and oneDNN alternate.
 //
 //   bench_busy_core [--graphs=FOLDER] [--alternations=N] [--type=T]
 #include <sched.h>
@@ -31,8 +31,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kThreads = 2;
-constexpr double kBar = 2.3;            // of ours
-constexpr double kSampleSeconds = 0.1;  // many times a scheduler's slice of 3 ms
+constexpr double kMaxRatio = 2.3;       // of Lathe: busy / quiet
+constexpr double kSampleSeconds = 0.1;  // long compared to a 3 ms time slice
 constexpr auto kCalm = std::chrono::milliseconds(3);
 
 struct Settings {
@@ -41,12 +41,11 @@ struct Settings {
   int alternations = 9;
 };
 
-// This process and those that it starts run on the first `count` of its processors, of which the
-// last is returned.
+// Restricts this process and its children to its first `count` processors and returns the last one.
 int use_processors(int count) {
   cpu_set_t all, some;
   sched_getaffinity(0, sizeof all, &all);
-  check(CPU_COUNT(&all) >= count, ErrorKind::unsupported, "{} cores, this measures on {}",
+  check(CPU_COUNT(&all) >= count, ErrorKind::unsupported, "got {} cores, expected at least {}",
         CPU_COUNT(&all), count);
   CPU_ZERO(&some);
   int last = 0;
@@ -60,7 +59,7 @@ int use_processors(int count) {
   return last;
 }
 
-// A process that computes on one core while it is let.
+// A process that occupies one core while it is running.
 class Spinner {
  public:
   explicit Spinner(int core) : process_(fork()) {
@@ -76,8 +75,8 @@ class Spinner {
   Spinner(const Spinner&) = delete;
   Spinner& operator=(const Spinner&) = delete;
 
-  void let(bool run) { kill(process_, run ? SIGCONT : SIGSTOP); }
-  double seconds() const {  // that it computed for
+  void set_running(bool run) { kill(process_, run ? SIGCONT : SIGSTOP); }
+  double seconds() const {  // CPU time
     timespec time{};
     clock_gettime(clock_, &time);
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
@@ -98,19 +97,19 @@ class Spinner {
   clockid_t clock_{};
 };
 
-// Whoever runs all convolutions.
-struct Party {
+// Runs all convolutions.
+struct Engine {
   std::string name;
-  std::function<double(int64_t)> run;  // seconds of so many rounds
+  std::function<double(int64_t)> run;  // seconds of `count` rounds
   int64_t count = 1;
   std::vector<double> quiet, busy;     // seconds of a round
-  double taken = 0, busy_seconds = 0;  // by the foreign process, of those it was let run
+  double taken = 0, busy_seconds = 0;  // CPU and wall time of the other process
 };
 
-// Our kernels, with operands in memory.
-class Own {
+// Lathe's kernels, with operands in memory.
+class LatheEngine {
  public:
-  Own(const std::vector<Case>& cases, ThreadPool& pool) {
+  LatheEngine(const std::vector<Case>& cases, ThreadPool& pool) {
     for (const Case& c : cases) parts_.push_back({make_ready(c.problem, pool), c.count});
   }
   double run(int64_t rounds) {
@@ -129,7 +128,7 @@ class Own {
   std::vector<Part> parts_;
 };
 
-// oneDNN of one version in a process of its own; null where it is not there or refuses a case.
+// Starts a oneDNN peer; null if it is not installed or refuses a case.
 std::unique_ptr<Process> start_peer(const std::string& name, const std::vector<Case>& cases) {
   const auto folder = std::filesystem::path(own_program()).parent_path().parent_path() / "bin";
   const std::string program = (folder / name).string();
@@ -139,74 +138,75 @@ std::unique_ptr<Process> start_peer(const std::string& name, const std::vector<C
       std::vector<std::pair<std::string, std::string>>{
           {"OMP_NUM_THREADS", std::to_string(kThreads)}, {"GOMP_SPINCOUNT", "20000"}});
   for (const Case& c : cases) {
-    const std::string answer = peer->ask(fmt::format("add {} {}", c.count, c.problem.line()));
+    const std::string answer = peer->request(fmt::format("add {} {}", c.count, c.problem.line()));
     if (answer.starts_with("ok")) continue;
-    fmt::print(stderr, "without {}: {}\n", peer->greeting(), answer);
+    fmt::print(stderr, "skipping {}: {}\n", peer->greeting(), answer);
     return nullptr;
   }
   return peer;
 }
 
-void sample(Party& party, Spinner& spinner, bool busy) {
-  spinner.let(busy);
-  // Wakes the threads, and lets the system place them anew.
-  party.run(std::max<int64_t>(1, party.count / 2));
+void sample(Engine& engine, Spinner& spinner, bool busy) {
+  spinner.set_running(busy);
+  // Wakes the threads and lets the scheduler place them.
+  engine.run(std::max<int64_t>(1, engine.count / 2));
   const double before = spinner.seconds();
-  const double seconds = party.run(party.count);
+  const double seconds = engine.run(engine.count);
   if (busy) {
-    party.taken += spinner.seconds() - before;
-    party.busy_seconds += seconds;
+    engine.taken += spinner.seconds() - before;
+    engine.busy_seconds += seconds;
   }
-  spinner.let(false);
+  spinner.set_running(false);
   std::this_thread::sleep_for(kCalm);
-  (busy ? party.busy : party.quiet).push_back(seconds / static_cast<double>(party.count));
+  (busy ? engine.busy : engine.quiet).push_back(seconds / static_cast<double>(engine.count));
 }
 
-void print_row(const std::string& type, const Party& party, bool own) {
+void print_row(const std::string& type, const Engine& engine, bool own) {
   std::vector<double> ratios;
-  for (size_t i = 0; i < party.quiet.size(); ++i) ratios.push_back(party.busy[i] / party.quiet[i]);
+  for (size_t i = 0; i < engine.quiet.size(); ++i)
+    ratios.push_back(engine.busy[i] / engine.quiet[i]);
   const Interval ratio = interval_of(ratios);
   const std::string bar =
-      !own ? "" : fmt::format("<= {}, {}", kBar, ratio.mean <= kBar ? "held" : "missed");
-  // Where other processes run too, the quiet runs are not all quiet: beside their fastest.
+      !own ? "" : fmt::format("<= {}, {}", kMaxRatio, ratio.mean <= kMaxRatio ? "held" : "missed");
+  // Other processes may disturb the quiet runs: also print the ratio to the fastest one.
   const double most =
-      median(party.busy) / *std::min_element(party.quiet.begin(), party.quiet.end());
+      median(engine.busy) / *std::min_element(engine.quiet.begin(), engine.quiet.end());
   fmt::print("{:<5} {:<32} {:>9.2f} {:>9.2f} {:>6.2f} ({:.2f}-{:.2f}) {:>8.2f} {:>8.0f} % {}\n",
-             type, party.name, median(party.quiet) * 1e3, median(party.busy) * 1e3, ratio.mean,
-             ratio.low, ratio.high, most, 100 * party.taken / party.busy_seconds, bar);
+             type, engine.name, median(engine.quiet) * 1e3, median(engine.busy) * 1e3, ratio.mean,
+             ratio.low, ratio.high, most, 100 * engine.taken / engine.busy_seconds, bar);
   std::fflush(stdout);
 }
 
 void measure(const std::vector<Case>& cases, const Settings& settings, Spinner& spinner,
              const std::string& type) {
   ThreadPool pool(kThreads);
-  Own own(cases, pool);
-  std::vector<Party> parties(1);
-  parties[0].name = "lathe";
-  parties[0].run = [&](int64_t count) { return own.run(count); };
+  LatheEngine own(cases, pool);
+  std::vector<Engine> engines(1);
+  engines[0].name = "lathe";
+  engines[0].run = [&](int64_t count) { return own.run(count); };
   std::vector<std::unique_ptr<Process>> peers;
   for (const char* name : {"bench_onednn2", "bench_onednn3"}) {
     std::unique_ptr<Process> peer = start_peer(name, cases);
     if (peer == nullptr) continue;
-    parties.emplace_back();
-    parties.back().name = peer->greeting();
-    parties.back().run = [&process = *peer](int64_t count) {
-      return std::stod(process.ask(fmt::format("run {}", count))) * 1e-9;
+    engines.emplace_back();
+    engines.back().name = peer->greeting();
+    engines.back().run = [&process = *peer](int64_t count) {
+      return std::stod(process.request(fmt::format("run {}", count))) * 1e-9;
     };
     peers.push_back(std::move(peer));
   }
-  for (Party& party : parties) {
-    party.run(1);
-    party.count = std::max<int64_t>(1, std::llround(kSampleSeconds / party.run(1)));
+  for (Engine& engine : engines) {
+    engine.run(1);
+    engine.count = std::max<int64_t>(1, std::llround(kSampleSeconds / engine.run(1)));
   }
   for (int turn = 0; turn < settings.alternations; ++turn) {
-    for (size_t i = 0; i < parties.size(); ++i) {
-      Party& party = parties[(i + static_cast<size_t>(turn)) % parties.size()];
-      sample(party, spinner, turn % 2 == 0);
-      sample(party, spinner, turn % 2 != 0);
+    for (size_t i = 0; i < engines.size(); ++i) {
+      Engine& engine = engines[(i + static_cast<size_t>(turn)) % engines.size()];
+      sample(engine, spinner, turn % 2 == 0);
+      sample(engine, spinner, turn % 2 != 0);
     }
   }
-  for (const Party& party : parties) print_row(type, party, &party == parties.data());
+  for (const Engine& engine : engines) print_row(type, engine, &engine == engines.data());
 }
 
 int main(int argc, char** argv) {
@@ -229,10 +229,10 @@ int main(int argc, char** argv) {
   std::erase_if(cases, [](const Case& c) { return c.problem.kind != "conv"; });
   Spinner spinner(use_processors(kThreads));
   fmt::print(
-      "ResNet-50's convolutions, {} threads; busy: another process computes on core 2 of 2.\n"
-      "With three halves of the cores used in full the ratio would be 1.33, on one core alone 2.\n"
+      "ResNet-50's convolutions, {} threads; busy: another process occupies core 2 of 2.\n"
+      "Expected ratios: 1.33 with one and a half cores, 2 with one core.\n"
       "{:<5} {:<32} {:>9} {:>9} {:>18} {:>8} {:>10}\n",
-      kThreads, "type", "", "quiet ms", "busy ms", "busy / quiet", "fastest", "it takes");
+      kThreads, "type", "", "quiet ms", "busy ms", "busy / quiet", "fastest", "other");
   for (const char* type : {"f32", "bf16", "int8"}) {
     if (!settings.type.empty() && settings.type != type) continue;
     measure(with_type(cases, type), settings, spinner, type);

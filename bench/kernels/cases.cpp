@@ -40,7 +40,8 @@ bool is_op(const Instruction* instruction, std::string_view name) {
   return instruction != nullptr && instruction->op().name == name;
 }
 
-// What follows a product and could be applied while its tile is in registers; the value behind it.
+// Adds the operations after a GEMM or convolution that an epilogue can apply to the problem.
+// Returns the last value.
 const Value* add_epilogue(const Value& result, Problem& p) {
   const Value* value = &result;
   const Instruction* user = only_user(*value);
@@ -49,7 +50,7 @@ const Value* add_epilogue(const Value& result, Problem& p) {
     const bool is_bias = is_literal(other) && other->type().rank() == 1;
     const bool same_shape = other->type().is_ranked() && dims_of(*other) == dims_of(*value);
     if (is_bias || same_shape) {
-      p.numbers[is_bias ? "bias" : "sum"] = 1;
+      p.parameters[is_bias ? "bias" : "sum"] = 1;
       value = user->result();
       user = only_user(*value);
     }
@@ -81,12 +82,13 @@ Problem convolution_of(const Instruction& instruction) {
   const Integers dilations = list("dilations", 2, 1);
   const Integers pads = list("pads", 4, 0);
   Problem p{"conv", "f32", "none", {}};
-  p.numbers = {{"n", x[0]},        {"ic", x[1]},       {"ih", x[2]},         {"iw", x[3]},
-               {"oc", w[0]},       {"g", x[1] / w[1]}, {"kh", w[2]},         {"kw", w[3]},
-               {"sh", strides[0]}, {"sw", strides[1]}, {"dh", dilations[0]}, {"dw", dilations[1]},
-               {"pt", pads[0]},    {"pl", pads[1]},    {"pb", pads[2]},      {"pr", pads[3]}};
+  p.parameters = {
+      {"n", x[0]},        {"ic", x[1]},       {"ih", x[2]},         {"iw", x[3]},
+      {"oc", w[0]},       {"g", x[1] / w[1]}, {"kh", w[2]},         {"kw", w[3]},
+      {"sh", strides[0]}, {"sw", strides[1]}, {"dh", dilations[0]}, {"dw", dilations[1]},
+      {"pt", pads[0]},    {"pl", pads[1]},    {"pb", pads[2]},      {"pr", pads[3]}};
   if (instruction.operands().size() > 2 && instruction.operands()[2] != nullptr) {
-    p.numbers["bias"] = 1;
+    p.parameters["bias"] = 1;
   }
   return p;
 }
@@ -98,16 +100,15 @@ Problem gemm_type_of(const Instruction& instruction) {
   const int64_t n = y.back();
   const int64_t m = constant ? element_count(y) / n : y[y.size() - 2];
   Problem p{"matmul", "f32", "none", {}};
-  p.numbers = {{"m", m}, {"n", n}, {"k", a.back()}, {"weights", constant ? 1 : 0}};
-  p.numbers["batch"] = element_count(y) / (m * n);
+  p.parameters = {{"m", m}, {"n", n}, {"k", a.back()}, {"weights", constant ? 1 : 0}};
+  p.parameters["batch"] = element_count(y) / (m * n);
   const bool has_bias = is_op(&instruction, "gemm") && instruction.operands().size() > 2;
-  if (has_bias && instruction.operands()[2] != nullptr) p.numbers["bias"] = 1;
+  if (has_bias && instruction.operands()[2] != nullptr) p.parameters["bias"] = 1;
   return p;
 }
 
-// A convolution and the one that alone reads its result, where one is pointwise and the other
-// depthwise.
-std::optional<Problem> pair_of(const Problem& first, const Value& between) {
+// A fused depthwise + pointwise pair: a convolution and the only user of its result.
+std::optional<Problem> fused_of(const Problem& first, const Value& between) {
   const Instruction* user = only_user(between);
   if (!is_op(user, "conv") || user->operands()[0] != &between || first["sum"] != 0) return {};
   Problem second = convolution_of(*user);
@@ -121,14 +122,14 @@ std::optional<Problem> pair_of(const Problem& first, const Value& between) {
   const Problem& wide = pointwise_first ? second : first;
   Problem p{"pair", "f32", first.activation, {}};
   for (const char* name : {"kh", "kw", "sh", "sw", "pt", "pl", "pb", "pr"}) {
-    p.numbers[name] = wide[name];
+    p.parameters[name] = wide[name];
   }
-  for (const char* name : {"n", "ic", "ih", "iw"}) p.numbers[name] = first[name];
-  p.numbers["mid"] = first["oc"];
-  p.numbers["oc"] = second["oc"];
-  p.numbers["pointwise_first"] = pointwise_first ? 1 : 0;
+  for (const char* name : {"n", "ic", "ih", "iw"}) p.parameters[name] = first[name];
+  p.parameters["mid"] = first["oc"];
+  p.parameters["oc"] = second["oc"];
+  p.parameters["pointwise_first"] = pointwise_first ? 1 : 0;
   const auto known = activations();
-  p.numbers["then"] = std::find(known.begin(), known.end(), second.activation) - known.begin();
+  p.parameters["then"] = std::find(known.begin(), known.end(), second.activation) - known.begin();
   return p;
 }
 
@@ -142,10 +143,10 @@ void add_case(std::vector<Case>& cases, const std::string& source, Problem probl
   cases.push_back({source, std::move(problem), 1});
 }
 
-Problem product(int64_t m, int64_t n, int64_t k, bool bias = false) {
+Problem gemm(int64_t m, int64_t n, int64_t k, bool bias = false) {
   Problem p{"matmul", "f32", "none", {}};
-  p.numbers = {{"m", m}, {"n", n}, {"k", k}, {"weights", 1}, {"batch", 1}};
-  if (bias) p.numbers["bias"] = 1;
+  p.parameters = {{"m", m}, {"n", n}, {"k", k}, {"weights", 1}, {"batch", 1}};
+  if (bias) p.parameters["bias"] = 1;
   return p;
 }
 
@@ -155,7 +156,7 @@ std::vector<Case> cases_of_graph(const std::string& path) {
   namespace fs = std::filesystem;
   const fs::path from(path);
   std::string pattern = (fs::temp_directory_path() / "lathe-bench-XXXXXX").string();
-  check(mkdtemp(pattern.data()) != nullptr, ErrorKind::io, "cannot make the folder '{}'", pattern);
+  check(mkdtemp(pattern.data()) != nullptr, ErrorKind::io, "cannot create folder '{}'", pattern);
   const fs::path folder(pattern);
   struct Remove {
     const fs::path& folder;
@@ -165,7 +166,7 @@ std::vector<Case> cases_of_graph(const std::string& path) {
   fs::permissions(folder / from.filename(), fs::perms::owner_all);
   const fs::path data = folder / (from.filename().string() + ".data");
   std::ofstream(data).flush();
-  constexpr uintmax_t kZeros = uintmax_t{4} << 30;  // sparse: takes no room
+  constexpr uintmax_t kZeros = uintmax_t{4} << 30;  // sparse file
   fs::resize_file(data, kZeros);
 
   const std::unique_ptr<Program> program = load_model((folder / from.filename()).string());
@@ -176,10 +177,10 @@ std::vector<Case> cases_of_graph(const std::string& path) {
       continue;
     }
     Problem problem = is_conv ? convolution_of(*instruction) : gemm_type_of(*instruction);
-    const Value* behind = add_epilogue(*instruction->result(), problem);
+    const Value* result = add_epilogue(*instruction->result(), problem);
     if (is_conv) {
-      if (std::optional<Problem> pair = pair_of(problem, *behind)) {
-        add_case(cases, from.stem().string(), std::move(*pair));
+      if (std::optional<Problem> fused = fused_of(problem, *result)) {
+        add_case(cases, from.stem().string(), std::move(*fused));
       }
     }
     add_case(cases, from.stem().string(), std::move(problem));
@@ -193,7 +194,7 @@ std::vector<Case> cases_of_graphs(const std::string& folder) {
        {"resnet50", "mobilenet_v3_large", "efficientnet_b0", "vit_b_16", "bert_base"}) {
     const std::string path = folder + "/" + name + ".onnx";
     if (!std::filesystem::exists(path)) {
-      fmt::print(stderr, "{} is not there: its shapes are left out\n", path);
+      fmt::print(stderr, "{} not found: skipping its shapes\n", path);
       continue;
     }
     const std::vector<Case> cases = cases_of_graph(path);
@@ -212,10 +213,10 @@ std::vector<Case> language_model_cases(int64_t rows) {
                                {"llama_8b", 4096, 6144, 14336, 32, 128256}};
   std::vector<Case> cases;
   for (const Shape& s : kShapes) {
-    cases.push_back({s.name, product(rows, s.qkv, s.hidden), s.layers});
-    cases.push_back({s.name, product(rows, s.hidden, s.hidden), s.layers});
-    cases.push_back({s.name, product(rows, 2 * s.inner, s.hidden), s.layers});
-    cases.push_back({s.name, product(rows, s.hidden, s.inner), s.layers});
+    cases.push_back({s.name, gemm(rows, s.qkv, s.hidden), s.layers});
+    cases.push_back({s.name, gemm(rows, s.hidden, s.hidden), s.layers});
+    cases.push_back({s.name, gemm(rows, 2 * s.inner, s.hidden), s.layers});
+    cases.push_back({s.name, gemm(rows, s.hidden, s.inner), s.layers});
   }
   return cases;
 }
@@ -223,7 +224,7 @@ std::vector<Case> language_model_cases(int64_t rows) {
 std::vector<Case> square_cases() {
   std::vector<Case> cases;
   for (const int64_t size : {512, 1024, 2048}) {
-    cases.push_back({"square", product(size, size, size), 1});
+    cases.push_back({"square", gemm(size, size, size), 1});
   }
   return cases;
 }
@@ -232,12 +233,12 @@ std::vector<Case> attention_cases() {
   const auto attention = [](const char* source, int64_t heads, int64_t kv_heads, int64_t m,
                             int64_t n, int64_t causal) {
     Problem p{"attention", "f32", "none", {}};
-    p.numbers = {{"batch", 1}, {"heads", heads}, {"kv_heads", kv_heads}, {"size", 64},
-                 {"m", m},     {"n", n},         {"causal", causal}};
+    p.parameters = {{"batch", 1}, {"heads", heads}, {"kv_heads", kv_heads}, {"size", 64},
+                    {"m", m},     {"n", n},         {"causal", causal}};
     return Case{source, p, 1};
   };
   Case in_pages = attention("llama-1b", 32, 8, 1, 4096, 1);
-  in_pages.problem.numbers["page"] = 16;
+  in_pages.problem.parameters["page"] = 16;
   return {attention("bert", 12, 12, 512, 512, 0), attention("llama-1b", 32, 8, 2048, 2048, 1),
           attention("llama-1b", 32, 8, 1, 4096, 1), in_pages};
 }
@@ -247,7 +248,7 @@ std::vector<Case> recurrent_cases() {
   for (const char* kind : {"lstm", "gru"}) {
     for (const int64_t hidden : {128, 256, 512, 1024}) {
       Problem p{kind, "f32", "none", {}};
-      p.numbers = {{"batch", 1}, {"steps", 100}, {"input", hidden}, {"hidden", hidden}};
+      p.parameters = {{"batch", 1}, {"steps", 100}, {"input", hidden}, {"hidden", hidden}};
       cases.push_back({"recurrent", p, 1});
     }
   }
@@ -257,7 +258,7 @@ std::vector<Case> recurrent_cases() {
 std::vector<Case> convolutions_again(const std::vector<Case>& cases) {
   std::vector<Case> out;
   const auto add = [&](Case c, const char* variant) {
-    c.problem.numbers[variant] = 1;
+    c.problem.parameters[variant] = 1;
     out.push_back(std::move(c));
   };
   for (const Case& c : cases) {

@@ -16,8 +16,8 @@ using namespace lathe::cpu;
 
 Isa best() {
   const std::optional<Isa> isa = best_isa();
-  check(isa.has_value(), ErrorKind::unsupported, "no kernels for this processor ({} known sets)",
-        kIsaCount);
+  check(isa.has_value(), ErrorKind::unsupported,
+        "no kernels for this processor ({} known instruction sets)", kIsaCount);
   return *isa;
 }
 
@@ -52,15 +52,15 @@ class ReadyConv final : public Ready {
         form_(p["direct"] != 0 ? ConvForm::direct : choose_form(p_, isa_)),
         conv_(make_convolution(form_, p_, isa_)),
         pool_(pool),
-        bias_(numbers(2, p_.outputs, Range::real)) {
+        bias_(operand_values(2, p_.outputs, Range::real)) {
     const bool int8 = p_.is_integer();
     const int64_t depth = p_.group_channels() * p_.taps();
     if (int8) scales_ = int8_scales(p_.outputs, depth);
-    const auto x = numbers(0, p_.batch * p_.channels * p_.input_positions(),
-                           int8 ? Range::unsigned8 : Range::real);
-    const auto w = numbers(1, p_.outputs * depth, int8 ? Range::signed8 : Range::real);
+    const auto x = operand_values(0, p_.batch * p_.channels * p_.input_positions(),
+                                  int8 ? Range::unsigned8 : Range::real);
+    const auto w = operand_values(1, p_.outputs * depth, int8 ? Range::signed8 : Range::real);
     const int64_t results = p_.batch * p_.outputs * p_.output_positions();
-    const auto residual = numbers(3, results, int8 ? Range::small_unsigned : Range::real);
+    const auto residual = operand_values(3, results, int8 ? Range::small_unsigned : Range::real);
     const ElementType w_type = int8 ? ElementType::i8 : p_.x_type;
     std::vector<std::byte> given(static_cast<size_t>(bytes_for(w_type, p_.outputs * depth)));
     fill(given.data(), w_type, w, [](int64_t i) { return i; });
@@ -120,7 +120,7 @@ class ReadyConv final : public Ready {
     if (!scales_.empty()) add({Kind::mul, {scales_.data(), ElementType::f32, 0, 1}});
     if (problem_["bias"] != 0) add({Kind::add, {bias_.data(), ElementType::f32, 0, 1}});
     if (problem_["sum"] != 0) {
-      // As the peer's sum does: to what y holds.
+      // Adds to y in place, as the peer's sum does.
       add({Kind::add, {set.y.data(), p_.y_type, p_.outputs, 1}},
           p_.outputs * p_.output_positions());
     }

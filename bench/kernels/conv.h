@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Our side of convolutions: activations channels last, the form that the library chooses.
+// Lathe's convolutions: channels last, in the form that the library selects.
 #pragma once
 
 #include "bench/kernels/adapter.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Operands of convolutions with channels last.
+// Channels-last operands of convolutions.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace lathe::bench {
 inline void put(std::byte* to, ElementType type, float value) {
   const auto write = [&](auto element) { std::memcpy(to, &element, sizeof element); };
   switch (type) {
-    case ElementType::bf16:  // the numbers have no more bits
+    case ElementType::bf16:  // exact: the values have few bits
       return write(static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16));
     case ElementType::u8:
       return write(static_cast<uint8_t>(value));
@@ -43,7 +43,7 @@ inline float get(const std::byte* from, ElementType type) {
   }
 }
 
-// Element i of [n, channels, positions] in memory that has the channels last.
+// Channels-last offset of element i of [n, channels, positions].
 inline int64_t last(int64_t i, int64_t channels, int64_t positions) {
   const int64_t channel = i / positions % channels;
   return (i / positions / channels * positions + i % positions) * channels + channel;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A pointwise and a depthwise convolution in one pass. Operands: x 0, w 1 and bias 2 of the first,
-// w 4 and bias 5 of the second.
+// pair: fused depthwise + pointwise convolutions, in either order. Operands: x 0, w 1 and bias 2 of
+// the first, w 4 and bias 5 of the second.
 #include "bench/kernels/fused_dw_pw.h"
 
 #include "base/error.h"
@@ -13,8 +13,8 @@ namespace {
 
 using namespace lathe::cpu;
 
-ConvProblem half_of(const Problem& pair, bool first) {
-  const Problem p = pair_half(pair, first);
+ConvProblem stage_of(const Problem& fused, bool first) {
+  const Problem p = fused_stage(fused, first);
   ConvProblem out;
   out.batch = p["n"];
   out.channels = p["ic"];
@@ -27,37 +27,39 @@ ConvProblem half_of(const Problem& pair, bool first) {
 }
 
 FusedDwPwProblem problem_of(const Problem& p) {
-  check(p.type != "int8", ErrorKind::unsupported, "pairs of {}: expected f32 or bf16", p.type);
-  return {half_of(p, true), half_of(p, false)};
+  check(p.type != "int8", ErrorKind::unsupported,
+        "fused convolutions of {} are not supported, expected f32 or bf16", p.type);
+  return {stage_of(p, true), stage_of(p, false)};
 }
 
 Isa best() {
   const std::optional<Isa> isa = best_isa();
-  check(isa.has_value(), ErrorKind::unsupported, "no kernels for this processor ({} known sets)",
-        kIsaCount);
+  check(isa.has_value(), ErrorKind::unsupported,
+        "no kernels for this processor ({} known instruction sets)", kIsaCount);
   return *isa;
 }
 
-class ReadyPair final : public Ready {
+class ReadyFusedDwPw final : public Ready {
  public:
-  ReadyPair(const Problem& p, ThreadPool& pool)
-      : p_(problem_of(p)), isa_(best()), pair_(p_, isa_), pool_(pool) {
+  ReadyFusedDwPw(const Problem& p, ThreadPool& pool)
+      : p_(problem_of(p)), isa_(best()), fused_(p_, isa_), pool_(pool) {
     for (int64_t i = 0; i < rotations(p); ++i) {
       sets_.push_back(std::make_unique<Set>(bytes_for(p_.first.x_type, input_values()),
                                             bytes_for(p_.second.y_type, results()),
-                                            static_cast<int64_t>(pair_.first().packed_bytes()),
-                                            static_cast<int64_t>(pair_.second().packed_bytes())));
+                                            static_cast<int64_t>(fused_.first().packed_bytes()),
+                                            static_cast<int64_t>(fused_.second().packed_bytes())));
       Set& set = *sets_.back();
-      fill(set.x.data(), p_.first.x_type, numbers(0, input_values(), Range::real),
+      fill(set.x.data(), p_.first.x_type, operand_values(0, input_values(), Range::real),
            [&](int64_t k) { return last(k, p_.first.channels, p_.first.input_positions()); });
-      pack(pair_.first(), p_.first, 1, set.first.data());
-      pack(pair_.second(), p_.second, 4, set.second.data());
+      pack(fused_.first(), p_.first, 1, set.first.data());
+      pack(fused_.second(), p_.second, 4, set.second.data());
     }
     for (const bool first : {true, false}) {
       Half& half = first ? first_ : second_;
-      half.bias = numbers(first ? 2 : 5, first ? p_.first.outputs : p_.second.outputs, Range::real);
+      half.bias =
+          operand_values(first ? 2 : 5, first ? p_.first.outputs : p_.second.outputs, Range::real);
       half.steps.push_back({EpilogueStep::Kind::add, {half.bias.data(), ElementType::f32, 0, 1}});
-      const std::string f = pair_half(p, first).activation;
+      const std::string f = fused_stage(p, first).activation;
       const auto activate = [&](Activation which) {
         half.steps.push_back({EpilogueStep::Kind::activate, {}, which, 1, 0});
       };
@@ -106,7 +108,8 @@ class ReadyPair final : public Ready {
   void pack(const Convolution& conv, const ConvProblem& p, uint64_t operand, std::byte* to) const {
     const int64_t count = p.outputs * p.group_channels() * p.taps();
     std::vector<std::byte> given(static_cast<size_t>(bytes_for(p.x_type, count)));
-    fill(given.data(), p.x_type, numbers(operand, count, Range::real), [](int64_t i) { return i; });
+    fill(given.data(), p.x_type, operand_values(operand, count, Range::real),
+         [](int64_t i) { return i; });
     conv.pack({given.data(), p.x_type}, to, &pool_);
   }
 
@@ -121,12 +124,12 @@ class ReadyPair final : public Ready {
     call.second.y = set.y.data();
     call.second.epilogue.steps = second_.steps;
     call.second.epilogue.out = p_.second.y_type;
-    pair_.run(call);
+    fused_.run(call);
   }
 
   const FusedDwPwProblem p_;
   const Isa isa_;
-  const FusedDwPw pair_;
+  const FusedDwPw fused_;
   ThreadPool& pool_;
   Half first_, second_;
   std::vector<std::unique_ptr<Set>> sets_;
@@ -135,8 +138,8 @@ class ReadyPair final : public Ready {
 
 }  // namespace
 
-std::unique_ptr<Ready> prepare_pair(const Problem& problem, ThreadPool& pool) {
-  return std::make_unique<ReadyPair>(problem, pool);
+std::unique_ptr<Ready> prepare_fused_dw_pw(const Problem& problem, ThreadPool& pool) {
+  return std::make_unique<ReadyFusedDwPw>(problem, pool);
 }
 
 }  // namespace lathe::bench

@@ -5,6 +5,6 @@
 
 namespace lathe::bench {
 
-std::unique_ptr<Ready> prepare_pair(const Problem& problem, ThreadPool& pool);
+std::unique_ptr<Ready> prepare_fused_dw_pw(const Problem& problem, ThreadPool& pool);
 
 }  // namespace lathe::bench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The same numbers on both sides: element `i` of operand `operand`.
+// Pseudo-random operands, equal in all processes: element `i` of operand `operand`.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace lathe::bench {
 
-// In [0, 1).
+// Uniform in [0, 1).
 inline double uniform(uint64_t operand, uint64_t i) {
   uint64_t x = (i + 1) * 0x9E3779B97F4A7C15ULL ^ (operand + 1) * 0xD1B54A32D192ED03ULL;
   x = (x ^ (x >> 32)) * 0xD6E8FEB86659FD93ULL;
@@ -18,13 +18,13 @@ inline double uniform(uint64_t operand, uint64_t i) {
 }
 
 enum class Range : uint8_t {
-  real,            // [-1, 1), with few bits, so that bf16 holds them
+  real,            // [-1, 1), exact in bf16
   unsigned8,       // 0 … 255
   signed8,         // -127 … 127
   small_unsigned,  // 0 … 15: residuals
 };
 
-inline std::vector<float> numbers(uint64_t operand, int64_t count, Range range) {
+inline std::vector<float> operand_values(uint64_t operand, int64_t count, Range range) {
   std::vector<float> out(static_cast<size_t>(count));
   for (size_t i = 0; i < out.size(); ++i) {
     const double u = uniform(operand, i);
@@ -37,8 +37,7 @@ inline std::vector<float> numbers(uint64_t operand, int64_t count, Range range) 
   return out;
 }
 
-// What each column of an 8-bit product of this depth is multiplied by: results have a few dozen
-// steps.
+// Scales of the columns of an int8 GEMM of K = depth, chosen for results of a few dozen steps.
 inline std::vector<float> int8_scales(int64_t columns, int64_t depth) {
   std::vector<float> out(static_cast<size_t>(columns));
   const float base = 0.004F / std::sqrt(static_cast<float>(depth));

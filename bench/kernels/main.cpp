@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Our dense kernels beside oneDNN's and the machine's peak, measured in turns.
+// Lathe's kernels against oneDNN and the machine's peak, in alternation.
 //
 //   bench_kernels [--quick] [--json] [--graphs=FOLDER] [--threads=N] [--type=T]
 //                 [--source=NAME[,NAME...]] [--alternations=N]
 //
-// --quick takes at most 45 seconds: the shapes that weigh most, with as many threads as cores.
-// Other flags are Google Benchmark's (--benchmark_filter=REGEX picks cases).
+// --quick takes at most 45 seconds: the most expensive shapes, with one thread per core. Other
+// flags are Google Benchmark's (--benchmark_filter=REGEX selects cases).
 #include <benchmark/benchmark.h>
 #include <sched.h>
 #include <unistd.h>
@@ -35,19 +35,19 @@ struct Settings {
   std::set<std::string, std::less<>> sources;  // empty: all
   int threads = 0;
 
-  int turns = 0;  // 0: by form
+  int rounds = 0;  // 0: by `quick`
 
-  int alternations() const { return turns > 0 ? turns : quick ? 5 : 9; }
+  int alternations() const { return rounds > 0 ? rounds : quick ? 5 : 9; }
   double sample_seconds() const { return quick ? 0.003 : 0.008; }
 };
 
-constexpr double kQuickSeconds = 30;  // after which no case is begun
-constexpr double kMostPeakMove = 0.05;
+constexpr double kQuickSeconds = 30;  // no case starts later
+constexpr double kMaxPeakDrift = 0.05;
 constexpr int kRepeats = 2;
-constexpr double kShortfall = 0.95;  // a shape wholly below this is measured again
+constexpr double kShortfall = 0.95;  // a case whose interval is below is measured again
 constexpr int64_t kReadBytes = int64_t{1} << 30;
 
-// This process and the peers that it starts run on the first `count` of its processors.
+// Restricts this process and its peers to its first `count` processors.
 void use_processors(const cpu_set_t& all, int count) {
   cpu_set_t some;
   CPU_ZERO(&some);
@@ -59,7 +59,7 @@ void use_processors(const cpu_set_t& all, int count) {
   sched_setaffinity(0, sizeof some, &some);
 }
 
-// One line on standard error for each case as it is done.
+// Prints one line on standard error per finished case.
 class Progress final : public benchmark::BenchmarkReporter {
  public:
   bool ReportContext(const Context&) override { return true; }
@@ -94,8 +94,8 @@ class Program {
       const std::vector<Peak> after = measure_peaks(threads);
       session_.peaks_moved = moved(session_.peaks, after);
       if (!session_.peaks_moved || settings_.quick) break;
-      fmt::print(stderr, "the measured peak moved by more than {} %: once more\n",
-                 100 * kMostPeakMove);
+      fmt::print(stderr, "the measured peak changed by more than {} %: repeating\n",
+                 100 * kMaxPeakDrift);
     }
     return std::move(session_);
   }
@@ -103,7 +103,7 @@ class Program {
  private:
   static bool moved(const std::vector<Peak>& before, const std::vector<Peak>& after) {
     for (size_t i = 0; i < before.size(); ++i) {
-      if (std::abs(after[i].rate / before[i].rate - 1) > kMostPeakMove) return true;
+      if (std::abs(after[i].rate / before[i].rate - 1) > kMaxPeakDrift) return true;
     }
     return false;
   }
@@ -134,10 +134,10 @@ class Program {
     for (const std::string& source : settings_.sources) {
       const bool known =
           std::any_of(all.begin(), all.end(), [&](const Case& c) { return c.source == source; });
-      check(known, ErrorKind::invalid_argument, "no case comes from '{}'", source);
+      check(known, ErrorKind::invalid_argument, "unknown source '{}'", source);
     }
     std::erase_if(all, [&](const Case& c) {
-      // Products of two activations stay in f32 or bf16.
+      // GEMMs of two activations are measured in f32 and bf16 only.
       const bool odd =
           c.problem.type == "int8" &&
           (c.problem.kind == "pair" || (c.problem.kind == "matmul" && c.problem["weights"] == 0));
@@ -150,7 +150,7 @@ class Program {
     return all;
   }
 
-  // What is cut off at the end weighs least.
+  // The time limit skips the last cases.
   static void heaviest_first(std::vector<Case>& cases) {
     const auto weight = [](const Case& c) {
       const double own = c.problem.flops() * static_cast<double>(c.count);
@@ -174,7 +174,7 @@ class Program {
           [this, &measurer, c, begin](benchmark::State& state) {
             const double passed = std::chrono::duration<double>(Clock::now() - begin).count();
             if (settings_.quick && passed > kQuickSeconds) {
-              state.SkipWithError("the time of --quick is over");
+              state.SkipWithError("time limit of --quick");
               return;
             }
             measure(measurer, c, state);
@@ -231,7 +231,7 @@ Settings parse(int& argc, char** argv) {
     } else if (value("--threads=", number)) {
       settings.threads = static_cast<int>(std::stol(number));
     } else if (value("--alternations=", number)) {
-      settings.turns = static_cast<int>(std::stol(number));
+      settings.rounds = static_cast<int>(std::stol(number));
     } else if (value("--source=", names)) {
       for (size_t begin = 0; begin <= names.size();) {
         const size_t end = std::min(names.find(',', begin), names.size());
@@ -246,14 +246,14 @@ Settings parse(int& argc, char** argv) {
   return settings;
 }
 
-// Tokens of Llama-1B with weights from memory, against plain reads.
+// Decode of Llama-1B with weights from memory, against sequential reads.
 nlohmann::ordered_json weight_streams(const Settings& settings, int threads) {
   nlohmann::ordered_json out;
   for (const int64_t block : {32, 128}) {
     const WeightStream s = measure_weight_stream(threads, block, settings.alternations());
     if (!settings.json) {
       fmt::print(
-          "int4 weights from memory, blocks of {}, {} threads, {}: {:.1f} GB/s, plain read {:.1f} "
+          "int4 weights from memory, blocks of {}, {} threads, {}: {:.1f} GB/s, read {:.1f} "
           "GB/s, ratio {:.3f} ({:.3f}-{:.3f})\n",
           block, threads, s.isa, s.ours * 1e-9, s.read * 1e-9, s.share, s.low, s.high);
     }
@@ -266,16 +266,16 @@ nlohmann::ordered_json weight_streams(const Settings& settings, int threads) {
   return out;
 }
 
-// Begins again where malloc has not been told how memory is to lie: it asks only at the start.
+// Re-executes the program with the malloc settings, which glibc reads only at startup.
 void settle_malloc(char** argv) {
   constexpr const char* kAgain = "LATHE_BENCH_BEGUN_AGAIN";
-  const char* told = std::getenv(kMallocVariable);
-  if (told != nullptr && std::string_view(told) == kMallocSettings) return;
-  check(std::getenv(kAgain) == nullptr, ErrorKind::io, "{} cannot be set here", kMallocVariable);
+  const char* settings = std::getenv(kMallocVariable);
+  if (settings != nullptr && std::string_view(settings) == kMallocSettings) return;
+  check(std::getenv(kAgain) == nullptr, ErrorKind::io, "cannot set {}", kMallocVariable);
   setenv(kAgain, "1", 1);
   setenv(kMallocVariable, kMallocSettings, 1);
   execv(own_program().c_str(), argv);
-  fail(ErrorKind::io, "cannot start '{}' again", escape(own_program()));
+  fail(ErrorKind::io, "cannot restart '{}'", escape(own_program()));
 }
 
 int main(int argc, char** argv) {

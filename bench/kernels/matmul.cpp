@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Our matrix products: constant weights packed before, activations row-major.
+// Lathe's GEMMs: packed constant weights, row-major activations.
 #include "bench/kernels/matmul.h"
 
 #include "bench/kernels/operands.h"
@@ -22,7 +22,7 @@ class ReadyMatmul final : public Ready {
         is_int8_(p.type == "int8"),
         batch_(std::max<int64_t>(1, p["batch"])),
         epilogue_(p.activation, is_int8_ ? int8_scales(p["n"], p["k"]) : std::vector<float>{},
-                  p["bias"] != 0 ? numbers(2, p["n"], Range::real) : std::vector<float>{},
+                  p["bias"] != 0 ? operand_values(2, p["n"], Range::real) : std::vector<float>{},
                   residual_of(p), p["n"],
                   is_int8_ ? ElementType::f32 : element_type(p.type, false)) {
     call_.isa = *cpu::best_isa();
@@ -41,11 +41,12 @@ class ReadyMatmul final : public Ready {
       call_.a_batch_stride = call_.m * call_.k;
       call_.out_batch_stride = call_.m * call_.n;
     }
-    const Tensor a = tensor_of(call_.a_type, numbers(0, batch_ * p["m"] * call_.k,
-                                                     is_int8_ ? Range::unsigned8 : Range::real));
+    const Tensor a = tensor_of(
+        call_.a_type,
+        operand_values(0, batch_ * p["m"] * call_.k, is_int8_ ? Range::unsigned8 : Range::real));
     const Tensor b = tensor_of(element_type(p.type, false),
-                               numbers(1, (is_constant_ ? 1 : batch_) * call_.k * call_.n,
-                                       is_int8_ ? Range::signed8 : Range::real));
+                               operand_values(1, (is_constant_ ? 1 : batch_) * call_.k * call_.n,
+                                              is_int8_ ? Range::signed8 : Range::real));
     b_type_ = b.type();
     for (int64_t i = 0; i < rotations(p); ++i) {
       a_.push_back(a.clone());
@@ -71,7 +72,7 @@ class ReadyMatmul final : public Ready {
     if (p["sum"] == 0) return {};
     const int64_t count = std::max<int64_t>(1, p["batch"]) * p["m"] * p["n"];
     const ElementType type = p.type == "int8" ? ElementType::f32 : element_type(p.type, false);
-    return tensor_of(type, numbers(3, count, Range::real));
+    return tensor_of(type, operand_values(3, count, Range::real));
   }
 
   cpu::PackSource source(const Tensor& b) const {

@@ -21,17 +21,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A peer's threads still spin after its last region, ONNX Runtime's for 30 ms: what comes next
-// waits for them, but not for ever. GOMP_SPINCOUNT below keeps it short.
+// A peer's threads spin after its last region, ONNX Runtime's for 30 ms. The next measurement waits
+// for them, up to a limit. GOMP_SPINCOUNT below shortens the spin.
 constexpr auto kCalm = std::chrono::milliseconds(1);
-constexpr int kMostCalm = 500;
+constexpr int kMaxCalm = 500;
 constexpr const char* kSpinCount = "20000";
 
-// Largest |a - b| over largest |b| that counts as equal.
+// Permitted error: largest |a - b| over largest |b|.
 double limit_of(const Problem& p) {
   if (p.kind == "matmul_n_bits") return 1e-6;
   if (p.type == "f32") return 1e-4;
-  // One step of 8 bits, one rounding of bf16.
+  // One rounding of bf16; one int8 step.
   return p.type == "bf16" ? 1.0 / 128 : 1.0 / 100;
 }
 
@@ -43,9 +43,9 @@ std::vector<float> read_floats(const std::string& path) {
   return out;
 }
 
-int64_t count_for(double seconds_of_two, double wanted) {
+int64_t count_for(double seconds_of_two, double target_seconds) {
   const double one = std::max(1e-7, seconds_of_two / 2);
-  return std::clamp<int64_t>(static_cast<int64_t>(std::ceil(wanted / one)), 1, 100000);
+  return std::clamp<int64_t>(static_cast<int64_t>(std::ceil(target_seconds / one)), 1, 100000);
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ double median(std::vector<double> samples) {
   return *middle;
 }
 
-// Of the logarithms, by Student's distribution.
+// Mean and 95 % interval of the logarithms, by Student's t-distribution.
 Interval interval_of(const std::vector<double>& samples) {
   if (samples.empty()) return {};
   constexpr double kQuantiles[] = {0,     12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365,
@@ -120,7 +120,7 @@ void Measurer::start_peers() {
       peer.kinds = kinds;
       peers_.push_back(std::move(peer));
     } catch (const Error& error) {
-      fmt::print(stderr, "without a peer: {}\n", error.message());
+      fmt::print(stderr, "skipping a peer: {}\n", error.message());
     }
   };
   const std::vector<std::string> dense{"matmul", "conv", "pair", "lstm", "gru"};
@@ -145,56 +145,58 @@ double Measurer::time_ours(int64_t count) {
 }
 
 double Measurer::time_peer(Peer& peer, int64_t count) {
-  const std::string answer = peer.process->ask(fmt::format("run {}", count));
+  const std::string answer = peer.process->request(fmt::format("run {}", count));
   int waits = 0;
   do {
     std::this_thread::sleep_for(kCalm);
-  } while (peer.process->is_running() && ++waits < kMostCalm);
+  } while (peer.process->is_running() && ++waits < kMaxCalm);
   return std::stod(answer) * 1e-9;
 }
 
 void Measurer::prepare_peers(const Problem& problem) {
   for (Peer& peer : peers_) {
     peer.seconds.clear();
-    peer.active = peer.takes(problem.kind);
+    peer.active = peer.supports(problem.kind);
     if (!peer.active) continue;
-    const std::string answer = peer.process->ask("prepare " + problem.line());
+    const std::string answer = peer.process->request("prepare " + problem.line());
     peer.active = answer.starts_with("ok");
     peer.implementation = answer.substr(std::min<size_t>(3, answer.size()));
   }
 }
 
-// The largest difference to any peer. An element that differs by more than the limit is let pass
-// where it is within the limit of exact sums, and so the peer's is not; the report says so.
+// The largest difference to any peer. An element beyond the limit passes if it is within the limit
+// of exact accumulation, so that the error is the peer's; the report contains both errors.
 double Measurer::compare(const Problem& problem) {
   const std::vector<float> own = ready_->result();
   const double limit = limit_of(problem);
   double worst = 0;
   for (Peer& peer : peers_) {
     if (!peer.active) continue;
-    const std::string answer = peer.process->ask("result " + file_);
-    check(answer == "ok", ErrorKind::io, "{} answers '{}'", peer.process->greeting(), answer);
+    const std::string answer = peer.process->request("result " + file_);
+    check(answer == "ok", ErrorKind::io, "{}: expected 'ok', got '{}'", peer.process->greeting(),
+          answer);
     const std::vector<float> theirs = read_floats(file_);
-    check(theirs.size() == own.size(), ErrorKind::internal, "{} elements, {} has {}", own.size(),
-          peer.process->greeting(), theirs.size());
+    check(theirs.size() == own.size(), ErrorKind::internal, "got {} elements, {} has {}",
+          own.size(), peer.process->greeting(), theirs.size());
     double largest = 1e-30;
     for (const float x : theirs) largest = std::max<double>(largest, std::abs(x));
-    double error = 0;  // the peer's, and ours, where they are too far from each other
+    double error = 0;  // of the peer and of ours, for elements beyond the limit
     double own_error = 0;
     for (size_t i = 0; i < own.size(); ++i) {
-      check(!std::isnan(own[i]), ErrorKind::internal, "element {} is NaN, not {}", i, theirs[i]);
+      check(!std::isnan(own[i]), ErrorKind::internal, "element {} is NaN, expected {}", i,
+            theirs[i]);
       const double difference = std::abs(own[i] - theirs[i]) / largest;
       worst = std::max(worst, difference);
       if (difference <= limit) continue;
       const std::optional<double> exact = ready_->exact(i);
       check(exact && std::abs(own[i] - *exact) <= limit * largest, ErrorKind::internal,
-            "results differ by {:.2g}, at most {:.2g}", difference, limit);
+            "results differ by {:.2g}, expected at most {:.2g}", difference, limit);
       error = std::max(error, std::abs(theirs[i] - *exact) / largest);
       own_error = std::max(own_error, std::abs(own[i] - *exact) / largest);
     }
     if (error > 0) {
       peer.implementation +=
-          fmt::format(", {:.2g} from exact sums (ours {:.2g})", error, own_error);
+          fmt::format(", error {:.2g} to exact accumulation (ours {:.2g})", error, own_error);
     }
   }
   return worst;
@@ -223,16 +225,16 @@ bool Measurer::begin(const Case& what) {
     const double seconds = std::min(time_peer(peer, 2), time_peer(peer, 2));
     peer.count = count_for(seconds, options_.sample_seconds);
   }
-  turn_ = 0;
+  round_ = 0;
   return true;
 }
 
-// A sample in slices, the peak between them: a neighbour who takes a share of the machine takes it
-// from both. The best of a few short samples of the peak would miss what a long one of ours meets.
-void Measurer::take_our_turn() {
+// Measures the peak between slices of a sample, so that other load on the machine affects both
+// equally. Short separate samples of the peak would miss load during a long sample of ours.
+void Measurer::sample_ours() {
   constexpr int64_t kSlices = 4;
-  constexpr double kMostPeakSeconds = 0.01;  // of a slice
-  time_ours(1);                              // wakes the threads, as a peer's are not asleep either
+  constexpr double kMaxPeakSeconds = 0.01;  // of a slice
+  time_ours(1);                             // wakes the threads: a peer's are awake too
   const int64_t slices = std::min(kSlices, count_);
   double seconds = 0, peak = 0;
   for (int64_t i = 0; i < slices; ++i) {
@@ -240,7 +242,7 @@ void Measurer::take_our_turn() {
     const double taken = time_ours(count);
     seconds += taken;
     const double rate = measure_peak(outcome_.what.problem.type, outcome_.isa, pool_,
-                                     std::min(taken / 2, kMostPeakSeconds));
+                                     std::min(taken / 2, kMaxPeakSeconds));
     peak += rate / static_cast<double>(slices);
     outcome_.best_peak = std::max(outcome_.best_peak, rate);
   }
@@ -249,20 +251,20 @@ void Measurer::take_our_turn() {
   outcome_.reads.push_back(ready_->read_rate());
 }
 
-// Who begins changes from turn to turn.
+// The first engine changes from round to round.
 double Measurer::alternate() {
-  const auto parties = static_cast<int64_t>(peers_.size()) + 1;
-  for (int64_t i = 0; i < parties; ++i) {
-    const int64_t party = (i + turn_) % parties;
-    if (party == 0) {
-      take_our_turn();
+  const auto engines = static_cast<int64_t>(peers_.size()) + 1;
+  for (int64_t i = 0; i < engines; ++i) {
+    const int64_t engine = (i + round_) % engines;
+    if (engine == 0) {
+      sample_ours();
       continue;
     }
-    Peer& peer = peers_[static_cast<size_t>(party - 1)];
+    Peer& peer = peers_[static_cast<size_t>(engine - 1)];
     if (!peer.active) continue;
     peer.seconds.push_back(time_peer(peer, peer.count) / static_cast<double>(peer.count));
   }
-  ++turn_;
+  ++round_;
   return outcome_.ours.back();
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One case against its peers: outputs compared, then times taken in turns.
+// Measures a case against its peers: compares outputs, then times engines in alternation.
 #pragma once
 
 #include <algorithm>
@@ -26,24 +26,24 @@ struct Outcome {
   Case what;
   int threads = 0;
   std::string isa;           // of our kernel
-  std::string peer;          // the faster one: "oneDNN 3.2.0 avx512_core_amx brg:avx512_core_amx"
+  std::string peer;          // the fastest: "oneDNN 3.2.0 avx512_core_amx brg:avx512_core_amx"
   std::vector<double> ours;  // seconds of one execution, per alternation
   std::vector<double> theirs;
-  std::vector<double> peaks;  // operations per second in registers, in turns with each of ours
-  double best_peak = 0;       // of the short samples that `peaks` are the means of
-  std::vector<double> reads;  // bytes per second of a plain read, right after each of ours; or 0
+  std::vector<double> peaks;  // operations per second in registers, between slices of each of ours
+  double best_peak = 0;       // best of the samples averaged in `peaks`
+  std::vector<double> reads;  // bytes per second of a sequential read after each of ours; or 0
   double error = 0;           // largest |a - b| over largest |b|
   int64_t extra_bytes = 0;
-  std::string problem;  // not measured, and why
+  std::string problem;  // why the case was not measured; else empty
 
   bool measured() const { return problem.empty(); }
   bool has_peer() const { return !theirs.empty(); }
   Interval ratio() const;  // theirs / ours
   double seconds() const { return median(ours); }
   double rate() const { return what.problem.flops() / seconds(); }
-  double peak_share() const;       // the median of the alternations'
-  double best_peak_share() const;  // of the best sample of the peak
-  double read_share() const;       // the same
+  double peak_share() const;       // median over alternations
+  double best_peak_share() const;  // of best_peak
+  double read_share() const;       // median over alternations
 };
 
 struct MeasureOptions {
@@ -52,7 +52,7 @@ struct MeasureOptions {
   double sample_seconds = 0.008;
 };
 
-// The peers of one number of threads, each a process that lives as long as this.
+// Measures cases with one number of threads. Peers are child processes that live as long as this.
 class Measurer {
  public:
   explicit Measurer(const MeasureOptions& options);
@@ -60,8 +60,8 @@ class Measurer {
   const MeasureOptions& options() const { return options_; }
   std::vector<std::string> peers() const;  // "oneDNN 3.2.0 avx512_core_amx"
 
-  // In steps, so that Google Benchmark counts the alternations. `begin` says false, with the reason
-  // in the outcome, where nothing can be timed; `alternate` returns our seconds.
+  // Separate steps, so that Google Benchmark counts the alternations. `begin` returns false, with
+  // the reason in the outcome, if the case cannot be timed; `alternate` returns our seconds.
   bool begin(const Case& what);
   double alternate();
   Outcome finish();
@@ -69,8 +69,8 @@ class Measurer {
  private:
   struct Peer {
     std::unique_ptr<Process> process;
-    std::vector<std::string> kinds;  // of problems that it takes
-    bool takes(const std::string& kind) const {
+    std::vector<std::string> kinds;  // supported kinds of problems
+    bool supports(const std::string& kind) const {
       return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
     }
     std::string implementation;
@@ -82,7 +82,7 @@ class Measurer {
   void prepare_peers(const Problem& problem);
   double compare(const Problem& problem);
   double time_ours(int64_t count);
-  void take_our_turn();
+  void sample_ours();
   double time_peer(Peer& peer, int64_t count);
 
   MeasureOptions options_;
@@ -90,7 +90,7 @@ class Measurer {
   std::vector<Peer> peers_;
   std::unique_ptr<Ready> ready_;
   int64_t count_ = 1;
-  int64_t turn_ = 0;
+  int64_t round_ = 0;
   std::string file_;
   Outcome outcome_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory for operands.
+// Memory of operands.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +12,13 @@
 
 namespace lathe::bench {
 
-// What malloc of every process is told, ours and the peers': operands lie side by side on large
-// pages, as they do in the arena of a plan and in its packed weights.
+// malloc settings of Lathe and all peers: operands are contiguous on large pages, as in a plan's
+// arena and packed weights.
 inline constexpr const char* kMallocVariable = "GLIBC_TUNABLES";
 inline constexpr const char* kMallocSettings =
     "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073741824";
 
-// Zeroed memory that begins at a cache line.
+// Zeroed memory, aligned to a cache line.
 class Pages {
  public:
   explicit Pages(int64_t bytes) {
@@ -26,7 +26,7 @@ class Pages {
     const auto size =
         static_cast<size_t>((std::max<int64_t>(bytes, 1) + kLine - 1) / kLine * kLine);
     data_ = std::aligned_alloc(kLine, size);
-    check(data_ != nullptr, ErrorKind::out_of_memory, "no {} bytes of memory", bytes);
+    check(data_ != nullptr, ErrorKind::out_of_memory, "cannot allocate {} bytes", bytes);
     std::memset(data_, 0, size);
   }
   ~Pages() { std::free(data_); }

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A process of its own for ONNX Runtime: usage: onnxruntime_peer.py THREADS.
+"""The ONNX Runtime peer; usage: onnxruntime_peer.py THREADS.
 
-The protocol is that of onednn/worker.cpp. Element i of operand number o comes from `uniform`, as in
-inputs.h; matmul_n_bits: activations (0), bytes of weights (1), scales (2); lstm and gru: see
-recurrent.cpp.
+Implements the protocol of onednn/worker.cpp. `uniform` generates the operands as in inputs.h.
+Operands of matmul_n_bits: activations 0, packed weights 1, scales 2; lstm and gru: recurrent.cpp.
 """
 import sys
 import time
@@ -23,13 +22,13 @@ def uniform(operand, count):
 
 
 def real(operand, *dims):
-    """Numbers as Range::real gives them."""
+    """Values of Range::real."""
     whole = (uniform(operand, int(np.prod(dims))) * 256).astype(np.int64) - 128
     return whole.astype(np.float32).reshape(dims) / 128
 
 
-def on_lines(values):
-    """A copy that begins at a multiple of 64 bytes, as our tensors do."""
+def aligned(values):
+    """A 64-byte aligned copy, as Lathe's tensors are."""
     memory = np.zeros(values.nbytes + 64, np.uint8)
     start = -memory.ctypes.data % 64
     copy = memory[start:start + values.nbytes].view(values.dtype).reshape(values.shape)
@@ -83,8 +82,8 @@ class Prepared:
         for _ in range(p.get("rotations", 1)):
             session = ort.InferenceSession(text, options, providers=["CPUExecutionProvider"])
             binding = session.io_binding()
-            binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(on_lines(first)))
-            self.y = ort.OrtValue.ortvalue_from_numpy(on_lines(np.zeros(y_dims, np.float32)))
+            binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(aligned(first)))
+            self.y = ort.OrtValue.ortvalue_from_numpy(aligned(np.zeros(y_dims, np.float32)))
             binding.bind_ortvalue_output("y", self.y)
             self.bindings.append((session, binding))
 
@@ -122,7 +121,7 @@ def main():
             return
         try:
             prepared, text = answer(prepared, threads, line)
-        except Exception as error:  # reported to whoever asks
+        except Exception as error:  # reported to the parent process
             prepared, text = None, "no: " + str(error).replace("\n", " ")
         print(text, flush=True)
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory for our side of a case.
+// Operands of Lathe's side of a case.
 #pragma once
 
 #include <string>
@@ -30,15 +30,16 @@ inline std::vector<float> floats_of(const Tensor& tensor) {
   return out;
 }
 
-// Bytes aligned to a cache line.
+// Memory aligned to a cache line.
 inline Tensor bytes_of(size_t bytes) {
   return Tensor(ElementType::u8, {static_cast<int64_t>(bytes)});
 }
 
-// scale · sum + bias + residual, then the activation; whatever the problem has of these.
+// The epilogue of a problem: scale · accumulator + bias + residual, then the activation; each is
+// optional.
 class CaseEpilogue {
  public:
-  // `residual`: rows of `columns` elements side by side; may be empty.
+  // `residual`: [rows, columns], contiguous; may be empty.
   CaseEpilogue(const std::string& activation, std::vector<float> scales, std::vector<float> bias,
                Tensor residual, int64_t columns, ElementType out);
   cpu::Epilogue get() const;

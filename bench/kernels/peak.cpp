@@ -17,63 +17,63 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using cpu::Isa;
 
-// Twelve or more independent chains hide every latency. Accumulators are written out, so that they
-// stay in registers.
+// Twelve or more independent chains hide the FMA latency. asm statements keep the accumulators in
+// registers.
 struct Loop {
   std::string_view type;
   Isa isa;
-  double operations;  // of one step
+  double operations;  // per step
   void (*run)(int64_t steps);
 };
 
 constexpr int kChains = 12;
 
 [[gnu::target("avx2,fma")]] void f32_avx2(int64_t steps) {
-  __m256 sums[kChains]{};
+  __m256 accumulators[kChains]{};
   const __m256 x = _mm256_set1_ps(0.5F);
   for (int64_t i = 0; i < steps; ++i) {
-    for (__m256& sum : sums) sum = _mm256_fmadd_ps(x, x, sum);
-    for (__m256& sum : sums) asm volatile("" : "+x"(sum));
+    for (__m256& sum : accumulators) sum = _mm256_fmadd_ps(x, x, sum);
+    for (__m256& sum : accumulators) asm volatile("" : "+x"(sum));
   }
 }
 
 [[gnu::target("avx2,avxvnni")]] void int8_avx2_vnni(int64_t steps) {
-  __m256i sums[kChains]{};
+  __m256i accumulators[kChains]{};
   const __m256i x = _mm256_set1_epi8(1);
   for (int64_t i = 0; i < steps; ++i) {
-    for (__m256i& sum : sums) sum = _mm256_dpbusd_avx_epi32(sum, x, x);
-    for (__m256i& sum : sums) asm volatile("" : "+x"(sum));
+    for (__m256i& sum : accumulators) sum = _mm256_dpbusd_avx_epi32(sum, x, x);
+    for (__m256i& sum : accumulators) asm volatile("" : "+x"(sum));
   }
 }
 
 [[gnu::target("avx512f")]] void f32_avx512(int64_t steps) {
-  __m512 sums[kChains]{};
+  __m512 accumulators[kChains]{};
   const __m512 x = _mm512_set1_ps(0.5F);
   for (int64_t i = 0; i < steps; ++i) {
-    for (__m512& sum : sums) sum = _mm512_fmadd_ps(x, x, sum);
-    for (__m512& sum : sums) asm volatile("" : "+v"(sum));
+    for (__m512& sum : accumulators) sum = _mm512_fmadd_ps(x, x, sum);
+    for (__m512& sum : accumulators) asm volatile("" : "+v"(sum));
   }
 }
 
 [[gnu::target("avx512f,avx512bf16")]] void bf16_avx512(int64_t steps) {
-  __m512 sums[kChains]{};
+  __m512 accumulators[kChains]{};
   const auto x = reinterpret_cast<__m512bh>(_mm512_set1_epi16(0x3F00));
   for (int64_t i = 0; i < steps; ++i) {
-    for (__m512& sum : sums) sum = _mm512_dpbf16_ps(sum, x, x);
-    for (__m512& sum : sums) asm volatile("" : "+v"(sum));
+    for (__m512& sum : accumulators) sum = _mm512_dpbf16_ps(sum, x, x);
+    for (__m512& sum : accumulators) asm volatile("" : "+v"(sum));
   }
 }
 
 [[gnu::target("avx512f,avx512vnni")]] void int8_avx512(int64_t steps) {
-  __m512i sums[kChains]{};
+  __m512i accumulators[kChains]{};
   const __m512i x = _mm512_set1_epi8(1);
   for (int64_t i = 0; i < steps; ++i) {
-    for (__m512i& sum : sums) sum = _mm512_dpbusd_epi32(sum, x, x);
-    for (__m512i& sum : sums) asm volatile("" : "+v"(sum));
+    for (__m512i& sum : accumulators) sum = _mm512_dpbusd_epi32(sum, x, x);
+    for (__m512i& sum : accumulators) asm volatile("" : "+v"(sum));
   }
 }
 
-// All eight tiles of 16 rows of 64 bytes.
+// Eight tiles of 16 rows of 64 bytes.
 struct alignas(64) TileConfig {
   uint8_t palette = 1;
   uint8_t start_row = 0;
@@ -114,7 +114,7 @@ constexpr Loop kLoops[] = {
     {"int8", Isa::amx, 2.0 * 16 * 16 * 64 * 4, int8_amx},
 };
 
-// Seconds in which every thread runs `body` once; all begin together.
+// Seconds until all threads, started together, have run `body` once.
 template <class F>
 double time_together(int threads, F&& body) {
   std::atomic<int> waiting{threads};
@@ -134,15 +134,16 @@ double time_together(int threads, F&& body) {
 }
 
 [[gnu::target("avx2")]] uint64_t read_all(const std::byte* from, int64_t bytes) {
-  __m256i sums[8]{};
+  __m256i accumulators[8]{};
   for (int64_t at = 0; at + 256 <= bytes; at += 256) {
     for (int i = 0; i < 8; ++i) {
-      sums[i] = _mm256_add_epi64(
-          sums[i], _mm256_load_si256(reinterpret_cast<const __m256i*>(from + at) + i));
+      accumulators[i] = _mm256_add_epi64(
+          accumulators[i], _mm256_load_si256(reinterpret_cast<const __m256i*>(from + at) + i));
     }
   }
   uint64_t total = 0;
-  for (const __m256i& sum : sums) total += static_cast<uint64_t>(_mm256_extract_epi64(sum, 0));
+  for (const __m256i& sum : accumulators)
+    total += static_cast<uint64_t>(_mm256_extract_epi64(sum, 0));
   return total;
 }
 
@@ -169,7 +170,7 @@ std::vector<Peak> measure_peaks(int threads) {
 
 double measure_peak(const std::string& type, const std::string& isa, ThreadPool& pool,
                     double seconds) {
-  constexpr int64_t kParts = 32;  // for each thread: shared out at run time, as chunks of products
+  constexpr int64_t kParts = 32;  // per thread; claimed dynamically, like GEMM chunks
   constexpr double kTrialSeconds = 1e-4;
   const Loop* best = nullptr;
   for (const Loop& loop : kLoops) {
@@ -182,16 +183,16 @@ double measure_peak(const std::string& type, const std::string& isa, ThreadPool&
   if (best == nullptr) return 0;
   const int64_t parts = kParts * pool.threads();
   int64_t steps = 20;
-  // The first trial wakes the threads, the second one tells how many steps the time takes.
-  for (const double wanted : {kTrialSeconds, seconds, 0.0}) {
+  // The first trial wakes the threads; the second determines the number of steps.
+  for (const double target_seconds : {kTrialSeconds, seconds, 0.0}) {
     const Clock::time_point begin = Clock::now();
     parallel_for(&pool, parts, 1, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) best->run(steps);
     });
     const double taken = std::chrono::duration<double>(Clock::now() - begin).count();
     const auto done = static_cast<double>(steps);
-    if (wanted == 0) return best->operations * done * static_cast<double>(parts) / taken;
-    steps = std::max<int64_t>(1, static_cast<int64_t>(wanted / taken * done));
+    if (target_seconds == 0) return best->operations * done * static_cast<double>(parts) / taken;
+    steps = std::max<int64_t>(1, static_cast<int64_t>(target_seconds / taken * done));
   }
   return 0;
 }
@@ -223,7 +224,7 @@ double measure_read_bandwidth(int threads, int64_t bytes) {
   constexpr int kRuns = 4;
   auto* memory = static_cast<std::byte*>(reserve_pages(static_cast<size_t>(bytes)));
   if (memory == nullptr) return 0;
-  prefer_large_pages(memory, static_cast<size_t>(bytes));  // as packed weights lie
+  prefer_large_pages(memory, static_cast<size_t>(bytes));  // as for packed weights
   const int64_t share = bytes / threads / 256 * 256;
   double best = 0;
   std::atomic<uint64_t> total{0};

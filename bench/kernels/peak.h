@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the machine can do now: operations per second in registers, bytes per second from memory.
+// Limits of the machine: operations per second in registers, bytes per second from memory.
 #pragma once
 
 #include <cstddef>
@@ -14,22 +14,22 @@ namespace lathe::bench {
 
 struct Peak {
   std::string type;  // "f32", "bf16", "int8"
-  std::string isa;   // as cpu::to_string spells it
+  std::string isa;   // cpu::to_string
   double rate = 0;   // operations per second of all threads
 };
 
-// Of every instruction set that this machine has, the best of several short runs.
+// Best of several short runs for each supported instruction set.
 std::vector<Peak> measure_peaks(int threads);
-// What the threads of a pool can do at this very moment, over about so many seconds. Of the fastest
-// instruction set where `isa` has no loop for the type; 0 where none has.
+// Current operations per second of a pool's threads, measured for about `seconds`. Uses the fastest
+// instruction set if `isa` has no loop for the type; 0 if none has.
 double measure_peak(const std::string& type, const std::string& isa, ThreadPool& pool,
                     double seconds);
 double fastest(const std::vector<Peak>& peaks, const std::string& type);
 
-// A plain read by the threads of a pool in one region, each a share of every part.
+// Reads all parts sequentially in one region; each thread reads a share of every part.
 void read_memory(std::span<const std::span<const std::byte>> parts, ThreadPool& pool);
 
-// A plain read of `bytes` of memory by all threads, the best of several, in bytes per second.
+// Bytes per second of a sequential read of `bytes` of memory by all threads, best of several.
 double measure_read_bandwidth(int threads, int64_t bytes);
 
 }  // namespace lathe::bench

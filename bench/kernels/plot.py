@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Draws the ratios of a run: usage: plot.py RESULT.json OUT.svg (RESULT.json from --json)."""
+"""Plots the ratios of a run; usage: plot.py RESULT.json OUT.svg (RESULT.json from --json)."""
 import json
 import sys
 from xml.sax.saxutils import escape
 
 WIDTH, LEFT, ROW, TOP = 1000, 420, 14, 40
-MOST = 3.0  # the ratio at the right edge
+MOST = 3.0  # ratio at the right edge
 COLOURS = {"f32": "#1b6ca8", "bf16": "#d17b0f", "int8": "#3a7d44"}
 
 

@@ -9,24 +9,24 @@
 namespace lathe::bench {
 namespace {
 
-int64_t output_extent(int64_t in, int64_t kernel, int64_t dilation, int64_t stride, int64_t pads) {
+int64_t output_size(int64_t in, int64_t kernel, int64_t dilation, int64_t stride, int64_t pads) {
   return (in + pads - (kernel - 1) * dilation - 1) / stride + 1;
 }
 
 int64_t bytes_of(std::string_view type) { return type == "f32" ? 4 : type == "bf16" ? 2 : 1; }
 
-constexpr int64_t kFar = int64_t{128} << 20;  // a little more than the weights of ResNet-50
+constexpr int64_t kColdBytes = int64_t{128} << 20;  // more than the weights of ResNet-50
 
 }  // namespace
 
 int64_t Problem::operator[](std::string_view name) const {
-  const auto at = numbers.find(name);
-  return at == numbers.end() ? 0 : at->second;
+  const auto at = parameters.find(name);
+  return at == parameters.end() ? 0 : at->second;
 }
 
 std::string Problem::line() const {
   std::string out = kind + " " + type + " " + activation;
-  for (const auto& [name, value] : numbers) out += " " + name + "=" + std::to_string(value);
+  for (const auto& [name, value] : parameters) out += " " + name + "=" + std::to_string(value);
   return out;
 }
 
@@ -42,7 +42,7 @@ Problem Problem::parse(std::string_view line) {
         std::from_chars(word.data() + equals + 1, end, value).ptr != end) {
       throw std::runtime_error("'" + word + "' is not NAME=NUMBER");
     }
-    p.numbers[word.substr(0, equals)] = value;
+    p.parameters[word.substr(0, equals)] = value;
   }
   return p;
 }
@@ -52,35 +52,35 @@ std::span<const std::string_view> activations() {
   return kAll;
 }
 
-Problem pair_half(const Problem& pair, bool first) {
+Problem fused_stage(const Problem& pair, bool first) {
   const bool pointwise = first == (pair["pointwise_first"] != 0);
   Problem p{"conv", pair.type, pair.activation, {}};
   if (!first) p.activation = activations()[static_cast<size_t>(pair["then"])];
-  p.numbers = {{"n", pair["n"]},   {"ih", pair["ih"]},  {"iw", pair["iw"]}, {"g", 1},  {"kh", 1},
-               {"kw", 1},          {"sh", 1},           {"sw", 1},          {"dh", 1}, {"dw", 1},
-               {"ic", pair["ic"]}, {"oc", pair["mid"]}, {"bias", 1}};
+  p.parameters = {{"n", pair["n"]},   {"ih", pair["ih"]},  {"iw", pair["iw"]}, {"g", 1},  {"kh", 1},
+                  {"kw", 1},          {"sh", 1},           {"sw", 1},          {"dh", 1}, {"dw", 1},
+                  {"ic", pair["ic"]}, {"oc", pair["mid"]}, {"bias", 1}};
   if (!pointwise) {
     for (const char* name : {"kh", "kw", "sh", "sw", "pt", "pl", "pb", "pr"}) {
-      p.numbers[name] = pair[name];
+      p.parameters[name] = pair[name];
     }
-    p.numbers["g"] = pair["mid"];
+    p.parameters["g"] = pair["mid"];
   }
   if (!first) {
-    const Problem before = pair_half(pair, true);
-    p.numbers["ih"] = output_height(before);
-    p.numbers["iw"] = output_width(before);
-    p.numbers["ic"] = pair["mid"];
-    p.numbers["oc"] = pair["oc"];
+    const Problem before = fused_stage(pair, true);
+    p.parameters["ih"] = output_height(before);
+    p.parameters["iw"] = output_width(before);
+    p.parameters["ic"] = pair["mid"];
+    p.parameters["oc"] = pair["oc"];
   }
   return p;
 }
 
 int64_t output_height(const Problem& p) {
-  return output_extent(p["ih"], p["kh"], p["dh"], p["sh"], p["pt"] + p["pb"]);
+  return output_size(p["ih"], p["kh"], p["dh"], p["sh"], p["pt"] + p["pb"]);
 }
 
 int64_t output_width(const Problem& p) {
-  return output_extent(p["iw"], p["kw"], p["dw"], p["sw"], p["pl"] + p["pr"]);
+  return output_size(p["iw"], p["kw"], p["dw"], p["sw"], p["pl"] + p["pr"]);
 }
 
 double Problem::flops() const {
@@ -89,7 +89,7 @@ double Problem::flops() const {
     const int64_t outputs = p["n"] * p["oc"] * output_height(p) * output_width(p);
     return 2.0 * static_cast<double>(outputs * (p["ic"] / p["g"]) * p["kh"] * p["kw"]);
   }
-  if (kind == "pair") return pair_half(p, true).flops() + pair_half(p, false).flops();
+  if (kind == "pair") return fused_stage(p, true).flops() + fused_stage(p, false).flops();
   if (kind == "attention") {
     const double pairs = static_cast<double>(p["m"] * p["n"]) / (p["causal"] != 0 ? 2 : 1);
     return 4.0 * pairs * static_cast<double>(p["batch"] * p["heads"] * p["size"]);
@@ -114,7 +114,7 @@ int64_t Problem::bytes() const {
     const int64_t groups = (p["k"] + p["block"] - 1) / p["block"];
     return p["n"] * groups * (p["block"] * p["bits"] / 8 + 4) + 4 * p["m"] * (p["k"] + p["n"]);
   }
-  if (kind == "pair") return pair_half(p, true).bytes() + pair_half(p, false).bytes();
+  if (kind == "pair") return fused_stage(p, true).bytes() + fused_stage(p, false).bytes();
   if (kind == "attention") {
     return size * p["batch"] * p["size"] * 2 * (p["heads"] * p["m"] + p["kv_heads"] * p["n"]);
   }
@@ -135,7 +135,7 @@ int64_t rotations(const Problem& p) {
 int64_t weight_rotations(const Problem& p) {
   if (p["far"] == 0) return rotations(p);
   const int64_t bytes = bytes_of(p.type) * p["oc"] * p["ic"] / p["g"] * p["kh"] * p["kw"];
-  return std::max(rotations(p), kFar / std::max<int64_t>(1, bytes));
+  return std::max(rotations(p), kColdBytes / std::max<int64_t>(1, bytes));
 }
 
 }  // namespace lathe::bench

@@ -23,7 +23,7 @@ Process::Process(const std::vector<std::string>& arguments,
   int to[2];
   int from[2];
   check(pipe2(to, O_CLOEXEC) == 0 && pipe2(from, O_CLOEXEC) == 0, ErrorKind::io,
-        "no pipes for '{}'", escape(name_));
+        "cannot create pipes for '{}'", escape(name_));
   std::vector<char*> words;
   for (const std::string& argument : arguments)
     words.push_back(const_cast<char*>(argument.c_str()));
@@ -64,7 +64,7 @@ std::string Process::read_line() {
   return line;
 }
 
-std::string Process::ask(const std::string& line) {
+std::string Process::request(const std::string& line) {
   const std::string text = line + "\n";
   const ssize_t written = write(input_, text.data(), text.size());
   check(written == static_cast<ssize_t>(text.size()), ErrorKind::io, "'{}' has ended",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A process that answers each line on its standard input by a line on its standard output.
+// A child process that answers each input line with one output line.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@ namespace lathe::bench {
 
 class Process {
  public:
-  // Starts it with these variables added; Error(io) if it cannot be started or says nothing.
+  // Starts the process with additional environment variables; Error(io) if it fails or prints no
+  // greeting.
   Process(const std::vector<std::string>& arguments,
           const std::vector<std::pair<std::string, std::string>>& variables);
   ~Process();
@@ -17,9 +18,9 @@ class Process {
   Process& operator=(const Process&) = delete;
 
   const std::string& greeting() const { return greeting_; }
-  // Error(io) if the process has ended.
-  std::string ask(const std::string& line);
-  // Whether one of its threads runs or could run: an engine's may spin long after they had work.
+  // Sends a line and returns the answer; Error(io) if the process has ended.
+  std::string request(const std::string& line);
+  // True if one of its threads is runnable: threads of an engine may spin after their work ends.
   bool is_running() const;
 
  private:

@@ -12,9 +12,9 @@
 namespace lathe::bench {
 namespace {
 
-// Small, so that gates are not all 0 or 1.
+// Small weights, so that gates do not saturate.
 std::vector<float> weights(uint64_t operand, int64_t count, int64_t depth) {
-  std::vector<float> out = numbers(operand, count, Range::real);
+  std::vector<float> out = operand_values(operand, count, Range::real);
   const float scale = 1 / std::sqrt(static_cast<float>(depth));
   for (float& x : out) x *= scale;
   return out;
@@ -35,7 +35,7 @@ class ReadyRecurrent final : public Ready {
       layers_.push_back(std::make_unique<cpu::Recurrent>(
           problem, cpu::RecurrentWeights{w.data(), r.data(), b.data(), nullptr}, isa));
     }
-    x_ = numbers(0, p["steps"] * p["batch"] * p["input"], Range::real);
+    x_ = operand_values(0, p["steps"] * p["batch"] * p["input"], Range::real);
     y_.resize(static_cast<size_t>(p["steps"] * p["batch"] * p["hidden"]));
   }
 
@@ -77,7 +77,7 @@ class ReadyRecurrent final : public Ready {
 std::unique_ptr<Ready> prepare_recurrent(const Problem& p, ThreadPool& pool) {
   const std::optional<cpu::Isa> isa = cpu::best_isa();
   check(isa.has_value() && p.type == "f32", ErrorKind::unsupported,
-        "{} of {} on this processor: expected f32, and AVX2", p.kind, p.type);
+        "{} of {} is not supported, expected f32 and AVX2", p.kind, p.type);
   return std::make_unique<ReadyRecurrent>(p, pool, *isa);
 }
 

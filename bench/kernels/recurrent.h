@@ -5,7 +5,7 @@
 
 namespace lathe::bench {
 
-// lstm and gru: see recurrent.cpp for their numbers.
+// lstm and gru. Parameters: see recurrent.cpp.
 std::unique_ptr<Ready> prepare_recurrent(const Problem& problem, ThreadPool& pool);
 
 }  // namespace lathe::bench

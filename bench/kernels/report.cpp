@@ -8,14 +8,14 @@
 #include <map>
 #include <set>
 
-#include "bench/kernels/sums.h"
+#include "bench/kernels/totals.h"
 
 namespace lathe::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr double kShort = 20e-6;  // shapes below this are summed by kind of layer
-constexpr double kBelow = 0.95;   // of a peer: a shape wholly under it is named
+constexpr double kShort = 20e-6;  // shapes below are summed by kind of layer
+constexpr double kBelow = 0.95;   // ratio: shapes whose interval is below are listed
 
 std::string text_of(const Problem& p) {
   std::string out = p.kind;
@@ -56,11 +56,11 @@ double peak_of(const Session& session, const std::string& type, const std::strin
   for (const Peak& peak : session.peaks) {
     if (peak.type == type && (isa.empty() || peak.isa == isa)) rate = std::max(rate, peak.rate);
   }
-  // f32 has no instruction of its own in the later sets.
+  // The later instruction sets add no f32 instruction.
   return rate > 0 || isa.empty() ? rate : peak_of(session, type, "");
 }
 
-// What a product of one row or a step over a cache is held against: 0 for others.
+// Share of memory bandwidth of a GEMV or decode attention; 0 for others.
 double bandwidth_share(const Session& session, const Outcome& outcome) {
   const Problem& p = outcome.what.problem;
   if (const double beside = outcome.read_share(); beside > 0) return beside;
@@ -72,7 +72,7 @@ double weight_of(const Outcome& outcome) {
   return outcome.what.problem.flops() * static_cast<double>(outcome.what.count);
 }
 
-// Alternation by alternation, so that the interval is that of the mean.
+// Averages each alternation, for the interval of the mean.
 Interval weighted_ratio(const std::vector<const Outcome*>& outcomes) {
   size_t samples = outcomes.empty() ? 0 : outcomes[0]->theirs.size();
   for (const Outcome* outcome : outcomes) samples = std::min(samples, outcome->theirs.size());
@@ -102,8 +102,8 @@ Json type_json(const Session& session, const std::string& type) {
   for (const Outcome& outcome : session.outcomes) {
     const Problem& p = outcome.what.problem;
     if (p.type != type || p.kind == "matmul_n_bits" || p.kind == "pair") continue;
-    if (p.kind == "lstm" || p.kind == "gru") continue;  // not all of their peers are oneDNN
-    if (p["direct"] != 0 || p["far"] != 0) continue;    // measured once more for a sum
+    if (p.kind == "lstm" || p.kind == "gru") continue;  // other peers than oneDNN
+    if (p["direct"] != 0 || p["far"] != 0) continue;    // variants, for totals only
     if (!outcome.measured()) ++missing;
     if (!outcome.measured()) continue;
     own_isas.insert(outcome.isa);
@@ -129,7 +129,7 @@ Json type_json(const Session& session, const std::string& type) {
     json["vs_onednn"] = rounded(ratio.mean);
     json["vs_onednn_interval"] = {rounded(ratio.low), rounded(ratio.high)};
   }
-  json["peak_share"] = share > 0 ? rounded(share) : Json();  // of the square with the least
+  json["peak_share"] = share > 0 ? rounded(share) : Json();  // lowest of the square GEMMs
   json["peak_isa"] = share_isa;
   if (share > 0) {
     json["share_of_fastest_isa"] =
@@ -171,21 +171,22 @@ Json case_json(const Session& session, const Outcome& outcome) {
   return json;
 }
 
-std::string note_of(const Sum& sum) {
-  std::string note = fmt::format("{:+} bytes of weights", sum.extra_bytes);
-  if (sum.left_out > 0) note += fmt::format(", {} without a peer left out", sum.left_out);
+std::string note_of(const Total& total) {
+  std::string note = fmt::format("{:+} bytes of weights", total.extra_bytes);
+  if (total.left_out > 0) note += fmt::format(", {} skipped without a peer", total.left_out);
   return note;
 }
 
-Json sum_json(const Sum& sum) {
-  return {{"name", sum.name},
-          {"type", sum.type},
-          {"count", sum.count},
-          {"us", rounded(sum.ours * 1e6)},
-          {"peer_us", rounded(sum.theirs * 1e6)},
-          {"ratio", {rounded(sum.ratio.mean), rounded(sum.ratio.low), rounded(sum.ratio.high)}},
-          {"extra_bytes", sum.extra_bytes},
-          {"left_out", sum.left_out}};
+Json total_json(const Total& total) {
+  return {
+      {"name", total.name},
+      {"type", total.type},
+      {"count", total.count},
+      {"us", rounded(total.ours * 1e6)},
+      {"peer_us", rounded(total.theirs * 1e6)},
+      {"ratio", {rounded(total.ratio.mean), rounded(total.ratio.low), rounded(total.ratio.high)}},
+      {"extra_bytes", total.extra_bytes},
+      {"left_out", total.left_out}};
 }
 
 std::string row(const std::string& name, const std::string& type, int64_t count, double ours,
@@ -201,7 +202,7 @@ std::string table(const Session& session) {
   std::string out = fmt::format("{} threads", session.threads);
   for (const std::string& peer : session.peers) out += "; " + peer;
   out += "\n";
-  if (session.peaks_moved) out += "  the measured peak moved in every attempt\n";
+  if (session.peaks_moved) out += "  the measured peak changed in every attempt\n";
   for (const Peak& peak : session.peaks) {
     out += fmt::format("  peak {:<5} {:<12} {:>9.0f} G/s\n", peak.type, peak.isa, peak.rate * 1e-9);
   }
@@ -214,7 +215,7 @@ std::string table(const Session& session) {
     int64_t count = 0;
     double ours = 0, theirs = 0, flops = 0, rate = 0;
   };
-  std::map<std::pair<std::string, std::string>, Short> sums;
+  std::map<std::pair<std::string, std::string>, Short> short_layers;
   std::map<std::pair<std::string, std::string>, std::vector<const Outcome*>> members;
   for (const Outcome& o : session.outcomes) {
     const Problem& p = o.what.problem;
@@ -227,7 +228,7 @@ std::string table(const Session& session) {
     const double peak = peak_of(session, p.type, o.isa);
     if (o.seconds() < kShort && o.has_peer()) {
       const auto key = std::make_pair(layer_kind(p), p.type);
-      Short& sum = sums[key];
+      Short& sum = short_layers[key];
       const auto count = static_cast<double>(o.what.count);
       sum.count += o.what.count;
       sum.ours += o.seconds() * count;
@@ -244,15 +245,16 @@ std::string table(const Session& session) {
     out += row(name, p.type, o.what.count, o.seconds(), median(o.theirs), o.ratio(), o.peak_share(),
                who);
   }
-  for (const auto& [key, sum] : sums) {
+  for (const auto& [key, sum] : short_layers) {
     const double ratio = sum.theirs / sum.ours;
     const Interval mean = weighted_ratio(members[key]);
     out += row("under 20 us, summed: " + key.first, key.second, sum.count, sum.ours, sum.theirs,
                {ratio, ratio * mean.low / mean.mean, ratio * mean.high / mean.mean},
                sum.flops / sum.ours / sum.rate, "");
   }
-  for (const Sum& sum : sums_of(session.outcomes)) {
-    out += row(sum.name, sum.type, sum.count, sum.ours, sum.theirs, sum.ratio, 0, note_of(sum));
+  for (const Total& total : totals_of(session.outcomes)) {
+    out += row(total.name, total.type, total.count, total.ours, total.theirs, total.ratio, 0,
+               note_of(total));
   }
   for (const char* type : {"f32", "bf16", "int8"}) {
     const Json json = type_json(session, type);
@@ -274,7 +276,8 @@ Json to_json(const Session& session, bool with_cases) {
   }
   if (session.read_bandwidth > 0) json["read_gb_per_s"] = rounded(session.read_bandwidth * 1e-9);
   if (with_cases) {
-    for (const Sum& sum : sums_of(session.outcomes)) json["sums"].push_back(sum_json(sum));
+    for (const Total& total : totals_of(session.outcomes))
+      json["sums"].push_back(total_json(total));
     for (const Outcome& o : session.outcomes) json["cases"].push_back(case_json(session, o));
   }
   return json;

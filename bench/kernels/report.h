@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What was measured, as a table and as JSON.
+// The results as a table and as JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,12 +11,12 @@
 
 namespace lathe::bench {
 
-// Everything of one number of threads.
+// All results with one number of threads.
 struct Session {
   int threads = 0;
   std::vector<std::string> peers;
   std::vector<Peak> peaks;
-  bool peaks_moved = false;   // while cases were measured, in the last attempt too
+  bool peaks_moved = false;   // during all attempts
   double read_bandwidth = 0;  // 0: not measured
   std::vector<Outcome> outcomes;
 };

@@ -21,12 +21,12 @@ using Clock = std::chrono::steady_clock;
 
 Isa best() {
   const std::optional<Isa> isa = best_isa();
-  check(isa.has_value(), ErrorKind::unsupported, "no kernels for this processor ({} known sets)",
-        kIsaCount);
+  check(isa.has_value(), ErrorKind::unsupported,
+        "no kernels for this processor ({} known instruction sets)", kIsaCount);
   return *isa;
 }
 
-WeightOnlyProblem int8_product(int64_t k, int64_t n, int bits, int64_t block) {
+WeightOnlyProblem int8_problem(int64_t k, int64_t n, int bits, int64_t block) {
   WeightOnlyProblem p;
   p.k = k;
   p.n = n;
@@ -41,7 +41,7 @@ WeightOnlyProblem int8_product(int64_t k, int64_t n, int bits, int64_t block) {
 class ReadyWeightOnly final : public Ready {
  public:
   ReadyWeightOnly(const Problem& p, ThreadPool& pool)
-      : problem_(int8_product(p["k"], p["n"], static_cast<int>(p["bits"]), p["block"])),
+      : problem_(int8_problem(p["k"], p["n"], static_cast<int>(p["bits"]), p["block"])),
         layout_(weight_only_layout(problem_)),
         isa_(best()),
         pool_(pool),
@@ -49,7 +49,7 @@ class ReadyWeightOnly final : public Ready {
         a_(m_ * problem_.k * 4),
         y_(m_ * problem_.n * 4),
         workspace_(weight_only_workspace(problem_, layout_, m_)) {
-    const std::vector<float> a = numbers(0, m_ * problem_.k, Range::real);
+    const std::vector<float> a = operand_values(0, m_ * problem_.k, Range::real);
     std::copy(a.begin(), a.end(), a_.floats());
     const int64_t blocks = layout_.blocks;
     std::vector<uint8_t> codes(
@@ -76,7 +76,7 @@ class ReadyWeightOnly final : public Ready {
   }
   std::string_view isa() const override { return to_string(isa_); }
 
-  // By the rule of weight_only.h, the sums over blocks in double.
+  // The definition in weight_only.h, accumulated over blocks in double.
   std::optional<double> exact(size_t i) const override {
     if (problem_.bits != 4) return std::nullopt;
     const auto element = static_cast<int64_t>(i);
@@ -121,26 +121,28 @@ class ReadyWeightOnly final : public Ready {
   Isa isa_;
   ThreadPool& pool_;
   int64_t m_;
-  Pages a_;  // as tensors lie: on lines of their own
+  Pages a_;  // aligned to cache lines, as tensors are
   Pages y_;
   Pages workspace_;
   std::vector<std::unique_ptr<Pages>> packed_;
   size_t next_ = 0;
 };
 
-// Sums 64-bit words of `memory`, in chunks as products take panels.
+// Reads `memory` sequentially, in chunks like the panels of a GEMM.
 void read_plainly(const std::byte* memory, int64_t bytes, ThreadPool& pool) {
   constexpr int64_t kChunk = 1 << 16;
   parallel_for(&pool, bytes / kChunk, 1, [&](int64_t begin, int64_t end) {
-    constexpr int kSums = 32;
-    uint64_t sums[kSums] = {};
+    constexpr int kAccumulators = 32;
+    uint64_t accumulators[kAccumulators] = {};
     for (const std::byte* at = memory + begin * kChunk; at < memory + end * kChunk;
-         at += 8 * kSums) {
-      uint64_t words[kSums];
+         at += 8 * kAccumulators) {
+      uint64_t words[kAccumulators];
       std::memcpy(words, at, sizeof words);
-      for (int i = 0; i < kSums; ++i) sums[i] += words[i];
+      for (int i = 0; i < kAccumulators; ++i) accumulators[i] += words[i];
     }
-    asm volatile("" : : "g"(std::accumulate(sums, sums + kSums, uint64_t{0})));
+    asm volatile(""
+                 :
+                 : "g"(std::accumulate(accumulators, accumulators + kAccumulators, uint64_t{0})));
   });
 }
 
@@ -155,7 +157,7 @@ double quantile(std::vector<double> samples, double q) {
   return samples[static_cast<size_t>(q * static_cast<double>(samples.size() - 1) + 0.5)];
 }
 
-// All layers of a token, each in its own part of the memory.
+// All layers of one decode step, each with its own weights.
 class Token {
  public:
   explicit Token(int64_t block) {
@@ -163,7 +165,7 @@ class Token {
       if (c.source != "llama_1b" || c.problem["block"] != block) continue;
       for (int64_t i = 0; i < c.count; ++i) add(c.problem["k"], c.problem["n"], block);
     }
-    add(2048, 128256, block);  // the head
+    add(2048, 128256, block);  // LM head
   }
   int64_t bytes() const { return bytes_; }
 
@@ -185,7 +187,7 @@ class Token {
     int64_t at;
   };
   void add(int64_t k, int64_t n, int64_t block) {
-    WeightOnlyProblem p = int8_product(k, n, 4, block);
+    WeightOnlyProblem p = int8_problem(k, n, 4, block);
     p.scale_type = ElementType::f16;
     const WeightOnlyLayout layout = weight_only_layout(p);
     layers_.push_back({p, layout, bytes_});
@@ -193,7 +195,7 @@ class Token {
   }
   std::vector<Layer> layers_;
   int64_t bytes_ = 0;
-  std::vector<float> a_ = numbers(0, 8192, Range::real);
+  std::vector<float> a_ = operand_values(0, 8192, Range::real);
   std::vector<float> y_ = std::vector<float>(128256);
   Pages workspace_{1 << 20};
 };
@@ -208,16 +210,16 @@ std::vector<Case> weight_only_cases(int64_t rows) {
   std::vector<Case> out;
   for (const int64_t block : {32, 128}) {
     for (Case c : language_model_cases(rows)) {
-      // 576 is no multiple of 128.
+      // K = 576 is not a multiple of 128.
       if (c.source == "llama_8b" || (c.source == "smollm2_135m" && block != 32)) continue;
       c.problem.kind = "matmul_n_bits";
-      c.problem.type = "int8";  // what is multiplied, and whose peak it is measured by
-      c.problem.numbers = {{"m", c.problem["m"]},
-                           {"n", c.problem["n"]},
-                           {"k", c.problem["k"]},
-                           {"bits", 4},
-                           {"block", block}};
-      c.problem.numbers["rotations"] = rotations(c.problem);
+      c.problem.type = "int8";  // of the multiplications and of the peak
+      c.problem.parameters = {{"m", c.problem["m"]},
+                              {"n", c.problem["n"]},
+                              {"k", c.problem["k"]},
+                              {"bits", 4},
+                              {"block", block}};
+      c.problem.parameters["rotations"] = rotations(c.problem);
       out.push_back(std::move(c));
     }
   }
@@ -228,14 +230,14 @@ WeightStream measure_weight_stream(int threads, int64_t block, int alternations)
   constexpr int64_t kCopies = 3;
   Token token(block);
   const Pages memory(kCopies * token.bytes());
-  // Codes of every value; scales of 2^-7 or so, whatever they fall on.
+  // Arbitrary valid codes and scales.
   std::memset(memory.data(), 0x21, static_cast<size_t>(kCopies * token.bytes()));
   ThreadPool pool(threads);
   const Isa isa = best();
   std::vector<double> read, ours, ratios;
   for (int64_t i = 0; i < kCopies * alternations; ++i) {
-    // The very same pages, as memory is not equally fast everywhere; what is left of them in caches
-    // has been replaced before it is reached again.
+    // Both read the same pages, as bandwidth depends on the pages. The copies are larger than L3,
+    // so that no data remains cached.
     const std::byte* weights = memory.data() + i % kCopies * token.bytes();
     const double plain = seconds_of([&] { read_plainly(weights, token.bytes(), pool); });
     const double token_seconds = seconds_of([&] { token.run(weights, isa, pool); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Products with weights of few bits: "matmul_n_bits", of numbers m, n, k, bits and block.
+// Weight-only quantised GEMMs: "matmul_n_bits" with parameters m, n, k, bits and block.
 #pragma once
 
 #include <memory>
@@ -13,18 +13,18 @@ namespace lathe::bench {
 
 std::unique_ptr<Ready> ready_weight_only(const Problem& problem, ThreadPool& pool);
 
-// Layers of SmolLM2-135M and Llama-1B in 4 bits, blocks of 32 and 128.
+// Layers of SmolLM2-135M and Llama-1B in int4, blocks of 32 and 128, with M = `rows`.
 std::vector<Case> weight_only_cases(int64_t rows);
 
-// Tokens of Llama-1B in 4 bits with all weights read from memory (three copies in turn, 1.8 GB),
-// activations quantised, beside plain reads of as many bytes of the same memory, in turns.
+// Decode of int4 Llama-1B with weights read from memory (three rotating copies, 1.8 GB) and int8
+// activations, in alternation with sequential reads of the same memory.
 struct WeightStream {
   int64_t block = 0;
   std::string isa;
   double read = 0;  // bytes per second, medians
   double ours = 0;
   double share = 0;  // median of the ratios
-  double low = 0;    // and their quartiles
+  double low = 0;    // quartiles of the ratios
   double high = 0;
 };
 WeightStream measure_weight_stream(int threads, int64_t block, int alternations);

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Times Lathe's tokenizers beside `tokenizers` and `tiktoken`, in turns, and compares the ids.
+"""Times Lathe's tokenizers against `tokenizers` and `tiktoken`, in alternation, and compares the ids.
 
-usage: compare.py PROGRAM CORPUS [TURNS]
+usage: compare.py PROGRAM CORPUS [ROUNDS]
 
-PROGRAM is bench_tokenizers, CORPUS what make_corpus.py wrote. Tokenizers are those of LATHE_TEST_DATA
-(or the folder `shared` beside the repository); without it, the committed example. Each number is the
-best of TURNS (3); a ratio is theirs over ours. "cold": no word is remembered from before.
+PROGRAM is bench_tokenizers, CORPUS the output of make_corpus.py. Uses the tokenizers in LATHE_TEST_DATA
+(default: the folder `shared` beside the repository), or else the committed example. Each result is the
+best of ROUNDS (3); a ratio is the peer's time over Lathe's. "cold": with an empty word cache.
 """
 
 import base64
@@ -38,7 +38,7 @@ class Lathe:
 
 
 def checksum(lists):
-    """That of bench_tokenizers."""
+    """The checksum of bench_tokenizers."""
     total = 14695981039346656037
     for ids in lists:
         for number in ids:
@@ -52,10 +52,10 @@ def timed(function):
     return time.perf_counter() - start, result
 
 
-def best(turns, *functions):
-    """The least time of each, called in turns, and the last results."""
+def best(rounds, *functions):
+    """The minimum time of each function, called in alternation, and the last results."""
     times, results = [float("inf")] * len(functions), [None] * len(functions)
-    for _ in range(turns):
+    for _ in range(rounds):
         for i, function in enumerate(functions):
             seconds, results[i] = timed(function)
             if isinstance(results[i], dict):
@@ -69,7 +69,7 @@ def row(name, size, ours, theirs, ids):
           f"   ids {ids}", flush=True)
 
 
-def compare_tokenizers(program, path, name, corpus, documents, size, turns):
+def compare_tokenizers(program, path, name, corpus, documents, size, rounds):
     reference = tokenizers.Tokenizer.from_file(str(path))
     reference.no_truncation()
     reference.no_padding()
@@ -79,35 +79,35 @@ def compare_tokenizers(program, path, name, corpus, documents, size, turns):
         os.environ["TOKENIZERS_PARALLELISM"] = "true" if parallel else "false"
         return reference.encode_batch_fast(documents, add_special_tokens=False)
 
-    (cold, warm, theirs), results = best(turns, lambda: lathe.run("cold", 1), lambda: lathe.run("warm", 1),
+    (cold, warm, theirs), results = best(rounds, lambda: lathe.run("cold", 1), lambda: lathe.run("warm", 1),
                                          lambda: encode(False))
     same = "equal" if checksum(e.ids for e in results[2]) == results[0]["sum"] else "DIFFER"
     row(f"{name}: 1 thread, cold", size, cold, theirs, same)
     row(f"{name}: 1 thread, warm", size, warm, theirs, same)
-    (ours, theirs), _ = best(turns, lambda: lathe.run("cold", 2), lambda: encode(True))
+    (ours, theirs), _ = best(rounds, lambda: lathe.run("cold", 2), lambda: encode(True))
     row(f"{name}: 2 threads, cold", size, ours, theirs, same)
     return same == "equal"
 
 
-def compare_tiktoken(program, path, corpus, documents, size, turns):
+def compare_tiktoken(program, path, corpus, documents, size, rounds):
     ranks = {base64.b64decode(token): int(rank) for token, rank in
              (line.split() for line in open(path, "rb") if line.strip())}
     reference = tiktoken.Encoding("cl100k", pat_str=CL100K, mergeable_ranks=ranks, special_tokens={})
     lathe = Lathe(program, path, corpus)
     (cold, warm, theirs), results = best(
-        turns, lambda: lathe.run("cold", 1), lambda: lathe.run("warm", 1),
+        rounds, lambda: lathe.run("cold", 1), lambda: lathe.run("warm", 1),
         lambda: [reference.encode_ordinary(text) for text in documents])
     same = "equal" if checksum(results[2]) == results[0]["sum"] else "DIFFER"
     row("tiktoken cl100k: 1 thread, cold", size, cold, theirs, same)
     row("tiktoken cl100k: 1 thread, warm", size, warm, theirs, same)
-    (ours, theirs), _ = best(turns, lambda: lathe.run("cold", 2),
+    (ours, theirs), _ = best(rounds, lambda: lathe.run("cold", 2),
                              lambda: reference.encode_ordinary_batch(documents, num_threads=2))
     row("tiktoken cl100k: 2 threads, cold", size, ours, theirs, same)
     return same == "equal"
 
 
 def make_large(ranks_path, folder):
-    """A tokenizer.json of 128,000 tokens: the cl100k ranks as merges, and added tokens."""
+    """Writes a tokenizer.json of 128,000 tokens: the cl100k ranks as merges, and added tokens."""
     ranks = {base64.b64decode(token): int(rank) for token, rank in
              (line.split() for line in open(ranks_path, "rb") if line.strip())}
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
@@ -150,17 +150,17 @@ def make_large(ranks_path, folder):
     return path
 
 
-def compare_load(program, path, turns):
+def compare_load(program, path, rounds):
     def ours():
         line = subprocess.check_output([program, "load", path, "1"], text=True)
         return json.loads(line)
-    (ours_seconds, theirs), _ = best(turns, ours, lambda: tokenizers.Tokenizer.from_file(str(path)))
+    (ours_seconds, theirs), _ = best(rounds, ours, lambda: tokenizers.Tokenizer.from_file(str(path)))
     print(f"load of {path.stat().st_size / 1e6:.1f} MB, 128,000 tokens: {ours_seconds * 1e3:.0f} ms, theirs "
           f"{theirs * 1e3:.0f} ms: {ours_seconds / theirs:.2f} of theirs", flush=True)
 
 
 def compare_one(program, tokenizer, documents, folder):
-    """1 MB without a space."""
+    """Encodes 1 MB without a space."""
     text = "".join("".join(documents).split()).encode()[:1_000_000].decode("utf-8", "ignore")
     path = pathlib.Path(folder) / "one.txt"
     path.write_text(text, encoding="utf-8")
@@ -171,11 +171,11 @@ def compare_one(program, tokenizer, documents, folder):
 
 def main():
     program, corpus = sys.argv[1:3]
-    turns = int(sys.argv[3]) if len(sys.argv) > 3 else 3
+    rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 3
     documents = [text.decode() for text in pathlib.Path(corpus).read_bytes().split(b"\0")[:-1]]
     size = sum(len(text.encode()) for text in documents)
     os.environ["RAYON_NUM_THREADS"] = "2"
-    print(f"{size / 1e6:.1f} MB in {len(documents)} documents; best of {turns}; ours, theirs, ratio")
+    print(f"{size / 1e6:.1f} MB in {len(documents)} documents; best of {rounds}; ours, theirs, ratio")
     paths = {name: DATA / name / "tokenizer.json"
              for name in ("gpt2", "bert-base-uncased", "phi-3-mini", "t5-small", "clip", "whisper-tiny")}
     paths = {name: path for name, path in paths.items() if path.exists()}
@@ -183,12 +183,12 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         ranks = DATA / "tiktoken-cl100k/cl100k_base.tiktoken"
         if ranks.exists():
-            good &= compare_tiktoken(program, ranks, corpus, documents, size, turns)
+            good &= compare_tiktoken(program, ranks, corpus, documents, size, rounds)
             large = make_large(ranks, folder)
-            compare_load(program, large, turns + 2)
-            good &= compare_tokenizers(program, large, "128k", corpus, documents, size, turns)
+            compare_load(program, large, rounds + 2)
+            good &= compare_tokenizers(program, large, "128k", corpus, documents, size, rounds)
         for name, path in (paths or {"example": ROOT / "examples/tokenizer/tokenizer.json"}).items():
-            good &= compare_tokenizers(program, path, name, corpus, documents, size, turns)
+            good &= compare_tokenizers(program, path, name, corpus, documents, size, rounds)
             compare_one(program, path, documents, folder)
     sys.exit(0 if good else 1)
 

@@ -5,8 +5,8 @@
 //        bench_tokenizers encode FILE CORPUS [PATTERN]
 //        bench_tokenizers one FILE TEXT
 //
-// Prints a JSON object a line. For `encode` it waits for a line on standard input before each pass:
-// "cold N" or "warm N" with N threads, so that peers can take turns.
+// Prints one JSON object per line. `encode` reads a line from standard input before each pass,
+// "cold N" or "warm N" with N threads, so that engines can alternate.
 #include <nlohmann/json.hpp>
 
 #include <chrono>
@@ -46,7 +46,7 @@ std::vector<std::string_view> documents_of(std::string_view corpus) {
   return out;
 }
 
-// FNV over all ids, to compare with the peers'.
+// FNV hash of all ids, for comparison with the peers.
 uint64_t add_ids(uint64_t sum, const std::vector<uint32_t>& ids) {
   for (const uint32_t id : ids) sum = (sum ^ id) * 1099511628211u;
   return sum;

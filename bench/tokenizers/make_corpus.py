@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Makes a text of many languages out of the documentation, sources and translations installed here.
+"""Writes a corpus of many languages from installed documentation, sources and translations.
 
 usage: make_corpus.py FILE [MEGABYTES]
 
-Documents of about 4 KB, ended by zero bytes, until there are MEGABYTES (50) of them. No paragraph
-comes twice. Fails if fewer than 8 scripts have 100 KB each.
+Writes documents of about 4 KB, each followed by a zero byte, up to MEGABYTES (50), without repeated
+paragraphs. Fails if fewer than 8 scripts have 100 KB each.
 """
 
 import collections
@@ -55,7 +55,7 @@ def paragraphs(rng, kind):
 
 
 def take(rng, kind, budget, seen):
-    """Distinct paragraphs of at most `budget` bytes together."""
+    """Distinct paragraphs of at most `budget` bytes in total."""
     kept = []
     for text in paragraphs(rng, kind):
         data = text.strip("\n").encode()
@@ -99,8 +99,8 @@ def main():
           ", ".join(f"{name} {size / 1e6:.1f}" for name, size in
                     sorted(found.items(), key=lambda item: -item[1])))
     if len(found) < 8 or len(data) < 0.9 * budget:
-        sys.exit(f"error: {len(found)} scripts and {len(data)} bytes; expected 8 and {budget}: too little "
-                 "is installed")
+        sys.exit(f"error: {len(found)} scripts and {len(data)} bytes; expected 8 and {budget}: install "
+                 "more documentation and translations")
     target.write_bytes(data)
 
 

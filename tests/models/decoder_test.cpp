@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A decoder in standard operators: greedy tokens against those of a reference implementation.
+// A decoder of standard operators: greedy tokens equal those of a reference implementation.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ class Decoder : public testing::Test {
  protected:
   void SetUp() override {
     const auto folder = test_data("models/llm");
-    if (!folder) GTEST_SKIP() << "the folder of test data has no models/llm";
+    if (!folder) GTEST_SKIP() << "test data has no models/llm";
     folder_ = folder->string();
     std::ifstream file(folder_ + "/stories260k/expected.json");
     const nlohmann::json json = nlohmann::json::parse(file);
@@ -60,7 +60,7 @@ class Decoder : public testing::Test {
     return import_onnx(onnx::read_model(folder_ + "/stories260k-onnx/" + name));
   }
 
-  // ids, mask of ones, positions: what every step of one sequence feeds.
+  // Inputs of a step of one sequence: ids, a mask of ones, positions.
   static std::vector<Box> step_inputs(const Program& program, const std::vector<int64_t>& ids,
                                       int64_t past) {
     const auto n = static_cast<int64_t>(ids.size());
@@ -83,7 +83,7 @@ class Decoder : public testing::Test {
   std::vector<int64_t> continuation_;
 };
 
-TEST_F(Decoder, GivesTheReferencesTokensFedByHand) {
+TEST_F(Decoder, MatchesTheReferenceWithTheKvCacheAsInputs) {
   const auto plan = compile(load());
   Session session(plan);
   std::vector<Box> caches(2 * kLayers, Box{Tensor(ElementType::f32, {1, 4, 0, 8})});
@@ -102,7 +102,7 @@ TEST_F(Decoder, GivesTheReferencesTokensFedByHand) {
   EXPECT_EQ(plan->compilations, 1);
 }
 
-TEST_F(Decoder, GivesTheReferencesTokensWithOneBufferAsPastAndPresent) {
+TEST_F(Decoder, MatchesTheReferenceWithOneBufferAsPastAndPresent) {
   const auto plan = compile(load());
   Session session(plan);
   constexpr int64_t kRoom = 256;
@@ -130,11 +130,11 @@ TEST_F(Decoder, GivesTheReferencesTokensWithOneBufferAsPastAndPresent) {
   EXPECT_EQ(session.counters().output_bytes_copied, 0);
 }
 
-// Hands out memory until it is sealed.
+// Allocates until it is sealed.
 class SealedAllocator final : public Allocator {
  public:
   void* allocate(size_t bytes, size_t alignment) override {
-    EXPECT_FALSE(sealed) << bytes << " bytes were asked for within a token";
+    EXPECT_FALSE(sealed) << bytes << " bytes were allocated within a token";
     return host_allocator().allocate(bytes, alignment);
   }
   void deallocate(void* pointer, size_t bytes) noexcept override {
@@ -143,7 +143,7 @@ class SealedAllocator final : public Allocator {
   bool sealed = false;
 };
 
-TEST_F(Decoder, KeepsItsCachesAsStatesWithoutCopiesOrAllocations) {
+TEST_F(Decoder, StatesNeedNoCopiesOrAllocations) {
   std::unique_ptr<Program> program = load();
   promote_state(*program, cache_pairs());
   const auto plan = compile(std::move(program));
@@ -159,7 +159,7 @@ TEST_F(Decoder, KeepsItsCachesAsStatesWithoutCopiesOrAllocations) {
   while (ids.size() < kTokens) {
     const auto past = static_cast<int64_t>(ids.size()) - 1;
     const std::vector<Box> inputs = step_inputs(*plan->program, {ids.back()}, past);
-    // A capacity bucket changes where the length passes one; the first steps fill the scratch.
+    // Only the first steps, and lengths that change the capacity, may allocate.
     allocator.sealed =
         past > 4 && capacity_for(past + 1) == capacity_for(past) && capacity_floor(past) != past;
     session.run(inputs, results, options);
@@ -178,11 +178,11 @@ TEST_F(Decoder, RunsTwoSequencesOfDifferentLengthsInOneBatch) {
   promote_state(*program, cache_pairs());
   const auto plan = compile(std::move(program));
   Session session(plan);
-  // Two prompts, padded on the right to the longer one; each row keeps its own length.
+  // Two prompts, padded on the right to the longer one; each sequence has its own length.
   std::vector<std::vector<int64_t>> ids{{expected_.begin(), expected_.begin() + 3}, prompt_};
-  const std::vector<std::vector<int64_t>> wanted{expected_, continuation_};
+  const std::vector<std::vector<int64_t>> expected{expected_, continuation_};
   const auto longest = static_cast<int64_t>(std::max(ids[0].size(), ids[1].size()));
-  std::vector<int64_t> fed(2, 0);  // rows in each sequence's cache
+  std::vector<int64_t> cached(2, 0);  // tokens in each sequence's KV cache
   int64_t held = 0;
   for (int step = 0; step < 40; ++step) {
     const int64_t s = step == 0 ? longest : 1;
@@ -196,10 +196,10 @@ TEST_F(Decoder, RunsTwoSequencesOfDifferentLengthsInOneBatch) {
       counts.push_back(count);
       for (int64_t i = 0; i < s; ++i) {
         const bool real = i < count;
-        tokens.push_back(real ? ids[b][static_cast<size_t>(fed[b] + i)] : 0);
-        positions.push_back(real ? fed[b] + i : 0);
+        tokens.push_back(real ? ids[b][static_cast<size_t>(cached[b] + i)] : 0);
+        positions.push_back(real ? cached[b] + i : 0);
       }
-      for (int64_t i = 0; i < total; ++i) mask.push_back(i < fed[b] + count ? 1 : 0);
+      for (int64_t i = 0; i < total; ++i) mask.push_back(i < cached[b] + count ? 1 : 0);
     }
     std::vector<Box> inputs;
     for (const auto& parameter : plan->program->main().parameters()) {
@@ -213,17 +213,17 @@ TEST_F(Decoder, RunsTwoSequencesOfDifferentLengthsInOneBatch) {
     options.rows = counts;
     const Tensor logits = session.run(inputs, options)[0].tensor();
     for (size_t b = 0; b < 2; ++b) {
-      fed[b] += counts[b];
+      cached[b] += counts[b];
       ids[b].push_back(best_of_row(logits, static_cast<int64_t>(b), counts[b] - 1));
-      ASSERT_EQ(ids[b].back(), wanted[b][ids[b].size() - 1])
+      ASSERT_EQ(ids[b].back(), expected[b][ids[b].size() - 1])
           << "sequence " << b << ", token " << ids[b].size() - 1;
     }
-    held = std::max(fed[0], fed[1]);
+    held = std::max(cached[0], cached[1]);
   }
 }
 
-// Its present is a result of GroupQueryAttention, no Concat: the states are replaced.
-TEST_F(Decoder, ReplacesCachesThatAnAttentionHandsOut) {
+// The present is a result of GroupQueryAttention, not of Concat: the states are replaced.
+TEST_F(Decoder, ReplacesKvCachesThatAttentionReturns) {
   std::unique_ptr<Program> program = load("model_genai.onnx");
   promote_state(*program, cache_pairs());
   const auto plan = compile(std::move(program));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Writes what ONNX Runtime makes of real models, for real_models_test.cpp.
+"""Writes the results of ONNX Runtime on real models, for real_models_test.cpp.
 
 usage: make_references.py OUT DATA [MODELS]
 
@@ -31,7 +31,7 @@ QUESTION = "What is the capital of France?"
 
 
 class Case:
-    """A model under ONNX Runtime, and the folder that is made for it."""
+    """A model in ONNX Runtime, and its output folder."""
 
     def __init__(self, folder, path):
         self.folder = folder
@@ -49,7 +49,7 @@ class Case:
         self.case["data_sets"] += 1
 
     def sequence(self, steps, carried):
-        """`steps` are feeds; those after the first lack what is carried."""
+        """`steps` are inputs; later steps take the carried inputs from the results before."""
         folder = self.folder / f"sequence_{len(self.case['sequences'])}"
         results = {}
         for index, step in enumerate(steps):
@@ -59,7 +59,7 @@ class Case:
         self.case["sequences"].append({"steps": len(steps), "carried": carried})
 
     def padded(self, lengths, vocabulary):
-        """Ids and mask of one sequence per length, padded behind to the longest."""
+        """Ids and mask of one sequence per length, padded on the right to the longest."""
         mask = (numpy.arange(max(lengths)) < numpy.array(lengths)[:, None]).astype(numpy.int64)
         return self.random.integers(1, vocabulary, mask.shape) * mask, mask
 
@@ -86,7 +86,7 @@ def fill_encoder(case):
 
 
 def fill_speech(case):
-    """Hums that come and go in noise, by chunks behind the end of the chunk before."""
+    """Tones in noise, in chunks that overlap the previous one by the context."""
     for rate, batch, chunk, context in ((16000, 1, 512, 64), (8000, 2, 256, 32)):
         time = numpy.arange(context + 50 * chunk) / rate
         hum = sum(numpy.sin(2 * numpy.pi * 140 * k * time) / k for k in range(1, 12))
@@ -100,7 +100,7 @@ def fill_speech(case):
 
 
 def fill_decoder(case, prompt, answer, compare):
-    """A prompt; two of different lengths, then a token each; and the answer, greedily."""
+    """Prefill; prefill of two lengths, then a decode step; greedy decoding of the answer."""
     past = [name for name in case.inputs if name.startswith("past")]
     carried = {name: name.replace("past_key_values", "present") for name in past}
 
@@ -116,15 +116,15 @@ def fill_decoder(case, prompt, answer, compare):
         case.sequence([first, {"input_ids": ids[:, :1], "attention_mask": mask}], carried)
     case.case["greedy"] = {
         "prompt": prompt, "ids": answer, "carried": carried, "empty": [1, 3, 0, 64]}
-    if not compare:  # what the CPU's kernels may do to its distributions of tokens
+    if not compare:  # limit of the KL divergence on the CPU target
         case.case["cpu_divergence"] = 0.006
 
 
 def make(out, name, sources, path, fill):
-    """Makes the folder of a model, unless it was made of the same sources."""
+    """Writes the folder of a model, unless its sources are unchanged."""
     missing = [source for source in sources if not source.exists()]
     if missing:
-        print(f"absent {name}: there is no {missing[0]}")
+        print(f"absent {name}: {missing[0]} not found")
         return
     states = [[str(source), source.stat().st_size, source.stat().st_mtime] for source in sources]
     script = pathlib.Path(__file__).read_bytes() + onnxruntime.__version__.encode()
@@ -163,7 +163,7 @@ def make_decoders(out, models):
         def fill(case):
             chat = next(c for c in json.loads(chats.read_text()) if c["user"] == QUESTION)
             answer = chat[name.replace("-", "_")]["ids"][:count]
-            # With activations of 8 bits, a model's logits are ill-conditioned: no bar on them.
+            # int8 activations make logits ill-conditioned: they are not compared.
             fill_decoder(case, chat["prompt_ids"], answer, compare=name != "genai-int4")
 
         make(out, name, [model, chats], lambda folder: model, fill)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Real models against ONNX Runtime, from the folders that make_references.py writes.
+// Real models against ONNX Runtime, with the references of make_references.py.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace {
 using Feeds = std::map<std::string, Box>;
 namespace fs = std::filesystem;
 
-// The folders listed, separated by colons; none where none are given.
+// The folders in LATHE_MODEL_REFERENCES, separated by colons.
 std::vector<std::string> reference_folders() {
   const char* given = std::getenv("LATHE_MODEL_REFERENCES");
   std::vector<std::string> folders;
@@ -51,7 +51,7 @@ Box integers(Dims dims, std::span<const int64_t> values) {
   return Box{std::move(tensor)};
 }
 
-// One compiled model, run by name.
+// A compiled model with inputs and results by name.
 class Model {
  public:
   explicit Model(const std::string& path, std::string_view target = "ref")
@@ -81,7 +81,7 @@ class Model {
 
 class RealModels : public testing::TestWithParam<std::string> {
  protected:
-  // Per output: max|a - b| <= 1e-4 max|b|, everything finite, not all the same.
+  // Per output: max|a - b| <= 1e-4 max|b|; elements are finite and not all equal.
   void compare(const Feeds& actual, const Feeds& expected, const std::string& where) {
     ASSERT_EQ(actual.size(), expected.size()) << where;
     for (const auto& [name, box] : expected) {
@@ -106,7 +106,7 @@ class RealModels : public testing::TestWithParam<std::string> {
     }
   }
 
-  // Runs and notes how long it took.
+  // Runs the model and records the time.
   Feeds timed(Model& model, const Feeds& feeds) {
     const auto start = std::chrono::steady_clock::now();
     Feeds out = model.run(feeds);
@@ -133,7 +133,7 @@ Feeds with_carried(Feeds feeds, const nlohmann::json& carried, const Feeds& resu
   return feeds;
 }
 
-// The largest logit of the last row.
+// The most likely token of the last position.
 int64_t next_token(const Feeds& results) {
   const Tensor logits = results.at("logits").tensor().dense();
   const float* end = logits.as<float>() + logits.count();
@@ -162,7 +162,7 @@ std::vector<int64_t> generate(const nlohmann::json& greedy, size_t count,
   return ids;
 }
 
-// Inputs of a prompt alone.
+// Inputs of prefill.
 Feeds prompt_feeds(const nlohmann::json& greedy, const std::vector<int64_t>& ids) {
   Feeds feeds;
   for (const auto& item : greedy["carried"].items()) {
@@ -174,7 +174,7 @@ Feeds prompt_feeds(const nlohmann::json& greedy, const std::vector<int64_t>& ids
   return feeds;
 }
 
-// The mean over rows of Σ p log(p / q), where p and q are the softmax of two tables of logits.
+// Mean over rows of the KL divergence of the softmax of b from that of a.
 double divergence(const Tensor& a, const Tensor& b) {
   const int64_t size = a.dims().back(), rows = a.count() / size;
   double sum = 0;
@@ -196,7 +196,7 @@ double divergence(const Tensor& a, const Tensor& b) {
   return sum / static_cast<double>(rows);
 }
 
-TEST_P(RealModels, GiveTheReferencesResults) {
+TEST_P(RealModels, MatchTheReferences) {
   const fs::path folder = GetParam();
   std::ifstream file(folder / "case.json");
   const nlohmann::json json = nlohmann::json::parse(file);
@@ -254,7 +254,7 @@ std::string last_part(const testing::TestParamInfo<std::string>& info) {
   return name;
 }
 
-// Without a folder of references there are no cases: real_models_test.py says why.
+// Without references there are no cases: real_models_test.py prints the reason.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RealModels);
 INSTANTIATE_TEST_SUITE_P(References, RealModels, testing::ValuesIn(reference_folders()), last_part);
 

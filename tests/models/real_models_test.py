@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Real models against ONNX Runtime: makes the references, then runs real_models_test.cpp on them.
+"""Real models against ONNX Runtime: writes the references, then runs real_models_test.cpp on them.
 
 Those of LATHE_TEST_DATA (or the folder `shared` beside the repository) run wherever it is present,
 the others where LATHE_REAL_MODELS names the folder that its tools/real_models.py wrote.
@@ -23,7 +23,7 @@ def finish(passed, failed, reasons):
 
 
 def make_references(folder):
-    """The folders of models that are there, and the reasons why others are skipped."""
+    """The folders of available models, and the reasons for skipping others."""
     data = os.environ.get("LATHE_TEST_DATA", "../shared")
     models = os.environ.get("LATHE_REAL_MODELS")
     script = pathlib.Path(__file__).with_name("make_references.py")

@@ -40,7 +40,7 @@ constexpr std::string_view kPlain = R"(program "plain" stage imported {
   }
 })";
 
-// What decoders do: rows come in, are appended, and all rows are used. The carried sum is replaced.
+// As in a decoder: appends rows and uses all rows. The carried sum is replaced.
 constexpr std::string_view kStates = R"(program "states" stage imported {
   symbol past bound 0..*
   symbol last bound 0..*
@@ -73,7 +73,7 @@ std::vector<Box> step(float value, int64_t pick) {
 
 TEST(Session, ReadsInputsAndWritesOutputsInPlace) {
   Session session(plan_of(kPlain));
-  // A transposed view of x, and a weight that begins one element into its buffer.
+  // A transposed view of x, and a weight at an offset of one element.
   Tensor storage = floats({2, 3}, {1, 3, 5, 2, 4, 6});
   const Tensor x(ElementType::f32, {3, 2}, {1, 3}, storage.data(), storage.owner());
   Tensor shifted = floats({5}, {9, 1, -1, 0, 1});
@@ -93,7 +93,7 @@ TEST(Session, ReadsInputsAndWritesOutputsInPlace) {
   EXPECT_EQ(session.counters().output_bytes_copied, 0);
 }
 
-TEST(Session, AsksTheCallbackOncePerOutput) {
+TEST(Session, CallsTheCallbackOncePerOutput) {
   Session session(plan_of(kPlain));
   int calls = 0;
   Tensor memory(ElementType::f32, {2, 2});
@@ -111,7 +111,7 @@ TEST(Session, AsksTheCallbackOncePerOutput) {
   EXPECT_EQ(values(Box{memory}), (std::vector<float>{1, 2, 3, 4}));
 }
 
-TEST(Session, LetsOneBufferBePastAndPresent) {
+TEST(Session, SupportsOneBufferAsPastAndPresent) {
   Session session(plan_of(R"(program "cache" stage imported {
     symbol past bound 0..*
     symbol s bound 1..*
@@ -138,7 +138,7 @@ TEST(Session, LetsOneBufferBePastAndPresent) {
   EXPECT_EQ(session.counters().output_bytes_copied, 0);
 }
 
-TEST(Session, ServesSixteenThreadsOverOneStatelessPlanWithTheSameBits) {
+TEST(Session, SixteenThreadsOverOneStatelessPlanHaveTheSameBits) {
   SharedSession shared(plan_of(kPlain));
   std::vector<float> x(2 * 64);
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) * 0.37F - 3.0F;
@@ -158,7 +158,7 @@ TEST(Session, ServesSixteenThreadsOverOneStatelessPlanWithTheSameBits) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(Session, KeepsSixteenSessionsOverOnePlanApart) {
+TEST(Session, SixteenSessionsOverOnePlanAreIndependent) {
   const auto plan = plan_of(kStates, "ref", state_pairs());
   std::vector<std::vector<float>> results(16);
   std::vector<std::thread> threads;
@@ -172,7 +172,7 @@ TEST(Session, KeepsSixteenSessionsOverOnePlanApart) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  // 0 + 1 + … + 19, and the window's last two rows with the new one.
+  // 0 + 1 + … + 19, and the window's last two rows plus the new one.
   for (const auto& result : results) {
     EXPECT_EQ(result, (std::vector<float>{190 + 54, -190 - 54}));
   }
@@ -206,8 +206,8 @@ TEST(Session, RefusesASecondThread) {
 
 class FailingRuns : public testing::TestWithParam<std::string> {};
 
-// A run that is cancelled, fails in the middle or hits the memory limit changes no state.
-TEST_P(FailingRuns, LeaveEveryKindOfStateAsItWas) {
+// A run that is cancelled, fails or exceeds the memory limit changes no state.
+TEST_P(FailingRuns, PreserveStatesOfEveryKind) {
   const auto plan = plan_of(kStates, GetParam(), state_pairs());
   Session reference(plan);
   Session session(plan);
@@ -218,7 +218,7 @@ TEST_P(FailingRuns, LeaveEveryKindOfStateAsItWas) {
     cancel.cancel();
     cancelled.cancel = &cancel;
     const std::vector<Box> good = step(value, i);
-    const std::vector<Box> bad = step(value * 7, 100);  // gather fails behind the appends
+    const std::vector<Box> bad = step(value * 7, 100);  // gather fails after the appends
     EXPECT_THROW(session.run(good, cancelled), Error);
     EXPECT_THROW(session.run(bad), Error);
     RunOptions late;
@@ -231,7 +231,7 @@ TEST_P(FailingRuns, LeaveEveryKindOfStateAsItWas) {
   }
 }
 
-TEST_P(FailingRuns, LeaveStatesAsTheyWereWhenTheMemoryLimitIsHit) {
+TEST_P(FailingRuns, PreserveStatesWhenTheMemoryLimitIsExceeded) {
   const auto plan = plan_of(kStates, GetParam(), state_pairs());
   Session session(plan, {.memory_limit = 16 * 1024, .warn = {}});
   Session reference(plan);
@@ -241,7 +241,7 @@ TEST_P(FailingRuns, LeaveStatesAsTheyWereWhenTheMemoryLimitIsHit) {
     const std::vector<Box> large{Box{floats({4096, 2}, std::vector<float>(8192, 1.0F))}, good[1]};
     try {
       session.run(large);
-      ADD_FAILURE() << "the limit was not hit";
+      ADD_FAILURE() << "expected the memory limit to be exceeded";
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::out_of_memory) << error.what();
     }
@@ -278,14 +278,14 @@ TEST(Session, StopsAtTheNextLaunchWhenCancelledFromAnotherThread) {
   const std::vector<Box> inputs{Box{floats({1}, {1})}};
   try {
     session.run(inputs, options);
-    ADD_FAILURE() << "an endless loop ended";
+    ADD_FAILURE() << "expected an Interrupted error";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::interrupted);
   }
   other.join();
 }
 
-TEST(Session, WarnsOnceWhereASharedSymbolDoesNotHold) {
+TEST(Session, WarnsOnceIfASharedSymbolHasDifferentValues) {
   const auto plan = plan_of(R"(program "shared" stage imported {
     symbol n bound 0..*
     module @main(%x: f32[n], %y: f32[n]) {
@@ -305,7 +305,7 @@ TEST(Session, WarnsOnceWhereASharedSymbolDoesNotHold) {
   EXPECT_EQ(plan->compilations, 2);
 }
 
-TEST(Session, ForksAndCutsItsStates) {
+TEST(Session, ForksAndTruncatesItsStates) {
   const auto plan = plan_of(kStates, "ref", state_pairs());
   Session session(plan);
   for (int i = 0; i < 3; ++i) session.run(step(static_cast<float>(i), i));
@@ -320,11 +320,11 @@ TEST(Session, ForksAndCutsItsStates) {
   EXPECT_EQ(values(session.run(step(2, 0))[0]), (std::vector<float>{4, -4}));
 }
 
-// Memory that may not be asked for after the first step.
+// Allocates until it is sealed.
 class SealedAllocator final : public Allocator {
  public:
   void* allocate(size_t bytes, size_t alignment) override {
-    EXPECT_FALSE(sealed) << bytes << " bytes were asked for";
+    EXPECT_FALSE(sealed) << bytes << " bytes were allocated";
     return host_allocator().allocate(bytes, alignment);
   }
   void deallocate(void* pointer, size_t bytes) noexcept override {

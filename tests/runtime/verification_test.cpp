@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Faults planted in passes: verification finds each and names the pass.
+// Verification finds errors planted in passes and names the pass.
 #include "runtime/verification.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ Tensor floats(Dims dims, float first) {
   return tensor;
 }
 
-// Two symbols, a literal, arithmetic on shapes, a requirement.
+// Two symbols, a literal, shape arithmetic, a requirement.
 constexpr std::string_view kPlain = R"(program "plain" stage imported {
   symbol m bound 1..*
   symbol k bound 1..*
@@ -82,7 +82,7 @@ std::vector<VerificationCase> state_cases() {
            {{Box{floats({2, 2}, 1)}}, {Box{floats({1, 2}, 5)}}, {Box{floats({3, 2}, 7)}}}}};
 }
 
-// The program's own pass, and what `fault` makes of its result.
+// Verifies with a pass whose result is modified by `fault`.
 VerificationReport verify_with(const Program& program, std::span<const VerificationCase> cases,
                                std::string_view pass_name,
                                const std::function<void(Program&)>& fault) {
@@ -112,7 +112,7 @@ Instruction* find_op(Program& program, std::string_view op) {
   return nullptr;
 }
 
-// Each float literal plus one, as a wrong fold or a stale literal would have it.
+// Adds one to each float literal, as after a wrong fold or with a stale literal.
 void change_literals(Program& program) {
   for (const auto& instruction : program.main().instructions()) {
     if (instruction->literal() == nullptr) continue;
@@ -134,7 +134,7 @@ void expect_blamed(const VerificationReport& report, std::string_view stage,
   EXPECT_NE(report.stages.back().problem, "");
 }
 
-TEST(Verification, ProgramsWithoutFaultsPassAtEveryStage) {
+TEST(Verification, CorrectProgramsPassAtEveryStage) {
   for (const bool has_states : {false, true}) {
     const auto program = has_states ? stateful() : plain();
     const auto cases = has_states ? state_cases() : plain_cases();
@@ -180,7 +180,7 @@ TEST(Verification, FindsASwappedSymbol) {
   EXPECT_EQ(report.stages.back().bad_pass, "fold_constants");
 }
 
-// The rows appended, one place further round.
+// Rotates the appended rows by one.
 TEST(Verification, FindsAnAppendThatIsOffByOne) {
   const auto report =
       verify_with(*stateful(), state_cases(), "simplify_algebra", [](Program& program) {
@@ -198,7 +198,7 @@ TEST(Verification, FindsAnAppendThatIsOffByOne) {
   expect_blamed(report, "optimised", "simplify_algebra");
 }
 
-// The rows are seen by this run and forgotten by the next.
+// This run uses the appended rows, but the state does not keep them.
 TEST(Verification, FindsALostStateUpdate) {
   const auto report =
       verify_with(*stateful(), state_cases(), "simplify_algebra", [](Program& program) {
@@ -212,7 +212,7 @@ TEST(Verification, FindsALostStateUpdate) {
   expect_blamed(report, "optimised", "simplify_algebra");
 }
 
-TEST(Verification, LeavesOutCasesThatTheProgramItselfRefuses) {
+TEST(Verification, SkipsCasesThatTheProgramRefuses) {
   std::vector<VerificationCase> cases = plain_cases();
   cases.push_back(
       {"unequal", {{Box{floats({2, 3}, 2)}, Box{floats({3, 2}, 0)}, Box{floats({3}, 0)}}}});

@@ -11,10 +11,9 @@
 namespace lathe::test {
 namespace {
 
-// Expected values are rounded to at least seven digits when written down, and functions may be off
-// by a few units in the last place; sums in f32 are accumulated so that they stay within that, too.
-// 16-bit floats compute in f32 and round once: one unit in the last place covers a tie that falls
-// the other way. Everything else is exact.
+// f32: expected values have at least seven digits, functions have an error of a few ulp, and
+// accumulation stays within the same bound. 16-bit floats compute in f32 and round once: one ulp
+// covers a tie rounded the other way. Other types are exact.
 double default_tolerance(ElementType type) {
   switch (type) {
     case ElementType::f32:
@@ -32,7 +31,7 @@ double default_tolerance(ElementType type) {
   }
 }
 
-// Elements as pairs of doubles for complex types, else as doubles.
+// Elements as doubles, two per complex element.
 std::vector<double> reals(const Tensor& tensor) {
   const bool complex = info(tensor.type()).cls == ElementClass::complex;
   const ElementType part = tensor.type() == ElementType::c64    ? ElementType::f32

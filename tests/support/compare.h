@@ -8,8 +8,8 @@
 
 namespace lathe::test {
 
-// What differs, or "" where `actual` is `expected` within the tolerance: |a - b| <= tolerance *
-// max(1, |b|); a NaN equals any NaN. Without a tolerance, that of the element type.
+// The first difference, or "" if |a - b| <= tolerance * max(1, |b|) for all elements; a NaN equals
+// any NaN. The default tolerance depends on the element type.
 std::string difference(const Box& actual, const Box& expected, std::optional<double> tolerance);
 
 std::string to_text(const Box& box);

@@ -8,8 +8,8 @@
 
 namespace lathe::test {
 
-// A path in the folder of large test data: LATHE_TEST_DATA, else the folder `shared` beside the
-// repository. Nothing where it is not present: the test is then skipped.
+// A path in the folder of large test data: LATHE_TEST_DATA, by default the folder `shared` beside
+// the repository. nullopt if it does not exist: the test is skipped.
 inline std::optional<std::filesystem::path> test_data(std::string_view path) {
   const char* given = std::getenv("LATHE_TEST_DATA");
   const std::filesystem::path root = given != nullptr ? given : "../shared";

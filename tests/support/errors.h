@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What an action fails with.
+// The error of an action.
 #pragma once
 
 #include <fmt/format.h>

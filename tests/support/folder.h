@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A folder of a test's own, removed with everything in it.
+// A temporary folder of a test, removed with its content.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ class TestFolder {
  public:
   TestFolder() {
     const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    // The names of running tests differ, so binaries that run at once do not meet.
+    // The test's name makes the folder unique among concurrent test programs.
     path_ = std::filesystem::temp_directory_path() /
             fmt::format("lathe-{}-{}-{}", test->test_suite_name(), test->name(),
                         static_cast<const void*>(this));

@@ -21,15 +21,15 @@ namespace lathe::test {
 namespace {
 
 enum class Extents : uint8_t { constants, symbols };
-// What inference knows of small integer operands: their values (as literals), nothing, or a symbol
-// for every positive value that an extent may have.
+// Small integer operands in inference: literals, unknown values, or a symbol for every value that
+// may be a size.
 enum class Values : uint8_t { constants, unknown, symbols };
 
-// The row's instruction in a program of its own.
+// A program with the row's instruction only.
 struct Built {
   Program program;
   Instruction* instruction = nullptr;
-  std::map<std::string, int64_t> bindings;  // symbols' values in this row
+  std::map<std::string, int64_t> bindings;  // values of the symbols
 
   std::optional<int64_t> evaluate(const Dim& dim) const {
     return dim.evaluate([&](const Symbol& symbol) -> std::optional<int64_t> {
@@ -70,7 +70,7 @@ Value* add_operand(Built& built, const RowValue& value, size_t index, Extents ex
   if (known) {
     std::vector<Dim> elements;
     for (const int64_t element : integer_values(value.box.tensor())) {
-      // Symbols stand for extents: not for zero and -1, which mean something, nor for end marks.
+      // Sizes become symbols. Zero, -1 and end markers do not: they have special meanings.
       const bool extent = element > 0 && element < std::numeric_limits<int32_t>::max();
       elements.push_back(extent ? symbol(fmt::format("v{}", index), element) : Dim(element));
     }
@@ -79,7 +79,7 @@ Value* add_operand(Built& built, const RowValue& value, size_t index, Extents ex
   return parameter;
 }
 
-// Empty lists have no element that tells their kind.
+// Sets the type of empty lists, which have no element to infer it from.
 Attributes typed_attributes(const OpRow& row) {
   Attributes attributes = row.attributes;
   for (auto& [name, value] : attributes) {
@@ -118,7 +118,7 @@ std::vector<Box> operand_boxes(const OpRow& row, Layout layout, std::vector<Guar
     copy_elements(dense.view(), keep.back().view());
     boxes.push_back(Box{keep.back().tensor()});
   }
-  // Trailing absent operands are no operands.
+  // Drops trailing absent operands.
   while (!row.operands.empty() && boxes.size() > 0 && row.operands[boxes.size() - 1].absent) {
     boxes.pop_back();
   }
@@ -160,7 +160,7 @@ class GuardedEvaluation final : public Evaluation {
     const auto at = static_cast<size_t>(i);
     if (guarded_[at] == nullptr) allocate(at, Dims(dims.begin(), dims.end()));
     check(std::ranges::equal(outputs_[at].extents(), dims),
-          "result {} has extents [{}], inference promised [{}]", i, fmt::join(dims, ", "),
+          "result {} has shape [{}], but inference returned [{}]", i, fmt::join(dims, ", "),
           fmt::join(outputs_[at].extents(), ", "));
     return outputs_[at];
   }
@@ -170,7 +170,7 @@ class GuardedEvaluation final : public Evaluation {
   std::vector<Box> finish() {
     for (size_t i = 0; i < guarded_.size(); ++i) {
       if (guarded_[i] == nullptr) continue;
-      EXPECT_TRUE(guarded_[i]->intact()) << "memory beside result " << i << " is overwritten";
+      EXPECT_TRUE(guarded_[i]->intact()) << "memory around result " << i << " changed";
       if (results_[i].empty()) results_[i] = Box{guarded_[i]->tensor()};
     }
     return results_;
@@ -189,7 +189,7 @@ class GuardedEvaluation final : public Evaluation {
 };
 
 void check_evaluation(const OpRow& row, Extents extents, Values values, Layout layout) {
-  SCOPED_TRACE(fmt::format("evaluation with {} extents, values {}, {} strides",
+  SCOPED_TRACE(fmt::format("evaluation with {} shapes, values {}, {} strides",
                            extents == Extents::symbols ? "symbolic" : "constant",
                            values == Values::constants ? "known" : "unknown",
                            layout == Layout::odd ? "odd" : "dense"));
@@ -201,10 +201,10 @@ void check_evaluation(const OpRow& row, Extents extents, Values values, Layout l
   expect_results(row, evaluation.finish());
 }
 
-// Targets with kernels of their own are for x86-64.
+// Other targets than ref require x86-64.
 #if defined(__x86_64__)
-// The kernel that the target has for the row's instruction, or null where it has none of its own;
-// `known`: operands' values are given when it is made.
+// The target's kernel for the row's instruction, or null; `known`: operands are constants at
+// planning time.
 std::unique_ptr<const Kernel> own_kernel(const Target& target, const OpRow& row,
                                          const Instruction& instruction, bool known) {
   std::vector<const Tensor*> constants(row.operands.size(), nullptr);
@@ -217,18 +217,18 @@ std::unique_ptr<const Kernel> own_kernel(const Target& target, const OpRow& row,
   return std::move(choice.kernel);
 }
 
-// The first `wanted` results are used; what is written to the others does not matter.
+// Compares the first `used_count` results; the other results have no uses.
 void check_kernel(const Target& target, const OpRow& row, bool known, Layout layout,
-                  size_t wanted) {
+                  size_t used_count) {
   SCOPED_TRACE(fmt::format("on {} with operands {}, {} strides, {} results used", target.name(),
                            known ? "known" : "unknown", layout == Layout::odd ? "odd" : "dense",
-                           wanted));
+                           used_count));
   const auto built = build(row, Extents::constants, Values::unknown);
   std::vector<Value*> used;
-  for (size_t i = 0; i < wanted; ++i) {
+  for (size_t i = 0; i < used_count; ++i) {
     used.push_back(built->instruction->result(static_cast<int>(i)));
   }
-  built->program.main().set_results(used, std::vector<std::string>(wanted));
+  built->program.main().set_results(used, std::vector<std::string>(used_count));
   const auto kernel = own_kernel(target, row, *built->instruction, known);
   if (kernel == nullptr) return;
   std::vector<Guarded> keep;
@@ -236,7 +236,7 @@ void check_kernel(const Target& target, const OpRow& row, bool known, Layout lay
   GuardedEvaluation evaluation(*built, boxes, layout);
   kernel->launch(evaluation);
   std::vector<Box> results = evaluation.finish();
-  for (size_t i = wanted; i < row.results.size(); ++i) results.at(i) = row.results[i].box;
+  for (size_t i = used_count; i < row.results.size(); ++i) results.at(i) = row.results[i].box;
   expect_results(row, results);
 }
 
@@ -246,7 +246,7 @@ void check_kernel_error(const Target& target, const OpRow& row) {
   try {
     built = build(row, Extents::constants, Values::unknown);
   } catch (const Error&) {
-    return;  // inference says it; check_error looks at the message
+    return;  // inference fails; check_error compares the message
   }
   try {
     const auto kernel = own_kernel(target, row, *built->instruction, true);
@@ -261,7 +261,7 @@ void check_kernel_error(const Target& target, const OpRow& row) {
   }
 }
 
-// On every instruction set that this machine has.
+// Runs the kernels of every instruction set of this machine.
 void check_cpu_kernels(const OpRow& row) {
   const auto target = find_target("cpu");
   struct Restore {
@@ -288,7 +288,7 @@ void check_cpu_kernels(const OpRow& row) {
 void check_cpu_kernels(const OpRow&) {}
 #endif
 
-// Values that lie in operand 0's memory must be the expected result.
+// A view of operand 0's memory must have the expected elements.
 void check_view(const OpRow& row, Layout layout) {
   SCOPED_TRACE("view");
   const auto built = build(row, Extents::constants, Values::constants);
@@ -344,7 +344,7 @@ void check_type(const Built& built, const Type& type, const RowValue& expected) 
 }
 
 void check_inference(const OpRow& row, Extents extents, Values values) {
-  SCOPED_TRACE(fmt::format("inference with {} extents and {} values",
+  SCOPED_TRACE(fmt::format("inference with {} shapes and {} values",
                            extents == Extents::symbols ? "symbolic" : "constant",
                            values == Values::constants ? "known"
                            : values == Values::unknown ? "unknown"
@@ -396,7 +396,7 @@ void check_error(const OpRow& row) {
 void check_static(const OpRow& row) {
   try {
     build(row, Extents::symbols, Values::unknown);
-    ADD_FAILURE() << "inference works with symbols: 'static' is not needed";
+    ADD_FAILURE() << "inference succeeds with symbols: remove 'static'";
   } catch (const Error& error) {
     EXPECT_NE(error.kind(), ErrorKind::internal) << error.what();
   }

@@ -23,14 +23,14 @@ namespace lathe::test {
 namespace {
 
 constexpr std::string_view kUnchanged = "unchanged\n";
-constexpr int kRuns = 8;  // bindings tried per case
+constexpr int kRuns = 8;  // bindings per case
 
 std::unique_ptr<Program> program_of(const std::string& text, const PassCase& row) {
   return parse_program(fmt::format("program \"test\" stage imported {{\n{}}}\n", text),
                        {.file = row.file});
 }
 
-// What stands between the program's braces, two columns to the left.
+// The text between the braces of the program, unindented by two columns.
 std::string inner_text(const Program& program) {
   std::istringstream text(print(program));
   std::string out;
@@ -50,7 +50,7 @@ bool run_pass(Program& program, const Pass& pass) {
       .changed;
 }
 
-// Lowered and run on `ref`, past every pass that could hide what this one did.
+// Lowers and runs the program on `ref` without passes that could hide an error of this one.
 std::vector<Box> run_on_ref(const Program& program, const std::vector<Box>& inputs) {
   std::unique_ptr<Program> copy = program.clone();
   copy->stage = Stage::fused;
@@ -59,7 +59,7 @@ std::vector<Box> run_on_ref(const Program& program, const std::vector<Box>& inpu
   return session.run(inputs);
 }
 
-// The same elements, zeros with their signs; any NaN equals any.
+// Requires equal elements, including signs of zeros; any NaN equals any NaN.
 std::string exact_difference(const Box& actual, const Box& expected) {
   const std::string rough = difference(actual, expected, 0);
   if (!rough.empty() || !expected.is_tensor() || !is_floating(expected.tensor().type())) {
@@ -83,7 +83,7 @@ void compare_runs(const PassCase& row, const Program& before, const Program& aft
   std::mt19937_64 random(7);
   for (int run = 0; run < kRuns; ++run) {
     const std::optional<Bindings> bindings = bind_symbols(before, random);
-    ASSERT_TRUE(bindings.has_value()) << "no values of the symbols satisfy every guard";
+    ASSERT_TRUE(bindings.has_value()) << "no values of the symbols satisfy all guards";
     const std::vector<Box> inputs = random_inputs(before, *bindings, random);
     const std::vector<Box> expected = run_on_ref(before, inputs);
     const std::vector<Box> actual = run_on_ref(after, inputs);
@@ -112,13 +112,13 @@ std::vector<PassCase> read_pass_cases(const std::string& file) {
       part = &cases.back().before;
     } else if (line.starts_with("=>")) {
       check(part != nullptr && part == &cases.back().before, ErrorKind::invalid_argument,
-            "{}:{}: '=>' stands between the program before and after", file, number);
+            "{}:{}: expected '=>' once, between the programs before and after", file, number);
       cases.back().options = line.size() > 3 ? line.substr(3) : "";
       part = &cases.back().after;
     } else if (part != nullptr) {
       if (!line.empty() || !part->empty()) *part += line + "\n";
     } else {
-      check(line.empty(), ErrorKind::invalid_argument, "{}:{}: '{}' stands before the first case",
+      check(line.empty(), ErrorKind::invalid_argument, "{}:{}: expected a '# ' comment before '{}'",
             file, number, line);
     }
   }
@@ -144,9 +144,9 @@ std::string run_pass_case(const PassCase& row, const Pass& pass) {
   const std::unique_ptr<Program> after = before->clone();
   const bool changed = run_pass(*after, pass);
   const std::string once = inner_text(*after);
-  EXPECT_FALSE(run_pass(*after, pass)) << "the pass changes what it made itself";
+  EXPECT_FALSE(run_pass(*after, pass)) << "the pass is not idempotent";
   EXPECT_EQ(inner_text(*after), once);
-  EXPECT_EQ(changed, once != inner_text(*before)) << "the pass says the wrong thing of a change";
+  EXPECT_EQ(changed, once != inner_text(*before)) << "the pass returns the wrong `changed`";
   if (!row.options.starts_with("not run: ")) compare_runs(row, *before, *after);
   return changed ? once : std::string(kUnchanged);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Cases of tests/passes/*.test: see tests/passes/README.md.
+// Cases of tests/passes/*.test (see tests/passes/README.md).
 #pragma once
 
 #include <optional>
@@ -14,18 +14,18 @@ struct PassCase {
   std::string file;
   int line = 0;
   std::string sentence;   // the comment before the case
-  std::string before{};   // what stands between the braces of a program, unindented
-  std::string after{};    // the same, or "unchanged"
-  std::string options{};  // behind the arrow
+  std::string before{};   // text between the braces of a program, unindented
+  std::string after{};    // likewise, or "unchanged"
+  std::string options{};  // text after the arrow
 };
 
 std::vector<PassCase> read_pass_cases(const std::string& file);
-// The file's text with these cases' expectations.
+// The text of the file with the expected results of these cases.
 std::string print_pass_cases(const std::vector<PassCase>& cases);
 
-// Runs the pass with cleanup, verification and a round trip through the text; a second run must
-// change nothing; the programs before and after must agree on random inputs. Differences are test
-// failures. Returns what `after` should be.
+// Runs the pass with cleanup, verification and a round trip through the text. A second run must
+// change nothing, and both programs must have the same results on random inputs. Returns the
+// expected `after`.
 std::string run_pass_case(const PassCase& row, const Pass& pass);
 
 }  // namespace lathe::test

@@ -35,7 +35,7 @@ std::unique_ptr<Program> load(const OpRow& row) {
   return program;
 }
 
-// Printing, parsing and printing again gives the same text.
+// Prints and parses the program; printing again must yield the same text.
 std::unique_ptr<Program> round_trip(const Program& program) {
   const std::string text = print(program);
   std::unique_ptr<Program> parsed = parse_program(text, with_literals_of(program));

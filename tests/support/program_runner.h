@@ -5,8 +5,8 @@
 
 namespace lathe::test {
 
-// Runs a `run` row: the program, printed and parsed again at every stage, on `ref` and on the
-// asynchronous queue, with one thread and with two, and compares each run's results.
+// Runs a `run` row on `ref` and on the asynchronous queue, with one thread and with two, with a
+// round trip through the text at every stage, and compares all results.
 void run_program_row(const OpRow& row);
 
 }  // namespace lathe::test

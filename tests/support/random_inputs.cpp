@@ -12,7 +12,7 @@
 namespace lathe::test {
 namespace {
 
-constexpr int64_t kLargest = 6;  // of random extents
+constexpr int64_t kLargest = 6;  // size of an axis
 
 std::optional<int64_t> evaluate(const Dim& dim, const Bindings& bindings) {
   return dim.evaluate([&](const Symbol& symbol) -> std::optional<int64_t> {
@@ -21,7 +21,7 @@ std::optional<int64_t> evaluate(const Dim& dim, const Bindings& bindings) {
   });
 }
 
-// Guards on symbols that only a run knows are taken to hold.
+// Guards on data-dependent symbols count as satisfied.
 bool holds(const Guard& guard, const Bindings& bindings) {
   const std::optional<int64_t> a = evaluate(guard.a, bindings);
   const std::optional<int64_t> b = evaluate(guard.b, bindings);
@@ -112,7 +112,7 @@ Box random_box(const Type& type, const Bindings& bindings, std::mt19937_64& rand
     case Type::Kind::optional:
       return random() % 3 == 0 ? Box{} : random_box(*type.item, bindings, random);
     case Type::Kind::map:
-      fail(ErrorKind::unsupported, "no random values for {}", type.to_string());
+      fail(ErrorKind::unsupported, "random values of {} are not supported", type.to_string());
     case Type::Kind::tensor:
       break;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Random bindings of symbols and random inputs for programs under test.
+// Random values of symbols and random inputs of programs.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ namespace lathe::test {
 
 using Bindings = std::map<std::string, int64_t, std::less<>>;
 
-// Small values for the symbols that main's parameters mention, within their ranges, under which
-// every guard on them holds; nullopt if many tries find none.
+// Random small values, within their ranges, of the symbols of main's parameters, that satisfy all
+// guards; nullopt if many attempts fail.
 std::optional<Bindings> bind_symbols(const Program& program, std::mt19937_64& random);
 
-// Numbers with signs, zeros of both signs and, for floats, infinities and NaN; small integers.
+// Random elements: signed values, both zeros and, for floats, infinities and NaN; small integers.
 Box random_box(const Type& type, const Bindings& bindings, std::mt19937_64& random);
 std::vector<Box> random_inputs(const Program& program, const Bindings& bindings,
                                std::mt19937_64& random);

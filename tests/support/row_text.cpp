@@ -44,7 +44,7 @@ class Cursor {
     check(at_ > begin, ErrorKind::invalid_argument, "expected a name before \"{}\"", rest());
     return std::string(text_.substr(begin, at_ - begin));
   }
-  // The characters of a number: digits, signs, inf, nan, exponents, 0x.
+  // A number: digits, signs, inf, nan, exponents, 0x.
   std::string number() {
     skip_space();
     const size_t begin = at_;
@@ -84,7 +84,7 @@ class Cursor {
   size_t at_ = 0;
 };
 
-// Infinities stay where the type has them, powers of two are what is written.
+// Keeps infinities if the type has them, and the nearest power of two.
 constexpr ConvertOptions kExact{.saturate = false, .scale_rounding = ScaleRounding::nearest};
 
 double read_real(std::string_view text) {
@@ -101,7 +101,7 @@ int64_t read_integer(const std::string& text) {
   const int64_t value =
       text.starts_with('-') || text.starts_with('+')
           ? std::strtoll(text.c_str(), &end, 0)
-          : static_cast<int64_t>(std::strtoull(text.c_str(), &end, 0));  // u64: the same bits
+          : static_cast<int64_t>(std::strtoull(text.c_str(), &end, 0));  // u64: keeps the bits
   check(*end == '\0' && errno == 0, ErrorKind::invalid_argument, "'{}' is not an integer", text);
   return value;
 }
@@ -149,7 +149,7 @@ void read_complex(const std::string& text, std::vector<double>& out) {
     if (split == 0) split = std::string::npos;
   }
   check(split != std::string::npos || !text.ends_with('i'), ErrorKind::invalid_argument,
-        "'{}': write a complex number as 1+2i", text);
+        "'{}' is not a complex number such as 1+2i", text);
   out.push_back(read_real(text.substr(0, split)));
   out.push_back(
       split == std::string::npos ? 0.0 : read_real(text.substr(split, text.size() - split - 1)));
@@ -183,8 +183,8 @@ Tensor read_tensor(Cursor& c, const Type& type) {
   const size_t given = cls == ElementClass::complex
                            ? reals.size() / 2
                            : std::max({reals.size(), integers.size(), texts.size()});
-  check(given == count, ErrorKind::invalid_argument, "{} has {} values, {} given", type.to_string(),
-        count, given);
+  check(given == count, ErrorKind::invalid_argument, "{} requires {} values, got {}",
+        type.to_string(), count, given);
   const auto n = static_cast<int64_t>(count);
   if (cls == ElementClass::string) {
     std::copy(texts.begin(), texts.end(), tensor.as<std::string>());
@@ -211,7 +211,7 @@ RowValue read_value(Cursor& c) {
   value.type = read_type(c);
   if (value.type.is_tensor()) {
     check(value.type.dims.has_value(), ErrorKind::invalid_argument,
-          "{} needs extents to hold values", value.type.to_string());
+          "{} requires a shape for its values", value.type.to_string());
     value.box = Box{read_tensor(c, value.type)};
     return value;
   }
@@ -261,8 +261,8 @@ Attribute read_attribute(Cursor& c) {
   });
   if (!texts.empty()) return texts;
   if (numbers.empty()) return integers;
-  check(integers.empty(), ErrorKind::invalid_argument, "a list mixes {} integers and {} numbers",
-        integers.size(), numbers.size());
+  check(integers.empty(), ErrorKind::invalid_argument,
+        "list of {} integers and {} floats, expected one type", integers.size(), numbers.size());
   return numbers;
 }
 
@@ -300,7 +300,7 @@ std::vector<OpRow> read_op_rows(const std::string& file) {
   check(in.good(), ErrorKind::io, "cannot read {}", file);
   std::vector<OpRow> rows;
   std::string comment;
-  bool comment_open = false;  // the comment's next line continues it
+  bool comment_open = false;  // the next line continues the comment
   std::vector<std::string> texts;
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
@@ -315,19 +315,19 @@ std::vector<OpRow> read_op_rows(const std::string& file) {
     if (line.find_first_not_of(' ') == std::string::npos) {
       comment.clear();
     } else if (line.starts_with(' ') || line.starts_with('}')) {
-      check(!texts.empty(), ErrorKind::invalid_argument, "{}:{}: this line continues no row", file,
-            number);
+      check(!texts.empty(), ErrorKind::invalid_argument,
+            "{}:{}: indented line without a row before it", file, number);
       if (texts.back().starts_with("program ")) {
         texts.back() += '\n' + line;
         continue;
       }
-      // A line end counts as one blank, also within a text.
+      // A line end counts as one blank, also within a string.
       texts.back() += ' ' + line.substr(line.find_first_not_of(' '));
     } else {
       const bool follows = line.starts_with("run(") || line.starts_with("then(");
       if (comment.empty() && follows && !rows.empty()) comment = rows.back().sentence;
       check(!comment.empty(), ErrorKind::invalid_argument,
-            "{}:{}: a row needs a comment before it that says what it shows", file, number);
+            "{}:{}: expected a comment before the row", file, number);
       OpRow row;
       row.file = file;
       row.line = number;
@@ -350,7 +350,7 @@ std::vector<OpRow> read_op_rows(const std::string& file) {
     }
     if (rows[i].op == "then") {
       check(!tests.empty() && tests.back().op == "run", ErrorKind::invalid_argument,
-            "{}:{}: 'then' follows no 'run'", file, rows[i].line);
+            "{}:{}: 'then' without a 'run' before it", file, rows[i].line);
       tests.back().then.push_back(std::move(rows[i]));
       continue;
     }

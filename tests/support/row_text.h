@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reads the rows of tests/ops/*.test: see tests/ops/README.md.
+// Parses the rows of tests/ops/*.test (see tests/ops/README.md).
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace lathe::test {
 
-// An operand or result as a row states it.
+// An operand or result of a row.
 struct RowValue {
   bool absent = false;
   Type type;
@@ -20,7 +20,7 @@ struct RowValue {
 };
 
 struct OpRow {
-  std::string file;  // as given, for messages and --file
+  std::string file;  // as passed, for messages and --file
   int line = 0;
   std::string sentence;  // the comment before the row
   std::string op;
@@ -29,13 +29,13 @@ struct OpRow {
   std::vector<RowValue> results;
   std::optional<std::string> error;  // part of the expected message
   std::optional<double> tolerance;
-  bool is_static = false;  // inference needs constant extents
-  // `run` rows: the text of the program they run, and the runs that follow in the same session.
+  bool is_static = false;  // inference requires constant shapes
+  // `run` rows: the text of the program, and later runs in the same session.
   std::string program;
   std::vector<OpRow> then;
 };
 
-// All rows of a file, or an InvalidArgument error with file and line.
+// Parses all rows of a file; InvalidArgument with file and line on errors.
 std::vector<OpRow> read_op_rows(const std::string& file);
 
 }  // namespace lathe::test

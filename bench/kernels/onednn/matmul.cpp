@@ -5,7 +5,7 @@ namespace lathe::bench {
 
 using dnnl::memory;
 
-// Constant weights in the layout that oneDNN chooses, all else row-major. 8-bit products give f32.
+// Constant weights have oneDNN's layout, other tensors are row-major. int8 GEMMs return f32.
 std::unique_ptr<Prepared> prepare_matmul(const dnnl::engine& engine, const Problem& p) {
   auto prepared = std::make_unique<Prepared>(engine, p);
   const bool is_int8 = p.type == "int8";
@@ -35,29 +35,30 @@ std::unique_ptr<Prepared> prepare_matmul(const dnnl::engine& engine, const Probl
   append_activation(ops, p.activation);
   attributes.set_post_ops(ops);
   const std::vector<float> scales = is_int8 ? int8_scales(p["n"], p["k"]) : std::vector<float>{};
-  std::vector<float> bias = numbers(2, p["n"], Range::real);
+  std::vector<float> bias = operand_values(2, p["n"], Range::real);
   const int mask = 1 << (c.size() - 1);
 #if DNNL_VERSION_MAJOR >= 3
   if (is_int8) attributes.set_scales_mask(DNNL_ARG_WEIGHTS, mask);
   const dnnl::matmul::primitive_desc description(engine, a_desc, b_desc, bias_desc, c_desc,
                                                  attributes);
 #else
-  // The scales multiply the bias too.
+  // oneDNN 2 also scales the bias.
   if (is_int8) attributes.set_output_scales(mask, scales);
   for (size_t i = 0; i < scales.size(); ++i) bias[i] /= scales[i];
   const dnnl::matmul::primitive_desc description({a_desc, b_desc, bias_desc, c_desc}, attributes,
                                                  engine);
 #endif
-  prepared->add(DNNL_ARG_SRC, description.src_desc(),
-                numbers(0, batch * p["m"] * p["k"], is_int8 ? Range::unsigned8 : Range::real));
   prepared->add(
-      DNNL_ARG_WEIGHTS, description.weights_desc(),
-      numbers(1, (constant ? 1 : batch) * p["k"] * p["n"], is_int8 ? Range::signed8 : Range::real));
+      DNNL_ARG_SRC, description.src_desc(),
+      operand_values(0, batch * p["m"] * p["k"], is_int8 ? Range::unsigned8 : Range::real));
+  prepared->add(DNNL_ARG_WEIGHTS, description.weights_desc(),
+                operand_values(1, (constant ? 1 : batch) * p["k"] * p["n"],
+                               is_int8 ? Range::signed8 : Range::real));
   if (p["bias"] != 0) prepared->add(DNNL_ARG_BIAS, bias_desc, bias);
 #if DNNL_VERSION_MAJOR >= 3
   if (is_int8) prepared->add_vector(DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS, scales);
 #endif
-  if (p["sum"] != 0) prepared->residual = numbers(3, batch * p["m"] * p["n"], Range::real);
+  if (p["sum"] != 0) prepared->residual = operand_values(3, batch * p["m"] * p["n"], Range::real);
   prepared->finish(dnnl::matmul(description), description.dst_desc(), description.impl_info_str());
   return prepared;
 }

@@ -45,11 +45,11 @@ void Prepared::convert(const memory& from, const memory& to) const {
   stream_.wait();
 }
 
-void Prepared::add(int argument, const memory::desc& wanted, const std::vector<float>& values) {
+void Prepared::add(int argument, const memory::desc& layout, const std::vector<float>& values) {
 #if DNNL_VERSION_MAJOR >= 3
-  const memory::dims dims = wanted.get_dims();
+  const memory::dims dims = layout.get_dims();
 #else
-  const memory::dims dims = wanted.dims();
+  const memory::dims dims = layout.dims();
 #endif
   const memory source = plain(dims, values);
   arguments_.resize(static_cast<size_t>(weight_rotations(problem_)));
@@ -60,7 +60,7 @@ void Prepared::add(int argument, const memory::desc& wanted, const std::vector<f
       arguments_[i].emplace(argument, arguments_[i - copies].at(argument));
       continue;
     }
-    memory own(wanted, engine_);
+    memory own(layout, engine_);
     convert(source, own);
     arguments_[i].emplace(argument, own);
   }

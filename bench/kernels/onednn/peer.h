@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What one case needs of oneDNN, over the interfaces of versions 2 and 3.
+// A case on oneDNN, for the interfaces of versions 2 and 3.
 #pragma once
 
 #include <cmath>
@@ -17,7 +17,7 @@ namespace lathe::bench {
 
 using Arguments = std::unordered_map<int, dnnl::memory>;
 
-// A primitive with a set of arguments for each rotation; weights are reordered already.
+// A primitive with one set of arguments per rotation; weights are already reordered.
 class Prepared {
  public:
   Prepared(const dnnl::engine& engine, const Problem& problem)
@@ -25,20 +25,20 @@ class Prepared {
 
   std::string implementation;
   void run(int64_t count);
-  // Runs once over fresh operands; the result in plain row-major f32.
+  // Runs once over new operands and returns the result in row-major f32.
   std::vector<float> result();
 
-  // For whoever prepares.
+  // For the prepare_* functions.
   const Problem& problem() const { return problem_; }
   const dnnl::engine& engine() const { return engine_; }
-  // Memory of this description with `values` in plain row-major order in it, once per rotation.
-  void add(int argument, const dnnl::memory::desc& wanted, const std::vector<float>& values);
-  // The same memory in every rotation: scales and biases.
+  // Adds an argument of this layout, filled from row-major `values`, once per rotation.
+  void add(int argument, const dnnl::memory::desc& layout, const std::vector<float>& values);
+  // Adds an argument that all rotations share: scales and biases.
   void add_vector(int argument, const std::vector<float>& values);
-  // A primitive before the last one: its result, of this description, is the next one's source.
+  // Adds a primitive before the last one: its result, of layout `dst`, is the next one's source.
   void pass_on(dnnl::primitive primitive, const dnnl::memory::desc& dst);
   void finish(dnnl::primitive primitive, const dnnl::memory::desc& dst, std::string name);
-  // Added to what the result's memory holds: the residual.
+  // Initial content of the result, to which the primitive adds.
   std::vector<float> residual;
 
  private:
@@ -48,7 +48,7 @@ class Prepared {
   mutable dnnl::stream stream_;
   Problem problem_;
   dnnl::primitive before_, primitive_;
-  std::vector<Arguments> arguments_before_, arguments_;  // none before where one primitive is all
+  std::vector<Arguments> arguments_before_, arguments_;  // empty for a single primitive
   int64_t next_ = 0;
 };
 
@@ -56,10 +56,10 @@ dnnl::memory::data_type data_type(const std::string& type, bool is_unsigned);
 dnnl::memory::dims row_major(const dnnl::memory::dims& dims);
 void append_activation(dnnl::post_ops& ops, const std::string& activation);
 
-// Throws dnnl::error where oneDNN has no such primitive.
+// These throw dnnl::error if oneDNN has no such primitive.
 std::unique_ptr<Prepared> prepare_matmul(const dnnl::engine& engine, const Problem& problem);
 std::unique_ptr<Prepared> prepare_conv(const dnnl::engine& engine, const Problem& problem);
-std::unique_ptr<Prepared> prepare_pair(const dnnl::engine& engine, const Problem& problem);
+std::unique_ptr<Prepared> prepare_fused_dw_pw(const dnnl::engine& engine, const Problem& problem);
 std::unique_ptr<Prepared> prepare_recurrent(const dnnl::engine& engine, const Problem& problem);
 
 }  // namespace lathe::bench

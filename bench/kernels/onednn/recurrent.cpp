@@ -8,15 +8,15 @@ using dnnl::memory;
 namespace {
 
 std::vector<float> weights(uint64_t operand, int64_t count, int64_t depth) {
-  std::vector<float> out = numbers(operand, count, Range::real);
+  std::vector<float> out = operand_values(operand, count, Range::real);
   const float scale = 1 / std::sqrt(static_cast<float>(depth));
   for (float& x : out) x *= scale;
   return out;
 }
 
-// [gates][hidden][depth] as [depth][gates][hidden], the gates in `order`.
-std::vector<float> turned(const std::vector<float>& from, const std::vector<int64_t>& order,
-                          int64_t hidden, int64_t depth) {
+// Transposes [gates, hidden, depth] to [depth, gates, hidden], with the gates in `order`.
+std::vector<float> transposed(const std::vector<float>& from, const std::vector<int64_t>& order,
+                              int64_t hidden, int64_t depth) {
   std::vector<float> out;
   for (int64_t k = 0; k < depth; ++k) {
     for (const int64_t gate : order) {
@@ -30,7 +30,7 @@ std::vector<float> turned(const std::vector<float>& from, const std::vector<int6
 
 }  // namespace
 
-// One layer in one direction; the gates of ONNX in oneDNN's order, both biases in one.
+// One layer, one direction. Reorders ONNX's gates to oneDNN's order and adds both biases.
 std::unique_ptr<Prepared> prepare_recurrent(const dnnl::engine& engine, const Problem& p) {
   auto prepared = std::make_unique<Prepared>(engine, p);
   const bool is_lstm = p.kind == "lstm";
@@ -58,11 +58,11 @@ std::unique_ptr<Prepared> prepare_recurrent(const dnnl::engine& engine, const Pr
   }
   const auto finish = [&](const auto& description, dnnl::primitive primitive) {
     prepared->add(DNNL_ARG_SRC_LAYER, description.src_layer_desc(),
-                  numbers(0, steps * batch * input, Range::real));
+                  operand_values(0, steps * batch * input, Range::real));
     prepared->add(DNNL_ARG_WEIGHTS_LAYER, description.weights_layer_desc(),
-                  turned(weights(1, gates * hidden * input, input), order, hidden, input));
+                  transposed(weights(1, gates * hidden * input, input), order, hidden, input));
     prepared->add(DNNL_ARG_WEIGHTS_ITER, description.weights_iter_desc(),
-                  turned(weights(2, gates * hidden * hidden, hidden), order, hidden, hidden));
+                  transposed(weights(2, gates * hidden * hidden, hidden), order, hidden, hidden));
     prepared->add(DNNL_ARG_BIAS, description.bias_desc(), bias);
     prepared->finish(std::move(primitive), description.dst_layer_desc(),
                      description.impl_info_str());

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-// A process of its own for oneDNN: two versions cannot share one. Commands on standard input, one
-// answer line each: "prepare PROBLEM" → "ok IMPLEMENTATION" or "no REASON"; "add TIMES PROBLEM" the
-// same, to be run so often behind what is prepared already; "run COUNT" → nanoseconds of running
-// all of them in order COUNT times; "result FILE" → "ok", the first one's result in f32 is in the
-// file; "quit".
+// The process of one oneDNN version. Reads commands from standard input and prints one line each:
+// "prepare PROBLEM" → "ok IMPLEMENTATION" or "no REASON"; "add TIMES PROBLEM" → same, appends a
+// problem to run TIMES; "run COUNT" → nanoseconds of COUNT runs of all problems in order;
+// "result FILE" → "ok" after writing the first problem's result in f32; "quit".
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -37,9 +36,9 @@ std::string_view isa_name() {
 std::unique_ptr<Prepared> prepare(const dnnl::engine& engine, const Problem& problem) {
   if (problem.kind == "matmul") return prepare_matmul(engine, problem);
   if (problem.kind == "conv") return prepare_conv(engine, problem);
-  if (problem.kind == "pair") return prepare_pair(engine, problem);
+  if (problem.kind == "pair") return prepare_fused_dw_pw(engine, problem);
   if (problem.kind == "lstm" || problem.kind == "gru") return prepare_recurrent(engine, problem);
-  throw std::runtime_error("no " + problem.kind + " here");
+  throw std::runtime_error("unknown kind " + problem.kind);
 }
 
 struct Part {
@@ -81,7 +80,7 @@ std::string answer(const dnnl::engine& engine, std::vector<Part>& parts, const s
     const auto [times, problem] = cut(rest);
     return add_part(engine, parts, problem, std::stoll(times));
   }
-  if (parts.empty()) return "no case is prepared";
+  if (parts.empty()) return "no: no problem is prepared";
   if (command == "run") return std::to_string(time_of(parts, std::stoll(rest)));
   if (command == "result") {
     const std::vector<float> values = parts.front().prepared->result();
@@ -90,7 +89,7 @@ std::string answer(const dnnl::engine& engine, std::vector<Part>& parts, const s
                static_cast<std::streamsize>(values.size() * sizeof(float)));
     return file ? "ok" : "no: cannot write " + rest;
   }
-  return "no command " + command;
+  return "no: unknown command " + command;
 }
 
 int serve() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "bench/kernels/sums.h"
+#include "bench/kernels/totals.h"
 
 #include <map>
 
@@ -8,20 +8,20 @@ namespace {
 
 using Members = std::vector<const Outcome*>;
 
-// Samples of all members, alternation by alternation, so that the interval is that of the sum.
-Sum sum_of(std::string name, std::string type, const Members& members) {
-  Sum sum{std::move(name), std::move(type), 0, 0, 0, {}, 0, 0};
+// Adds up all members per alternation, for the interval of the total.
+Total total_of(std::string name, std::string type, const Members& members) {
+  Total total{std::move(name), std::move(type), 0, 0, 0, {}, 0, 0};
   std::vector<double> ours, theirs;
   for (const Outcome* o : members) {
     const auto count = static_cast<double>(o->what.count);
     if (!o->measured() || !o->has_peer()) {
-      sum.left_out += o->what.count;
+      total.left_out += o->what.count;
       continue;
     }
-    sum.count += o->what.count;
-    sum.ours += count * o->seconds();
-    sum.theirs += count * median(o->theirs);
-    sum.extra_bytes += o->what.count * o->extra_bytes;
+    total.count += o->what.count;
+    total.ours += count * o->seconds();
+    total.theirs += count * median(o->theirs);
+    total.extra_bytes += o->what.count * o->extra_bytes;
     const size_t samples = std::min(o->ours.size(), o->theirs.size());
     if (ours.empty()) ours.resize(samples), theirs.resize(samples);
     ours.resize(std::min(ours.size(), samples));
@@ -32,13 +32,13 @@ Sum sum_of(std::string name, std::string type, const Members& members) {
     }
   }
   for (size_t i = 0; i < ours.size(); ++i) theirs[i] /= ours[i];
-  sum.ratio = interval_of(theirs);
-  return sum;
+  total.ratio = interval_of(theirs);
+  return total;
 }
 
-// Every pair weighs the same.
-Sum mean_of_pairs(const std::string& source, const std::string& type, const Members& members) {
-  Sum sum = sum_of(source + "'s pairs", type, members);
+// The ratio is the mean over fused pairs with equal weights.
+Total mean_of_fused(const std::string& source, const std::string& type, const Members& members) {
+  Total total = total_of(source + "'s pairs", type, members);
   size_t samples = SIZE_MAX;
   for (const Outcome* o : members) {
     if (o->has_peer()) samples = std::min(samples, std::min(o->ours.size(), o->theirs.size()));
@@ -49,19 +49,19 @@ Sum mean_of_pairs(const std::string& source, const std::string& type, const Memb
     for (const Outcome* o : members) {
       if (o->has_peer()) ratios += static_cast<double>(o->what.count) * o->theirs[i] / o->ours[i];
     }
-    means.push_back(ratios / static_cast<double>(sum.count));
+    means.push_back(ratios / static_cast<double>(total.count));
   }
-  sum.ratio = interval_of(means);
-  return sum;
+  total.ratio = interval_of(means);
+  return total;
 }
 
 bool same_but_for_form(const Outcome& direct, const Outcome& chosen) {
   Problem p = direct.what.problem;
-  p.numbers.erase("direct");
+  p.parameters.erase("direct");
   return p == chosen.what.problem && direct.what.source == chosen.what.source;
 }
 
-// Each convolution in its direct form where that was measured too.
+// Replaces convolutions by their direct form where measured.
 Members in_direct_form(const Members& chosen, const Members& direct) {
   Members out;
   for (const Outcome* o : chosen) {
@@ -75,34 +75,34 @@ Members in_direct_form(const Members& chosen, const Members& direct) {
 
 }  // namespace
 
-std::vector<Sum> sums_of(const std::vector<Outcome>& outcomes) {
+std::vector<Total> totals_of(const std::vector<Outcome>& outcomes) {
   struct Group {
-    Members convolutions, direct, far, pairs;
+    Members convolutions, direct, cold, fused;
   };
   std::map<std::pair<std::string, std::string>, Group> groups;
   for (const Outcome& o : outcomes) {
     const Problem& p = o.what.problem;
     Group& group = groups[{o.what.source, p.type}];
-    if (p.kind == "pair") group.pairs.push_back(&o);
+    if (p.kind == "pair") group.fused.push_back(&o);
     if (p.kind != "conv") continue;
     Members& kind = p["direct"] != 0 ? group.direct
-                    : p["far"] != 0  ? group.far
+                    : p["far"] != 0  ? group.cold
                                      : group.convolutions;
     kind.push_back(&o);
   }
-  std::vector<Sum> sums;
+  std::vector<Total> totals;
   for (const auto& [key, group] : groups) {
     const auto& [source, type] = key;
     const std::string name = source + "'s convolutions";
     if (!group.direct.empty()) {
-      sums.push_back(
-          sum_of(name + ", direct", type, in_direct_form(group.convolutions, group.direct)));
+      totals.push_back(
+          total_of(name + ", direct", type, in_direct_form(group.convolutions, group.direct)));
     }
-    if (!group.convolutions.empty()) sums.push_back(sum_of(name, type, group.convolutions));
-    if (!group.far.empty()) sums.push_back(sum_of(name + ", far weights", type, group.far));
-    if (!group.pairs.empty()) sums.push_back(mean_of_pairs(source, type, group.pairs));
+    if (!group.convolutions.empty()) totals.push_back(total_of(name, type, group.convolutions));
+    if (!group.cold.empty()) totals.push_back(total_of(name + ", far weights", type, group.cold));
+    if (!group.fused.empty()) totals.push_back(mean_of_fused(source, type, group.fused));
   }
-  return sums;
+  return totals;
 }
 
 }  // namespace lathe::bench

@@ -11,17 +11,17 @@ namespace {
 
 constexpr auto kAny = memory::format_tag::any;
 
-// One of the two convolutions, in oneDNN's words.
-struct Half {
+// One of the two convolutions, as oneDNN's parameters.
+struct Stage {
   memory::dims x, w, y, strides, before, after;
   std::string activation;
-  uint64_t operand;  // of its weights; the biases' is the next
+  uint64_t operand;  // number of its weights; the bias is the next
 };
 
-Half half_of(const Problem& p, bool first) {
+Stage stage_of(const Problem& p, bool first) {
   const bool depthwise = first == (p["pointwise_first"] == 0);
-  const Problem own = pair_half(p, first);
-  Half h;
+  const Problem own = fused_stage(p, first);
+  Stage h;
   h.x = {p["n"], own["ic"], own["ih"], own["iw"]};
   h.y = {p["n"], own["oc"], output_height(own), output_width(own)};
   h.w = {own["oc"], own["ic"], own["kh"], own["kw"]};
@@ -34,7 +34,7 @@ Half half_of(const Problem& p, bool first) {
   return h;
 }
 
-dnnl::convolution_forward::primitive_desc description_of(const dnnl::engine& engine, const Half& h,
+dnnl::convolution_forward::primitive_desc description_of(const dnnl::engine& engine, const Stage& h,
                                                          memory::data_type type,
                                                          const memory::desc& x,
                                                          const memory::desc& y,
@@ -59,9 +59,9 @@ int64_t count_of(const memory::dims& dims) {
 std::unique_ptr<Prepared> two_calls(const dnnl::engine& engine, const Problem& p) {
   auto prepared = std::make_unique<Prepared>(engine, p);
   const memory::data_type type = data_type(p.type, true);
-  memory::desc x(half_of(p, true).x, type, kAny);
+  memory::desc x(stage_of(p, true).x, type, kAny);
   for (const bool first : {true, false}) {
-    const Half h = half_of(p, first);
+    const Stage h = stage_of(p, first);
     dnnl::primitive_attr attributes;
     dnnl::post_ops ops;
     append_activation(ops, h.activation);
@@ -69,11 +69,12 @@ std::unique_ptr<Prepared> two_calls(const dnnl::engine& engine, const Problem& p
     const auto description =
         description_of(engine, h, type, x, memory::desc(h.y, type, kAny), attributes);
     if (first) {
-      prepared->add(DNNL_ARG_SRC, description.src_desc(), numbers(0, count_of(h.x), Range::real));
+      prepared->add(DNNL_ARG_SRC, description.src_desc(),
+                    operand_values(0, count_of(h.x), Range::real));
     }
     prepared->add(DNNL_ARG_WEIGHTS, description.weights_desc(),
-                  numbers(h.operand, count_of(h.w), Range::real));
-    prepared->add_vector(DNNL_ARG_BIAS, numbers(h.operand + 1, h.y[1], Range::real));
+                  operand_values(h.operand, count_of(h.w), Range::real));
+    prepared->add_vector(DNNL_ARG_BIAS, operand_values(h.operand + 1, h.y[1], Range::real));
     if (first) {
       x = description.dst_desc();
       prepared->pass_on(dnnl::convolution_forward(description), x);
@@ -85,12 +86,12 @@ std::unique_ptr<Prepared> two_calls(const dnnl::engine& engine, const Problem& p
   return prepared;
 }
 
-// The depthwise convolution as a step after the pointwise one.
+// The depthwise convolution as a post-op of the pointwise one.
 std::unique_ptr<Prepared> fused(const dnnl::engine& engine, const Problem& p) {
-  if (p["pointwise_first"] == 0) throw std::runtime_error("the depthwise one comes first");
+  if (p["pointwise_first"] == 0) throw std::runtime_error("cannot fuse: depthwise first");
   auto prepared = std::make_unique<Prepared>(engine, p);
   const memory::data_type type = data_type(p.type, true);
-  const Half h = half_of(p, true), wide = half_of(p, false);
+  const Stage h = stage_of(p, true), wide = stage_of(p, false);
   dnnl::primitive_attr attributes;
   dnnl::post_ops ops;
   append_activation(ops, h.activation);
@@ -104,15 +105,16 @@ std::unique_ptr<Prepared> fused(const dnnl::engine& engine, const Problem& p) {
   attributes.set_post_ops(ops);
   const auto description = description_of(engine, h, type, memory::desc(h.x, type, kAny),
                                           memory::desc(h.y, type, kAny), attributes);
-  prepared->add(DNNL_ARG_SRC, description.src_desc(), numbers(0, count_of(h.x), Range::real));
+  prepared->add(DNNL_ARG_SRC, description.src_desc(),
+                operand_values(0, count_of(h.x), Range::real));
   prepared->add(DNNL_ARG_WEIGHTS, description.weights_desc(),
-                numbers(h.operand, count_of(h.w), Range::real));
-  prepared->add_vector(DNNL_ARG_BIAS, numbers(h.operand + 1, h.y[1], Range::real));
+                operand_values(h.operand, count_of(h.w), Range::real));
+  prepared->add_vector(DNNL_ARG_BIAS, operand_values(h.operand + 1, h.y[1], Range::real));
   const int weights = DNNL_ARG_ATTR_POST_OP_DW | DNNL_ARG_WEIGHTS;
   prepared->add(weights, description.query_md(dnnl::query::exec_arg_md, weights),
-                numbers(wide.operand, count_of(wide.w), Range::real));
+                operand_values(wide.operand, count_of(wide.w), Range::real));
   prepared->add_vector(DNNL_ARG_ATTR_POST_OP_DW | DNNL_ARG_BIAS,
-                       numbers(wide.operand + 1, wide.y[1], Range::real));
+                       operand_values(wide.operand + 1, wide.y[1], Range::real));
   prepared->finish(dnnl::convolution_forward(description), description.dst_desc(),
                    "fused " + std::string(description.impl_info_str()));
   return prepared;
@@ -131,8 +133,8 @@ double seconds_of(Prepared& prepared) {
 
 }  // namespace
 
-// The faster of two calls and the fused form, where there is one.
-std::unique_ptr<Prepared> prepare_pair(const dnnl::engine& engine, const Problem& p) {
+// The faster of two separate primitives and the fused one, if supported.
+std::unique_ptr<Prepared> prepare_fused_dw_pw(const dnnl::engine& engine, const Problem& p) {
   std::unique_ptr<Prepared> two = two_calls(engine, p);
   try {
     std::unique_ptr<Prepared> one = fused(engine, p);
