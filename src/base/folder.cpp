@@ -45,7 +45,8 @@ MemoryFile Folder::open(std::string_view name) const {
     check_fetched(at->second.text, name);
     return at->second;
   }
-  check(!path_.empty(), ErrorKind::io, "no file '{}' was given from memory", escape(name));
+  check(!path_.empty(), ErrorKind::io, "file '{}' is not among the {} files in memory",
+        escape(name), files_.size());
   const auto map = FileMap::open(join_path(path_, name));
   return {map->text(), map};
 }
