@@ -435,7 +435,7 @@ typedef struct lathe_api {
   lathe_error* (*tokenizer_encode_batch)(const lathe_tokenizer* tokenizer, const lathe_text* texts,
                                          size_t count, const lathe_encode_options* options,
                                          lathe_encoding** encodings);
-  /* Passes the text of `count` ids to `sink`. LATHE_INVALID_ARGUMENT for an unknown id. */
+  /* Passes the text of `count` ids to `sink`; unknown ids are skipped. */
   lathe_error* (*tokenizer_decode)(const lathe_tokenizer* tokenizer, const uint32_t* ids,
                                    size_t count, int keep_special_tokens, lathe_text_sink sink,
                                    void* context);
@@ -461,8 +461,7 @@ typedef struct lathe_api {
   /* A stream holds back incomplete characters and never changes text that it has returned. */
   lathe_error* (*decode_stream_create)(const lathe_tokenizer* tokenizer, int keep_special_tokens,
                                        lathe_decode_stream** stream);
-  /* Passes the text that `id` completes to `sink`; it may be empty. LATHE_INVALID_ARGUMENT for an
-   * unknown id. */
+  /* Passes the text that `id` completes to `sink`; it may be empty. Unknown ids are skipped. */
   lathe_error* (*decode_stream_step)(lathe_decode_stream* stream, uint32_t id, lathe_text_sink sink,
                                      void* context);
   /* Passes the held-back text to `sink` and resets the stream. */
