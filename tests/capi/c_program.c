@@ -378,7 +378,7 @@ static int prefer_seven(void* context, size_t prompt, const int32_t* tokens, siz
   return token_count == 1 ? 0 : 5;
 }
 
-/* The folder examples/counting: the token after n is n + 1, and 15 ends. */
+/* Model examples/counting: the token after n is n + 1; 15 is the end token. */
 static void test_models(void) {
   lathe_model_config* config = NULL;
   expect_done(lathe->model_config_create("examples/counting", &config), "a configuration");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Language models through the C++ wrappers, on the folder examples/counting: the token after n is
-// n + 1, and 15 ends. Prints "N passed, N failed, 0 skipped".
+// n + 1; 15 is the end token. Prints "N passed, N failed, 0 skipped".
 #include "lathe/llm.h"
 
 #include <algorithm>
@@ -141,9 +141,9 @@ void test_items(const lathe::Model& model) {
   generator.set_token_mask({&some, 1});
   generator.generate_next_token();
   const int32_t chosen = generator.next_tokens()[0];
-  expect(chosen == 8 || chosen == 9, "a token that the mask allows");
+  expect(chosen == 8 || chosen == 9, "a token of the mask");
   generator.generate_next_token();
-  expect(generator.next_tokens()[0] == chosen + 1, "and one without a mask");
+  expect(generator.next_tokens()[0] == chosen + 1, "a token without a mask");
   const uint32_t none = 0;
   expect_error(LATHE_INVALID_ARGUMENT, "a token mask has none of 16 tokens",
                [&] { generator.set_token_mask({&none, 1}); });
@@ -151,14 +151,15 @@ void test_items(const lathe::Model& model) {
                "a token mask has 2 words, expected 1 for a vocabulary of 16",
                [&] { generator.set_token_mask(std::vector<uint32_t>(2, 1)); });
   std::vector<float> rows(8);
-  expect_error(LATHE_INVALID_ARGUMENT, "embeddings are f32[1, 8], but the model accepts token ids only",
+  expect_error(LATHE_INVALID_ARGUMENT,
+               "embeddings are f32[1, 8], but the model accepts token ids only",
                [&] { generator.append_embeddings(lathe::Tensor::wrap({1, 8}, rows.data())); });
   std::vector<int64_t> numbers = {0, 1, 2};
   const lathe::Tensor transposed = lathe::Tensor::wrap({1, 3}, numbers.data());
   expect_error(LATHE_INVALID_ARGUMENT, "position_ids is i64[1, 3], expected i64[1] or [3, 1]", [&] {
     generator.append_embeddings(lathe::Tensor::wrap({1, 8}, rows.data()), 1, &transposed);
   });
-  expect(generator.prompt_count() == 1, "what is refused leaves no prompt");
+  expect(generator.prompt_count() == 1, "an error adds no prompt");
 }
 
 void test_forks(const lathe::Model& model) {
@@ -172,7 +173,7 @@ void test_forks(const lathe::Model& model) {
   expect(generator.fork() == 1, "a fork");
   lathe::GeneratorParams shorter(model);
   shorter.set("max_new_tokens", 3);
-  expect(generator.fork(0, &shorter) == 2, "a fork with options of its own");
+  expect(generator.fork(0, &shorter) == 2, "a fork with other options");
   const std::string bytes = generator.save();
   const auto states = generator.export_states();
   expect(states.size() == 2 && states[0].past == "past_key_values.0.key" &&
@@ -188,10 +189,10 @@ void test_forks(const lathe::Model& model) {
   run(generator);
   run(other);
   const std::vector<int32_t> whole = {4, 5, 6, 7};
-  expect(generated(generator, 0) == whole && generated(generator, 1) == whole, "forks go on");
-  expect(generated(generator, 2) == std::vector<int32_t>{4, 5, 6}, "by their own options");
+  expect(generated(generator, 0) == whole && generated(generator, 1) == whole, "forks continue");
+  expect(generated(generator, 2) == std::vector<int32_t>{4, 5, 6}, "the fork's options apply");
   expect(generated(other, 0) == whole && other.get_sequence().text == "four five six seven",
-         "and so does what was saved");
+         "the restored prompt continues");
   std::string damaged = bytes;
   damaged[30] = 'x';
   expect_error(LATHE_INVALID_ARGUMENT, "a saved ", [&] { other.restore(damaged); });
@@ -208,7 +209,7 @@ void test_forks(const lathe::Model& model) {
                [&] { generator.fork(0, &likely); });
   lathe::Generator searched(model, beams);
   searched.append_tokens(std::vector<int32_t>{3});
-  expect(searched.get_logits().dims()[0] == 1, "beams that have not parted");
+  expect(searched.get_logits().dims()[0] == 1, "beams before they diverge");
   searched.generate_next_token();
   const lathe::Tensor logits = searched.get_logits();
   expect(logits.dims()[0] == 2, "a row for each beam");
@@ -217,7 +218,7 @@ void test_forks(const lathe::Model& model) {
                [&] { searched.fork(); });
 }
 
-// Other logits for a batch of which one prompt is done.
+// Replaces the logits of a batch in which one prompt is done.
 void test_logits_of_some(const lathe::Model& model) {
   lathe::GeneratorParams params(model);
   lathe::GeneratorParams shorter(model);
@@ -234,7 +235,7 @@ void test_logits_of_some(const lathe::Model& model) {
   generator.set_logits(logits);
   generator.generate_next_token();
   expect(generator.next_tokens()[0] == -1 && generator.next_tokens()[1] == 12,
-         "a token for the prompt that goes on");
+         "a token for the unfinished prompt");
 }
 
 void test_memory_limit() {
@@ -274,9 +275,9 @@ void test_logits(const lathe::Model& model) {
   });
   try {
     generator.generate_next_token();
-    expect(false, "what a hook throws");
+    expect(false, "the exception of a hook");
   } catch (const std::runtime_error& error) {
-    expect(std::string(error.what()) == "not now", "what a hook throws");
+    expect(std::string(error.what()) == "not now", "the exception of a hook");
   }
   generator.generate_next_token();
   generator.set_hook({});
@@ -330,10 +331,10 @@ void test_cancel() {
     expect(error.kind() == LATHE_INTERRUPTED, "cancelled from another thread");
   }
   other.join();
-  expect(generator.token_count() == count, "and nothing was lost");
+  expect(generator.token_count() == count, "cancellation keeps the tokens");
   cancel.reset();
   generator.generate_next_token(&cancel);
-  expect(generator.token_count() == count + 1, "nor is it over");
+  expect(generator.token_count() == count + 1, "the generator continues");
 }
 
 std::string read(const std::string& name) {
@@ -369,12 +370,13 @@ void test_providers() {
   const lathe::Model model(config);
   expect(model.device_type() == "cpu" || model.device_type() == "ref", "the provider's target");
   config.append_provider("warp");
-  expect_error(LATHE_INVALID_MODEL,
-               "'model.decoder.session_options.provider_options[1]' has the unknown provider 'warp'",
-               [&] { lathe::Model wrong(config); });
+  expect_error(
+      LATHE_INVALID_MODEL,
+      "'model.decoder.session_options.provider_options[1]' has the unknown provider 'warp'",
+      [&] { lathe::Model wrong(config); });
 }
 
-// What a folder names itself stays, in front of what is appended, and so do its options.
+// Providers of the folder keep their options and precede appended ones.
 void test_own_providers() {
   std::string json = read("genai_config.json");
   const std::string decoder = R"("decoder": {)";
@@ -388,9 +390,10 @@ void test_own_providers() {
   const lathe::Model model(config);
   expect(model.device_type() == "cpu" || model.device_type() == "ref", "its target");
   config.append_provider("warp");
-  expect_error(LATHE_INVALID_MODEL,
-               "'model.decoder.session_options.provider_options[2]' has the unknown provider 'warp'",
-               [&] { lathe::Model wrong(config); });
+  expect_error(
+      LATHE_INVALID_MODEL,
+      "'model.decoder.session_options.provider_options[2]' has the unknown provider 'warp'",
+      [&] { lathe::Model wrong(config); });
   config.overlay(R"({"model": {"decoder": {"session_options": {"provider_options": []}}}})");
   const lathe::Model changed(config);
   expect(changed.type() == "llama", "changes are made in their order");
@@ -413,12 +416,11 @@ void test_refusals(const lathe::Model& model) {
                [&] { generator.set_model_input("pixel_values", tensor); });
   expect_error(LATHE_INVALID_ARGUMENT, "input 'input_ids' is f32[1, 1], expected i32 or i64",
                [&] { generator.set_model_input("input_ids", tensor); });
-  expect_error(LATHE_INVALID_ARGUMENT, "the model has no output 'hidden_states' to return",
-               [&] {
-                 lathe::Generator begun(model, lathe::GeneratorParams(model));
-                 begun.append_tokens(std::vector<int32_t>{2, 3});
-                 begun.get_output("hidden_states");
-               });
+  expect_error(LATHE_INVALID_ARGUMENT, "the model has no output 'hidden_states' to return", [&] {
+    lathe::Generator begun(model, lathe::GeneratorParams(model));
+    begun.append_tokens(std::vector<int32_t>{2, 3});
+    begun.get_output("hidden_states");
+  });
   expect_error(LATHE_INVALID_ARGUMENT, "token 16 is outside the vocabulary of 16 tokens",
                [&] { generator.append_tokens(std::vector<int32_t>{16}); });
   expect_error(LATHE_INVALID_ARGUMENT, "all of 0 prompts are done or have no tokens",
