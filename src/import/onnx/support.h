@@ -7,9 +7,8 @@
 namespace lathe::onnx {
 
 // The table of operators as JSON, one object per row: {"domain", "operator", "since", "op" (null:
-// none of its own), "supported", "plain" (operands in
-// order), "operands": [[element types, or "any value"], …]}, a variadic
-// operand last and marked by "variadic": true.
+// no op of its own), "supported", "plain" (operands in order), "operands": [[element types, or
+// "any value"], …]}. A variadic operand is the last; the row has "variadic": true.
 std::string support_json();
 
 }  // namespace lathe::onnx

@@ -94,10 +94,10 @@ class Continuation {
   // Truncates the text after the continued field.
   void finish(std::string& text) const {
     const std::string_view tag = kContinueTag.substr(0, kContinueTag.size() - 1);
-    const std::string_view wanted = strip_left(strip_right(text_));
+    const std::string_view continued = strip_left(strip_right(text_));
     const size_t at = text.rfind(tag);
     check(
-        at != std::string::npos && text.find(wanted) != std::string::npos,
+        at != std::string::npos && text.find(continued) != std::string::npos,
         ErrorKind::invalid_argument,
         "the chat template does not render the '{}' of the last message, so it cannot be continued",
         escape(field_));
@@ -176,8 +176,8 @@ ChatTemplate::Rendered ChatTemplate::render(const Ref<Dict>& variables) const {
 }
 
 const ChatTemplate& ChatTemplates::choose(const std::string& name, bool has_tools) const {
-  const auto find = [&](std::string_view wanted) {
-    const auto found = templates_.find(wanted);
+  const auto find = [&](std::string_view key) {
+    const auto found = templates_.find(key);
     return found == templates_.end() ? nullptr : found->second.get();
   };
   const ChatTemplate* chosen = nullptr;

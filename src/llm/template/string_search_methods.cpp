@@ -209,7 +209,7 @@ Value all_are(const Value& self, Arguments& arguments) {
 
 bool is_ascii(char32_t c) { return c < 0x80; }
 
-template <bool (*wanted)(char32_t), bool (*other)(char32_t)>
+template <bool (*is_case)(char32_t), bool (*other)(char32_t)>
 Value has_case(const Value& self, Arguments& arguments) {
   bind_positional(arguments, "str method", 0, 0);
   const std::string_view text = self.text();
@@ -217,7 +217,7 @@ Value has_case(const Value& self, Arguments& arguments) {
   for (size_t at = 0; at < text.size();) {
     const char32_t c = next_character(text, at);
     if (other(c) || is_title(c)) return Value::boolean(false);
-    found = found || wanted(c);
+    found = found || is_case(c);
   }
   return Value::boolean(found);
 }

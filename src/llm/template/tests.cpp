@@ -60,14 +60,14 @@ bool is_a_sequence(const Value& value) {
 }
 
 // str.islower and str.isupper: some character has the case and none has the other.
-bool has_case(const Value& value, bool (*wanted)(char32_t), bool (*other)(char32_t)) {
+bool has_case(const Value& value, bool (*is_case)(char32_t), bool (*other)(char32_t)) {
   const std::string text = str(value);
   step_text(text.size());
   bool found = false;
   for (size_t at = 0; at < text.size();) {
     const char32_t c = next_character(text, at);
     if (other(c) || is_title(c)) return false;
-    found = found || wanted(c);
+    found = found || is_case(c);
   }
   return found;
 }

@@ -98,6 +98,7 @@ std::shared_ptr<const Tokenizer> load_tokenizer(const Folder& folder, const Load
         escape(folder.place()));
   const MemoryFile file = folder.open(name);
   Parts parts = read_file(file.text, name, folder.place(name), folder, options);
+  parts.origin = folder.place(name);
   for (auto& [token, text] : read_config(folder).special_tokens) {
     parts.special_tokens[token] = std::move(text);
   }
@@ -115,8 +116,9 @@ std::shared_ptr<const Tokenizer> load_tokenizer_bytes(std::string_view bytes,
                                                       const std::string& name,
                                                       const LoadOptions& options) {
   check_fetched(bytes, name);
-  return std::make_shared<const Tokenizer>(
-      read_file(bytes, base_name(name), name, Folder(parent_folder(name)), options));
+  Parts parts = read_file(bytes, base_name(name), name, Folder(parent_folder(name)), options);
+  parts.origin = name;
+  return std::make_shared<const Tokenizer>(std::move(parts));
 }
 
 }  // namespace lathe::tokenizer

@@ -172,10 +172,10 @@ void Regex::Impl::search(std::string_view text, size_t from, F&& found) const {
   // Maps units of the subject to offsets of the text; both ascend.
   const bool same = subject.size() == text.size();
   size_t unit = 0, byte = 0;
-  const auto byte_of = [&](size_t wanted) {
-    if (same) return wanted;
-    if (wanted < unit) unit = byte = 0;
-    for (; unit < wanted; ++unit) byte += unicode::length(text[byte]);
+  const auto byte_of = [&](size_t target) {
+    if (same) return target;
+    if (target < unit) unit = byte = 0;
+    for (; unit < target; ++unit) byte += unicode::length(text[byte]);
     return byte;
   };
   size_t at = from;

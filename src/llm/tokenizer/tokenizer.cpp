@@ -208,8 +208,13 @@ Encoding Tokenizer::encode_one(std::string_view first, const std::string_view* s
                                const EncodeOptions& options, Scratch& scratch) const {
   Encoding encoding;
   Encoding other;
-  encode_text(first, options, 0, scratch, encoding);
-  if (second != nullptr) encode_text(*second, options, 1, scratch, other);
+  try {
+    encode_text(first, options, 0, scratch, encoding);
+    if (second != nullptr) encode_text(*second, options, 1, scratch, other);
+  } catch (Error& error) {
+    note_origin(error);
+    throw;
+  }
   Encoding* pair = second != nullptr ? &other : nullptr;
   const PostProcessor* processor = parts_.post_processor.get();
   if (parts_.truncation && options.truncate_and_pad) {
@@ -224,6 +229,20 @@ Encoding Tokenizer::encode_one(std::string_view first, const std::string_view* s
     truncate(encoding, pair, truncation);
   }
   return post_process(processor, std::move(encoding), pair, options.add_special_tokens);
+}
+
+void Tokenizer::apply_decoder(std::vector<std::string>& tokens) const {
+  try {
+    parts_.decoder->apply(tokens);
+  } catch (Error& error) {
+    note_origin(error);
+    throw;
+  }
+}
+
+void Tokenizer::note_origin(Error& error) const {
+  if (error.kind() != ErrorKind::invalid_model || parts_.origin.empty()) return;
+  error.note(fmt::format("in {}", escape(parts_.origin)));
 }
 
 Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
@@ -304,7 +323,7 @@ void Tokenizer::decode(std::span<const uint32_t> ids, bool skip_special_tokens, 
     return;
   }
   tokens.resize(count);
-  if (parts_.decoder != nullptr) parts_.decoder->apply(tokens);
+  if (parts_.decoder != nullptr) apply_decoder(tokens);
   const std::string_view separator = parts_.decoder != nullptr ? "" : " ";
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (i > 0) text += separator;

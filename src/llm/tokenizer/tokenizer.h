@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "base/thread_pool.h"
 #include "llm/tokenizer/added_tokens.h"
 #include "llm/tokenizer/decoder.h"
@@ -42,6 +43,7 @@ struct Parts {
   std::optional<Padding> padding;
   // By their names in the folder's configuration: "bos_token", "eos_token", …
   std::map<std::string, std::string> special_tokens;
+  std::string origin;  // the file, for messages; may be empty
 };
 
 struct EncodeOptions {
@@ -103,6 +105,8 @@ class Tokenizer {
   void add_details(const AlignedText& text, Scratch& scratch, Encoding& out) const;
   Encoding encode_one(std::string_view first, const std::string_view* second,
                       const EncodeOptions& options, Scratch& scratch) const;
+  void apply_decoder(std::vector<std::string>& tokens) const;
+  void note_origin(Error& error) const;  // if the file is wrong
 
   Parts parts_;
   bool needs_map_ = false;
