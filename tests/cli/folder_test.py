@@ -68,7 +68,7 @@ class Folder(program.ProgramTest):
                            chat_template_dot_jinja=b"{% if %}")
         found = dict(self.rows(folder, code=3))
         self.assertIn("problem: ", found["program"])
-        self.assertIn("is a Git LFS pointer, not the model", found["program"])
+        self.assertIn("is a Git LFS pointer (24 bytes), not the file itself", found["program"])
         self.assertIn("problem: ", found["tokenizer"])
         self.assertIn("problem: ", found["template"])
         self.assertIn("problem: ", found["decoder"])

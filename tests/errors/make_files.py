@@ -328,7 +328,6 @@ def tensors():
         "text.npy": b"these are only words\n",
         "text.npz": b"these are only words\n",
         "empty.npy": b"",
-        "pointer.npy": b"version https://git-lfs" b".github.com/spec/v1\noid sha256:00\nsize 12345\n",
         "table.csv": b"1,2,3\n4,5,6\n",
         "cut_member.npz": archive({"x.npy": x[:-5]}),
         "text_member.npz": archive({"x.npy": b"these are only words\n"}),
