@@ -47,7 +47,7 @@ int main() {
   expect_error(LATHE_INVALID_ARGUMENT, "no roles here", [] {
     lathe::ChatTemplate::from_source("{{ raise_exception('no roles here') }}").render(kQuestion);
   });
-  expect_error(LATHE_INVALID_ARGUMENT, "no JSON", [&] { one.render("nonsense"); });
+  expect_error(LATHE_INVALID_ARGUMENT, "is not valid JSON", [&] { one.render("nonsense"); });
   auto slow = lathe::ChatTemplate::from_source(
       "{% for i in range(9000) %}{% for k in range(9000) %}{% endfor %}{% endfor %}");
   slow.set_time_limit(0.02);
