@@ -2,7 +2,7 @@
 # `make help` lists the goals. Each installs what it needs and is missing.
 .DEFAULT_GOAL := help
 .PHONY: help demo package test test-tsan test-haswell test-arm64 test-tokenizer-parts test-tokenizers bench
-.PHONY: test-decoders bench-tokenizers bench-llm fuzz docs format lint
+.PHONY: test-decoders bench-tokenizers bench-llm bench-models bench-readme fuzz docs format lint
 
 FUZZ_SECONDS ?= 600
 TEXTS ?= 200000
@@ -53,6 +53,16 @@ bench: ## build the benchmarks, run them beside their peers, draw kernels.svg
 	@build/release/bin/bench_kernels --json >build/release/bench/kernels.json
 	@build/venv/bin/python bench/kernels/plot.py build/release/bench/kernels.json \
 	  build/release/bench/kernels.svg
+
+bench-models: ## time the *.onnx files below MODELS=DIR beside ONNX Runtime and OpenVINO; OPTIONS='--threads=1 …'
+	@scripts/setup.sh test
+	@scripts/venv.sh venv-models bench/models/requirements.txt
+	@scripts/build.sh release lathe
+	@build/venv-models/bin/python bench/models/compare.py build/release/bin/lathe \
+	  $$(find "$(MODELS)" -name '*.onnx' | sort) $(OPTIONS)
+
+bench-readme: ## bench-models, with the table written into README.md
+	@$(MAKE) --no-print-directory bench-models MODELS="$(MODELS)" OPTIONS="--readme=README.md $(OPTIONS)"
 
 bench-tokenizers: ## time tokenizers beside those of the packages tokenizers and tiktoken
 	@scripts/setup.sh test

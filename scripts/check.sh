@@ -21,6 +21,8 @@ check() {
 check includes python3 scripts/check_includes.py
 check headers python3 scripts/check_includes.py --headers
 check files python3 scripts/check_files.py
+check words python3 scripts/check_words.py
+check readme python3 scripts/check_readme.py
 check format scripts/check_format.sh
 check "op sizes" python3 scripts/op_sizes.py
 check "isa objects" python3 scripts/check_isa_objects.py

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: MIT
+"""Times whole models beside ONNX Runtime and OpenVINO, and compares the outputs first.
+
+usage: compare.py LATHE MODEL... [--threads=2] [--rounds=5] [--seconds=1] [--compute=as_model]
+                                 [--fill=NAME=SIZE]... [--json | --readme=FILE]
+
+LATHE is the program, MODEL an ONNX file. Symbolic dims are 1 unless --fill sets them. Engines run one after
+the other in each round, for --seconds each; a figure is the median over the rounds of the median latency in
+ms, batch as in the file. Exits with 1 if outputs differ by more than 1e-3 of the largest value (1e-2 for a
+--compute below f32). --readme replaces the table between the markers of FILE.
+"""
+
+import datetime
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+import onnx
+import onnxruntime
+import openvino
+
+WARM_UP = 3
+BEGIN, END = "<!-- make bench-readme: begin -->", "<!-- make bench-readme: end -->"
+
+
+def options_of(arguments):
+    options = {"threads": 2, "rounds": 5, "seconds": 1, "compute": "as_model", "fill": {}, "json": False,
+               "readme": None}
+    models = []
+    for argument in arguments:
+        if not argument.startswith("--"):
+            models.append(pathlib.Path(argument))
+            continue
+        name, _, value = argument[2:].partition("=")
+        if name not in options:
+            raise SystemExit(__doc__)
+        if name == "fill":
+            dim, _, size = value.partition("=")
+            options["fill"][dim] = int(size)
+        elif name == "json":
+            options["json"] = True
+        else:
+            options[name] = value if name in ("compute", "readme") else int(value)
+    if len(models) < 2:
+        raise SystemExit(__doc__)
+    return models[0], models[1:], options
+
+
+def inputs_of(model, fill):
+    """Random inputs by name: floats normal, ids below 100, masks 1."""
+    generator = np.random.default_rng(1)
+    graph = onnx.load(model, load_external_data=False).graph
+    constants = {tensor.name for tensor in graph.initializer}
+    inputs = {}
+    for value in graph.input:
+        if value.name in constants:
+            continue
+        kind = value.type.tensor_type
+        shape = [dim.dim_value or fill.get(dim.dim_param, 1) for dim in kind.shape.dim]
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
+        if np.issubdtype(dtype, np.floating):
+            inputs[value.name] = generator.standard_normal(shape).astype(dtype)
+        else:
+            high = 100 if value.name.endswith("ids") and "type" not in value.name else 1
+            low = 1 if "mask" in value.name else 0
+            inputs[value.name] = generator.integers(low, max(high, low + 1), shape).astype(dtype)
+    return inputs
+
+
+def median_ms(run, seconds):
+    for _ in range(WARM_UP):
+        run()
+    times, end = [], time.perf_counter() + seconds
+    while time.perf_counter() < end or len(times) < 5:
+        begin = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times) * 1e3
+
+
+class Lathe:
+    def __init__(self, program, model, inputs, folder, options):
+        file = folder / "inputs.npz"
+        np.savez(file, **inputs)
+        self.command = [str(program), "perf", str(model), "--input", str(file), "--json",
+                        "--threads", str(options["threads"]), "--compute", options["compute"]]
+        results = folder / "outputs.npz"
+        subprocess.run([str(program), "run", str(model), "--input", str(file), "-o", str(results), "--compute",
+                        options["compute"]], check=True, stdout=subprocess.DEVNULL)
+        self.outputs = dict(np.load(results))
+        self.iterations = 5
+        self.seconds = options["seconds"]
+
+    def measure(self):
+        run = subprocess.run([*self.command, "-n", str(self.iterations)], check=True, text=True,
+                             stdout=subprocess.PIPE)
+        ms = json.loads(run.stdout)["latency_ms"]["p50"]
+        self.iterations = max(5, int(self.seconds * 1e3 / ms))
+        return ms
+
+
+class OnnxRuntime:
+    def __init__(self, model, inputs, options):
+        settings = onnxruntime.SessionOptions()
+        settings.intra_op_num_threads = options["threads"]
+        session = onnxruntime.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
+        self.run = lambda: session.run(None, inputs)
+        names = [output.name for output in session.get_outputs()]
+        self.outputs = dict(zip(names, self.run()))
+        self.seconds = options["seconds"]
+
+    def measure(self):
+        return median_ms(self.run, self.seconds)
+
+
+class OpenVino:
+    def __init__(self, model, inputs, options):
+        core = openvino.Core()
+        reduced = {"bf16": "bf16"}.get(options["compute"], "f32")
+        compiled = core.compile_model(core.read_model(model), "CPU", {
+            "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": options["threads"],
+            "INFERENCE_PRECISION_HINT": reduced})
+        request = compiled.create_infer_request()
+        self.run = lambda: request.infer(inputs, share_inputs=True, share_outputs=True)
+        result = self.run()
+        self.outputs = {output.get_any_name(): np.array(result[output]) for output in compiled.outputs}
+        self.seconds = options["seconds"]
+
+    def measure(self):
+        return median_ms(self.run, self.seconds)
+
+
+def difference(ours, theirs):
+    """The largest difference over the largest value, of all outputs that both have."""
+    worst = 0.0
+    for name in ours.keys() & theirs.keys():
+        a, b = ours[name].astype(np.float64), theirs[name].astype(np.float64)
+        worst = max(worst, float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-30)))
+    return worst
+
+
+def compare(program, model, options):
+    inputs = inputs_of(model, options["fill"])
+    with tempfile.TemporaryDirectory() as folder:
+        engines = {"Lathe": Lathe(program, model, inputs, pathlib.Path(folder), options),
+                   "ONNX Runtime": OnnxRuntime(model, inputs, options),
+                   "OpenVINO": OpenVino(model, inputs, options)}
+        worst = difference(engines["Lathe"].outputs, engines["ONNX Runtime"].outputs)
+        rounds = [{name: engine.measure() for name, engine in engines.items()}
+                  for _ in range(options["rounds"] + 1)][1:]
+    times = {name: statistics.median(each[name] for each in rounds) for name in engines}
+    ratios = sorted(min(each["ONNX Runtime"], each["OpenVINO"]) / each["Lathe"] for each in rounds)
+    return {"model": model.stem if model.stem != "model" else model.parent.name, "times": times, "difference": worst,
+            "ratio": min(times["ONNX Runtime"], times["OpenVINO"]) / times["Lathe"],
+            "ratios": [ratios[0], ratios[-1]]}
+
+
+def machine():
+    text = pathlib.Path("/proc/cpuinfo").read_text()
+    name = re.search(r"model name\s*: (.*)", text).group(1)
+    flags = set(re.search(r"flags\s*: (.*)", text).group(1).split())
+    sets = [label for flag, label in (("avx2", "AVX2"), ("avx512f", "AVX-512"), ("amx_int8", "AMX"))
+            if flag in flags]
+    return f"{name}, {os.cpu_count()} cores, {' '.join(sets)}"
+
+
+def table(rows, options):
+    lines = ["| model | Lathe | ONNX Runtime | OpenVINO | best peer / Lathe |", "|---|---|---|---|---|"]
+    for row in rows:
+        cells = [f"{row['times'][name]:.2f}" for name in ("Lathe", "ONNX Runtime", "OpenVINO")]
+        lines.append(f"| {row['model']} | {' | '.join(cells)} | {row['ratio']:.2f} |")
+    lines += ["", f"Milliseconds, {options['threads']} threads, `--compute {options['compute']}`; above 1 Lathe is faster."
+                  f" Machine: {machine()}. Date: {datetime.date.today()}. ONNX Runtime {onnxruntime.__version__},"
+                  f" OpenVINO {openvino.__version__.split('-')[0]}. Command: `make bench-readme MODELS=DIR`."]
+    return "\n".join(lines)
+
+
+def main():
+    program, models, options = options_of(sys.argv[1:])
+    rows = [compare(program, model, options) for model in models]
+    limit = 1e-3 if options["compute"] in ("as_model", "f32") else 1e-2
+    print(json.dumps(rows, indent=1) if options["json"] else table(rows, options))
+    for row in rows:
+        if not row["difference"] <= limit:
+            print(f"{row['model']}: outputs differ by {row['difference']:.2g} of the largest value", file=sys.stderr)
+    if any(not row["difference"] <= limit for row in rows):
+        return 1
+    if options["readme"]:
+        page = pathlib.Path(options["readme"])
+        before, _, rest = page.read_text().partition(BEGIN)
+        _, _, after = rest.partition(END)
+        page.write_text(f"{before}{BEGIN}\n{table(rows, options)}\n{END}{after}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
