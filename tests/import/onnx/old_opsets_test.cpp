@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Operators of earlier opsets. Expected values are computed by hand, or by ONNX Runtime where noted.
+// Operators of earlier opsets. Expected values are computed by hand, or by ONNX Runtime where
+// noted.
 #include "tests/import/onnx/import_support.h"
 
 namespace lathe {
