@@ -7,10 +7,10 @@
 //     "tools": [{"type": "function", "function": {"name": "get_weather", "parameters": {}}}],
 //     "add_generation_prompt": true})").text;
 //
-// Templates are Jinja in the environment of Hugging Face's transformers: the rendered text is the
-// same. A request is JSON: an array of messages, or an object with "messages" and optionally
-// "tools", "documents", "add_generation_prompt", "continue_final_message" and "template_name";
-// other members are variables of the template.
+// Templates are Jinja with the environment of Hugging Face Transformers and render the same text.
+// A request is JSON: an array of messages, or an object with "messages" and optionally "tools",
+// "documents", "add_generation_prompt", "continue_final_message" and "template_name"; other members
+// are variables of the template.
 //
 // Errors throw lathe::Error: InvalidModel for an invalid template; InvalidArgument for an invalid
 // request, for an exception that the template raises, and for a limit of memory or time. Any number

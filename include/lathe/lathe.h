@@ -15,8 +15,8 @@
  *   return LATHE_OUT_OF_MEMORY. Comments name the other errors.
  * - Structs begin with their size, so that they can grow: set it by LATHE_INIT or sizeof.
  *   Zero (or NULL) in a field selects its default.
- * - Handles are freed by the function of their name, in any order: a plan does not need its
- *   program, a result does not need its session. Freeing NULL is valid.
+ * - Each kind of handle has its own free function. Handles may be freed in any order: a plan
+ *   may outlive its program, a result its session. Freeing NULL is valid.
  * - Functions that return no error require handles that are not NULL.
  * - Strings are UTF-8 and end with a zero byte. A string that a function returns lives as long as
  *   the handle it was read from.
@@ -123,7 +123,7 @@ typedef void (*lathe_log_sink)(void* context, int level, const char* line);
 
 /* A file with external data of an ONNX model, in memory. */
 typedef struct lathe_data_file {
-  const char* name; /* the location that the model names */
+  const char* name; /* location of the file, as the model spells it */
   const void* data; /* `bytes` bytes */
   size_t bytes;
 } lathe_data_file;
@@ -283,7 +283,7 @@ typedef struct lathe_sampled_token {
 typedef void (*lathe_state_sink)(void* context, const char* past, const char* present,
                                  lathe_tensor* tensor);
 
-/* Receives a piece of text as lathe_text_sink; a result other than 0 ends the generation. */
+/* Receives a piece of text like lathe_text_sink; a result other than 0 ends the generation. */
 typedef int (*lathe_text_callback)(void* context, const char* text, size_t bytes);
 
 typedef struct lathe_api {
@@ -295,8 +295,8 @@ typedef struct lathe_api {
 
   /* ---- errors ---- */
   lathe_error_kind (*error_kind)(const lathe_error* error);
-  /* The message and its notes, one a line: what is wrong, where, expected, got, what to do. At most
-   * 64 KB. */
+  /* The message and its notes, one per line: what is wrong, where, expected, got, what to do. At
+   * most 64 KiB. */
   const char* (*error_message)(const lathe_error* error);
   size_t (*error_note_count)(const lathe_error* error);
   const char* (*error_note)(const lathe_error* error, size_t index); /* NULL beyond the last */
@@ -335,7 +335,7 @@ typedef struct lathe_api {
                                lathe_plan** plan);
   size_t (*plan_input_count)(const lathe_plan* plan);
   size_t (*plan_output_count)(const lathe_plan* plan);
-  /* As program_input. Pointers live as long as the plan. */
+  /* Equivalent to program_input; pointers live as long as the plan. */
   lathe_error* (*plan_input)(const lathe_plan* plan, size_t index, lathe_value_info* info);
   lathe_error* (*plan_output)(const lathe_plan* plan, size_t index, lathe_value_info* info);
   void (*plan_free)(lathe_plan* plan);
@@ -674,10 +674,10 @@ typedef struct lathe_api {
 
   /* ---- additions of version 7 ---- */
 
-  /* As generator_get_output for one prompt, batch 1; other prompts may have other lengths. */
+  /* Returns generator_get_output for one prompt, batch 1; other prompts may have other lengths. */
   lathe_error* (*generator_get_output_of)(lathe_generator* generator, size_t prompt,
                                           const char* name, lathe_tensor** tensor);
-  /* As model_config_add_model_data, without a copy. `release`, which may be NULL, is called with
+  /* Like model_config_add_model_data, without a copy. `release`, which may be NULL, is called with
    * `context` after the last read; at once if this call fails. The configuration and its models
    * hold the data. */
   lathe_error* (*model_config_wrap_model_data)(lathe_model_config* config, const char* name,
@@ -686,7 +686,7 @@ typedef struct lathe_api {
   /* CPU time limit of one rendering in seconds; 0: the default, 0.9. Not while another thread
    * renders. LATHE_INVALID_ARGUMENT for a negative or infinite limit. */
   lathe_error* (*chat_template_set_time_limit)(lathe_chat_template* chat, double seconds);
-  /* As model_generate; a result of `callback` other than 0 ends the generation with
+  /* Like model_generate; a result of `callback` other than 0 ends the generation with
    * LATHE_INTERRUPTED. */
   lathe_error* (*model_generate_pieces)(const lathe_model* model,
                                         const lathe_generator_params* params, lathe_text prompt,

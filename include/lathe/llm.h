@@ -79,8 +79,8 @@ class Config {
     check(api().model_config_set_provider_option(get(), provider.c_str(), key.c_str(),
                                                  value.c_str()));
   }
-  // Adds a file of the folder, copied; it precedes a file on disk. Also for external data, by the
-  // location that the model names.
+  // Adds a file of the folder, copied; it precedes a file on disk. External data has the
+  // location in the model as its name.
   void add_model_data(const std::string& name, std::span<const std::byte> bytes) {
     check(api().model_config_add_model_data(get(), name.c_str(), bytes.data(), bytes.size()));
   }
@@ -92,7 +92,7 @@ class Config {
   void remove_model_data(const std::string& name) {
     check(api().model_config_remove_model_data(get(), name.c_str()));
   }
-  // "cpu", "ref", or "auto" (default): the target of the folder's providers, else the best present.
+  // "cpu", "ref", or "auto" (default): the folder's providers' target, else the best available.
   void set_target(const std::string& name) {
     check(api().model_config_set_target(get(), name.c_str()));
   }
@@ -407,7 +407,7 @@ class Generator {
             found.reason,
             found.score};
   }
-  // The sequence's generated tokens; InvalidArgument without the option log_probabilities.
+  // Log-probabilities of the generated tokens; InvalidArgument without the option of this name.
   struct SampledToken {
     float log_probability;                         // of the token
     std::vector<lathe_token_logprob> most_likely;  // best first

@@ -12,9 +12,9 @@
 //     if (stops.found() >= 0) break;
 //   }
 //
-// Errors throw lathe::Error; for invalid UTF-8 it names the offset of the first invalid byte. Any
-// number of threads may use a tokenizer; a stream or stop strings serve one thread at a time.
-// lathe.h describes the function behind each member.
+// Errors throw lathe::Error; for invalid UTF-8 the message has the offset of the first invalid
+// byte. Any number of threads may use a tokenizer; a stream or stop strings serve one thread at a
+// time. lathe.h describes the function behind each member.
 #pragma once
 
 #include <initializer_list>
