@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The measured kinds of problems, one line each.
+// Registry of benchmark adapters by problem kind.
 #include "bench/kernels/adapter.h"
 
 #include <vector>

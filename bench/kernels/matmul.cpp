@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Lathe's GEMMs: packed constant weights, row-major activations.
+// Benchmarks Lathe's GEMM. Constant weights are packed; all other operands are row-major.
 #include "bench/kernels/matmul.h"
 
 #include "bench/kernels/operands.h"

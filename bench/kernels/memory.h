@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory of operands.
+// Operand allocation.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace lathe::bench {
 
-// malloc settings of Lathe and all peers: operands are contiguous on large pages, as in a plan's
-// arena and packed weights.
+// malloc settings of Lathe and all peers: operands lie on large pages, as a plan's arena and packed
+// weights do.
 inline constexpr const char* kMallocVariable = "GLIBC_TUNABLES";
 inline constexpr const char* kMallocSettings =
     "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073741824";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Operands of Lathe's side of a case.
+// Operands of Lathe's kernels in a benchmark case.
 #pragma once
 
 #include <string>
@@ -35,8 +35,7 @@ inline Tensor bytes_of(size_t bytes) {
   return Tensor(ElementType::u8, {static_cast<int64_t>(bytes)});
 }
 
-// The epilogue of a problem: scale · accumulator + bias + residual, then the activation; each is
-// optional.
+// Epilogue: activation(scale · accumulator + bias + residual). Each part is optional.
 class CaseEpilogue {
  public:
   // `residual`: [rows, columns], contiguous; may be empty.

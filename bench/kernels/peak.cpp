@@ -17,8 +17,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using cpu::Isa;
 
-// Twelve or more independent chains hide the FMA latency. asm statements keep the accumulators in
-// registers.
+// Vector loops hide the FMA latency with kChains independent accumulators; asm statements keep
+// these in registers.
 struct Loop {
   std::string_view type;
   Isa isa;

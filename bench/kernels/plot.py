@@ -23,8 +23,8 @@ def draw(result):
     height = TOP + ROW * len(rows) + 20
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
            'font-family="sans-serif" font-size="10">',
-           f'<text x="10" y="20" font-size="14">time of the peer / ours, {result["threads"]} threads, '
-           '95 % intervals</text>']
+           f'<text x="10" y="20" font-size="14">peer time / Lathe time, {result["threads"]} threads, '
+           '95 % confidence intervals</text>']
     for tick in (0.5, 1.0, 1.5, 2.0, 2.5, 3.0):
         style = "#000" if tick == 1.0 else "#ccc"
         out.append(f'<line x1="{x_of(tick):.1f}" x2="{x_of(tick):.1f}" y1="{TOP - 8}" '

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Times decoders against ONNX Runtime GenAI (and llama.cpp), interleaved, on one prompt; compares their tokens first.
+"""Times decoders beside ONNX Runtime GenAI (and llama.cpp), interleaved, on one prompt. Compares their tokens first.
 
 usage: compare.py WORKER MODELS [--prompt=512] [--tokens=32] [--rounds=7] [--threads=2] [--compute=as_model] [--json]
 
-WORKER is bench_decoder. MODELS contains some of FOLDERS, and optionally gguf/model.gguf. Rates are medians over the
-rounds. Ratios are ours over theirs, by wall time and by CPU seconds, which other programs disturb less. Shares are of
-the peak of matrix multiplications and of a plain read of the packed weights, measured in the same run. Exits with 1 if
-answers differ: any token of float models, the first token of others.
+WORKER is bench_decoder. MODELS contains at least one folder of FOLDERS, and optionally gguf/model.gguf. Rates are
+medians over the rounds. Ratios are Lathe's rate over GenAI's, by wall time and by CPU time; other processes disturb CPU
+time less. 'of limit' is the share of the GEMM peak in prefill and of the read bandwidth in decode, measured in the same
+run. Exits with 1 if any token of a float model, or the first token of another model, differs.
 """
 
 import json
@@ -37,7 +37,7 @@ class Process:
         self.process.stdin.flush()
         answer = self.process.stdout.readline()
         if not answer:
-            raise OSError(f"{self.process.args[0]} ended with {self.process.wait()} at '{line[:20]}'")
+            raise OSError(f"{self.process.args[0]} exited with {self.process.wait()} at '{line[:20]}'")
         return json.loads(answer)
 
     def close(self):
@@ -146,7 +146,7 @@ def main():
     worker, models, options = sys.argv[1], pathlib.Path(sys.argv[2]), options_of(sys.argv[3:])
     folders = [models / name for name in FOLDERS if (models / name / "genai_config.json").exists()]
     if not folders:
-        raise SystemExit(f"'{models}' has none of {', '.join(FOLDERS)}")
+        raise SystemExit(f"'{models}' contains none of {', '.join(FOLDERS)}")
     results = [compare(worker, folder, models, options) for folder in folders]
     if options["json"]:
         print(json.dumps(results))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Worker process of llama.cpp. Usage: llama_peer.py FILE.gguf THREADS; protocol as in worker.cpp.
+"""Worker process for llama.cpp. Usage: llama_peer.py FILE.gguf THREADS; worker.cpp describes the protocol.
 Requires the package llama-cpp-python; without it compare.py skips llama.cpp."""
 
 import sys
