@@ -11,7 +11,7 @@
 namespace lathe {
 namespace {
 
-// Escapes for double quotes; keeps the line ends of DOT, "\l" and "\n".
+// Escapes text for a double-quoted DOT string.
 std::string dot_text(std::string_view text) {
   std::string out;
   for (const char c : escape(text)) {
@@ -101,7 +101,7 @@ class DotPrinter {
 
   void print_edge(const Value& from, const std::string& to) {
     if (is_literal(from)) {
-      // A literal that is a result of its module has no instruction node: it gets its own.
+      // print_module skips literals, so a literal that is a module result requires a node here.
       out_ += fmt::format("  {} [label=\"{}\\n{}\"];\n", source_id(from), dot_text(from.name()),
                           dot_text(from.type().to_string()));
     }

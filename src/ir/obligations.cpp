@@ -21,7 +21,7 @@ std::map<std::string, int> count_updates(const Program& program) {
   return updates;
 }
 
-// Names and other facts that a caller binds to; dims may become more exact.
+// The caller's interface: names and element types. Passes may refine dims.
 std::vector<std::string> interface_of(const Program& program) {
   std::vector<std::string> lines;
   for (const auto& parameter : program.main().parameters()) {
@@ -80,7 +80,7 @@ std::vector<std::string> Obligations::broken_by(const Program& program,
   }
   const std::vector<std::string> interface = interface_of(program);
   if (!may_change_interface && interface != interface_) {
-    broken.push_back(fmt::format("changed what the caller binds: ({}), before ({})",
+    broken.push_back(fmt::format("changed the caller's interface: ({}), before ({})",
                                  fmt::join(interface, ", "), fmt::join(interface_, ", ")));
   }
   return broken;

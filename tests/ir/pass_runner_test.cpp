@@ -191,7 +191,7 @@ INSTANTIATE_TEST_SUITE_P(Passes, PlantedFault,
                                                  p.main().remove_result(1);
                                                  return true;
                                                },
-                                               "changed what the caller binds"}),
+                                               "changed the caller's interface"}),
                          [](const auto& fault) {
                            std::string name(fault.param.name);
                            std::replace(name.begin(), name.end(), ' ', '_');

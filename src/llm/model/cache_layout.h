@@ -15,10 +15,10 @@
 
 namespace lathe::llm {
 
-// KV caches with the same window form a group, served by one list of pages. A page holds
+// KV caches with the same window form a group and share one list of pages. A page holds
 // `page_slots` positions of each cache of its group, each [heads, page_slots, size]. A state of
-// fixed shape is one page, an encoder result one tensor. In an unpaged layout every state is one
-// tensor, and a sequence is cut only where a run began.
+// fixed shape is one page; an encoder result is one tensor. In an unpaged layout every state is one
+// tensor, and a sequence truncates only to the start of a run.
 class CacheLayout {
  public:
   CacheLayout(std::vector<SequenceState> states, int64_t page_slots, bool unpaged = false);
@@ -56,7 +56,7 @@ class CacheLayout {
   // Hash of the states' names, types and shapes, independent of pages: equal fingerprints mean
   // compatible saved sequences.
   uint64_t fingerprint() const;
-  // Bytes of all sequences together.
+  // Bytes of all sequences.
   int64_t live_bytes() const;
   int64_t reserved_bytes() const;
 

@@ -27,7 +27,7 @@ struct ModelSize {
 };
 
 // `head_size`: for KV caches whose program leaves it unknown. `beside`: another program over the
-// same states; its additional weights count.
+// same states; its additional weights are included.
 ModelSize measure_model(const Program& program, const DecoderInterface& names, int64_t head_size,
                         const Program* beside = nullptr);
 
@@ -36,16 +36,16 @@ std::string bytes_text(int64_t bytes);
 // One line for display: "weights 540.2 MiB, KV cache 45.0 KiB per token, …".
 std::string to_string(const ModelSize& size, int64_t context_length);
 
-// Multiplications by weights per token and compute type: "int8", "bf16", "f32", "f64". Without the
+// Multiplications by weights per token and compute type: "int8", "bf16", "f32", "f64". Excludes the
 // GEMM that computes the result `head`, which may run for fewer tokens.
 std::map<std::string, int64_t, std::less<>> products_by_compute(const Program& program,
                                                                 std::string_view head = {});
 
-// Bytes of all literals; a shared one counts once. Null: no program.
+// Bytes of all literals; shared literals count once. Null programs are skipped.
 int64_t weight_bytes(std::initializer_list<const Program*> programs);
 
-// OutOfMemory if the weights and one token's KV caches exceed `available` bytes. Also if a limit
-// above 0 is below one token's KV caches.
+// OutOfMemory if the weights and one token's KV caches exceed `available` bytes, or one token's KV
+// caches exceed `limit` bytes. 0: no limit.
 void check_memory(const ModelSize& size, int64_t limit, int64_t available, const std::string& name);
 
 }  // namespace lathe::llm

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The values of templates: the subset of Python's that a sandboxed template can reach.
+// Template values: the subset of Python's types that a sandboxed template can reach.
 //
 // Objects are reference-counted within one thread. Objects of a parsed template are immortal, so
 // threads can share them. Strings, lists and dicts are immutable after construction.
@@ -50,7 +50,7 @@ class Object {
     if (references_ != kImmortal && --references_ == 0) dispose();
   }
   void make_immortal() { references_ = kImmortal; }
-  void make_mortal() { references_ = 1; }  // requires that one reference is left
+  void make_mortal() { references_ = 1; }  // requires a single reference
   // Charges bytes to the current budget until the object is destroyed.
   void charge(size_t bytes);
 
@@ -177,7 +177,7 @@ class Value {
 
 struct Undefined : Object {
   std::string hint;
-  Value of;    // missing: a variable
+  Value of;    // the parent; missing for a variable
   Value name;  // of the attribute, item or variable
   Exception exception = Exception::undefined;
 
@@ -200,14 +200,14 @@ struct Sequence : Object {
   explicit Sequence(std::vector<Value> values, bool is_group = false)
       : items(std::move(values)), group(is_group) {}
   std::vector<Value> items;
-  bool group;  // a tuple of groupby; its items have names
+  bool group;  // a groupby tuple, whose items have names
   bool is_tuple = false;
 };
 
 size_t hash(const Value& value);  // TypeError for unhashable types
 bool equal(const Value& a, const Value& b);
 
-// Keeps the order of insertion.
+// Keeps insertion order.
 struct Dict : Object {
   const Value* find(const Value& key) const;
   const Value* find(std::string_view key) const;
@@ -235,7 +235,7 @@ struct DictView : Object {
   Kind kind = Kind::keys;
 };
 
-// A single pass over items. After the end `next` stays false.
+// A single pass over items; `next` returns false at and after the end.
 struct Iterator : Object {
   explicit Iterator(std::function<bool(Value&)> step, std::string_view python_name = "generator")
       : step_(std::move(step)), type_name(python_name) {}

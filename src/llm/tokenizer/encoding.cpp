@@ -8,8 +8,7 @@
 namespace lathe::tokenizer {
 namespace {
 
-// The maximum number of tokens in one result with its overflow, or in one padded list: about 120
-// MB.
+// Maximum tokens in one result with its overflow, or in one padded list: about 120 MB.
 constexpr size_t kMaxTokens = size_t{1} << 21;
 
 void check_total(size_t lists, size_t length, std::string_view what) {
@@ -39,8 +38,7 @@ void fill(std::vector<T>& list, size_t count, const T& value, bool left) {
   list.insert(left ? list.begin() : list.end(), count, value);
 }
 
-// Keeps the first (or last) max_length tokens; the rest overflows in windows that overlap by
-// stride.
+// Keeps the first (or last) max_length tokens. Windows that overlap by stride hold the rest.
 void cut(Encoding& encoding, size_t max_length, const Truncation& truncation) {
   const size_t size = encoding.size();
   if (max_length >= size) return;
@@ -103,7 +101,7 @@ void pad_one(Encoding& encoding, size_t length, const Padding& padding) {
   }
 }
 
-// Lengths of both texts: shortens the longer first, then both equally.
+// Returns both lengths; shortens the longer text first, then both equally.
 std::pair<size_t, size_t> share(size_t first, size_t second, size_t max_length) {
   const bool swapped = first > second;
   if (swapped) std::swap(first, second);

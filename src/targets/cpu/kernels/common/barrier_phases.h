@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Runs a sequence of phases, each split into the same parts, inside one parallel region. A region
-// per phase would cost more than a short phase.
+// Runs a sequence of phases, each split into the same parts, inside one parallel region. Starting
+// a region per phase would cost more than a short phase.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ class Phases {
       };
       bool ran_own = run(preferred);
       for (int waits = 0; completed() <= phase; ++waits) {
-        // A load of another thread's counter takes its cache line, which delays that thread.
+        // A load of another thread's counter transfers its cache line, which delays that thread.
         if (ran_own && waits % kSpinsPerScan != kSpinsPerScan - 1) {
           pause_briefly();
           continue;
@@ -80,7 +80,7 @@ class Phases {
   void complete(int phase, int part) {
     std::atomic<int>& completed = state_[at(part)].completed;
     completed.store(phase + 1);
-    // Store before load: `sleep` increments before it reads.
+    // The store precedes the load; `sleep` increments `sleepers_` before it reads `completed`.
     if (sleepers_.load() != 0) completed.notify_all();
   }
 
