@@ -22,7 +22,7 @@ class DecoderTest : public testing::TestWithParam<const char*> {
     for (int i = 0; i < 50; ++i) prompt_.push_back((i * 37 + 11) % 500 + 5);
   }
 
-  // Logits of all tokens, run in parts of these sizes (the last one repeats).
+  // Logits of all tokens, run in steps of at most `part` tokens.
   std::vector<float> run(Sequence& sequence, std::span<const Token> tokens, size_t part) const {
     std::vector<float> all;
     for (size_t at = 0; at < tokens.size(); at += part) {

@@ -11,7 +11,7 @@
 
 namespace lathe::llm {
 
-// Its folder, with a window of this many positions (0: none) and flags; empty without Python.
+// Returns the decoder's folder. `window` in positions, 0: none. Empty without Python.
 inline std::string make_decoder_folder(int64_t window, const std::vector<std::string>& flags) {
   std::string name = "made" + std::to_string(window);
   for (const std::string& flag : flags) name += "-" + flag;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Explicit position ids, and implicit ones after them.
+// Tests explicit position ids and the implicit ids that follow them.
 #include <cmath>
 
 #include "llm/model/checksum.h"
@@ -26,8 +26,8 @@ TEST_P(PositionsTest, explicit_ids_equal_the_default) {
   EXPECT_EQ(explicit_ids.next_position(), 30);
 }
 
-// RoPE is relative: a common offset changes only rounding, gaps change more.
-TEST_P(PositionsTest, matter_by_their_distance) {
+// RoPE is relative: a common offset changes only rounding; a gap changes the logits.
+TEST_P(PositionsTest, matter_only_by_distance) {
   const auto decoder = open(GetParam(), "ref");
   SKIP_WITHOUT(decoder);
   Sequence near = decoder->new_sequence();
@@ -107,7 +107,7 @@ TEST_P(PositionsTest, are_forked_rewound_saved_and_restored) {
     EXPECT_EQ(each->next_position(), 8);
     EXPECT_EQ(run(*decoder, {.sequence = each, .tokens = prompt_tokens(12, 8)}), expected);
   }
-  // Rewinds into explicit ids: the largest of those that stay counts.
+  // After a rewind into explicit ids, the next id follows the largest remaining id.
   if (decoder->packed()) {
     sequence.rewind(8);
     EXPECT_EQ(sequence.next_position(), 7);
@@ -130,8 +130,8 @@ INSTANTIATE_TEST_SUITE_P(programs, PositionsTest,
                            return name;
                          });
 
-// Past 24 tokens all run again with other LongRoPE cos/sin caches, at the same positions and with
-// the same embeddings.
+// Beyond 24 tokens, all tokens run again with other LongRoPE cos/sin caches. Positions and
+// embeddings stay the same.
 TEST_F(PositionIdsTest, positions_are_kept_for_tokens_that_run_again) {
   for (const std::vector<std::string>& more :
        {std::vector<std::string>{}, std::vector<std::string>{"items"}}) {
@@ -165,7 +165,7 @@ TEST_F(PositionIdsTest, positions_are_kept_for_tokens_that_run_again) {
                 last(expected, 10));
       EXPECT_EQ(each->next_position(), 70);
     }
-    // Damaged bytes are refused, or restore some sequence.
+    // Damaged bytes throw InvalidArgument or restore a valid sequence.
     for (size_t at = 0; at < saved.size(); at += at < 2000 ? 1 : 97) {
       std::vector<std::byte> bytes = saved;
       bytes[at] ^= std::byte{0x41};
@@ -180,7 +180,7 @@ TEST_F(PositionIdsTest, positions_are_kept_for_tokens_that_run_again) {
   }
 }
 
-// States that cannot truncate rewind to a checkpoint, and so do positions.
+// Positions rewind to a checkpoint together with states that cannot truncate.
 TEST_F(PositionIdsTest, positions_rewind_to_checkpoints) {
   const std::string folder = zoo_folder("qwen3_5");
   if (folder.empty()) GTEST_SKIP() << "missing ../shared/models/zoo/qwen3_5";
@@ -209,7 +209,7 @@ TEST_F(PositionIdsTest, positions_rewind_to_checkpoints) {
     EXPECT_EQ(each->next_position(), 8);
     EXPECT_EQ(values({.sequence = each, .tokens = prompt_tokens(11, 7)}), expected);
   }
-  // In one step, in a batch.
+  // One step in a batch computes the same logits.
   Numbers explicit_ids;
   for (size_t axis = 0; axis < 3; ++axis) {
     for (int64_t i = 0; i < 5; ++i) explicit_ids.push_back(i);
@@ -230,7 +230,7 @@ TEST_F(PositionIdsTest, positions_of_three_axes_rotate_their_sections) {
   const auto decoder = open({"mrope"});
   const auto single = open({"mrope", "items"});
   SKIP_WITHOUT(decoder);
-  // Time, height and width of 3 text tokens, 4 of an image, and 3 of text.
+  // Time, height and width of 3 text tokens, 4 image tokens and 3 text tokens.
   const Numbers positions = {0, 1, 2, 3, 3, 3, 3, 5, 6, 7,  //
                              0, 1, 2, 3, 3, 4, 4, 5, 6, 7,  //
                              0, 1, 2, 3, 4, 3, 4, 5, 6, 7};
@@ -246,7 +246,7 @@ TEST_F(PositionIdsTest, positions_of_three_axes_rotate_their_sections) {
   const Values other =
       run(*single, {.sequence = &alone, .tokens = prompt_tokens(0, 10), .positions = positions});
   for (size_t i = 0; i < logits.size(); ++i) ASSERT_NEAR(logits[i], other[i], 1e-3) << i;
-  // In parts, the second one starting inside the image.
+  // The second part starts inside the image.
   Sequence parts = decoder->new_sequence();
   Numbers head, tail;
   for (size_t axis = 0; axis < 3; ++axis) {
@@ -297,7 +297,7 @@ TEST_F(PositionIdsTest, invalid_positions_are_refused) {
       std::string::npos);
 }
 
-// The caches of long sequences follow in memory, but short ones must not read them.
+// The LongRoPE caches of long sequences follow in memory; short sequences must not read them.
 TEST_F(PositionIdsTest, positions_beyond_the_caches_of_short_sequences_are_refused) {
   const auto decoder = open({"positions", "switch"});
   const auto single = open({"positions", "switch", "items"});
@@ -315,7 +315,7 @@ TEST_F(PositionIdsTest, positions_beyond_the_caches_of_short_sequences_are_refus
       "");
 }
 
-// A prompt ends where its positions do, and does not block others.
+// A prompt ends at the last position of the context and does not block other prompts.
 TEST_F(PositionIdsTest, sequences_end_where_positions_reach_the_context) {
   const auto decoder = open({"positions"});
   SKIP_WITHOUT(decoder);
@@ -337,7 +337,7 @@ TEST_F(PositionIdsTest, sequences_end_where_positions_reach_the_context) {
   while (generator.generate_next_token()) {
   }
   EXPECT_EQ(generator.outputs(0).front().generated().size(), 8U);
-  EXPECT_EQ(generator.outputs(1).front().generated().size(), 3U) << "at 16381 to 16383";
+  EXPECT_EQ(generator.outputs(1).front().generated().size(), 3U) << "positions 16381 to 16383";
   EXPECT_EQ(generator.outputs(1).front().reason, FinishReason::length);
   EXPECT_EQ(message([&] { generator.append_tokens(1, prompt_tokens(0, 1)); }),
             "7 tokens, the last with position id 16384, leave no room in a context of 16384");

@@ -136,7 +136,7 @@ TEST_P(SequenceAttentionTest, HasTheSameBitsForAnyStepAndPageSize) {
   for (const int64_t rows : {1, 64, 128, 512}) {
     EXPECT_EQ(Model(GetParam(), "cpu", nullptr, rows).run(1), expected) << "pages of " << rows;
   }
-  // A page size that is not a power of two falls back to the reference, which gathers rows.
+  // A page size that is not a power of two falls back to the reference, which gathers K and V.
   const std::vector<float> odd = Model(GetParam(), "cpu", nullptr, 24).run(kRows);
   for (size_t i = 0; i < odd.size(); ++i) ASSERT_NEAR(odd[i], expected[i], 2e-6F) << i;
 }
@@ -150,7 +150,7 @@ TEST_P(SequenceAttentionTest, HasTheSameBitsOnAnyNumberOfThreads) {
   }
 }
 
-// Eight sequences of unequal lengths in several steps: each has the bits that it has alone.
+// Eight sequences of unequal lengths run in several steps; each result equals that of a run alone.
 TEST_P(SequenceAttentionTest, HasTheSameBitsAloneAndInABatch) {
   ThreadPool pool(2);
   Model model(GetParam(), "cpu", &pool);
