@@ -151,7 +151,7 @@ void write_logits(const llm::Decoder& decoder, const std::vector<Token>& prompt,
   file.commit();
 }
 
-// Seconds until every prompt has its first token, and of the rest.
+// Seconds until every prompt has its first token, and seconds after that.
 struct Times {
   double first = 0;
   double rest = 0;

@@ -22,7 +22,7 @@ struct CloseFile {
   void operator()(zip_file_t* file) const { zip_fclose(file); }
 };
 
-// What is wrong with an archive, by libzip's error code.
+// Describes an archive error by libzip's error code.
 std::string_view reason(int code) {
   switch (code) {
     case ZIP_ER_NOZIP:

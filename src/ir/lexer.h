@@ -51,7 +51,7 @@ class Lexer {
   // Offset of the next token; seek() returns to an offset.
   size_t position() const { return token_.offset; }
   void seek(size_t offset);
-  // Bytes from the next token to the end: an upper bound for what the rest describes.
+  // Bytes from the next token to the end; they bound the number of elements that can follow.
   size_t remaining() const { return text_.size() - token_.offset; }
   std::string_view text() const { return text_; }
 

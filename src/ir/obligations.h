@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What passes must preserve: requirements, state updates, and the interface.
+// Invariants that passes must preserve: requirements, state updates and the interface.
 #pragma once
 
 #include <map>
@@ -14,8 +14,8 @@ class Obligations {
  public:
   explicit Obligations(const Program& program);
 
-  // What the program lost, one line each. A requirement is preserved if main has it or if it holds
-  // for every binding. It may be absent once one of its symbols is removed.
+  // Lists broken obligations, one per line. A requirement is preserved if main has it or if it
+  // holds for every binding. It may be absent once one of its symbols is removed.
   std::vector<std::string> broken_by(const Program& program, bool may_change_interface) const;
 
  private:

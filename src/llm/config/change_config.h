@@ -11,7 +11,7 @@ namespace lathe::llm {
 // Merges `overlay` as a JSON merge patch (RFC 7386): objects merge, null removes, other values
 // replace.
 void overlay_config(nlohmann::json& document, std::string_view overlay);
-// As above, from and to JSON text.
+// Merges and returns JSON text.
 std::string overlay_config(std::string_view json, std::string_view overlay);
 
 // Change the decoder's providers, in any spelling of find_provider(). InvalidModel if the list has

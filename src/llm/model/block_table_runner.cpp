@@ -69,7 +69,7 @@ BlockTableRunner::BlockTableRunner(const Program& program, const DecoderInterfac
         escape(names_.block_table), names_.states.size(), block_length_);
 }
 
-// As many sequences as the file's blocks hold.
+// Adds requests until the file's blocks are full.
 BlockTableRunner::Batch BlockTableRunner::next_batch(std::span<const StepRequest> requests) const {
   Batch batch;
   for (const StepRequest& request : requests) {

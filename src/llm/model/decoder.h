@@ -90,8 +90,8 @@ class Decoder {
   // changes no sequence. InvalidArgument for a repeated sequence and for requests that
   // check_request() refuses.
   Tensor step(std::span<const StepRequest> requests, const CancelToken* cancel = nullptr) const;
-  // As above, reusing the memory of `logits` if it has one owner: a packed step of as many tokens
-  // as the last allocates only pages.
+  // Reuses the memory of `logits` if it has one owner. A packed step of as many tokens as the last
+  // one allocates only pages.
   void step(std::span<const StepRequest> requests, Tensor& logits,
             const CancelToken* cancel = nullptr) const;
 

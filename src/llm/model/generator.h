@@ -62,7 +62,7 @@ class Generator {
   // Adds a prompt and returns its index. Tokens may be empty and follow by append_tokens().
   // InvalidArgument for contradicting options or a prompt as long as the limit.
   size_t add(std::span<const Token> prompt, const search::SearchOptions& options);
-  // As above, from tokens and embeddings.
+  // Adds a prompt of tokens and embeddings.
   size_t add_parts(std::span<const PromptPart> parts, const search::SearchOptions& options);
   // Continues the state of a prompt of any generator of this decoder; returns its index. The
   // options are its own: equal options and seeds produce equal tokens. A larger length limit
@@ -82,14 +82,14 @@ class Generator {
   // Appends tokens to a prompt that is done or has not begun, such as a second chat turn.
   // InvalidArgument with beams.
   void append_tokens(size_t prompt, std::span<const Token> tokens);
-  // As above with embeddings, which tokens() lists as negative numbers from the hash of their
-  // content. InvalidArgument if the decoder accepts none.
+  // Appends tokens and embeddings. tokens() lists embeddings as negative numbers from the hash of
+  // their content. InvalidArgument if the decoder accepts none.
   void append_parts(size_t prompt, std::span<const PromptPart> parts);
   // Replaces a prompt by a new rendering of the conversation. Keeps the longest prefix in common
   // with the tokens that have run, as far back as the states can rewind. Embeddings in that prefix
   // stay; `tokens` lists them as tokens() does.
   void replace_tokens(size_t prompt, std::span<const Token> tokens);
-  // As above, for tokens and embeddings. Embeddings are equal if their hashes and position ids are.
+  // Replaces tokens and embeddings. Embeddings are equal if their hashes and position ids are.
   void replace_parts(size_t prompt, std::span<const PromptPart> parts);
   // Drops tokens from `length` on; the next token is sampled again. States that cannot rewind
   // restart at their last checkpoint before `length`: the start of a prompt or an answer.

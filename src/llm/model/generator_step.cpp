@@ -23,8 +23,8 @@ void Generator::keep_outputs(Prompt& prompt, NamedTensors& results) const {
   for (auto& [name, tensor] : results) prompt.outputs[name].push_back(std::move(tensor));
 }
 
-// Requests the next tokens of a branch. `inputs` holds what the request points to; attach_to() sets
-// the pointers once it no longer moves.
+// Requests the next tokens of a branch. `inputs` owns the request's data; attach_to() sets the
+// pointers after its last move.
 void Generator::make_request(Branch& branch, size_t tokens, StepRequest& request,
                              Inputs& inputs) const {
   request.sequence = &branch.sequence;

@@ -69,7 +69,7 @@ class Sequence {
   int64_t reachable(int64_t length) const;
   // Drops tokens from reachable(length) on and returns that length.
   int64_t rewind(int64_t length);
-  // As above, but InvalidArgument where a state or a window would rewind further.
+  // Equivalent to rewind(), but InvalidArgument if a state or a window would rewind further.
   void truncate(int64_t length);
 
   // Sets an encoder result. InvalidArgument for another shape, or after the first token.

@@ -72,7 +72,7 @@ int64_t position_of(const StepRequest& request, int64_t axis, int64_t index);
 // Limits of a decoder's inputs.
 struct TokenLimits {
   int64_t vocabulary = 0;
-  int64_t context = 0;         // tokens; position ids lie below it
+  int64_t context = 0;         // tokens; position ids are smaller
   int64_t position_axes = 0;   // 3, 1, or 0: no explicit position ids
   std::string no_positions{};  // why `position_axes` is 0
   bool ids = true;             // whether token ids are accepted

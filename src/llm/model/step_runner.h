@@ -43,12 +43,12 @@ class StepRunner {
   // Requested logits, f32 [requested, vocabulary]. Advances all sequences or none. Requests have
   // passed check_request().
   virtual Tensor run(std::span<const StepRequest> requests, const CancelToken* cancel) const = 0;
-  // As above, reusing the memory of `logits` if it fits.
+  // Runs and reuses the memory of `logits` if it fits.
   virtual void run_into(std::span<const StepRequest> requests, const CancelToken* cancel,
                         Tensor& logits) const {
     logits = run(requests, cancel);
   }
-  // As above, without the commit, so that several runners' parts of a step commit together. The
+  // Runs without the commit, so that several runners' parts of a step commit together. The
   // requests must outlive the result. Unsupported for runners without this split.
   virtual std::unique_ptr<PendingStep> begin(std::span<const StepRequest> requests,
                                              const CancelToken* cancel, Tensor& logits) const;

@@ -76,7 +76,7 @@ std::span<const SearchOptionInfo> search_options();
 // Sets an option from JSON; '-' and '_' are equal. InvalidArgument for an unknown name (with the
 // nearest one), a wrong type, or a value out of range.
 void set_search_option(SearchOptions& options, std::string_view name, const nlohmann::json& value);
-// As above from a command-line string: JSON if it parses, else a string.
+// Sets an option from a command-line string: JSON if it parses, else a string.
 void set_search_option(SearchOptions& options, std::string_view name, std::string_view text);
 // Sets an object of options, e.g. the "search" of a genai_config.json.
 void set_search_options(SearchOptions& options, const nlohmann::json& object);

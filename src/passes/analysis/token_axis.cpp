@@ -40,7 +40,7 @@ class Step {
     const int64_t axis = integer(name);
     return static_cast<int>(axis < 0 ? axis + rank : axis);
   }
-  // Consecutive elements per token along an axis of this size; 0 if tokens do not lie along it.
+  // Consecutive elements per token along an axis of this size; 0 if it has no tokens.
   Dim per_token(const Dim& extent) const {
     if (extent == tokens_) return 1;
     const Dim count = Dim::floor_div(extent, tokens_);
@@ -175,7 +175,7 @@ Verdict gather_nd(const Step& s) {
   return {places + *s.axis(0) - static_cast<int>(*depth), ""};
 }
 
-// The token axis of data and updates lies behind the axes that indices address.
+// The token axis of data and updates follows the axes that indices address.
 Verdict scatter_nd(const Step& s) {
   const auto depth = s.dims(1).back().constant();
   if (s.axis(1) || !s.axis(0) || !s.axis(2) || !depth)
@@ -193,8 +193,8 @@ Verdict transpose(const Step& s) {
   return {static_cast<int>(std::ranges::find(order, int64_t{*s.axis(0)}) - order.begin()), ""};
 }
 
-// The token axis stays where the product of the sizes before it is unchanged. Axes behind it may be
-// merged into it or split from it.
+// The result's token axis has the same product of sizes before it. Later axes may be merged into it
+// or split from it.
 Verdict reshape(const Step& s) {
   if (!s.axis(0)) return refuse("the new shape has a token axis");
   const auto& from = s.dims(0);

@@ -38,7 +38,7 @@ struct DecoderInterface {
   std::vector<std::string> token_inputs{};
 };
 
-// What a sequence keeps between steps.
+// A state that a sequence keeps between steps.
 struct SequenceState {
   std::string name;
   ElementType element = ElementType::f32;
