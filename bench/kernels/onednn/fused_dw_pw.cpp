@@ -15,7 +15,7 @@ constexpr auto kAny = memory::format_tag::any;
 struct Stage {
   memory::dims x, w, y, strides, before, after;
   std::string activation;
-  uint64_t operand;  // number of its weights; the bias is the next
+  uint64_t operand;  // index of the weights; the bias follows
 };
 
 Stage stage_of(const Problem& p, bool first) {
@@ -133,7 +133,7 @@ double seconds_of(Prepared& prepared) {
 
 }  // namespace
 
-// The faster of two separate primitives and the fused one, if supported.
+// Returns the faster variant: two separate primitives, or the fused one if supported.
 std::unique_ptr<Prepared> prepare_fused_dw_pw(const dnnl::engine& engine, const Problem& p) {
   std::unique_ptr<Prepared> two = two_calls(engine, p);
   try {

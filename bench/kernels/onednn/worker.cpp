@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The process of one oneDNN version. Reads commands from standard input and prints one line each:
-// "prepare PROBLEM" → "ok IMPLEMENTATION" or "no REASON"; "add TIMES PROBLEM" → same, appends a
-// problem to run TIMES; "run COUNT" → nanoseconds of COUNT runs of all problems in order;
-// "result FILE" → "ok" after writing the first problem's result in f32; "quit".
+// Worker process for one oneDNN version. Reads commands from standard input and prints one line
+// each: "prepare PROBLEM" → "ok IMPLEMENTATION" or "no REASON"; "add TIMES PROBLEM" → same, appends
+// a problem to run TIMES; "run COUNT" → nanoseconds of COUNT runs of all problems in order; "result
+// FILE" → "ok" after writing the first problem's result in f32; "quit".
 #include <chrono>
 #include <cstdio>
 #include <fstream>
