@@ -98,7 +98,7 @@ class AllocationTest : public testing::TestWithParam<Case> {
     } else {
       decoder_ = make_decoder(GetParam().window, GetParam().target);
     }
-    if (decoder_ == nullptr) GTEST_SKIP() << "make_decoder.py needs build/venv";
+    if (decoder_ == nullptr) GTEST_SKIP() << "make_decoder.py requires build/venv";
     ASSERT_TRUE(decoder_->packed());
     ASSERT_EQ(decoder_->layout().page_slots(), kPageSlots);
   }

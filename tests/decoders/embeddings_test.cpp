@@ -180,7 +180,7 @@ TEST_F(EmbeddedTokensTest, vision_models_run_on_text) {
 
 TEST_F(EmbeddedTokensTest, a_decoder_of_embeddings_runs_without_token_ids) {
   const std::string folder = make_decoder_folder(0, {"embeddings"});
-  if (folder.empty()) GTEST_SKIP() << "make_decoder.py needs build/venv";
+  if (folder.empty()) GTEST_SKIP() << "make_decoder.py requires build/venv";
   DecoderOptions options;
   options.overlay = R"({"model": {"type": "llama", "embedding": null}})";
   const Decoder decoder(folder, options);

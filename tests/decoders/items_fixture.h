@@ -60,7 +60,7 @@ class ItemsTest : public testing::Test {
 };
 
 #define SKIP_WITHOUT(decoder) \
-  if ((decoder) == nullptr) GTEST_SKIP() << "make_decoder.py needs build/venv"
+  if ((decoder) == nullptr) GTEST_SKIP() << "make_decoder.py requires build/venv"
 
 inline Values last(const Values& values, size_t tokens) {
   return {values.end() - static_cast<int64_t>(tokens) * 32, values.end()};

@@ -34,7 +34,7 @@ TEST_F(ItemsTest, logits_are_those_of_the_requested_tokens) {
                                   .tokens = prompt_,
                                   .logits = LogitPositions::range(29, 2)}),
               "the logits of token 30 of 30 are requested");
-    // A batch in which one requests none.
+    // One request of the batch requests no logits.
     Sequence quiet = empty;
     Sequence loud = empty;
     const StepRequest both[] = {
@@ -62,7 +62,7 @@ TEST_F(ItemsTest, one_step_samples_and_searches_greedily) {
     generator.add(prompt_tokens(4, 5), sampled);
     while (generator.generate_next_token()) {
     }
-    // Again with one sequence per step.
+    // Repeats the test with one sequence per step.
     std::vector<Token> histories[] = {{prompt_.begin(), prompt_.begin() + 9},
                                       {prompt_.begin() + 4, prompt_.begin() + 9}};
     Sequence sequences[] = {decoder->new_sequence(), decoder->new_sequence()};

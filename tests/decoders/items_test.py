@@ -2,7 +2,7 @@
 """Requests with position ids and embeddings against ONNX Runtime, on the decoders of make_decoder.py: text around an
 image, whose embeddings are inputs with grid positions.
 
-usage: items_test.py        needs the Python packages numpy, onnx and onnxruntime
+usage: items_test.py        requires the Python packages numpy, onnx and onnxruntime
 """
 
 import pathlib

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Writes the folder of a small decoder with a long context: two layers of GQA with RoPE and random weights.
 
-usage: make_decoder.py FOLDER [WINDOW [FLAG...]]        needs the Python packages onnx and numpy
+usage: make_decoder.py FOLDER [WINDOW [FLAG...]]        requires the Python packages onnx and numpy
 
 Flags:
   outputs     the model also has the outputs `hidden_states`, the head's input, and `doubled`, twice the logits

@@ -2,7 +2,7 @@
 """Writes the folder of a decoder without KV caches: layers of gated linear attention after a short convolution, as in
 Qwen3.5, and one of a gated convolution, as in LFM2; random weights.
 
-usage: make_linear_decoder.py FOLDER [large]        needs the Python packages onnx and numpy
+usage: make_linear_decoder.py FOLDER [large]        requires the Python packages onnx and numpy
 
 `large` has the shapes of a layer of Qwen3.5-0.8B, for measurements.
 """

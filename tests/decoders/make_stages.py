@@ -2,10 +2,11 @@
 """Splits the decoder of make_decoder.py into files of a pipeline with separate prefill and decode stages: one embedding
 for both, layers and a head for each.
 
-usage: make_stages.py FOLDER [CHANGE …]        needs the Python packages onnx and numpy
+usage: make_stages.py FOLDER [CHANGE …]        requires the Python packages onnx and numpy
 
-Changes of prefill: `negated` negates its logits, which shows what ran; `mixed` adds 0 times the largest element of all
-tokens, so that tokens cannot be packed; `short=N` limits its cos/sin caches to N positions; `wide` has more KV heads.
+Changes of prefill: `negated` negates its logits, which identifies the stage that ran; `mixed` adds 0 times the largest
+element of all tokens, so that tokens cannot be packed; `short=N` limits its cos/sin caches to N positions; `wide` has
+more KV heads.
 Changes of decode: `single` fixes the token axis to 1; `fixed` ends the layers in a reshape to one token.
 """
 
@@ -37,13 +38,13 @@ def extract(model, inputs, outputs):
 
 
 def replace(model, name, change):
-    """Replaces a constant by `change` of it."""
+    """Replaces a constant c by change(c)."""
     tensor = next(t for t in model.graph.initializer if t.name == name)
     tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(change(numpy_helper.to_array(tensor))), name))
 
 
 def add_mixture(model, output):
-    """output + 0 · the largest element of all tokens."""
+    """Adds 0 · (largest element of all tokens) to the output."""
     for node in model.graph.node:
         node.output[:] = [f"{name}_own" if name == output else name for name in node.output]
     model.graph.initializer.append(numpy_helper.from_array(np.zeros(1, np.float32), "nothing"))

@@ -174,7 +174,7 @@ void run(const Decoder& decoder, Sequence& sequence, int64_t count) {
 
 TEST(Memory, a_window_holds_its_positions_and_a_page_at_any_length) {
   const auto decoder = make_decoder(64);
-  if (decoder == nullptr) GTEST_SKIP() << "make_decoder.py needs build/venv";
+  if (decoder == nullptr) GTEST_SKIP() << "make_decoder.py requires build/venv";
   const CacheLayout& layout = decoder->layout();
   ASSERT_EQ(layout.groups().size(), 1U);
   EXPECT_EQ(layout.groups()[0].window, 64);
@@ -201,7 +201,7 @@ TEST(Memory, a_window_holds_its_positions_and_a_page_at_any_length) {
 
 TEST(Memory, caches_grow_by_pages_and_are_released) {
   const auto decoder = make_decoder(0);
-  if (decoder == nullptr) GTEST_SKIP() << "make_decoder.py needs build/venv";
+  if (decoder == nullptr) GTEST_SKIP() << "make_decoder.py requires build/venv";
   const CacheLayout& layout = decoder->layout();
   {
     Sequence first = decoder->new_sequence();
@@ -239,7 +239,7 @@ TEST(Memory, caches_grow_by_pages_and_are_released) {
 
 TEST(Memory, a_thousand_generators_leave_no_growth) {
   const auto decoder = make_decoder(64);
-  if (decoder == nullptr) GTEST_SKIP() << "make_decoder.py needs build/venv";
+  if (decoder == nullptr) GTEST_SKIP() << "make_decoder.py requires build/venv";
   search::SearchOptions options;
   options.max_new_tokens = 6;
   options.min_length = 1000;
@@ -265,7 +265,7 @@ TEST(Memory, a_thousand_generators_leave_no_growth) {
 
 TEST(Memory, many_generators_at_once_release_their_memory) {
   const auto decoder = make_decoder(64);
-  if (decoder == nullptr) GTEST_SKIP() << "make_decoder.py needs build/venv";
+  if (decoder == nullptr) GTEST_SKIP() << "make_decoder.py requires build/venv";
   const CacheLayout& layout = decoder->layout();
   std::vector<Sequence> sequences(300, decoder->new_sequence());
   run(*decoder, sequences[0], 70);

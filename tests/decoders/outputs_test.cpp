@@ -25,7 +25,7 @@ class OutputsTest : public testing::TestWithParam<const char*> {
     const std::filesystem::path folder = unpacked_zoo() / "outputs";
     std::filesystem::create_directories(folder);
     if (!run_script("make_decoder.py", {folder.string(), "-1", "outputs"})) {
-      GTEST_SKIP() << "make_decoder.py needs build/venv";
+      GTEST_SKIP() << "make_decoder.py requires build/venv";
     }
     DecoderOptions options;
     options.target = find_target(GetParam());

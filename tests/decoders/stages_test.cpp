@@ -28,7 +28,7 @@ class StagesTest : public testing::TestWithParam<const char*> {
   void SetUp() override {
     if (find_target(GetParam()) == nullptr) GTEST_SKIP() << "target is unavailable";
     decoder_ = make_stages(GetParam());
-    if (decoder_ == nullptr) GTEST_SKIP() << "make_stages.py needs build/venv";
+    if (decoder_ == nullptr) GTEST_SKIP() << "make_stages.py requires build/venv";
     for (int i = 0; i < kShort; ++i) tokens_.push_back((i * 7 + i / 3) % 30);
   }
 
