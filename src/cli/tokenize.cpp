@@ -118,7 +118,7 @@ struct TokenizerArguments {
               "Pre-tokenizer regex for .tiktoken files of an unknown encoding.");
   }
 
-  // After parsing.
+  // Runs after parsing.
   void check_pattern() const {
     const auto is_tiktoken = [](std::string_view name) { return name.ends_with(".tiktoken"); };
     const bool applies =

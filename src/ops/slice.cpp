@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kEnd = std::numeric_limits<int32_t>::max();
 
-// Longer steps also leave one element, and would overflow.
+// Larger steps would overflow; they also select one element.
 constexpr int64_t kLongestStep = int64_t{1} << 62;
 
 bool is_far(const Dim& value) { return value.is_constant() && *value.constant() >= kEnd; }

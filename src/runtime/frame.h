@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Scratch of one module of a plan: resolved slots, launch contexts, arenas. Reused, so that a run
-// within known capacities does not allocate.
+// Scratch of one module of a plan: resolved slots, launch contexts, arenas. Runs reuse it, so a
+// run within known capacities does not allocate.
 #pragma once
 
 #include <memory>

@@ -298,7 +298,7 @@ void read_engine(JsonObject& root) {
   for (const std::string_view kind : {"dynamic_batching", "static_batching"}) {
     std::optional<JsonObject> batching = engine->object(kind);
     if (!batching) continue;
-    // Without effect: the runtime sizes pages and batches.
+    // These keys have no effect: the runtime sizes pages and batches.
     double number = 0;
     for (const std::string_view key : {"block_size", "num_blocks", "gpu_utilization_factor",
                                        "max_batch_size", "max_scheduled_tokens", "chunk_size"}) {

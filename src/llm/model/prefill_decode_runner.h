@@ -10,16 +10,16 @@
 
 namespace lathe::llm {
 
-// States of both programs, matched by name, with the larger window of each. Unsupported, naming the
-// first that differs.
+// States of both programs, matched by name, each with the larger window. Unsupported if a state
+// differs.
 std::vector<SequenceState> join_states(const std::vector<SequenceState>& prompt,
                                        const std::vector<SequenceState>& token);
-// Checks layouts of tensors, whose order must match, too.
+// Checks that both layouts have matching states in the same order.
 void check_alike(const CacheLayout& prompt, const CacheLayout& token);
 
 class PrefillDecodeRunner final : public StepRunner {
  public:
-  // Both packed, or both with one sequence per run; over one layout.
+  // Both programs share one layout; both are packed, or both run one sequence at a time.
   PrefillDecodeRunner(std::unique_ptr<StepRunner> prompt, std::unique_ptr<StepRunner> token);
 
   bool packed() const override { return token_->packed(); }

@@ -80,7 +80,7 @@ class StepRunner {
   StepRunner(std::unique_ptr<Program> program, const DecoderInterface& names,
              std::shared_ptr<const CacheLayout> layout, const RunnerOptions& options,
              std::optional<LongRopeSwitch> length_switch = {});
-  // For runners that delegate: takes the properties of `token` and the outputs of both.
+  // Delegating runner: has the properties of `token` and the outputs of both.
   // InvalidModel if vocabularies differ.
   StepRunner(const StepRunner& prompt, const StepRunner& token);
 

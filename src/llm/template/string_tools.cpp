@@ -46,7 +46,7 @@ std::string replace(std::string_view text, std::string_view from, std::string_vi
   while (left-- > 0) {
     if (out.size() > 4096) foresee(out.size() + to.size());
     if (from.empty()) {
-      // Before every character, and at the end.
+      // An empty `from` matches before every character and at the end.
       step_text(to.size());
       out += to;
       if (at >= text.size()) return out;
