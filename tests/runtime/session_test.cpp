@@ -40,7 +40,7 @@ constexpr std::string_view kPlain = R"(program "plain" stage imported {
   }
 })";
 
-// As in a decoder: appends rows and uses all rows. The carried sum is replaced.
+// Like a decoder, appends rows and reads all rows; replaces the carried sum.
 constexpr std::string_view kStates = R"(program "states" stage imported {
   symbol past bound 0..*
   symbol last bound 0..*
