@@ -31,7 +31,7 @@ function(lathe_onednn name include library)
   if(include AND library)
     add_executable(${name} ${peer_sources} ${PROJECT_SOURCE_DIR}/bench/kernels/problem.cpp)
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
-    # Before the system's own folder, where the other version's headers may be.
+    # -I precedes the system folder, which may contain the other version's headers.
     target_compile_options(${name} PRIVATE $<$<NOT:$<STREQUAL:${include},/usr/include>>:-I${include}>
       -Wall -Wextra)
     target_link_libraries(${name} PRIVATE ${library})

@@ -28,7 +28,7 @@ class Prepared {
   // Runs once over new operands and returns the result in row-major f32.
   std::vector<float> result();
 
-  // For the prepare_* functions.
+  // The prepare_* functions use the members below.
   const Problem& problem() const { return problem_; }
   const dnnl::engine& engine() const { return engine_; }
   // Adds an argument of this layout, filled from row-major `values`, once per rotation.
