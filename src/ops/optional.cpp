@@ -3,7 +3,7 @@
 
 namespace lathe {
 
-static const Register optional{{
+static const Register optional_op{{
     .name = "optional",
     .doc = "An optional that holds the operand, or an empty optional of a type.",
     .operands = {{.name = "x", .arity = Arity::optional, .any_kind = true}},

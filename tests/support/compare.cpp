@@ -73,6 +73,8 @@ std::string tensor_difference(const Tensor& actual, const Tensor& expected,
   return fmt::format("is {}\n  expected {}", to_text(Box{actual}), to_text(Box{expected}));
 }
 
+const BoxMap& map_of(const Box& box) { return *std::get<std::shared_ptr<const BoxMap>>(box.value); }
+
 }  // namespace
 
 std::string difference(const Box& actual, const Box& expected, std::optional<double> tolerance) {
@@ -80,9 +82,13 @@ std::string difference(const Box& actual, const Box& expected, std::optional<dou
     return fmt::format("is {}\n  expected {}", to_text(actual), to_text(expected));
   }
   if (expected.is_tensor()) return tensor_difference(actual.tensor(), expected.tensor(), tolerance);
-  if (!expected.is_sequence()) return "";
-  const auto& a = actual.sequence();
-  const auto& b = expected.sequence();
+  if (expected.empty()) return "";
+  if (!expected.is_sequence()) {
+    const std::string keys = tensor_difference(map_of(actual).keys, map_of(expected).keys, 0);
+    if (!keys.empty()) return "has other keys: " + keys;
+  }
+  const auto& a = actual.is_sequence() ? actual.sequence() : map_of(actual).values;
+  const auto& b = expected.is_sequence() ? expected.sequence() : map_of(expected).values;
   if (a.size() != b.size()) return fmt::format("has {} items, expected {}", a.size(), b.size());
   for (size_t i = 0; i < a.size(); ++i) {
     const std::string found = difference(a[i], b[i], tolerance);
@@ -97,7 +103,12 @@ std::string to_text(const Box& box) {
     for (const Box& item : box.sequence()) items.push_back(to_text(item));
     return fmt::format("[{}]", fmt::join(items, ", "));
   }
-  if (!box.is_tensor()) return "nothing";
+  if (box.empty()) return "nothing";
+  if (!box.is_tensor()) {
+    std::vector<Box> items{Box{map_of(box).keys}};
+    items.insert(items.end(), map_of(box).values.begin(), map_of(box).values.end());
+    return "map" + to_text(Box{std::make_shared<const std::vector<Box>>(std::move(items))});
+  }
   const Tensor tensor = box.tensor().dense();
   std::string values;
   if (tensor.type() == ElementType::string) {

@@ -126,6 +126,16 @@ Type read_type(Cursor& c) {
     c.expect(">");
     return name == "seq" ? Type::sequence(std::move(item)) : Type::optional(std::move(item));
   }
+  if (name == "map") {
+    c.expect("<");
+    const std::optional<ElementType> key = element_type_from_name(c.word());
+    check(key.has_value(), ErrorKind::invalid_argument, "map<…> needs a key type before \"{}\"",
+          c.rest());
+    c.expect(",");
+    Type value = read_type(c);
+    c.expect(">");
+    return Type::map(*key, std::move(value));
+  }
   const std::optional<ElementType> element = element_type_from_name(name);
   check(element.has_value(), ErrorKind::invalid_argument, "'{}' is not an element type", name);
   c.expect("[");
@@ -217,7 +227,13 @@ RowValue read_value(Cursor& c) {
   }
   std::vector<Box> items;
   read_list(c, "[", "]", [&] { items.push_back(read_value(c).box); });
-  if (value.type.kind == Type::Kind::sequence) {
+  if (value.type.kind == Type::Kind::map) {
+    check(!items.empty(), ErrorKind::invalid_argument, "{} needs its keys, then its values",
+          value.type.to_string());
+    const Tensor keys = items.front().tensor();
+    items.erase(items.begin());
+    value.box = Box{std::make_shared<const BoxMap>(BoxMap{keys, std::move(items)})};
+  } else if (value.type.kind == Type::Kind::sequence) {
     value.box = Box{std::make_shared<const std::vector<Box>>(std::move(items))};
   } else if (!items.empty()) {
     value.box = items.front();

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+#include <cmath>
+#include <unordered_map>
+
+#include "ir/infer.h"
+#include "ops/support/dense_tensor.h"
+#include "ops/support/views.h"
+#include "tensor/convert.h"
+
+namespace lathe {
+namespace {
+
+constexpr TypeSet kKeys = kIntegers | kString | types(ElementType::f32, ElementType::f64);
+
+void infer_lookup(Infer& c) {
+  c.check(c.rank(1) == 1 && c.rank(2) == 1, "keys have rank {}, values rank {}, expected 1",
+          c.rank(1), c.rank(2));
+  c.require_equal(c.dim(1, 0), c.dim(2, 0), "number of keys and values");
+  if (c.has(3)) c.require_equal(element_count(c.dims(3)), 1, "number of default values");
+  c.result(c.element(2), c.dims(0));
+}
+
+// Equal elements have equal keys; all NaNs have one.
+std::string hash_key(const Tensor& x, int64_t i) {
+  if (x.type() == ElementType::string) return x.as<std::string>()[i];
+  if (is_integer(x.type())) return std::to_string(load_int(x.type(), x.data(), i));
+  const double value = load_double(x.type(), x.data(), i);
+  const double key = std::isnan(value) ? NAN : value + 0.0;
+  return {reinterpret_cast<const char*>(&key), sizeof key};
+}
+
+void eval_lookup(Evaluation& c) {
+  const Tensor x = dense_tensor(c.in(0), c.in(0).type);
+  const Tensor values = dense_tensor(c.in(2), c.in(2).type);
+  c.check(values.count() == c.in(1).count(), "{} values, {} keys", values.count(), c.in(1).count());
+  std::unordered_map<std::string, int64_t> places;
+  const Tensor keys = dense_tensor(c.in(1), c.in(1).type);
+  for (int64_t i = 0; i < keys.count(); ++i) places[hash_key(keys, i)] = i;
+  const Tensor y(values.type(), x.dims());
+  with_raw_type(values.type(), [&](auto* tag) {
+    using T = std::remove_pointer_t<decltype(tag)>;
+    const T* missing = c.has(3) ? c.in(3).as<T>() : nullptr;
+    for (int64_t i = 0; i < x.count(); ++i) {
+      const auto found = places.find(hash_key(x, i));
+      c.check(found != places.end() || missing != nullptr, "element {} of x is not among {} keys",
+              i, places.size());
+      y.as<T>()[i] = found != places.end() ? values.as<T>()[found->second] : *missing;
+    }
+  });
+  store_tensor(y, c.out(0, x.dims()));
+}
+
+}  // namespace
+
+static const Register lookup_op{{
+    .name = "lookup",
+    .doc = "The value of the last key that equals each element (NaN equals NaN), else the default; "
+           "without one a missing key is an error.",
+    .operands = {{"x", kKeys, Arity::one, 'K'},
+                 {"keys", kKeys, Arity::one, 'K'},
+                 {"values", kNumeric | kString, Arity::one, 'V'},
+                 {"default", kNumeric | kString, Arity::optional, 'V'}},
+    .infer = infer_lookup,
+    .eval = eval_lookup,
+}};
+
+}  // namespace lathe

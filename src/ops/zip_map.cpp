@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <map>
+#include <ranges>
+
+#include "ir/infer.h"
+#include "ops/support/dense_tensor.h"
+#include "ops/support/sequence.h"
+#include "ops/support/views.h"
+
+namespace lathe {
+namespace {
+
+void infer_zip_map(Infer& c) {
+  c.check(c.rank(0) == 1 || c.rank(0) == 2, "x has rank {}, expected 1 or 2", c.rank(0));
+  c.check(c.rank(1) == 1, "keys have rank {}, expected 1", c.rank(1));
+  c.require_equal(c.dims(0).back(), c.dim(1, 0), "columns of x and keys");
+  c.result(Type::sequence(Type::map(c.element(1), Type::tensor(c.element(0), {}))));
+}
+
+// The last of equal keys counts.
+template <class Key>
+std::vector<Box> zip_rows(const Tensor& keys, const TensorView& x) {
+  std::map<Key, int64_t> columns;
+  for (int64_t i = 0; i < keys.count(); ++i) columns[keys.as<Key>()[i]] = i;
+  const Tensor sorted(keys.type(), {static_cast<int64_t>(columns.size())});
+  std::ranges::copy(std::views::keys(columns), sorted.as<Key>());
+  std::vector<Box> maps;
+  for (int64_t row = 0; row < (x.rank == 1 ? 1 : x.dims[0]); ++row) {
+    const TensorView own = x.rank == 1 ? x : select_axis(x, 0, row);
+    auto map = std::make_shared<BoxMap>(BoxMap{sorted, {}});
+    for (const auto& [key, column] : columns) {
+      map->values.push_back(Box{dense_tensor(select_axis(own, 0, column), x.type)});
+    }
+    maps.push_back(Box{std::shared_ptr<const BoxMap>(std::move(map))});
+  }
+  return maps;
+}
+
+void eval_zip_map(Evaluation& c) {
+  const Tensor keys = dense_tensor(c.in(1), c.in(1).type);
+  c.set_box(0,
+            make_sequence(keys.type() == ElementType::string ? zip_rows<std::string>(keys, c.in(0))
+                                                             : zip_rows<int64_t>(keys, c.in(0))));
+}
+
+}  // namespace
+
+static const Register zip_map{{
+    .name = "zip_map",
+    .doc = "One map per row of x, from the keys to the row's elements.",
+    .operands = {{"x", kFloats}, {"keys", types(ElementType::i64, ElementType::string)}},
+    .infer = infer_zip_map,
+    .eval = eval_zip_map,
+}};
+
+}  // namespace lathe
