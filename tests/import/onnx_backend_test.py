@@ -31,8 +31,13 @@ StringNormalizer Attention RotaryEmbedding TensorScatter AffineGrid BlackmanWind
 HannWindow CenterCropPad Col2Im CumProd DFT DeformConv Det GridSample MaxRoiPool MaxUnpool
 MelWeightMatrix NonMaxSuppression RegexFullMatch RoiAlign STFT StringSplit TfIdfVectorizer
 """.split())
-GENERATED_AT_LEAST = 1840
-RECORDED_AT_LEAST = 1350
+PROMISED |= {f"ai.onnx.ml.{name}" for name in """
+ArrayFeatureExtractor Binarizer CastMap CategoryMapper DictVectorizer FeatureVectorizer Imputer
+LabelEncoder LinearClassifier LinearRegressor Normalizer OneHotEncoder SVMClassifier SVMRegressor Scaler
+TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor ZipMap
+""".split()}
+GENERATED_AT_LEAST = 1850
+RECORDED_AT_LEAST = 1900
 
 
 def message(value, info):

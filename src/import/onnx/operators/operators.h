@@ -104,4 +104,32 @@ void import_qlinear_where(NodeImport& c);
 void import_dynamic_quantize_matmul(NodeImport& c);
 void import_matmul_integer_to_float(NodeImport& c);
 
+// ml_features.cpp: domain ai.onnx.ml
+void import_array_feature_extractor(NodeImport& c);
+void import_binarizer(NodeImport& c);
+void import_feature_vectorizer(NodeImport& c);
+void import_imputer(NodeImport& c);
+void import_normalizer(NodeImport& c);
+void import_one_hot_encoder(NodeImport& c);
+void import_scaler(NodeImport& c);
+
+// ml_maps.cpp: domain ai.onnx.ml
+void import_cast_map(NodeImport& c);
+void import_category_mapper(NodeImport& c);
+void import_dict_vectorizer(NodeImport& c);
+void import_label_encoder_1(NodeImport& c);
+void import_label_encoder(NodeImport& c);
+void import_zip_map(NodeImport& c);
+
+// ml_linear.cpp: domain ai.onnx.ml
+void import_linear_classifier(NodeImport& c);
+void import_linear_regressor(NodeImport& c);
+void import_svm_classifier(NodeImport& c);
+void import_svm_regressor(NodeImport& c);
+
+// ml_trees.cpp: domain ai.onnx.ml
+void import_tree_ensemble(NodeImport& c);
+void import_tree_ensemble_classifier(NodeImport& c);
+void import_tree_ensemble_regressor(NodeImport& c);
+
 }  // namespace lathe::onnx
