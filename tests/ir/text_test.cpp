@@ -257,7 +257,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "a type of rank 17"},
         BadText{with_main("%x: f32[99999999999999999999]", "return"), "more than 63 bits"},
         BadText{with_main("%x: f32[2], %x: f32[2]", "return"), "'%x' is defined twice"},
-        BadText{with_main("%x: f32[n]", "return"), "no symbol is named 'n'"}));
+        BadText{with_main("%x: f32[n]", "return"), "unknown symbol 'n'"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Instruction, TextErrorOf,
