@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <chrono>
 #include <cstdio>
 
 #include "base/error.h"
@@ -35,10 +36,16 @@ int render_chat(CommandLine& line) {
   line.flag("--add-generation-prompt", adds_prompt,
             "Ends the prompt with the start of the assistant's message.");
   line.text("--template", name, "NAME", "Name of the template, if there are several.");
+  line.options({"timeout"});
   if (!line.parse()) return 0;
 
+  templates::Limits limits;
+  if (const double seconds = line.options().number("timeout"); seconds > 0) {
+    limits.time =
+        std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(seconds));
+  }
   const auto chat = templates::ChatTemplates::load(path);
-  templates::ChatRequest request = templates::read_chat_request(read_input());
+  templates::ChatRequest request = templates::read_chat_request(read_input(), limits);
   request.add_generation_prompt = request.add_generation_prompt || adds_prompt;
   if (!name.empty()) request.template_name = name;
   line.out().write(chat.render(request).text);
