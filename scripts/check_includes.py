@@ -81,6 +81,7 @@ STANDARD = {
     "bit_cast": "bit",
     "byte": "cstddef",
     "chrono": "chrono",
+    "complex": "complex",
     "condition_variable": "condition_variable",
     "conditional_t": "type_traits",
     "cout": "iostream",
