@@ -21,6 +21,8 @@ void infer_roi_align(Infer& c) {
   c.check(transform == "half_pixel" || transform == "output_half_pixel",
           "coordinate_transformation_mode is '{}', expected half_pixel or output_half_pixel",
           escape(transform));
+  c.check(c.integer("sampling_ratio") >= 0 && c.integer("sampling_ratio") <= 1024,
+          "sampling_ratio is {}, expected 0 to 1024", c.integer("sampling_ratio"));
   c.check(c.integer("output_height") > 0 && c.integer("output_width") > 0,
           "output_height {} or output_width {} is not positive", c.integer("output_height"),
           c.integer("output_width"));

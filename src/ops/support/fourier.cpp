@@ -22,9 +22,9 @@ Fourier::Fourier(int64_t length, bool inverse)
       inverse_(inverse),
       roots_(static_cast<size_t>(length)),
       scratch_(static_cast<size_t>(length)) {
-  const double turn = (inverse ? 2 : -2) * std::numbers::pi / static_cast<double>(length);
+  const double angle = (inverse ? 2 : -2) * std::numbers::pi / static_cast<double>(length);
   for (size_t k = 0; k < roots_.size(); ++k) {
-    roots_[k] = std::polar(1.0, turn * static_cast<double>(k));
+    roots_[k] = std::polar(1.0, angle * static_cast<double>(k));
   }
 }
 
